@@ -18,7 +18,7 @@ use std::sync::{Arc, OnceLock};
 
 use ldap::Dn;
 use schema::{AttributeDescription, AttributeType, ClassId, MatchingRule, NameSyntax, Schema, TypeId};
-use store::Read;
+use store::{Read, StoreError};
 
 use crate::model::allocation::rules_of;
 pub use crate::model::allocation::{AttributeAllocation, ClassSetAllocation};
@@ -682,6 +682,22 @@ pub fn last_entry_id(read: &Read) -> Result<EntryId, OperationError> {
 pub(crate) fn generation(read: &Read) -> Result<[u8; 16], OperationError> {
     let generation = read.get(META, META_GENERATION)?.and_then(|bytes| bytes.try_into().ok());
     generation.ok_or_else(|| OperationError::Damaged("generation".to_owned()))
+}
+
+/// Whether the data is that of a node of a cluster; see [`crate::replicated`].
+///
+/// # Errors
+/// The store failed.
+pub(crate) fn is_node(read: &Read) -> Result<bool, StoreError> {
+    log_rows(read).next().transpose().map(|first| first.is_some())
+}
+
+/// What a node of a cluster knows of the log that it follows, with whole keys.
+pub(crate) fn log_rows(read: &Read) -> impl Iterator<Item = Result<(&[u8], &[u8]), StoreError>> {
+    // One more than the space at the end of the others.
+    const END: &[u8] = b"replication!";
+    let range = (std::ops::Bound::Included(META_REPLICATION), std::ops::Bound::Excluded(END));
+    read.scan(META, range, store::Direction::Forward)
 }
 
 /// The version of the indexes in the rows: see [`Catalog::index_version`].

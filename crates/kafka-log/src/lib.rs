@@ -20,6 +20,9 @@ pub use topic::{TopicFacts, create_topic, topic_facts};
 
 use replication::AppendError;
 
+/// The largest message of a topic that nothing else is said of (`max.message.bytes`).
+pub const MESSAGE_BYTES_DEFAULT: usize = 1_048_588;
+
 /// What happened to the log.
 #[derive(Debug)]
 pub enum Event {

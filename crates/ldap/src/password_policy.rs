@@ -64,6 +64,17 @@ impl PolicyError {
         PolicyError::InHistory,
         PolicyError::TooLong,
     ];
+
+    /// Its number (draft-behera-ldap-password-policy section 6.2).
+    pub fn number(self) -> u8 {
+        let place = PolicyError::ALL.iter().position(|known| *known == self);
+        place.and_then(|place| u8::try_from(place).ok()).unwrap_or(0)
+    }
+
+    /// The error of a number.
+    pub fn of_number(number: u8) -> Option<PolicyError> {
+        PolicyError::ALL.get(usize::from(number)).copied()
+    }
 }
 
 impl PolicyResponse {

@@ -16,6 +16,8 @@ use crate::access::AccessArguments;
 use crate::account::{self, AccountArguments};
 use crate::audit::{self, AuditArguments};
 use crate::bench::BenchArguments;
+#[cfg(feature = "kafka")]
+use crate::cluster::{self, ClusterArguments};
 use crate::compact;
 use crate::explain::{self, ExplainArguments};
 use crate::export::{self, ExportArguments};
@@ -45,6 +47,10 @@ pub(crate) enum Verb {
     /// Check the data of a directory, while it is being served or not, and mend it
     #[command(alias = "check", after_help = verify::HELP)]
     Verify(VerifyArguments),
+    /// Make nodes of a cluster, one directory on several machines, and look at one
+    #[cfg(feature = "kafka")]
+    #[command(after_help = cluster::HELP)]
+    Cluster(ClusterArguments),
     /// Write the data of a directory anew, without holes
     #[command(after_help = compact::HELP)]
     Compact(DataArguments),

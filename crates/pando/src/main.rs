@@ -11,6 +11,8 @@ mod account;
 mod arguments;
 mod audit;
 mod bench;
+#[cfg(feature = "kafka")]
+mod cluster;
 mod compact;
 mod exit;
 mod explain;
@@ -41,6 +43,8 @@ fn main() -> ExitCode {
     match CommandLine::read().verb {
         Verb::Serve(arguments) => serve::run(arguments),
         Verb::Verify(arguments) => verify::run(&arguments),
+        #[cfg(feature = "kafka")]
+        Verb::Cluster(arguments) => cluster::run(&arguments),
         Verb::Compact(arguments) => compact::run(&arguments),
         Verb::Ldif(arguments) => ldif::run(&arguments),
         Verb::Access(arguments) => access::run(&arguments),

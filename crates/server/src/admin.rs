@@ -1,6 +1,8 @@
 //! The administrator's commands on a data directory: settings, import, checks, indexes.
 
 pub(crate) mod access;
+#[cfg(feature = "kafka")]
+pub(crate) mod cluster;
 pub mod import;
 pub(crate) mod indexes;
 pub mod load;

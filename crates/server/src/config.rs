@@ -6,6 +6,7 @@
 //! [`crate::admin::settings`].
 
 pub mod audit;
+mod cluster;
 mod node_file;
 pub mod settings_text;
 pub mod values;
@@ -27,6 +28,7 @@ use crate::config::audit::AuditSettings;
 use crate::config::node_file::{ListenerKeys, NodeFile, OauthKeys};
 use crate::config::values::{DnText, FromText, LogLevel, TlsNeed, TlsVersion};
 use crate::limits;
+pub use cluster::ClusterSettings;
 
 /// Where a server listens unless told otherwise: only on this machine, above the ports that need privileges.
 pub const DEFAULT_LISTEN: &str = "ldap://127.0.0.1:1389";
@@ -89,6 +91,9 @@ pub enum ConfigError {
         /// What is wrong with it.
         what: String,
     },
+    /// The table `[cluster]` lacks a key that it needs.
+    #[error("the table [cluster] of the node file needs the key {0:?}")]
+    ClusterKey(&'static str),
     /// The environment variable for the password is not UTF-8.
     #[error("{ADMIN_PASSWORD_VARIABLE} is not UTF-8")]
     PasswordNotUtf8,
@@ -173,6 +178,8 @@ pub struct Config {
     pub bad_passwords: BadPasswordFiles,
     /// What is kept of operations for an audit.
     pub audit: AuditSettings,
+    /// The cluster that this is a node of.
+    pub cluster: Option<ClusterSettings>,
 }
 
 /// Files of passwords that attackers try first.
@@ -401,6 +408,7 @@ impl Config {
             tls: TlsSettings::default(),
             bad_passwords: BadPasswordFiles::default(),
             audit: AuditSettings::default(),
+            cluster: None,
         }
     }
 
@@ -509,6 +517,7 @@ impl Config {
             tls,
             bad_passwords,
             audit: file.audit.settings(),
+            cluster: file.cluster.map(|keys| ClusterSettings::of(keys, &defaults.data)).transpose()?,
             data: defaults.data,
         })
     }
@@ -545,6 +554,7 @@ impl Config {
         self.suffixes = kept.suffixes;
         self.bad_passwords = kept.bad_passwords;
         self.audit = kept.audit;
+        self.cluster = kept.cluster;
     }
 
     /// The names of the settings in which `new` differs, with whether a reload applies them.
@@ -577,6 +587,7 @@ impl Config {
             ("suffixes", self.suffixes != new.suffixes, false),
             ("bad_passwords", self.bad_passwords != new.bad_passwords, false),
             ("audit", self.audit != new.audit, false),
+            ("cluster", self.cluster != new.cluster, false),
             ("admin_dn", self.admin_dn != new.admin_dn, true),
             ("admin_password_file", self.admin_password != new.admin_password, true),
             ("anonymous_read", self.anonymous_read != new.anonymous_read, true),

@@ -69,6 +69,25 @@ pub enum ServeError {
     /// A list of bad passwords cannot be used.
     #[error(transparent)]
     BadPasswords(#[from] BadPasswordsError),
+    /// The node cannot take part in its cluster.
+    #[cfg(feature = "kafka")]
+    #[error("cluster: {0}")]
+    Cluster(#[from] crate::cluster::ClusterError),
+    /// The node file speaks of a cluster.
+    #[error(
+        "the node file has a table [cluster], and this program is built without Apache Kafka (feature `kafka`)"
+    )]
+    NoKafka,
+    /// The data directory is that of a node, and the node file does not speak of a cluster.
+    #[error(
+        "{} is a node of a cluster: the node file needs its table [cluster]; `pando cluster leave` takes the \
+         directory out of it",
+        path.display()
+    )]
+    IsNode {
+        /// The directory.
+        path: PathBuf,
+    },
     /// The system gives no random bytes.
     #[error("no random numbers: {0}")]
     Random(#[from] getrandom::Error),
@@ -258,6 +277,9 @@ pub enum LoadError {
         /// For a person to read.
         diagnostic: String,
     },
+    /// The directory is a node of a cluster, and a start changes nothing there.
+    #[error("the directory is a node of a cluster, and changes only by its log: load while it is served")]
+    Node,
     /// There are more than a start may load.
     #[error("more than {LOAD_ENTRIES_MAX} entries to load")]
     TooMany,

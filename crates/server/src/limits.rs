@@ -185,6 +185,43 @@ pub const WRITES_QUEUED_MAX: usize = 65_536;
 /// Bytes of changes that wait for the writer, all connections together.
 pub const WRITES_QUEUED_BYTES_MAX: usize = 64 << 20;
 
+/// How long a change waits in a cluster for a node that decides it, or for the log, before its client is told.
+pub const CLUSTER_CHANGE_PATIENCE: Duration = Duration::from_secs(15);
+
+/// Between two tries of a node: to claim, to reach the writer, to reach Kafka.
+pub const CLUSTER_RETRY: Duration = Duration::from_millis(250);
+
+/// Changes in one batch of a cluster, and in one frame between nodes. Fewer than the ids that are remembered of a node.
+pub const CLUSTER_BATCH_WRITES_MAX: usize = 512;
+
+/// Bytes of messages that a node applies in one commit; those of one more message may come to it.
+pub const CLUSTER_FOLLOW_BYTES_MAX: usize = 4 << 20;
+
+/// Bytes of messages that have been read of a cluster's log and not been applied; one message of any size may.
+pub const CLUSTER_READ_BYTES_MAX: usize = 64 << 20;
+
+/// Connections of other nodes.
+pub const CLUSTER_CONNECTIONS_MAX: usize = 64;
+
+/// Frames of other nodes that wait for their answers: one a connection.
+pub const CLUSTER_FRAMES_MAX: usize = CLUSTER_CONNECTIONS_MAX;
+
+/// How long a frame between nodes may be on its way.
+pub const CLUSTER_FRAME_PATIENCE: Duration = Duration::from_secs(60);
+
+/// For how long the certificates of a cluster are valid.
+pub const CLUSTER_CERTIFICATE_DAYS: i64 = 3_650;
+
+/// After how many milliseconds without a sign of life a writer loses the election. Kafka's brokers take no fewer unless
+/// they are told to.
+pub const CLUSTER_SESSION_TIMEOUT: u32 = 6_000;
+
+/// For how many milliseconds an append is tried.
+pub const CLUSTER_APPEND_TIMEOUT: u32 = 10_000;
+
+/// What Kafka adds to a message: the head of a batch of one, and a key.
+pub const CLUSTER_MESSAGE_OVERHEAD: usize = 1_024;
+
 /// Changes in one batch, which share one sync.
 pub const BATCH_WRITES_MAX: usize = 1_024;
 

@@ -42,6 +42,8 @@ pub(crate) struct Monitor {
 
 /// The sources of the numbers.
 pub(crate) struct Sources {
+    #[cfg(feature = "kafka")]
+    pub(crate) cluster: Option<Arc<crate::cluster::figures::Figures>>,
     pub(crate) counters: Arc<[Arc<Counters>]>,
     pub(crate) acceptor: Arc<AcceptorControl>,
     pub(crate) writes: Arc<WriteQueue>,
@@ -88,6 +90,10 @@ impl MonitorSource for Monitor {
             add_storage(&mut tree, sources);
             if let Some(feed) = &sources.audit {
                 add_audit(&mut tree, feed);
+            }
+            #[cfg(feature = "kafka")]
+            if let Some(figures) = &sources.cluster {
+                add_cluster(&mut tree, figures);
             }
         }
         tree.entries
@@ -210,6 +216,31 @@ fn add_audit(tree: &mut MonitorTree, feed: &AuditFeed) {
     tree.counter("Lost Events", &parent, figures.lost.load(Ordering::Relaxed));
     tree.counter("Held Requests", &parent, figures.held.load(Ordering::Relaxed));
     tree.info("Failing", &parent, figures.is_failing.load(Ordering::Relaxed));
+}
+
+/// `cn=Cluster`: what this node is in its cluster, and how far it is behind.
+#[cfg(feature = "kafka")]
+fn add_cluster(tree: &mut MonitorTree, figures: &crate::cluster::figures::Figures) {
+    let state = figures.get();
+    let parent = tree.container("Cluster", ROOT);
+    tree.info("Node", &parent, state.node);
+    tree.info("Role", &parent, state.role);
+    tree.info("Writer", &parent, state.writer.map_or_else(|| "none".to_owned(), |node| node.0.to_string()));
+    tree.counter("Epoch", &parent, state.epoch);
+    if state.epoch_since > 0 {
+        tree.timestamp("Last Failover", &parent, state.epoch_since);
+    }
+    tree.info("Log", &parent, state.unreachable.unwrap_or_else(|| "reachable".to_owned()));
+    tree.counter("Position", &parent, state.position);
+    tree.counter("Next Offset", &parent, state.next_offset);
+    tree.counter("Lag Messages", &parent, state.end_offset.saturating_sub(state.next_offset));
+    tree.counter("Lag Seconds", &parent, state.lag_seconds);
+    tree.counter("Waiting Changes", &parent, state.waiting);
+    tree.counter("Groups Followed", &parent, state.groups_followed);
+    tree.counter("Groups Decided", &parent, state.groups_decided);
+    tree.counter("Groups Dropped", &parent, state.groups_dropped);
+    tree.counter("Forwarded", &parent, state.forwarded);
+    tree.counter("Alarms", &parent, state.alarms);
 }
 
 fn add_storage(tree: &mut MonitorTree, sources: &Sources) {

@@ -15,6 +15,8 @@ use ldap::ServerUrl;
 use mio::{Poll, Waker};
 use schema::{Schema, SchemaBuilder};
 
+#[cfg(feature = "kafka")]
+use crate::cluster::Cluster;
 use crate::config::{Config, ConfigError, Secret};
 use crate::error::ServeError;
 use crate::event_loop::{self, EventLoop, EventLoopError};
@@ -61,7 +63,15 @@ impl Opened {
     /// # Errors
     /// Schema files, settings or the data directory are not usable.
     pub fn open(config: Config) -> Result<Opened, ServeError> {
-        let mut opened = Opened::open_as_is(config)?;
+        let is_clustered = config.cluster.is_some();
+        let mut opened = Opened::open_to(config, is_clustered)?;
+        if is_clustered {
+            // Its password is the cluster's, and nothing is written but by the cluster's log.
+            return Ok(opened);
+        }
+        if !opened.directory.log_rows()?.is_empty() {
+            return Err(ServeError::IsNode { path: opened.config.data });
+        }
         if !opened.directory.has_administrator_password() {
             opened.generate_password()?;
         }
@@ -76,6 +86,11 @@ impl Opened {
     }
 
     pub(crate) fn open_as_is(config: Config) -> Result<Opened, ServeError> {
+        Opened::open_to(config, false)
+    }
+
+    /// Opens it, for following the cluster's log or not.
+    pub(crate) fn open_to(config: Config, follows_log: bool) -> Result<Opened, ServeError> {
         warn_of_password_file(&config);
         let mut random = Random::default();
         let monitor = Arc::new(Monitor::new());
@@ -89,7 +104,7 @@ impl Opened {
             vendor_version: env!("CARGO_PKG_VERSION").to_owned(),
             store: store::Options { observer, ..store::Options::default() },
             stamp: new_stamp(&mut random)?,
-            follows_log: false,
+            follows_log,
         };
         let opened = Directory::open(&config.data, options);
         let (directory, writer) =
@@ -187,7 +202,18 @@ impl Opened {
             row_cache_bytes: (self.config.row_cache_bytes - writer_cache_bytes) / threads,
             audit: feed.clone(),
         });
+        #[cfg(feature = "kafka")]
+        let cluster = match &self.config.cluster {
+            Some(settings) => Some(Cluster::open(settings, &self.directory, &shared.writes)?),
+            None => None,
+        };
+        #[cfg(not(feature = "kafka"))]
+        if self.config.cluster.is_some() {
+            return Err(ServeError::NoKafka);
+        }
         self.monitor.attach(Sources {
+            #[cfg(feature = "kafka")]
+            cluster: cluster.as_ref().map(Cluster::figures),
             counters: Arc::clone(&counters),
             acceptor: acceptor.control(),
             writes: Arc::clone(&shared.writes),
@@ -234,7 +260,14 @@ impl Opened {
             server.others.push(spawn("pando-warm-up", run)?);
         }
         let (queue, health) = (Arc::clone(&server.writes), Arc::clone(&server.health));
-        server.others.push(spawn("pando-writer", move || writer::run(writer, &queue, &health))?);
+        #[cfg(not(feature = "kafka"))]
+        let write = move || writer::run(writer, &queue, &health);
+        #[cfg(feature = "kafka")]
+        let write = move || match cluster {
+            Some(cluster) => cluster.run(writer, &queue, &health),
+            None => writer::run(writer, &queue, &health),
+        };
+        server.others.push(spawn("pando-writer", write)?);
         if let (Some(trail), Some(feed)) = (trail, feed) {
             let (directory, told) = (Arc::clone(&self.directory), Arc::clone(&feed));
             let thread = spawn("pando-audit", move || audit::run(trail, &told, &directory))?;

@@ -67,7 +67,11 @@ fn check_known(old: &Read, maps: &'static [MapSpec]) -> Result<(), OpenError> {
     }
 }
 
-fn copy(old: &Read, maps: &'static [MapSpec], bulk: &mut BulkStore) -> Result<()> {
+/// Appends all rows that `old` shows to a new data file.
+///
+/// # Errors
+/// `DamagedLog`, `DamagedRow`, or what writing comes to.
+pub fn copy(old: &Read, maps: &'static [MapSpec], bulk: &mut BulkStore) -> Result<()> {
     for (index, spec) in maps.iter().enumerate() {
         let map = MapId::new(index);
         match spec.kind {

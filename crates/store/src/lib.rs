@@ -111,7 +111,7 @@ mod tests;
 
 pub use batch::{Batch, Writer};
 pub use bulk::BulkStore;
-pub use compact::{Compacted, compact};
+pub use compact::{Compacted, compact, copy};
 pub use error::{LogDamage, OpenError, RedoDamage, RedoFinding, StoreError};
 pub use insert_sets::SetInserter;
 pub use layout::{FORMAT_VERSION, KEY_LEN_MAX, VALUE_LEN_MAX};

@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 use schema::NORMALISATION_VERSION;
 use store::{Read, Store};
 
-use super::{SERVER_NUMBER, Writer, replicated};
+use super::{SERVER_NUMBER, Writer};
 use crate::accounts::read_policies;
 use crate::catalog::{self, Catalog, META_FORMAT};
 use crate::model::csn::Csn;
@@ -66,7 +66,7 @@ impl Directory {
         prepare(&mut store_writer, &mut catalog, &options, is_new)?;
         let view = store.view()?;
         let generation = catalog::generation(&view)?;
-        let is_node = replicated::is_node(&view)?;
+        let is_node = catalog::is_node(&view)?;
         drop(view);
         let directory = Arc::new(Directory {
             store,
@@ -125,7 +125,7 @@ fn prepare(
         return Ok(());
     }
     let mut batch = writer.begin()?;
-    if replicated::is_node(&batch)? {
+    if catalog::is_node(&batch)? {
         return Err(OpenError::ChangedNode);
     }
     let settings = Settings::of(&options.node, &catalog.settings.general);

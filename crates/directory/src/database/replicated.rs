@@ -8,13 +8,19 @@
 //! A data directory with such rows is a node. It takes no change from anybody who does not follow the log, because
 //! nodes are equal only as long as they have applied the same records at the same positions.
 
-use store::{Direction, Position, Read, StoreError};
+use std::path::Path;
 
-use super::{WriteBatch, Writer};
-use crate::catalog::META_REPLICATION;
+use ldap::ResultCode;
+use store::{BulkStore, Position, Store, StoreError};
+
+use super::{WriteBatch, Writer, check_versions};
+use crate::access::Requester;
+use crate::accounts;
+use crate::catalog::{META_REPLICATION, is_node, log_rows};
+use crate::model::open_error::OpenError;
 use crate::model::outcome::OperationError;
 use crate::model::record::Record;
-use crate::model::rows::META;
+use crate::model::rows::{MAPS, META};
 use crate::snapshot::Directory;
 
 /// A row of what is known of the shared log: its key, and its value or that it goes.
@@ -30,12 +36,32 @@ impl Directory {
     /// The store failed.
     pub fn log_rows(&self) -> Result<Vec<OwnedLogRow>, OperationError> {
         let view = self.store.view()?;
-        let rows = rows(&view).map(|row| {
+        let rows = log_rows(&view).map(|row| {
             let (key, value) = row?;
             Ok((key.get(META_REPLICATION.len()..).unwrap_or_default().to_vec(), value.to_vec()))
         });
         rows.collect()
     }
+}
+
+/// Copies the data of a node, at its newest position, into the new data directory `to`: also beside the process that
+/// serves it. The copy is a node at the same place of the log.
+///
+/// # Errors
+/// See [`OpenError`]; `from` is no node, or `to` has data. Nothing is there then.
+pub fn copy_node(from: &Path, to: &Path, options: &store::Options) -> Result<(), OpenError> {
+    let source = Store::open_read_only(from, MAPS)?;
+    let view = source.view()?;
+    if check_versions(&view)? || !is_node(&view)? {
+        return Err(OpenError::NoNode);
+    }
+    if store::has_data_file(to)? {
+        return Err(OpenError::HasData);
+    }
+    let mut copy = BulkStore::create(to, MAPS, options)?;
+    store::copy(&view, MAPS, &mut copy)?;
+    copy.finish()?;
+    Ok(())
 }
 
 impl Writer {
@@ -104,6 +130,27 @@ impl WriteBatch<'_> {
         self.held_back.take()
     }
 
+    /// Whether whoever asked another node may still ask: the entry is there, and no policy has locked it since.
+    ///
+    /// # Errors
+    /// insufficientAccessRights where not; the store failed.
+    pub fn check_asker(&self, requester: &Requester, now_micros: u64) -> Result<(), OperationError> {
+        let Requester::User { id, .. } = requester else { return Ok(()) };
+        let state = self.state();
+        if state.node(*id)?.is_none() {
+            let text = "the entry that the connection is bound as is gone";
+            return Err(OperationError::refused(ResultCode::INSUFFICIENT_ACCESS_RIGHTS, text));
+        }
+        let now = i64::try_from(now_micros).unwrap_or(i64::MAX);
+        match accounts::account(state, *id)? {
+            Some(account) if account.is_locked(now) => {
+                let text = "the account that the connection is bound as is locked";
+                Err(OperationError::refused(ResultCode::INSUFFICIENT_ACCESS_RIGHTS, text))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Changes what is known of the shared log.
     ///
     /// # Errors
@@ -119,19 +166,4 @@ impl WriteBatch<'_> {
         }
         Ok(())
     }
-}
-
-/// Whether the data is that of a node.
-///
-/// # Errors
-/// The store failed.
-pub(crate) fn is_node(read: &Read) -> Result<bool, StoreError> {
-    rows(read).next().transpose().map(|first| first.is_some())
-}
-
-fn rows(read: &Read) -> impl Iterator<Item = Result<(&[u8], &[u8]), StoreError>> {
-    use std::ops::Bound::{Excluded, Included};
-    // One more than the space at its end.
-    const END: &[u8] = b"replication!";
-    read.scan(META, (Included(META_REPLICATION), Excluded(END)), Direction::Forward)
 }

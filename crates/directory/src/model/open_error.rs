@@ -55,6 +55,12 @@ pub enum OpenError {
          suffix, or ships other schema definitions, than the cluster's log knows of"
     )]
     ChangedNode,
+    /// What is to be copied is no node.
+    #[error("there is no data of a node of a cluster to be copied")]
+    NoNode,
+    /// What is to be written over is data.
+    #[error("the data directory that is to become a node has data already")]
+    HasData,
     /// A naming context cannot be.
     #[error("suffix {dn:?}: {reason}")]
     Suffix {

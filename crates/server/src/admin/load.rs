@@ -19,6 +19,9 @@ impl Opened {
     /// # Errors
     /// The directory refuses an entry or fails.
     pub fn load(&mut self, entries: impl IntoIterator<Item = NewEntry>) -> Result<usize, ServeError> {
+        if self.config().cluster.is_some() {
+            return Err(LoadError::Node.into());
+        }
         let requester = Requester::Administrator { dn: self.config().admin_dn.as_str().to_owned() };
         // Referral objects are added like other entries (RFC 3296).
         let controls = RequestControls { manage_dsa_it: true, ..RequestControls::default() };

@@ -15,10 +15,11 @@ use toml::de::{DeTable, DeValue};
 
 use crate::config::ConfigError;
 use crate::config::audit::AuditKeys;
+use crate::config::cluster::ClusterKeys;
 use crate::config::values::{DnText, FromText, LogLevel, TlsNeed, TlsVersion, WeakestBind};
 
 /// The keys of a node file that a settings file does not have.
-pub(crate) const NODE_KEYS: [&str; 44] = [
+pub(crate) const NODE_KEYS: &[&str] = &[
     "audit",
     "data",
     "listen",
@@ -63,6 +64,14 @@ pub(crate) const NODE_KEYS: [&str; 44] = [
     "oauth.keys",
     "oauth.claim",
     "oauth.clock_skew_seconds",
+    "cluster.brokers",
+    "cluster.topic",
+    "cluster.listen",
+    "cluster.address",
+    "cluster.keys",
+    "cluster.session_timeout_ms",
+    "cluster.append_timeout_ms",
+    "cluster.kafka",
 ];
 
 /// What a node file says. The names of the fields are the keys of the file; `docs/how-to/configure.md` explains them.
@@ -103,6 +112,7 @@ pub(crate) struct NodeFile {
     pub(crate) audit: AuditKeys,
     #[serde(default)]
     pub(crate) oauth: OauthKeys,
+    pub(crate) cluster: Option<ClusterKeys>,
 }
 
 /// The table `[oauth]`.
@@ -213,6 +223,7 @@ impl NodeFile {
         let lists = &mut file.bad_passwords;
         let paths = paths.chain([&mut lists.words, &mut lists.breached, &mut file.audit.folder]);
         let paths = paths.chain([&mut file.oauth.keys]);
+        let paths = paths.chain(file.cluster.as_mut().map(|cluster| &mut cluster.keys));
         for path in paths.flatten() {
             *path = directory.join(&*path);
         }
@@ -228,7 +239,10 @@ fn problems(text: &str) -> Vec<(usize, String)> {
     for (key, value) in document.get_ref() {
         let name = key.get_ref().as_ref();
         match (name, value.get_ref()) {
-            ("limits" | "log" | "tls" | "bad_passwords" | "audit" | "oauth", DeValue::Table(inner)) => {
+            (
+                "limits" | "log" | "tls" | "bad_passwords" | "audit" | "oauth" | "cluster",
+                DeValue::Table(inner),
+            ) => {
                 problems.extend(problems_within(text, name, &format!("[{name}]\n"), inner));
             }
             ("listener", DeValue::Array(listeners)) => {

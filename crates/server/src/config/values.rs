@@ -160,6 +160,29 @@ impl FromStr for TlsNeed {
     }
 }
 
+/// A setting of the clients of Kafka: its name and its value, written `name=value`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KafkaProperty(pub(crate) (String, String));
+
+/// A text that is no such setting.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("\"{0}\": write name=value, such as security.protocol=ssl")]
+pub(crate) struct KafkaPropertyError(String);
+
+impl FromStr for KafkaProperty {
+    type Err = KafkaPropertyError;
+
+    fn from_str(text: &str) -> Result<KafkaProperty, KafkaPropertyError> {
+        match text.split_once('=') {
+            Some((name, value)) if !name.trim().is_empty() => {
+                Ok(KafkaProperty((name.trim().to_owned(), value.trim().to_owned())))
+            }
+            // Not the value: it may be a password.
+            _ => Err(KafkaPropertyError(text.split('=').next().unwrap_or_default().to_owned())),
+        }
+    }
+}
+
 /// A value that a node file writes as text, and any [`FromStr`] reads.
 #[derive(Debug)]
 pub(crate) struct FromText<T>(pub(crate) T);

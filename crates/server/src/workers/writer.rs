@@ -10,6 +10,9 @@
 //! After a failed commit or a panic the store or this thread takes no more changes until a restart. They are answered
 //! with the reason, and reading goes on.
 
+#[cfg(feature = "kafka")]
+mod for_cluster;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -99,11 +102,11 @@ impl Drop for Reservation {
 
 /// The result of a change, with the value of the response to an extended operation.
 #[derive(Clone)]
-struct Answer {
-    outcome: Outcome,
-    value: Option<Vec<u8>>,
+pub(crate) struct Answer {
+    pub(crate) outcome: Outcome,
+    pub(crate) value: Option<Vec<u8>>,
     /// Position of the record that was made, where somebody wants to know.
-    position: Option<u64>,
+    pub(crate) position: Option<u64>,
 }
 
 impl From<Outcome> for Answer {
@@ -162,8 +165,8 @@ impl WriteQueue {
         WriteQueue { audit, ..self }
     }
 
-    /// There was a commit.
-    fn committed(&self) {
+    /// There was a commit: event loops look at it before they handle more requests.
+    pub(crate) fn committed(&self) {
         self.commits.fetch_add(1, Ordering::Release);
         if let Some(audit) = &self.audit {
             audit.changed();
@@ -357,12 +360,22 @@ fn record_account(
     grace: Option<i64>,
     random: &mut Random,
 ) -> Outcome {
+    let update = AccountUpdate { grace, ..attempts.take(id) };
+    update_account(batch, id, &update, random)
+}
+
+/// Records what happened to the password of an entry.
+pub(crate) fn update_account(
+    batch: &mut directory::WriteBatch<'_>,
+    id: EntryId,
+    update: &AccountUpdate,
+    random: &mut Random,
+) -> Outcome {
     let uuid = match random.uuid() {
         Ok(uuid) => uuid,
         Err(error) => return no_random_numbers(error),
     };
-    let update = AccountUpdate { grace, ..attempts.take(id) };
-    batch.update_account(id, &update, &Stamp { now_micros: now_micros(), uuid, ..Stamp::default() })
+    batch.update_account(id, update, &Stamp { now_micros: now_micros(), uuid, ..Stamp::default() })
 }
 
 const DEFECT: &str = "a defect was met while changing the directory";
@@ -459,12 +472,36 @@ fn execute(
     attempts: &Attempts,
     random: &mut Random,
 ) -> Answer {
-    let message = match &request.change {
-        ToWrite::Message(message) => message,
-        ToWrite::Account { id, grace } => {
-            return record_account(batch, attempts, *id, *grace, random).into();
+    match &request.change {
+        ToWrite::Message(message) => {
+            let given = Given {
+                passwords: request.passwords.clone(),
+                link: request.link,
+                origin: request.origin.as_deref(),
+                keeps_old_values: request.keeps_old_values,
+            };
+            execute_message(batch, &request.requester, message, given, random)
         }
-    };
+        ToWrite::Account { id, grace } => record_account(batch, attempts, *id, *grace, random).into(),
+    }
+}
+
+/// What goes with a change beside its message. No `Debug`: it may carry passwords.
+pub(crate) struct Given<'r> {
+    pub(crate) passwords: PreparedPasswords,
+    pub(crate) link: Option<ClientLink>,
+    pub(crate) origin: Option<&'r Origin>,
+    pub(crate) keeps_old_values: bool,
+}
+
+/// Carries out the change of an LDAP message.
+pub(crate) fn execute_message(
+    batch: &mut directory::WriteBatch<'_>,
+    requester: &Requester,
+    message: &[u8],
+    given: Given<'_>,
+    random: &mut Random,
+) -> Answer {
     // The event loop decoded the same bytes within the limits of the settings.
     let limits = DecodeLimits { message_size_max: usize::MAX, ..DecodeLimits::AUTHENTICATED };
     let message = match Message::decode(message, &limits) {
@@ -472,14 +509,14 @@ fn execute(
         Err(error) => return Outcome::new(ResultCode::PROTOCOL_ERROR, error.to_string()).into(),
     };
     let controls = match RequestControls::read(&message.controls, ControlContext::of(&message.request)) {
-        Ok(controls) => RequestControls { link: request.link, ..controls },
+        Ok(controls) => RequestControls { link: given.link, ..controls },
         Err(outcome) => return outcome.into(),
     };
     let uuid = match random.uuid() {
         Ok(uuid) => uuid,
         Err(error) => return no_random_numbers(error).into(),
     };
-    let PreparedPasswords { hashed, matched, history, scram, listed } = request.passwords.clone();
+    let PreparedPasswords { hashed, matched, history, scram, listed } = given.passwords;
     let stamp = Stamp {
         now_micros: now_micros(),
         uuid,
@@ -488,25 +525,24 @@ fn execute(
         history,
         scram_keys: scram,
         listed_passwords: listed,
-        keeps_old_values: request.keeps_old_values,
-        origin: request.origin.as_deref().cloned().unwrap_or_default(),
+        keeps_old_values: given.keeps_old_values,
+        origin: given.origin.cloned().unwrap_or_default(),
     };
     match &message.request {
         Request::Extended(extended) if extended.name == APPLY_SETTINGS => {
-            let (outcome, value) =
-                settings_change::execute(batch, &request.requester, extended.value, &stamp);
+            let (outcome, value) = settings_change::execute(batch, requester, extended.value, &stamp);
             Answer { outcome, value, position: None }
         }
         Request::Extended(extended) if StateRequest::is_name(extended.name) => {
             let Some(asked) = StateRequest::decode(extended.value) else {
                 return Outcome::code(ResultCode::PROTOCOL_ERROR).into();
             };
-            match batch.change_password_state(&request.requester, &asked, &stamp) {
+            match batch.change_password_state(requester, &asked, &stamp) {
                 Ok(value) => Answer { outcome: Outcome::success(), value: Some(value), position: None },
                 Err(outcome) => outcome.into(),
             }
         }
-        change => batch.execute(&request.requester, change, &controls, &stamp).into(),
+        change => batch.execute(requester, change, &controls, &stamp).into(),
     }
 }
 

@@ -17,11 +17,10 @@ use super::prepare::{Prepared, Refusal, Rejected};
 use super::resolve::{Outcome, Resolved};
 use super::sorters::{Destination, RowBlock, Sorters, destination};
 use crate::catalog::{
-    AttributeAllocation, META_ATTRIBUTE, META_CLASS_SET, META_CONTEXT_CSN, META_GENERATION, META_INDEX,
+    self, AttributeAllocation, META_ATTRIBUTE, META_CLASS_SET, META_CONTEXT_CSN, META_GENERATION, META_INDEX,
     META_LAST_CSN, META_LAST_ENTRY, last_csn, meta_key,
 };
 use crate::database::SERVER_NUMBER;
-use crate::database::replicated::is_node;
 use crate::model::csn::Csn;
 use crate::model::index_definition::IndexRow;
 use crate::model::origin::Origin;
@@ -67,7 +66,7 @@ impl Builder {
     pub fn create(directory: &Path, options: &store::Options) -> Result<Builder> {
         let store = BulkStore::create(directory, MAPS, options)?;
         let old = store.old_view()?.ok_or(ImportError::Damaged("there is no data to begin with"))?;
-        if is_node(&old)? {
+        if catalog::is_node(&old)? {
             return Err(ImportError::Node);
         }
         let nodes = BufWriter::with_capacity(1 << 20, temporary_file(directory)?);

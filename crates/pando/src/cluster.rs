@@ -1,0 +1,163 @@
+//! `pando cluster`: making nodes of a cluster, and looking at one.
+
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use ldap::Scope;
+use server::{Config, ServeError};
+
+use crate::arguments::DataArguments;
+use crate::exit;
+use crate::online::{ServerArguments, socket_in};
+
+pub(crate) const HELP: &str = "\
+One directory on several machines, with Apache Kafka as its log: docs/how-to/cluster.md.
+The node file says where Kafka is, in its table [cluster].
+
+Examples:
+  pando cluster init --node /etc/pando/node.toml
+  pando cluster invite --node /etc/pando/node.toml -o node2.invitation
+  pando cluster join --node /etc/pando/node.toml --invitation node2.invitation --from /backup/node1
+  pando cluster status --data /var/lib/pando
+
+Exit codes: as `pando verify`.";
+
+/// The options of `pando cluster`.
+#[derive(Debug, Args)]
+pub(crate) struct ClusterArguments {
+    #[command(subcommand)]
+    verb: ClusterVerb,
+}
+
+#[derive(Debug, Subcommand)]
+enum ClusterVerb {
+    /// Make a data directory that nobody serves, or a new one, the first node of a new cluster
+    Init {
+        #[command(flatten)]
+        data: DataArguments,
+        /// How many brokers keep the log, where its topic is created
+        #[arg(long, default_value_t = 3)]
+        replicas: usize,
+    },
+    /// Write an invitation for one more node. It is a secret: whoever has it can become that node
+    Invite {
+        #[command(flatten)]
+        data: DataArguments,
+        /// The file to write
+        #[arg(long, short, value_name = "FILE")]
+        output: PathBuf,
+    },
+    /// Make a new data directory the node of an invitation, with a copy of another node's data
+    Join {
+        #[command(flatten)]
+        data: DataArguments,
+        /// The invitation
+        #[arg(long, value_name = "FILE")]
+        invitation: PathBuf,
+        /// The data directory of another node, served or not, or a copy of one that was not served meanwhile
+        #[arg(long, value_name = "DIR")]
+        from: PathBuf,
+    },
+    /// Say what a node is in its cluster, and how far it is behind
+    Status {
+        #[command(flatten)]
+        data: DataArguments,
+        #[command(flatten)]
+        server: ServerArguments,
+    },
+    /// Take a data directory that nobody serves out of its cluster
+    Leave {
+        #[command(flatten)]
+        data: DataArguments,
+    },
+}
+
+pub(crate) fn run(arguments: &ClusterArguments) -> ExitCode {
+    let done = match &arguments.verb {
+        ClusterVerb::Init { data, replicas } => load(data).and_then(|config| init(config, *replicas)),
+        ClusterVerb::Invite { data, output } => {
+            let made = load(data).and_then(|config| server::invite_node(&config));
+            return match made {
+                Ok((text, node)) => invite(&text, node, output),
+                Err(error) => exit::failed(&error),
+            };
+        }
+        ClusterVerb::Join { data, invitation, from } => load(data).and_then(|config| {
+            let node = server::join_cluster(&config, invitation, from)?;
+            Ok(format!("node {node} is made: start it with `pando serve`, and remove the invitation\n"))
+        }),
+        ClusterVerb::Status { data, server } => {
+            return match status(data, server) {
+                Ok(text) => said(&text),
+                Err(error) => exit::failure(&error),
+            };
+        }
+        ClusterVerb::Leave { data } => load(data).and_then(|config| {
+            server::leave_cluster(config)?;
+            Ok("the data directory is no node any longer; take [cluster] out of its node file\n".to_owned())
+        }),
+    };
+    match done {
+        Ok(text) => said(&text),
+        Err(error) => exit::failed(&error),
+    }
+}
+
+fn load(data: &DataArguments) -> Result<Config, ServeError> {
+    Ok(Config::load(&data.to_server())?)
+}
+
+fn said(text: &str) -> ExitCode {
+    print!("{text}");
+    ExitCode::SUCCESS
+}
+
+fn init(config: Config, replicas: usize) -> Result<String, ServeError> {
+    let admin_dn = config.admin_dn.to_string();
+    let made = server::init_cluster(config, replicas)?;
+    let mut text = String::new();
+    if made.has_created_topic {
+        text += "the topic is created\n";
+    }
+    if let Some(password) = made.generated_password {
+        text += &format!("the password of {admin_dn} is {password}; it is not shown again\n");
+    }
+    text += &format!(
+        "node 1 of a new cluster is made, with the data up to position {}; its identity is in {}: a secret\n",
+        made.position,
+        made.keys.display()
+    );
+    Ok(text)
+}
+
+fn invite(text: &str, node: u32, output: &PathBuf) -> ExitCode {
+    let opened = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(output);
+    match opened.and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all())) {
+        Ok(()) => said(&format!("{} makes node {node}; it is a secret\n", output.display())),
+        Err(error) => exit::not_written(output.display(), &error),
+    }
+}
+
+fn status(data: &DataArguments, server: &ServerArguments) -> Result<String, String> {
+    let directory = data.directory();
+    let url = server.server(directory.as_deref()).or_else(|| directory.as_deref().map(socket_in));
+    let url = url.ok_or("say which server: --data DIR or --url URL")?;
+    let mut connection = server.connect(&url).map_err(|error| error.to_string())?;
+    let wanted = ["cn", "monitoredInfo", "monitorCounter", "monitorTimestamp"];
+    let reply = connection.search("cn=Cluster,cn=monitor", Scope::SingleLevel, "(objectClass=*)", &wanted);
+    let reply = reply.map_err(|error| error.to_string())?;
+    if reply.entries.is_empty() {
+        return Err(
+            "this server is no node of a cluster, or does not show cn=monitor to whoever asks".to_owned()
+        );
+    }
+    let mut text = String::new();
+    for entry in &reply.entries {
+        let value = wanted.iter().skip(1).flat_map(|name| entry.texts(name)).collect::<Vec<_>>().join(", ");
+        text += &format!("{:<18} {value}\n", entry.texts("cn").join(" "));
+    }
+    Ok(text)
+}

@@ -1,0 +1,159 @@
+//! Making nodes of a cluster: the first, further ones, and none again.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use directory::replicated::copy_node;
+use kafka_log::{Appender, Event, create_topic, fetch, topic_facts};
+use replication::message::{Generation, encode_generation};
+use replication::{Follower, RowChange};
+
+use crate::cluster::identity::Identity;
+use crate::cluster::{ClusterError, check_topic, log_settings};
+use crate::config::{ClusterSettings, Config};
+use crate::error::ServeError;
+use crate::open::Opened;
+
+/// How long the first message may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What making the first node came to.
+#[derive(Debug)]
+pub struct Initialized {
+    /// Where its identity is.
+    pub keys: std::path::PathBuf,
+    /// Whether the topic was created.
+    pub has_created_topic: bool,
+    /// The position of the data that the cluster begins with.
+    pub position: u64,
+    /// The administrator's password, if one was generated: to be shown once.
+    pub generated_password: Option<String>,
+}
+
+fn settings_of(config: &Config) -> Result<ClusterSettings, ServeError> {
+    let text = "the node file has no table [cluster]: give one with --node FILE";
+    config.cluster.clone().ok_or_else(|| ClusterError::Refused(text.to_owned()).into())
+}
+
+fn refused(text: impl Into<String>) -> ServeError {
+    ClusterError::Refused(text.into()).into()
+}
+
+/// Makes a data directory, which is made where there is none, the first node of a new cluster. The topic is created
+/// with so many replicas where it is missing.
+///
+/// # Errors
+/// The directory is in use or a node already; Kafka cannot be used, or the topic is not fit or not empty.
+pub fn init_cluster(config: Config, replicas: usize) -> Result<Initialized, ServeError> {
+    let settings = settings_of(&config)?;
+    // First: what follows is of no use where somebody serves the data.
+    let mut opened = Opened::open(Config { cluster: None, ..config })?;
+    let generated_password = opened.generated_password().map(str::to_owned);
+    let identity = Identity::create(&settings.keys).map_err(ClusterError::from)?;
+    let begun = begin(&mut opened, &settings, &identity, replicas);
+    match begun {
+        Ok((has_created_topic, position)) => {
+            Ok(Initialized { keys: settings.keys, has_created_topic, position, generated_password })
+        }
+        Err(error) => {
+            // Nothing has come of it, so that it can be tried again.
+            identity.discard();
+            Err(error)
+        }
+    }
+}
+
+fn begin(
+    opened: &mut Opened,
+    settings: &ClusterSettings,
+    identity: &Identity,
+    replicas: usize,
+) -> Result<(bool, u64), ServeError> {
+    let log = log_settings(settings, identity);
+    let failed = |error: kafka_log::LogError| ServeError::from(ClusterError::from(error));
+    let has_created_topic = match topic_facts(&log) {
+        Ok(_) => false,
+        Err(kafka_log::LogError::NoTopic(_)) => {
+            create_topic(&log, replicas).map_err(failed)?;
+            true
+        }
+        Err(error) => return Err(failed(error)),
+    };
+    check_topic(&log)?;
+    let (_, start, end) = fetch(&log, 0, PATIENCE).map_err(failed)?;
+    if (start, end) != (0, 0) {
+        let topic = &log.topic;
+        return Err(refused(format!(
+            "the topic {topic:?} has messages: it is the log of a cluster already, or of others"
+        )));
+    }
+    let position = opened.directory().facts()?.position;
+    let keys = identity.keys().map_err(ClusterError::from)?;
+    let (writer, random) = opened.writer();
+    let id = random.bytes()?;
+    let generation = Generation { follows: [0; 16], position };
+    let (message, tag) = encode_generation(&keys, &id, &generation);
+    let offset = append(&log, &message)?;
+    // Kafka does not tell clients the identity of a topic; the generation stands for it.
+    let (_, rows) = Follower::seed(keys, id, id, &generation, offset, tag);
+    let rows: Vec<_> = rows.iter().map(|RowChange { key, value }| (&**key, value.as_deref())).collect();
+    writer.apply_group(1, [], &rows)?;
+    Ok((has_created_topic, position))
+}
+
+fn append(log: &kafka_log::Settings, message: &[u8]) -> Result<u64, ServeError> {
+    let (sender, events) = channel();
+    let sink = Arc::new(move |event| drop(sender.send(event)));
+    let appender = Appender::start(log, sink).map_err(ClusterError::from)?;
+    appender.append(0, b"", message);
+    while let Ok(event) = events.recv_timeout(PATIENCE) {
+        match event {
+            Event::Appended { offset, .. } => return Ok(offset),
+            Event::Failed { reason, .. } => return Err(refused(format!("the first message: {reason}"))),
+            _ => {}
+        }
+    }
+    Err(refused("the first message is not in the log in time"))
+}
+
+/// An invitation for one more node: the content of a file that is a secret, and the node's number.
+///
+/// # Errors
+/// This is not the first node.
+pub fn invite_node(config: &Config) -> Result<(String, u32), ServeError> {
+    let identity = Identity::open(&settings_of(config)?.keys).map_err(ClusterError::from)?;
+    let (invitation, node) = identity.invite().map_err(ClusterError::from)?;
+    Ok((invitation, node.0))
+}
+
+/// Makes a new data directory the node that an invitation names, with a copy of the data of the node in `from`, which
+/// may be served meanwhile. Returns the node's number.
+///
+/// # Errors
+/// There is data already; the invitation or what is to be copied is none.
+pub fn join_cluster(config: &Config, invitation: &Path, from: &Path) -> Result<u32, ServeError> {
+    let settings = settings_of(config)?;
+    let failed = |error| ServeError::Open { path: from.to_owned(), error };
+    copy_node(from, &config.data, &store::Options::default()).map_err(failed)?;
+    let identity = Identity::accept(&settings.keys, invitation).map_err(ClusterError::from)?;
+    Ok(identity.node().0)
+}
+
+/// Takes a data directory that nobody serves out of its cluster: it is one like any other from then on.
+///
+/// # Errors
+/// It is in use, or no node.
+pub fn leave_cluster(config: Config) -> Result<(), ServeError> {
+    let settings = settings_of(&config)?;
+    let mut opened = Opened::open_to(config, true)?;
+    let rows = opened.directory().log_rows()?;
+    if rows.is_empty() {
+        return Err(refused("this data directory is not that of a node"));
+    }
+    let gone: Vec<_> = rows.iter().map(|(key, _)| (&**key, None)).collect();
+    opened.writer().0.apply_group(1, [], &gone)?;
+    Identity::open(&settings.keys).map_err(ClusterError::from)?.discard();
+    Ok(())
+}

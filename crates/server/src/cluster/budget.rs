@@ -1,0 +1,66 @@
+//! Bytes of messages that were read and not applied yet: a reader that is ahead waits.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::limits::CLUSTER_READ_BYTES_MAX;
+
+/// What one reader may still bring.
+#[derive(Debug, Default)]
+pub(super) struct Budget {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    bytes: usize,
+    is_closed: bool,
+}
+
+impl Budget {
+    /// Takes room for a message, and waits for it. False: nobody wants it any longer.
+    pub(super) fn take(&self, bytes: usize) -> bool {
+        let mut state = self.lock();
+        // A message of any size may come where no other is.
+        while !state.is_closed && state.bytes > 0 && state.bytes + bytes > CLUSTER_READ_BYTES_MAX {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.bytes += bytes;
+        !state.is_closed
+    }
+
+    /// A message was applied.
+    pub(super) fn release(&self, bytes: usize) {
+        self.lock().bytes -= bytes;
+        self.changed.notify_all();
+    }
+
+    /// Nothing is wanted any longer.
+    pub(super) fn close(&self) {
+        self.lock().is_closed = true;
+        self.changed.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn a_reader_that_is_ahead_waits_until_there_is_room_or_it_ends() {
+        let budget = Arc::new(Budget::default());
+        assert!(budget.take(CLUSTER_READ_BYTES_MAX + 1), "any size, where no other is");
+        let waiting = Arc::clone(&budget);
+        let reader = std::thread::spawn(move || [waiting.take(1), waiting.take(CLUSTER_READ_BYTES_MAX)]);
+        budget.release(CLUSTER_READ_BYTES_MAX + 1);
+        budget.close();
+        let [_, second] = reader.join().unwrap();
+        assert!(!second, "it is closed");
+    }
+}

@@ -1,0 +1,56 @@
+//! What a node says of itself in `cn=monitor`.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use replication::NodeId;
+
+/// The node's state, as its thread last said.
+#[derive(Debug, Default)]
+pub(crate) struct Figures(Mutex<NodeState>);
+
+/// See [`Figures`].
+#[derive(Debug, Clone, Default)]
+pub(crate) struct NodeState {
+    /// This node's number.
+    pub(crate) node: u32,
+    /// What it is: connecting, following, claiming, writing, in doubt, or why it stopped.
+    pub(crate) role: String,
+    /// The node that writes.
+    pub(crate) writer: Option<NodeId>,
+    /// Its epoch.
+    pub(crate) epoch: u64,
+    /// When that began to be in force here, in seconds since 1970.
+    pub(crate) epoch_since: u64,
+    /// The position of the last record.
+    pub(crate) position: u64,
+    /// The offset of the next message to read.
+    pub(crate) next_offset: u64,
+    /// The offset that the next message of the log gets, as last heard.
+    pub(crate) end_offset: u64,
+    /// For how many seconds the messages that this node lacks have been there.
+    pub(crate) lag_seconds: u64,
+    /// Why the log could not be reached when last tried.
+    pub(crate) unreachable: Option<String>,
+    /// Changes that wait here.
+    pub(crate) waiting: u64,
+    /// Groups applied that another node decided.
+    pub(crate) groups_followed: u64,
+    /// Groups that this node decided.
+    pub(crate) groups_decided: u64,
+    /// Groups that were decided and dropped, because another node wrote by then.
+    pub(crate) groups_dropped: u64,
+    /// Changes that other nodes decided for clients of this one.
+    pub(crate) forwarded: u64,
+    /// Messages that are a matter for an operator.
+    pub(crate) alarms: u64,
+}
+
+impl Figures {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, NodeState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn get(&self) -> NodeState {
+        self.lock().clone()
+    }
+}

@@ -1,0 +1,331 @@
+//! Who a node is in its cluster: a folder with its number, its certificate, the certificate of the cluster's authority
+//! and the key that seals the log.
+//!
+//! The first node makes the authority and keeps its key. It *invites* further nodes: an invitation is one file with all
+//! that a node needs, a secret that whoever has it can become that node with.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+};
+use replication::{ClusterKey, KeyRing, NodeId};
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::server::WebPkiClientVerifier;
+use rustls::version::TLS13;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use serde::{Deserialize, Serialize};
+
+use crate::limits::CLUSTER_CERTIFICATE_DAYS;
+use crate::stamp::now_micros;
+
+/// The number of the one key that a cluster has so far.
+const KEY_NUMBER: u32 = 1;
+
+const IDENTITY_FILE: &str = "identity.toml";
+const AUTHORITY_KEY_FILE: &str = "authority-key.pem";
+const NEXT_NODE_FILE: &str = "next-node";
+const INCARNATION_FILE: &str = "incarnation";
+
+/// Why a node's folder is of no use.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {what}", path.display())]
+pub struct IdentityError {
+    path: PathBuf,
+    what: String,
+}
+
+fn failed<E: std::fmt::Display>(path: &Path) -> impl Fn(E) -> IdentityError {
+    move |error| IdentityError { path: path.to_owned(), what: error.to_string() }
+}
+
+/// All that makes a node one of its cluster: the content of its identity file, and of an invitation.
+#[derive(Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Papers {
+    /// 16 random octets, in hexadecimal: which cluster.
+    cluster: String,
+    node: u32,
+    /// What seals the log, in hexadecimal.
+    key: String,
+    /// PEM.
+    authority: String,
+    certificate: String,
+    certificate_key: String,
+}
+
+/// A node's identity.
+pub(crate) struct Identity {
+    folder: PathBuf,
+    papers: Papers,
+}
+
+impl Identity {
+    /// The first node of a new cluster, with its authority.
+    ///
+    /// # Errors
+    /// The folder has an identity, or cannot be written.
+    pub(crate) fn create(folder: &Path) -> Result<Identity, IdentityError> {
+        let authority_key = KeyPair::generate().map_err(failed(folder))?;
+        let params = authority_params().map_err(failed(folder))?;
+        let authority = params.self_signed(&authority_key).map_err(failed(folder))?.pem();
+        let (mut cluster, mut key) = ([0; 16], [0; 32]);
+        getrandom::fill(&mut cluster).and_then(|()| getrandom::fill(&mut key)).map_err(failed(folder))?;
+        let issuer = Issuer::new(params, authority_key);
+        let (certificate, certificate_key) = certificate(1, &issuer).map_err(failed(folder))?;
+        let (cluster, key) = (hex(&cluster), hex(&key));
+        let papers = Papers { cluster, node: 1, key, authority, certificate, certificate_key };
+        let identity = Identity::keep(folder, papers)?;
+        let private = write_private(folder, AUTHORITY_KEY_FILE, issuer.key().serialize_pem().as_bytes());
+        private.and_then(|()| write_private(folder, NEXT_NODE_FILE, b"2")).map_err(failed(folder))?;
+        Ok(identity)
+    }
+
+    /// The node that an invitation makes.
+    ///
+    /// # Errors
+    /// It is none; the folder has an identity, or cannot be written.
+    pub(crate) fn accept(folder: &Path, invitation: &Path) -> Result<Identity, IdentityError> {
+        let text = fs::read_to_string(invitation).map_err(failed(invitation))?;
+        let papers: Papers = toml::from_str(&text).map_err(failed(invitation))?;
+        // It must be of use before it is kept.
+        let identity = Identity { folder: folder.to_owned(), papers };
+        identity.server_config().and(identity.keys().map(drop)).map_err(failed(invitation))?;
+        Identity::keep(folder, identity.papers)
+    }
+
+    fn keep(folder: &Path, papers: Papers) -> Result<Identity, IdentityError> {
+        let file = folder.join(IDENTITY_FILE);
+        if file.exists() {
+            return Err(failed(&file)("this data directory belongs to a cluster already"));
+        }
+        let text = toml::to_string(&papers).map_err(failed(folder))?;
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        made.and_then(|()| write_private(folder, IDENTITY_FILE, text.as_bytes())).map_err(failed(folder))?;
+        Ok(Identity { folder: folder.to_owned(), papers })
+    }
+
+    /// The identity that a folder has.
+    ///
+    /// # Errors
+    /// It has none, or one of no use.
+    pub(crate) fn open(folder: &Path) -> Result<Identity, IdentityError> {
+        let file = folder.join(IDENTITY_FILE);
+        let text = match fs::read_to_string(&file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let what =
+                    "there is no identity: `pando cluster init` makes the first node, `join` the others";
+                return Err(failed(&file)(what));
+            }
+            text => text.map_err(failed(&file))?,
+        };
+        let papers = toml::from_str(&text).map_err(failed(&file))?;
+        Ok(Identity { folder: folder.to_owned(), papers })
+    }
+
+    /// An invitation for one more node, and its number.
+    ///
+    /// # Errors
+    /// This node is not the first, or the folder cannot be written.
+    pub(crate) fn invite(&self) -> Result<(String, NodeId), IdentityError> {
+        let key_file = self.folder.join(AUTHORITY_KEY_FILE);
+        let key = fs::read_to_string(&key_file).map_err(|error| {
+            failed(&key_file)(format!("{error}: the first node of a cluster invites the others"))
+        })?;
+        let key = KeyPair::from_pem(&key).map_err(failed(&key_file))?;
+        let next_file = self.folder.join(NEXT_NODE_FILE);
+        let next = fs::read_to_string(&next_file).map_err(failed(&next_file))?;
+        let node: u32 = next.trim().parse().map_err(failed(&next_file))?;
+        // First, so that no number is given twice.
+        write_private(&self.folder, NEXT_NODE_FILE, (node + 1).to_string().as_bytes())
+            .map_err(failed(&next_file))?;
+        let made = authority_params().and_then(|params| certificate(node, &Issuer::new(params, key)));
+        let (certificate, certificate_key) = made.map_err(failed(&key_file))?;
+        let papers = Papers { node, certificate, certificate_key, ..self.papers.clone() };
+        Ok((toml::to_string(&papers).map_err(failed(&self.folder))?, NodeId(node)))
+    }
+
+    /// Takes the identity away: the node is none any longer.
+    pub(crate) fn discard(&self) {
+        for name in [IDENTITY_FILE, AUTHORITY_KEY_FILE, NEXT_NODE_FILE, INCARNATION_FILE] {
+            let file = self.folder.join(name);
+            if let Err(error) = fs::remove_file(&file)
+                && error.kind() != io::ErrorKind::NotFound
+            {
+                tracing::warn!(%error, "{} is not removed", file.display());
+            }
+        }
+        // Where it has something else, it stays.
+        let _ = fs::remove_dir(&self.folder);
+    }
+
+    /// The node's number.
+    pub(crate) fn node(&self) -> NodeId {
+        NodeId(self.papers.node)
+    }
+
+    /// What tells the cluster from every other: also the name of the consumer group.
+    pub(crate) fn cluster(&self) -> &str {
+        &self.papers.cluster
+    }
+
+    /// The keys that seal the log.
+    ///
+    /// # Errors
+    /// They are damaged.
+    pub(crate) fn keys(&self) -> Result<KeyRing, IdentityError> {
+        let key: Option<[u8; 32]> = unhex(&self.papers.key).and_then(|bytes| bytes.try_into().ok());
+        let key = key.ok_or_else(|| failed(&self.folder)("the key of the cluster is damaged"))?;
+        Ok(KeyRing::new(KEY_NUMBER, ClusterKey::new(&key)))
+    }
+
+    /// A number that is greater than at every start before, also of a copy of this folder that is older.
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub(crate) fn next_incarnation(&self) -> Result<u64, IdentityError> {
+        let file = self.folder.join(INCARNATION_FILE);
+        let last = fs::read_to_string(&file).ok().and_then(|text| text.trim().parse::<u64>().ok());
+        let next = now_micros().max(last.unwrap_or(0) + 1);
+        write_private(&self.folder, INCARNATION_FILE, next.to_string().as_bytes()).map_err(failed(&file))?;
+        Ok(next)
+    }
+
+    /// How this node lets others in: only with a certificate of the cluster's authority.
+    ///
+    /// # Errors
+    /// The papers are damaged.
+    pub(crate) fn server_config(&self) -> Result<Arc<ServerConfig>, IdentityError> {
+        let provider = Arc::new(ring::default_provider());
+        let roots = Arc::new(self.roots()?);
+        let verifier = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider)).build();
+        let (chain, key) = self.chain()?;
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&TLS13])
+            .map_err(failed(&self.folder))?
+            .with_client_cert_verifier(verifier.map_err(failed(&self.folder))?)
+            .with_single_cert(chain, key)
+            .map_err(failed(&self.folder))?;
+        Ok(Arc::new(config))
+    }
+
+    /// How this node goes to others.
+    ///
+    /// # Errors
+    /// The papers are damaged.
+    pub(crate) fn client_config(&self) -> Result<Arc<ClientConfig>, IdentityError> {
+        let (chain, key) = self.chain()?;
+        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_protocol_versions(&[&TLS13])
+            .map_err(failed(&self.folder))?
+            .with_root_certificates(self.roots()?)
+            .with_client_auth_cert(chain, key)
+            .map_err(failed(&self.folder))?;
+        Ok(Arc::new(config))
+    }
+
+    fn roots(&self) -> Result<RootCertStore, IdentityError> {
+        let mut roots = RootCertStore::empty();
+        let authority =
+            CertificateDer::from_pem_slice(self.papers.authority.as_bytes()).map_err(failed(&self.folder))?;
+        roots.add(authority).map_err(failed(&self.folder))?;
+        Ok(roots)
+    }
+
+    fn chain(&self) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), IdentityError> {
+        let certificate = CertificateDer::from_pem_slice(self.papers.certificate.as_bytes())
+            .map_err(failed(&self.folder))?;
+        let key = PrivateKeyDer::from_pem_slice(self.papers.certificate_key.as_bytes())
+            .map_err(failed(&self.folder))?;
+        Ok((vec![certificate], key))
+    }
+}
+
+/// The name in a node's certificate.
+fn name_of(node: u32) -> String {
+    format!("node-{node}.pando-cluster")
+}
+
+/// The name that a node must prove to have.
+pub(crate) fn server_name(node: NodeId) -> Option<ServerName<'static>> {
+    ServerName::try_from(name_of(node.0)).ok()
+}
+
+/// The node whose certificate this is.
+pub(crate) fn node_of(certificate: &CertificateDer<'_>) -> Option<NodeId> {
+    let subject = schema::certificate_facts(certificate).ok()?.subject;
+    let number = subject.split_once('=')?.1.strip_prefix("node-")?.strip_suffix(".pando-cluster")?;
+    number.parse().ok().map(NodeId)
+}
+
+fn authority_params() -> Result<CertificateParams, rcgen::Error> {
+    let mut params = dated(Vec::new())?;
+    params.distinguished_name.push(DnType::CommonName, "pando cluster");
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    Ok(params)
+}
+
+fn certificate(node: u32, issuer: &Issuer<'_, KeyPair>) -> Result<(String, String), rcgen::Error> {
+    let mut params = dated(vec![name_of(node)])?;
+    params.distinguished_name.push(DnType::CommonName, name_of(node));
+    let key = KeyPair::generate()?;
+    Ok((params.signed_by(&key, issuer)?.pem(), key.serialize_pem()))
+}
+
+fn dated(names: Vec<String>) -> Result<CertificateParams, rcgen::Error> {
+    let mut params = CertificateParams::new(names)?;
+    params.distinguished_name = DistinguishedName::new();
+    // A clock may be behind.
+    let now = time::OffsetDateTime::now_utc();
+    params.not_before = now - time::Duration::days(1);
+    params.not_after = now + time::Duration::days(CLUSTER_CERTIFICATE_DAYS);
+    Ok(params)
+}
+
+/// Writes a file that only the owner can read, whole or not at all.
+pub(crate) fn write_private(folder: &Path, name: &str, content: &[u8]) -> io::Result<()> {
+    let (file, new) = (folder.join(name), folder.join(format!("{name}.new")));
+    let mut opened = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    opened.write_all(content)?;
+    opened.sync_all()?;
+    fs::rename(&new, &file)?;
+    fs::File::open(folder)?.sync_all()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits: Option<Vec<u8>> =
+        text.chars().map(|digit| digit.to_digit(16).and_then(|digit| u8::try_from(digit).ok())).collect();
+    Some(digits?.chunks(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_tells_the_node() {
+        let authority = Issuer::new(authority_params().unwrap(), KeyPair::generate().unwrap());
+        let (pem, _) = certificate(17, &authority).unwrap();
+        let read = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+        assert_eq!(node_of(&read), Some(NodeId(17)));
+        let other = dated(Vec::new()).unwrap().self_signed(&KeyPair::generate().unwrap()).unwrap();
+        assert_eq!(node_of(other.der()), None);
+    }
+
+    #[test]
+    fn hexadecimal_goes_both_ways() {
+        assert_eq!(unhex(&hex(&[0, 1, 0x7f, 0xff])), Some(vec![0, 1, 0x7f, 0xff]));
+        assert_eq!(unhex("0g"), None);
+    }
+}

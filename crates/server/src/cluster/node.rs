@@ -1,0 +1,502 @@
+//! The node's thread: it owns the directory's writer, follows the log, and decides while this node writes.
+//!
+//! Everything reaches it as an event of one channel. What it promises:
+//!
+//! - Nothing is committed here that the log has not accepted, and nothing is answered before it is committed here.
+//! - A batch is held open from its decision until the node reads its group back, or anything that makes that
+//!   impossible. Then it is committed, or dropped and its changes are decided anew, by whoever writes.
+//! - A change keeps its id on all its ways, so it is made once however often it is sent.
+
+mod follow;
+mod lead;
+mod requests;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::{Duration, Instant};
+
+use directory::{Directory, Writer};
+use kafka_log::{Appender, Election, Event, Message, Reader, Settings, Sink};
+use replication::forward::Gate;
+use replication::{AppendError, Follower, Held, Member, Role};
+
+use super::budget::Budget;
+use super::figures::Figures;
+use super::identity::Identity;
+use super::operation::{Ids, Operation};
+use super::transport::Forwarder;
+use super::{NodeEvent, Place};
+use crate::limits::{CLUSTER_CHANGE_PATIENCE, CLUSTER_RETRY};
+use crate::stamp::{Random, now_micros};
+use crate::workers::index_upkeep::Upkeep;
+use crate::workers::writer::WriteQueue;
+use requests::{RemoteFrame, Sent, Shown};
+
+/// How often time itself is looked at: changes that have waited too long, claims that are due.
+const TICK: Duration = Duration::from_millis(100);
+
+/// What the node's thread begins with.
+pub(super) struct Parts {
+    pub(super) settings: Settings,
+    pub(super) identity: Identity,
+    /// Where other nodes reach this one.
+    pub(super) address: String,
+    pub(super) group_bytes_max: usize,
+    pub(super) directory: Arc<Directory>,
+    pub(super) queue: Arc<WriteQueue>,
+    pub(super) figures: Arc<Figures>,
+    pub(super) events: Receiver<NodeEvent>,
+    pub(super) sender: Sender<NodeEvent>,
+    pub(super) forwarder: Forwarder,
+}
+
+/// The node's thread.
+pub(super) struct Node {
+    parts: Parts,
+    /// `None` until the place in the log is verified.
+    member: Option<Member>,
+    /// Why the node takes no more of the log, for good.
+    stopped: Option<String>,
+    clients: Option<Clients>,
+    /// Which reader's messages count.
+    reading: u64,
+    budget: Arc<Budget>,
+    /// Events that were taken from the channel too early.
+    ahead: VecDeque<NodeEvent>,
+    is_elected: bool,
+    /// The claim on its way: its ticket, and since when.
+    claim: Option<(usize, Instant)>,
+    claim_after: Instant,
+    tickets: usize,
+    /// The group on its way: its ticket, and its bytes.
+    group: Option<(usize, Vec<u8>)>,
+    /// Where the writer is reached, as its claim said.
+    writer_address: Option<String>,
+    ids: Ids,
+    waiting: VecDeque<Operation>,
+    sent: Option<Sent>,
+    send_after: Instant,
+    frames: HashMap<u64, RemoteFrame>,
+    gate: Gate,
+    /// Numbers frames of both directions.
+    numbers: u64,
+    shown: Vec<Shown>,
+    /// No client of this node brings more.
+    is_closing: Option<Instant>,
+    random: Random,
+    upkeep: Upkeep,
+    /// When the last message was appended that was read, and when the end of the log was last reached.
+    last_millis: i64,
+    holes: u32,
+}
+
+/// What a node has open of Kafka.
+struct Clients {
+    _reader: Reader,
+    appender: Appender,
+    _election: Election,
+}
+
+impl Node {
+    pub(super) fn new(parts: Parts, incarnation: u64) -> Node {
+        let now = Instant::now();
+        let ids = Ids { node: parts.identity.node(), incarnation, sequence: 0 };
+        Node {
+            parts,
+            member: None,
+            stopped: None,
+            clients: None,
+            reading: 0,
+            budget: Arc::default(),
+            ahead: VecDeque::new(),
+            is_elected: false,
+            claim: None,
+            claim_after: now,
+            tickets: 0,
+            group: None,
+            writer_address: None,
+            ids,
+            waiting: VecDeque::new(),
+            sent: None,
+            send_after: now,
+            frames: HashMap::new(),
+            gate: Gate::default(),
+            numbers: 0,
+            shown: Vec::new(),
+            is_closing: None,
+            random: Random::default(),
+            upkeep: Upkeep::default(),
+            last_millis: 0,
+            holes: 0,
+        }
+    }
+
+    /// Runs until the queue of changes is closed and empty.
+    pub(super) fn run(mut self, mut writer: Writer) {
+        self.find_place();
+        loop {
+            self.expire();
+            self.refuse_if_stopped();
+            if self.may_end() {
+                break;
+            }
+            if self.member.as_ref().is_some_and(Member::may_decide) && !self.waiting.is_empty() {
+                self.lead(&mut writer);
+                if self.upkeep.is_due(&writer) {
+                    self.upkeep.run(&mut writer);
+                    self.parts.queue.committed();
+                }
+                continue;
+            }
+            self.claim_if_due();
+            self.forward_if_due();
+            self.say();
+            let patience = self.upkeep.patience(&writer).map_or(TICK, |patience| patience.min(TICK));
+            match self.next_event(patience) {
+                Some(NodeEvent::Log(reading, Event::Message(message))) if reading == self.reading => {
+                    self.follow(&mut writer, message);
+                }
+                Some(event) => self.take(event),
+                None if writer.maintenance_pending() => {
+                    self.upkeep.run(&mut writer);
+                    self.parts.queue.committed();
+                }
+                None => {}
+            }
+        }
+        self.say_role("stopped");
+        // The channel first: a client of Kafka that waits for room in it would never end.
+        self.budget.close();
+        let Node { parts, clients, .. } = self;
+        drop(parts.events);
+        drop(clients);
+    }
+
+    fn may_end(&self) -> bool {
+        let Some(since) = self.is_closing else { return false };
+        let is_done = self.waiting.is_empty() && self.sent.is_none() && self.shown.is_empty();
+        is_done || since.elapsed() > CLUSTER_CHANGE_PATIENCE
+    }
+
+    fn next_event(&mut self, patience: Duration) -> Option<NodeEvent> {
+        if let Some(event) = self.ahead.pop_front() {
+            return Some(event);
+        }
+        // This thread holds a sender itself, so there is no other error than that the time is over.
+        self.parts.events.recv_timeout(patience).ok()
+    }
+
+    /// Whatever does not depend on a batch being held. Messages of the log come by [`Node::follow`], or by
+    /// [`Node::lead`] while a batch is held.
+    fn take(&mut self, event: NodeEvent) {
+        match event {
+            NodeEvent::Place(found) => self.placed(found),
+            NodeEvent::Log(reading, event)
+                if reading == self.reading || !matches!(event, Event::Message(_)) =>
+            {
+                self.log_event(event);
+            }
+            other => self.take_request(other),
+        }
+    }
+
+    /// What has to do with clients and other nodes.
+    fn take_request(&mut self, event: NodeEvent) {
+        match event {
+            NodeEvent::Local(requests) => requests.into_iter().for_each(|request| self.take_local(request)),
+            NodeEvent::Closed => self.close(),
+            NodeEvent::Frame(frame) => self.take_frame(frame),
+            NodeEvent::Answers(number, answers) => self.take_answers(number, answers),
+            NodeEvent::WriterAddress(epoch, address) => {
+                let current = self.member.as_ref().and_then(|member| member.follower().epoch());
+                if current.is_some_and(|current| current.offset == epoch) {
+                    self.writer_address = address;
+                }
+            }
+            NodeEvent::Place(_) | NodeEvent::Log(..) => {}
+        }
+    }
+
+    /// What the log said, apart from messages, while no batch is held.
+    fn log_event(&mut self, event: Event) {
+        match event {
+            Event::Lost(reason) => {
+                self.stop(&format!("the log cannot be read on from where this node stands: {reason}"));
+            }
+            other => drop(self.log_news(other)),
+        }
+    }
+
+    /// The node's own group as a message of the log, where that can be told before the reader brings it: nothing lies
+    /// between.
+    fn own_group(&self, event: &Event) -> Option<Message> {
+        let Event::Appended { ticket, offset } = event else { return None };
+        let (own, bytes) = self.group.as_ref()?;
+        let next = self.member.as_ref()?.follower().next_offset();
+        (own == ticket && *offset == next).then(|| Message {
+            offset: *offset,
+            key: Vec::new(),
+            bytes: bytes.clone(),
+            millis: i64::try_from(now_micros() / 1_000).unwrap_or(i64::MAX),
+        })
+    }
+
+    /// News of the election, of appends and of the log's end. The fate of a held batch, if that is known by it.
+    fn log_news(&mut self, event: Event) -> Option<Held> {
+        match event {
+            Event::Elected(is_elected) => {
+                self.is_elected = is_elected;
+                self.claim = None;
+                if let (false, Some(member)) = (is_elected, &mut self.member) {
+                    member.resign();
+                }
+                None
+            }
+            Event::End(end) => {
+                let next = self.member.as_ref().map_or(0, |member| member.follower().next_offset());
+                let mut figures = self.parts.figures.lock();
+                match end {
+                    Ok(end) => {
+                        figures.end_offset = end.max(next);
+                        figures.unreachable = None;
+                    }
+                    Err(reason) => {
+                        if figures.unreachable.is_none() {
+                            tracing::warn!("the cluster's log cannot be reached: {reason}");
+                        }
+                        figures.unreachable = Some(reason);
+                    }
+                }
+                None
+            }
+            Event::Failed { ticket, error, reason } => {
+                if self.claim.is_some_and(|(claim, _)| claim == ticket) {
+                    tracing::warn!("claiming to write: {reason}");
+                    self.claim = None;
+                    self.claim_after = Instant::now() + CLUSTER_RETRY;
+                    return None;
+                }
+                if self.group.as_ref().is_some_and(|(group, _)| *group == ticket) {
+                    tracing::warn!(
+                        "appending a group: {reason}{}",
+                        match error {
+                            AppendError::NotAppended => "",
+                            AppendError::Unknown => "; whether the log has it is not known yet",
+                        }
+                    );
+                    return self.member.as_mut().and_then(|member| member.group_failed(error));
+                }
+                None
+            }
+            Event::Message(_) | Event::Appended { .. } | Event::Lost(_) => None,
+        }
+    }
+
+    /// Claims to write, where this node is elected and neither writes nor claims.
+    fn claim_if_due(&mut self) {
+        let now = Instant::now();
+        let patience = Duration::from_millis(self.parts.settings.append_timeout_ms.into()) + TICK;
+        if self.claim.is_some_and(|(_, since)| now - since > patience) {
+            self.claim = None;
+        }
+        let (Some(member), Some(clients)) = (&mut self.member, &self.clients) else { return };
+        let is_due = self.is_elected
+            && self.claim.is_none()
+            && now >= self.claim_after
+            && self.stopped.is_none()
+            && !matches!(member.role(), Role::Leading { .. });
+        if !is_due {
+            return;
+        }
+        match member.claim() {
+            Ok(claim) => {
+                self.tickets += 1;
+                self.claim = Some((self.tickets, now));
+                clients.appender.append(self.tickets, self.parts.address.as_bytes(), &claim);
+            }
+            Err(error) => {
+                tracing::warn!(%error, "this node cannot claim to write");
+                self.claim_after = now + CLUSTER_RETRY;
+            }
+        }
+    }
+
+    /// Has a thread look whether this node's last message is where it was.
+    fn find_place(&mut self) {
+        let rows = match self.parts.directory.log_rows() {
+            Ok(rows) => rows,
+            Err(error) => {
+                return self.stop(&format!("what this node knows of the log cannot be read: {error}"));
+            }
+        };
+        let keys = match self.parts.identity.keys() {
+            Ok(keys) => keys,
+            Err(error) => return self.stop(&error.to_string()),
+        };
+        let follower = match Follower::load(keys, rows) {
+            Ok(follower) => follower,
+            Err(error) => return self.stop(&error.to_string()),
+        };
+        let (settings, sender) = (self.parts.settings.clone(), self.parts.sender.clone());
+        let cursor = follower.cursor().offset;
+        self.member = None;
+        self.say_role("connecting");
+        let look = move || {
+            loop {
+                let found = kafka_log::fetch(&settings, cursor, CLUSTER_CHANGE_PATIENCE);
+                let is_found = found.is_ok();
+                let follower = Box::new(follower.clone());
+                let found = found.map(|(message, start, end)| Place { follower, message, start, end });
+                if sender.send(NodeEvent::Place(found.map_err(|error| error.to_string()))).is_err()
+                    || is_found
+                {
+                    return;
+                }
+                std::thread::park_timeout(CLUSTER_RETRY);
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().name("pando-place".to_owned()).spawn(look) {
+            self.stop(&error.to_string());
+        }
+    }
+
+    fn placed(&mut self, found: Result<Place, String>) {
+        let place = match found {
+            Ok(place) => place,
+            Err(reason) => {
+                let mut figures = self.parts.figures.lock();
+                if figures.unreachable.is_none() {
+                    tracing::warn!(
+                        "the cluster's log cannot be reached: {reason}; changes are refused meanwhile"
+                    );
+                }
+                figures.unreachable = Some(reason);
+                return;
+            }
+        };
+        let follower = *place.follower;
+        // Kafka does not tell clients which topic is which; the generation stands for it, and the message itself.
+        let topic = follower.cursor().topic;
+        let bytes = place.message.as_ref().map(|message| &*message.bytes);
+        if let Err(reseed) = follower.check_start(topic, place.start, place.end, bytes) {
+            let advice = "copy the data of another node: `pando cluster join`";
+            return self.stop(&format!("this node cannot go on where it was: {reseed}; {advice}"));
+        }
+        self.parts.figures.lock().unreachable = None;
+        if let Some(epoch) = follower.epoch() {
+            self.ask_address(epoch.offset);
+        }
+        let next = follower.next_offset();
+        let member = Member::new(follower, self.ids.node, self.ids.incarnation);
+        self.member = Some(member);
+        self.parts.figures.lock().end_offset = place.end;
+        if let Err(error) = self.open_clients(next) {
+            self.stop(&error.to_string());
+        }
+    }
+
+    fn open_clients(&mut self, next: u64) -> Result<(), kafka_log::LogError> {
+        self.reading += 1;
+        self.budget.close();
+        self.budget = Arc::default();
+        let (reading, sender, budget) = (self.reading, self.parts.sender.clone(), Arc::clone(&self.budget));
+        let sink: Sink = Arc::new(move |event| {
+            if let Event::Message(message) = &event
+                && !budget.take(message.bytes.len())
+            {
+                return;
+            }
+            let _ = sender.send(NodeEvent::Log(reading, event));
+        });
+        let settings = &self.parts.settings;
+        let reader = Reader::start(settings, next, Arc::clone(&sink))?;
+        match &mut self.clients {
+            Some(clients) => clients._reader = reader,
+            None => {
+                let appender = Appender::start(settings, Arc::clone(&sink))?;
+                let election = Election::start(settings, sink)?;
+                self.clients = Some(Clients { _reader: reader, appender, _election: election });
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks the log where the writer is reached: its claim has it.
+    fn ask_address(&mut self, epoch: u64) {
+        let (settings, sender) = (self.parts.settings.clone(), self.parts.sender.clone());
+        let ask = move || {
+            let found = kafka_log::fetch(&settings, epoch, CLUSTER_CHANGE_PATIENCE);
+            let message = found.ok().and_then(|(message, ..)| message);
+            let address = message.and_then(|message| String::from_utf8(message.key).ok());
+            let _ = sender.send(NodeEvent::WriterAddress(epoch, address));
+        };
+        if let Err(error) = std::thread::Builder::new().name("pando-address".to_owned()).spawn(ask) {
+            tracing::warn!(%error, "the address of the writer is not looked up");
+        }
+    }
+
+    /// Begins again from what is committed here: something could not be committed that the log has.
+    fn start_over(&mut self) {
+        match self.parts.identity.next_incarnation() {
+            // Claims of the old one count as made.
+            Ok(incarnation) => self.ids.incarnation = incarnation,
+            Err(error) => return self.stop(&error.to_string()),
+        }
+        self.claim = None;
+        self.group = None;
+        self.claim_after = Instant::now() + CLUSTER_RETRY;
+        // What the present reader still brings does not count any longer.
+        self.reading += 1;
+        self.budget.close();
+        self.find_place();
+    }
+
+    /// Takes no more of the log, for good. Reading goes on.
+    fn stop(&mut self, cause: &str) {
+        if self.stopped.is_none() {
+            tracing::error!("this node follows its cluster no longer: {cause}");
+            self.stopped = Some(cause.to_owned());
+            self.say_role(&format!("stopped: {cause}"));
+        }
+    }
+
+    /// A message that the reader brought is through.
+    fn release(&self, message: &Message) {
+        self.budget.release(message.bytes.len());
+    }
+
+    fn say_role(&self, role: &str) {
+        let mut figures = self.parts.figures.lock();
+        figures.node = self.ids.node.0;
+        figures.role = role.to_owned();
+    }
+
+    fn say(&mut self) {
+        let mut figures = self.parts.figures.lock();
+        figures.node = self.ids.node.0;
+        figures.waiting = self.waiting.len() as u64;
+        let Some(member) = &self.member else { return };
+        let follower = member.follower();
+        if self.stopped.is_none() {
+            figures.role = match member.role() {
+                Role::Following => "following",
+                Role::Claiming { .. } => "claiming",
+                Role::Leading { .. } => "writing",
+                Role::Doubtful { .. } => "in doubt",
+            }
+            .to_owned();
+        }
+        figures.position = follower.position();
+        figures.next_offset = follower.next_offset();
+        figures.end_offset = figures.end_offset.max(follower.next_offset());
+        if let Some(epoch) = follower.epoch() {
+            figures.writer = Some(epoch.node);
+            figures.epoch = epoch.offset;
+        }
+        let is_behind = figures.end_offset > figures.next_offset;
+        let now = i64::try_from(now_micros() / 1_000).unwrap_or(i64::MAX);
+        let lag = if is_behind && self.last_millis > 0 { (now - self.last_millis).max(0) / 1_000 } else { 0 };
+        figures.lag_seconds = u64::try_from(lag).unwrap_or(0);
+    }
+}

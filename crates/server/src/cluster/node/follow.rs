@@ -1,0 +1,139 @@
+//! Following: groups that another node decided become rows here.
+
+use std::time::Instant;
+
+use directory::Writer;
+use kafka_log::{Event, Message};
+use replication::{NewEpoch, RowChange, Verdict};
+
+use super::{Node, NodeEvent};
+use crate::limits::{CLUSTER_FOLLOW_BYTES_MAX, CLUSTER_RETRY};
+use crate::stamp::now_micros;
+
+/// What several messages come to, for one commit.
+#[derive(Default)]
+pub(super) struct Gathered {
+    first_position: Option<u64>,
+    records: Vec<Vec<u8>>,
+    bytes: usize,
+    rows: Vec<RowChange>,
+    groups: u64,
+}
+
+impl Node {
+    /// Takes a message of the log, and those behind it that are there already, in one commit.
+    pub(super) fn follow(&mut self, writer: &mut Writer, message: Message) {
+        let mut gathered = Gathered::default();
+        self.gather(&message, &mut gathered);
+        while gathered.bytes < CLUSTER_FOLLOW_BYTES_MAX && self.stopped.is_none() {
+            let next = self.ahead.pop_front().or_else(|| self.parts.events.try_recv().ok());
+            match next {
+                Some(NodeEvent::Log(reading, Event::Message(message))) => {
+                    if reading == self.reading {
+                        self.gather(&message, &mut gathered);
+                    }
+                }
+                Some(other) => {
+                    self.ahead.push_front(other);
+                    break;
+                }
+                None => break,
+            }
+        }
+        self.commit(writer, &gathered);
+    }
+
+    /// Judges a message that no held batch depends on.
+    fn gather(&mut self, message: &Message, gathered: &mut Gathered) {
+        let Some(member) = &mut self.member else { return self.release(message) };
+        let step = member.step(message.offset, &message.bytes);
+        self.budget.release(message.bytes.len());
+        self.last_millis = message.millis;
+        self.gather_verdict(step.verdict, message, gathered);
+    }
+
+    /// Takes down what a message comes to.
+    pub(super) fn gather_verdict(
+        &mut self,
+        verdict: Verdict<'_>,
+        message: &Message,
+        gathered: &mut Gathered,
+    ) {
+        match verdict {
+            Verdict::Apply(accepted) => {
+                gathered.first_position.get_or_insert(accepted.first_position);
+                gathered.bytes += message.bytes.len();
+                gathered.records.extend(accepted.records.iter().map(|record| record.bytes.to_vec()));
+                gathered.rows.extend(accepted.rows);
+                gathered.groups += 1;
+                self.holes = 0;
+            }
+            Verdict::NewEpoch(epoch) => self.new_epoch(epoch, message, gathered),
+            Verdict::NewGeneration(_) => {
+                self.stop("all data of the cluster is new; copy it from another node: `pando cluster join`");
+            }
+            Verdict::Ignored(reason) => {
+                tracing::info!(offset = message.offset, "a message of the log counts for nobody: {reason}");
+            }
+            Verdict::Alarm(alarm) => {
+                self.parts.figures.lock().alarms += 1;
+                tracing::error!(offset = message.offset, "the cluster's log: {alarm}");
+                if alarm.stops() {
+                    self.stop(&format!("the log, at offset {}: {alarm}", message.offset));
+                }
+            }
+            Verdict::Seen => {}
+            Verdict::Missing { expected } => self.missing(expected),
+        }
+    }
+
+    fn new_epoch(&mut self, epoch: NewEpoch, message: &Message, gathered: &mut Gathered) {
+        let (node, offset) = (epoch.epoch.node, epoch.epoch.offset);
+        gathered.rows.extend(epoch.rows);
+        self.writer_address =
+            String::from_utf8(message.key.clone()).ok().filter(|address| !address.is_empty());
+        let address = self.writer_address.as_deref().unwrap_or("an unknown address");
+        tracing::info!("{node} writes for the cluster now, at {address} (epoch {offset})");
+        self.parts.figures.lock().epoch_since = now_micros() / 1_000_000;
+        if node == self.ids.node {
+            self.claim = None;
+        } else {
+            // Should both believe to be elected, they must not outbid each other without end.
+            self.claim_after = Instant::now() + CLUSTER_RETRY;
+        }
+        self.parts.forwarder.forget();
+    }
+
+    /// Messages were left out on the way: they are read again. A log without them is no log.
+    fn missing(&mut self, expected: u64) {
+        self.holes += 1;
+        if self.holes > 3 {
+            return self.stop(&format!("the log has no message at offset {expected}"));
+        }
+        tracing::warn!("messages of the log were left out: reading again from offset {expected}");
+        if let Err(error) = self.open_clients(expected) {
+            self.stop(&error.to_string());
+        }
+    }
+
+    /// Commits what was gathered. Where that fails, the node begins again from its last commit.
+    pub(super) fn commit(&mut self, writer: &mut Writer, gathered: &Gathered) {
+        if gathered.rows.is_empty() {
+            return;
+        }
+        let rows: Vec<_> = gathered.rows.iter().map(|row| (&*row.key, row.value.as_deref())).collect();
+        let records = gathered.records.iter().map(Vec::as_slice);
+        // Without records any position that is there already does.
+        match writer.apply_group(gathered.first_position.unwrap_or(1), records, &rows) {
+            Ok(()) => {
+                self.parts.queue.committed();
+                self.parts.figures.lock().groups_followed += gathered.groups;
+                self.show();
+            }
+            Err(error) => {
+                tracing::error!(%error, "records of the cluster's log cannot be applied; it is tried again");
+                self.start_over();
+            }
+        }
+    }
+}

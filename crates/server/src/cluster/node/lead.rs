@@ -1,0 +1,298 @@
+//! Writing: a batch is decided, its records go to the log as one group, and the batch is held until its fate is known.
+
+use std::collections::HashSet;
+use std::time::Instant;
+
+use directory::{OperationError, Outcome, WriteBatch, Writer};
+use kafka_log::{Event, Message};
+use ldap::ResultCode;
+use replication::forward::Reply;
+use replication::{Fit, GroupBuilder, Held, Known, OperationId, RowChange, Step, Verdict};
+use store::StoreError;
+
+use super::follow::Gathered;
+use super::{Node, NodeEvent, TICK};
+use crate::cluster::operation::{Change, Operation, Waiter, applied, unavailable};
+use crate::limits::{BATCH_BYTES_MAX, CLUSTER_BATCH_WRITES_MAX, CLUSTER_CHANGE_PATIENCE};
+use crate::stamp::now_micros;
+use crate::workers::writer::{Answer, Given, execute_message, update_account};
+
+/// What became of a held batch, and what else came with that.
+enum Fate {
+    /// The log has it: commit, with these rows.
+    Accepted(Vec<RowChange>),
+    /// It never gets there, and something else came instead: see [`Gathered`].
+    Dropped(Gathered),
+    /// It is certainly not there, for this reason.
+    Refused(String),
+    /// The node has stopped.
+    Unknown,
+}
+
+impl Node {
+    /// Decides a batch of what waits, and sees it to its end.
+    pub(super) fn lead(&mut self, writer: &mut Writer) {
+        let mut batch = match writer.begin() {
+            Ok(batch) => batch,
+            Err(error) => return self.refuse_batch(error),
+        };
+        let mut group = GroupBuilder::new(self.parts.group_bytes_max);
+        let mut decided = Vec::new();
+        if let Err(error) = self.decide(&mut batch, &mut group, &mut decided) {
+            drop(batch);
+            tracing::error!(%error, "a batch is dropped");
+            return decided.into_iter().for_each(|(operation, _)| self.answer(operation, failed(&error)));
+        }
+        if group.record_count() == 0 {
+            // Decided on a state that is accepted and shown.
+            drop(batch);
+            return decided.into_iter().for_each(|(operation, answer)| self.answer(operation, answer));
+        }
+        let proposed = self.member.as_mut().map(|member| member.propose(group));
+        let (Some(Ok(message)), Some(clients)) = (proposed, &self.clients) else {
+            drop(batch);
+            return self.decide_again(decided);
+        };
+        self.tickets += 1;
+        self.group = Some((self.tickets, message));
+        if let Some((ticket, message)) = &self.group {
+            clients.appender.append(*ticket, b"", message);
+        }
+        let fate = self.hold(&mut decided);
+        self.group = None;
+        match fate {
+            Fate::Accepted(rows) => {
+                let rows: Vec<_> = rows.iter().map(|row| (&*row.key, row.value.as_deref())).collect();
+                match batch.put_log_rows(&rows).and_then(|()| batch.commit()) {
+                    Ok(()) => self.decided(decided),
+                    Err(error) => {
+                        // The log has it, so it is made, and comes again from there.
+                        tracing::error!(%error, "a batch that the log has is not committed; it is tried again");
+                        self.mark_doubtful(&mut decided);
+                        self.decide_again(decided);
+                        self.start_over();
+                    }
+                }
+            }
+            Fate::Dropped(gathered) => {
+                drop(batch);
+                self.parts.figures.lock().groups_dropped += 1;
+                self.decide_again(decided);
+                self.commit(writer, &gathered);
+            }
+            Fate::Refused(reason) => {
+                drop(batch);
+                let text = format!("the cluster's log takes no changes now: {reason}");
+                decided
+                    .into_iter()
+                    .for_each(|(operation, _)| self.answer(operation, unavailable(text.clone())));
+            }
+            Fate::Unknown => {
+                drop(batch);
+                self.mark_doubtful(&mut decided);
+                self.decide_again(decided);
+            }
+        }
+    }
+
+    fn refuse_batch(&mut self, error: OperationError) {
+        if let OperationError::Store(StoreError::WritesStopped { .. }) = error {
+            self.stop(&error.to_string());
+        }
+        let outcome = Outcome::from(error);
+        while let Some(operation) = self.waiting.pop_front() {
+            self.answer(operation, outcome.clone().into());
+        }
+    }
+
+    /// Decides what waits, for as long as it fits into one group.
+    fn decide(
+        &mut self,
+        batch: &mut WriteBatch<'_>,
+        group: &mut GroupBuilder,
+        decided: &mut Vec<(Operation, Answer)>,
+    ) -> Result<(), StoreError> {
+        let mut ids: HashSet<OperationId> = HashSet::new();
+        let mut again = Vec::new();
+        let mut bytes = 0;
+        while decided.len() < CLUSTER_BATCH_WRITES_MAX && bytes < BATCH_BYTES_MAX {
+            let (Some(room), Some(operation)) = (group.room(), self.waiting.pop_front()) else { break };
+            if ids.contains(&operation.id) {
+                // Sent once more meanwhile: it is looked at when the batch is through.
+                again.push(operation);
+                continue;
+            }
+            if !self.is_admitted(&operation) {
+                self.reply(operation, Reply::NotWriter);
+                continue;
+            }
+            match self.known(operation.id) {
+                Known::New => {}
+                Known::Applied { .. } => {
+                    self.answer(operation, applied());
+                    continue;
+                }
+                Known::TooOld => {
+                    self.answer(operation, unavailable(FORGOTTEN));
+                    continue;
+                }
+            }
+            bytes += operation.change.bytes();
+            let before = batch.position()?;
+            batch.limit_records(room);
+            let mut answer = self.execute(batch, &operation);
+            if let Some(size) = batch.held_back() {
+                match group.fits(size) {
+                    Fit::Never { size, max } => {
+                        let text = format!(
+                            "the change takes {size} bytes in the cluster's log, whose topic takes {max} \
+                             (max.message.bytes)"
+                        );
+                        let outcome = Outcome::new(ResultCode::ADMIN_LIMIT_EXCEEDED, text);
+                        decided.push((operation, outcome.into()));
+                    }
+                    _ => {
+                        self.waiting.push_front(operation);
+                        break;
+                    }
+                }
+                continue;
+            }
+            answer.position = Some(batch.position()?).filter(|after| *after > before);
+            for record in batch.records(before)? {
+                group.push(&operation.id, &record);
+                ids.insert(operation.id);
+            }
+            decided.push((operation, answer));
+        }
+        again.into_iter().rev().for_each(|operation| self.waiting.push_front(operation));
+        Ok(())
+    }
+
+    /// Whether it is the last copy of a request, where another node sent it.
+    fn is_admitted(&self, operation: &Operation) -> bool {
+        let Waiter::Remote { copy, .. } = &operation.origin else { return true };
+        let epoch = self.member.as_ref().and_then(|member| member.follower().epoch());
+        epoch.is_some_and(|epoch| self.gate.admits(operation.id.node, copy, epoch.offset))
+    }
+
+    fn known(&self, id: OperationId) -> Known {
+        self.member.as_ref().map_or(Known::New, |member| member.follower().operation(&id))
+    }
+
+    fn execute(&mut self, batch: &mut WriteBatch<'_>, operation: &Operation) -> Answer {
+        if let Waiter::Remote { .. } = operation.origin
+            && let Err(error) = batch.check_asker(&operation.requester, now_micros())
+        {
+            return Outcome::from(error).into();
+        }
+        match &operation.change {
+            Change::Message(message) => {
+                let (origin, keeps_old_values) = (operation.audited.0.as_deref(), operation.audited.1);
+                let (passwords, link) = (operation.passwords.clone(), operation.link);
+                let given = Given { passwords, link, origin, keeps_old_values };
+                execute_message(batch, &operation.requester, message, given, &mut self.random)
+            }
+            Change::Account(id, update) => update_account(batch, *id, update, &mut self.random).into(),
+        }
+    }
+
+    /// Waits until the fate of the held batch is known. A client that has waited long enough is told that it is not.
+    fn hold(&mut self, decided: &mut [(Operation, Answer)]) -> Fate {
+        let begun = Instant::now();
+        let mut is_told = false;
+        loop {
+            if !is_told && begun.elapsed() > CLUSTER_CHANGE_PATIENCE {
+                is_told = true;
+                self.mark_doubtful(decided);
+                for (operation, _) in decided.iter_mut() {
+                    self.give_up(operation);
+                }
+            }
+            self.expire();
+            self.claim_if_due();
+            self.say();
+            let Some(event) = self.next_event(TICK) else { continue };
+            let message = match event {
+                NodeEvent::Log(reading, Event::Message(message)) if reading == self.reading => {
+                    self.release(&message);
+                    Some(message)
+                }
+                NodeEvent::Log(_, Event::Message(_)) => None,
+                NodeEvent::Log(_, Event::Lost(reason)) => {
+                    self.stop(&format!("the log cannot be read on from where this node stands: {reason}"));
+                    return Fate::Unknown;
+                }
+                NodeEvent::Log(_, event) => match self.own_group(&event) {
+                    Some(message) => Some(message),
+                    None => {
+                        let reason = match &event {
+                            Event::Failed { reason, .. } => reason.clone(),
+                            _ => String::new(),
+                        };
+                        match self.log_news(event) {
+                            Some(Held::Dropped) => return Fate::Refused(reason),
+                            _ => None,
+                        }
+                    }
+                },
+                other => {
+                    self.take_request(other);
+                    None
+                }
+            };
+            if let Some(message) = message
+                && let Some(fate) = self.judge_held(&message)
+            {
+                return fate;
+            }
+            if self.stopped.is_some() {
+                return Fate::Unknown;
+            }
+        }
+    }
+
+    /// Judges a message while a batch is held.
+    fn judge_held(&mut self, message: &Message) -> Option<Fate> {
+        let member = self.member.as_mut()?;
+        let Step { verdict, held } = member.step(message.offset, &message.bytes);
+        self.last_millis = message.millis;
+        match (held, verdict) {
+            (Some(Held::Accepted), Verdict::Apply(accepted)) => Some(Fate::Accepted(accepted.rows)),
+            (held, verdict) => {
+                let mut gathered = Gathered::default();
+                self.gather_verdict(verdict, message, &mut gathered);
+                match held {
+                    Some(Held::Dropped) => Some(Fate::Dropped(gathered)),
+                    Some(Held::Accepted | Held::Unknown) => Some(Fate::Unknown),
+                    None => None,
+                }
+            }
+        }
+    }
+
+    fn decided(&mut self, decided: Vec<(Operation, Answer)>) {
+        self.parts.queue.committed();
+        self.parts.figures.lock().groups_decided += 1;
+        self.show();
+        decided.into_iter().for_each(|(operation, answer)| self.answer(operation, answer));
+    }
+
+    /// Puts changes back to the front of what waits, in their order.
+    fn decide_again(&mut self, decided: Vec<(Operation, Answer)>) {
+        decided.into_iter().rev().for_each(|(operation, _)| self.waiting.push_front(operation));
+    }
+
+    fn mark_doubtful(&self, decided: &mut [(Operation, Answer)]) {
+        decided.iter_mut().for_each(|(operation, _)| operation.is_doubtful = true);
+    }
+}
+
+/// What a client is told of a change whose id is older than what is remembered.
+pub(super) const FORGOTTEN: &str =
+    "whether the change was made is not remembered any longer: look before you repeat it";
+
+/// The answer where a whole batch failed.
+fn failed(error: &StoreError) -> Answer {
+    Outcome::from(OperationError::from(error.clone())).into()
+}

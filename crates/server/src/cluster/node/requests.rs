@@ -1,0 +1,312 @@
+//! Changes of clients: those of this node, those that other nodes send here, and those sent to the node that writes.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::SyncSender;
+use std::time::Instant;
+
+use ldap::ResultCode;
+use replication::forward::{Answer as ForwardAnswer, Reply};
+use replication::{Known, Role};
+
+use super::Node;
+use super::lead::FORGOTTEN;
+use crate::cluster::operation::{Change, Operation, Waiter, answer_of, applied, reply, unavailable};
+use crate::cluster::transport::Frame;
+use crate::limits::{
+    BATCH_BYTES_MAX, CLUSTER_BATCH_WRITES_MAX, CLUSTER_CHANGE_PATIENCE, CLUSTER_FRAMES_MAX, CLUSTER_RETRY,
+};
+use crate::workers::writer::{Answer, ToWrite, WriteRequest};
+
+/// Changes that are at the writer.
+pub(super) struct Sent {
+    number: u64,
+    operations: Vec<Operation>,
+}
+
+/// A change that the writer has decided, and that is answered when this node shows it.
+pub(super) struct Shown {
+    position: u64,
+    operation: Operation,
+    answer: Answer,
+}
+
+/// Requests of another node that wait for their answers.
+pub(super) struct RemoteFrame {
+    answers: Vec<Option<ForwardAnswer>>,
+    missing: usize,
+    reply: SyncSender<Vec<ForwardAnswer>>,
+}
+
+impl Node {
+    pub(super) fn take_local(&mut self, request: WriteRequest) {
+        let WriteRequest {
+            address,
+            requester,
+            change,
+            passwords,
+            reservation,
+            origin,
+            keeps_old_values,
+            link,
+        } = request;
+        let audited = (origin, keeps_old_values);
+        let change = match change {
+            ToWrite::Message(message) => Change::Message(message),
+            ToWrite::Account { id, grace } => {
+                Change::Account(id, self.parts.queue.take_account_update(id, grace))
+            }
+        };
+        let origin = Waiter::Local { address, reservation: Some(reservation) };
+        let (id, since) = (self.ids.next(), Instant::now());
+        let operation =
+            Operation { id, requester, change, passwords, link, audited, origin, since, is_doubtful: false };
+        self.waiting.push_back(operation);
+    }
+
+    /// The clients of this node are gone. What was noted of passwords is still to be recorded.
+    pub(super) fn close(&mut self) {
+        self.is_closing = Some(Instant::now());
+        let requester = std::sync::Arc::new(directory::Requester::Anonymous);
+        for account in self.parts.queue.unrecorded_accounts() {
+            let update = self.parts.queue.take_account_update(account, None);
+            self.waiting.push_back(Operation {
+                id: self.ids.next(),
+                requester: std::sync::Arc::clone(&requester),
+                change: Change::Account(account, update),
+                passwords: Default::default(),
+                link: None,
+                audited: (None, false),
+                origin: Waiter::Nobody,
+                since: Instant::now(),
+                is_doubtful: false,
+            });
+        }
+    }
+
+    /// Requests that another node sends, because it believes that this one writes.
+    pub(super) fn take_frame(&mut self, frame: Frame) {
+        let Frame { requests, reply } = frame;
+        for request in &requests {
+            self.gate.see(request.operation.node, request.link);
+        }
+        let position = self.member.as_ref().map_or(0, |member| member.follower().position());
+        let is_writer = self.member.as_ref().is_some_and(|member| {
+            matches!(member.role(), Role::Leading { .. } | Role::Claiming { .. }) && self.stopped.is_none()
+        });
+        self.numbers += 1;
+        let number = self.numbers;
+        let missing = requests.len();
+        let answers = requests.iter().map(|_| None).collect();
+        self.frames.insert(number, RemoteFrame { answers, missing, reply });
+        let takes = is_writer && self.frames.len() <= CLUSTER_FRAMES_MAX;
+        for (place, request) in requests.into_iter().enumerate() {
+            let is_early = request.position > position;
+            let operation = Operation::of_request(request, number, place, Instant::now());
+            if takes && !is_early {
+                self.waiting.push_back(operation);
+            } else {
+                self.reply(operation, Reply::NotWriter);
+            }
+        }
+        if missing == 0
+            && let Some(frame) = self.frames.remove(&number)
+        {
+            let _ = frame.reply.send(Vec::new());
+        }
+    }
+
+    /// Answers a change.
+    pub(super) fn answer(&mut self, operation: Operation, answer: Answer) {
+        match operation.origin {
+            Waiter::Local { address, reservation } => {
+                drop(reservation);
+                if let Change::Account(id, _) = operation.change {
+                    let code = answer.outcome.code;
+                    let is_settled = code == ResultCode::SUCCESS || code == ResultCode::INVALID_CREDENTIALS;
+                    self.parts.queue.settle_account(id, is_settled);
+                }
+                self.parts.queue.answer(address, answer);
+            }
+            Waiter::Remote { .. } => {
+                let position = self.member.as_ref().map_or(0, |member| member.follower().position());
+                self.reply(operation, reply(position, answer));
+            }
+            Waiter::Nobody => {}
+        }
+    }
+
+    pub(super) fn reply(&mut self, operation: Operation, reply: Reply) {
+        let Waiter::Remote { frame: number, place, .. } = operation.origin else { return };
+        let Some(frame) = self.frames.get_mut(&number) else { return };
+        let Some(answer) = frame.answers.get_mut(place).filter(|answer| answer.is_none()) else { return };
+        *answer = Some(ForwardAnswer { operation: operation.id, reply });
+        frame.missing -= 1;
+        if frame.missing == 0
+            && let Some(frame) = self.frames.remove(&number)
+        {
+            // Its connection may be gone: then the other node asks again.
+            let _ = frame.reply.send(frame.answers.into_iter().flatten().collect());
+        }
+    }
+
+    /// Tells whoever waits that nobody knows yet whether the change is made.
+    pub(super) fn give_up(&mut self, operation: &mut Operation) {
+        let origin = std::mem::replace(&mut operation.origin, Waiter::Nobody);
+        let told = Operation {
+            id: operation.id,
+            requester: std::sync::Arc::clone(&operation.requester),
+            change: match &operation.change {
+                Change::Account(id, update) => Change::Account(*id, update.clone()),
+                Change::Message(_) => Change::Message(Vec::new()),
+            },
+            passwords: Default::default(),
+            link: None,
+            audited: (None, false),
+            origin,
+            since: operation.since,
+            is_doubtful: true,
+        };
+        self.refuse_late(told);
+    }
+
+    /// Refuses what has waited for longer than a client should.
+    pub(super) fn expire(&mut self) {
+        let now = Instant::now();
+        let is_late = |operation: &Operation| now.duration_since(operation.since) > CLUSTER_CHANGE_PATIENCE;
+        while self.waiting.front().is_some_and(is_late) {
+            if let Some(operation) = self.waiting.pop_front() {
+                self.refuse_late(operation);
+            }
+        }
+    }
+
+    fn refuse_late(&mut self, operation: Operation) {
+        if let Waiter::Remote { .. } = operation.origin {
+            // Its own node knows how long its client has waited.
+            return self.reply(operation, Reply::NotWriter);
+        }
+        let known = self.member.as_ref().map(|member| member.follower().operation(&operation.id));
+        if let Some(Known::Applied { .. }) = known {
+            return self.answer(operation, applied());
+        }
+        let unreachable = self.parts.figures.lock().unreachable.is_some();
+        let why = if unreachable { "its log cannot be reached" } else { "no node of it takes changes now" };
+        let text = match operation.is_doubtful {
+            true => format!(
+                "the cluster does not say whether the change is made: {why}; look before sending it again"
+            ),
+            false => format!("the cluster makes no changes now: {why}; reading goes on, try again later"),
+        };
+        self.answer(operation, unavailable(text));
+    }
+
+    /// Refuses all that waits where this node takes part no longer.
+    pub(super) fn refuse_if_stopped(&mut self) {
+        let Some(cause) = self.stopped.clone() else { return };
+        let sent = self.sent.take().map_or_else(Vec::new, |sent| sent.operations);
+        let shown = std::mem::take(&mut self.shown).into_iter().map(|shown| shown.operation);
+        let all: Vec<Operation> = sent.into_iter().chain(shown).chain(self.waiting.drain(..)).collect();
+        for operation in all {
+            if let Waiter::Remote { .. } = operation.origin {
+                self.reply(operation, Reply::NotWriter);
+                continue;
+            }
+            let doubt = if operation.is_doubtful { "; the change may have been made" } else { "" };
+            self.answer(
+                operation,
+                unavailable(format!("this node follows its cluster no longer: {cause}{doubt}")),
+            );
+        }
+    }
+
+    /// Sends what waits to the node that writes, where that is another one and nothing is on its way there.
+    pub(super) fn forward_if_due(&mut self) {
+        let now = Instant::now();
+        let Some(member) = &self.member else { return };
+        let follower = member.follower();
+        let others = follower.epoch().filter(|epoch| epoch.node != self.ids.node && !self.is_elected);
+        let (Some(epoch), Some(address)) = (others, &self.writer_address) else { return };
+        if self.sent.is_some() || self.waiting.is_empty() || now < self.send_after {
+            return;
+        }
+        let position = follower.position();
+        let (address, mut bytes) = (address.clone(), 0);
+        let mut operations: Vec<Operation> = Vec::new();
+        let mut kept = VecDeque::new();
+        while operations.len() < CLUSTER_BATCH_WRITES_MAX && bytes < BATCH_BYTES_MAX {
+            match self.waiting.pop_front() {
+                // It came here for a writer that this node is not.
+                Some(operation) if matches!(operation.origin, Waiter::Remote { .. }) => {
+                    self.reply(operation, Reply::NotWriter);
+                }
+                Some(operation) => {
+                    bytes += operation.change.bytes();
+                    operations.push(operation);
+                }
+                None => break,
+            }
+        }
+        kept.append(&mut self.waiting);
+        self.waiting = kept;
+        if operations.is_empty() {
+            return;
+        }
+        self.numbers += 1;
+        let requests: Vec<_> =
+            operations.iter().map(|operation| operation.request(epoch.offset, position)).collect();
+        self.parts.forwarder.send(self.numbers, epoch.node, address, requests);
+        self.sent = Some(Sent { number: self.numbers, operations });
+    }
+
+    /// What the writer says to the changes that were sent there.
+    pub(super) fn take_answers(&mut self, number: u64, answers: Result<Vec<ForwardAnswer>, String>) {
+        let Some(sent) = self.sent.take_if(|sent| sent.number == number) else { return };
+        let mut answers = match answers {
+            Ok(answers) => answers,
+            Err(error) => {
+                tracing::warn!(
+                    "changes could not be sent to the node that writes: {error}; they are sent again"
+                );
+                self.send_after = Instant::now() + CLUSTER_RETRY;
+                return self.send_again(sent.operations, true);
+            }
+        };
+        let mut again = Vec::new();
+        for operation in sent.operations {
+            let found = answers.iter().position(|answer| answer.operation == operation.id);
+            match found.map(|place| answers.swap_remove(place).reply) {
+                Some(Reply::Decided { position, result }) => {
+                    self.shown.push(Shown { position, operation, answer: answer_of(result) });
+                }
+                Some(Reply::Applied { position }) => {
+                    self.shown.push(Shown { position, operation, answer: applied() });
+                }
+                Some(Reply::TooOld) => self.answer(operation, unavailable(FORGOTTEN)),
+                Some(Reply::NotWriter) | None => again.push(operation),
+            }
+        }
+        if !again.is_empty() {
+            self.send_after = Instant::now() + CLUSTER_RETRY;
+            self.send_again(again, true);
+        }
+        self.parts.figures.lock().forwarded += self.shown.len() as u64;
+        self.show();
+    }
+
+    fn send_again(&mut self, operations: Vec<Operation>, is_doubtful: bool) {
+        for mut operation in operations.into_iter().rev() {
+            operation.is_doubtful |= is_doubtful;
+            self.waiting.push_front(operation);
+        }
+    }
+
+    /// Answers what this node shows by now.
+    pub(super) fn show(&mut self) {
+        let position = self.member.as_ref().map_or(0, |member| member.follower().position());
+        let (ready, later) =
+            std::mem::take(&mut self.shown).into_iter().partition(|shown| shown.position <= position);
+        self.shown = later;
+        let ready: Vec<Shown> = ready;
+        ready.into_iter().for_each(|shown| self.answer(shown.operation, shown.answer));
+    }
+}

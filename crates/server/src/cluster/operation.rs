@@ -1,0 +1,190 @@
+//! A change on its way through the cluster, here and in the frames between nodes.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use directory::account_update::AccountUpdate;
+
+use directory::rows::EntryId;
+use directory::{ClientLink, HistoryChecks, Outcome, Requester};
+use ldap::{PolicyError, ResultCode};
+use replication::forward::{self, Asker, BindMethod, LdapResult, Link, Prepared, Reply, Work};
+use replication::{NodeId, OperationId};
+
+use crate::net::mailbox::{Address, PreparedPasswords};
+use crate::workers::writer::{Answer, Reservation};
+
+/// A change that waits for its answer. No `Debug`: it may carry passwords.
+pub(super) struct Operation {
+    pub(super) id: OperationId,
+    pub(super) requester: Arc<Requester>,
+    pub(super) change: Change,
+    pub(super) passwords: PreparedPasswords,
+    /// Where it came from, where records are to say that, and whether they keep what they replace. Only of changes of
+    /// this node's clients.
+    pub(super) link: Option<ClientLink>,
+    pub(super) audited: (Option<Box<directory::origin::Origin>>, bool),
+    pub(super) origin: Waiter,
+    pub(super) since: Instant,
+    /// It may have been made: it was in a group, or at a writer, that was not heard of again.
+    pub(super) is_doubtful: bool,
+}
+
+/// What is to be done.
+pub(super) enum Change {
+    /// The change of this LDAP message.
+    Message(Vec<u8>),
+    /// To record what happened to the password of an entry.
+    Account(EntryId, AccountUpdate),
+}
+
+/// The strength of a connection that nobody else reads: what suites of TLS 1.3 have at least.
+const PROTECTED: u32 = 128;
+
+/// Who waits.
+pub(super) enum Waiter {
+    /// A client of this node.
+    Local { address: Address, reservation: Option<Reservation> },
+    /// A client of another node; the number of the frame, the place in it, and which copy it is: a request without its
+    /// work.
+    Remote { frame: u64, place: usize, copy: Box<forward::Request> },
+    /// Nobody any more.
+    Nobody,
+}
+
+impl Change {
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Change::Message(message) => message.len(),
+            Change::Account(..) => size_of::<AccountUpdate>(),
+        }
+    }
+}
+
+impl Operation {
+    /// As it goes to the writer of `epoch`. `position` is what the client may have seen; the connection is filled in
+    /// later.
+    pub(super) fn request(&self, epoch: u64, position: u64) -> forward::Request {
+        let asker = match &*self.requester {
+            Requester::Anonymous => Asker::Anonymous,
+            Requester::Administrator { dn } => Asker::Administrator { dn: dn.clone() },
+            Requester::User { id, dn } => Asker::Entry { id: id.0, dn: dn.clone() },
+        };
+        let work = match &self.change {
+            Change::Message(message) => {
+                Work::Change { message: message.clone(), passwords: prepared(self.passwords.clone()) }
+            }
+            Change::Account(id, update) => Work::Account { id: id.0, update: forward_update(update.clone()) },
+        };
+        let link = self.link.unwrap_or_default();
+        let (method, network) = (BindMethod::None, link.address);
+        let strength = if link.is_protected { PROTECTED } else { 0 };
+        let (operation, link) = (self.id, Link::default());
+        forward::Request { operation, epoch, link, position, asker, method, strength, network, work }
+    }
+
+    /// One that another node sent: the place `place` of the frame `frame`.
+    pub(super) fn of_request(
+        mut request: forward::Request,
+        frame: u64,
+        place: usize,
+        now: Instant,
+    ) -> Operation {
+        let requester = match &request.asker {
+            Asker::Anonymous => Requester::Anonymous,
+            Asker::Administrator { dn } => Requester::Administrator { dn: dn.clone() },
+            Asker::Entry { id, dn } => Requester::User { id: EntryId(*id), dn: dn.clone() },
+        };
+        let nothing = Work::Account { id: 0, update: forward::AccountUpdate::default() };
+        let (change, passwords) = match std::mem::replace(&mut request.work, nothing) {
+            Work::Change { message, passwords } => (Change::Message(message), own_prepared(passwords)),
+            Work::Account { id, update } => {
+                (Change::Account(EntryId(id), own_update(update)), PreparedPasswords::default())
+            }
+        };
+        let (id, requester) = (request.operation, Arc::new(requester));
+        let link = Some(ClientLink { address: request.network, is_protected: request.strength > 0 });
+        let origin = Waiter::Remote { frame, place, copy: Box::new(request) };
+        Operation {
+            id,
+            requester,
+            change,
+            passwords,
+            link,
+            audited: (None, false),
+            origin,
+            since: now,
+            is_doubtful: false,
+        }
+    }
+}
+
+fn prepared(passwords: PreparedPasswords) -> Prepared {
+    let PreparedPasswords { hashed, matched, history, scram, listed } = passwords;
+    Prepared { hashed, matched, former: history.forms, former_matching: history.matching, scram, listed }
+}
+
+fn own_prepared(passwords: Prepared) -> PreparedPasswords {
+    let Prepared { hashed, matched, former, former_matching, scram, listed } = passwords;
+    let history = HistoryChecks { forms: former, matching: former_matching };
+    PreparedPasswords { hashed, matched, history, scram, listed }
+}
+
+fn forward_update(update: AccountUpdate) -> forward::AccountUpdate {
+    let AccountUpdate { failures, success, clears_failures, grace, rehashed } = update;
+    forward::AccountUpdate { failures, success, clears_failures, grace, rehashed }
+}
+
+fn own_update(update: forward::AccountUpdate) -> AccountUpdate {
+    let forward::AccountUpdate { failures, success, clears_failures, grace, rehashed } = update;
+    AccountUpdate { failures, success, clears_failures, grace, rehashed }
+}
+
+/// An answer as it goes back to the node that asked.
+pub(super) fn reply(position: u64, answer: Answer) -> Reply {
+    let Answer { outcome, value, .. } = answer;
+    let result = LdapResult {
+        code: outcome.code.0,
+        matched_dn: outcome.matched_dn,
+        diagnostic: outcome.diagnostic,
+        referrals: outcome.referrals,
+        policy: outcome.policy.map(PolicyError::number),
+        value,
+    };
+    Reply::Decided { position, result }
+}
+
+/// The answer of a writer.
+pub(super) fn answer_of(result: LdapResult) -> Answer {
+    let outcome = Outcome {
+        matched_dn: result.matched_dn,
+        referrals: result.referrals,
+        policy: result.policy.and_then(PolicyError::of_number),
+        ..Outcome::new(ResultCode(result.code), result.diagnostic)
+    };
+    Answer { outcome, value: result.value, position: None }
+}
+
+/// Success, of a change that is in the log already.
+pub(super) fn applied() -> Answer {
+    Outcome::success().into()
+}
+
+/// The answer where nobody can decide.
+pub(super) fn unavailable(text: impl Into<String>) -> Answer {
+    Outcome::new(ResultCode::UNAVAILABLE, text).into()
+}
+
+/// Gives out ids.
+pub(super) struct Ids {
+    pub(super) node: NodeId,
+    pub(super) incarnation: u64,
+    pub(super) sequence: u64,
+}
+
+impl Ids {
+    pub(super) fn next(&mut self) -> OperationId {
+        self.sequence += 1;
+        OperationId { node: self.node, incarnation: self.incarnation, sequence: self.sequence }
+    }
+}

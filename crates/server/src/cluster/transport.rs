@@ -1,0 +1,317 @@
+//! How nodes talk: frames over mutual TLS. A node without the writer's part sends it frames of requests, one at a time,
+//! and gets a frame of answers for each; so many changes that wait travel together.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use replication::NodeId;
+use replication::forward::{self, Answer, FRAME_BYTES_MAX, Link, Request};
+use rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection, StreamOwned};
+
+use super::NodeEvent;
+use super::identity::{node_of, server_name};
+use crate::limits::{CLUSTER_CONNECTIONS_MAX, CLUSTER_FRAME_PATIENCE};
+
+/// How long a step of a connection's beginning may take.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(3);
+/// How often somebody who waits for an answer looks whether it is still wanted.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// Requests of another node, and where the answers go.
+pub(super) struct Frame {
+    pub(super) requests: Vec<Request>,
+    pub(super) reply: std::sync::mpsc::SyncSender<Vec<Answer>>,
+}
+
+/// Lets other nodes in.
+pub(super) struct Listener {
+    address: SocketAddr,
+    is_stopping: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Listener {
+    pub(super) fn start(
+        listen: &str,
+        config: Arc<ServerConfig>,
+        events: Sender<NodeEvent>,
+    ) -> io::Result<Listener> {
+        let listener = TcpListener::bind(listen)
+            .map_err(|error| io::Error::new(error.kind(), format!("cluster.listen {listen}: {error}")))?;
+        let address = listener.local_addr()?;
+        let is_stopping = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&is_stopping);
+        let run = move || accept(&listener, &config, &events, &stop);
+        let thread = std::thread::Builder::new().name("pando-cluster".to_owned()).spawn(run)?;
+        Ok(Listener { address, is_stopping, thread: Some(thread) })
+    }
+
+    /// Where it listens, with the real port.
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.is_stopping.store(true, Ordering::Relaxed);
+        // Its thread waits for a connection: this is one.
+        let mut own = self.address;
+        if own.ip().is_unspecified() {
+            own.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
+        }
+        let woken = TcpStream::connect_timeout(&own, CONNECT_PATIENCE).is_ok();
+        if let Some(thread) = self.thread.take().filter(|_| woken) {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn accept(
+    listener: &TcpListener,
+    config: &Arc<ServerConfig>,
+    events: &Sender<NodeEvent>,
+    is_stopping: &AtomicBool,
+) {
+    let open = Arc::new(AtomicUsize::new(0));
+    loop {
+        let accepted = listener.accept();
+        if is_stopping.load(Ordering::Relaxed) {
+            return;
+        }
+        let (socket, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!(%error, "accepting another node");
+                std::thread::park_timeout(LOOK);
+                continue;
+            }
+        };
+        if open.load(Ordering::Relaxed) >= CLUSTER_CONNECTIONS_MAX {
+            tracing::warn!(%peer, "more connections of other nodes than there may be: this one is closed");
+            continue;
+        }
+        open.fetch_add(1, Ordering::Relaxed);
+        let (config, events, counted) = (Arc::clone(config), events.clone(), Arc::clone(&open));
+        let run = move || {
+            if let Err(error) = serve(socket, config, &events)
+                && error.kind() != ErrorKind::UnexpectedEof
+            {
+                tracing::warn!(%peer, %error, "a connection of another node ended");
+            }
+            counted.fetch_sub(1, Ordering::Relaxed);
+        };
+        if let Err(error) = std::thread::Builder::new().name("pando-peer".to_owned()).spawn(run) {
+            open.fetch_sub(1, Ordering::Relaxed);
+            tracing::warn!(%error, "another node cannot be served");
+        }
+    }
+}
+
+fn serve(socket: TcpStream, config: Arc<ServerConfig>, events: &Sender<NodeEvent>) -> io::Result<()> {
+    socket.set_nodelay(true)?;
+    socket.set_write_timeout(Some(CLUSTER_FRAME_PATIENCE))?;
+    // Whoever does not come through the handshake is somebody else, and does not hold a place for long.
+    socket.set_read_timeout(Some(CONNECT_PATIENCE))?;
+    let mut session = ServerConnection::new(config).map_err(io::Error::other)?;
+    let mut socket = socket;
+    while session.is_handshaking() {
+        session.complete_io(&mut socket)?;
+    }
+    socket.set_read_timeout(None)?;
+    let node = session.peer_certificates().and_then(|chain| node_of(chain.first()?));
+    let mut stream = StreamOwned::new(session, socket);
+    let unusable = |what: &str| io::Error::new(ErrorKind::InvalidData, what.to_owned());
+    let node = node.ok_or_else(|| unusable("a certificate that is no node's"))?;
+    loop {
+        let frame = read_frame(&mut stream, &|| true)?;
+        let requests =
+            forward::decode_requests(&frame).ok_or_else(|| unusable("a frame that is no requests"))?;
+        drop(frame);
+        if requests.iter().any(|request| request.operation.node != node) {
+            return Err(unusable("requests in the name of another node"));
+        }
+        let (reply, answers) = sync_channel(1);
+        let gone = || io::Error::new(ErrorKind::UnexpectedEof, "this node stops");
+        events.send(NodeEvent::Frame(Frame { requests, reply })).map_err(|_| gone())?;
+        let answers = answers.recv().map_err(|_| gone())?;
+        write_frame(&mut stream, &forward::encode_answers(&answers))?;
+    }
+}
+
+/// Frames that this node sends to the writer, one at a time.
+pub(super) struct Forwarder {
+    frames: Sender<Outgoing>,
+    /// The number of the last frame that is still wanted.
+    wanted: Arc<AtomicU64>,
+}
+
+struct Outgoing {
+    number: u64,
+    to: NodeId,
+    address: String,
+    requests: Vec<Request>,
+}
+
+impl Forwarder {
+    /// `incarnation` is which start of the node this is.
+    pub(super) fn start(
+        config: Arc<ClientConfig>,
+        incarnation: u64,
+        events: Sender<NodeEvent>,
+    ) -> io::Result<Forwarder> {
+        let (frames, incoming) = channel();
+        let wanted = Arc::new(AtomicU64::new(0));
+        let look = Arc::clone(&wanted);
+        let run = move || forward_all(&incoming, &config, incarnation, &events, &look);
+        std::thread::Builder::new().name("pando-forward".to_owned()).spawn(run)?;
+        Ok(Forwarder { frames, wanted })
+    }
+
+    /// Sends a frame. One [`NodeEvent::Answers`] with this number follows.
+    pub(super) fn send(&self, number: u64, to: NodeId, address: String, requests: Vec<Request>) {
+        self.wanted.store(number, Ordering::Relaxed);
+        let _ = self.frames.send(Outgoing { number, to, address, requests });
+    }
+
+    /// The answers are not wanted any longer: another node writes by now.
+    pub(super) fn forget(&self) {
+        self.wanted.store(0, Ordering::Relaxed);
+    }
+}
+
+/// A connection to a writer. Of requests that were sent more than once the copies of the newest count, so one that
+/// failed is never used again.
+struct Connection {
+    node: NodeId,
+    address: String,
+    link: Link,
+    stream: StreamOwned<ClientConnection, TcpStream>,
+}
+
+fn forward_all(
+    frames: &Receiver<Outgoing>,
+    config: &Arc<ClientConfig>,
+    incarnation: u64,
+    events: &Sender<NodeEvent>,
+    wanted: &AtomicU64,
+) {
+    let mut open: Option<Connection> = None;
+    let mut link = Link { incarnation, number: 0 };
+    while let Ok(mut frame) = frames.recv() {
+        let (number, is_fitting) =
+            (frame.number, |open: &Connection| (open.node, &open.address) == (frame.to, &frame.address));
+        open = open.filter(is_fitting);
+        let is_wanted = || wanted.load(Ordering::Relaxed) == number;
+        let answers = ask(&mut open, &mut link, &mut frame, config, &is_wanted);
+        if answers.is_err() {
+            open = None;
+        }
+        let answers = answers.map_err(|error| format!("{} at {}: {error}", frame.to, frame.address));
+        if events.send(NodeEvent::Answers(number, answers)).is_err() {
+            return;
+        }
+    }
+}
+
+fn ask(
+    open: &mut Option<Connection>,
+    link: &mut Link,
+    frame: &mut Outgoing,
+    config: &Arc<ClientConfig>,
+    is_wanted: &dyn Fn() -> bool,
+) -> io::Result<Vec<Answer>> {
+    if let Some(connection) = open {
+        // The writer may have been started anew meanwhile; a connection that was idle tells that at the first use.
+        if let Ok(answers) = exchange(connection, frame, is_wanted) {
+            return Ok(answers);
+        }
+        if !is_wanted() {
+            return Err(io::Error::new(ErrorKind::TimedOut, "another node writes by now"));
+        }
+    }
+    *open = None;
+    link.number += 1;
+    let stream = connect(frame.to, &frame.address, config)?;
+    let connection = Connection { node: frame.to, address: frame.address.clone(), link: *link, stream };
+    exchange(open.insert(connection), frame, is_wanted)
+}
+
+fn exchange(
+    connection: &mut Connection,
+    frame: &mut Outgoing,
+    is_wanted: &dyn Fn() -> bool,
+) -> io::Result<Vec<Answer>> {
+    frame.requests.iter_mut().for_each(|request| request.link = connection.link);
+    write_frame(&mut connection.stream, &forward::encode_requests(&frame.requests))?;
+    let answers = read_frame(&mut connection.stream, is_wanted)?;
+    forward::decode_answers(&answers)
+        .ok_or_else(|| io::Error::new(ErrorKind::InvalidData, "a frame that is no answers"))
+}
+
+fn connect(
+    node: NodeId,
+    address: &str,
+    config: &Arc<ClientConfig>,
+) -> io::Result<StreamOwned<ClientConnection, TcpStream>> {
+    let unusable = |what: &str| io::Error::new(ErrorKind::InvalidInput, what.to_owned());
+    let resolved = address.to_socket_addrs()?.next().ok_or_else(|| unusable("no address"))?;
+    let socket = TcpStream::connect_timeout(&resolved, CONNECT_PATIENCE)?;
+    socket.set_nodelay(true)?;
+    socket.set_read_timeout(Some(LOOK))?;
+    socket.set_write_timeout(Some(CLUSTER_FRAME_PATIENCE))?;
+    let name = server_name(node).ok_or_else(|| unusable("no name"))?;
+    let session = ClientConnection::new(Arc::clone(config), name).map_err(io::Error::other)?;
+    Ok(StreamOwned::new(session, socket))
+}
+
+fn write_frame(stream: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+    let too_long = |_| io::Error::new(ErrorKind::InvalidInput, "a frame that is too long");
+    let length = u32::try_from(bytes.len()).map_err(too_long)?;
+    stream.write_all(&length.to_be_bytes())?;
+    stream.write_all(bytes)?;
+    stream.flush()
+}
+
+/// Reads a frame. Where the stream has a time limit for one read, goes on for as long as the frame `is_wanted`, and for
+/// [`CLUSTER_FRAME_PATIENCE`] at most. What is kept grows with what arrives, never with what is announced.
+fn read_frame(stream: &mut impl Read, is_wanted: &dyn Fn() -> bool) -> io::Result<Vec<u8>> {
+    let begun = Instant::now();
+    let mut bytes = Vec::new();
+    let mut wanted = size_of::<u32>();
+    let mut is_head = true;
+    let mut part = vec![0; 64 << 10];
+    loop {
+        let left = wanted - bytes.len();
+        if left == 0 {
+            if !is_head {
+                return Ok(bytes);
+            }
+            let head = bytes.as_slice().try_into().map(u32::from_be_bytes).unwrap_or(u32::MAX);
+            wanted = usize::try_from(head).unwrap_or(usize::MAX);
+            if wanted > FRAME_BYTES_MAX {
+                return Err(io::Error::new(ErrorKind::InvalidData, "a frame that is too long"));
+            }
+            (bytes, is_head) = (Vec::new(), false);
+            continue;
+        }
+        let part_len = left.min(part.len());
+        let room = part.get_mut(..part_len).unwrap_or_default();
+        match stream.read(room) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(count) => bytes.extend_from_slice(part.get(..count).unwrap_or_default()),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                if !is_wanted() || begun.elapsed() > CLUSTER_FRAME_PATIENCE {
+                    return Err(io::Error::new(ErrorKind::TimedOut, "no answer"));
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}

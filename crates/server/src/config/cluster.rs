@@ -1,0 +1,65 @@
+//! The table `[cluster]` of a node file: how a node takes part in its cluster.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::config::values::{FromText, KafkaProperty};
+use crate::config::{ConfigError, Secret};
+
+/// The keys of the table.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ClusterKeys {
+    pub(crate) brokers: Option<String>,
+    pub(crate) topic: Option<String>,
+    pub(crate) listen: Option<String>,
+    pub(crate) address: Option<String>,
+    pub(crate) keys: Option<PathBuf>,
+    pub(crate) session_timeout_ms: Option<u32>,
+    pub(crate) append_timeout_ms: Option<u32>,
+    pub(crate) kafka: Option<Vec<FromText<KafkaProperty>>>,
+}
+
+/// How a node takes part in its cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterSettings {
+    /// `host:port` of some of Kafka's brokers, separated by commas.
+    pub brokers: String,
+    /// The topic that is the cluster's log.
+    pub topic: String,
+    /// Where other nodes are listened for, `host:port`.
+    pub listen: String,
+    /// Where other nodes reach this one, where that is not the same.
+    pub address: Option<String>,
+    /// The folder with the node's identity.
+    pub keys: PathBuf,
+    /// After how many milliseconds without a sign of life another node writes.
+    pub session_timeout_ms: Option<u32>,
+    /// For how many milliseconds an append is tried.
+    pub append_timeout_ms: Option<u32>,
+    /// Further settings of the clients of Kafka, names and values.
+    pub kafka: Vec<(String, Secret)>,
+}
+
+impl ClusterSettings {
+    /// The folder with the node's identity, in its data directory, unless told otherwise.
+    const FOLDER: &str = "cluster";
+    /// The topic, unless told otherwise.
+    const TOPIC: &str = "pando";
+
+    pub(super) fn of(keys: ClusterKeys, data: &Path) -> Result<ClusterSettings, ConfigError> {
+        Ok(ClusterSettings {
+            brokers: keys.brokers.ok_or(ConfigError::ClusterKey("brokers"))?,
+            topic: keys.topic.unwrap_or_else(|| ClusterSettings::TOPIC.to_owned()),
+            listen: keys.listen.ok_or(ConfigError::ClusterKey("listen"))?,
+            address: keys.address,
+            keys: keys.keys.unwrap_or_else(|| data.join(ClusterSettings::FOLDER)),
+            session_timeout_ms: keys.session_timeout_ms,
+            append_timeout_ms: keys.append_timeout_ms,
+            kafka: (keys.kafka.unwrap_or_default().into_iter())
+                .map(|FromText(KafkaProperty((name, value)))| (name, Secret(value.into_bytes())))
+                .collect(),
+        })
+    }
+}

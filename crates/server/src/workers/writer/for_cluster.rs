@@ -1,0 +1,49 @@
+//! The queue and the execution of changes as a node of a cluster uses them: there, another thread decides when a batch
+//! is committed, and where.
+
+use directory::account_update::AccountUpdate;
+use directory::rows::EntryId;
+
+use super::{Answer, Fetched, WriteQueue, WriteRequest, all_failed};
+use crate::net::mailbox::{Address, LoopMessage, Written};
+
+impl WriteQueue {
+    /// Waits for changes and takes them all. False: the queue is closed, and empty.
+    pub(crate) fn take_changes(&self, requests: &mut Vec<WriteRequest>) -> bool {
+        self.fetch(requests, None) == Fetched::Changes
+    }
+
+    /// Refuses changes until the queue is closed and empty: nobody makes them any longer.
+    pub(crate) fn refuse_all(&self) {
+        let mut requests = Vec::new();
+        while self.take_changes(&mut requests) {
+            for request in requests.drain(..) {
+                let answer = all_failed(1).remove(0);
+                self.answer(request.address, answer);
+            }
+        }
+    }
+
+    /// Answers a change.
+    pub(crate) fn answer(&self, address: Address, answer: Answer) {
+        if let Some(mailbox) = self.mailboxes.get(usize::from(address.event_loop)) {
+            let Answer { outcome, value, position } = answer;
+            mailbox.post(LoopMessage::Written(vec![Written { address, outcome, value, position }]));
+        }
+    }
+
+    /// What was noted of an account and is to be recorded now, with the use of a grace login.
+    pub(crate) fn take_account_update(&self, id: EntryId, grace: Option<i64>) -> AccountUpdate {
+        AccountUpdate { grace, ..self.attempts.take(id) }
+    }
+
+    /// What was taken of an account is recorded, or not.
+    pub(crate) fn settle_account(&self, id: EntryId, is_recorded: bool) {
+        self.attempts.settle(id, is_recorded);
+    }
+
+    /// Accounts of which something is not recorded yet.
+    pub(crate) fn unrecorded_accounts(&self) -> Vec<EntryId> {
+        self.attempts.all()
+    }
+}
