@@ -20,7 +20,7 @@ The node file says where Kafka is, in its table [cluster].
 Examples:
   pando cluster init --node /etc/pando/node.toml
   pando cluster invite --node /etc/pando/node.toml -o node2.invitation
-  pando cluster join --node /etc/pando/node.toml --invitation node2.invitation --from /backup/node1
+  pando cluster join --node /etc/pando/node.toml --invitation node2.invitation --copy-of /backup/node1
   pando cluster status --data /var/lib/pando
 
 Exit codes: as `pando verify`.";
@@ -59,7 +59,7 @@ enum ClusterVerb {
         invitation: PathBuf,
         /// The data directory of another node, served or not, or a copy of one that was not served meanwhile
         #[arg(long, value_name = "DIR")]
-        from: PathBuf,
+        copy_of: PathBuf,
     },
     /// Say what a node is in its cluster, and how far it is behind
     Status {
@@ -85,8 +85,8 @@ pub(crate) fn run(arguments: &ClusterArguments) -> ExitCode {
                 Err(error) => exit::failed(&error),
             };
         }
-        ClusterVerb::Join { data, invitation, from } => load(data).and_then(|config| {
-            let node = server::join_cluster(&config, invitation, from)?;
+        ClusterVerb::Join { data, invitation, copy_of } => load(data).and_then(|config| {
+            let node = server::join_cluster(&config, invitation, copy_of)?;
             Ok(format!("node {node} is made: start it with `pando serve`, and remove the invitation\n"))
         }),
         ClusterVerb::Status { data, server } => {

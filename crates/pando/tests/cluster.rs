@@ -68,8 +68,16 @@ impl Cluster {
         let invited = command(&["cluster", "invite", "--node", first, "-o", invitation], Some(&self.data(1)));
         invited.expect_code(0).expect_output(&format!("makes node {node}"));
         let from = self.data(1);
-        let join =
-            ["cluster", "join", "--node", own, "--invitation", invitation, "--from", from.to_str().unwrap()];
+        let join = [
+            "cluster",
+            "join",
+            "--node",
+            own,
+            "--invitation",
+            invitation,
+            "--copy-of",
+            from.to_str().unwrap(),
+        ];
         command(&join, Some(&self.data(node))).expect_code(0).expect_output(&format!("node {node} is made"));
     }
 

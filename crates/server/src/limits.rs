@@ -191,6 +191,9 @@ pub const CLUSTER_CHANGE_PATIENCE: Duration = Duration::from_secs(15);
 /// Between two tries of a node: to claim, to reach the writer, to reach Kafka.
 pub const CLUSTER_RETRY: Duration = Duration::from_millis(250);
 
+/// How long a node that failed twice in a row to commit what the log has waits before it tries again.
+pub const CLUSTER_START_OVER: Duration = Duration::from_secs(5);
+
 /// Changes in one batch of a cluster, and in one frame between nodes. Fewer than the ids that are remembered of a node.
 pub const CLUSTER_BATCH_WRITES_MAX: usize = 512;
 

@@ -27,7 +27,7 @@ use super::identity::Identity;
 use super::operation::{Ids, Operation};
 use super::transport::Forwarder;
 use super::{NodeEvent, Place};
-use crate::limits::{CLUSTER_CHANGE_PATIENCE, CLUSTER_RETRY};
+use crate::limits::{CLUSTER_CHANGE_PATIENCE, CLUSTER_RETRY, CLUSTER_START_OVER};
 use crate::stamp::{Random, now_micros};
 use crate::workers::index_upkeep::Upkeep;
 use crate::workers::writer::WriteQueue;
@@ -89,11 +89,13 @@ pub(super) struct Node {
     /// When the last message was appended that was read, and when the end of the log was last reached.
     last_millis: i64,
     holes: u32,
+    /// Since the last commit.
+    has_started_over: bool,
 }
 
 /// What a node has open of Kafka.
 struct Clients {
-    _reader: Reader,
+    reader: Reader,
     appender: Appender,
     _election: Election,
 }
@@ -129,12 +131,13 @@ impl Node {
             upkeep: Upkeep::default(),
             last_millis: 0,
             holes: 0,
+            has_started_over: false,
         }
     }
 
     /// Runs until the queue of changes is closed and empty.
     pub(super) fn run(mut self, mut writer: Writer) {
-        self.find_place();
+        self.find_place(Duration::ZERO);
         loop {
             self.expire();
             self.refuse_if_stopped();
@@ -323,7 +326,7 @@ impl Node {
     }
 
     /// Has a thread look whether this node's last message is where it was.
-    fn find_place(&mut self) {
+    fn find_place(&mut self, delay: Duration) {
         let rows = match self.parts.directory.log_rows() {
             Ok(rows) => rows,
             Err(error) => {
@@ -343,6 +346,7 @@ impl Node {
         self.member = None;
         self.say_role("connecting");
         let look = move || {
+            std::thread::sleep(delay);
             loop {
                 let found = kafka_log::fetch(&settings, cursor, CLUSTER_CHANGE_PATIENCE);
                 let is_found = found.is_ok();
@@ -412,11 +416,11 @@ impl Node {
         let settings = &self.parts.settings;
         let reader = Reader::start(settings, next, Arc::clone(&sink))?;
         match &mut self.clients {
-            Some(clients) => clients._reader = reader,
+            Some(clients) => clients.reader = reader,
             None => {
                 let appender = Appender::start(settings, Arc::clone(&sink))?;
                 let election = Election::start(settings, sink)?;
-                self.clients = Some(Clients { _reader: reader, appender, _election: election });
+                self.clients = Some(Clients { reader, appender, _election: election });
             }
         }
         Ok(())
@@ -443,13 +447,12 @@ impl Node {
             Ok(incarnation) => self.ids.incarnation = incarnation,
             Err(error) => return self.stop(&error.to_string()),
         }
-        self.claim = None;
-        self.group = None;
         self.claim_after = Instant::now() + CLUSTER_RETRY;
-        // What the present reader still brings does not count any longer.
-        self.reading += 1;
-        self.budget.close();
-        self.find_place();
+        // What the present reader still brings does not count any longer. A node that cannot commit should not write.
+        self.close_clients();
+        let delay = if self.has_started_over { CLUSTER_START_OVER } else { CLUSTER_RETRY };
+        self.has_started_over = true;
+        self.find_place(delay);
     }
 
     /// Takes no more of the log, for good. Reading goes on.
@@ -457,6 +460,8 @@ impl Node {
         if self.stopped.is_none() {
             tracing::error!("this node follows its cluster no longer: {cause}");
             self.stopped = Some(cause.to_owned());
+            // Somebody else is to be elected.
+            self.close_clients();
             self.say_role(&format!("stopped: {cause}"));
         }
     }
@@ -464,6 +469,14 @@ impl Node {
     /// A message that the reader brought is through.
     fn release(&self, message: &Message) {
         self.budget.release(message.bytes.len());
+    }
+
+    /// Leaves the log, and the election with it.
+    fn close_clients(&mut self) {
+        self.reading += 1;
+        self.budget.close();
+        self.clients = None;
+        (self.is_elected, self.claim, self.group) = (false, None, None);
     }
 
     fn say_role(&self, role: &str) {

@@ -126,6 +126,7 @@ impl Node {
         // Without records any position that is there already does.
         match writer.apply_group(gathered.first_position.unwrap_or(1), records, &rows) {
             Ok(()) => {
+                self.has_started_over = false;
                 self.parts.queue.committed();
                 self.parts.figures.lock().groups_followed += gathered.groups;
                 self.show();

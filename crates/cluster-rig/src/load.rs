@@ -1,0 +1,201 @@
+//! A load of changes, and a record of every answer.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use client::Connection;
+use ldap::{ResultCode, Scope};
+
+use crate::nodes::{Content, SUFFIX, connect};
+use crate::{Result, until};
+
+/// Clients for each node.
+const CLIENTS: usize = 2;
+
+/// Clients that add and delete entries, each on a node of its own, for as long as it is there.
+pub(crate) struct Load {
+    counts: Arc<Counts>,
+    clients: Vec<JoinHandle<Answers>>,
+}
+
+#[derive(Default)]
+struct Counts {
+    acknowledged: AtomicU64,
+    refused: AtomicU64,
+    is_stopping: AtomicBool,
+    /// Names are never used twice.
+    next: AtomicU64,
+}
+
+/// What clients were told.
+#[derive(Default)]
+pub(crate) struct Answers {
+    /// Entries that are there.
+    added: HashSet<String>,
+    /// Entries that are not there any more.
+    deleted: HashSet<String>,
+    /// Entries of which nobody knows.
+    doubtful: HashSet<String>,
+    /// Changes that were refused with the word that nothing was done, and their entries.
+    refused: HashSet<String>,
+    /// Answers that cannot be.
+    wrong: Vec<String>,
+}
+
+impl Load {
+    pub(crate) fn start(nodes: &[SocketAddr]) -> Load {
+        static RUNS: AtomicU64 = AtomicU64::new(0);
+        let run = RUNS.fetch_add(1, Ordering::Relaxed);
+        let counts = Arc::new(Counts::default());
+        let client = |address: SocketAddr| {
+            let counts = Arc::clone(&counts);
+            std::thread::spawn(move || drive(address, run, &counts))
+        };
+        let clients = nodes.iter().flat_map(|address| [*address; CLIENTS]).map(client).collect();
+        Load { counts, clients }
+    }
+
+    pub(crate) fn acknowledged(&self) -> u64 {
+        self.counts.acknowledged.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn refused(&self) -> u64 {
+        self.counts.refused.load(Ordering::Relaxed)
+    }
+
+    /// Waits until so many changes are acknowledged.
+    pub(crate) fn wait_for(&self, count: u64) -> Result<()> {
+        until("changes that are acknowledged", || (self.acknowledged() >= count).then_some(()))
+    }
+
+    /// Stops it: what the clients were told.
+    pub(crate) fn stop(self) -> Answers {
+        self.counts.is_stopping.store(true, Ordering::Relaxed);
+        let mut all = Answers::default();
+        for client in self.clients {
+            match client.join() {
+                Ok(answers) => all.take(answers),
+                Err(_) => all.wrong.push("a client met a defect".to_owned()),
+            }
+        }
+        all
+    }
+}
+
+fn drive(address: SocketAddr, run: u64, counts: &Counts) -> Answers {
+    let mut answers = Answers::default();
+    let mut open: Option<Connection> = None;
+    while !counts.is_stopping.load(Ordering::Relaxed) {
+        let Some(connection) = open.as_mut() else {
+            open = connect(address).ok();
+            if open.is_none() {
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            continue;
+        };
+        let number = counts.next.fetch_add(1, Ordering::Relaxed);
+        let name = format!("ou=r{run}n{number},{SUFFIX}");
+        if change(connection, &name, number.is_multiple_of(4), counts, &mut answers).is_none() {
+            // The node is gone, in the middle of a change.
+            answers.doubtful.insert(name);
+            open = None;
+        }
+    }
+    answers
+}
+
+/// Adds an entry and looks for it; deletes every fourth one again. `None` where the connection ended.
+fn change(
+    connection: &mut Connection,
+    name: &str,
+    deletes: bool,
+    counts: &Counts,
+    answers: &mut Answers,
+) -> Option<()> {
+    let outcome = connection.add(name, &[("objectClass", "organizationalUnit")]).ok()?;
+    match outcome.code {
+        ResultCode::SUCCESS => {
+            counts.acknowledged.fetch_add(1, Ordering::Relaxed);
+        }
+        ResultCode::UNAVAILABLE => {
+            counts.refused.fetch_add(1, Ordering::Relaxed);
+            let is_doubtful = outcome.diagnostic.contains("does not say");
+            let set = if is_doubtful { &mut answers.doubtful } else { &mut answers.refused };
+            set.insert(name.to_owned());
+            return Some(());
+        }
+        code => {
+            // Names are new: an entry that exists was added twice.
+            answers.wrong.push(format!("{name}: {code} {}", outcome.diagnostic));
+            return Some(());
+        }
+    }
+    let found = connection.search(name, Scope::BaseObject, "(objectClass=*)", &["1.1"]);
+    let Ok(found) = found else {
+        answers.added.insert(name.to_owned());
+        return None;
+    };
+    if found.entries.is_empty() {
+        answers.wrong.push(format!("{name} was added, and the same connection does not see it"));
+    }
+    if !deletes {
+        answers.added.insert(name.to_owned());
+        return Some(());
+    }
+    let outcome = connection.delete(name).ok()?;
+    match outcome.code {
+        ResultCode::SUCCESS => {
+            counts.acknowledged.fetch_add(1, Ordering::Relaxed);
+            answers.deleted.insert(name.to_owned());
+        }
+        ResultCode::UNAVAILABLE => {
+            counts.refused.fetch_add(1, Ordering::Relaxed);
+            let is_doubtful = outcome.diagnostic.contains("does not say");
+            let set = if is_doubtful { &mut answers.doubtful } else { &mut answers.added };
+            set.insert(name.to_owned());
+        }
+        code => answers.wrong.push(format!("deleting {name}: {code} {}", outcome.diagnostic)),
+    }
+    Some(())
+}
+
+impl Answers {
+    fn take(&mut self, other: Answers) {
+        self.added.extend(other.added);
+        self.deleted.extend(other.deleted);
+        self.doubtful.extend(other.doubtful);
+        self.refused.extend(other.refused);
+        self.wrong.extend(other.wrong);
+    }
+
+    /// What of the answers does not hold on a node.
+    pub(crate) fn compare(&self, content: &Content) -> Vec<String> {
+        let Content { node, names, .. } = content;
+        let lost = self.added.difference(names).filter(|name| !self.doubtful.contains(*name));
+        let lost = lost.map(|name| format!("node {node}: {name} was acknowledged and is lost"));
+        let back = self.deleted.intersection(names);
+        let back = back.map(|name| format!("node {node}: {name} was deleted and is there"));
+        let made = self.refused.intersection(names);
+        let made = made.map(|name| format!("node {node}: {name} was refused and is there"));
+        lost.chain(back).chain(made).chain(self.wrong.iter().cloned()).collect()
+    }
+}
+
+impl fmt::Display for Answers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "clients were told: {} added, {} added and deleted, {} refused, {} in doubt, {} wrong",
+            self.added.len(),
+            self.deleted.len(),
+            self.refused.len(),
+            self.doubtful.len(),
+            self.wrong.len()
+        )
+    }
+}
