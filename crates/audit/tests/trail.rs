@@ -391,3 +391,29 @@ fn random_batches_come_back_in_order() {
     assert_eq!((report.damage.as_slice(), report.torn.as_slice()), (&[][..], &[][..]));
     assert_eq!(targets(&folder.trail()), written);
 }
+
+/// Somebody who can compute hashes, and does not have the key.
+#[test]
+fn an_anchor_that_the_key_did_not_sign_is_told() {
+    let folder = Folder::new();
+    let places = sample(&folder);
+    let (place, is_anchor) = *places.last().unwrap();
+    assert!(is_anchor);
+    let path = folder.segment(place.segment);
+    let mut bytes = fs::read(&path).unwrap();
+    let (from, to) = (place.offset as usize, (place.offset + place.length) as usize - 32);
+    // A byte of the signature, with the hash of the block made anew.
+    bytes[from + 80] ^= 1;
+    let hash = ring::digest::digest(&ring::digest::SHA256, &bytes[from..to]);
+    bytes[to..].copy_from_slice(hash.as_ref());
+    fs::write(&path, bytes).unwrap();
+    let report = folder.verify();
+    assert!(report.damage.contains(&(place, Damage::Signature)), "{:?}", report.damage);
+    // And the file head with it.
+    let head = folder.trail().join("head");
+    let mut forged = fs::read(&head).unwrap();
+    forged[40..72].copy_from_slice(hash.as_ref());
+    fs::write(&head, forged).unwrap();
+    let told = |damage: &Damage| folder.verify().damage.iter().any(|(_, found)| found == damage);
+    assert!(told(&Damage::Signature) && told(&Damage::HeadFile));
+}

@@ -434,3 +434,36 @@ fn a_full_disk_holds_requests_back_until_there_is_room() {
     assert_eq!(events(&scratch, &["--operation", "search"]).len(), ROUNDS * SEARCHES, "and none is missing");
     assert_eq!(events(&scratch, &["--operation", "lost"]).len(), 0);
 }
+
+/// A policy that tells nobody of locks: whether a password was wrong or the account locked is in the trail alone.
+#[test]
+fn a_locked_account_is_told_to_the_operator() {
+    let scratch = Scratch::new("audit-lock");
+    let policy = format!("cn=default,{SUFFIX}");
+    let settings =
+        format!("suffixes = [\"{SUFFIX}\"]\npassword_scheme = \"ssha\"\npassword_policy = \"{policy}\"\n");
+    let settings = scratch.write("settings.toml", settings);
+    let anna = format!("uid=anna,{SUFFIX}");
+    let tree = format!(
+        "dn: {SUFFIX}\nobjectClass: domain\ndc: example\n\n\
+         dn: {policy}\nobjectClass: device\nobjectClass: pandoPwdPolicy\ncn: default\n\
+         pwdAttribute: userPassword\npwdLockout: TRUE\npwdMaxFailure: 2\n\n\
+         dn: {anna}\nobjectClass: inetOrgPerson\nuid: anna\ncn: anna\nsn: anna\nuserPassword: anna-secret\n\n"
+    );
+    let tree = scratch.write("tree.ldif", tree);
+    let data = Pando::data(&scratch);
+    command(&["apply", settings.to_str().unwrap()], Some(&data)).expect_code(0);
+    command(&["import", tree.to_str().unwrap()], Some(&data)).expect_code(0);
+    let pando = start(&scratch, "").ready();
+    let mut user = pando.connect();
+    for password in ["wrong", "wrong", "anna-secret"] {
+        assert_eq!(user.bind(&anna, password).unwrap().code, ResultCode::INVALID_CREDENTIALS);
+    }
+    assert!(pando.stop().success());
+    let binds = events(&scratch, &["--operation", "bind", "--target", &anna]);
+    assert_eq!(binds.len(), 3);
+    assert_eq!(binds[0]["reason"], "wrong password");
+    assert_eq!(binds[2]["reason"], "the account is locked");
+    let recorded = events(&scratch, &["--operation", "administration", "--target", &anna]);
+    assert!(recorded.iter().any(|event| event["name"] == "account"), "{recorded:#?}");
+}

@@ -149,6 +149,8 @@ pub enum WhyNot {
     NoPerson,
     /// The entry has no userPassword.
     NoPassword,
+    /// The account is locked, whatever the password is.
+    Locked,
     /// The password is another.
     WrongPassword,
 }
@@ -160,13 +162,14 @@ impl WhyNot {
             WhyNot::NoEntry => "no entry has this name",
             WhyNot::NoPerson => "the entry is an alias or a referral",
             WhyNot::NoPassword => "the entry has no password",
+            WhyNot::Locked => "the account is locked",
             WhyNot::WrongPassword => "wrong password",
         }
     }
 }
 
-/// Why a simple bind as `name` failed that did not prove its password.
-pub fn why_not(snapshot: &Snapshot, name: &str) -> WhyNot {
+/// Why a simple bind as `name` failed at `now_micros` that did not prove its password.
+pub fn why_not(snapshot: &Snapshot, name: &str, now_micros: i64) -> WhyNot {
     let state = snapshot.state();
     let why = || -> Result<WhyNot, OperationError> {
         let name = NormalName::of(&parse_dn(name)?, &state.catalog.schema);
@@ -177,6 +180,11 @@ pub fn why_not(snapshot: &Snapshot, name: &str) -> WhyNot {
             Found::Missing { .. } => WhyNot::NoEntry,
             Found::Entry(_, flags) if flags.is_alias() || flags.is_referral() => WhyNot::NoPerson,
             Found::Entry(id, _) if stored_passwords(state, id)?.is_empty() => WhyNot::NoPassword,
+            Found::Entry(id, _)
+                if accounts::account(state, id)?.is_some_and(|account| account.is_locked(now_micros)) =>
+            {
+                WhyNot::Locked
+            }
             Found::Entry(..) => WhyNot::WrongPassword,
         })
     };

@@ -81,14 +81,11 @@ impl<W: Write> Printer<W> {
 
     fn text(&mut self, cells: &[(&str, Value)]) -> io::Result<()> {
         let mut separator = "";
-        for (name, value) in cells {
+        // The name of a result says its code, and the time of a block is close to that of its events.
+        for (name, value) in cells.iter().filter(|(name, _)| !["block_time", "code"].contains(name)) {
             write!(self.out, "{separator}")?;
             match (*name, value) {
                 ("time" | "operation", Value::String(text)) => write!(self.out, "{text}")?,
-                ("block_time" | "code", _) => {
-                    separator = "";
-                    continue;
-                }
                 (_, Value::String(text)) if is_plain(text) => write!(self.out, "{name}={text}")?,
                 // Quoted, with control characters escaped: nobody forges a line.
                 (_, Value::String(text)) => write!(self.out, "{name}={text:?}")?,

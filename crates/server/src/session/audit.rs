@@ -15,6 +15,7 @@ use ldap::{Message, MessageId, PolicyError, ResultCode};
 use super::{RequestHead, Session};
 use crate::net::stream::Peer;
 use crate::session::context::Context;
+use crate::stamp::now_micros;
 use crate::telemetry::counters::Operation;
 use crate::telemetry::operation_event::{
     OperationEvent, Shown, describe, kind_of, operation_line, session_tracking, target_of,
@@ -227,13 +228,14 @@ fn bind_reason(
         (Some(PolicyError::AccountLocked), _) => "the account is locked",
         (Some(PolicyError::ChangeAfterReset), _) => "the password was reset and has to be changed",
         (_, ResultCode::INVALID_CREDENTIALS) => {
+            let now = i64::try_from(now_micros()).unwrap_or(i64::MAX);
             let event = Event::parse(&event.fields);
             let name = event.and_then(|event| event.text(Field::Target)).unwrap_or_default();
             let is_simple =
                 event.and_then(|event| event.text(Field::Method)).is_some_and(|method| method == "simple");
             match is_simple {
                 // Looked up for each that fails, so that the time tells nothing.
-                true => directory::bind::why_not(&context.snapshot, &name).text(),
+                true => directory::bind::why_not(&context.snapshot, &name, now).text(),
                 false => "unknown name, wrong proof, or an identity that is not given",
             }
         }
