@@ -45,7 +45,7 @@ pub(super) struct World {
     trouble: bool,
     /// How likely each thing is in this run, in 256ths.
     odds: Odds,
-    defect: Option<Defect>,
+    pub(super) defect: Option<Defect>,
     figures: Figures,
 }
 
