@@ -20,7 +20,8 @@ The node file says where Kafka is, in its table [cluster].
 Examples:
   pando cluster init --node /etc/pando/node.toml
   pando cluster invite --node /etc/pando/node.toml -o node2.invitation
-  pando cluster join --node /etc/pando/node.toml --invitation node2.invitation --copy-of /backup/node1
+  pando cluster copy --data /var/lib/pando -o /tmp/node1-copy
+  pando cluster join --node /etc/pando/node.toml --invitation node2.invitation --copy-of /tmp/node1-copy
   pando cluster status --data /var/lib/pando
 
 Exit codes: as `pando verify`.";
@@ -50,6 +51,14 @@ enum ClusterVerb {
         #[arg(long, short, value_name = "FILE")]
         output: PathBuf,
     },
+    /// Copy the data of a node at one moment, while it is served or not, to be carried to another machine
+    Copy {
+        #[command(flatten)]
+        data: DataArguments,
+        /// The new folder for the copy
+        #[arg(long, short, value_name = "DIR")]
+        output: PathBuf,
+    },
     /// Make a new data directory the node of an invitation, with a copy of another node's data
     Join {
         #[command(flatten)]
@@ -57,7 +66,7 @@ enum ClusterVerb {
         /// The invitation
         #[arg(long, value_name = "FILE")]
         invitation: PathBuf,
-        /// The data directory of another node, served or not, or a copy of one that was not served meanwhile
+        /// The data directory of another node, served or not, or what `pando cluster copy` made of it
         #[arg(long, value_name = "DIR")]
         copy_of: PathBuf,
     },
@@ -85,6 +94,13 @@ pub(crate) fn run(arguments: &ClusterArguments) -> ExitCode {
                 Err(error) => exit::failed(&error),
             };
         }
+        ClusterVerb::Copy { data, output } => load(data).and_then(|config| {
+            server::copy_of_node(&config, output)?;
+            Ok(format!(
+                "{} has the data of the node at this moment; it is as secret as that\n",
+                output.display()
+            ))
+        }),
         ClusterVerb::Join { data, invitation, copy_of } => load(data).and_then(|config| {
             let node = server::join_cluster(&config, invitation, copy_of)?;
             Ok(format!("node {node} is made: start it with `pando serve`, and remove the invitation\n"))

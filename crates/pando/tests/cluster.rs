@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use client::{Connection, Entry};
 use kafka_broker::Brokers;
 use ldap::{ChangeOperation, ResultCode, Scope};
+use rustix::process::Signal;
 use support::pando::{Start, command};
 use support::{ADMIN_DN, DEADLINE, Pando, SUFFIX, Scratch};
 
@@ -53,7 +54,8 @@ impl Cluster {
         let brokers = self.brokers.bootstrap();
         let text = format!(
             "admin_dn = \"{ADMIN_DN}\"\n[cluster]\nbrokers = \"{brokers}\"\nlisten = \"127.0.0.1:0\"\n\
-             session_timeout_ms = 2000\nkafka = [\"heartbeat.interval.ms=300\"]\n"
+             session_timeout_ms = 2000\n\
+             change_timeout_ms = 5000\nappend_timeout_ms = 3000\nkafka = [\"heartbeat.interval.ms=300\"]\n"
         );
         self.scratch.write(&format!("node-{node}.toml"), text);
     }
@@ -67,7 +69,9 @@ impl Cluster {
         let (first, own) = (first.to_str().unwrap(), own.to_str().unwrap());
         let invited = command(&["cluster", "invite", "--node", first, "-o", invitation], Some(&self.data(1)));
         invited.expect_code(0).expect_output(&format!("makes node {node}"));
-        let from = self.data(1);
+        let from = self.scratch.join(&format!("copy-for-{node}"));
+        let copied = command(&["cluster", "copy", "-o", from.to_str().unwrap()], Some(&self.data(1)));
+        copied.expect_code(0).expect_output("has the data of the node at this moment");
         let join = [
             "cluster",
             "join",
@@ -257,4 +261,51 @@ fn a_change_on_one_node_is_read_on_all() {
     assert_eq!(add_unit(&mut first.administrator(), "forwarded-back").code, ResultCode::SUCCESS);
     assert_eq!(figure(&second, "Writer"), "2", "the writer stays");
     cluster.expect_equal(&[(1, &first), (2, &second)]);
+}
+
+/// A node that writes is halted, and another one takes over. When it wakes up it still believes that it writes: what it
+/// decides then counts for nobody, and is decided anew by the other.
+#[test]
+fn a_writer_that_slept_undoes_nothing_and_without_the_log_reads_go_on() {
+    let (cluster, first) = Cluster::new("cluster-asleep");
+    cluster.join(2);
+    let second = cluster.start(2);
+    let (mut one, mut two) = (first.administrator(), second.administrator());
+    assert_eq!(add_unit(&mut one, "before").code, ResultCode::SUCCESS);
+
+    first.signal(Signal::STOP);
+    let asleep = std::thread::spawn(move || add_unit(&mut one, "asked-in-its-sleep"));
+    until("another node writes", || {
+        (add_unit(&mut two, "meanwhile").code == ResultCode::SUCCESS).then_some(())
+    });
+    assert_eq!(figure(&second, "Writer"), "2");
+    first.signal(Signal::CONT);
+    let outcome = asleep.join().unwrap();
+    let is_there = read(&mut two, &unit("asked-in-its-sleep")).is_some();
+    assert!(matches!(outcome.code, ResultCode::SUCCESS | ResultCode::UNAVAILABLE), "{outcome:?}");
+    assert_eq!(is_there, outcome.code == ResultCode::SUCCESS, "{outcome:?}");
+    let mut one = first.administrator();
+    until("the one that slept follows", || read(&mut one, &unit("meanwhile")));
+    until("and passes changes on", || {
+        (add_unit(&mut one, "awake").code == ResultCode::SUCCESS).then_some(())
+    });
+    cluster.expect_equal(&[(1, &first), (2, &second)]);
+
+    // Without the log: reads go on, changes are refused, whoever asks; when it is back, so are they.
+    cluster.brokers.halt(0, true).unwrap();
+    for (server, connection) in [(&first, &mut one), (&second, &mut two)] {
+        let refused = add_unit(connection, &format!("lost-{}", server.id()));
+        assert_eq!(refused.code, ResultCode::UNAVAILABLE, "{refused:?}");
+        assert!(refused.diagnostic.starts_with("the cluster "), "{refused:?}");
+        assert!(read(connection, &unit("meanwhile")).is_some(), "reads go on");
+    }
+    cluster.brokers.halt(0, false).unwrap();
+    for (name, connection) in [("back-1", &mut one), ("back-2", &mut two)] {
+        until("the log is back", || match add_unit(connection, name).code {
+            ResultCode::SUCCESS | ResultCode::ENTRY_ALREADY_EXISTS => Some(()),
+            _ => None,
+        });
+    }
+    cluster.expect_equal(&[(1, &first), (2, &second)]);
+    assert_eq!((figure(&first, "Alarms"), figure(&second, "Alarms")), ("0".to_owned(), "0".to_owned()));
 }

@@ -14,6 +14,7 @@ mod transport;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
 
 use directory::{Directory, Writer};
 use kafka_log::{Message, Settings, topic_facts};
@@ -21,7 +22,9 @@ use replication::Follower;
 use replication::forward::Answer;
 
 use crate::config::ClusterSettings;
-use crate::limits::{CLUSTER_APPEND_TIMEOUT, CLUSTER_MESSAGE_OVERHEAD, CLUSTER_SESSION_TIMEOUT};
+use crate::limits::{
+    CLUSTER_APPEND_TIMEOUT, CLUSTER_CHANGE_PATIENCE, CLUSTER_MESSAGE_OVERHEAD, CLUSTER_SESSION_TIMEOUT,
+};
 use crate::telemetry::health::Health;
 use crate::workers::writer::{WriteQueue, WriteRequest};
 use figures::Figures;
@@ -159,6 +162,9 @@ impl Cluster {
         let figures = Arc::new(Figures::default());
         let parts = Parts {
             settings: log,
+            patience: settings
+                .change_timeout_ms
+                .map_or(CLUSTER_CHANGE_PATIENCE, |millis| Duration::from_millis(millis.into())),
             address: settings.address.clone().unwrap_or_else(|| listener.address().to_string()),
             group_bytes_max: message_bytes_max.saturating_sub(CLUSTER_MESSAGE_OVERHEAD),
             identity,

@@ -185,7 +185,8 @@ pub const WRITES_QUEUED_MAX: usize = 65_536;
 /// Bytes of changes that wait for the writer, all connections together.
 pub const WRITES_QUEUED_BYTES_MAX: usize = 64 << 20;
 
-/// How long a change waits in a cluster for a node that decides it, or for the log, before its client is told.
+/// How long a change waits in a cluster for a node that decides it, or for the log, before its client is told, unless
+/// told otherwise.
 pub const CLUSTER_CHANGE_PATIENCE: Duration = Duration::from_secs(15);
 
 /// Between two tries of a node: to claim, to reach the writer, to reach Kafka.

@@ -141,6 +141,16 @@ pub fn join_cluster(config: &Config, invitation: &Path, from: &Path) -> Result<u
     Ok(identity.node().0)
 }
 
+/// Copies the data of a node, which may be served meanwhile, at one moment into the new data directory `to`: to be
+/// carried to another machine, for [`join_cluster`] there.
+///
+/// # Errors
+/// It is no node, or `to` has data.
+pub fn copy_of_node(config: &Config, to: &Path) -> Result<(), ServeError> {
+    let failed = |error| ServeError::Open { path: config.data.clone(), error };
+    copy_node(&config.data, to, &store::Options::default()).map_err(failed)
+}
+
 /// Takes a data directory that nobody serves out of its cluster: it is one like any other from then on.
 ///
 /// # Errors

@@ -230,7 +230,7 @@ impl Identity {
         Ok(Arc::new(config))
     }
 
-    fn roots(&self) -> Result<RootCertStore, IdentityError> {
+    pub(super) fn roots(&self) -> Result<RootCertStore, IdentityError> {
         let mut roots = RootCertStore::empty();
         let authority =
             CertificateDer::from_pem_slice(self.papers.authority.as_bytes()).map_err(failed(&self.folder))?;

@@ -39,6 +39,8 @@ const TICK: Duration = Duration::from_millis(100);
 /// What the node's thread begins with.
 pub(super) struct Parts {
     pub(super) settings: Settings,
+    /// How long a change waits.
+    pub(super) patience: Duration,
     pub(super) identity: Identity,
     /// Where other nodes reach this one.
     pub(super) address: String,
@@ -179,7 +181,7 @@ impl Node {
     fn may_end(&self) -> bool {
         let Some(since) = self.is_closing else { return false };
         let is_done = self.waiting.is_empty() && self.sent.is_none() && self.shown.is_empty();
-        is_done || since.elapsed() > CLUSTER_CHANGE_PATIENCE
+        is_done || since.elapsed() > self.parts.patience
     }
 
     fn next_event(&mut self, patience: Duration) -> Option<NodeEvent> {

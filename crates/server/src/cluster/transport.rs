@@ -315,3 +315,118 @@ fn read_frame(stream: &mut impl Read, is_wanted: &dyn Fn() -> bool) -> io::Resul
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use replication::OperationId;
+    use replication::forward::{Asker, BindMethod, Link, Reply, Work};
+
+    use super::*;
+    use crate::cluster::identity::Identity;
+
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Folder {
+            Folder(std::env::temp_dir().join(format!("pando-transport-{name}-{}", std::process::id())))
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn request(node: u32, sequence: u64) -> Request {
+        Request {
+            operation: OperationId { node: NodeId(node), incarnation: 1, sequence },
+            epoch: 1,
+            link: Link::default(),
+            position: 0,
+            asker: Asker::Anonymous,
+            method: BindMethod::None,
+            strength: 0,
+            network: None,
+            work: Work::Account { id: 1, update: forward::AccountUpdate::default() },
+        }
+    }
+
+    /// Node 2 of a cluster, by an invitation of node 1.
+    fn invited(first: &Identity, folder: &Folder) -> Identity {
+        let (invitation, node) = first.invite().unwrap();
+        assert_eq!(node, NodeId(2));
+        std::fs::create_dir_all(&folder.0).unwrap();
+        let file = folder.0.join("invitation");
+        std::fs::write(&file, invitation).unwrap();
+        Identity::accept(&folder.0.join("keys"), &file).unwrap()
+    }
+
+    /// Sends a request as somebody, and says what came of it.
+    fn ask(as_whom: Arc<ClientConfig>, to: SocketAddr, node: u32) -> Result<Vec<Answer>, String> {
+        let (sender, events) = channel();
+        let forwarder = Forwarder::start(as_whom, 1, sender).unwrap();
+        forwarder.send(1, NodeId(1), to.to_string(), vec![request(node, 7)]);
+        match events.recv_timeout(Duration::from_secs(60)).unwrap() {
+            NodeEvent::Answers(1, answers) => answers,
+            _ => panic!("something else happened"),
+        }
+    }
+
+    #[test]
+    fn only_nodes_of_the_cluster_are_let_in_and_speak_for_themselves() {
+        let folders = ["first", "second", "other", "other-second"].map(Folder::new);
+        let first = Identity::create(&folders[0].0).unwrap();
+        let second = invited(&first, &folders[1]);
+        let other = Identity::create(&folders[2].0).unwrap();
+        let foreign = invited(&other, &folders[3]);
+
+        let (sender, events) = channel();
+        let listener = Listener::start("127.0.0.1:0", first.server_config().unwrap(), sender).unwrap();
+        // What the node's thread would do: every frame that gets in is answered.
+        let answering = std::thread::spawn(move || {
+            let mut count = 0;
+            while let Ok(NodeEvent::Frame(frame)) = events.recv() {
+                count += 1;
+                let answer =
+                    |request: &Request| Answer { operation: request.operation, reply: Reply::NotWriter };
+                let _ = frame.reply.send(frame.requests.iter().map(answer).collect());
+            }
+            count
+        });
+
+        let answers = ask(second.client_config().unwrap(), listener.address(), 2).unwrap();
+        assert_eq!(answers.len(), 1);
+        assert_eq!(answers[0].operation, request(2, 7).operation);
+
+        // In the name of another node; with a certificate of another cluster; with none.
+        assert!(ask(second.client_config().unwrap(), listener.address(), 1).is_err());
+        assert!(ask(foreign.client_config().unwrap(), listener.address(), 2).is_err());
+        let nobody = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .unwrap()
+            .with_root_certificates(second.roots().unwrap())
+            .with_no_client_auth();
+        assert!(ask(Arc::new(nobody), listener.address(), 2).is_err());
+
+        // Nor does a node talk to somebody who is not the node that it looks for.
+        let (sender, _events) = channel();
+        let impostor = Listener::start("127.0.0.1:0", second.server_config().unwrap(), sender).unwrap();
+        assert!(ask(second.client_config().unwrap(), impostor.address(), 2).is_err());
+
+        drop(listener);
+        assert_eq!(answering.join().unwrap(), 1, "one frame got in");
+    }
+
+    #[test]
+    fn a_frame_that_announces_too_much_is_refused_and_one_that_ends_early_too() {
+        let mut too_long: &[u8] = &[0xff; 8];
+        assert_eq!(read_frame(&mut too_long, &|| true).unwrap_err().kind(), ErrorKind::InvalidData);
+        let mut short: &[u8] = &[0, 0, 0, 9, 1, 2];
+        assert_eq!(read_frame(&mut short, &|| true).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+        let mut whole: &[u8] = &[0, 0, 0, 2, 1, 2, 3];
+        assert_eq!(read_frame(&mut whole, &|| true).unwrap(), [1, 2]);
+    }
+}

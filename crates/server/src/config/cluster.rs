@@ -18,6 +18,7 @@ pub(crate) struct ClusterKeys {
     pub(crate) keys: Option<PathBuf>,
     pub(crate) session_timeout_ms: Option<u32>,
     pub(crate) append_timeout_ms: Option<u32>,
+    pub(crate) change_timeout_ms: Option<u32>,
     pub(crate) kafka: Option<Vec<FromText<KafkaProperty>>>,
 }
 
@@ -38,6 +39,8 @@ pub struct ClusterSettings {
     pub session_timeout_ms: Option<u32>,
     /// For how many milliseconds an append is tried.
     pub append_timeout_ms: Option<u32>,
+    /// How many milliseconds a change waits before its client is told that nobody makes it now.
+    pub change_timeout_ms: Option<u32>,
     /// Further settings of the clients of Kafka, names and values.
     pub kafka: Vec<(String, Secret)>,
 }
@@ -57,6 +60,7 @@ impl ClusterSettings {
             keys: keys.keys.unwrap_or_else(|| data.join(ClusterSettings::FOLDER)),
             session_timeout_ms: keys.session_timeout_ms,
             append_timeout_ms: keys.append_timeout_ms,
+            change_timeout_ms: keys.change_timeout_ms,
             kafka: (keys.kafka.unwrap_or_default().into_iter())
                 .map(|FromText(KafkaProperty((name, value)))| (name, Secret(value.into_bytes())))
                 .collect(),

@@ -71,6 +71,7 @@ pub(crate) const NODE_KEYS: &[&str] = &[
     "cluster.keys",
     "cluster.session_timeout_ms",
     "cluster.append_timeout_ms",
+    "cluster.change_timeout_ms",
     "cluster.kafka",
 ];
 

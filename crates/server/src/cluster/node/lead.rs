@@ -13,7 +13,7 @@ use store::StoreError;
 use super::follow::Gathered;
 use super::{Node, NodeEvent, TICK};
 use crate::cluster::operation::{Change, Operation, Waiter, applied, unavailable};
-use crate::limits::{BATCH_BYTES_MAX, CLUSTER_BATCH_WRITES_MAX, CLUSTER_CHANGE_PATIENCE};
+use crate::limits::{BATCH_BYTES_MAX, CLUSTER_BATCH_WRITES_MAX};
 use crate::stamp::now_micros;
 use crate::workers::writer::{Answer, Given, execute_message, update_account};
 
@@ -202,7 +202,7 @@ impl Node {
         let begun = Instant::now();
         let mut is_told = false;
         loop {
-            if !is_told && begun.elapsed() > CLUSTER_CHANGE_PATIENCE {
+            if !is_told && begun.elapsed() > self.parts.patience {
                 is_told = true;
                 self.mark_doubtful(decided);
                 for (operation, _) in decided.iter_mut() {

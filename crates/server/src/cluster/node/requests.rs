@@ -12,9 +12,7 @@ use super::Node;
 use super::lead::FORGOTTEN;
 use crate::cluster::operation::{Change, Operation, Waiter, answer_of, applied, reply, unavailable};
 use crate::cluster::transport::Frame;
-use crate::limits::{
-    BATCH_BYTES_MAX, CLUSTER_BATCH_WRITES_MAX, CLUSTER_CHANGE_PATIENCE, CLUSTER_FRAMES_MAX, CLUSTER_RETRY,
-};
+use crate::limits::{BATCH_BYTES_MAX, CLUSTER_BATCH_WRITES_MAX, CLUSTER_FRAMES_MAX, CLUSTER_RETRY};
 use crate::workers::writer::{Answer, ToWrite, WriteRequest};
 
 /// Changes that are at the writer.
@@ -171,8 +169,8 @@ impl Node {
 
     /// Refuses what has waited for longer than a client should.
     pub(super) fn expire(&mut self) {
-        let now = Instant::now();
-        let is_late = |operation: &Operation| now.duration_since(operation.since) > CLUSTER_CHANGE_PATIENCE;
+        let (now, patience) = (Instant::now(), self.parts.patience);
+        let is_late = |operation: &Operation| now.duration_since(operation.since) > patience;
         while self.waiting.front().is_some_and(is_late) {
             if let Some(operation) = self.waiting.pop_front() {
                 self.refuse_late(operation);
