@@ -51,11 +51,16 @@ const TEAM: &str = "ou=team,dc=example,dc=com";
 const TEAM_SIZE: u32 = 100;
 const PASSWORD: &str = "correct horse";
 
-const CASES: [(&str, MakeRequest); 14] = [
-    ("search-uid-dn", |number| {
-        search(SUFFIX, Scope::WholeSubtree, &format!("(uid=user.{number})"), &["1.1"])
-    }),
-    ("search-uid-all", |number| search(SUFFIX, Scope::WholeSubtree, &format!("(uid=user.{number})"), &[])),
+const CASES: [(&str, MakeRequest); 20] = [
+    ("search-uid-dn", by_uid_dn),
+    ("search-uid-all", by_uid_all),
+    // As a user: without rules, under 50 of which five depend on the entry, under 500.
+    ("user-dn-rules-0", by_uid_dn),
+    ("user-dn-rules-50", by_uid_dn),
+    ("user-dn-rules-500", by_uid_dn),
+    ("user-all-rules-0", by_uid_all),
+    ("user-all-rules-50", by_uid_all),
+    ("user-all-rules-500", by_uid_all),
     ("search-class-and-uid", |number| {
         let filter = format!("(&(objectClass=inetOrgPerson)(uid=user.{number}))");
         search(SUFFIX, Scope::WholeSubtree, &filter, &["cn", "mail"])
@@ -102,6 +107,14 @@ const CASES: [(&str, MakeRequest); 14] = [
     }),
     ("delete", |number| encode(Request::Delete(DeleteRequest { entry: &person_dn(number) }))),
 ];
+
+fn by_uid_dn(number: u32) -> Vec<u8> {
+    search(SUFFIX, Scope::WholeSubtree, &format!("(uid=user.{number})"), &["1.1"])
+}
+
+fn by_uid_all(number: u32) -> Vec<u8> {
+    search(SUFFIX, Scope::WholeSubtree, &format!("(uid=user.{number})"), &[])
+}
 
 fn main() {
     let Some(case) = std::env::args().skip(1).find(|argument| !argument.starts_with('-')) else {
@@ -158,6 +171,40 @@ fn add_others(directory: &mut TestDirectory, case: &str) {
         }
         _ => {}
     }
+    if let Some((_, count)) = case.split_once("-rules-") {
+        ask_under_rules(directory, count.parse().unwrap());
+    }
+}
+
+/// Makes somebody the requester, under so many access rules: five depend on the entry, and of the others a third are
+/// for everybody, a third for groups that the requester is not in, a third about a part of the tree.
+fn ask_under_rules(directory: &mut TestDirectory, count: usize) {
+    let groups = "ou=groups,dc=example,dc=com";
+    directory.add(groups, &[("objectClass", &["organizationalUnit"])]);
+    let types = ["homePhone", "mobile", "pager", "roomNumber", "title", "carLicense"];
+    let mut rules = vec!["everybody: allow read to authenticated".to_owned()];
+    for (name, right) in [("own", "self"), ("manager", "named by manager"), ("owner", "named by owner")] {
+        rules.push(format!("{name}: allow write of description to {right}"));
+    }
+    rules.push("secretary: allow write of roomNumber to named by secretary".to_owned());
+    rules.push("private: deny read of homePostalAddress to self, named by seeAlso".to_owned());
+    for number in rules.len()..count {
+        let named = types[number % types.len()];
+        let group = format!("cn=group {number},{groups}");
+        rules.push(match number % 3 {
+            0 => format!("rule {number}: deny read of {named} to users in 'ou=elsewhere,dc=example,dc=com'"),
+            1 => {
+                let class: (&str, &[&str]) = ("objectClass", &["groupOfNames"]);
+                directory.add(&group, &[class, ("member", &[&person_dn(1_999)])]);
+                format!("rule {number}: allow write of {named} in '{PEOPLE}' to group '{group}'")
+            }
+            _ => format!("rule {number}: allow write of {named} in '{groups}' to authenticated"),
+        });
+    }
+    rules.truncate(count);
+    directory.change_settings(|settings| settings.general.access_rules = rules);
+    let identified = directory::identity::identify(&directory.snapshot, &format!("dn:{}", person_dn(0)));
+    directory.requester = identified.unwrap().unwrap().requester;
 }
 
 fn account_dn(number: u32) -> String {

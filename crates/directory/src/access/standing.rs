@@ -18,7 +18,7 @@ use crate::model::access_rule::{
     ADD, BROWSE, COMPARE, DELETE, EXPLAIN, JOIN, LEAVE, PROXY, READ, RENAME, Reach, Rights, SEARCH, WRITE,
 };
 use crate::model::client_link::ClientLink;
-use crate::model::limits::{GROUPS_OF_ASKER_MAX, RIGHTS_KEPT_MAX, TREE_DEPTH_MAX};
+use crate::model::limits::{ENTRIES_OF_ASKER_MAX, GROUPS_OF_ASKER_MAX, RIGHTS_KEPT_MAX, TREE_DEPTH_MAX};
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
@@ -36,6 +36,13 @@ pub(crate) struct Standing {
     own: Option<EntryId>,
     /// Whether the same holds for every entry.
     is_uniform: bool,
+    /// The entries at which something may hold that does not hold for others in the same container: those that rules
+    /// name, the asker's own, and those that name the asker. Ascending.
+    special: Vec<u64>,
+    /// Whether these are not all of them, because too many name the asker.
+    asks_entries: bool,
+    /// What holds for entries of a container that are not special.
+    below: Mutex<HashMap<EntryId, Arc<EntryRights>>>,
     /// What was worked out, by the rules that hold.
     known: Mutex<HashMap<Box<[u64]>, Arc<EntryRights>>>,
 }
@@ -167,6 +174,8 @@ pub(crate) struct Walk {
     below: HashMap<EntryId, Box<[u64]>>,
     holding: Vec<u64>,
     last: Option<(Box<[u64]>, Arc<EntryRights>)>,
+    /// The container asked for last, and what holds in it.
+    last_below: Option<(EntryId, Arc<EntryRights>)>,
 }
 
 impl Standing {
@@ -238,13 +247,24 @@ impl Standing {
             }
         }
         is_uniform &= mine.iter().all(|of| of.condition == Condition::Always);
-        Ok(Some(Standing { rules: Arc::clone(rules), mine, own, is_uniform, known: Mutex::default() }))
+        let (special, asks_entries) = special(state, own, &mine)?;
+        Ok(Some(Standing {
+            rules: Arc::clone(rules),
+            mine,
+            own,
+            is_uniform,
+            special,
+            asks_entries,
+            below: Mutex::default(),
+            known: Mutex::default(),
+        }))
     }
 
     /// What the asker may do with an entry of the tree.
     ///
     /// # Errors
     /// The store failed.
+    #[inline]
     pub(crate) fn at(
         &self,
         state: State<'_>,
@@ -252,9 +272,43 @@ impl Standing {
         id: EntryId,
         parent: EntryId,
     ) -> Result<Arc<EntryRights>> {
-        if let (true, Some((_, rights))) = (self.is_uniform, &walk.last) {
+        if self.asks_entries || self.special.binary_search(&id.0).is_ok() {
+            return self.at_special(state, walk, id, parent);
+        }
+        if let Some((last, rights)) = &walk.last_below
+            && (*last == parent || self.is_uniform)
+        {
             return Ok(Arc::clone(rights));
         }
+        let rights = self.in_container(state, walk, parent)?;
+        walk.last_below = Some((parent, Arc::clone(&rights)));
+        Ok(rights)
+    }
+
+    /// What holds for entries of a container that are not special.
+    fn in_container(&self, state: State<'_>, walk: &mut Walk, parent: EntryId) -> Result<Arc<EntryRights>> {
+        let known = |below: &HashMap<EntryId, Arc<EntryRights>>| below.get(&parent).map(Arc::clone);
+        if let Some(rights) = known(&self.below.lock().unwrap_or_else(PoisonError::into_inner)) {
+            return Ok(rights);
+        }
+        // No entry has the id of the root: no condition on entries is met.
+        let rights = self.at_special(state, walk, EntryId::ROOT, parent)?;
+        let mut below = self.below.lock().unwrap_or_else(PoisonError::into_inner);
+        if below.len() >= RIGHTS_KEPT_MAX {
+            below.clear();
+        }
+        below.insert(parent, Arc::clone(&rights));
+        Ok(rights)
+    }
+
+    /// The same for any entry, rule by rule.
+    fn at_special(
+        &self,
+        state: State<'_>,
+        walk: &mut Walk,
+        id: EntryId,
+        parent: EntryId,
+    ) -> Result<Arc<EntryRights>> {
         self.note_inherited(state, walk, parent)?;
         for (place, mine) in self.mine.iter().enumerate() {
             let reaches = match mine.place {
@@ -307,7 +361,7 @@ impl Standing {
     /// The store failed.
     pub(super) fn holding(&self, state: State<'_>, id: EntryId, parent: EntryId) -> Result<Vec<usize>> {
         let mut walk = Walk::default();
-        self.at(state, &mut walk, id, parent)?;
+        self.at_special(state, &mut walk, id, parent)?;
         let holds =
             |place: &usize| walk.holding.get(place / 64).is_some_and(|bits| bits >> (place % 64) & 1 != 0);
         let mine = self.mine.iter().enumerate().filter(|(place, _)| holds(place));
@@ -505,6 +559,30 @@ impl Standing {
         known.insert(holding.into(), Arc::clone(&rights));
         rights
     }
+}
+
+/// The entries at which something of their own may hold, ascending; true where these are not all.
+fn special(state: State<'_>, own: Option<EntryId>, mine: &[Mine]) -> Result<(Vec<u64>, bool)> {
+    let (mut ids, mut attributes) = (Vec::new(), Vec::new());
+    for of in mine {
+        ids.extend(of.place.iter().chain(&of.but).map(|(_, base)| base.0));
+        if let Condition::AtEntry { is_own, names } = &of.condition {
+            ids.extend(own.filter(|_| *is_own).map(|own| own.0));
+            attributes.extend_from_slice(names);
+        }
+    }
+    attributes.sort_unstable();
+    attributes.dedup();
+    for attribute in own.iter().flat_map(|own| attributes.iter().map(|attribute| link_key(*own, *attribute)))
+    {
+        state.read.ids(LINKED, &attribute)?.next_block(&mut ids, ENTRIES_OF_ASKER_MAX + 1)?;
+        if ids.len() > ENTRIES_OF_ASKER_MAX {
+            return Ok((Vec::new(), true));
+        }
+    }
+    ids.sort_unstable();
+    ids.dedup();
+    Ok((ids, false))
 }
 
 /// What is asked of an asker, looked for when it is.

@@ -39,8 +39,9 @@ pub(super) struct TreeSearch {
     pub(super) scans_for_page: bool,
     /// Whether the candidates are looked at in parts, which others bring.
     is_split: bool,
-    /// The base, where the asker may not see it: unless something below it shows, it is as one that is not there.
-    hidden_base: Option<Box<str>>,
+    /// The base as it was asked for, where access rules bind the asker: unless something below it shows, one that may
+    /// not be seen is as one that is not there.
+    base_text: Option<Box<str>>,
     /// A result that is sent as a stream, before anything else goes on.
     stream: Option<Box<EntryStream>>,
     pub(super) tally: Tally,
@@ -108,12 +109,7 @@ impl TreeSearch {
             writer.groups = Some(GroupsOf { standing: Arc::clone(standing), may: EntryRights::may_read });
         }
         let is_bound = standing.is_some();
-        let hidden_base = match &standing {
-            Some(standing) if base != EntryId::ROOT && !standing.at_entry(state, base)?.may_browse() => {
-                Some(request.base_object.into())
-            }
-            _ => None,
-        };
+        let base_text = (is_bound && base != EntryId::ROOT).then(|| request.base_object.into());
         let permitted = standing.map(|standing| Box::new(Permitted::new(standing)));
         // Boxed here, where it is made: each move of it copies half a kilobyte.
         let mut scanner = Scanner::new(snapshot, (access, permitted), filter, scope, plan, writer);
@@ -124,7 +120,7 @@ impl TreeSearch {
             next_id: 0,
             scans_for_page,
             is_split: false,
-            hidden_base,
+            base_text,
             stream: None,
             tally: Tally {
                 size_limit: access.limit_of(request.size_limit, state.settings.general.size_limit),
@@ -146,7 +142,7 @@ impl TreeSearch {
         self.next_id = from;
         if from > 0 {
             self.referrals.clear();
-            self.hidden_base = None;
+            self.base_text = None;
         }
         self.tally.size_limit = room;
         let scanner = &mut self.scanner;
@@ -363,11 +359,20 @@ impl TreeSearch {
     /// Ends a search that found nothing below a base that the asker may not see.
     #[inline]
     fn check_base(&self, state: State<'_>) -> Result<(), OperationError> {
-        match (&self.hidden_base, &self.scanner.permitted) {
-            (Some(dn), Some(permitted)) if self.tally.entries_sent == 0 => {
-                Err(permitted.standing.hidden(state, dn, Some(self.scanner.scope.base))?)
-            }
+        match &self.base_text {
+            Some(dn) if self.tally.entries_sent == 0 => self.check_seen(state, dn),
             _ => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn check_seen(&self, state: State<'_>, dn: &str) -> Result<(), OperationError> {
+        let (Some(permitted), base) = (&self.scanner.permitted, self.scanner.scope.base) else {
+            return Ok(());
+        };
+        match permitted.standing.at_entry(state, base)?.may_browse() {
+            true => Ok(()),
+            false => Err(permitted.standing.hidden(state, dn, Some(base))?),
         }
     }
 
@@ -393,7 +398,7 @@ impl TreeSearch {
         let uris = crate::tree::referral::continuation(state, id, &dn, scope.kind)?;
         if !uris.is_empty() {
             // Something shows.
-            self.hidden_base = None;
+            self.base_text = None;
             encode_search_reference(out, self.scanner.writer.id, &uris, Controls::NONE);
         }
         Ok(())
