@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod codec;
+pub mod digest;
 mod follower;
 pub mod forward;
 mod key;
@@ -20,6 +21,7 @@ pub mod limits;
 mod member;
 pub mod message;
 mod operation;
+pub mod retention;
 mod rows;
 mod shared_log;
 #[cfg(test)]
