@@ -52,7 +52,7 @@ pub const GROUPS_OF_ASKER_MAX: usize = 10_000;
 /// See [`GROUPS_OF_ASKER_MAX`].
 pub const RIGHTS_KEPT_MAX: usize = 4_096;
 /// Entries that name an asker, which a standing keeps; where there are more, each entry is looked at.
-pub const ENTRIES_OF_ASKER_MAX: usize = 10_000;
+pub const ENTRIES_OF_ASKER_MAX: usize = 1_000;
 /// Askers whose rights a snapshot keeps.
 pub const STANDINGS_KEPT_MAX: usize = 1_024;
 /// Attributes that the Get Effective Rights control names besides those that its search asks for.
