@@ -467,3 +467,30 @@ fn a_locked_account_is_told_to_the_operator() {
     let recorded = events(&scratch, &["--operation", "administration", "--target", &anna]);
     assert!(recorded.iter().any(|event| event["name"] == "account"), "{recorded:#?}");
 }
+
+/// The story: positions behind a restored backup come again, and changes at those that the trail knew were left out.
+#[test]
+fn changes_behind_a_restored_backup_are_told() {
+    let scratch = Scratch::new("audit-restore");
+    let pando = start(&scratch, "").ready();
+    plant_suffix(&mut pando.administrator());
+    assert!(pando.stop().success());
+    let (data, backup) = (Pando::data(&scratch), scratch.join("backup"));
+    support::clients::run("cp", &["-a", data.to_str().unwrap(), backup.to_str().unwrap()], "").expect_code(0);
+    let unit = [("objectClass", "organizationalUnit")];
+    let pando = start(&scratch, "").ready();
+    for number in 0..5 {
+        add(&mut pando.administrator(), &format!("ou=lost{number},{SUFFIX}"), &unit);
+    }
+    assert!(pando.stop().success());
+    std::fs::remove_dir_all(&data).unwrap();
+    std::fs::rename(&backup, &data).unwrap();
+    let pando = start(&scratch, "").ready();
+    add(&mut pando.administrator(), &format!("ou=again,{SUFFIX}"), &unit);
+    assert!(pando.stop().success());
+    audit(&scratch, &["verify"]).expect_code(0);
+    assert_eq!(events(&scratch, &["--target", &format!("ou=again,{SUFFIX}")]).len(), 1);
+    let gap = events(&scratch, &["--operation", "gap"]);
+    assert_eq!(gap.len(), 1);
+    assert_eq!(gap[0]["reason"], "the data is older than the trail: a backup was restored");
+}

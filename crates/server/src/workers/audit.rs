@@ -60,8 +60,25 @@ pub(crate) fn open(
         keep_bytes: settings.keep_bytes,
         keep_micros: hours(settings.keep_days.saturating_mul(24)),
     };
-    let (trail, opening) = Trail::open(options, position, now_micros())?;
+    let (mut trail, opening) = Trail::open(options, position, now_micros())?;
     report(folder, &trail, opening);
+    if trail.position() > position {
+        // A backup was restored. Positions come again, and what they stand for then is to be told too.
+        tracing::warn!(
+            "the audit trail has changes up to position {}, the data ends at {position}: it goes on from there",
+            trail.position()
+        );
+        let (mut fields, mut events) = (Vec::new(), Vec::new());
+        EventWriter::new(&mut fields)
+            .kind(Kind::Gap)
+            .number(Field::Time, now_micros())
+            .number(Field::Position, trail.position())
+            .number(Field::Until, position)
+            .text(Field::Reason, "the data is older than the trail: a backup was restored");
+        EventWriter::finish(&mut events, &[&fields]);
+        trail.write(&events, 1, position, now_micros())?;
+        trail.anchor(now_micros())?;
+    }
     directory.keep_log_from(trail.position() + 1);
     Ok(Some(trail))
 }
