@@ -149,6 +149,9 @@ impl Node {
 
     /// Tells whoever waits that nobody knows yet whether the change is made.
     pub(super) fn give_up(&mut self, operation: &mut Operation) {
+        if let Waiter::Nobody = operation.origin {
+            return;
+        }
         let origin = std::mem::replace(&mut operation.origin, Waiter::Nobody);
         let told = Operation {
             id: operation.id,
@@ -175,6 +178,21 @@ impl Node {
             if let Some(operation) = self.waiting.pop_front() {
                 self.refuse_late(operation);
             }
+        }
+        // At a writer that does not answer. They stay there: what comes of them counts, though nobody waits.
+        if let Some(mut sent) = self.sent.take() {
+            for operation in sent.operations.iter_mut().filter(|operation| is_late(operation)) {
+                operation.is_doubtful = true;
+                self.give_up(operation);
+            }
+            self.sent = Some(sent);
+        }
+        // Decided, and this node does not come as far.
+        let late = self.shown.extract_if(.., |shown| is_late(&shown.operation)).collect::<Vec<_>>();
+        for Shown { operation, answer, .. } in late {
+            let text = "the cluster has decided the change, and this node does not show it yet: look, then repeat it";
+            let answer = if answer.outcome.code == ResultCode::SUCCESS { unavailable(text) } else { answer };
+            self.answer(operation, answer);
         }
     }
 
