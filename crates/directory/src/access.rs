@@ -46,7 +46,7 @@ pub(crate) use explain::{ASKED, Asked, QuestionPlace, RulesInForce, explain, exp
 pub use explain::{AccessExplanation, DecidingRule};
 pub(crate) use external::EXTERNAL;
 pub use external::{BindStrength, ExternalIdentity, Offered};
-pub(crate) use standing::{EntryRights, Standing, Walk};
+pub(crate) use standing::{EntryRights, Standing, Walk, groups_of};
 
 /// The identity on whose behalf an operation runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,6 +95,27 @@ impl Requester {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
     kind: Kind,
+    /// Those of a search, where the administrator does not ask.
+    limits: SearchLimits,
+}
+
+/// What bounds a search, 0 being none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct SearchLimits {
+    size: u32,
+    time_seconds: u32,
+    examined: u64,
+}
+
+/// Limits of some askers, in place of those of the settings; `None` leaves those.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AskerLimits {
+    /// Entries that a search returns, or a page of it; 0 is any.
+    pub size: Option<u32>,
+    /// Seconds that a search takes; 0 is any.
+    pub time_seconds: Option<u32>,
+    /// Entries that a search looks at without an index; 0 is any.
+    pub examined: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +135,9 @@ impl Access {
             Requester::User { id, .. } => Kind::User(*id),
             Requester::Administrator { .. } => Kind::Administrator,
         };
-        Access { kind }
+        let general = &settings.general;
+        let (size, time_seconds) = (general.size_limit, general.time_limit_seconds);
+        Access { kind, limits: SearchLimits { size, time_seconds, examined: general.unindexed_examined_max } }
     }
 
     /// Whether the administrator asks.
@@ -128,9 +151,39 @@ impl Access {
         self.is_administrator()
     }
 
+    /// The same with limits of the asker's own.
+    pub(crate) fn limited(mut self, own: AskerLimits) -> Access {
+        let SearchLimits { size, time_seconds, examined } = self.limits;
+        self.limits = SearchLimits {
+            size: own.size.unwrap_or(size),
+            time_seconds: own.time_seconds.unwrap_or(time_seconds),
+            examined: own.examined.unwrap_or(examined),
+        };
+        self
+    }
+
+    /// Most entries that a search returns which asks for so many, or a page of it.
+    pub(crate) fn size_limit(self, asked: u32) -> u32 {
+        self.limit_of(asked, self.limits.size)
+    }
+
+    /// Most seconds that a search takes which asks for so many.
+    pub(crate) fn time_limit_seconds(self, asked: u32) -> u32 {
+        self.limit_of(asked, self.limits.time_seconds)
+    }
+
+    /// Most entries that a search may look at in vain.
+    pub(crate) fn examined_max(self) -> u64 {
+        match self.limits.examined {
+            0 => u64::MAX,
+            _ if self.is_administrator() => u64::MAX,
+            max => max,
+        }
+    }
+
     /// The limit that holds where a request asks for one and the settings set one, 0 being none: the lower. What is set
     /// does not bind the administrator.
-    pub fn limit_of(self, asked: u32, set: u32) -> u32 {
+    fn limit_of(self, asked: u32, set: u32) -> u32 {
         match (asked, if self.is_administrator() { 0 } else { set }) {
             (0, limit) | (limit, 0) => limit,
             (asked, set) => asked.min(set),

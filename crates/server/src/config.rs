@@ -7,6 +7,7 @@
 
 pub mod audit;
 mod cluster;
+pub mod limit_tables;
 mod node_file;
 pub mod settings_text;
 pub mod values;
@@ -25,6 +26,7 @@ use ldap::ServerUrl;
 use sasl::{TokenKeys, TokenRules};
 
 use crate::config::audit::AuditSettings;
+use crate::config::limit_tables::{LimitTable, LimitedClient, StatedLimits};
 use crate::config::node_file::{ListenerKeys, NodeFile, OauthKeys};
 use crate::config::values::{DnText, FromText, LogLevel, TlsNeed, TlsVersion};
 use crate::limits;
@@ -227,6 +229,10 @@ pub struct OnlineSettings {
     pub first_request_timeout: Option<Duration>,
     /// How long a password that was verified is known; `None` is not at all.
     pub bind_cache: Option<Duration>,
+    /// Limits for some of all clients.
+    pub limits: Vec<LimitTable>,
+    /// Where the server listens, in the order of `listeners`.
+    pub(crate) listen: Vec<ServerUrl>,
     /// The networks whose clients have neither timeout.
     pub trusted_networks: Vec<IpNet>,
     /// The networks of proxies: what their connections begin with says who the client is.
@@ -322,11 +328,32 @@ impl OnlineSettings {
         self.listeners.get(usize::from(listener.0)).unwrap_or(&self.usual)
     }
 
+    /// Limits of a client of its own, by the tables; `None` where none of them fits. `is_named` says whether it is the
+    /// user of an entry, or with `true` in a group.
+    pub(crate) fn limits_of(
+        &self,
+        address: Option<IpAddr>,
+        listener: ListenerIndex,
+        is_anonymous: bool,
+        is_named: impl Fn(&str, bool) -> bool,
+    ) -> Option<StatedLimits> {
+        let client =
+            LimitedClient { address, listener: self.listen.get(usize::from(listener.0)), is_anonymous };
+        let mut found = None;
+        for table in &self.limits {
+            if table.who.iter().any(|who| who.is(&client, &is_named)) {
+                found.get_or_insert_with(StatedLimits::default).fill_up(&table.limits);
+            }
+        }
+        found
+    }
+
     /// Finds the rules of each listener that there is. After a reload these are still those of the start.
     pub(crate) fn find_rules(&mut self, listen: &[ServerUrl]) {
         let stated = |url: &ServerUrl| self.stated.iter().find(|(stated, _)| stated == url);
         let rules = |url| stated(url).map_or_else(|| self.usual.clone(), |(_, rules)| rules.clone());
         self.listeners = listen.iter().map(rules).collect();
+        self.listen = listen.to_vec();
     }
 
     /// Whether a client of this address may be silent for as long as it likes.
@@ -372,6 +399,8 @@ impl Default for OnlineSettings {
             idle_timeout: Some(limits::IDLE_TIMEOUT),
             first_request_timeout: Some(limits::FIRST_REQUEST_TIMEOUT),
             bind_cache: Some(limits::BIND_CACHE),
+            limits: Vec::new(),
+            listen: Vec::new(),
             trusted_networks: this_machine(),
             proxy_networks: Vec::new(),
             log_operations: false,
@@ -468,6 +497,8 @@ impl Config {
                 .map_or(ldap::MESSAGE_SIZE_MAX_UNAUTHENTICATED, NonZeroUsize::get),
             idle_timeout: timeout(file.idle_timeout_seconds, limits::IDLE_TIMEOUT),
             first_request_timeout: timeout(file.first_request_seconds, limits::FIRST_REQUEST_TIMEOUT),
+            limits: file.limit_tables.into_iter().map(LimitTable::from).collect(),
+            listen: Vec::new(),
             bind_cache: timeout(file.bind_cache_seconds, limits::BIND_CACHE),
             trusted_networks: file.trusted_networks.unwrap_or_else(this_machine),
             proxy_networks: file.proxy_networks.unwrap_or_default(),
@@ -570,6 +601,7 @@ impl Config {
             log_operations: false,
             usual: ListenerRules::default(),
             listeners: Vec::new(),
+            listen: Vec::new(),
             stated: Vec::new(),
             token_rules: None,
             ..online.clone()

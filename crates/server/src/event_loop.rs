@@ -456,7 +456,8 @@ impl EventLoop {
     fn shortest_silence(&self) -> Option<Duration> {
         let settings = &self.context.settings;
         let timeouts = [settings.idle_timeout, settings.first_request_timeout];
-        timeouts.into_iter().flatten().min().filter(|_| self.untrusted > 0)
+        let own = settings.limits.iter().filter_map(|table| table.limits.idle).filter(|idle| !idle.is_zero());
+        timeouts.into_iter().flatten().chain(own).min().filter(|_| self.untrusted > 0)
     }
 
     /// Closes some of the connections that have been silent for too long, and goes on with others the next time.
@@ -469,7 +470,7 @@ impl EventLoop {
         self.silence_cursor = until;
         for slot in from..until {
             let Some(why) =
-                self.connection(slot).and_then(|connection| connection.silence(before_first, idle))
+                self.connection(slot).and_then(|connection| connection.silence(now, before_first, idle))
             else {
                 continue;
             };

@@ -31,11 +31,11 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use directory::bind::{ExternalIdentity, Offered};
 use directory::controls::{ControlContext, RequestControls};
-use directory::identity::proxied_requester;
+use directory::identity::{is_named, proxied_requester};
 use directory::search::Search;
 use directory::virtual_entries::{APPLY_SETTINGS, EXPLAIN_ACCESS};
 use directory::{Outcome, Requester, access_question};
@@ -46,6 +46,7 @@ use ldap::{
 
 use self::sasl::SaslExchange;
 use crate::config::ListenerIndex;
+use crate::config::limit_tables::StatedLimits;
 use crate::limits::UNSENT_MAX;
 use crate::net::mailbox::Address;
 use crate::net::request_memory::{Account, Admission, HolderKey, Source};
@@ -68,7 +69,7 @@ pub(crate) struct Session {
     /// Number of the connection, for the log and for answers of other threads.
     number: u64,
     /// The connection's slot in its event loop, for answers of other threads.
-    slot: usize,
+    slot: u32,
     /// Whose rules hold.
     listener: ListenerIndex,
     requester: Arc<Requester>,
@@ -91,8 +92,10 @@ pub(crate) struct Session {
     /// Changes that the writer does not have yet: one waits for the hash pool, and the others wait behind it.
     held: VecDeque<HeldChange>,
     next_ticket: u64,
+    /// Limits of this client's own. Boxed: most have those of all.
+    limits: Option<Box<StatedLimits>>,
     /// Index in `outstanding` from which the next search to run is looked for.
-    next_slice: usize,
+    next_slice: u32,
 }
 
 /// Which connection a session is of.
@@ -155,7 +158,7 @@ impl Session {
     ) -> Session {
         Session {
             number,
-            slot,
+            slot: u32::try_from(slot).unwrap_or(u32::MAX),
             listener,
             requester,
             told: None,
@@ -169,8 +172,43 @@ impl Session {
             outstanding: OutstandingRequests::default(),
             held: VecDeque::new(),
             next_ticket: 0,
+            limits: None,
             next_slice: 0,
         }
+    }
+
+    /// Finds the limits of whoever the session is of by now.
+    pub(crate) fn find_limits(&mut self, context: &Context) {
+        let settings = &context.settings;
+        // No limit binds the administrator.
+        if settings.limits.is_empty() || self.requester.is_administrator() {
+            self.limits = None;
+            return;
+        }
+        let is_anonymous = *self.requester == Requester::Anonymous;
+        let is_named = |dn: &str, as_group| is_named(&context.snapshot, &self.requester, dn, as_group);
+        let found = settings.limits_of(self.source.address(), self.listener, is_anonymous, is_named);
+        self.limits = found.map(Box::new);
+    }
+
+    /// Silence after which the connection is closed, where that is its own.
+    pub(crate) fn idle_timeout(&self) -> Option<Duration> {
+        self.limits.as_deref().and_then(|limits| limits.idle)
+    }
+
+    /// Bounds on the next message.
+    fn decode_limits(&self, context: &Context) -> DecodeLimits {
+        let mut usual = context.decode_limits(*self.requester != Requester::Anonymous);
+        if let Some(own) = self.limits.as_deref().and_then(|limits| limits.message_size) {
+            usual.message_size_max = own.min(context.settings.message_size_max);
+        }
+        usual
+    }
+
+    /// Most requests that have no answer yet.
+    fn outstanding_max(&self, context: &Context) -> usize {
+        let own = self.limits.as_deref().and_then(|limits| limits.outstanding);
+        own.unwrap_or(context.settings.outstanding_max)
     }
 
     pub(crate) fn number(&self) -> u64 {
@@ -219,7 +257,7 @@ impl Session {
 
     /// Looks which of the requests in `input` can be answered from memory, and has read ahead what the others lack.
     pub(crate) fn look_ahead(&self, context: &mut Context, input: &[u8], answers: &mut Answers) -> Ahead {
-        let limits = context.decode_limits(*self.requester != Requester::Anonymous);
+        let limits = self.decode_limits(context);
         let (address, asks) = (self.address(context), (&self.requester, self.offered(context)));
         look_ahead(&context.snapshot, &limits, address, asks, input, answers, &mut context.jobs)
     }
@@ -242,8 +280,7 @@ impl Session {
             if let Some(next) = self.must_wait(context, unsent + out.len() - start) {
                 return Received { consumed, next };
             }
-            let authenticated = *self.requester != Requester::Anonymous;
-            let limits = context.decode_limits(authenticated);
+            let limits = self.decode_limits(context);
             let frame = match next_frame(rest, limits.message_size_max) {
                 Ok(Some(frame)) => frame,
                 Ok(None) => return Received { consumed, next: Next::Read },
@@ -271,7 +308,7 @@ impl Session {
     /// Looks behind the first request that waits for one that need not wait: an Abandon of an outstanding operation,
     /// which is carried out, or an Unbind with only reads before it. `waiting` begins with the first waiting request.
     pub(crate) fn look_behind(&mut self, context: &mut Context, waiting: &[u8]) -> Option<Urgent> {
-        let limits = context.decode_limits(*self.requester != Requester::Anonymous);
+        let limits = self.decode_limits(context);
         let mut start = 0;
         let mut only_reads = true;
         while let Ok(Some(frame)) = next_frame(waiting.get(start..)?, limits.message_size_max) {
@@ -303,8 +340,7 @@ impl Session {
 
     /// What has to happen before the next request may be handled.
     fn must_wait(&mut self, context: &Context, unsent: usize) -> Option<Next> {
-        let is_full =
-            self.outstanding.len() >= context.settings.outstanding_max || self.outstanding.is_full();
+        let is_full = self.outstanding.len() >= self.outstanding_max(context) || self.outstanding.is_full();
         if self.is_binding() || is_full {
             Some(Next::Finish)
         } else if self.admission(context) == Admission::MustWait || context.audit.must_hold() {
@@ -468,7 +504,8 @@ impl Session {
                 let usability_at = controls.account_usability.map(|_| password_time());
                 let offered = self.offered_to(context, &message.request);
                 let link = self.client_link(context);
-                RequestControls { offered, account_usability: usability_at, link, ..controls }
+                let limits = self.limits.as_deref().map(|limits| limits.search).unwrap_or_default();
+                RequestControls { offered, account_usability: usability_at, link, limits, ..controls }
             }
             Err(outcome) => {
                 self.end_identity_if_bind(context, operation);
@@ -478,7 +515,9 @@ impl Session {
         };
         match &message.request {
             Request::Search(request) => match answer {
-                Some(answer) if !self.wants_slice() => self.found_search(context, head, answer, out),
+                Some(answer) if !self.wants_slice() && self.limits.is_none() => {
+                    self.found_search(context, head, answer, out)
+                }
                 _ => self.search(context, head, request, &controls, out),
             },
             Request::Bind(request) => self.bind(context, head, request, out),
@@ -620,6 +659,7 @@ impl Session {
         context.released += self.account.close(&context.shared.request_memory);
         self.requester = requester;
         self.must_change = false;
+        self.find_limits(context);
     }
 
     /// Drops the outstanding operations, because the connection is closed. Changes that the writer has are made.
@@ -633,7 +673,7 @@ impl Session {
     fn address(&self, context: &Context) -> Address {
         Address {
             event_loop: context.event_loop,
-            slot: self.slot,
+            slot: self.slot as usize,
             connection: self.number,
             ticket: self.next_ticket,
         }

@@ -641,7 +641,7 @@ impl AskerFacts<'_> {
 }
 
 /// The groups that an entry is in, ascending, those that are in others of them too.
-fn groups_of(state: State<'_>, own: EntryId) -> Result<Vec<u64>> {
+pub(crate) fn groups_of(state: State<'_>, own: EntryId) -> Result<Vec<u64>> {
     let attributes: Vec<AttrId> = member_attributes(state.catalog).collect();
     let (mut all, mut new) = (Vec::new(), vec![own.0]);
     while let Some(member) = new.pop() {

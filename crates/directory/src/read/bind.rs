@@ -12,7 +12,9 @@ use std::ops::ControlFlow;
 
 use ldap::{Authentication, BindRequest, ResultCode};
 
-pub use crate::access::{ANONYMOUS, BindStrength, CRAM_MD5, ExternalIdentity, OAUTHBEARER, Offered, PLAIN};
+pub use crate::access::{
+    ANONYMOUS, AskerLimits, BindStrength, CRAM_MD5, ExternalIdentity, OAUTHBEARER, Offered, PLAIN,
+};
 use crate::access::{EXTERNAL, Requester};
 use crate::accounts;
 use crate::catalog::USER_PASSWORD;

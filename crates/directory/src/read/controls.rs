@@ -6,7 +6,7 @@
 use ber::{Reader, Tag};
 use ldap::{Control, Controls, EffectiveRightsRequest, PagedResults, Request, ResultCode, oids};
 
-use crate::access::Offered;
+use crate::access::{AskerLimits, Offered};
 use crate::model::client_link::ClientLink;
 use crate::model::limits::RIGHTS_ATTRIBUTES_MAX;
 use crate::model::outcome::Outcome;
@@ -214,6 +214,8 @@ pub struct RequestControls {
     pub offered: Offered,
     /// Where the request comes from, where access rules ask for that. Set by the server, like the former.
     pub link: Option<ClientLink>,
+    /// Limits of whoever asks. Set by the server, too.
+    pub limits: AskerLimits,
 }
 
 impl RequestControls {

@@ -9,7 +9,7 @@ use ber::{Reader, Tag};
 use ldap::oids::{PROXIED_AUTHORIZATION, PROXIED_AUTHORIZATION_V1};
 use ldap::{Control, Controls, ResultCode};
 
-use crate::access::{Access, Requester};
+use crate::access::{Access, Requester, groups_of};
 use crate::accounts;
 use crate::catalog::normal_value;
 use crate::model::index_definition::IndexPart;
@@ -62,6 +62,18 @@ fn try_identify(state: State<'_>, identity: &str) -> Result<Option<Identified>> 
     let requester = Requester::User { id, dn: state.dn(id)?.ok_or_else(|| damaged_row("nodes", id))? };
     let account = accounts::account(state, id)?.map(Box::new);
     Ok(Some(Identified { requester, sasl_keys: accounts::sasl_keys(state, id)?, account }))
+}
+
+/// Whether somebody is the user of the entry of this DN, or in the group of this DN, by way of other groups, too. What
+/// cannot be found out is not so.
+pub fn is_named(snapshot: &Snapshot, requester: &Requester, dn: &str, as_group: bool) -> bool {
+    let (state, Requester::User { id, .. }) = (snapshot.state(), requester) else { return false };
+    let Ok(dn) = parse_dn(dn) else { return false };
+    let Ok(Some(named)) = state.entry_of(&NormalName::of(&dn, &state.catalog.schema)) else { return false };
+    match as_group {
+        false => named == *id,
+        true => groups_of(state, *id).is_ok_and(|groups| groups.binary_search(&named.0).is_ok()),
+    }
 }
 
 /// Whoever is meant by an identity, as a requester; `None` for nobody.

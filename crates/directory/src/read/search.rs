@@ -114,7 +114,7 @@ impl Search {
         controls: &RequestControls,
     ) -> Result<Search, OperationError> {
         let state = snapshot.state();
-        let access = Access::of(requester, state.settings);
+        let access = Access::of(requester, state.settings).limited(controls.limits);
         if controls.explain && !access.is_administrator() {
             // Estimates count entries, whoever may read them.
             return Err(OperationError::refused(
@@ -148,12 +148,11 @@ impl Search {
         };
         if let Some(page) = paging.as_deref() {
             // The setting is a limit of each page: of all of them together a client gets as many as it asks for.
-            work.turn_to(page, access.limit_of(page.room(), state.settings.general.size_limit), snapshot)?;
+            work.turn_to(page, access.size_limit(page.room()), snapshot)?;
         }
         Ok(Search {
             id,
-            time_limit_seconds: access
-                .limit_of(request.time_limit_seconds, state.settings.general.time_limit_seconds),
+            time_limit_seconds: access.time_limit_seconds(request.time_limit_seconds),
             asked: AskedLimits { size: request.size_limit, time_seconds: request.time_limit_seconds },
             result_code: None,
             fault: None,

@@ -5,7 +5,9 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::Duration;
 
+use directory::bind::AskerLimits;
 use directory::settings::GENERAL;
 use ipnet::IpNet;
 use ldap::ServerUrl;
@@ -16,6 +18,7 @@ use toml::de::{DeTable, DeValue};
 use crate::config::ConfigError;
 use crate::config::audit::AuditKeys;
 use crate::config::cluster::ClusterKeys;
+use crate::config::limit_tables::{LimitTable, LimitedWho, StatedLimits};
 use crate::config::values::{DnText, FromText, LogLevel, TlsNeed, TlsVersion, WeakestBind};
 
 /// The keys of a node file that a settings file does not have.
@@ -44,6 +47,14 @@ pub(crate) const NODE_KEYS: &[&str] = &[
     "trusted_networks",
     "proxy_networks",
     "log",
+    "limit",
+    "limit.for",
+    "limit.size",
+    "limit.time_seconds",
+    "limit.examined",
+    "limit.outstanding",
+    "limit.message_size",
+    "limit.idle_seconds",
     "limits.connections",
     "limits.connections_per_address",
     "limits.connects_per_second",
@@ -87,6 +98,8 @@ pub(crate) struct NodeFile {
     #[serde(default, rename = "listener")]
     pub(crate) listeners: Vec<ListenerKeys>,
     pub(crate) weakest_bind: Option<FromText<WeakestBind>>,
+    #[serde(default, rename = "limit")]
+    pub(crate) limit_tables: Vec<LimitTableKeys>,
     pub(crate) threads: Option<NonZeroUsize>,
     pub(crate) hash_threads: Option<NonZeroUsize>,
     pub(crate) scan_threads: Option<usize>,
@@ -136,6 +149,34 @@ pub(crate) struct ListenerKeys {
     pub(crate) tls_needed_for: Option<FromText<TlsNeed>>,
     pub(crate) clear_networks: Option<Vec<IpNet>>,
     pub(crate) weakest_bind: Option<FromText<WeakestBind>>,
+}
+
+/// A table `[[limit]]`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LimitTableKeys {
+    /// Always there in a file without problems.
+    #[serde(rename = "for")]
+    who: Option<Vec<FromText<LimitedWho>>>,
+    size: Option<u32>,
+    time_seconds: Option<u32>,
+    examined: Option<u64>,
+    outstanding: Option<NonZeroUsize>,
+    message_size: Option<NonZeroUsize>,
+    idle_seconds: Option<u64>,
+}
+
+impl From<LimitTableKeys> for LimitTable {
+    fn from(keys: LimitTableKeys) -> LimitTable {
+        let LimitTableKeys { who, size, time_seconds, examined, .. } = keys;
+        let limits = StatedLimits {
+            search: AskerLimits { size, time_seconds, examined },
+            outstanding: keys.outstanding.map(NonZeroUsize::get),
+            message_size: keys.message_size.map(NonZeroUsize::get),
+            idle: keys.idle_seconds.map(Duration::from_secs),
+        };
+        LimitTable { who: who.unwrap_or_default().into_iter().map(|who| who.0).collect(), limits }
+    }
 }
 
 /// The table `[bad_passwords]`.
@@ -246,12 +287,16 @@ fn problems(text: &str) -> Vec<(usize, String)> {
             ) => {
                 problems.extend(problems_within(text, name, &format!("[{name}]\n"), inner));
             }
-            ("listener", DeValue::Array(listeners)) => {
-                for listener in listeners {
-                    let DeValue::Table(inner) = listener.get_ref() else { continue };
-                    problems.extend(problems_within(text, name, "[[listener]]\n", inner));
-                    if !inner.iter().any(|(key, _)| key.get_ref() == "url") {
-                        problems.push((listener.span().start, "a listener needs its url".to_owned()));
+            ("listener" | "limit", DeValue::Array(tables)) => {
+                let (needed, what) = match name {
+                    "listener" => ("url", "a listener needs its url"),
+                    _ => ("for", "a limit needs to say whom it is for"),
+                };
+                for table in tables {
+                    let DeValue::Table(inner) = table.get_ref() else { continue };
+                    problems.extend(problems_within(text, name, &format!("[[{name}]]\n"), inner));
+                    if !inner.iter().any(|(key, _)| key.get_ref() == needed) {
+                        problems.push((table.span().start, what.to_owned()));
                     }
                 }
             }
@@ -358,6 +403,9 @@ mod tests {
             5,
             "anonymous, password, proof",
         );
+        check("[[limit]]\nsize = 3\n", 1, "whom it is for");
+        check("[[limit]]\nfor = [\"nobody\"]\nsize = 3\n", 2, "write anonymous, users, a DN");
+        check("[[limit]]\nfor = [\"users\"]\nsizes = 3\n", 3, "unknown field `sizes`");
         // All at once.
         let text = "lisen = []\nthreads = 0\nlisten = [\"nonsense\", \"http://x\"]\nsuffixes = []\n\
                     [tls]\nneeded_for = \"nothing\"\nkey = 1\n[limits]\nsize_limit = 3\n";

@@ -149,6 +149,7 @@ impl Connection {
         let is_proxy = peer.address().is_some_and(|address| settings.is_proxy(address));
         let mut session = Session::new(place, Arc::clone(&context.anonymous), &peer, is_trusted && !is_proxy);
         if !is_proxy {
+            session.find_limits(context);
             session.now_open(context, &peer);
         }
         let mut new = Connection::new(stream, session, context.now, !is_trusted || is_proxy);
@@ -537,6 +538,7 @@ impl Connection {
         let settings = &context.settings;
         let is_trusted = peer.hops().is_none_or(|hops| hops.are_all(|address| settings.trusts(address)));
         self.session = Session::new(place, Arc::clone(&context.anonymous), &peer, is_trusted);
+        self.session.find_limits(context);
         self.session.now_open(context, &peer);
         self.last_progress = context.now;
         self.phase = Phase::Open;
@@ -786,6 +788,7 @@ impl Connection {
     /// far, or no operation is outstanding and no byte has moved since `idle`.
     pub(crate) fn silence(
         &self,
+        now: Instant,
         before_first: Option<Instant>,
         idle: Option<Instant>,
     ) -> Option<&'static str> {
@@ -794,6 +797,9 @@ impl Connection {
         if self.session.is_trusted() || self.phase != Phase::Open || is_busy {
             return None;
         }
+        // Its own, where zero is never, or that of all.
+        let own = self.session.idle_timeout();
+        let idle = own.map_or(idle, |own| if own.is_zero() { None } else { now.checked_sub(own) });
         let is_since = |since: Option<Instant>| since.is_some_and(|since| self.last_progress <= since);
         if !self.has_asked && is_since(before_first) {
             Some("no request came in time")

@@ -130,6 +130,16 @@ impl HolderKey {
     }
 }
 
+impl Source {
+    /// The address, of IPv6 the network.
+    pub(crate) fn address(&self) -> Option<IpAddr> {
+        match self {
+            Source::Network(address) => Some(*address),
+            Source::User(_) => None,
+        }
+    }
+}
+
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

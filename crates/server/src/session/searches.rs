@@ -79,7 +79,7 @@ impl Session {
     /// middle of a message: then the connection cannot go on.
     pub(crate) fn run_slice(&mut self, context: &mut Context, out: &mut Vec<u8>) -> bool {
         let Some(index) = self.next_search_index() else { return true };
-        self.next_slice = index + 1;
+        self.next_slice = slice_index(index + 1);
         let (admission, address) = (self.admission(context), self.address(context));
         let Some(Outstanding { ticket, work: Work::Search { search, deadline, rest }, .. }) =
             self.outstanding.get_mut(index)
@@ -103,7 +103,7 @@ impl Session {
         };
         if step != Step::More {
             let Outstanding { head, work, .. } = self.outstanding.remove(index);
-            self.next_slice = index;
+            self.next_slice = slice_index(index);
             if let Work::Search { search, .. } = work {
                 self.finish_search(context, &head, &search, None);
             }
@@ -122,7 +122,7 @@ impl Session {
             return Some(index);
         }
         // Each search gathers candidates while it runs, so when memory is short they run one after the other.
-        let first = if self.outstanding.has_full_searches() { 0 } else { self.next_slice };
+        let first = if self.outstanding.has_full_searches() { 0 } else { self.next_slice as usize };
         let indexed = || self.outstanding.iter().enumerate();
         let mut in_turn = indexed().skip(first).chain(indexed().take(first));
         in_turn.find(|(_, other)| other.wants_slice()).map(|(index, _)| index)
@@ -174,4 +174,9 @@ impl Session {
         let entries = Some(search.entries_sent());
         self.end_event(context, head, code, Ending { entries, ..Ending::default() });
     }
+}
+
+/// Half the size of an index, for a connection is small. Far more than one has outstanding.
+fn slice_index(index: usize) -> u32 {
+    u32::try_from(index).unwrap_or(0)
 }

@@ -99,7 +99,7 @@ impl Results {
         let selection = Selection::of(request.attributes, catalog, access);
         let writer = ResultWriter::new(id, request.types_only, selection);
         let mut matcher = Matcher::new(access);
-        let size_limit = access.limit_of(request.size_limit, snapshot.state().settings.general.size_limit);
+        let size_limit = access.size_limit(request.size_limit);
         let mut results = Results { size_limit, ..Results::default() };
         let depth_of = |entry: &VirtualEntry| {
             Ok::<_, OperationError>(NormalName::of(&parse_dn(&entry.dn)?, &catalog.schema).depth())

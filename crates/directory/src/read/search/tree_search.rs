@@ -123,8 +123,8 @@ impl TreeSearch {
             base_text,
             stream: None,
             tally: Tally {
-                size_limit: access.limit_of(request.size_limit, state.settings.general.size_limit),
-                rejected_max: examined_max(state, access),
+                size_limit: access.size_limit(request.size_limit),
+                rejected_max: access.examined_max(),
                 is_bound,
                 entries_sent: 0,
                 examined_count: 0,
@@ -428,15 +428,6 @@ impl Sink for Tally {
     }
 }
 
-/// Most entries that a search may look at in vain.
-fn examined_max(state: State<'_>, access: Access) -> u64 {
-    match state.settings.general.unindexed_examined_max {
-        0 => u64::MAX,
-        _ if access.is_administrator() => u64::MAX,
-        max => max,
-    }
-}
-
 /// Refuses a search that an index is missing for and that would look at too many entries without it. What only shows on
 /// the way is refused on the way.
 fn check_cost(
@@ -445,7 +436,7 @@ fn check_cost(
     filter: &Term,
     plan: &Plan,
 ) -> Result<(), OperationError> {
-    let max = examined_max(state, access);
+    let max = access.examined_max();
     let is_long = plan.candidate_count > max && explain::is_unindexed(filter, plan);
     if is_long && !explain::missing(state.catalog, filter).is_empty() {
         return Err(unindexed(state, filter, (!is_bound).then_some(plan.candidate_count), max));

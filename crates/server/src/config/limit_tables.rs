@@ -1,0 +1,184 @@
+//! The tables `[[limit]]`: limits for some of all clients. The first table that fits a client and states a limit
+//! decides that limit.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+use std::time::Duration;
+
+use directory::bind::AskerLimits;
+use ipnet::IpNet;
+use ldap::ServerUrl;
+
+use crate::config::values::DnText;
+
+/// One table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitTable {
+    /// Whom it is for.
+    pub who: Vec<LimitedWho>,
+    /// What it states.
+    pub limits: StatedLimits,
+}
+
+/// Whom limits are for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LimitedWho {
+    /// Who has not bound.
+    Anonymous,
+    /// Who has.
+    Users,
+    /// The user of an entry.
+    Entry(DnText),
+    /// The members of a group, those of groups in it, too.
+    MembersOf(DnText),
+    /// Clients of a network.
+    Network(IpNet),
+    /// Clients of a listener.
+    Listener(ServerUrl),
+}
+
+/// Limits of a client; what is `None` is not stated.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StatedLimits {
+    /// Those of its searches.
+    pub search: AskerLimits,
+    /// Unanswered requests of one connection.
+    pub outstanding: Option<usize>,
+    /// Octets of a message.
+    pub message_size: Option<usize>,
+    /// Silence after which a connection is closed; zero is never.
+    pub idle: Option<Duration>,
+}
+
+/// A text that names nobody whom limits can be for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "\"{text}\": write anonymous, users, a DN, members of and a DN, network and such as 10.0.0.0/8, or listener and \
+     the URL of one: {why}"
+)]
+pub struct LimitedWhoError {
+    text: String,
+    why: String,
+}
+
+/// What is known of a client from its connection alone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LimitedClient<'a> {
+    pub(crate) address: Option<IpAddr>,
+    pub(crate) listener: Option<&'a ServerUrl>,
+    pub(crate) is_anonymous: bool,
+}
+
+impl FromStr for LimitedWho {
+    type Err = LimitedWhoError;
+
+    fn from_str(text: &str) -> Result<LimitedWho, LimitedWhoError> {
+        let error = |why: &dyn fmt::Display| LimitedWhoError { text: text.to_owned(), why: why.to_string() };
+        let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
+        match word {
+            "anonymous" if rest.is_empty() => Ok(LimitedWho::Anonymous),
+            "users" if rest.is_empty() => Ok(LimitedWho::Users),
+            "network" => rest.parse().map(LimitedWho::Network).map_err(|why| error(&why)),
+            "listener" => rest.parse().map(LimitedWho::Listener).map_err(|why| error(&why)),
+            "members" => match rest.strip_prefix("of ") {
+                Some(dn) => dn.parse().map(LimitedWho::MembersOf).map_err(|why| error(&why)),
+                None => Err(error(&"members of which group?")),
+            },
+            _ => text.parse().map(LimitedWho::Entry).map_err(|why| error(&why)),
+        }
+    }
+}
+
+impl LimitedWho {
+    /// Whether this is the client; `is_named` decides about entries and groups.
+    pub(crate) fn is(&self, client: &LimitedClient<'_>, is_named: impl Fn(&str, bool) -> bool) -> bool {
+        match self {
+            LimitedWho::Anonymous => client.is_anonymous,
+            LimitedWho::Users => !client.is_anonymous,
+            LimitedWho::Entry(dn) => !client.is_anonymous && is_named(dn.as_str(), false),
+            LimitedWho::MembersOf(dn) => !client.is_anonymous && is_named(dn.as_str(), true),
+            LimitedWho::Network(network) => {
+                client.address.is_some_and(|address| network.contains(&address.to_canonical()))
+            }
+            LimitedWho::Listener(url) => client.listener == Some(url),
+        }
+    }
+}
+
+impl StatedLimits {
+    /// Takes over what `others` state and these do not.
+    pub(crate) fn fill_up(&mut self, others: &StatedLimits) {
+        let search = &mut self.search;
+        search.size = search.size.or(others.search.size);
+        search.time_seconds = search.time_seconds.or(others.search.time_seconds);
+        search.examined = search.examined.or(others.search.examined);
+        self.outstanding = self.outstanding.or(others.outstanding);
+        self.message_size = self.message_size.or(others.message_size);
+        self.idle = self.idle.or(others.idle);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whom_limits_are_for() {
+        let who = |text: &str| text.parse::<LimitedWho>();
+        assert_eq!(who("anonymous"), Ok(LimitedWho::Anonymous));
+        assert_eq!(who("users"), Ok(LimitedWho::Users));
+        assert_eq!(who("cn=a,o=b c"), Ok(LimitedWho::Entry("cn=a,o=b c".parse().unwrap())));
+        assert_eq!(who("members of cn=a"), Ok(LimitedWho::MembersOf("cn=a".parse().unwrap())));
+        assert_eq!(who("network 10.0.0.0/8"), Ok(LimitedWho::Network("10.0.0.0/8".parse().unwrap())));
+        assert_eq!(who("listener ldap://:389"), Ok(LimitedWho::Listener("ldap://:389".parse().unwrap())));
+        for text in
+            ["everybody", "anonymous users", "network x", "listener x", "members cn=a", "members of", ""]
+        {
+            let error = who(text).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("{text:?}: write anonymous, users, a DN")), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_client_is_who_it_is() {
+        let listener = "ldap://:389".parse().unwrap();
+        let client = |is_anonymous| LimitedClient {
+            address: Some("::ffff:10.1.2.3".parse().unwrap()),
+            listener: Some(&listener),
+            is_anonymous,
+        };
+        let named =
+            |dn: &str, as_group: bool| (dn, as_group) == ("cn=a", false) || (dn, as_group) == ("cn=g", true);
+        let check = |text: &str, anonymous: bool, bound: bool| {
+            let who: LimitedWho = text.parse().unwrap();
+            assert_eq!(
+                (who.is(&client(true), named), who.is(&client(false), named)),
+                (anonymous, bound),
+                "{text}"
+            );
+        };
+        check("anonymous", true, false);
+        check("users", false, true);
+        check("cn=a", false, true);
+        check("cn=g", false, false);
+        check("members of cn=g", false, true);
+        check("network 10.0.0.0/8", true, true);
+        check("network 11.0.0.0/8", false, false);
+        check("listener ldap://:389", true, true);
+        check("listener ldap://:390", false, false);
+    }
+
+    #[test]
+    fn the_first_that_states_a_limit_decides() {
+        let stated = |size, outstanding| StatedLimits {
+            search: AskerLimits { size, ..AskerLimits::default() },
+            outstanding,
+            ..StatedLimits::default()
+        };
+        let mut limits = stated(None, Some(3));
+        limits.fill_up(&stated(Some(5), Some(4)));
+        limits.fill_up(&stated(Some(6), None));
+        assert_eq!(limits, stated(Some(5), Some(3)));
+    }
+}
