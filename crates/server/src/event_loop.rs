@@ -349,7 +349,7 @@ impl EventLoop {
                         self.with_connection(slot, |_, _, _| Turn::Again);
                     }
                 }
-                LoopMessage::Settings(settings) => self.context.settings = settings,
+                LoopMessage::Settings(settings, _in_force) => self.context.settings = settings,
                 LoopMessage::Drain => self.drain_until = Some(self.context.now + DRAIN_TIMEOUT),
             }
         }

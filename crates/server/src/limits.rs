@@ -442,3 +442,6 @@ pub const CERTIFICATE_WARNING_INTERVAL: Duration = Duration::from_secs(86_400);
 
 /// How many days the server's own certificate is valid.
 pub const OWN_CERTIFICATE_DAYS: i64 = 3_650;
+
+/// How long a reload waits until all event loops go by the new settings.
+pub const RELOAD_PATIENCE: Duration = Duration::from_secs(10);

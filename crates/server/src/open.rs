@@ -20,7 +20,7 @@ use crate::cluster::Cluster;
 use crate::config::{Config, ConfigError, Secret};
 use crate::error::ServeError;
 use crate::event_loop::{self, EventLoop, EventLoopError};
-use crate::limits::ROW_CACHE_WRITER_DIVISOR;
+use crate::limits::{RELOAD_PATIENCE, ROW_CACHE_WRITER_DIVISOR};
 use crate::monitor::{Monitor, Sources};
 use crate::net::acceptor::{Acceptor, AcceptorControl};
 use crate::net::arrivals::Arrivals;
@@ -437,10 +437,16 @@ impl Handle {
         let mut online = new.online.clone();
         online.find_rules(&config.listen);
         let online = Arc::new(online);
+        let (in_force, ended) = mpsc::channel();
         for mailbox in self.mailboxes.iter() {
-            mailbox.post(LoopMessage::Settings(Arc::clone(&online)));
+            mailbox.post(LoopMessage::Settings(Arc::clone(&online), in_force.clone()));
         }
+        drop(in_force);
         config.take_online(new);
+        // Who is told that the reload is over can rely on it. Nothing is ever sent.
+        if ended.recv_timeout(RELOAD_PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+            tracing::warn!("an event loop has not taken the new settings yet");
+        }
         Ok(reloaded)
     }
 

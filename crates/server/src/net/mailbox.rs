@@ -1,5 +1,6 @@
 //! How other threads reach an event loop: a queue of messages and a wake-up.
 
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use directory::{HistoryChecks, Outcome, ServerFault};
@@ -114,8 +115,8 @@ pub(crate) enum LoopMessage {
     ReadAhead(Vec<Address>, Vec<PageNumber>),
     /// The writer's queue has room again.
     WriterHasRoom,
-    /// New settings.
-    Settings(Arc<OnlineSettings>),
+    /// New settings. Whoever sent them sees by the end of the other half that they are in force.
+    Settings(Arc<OnlineSettings>, Sender<()>),
     /// Finish the outstanding operations, then stop.
     Drain,
 }
