@@ -10,7 +10,7 @@ use ldap::{
 };
 use std::collections::{HashMap, VecDeque};
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::Path;
 use std::time::Duration;
 
@@ -72,6 +72,43 @@ impl Connection {
             }
             None => Connection::over_tcp(socket),
         }
+    }
+
+    /// The same, waiting no longer than `timeout` for the network at each step. `tls` is needed but for a socket of the
+    /// file system.
+    ///
+    /// # Errors
+    /// As [`Connection::open_url`].
+    pub fn open_within(
+        url: &ServerUrl,
+        tls: Option<&Tls>,
+        timeout: Duration,
+    ) -> Result<Connection, ClientError> {
+        let (host, port, is_tls) = match url {
+            ServerUrl::Local(path) => {
+                let mut connection = Connection::open_local(path)?;
+                connection.set_timeout(timeout)?;
+                return Ok(connection);
+            }
+            ServerUrl::Internet { host, port, tls } => (host, *port, *tls),
+        };
+        let unexpected = |what: &str| ClientError::Unexpected(format!("{url}: {what}"));
+        let tls = tls.ok_or_else(|| unexpected("nothing says which certificates to trust"))?;
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let address = (host, port).to_socket_addrs()?.next().ok_or_else(|| unexpected("no address"))?;
+        let socket = TcpStream::connect_timeout(&address, timeout)?;
+        socket.set_nodelay(true)?;
+        socket.set_read_timeout(Some(timeout))?;
+        socket.set_write_timeout(Some(timeout))?;
+        let mut connection = if is_tls {
+            Connection::over(Stream::secured(socket, tls.session(host)?)?)?
+        } else {
+            let mut clear = Connection::over_tcp(socket)?;
+            clear.set_timeout(timeout)?;
+            clear.start_tls(tls, host)?
+        };
+        connection.set_timeout(timeout)?;
+        Ok(connection)
     }
 
     /// Connects with TLS from the first octet (`ldaps://`). The server's certificate must be `host`'s.

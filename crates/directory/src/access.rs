@@ -12,6 +12,7 @@
 //! | the own userPassword | | compare, change | |
 //! | others' userPassword | read, compare, change | compare if among [`GeneralSettings::password_comparers`] | no |
 //! | authPassword, pwdHistory | read, compare, change | no | no |
+//! | pandoTotpSecret | change | no | no |
 //! | acting as others | yes | no | no |
 //!
 //! *Read* covers search, compare and use in filters: a filter item on an attribute that the requester may not read is
@@ -35,7 +36,7 @@ use ldap::ResultCode;
 use schema::{Schema, TypeId};
 
 pub use crate::catalog::access_rules::default_rules;
-use crate::catalog::{is_secret, is_user_password};
+use crate::catalog::{is_secret, is_unreadable, is_user_password};
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
@@ -221,7 +222,7 @@ impl Access {
 
     /// Whether values of this type may be returned and used in filters, where the entry may be read at all.
     pub fn may_read_attribute(self, schema: &Schema, type_id: TypeId) -> bool {
-        self.is_administrator() || !is_secret(schema, type_id)
+        !is_secret(schema, type_id) || (self.is_administrator() && !is_unreadable(schema, type_id))
     }
 
     /// Whether values of this type of the entry `target` may be compared with, where the entry may be read at all. Ask
@@ -236,10 +237,13 @@ impl Access {
         type_id: TypeId,
     ) -> Result<(), OperationError> {
         let schema = &*state.catalog.schema;
-        if self.is_administrator() || !is_secret(schema, type_id) {
+        if self.may_read_attribute(schema, type_id) {
             return Ok(());
         }
         let name = schema.type_by_id(type_id).name();
+        if is_unreadable(schema, type_id) {
+            return Err(denied(format!("nobody may read or compare {name}")));
+        }
         match self.kind {
             Kind::User(own) if is_user_password(schema, type_id) => {
                 if own == target || is_among(state, own, &state.settings.general.password_comparers)? {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use schema::{AttributeDescription, SubtreeSpecification};
 use store::Read;
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, USER_PASSWORD};
 use crate::model::csn::generalized_time;
 use crate::model::entry::{AttributeRow, Content, EntryRow, InlineValue};
 use crate::model::limits::{PASSWORD_POLICIES_MAX, TREE_DEPTH_MAX};
@@ -20,8 +20,10 @@ use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::password_policy::{PasswordPolicy, PolicyArea, PolicyEntry, PolicyTable};
 use crate::model::rows::{CLASSES, ENTRIES, EntryId, class_key, id_key};
+use crate::password::app_password::{AppPassword, names_application};
 pub(crate) use crate::password::policy::Account;
 use crate::password::policy::Lock;
+use crate::password::totp::Totp;
 use crate::tree::stored_values::for_each_value;
 use crate::tree::{Found, State, damaged_row, find, node};
 
@@ -44,6 +46,10 @@ pub(crate) const LAST_SUCCESS: &str = "pwdLastSuccess";
 
 /// Keys for SCRAM that the server made of the password.
 pub(crate) const SCRAM_KEYS: &str = "pandoScramKeys";
+/// The secret of a user's time-based codes, and the step of the last one that was used.
+pub(crate) const TOTP_SECRET: &str = "pandoTotpSecret";
+pub(crate) const TOTP_LAST_STEP: &str = "pandoTotpLastStep";
+
 /// Where others keep such keys (RFC 5803).
 pub(crate) const AUTH_PASSWORD: &str = "authPassword";
 
@@ -251,9 +257,29 @@ fn read_account(catalog: &Catalog, id: EntryId, row: &EntryRow<'_>, policy: Arc<
         }
     });
     let is_reset = small_values(catalog, row, RESET).any(|value| value.eq_ignore_ascii_case(b"TRUE"));
+    // Whoever has a secret that cannot be read has no good code.
+    let secret = if policy.totp { small_values(catalog, row, TOTP_SECRET).next() } else { None };
+    let totp = secret.map(|secret| {
+        let step = small_values(catalog, row, TOTP_LAST_STEP).next();
+        let step = step.and_then(|step| std::str::from_utf8(step).ok()?.parse().ok());
+        Box::new(Totp { secret: secret.to_vec(), last_step: step })
+    });
+    let apps = if policy.app_passwords > 0 { app_passwords(catalog, row, &policy) } else { Vec::new() };
+    let has_key = |mechanism: &str| {
+        let is_of = |key: &[u8]| {
+            let scheme = key.split(|octet| *octet == b'$').next().unwrap_or_default();
+            scheme.eq_ignore_ascii_case(mechanism.as_bytes())
+        };
+        [SCRAM_KEYS, AUTH_PASSWORD].iter().any(|name| small_values(catalog, row, name).any(is_of))
+    };
+    let missing_keys = policy.scram_mechanisms.iter().filter(|mechanism| !has_key(mechanism)).cloned();
+    let missing_keys = missing_keys.collect();
     Account {
         id,
         policy,
+        totp,
+        apps,
+        missing_keys,
         changed: time(CHANGED_TIME),
         locked,
         failures: times(FAILURE_TIME).collect(),
@@ -263,6 +289,30 @@ fn read_account(catalog: &Catalog, id: EntryId, row: &EntryRow<'_>, policy: Arc<
         end: time(END_TIME),
         last_success: time(LAST_SUCCESS),
     }
+}
+
+/// The passwords of applications, no more than the policy allows.
+fn app_passwords(catalog: &Catalog, row: &EntryRow<'_>, policy: &PasswordPolicy) -> Vec<AppPassword> {
+    let schema = &catalog.schema;
+    let first = |name: &str, options: &str| {
+        let id = catalog.attribute_id(schema.attribute_type(name)?.id, options)?;
+        match row.find(id)?.content {
+            Content::Inline(values) => values.iter().find_map(|value| match value {
+                InlineValue::Here(bytes) => Some(bytes),
+                InlineValue::Elsewhere(_) => None,
+            }),
+            Content::Table | Content::Links => None,
+        }
+    };
+    let passwords = schema.attribute_type(USER_PASSWORD).map(|known| catalog.attributes_of_type(known.id));
+    let options = passwords.unwrap_or_default().iter().map(|id| &*catalog.attribute(*id).description.options);
+    let named = options.filter(|options| names_application(options)).filter_map(|options| {
+        let time = |name| first(name, options).and_then(schema::generalized_micros);
+        let (end, last_used) = (time(END_TIME), time(LAST_SUCCESS));
+        let stored = first(USER_PASSWORD, options)?.to_vec();
+        Some(AppPassword { options: options.to_owned(), stored, end, last_used })
+    });
+    named.take(usize::try_from(policy.app_passwords).unwrap_or(usize::MAX)).collect()
 }
 
 /// The text forms of an entry's keys for SCRAM (RFC 5803) and CRAM-MD5: those that the server made, and of the former

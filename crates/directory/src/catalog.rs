@@ -41,7 +41,7 @@ pub use given_attribute::{check_modifiable, read_description};
 pub use normal_value::normal_value;
 pub(crate) use normal_value::put_normal_value;
 pub(crate) use schema_texts::schema_of;
-pub(crate) use secret::{USER_PASSWORD, is_secret, is_user_password};
+pub(crate) use secret::{USER_PASSWORD, is_secret, is_unreadable, is_user_password};
 pub use virtual_attribute::VirtualAttribute;
 
 /// OIDs of the attribute types whose values are links: member, uniqueMember, owner, manager, secretary, seeAlso,
@@ -100,6 +100,8 @@ pub struct AttributeDef {
     pub is_operational: bool,
     /// Whether nobody but the administrator reads it.
     pub(crate) is_secret: bool,
+    /// Nobody reads it.
+    pub(crate) is_unreadable: bool,
     /// Which kind of names values are, if they are names and compared as such.
     pub(crate) name_syntax: Option<NameSyntax>,
 }
@@ -366,6 +368,7 @@ impl Catalog {
             equality: attribute_type.equality,
             is_operational: attribute_type.is_operational(),
             is_secret: is_secret(&self.schema, type_id),
+            is_unreadable: is_unreadable(&self.schema, type_id),
             description: description.clone(),
         });
         self.by_description.insert((type_id, description.options), allocation.id);

@@ -21,6 +21,7 @@
 //! `$1$` (MD5-crypt), traditional and BSDi DES crypt, `$7$` and `$gy$`: no maintained library verifies the first three,
 //! and nobody writes the last two by default. `{SASL}`, `{KERBEROS}` and `{UNIX}` send the password elsewhere.
 
+pub mod app_password;
 mod argon2;
 mod crypt;
 mod digest;
@@ -28,6 +29,7 @@ mod pbkdf2;
 pub mod policy;
 #[cfg(test)]
 mod tests;
+pub mod totp;
 mod verification;
 
 use base64::Engine as _;

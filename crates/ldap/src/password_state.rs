@@ -144,6 +144,15 @@ pub mod state_operation {
     /// Lock the account as wrong passwords do, or not.
     pub const SET_FAILURE_LOCKED: u32 = 60;
 
+    /// Set the secret of time-based codes.
+    pub const ADD_TOTP: u32 = 76;
+    /// Forget the secret, if it is this one.
+    pub const REMOVE_TOTP: u32 = 77;
+    /// Set the secret of time-based codes, or forget it.
+    pub const SET_TOTP: u32 = 78;
+    /// Forget the secret of time-based codes.
+    pub const CLEAR_TOTP: u32 = 79;
+
     /// Whether an operation changes something that is kept.
     pub fn is_change(kind: u32) -> bool {
         matches!(
@@ -168,6 +177,10 @@ pub mod state_operation {
                 | SET_START
                 | CLEAR_START
                 | SET_FAILURE_LOCKED
+                | ADD_TOTP
+                | REMOVE_TOTP
+                | SET_TOTP
+                | CLEAR_TOTP
         )
     }
 }

@@ -1,13 +1,16 @@
 //! `pando account`: what a directory has on record of passwords, and what an administrator does about it. It asks the
 //! server at work.
 
+mod apps;
+
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use client::{ClientError, Connection, Entry};
+use directory::password::totp::secret_text;
 use ldap::oids::{MODIFY_PASSWORD, PASSWORD_STATE};
-use ldap::state_operation::{CLEAR_DISABLED, CLEAR_FAILURES, SET_DISABLED};
+use ldap::state_operation::{CLEAR_DISABLED, CLEAR_FAILURES, CLEAR_TOTP, SET_DISABLED, SET_TOTP};
 use ldap::{
     Controls, DerefAliases, FilterBuf, PasswordModify, Response, ResultCode, Scope, SearchRequest,
     SelectionBuf, StateOperation, decode_generated_password, encode_password_state,
@@ -44,6 +47,14 @@ enum What {
     Unlock(OneAccount),
     /// Give an entry a new password, and print it
     Reset(OneAccount),
+    /// Give an entry a secret for time-based codes, and print it
+    Totp(Totp),
+    /// Give an application a password of its own to bind with as an entry, and print it
+    AppAdd(AppAdd),
+    /// Take an application's password away
+    AppRemove(App),
+    /// List the applications that have passwords, until when, and their last use
+    AppList(OneAccount),
     /// Count the passwords of each storage scheme
     Report(Directory),
 }
@@ -54,6 +65,32 @@ struct OneAccount {
     directory: Directory,
     /// The entry's DN
     dn: String,
+}
+
+#[derive(Debug, Args)]
+struct App {
+    #[command(flatten)]
+    account: OneAccount,
+    /// The application's name
+    name: String,
+}
+
+#[derive(Debug, Args)]
+struct AppAdd {
+    #[command(flatten)]
+    app: App,
+    /// Days for which it is good; for ever without
+    #[arg(long)]
+    days: Option<u32>,
+}
+
+#[derive(Debug, Args)]
+struct Totp {
+    #[command(flatten)]
+    account: OneAccount,
+    /// Take the secret away instead: the password alone is good then
+    #[arg(long)]
+    remove: bool,
 }
 
 #[derive(Debug, Args)]
@@ -79,6 +116,9 @@ const SHOWN: [(&str, &str); 11] = [
     ("pandoScramKeys", "keys for SCRAM"),
 ];
 
+/// Octets of a secret for time-based codes: those of the hash that makes them (RFC 4226 section 4, R6).
+const TOTP_SECRET_SIZE: usize = 20;
+
 /// The value of pwdAccountLockedTime that no time takes away (draft-behera-ldap-password-policy section 5.3.3).
 const LOCKED_FOR_GOOD: &str = "000001010000Z";
 
@@ -88,6 +128,16 @@ pub(crate) fn run(arguments: &AccountArguments) -> ExitCode {
         What::Lock(one) => one.connect().and_then(|mut asked| set_lock(&mut asked, &one.dn, true)),
         What::Unlock(one) => one.connect().and_then(|mut asked| set_lock(&mut asked, &one.dn, false)),
         What::Reset(one) => one.connect().and_then(|mut asked| reset(&mut asked, &one.dn)),
+        What::Totp(Totp { account, remove }) => {
+            account.connect().and_then(|mut asked| totp(&mut asked, &account.dn, *remove))
+        }
+        What::AppAdd(AppAdd { app: App { account, name }, days }) => {
+            account.connect().and_then(|mut asked| apps::add(&mut asked, &account.dn, name, *days))
+        }
+        What::AppRemove(App { account, name }) => {
+            account.connect().and_then(|mut asked| apps::remove(&mut asked, &account.dn, name))
+        }
+        What::AppList(one) => one.connect().and_then(|mut asked| apps::list(&mut asked, &one.dn)),
         What::Report(directory) => directory.connect().and_then(report),
     };
     match done {
@@ -157,6 +207,29 @@ fn scheme(stored: &[u8]) -> String {
     }
 }
 
+/// The text is what an app for such codes reads, which many take as a picture.
+fn totp(connection: &mut Connection, dn: &str, removes: bool) -> Result<String, String> {
+    if removes {
+        change_state(connection, dn, &[StateOperation { kind: CLEAR_TOTP, values: Vec::new() }])?;
+        return Ok(format!("{dn} has no secret for time-based codes\n"));
+    }
+    let mut secret = [0; TOTP_SECRET_SIZE];
+    getrandom::fill(&mut secret).map_err(|error| format!("the system gives no random numbers: {error}"))?;
+    let secret = secret_text(&secret);
+    change_state(connection, dn, &[StateOperation { kind: SET_TOTP, values: vec![&secret] }])?;
+    let label: String = dn.bytes().map(uri_text).collect();
+    Ok(format!("{secret}\notpauth://totp/Pando:{label}?secret={secret}&issuer=Pando\n"))
+}
+
+/// An octet as it stands in a URI (RFC 3986 section 2.3).
+fn uri_text(octet: u8) -> String {
+    match octet {
+        b'-' | b'.' | b'_' | b'~' => char::from(octet).to_string(),
+        octet if octet.is_ascii_alphanumeric() => char::from(octet).to_string(),
+        octet => format!("%{octet:02X}"),
+    }
+}
+
 /// By the password policy state, which refuses where no policy governs the entry: a lock would not hold.
 fn set_lock(connection: &mut Connection, dn: &str, locks: bool) -> Result<String, String> {
     let operation = |kind, values: &[&'static str]| StateOperation { kind, values: values.to_vec() };
@@ -164,11 +237,19 @@ fn set_lock(connection: &mut Connection, dn: &str, locks: bool) -> Result<String
         true => vec![operation(SET_DISABLED, &["true"])],
         false => vec![operation(CLEAR_DISABLED, &[]), operation(CLEAR_FAILURES, &[])],
     };
-    let value = encode_password_state(dn, &operations);
+    change_state(connection, dn, &operations)?;
+    Ok(format!("{dn} is {}\n", if locks { "locked" } else { "unlocked" }))
+}
+
+fn change_state(
+    connection: &mut Connection,
+    dn: &str,
+    operations: &[StateOperation<&str>],
+) -> Result<(), String> {
+    let value = encode_password_state(dn, operations);
     let reply = connection.extended(PASSWORD_STATE, Some(&value)).map_err(|error| error.to_string())?;
     match reply.outcome.code {
-        ResultCode::SUCCESS if locks => Ok(format!("{dn} is locked\n")),
-        ResultCode::SUCCESS => Ok(format!("{dn} is unlocked\n")),
+        ResultCode::SUCCESS => Ok(()),
         code => Err(refused(code, &reply.outcome.diagnostic)),
     }
 }

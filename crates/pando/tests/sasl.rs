@@ -4,6 +4,7 @@
 mod support;
 
 use client::{Connection, Tls};
+use directory::password::StorageScheme;
 use ldap::{Authentication, BindRequest, ChangeOperation, Controls, Request, Response, ResultCode, Scope};
 use sasl::Hash;
 use sasl::scram::Client;
@@ -315,6 +316,27 @@ fn the_password_policy_holds_for_scram() {
     assert!(administrator.modify(&person_dn("bert"), set).unwrap().is_success());
     let code = scram(&mut connection, mechanism, bert("another"), None);
     assert_eq!(code, ResultCode::INVALID_CREDENTIALS);
+    // A good simple bind makes keys of it; a wrong one makes none.
+    let hashed = directory::password::hash(StorageScheme::Ssha512, b"imported", &[7; 16]);
+    let hashed = String::from_utf8(hashed).unwrap();
+    let set: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "userPassword", &[&hashed])];
+    assert!(administrator.modify(&person_dn("bert"), set).unwrap().is_success());
+    let simple = |password: &str| {
+        let mut connection = pando.connect();
+        let code = connection.bind(&person_dn("bert"), password).unwrap().code;
+        // The writer has done what the same connection asked before when it has done this.
+        assert!(connection.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
+        let note: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "description", &[password])];
+        assert!(connection.modify(&person_dn("anna"), note).unwrap().is_success());
+        code
+    };
+    assert_eq!(simple("another"), ResultCode::INVALID_CREDENTIALS);
+    let code = scram(&mut connection, mechanism, bert("imported"), None);
+    assert_eq!(code, ResultCode::INVALID_CREDENTIALS);
+    assert_eq!(simple("imported"), ResultCode::SUCCESS);
+    assert_eq!(scram(&mut connection, mechanism, bert("imported"), None), ResultCode::SUCCESS);
+    let made = administrator.entry(&person_dn("bert"), &["pandoScramKeys", "userPassword"]).unwrap().unwrap();
+    assert_eq!(made.values("pandoScramKeys").len(), 4);
     // Nobody but the administrator sees keys.
     let mut anna = pando.connect();
     assert_eq!(scram(&mut anna, mechanism, ("anna", "anna-s3cret"), None), ResultCode::SUCCESS);

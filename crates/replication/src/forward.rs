@@ -145,6 +145,12 @@ pub struct AccountUpdate {
     pub grace: Option<i64>,
     /// The stored form that a good bind verified, and a stronger one of the same password.
     pub rehashed: Option<Pair>,
+    /// The stored form that a good bind verified, and keys for SASL of the same password.
+    pub keys: Option<(Vec<u8>, Vec<String>)>,
+    /// The step of a time-based code that was used.
+    pub totp_step: Option<i64>,
+    /// Passwords of applications that were used, by their options, and when.
+    pub app_uses: Vec<(String, i64)>,
 }
 
 /// The answer to a request. Its `Debug` form shows no value.

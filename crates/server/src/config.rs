@@ -27,7 +27,7 @@ use sasl::{TokenKeys, TokenRules};
 
 use crate::config::audit::AuditSettings;
 use crate::config::limit_tables::{LimitTable, LimitedClient, StatedLimits};
-use crate::config::node_file::{ListenerKeys, NodeFile, OauthKeys};
+use crate::config::node_file::{ListenerKeys, NodeFile, OauthKeys, PassThroughKeys};
 use crate::config::values::{DnText, FromText, LogLevel, TlsNeed, TlsVersion};
 use crate::limits;
 pub use cluster::ClusterSettings;
@@ -85,6 +85,9 @@ pub enum ConfigError {
     /// The table `[oauth]` says some of what it takes, and not all.
     #[error("[oauth] takes issuer, audience and keys together")]
     OauthInPart,
+    /// The table `[pass_through]` says some of what it takes, and not all.
+    #[error("[pass_through] takes server and authorities: passwords go over TLS alone, but to ldapi://")]
+    PassThroughInPart,
     /// The keys of who gives tokens out cannot be used.
     #[error("{}: {what}", file.display())]
     TokenKeys {
@@ -182,6 +185,35 @@ pub struct Config {
     pub audit: AuditSettings,
     /// The cluster that this is a node of.
     pub cluster: Option<ClusterSettings>,
+    /// Who verifies passwords that are kept elsewhere.
+    pub pass_through: Option<PassThroughSettings>,
+}
+
+/// The server that verifies passwords which are kept there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PassThroughSettings {
+    /// Where it is.
+    pub server: ServerUrl,
+    /// Who may vouch for it, in PEM form; `None` only for a socket of the file system.
+    pub authorities: Option<PathBuf>,
+    /// How long each step of a bind there may take.
+    pub timeout_seconds: u64,
+    /// Binds there at a time.
+    pub threads: usize,
+}
+
+/// What the table `[pass_through]` says.
+fn pass_through(table: PassThroughKeys) -> Result<Option<PassThroughSettings>, ConfigError> {
+    let PassThroughKeys { server, authorities, timeout_seconds, threads } = table;
+    let (server, authorities) = match (server.map(|server| server.0), authorities) {
+        (None, None) if timeout_seconds.is_none() && threads.is_none() => return Ok(None),
+        (Some(server @ ServerUrl::Local(_)), authorities) => (server, authorities),
+        (Some(server), Some(authorities)) => (server, Some(authorities)),
+        _ => return Err(ConfigError::PassThroughInPart),
+    };
+    let timeout_seconds = timeout_seconds.unwrap_or(limits::PASS_THROUGH_SECONDS).max(1);
+    let threads = threads.map_or(limits::PASS_THROUGH_THREADS, NonZeroUsize::get);
+    Ok(Some(PassThroughSettings { server, authorities, timeout_seconds, threads }))
 }
 
 /// Files of passwords that attackers try first.
@@ -436,6 +468,7 @@ impl Config {
             log: LogSettings { level: LogLevel::Info, file: None },
             tls: TlsSettings::default(),
             bad_passwords: BadPasswordFiles::default(),
+            pass_through: None,
             audit: AuditSettings::default(),
             cluster: None,
         }
@@ -547,6 +580,7 @@ impl Config {
             },
             tls,
             bad_passwords,
+            pass_through: pass_through(file.pass_through)?,
             audit: file.audit.settings(),
             cluster: file.cluster.map(|keys| ClusterSettings::of(keys, &defaults.data)).transpose()?,
             data: defaults.data,
@@ -584,6 +618,7 @@ impl Config {
         self.request_memory_bytes = kept.request_memory_bytes;
         self.suffixes = kept.suffixes;
         self.bad_passwords = kept.bad_passwords;
+        self.pass_through = kept.pass_through;
         self.audit = kept.audit;
         self.cluster = kept.cluster;
     }
@@ -617,6 +652,7 @@ impl Config {
             ("warm_up_bytes", self.warm_up_bytes != new.warm_up_bytes, false),
             ("request_memory_bytes", self.request_memory_bytes != new.request_memory_bytes, false),
             ("suffixes", self.suffixes != new.suffixes, false),
+            ("pass_through", self.pass_through != new.pass_through, false),
             ("bad_passwords", self.bad_passwords != new.bad_passwords, false),
             ("audit", self.audit != new.audit, false),
             ("cluster", self.cluster != new.cluster, false),

@@ -12,6 +12,7 @@ use crate::limits::LOAD_ENTRIES_MAX;
 use crate::net::certificate::TlsError;
 use crate::net::listener::ListenError;
 use crate::workers::bad_passwords::BadPasswordsError;
+use crate::workers::pass_through::PassThroughError;
 
 /// Why a server does not start, or stopped by itself.
 #[derive(Debug, thiserror::Error)]
@@ -69,6 +70,9 @@ pub enum ServeError {
     /// A list of bad passwords cannot be used.
     #[error(transparent)]
     BadPasswords(#[from] BadPasswordsError),
+    /// Passwords cannot be passed through to another server.
+    #[error(transparent)]
+    PassThrough(#[from] PassThroughError),
     /// The node cannot take part in its cluster.
     #[cfg(feature = "kafka")]
     #[error("cluster: {0}")]

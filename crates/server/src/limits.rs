@@ -285,6 +285,15 @@ pub const BAD_WORDS_SIZE_MAX: u64 = 64 << 20;
 /// Octets of a line of a file of breached passwords.
 pub const BREACHED_LINE_MAX: usize = 128;
 
+/// How long each step of a bind at another server takes at most, unless the settings say otherwise.
+pub const PASS_THROUGH_SECONDS: u64 = 5;
+
+/// Binds at another server at a time, unless the settings say otherwise.
+pub const PASS_THROUGH_THREADS: usize = 8;
+
+/// Passwords that wait for a thread which asks another server.
+pub const PASS_THROUGH_JOBS_PER_THREAD_MAX: usize = 64;
+
 /// By how many seconds the clock of who gives tokens out may differ, unless the settings say otherwise.
 pub const CLOCK_SKEW_SECONDS: u32 = 60;
 

@@ -17,7 +17,7 @@ use schema::{Schema, SchemaBuilder};
 
 #[cfg(feature = "kafka")]
 use crate::cluster::Cluster;
-use crate::config::{Config, ConfigError, Secret};
+use crate::config::{Config, ConfigError, PassThroughSettings, Secret};
 use crate::error::ServeError;
 use crate::event_loop::{self, EventLoop, EventLoopError};
 use crate::limits::{RELOAD_PATIENCE, ROW_CACHE_WRITER_DIVISOR};
@@ -38,6 +38,7 @@ use crate::workers::bad_passwords::BadPasswords;
 use crate::workers::certificate_watch;
 use crate::workers::delays::Delays;
 use crate::workers::hash_pool::HashPool;
+use crate::workers::pass_through::{PassThrough, StartError};
 use crate::workers::read_ahead::ReadAheadPool;
 use crate::workers::scan_pool::ScanPool;
 use crate::workers::warm_up;
@@ -186,6 +187,10 @@ impl Opened {
         let shared = Arc::new(Shared {
             directory: Arc::clone(&self.directory),
             writes: Arc::new(WriteQueue::new(Arc::clone(&mailboxes)).audited(feed.clone())),
+            pass_through: match &self.config.pass_through {
+                Some(settings) => Some(start_pass_through(settings, &mailboxes)?),
+                None => None,
+            },
             hash_pool: HashPool::start(self.config.hash_threads, bad_passwords, Arc::clone(&mailboxes))?,
             guesses: Arc::default(),
             delays: Delays::start(Arc::clone(&mailboxes))?,
@@ -527,4 +532,13 @@ fn initial_settings(config: &Config) -> DirectorySettings {
 /// What the clock and the random source give to an operation of the start itself.
 pub(crate) fn new_stamp(random: &mut Random) -> Result<Stamp, getrandom::Error> {
     Ok(Stamp { now_micros: now_micros(), uuid: random.uuid()?, ..Stamp::default() })
+}
+fn start_pass_through(
+    settings: &PassThroughSettings,
+    mailboxes: &Arc<[Mailbox]>,
+) -> Result<PassThrough, ServeError> {
+    PassThrough::start(settings, mailboxes).map_err(|error| match error {
+        StartError::Settings(error) => error.into(),
+        StartError::System(error) => error.into(),
+    })
 }

@@ -11,7 +11,8 @@ use ldap::{ResultCode, StateOperation, StateRequest, encode_password_state};
 
 use super::{
     CHANGED_TIME, END_TIME, FAILURE_TIME, GRACE_USE_TIME, HISTORY, LAST_SUCCESS, LOCKED_TIME,
-    POLICY_SUBENTRY, RESET, START_TIME, account_or_default, attribute_row, description, row, time_text,
+    POLICY_SUBENTRY, RESET, START_TIME, TOTP_SECRET, account_or_default, attribute_row, description, row,
+    time_text,
 };
 use crate::access::{Access, EntryRights, Requester, Standing, denied};
 use crate::catalog::USER_PASSWORD;
@@ -168,6 +169,7 @@ impl Managed {
             63 => time(account.idle_at()),
             66 => vec![self.times(state, HISTORY, time_in_history)?.len().to_string()],
             67 => yes(account.is_expired(now)),
+            70 => yes(attribute_row(state.catalog, &row(state.read, self.id)?, TOTP_SECRET).is_some()),
             81 => yes(attribute_row(state.catalog, &row(state.read, self.id)?, USER_PASSWORD).is_some()),
             _ => Vec::new(),
         })
@@ -206,7 +208,7 @@ fn time_in_history(value: &[u8]) -> Option<i64> {
 }
 
 /// What is told where everything is asked for, and the attribute that it is about.
-const SHOWN: [(u32, &str); 33] = [
+const SHOWN: [(u32, &str); 34] = [
     (0, POLICY_SUBENTRY),
     (1, LOCKED_TIME),
     (4, END_TIME),
@@ -237,6 +239,7 @@ const SHOWN: [(u32, &str); 33] = [
     (63, LAST_SUCCESS),
     (66, HISTORY),
     (67, CHANGED_TIME),
+    (70, LOCKED_TIME),
     (81, CHANGED_TIME),
     // Of what nothing is kept nothing is told: when a user was warned, and required times of changes.
     (11, CHANGED_TIME),
@@ -256,6 +259,8 @@ fn subject(kind: u32) -> Option<(&'static str, u32)> {
         40 => 39,
         46 | 47 => 45,
         60 => 59,
+        // Nobody reads the secret; whether there is one tells no more than a lock does.
+        76..=79 => return Some((TOTP_SECRET, 70)),
         other => other,
     };
     SHOWN.iter().find(|(known, _)| *known == shown).map(|(_, attribute)| (*attribute, shown))

@@ -3,15 +3,27 @@
 use schema::{Schema, TypeId};
 
 /// Attribute types that nobody but the administrator reads, with their subtypes: userPassword, authPassword
-/// (RFC 3112), pwdHistory, which holds former passwords, and pandoScramKeys.
-const SECRET_TYPES: [&str; 4] =
-    [USER_PASSWORD, "1.3.6.1.4.1.4203.1.3.4", "1.3.6.1.4.1.42.2.27.8.1.20", "1.3.6.1.4.1.99999.1.71"];
+/// (RFC 3112), pwdHistory, which holds former passwords, pandoScramKeys and pandoTotpSecret.
+const SECRET_TYPES: [&str; 5] = [
+    USER_PASSWORD,
+    "1.3.6.1.4.1.4203.1.3.4",
+    "1.3.6.1.4.1.42.2.27.8.1.20",
+    "1.3.6.1.4.1.99999.1.71",
+    TOTP_SECRET,
+];
+/// OID of pandoTotpSecret.
+const TOTP_SECRET: &str = "1.3.6.1.4.1.99999.1.81";
 /// OID of userPassword.
 pub(crate) const USER_PASSWORD: &str = "2.5.4.35";
 
 /// Whether a type is userPassword, whose values are verified rather than compared.
 pub(crate) fn is_user_password(schema: &Schema, type_id: TypeId) -> bool {
     schema.type_by_id(type_id).oid == USER_PASSWORD
+}
+
+/// Whether values of a type are for nobody, the administrator either: what the user's device has.
+pub(crate) fn is_unreadable(schema: &Schema, type_id: TypeId) -> bool {
+    schema.type_by_id(type_id).oid == TOTP_SECRET
 }
 
 /// Whether values of a type are for the administrator alone.

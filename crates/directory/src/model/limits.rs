@@ -125,6 +125,9 @@ pub const SCHEMA_TEXTS_BYTES_MAX: usize = 4 << 20;
 /// Names in a setting that lists identities. Each is looked up when one of these settings decides.
 pub const IDENTITIES_MAX: usize = 64;
 
+/// Passwords of applications that a policy lets a user have.
+pub const APP_PASSWORDS_MAX: u32 = 64;
+
 /// Former passwords that a policy may keep: a new one is verified against each of them.
 pub const PASSWORD_HISTORY_MAX: u32 = 64;
 

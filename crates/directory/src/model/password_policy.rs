@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::limits::PASSWORD_HISTORY_MAX;
+use super::limits::{APP_PASSWORDS_MAX, PASSWORD_HISTORY_MAX};
 use super::rows::EntryId;
 use super::sasl_mechanisms::CRAM_MD5;
 use super::storage_scheme::StorageScheme;
@@ -65,6 +65,10 @@ pub struct PasswordPolicy {
     pub last_success: bool,
     /// Whether a bind is told that the account is locked. Others learn from that that it exists.
     pub tells_lock: bool,
+    /// Whether users with a secret for time-based codes append a code to their password.
+    pub totp: bool,
+    /// Passwords of applications that a user may have.
+    pub app_passwords: u32,
     /// How new passwords are stored, where it is not as the settings say.
     pub scheme: Option<StorageScheme>,
     /// SCRAM mechanisms, and CRAM-MD5, for which keys are made.
@@ -74,7 +78,7 @@ pub struct PasswordPolicy {
 type NumberField = (&'static str, fn(&mut PasswordPolicy) -> &mut u32);
 type SwitchField = (&'static str, fn(&mut PasswordPolicy) -> &mut bool);
 
-const NUMBERS: [NumberField; 19] = [
+const NUMBERS: [NumberField; 20] = [
     ("pwdMinAge", |of| &mut of.min_age),
     ("pwdMaxAge", |of| &mut of.max_age),
     ("pwdInHistory", |of| &mut of.in_history),
@@ -93,10 +97,11 @@ const NUMBERS: [NumberField; 19] = [
     ("pwdMaxDelay", |of| &mut of.max_delay),
     ("pwdMaxIdle", |of| &mut of.max_idle),
     ("pandoPwdLastSuccessPrecision", |of| &mut of.last_success_precision),
+    ("pandoPwdAppPasswords", |of| &mut of.app_passwords),
     ("pandoPwdScramIterations", |of| &mut of.scram_iterations),
 ];
 
-const SWITCHES: [SwitchField; 7] = [
+const SWITCHES: [SwitchField; 8] = [
     ("pwdLockout", |of| &mut of.lockout),
     ("pwdMustChange", |of| &mut of.must_change),
     (ALLOW_USER_CHANGE, |of| &mut of.forbids_user_change),
@@ -104,6 +109,7 @@ const SWITCHES: [SwitchField; 7] = [
     ("pandoPwdCheckLists", |of| &mut of.check_lists),
     ("pandoPwdLastSuccess", |of| &mut of.last_success),
     ("pandoPwdTellLock", |of| &mut of.tells_lock),
+    ("pandoPwdTotp", |of| &mut of.totp),
 ];
 
 /// The one switch that is on where nothing is said.
@@ -177,6 +183,8 @@ impl PasswordPolicy {
             format!(
                 "pwdInHistory is at most {PASSWORD_HISTORY_MAX}: each is verified when the password changes"
             )
+        } else if self.app_passwords > APP_PASSWORDS_MAX {
+            format!("pandoPwdAppPasswords is at most {APP_PASSWORDS_MAX}: each is tried at every bind")
         } else if self.scram_iterations != 0 && !(least..=most).contains(&self.scram_iterations) {
             format!("pandoPwdScramIterations is from {least} to {most}")
         } else {

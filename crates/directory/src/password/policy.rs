@@ -9,6 +9,8 @@ use ldap::{AccountUsability, PolicyError, PolicyResponse, PolicyWarning, Unusabl
 
 pub use crate::model::password_policy::PasswordPolicy;
 use crate::model::rows::EntryId;
+use crate::password::app_password::AppPassword;
+use crate::password::totp::Totp;
 
 /// Microseconds of a second.
 const SECOND: i64 = 1_000_000;
@@ -36,6 +38,12 @@ pub struct Account {
     pub end: Option<i64>,
     /// pwdLastSuccess.
     pub last_success: Option<i64>,
+    /// Codes that have to come with the password.
+    pub totp: Option<Box<Totp>>,
+    /// Passwords of applications.
+    pub apps: Vec<AppPassword>,
+    /// Mechanisms of the policy for which the entry has no keys.
+    pub missing_keys: Vec<String>,
 }
 
 /// What pwdAccountLockedTime says.
@@ -330,6 +338,9 @@ mod tests {
             start: None,
             end: None,
             last_success: None,
+            totp: None,
+            apps: Vec::new(),
+            missing_keys: Vec::new(),
         }
     }
 

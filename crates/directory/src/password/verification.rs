@@ -12,6 +12,9 @@
 
 use super::{Scheme, StorageScheme, Stored, argon2, is_slow, parse, pbkdf2, try_verify, verify};
 
+/// The scheme of a value that names somebody at another server, who verifies the password. It matches none here.
+const PASS_THROUGH: &str = "PASSTHROUGH";
+
 /// What decides about an asserted password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Verification {
@@ -61,6 +64,23 @@ impl Verification {
     /// The stored values: secrets.
     pub fn stored(&self) -> &[Vec<u8>] {
         &self.stored
+    }
+
+    /// The value that sends the password elsewhere, and the name to bind with there.
+    pub fn elsewhere(&self) -> Option<(&[u8], &str)> {
+        self.stored.iter().find_map(|stored| match super::split_scheme(stored) {
+            Some((scheme, name))
+                if scheme.eq_ignore_ascii_case(PASS_THROUGH.as_bytes()) && !name.is_empty() =>
+            {
+                Some((stored.as_slice(), std::str::from_utf8(name).ok()?))
+            }
+            _ => None,
+        })
+    }
+
+    /// The stored value that `asserted` matches.
+    pub fn matching(&self, asserted: &[u8]) -> Option<&[u8]> {
+        self.stored.iter().find(|stored| verify(stored, asserted)).map(Vec::as_slice)
     }
 
     /// Bytes of the stored values.

@@ -21,8 +21,9 @@ use crate::catalog::USER_PASSWORD;
 use crate::model::entry::EntryRow;
 use crate::model::name::{NormalName, parse_dn, render_dn};
 use crate::model::outcome::{OperationError, Outcome};
-use crate::model::rows::{ENTRIES, EntryId, NodeFlags, id_key};
+use crate::model::rows::{AttrId, ENTRIES, EntryId, NodeFlags, id_key};
 use crate::password::Verification;
+use crate::password::app_password::names_application;
 use crate::password::policy::Account;
 use crate::snapshot::Snapshot;
 use crate::tree::stored_values::for_each_value;
@@ -269,7 +270,8 @@ fn to_verify(
     requester: Requester,
     account: Option<Box<Account>>,
 ) -> BindOutcome {
-    let requester = if stored.is_empty() { Requester::Anonymous } else { requester };
+    let has_apps = account.as_ref().is_some_and(|account| !account.apps.is_empty());
+    let requester = if stored.is_empty() && !has_apps { Requester::Anonymous } else { requester };
     let verification = Verification::new(stored, state.settings.general.password_scheme);
     BindOutcome::Verify { verification, requester, account }
 }
@@ -279,14 +281,15 @@ pub(crate) fn is_administrator(state: State<'_>, name: &NormalName) -> Result<bo
     Ok(name.failure.is_none() && name.key == administrator.key)
 }
 
-/// The values of userPassword, with any options.
+/// The values of userPassword, with any options but those that name an application.
 pub(crate) fn stored_passwords(state: State<'_>, id: EntryId) -> Result<Vec<Vec<u8>>, OperationError> {
     let mut stored = Vec::new();
     let Some(attribute_type) = state.catalog.schema.attribute_type(USER_PASSWORD) else { return Ok(stored) };
     let passwords = state.catalog.attributes_of_type(attribute_type.id);
+    let is_own = |id: AttrId| !names_application(&state.catalog.attribute(id).description.options);
     let bytes = state.read.get(ENTRIES, &id_key(id))?;
     let entry = bytes.and_then(EntryRow::decode).ok_or_else(|| damaged_row("entries", id))?;
-    for row in entry.attributes().filter(|row| passwords.contains(&row.id)) {
+    for row in entry.attributes().filter(|row| passwords.contains(&row.id) && is_own(row.id)) {
         for_each_value(state, id, &row, &mut |value| {
             stored.push(value.to_vec());
             ControlFlow::Continue(())

@@ -4,10 +4,12 @@
 //! It leaves modifyTimestamp, modifiersName and entryCSN alone, as in OpenLDAP: the user changed nothing.
 
 use ldap::ResultCode;
+use schema::AttributeDescription;
 
 use crate::access::Requester;
 use crate::accounts::{
-    self, FAILURE_TIME, GRACE_USE_TIME, LAST_SUCCESS, LOCKED_TIME, description, time_text,
+    self, FAILURE_TIME, GRACE_USE_TIME, LAST_SUCCESS, LOCKED_TIME, SCRAM_KEYS, TOTP_LAST_STEP, description,
+    time_text,
 };
 use crate::catalog::{Allocations, USER_PASSWORD};
 use crate::model::csn::Csn;
@@ -33,6 +35,12 @@ pub struct AccountUpdate {
     pub clears_failures: bool,
     /// Time at which an expired password was used that a grace login is left for.
     pub grace: Option<i64>,
+    /// Passwords of applications that were used, by their options, and when.
+    pub app_uses: Vec<(String, i64)>,
+    /// The step of a time-based code that was used.
+    pub totp_step: Option<i64>,
+    /// The stored form that a good bind verified, and keys for SCRAM and CRAM-MD5 of the same password.
+    pub keys: Option<(Vec<u8>, Vec<String>)>,
     /// The stored form that a good bind verified, and a stronger one of the same password.
     pub rehashed: Option<(Vec<u8>, Vec<u8>)>,
 }
@@ -40,7 +48,7 @@ pub struct AccountUpdate {
 /// Decides what is recorded. `None`: nothing.
 ///
 /// # Errors
-/// invalidCredentials where the last grace login was used by another bind; the store failed.
+/// invalidCredentials where the last grace login, or the time-based code, was used by another bind; the store failed.
 pub(crate) fn decide(
     state: State<'_>,
     id: EntryId,
@@ -86,8 +94,33 @@ pub(crate) fn decide(
         uses.extend(times(vec![grace]));
         entry.set_all_by_server(&known, uses)?;
     }
+    if let Some(step) = update.totp_step {
+        let last = account.totp.as_ref().and_then(|totp| totp.last_step);
+        if last.is_some_and(|last| step <= last) {
+            return Err(OperationError::refused(ResultCode::INVALID_CREDENTIALS, ""));
+        }
+        entry.set_by_server(&description(catalog, TOTP_LAST_STEP)?, step.to_string().into_bytes())?;
+    }
+    for (options, time) in &update.app_uses {
+        let of_app = |name| description(catalog, name).map(|known| with_options(known, options));
+        if !entry.values(&of_app(USER_PASSWORD)?)?.is_empty() {
+            entry.set_by_server(&of_app(LAST_SUCCESS)?, time_text(*time, false).into_bytes())?;
+        }
+    }
     if let Some(success) = update.success {
         entry.set_by_server(&description(catalog, LAST_SUCCESS)?, time_text(success, false).into_bytes())?;
+    }
+    if let Some((verified, keys)) = &update.keys {
+        let passwords = entry.values(&description(catalog, USER_PASSWORD)?)?;
+        // Those of another password would let that one in.
+        if passwords.iter().any(|stored| stored == verified) {
+            let known = description(catalog, SCRAM_KEYS)?;
+            let mut all = entry.values(&known)?;
+            let scheme = |key: &[u8]| key.split(|octet| *octet == b'$').next().map(<[u8]>::to_vec);
+            all.retain(|old| keys.iter().all(|new| scheme(new.as_bytes()) != scheme(old)));
+            all.extend(keys.iter().map(|key| key.clone().into_bytes()));
+            entry.set_all_by_server(&known, all)?;
+        }
     }
     if let Some((old, new)) = &update.rehashed {
         let known = description(catalog, USER_PASSWORD)?;
@@ -107,4 +140,125 @@ pub(crate) fn decide(
     let changes = entry.changes(&mut allocations);
     let modify = Modify { id, dn, class_set, flags, changes };
     Ok(Some(deciding.record(allocations, Change::Modify(modify))))
+}
+
+fn with_options(known: AttributeDescription, options: &str) -> AttributeDescription {
+    AttributeDescription { options: options.into(), ..known }
+}
+
+#[cfg(test)]
+mod tests {
+    use ldap::ChangeOperation;
+
+    use super::*;
+    use crate::model::settings::GeneralSettings;
+    use crate::testing::{SUFFIX, TestDirectory};
+
+    const POLICY: &str = "cn=policy,dc=example,dc=com";
+    const ADA: &str = "cn=ada,dc=example,dc=com";
+    const KEYS: &str = "SCRAM-SHA-256$4096:AAAA$AAAA:AAAA";
+
+    fn sample(policy: &[(&str, &[&str])]) -> (TestDirectory, EntryId) {
+        let general = GeneralSettings { password_policy: POLICY.to_owned(), ..GeneralSettings::default() };
+        let mut directory = TestDirectory::with_settings(general);
+        directory.add(SUFFIX, &[("objectClass", &["domain"]), ("dc", &["example"])]);
+        let fixed: &[(&str, &[&str])] =
+            &[("objectClass", &["device", "pandoPwdPolicy"]), ("pwdAttribute", &["userPassword"])];
+        assert_eq!(directory.add(POLICY, &[fixed, policy].concat()).code, ResultCode::SUCCESS);
+        let ada: &[(&str, &[&str])] =
+            &[("objectClass", &["person"]), ("sn", &["x"]), ("userPassword", &["{SSHA}one"])];
+        assert_eq!(directory.add(ADA, ada).code, ResultCode::SUCCESS);
+        let name = crate::name::NormalName::of(
+            &crate::name::parse_dn(ADA).unwrap(),
+            &directory.snapshot.state().catalog.schema,
+        );
+        let id = directory.snapshot.state().entry_of(&name).unwrap().unwrap();
+        (directory, id)
+    }
+
+    fn record(directory: &mut TestDirectory, id: EntryId, update: &AccountUpdate) -> ResultCode {
+        let stamp = directory.stamp();
+        let mut batch = directory.writer.begin().unwrap();
+        let outcome = batch.update_account(id, update, &stamp);
+        batch.commit().unwrap();
+        directory.snapshot.renew().unwrap();
+        outcome.code
+    }
+
+    /// What was verified may be another password by the time that it is recorded.
+    #[test]
+    fn what_is_made_of_a_password_is_kept_only_while_that_is_there() {
+        let (mut directory, id) = sample(&[]);
+        let made = |of: &str| AccountUpdate {
+            rehashed: Some((of.as_bytes().to_vec(), b"{SSHA512}stronger".to_vec())),
+            keys: Some((of.as_bytes().to_vec(), vec![KEYS.to_owned()])),
+            ..AccountUpdate::default()
+        };
+        let before = directory.read(ADA).unwrap();
+        assert_eq!(record(&mut directory, id, &made("{SSHA}other")), ResultCode::SUCCESS);
+        assert_eq!(directory.read(ADA).unwrap(), before);
+        record(&mut directory, id, &made("{SSHA}one"));
+        let after = directory.read(ADA).unwrap();
+        assert_eq!(after.texts("userPassword"), ["{SSHA512}stronger"]);
+        assert_eq!(after.texts("pandoScramKeys"), [KEYS]);
+        for kept in ["modifyTimestamp", "entryCSN", "pwdChangedTime"] {
+            assert_eq!(before.texts(kept), after.texts(kept), "{kept}");
+        }
+        // A new password takes the keys with it.
+        let set: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "userPassword", &["{SSHA}two"])];
+        assert_eq!(directory.modify(ADA, set).code, ResultCode::SUCCESS);
+        assert!(directory.read(ADA).unwrap().texts("pandoScramKeys").is_empty());
+    }
+
+    #[test]
+    fn failures_lock_by_the_clock_of_the_update() {
+        let lockout: &[(&str, &[&str])] = &[
+            ("pwdLockout", &["TRUE"]),
+            ("pwdMaxFailure", &["3"]),
+            ("pwdFailureCountInterval", &["100"]),
+            ("pwdLockoutDuration", &["60"]),
+        ];
+        let (mut directory, id) = sample(lockout);
+        let second = |second: i64| second * 1_000_000;
+        let fail = |directory: &mut TestDirectory, seconds: &[i64]| {
+            let failures = seconds.iter().map(|at| second(*at)).collect();
+            record(directory, id, &AccountUpdate { failures, ..AccountUpdate::default() });
+            directory.read(ADA).unwrap().texts("pwdAccountLockedTime")
+        };
+        // The first two are forgotten when the next two come.
+        assert!(fail(&mut directory, &[1_000, 1_001]).is_empty());
+        assert!(fail(&mut directory, &[1_101, 1_102]).is_empty());
+        assert_eq!(fail(&mut directory, &[1_103]), ["19700101001823Z"]);
+        let account =
+            |directory: &TestDirectory| accounts::account(directory.snapshot.state(), id).unwrap().unwrap();
+        assert!(
+            account(&directory).is_locked(second(1_162)) && !account(&directory).is_locked(second(1_163))
+        );
+        // A success ends it.
+        let success = AccountUpdate { clears_failures: true, ..AccountUpdate::default() };
+        record(&mut directory, id, &success);
+        assert!(directory.read(ADA).unwrap().texts("pwdFailureTime").is_empty());
+        assert!(!account(&directory).is_locked(second(1_104)));
+    }
+
+    /// Two binds with the last grace login, or with one code, do not both succeed.
+    #[test]
+    fn what_is_good_once_is_used_once() {
+        let (mut directory, id) = sample(&[("pwdGraceAuthNLimit", &["1"]), ("pandoPwdTotp", &["TRUE"])]);
+        let secret: &[(_, &str, &[&str])] =
+            &[(ChangeOperation::Replace, "pandoTotpSecret", &["GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ"])];
+        assert_eq!(directory.modify(ADA, secret).code, ResultCode::SUCCESS);
+        let grace = |at| AccountUpdate { grace: Some(at), ..AccountUpdate::default() };
+        let code = |step| AccountUpdate { totp_step: Some(step), ..AccountUpdate::default() };
+        for (update, expected) in [
+            (grace(1_000_000), ResultCode::SUCCESS),
+            (grace(2_000_000), ResultCode::INVALID_CREDENTIALS),
+            (code(7), ResultCode::SUCCESS),
+            (code(7), ResultCode::INVALID_CREDENTIALS),
+            (code(6), ResultCode::INVALID_CREDENTIALS),
+            (code(8), ResultCode::SUCCESS),
+        ] {
+            assert_eq!(record(&mut directory, id, &update), expected, "{update:?}");
+        }
+    }
 }

@@ -20,6 +20,7 @@ use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::record::{self, Modify, Record};
 use crate::model::value_list::{KeyedValue, ValueList};
+use crate::password::app_password::names_application;
 use crate::tree::target::{Target, check_not_virtual, locate_name};
 use crate::tree::{State, damaged_row};
 use crate::write::add::naming_values;
@@ -74,7 +75,9 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Res
         }
     }
     let mut entry = WorkingEntry::of(state, target.id)?;
-    let is_password = |change: &ReadChange<'_>| is_user_password(schema, change.description.type_id);
+    let is_of_app = |change: &ReadChange<'_>| names_application(&change.description.options);
+    let is_any_password = |change: &ReadChange<'_>| is_user_password(schema, change.description.type_id);
+    let is_password = |change: &ReadChange<'_>| is_any_password(change) && !is_of_app(change);
     let passwords = if changes.iter().any(is_password) {
         Some(password_rules::passwords(&mut entry, state.catalog)?)
     } else {
@@ -89,6 +92,12 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Res
         };
         let with_old = changes.iter().any(brings_old);
         password_rules::changed(&deciding, &mut entry, target.id, &before, with_old)?;
+    }
+    let adds_app = |change: &ReadChange<'_>| {
+        is_any_password(change) && is_of_app(change) && change.operation != ChangeOperation::Delete
+    };
+    if changes.iter().any(|change| adds_app(change) && change.values.len() > 0) {
+        password_rules::check_app_passwords(&deciding, &mut entry, target.id)?;
     }
     password_rules::unlocked(&mut entry, state.catalog)?;
     check_naming(state, &mut entry, &dn, &target)?;

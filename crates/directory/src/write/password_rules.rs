@@ -21,6 +21,7 @@ use crate::model::password_policy::PasswordPolicy;
 use crate::model::record::Value;
 use crate::model::rows::EntryId;
 use crate::model::value_list::{KeyedValue, ValueList};
+use crate::password::app_password::{is_fit, names_application};
 use crate::password::is_hashed;
 use crate::write::deciding::Deciding;
 use crate::write::new_entry::NewEntry;
@@ -162,7 +163,7 @@ pub(crate) fn added(deciding: &Deciding<'_>, entry: &mut NewEntry<'_>, parent: E
     Ok(())
 }
 
-/// The values of userPassword with any options.
+/// The values of userPassword with any options but those that name an application.
 fn passwords_of(
     catalog: &Catalog,
     mut values: impl FnMut(&AttributeDescription) -> Result<Vec<Vec<u8>>>,
@@ -171,11 +172,42 @@ fn passwords_of(
     let type_id = description(catalog, USER_PASSWORD)?.type_id;
     for attribute in catalog.attributes_of_type(type_id) {
         let known = &catalog.attribute(*attribute).description;
-        if !known.options.is_empty() {
+        if !known.options.is_empty() && !names_application(&known.options) {
             passwords.extend(values(known)?);
         }
     }
     Ok(passwords)
+}
+
+/// Checks the passwords of applications of an entry to which a change adds some (`docs/how-to/password-policies.md`).
+pub(crate) fn check_app_passwords(
+    deciding: &Deciding<'_>,
+    entry: &mut WorkingEntry<'_>,
+    id: EntryId,
+) -> Result<()> {
+    let Deciding { state, requester, .. } = *deciding;
+    let refused = |text: &str| Err(OperationError::refused(ResultCode::CONSTRAINT_VIOLATION, text));
+    if matches!(requester, Requester::User { id: own, .. } if *own == id) {
+        let text = "passwords of applications are for others to give out: they go past the own password and its code";
+        return Err(crate::access::denied(text));
+    }
+    let allowed = accounts::account(state, id)?.map_or(0, |account| account.policy.app_passwords);
+    if allowed == 0 {
+        return refused("no password policy allows passwords of applications here: pandoPwdAppPasswords");
+    }
+    let mut count = 0;
+    for stored in entry.values_named(USER_PASSWORD, names_application)? {
+        count += 1;
+        if !is_fit(&stored) {
+            return refused(
+                "the password of an application is stored as {SSHA512}, as `pando account app-add` does",
+            );
+        }
+    }
+    if count > allowed {
+        return refused("the password policy allows no more passwords of applications: pandoPwdAppPasswords");
+    }
+    Ok(())
 }
 
 /// The passwords that an entry has.

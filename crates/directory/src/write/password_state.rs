@@ -11,12 +11,13 @@ use schema::generalized_micros;
 use crate::accounts::managed::Managed;
 use crate::accounts::{
     self, CHANGED_TIME, END_TIME, FAILURE_TIME, GRACE_USE_TIME, HISTORY, LAST_SUCCESS, LOCKED_TIME, RESET,
-    START_TIME, description, time_text,
+    START_TIME, TOTP_LAST_STEP, TOTP_SECRET, description, time_text,
 };
 use crate::catalog::Allocations;
 use crate::model::limits::PASSWORD_FAILURES_MAX;
 use crate::model::outcome::OperationError;
 use crate::model::record::{Change, Modify, Record};
+use crate::password::totp::secret_of;
 use crate::tree::damaged_row;
 use crate::write::deciding::Deciding;
 use crate::write::working_entry::WorkingEntry;
@@ -102,6 +103,26 @@ fn carry_out(
             failures.extend(times(operation, now, true)?);
             entry.set_all_by_server(&known, bounded(failures))?;
             lock_at_most(deciding, managed, entry)
+        }
+        kind::ADD_TOTP | kind::SET_TOTP => {
+            let secrets = operation.values.iter().map(|secret| secret.to_vec()).collect::<Vec<_>>();
+            if secrets.len() > 1 || secrets.iter().any(|secret| secret_of(secret).is_none()) {
+                return Err(refused(operation, "one secret of 128 bits or more in base32"));
+            }
+            set(TOTP_SECRET, secrets)?;
+            entry.clear(&description(catalog, TOTP_LAST_STEP)?)
+        }
+        kind::CLEAR_TOTP => {
+            set(TOTP_SECRET, Vec::new())?;
+            entry.clear(&description(catalog, TOTP_LAST_STEP)?)
+        }
+        kind::REMOVE_TOTP => {
+            let known = description(catalog, TOTP_SECRET)?;
+            if entry.values(&known)?.iter().any(|secret| operation.values.contains(&secret.as_slice())) {
+                entry.clear(&known)?;
+                entry.clear(&description(catalog, TOTP_LAST_STEP)?)?;
+            }
+            Ok(())
         }
         other => {
             let text = format!("operation {other} of the password policy state changes nothing");

@@ -143,6 +143,30 @@ impl<'a> WorkingEntry<'a> {
         self.attribute(description)?.all(&state, id)
     }
 
+    /// The values of a type under those options that `is_meant`, with the pending ones.
+    pub(crate) fn values_named(
+        &mut self,
+        oid: &str,
+        is_meant: impl Fn(&str) -> bool,
+    ) -> Result<Vec<Vec<u8>>> {
+        let catalog = self.state.catalog;
+        let Some(attribute_type) = catalog.schema.attribute_type(oid) else { return Ok(Vec::new()) };
+        let of_type = |description: &&AttributeDescription| {
+            description.type_id == attribute_type.id && is_meant(&description.options)
+        };
+        let stored = catalog.attributes_of_type(attribute_type.id).iter();
+        let stored = stored.map(|id| &catalog.attribute(*id).description);
+        let touched = self.touched.iter().map(|attribute| &attribute.description);
+        let mut named: Vec<AttributeDescription> = stored.chain(touched).filter(of_type).cloned().collect();
+        named.sort_unstable_by(|a, b| a.options.cmp(&b.options));
+        named.dedup_by(|a, b| a.options == b.options);
+        let mut values = Vec::new();
+        for description in &named {
+            values.extend(self.values(description)?);
+        }
+        Ok(values)
+    }
+
     /// Whether a change has touched any attribute of this type.
     pub(crate) fn has_touched(&self, type_id: TypeId) -> bool {
         self.touched.iter().any(|attribute| attribute.description.type_id == type_id)

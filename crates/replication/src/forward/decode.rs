@@ -103,6 +103,9 @@ fn update(reader: &mut Reader<'_>) -> Option<AccountUpdate> {
         clears_failures: flag(reader)?,
         grace: option(reader, time)?,
         rehashed: option(reader, pair)?,
+        keys: option(reader, |reader| Some((bytes(reader)?, list(reader, text)?)))?,
+        totp_step: option(reader, time)?,
+        app_uses: list(reader, |reader| Some((text(reader)?, time(reader)?)))?,
     })
 }
 

@@ -123,6 +123,15 @@ fn put_update(out: &mut Vec<u8>, update: &AccountUpdate) {
     out.push(u8::from(update.clears_failures));
     put_option(out, update.grace.as_ref(), put_time);
     put_option(out, update.rehashed.as_ref(), put_pair);
+    put_option(out, update.keys.as_ref(), |out, (stored, keys)| {
+        put_bytes(out, stored);
+        put_list(out, keys, |out, keys| put_bytes(out, keys.as_bytes()));
+    });
+    put_option(out, update.totp_step.as_ref(), put_time);
+    put_list(out, &update.app_uses, |out, (options, time)| {
+        put_bytes(out, options.as_bytes());
+        put_time(out, time);
+    });
 }
 
 fn put_result(out: &mut Vec<u8>, result: &LdapResult) {

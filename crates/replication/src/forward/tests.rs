@@ -24,6 +24,9 @@ fn requests() -> Vec<Request> {
         clears_failures: true,
         grace: Some(i64::MIN),
         rehashed: Some(pair("nine")),
+        keys: Some((b"ten".to_vec(), vec!["eleven".to_owned(), String::new()])),
+        totp_step: Some(-12),
+        app_uses: vec![("x-app-mail".to_owned(), 13), (String::new(), i64::MAX)],
     };
     let entry = Asker::Entry { id: 77, dn: "uid=a,dc=example".to_owned() };
     let administrator = Asker::Administrator { dn: "cn=admin".to_owned() };

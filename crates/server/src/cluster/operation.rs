@@ -131,13 +131,23 @@ fn own_prepared(passwords: Prepared) -> PreparedPasswords {
 }
 
 fn forward_update(update: AccountUpdate) -> forward::AccountUpdate {
-    let AccountUpdate { failures, success, clears_failures, grace, rehashed } = update;
-    forward::AccountUpdate { failures, success, clears_failures, grace, rehashed }
+    let AccountUpdate { failures, success, clears_failures, grace, rehashed, keys, totp_step, app_uses } =
+        update;
+    forward::AccountUpdate { failures, success, clears_failures, grace, rehashed, keys, totp_step, app_uses }
 }
 
 fn own_update(update: forward::AccountUpdate) -> AccountUpdate {
-    let forward::AccountUpdate { failures, success, clears_failures, grace, rehashed } = update;
-    AccountUpdate { failures, success, clears_failures, grace, rehashed }
+    let forward::AccountUpdate {
+        failures,
+        success,
+        clears_failures,
+        grace,
+        rehashed,
+        keys,
+        totp_step,
+        app_uses,
+    } = update;
+    AccountUpdate { failures, success, clears_failures, grace, rehashed, keys, totp_step, app_uses }
 }
 
 /// An answer as it goes back to the node that asked.

@@ -70,6 +70,14 @@ pub(crate) const NODE_KEYS: &[&str] = &[
     "tls.needed_for",
     "bad_passwords.words",
     "bad_passwords.breached",
+    "pass_through.server",
+    "pass_through.authorities",
+    "pass_through.timeout_seconds",
+    "pass_through.threads",
+    "pass_through.server",
+    "pass_through.authorities",
+    "pass_through.timeout_seconds",
+    "pass_through.threads",
     "oauth.issuer",
     "oauth.audience",
     "oauth.keys",
@@ -126,7 +134,19 @@ pub(crate) struct NodeFile {
     pub(crate) audit: AuditKeys,
     #[serde(default)]
     pub(crate) oauth: OauthKeys,
+    #[serde(default)]
+    pub(crate) pass_through: PassThroughKeys,
     pub(crate) cluster: Option<ClusterKeys>,
+}
+
+/// The table `[pass_through]`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PassThroughKeys {
+    pub(crate) server: Option<FromText<ServerUrl>>,
+    pub(crate) authorities: Option<PathBuf>,
+    pub(crate) timeout_seconds: Option<u64>,
+    pub(crate) threads: Option<NonZeroUsize>,
 }
 
 /// The table `[oauth]`.
@@ -264,7 +284,7 @@ impl NodeFile {
         let paths = own.into_iter().chain([&mut tls.certificate, &mut tls.key, &mut tls.client_authorities]);
         let lists = &mut file.bad_passwords;
         let paths = paths.chain([&mut lists.words, &mut lists.breached, &mut file.audit.folder]);
-        let paths = paths.chain([&mut file.oauth.keys]);
+        let paths = paths.chain([&mut file.oauth.keys, &mut file.pass_through.authorities]);
         let paths = paths.chain(file.cluster.as_mut().map(|cluster| &mut cluster.keys));
         for path in paths.flatten() {
             *path = directory.join(&*path);
@@ -282,7 +302,7 @@ fn problems(text: &str) -> Vec<(usize, String)> {
         let name = key.get_ref().as_ref();
         match (name, value.get_ref()) {
             (
-                "limits" | "log" | "tls" | "bad_passwords" | "audit" | "oauth" | "cluster",
+                "limits" | "log" | "tls" | "bad_passwords" | "audit" | "oauth" | "cluster" | "pass_through",
                 DeValue::Table(inner),
             ) => {
                 problems.extend(problems_within(text, name, &format!("[{name}]\n"), inner));

@@ -65,11 +65,13 @@ pub(crate) struct VerifiedPassword {
     pub(crate) is_right: bool,
     /// The stored form that it matched, and a stronger one in its place.
     pub(crate) rehashed: Option<(Vec<u8>, Vec<u8>)>,
+    /// The stored form that it matched, and keys that the policy wants of it.
+    pub(crate) keys: Option<(Vec<u8>, Vec<String>)>,
 }
 
 impl From<bool> for VerifiedPassword {
     fn from(is_right: bool) -> VerifiedPassword {
-        VerifiedPassword { is_right, rehashed: None }
+        VerifiedPassword { is_right, ..VerifiedPassword::default() }
     }
 }
 
@@ -81,6 +83,8 @@ pub(crate) enum HashResult {
     Prepared(PreparedPasswords),
     /// The job gave way to that of another source.
     Busy,
+    /// The server that verifies the password says nothing.
+    Unreachable,
     /// The system gave no random salt, or the job met a defect.
     Failed(ServerFault),
 }

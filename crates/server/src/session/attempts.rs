@@ -4,17 +4,20 @@
 //! the same time no more are answered than the policy allows failures, and the right one among those behind is refused
 //! with the others. Many good binds at the same time are no failures.
 //!
-//! The answer waits for the disk where something else depends on it: a lock, and the use of a grace login.
+//! The answer waits for the disk where something else depends on it: a lock, and the use of a grace login or of a
+//! time-based code.
 
 use std::time::Duration;
 
 use directory::account_update::AccountUpdate;
 use directory::password::Verification;
+use directory::password::app_password::right_one;
 use directory::password::policy::{Account, Judgement, Recorded};
+use directory::password::totp::CODE_SIZE;
 use directory::{Outcome, Requester};
 use ldap::ResultCode;
 
-use super::proof::{Attempt, DecidedAttempt};
+use super::proof::{Attempt, DecidedAttempt, SecondFactor};
 use super::{RequestHead, Session, Work};
 use crate::limits::FAILURES_NOTED_MAX;
 use crate::net::mailbox::{PreparedPasswords, VerifiedPassword};
@@ -26,6 +29,9 @@ use crate::workers::writer::{ToWrite, WriteRequest};
 
 /// Bytes that a request to record an attempt takes in the writer's queue.
 const UPDATE_BYTES: usize = 256;
+
+/// Microseconds within which a later use of an application's password is not recorded again.
+const APP_USE_PRECISION: i64 = 3_600_000_000;
 
 /// An account and its failures, with those that are not recorded yet.
 struct Standing {
@@ -64,24 +70,51 @@ fn is_locked(context: &Context, account: &Account, now: i64) -> bool {
     Standing::of(account.clone(), &unrecorded, now).is_locked(now)
 }
 
+/// The password in what a client sends, and what the code behind it is worth, where one has to be there (RFC 6238).
+pub(super) fn without_code<'a>(account: Option<&Account>, sent: &'a [u8]) -> (&'a [u8], SecondFactor) {
+    let Some(totp) = account.and_then(|account| account.totp.as_ref()) else {
+        return (sent, SecondFactor::NotNeeded);
+    };
+    let (password, code) = sent.split_at_checked(sent.len().saturating_sub(CODE_SIZE)).unwrap_or((sent, b""));
+    (password, totp.step_of(code, password_time()).map_or(SecondFactor::Wrong, SecondFactor::Step))
+}
+
 /// Begins an attempt. Where the account is locked, the verification becomes one of nothing, which costs the same.
 pub(super) fn begin(
     context: &Context,
     account: Option<Box<Account>>,
     verification: &mut Verification,
+    second: SecondFactor,
 ) -> Option<Box<Attempt>> {
     let account = account?;
     let is_refused = is_locked(context, &account, password_time());
     if is_refused {
         verification.verify_nothing();
     }
-    Some(Box::new(Attempt { account, is_refused }))
+    Some(Box::new(Attempt { account, is_refused, second, app: None }))
 }
 
-/// Begins an attempt that brings a proof instead of a password.
+/// An attempt that brings the password of an application, if it is one.
+pub(super) fn begin_app(context: &Context, account: &Account, sent: &[u8]) -> Option<Box<Attempt>> {
+    if account.apps.is_empty() {
+        return None;
+    }
+    let now = password_time();
+    let app = right_one(&account.apps, sent, now)?;
+    let (app, is_refused) = (Some((app.options.clone(), app.last_used)), is_locked(context, account, now));
+    Some(Box::new(Attempt {
+        account: Box::new(account.clone()),
+        is_refused,
+        second: SecondFactor::NotNeeded,
+        app,
+    }))
+}
+
+/// Begins an attempt that brings a proof instead of a password: of the password alone, without a code.
 pub(super) fn begin_proof(context: &Context, account: Box<Account>) -> Box<Attempt> {
     let is_refused = is_locked(context, &account, password_time());
-    Box::new(Attempt { account, is_refused })
+    let second = if account.totp.is_some() { SecondFactor::Wrong } else { SecondFactor::NotNeeded };
+    Box::new(Attempt { account, is_refused, second, app: None })
 }
 
 impl Session {
@@ -92,16 +125,20 @@ impl Session {
         context: &mut Context,
         head: RequestHead,
         attempt: Attempt,
-        VerifiedPassword { is_right, rehashed }: VerifiedPassword,
+        VerifiedPassword { is_right, rehashed, keys }: VerifiedPassword,
         (requester, guess): (Option<Requester>, Option<GuessKey>),
     ) -> Option<(RequestHead, DecidedAttempt)> {
         let (id, now) = (attempt.account.id, password_time());
+        let (second, app) = (attempt.second, attempt.app);
         // It may have changed while the password was verified.
         let mut standing = Standing::now(context, *attempt.account, now);
         let is_refused = attempt.is_refused || standing.is_locked(now);
+        let is_right = is_right && second != SecondFactor::Wrong;
         let account = standing.account.clone();
         let judged = match (is_refused, is_right) {
             (true, _) => account.refused(),
+            // Neither age nor change of the user's own password is about it.
+            (false, true) if app.is_some() => Judgement { succeeds: true, ..Judgement::default() },
             (false, true) => account.verified(now),
             (false, false) => Judgement::default(),
         };
@@ -124,9 +161,13 @@ impl Session {
             }
         }
         let Recorded { clears_failures, success, grace } = judged.recorded;
+        let totp_step = match second {
+            SecondFactor::Step(step) if judged.succeeds => Some(step),
+            _ => None,
+        };
         let unrecorded = judged.succeeds && standing.has_unrecorded;
-        if clears_failures || success || unrecorded || rehashed.is_some() {
-            let rehashed = rehashed.filter(|_| judged.succeeds);
+        if clears_failures || success || unrecorded || rehashed.is_some() || keys.is_some() {
+            let (rehashed, keys) = (rehashed.filter(|_| judged.succeeds), keys.filter(|_| judged.succeeds));
             let _ = self.note(
                 context,
                 id,
@@ -137,18 +178,29 @@ impl Session {
                     }
                     update.success = success.then_some(now).or(update.success);
                     update.rehashed = rehashed.or_else(|| update.rehashed.take());
+                    update.keys = keys.or_else(|| update.keys.take());
                 },
                 &account,
             );
         }
+        if let Some((options, last_used)) = app.filter(|_| judged.succeeds)
+            && last_used.is_none_or(|last| now >= last.saturating_add(APP_USE_PRECISION))
+        {
+            let name = |update: &mut AccountUpdate| {
+                update.app_uses.retain(|(known, _)| *known != options);
+                update.app_uses.push((options, now));
+            };
+            let _ = self.note(context, id, name, &account);
+        }
         let decided = DecidedAttempt { guess, delay, ..decide(&judged, requester) };
-        if (grace || locks) && !self.record(context, id, grace.then_some(now)) {
+        let waits = grace || locks || totp_step.is_some();
+        if waits && !self.record(context, id, (grace.then_some(now), totp_step)) {
             let text = "the directory takes no more changes now, and this bind needs one; try again later";
             let requester = decided.requester.map(|_| Requester::Anonymous);
             let outcome = Outcome::new(ResultCode::BUSY, text);
             return Some((head, DecidedAttempt { outcome, requester, ..DecidedAttempt::default() }));
         }
-        if grace || locks {
+        if waits {
             self.keep(head, Work::Decided(Box::new(decided)), UPDATE_BYTES, None);
             return None;
         }
@@ -166,6 +218,8 @@ impl Session {
         if account.policy.failures_kept() == 0
             && !account.policy.records_success()
             && !account.policy.rehashes()
+            && account.policy.app_passwords == 0
+            && account.policy.scram_mechanisms.is_empty()
         {
             return None;
         }
@@ -178,7 +232,7 @@ impl Session {
                         address,
                         requester: std::sync::Arc::clone(&context.anonymous),
                         link: None,
-                        change: ToWrite::Account { id, grace: None },
+                        change: ToWrite::Account { id, grace: None, totp_step: None },
                         passwords: PreparedPasswords::default(),
                         reservation,
                         origin: None,
@@ -192,13 +246,18 @@ impl Session {
     }
 
     /// Asks the writer to record an account and to answer the operation that is kept next. False: its queue is full.
-    fn record(&mut self, context: &mut Context, id: directory::rows::EntryId, grace: Option<i64>) -> bool {
+    fn record(
+        &mut self,
+        context: &mut Context,
+        id: directory::rows::EntryId,
+        (grace, totp_step): (Option<i64>, Option<i64>),
+    ) -> bool {
         let Some(reservation) = context.shared.writes.reserve(UPDATE_BYTES) else { return false };
         context.outbox.push(WriteRequest {
             address: self.address(context),
             requester: std::sync::Arc::clone(&context.anonymous),
             link: None,
-            change: ToWrite::Account { id, grace },
+            change: ToWrite::Account { id, grace, totp_step },
             passwords: PreparedPasswords::default(),
             reservation,
             origin: None,

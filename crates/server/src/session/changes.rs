@@ -152,7 +152,7 @@ impl Session {
                 }
             }
             HashResult::Failed(fault) => self.refuse_held(context, ticket, fault, out),
-            HashResult::Verified(..) | HashResult::Busy => {
+            HashResult::Verified(..) | HashResult::Busy | HashResult::Unreachable => {
                 self.refuse_held(context, ticket, ServerFault::Defect, out)
             }
         }

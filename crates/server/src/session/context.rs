@@ -21,6 +21,7 @@ use crate::workers::audit_feed::{AuditBuffer, AuditFeed};
 use crate::workers::delays::Delays;
 use crate::workers::guesses::Guesses;
 use crate::workers::hash_pool::HashPool;
+use crate::workers::pass_through::PassThrough;
 use crate::workers::read_ahead::{Answers, Coldness, PrefetchJob, ReadAheadPool};
 use crate::workers::scan_pool::ScanPool;
 use crate::workers::writer::{WriteQueue, WriteRequest};
@@ -30,6 +31,8 @@ pub(crate) struct Shared {
     pub(crate) directory: Arc<Directory>,
     pub(crate) writes: Arc<WriteQueue>,
     pub(crate) hash_pool: HashPool,
+    /// Passwords that another server verifies; `None` where the settings name none.
+    pub(crate) pass_through: Option<PassThrough>,
     pub(crate) guesses: Arc<Guesses>,
     pub(crate) delays: Delays,
     pub(crate) scan_pool: ScanPool,

@@ -15,7 +15,8 @@ use super::{Proof, RequestHead, Session, Work, attempts};
 use crate::net::mailbox::{HashResult, VerifiedPassword};
 use crate::session::context::Context;
 use crate::workers::guesses::GuessKey;
-use crate::workers::hash_pool::HashWork;
+use crate::workers::hash_pool::{HashWork, Wanted};
+use crate::workers::pass_through::PassedPassword;
 
 /// Whose password is asserted.
 pub(super) struct Whose<'a> {
@@ -114,11 +115,32 @@ impl Session {
         if guess.is_some_and(|key| context.shared.guesses.are_too_many(&key)) {
             return self.answer(context, &head, &too_many_guesses(), out);
         }
-        let attempt = attempts::begin(context, account, &mut verification);
+        let app = account.as_deref().and_then(|account| attempts::begin_app(context, account, asserted));
+        if app.is_some() {
+            let proof = Proof { requester, acts_as, attempt: app, guess };
+            return self.verified(context, head, proof, true.into(), out);
+        }
+        let (asserted, second) = attempts::without_code(account.as_deref(), asserted);
+        let attempt = attempts::begin(context, account, &mut verification, second);
         let stronger = attempt.as_ref().and_then(|attempt| attempt.rehash());
         let stronger = stronger.filter(|scheme| verification.has_weaker(*scheme));
+        let keys = attempt.as_ref().map(|attempt| attempt.missing_keys()).unwrap_or_default();
+        let wanted = Wanted { stronger, keys };
         let proof = Proof { requester, acts_as, attempt, guess };
-        if stronger.is_none()
+        if let (Some(pool), Some((stored, name))) = (&context.shared.pass_through, verification.elsewhere()) {
+            let job = PassedPassword {
+                address: self.address(context),
+                stored: stored.to_vec(),
+                name: name.to_owned(),
+                asserted: asserted.to_vec().into(),
+                kept_as: proof.attempt.as_ref().and_then(|attempt| attempt.rehash()),
+            };
+            if !pool.submit(job) {
+                return self.answer(context, &head, &hash_pool_busy(), out);
+            }
+            return self.keep(head, Work::Verify(proof), asserted.len(), None);
+        }
+        if wanted.is_nothing()
             && let Some(is_right) = verification.run_quick(asserted)
         {
             return self.verified(context, head, proof, is_right.into(), out);
@@ -126,7 +148,7 @@ impl Session {
         let arrival = (self.source, context.now);
         let mut known = None;
         // A right password that is to be stored anew is needed once more.
-        if let Some(lifetime) = context.settings.bind_cache.filter(|_| stronger.is_none()) {
+        if let Some(lifetime) = context.settings.bind_cache.filter(|_| wanted.is_nothing()) {
             match context.shared.hash_pool.is_known(&verification, asserted, lifetime, arrival) {
                 Ok(()) => return self.verified(context, head, proof, true.into(), out),
                 Err(key) => known = key.map(|key| (key, lifetime)),
@@ -134,7 +156,7 @@ impl Session {
         }
         let bytes = asserted.len() + verification.stored_bytes();
         let address = self.address(context);
-        let job = HashWork::Verify { verification, asserted: asserted.to_vec().into(), stronger };
+        let job = HashWork::Verify { verification, asserted: asserted.to_vec().into(), wanted };
         match context.shared.hash_pool.submit(address, job, known, arrival) {
             Some(claim) => self.keep(head, Work::Verify(proof), bytes, Some(claim)),
             None => self.answer(context, &head, &hash_pool_busy(), out),
@@ -196,6 +218,7 @@ impl Session {
             HashResult::Verified(verified) => self.verified(context, head, proof, verified, out),
             // Neither is invalidCredentials: the password may be right.
             HashResult::Busy => self.answer(context, &head, &hash_pool_busy(), out),
+            HashResult::Unreachable => self.answer(context, &head, &unreachable(), out),
             HashResult::Failed(fault) => self.answer(context, &head, &could_not_verify(fault), out),
             HashResult::Prepared(_) => {
                 self.answer(context, &head, &could_not_verify(ServerFault::Defect), out);
@@ -216,6 +239,11 @@ impl Session {
             _ => Some(OperationError::from(PolicyError::ChangeAfterReset).into()),
         }
     }
+}
+
+fn unreachable() -> Outcome {
+    let text = "the server that verifies this password cannot be asked now; try again later";
+    Outcome::new(ResultCode::UNAVAILABLE, text)
 }
 
 fn could_not_verify(fault: ServerFault) -> Outcome {

@@ -24,9 +24,30 @@ pub(super) struct Attempt {
     pub(super) account: Box<Account>,
     /// The account is locked: the verification is for its time alone.
     pub(super) is_refused: bool,
+    /// What came besides the password.
+    pub(super) second: SecondFactor,
+    /// The password is that of an application: what its attributes' options are, and when its use was last recorded.
+    pub(super) app: Option<(String, Option<i64>)>,
+}
+
+/// What a time-based code behind a password is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SecondFactor {
+    /// None has to be there.
+    NotNeeded,
+    /// It is missing, wrong, or used.
+    Wrong,
+    /// It is the one of this step.
+    Step(i64),
 }
 
 impl Attempt {
+    /// Mechanisms for which keys are to be made of the password if it is right, and with how many iterations.
+    pub(super) fn missing_keys(&self) -> (Vec<String>, u32) {
+        let missing = if self.is_refused { Vec::new() } else { self.account.missing_keys.clone() };
+        (missing, self.account.policy.scram_iterations())
+    }
+
     /// How the password is to be stored anew if it is right, where the policy wants it stronger.
     pub(super) fn rehash(&self) -> Option<StorageScheme> {
         self.account.policy.scheme.filter(|_| !self.is_refused)

@@ -19,7 +19,7 @@ use crate::telemetry::counters::Operation;
 const OID_SIZE_MAX: usize = 128;
 
 /// Attributes whose asserted values are credentials, by name and OID.
-const PASSWORD_ATTRIBUTES: [&str; 7] = [
+const PASSWORD_ATTRIBUTES: [&str; 9] = [
     "userPassword",
     "2.5.4.35",
     "authPassword",
@@ -27,6 +27,8 @@ const PASSWORD_ATTRIBUTES: [&str; 7] = [
     "pwdHistory",
     "1.3.6.1.4.1.42.2.27.8.1.20",
     "unicodePwd",
+    "pandoTotpSecret",
+    "1.3.6.1.4.1.99999.1.81",
 ];
 
 /// Parts of a session tracking control, in its order.

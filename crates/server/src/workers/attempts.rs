@@ -104,6 +104,9 @@ impl Attempts {
 
 /// Both, the one after the other.
 fn after(earlier: AccountUpdate, later: AccountUpdate) -> AccountUpdate {
+    let mut app_uses = earlier.app_uses;
+    app_uses.retain(|(name, _)| later.app_uses.iter().all(|(newer, _)| newer != name));
+    app_uses.extend(later.app_uses);
     let mut failures = if later.clears_failures { Vec::new() } else { earlier.failures };
     failures.extend_from_slice(&later.failures);
     AccountUpdate {
@@ -111,7 +114,10 @@ fn after(earlier: AccountUpdate, later: AccountUpdate) -> AccountUpdate {
         success: later.success.or(earlier.success),
         clears_failures: earlier.clears_failures || later.clears_failures,
         grace: later.grace.or(earlier.grace),
+        totp_step: later.totp_step.or(earlier.totp_step),
+        app_uses,
         rehashed: later.rehashed.or(earlier.rehashed),
+        keys: later.keys.or(earlier.keys),
     }
 }
 

@@ -69,10 +69,26 @@ pub(crate) struct HashFigures {
 
 /// The work of a job.
 pub(crate) enum HashWork {
-    /// Verify that `asserted` is the password, and if a weaker form of it is stored than this scheme makes, make one.
-    Verify { verification: Verification, asserted: Zeroizing<Vec<u8>>, stronger: Option<StorageScheme> },
+    /// Verify that `asserted` is the password, and make of it what the policy wants besides.
+    Verify { verification: Verification, asserted: Zeroizing<Vec<u8>>, wanted: Wanted },
     /// Prepare the passwords of a change.
     Prepare(ChangedPasswords),
+}
+
+/// What is made of a password that is right.
+#[derive(Default)]
+pub(crate) struct Wanted {
+    /// A form of this scheme, where a weaker one is stored.
+    pub(crate) stronger: Option<StorageScheme>,
+    /// Keys for these mechanisms, with so many iterations.
+    pub(crate) keys: (Vec<String>, u32),
+}
+
+impl Wanted {
+    /// Whether the password is enough.
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.stronger.is_none() && self.keys.0.is_empty()
+    }
 }
 
 /// The clear passwords of a change.
@@ -304,7 +320,7 @@ fn work(queue: &Queue, bad_passwords: &BadPasswords, mailboxes: &[Mailbox]) {
         let result =
             catch_unwind(AssertUnwindSafe(|| perform(work, &mut random, bad_passwords, &queue.figures)))
                 .unwrap_or(HashResult::Failed(ServerFault::Defect));
-        if let HashResult::Verified(VerifiedPassword { is_right, rehashed }) = &result {
+        if let HashResult::Verified(VerifiedPassword { is_right, rehashed, .. }) = &result {
             let now = Instant::now();
             queue.lock().standings.note(source, *is_right, now);
             if let Some((key, lifetime)) = known.filter(|_| *is_right && rehashed.is_none()) {
@@ -329,18 +345,26 @@ fn perform(
     figures: &HashFigures,
 ) -> HashResult {
     match work {
-        HashWork::Verify { verification, asserted, stronger } => {
+        HashWork::Verify { verification, asserted, wanted } => {
             let is_right = verification.run_quick(&asserted).unwrap_or_else(|| {
                 let verified = verification.run(&asserted);
                 figures.verified.fetch_add(verified.hash_count.into(), Ordering::Relaxed);
                 verified.is_right
             });
-            let rehashed = stronger.filter(|_| is_right).and_then(|scheme| {
+            let rehashed = wanted.stronger.filter(|_| is_right).and_then(|scheme| {
                 let old = verification.weaker_match(&asserted, scheme)?;
                 // Without random numbers the old form stays.
                 Some((old.to_vec(), password::hash(scheme, &asserted, &random.bytes().ok()?)))
             });
-            HashResult::Verified(VerifiedPassword { is_right, rehashed })
+            // Without random numbers there are none this time.
+            let made = match is_right && !wanted.keys.0.is_empty() {
+                true => {
+                    scram_keys(&[asserted.to_vec()], &wanted.keys, random).ok().and_then(|mut all| all.pop())
+                }
+                false => None,
+            };
+            let keys = made.and_then(|(_, keys)| Some((verification.matching(&asserted)?.to_vec(), keys)));
+            HashResult::Verified(VerifiedPassword { is_right, rehashed, keys })
         }
         HashWork::Prepare(passwords) => {
             let bad = |clear: &&Vec<u8>| bad_passwords.have(clear);
@@ -447,7 +471,7 @@ mod tests {
 
     fn verify(stored: Vec<Vec<u8>>, asserted: &[u8]) -> HashWork {
         let verification = Verification::new(stored, StorageScheme::Argon2id);
-        HashWork::Verify { verification, asserted: asserted.to_vec().into(), stronger: None }
+        HashWork::Verify { verification, asserted: asserted.to_vec().into(), wanted: Wanted::default() }
     }
 
     #[test]
@@ -474,7 +498,7 @@ mod tests {
         let _verifies = sample.submit(2, verify(vec![b"other".to_vec(), stored], b"secret")).unwrap();
         for HashDone { address, result } in sample.take(2) {
             match result {
-                HashResult::Verified(VerifiedPassword { is_right, rehashed }) => {
+                HashResult::Verified(VerifiedPassword { is_right, rehashed, .. }) => {
                     assert!(is_right && rehashed.is_none() && address.ticket == 2);
                 }
                 HashResult::Prepared(PreparedPasswords {
@@ -488,7 +512,7 @@ mod tests {
                     assert_eq!(pairs.len(), 2);
                 }
                 HashResult::Failed(fault) => panic!("{fault:?}"),
-                HashResult::Busy => panic!("there is room"),
+                HashResult::Busy | HashResult::Unreachable => panic!("there is room, and nobody to ask"),
             }
         }
     }

@@ -58,8 +58,9 @@ pub(crate) enum ToWrite {
     /// The change of this message, which is here whole, as received. The writer decodes it again, which is quick. An
     /// owned form of every request would be code without another use.
     Message(Vec<u8>),
-    /// To record what [`Attempts`] has of an account, and the use of a grace login at this time.
-    Account { id: EntryId, grace: Option<i64> },
+    /// To record what [`Attempts`] has of an account, the use of a grace login at this time, and that of a time-based
+    /// code of this step.
+    Account { id: EntryId, grace: Option<i64>, totp_step: Option<i64> },
 }
 
 impl ToWrite {
@@ -343,7 +344,7 @@ fn write_attempts(writer: &mut Writer, attempts: &Attempts, random: &mut Random)
         return;
     };
     for id in ids {
-        let outcome = record_account(&mut batch, attempts, id, None, random);
+        let outcome = record_account(&mut batch, attempts, id, (None, None), random);
         if outcome.code != ResultCode::SUCCESS {
             tracing::error!(entry = id.0, "the last binds are not recorded: {}", outcome.diagnostic);
         }
@@ -357,10 +358,10 @@ fn record_account(
     batch: &mut directory::WriteBatch<'_>,
     attempts: &Attempts,
     id: EntryId,
-    grace: Option<i64>,
+    (grace, totp_step): (Option<i64>, Option<i64>),
     random: &mut Random,
 ) -> Outcome {
-    let update = AccountUpdate { grace, ..attempts.take(id) };
+    let update = AccountUpdate { grace, totp_step, ..attempts.take(id) };
     update_account(batch, id, &update, random)
 }
 
@@ -482,7 +483,9 @@ fn execute(
             };
             execute_message(batch, &request.requester, message, given, random)
         }
-        ToWrite::Account { id, grace } => record_account(batch, attempts, *id, *grace, random).into(),
+        ToWrite::Account { id, grace, totp_step } => {
+            record_account(batch, attempts, *id, (*grace, *totp_step), random).into()
+        }
     }
 }
 

@@ -132,7 +132,7 @@ impl Selection {
         let def = catalog.attribute(attribute);
         let by_kind = if def.is_operational { self.all_operational } else { self.all_user };
         (by_kind || self.is_numbered(catalog, attribute))
-            && (!def.is_secret || self.access.is_administrator())
+            && (!def.is_secret || (self.access.is_administrator() && !def.is_unreadable))
             && self.permits(def.description.type_id)
     }
 

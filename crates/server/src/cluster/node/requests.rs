@@ -50,8 +50,8 @@ impl Node {
         let audited = (origin, keeps_old_values);
         let change = match change {
             ToWrite::Message(message) => Change::Message(message),
-            ToWrite::Account { id, grace } => {
-                Change::Account(id, self.parts.queue.take_account_update(id, grace))
+            ToWrite::Account { id, grace, totp_step } => {
+                Change::Account(id, self.parts.queue.take_account_update(id, (grace, totp_step)))
             }
         };
         let origin = Waiter::Local { address, reservation: Some(reservation) };
@@ -66,7 +66,7 @@ impl Node {
         self.is_closing = Some(Instant::now());
         let requester = std::sync::Arc::new(directory::Requester::Anonymous);
         for account in self.parts.queue.unrecorded_accounts() {
-            let update = self.parts.queue.take_account_update(account, None);
+            let update = self.parts.queue.take_account_update(account, (None, None));
             self.waiting.push_back(Operation {
                 id: self.ids.next(),
                 requester: std::sync::Arc::clone(&requester),

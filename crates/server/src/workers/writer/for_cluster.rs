@@ -32,9 +32,13 @@ impl WriteQueue {
         }
     }
 
-    /// What was noted of an account and is to be recorded now, with the use of a grace login.
-    pub(crate) fn take_account_update(&self, id: EntryId, grace: Option<i64>) -> AccountUpdate {
-        AccountUpdate { grace, ..self.attempts.take(id) }
+    /// What was noted of an account and is to be recorded now, with the use of a grace login and of a time-based code.
+    pub(crate) fn take_account_update(
+        &self,
+        id: EntryId,
+        (grace, totp_step): (Option<i64>, Option<i64>),
+    ) -> AccountUpdate {
+        AccountUpdate { grace, totp_step, ..self.attempts.take(id) }
     }
 
     /// What was taken of an account is recorded, or not.

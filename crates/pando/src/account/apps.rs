@@ -1,0 +1,94 @@
+//! Passwords of applications: userPassword with an option that names the application. They are made here, at random,
+//! and only their digests are sent.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use client::{Connection, Entry};
+use directory::csn::generalized_time;
+use directory::password::{StorageScheme, hash};
+use ldap::{ChangeOperation, ResultCode};
+
+use super::refused;
+
+/// Random octets of a password, five bits of each of which are used: 100 bits.
+const PASSWORD_SIZE: usize = 20;
+
+/// What the description of a password begins with that is of an application.
+const PREFIX: &str = "userPassword;x-app-";
+
+const SECONDS_A_DAY: u64 = 86_400;
+
+/// The option of an application's name.
+fn option(name: &str) -> Result<String, String> {
+    let is_fit = |octet: u8| octet.is_ascii_lowercase() || octet.is_ascii_digit() || octet == b'-';
+    if name.is_empty() || name.len() > 40 || !name.bytes().all(is_fit) {
+        return Err(format!("the name of an application is up to 40 of a-z, 0-9 and -: {name}"));
+    }
+    Ok(format!("x-app-{name}"))
+}
+
+fn random<const N: usize>() -> Result<[u8; N], String> {
+    let mut octets = [0; N];
+    getrandom::fill(&mut octets).map_err(|error| format!("the system gives no random numbers: {error}"))?;
+    Ok(octets)
+}
+
+/// Makes a password, and prints it.
+pub(super) fn add(
+    connection: &mut Connection,
+    dn: &str,
+    name: &str,
+    days: Option<u32>,
+) -> Result<String, String> {
+    const ALPHABET: &[u8; 32] = b"abcdefghjkmnpqrstuvwxyz023456789";
+    let option = option(name)?;
+    let letters = random::<PASSWORD_SIZE>()?.map(|octet| ALPHABET.get(usize::from(octet % 32)).copied());
+    let password: String = letters.into_iter().flatten().map(char::from).collect();
+    let stored = hash(StorageScheme::Ssha512, password.as_bytes(), &random()?);
+    let stored = String::from_utf8(stored).map_err(|error| error.to_string())?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let end = days.map(|days| generalized_time(now + u64::from(days) * SECONDS_A_DAY));
+    let (passwords, ends) = (format!("userPassword;{option}"), format!("pwdEndTime;{option}"));
+    let end: Vec<&str> = end.as_deref().into_iter().collect();
+    let changes: [(_, &str, &[&str]); 2] =
+        [(ChangeOperation::Add, &passwords, &[&stored]), (ChangeOperation::Replace, &ends, &end)];
+    let outcome = connection.modify(dn, &changes).map_err(|error| error.to_string())?;
+    match outcome.code {
+        ResultCode::SUCCESS => Ok(format!("{password}\n")),
+        code => Err(refused(code, &outcome.diagnostic)),
+    }
+}
+
+/// Takes a password away, and what is on record of it. The time of its last use stays with the entry: nobody but the
+/// server changes that.
+pub(super) fn remove(connection: &mut Connection, dn: &str, name: &str) -> Result<String, String> {
+    let option = option(name)?;
+    let (passwords, ends) = (format!("userPassword;{option}"), format!("pwdEndTime;{option}"));
+    let changes: [(_, &str, &[&str]); 2] =
+        [(ChangeOperation::Delete, &passwords, &[]), (ChangeOperation::Replace, &ends, &[])];
+    let outcome = connection.modify(dn, &changes).map_err(|error| error.to_string())?;
+    match outcome.code {
+        ResultCode::SUCCESS => Ok(format!("{name} binds as {dn} no more\n")),
+        code => Err(refused(code, &outcome.diagnostic)),
+    }
+}
+
+/// Lists the applications that have passwords.
+pub(super) fn list(connection: &mut Connection, dn: &str) -> Result<String, String> {
+    let wanted = ["userPassword", "pwdEndTime", "pwdLastSuccess"];
+    let entry = connection.entry(dn, &wanted).map_err(|error| error.to_string())?;
+    let entry = entry.ok_or_else(|| format!("there is no entry {dn}"))?;
+    let lines: String =
+        entry.attributes.iter().filter_map(|attribute| line(&entry, &attribute.description)).collect();
+    Ok(if lines.is_empty() { "no application has a password that you may see\n".to_owned() } else { lines })
+}
+
+fn line(entry: &Entry, description: &str) -> Option<String> {
+    let start = description.get(..PREFIX.len())?;
+    let name = description.get(PREFIX.len()..).filter(|_| start.eq_ignore_ascii_case(PREFIX))?;
+    let of = |attribute: &str, none: &str| {
+        entry.text(&format!("{attribute};x-app-{name}")).unwrap_or_else(|| none.to_owned())
+    };
+    let (end, used) = (of("pwdEndTime", "for ever"), of("pwdLastSuccess", "never"));
+    Some(format!("{name:<24} good until {end:<18} used {used}\n"))
+}

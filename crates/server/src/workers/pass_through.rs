@@ -1,0 +1,195 @@
+//! Passwords that another LDAP server verifies: a bind there, as whoever the stored value names.
+//!
+//! Threads of its own wait for that server, each for a bounded time, so that one which is down holds up nobody but
+//! those who need it. The connection has TLS, whose certificate is checked. An empty password or name is never sent:
+//! that would be an anonymous bind, which succeeds (RFC 4513 section 6.3.1).
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use client::{ClientError, Connection, Tls};
+use directory::password::{self, StorageScheme};
+use ldap::ResultCode;
+use zeroize::Zeroizing;
+
+use crate::config::PassThroughSettings;
+use crate::limits::PASS_THROUGH_JOBS_PER_THREAD_MAX;
+use crate::net::mailbox::{Address, HashDone, HashResult, LoopMessage, Mailbox, VerifiedPassword};
+use crate::stamp::Random;
+
+/// Why passwords cannot be passed through.
+#[derive(Debug, thiserror::Error)]
+#[error("pass_through.authorities, {}: {what}", file.display())]
+pub struct PassThroughError {
+    /// The file of certificates.
+    file: PathBuf,
+    /// What is wrong with it.
+    what: String,
+}
+
+/// A password to be verified elsewhere. No `Debug`: it has the password.
+pub(crate) struct PassedPassword {
+    /// The operation that waits.
+    pub(crate) address: Address,
+    /// The stored value that sends it there.
+    pub(crate) stored: Vec<u8>,
+    /// Whom to bind as there.
+    pub(crate) name: String,
+    pub(crate) asserted: Zeroizing<Vec<u8>>,
+    /// How it is stored here from then on, where the policy wants that.
+    pub(crate) kept_as: Option<StorageScheme>,
+}
+
+/// The threads and what waits for them. Dropping it ends them, each after what it does.
+pub(crate) struct PassThrough {
+    queue: Arc<Queue>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+struct Queue {
+    settings: PassThroughSettings,
+    tls: Option<Tls>,
+    waiting: Mutex<Waiting>,
+    arrived: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    jobs: VecDeque<PassedPassword>,
+    closed: bool,
+}
+
+impl PassThrough {
+    /// Starts the threads.
+    ///
+    /// # Errors
+    /// The certificates cannot be read, or the system gives no thread.
+    pub(crate) fn start(
+        settings: &PassThroughSettings,
+        mailboxes: &Arc<[Mailbox]>,
+    ) -> Result<PassThrough, StartError> {
+        let tls = match &settings.authorities {
+            None => None,
+            Some(file) => {
+                let error = |what: String| PassThroughError { file: file.clone(), what };
+                let pem = std::fs::read(file).map_err(|found| error(found.to_string()))?;
+                Some(Tls::authorities(&pem).map_err(|found| error(found.to_string()))?)
+            }
+        };
+        let queue = Arc::new(Queue {
+            settings: settings.clone(),
+            tls,
+            waiting: Mutex::default(),
+            arrived: Condvar::new(),
+        });
+        let mut threads = Vec::new();
+        for index in 0..settings.threads {
+            let (queue, mailboxes) = (Arc::clone(&queue), Arc::clone(mailboxes));
+            let name = format!("pando-pass-{index}");
+            threads.push(std::thread::Builder::new().name(name).spawn(move || queue.work(&mailboxes))?);
+        }
+        Ok(PassThrough { queue, threads })
+    }
+
+    /// Queues a password; the result goes to the mailbox of its event loop. False: too many wait.
+    pub(crate) fn submit(&self, job: PassedPassword) -> bool {
+        let mut waiting = self.queue.lock();
+        if waiting.jobs.len() >= self.queue.settings.threads * PASS_THROUGH_JOBS_PER_THREAD_MAX {
+            return false;
+        }
+        waiting.jobs.push_back(job);
+        drop(waiting);
+        self.queue.arrived.notify_one();
+        true
+    }
+}
+
+/// Why the threads do not start.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StartError {
+    /// The certificates.
+    #[error(transparent)]
+    Settings(#[from] PassThroughError),
+    /// The system.
+    #[error(transparent)]
+    System(#[from] std::io::Error),
+}
+
+impl Drop for PassThrough {
+    fn drop(&mut self) {
+        self.queue.lock().closed = true;
+        self.queue.arrived.notify_all();
+        for thread in self.threads.drain(..) {
+            // It has nothing to tell.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Queue {
+    fn work(&self, mailboxes: &[Mailbox]) {
+        let mut random = Random::default();
+        while let Some(job) = self.next() {
+            let address = job.address;
+            let result = match self.verify(&job) {
+                Ok(is_right) => {
+                    // Without random numbers the password stays elsewhere.
+                    let salt = job.kept_as.filter(|_| is_right).and_then(|_| random.bytes().ok());
+                    let hashed = job.kept_as.zip(salt);
+                    let rehashed = hashed.map(|(scheme, salt)| {
+                        (job.stored.clone(), password::hash(scheme, &job.asserted, &salt))
+                    });
+                    let verified = VerifiedPassword { is_right, rehashed, ..VerifiedPassword::default() };
+                    HashResult::Verified(verified)
+                }
+                Err(why) => {
+                    let server = &self.settings.server;
+                    tracing::warn!("{server} does not say whether a password is right: {why}");
+                    HashResult::Unreachable
+                }
+            };
+            if let Some(mailbox) = mailboxes.get(usize::from(address.event_loop)) {
+                mailbox.post(LoopMessage::Hashed(HashDone { address, result }));
+            }
+        }
+    }
+
+    fn next(&self) -> Option<PassedPassword> {
+        let mut waiting = self.lock();
+        loop {
+            if waiting.closed {
+                return None;
+            }
+            match waiting.jobs.pop_front() {
+                Some(job) => return Some(job),
+                None => waiting = self.arrived.wait(waiting).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+
+    /// Whether the other server takes the password.
+    fn verify(&self, job: &PassedPassword) -> Result<bool, String> {
+        let Ok(asserted) = std::str::from_utf8(&job.asserted) else { return Ok(false) };
+        if asserted.is_empty() || job.name.is_empty() {
+            return Ok(false);
+        }
+        let told = |error: ClientError| error.to_string();
+        let timeout = Duration::from_secs(self.settings.timeout_seconds);
+        let mut connection =
+            Connection::open_within(&self.settings.server, self.tls.as_ref(), timeout).map_err(told)?;
+        let outcome = connection.bind(&job.name, asserted).map_err(told)?;
+        match outcome.code {
+            ResultCode::SUCCESS => Ok(true),
+            ResultCode::INVALID_CREDENTIALS | ResultCode::NO_SUCH_OBJECT => Ok(false),
+            code => Err(format!("{code} {}", outcome.diagnostic)),
+        }
+    }
+
+    /// What waits is whole at every step, so a poisoned lock is fit for use.
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
