@@ -24,7 +24,7 @@ pub(crate) struct ChoiceArguments {
     target: Vec<String>,
     /// bind, search, compare, add, modify, delete, modifyDN, extended, abandon, unbind, opened, closed, tls,
     /// administration, started, stopped, lost, gap, retired
-    #[arg(long, value_name = "NAME", value_parser = kind)]
+    #[arg(long, value_name = "OPERATION", value_parser = kind)]
     operation: Vec<Kind>,
     /// A result by name or number; `failed` for all that are no success
     #[arg(long, value_name = "RESULT", value_parser = wanted_result)]
