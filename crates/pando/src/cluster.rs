@@ -20,7 +20,7 @@ The node file says where Kafka is, in its table [cluster].
 Examples:
   pando cluster init --node /etc/pando/node.toml
   pando cluster invite --node /etc/pando/node.toml -o node2.invitation
-  pando cluster copy --data /var/lib/pando -o /tmp/node1-copy
+  pando cluster copy --data /var/lib/pando /tmp/node1-copy
   pando cluster join --node /etc/pando/node.toml --invitation node2.invitation --copy-of /tmp/node1-copy
   pando cluster status --data /var/lib/pando
 
@@ -56,8 +56,8 @@ enum ClusterVerb {
         #[command(flatten)]
         data: DataArguments,
         /// The new folder for the copy
-        #[arg(long, short, value_name = "DIR")]
-        output: PathBuf,
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
     },
     /// Make a new data directory the node of an invitation, with a copy of another node's data
     Join {
@@ -94,11 +94,11 @@ pub(crate) fn run(arguments: &ClusterArguments) -> ExitCode {
                 Err(error) => exit::failed(&error),
             };
         }
-        ClusterVerb::Copy { data, output } => load(data).and_then(|config| {
-            server::copy_of_node(&config, output)?;
+        ClusterVerb::Copy { data, folder } => load(data).and_then(|config| {
+            server::copy_of_node(&config, folder)?;
             Ok(format!(
                 "{} has the data of the node at this moment; it is as secret as that\n",
-                output.display()
+                folder.display()
             ))
         }),
         ClusterVerb::Join { data, invitation, copy_of } => load(data).and_then(|config| {

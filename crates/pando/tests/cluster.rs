@@ -70,7 +70,7 @@ impl Cluster {
         let invited = command(&["cluster", "invite", "--node", first, "-o", invitation], Some(&self.data(1)));
         invited.expect_code(0).expect_output(&format!("makes node {node}"));
         let from = self.scratch.join(&format!("copy-for-{node}"));
-        let copied = command(&["cluster", "copy", "-o", from.to_str().unwrap()], Some(&self.data(1)));
+        let copied = command(&["cluster", "copy", from.to_str().unwrap()], Some(&self.data(1)));
         copied.expect_code(0).expect_output("has the data of the node at this moment");
         let join = [
             "cluster",
