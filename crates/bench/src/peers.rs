@@ -37,7 +37,7 @@ pub use data::{Data, DataError};
 pub use ds389::Ds389;
 pub use loading::{Product, Programs, Room, configure, description, export, load_result, room};
 pub use opendj::OpenDj;
-pub use openldap::OpenLdap;
+pub use openldap::{Amendments, OpenLdap};
 pub use pando::Pando;
 pub use process::{Cost, Server};
 

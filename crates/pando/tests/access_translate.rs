@@ -6,6 +6,7 @@ mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bench::peers::Amendments;
 use client::Connection;
 use ldap::{ChangeOperation, Scope};
 use support::clients::Run;
@@ -198,7 +199,11 @@ fn slapd_under_its_clauses_and_pando_under_the_rules_show_the_same() {
     let (mut requests, mut entries) = (0, 0);
     for (number, clauses) in sets().iter().enumerate() {
         let folder = Scratch::new("translate-set");
-        let slapd = Slapd::start_ruled(&folder, "", clauses);
+        let slapd = Slapd::amended(
+            &folder,
+            &[],
+            Amendments { rules: Some(clauses.to_owned()), ..Amendments::default() },
+        );
         let mut admin = Connection::open(slapd.address()).unwrap();
         assert!(admin.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
         fill(&mut admin);

@@ -4,6 +4,7 @@
 mod support;
 
 use bench::driver::{self, Options, Targets};
+use bench::peers::Amendments;
 use bench::result::{OperationKind, WorkloadResult};
 use bench::template::{Parameters, Template};
 use bench::workload::{self, Workload};
@@ -77,8 +78,9 @@ fn run(workload: &Workload, address: SocketAddr) -> WorkloadResult {
 #[test]
 fn the_driver_counts_what_slapd_counts() {
     let scratch = Scratch::new("bench-slapd");
-    let monitor = "moduleload back_monitor\ndatabase monitor\naccess to * by * read";
-    let slapd = Slapd::start(&scratch, monitor);
+    let monitor =
+        "access to * by * write\nmoduleload back_monitor\ndatabase monitor\naccess to * by * read".to_owned();
+    let slapd = Slapd::amended(&scratch, &[], Amendments { rules: Some(monitor), ..Amendments::default() });
     let mut connection = bound(slapd.address());
     add_people(&mut connection);
     for (workload, kind, operation) in [
@@ -111,7 +113,7 @@ fn the_driver_counts_what_slapd_counts() {
 #[test]
 fn pages_are_turned_to_the_end() {
     let scratch = Scratch::new("bench-pages");
-    let (slapd, pando) = (Slapd::start(&scratch, ""), Pando::start(&scratch));
+    let (slapd, pando) = (Slapd::start(&scratch, &[]), Pando::start(&scratch));
     let search = "kind = 'search'\nbase = 'ou=people,dc=example,dc=com'\nscope = 'one'\npage = 30";
     let workload = Workload::parse("pages.toml", &job(search)).unwrap();
     for address in [slapd.address(), pando.address()] {

@@ -56,7 +56,7 @@ const OPERATION_COUNT_MIN: usize = 300;
 #[test]
 fn answers_are_those_of_slapd() {
     let scratch = Scratch::new("differential");
-    let slapd = Slapd::start(&scratch, "index objectClass,uid eq");
+    let slapd = Slapd::start(&scratch, &["uid"]);
     let pando = Pando::start(&scratch);
     let mut theirs = Side::new(Connection::open(slapd.address()).unwrap());
     let mut ours = Side::new(pando.administrator());
@@ -84,7 +84,7 @@ fn answers_are_those_of_slapd() {
 #[test]
 fn random_filters_find_what_slapd_finds() {
     let scratch = Scratch::new("random-filters");
-    let slapd = Slapd::start(&scratch, "index objectClass,uid eq");
+    let slapd = Slapd::start(&scratch, &["uid"]);
     let pando = Pando::start(&scratch);
     let mut theirs = Side::new(Connection::open(slapd.address()).unwrap());
     let mut ours = Side::new(pando.administrator());
@@ -141,7 +141,7 @@ fn paged(side: &mut Side, filter: &str, size: u32) -> Entries {
 #[test]
 fn random_changes_leave_what_slapd_has() {
     let scratch = Scratch::new("random-changes");
-    let slapd = Slapd::start(&scratch, "");
+    let slapd = Slapd::start(&scratch, &[]);
     let pando = Pando::start(&scratch);
     let mut theirs = Side::new(Connection::open(slapd.address()).unwrap());
     let mut ours = Side::new(pando.administrator());

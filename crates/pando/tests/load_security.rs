@@ -4,6 +4,7 @@
 mod support;
 
 use bench::driver::{self, DriveError, Options, Targets};
+use bench::peers::Amendments;
 use bench::result::{OperationKind, RunResult, WorkloadResult, setting};
 use bench::workload::{self, Workload};
 use client::{Connection, Tls};
@@ -63,7 +64,8 @@ fn secure_slapd(scratch: &Scratch) -> (Slapd, String) {
         certificate.display(),
         key.display()
     );
-    (Slapd::start_with(scratch, &global, ""), made.cert.pem())
+    let amendments = Amendments { global, secure: true, ..Amendments::default() };
+    (Slapd::amended(scratch, &[], amendments), made.cert.pem())
 }
 
 #[test]
@@ -154,7 +156,8 @@ fn sasl_bind(address: SocketAddr, mechanism: &str, password: &str) -> WorkloadRe
 #[test]
 fn binds_by_cram_md5_and_scram_are_those_of_cyrus() {
     let scratch = Scratch::new("load-sasl");
-    let slapd = Slapd::start_with(&scratch, SASL, "");
+    let amendments = Amendments { global: SASL.to_owned(), ..Amendments::default() };
+    let slapd = Slapd::amended(&scratch, &[], amendments);
     add_people(&mut Connection::open(slapd.address()).unwrap());
     for mechanism in ["CRAM-MD5", "SCRAM-SHA-1", "SCRAM-SHA-256"] {
         let right = sasl_bind(slapd.address(), mechanism, "password");

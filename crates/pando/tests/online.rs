@@ -168,7 +168,7 @@ fn a_search_that_ends_early_is_no_export() {
 #[test]
 fn another_server_is_exported_too() {
     let scratch = Scratch::new("online-slapd");
-    let slapd = Slapd::start(&scratch, "");
+    let slapd = Slapd::start(&scratch, &[]);
     let mut admin = client::Connection::open(slapd.address()).unwrap();
     assert!(admin.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
     plant(&mut admin);

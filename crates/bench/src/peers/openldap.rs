@@ -18,6 +18,7 @@
 //!   mechanisms in libsasl2-modules.
 //! - Loading by slapadd with `-q` and as many `tool-threads` as there are cores, the most that slapd.conf(5) allows.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -32,11 +33,23 @@ const LOADER: &str = "/usr/sbin/slapadd";
 const EXPORTER: &str = "/usr/sbin/slapcat";
 const THREADS: u32 = 16;
 
+/// What a test wants otherwise than a comparison.
+#[derive(Clone, Debug, Default)]
+pub struct Amendments {
+    /// More lines for the global part of slapd.conf.
+    pub global: String,
+    /// The end of the database's part, in place of the access clauses of a comparison.
+    pub rules: Option<String>,
+    /// Listen for `ldaps://` as well; the lines about TLS are in `global`.
+    pub secure: bool,
+}
+
 /// slapd in a folder.
 pub struct OpenLdap {
     folder: PathBuf,
     setup: Setup,
     product: String,
+    secure: Option<SocketAddr>,
 }
 
 impl OpenLdap {
@@ -45,6 +58,14 @@ impl OpenLdap {
     /// # Errors
     /// When slapd is not installed or the folder cannot be written.
     pub fn configure(folder: &Path, setup: &Setup) -> Result<OpenLdap, PeerError> {
+        OpenLdap::amended(folder, setup, &Amendments::default())
+    }
+
+    /// The same with what a test wants otherwise.
+    ///
+    /// # Errors
+    /// As [`OpenLdap::configure`].
+    pub fn amended(folder: &Path, setup: &Setup, amendments: &Amendments) -> Result<OpenLdap, PeerError> {
         must_exist(Path::new(PROGRAM))?;
         make_folder(&folder.join("data"))?;
         let (_, said) = process::output(Command::new(PROGRAM).arg("-VV"))?;
@@ -52,9 +73,15 @@ impl OpenLdap {
         if let Some(schema) = &setup.schema {
             write_file(&folder.join("data.schema"), schema)?;
         }
-        let peer = OpenLdap { folder: folder.to_owned(), setup: setup.clone(), product };
-        write_file(&peer.file(), &configuration(folder, setup))?;
+        let secure = amendments.secure.then(free_address).transpose()?;
+        let peer = OpenLdap { folder: folder.to_owned(), setup: setup.clone(), product, secure };
+        write_file(&peer.file(), &configuration(folder, setup, amendments))?;
         Ok(peer)
+    }
+
+    /// Where it listens for `ldaps://`.
+    pub fn secure_address(&self) -> Option<SocketAddr> {
+        self.secure
     }
 
     fn file(&self) -> PathBuf {
@@ -105,7 +132,8 @@ impl Peer for OpenLdap {
         let mut command = Command::new(PROGRAM);
         // -d keeps it in the foreground, and is where it logs to a file.
         let logged = if self.setup.operation_log { "stats" } else { "none" };
-        command.args(["-d", logged, "-h", &format!("ldap://{address}"), "-f"]).arg(self.file());
+        let secure = self.secure.map(|secure| format!(" ldaps://{secure}")).unwrap_or_default();
+        command.args(["-d", logged, "-h", &format!("ldap://{address}{secure}"), "-f"]).arg(self.file());
         Server::start(&self.product, &command, &self.log(), address, &self.setup.server_cores)
     }
 
@@ -124,7 +152,7 @@ fn map_bytes(setup: &Setup) -> u64 {
     (setup.ldif_bytes * 8).max(8 << 30)
 }
 
-fn configuration(folder: &Path, setup: &Setup) -> String {
+fn configuration(folder: &Path, setup: &Setup, amendments: &Amendments) -> String {
     let folder = folder.display();
     let mut text = String::new();
     for name in ["core", "cosine", "nis", "inetorgperson"] {
@@ -135,11 +163,12 @@ fn configuration(folder: &Path, setup: &Setup) -> String {
     }
     text.push_str(&format!(
         "modulepath /usr/lib/ldap\nmoduleload back_mdb\nloglevel 0\nthreads {THREADS}\ntool-threads {}\n\
-         sizelimit unlimited\ntimelimit unlimited\npassword-hash {}\n{}\
-         database mdb\nsuffix \"{}\"\nrootdn \"{}\"\nrootpw {}\ndirectory {folder}/data\nmaxsize {}\n",
+         sizelimit unlimited\ntimelimit unlimited\npassword-hash {}\n{}{}\n\
+         database mdb\nsuffix \"{}\"\nrootdn \"{}\"\nrootpw \"{}\"\ndirectory {folder}/data\nmaxsize {}\n",
         std::thread::available_parallelism().map_or(1, usize::from),
         if setup.passwords == Passwords::Clear { "{CLEARTEXT}" } else { "{SSHA}" },
         if setup.passwords == Passwords::Clear { sasl_users() } else { String::new() },
+        amendments.global,
         setup.suffix,
         setup.admin_dn,
         setup.admin_password,
@@ -155,9 +184,10 @@ fn configuration(folder: &Path, setup: &Setup) -> String {
             text.push_str(&format!("index {} {}\n", index.attribute, kinds.join(",")));
         }
     }
-    text.push_str(
-        "access to attrs=userPassword by anonymous auth by self write by * none\naccess to * by * read\n",
-    );
+    let rules =
+        "access to attrs=userPassword by anonymous auth by self write by * none\naccess to * by * read";
+    text.push_str(amendments.rules.as_deref().unwrap_or(rules));
+    text.push('\n');
     text
 }
 
@@ -197,7 +227,7 @@ mod tests {
         let indexes = vec!["uid".parse().unwrap(), "cn:equality,substring,presence".parse().unwrap()];
         let mut setup = Setup::new("o=a b,c=GB", indexes, 1 << 40);
         setup.schema = Some("attributetype ( 1 )".to_owned());
-        let text = configuration(Path::new("/f"), &setup);
+        let text = configuration(Path::new("/f"), &setup, &Amendments::default());
         for line in [
             "suffix \"o=a b,c=GB\"",
             "rootdn \"cn=admin,o=a b,c=GB\"",
@@ -211,7 +241,7 @@ mod tests {
         }
         assert!(!text.contains("dbnosync") && !text.contains("checkpoint") && !text.contains("sasl"));
         setup.passwords = Passwords::Clear;
-        let text = configuration(Path::new("/f"), &setup);
+        let text = configuration(Path::new("/f"), &setup, &Amendments::default());
         let rule =
             "authz-regexp \"uid=dn:([^,]+).3D([^,]+).2C([^,]+).3D([^,]+),cn=[^,]+,cn=auth\" \"$1=$2,$3=$4\"";
         assert!(text.lines().any(|found| found == rule), "{text}");

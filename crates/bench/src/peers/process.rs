@@ -349,8 +349,10 @@ fn pid_of(child: &Child) -> Pid {
 fn answers(address: SocketAddr) -> bool {
     let Ok(mut connection) = Connection::open(address) else { return false };
     let reply = connection.search("", ldap::Scope::BaseObject, "(objectClass=*)", &["1.1"]);
-    // A server that still opens its data says busy or unavailable.
-    reply.is_ok_and(|reply| reply.outcome.is_success())
+    // A server that still opens its data says busy or unavailable; one that wants TLS says so as soon as it answers.
+    reply.is_ok_and(|reply| {
+        reply.outcome.is_success() || reply.outcome.code == ldap::ResultCode::CONFIDENTIALITY_REQUIRED
+    })
 }
 
 /// Starts a program whose output goes to `log`, on the cores given or on all, that ends with the thread that starts it:
