@@ -1,35 +1,7 @@
-//! `./dev cluster`: three brokers and three nodes on loopback, a load on them, and a menu of what to kill.
-//!
-//! `--smoke` does without the menu: it kills the writer under load, and a broker, and then compares all nodes with each
-//! other and with every answer that a client got. It exits with 0 if nothing that was acknowledged is lost or doubled.
+//! `./dev cluster`: see the library.
 
-mod load;
-mod nodes;
-
-use std::error::Error;
-use std::io::{BufRead, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
-
-use kafka_broker::Brokers;
-
-use load::Load;
-use nodes::Nodes;
-
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
-
-const BROKERS: usize = 3;
-const NODES: usize = 3;
-
-const MENU: &str = "\
-  s          what each node says of itself, and how the load does
-  w          kill the node that writes (SIGKILL)
-  k N        kill node N          r N   start it again
-  h N        halt node N (SIGSTOP)      c N   let it go on
-  bk N       kill broker N        br N  start it again
-  v          stop the load, compare all nodes, and start it again
-  q          stop everything";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
@@ -44,133 +16,11 @@ fn main() -> ExitCode {
             }
         }
     }
-    match run(program, is_smoke) {
+    match cluster_rig::run(program, is_smoke) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("cluster: {error}");
             ExitCode::FAILURE
         }
     }
-}
-
-fn run(program: PathBuf, is_smoke: bool) -> Result<()> {
-    let folder = std::env::temp_dir().join(format!("pando-cluster-{}", std::process::id()));
-    std::fs::create_dir_all(&folder)?;
-    let begun = Instant::now();
-    println!("starting {BROKERS} brokers and {NODES} nodes in {}", folder.display());
-    let mut brokers = Brokers::start(BROKERS, &folder)?;
-    println!("brokers: {}", brokers.bootstrap());
-    let mut nodes = Nodes::make(program, &folder, &brokers.bootstrap(), NODES)?;
-    println!("ready after {:.1} s; nodes: {}", begun.elapsed().as_secs_f64(), nodes.urls().join(" "));
-    let done = match is_smoke {
-        true => smoke(&mut brokers, &mut nodes),
-        false => menu(&mut brokers, &mut nodes),
-    };
-    drop((nodes, brokers));
-    // What failed is to be looked at.
-    if done.is_ok() {
-        std::fs::remove_dir_all(&folder)?;
-    } else {
-        eprintln!("cluster: logs and data are kept in {}", folder.display());
-    }
-    done
-}
-
-fn smoke(brokers: &mut Brokers, nodes: &mut Nodes) -> Result<()> {
-    let load = Load::start(&nodes.addresses());
-    load.wait_for(200)?;
-    let writer = nodes.writer()?;
-    println!("killing node {writer}, which writes; {} changes acknowledged so far", load.acknowledged());
-    nodes.kill(writer)?;
-    let begun = Instant::now();
-    load.wait_for(load.acknowledged() + 200)?;
-    println!("200 more after {:.1} s; node {} writes", begun.elapsed().as_secs_f64(), nodes.writer()?);
-    nodes.start(writer)?;
-    println!("killing a broker");
-    brokers.kill(0)?;
-    let begun = Instant::now();
-    load.wait_for(load.acknowledged() + 200)?;
-    println!("200 more after {:.1} s", begun.elapsed().as_secs_f64());
-    brokers.restart(0)?;
-    load.wait_for(load.acknowledged() + 200)?;
-    verify(nodes, load)
-}
-
-/// Stops the load, and holds every node against it and against the others.
-fn verify(nodes: &Nodes, load: Load) -> Result<()> {
-    let answers = load.stop();
-    println!("{answers}");
-    let contents = nodes.contents()?;
-    let problems: Vec<String> = contents.iter().flat_map(|content| answers.compare(content)).collect();
-    for problem in problems.iter().take(20) {
-        eprintln!("cluster: {problem}");
-    }
-    let are_equal =
-        contents.windows(2).all(|pair| matches!(pair, [one, other] if one.export == other.export));
-    if !problems.is_empty() || !are_equal {
-        let equal = if are_equal { "the nodes are equal" } else { "the nodes are not equal" };
-        return Err(format!("{} answers do not hold, {equal}", problems.len()).into());
-    }
-    let entries = contents.first().map_or(0, |content| content.names.len());
-    println!("all nodes are equal, {entries} entries; nothing acknowledged is lost or doubled");
-    Ok(())
-}
-
-fn menu(brokers: &mut Brokers, nodes: &mut Nodes) -> Result<()> {
-    println!("{MENU}");
-    let mut load = Load::start(&nodes.addresses());
-    let lines = std::io::stdin().lock().lines();
-    print!("> ");
-    std::io::stdout().flush()?;
-    for line in lines {
-        let line = line?;
-        let mut words = line.split_whitespace();
-        let (verb, number) =
-            (words.next().unwrap_or_default(), words.next().and_then(|word| word.parse().ok()));
-        let done = match (verb, number) {
-            ("s", _) => nodes
-                .say()
-                .map(|()| println!("load: {} acknowledged, {} refused", load.acknowledged(), load.refused())),
-            ("w", _) => nodes.writer().and_then(|writer| {
-                println!("killing node {writer}");
-                nodes.kill(writer)
-            }),
-            ("k", Some(node)) => nodes.kill(node),
-            ("r", Some(node)) => nodes.start(node),
-            ("h", Some(node)) => nodes.halt(node, true),
-            ("c", Some(node)) => nodes.halt(node, false),
-            ("bk", Some(broker)) => Ok(brokers.kill(broker.saturating_sub(1))?),
-            ("br", Some(broker)) => Ok(brokers.restart(broker.saturating_sub(1))?),
-            ("v", _) => {
-                let done = verify(nodes, load);
-                load = Load::start(&nodes.addresses());
-                done
-            }
-            ("q", _) => break,
-            ("", _) => Ok(()),
-            _ => {
-                println!("{MENU}");
-                Ok(())
-            }
-        };
-        if let Err(error) = done {
-            println!("{error}");
-        }
-        print!("> ");
-        std::io::stdout().flush()?;
-    }
-    println!("{}", load.stop());
-    Ok(())
-}
-
-/// Asks until there is an answer, for a while.
-fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> Result<T> {
-    let begun = Instant::now();
-    while begun.elapsed() < Duration::from_secs(90) {
-        if let Some(answer) = ask() {
-            return Ok(answer);
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    Err(format!("not in time: {what}").into())
 }
