@@ -127,6 +127,16 @@ pub enum Alarm {
         /// The position of the last record that was accepted here.
         position: u64,
     },
+    /// The log says that it has put, or would put, a message where this node has read another one.
+    #[error(
+        "the log has gone back to offset {offset}, and this node has read it up to {expected}: it lost messages"
+    )]
+    WentBack {
+        /// Where it says that a message stands, or that it ends.
+        offset: u64,
+        /// The offset that was to come here.
+        expected: u64,
+    },
     /// A record of an operation that was applied before, or whose id is too old to know.
     #[error("a record of an operation that is in the log already")]
     RepeatedOperation,
@@ -140,8 +150,8 @@ impl Alarm {
     /// again from its last commit; if it comes to the same, it begins again from a snapshot, or needs the newer build.
     /// It must not claim.
     pub fn stops(self) -> bool {
-        use Alarm::{Gap, NewerVersion, OtherHistory, UnknownEpoch};
-        matches!(self, NewerVersion(_) | Gap { .. } | UnknownEpoch(_) | OtherHistory { .. })
+        use Alarm::{Gap, NewerVersion, OtherHistory, UnknownEpoch, WentBack};
+        matches!(self, NewerVersion(_) | Gap { .. } | UnknownEpoch(_) | OtherHistory { .. } | WentBack { .. })
     }
 }
 
@@ -346,6 +356,11 @@ impl Follower {
     /// What is known of an operation.
     pub fn operation(&self, operation: &OperationId) -> Known {
         self.window.operation(operation)
+    }
+
+    /// Has it read no further.
+    pub(crate) fn stop(&mut self, alarm: Alarm) {
+        self.stopped.get_or_insert(alarm);
     }
 
     /// Why it reads no further, if it does not: see [`Alarm::stops`].

@@ -10,6 +10,7 @@
 //! settles the matter: the group stands before the claim in the log, or it is of an older epoch for ever.
 
 mod group_builder;
+mod own;
 #[cfg(test)]
 mod tests;
 
@@ -18,6 +19,7 @@ use crate::key::Tag;
 use crate::operation::NodeId;
 use crate::shared_log::AppendError;
 pub use group_builder::{Fit, GroupBuilder};
+use own::Own;
 
 /// A node's part in the protocol.
 #[derive(Clone, Debug)]
@@ -28,6 +30,7 @@ pub struct Member {
     attempt: u64,
     role: Role,
     held: Option<HeldGroup>,
+    own: Own,
 }
 
 /// What a node is in the protocol.
@@ -107,7 +110,8 @@ pub enum CannotPropose {
 impl Member {
     /// A node that follows. The incarnation is greater than that of every start before, and at least 1.
     pub fn new(follower: Follower, node: NodeId, incarnation: u64) -> Member {
-        Member { follower, node, incarnation, attempt: 0, role: Role::Following, held: None }
+        let own = Own::default();
+        Member { follower, node, incarnation, attempt: 0, role: Role::Following, held: None, own }
     }
 
     /// The follower's state.
@@ -153,7 +157,9 @@ impl Member {
         }
         self.attempt += 1;
         self.role = Role::Claiming { attempt: self.attempt };
-        Ok(self.follower.claim_of(self.node, self.incarnation, self.attempt))
+        let message = self.follower.claim_of(self.node, self.incarnation, self.attempt);
+        Tag::of_message(&message).into_iter().for_each(|tag| self.own.sent(tag));
+        Ok(message)
     }
 
     /// The group to append for a batch, which is held from now on.
@@ -171,7 +177,26 @@ impl Member {
         }
         let (message, tag) = self.follower.group_of(epoch, count, &records);
         self.held = Some(HeldGroup { tag, epoch });
+        self.own.sent(tag);
         Ok(message)
+    }
+
+    /// That the log has the node's own message of this tag for good, at `offset`. Where something else was read at that
+    /// offset, the log has lost what was there: it has been cut, as by the election of a leader that lacked messages.
+    ///
+    /// # Errors
+    /// It went back. The node has stopped; what it holds is rolled back as with [`Held::Unknown`].
+    pub fn acknowledged(&mut self, tag: Tag, offset: u64) -> Result<(), Alarm> {
+        let is_possible = offset >= self.follower.next_offset() || self.own.may_stand(tag, offset);
+        if is_possible { Ok(()) } else { Err(self.went_back(offset)) }
+    }
+
+    /// That the log ends at `end`, before what this node had read when that was asked: it has been cut.
+    pub fn went_back(&mut self, end: u64) -> Alarm {
+        let alarm = Alarm::WentBack { offset: end, expected: self.follower.next_offset() };
+        self.follower.stop(alarm);
+        (self.held, self.role) = (None, Role::Following);
+        alarm
     }
 
     /// That appending the held group failed. What it means for the held batch.
@@ -202,6 +227,9 @@ impl Member {
     /// The message at `offset`: see [`Follower::step`].
     pub fn step<'m>(&mut self, offset: u64, bytes: &'m [u8]) -> Step<'m> {
         let verdict = self.follower.step(offset, bytes);
+        if !matches!(verdict, Verdict::Seen | Verdict::Missing { .. }) {
+            Tag::of_message(bytes).into_iter().for_each(|tag| self.own.read(tag, offset));
+        }
         let held = match &verdict {
             Verdict::Apply(_) => self.settle(|tag| match Tag::of_message(bytes) == Some(tag) {
                 true => Held::Accepted,

@@ -72,6 +72,21 @@ fn every_seed_holds() {
     }
 }
 
+/// A log that breaks its word: messages that it had are gone. What was acknowledged may be lost then, but nodes that go
+/// on are equal, and a writer sees it by the offset that its message gets.
+#[test]
+fn a_log_that_goes_back_makes_no_silent_difference() {
+    let mut sum = world::Figures::default();
+    for seed in seeds(500) {
+        match World::losing(seed).run() {
+            Ok(figures) => sum.add(&figures),
+            Err(Violation(text)) => panic!("PANDO_TEST_SEED={seed}: {text}"),
+        }
+    }
+    println!("{} acknowledgements below what was read, in {} runs", sum.went_back(), sum.runs);
+    assert!(sum.runs < 500 || sum.went_back() > 0);
+}
+
 /// Seeds in which a defect is looked for: far fewer than those that must hold.
 const DEFECT_SEEDS: u64 = 100;
 

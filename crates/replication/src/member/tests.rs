@@ -187,3 +187,26 @@ fn who_stops_reading_does_not_know() {
     assert_eq!(cluster.role(), Role::Following);
     assert!(matches!(cluster.members[0].claim(), Err(CannotClaim::Stopped(Alarm::UnknownEpoch(7)))));
 }
+
+#[test]
+fn an_acknowledgement_below_what_was_read_stops_the_node() {
+    let tag = |message: &[u8]| Tag::of_message(message).unwrap();
+    // Late, or of a message that landed twice: the node has read it there.
+    let mut cluster = Cluster::led();
+    let group = cluster.propose(0, 1);
+    assert_eq!(cluster.append(group.clone()), Some(Held::Accepted));
+    assert_eq!(cluster.append(group.clone()), None);
+    for offset in [2, 3, 9] {
+        assert_eq!(cluster.members[0].acknowledged(tag(&group), offset), Ok(()), "{offset}");
+    }
+    // Where another one was read.
+    for (offset, message) in [(1, group), (3, cluster.propose(0, 2))] {
+        let mut member = cluster.members[0].clone();
+        let alarm = member.acknowledged(tag(&message), offset).unwrap_err();
+        assert_eq!(alarm, Alarm::WentBack { offset, expected: 4 });
+        assert!(alarm.stops() && !member.holds_batch());
+        assert_eq!(member.claim(), Err(CannotClaim::Stopped(alarm)));
+        let next = cluster.log.len() as u64;
+        assert_eq!(member.step(next, &cluster.log[1]).verdict, Verdict::Alarm(alarm));
+    }
+}

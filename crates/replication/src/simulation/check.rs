@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::client::{Fact, Told};
 use super::directory::{Action, Effect, Values, put};
+use super::node::Process;
 use super::world::{History, World};
 use super::{Defect, Violation};
 use crate::message::{Body, Message};
@@ -58,6 +59,26 @@ pub(super) fn check(world: &World) -> Result<Checked, Violation> {
         return violation(format!("client {} waits in peace for {:?}; {nodes:?}", client.id, client.asked));
     }
     Ok(Checked { records: model.effects.len() as u64, epochs: model.epochs })
+}
+
+/// Where the log has lost messages: nodes that have not noticed it have the same.
+pub(super) fn check_equal_or_stopped(world: &World) -> Result<(), Violation> {
+    let end = world.log.len() as u64;
+    let all = world.nodes.iter().filter_map(|node| node.process.as_ref());
+    let going: Vec<_> = all
+        .filter(|process| {
+            let follower = process.member.follower();
+            follower.stopped().is_none() && follower.next_offset() == end
+        })
+        .collect();
+    let differ = |pair: &[&Process]| {
+        let [one, other] = [pair[0].member.follower().cursor(), pair[1].member.follower().cursor()];
+        pair[0].values != pair[1].values || (one.position, one.previous) != (other.position, other.previous)
+    };
+    match going.windows(2).find(|pair| differ(pair)) {
+        Some(pair) => violation(format!("{} and {} differ, and neither noticed", pair[0], pair[1])),
+        None => Ok(()),
+    }
 }
 
 fn violation<T>(text: String) -> Result<T, Violation> {

@@ -7,11 +7,11 @@ use super::client::Told;
 use super::directory::{self, Action, Ask, Decision, Effect, Values};
 use super::log::LogEnd;
 use super::{Defect, Violation};
-use crate::follower::{Follower, Known, Verdict};
+use crate::follower::{Alarm, Follower, Known, Verdict};
 use crate::forward::{
     self, Answer, Asker, BindMethod, Gate, LdapResult, Link, Prepared, Reply, Request, Work,
 };
-use crate::key::KeyRing;
+use crate::key::{KeyRing, Tag};
 use crate::member::{Fit, GroupBuilder, Held, Member, Role};
 use crate::operation::{NodeId, OperationId};
 use crate::rows::RowChange;
@@ -114,6 +114,8 @@ pub(super) struct Process {
     resend_at: u64,
     ticket: u64,
     defect: Option<Defect>,
+    /// The log may lose messages.
+    pub(super) may_stop: bool,
     late_rows: Vec<RowChange>,
     pub(super) counted: Counted,
 }
@@ -130,6 +132,8 @@ pub(super) struct Counted {
     pub(super) cut: u64,
     pub(super) other_copies: u64,
     pub(super) missing: u64,
+    /// Of runs whose log loses messages.
+    pub(super) went_back: u64,
 }
 
 impl Process {
@@ -163,6 +167,7 @@ impl Process {
             resend_at: 0,
             ticket: 0,
             defect,
+            may_stop: false,
             late_rows: Vec::new(),
             counted: Counted::default(),
         }
@@ -237,15 +242,20 @@ impl Process {
                     self.message(now + disk_delay, offset, &bytes, sent)?
                 }
                 LogEvent::Appended { ticket, offset } => {
+                    // Twice where the message landed twice.
+                    let Some(bytes) = self.appended.get(&ticket).cloned() else { continue };
+                    let tag = Tag::of_message(&bytes).expect("a message");
+                    if let Err(alarm) = self.member.acknowledged(tag, offset) {
+                        self.counted.went_back += 1;
+                        self.stop(alarm, offset)?;
+                        continue;
+                    }
                     // The short cut: nothing lies between.
-                    if let Some(bytes) = self.appended.remove(&ticket)
-                        && offset == self.member.follower().next_offset()
-                    {
+                    if offset == self.member.follower().next_offset() {
                         self.message(now + disk_delay, offset, &bytes, sent)?;
                     }
                 }
                 LogEvent::Failed { ticket, error } => {
-                    self.appended.remove(&ticket);
                     if self.held.as_ref().is_some_and(|held| held.ticket == ticket) {
                         self.counted.doubted += 1;
                         if self.member.group_failed(error).is_some() {
@@ -312,6 +322,7 @@ impl Process {
                 self.log.read_from(expected);
                 return Ok(());
             }
+            Verdict::Alarm(alarm) => return self.stop(alarm, offset),
             other => return Err(Violation(format!("{}: {other:?} at {offset}", self.member.node()))),
         };
         self.commits.push_back(commit);
@@ -321,6 +332,15 @@ impl Process {
             reply(held.replies, sent);
         }
         Ok(())
+    }
+
+    /// It reads no further: right only where the log lost messages.
+    fn stop(&mut self, alarm: Alarm, offset: u64) -> Result<(), Violation> {
+        self.drop_held();
+        match self.may_stop && alarm.stops() {
+            true => Ok(()),
+            false => Err(Violation(format!("{}: {alarm:?} at {offset}", self.member.node()))),
+        }
     }
 
     fn drop_held(&mut self) {

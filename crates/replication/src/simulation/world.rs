@@ -46,6 +46,8 @@ pub(super) struct World {
     /// How likely each thing is in this run, in 256ths.
     odds: Odds,
     pub(super) defect: Option<Defect>,
+    /// When the log loses its last messages, once, as by the election of a leader that lacked them.
+    loses_at: Option<u64>,
     figures: Figures,
 }
 
@@ -87,6 +89,11 @@ impl Figures {
             unknown: self.unknown + other.unknown,
             counted: self.counted.with(&other.counted),
         };
+    }
+
+    /// Acknowledgements from which nodes saw that the log had gone back.
+    pub(super) fn went_back(&self) -> u64 {
+        self.counted.went_back
     }
 
     pub(super) fn all(&self) -> Vec<(&'static str, u64)> {
@@ -236,6 +243,7 @@ impl World {
             trouble: true,
             odds,
             defect,
+            loses_at: None,
             figures: Figures { runs: 1, ..Figures::default() },
             rng,
         };
@@ -251,12 +259,27 @@ impl World {
         world
     }
 
+    /// One whose log loses messages.
+    pub(super) fn losing(seed: u64) -> World {
+        let mut world = World::new(seed, None);
+        world.loses_at = Some(world.rng.u64(TROUBLE / 10..TROUBLE));
+        for process in world.nodes.iter_mut().filter_map(|node| node.process.as_mut()) {
+            process.may_stop = true;
+        }
+        world
+    }
+
     /// Trouble, then peace, then the verdict.
     pub(super) fn run(mut self) -> Result<Figures, Violation> {
         while let Some(Reverse(Scheduled { at, event, .. })) = self.queue.pop() {
             self.now = at;
             if self.order > EVENTS_MAX {
                 return Err(Violation(format!("it does not come to rest: {EVENTS_MAX} events")));
+            }
+            if self.loses_at.is_some_and(|loses_at| at > loses_at) {
+                self.loses_at = Some(u64::MAX);
+                let kept = self.log.len().saturating_sub(self.rng.usize(1..5)).max(1);
+                self.log.truncate(kept);
             }
             if self.trouble && at > TROUBLE {
                 self.make_peace();
@@ -270,6 +293,10 @@ impl World {
             if let Some(process) = &node.process {
                 self.figures.counted = self.figures.counted.with(&process.counted);
             }
+        }
+        if self.loses_at.is_some() {
+            check::check_equal_or_stopped(&self)?;
+            return Ok(self.figures);
         }
         let checked = check::check(&self)?;
         self.figures.records = checked.records;
@@ -436,6 +463,11 @@ impl World {
 
     /// A fetch at the log.
     fn fetch(&mut self, node: usize, incarnation: u64, fetch: u64, from: usize) {
+        if from > self.log.len() && self.loses_at.is_some() {
+            // Kafka says that there is no such offset, and the node follows no longer.
+            self.nodes[node].process = None;
+            return;
+        }
         if from >= self.log.len() {
             self.waiting.push((node, incarnation, fetch, from));
             return;
@@ -548,11 +580,16 @@ impl World {
         }
         self.incarnation += 1;
         let Node { id, disk, process, .. } = &mut self.nodes[node];
-        let started = Process::start(*id, disk, self.incarnation, &self.keys, self.defect);
+        let mut started = Process::start(*id, disk, self.incarnation, &self.keys, self.defect);
+        started.may_stop = self.loses_at.is_some();
         let cursor = *started.member.follower().cursor();
         let message = self.log.get(cursor.offset as usize).map(Vec::as_slice);
         let end = self.log.len() as u64;
-        assert_eq!(started.member.follower().check_start(TOPIC, 0, end, message), Ok(()));
+        let place = started.member.follower().check_start(TOPIC, 0, end, message);
+        if place.is_err() && started.may_stop {
+            return;
+        }
+        assert_eq!(place, Ok(()));
         *process = Some(started);
     }
 
@@ -595,6 +632,7 @@ impl Counted {
             cut: self.cut + other.cut,
             other_copies: self.other_copies + other.other_copies,
             missing: self.missing + other.missing,
+            went_back: self.went_back + other.went_back,
         }
     }
 

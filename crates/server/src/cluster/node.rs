@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use directory::{Directory, Writer};
 use kafka_log::{Appender, Election, Event, Message, Reader, Settings, Sink};
 use replication::forward::Gate;
-use replication::{AppendError, Follower, Held, Member, Role};
+use replication::{Alarm, AppendError, Follower, Held, Member, Role, Tag};
 
 use super::budget::Budget;
 use super::figures::Figures;
@@ -35,6 +35,9 @@ use requests::{RemoteFrame, Sent, Shown};
 
 /// How often time itself is looked at: changes that have waited too long, claims that are due.
 const TICK: Duration = Duration::from_millis(100);
+
+/// How many of the messages that were appended last are known.
+const APPENDED_KEPT: usize = 16;
 
 /// What the node's thread begins with.
 pub(super) struct Parts {
@@ -73,6 +76,10 @@ pub(super) struct Node {
     tickets: usize,
     /// The group on its way: its ticket, and its bytes.
     group: Option<(usize, Vec<u8>)>,
+    /// The tags of what was appended last, by ticket.
+    appended: VecDeque<(usize, Tag)>,
+    /// Up to where the log was read when its end was last asked for.
+    read_at_last_end: u64,
     /// Where the writer is reached, as its claim said.
     writer_address: Option<String>,
     ids: Ids,
@@ -119,6 +126,8 @@ impl Node {
             claim_after: now,
             tickets: 0,
             group: None,
+            appended: VecDeque::new(),
+            read_at_last_end: 0,
             writer_address: None,
             ids,
             waiting: VecDeque::new(),
@@ -259,20 +268,7 @@ impl Node {
                 None
             }
             Event::End(end) => {
-                let next = self.member.as_ref().map_or(0, |member| member.follower().next_offset());
-                let mut figures = self.parts.figures.lock();
-                match end {
-                    Ok(end) => {
-                        figures.end_offset = end.max(next);
-                        figures.unreachable = None;
-                    }
-                    Err(reason) => {
-                        if figures.unreachable.is_none() {
-                            tracing::warn!("the cluster's log cannot be reached: {reason}");
-                        }
-                        figures.unreachable = Some(reason);
-                    }
-                }
+                self.take_end(end);
                 None
             }
             Event::Failed { ticket, error, reason } => {
@@ -294,8 +290,64 @@ impl Node {
                 }
                 None
             }
-            Event::Message(_) | Event::Appended { .. } | Event::Lost(_) => None,
+            Event::Appended { ticket, offset } => {
+                self.check_acknowledged(ticket, offset);
+                None
+            }
+            Event::Message(_) | Event::Lost(_) => None,
         }
+    }
+
+    fn note_appended(&mut self, ticket: usize, message: &[u8]) {
+        if self.appended.len() == APPENDED_KEPT {
+            self.appended.pop_front();
+        }
+        self.appended.extend(Tag::of_message(message).map(|tag| (ticket, tag)));
+    }
+
+    /// The log says where a message of this node stands: it must not be where another one was read.
+    fn check_acknowledged(&mut self, ticket: usize, offset: u64) {
+        let found = self.appended.iter().find(|(own, _)| *own == ticket);
+        let (Some((_, tag)), Some(member)) = (found.copied(), &mut self.member) else { return };
+        if let Err(alarm) = member.acknowledged(tag, offset) {
+            self.raise(&alarm, offset);
+        }
+    }
+
+    /// Something in the log is a matter for an operator. Where it cannot be gone past, the node stops.
+    fn raise(&mut self, alarm: &Alarm, offset: u64) {
+        self.parts.figures.lock().alarms += 1;
+        tracing::error!(offset, "the cluster's log: {alarm}");
+        if alarm.stops() {
+            self.stop(&format!("the log, at offset {offset}: {alarm}"));
+        }
+    }
+
+    /// The log ends there, or nobody can say.
+    fn take_end(&mut self, end: Result<u64, String>) {
+        let next = self.member.as_ref().map_or(0, |member| member.follower().next_offset());
+        let end = match end {
+            Ok(end) => end,
+            Err(reason) => {
+                let mut figures = self.parts.figures.lock();
+                if figures.unreachable.is_none() {
+                    tracing::warn!("the cluster's log cannot be reached: {reason}");
+                }
+                figures.unreachable = Some(reason);
+                return;
+            }
+        };
+        // Events come in their order, so what was read by the last answer was there before this one was asked for.
+        let read = std::mem::replace(&mut self.read_at_last_end, next);
+        if end < read
+            && let Some(member) = &mut self.member
+        {
+            let alarm = member.went_back(end);
+            return self.raise(&alarm, end);
+        }
+        let mut figures = self.parts.figures.lock();
+        figures.end_offset = end.max(next);
+        figures.unreachable = None;
     }
 
     /// Claims to write, where this node is elected and neither writes nor claims.
@@ -319,6 +371,7 @@ impl Node {
                 self.tickets += 1;
                 self.claim = Some((self.tickets, now));
                 clients.appender.append(self.tickets, self.parts.address.as_bytes(), &claim);
+                self.note_appended(self.tickets, &claim);
             }
             Err(error) => {
                 tracing::warn!(%error, "this node cannot claim to write");
@@ -478,6 +531,7 @@ impl Node {
         self.reading += 1;
         self.budget.close();
         self.clients = None;
+        self.read_at_last_end = 0;
         (self.is_elected, self.claim, self.group) = (false, None, None);
     }
 

@@ -75,13 +75,7 @@ impl Node {
             Verdict::Ignored(reason) => {
                 tracing::info!(offset = message.offset, "a message of the log counts for nobody: {reason}");
             }
-            Verdict::Alarm(alarm) => {
-                self.parts.figures.lock().alarms += 1;
-                tracing::error!(offset = message.offset, "the cluster's log: {alarm}");
-                if alarm.stops() {
-                    self.stop(&format!("the log, at offset {}: {alarm}", message.offset));
-                }
-            }
+            Verdict::Alarm(alarm) => self.raise(&alarm, message.offset),
             Verdict::Seen => {}
             Verdict::Missing { expected } => self.missing(expected),
         }

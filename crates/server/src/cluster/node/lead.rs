@@ -54,10 +54,9 @@ impl Node {
             return self.decide_again(decided);
         };
         self.tickets += 1;
+        clients.appender.append(self.tickets, b"", &message);
+        self.note_appended(self.tickets, &message);
         self.group = Some((self.tickets, message));
-        if let Some((ticket, message)) = &self.group {
-            clients.appender.append(*ticket, b"", message);
-        }
         let fate = self.hold(&mut decided);
         self.group = None;
         match fate {
