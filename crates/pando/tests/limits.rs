@@ -3,13 +3,16 @@
 
 mod support;
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::time::Instant;
 
 use client::Connection;
-use ldap::{ResultCode, Scope};
+use ldap::{Controls, FilterBuf, Request, ResultCode, Scope, SearchRequest, SelectionBuf};
+use rustix::process::Signal;
+use socket2::{Domain, Socket, Type};
 use support::pando::Start;
 use support::tree::{add, person_dn, plant};
-use support::{Pando, SUFFIX, Scratch};
+use support::{DEADLINE, Pando, SUFFIX, Scratch};
 
 const LIMITS: &str = r#"
 [[listener]]
@@ -38,7 +41,11 @@ size = 3
 "#;
 
 fn start(scratch: &Scratch) -> Pando {
-    let node = scratch.write("node.toml", LIMITS);
+    start_with(scratch, LIMITS)
+}
+
+fn start_with(scratch: &Scratch, limits: &str) -> Pando {
+    let node = scratch.write("node.toml", limits);
     let start = Start::new(scratch).arguments(&["--node", node.to_str().unwrap(), "--anonymous-read"]);
     let pando = start.ready();
     let mut administrator = pando.administrator();
@@ -107,13 +114,17 @@ fn limits_are_those_of_the_first_table_that_fits_and_states_them() {
     assert_ne!(unindexed(&mut bound(&pando, "carl")), ResultCode::SUCCESS);
 }
 
+/// Where the listener of the settings is.
+fn second_listener(pando: &Pando) -> SocketAddr {
+    let rest = pando.ready_line.split_once("ldap://127.0.0.2:").unwrap().1;
+    SocketAddr::from(([127, 0, 0, 2], rest.split_whitespace().next().unwrap().parse().unwrap()))
+}
+
 #[test]
 fn a_listener_has_limits() {
     let scratch = Scratch::new("limits-listener");
     let pando = start(&scratch);
-    let rest = pando.ready_line.split_once("ldap://127.0.0.2:").unwrap().1;
-    let port: u16 = rest.split_whitespace().next().unwrap().parse().unwrap();
-    let mut there = Connection::open(SocketAddr::from(([127, 0, 0, 2], port))).unwrap();
+    let mut there = Connection::open(second_listener(&pando)).unwrap();
     let long = format!("(cn={})", "x".repeat(300));
     assert_eq!(found(&mut there), (1, ResultCode::SIZE_LIMIT_EXCEEDED), "by another table");
     let refused = there.search(SUFFIX, Scope::BaseObject, &long, &[]).unwrap_err().to_string();
@@ -121,4 +132,146 @@ fn a_listener_has_limits() {
     let mut elsewhere = pando.connect();
     let found = elsewhere.search(SUFFIX, Scope::BaseObject, &long, &[]).unwrap();
     assert!(found.outcome.is_success());
+}
+
+const CONNECTIONS: &str = r#"
+[[listener]]
+url = "ldap://127.0.0.2:0"
+
+[[limit]]
+for = ["uid=bert,ou=people,dc=example,dc=com"]
+connections = 2
+
+[[limit]]
+for = ["members of cn=apps,dc=example,dc=com"]
+connections = 1
+
+[[limit]]
+for = ["listener ldap://127.0.0.2:0", "network 127.0.0.9/32"]
+connections = 2
+"#;
+
+/// Tries until it is so: what a connection leaves is free a moment after it is closed.
+fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
+    let started = Instant::now();
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        assert!(started.elapsed() < DEADLINE, "{what}");
+    }
+}
+
+/// How often the log says that connections were refused.
+fn refusals(pando: &Pando) -> usize {
+    pando.log().matches("is refused: the table [[limit]] for ").count()
+}
+
+#[test]
+fn an_identity_and_a_group_have_so_many_connections() {
+    let scratch = Scratch::new("limits-connections");
+    let pando = start_with(&scratch, CONNECTIONS);
+    let bind = |connection: &mut Connection, uid: &str| {
+        connection.bind(&person_dn(uid), &format!("{uid}-secret")).unwrap()
+    };
+    let (mut first, second) = (bound(&pando, "bert"), bound(&pando, "bert"));
+    let mut third = pando.connect();
+    for _ in 0..3 {
+        let refused = bind(&mut third, "bert");
+        assert_eq!(refused.code, ResultCode::ADMIN_LIMIT_EXCEEDED, "{refused:?}");
+        assert!(refused.diagnostic.contains("as many connections are open"), "{refused:?}");
+    }
+    assert_eq!(refusals(&pando), 1, "told once: {}", pando.log());
+    assert!(pando.log().contains(r#"for "uid=bert,ou=people,dc=example,dc=com" allows 2 connections"#));
+    let who = |connection: &mut Connection| {
+        connection.extended("1.3.6.1.4.1.4203.1.11.3", None).unwrap().extended.value.unwrap_or_default()
+    };
+    assert_eq!(who(&mut third), b"", "it stays anonymous, and in use");
+    // One that has a place has it after another bind.
+    assert!(bind(&mut first, "bert").is_success());
+    // The group's one place is another table's; of those who find none, each stays where it was.
+    let mut carl = bound(&pando, "carl");
+    assert_eq!(bind(&mut third, "carl").code, ResultCode::ADMIN_LIMIT_EXCEEDED);
+    assert_eq!(bind(&mut first, "carl").code, ResultCode::ADMIN_LIMIT_EXCEEDED);
+    assert_eq!(bind(&mut third, "bert").code, ResultCode::ADMIN_LIMIT_EXCEEDED);
+    // Others have as many as they like, and who becomes one of them leaves a place.
+    let others: Vec<Connection> = (0..5).map(|_| bound(&pando, "dora")).collect();
+    assert!(bind(&mut carl, "dora").is_success());
+    assert!(bind(&mut third, "carl").is_success());
+    drop(second);
+    let mut fourth = pando.connect();
+    until("a closed connection leaves its place", || bind(&mut fourth, "bert").is_success().then_some(()));
+    drop(others);
+}
+
+/// A connection from an address of this machine's own.
+fn connect_from(source: Ipv4Addr, to: SocketAddr) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from((source, 0)).into()).unwrap();
+    socket.connect(&to.into()).unwrap();
+    socket.into()
+}
+
+#[test]
+fn a_listener_and_a_network_share_the_connections_of_their_table() {
+    let scratch = Scratch::new("limits-connections-network");
+    let pando = start_with(&scratch, CONNECTIONS);
+    let there = second_listener(&pando);
+    let nine = Ipv4Addr::new(127, 0, 0, 9);
+    let mut first = Connection::open(there).unwrap();
+    let mut second = Connection::over_tcp(connect_from(nine, pando.address())).unwrap();
+    assert_eq!((found(&mut first).1, found(&mut second).1), (ResultCode::SUCCESS, ResultCode::SUCCESS));
+    for stream in [connect_from(nine, pando.address()), connect_from(Ipv4Addr::LOCALHOST, there)] {
+        let said = Connection::over_tcp(stream).unwrap().closed().unwrap().unwrap_or_default();
+        assert!(said.contains("busy") && said.contains("as many connections are open"), "{said}");
+    }
+    assert_eq!(refusals(&pando), 1, "told once: {}", pando.log());
+    found(&mut pando.connect());
+    // A reload allows another; those that are open count on.
+    scratch.write("node.toml", CONNECTIONS.replacen("/32\"]\nconnections = 2", "/32\"]\nconnections = 3", 1));
+    pando.signal(Signal::HUP);
+    let mut third = until("the new number is in force", || {
+        let mut new = Connection::open(there).unwrap();
+        new.search("", Scope::BaseObject, "(objectClass=*)", &["1.1"]).is_ok().then_some(new)
+    });
+    assert!(Connection::open(there).unwrap().closed().unwrap().is_some(), "three, and no more");
+    assert_eq!(found(&mut third).1, ResultCode::SUCCESS);
+}
+
+/// Of two clients that ask for as much and read nothing, one may have less of it waiting.
+#[test]
+fn a_slow_reader_has_so_many_bytes_waiting() {
+    let limits = "[[limit]]\nfor = [\"uid=bert,ou=people,dc=example,dc=com\"]\nslow_reader_bytes = 1\n";
+    let scratch = Scratch::new("limits-slow-reader");
+    let pando = start_with(&scratch, limits);
+    let mut administrator = pando.administrator();
+    let big = format!("cn=big,{SUFFIX}");
+    add(
+        &mut administrator,
+        &big,
+        &[("objectClass", "device"), ("cn", "big"), ("description", &"x".repeat(20_000))],
+    );
+    let asks_and_reads_nothing = |uid: &str| {
+        let mut slow = bound(&pando, uid);
+        let (filter, selection) = (FilterBuf::parse("(objectClass=*)").unwrap(), SelectionBuf::new());
+        let request =
+            SearchRequest::new(&big, Scope::BaseObject, filter.as_filter(), selection.as_selection());
+        // More than sockets take.
+        for _ in 0..1_000 {
+            slow.send(Request::Search(request), Controls::NONE).unwrap();
+        }
+        slow
+    };
+    let mut held = || {
+        let dn = "cn=Used Bytes,cn=Request Memory,cn=monitor";
+        let entry = administrator.entry(dn, &["monitorCounter"]).unwrap().unwrap();
+        entry.text("monitorCounter").unwrap().parse::<usize>().unwrap()
+    };
+    let bert = asks_and_reads_nothing("bert");
+    until("answers wait for Bert", || (held() > 16 << 10).then_some(()));
+    let most = (0..200).map(|_| held()).max().unwrap();
+    assert!(most < 192 << 10, "a slice of answers at most, and his requests: {most}");
+    drop(bert);
+    let _dora = asks_and_reads_nothing("dora");
+    until("as much waits for Dora as for all", || (held() > 256 << 10).then_some(()));
 }

@@ -46,6 +46,9 @@ pub const OUTSTANDING_MAX: usize = 1_024;
 /// from it, so a slow reader holds this much memory and one entry, however much it asked for.
 pub const UNSENT_MAX: usize = 256 << 10;
 
+/// The most that a table `[[limit]]` may put in its place.
+pub const UNSENT_OWN_MAX: usize = 4 << 20;
+
 /// Size of a pooled buffer: what one read takes at most, about 200 small requests.
 pub const BUFFER_SIZE: usize = 16 << 10;
 

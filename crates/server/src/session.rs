@@ -16,6 +16,7 @@ mod bearer;
 mod changes;
 pub(crate) mod context;
 mod outstanding;
+mod own_limits;
 mod password_answer;
 mod password_modify;
 mod password_state;
@@ -31,11 +32,11 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use directory::bind::{ExternalIdentity, Offered};
 use directory::controls::{ControlContext, RequestControls};
-use directory::identity::{is_named, proxied_requester};
+use directory::identity::proxied_requester;
 use directory::search::Search;
 use directory::virtual_entries::{APPLY_SETTINGS, EXPLAIN_ACCESS};
 use directory::{Outcome, Requester, access_question};
@@ -46,12 +47,11 @@ use ldap::{
 
 use self::sasl::SaslExchange;
 use crate::config::ListenerIndex;
-use crate::config::limit_tables::StatedLimits;
-use crate::limits::UNSENT_MAX;
 use crate::net::mailbox::Address;
 use crate::net::request_memory::{Account, Admission, HolderKey, Source};
 use crate::net::stream::Peer;
 use crate::session::context::Context;
+use crate::session::own_limits::OwnLimits;
 use crate::stamp::password_time;
 use crate::telemetry::counters::Operation;
 use crate::workers::hash_pool::HashClaim;
@@ -93,7 +93,7 @@ pub(crate) struct Session {
     held: VecDeque<HeldChange>,
     next_ticket: u64,
     /// Limits of this client's own. Boxed: most have those of all.
-    limits: Option<Box<StatedLimits>>,
+    limits: Option<Box<OwnLimits>>,
     /// Index in `outstanding` from which the next search to run is looked for.
     next_slice: u32,
 }
@@ -175,40 +175,6 @@ impl Session {
             limits: None,
             next_slice: 0,
         }
-    }
-
-    /// Finds the limits of whoever the session is of by now.
-    pub(crate) fn find_limits(&mut self, context: &Context) {
-        let settings = &context.settings;
-        // No limit binds the administrator.
-        if settings.limits.is_empty() || self.requester.is_administrator() {
-            self.limits = None;
-            return;
-        }
-        let is_anonymous = *self.requester == Requester::Anonymous;
-        let is_named = |dn: &str, as_group| is_named(&context.snapshot, &self.requester, dn, as_group);
-        let found = settings.limits_of(self.source.address(), self.listener, is_anonymous, is_named);
-        self.limits = found.map(Box::new);
-    }
-
-    /// Silence after which the connection is closed, where that is its own.
-    pub(crate) fn idle_timeout(&self) -> Option<Duration> {
-        self.limits.as_deref().and_then(|limits| limits.idle)
-    }
-
-    /// Bounds on the next message.
-    fn decode_limits(&self, context: &Context) -> DecodeLimits {
-        let mut usual = context.decode_limits(*self.requester != Requester::Anonymous);
-        if let Some(own) = self.limits.as_deref().and_then(|limits| limits.message_size) {
-            usual.message_size_max = own.min(context.settings.message_size_max);
-        }
-        usual
-    }
-
-    /// Most requests that have no answer yet.
-    fn outstanding_max(&self, context: &Context) -> usize {
-        let own = self.limits.as_deref().and_then(|limits| limits.outstanding);
-        own.unwrap_or(context.settings.outstanding_max)
     }
 
     pub(crate) fn number(&self) -> u64 {
@@ -345,7 +311,7 @@ impl Session {
             Some(Next::Finish)
         } else if self.admission(context) == Admission::MustWait || context.audit.must_hold() {
             Some(Next::Memory)
-        } else if unsent >= UNSENT_MAX || self.is_mid_message() {
+        } else if unsent >= self.unsent_max() || self.is_mid_message() {
             Some(Next::Send)
         } else {
             None
@@ -504,7 +470,7 @@ impl Session {
                 let usability_at = controls.account_usability.map(|_| password_time());
                 let offered = self.offered_to(context, &message.request);
                 let link = self.client_link(context);
-                let limits = self.limits.as_deref().map(|limits| limits.search).unwrap_or_default();
+                let limits = self.stated_limits().map(|limits| limits.search).unwrap_or_default();
                 RequestControls { offered, account_usability: usability_at, link, limits, ..controls }
             }
             Err(outcome) => {

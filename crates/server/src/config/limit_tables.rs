@@ -4,6 +4,7 @@
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use directory::bind::AskerLimits;
@@ -16,7 +17,7 @@ use crate::config::values::DnText;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitTable {
     /// Whom it is for.
-    pub who: Vec<LimitedWho>,
+    pub who: Arc<[LimitedWho]>,
     /// What it states.
     pub limits: StatedLimits,
 }
@@ -49,6 +50,19 @@ pub struct StatedLimits {
     pub message_size: Option<usize>,
     /// Silence after which a connection is closed; zero is never.
     pub idle: Option<Duration>,
+    /// Bytes of answers of one connection that wait for its client.
+    pub slow_reader_bytes: Option<usize>,
+    /// How many connections there may be.
+    pub connections: Option<ConnectionsLimit>,
+}
+
+/// How many connections all those together may have that a table is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectionsLimit {
+    /// So many.
+    pub connections_max: usize,
+    /// Whom the table is for.
+    pub who: Arc<[LimitedWho]>,
 }
 
 /// A text that names nobody whom limits can be for.
@@ -90,6 +104,30 @@ impl FromStr for LimitedWho {
     }
 }
 
+impl fmt::Display for LimitedWho {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LimitedWho::Anonymous => f.write_str("anonymous"),
+            LimitedWho::Users => f.write_str("users"),
+            LimitedWho::Entry(dn) => write!(f, "{dn}"),
+            LimitedWho::MembersOf(dn) => write!(f, "members of {dn}"),
+            LimitedWho::Network(network) => write!(f, "network {network}"),
+            LimitedWho::Listener(url) => write!(f, "listener {url}"),
+        }
+    }
+}
+
+impl fmt::Display for ConnectionsLimit {
+    /// What the log says of a connection too many.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the table [[limit]] for ")?;
+        for (index, who) in self.who.iter().enumerate() {
+            write!(f, "{}\"{who}\"", if index > 0 { ", " } else { "" })?;
+        }
+        write!(f, " allows {} connections, and so many are open", self.connections_max)
+    }
+}
+
 impl LimitedWho {
     /// Whether this is the client; `is_named` decides about entries and groups.
     pub(crate) fn is(&self, client: &LimitedClient<'_>, is_named: impl Fn(&str, bool) -> bool) -> bool {
@@ -116,6 +154,10 @@ impl StatedLimits {
         self.outstanding = self.outstanding.or(others.outstanding);
         self.message_size = self.message_size.or(others.message_size);
         self.idle = self.idle.or(others.idle);
+        self.slow_reader_bytes = self.slow_reader_bytes.or(others.slow_reader_bytes);
+        if self.connections.is_none() {
+            self.connections.clone_from(&others.connections);
+        }
     }
 }
 
@@ -125,7 +167,10 @@ mod tests {
 
     #[test]
     fn whom_limits_are_for() {
-        let who = |text: &str| text.parse::<LimitedWho>();
+        let who = |text: &str| {
+            let who = text.parse::<LimitedWho>();
+            who.inspect(|who| assert_eq!(who.to_string(), text))
+        };
         assert_eq!(who("anonymous"), Ok(LimitedWho::Anonymous));
         assert_eq!(who("users"), Ok(LimitedWho::Users));
         assert_eq!(who("cn=a,o=b c"), Ok(LimitedWho::Entry("cn=a,o=b c".parse().unwrap())));

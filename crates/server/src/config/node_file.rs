@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use directory::bind::AskerLimits;
@@ -18,7 +19,7 @@ use toml::de::{DeTable, DeValue};
 use crate::config::ConfigError;
 use crate::config::audit::AuditKeys;
 use crate::config::cluster::ClusterKeys;
-use crate::config::limit_tables::{LimitTable, LimitedWho, StatedLimits};
+use crate::config::limit_tables::{ConnectionsLimit, LimitTable, LimitedWho, StatedLimits};
 use crate::config::values::{DnText, FromText, LogLevel, TlsNeed, TlsVersion, WeakestBind};
 
 /// The keys of a node file that a settings file does not have.
@@ -55,6 +56,8 @@ pub(crate) const NODE_KEYS: &[&str] = &[
     "limit.outstanding",
     "limit.message_size",
     "limit.idle_seconds",
+    "limit.connections",
+    "limit.slow_reader_bytes",
     "limits.connections",
     "limits.connections_per_address",
     "limits.connects_per_second",
@@ -184,18 +187,25 @@ pub(crate) struct LimitTableKeys {
     outstanding: Option<NonZeroUsize>,
     message_size: Option<NonZeroUsize>,
     idle_seconds: Option<u64>,
+    connections: Option<NonZeroUsize>,
+    slow_reader_bytes: Option<NonZeroUsize>,
 }
 
 impl From<LimitTableKeys> for LimitTable {
     fn from(keys: LimitTableKeys) -> LimitTable {
         let LimitTableKeys { who, size, time_seconds, examined, .. } = keys;
+        let who: Arc<[LimitedWho]> = who.unwrap_or_default().into_iter().map(|who| who.0).collect();
+        let connections = keys.connections.map(NonZeroUsize::get);
         let limits = StatedLimits {
             search: AskerLimits { size, time_seconds, examined },
             outstanding: keys.outstanding.map(NonZeroUsize::get),
             message_size: keys.message_size.map(NonZeroUsize::get),
             idle: keys.idle_seconds.map(Duration::from_secs),
+            slow_reader_bytes: keys.slow_reader_bytes.map(NonZeroUsize::get),
+            connections: connections
+                .map(|connections_max| ConnectionsLimit { connections_max, who: Arc::clone(&who) }),
         };
-        LimitTable { who: who.unwrap_or_default().into_iter().map(|who| who.0).collect(), limits }
+        LimitTable { who, limits }
     }
 }
 

@@ -233,7 +233,7 @@ impl Connection {
         if self.unsent() > 0 && !self.send(context) {
             return Turn::Close;
         }
-        if slice && self.unsent() < UNSENT_MAX && self.session.wants_slice() {
+        if slice && self.unsent() < self.session.unsent_max() && self.session.wants_slice() {
             self.make_room_for_slice();
             if !self.session.run_slice(context, &mut self.output) {
                 tracing::error!("conn={} is closed: a message could not be finished", self.number());
@@ -285,7 +285,7 @@ impl Connection {
         if self.phase == Phase::Finishing && self.session.is_idle() && self.unsent() == 0 {
             return Turn::Close;
         }
-        let has_room = self.unsent() < UNSENT_MAX;
+        let has_room = self.unsent() < self.session.unsent_max();
         // Where the socket is full, its next event brings the next turn.
         let can_read = wants_more || (self.waiting == Waiting::Send && !self.blocked);
         if has_room && (can_read || self.session.wants_slice()) {
@@ -553,24 +553,27 @@ impl Connection {
         Ok(true)
     }
 
-    /// Counts the connection among those of its address. False where that has too many: it is to be closed, and has
-    /// been told so unless that would take a handshake.
+    /// Counts the connection among those of its address and of its table of limits. False where those are too many: it
+    /// is to be closed, and has been told so unless that would take a handshake.
     fn enter(&mut self, context: &Context, has_tls: bool) -> bool {
-        if self.session.is_trusted() {
-            return true;
+        let Err(why) = self.count(context) else { return true };
+        if !has_tls {
+            let mut notice = Vec::new();
+            response::encode_notice_of_disconnection(&mut notice, ResultCode::BUSY, why);
+            // A new socket has room for this. If sending fails, the peer still sees the connection close.
+            let _ = self.stream.send(&notice);
         }
-        let source = *self.session.source();
-        match context.shared.arrivals.enter(source, &context.settings, context.now) {
-            Ok(()) => self.has_entered = true,
-            Err(why) if !has_tls => {
-                let mut notice = Vec::new();
-                response::encode_notice_of_disconnection(&mut notice, ResultCode::BUSY, why);
-                // A new socket has room for this. If sending fails, the peer still sees the connection close.
-                let _ = self.stream.send(&notice);
-            }
-            Err(_) => {}
+        false
+    }
+
+    fn count(&mut self, context: &Context) -> Result<(), &'static str> {
+        self.session.take_place(context)?;
+        if !self.session.is_trusted() {
+            let source = *self.session.source();
+            context.shared.arrivals.enter(source, &context.settings, context.now)?;
+            self.has_entered = true;
         }
-        self.has_entered
+        Ok(())
     }
 
     fn refuse_proxy(&self, context: &Context, error: &std::io::Error) {
@@ -635,11 +638,12 @@ impl Connection {
         if self.output.len() < SLICE_BYTES_MAX {
             return;
         }
-        if self.sent > 0 && self.output.len() + SLICE_BYTES_MAX > OUTPUT_SIZE {
+        let size = self.session.unsent_max() + SLICE_BEYOND_SIZE;
+        if self.sent > 0 && self.output.len() + SLICE_BYTES_MAX > size {
             self.output.drain(..self.sent);
             self.sent = 0;
         }
-        self.output.reserve_exact(OUTPUT_SIZE.saturating_sub(self.output.len()));
+        self.output.reserve_exact(size.saturating_sub(self.output.len()));
     }
 
     fn unsent(&self) -> usize {
@@ -914,9 +918,9 @@ enum Behind {
     End(Reading),
 }
 
-/// Room for the answers to a client that reads slowly: the bound on unsent bytes, the slice that exceeds it, and the
-/// entry that exceeds the slice.
-const OUTPUT_SIZE: usize = UNSENT_MAX + SLICE_BYTES_MAX + BUFFER_SIZE;
+/// Room for the answers to a client that reads slowly, beyond the bound on unsent bytes: the slice that exceeds it, and
+/// the entry that exceeds the slice.
+const SLICE_BEYOND_SIZE: usize = SLICE_BYTES_MAX + BUFFER_SIZE;
 
 /// Whether a read needs a larger buffer.
 fn is_full(input: &Vec<u8>, consumed: usize) -> bool {

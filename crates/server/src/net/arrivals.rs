@@ -9,8 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::config::OnlineSettings;
+use crate::config::limit_tables::ConnectionsLimit;
 use crate::limits::{CONNECTIONS_SHARE_DIVISOR, SOURCES_MAX};
 use crate::net::acceptor::AcceptorControl;
+use crate::net::connection_places::{ConnectionPlace, ConnectionPlaces};
 use crate::net::request_memory::Source;
 use crate::telemetry::counters::Counters;
 use crate::telemetry::seldom::Seldom;
@@ -20,7 +22,9 @@ pub(crate) struct Arrivals {
     sources: Mutex<HashMap<Source, Arrived>>,
     control: Arc<AcceptorControl>,
     counters: Arc<[Arc<Counters>]>,
+    places: ConnectionPlaces,
     refused: Seldom,
+    refused_by_table: Seldom,
 }
 
 /// The connections of a source.
@@ -43,7 +47,14 @@ const SECOND: Duration = Duration::from_secs(1);
 
 impl Arrivals {
     pub(crate) fn new(control: Arc<AcceptorControl>, counters: Arc<[Arc<Counters>]>) -> Arrivals {
-        Arrivals { sources: Mutex::default(), control, counters, refused: Seldom::default() }
+        Arrivals {
+            sources: Mutex::default(),
+            control,
+            counters,
+            places: ConnectionPlaces::default(),
+            refused: Seldom::default(),
+            refused_by_table: Seldom::default(),
+        }
     }
 
     /// Counts a connection. Call [`leave`](Arrivals::leave) when it closes.
@@ -71,6 +82,25 @@ impl Arrivals {
             if let Some(before) = self.refused.happened(now) {
                 tracing::warn!("a connection from {source} is refused: {why}{before}");
             }
+        })
+    }
+
+    /// Takes a connection's place in a table `[[limit]]`.
+    ///
+    /// # Errors
+    /// Why it has none.
+    pub(crate) fn take_place(
+        &self,
+        limit: &ConnectionsLimit,
+        source: Source,
+        now: Instant,
+    ) -> Result<ConnectionPlace, &'static str> {
+        self.places.take(limit).ok_or_else(|| {
+            self.control.refused.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            if let Some(before) = self.refused_by_table.happened(now) {
+                tracing::warn!("a connection from {source} is refused: {limit}{before}");
+            }
+            "as many connections are open as clients like this one may have"
         })
     }
 

@@ -337,7 +337,7 @@ impl Session {
         match decided.requester {
             Some(requester) => {
                 self.bound(context, &head, &decided.outcome, requester, out);
-                self.must_change = decided.must_change;
+                self.must_change = decided.must_change && *self.requester != Requester::Anonymous;
             }
             None => self.answer(context, &head, &decided.outcome, out),
         }

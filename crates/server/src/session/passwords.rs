@@ -82,7 +82,7 @@ impl Session {
         }
     }
 
-    /// Ends a bind. The session becomes this requester's.
+    /// Ends a bind. The session becomes this requester's, unless that one has as many connections as it may.
     pub(super) fn bound(
         &mut self,
         context: &mut Context,
@@ -96,7 +96,15 @@ impl Session {
             other => Arc::new(other),
         };
         self.set_requester(context, requester);
-        self.answer(context, head, outcome, out);
+        match self.take_place(context) {
+            Err(why) if outcome.code == ResultCode::SUCCESS => {
+                self.set_requester(context, Arc::clone(&context.anonymous));
+                let outcome = Outcome::new(ResultCode::ADMIN_LIMIT_EXCEEDED, why);
+                self.answer(context, head, &outcome, out);
+            }
+            // Who did not become anybody counts where it did before.
+            Ok(()) | Err(_) => self.answer(context, head, outcome, out),
+        }
     }
 
     /// Verifies a password at once if that is quick, else on the hash pool; if that is full, the answer is busy. A

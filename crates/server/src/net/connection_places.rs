@@ -1,0 +1,90 @@
+//! Connections by the tables `[[limit]]` that say how many there may be.
+//!
+//! A connection has a place in one table at most: the first that fits its client and states `connections`. Places go by
+//! whom a table is for, so a reload that changes how many there may be counts on.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::config::limit_tables::{ConnectionsLimit, LimitedWho};
+
+/// The places of all tables.
+#[derive(Debug, Default)]
+pub(crate) struct ConnectionPlaces {
+    tables: Mutex<Vec<Arc<TablePlaces>>>,
+}
+
+/// The places of a table that are taken.
+#[derive(Debug)]
+struct TablePlaces {
+    who: Arc<[LimitedWho]>,
+    taken: AtomicUsize,
+}
+
+/// A connection's place. It is given back when this is dropped.
+#[derive(Debug)]
+pub(crate) struct ConnectionPlace(Arc<TablePlaces>);
+
+impl ConnectionPlaces {
+    /// Takes a place; `None` where all are taken.
+    pub(crate) fn take(&self, limit: &ConnectionsLimit) -> Option<ConnectionPlace> {
+        let table = self.table(&limit.who);
+        let more = |taken: usize| (taken < limit.connections_max).then_some(taken + 1);
+        table.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
+        Some(ConnectionPlace(table))
+    }
+
+    fn table(&self, who: &Arc<[LimitedWho]>) -> Arc<TablePlaces> {
+        // The list is whole at every step, so a poisoned lock is fit for use.
+        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(table) = tables.iter().find(|table| table.who == *who) {
+            return Arc::clone(table);
+        }
+        // Of tables that are there no more, those without a connection.
+        tables.retain(|table| Arc::strong_count(table) > 1);
+        let table = Arc::new(TablePlaces { who: Arc::clone(who), taken: AtomicUsize::new(0) });
+        tables.push(Arc::clone(&table));
+        table
+    }
+}
+
+impl ConnectionPlace {
+    /// Whether it is one of those that this limits.
+    pub(crate) fn is_of(&self, limit: &ConnectionsLimit) -> bool {
+        self.0.who == limit.who
+    }
+}
+
+impl Drop for ConnectionPlace {
+    fn drop(&mut self) {
+        self.0.taken.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_given_back_and_last_over_a_reload() {
+        let places = ConnectionPlaces::default();
+        let limit = |who: &str, connections_max| ConnectionsLimit {
+            connections_max,
+            who: [who.parse().unwrap()].into(),
+        };
+        let (users, anonymous) = (limit("users", 2), limit("anonymous", 1));
+        let first = places.take(&users).unwrap();
+        let second = places.take(&users);
+        assert!(second.is_some() && places.take(&users).is_none());
+        assert!(first.is_of(&users) && !first.is_of(&anonymous));
+        assert!(places.take(&anonymous).is_some(), "of another table");
+        // After a reload the table is another, for the same.
+        assert!(places.take(&limit("users", 2)).is_none());
+        let third = places.take(&limit("users", 3));
+        assert!(third.is_some());
+        drop((second, third));
+        assert!(places.take(&limit("users", 1)).is_none());
+        drop(first);
+        assert!(places.take(&limit("users", 1)).is_some());
+    }
+}

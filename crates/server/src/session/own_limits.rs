@@ -1,0 +1,92 @@
+//! Limits of a session's own, by the tables `[[limit]]`, and the place that the connection has in one of them.
+
+use std::time::Duration;
+
+use directory::Requester;
+use directory::identity::is_named;
+use ldap::DecodeLimits;
+
+use super::Session;
+use crate::config::ListenerIndex;
+use crate::config::limit_tables::StatedLimits;
+use crate::limits::{UNSENT_MAX, UNSENT_OWN_MAX};
+use crate::net::connection_places::ConnectionPlace;
+use crate::session::context::Context;
+
+/// What tables say of a session.
+pub(super) struct OwnLimits {
+    stated: StatedLimits,
+    /// Where it counts, if a table says how many connections there may be.
+    place: Option<ConnectionPlace>,
+}
+
+impl Session {
+    /// Finds the limits of whoever the session is of by now.
+    pub(crate) fn find_limits(&mut self, context: &Context) {
+        let settings = &context.settings;
+        let place = self.limits.take().and_then(|own| own.place);
+        // No limit binds the administrator.
+        let stated = match settings.limits.is_empty() || self.requester.is_administrator() {
+            true => None,
+            false => {
+                let is_anonymous = *self.requester == Requester::Anonymous;
+                let is_named =
+                    |dn: &str, as_group| is_named(&context.snapshot, &self.requester, dn, as_group);
+                settings.limits_of(self.source.address(), self.listener, is_anonymous, is_named)
+            }
+        };
+        if stated.is_some() || place.is_some() {
+            self.limits = Some(Box::new(OwnLimits { stated: stated.unwrap_or_default(), place }));
+        }
+    }
+
+    /// Counts the connection where its limits say, and no longer where it counted before. The administrator's way in,
+    /// the socket in the data directory, counts nowhere.
+    ///
+    /// # Errors
+    /// There are too many already; it counts where it did before.
+    pub(crate) fn take_place(&mut self, context: &Context) -> Result<(), &'static str> {
+        let Some(own) = self.limits.as_deref_mut() else { return Ok(()) };
+        let limit = own.stated.connections.as_ref();
+        let limit = limit.filter(|_| self.listener != ListenerIndex::DATA_DIRECTORY);
+        let is_same = own.place.as_ref().zip(limit).is_some_and(|(place, limit)| place.is_of(limit));
+        if !is_same {
+            let enter = |limit| context.shared.arrivals.take_place(limit, self.source, context.now);
+            own.place = limit.map(enter).transpose()?;
+        }
+        Ok(())
+    }
+
+    /// What the tables state for this session.
+    #[inline]
+    pub(super) fn stated_limits(&self) -> Option<&StatedLimits> {
+        self.limits.as_deref().map(|own| &own.stated)
+    }
+
+    /// Silence after which the connection is closed, where that is its own.
+    pub(crate) fn idle_timeout(&self) -> Option<Duration> {
+        self.stated_limits().and_then(|limits| limits.idle)
+    }
+
+    /// Bytes of answers that may be unsent before its searches pause and nothing more is read.
+    #[inline]
+    pub(crate) fn unsent_max(&self) -> usize {
+        let own = self.stated_limits().and_then(|limits| limits.slow_reader_bytes);
+        own.map_or(UNSENT_MAX, |own| own.min(UNSENT_OWN_MAX))
+    }
+
+    /// Bounds on the next message.
+    pub(super) fn decode_limits(&self, context: &Context) -> DecodeLimits {
+        let mut usual = context.decode_limits(*self.requester != Requester::Anonymous);
+        if let Some(own) = self.stated_limits().and_then(|limits| limits.message_size) {
+            usual.message_size_max = own.min(context.settings.message_size_max);
+        }
+        usual
+    }
+
+    /// Most requests that have no answer yet.
+    pub(super) fn outstanding_max(&self, context: &Context) -> usize {
+        let own = self.stated_limits().and_then(|limits| limits.outstanding);
+        own.unwrap_or(context.settings.outstanding_max)
+    }
+}
