@@ -1,7 +1,8 @@
 //! What comes back, owned.
 
 use ldap::{
-    DecodeLimits, MessageId, PagedResults, ReceivedResult, Response, ResponseMessage, ResultCode, oids,
+    DecodeLimits, MessageId, PagedResults, PositionToken, ReceivedResult, Response, ResponseMessage,
+    ResultCode, oids,
 };
 
 /// What a client accepts from a server: everything but absurd sizes.
@@ -172,6 +173,12 @@ impl Reply {
         let control = self.last.as_ref()?.message().controls.find(oids::PAGED_RESULTS)?;
         let page = PagedResults::decode(control.value?)?;
         Some((page.size, page.cookie.to_vec()))
+    }
+
+    /// At which position the answer stands, where the request asked for that.
+    pub fn position(&self) -> Option<PositionToken> {
+        let control = self.last.as_ref()?.message().controls.find(oids::POSITION)?;
+        PositionToken::decode(control.value?)
     }
 
     /// Puts the messages that came for one request together; the last ends the operation.

@@ -74,6 +74,10 @@ pub const DOMAIN_SCOPE: &str = "1.2.840.113556.1.4.1339";
 pub const PERSISTENT_SEARCH: &str = "2.16.840.1.113730.3.4.3";
 /// Entry change notification, on entries of a persistent search (draft-ietf-ldapext-psearch).
 pub const ENTRY_CHANGE_NOTIFICATION: &str = "2.16.840.1.113730.3.4.7";
+/// Position: the answer says where in the order of all changes it stands. Pando's own, on a placeholder arc.
+pub const POSITION: &str = "1.3.6.1.4.1.99999.4.2";
+/// At least: the request is answered from a state of at least a position. Pando's own, on a placeholder arc.
+pub const AT_LEAST: &str = "1.3.6.1.4.1.99999.4.3";
 
 // Extended operations.
 

@@ -48,6 +48,16 @@ pub struct Cursor {
     pub previous: Tag,
 }
 
+impl Cursor {
+    /// The cursor among the rows of a node; `None` where they are those of none.
+    pub fn of_rows<K: AsRef<[u8]>, V: AsRef<[u8]>>(rows: &[(K, V)]) -> Option<Cursor> {
+        rows.iter().find_map(|(key, value)| match Row::decode(key.as_ref(), value.as_ref()) {
+            Some(Row::Cursor(cursor)) => Some(cursor),
+            _ => None,
+        })
+    }
+}
+
 /// The time of one writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Epoch {

@@ -30,6 +30,7 @@ use crate::net::buffers::Buffers;
 use crate::net::mailbox::{Address, LoopMessage, Mailbox};
 use crate::net::stream::Accepted;
 use crate::session::context::Context;
+use crate::session::positions::PositionWait;
 
 /// The token of the mailbox's waker. The token of a connection is its slot.
 pub(crate) const WAKER: Token = Token(usize::MAX);
@@ -65,7 +66,9 @@ pub(crate) struct EventLoop {
     wait_for_writer: Vec<usize>,
     /// Connections that wait until others of the same source and identity release memory.
     wait_for_memory: Vec<usize>,
-    /// When these try again.
+    /// Slots of connections whose request waits for a position.
+    wait_for_position: Vec<(usize, PositionWait)>,
+    /// When those that wait for memory try again.
     next_memory_retry: Instant,
     /// Connections that may run into a timeout, each once.
     watched: Vec<usize>,
@@ -110,6 +113,7 @@ impl EventLoop {
             woken: Vec::new(),
             wait_for_writer: Vec::new(),
             wait_for_memory: Vec::new(),
+            wait_for_position: Vec::new(),
             next_memory_retry: now,
             watched: Vec::new(),
             next_tick: now,
@@ -202,7 +206,8 @@ impl EventLoop {
         let silence_sweep = self.shortest_silence().map(|_| self.next_silence_sweep);
         let paused_until = self.acceptor.as_ref().and_then(Acceptor::paused_until);
         let memory_retry = (!self.wait_for_memory.is_empty()).then_some(self.next_memory_retry);
-        let first = [tick, silence_sweep, self.drain_until, paused_until, memory_retry]
+        let position_due = self.wait_for_position.iter().map(|(_, wait)| wait.until).min();
+        let first = [tick, silence_sweep, self.drain_until, paused_until, memory_retry, position_due]
             .into_iter()
             .flatten()
             .min()?;
@@ -265,6 +270,11 @@ impl EventLoop {
                 self.wait_for_memory.push(slot);
                 self.context.shared.request_memory.waited.fetch_add(1, Ordering::Relaxed);
             }
+            Turn::WaitForPosition(wait) => {
+                connection.waits_for_position = true;
+                self.wait_for_position.retain(|(other, _)| *other != slot);
+                self.wait_for_position.push((slot, wait));
+            }
             Turn::Again | Turn::WaitForWriter | Turn::WaitForMemory | Turn::Wait => {}
         }
         if !connection.watched && connection.needs_watching() {
@@ -274,10 +284,17 @@ impl EventLoop {
             }
             self.watched.push(slot);
         }
+        if let Turn::WaitForPosition(_) = turn {
+            self.look_for_commits();
+        }
     }
 
     fn close(&mut self, slot: usize) {
         let Some(mut connection) = self.slots.get_mut(slot).and_then(Option::take) else { return };
+        if connection.waits_for_position {
+            self.wait_for_position.retain(|(other, _)| *other != slot);
+            self.context.position_waiters = self.wait_for_position.len();
+        }
         connection.close(&mut self.context, &mut self.buffers);
         self.untrusted -= usize::from(connection.has_timeouts);
         // Closing the only descriptor of a socket also deregisters it, which saves a system call.
@@ -298,6 +315,38 @@ impl EventLoop {
             if left > 0 && self.context.now.elapsed() >= READY_TIME_MAX {
                 return;
             }
+        }
+    }
+
+    /// Has the writer tell of its next commit, for those that wait for a position. One may have come in between.
+    fn look_for_commits(&mut self) {
+        self.context.position_waiters = self.wait_for_position.len();
+        if !self.wait_for_position.is_empty() {
+            self.context.shared.writes.tell_commit(self.context.event_loop);
+            if let Some(mailbox) = self.mailboxes.get(usize::from(self.context.event_loop))
+                && self.context.is_behind()
+            {
+                mailbox.post(LoopMessage::Committed);
+            }
+        }
+    }
+
+    /// There was a commit: gives those their turn whose position it shows.
+    fn turn_reached(&mut self) {
+        // A snapshot that cannot be renewed lets them wait until their time is over.
+        let position = self.context.catch_up().and_then(|()| self.context.snapshot.position()).unwrap_or(0);
+        self.turn_waiting(|wait| wait.position <= position);
+        self.look_for_commits();
+    }
+
+    /// Gives connections that wait for a position their turn.
+    fn turn_waiting(&mut self, is_due: impl Fn(&PositionWait) -> bool) {
+        let due: Vec<_> = self.wait_for_position.extract_if(.., |(_, wait)| is_due(wait)).collect();
+        self.context.position_waiters = self.wait_for_position.len();
+        for (slot, _) in due {
+            let Some(connection) = self.connection(slot) else { continue };
+            connection.waits_for_position = false;
+            self.turn(slot, false);
         }
     }
 
@@ -349,6 +398,7 @@ impl EventLoop {
                         self.with_connection(slot, |_, _, _| Turn::Again);
                     }
                 }
+                LoopMessage::Committed => self.turn_reached(),
                 LoopMessage::Settings(settings, _in_force) => self.context.settings = settings,
                 LoopMessage::Drain => self.drain_until = Some(self.context.now + DRAIN_TIMEOUT),
             }
@@ -435,6 +485,9 @@ impl EventLoop {
                 connection.watched = false;
                 self.with_connection(slot, Connection::check_timeouts);
             }
+        }
+        if self.wait_for_position.iter().any(|(_, wait)| wait.until <= now) {
+            self.turn_waiting(|wait| wait.until <= now);
         }
         if !self.wait_for_memory.is_empty() && now >= self.next_memory_retry {
             self.next_memory_retry = now + MEMORY_RETRY;

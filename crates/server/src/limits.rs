@@ -394,6 +394,12 @@ pub const AUDIT_WAITING_BYTES_MAX: usize = 8 << 20;
 /// Bytes of events in one block, about: as many as are worth compressing together.
 pub const AUDIT_BLOCK_BYTES: usize = 512 << 10;
 
+/// Longest wait of a request for a position. A longer one is cut to this.
+pub const POSITION_WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// Most connections of an event loop whose request waits for a position.
+pub const POSITION_WAITERS_MAX: usize = 1_024;
+
 /// How long the thread that writes the trail waits for more events.
 pub const AUDIT_GATHER: Duration = Duration::from_millis(100);
 

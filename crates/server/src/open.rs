@@ -206,6 +206,7 @@ impl Opened {
             certificates: Arc::clone(&certificates),
             row_cache_bytes: (self.config.row_cache_bytes - writer_cache_bytes) / threads,
             audit: feed.clone(),
+            generation: generation(&self.directory)?,
         });
         #[cfg(feature = "kafka")]
         let cluster = match &self.config.cluster {
@@ -458,6 +459,15 @@ impl Handle {
     fn lock_config(&self) -> std::sync::MutexGuard<'_, Config> {
         self.config.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Which data positions are of: in a cluster its generation, which all nodes share, and else the directory's own.
+fn generation(directory: &Directory) -> Result<[u8; 16], ServeError> {
+    #[cfg(feature = "kafka")]
+    if let Some(cursor) = replication::Cursor::of_rows(&directory.log_rows()?) {
+        return Ok(cursor.generation);
+    }
+    Ok(directory.generation()?)
 }
 
 /// The certificate that the settings name, or the server's own.

@@ -21,6 +21,7 @@ mod password_answer;
 mod password_modify;
 mod password_state;
 mod passwords;
+pub(crate) mod positions;
 mod proof;
 mod sasl;
 mod searches;
@@ -60,6 +61,7 @@ use audit::{Ending, Told};
 use changes::HeldChange;
 use outstanding::{Outstanding, OutstandingRequests, RequestHead, Work};
 use password_state::changes_password_state;
+use positions::{PositionWait, Reached};
 use proof::Proof;
 use start_tls::{Protection, is_start_tls};
 use turn_budget::TurnBudget;
@@ -96,6 +98,8 @@ pub(crate) struct Session {
     limits: Option<Box<OwnLimits>>,
     /// Index in `outstanding` from which the next search to run is looked for.
     next_slice: u32,
+    /// What the first request of the input waits for.
+    position_wait: Option<PositionWait>,
 }
 
 /// Which connection a session is of.
@@ -130,6 +134,8 @@ pub(crate) enum Next {
     Send,
     /// Room in the writer's queue.
     WriterRoom,
+    /// A later position of the directory.
+    Position,
     /// Memory that connections of the same source and identity release.
     Memory,
     /// TLS, once the answer to the request for it is sent.
@@ -174,6 +180,7 @@ impl Session {
             next_ticket: 0,
             limits: None,
             next_slice: 0,
+            position_wait: None,
         }
     }
 
@@ -265,6 +272,7 @@ impl Session {
                 return Received { consumed, next };
             }
             consumed += frame.len();
+            self.position_wait = None;
             if turn.is_used_up(frame.len(), Instant::now) {
                 return Received { consumed, next: Next::Turn };
             }
@@ -357,6 +365,13 @@ impl Session {
     ) -> ControlFlow<Next> {
         if message.controls.is_empty() {
             return self.dispatch_as_requester(context, message, (frame, None), answer, out);
+        }
+        match self.reach_position(context, message) {
+            Reached::Shown => {}
+            Reached::Later => return ControlFlow::Break(Next::Position),
+            Reached::Never(outcome) => {
+                return self.dispatch_as_requester(context, message, (frame, Some(outcome)), None, out);
+            }
         }
         match self.proxied_requester(context, message) {
             Ok(None) => self.dispatch_as_requester(context, message, (frame, None), answer, out),
@@ -451,6 +466,7 @@ impl Session {
             return ControlFlow::Continue(());
         }
         if let Some(outcome) = refused.or_else(|| self.refuse_until_changed(context, &message.request)) {
+            self.end_identity_if_bind(context, operation);
             self.answer(context, &head, &outcome, out);
             return ControlFlow::Continue(());
         }
@@ -471,7 +487,15 @@ impl Session {
                 let offered = self.offered_to(context, &message.request);
                 let link = self.client_link(context);
                 let limits = self.stated_limits().map(|limits| limits.search).unwrap_or_default();
-                RequestControls { offered, account_usability: usability_at, link, limits, ..controls }
+                let position = controls.wants_position.then(|| context.token().map(Box::new)).flatten();
+                RequestControls {
+                    offered,
+                    account_usability: usability_at,
+                    link,
+                    limits,
+                    position,
+                    ..controls
+                }
             }
             Err(outcome) => {
                 self.end_identity_if_bind(context, operation);
@@ -553,12 +577,7 @@ impl Session {
     ) {
         if request.name == WHO_AM_I {
             let identity = self.requester.authorization_id();
-            let value = Some(identity.as_bytes());
-            let success = LdapResult::SUCCESS;
-            response::encode_extended_response(out, head.id, &success, None, value, Controls::NONE);
-            context.counters.completed(head.operation, ResultCode::SUCCESS);
-            self.end_event(context, head, ResultCode::SUCCESS, Ending::default());
-            return;
+            return self.answer_with(context, head, &Outcome::success(), Some(identity.as_bytes()), out);
         }
         if request.name == EXPLAIN_ACCESS {
             return self.explain_access(context, head, request.value.unwrap_or_default(), out);
@@ -692,7 +711,8 @@ impl Session {
         let Some(response) = head.operation.response() else { return };
         let Outcome { code, matched_dn, diagnostic, referrals, fault, policy: _ } = outcome;
         let result = LdapResult { code: *code, matched_dn, diagnostic, referrals };
-        let controls = head.response_controls(outcome, &self.requester);
+        let mut controls = head.response_controls(outcome, &self.requester);
+        head.put_position(context, &mut controls);
         let sasl_credentials = head
             .sasl_credentials
             .as_deref()

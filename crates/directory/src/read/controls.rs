@@ -4,7 +4,10 @@
 //! control that is unknown, or does not fit the operation, is refused where it is critical and ignored where it is not.
 
 use ber::{Reader, Tag};
-use ldap::{Control, Controls, EffectiveRightsRequest, PagedResults, Request, ResultCode, oids};
+use ldap::{
+    AtLeast, Control, Controls, EffectiveRightsRequest, PagedResults, PositionToken, Request, ResultCode,
+    oids,
+};
 
 use crate::access::{AskerLimits, Offered};
 use crate::model::client_link::ClientLink;
@@ -84,6 +87,18 @@ const PROXIED: &[ControlContext] = &[
     ControlContext::Extended,
 ];
 
+/// Every operation that has an answer.
+const ANSWERED: &[ControlContext] = &[
+    ControlContext::Bind,
+    ControlContext::Search,
+    ControlContext::Compare,
+    ControlContext::Add,
+    ControlContext::Delete,
+    ControlContext::Modify,
+    ControlContext::ModifyDn,
+    ControlContext::Extended,
+];
+
 /// Every control that works.
 pub static SUPPORTED_CONTROLS: &[SupportedControl] = &[
     SupportedControl {
@@ -114,16 +129,7 @@ pub static SUPPORTED_CONTROLS: &[SupportedControl] = &[
     SupportedControl {
         oid: oids::PASSWORD_POLICY,
         name: "password policy",
-        contexts: &[
-            ControlContext::Bind,
-            ControlContext::Search,
-            ControlContext::Compare,
-            ControlContext::Add,
-            ControlContext::Delete,
-            ControlContext::Modify,
-            ControlContext::ModifyDn,
-            ControlContext::Extended,
-        ],
+        contexts: ANSWERED,
         read: RequestControls::read_password_policy,
     },
     SupportedControl {
@@ -135,16 +141,7 @@ pub static SUPPORTED_CONTROLS: &[SupportedControl] = &[
     SupportedControl {
         oid: oids::SESSION_TRACKING,
         name: "session tracking",
-        contexts: &[
-            ControlContext::Bind,
-            ControlContext::Search,
-            ControlContext::Compare,
-            ControlContext::Add,
-            ControlContext::Delete,
-            ControlContext::Modify,
-            ControlContext::ModifyDn,
-            ControlContext::Extended,
-        ],
+        contexts: ANSWERED,
         read: RequestControls::read_session_tracking,
     },
     SupportedControl {
@@ -170,6 +167,18 @@ pub static SUPPORTED_CONTROLS: &[SupportedControl] = &[
         name: "effective rights",
         contexts: &[ControlContext::Search],
         read: RequestControls::read_effective_rights,
+    },
+    SupportedControl {
+        oid: oids::POSITION,
+        name: "position",
+        contexts: ANSWERED,
+        read: RequestControls::read_position,
+    },
+    SupportedControl {
+        oid: oids::AT_LEAST,
+        name: "at least",
+        contexts: ANSWERED,
+        read: RequestControls::read_at_least,
     },
     SupportedControl {
         oid: EXPLAIN,
@@ -210,6 +219,10 @@ pub struct RequestControls {
     pub effective_rights: Option<Box<EffectiveRightsAsked>>,
     /// The search returns one page of its results (RFC 2696).
     pub page: Option<PageRequest>,
+    /// Whether the answer says at which position it stands.
+    pub wants_position: bool,
+    /// That position, for the end of a search. Set by the server.
+    pub position: Option<Box<PositionToken>>,
     /// How one binds on the connection. Set by the server: no control says this.
     pub offered: Offered,
     /// Where the request comes from, where access rules ask for that. Set by the server, like the former.
@@ -282,6 +295,19 @@ impl RequestControls {
     fn read_authorization_identity(&mut self, value: Option<&[u8]>) -> Result<(), &'static str> {
         // RFC 3829 section 3: the value is absent.
         if value.is_some_and(|value| !value.is_empty()) { Err("takes no value") } else { Ok(()) }
+    }
+
+    fn read_position(&mut self, value: Option<&[u8]>) -> Result<(), &'static str> {
+        self.wants_position = true;
+        if value.is_some_and(|value| !value.is_empty()) { Err("takes no value") } else { Ok(()) }
+    }
+
+    /// The server waits before it looks at anything else of the request.
+    fn read_at_least(&mut self, value: Option<&[u8]>) -> Result<(), &'static str> {
+        match AtLeast::decode(value.unwrap_or_default()) {
+            Some(_) => Ok(()),
+            None => Err("takes a position and milliseconds from 0 to 2147483647 as its value"),
+        }
     }
 
     fn read_explain(&mut self, value: Option<&[u8]>) -> Result<(), &'static str> {

@@ -45,7 +45,7 @@ mod tree_search;
 mod usability;
 
 use ldap::response::{LdapResult, ResponseOp, encode_result};
-use ldap::{Control, ControlsBuf, MessageId, PagedResults, ResultCode, SearchRequest, oids};
+use ldap::{Control, ControlsBuf, MessageId, PagedResults, PositionToken, ResultCode, SearchRequest, oids};
 
 use crate::access::{Access, Requester};
 use crate::model::outcome::{OperationError, Outcome, ServerFault};
@@ -76,6 +76,8 @@ pub struct Search {
     work: Work,
     /// The page that it returns, where it is one of several.
     paging: Option<Box<Paging>>,
+    /// Where in the order of changes it began, for whoever wants to know.
+    position: Option<Box<PositionToken>>,
 }
 
 /// The limits of the request itself, 0 being none: they say whose limit ends a search.
@@ -158,6 +160,7 @@ impl Search {
             fault: None,
             work,
             paging,
+            position: controls.position.clone(),
         })
     }
 
@@ -236,6 +239,9 @@ impl Search {
             let (code, value) = paging.end(outcome.code, self.next(), self.entries_sent(), estimate);
             outcome.code = code;
             controls.push(page_control(&value));
+        }
+        if let Some(position) = &self.position {
+            controls.push(position_control(&position.encode()));
         }
         if outcome.code == ResultCode::SIZE_LIMIT_EXCEEDED {
             outcome.diagnostic = self.size_limit_text();
@@ -429,6 +435,10 @@ impl Work {
             Work::Tree(search) => search.turn_to(page.from, room, snapshot.state()),
         }
     }
+}
+
+fn position_control(value: &[u8]) -> Control<'_> {
+    Control { oid: oids::POSITION, critical: false, value: Some(value) }
 }
 
 fn page_control(value: &[u8]) -> Control<'_> {

@@ -120,6 +120,23 @@ impl Directory {
         self.catalog.load().indexes()
     }
 
+    /// The newest position that is shown.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn newest_position(&self) -> Result<u64, StoreError> {
+        self.store.view()?.position()
+    }
+
+    /// What tells this data from every other, also from data made anew in its place.
+    ///
+    /// # Errors
+    /// The store failed, or does not say.
+    pub fn generation(&self) -> Result<[u8; 16], OperationError> {
+        let view = self.store.view()?;
+        crate::catalog::generation(&view)
+    }
+
     /// Figures of the store for monitoring.
     ///
     /// # Errors

@@ -5,10 +5,12 @@
 
 pub mod changes;
 pub mod clients;
+pub mod cluster;
 pub mod corpus;
 pub mod filters;
 pub mod interrupted;
 pub mod pando;
+pub mod positions;
 pub mod scratch;
 pub mod slapd;
 pub mod tree;

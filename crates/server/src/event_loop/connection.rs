@@ -22,6 +22,7 @@ use crate::net::request_memory::Admission;
 use crate::net::stream::{Accepted, PROXY_ELSEWHERE, Peer, Stream};
 use crate::net::tls::{Incoming, TlsSession};
 use crate::session::context::Context;
+use crate::session::positions::PositionWait;
 use crate::session::turn_budget::TurnBudget;
 use crate::session::{MEMORY_USED, Next, Place, Session, Urgent};
 use crate::workers::read_ahead::{Ahead, Answers, ReadingAhead};
@@ -71,6 +72,8 @@ pub(crate) struct Connection {
     pub(crate) waits_for_writer: bool,
     /// Whether it is in the event loop's list `wait_for_memory`.
     pub(crate) waits_for_memory: bool,
+    /// Whether it is in the event loop's list `wait_for_position`.
+    pub(crate) waits_for_position: bool,
 }
 
 /// What is missing of a connection's beginning.
@@ -120,6 +123,8 @@ enum Waiting {
     Writer,
     /// Memory that connections of the same source and identity release.
     Memory,
+    /// A later position of the directory.
+    Position,
     /// They are being read ahead.
     ReadAhead,
 }
@@ -135,6 +140,8 @@ pub(crate) enum Turn {
     WaitForWriter,
     /// A turn soon, to try to take more memory.
     WaitForMemory,
+    /// A turn when the directory shows this position, or at that time.
+    WaitForPosition(PositionWait),
     /// To be closed.
     Close,
 }
@@ -188,6 +195,7 @@ impl Connection {
             watched: false,
             waits_for_writer: false,
             waits_for_memory: false,
+            waits_for_position: false,
         }
     }
 
@@ -294,6 +302,11 @@ impl Connection {
             Turn::WaitForWriter
         } else if self.waiting == Waiting::Memory && self.phase == Phase::Open {
             Turn::WaitForMemory
+        } else if self.waiting == Waiting::Position
+            && self.phase == Phase::Open
+            && let Some(wait) = self.session.position_wait()
+        {
+            Turn::WaitForPosition(wait)
         } else {
             Turn::Wait
         }
@@ -353,6 +366,7 @@ impl Connection {
                     Next::Send => Waiting::Send,
                     Next::WriterRoom => Waiting::Writer,
                     Next::Memory => Waiting::Memory,
+                    Next::Position => Waiting::Position,
                     // What came in the clear is nobody's word once there is TLS.
                     Next::StartTls if *consumed < input.len() => {
                         self.output.clear();
@@ -797,7 +811,8 @@ impl Connection {
         idle: Option<Instant>,
     ) -> Option<&'static str> {
         // A handshake and what a proxy says have deadlines of their own.
-        let is_busy = !self.session.is_idle() || self.handshake_since().is_some();
+        let is_busy =
+            !self.session.is_idle() || self.handshake_since().is_some() || self.waiting == Waiting::Position;
         if self.session.is_trusted() || self.phase != Phase::Open || is_busy {
             return None;
         }

@@ -119,6 +119,8 @@ pub(crate) enum LoopMessage {
     ReadAhead(Vec<Address>, Vec<PageNumber>),
     /// The writer's queue has room again.
     WriterHasRoom,
+    /// There was a commit, as the loop wanted to know.
+    Committed,
     /// New settings. Whoever sent them sees by the end of the other half that they are in force.
     Settings(Arc<OnlineSettings>, Sender<()>),
     /// Finish the outstanding operations, then stop.

@@ -103,7 +103,10 @@ impl Session {
 
     /// The writer has finished a change.
     pub(crate) fn written(&mut self, context: &mut Context, answer: &Written, out: &mut Vec<u8>) {
-        let taken = self.take(answer.address.ticket);
+        let mut taken = self.take(answer.address.ticket);
+        if let Some((head, _)) = &mut taken {
+            head.note_shown(context);
+        }
         if let Some((_, Work::Change | Work::PasswordModify(_))) = &taken
             && answer.outcome.code == ResultCode::SUCCESS
         {

@@ -50,6 +50,8 @@ pub(crate) struct Shared {
     pub(crate) row_cache_bytes: usize,
     /// What is told to the audit trail, if there is one.
     pub(crate) audit: Option<Arc<AuditFeed>>,
+    /// Which data positions are of.
+    pub(crate) generation: [u8; 16],
 }
 
 /// What an event loop lends to the session that it runs.
@@ -78,6 +80,8 @@ pub(crate) struct Context {
     pub(crate) outbox: Vec<WriteRequest>,
     /// Requests of this pass to be read ahead.
     pub(crate) jobs: Vec<PrefetchJob>,
+    /// Connections of this loop whose request waits for a position.
+    pub(crate) position_waiters: usize,
     /// For the next look at requests, see [`give_back`](Context::give_back).
     pub(crate) spare_answers: Option<Box<Answers>>,
     /// Whether this loop waits for the disk; `None` where nobody can do that for it.
@@ -111,6 +115,7 @@ impl Context {
             audit,
             outbox: Vec::new(),
             jobs: Vec::new(),
+            position_waiters: 0,
             spare_answers: None,
             coldness: Some(Coldness::new(Instant::now())),
         })
@@ -156,6 +161,11 @@ impl Context {
     pub(crate) fn catch_up(&mut self) -> Result<(), StoreError> {
         let commits = self.shared.writes.commits();
         if commits == self.commits_seen { Ok(()) } else { self.renew(commits) }
+    }
+
+    /// Whether there was a commit that the snapshot does not show.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.shared.writes.commits() != self.commits_seen
     }
 
     fn renew(&mut self, commits: u64) -> Result<(), StoreError> {

@@ -6,7 +6,7 @@ use directory::search::Search;
 use directory::{Outcome, Requester};
 use ldap::oids::{
     AUTHORIZATION_IDENTITY_REQUEST, AUTHORIZATION_IDENTITY_RESPONSE, PASSWORD_EXPIRED, PASSWORD_EXPIRING,
-    PASSWORD_POLICY,
+    PASSWORD_POLICY, POSITION,
 };
 use ldap::{
     Control, ControlsBuf, Message, MessageId, PolicyError, PolicyResponse, PolicyWarning, ResultCode,
@@ -29,6 +29,10 @@ pub(super) struct RequestHead {
     pub(super) event: Option<Box<OperationEvent>>,
     /// Whether the client asks what a password policy says.
     wants_policy: bool,
+    /// Whether the client asks at which position the answer stands.
+    pub(super) wants_position: bool,
+    /// That position, where it is another than that of the loop's snapshot.
+    pub(super) shown: Option<u64>,
     /// Whether the client asks whose the connection is after its bind (RFC 3829).
     wants_identity: bool,
     /// The server's part of a SASL exchange, for a bind that does not fail.
@@ -49,6 +53,8 @@ impl RequestHead {
             operation,
             event,
             wants_policy: wants(PASSWORD_POLICY),
+            wants_position: wants(POSITION),
+            shown: None,
             wants_identity: operation == Operation::BIND && wants(AUTHORIZATION_IDENTITY_REQUEST),
             sasl_credentials: None,
             warning: None,

@@ -14,7 +14,7 @@
 mod for_cluster;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -124,6 +124,8 @@ pub(crate) struct WriteQueue {
     /// Counts commits. An event loop with an older snapshot renews it before it handles requests, so that every later
     /// request, on any connection, sees the changes that were answered.
     commits: AtomicU64,
+    /// Event loops that want to be told of the next commit.
+    wanted_by: Box<[AtomicBool]>,
     mailboxes: Arc<[Mailbox]>,
     /// What happened to passwords and is not recorded yet.
     attempts: Attempts,
@@ -155,6 +157,7 @@ impl WriteQueue {
             work_arrived: Condvar::new(),
             reserved: Mutex::default(),
             commits: AtomicU64::new(0),
+            wanted_by: mailboxes.iter().map(|_| AtomicBool::default()).collect(),
             mailboxes,
             attempts: Attempts::default(),
             audit: None,
@@ -168,9 +171,22 @@ impl WriteQueue {
 
     /// There was a commit: event loops look at it before they handle more requests.
     pub(crate) fn committed(&self) {
-        self.commits.fetch_add(1, Ordering::Release);
+        self.commits.fetch_add(1, Ordering::SeqCst);
+        for (wanted, mailbox) in self.wanted_by.iter().zip(self.mailboxes.iter()) {
+            if wanted.load(Ordering::SeqCst) && wanted.swap(false, Ordering::SeqCst) {
+                mailbox.post(LoopMessage::Committed);
+            }
+        }
         if let Some(audit) = &self.audit {
             audit.changed();
+        }
+    }
+
+    /// Has an event loop told of the next commit, by [`LoopMessage::Committed`]. What [`commits`](WriteQueue::commits)
+    /// says afterwards it is not told of.
+    pub(crate) fn tell_commit(&self, event_loop: u16) {
+        if let Some(wanted) = self.wanted_by.get(usize::from(event_loop)) {
+            wanted.store(true, Ordering::SeqCst);
         }
     }
 
@@ -224,7 +240,7 @@ impl WriteQueue {
 
     /// Number of commits since the start.
     pub(crate) fn commits(&self) -> u64 {
-        self.commits.load(Ordering::Acquire)
+        self.commits.load(Ordering::SeqCst)
     }
 
     /// Changes that hold room, for the monitor.

@@ -1,0 +1,96 @@
+//! Values of the controls that carry positions: where in the order of all changes an answer stands, and from where on a
+//! request may be answered. They are Pando's own: see `docs/reference/protocol.md`.
+
+use ber::{Reader, Tag, Writer};
+
+/// The longest wait that can be asked for (maxInt of RFC 4511 section 4.1.1).
+const WAIT_MAX: u32 = i32::MAX as u32;
+
+/// A position in the changes of a generation of data. Its value is 24 octets, the generation and the position, which
+/// clients do not look into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PositionToken {
+    /// Which data: positions of different generations cannot be compared.
+    pub generation: [u8; 16],
+    /// How many changes of it.
+    pub position: u64,
+}
+
+impl PositionToken {
+    /// Takes a value apart; `None` where it is none.
+    pub fn decode(value: &[u8]) -> Option<PositionToken> {
+        let (generation, position) = value.split_first_chunk()?;
+        let position = u64::from_be_bytes(position.try_into().ok()?);
+        Some(PositionToken { generation: *generation, position })
+    }
+
+    /// The value.
+    pub fn encode(&self) -> [u8; 24] {
+        let mut value = [0; 24];
+        let (generation, position) = value.split_at_mut(self.generation.len());
+        generation.copy_from_slice(&self.generation);
+        position.copy_from_slice(&self.position.to_be_bytes());
+        value
+    }
+}
+
+/// A request that wants an answer from a state of at least a position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AtLeast {
+    /// The position.
+    pub token: PositionToken,
+    /// How many milliseconds the request may wait for it, from 0 to 2147483647.
+    pub wait_ms: u32,
+}
+
+impl AtLeast {
+    /// Takes a control's value apart: a sequence of the token and the wait. `None` where it is none.
+    pub fn decode(value: &[u8]) -> Option<AtLeast> {
+        let mut reader = Reader::new(value);
+        let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;
+        let token = PositionToken::decode(fields.octet_string().ok()?)?;
+        let wait_ms = u32::try_from(fields.integer().ok()?).ok().filter(|wait| *wait <= WAIT_MAX)?;
+        (reader.is_empty() && fields.is_empty()).then_some(AtLeast { token, wait_ms })
+    }
+
+    /// The value. A wait that is too long becomes the longest.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut value = Vec::with_capacity(40);
+        let mut writer = Writer::new(&mut value);
+        let fields = writer.begin(Tag::SEQUENCE);
+        writer.octet_string(&self.token.encode());
+        writer.integer(i64::from(self.wait_ms.min(WAIT_MAX)));
+        writer.end(fields);
+        value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_come_back_and_nothing_else_is_one() {
+        let token = PositionToken { generation: [7; 16], position: 0x0102_0304 };
+        let value = token.encode();
+        assert_eq!(&value[16..], [0, 0, 0, 0, 1, 2, 3, 4]);
+        assert_eq!(PositionToken::decode(&value), Some(token));
+        assert_eq!(PositionToken::decode(&value[1..]), None);
+        assert_eq!(PositionToken::decode(&[&value[..], b"x"].concat()), None);
+
+        for wait_ms in [0, 1_500, WAIT_MAX] {
+            let asked = AtLeast { token, wait_ms };
+            let value = asked.encode();
+            assert_eq!(AtLeast::decode(&value), Some(asked));
+            for len in 0..value.len() {
+                assert_eq!(AtLeast::decode(&value[..len]), None);
+            }
+            assert_eq!(AtLeast::decode(&[&value[..], b"x"].concat()), None);
+        }
+        // Waits below zero and above the most.
+        let head = [&[0x30, 29, 4, 24][..], &value[..]].concat();
+        assert_eq!(AtLeast::decode(&[&head[..], &[2, 1, 0xff]].concat()), None);
+        let long = [&[0x30, 33, 4, 24][..], &value[..], &[2, 5, 0, 0x80, 0, 0, 0]].concat();
+        assert_eq!(AtLeast::decode(&long), None);
+    }
+}

@@ -1,0 +1,106 @@
+//! Positions of answers, and requests that want at least one, on a server by itself: nothing is behind there, so what
+//! waits is a request for a change that is still to come.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod support;
+
+use ldap::{
+    Authentication, BindRequest, CompareRequest, Control, ControlsBuf, DeleteRequest, ExtendedRequest,
+    PositionToken, Request, ResultCode, Scope, oids,
+};
+use support::pando::Start;
+use support::positions::{add, at_least, position_of, read, request, send_read};
+use support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
+
+fn unit(name: &str) -> String {
+    format!("ou={name},{SUFFIX}")
+}
+
+#[test]
+fn answers_tell_their_position_and_requests_wait_for_one() {
+    let scratch = Scratch::new("positions");
+    // One event loop, so that a request that waits would be in the way of the others if it could.
+    scratch.write("node.toml", "threads = 1\n".to_owned());
+    let node_file = scratch.join("node.toml");
+    let server = Start::new(&scratch).arguments(&["--node", node_file.to_str().unwrap()]).ready();
+    let mut one = server.administrator();
+    let root = one.search("", Scope::BaseObject, "(objectClass=*)", &["supportedControl"]).unwrap();
+    let supported = root.entries[0].texts("supportedControl");
+    assert!([oids::POSITION, oids::AT_LEAST].iter().all(|oid| supported.contains(&(*oid).to_owned())));
+    one.add(SUFFIX, &[("objectClass", "domain"), ("dc", "example")]).unwrap();
+
+    // Every kind of answer; changes move it, whether they are made or refused.
+    let first = position_of(&add(&mut one, &unit("a"), None));
+    let second = position_of(&add(&mut one, &unit("b"), None));
+    assert_eq!((second.generation, second.position), (first.generation, first.position + 1));
+    let bind = Request::Bind(BindRequest {
+        version: 3,
+        name: ADMIN_DN,
+        authentication: Authentication::Simple(ADMIN_PASSWORD.as_bytes()),
+    });
+    let (entry, there) = (unit("a"), unit("b"));
+    let requests = [
+        bind,
+        Request::Delete(DeleteRequest { entry: "ou=nobody,dc=example,dc=com" }),
+        Request::Compare(CompareRequest { entry: &entry, description: "ou", value: b"a" }),
+        Request::Extended(ExtendedRequest { name: oids::WHO_AM_I, value: None }),
+    ];
+    for asked in requests {
+        let reply = request(&mut one, asked, at_least(second, 0, 0));
+        assert_eq!(position_of(&reply), second, "{reply:?}");
+    }
+    let reply = read(&mut one, &there, at_least(second, 0, 0));
+    assert_eq!((reply.entries.len(), position_of(&reply)), (1, second));
+    let plain = one.search(&there, Scope::BaseObject, "(objectClass=*)", &["1.1"]).unwrap();
+    assert_eq!(plain.position(), None, "nobody asked");
+
+    // What is not there yet: after the wait, busy, with how far it is.
+    for (ahead, wait_ms) in [(1, 0), (7, 50)] {
+        let reply = read(&mut one, &there, at_least(second, ahead, wait_ms));
+        assert_eq!((reply.outcome.code, reply.entries.len()), (ResultCode::BUSY, 0), "{reply:?}");
+        assert!(reply.outcome.diagnostic.contains(&format!("{ahead} changes before")), "{reply:?}");
+        assert_eq!(position_of(&reply), second, "it says where it is");
+    }
+    let reply = add(&mut one, &unit("c"), at_least(second, 1, 0));
+    assert_eq!(reply.outcome.code, ResultCode::BUSY, "a change too: {reply:?}");
+
+    // While one waits, with others behind it, everybody else is served; the change that it waits for wakes it.
+    let mut waiting = server.administrator();
+    let found = send_read(&mut waiting, &unit("c"), at_least(second, 1, 29_000));
+    let behind = send_read(&mut waiting, &there, None);
+    let mut gone = server.administrator();
+    send_read(&mut gone, &unit("c"), at_least(second, 1, 29_000));
+    drop(gone);
+    assert_eq!(read(&mut one, &there, None).entries.len(), 1);
+    let third = position_of(&add(&mut one, &unit("c"), None));
+    assert_eq!(third.position, second.position + 1);
+    let reply = waiting.reply(found).unwrap();
+    assert_eq!((reply.entries.len(), position_of(&reply)), (1, third), "{reply:?}");
+    assert_eq!(waiting.reply(behind).unwrap().entries.len(), 1);
+
+    // Of other data; and no position at all.
+    let foreign = PositionToken { generation: [1; 16], position: 1 };
+    let reply = read(&mut one, &there, at_least(foreign, 0, 0));
+    assert_eq!(reply.outcome.code, ResultCode::UNWILLING_TO_PERFORM, "{reply:?}");
+    let broken = Control { oid: oids::AT_LEAST, critical: false, value: Some(b"x") };
+    let broken = ControlsBuf::from_iter([broken]);
+    let reply = one.search_with("", Scope::BaseObject, "(ou=a)", &[], broken.as_controls()).unwrap();
+    assert_eq!(reply.outcome.code, ResultCode::PROTOCOL_ERROR, "{reply:?}");
+
+    // A bind that does not get its position leaves nobody bound.
+    let bind = Request::Bind(BindRequest {
+        version: 3,
+        name: ADMIN_DN,
+        authentication: Authentication::Simple(ADMIN_PASSWORD.as_bytes()),
+    });
+    let reply = request(&mut one, bind, at_least(third, 1, 0));
+    assert_eq!(reply.outcome.code, ResultCode::BUSY, "{reply:?}");
+    let who = one.extended(oids::WHO_AM_I, None).unwrap().extended.value.unwrap();
+    assert_eq!(who, b"");
+
+    // The data is the same after a restart.
+    server.stop();
+    let server = Start::new(&scratch).ready();
+    let reply = read(&mut server.administrator(), &unit("c"), at_least(third, 0, 0));
+    assert_eq!((reply.entries.len(), position_of(&reply)), (1, third));
+}

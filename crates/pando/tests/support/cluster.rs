@@ -1,0 +1,162 @@
+//! Nodes of a cluster, each the real binary, on a real broker.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use client::{Connection, Entry};
+use kafka_broker::Brokers;
+use ldap::{ResultCode, Scope};
+
+use super::pando::{Pando, Start, command};
+use super::{ADMIN_DN, DEADLINE, SUFFIX, Scratch};
+
+/// A cluster's nodes and broker.
+pub struct Cluster {
+    pub brokers: Brokers,
+    pub scratch: Scratch,
+}
+
+impl Cluster {
+    /// A broker, and the first node, which has the suffix entry.
+    pub fn new(name: &str) -> (Cluster, Pando) {
+        let scratch = Scratch::new(name);
+        let brokers = Brokers::start(1, scratch.path()).unwrap();
+        let cluster = Cluster { brokers, scratch };
+        cluster.write_node_file(1);
+        let data = cluster.data(1);
+        // What is there before becomes what the cluster begins with.
+        let server =
+            Start::bare(&cluster.scratch, "node-1").arguments(&["--suffix", SUFFIX, "--admin-dn", ADMIN_DN]);
+        let server = server.ready();
+        add(&mut server.administrator(), SUFFIX, &[("objectClass", "domain"), ("dc", "example")]);
+        server.stop();
+        let node_file = cluster.node_file(1);
+        let node_file = node_file.to_str().unwrap();
+        let made =
+            command(&["cluster", "init", "--node", node_file, "--replicas", "1"], Some(&data)).expect_code(0);
+        made.expect_output("node 1 of a new cluster is made");
+        let first = cluster.start(1);
+        (cluster, first)
+    }
+
+    pub fn data(&self, node: u32) -> PathBuf {
+        self.scratch.join(&format!("node-{node}"))
+    }
+
+    pub fn node_file(&self, node: u32) -> PathBuf {
+        self.scratch.join(&format!("node-{node}.toml"))
+    }
+
+    pub fn write_node_file(&self, node: u32) {
+        let brokers = self.brokers.bootstrap();
+        let text = format!(
+            "admin_dn = \"{ADMIN_DN}\"\n[cluster]\nbrokers = \"{brokers}\"\nlisten = \"127.0.0.1:0\"\n\
+             session_timeout_ms = 2000\n\
+             change_timeout_ms = 5000\nappend_timeout_ms = 3000\nkafka = [\"heartbeat.interval.ms=300\"]\n"
+        );
+        self.scratch.write(&format!("node-{node}.toml"), text);
+    }
+
+    /// Invites the next node, and makes it of a copy of the first one's data.
+    pub fn join(&self, node: u32) {
+        self.write_node_file(node);
+        let invitation = self.scratch.join(&format!("node-{node}.invitation"));
+        let invitation = invitation.to_str().unwrap();
+        let (first, own) = (self.node_file(1), self.node_file(node));
+        let (first, own) = (first.to_str().unwrap(), own.to_str().unwrap());
+        let invited = command(&["cluster", "invite", "--node", first, "-o", invitation], Some(&self.data(1)));
+        invited.expect_code(0).expect_output(&format!("makes node {node}"));
+        let from = self.scratch.join(&format!("copy-for-{node}"));
+        let copied = command(&["cluster", "copy", from.to_str().unwrap()], Some(&self.data(1)));
+        copied.expect_code(0).expect_output("has the data of the node at this moment");
+        let join = [
+            "cluster",
+            "join",
+            "--node",
+            own,
+            "--invitation",
+            invitation,
+            "--copy-of",
+            from.to_str().unwrap(),
+        ];
+        command(&join, Some(&self.data(node))).expect_code(0).expect_output(&format!("node {node} is made"));
+    }
+
+    pub fn start(&self, node: u32) -> Pando {
+        let node_file = self.node_file(node);
+        let data = format!("node-{node}");
+        Start::bare(&self.scratch, &data).arguments(&["--node", node_file.to_str().unwrap()]).ready()
+    }
+
+    /// Everything in a node's data: its entries as an export has them, and the records of its log.
+    pub fn content(&self, node: u32) -> (String, Vec<(u64, Vec<u8>)>) {
+        let export = command(&["export"], Some(&self.data(node))).expect_code(0).stdout;
+        let store = store::Store::open_read_only(&self.data(node), directory::rows::MAPS).unwrap();
+        let view = store.view().unwrap();
+        let records = view.log_records(0).map(|record| record.map(|(at, bytes)| (at, bytes.to_vec())));
+        (export, records.collect::<Result<_, _>>().unwrap())
+    }
+
+    /// Waits until all of these nodes have the same, and says how many records that are.
+    pub fn expect_equal(&self, nodes: &[(u32, &Pando)]) -> usize {
+        let last = nodes.iter().map(|(_, server)| position(server)).max().unwrap();
+        for (_, server) in nodes {
+            until("the node has every record", || (position(server) >= last).then_some(()));
+        }
+        let contents: Vec<_> = nodes.iter().map(|(node, _)| self.content(*node)).collect();
+        for (content, (node, _)) in contents.iter().zip(nodes) {
+            assert!(
+                content.0 == contents[0].0,
+                "node {node} exports something else than node {}",
+                nodes[0].0
+            );
+            assert!(content.1 == contents[0].1, "node {node} has another log than node {}", nodes[0].0);
+        }
+        contents[0].1.len()
+    }
+}
+
+/// Asks until there is an answer.
+#[track_caller]
+pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(begun.elapsed() < DEADLINE, "not in time: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[track_caller]
+pub fn add(connection: &mut Connection, dn: &str, attributes: &[(&str, &str)]) {
+    let outcome = try_add(connection, dn, attributes);
+    assert_eq!(outcome.code, ResultCode::SUCCESS, "{dn}: {outcome:?}");
+}
+
+pub fn try_add(connection: &mut Connection, dn: &str, attributes: &[(&str, &str)]) -> client::Outcome {
+    connection.add(dn, attributes).unwrap()
+}
+
+pub fn unit(name: &str) -> String {
+    format!("ou={name},{SUFFIX}")
+}
+
+pub fn add_unit(connection: &mut Connection, name: &str) -> client::Outcome {
+    try_add(connection, &unit(name), &[("objectClass", "organizationalUnit")])
+}
+
+pub fn read(connection: &mut Connection, dn: &str) -> Option<Entry> {
+    connection.search(dn, Scope::BaseObject, "(objectClass=*)", &["*", "+"]).unwrap().entries.pop()
+}
+
+pub fn figure(server: &Pando, name: &str) -> String {
+    let dn = format!("cn={name},cn=Cluster,cn=monitor");
+    let entry = read(&mut server.administrator(), &dn).unwrap_or_else(|| panic!("no {dn}"));
+    ["monitoredInfo", "monitorCounter"].iter().flat_map(|attribute| entry.texts(attribute)).collect()
+}
+
+pub fn position(server: &Pando) -> u64 {
+    figure(server, "Position").parse().unwrap()
+}

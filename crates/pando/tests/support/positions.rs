@@ -1,0 +1,54 @@
+//! Requests that ask for the position of their answer, and that want one of at least a position.
+
+use client::{Connection, Reply};
+use ldap::{
+    AddRequest, AtLeast, AttributesBuf, Control, ControlsBuf, FilterBuf, PositionToken, Request, Scope,
+    SearchRequest, SelectionBuf, oids,
+};
+
+/// The controls that ask for the answer's position and, where that is given, for at least `asked`.
+pub fn controls(asked: Option<AtLeast>) -> ControlsBuf {
+    let mut controls = ControlsBuf::new();
+    controls.push(Control { oid: oids::POSITION, critical: true, value: None });
+    if let Some(asked) = asked {
+        controls.push(Control { oid: oids::AT_LEAST, critical: true, value: Some(&asked.encode()) });
+    }
+    controls
+}
+
+/// A token some positions on, and a wait for it.
+pub fn at_least(token: PositionToken, ahead: u64, wait_ms: u32) -> Option<AtLeast> {
+    Some(AtLeast { token: PositionToken { position: token.position + ahead, ..token }, wait_ms })
+}
+
+/// Sends a request with both controls, and waits for the reply.
+pub fn request(connection: &mut Connection, request: Request<'_>, asked: Option<AtLeast>) -> Reply {
+    connection.request(request, controls(asked).as_controls()).unwrap()
+}
+
+/// Adds an organizational unit.
+pub fn add(connection: &mut Connection, entry: &str, asked: Option<AtLeast>) -> Reply {
+    let mut attributes = AttributesBuf::new();
+    attributes.push("objectClass", ["organizationalUnit"]);
+    request(connection, Request::Add(AddRequest { entry, attributes: attributes.as_attributes() }), asked)
+}
+
+/// Reads an entry.
+pub fn read(connection: &mut Connection, dn: &str, asked: Option<AtLeast>) -> Reply {
+    let id = send_read(connection, dn, asked);
+    connection.reply(id).unwrap()
+}
+
+/// Sends a read, and does not wait.
+pub fn send_read(connection: &mut Connection, dn: &str, asked: Option<AtLeast>) -> ldap::MessageId {
+    let filter = FilterBuf::parse("(objectClass=*)").unwrap();
+    let selection = SelectionBuf::from_iter(["1.1"]);
+    let search = SearchRequest::new(dn, Scope::BaseObject, filter.as_filter(), selection.as_selection());
+    connection.send(Request::Search(search), controls(asked).as_controls()).unwrap()
+}
+
+/// The position of a reply.
+#[track_caller]
+pub fn position_of(reply: &Reply) -> PositionToken {
+    reply.position().unwrap_or_else(|| panic!("no position: {reply:?}"))
+}

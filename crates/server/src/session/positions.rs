@@ -1,0 +1,108 @@
+//! Positions of answers: a client that asks gets the position that an answer stands at, and takes it to any node of the
+//! cluster, where a request with it is answered from a state of at least that position.
+//!
+//! A node that is behind lets the request wait: it stays in the connection's input, and the requests behind it too, so
+//! that it holds nothing else. The event loop looks at it again when a commit shows the position, or when its time is
+//! over.
+
+use std::time::{Duration, Instant};
+
+use directory::Outcome;
+use ldap::{AtLeast, Control, ControlsBuf, Message, PositionToken, Request, ResultCode, oids};
+
+use super::outstanding::RequestHead;
+use super::{Session, context::Context};
+use crate::limits::{POSITION_WAIT_MAX, POSITION_WAITERS_MAX};
+
+/// A request that waits until its position is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PositionWait {
+    pub(crate) position: u64,
+    /// When it is answered all the same.
+    pub(crate) until: Instant,
+}
+
+/// What a request with a position has to do.
+pub(super) enum Reached {
+    /// To go on.
+    Shown,
+    /// To wait.
+    Later,
+    /// Nothing more.
+    Never(Outcome),
+}
+
+impl Session {
+    /// What the first request of the input waits for, if that is a position.
+    pub(crate) fn position_wait(&self) -> Option<PositionWait> {
+        self.position_wait
+    }
+
+    /// Whether the position is shown from which on the request wants an answer.
+    pub(super) fn reach_position(&mut self, context: &Context, message: &Message<'_>) -> Reached {
+        if matches!(message.request, Request::Unbind | Request::Abandon(_)) {
+            return Reached::Shown;
+        }
+        let control = message.controls.iter().find(|control| control.oid == oids::AT_LEAST);
+        // What is no position is refused where all controls are read.
+        let Some(asked) = control.and_then(|control| AtLeast::decode(control.value?)) else {
+            return Reached::Shown;
+        };
+        if asked.token.generation != context.shared.generation {
+            let text = "the position is one of other data: ask for a new one";
+            return Reached::Never(Outcome::new(ResultCode::UNWILLING_TO_PERFORM, text));
+        }
+        let shown = match context.snapshot.position() {
+            Ok(position) => position,
+            Err(error) => return Reached::Never(Outcome::new(ResultCode::UNAVAILABLE, error.to_string())),
+        };
+        let position = asked.token.position;
+        if shown >= position {
+            return Reached::Shown;
+        }
+        let patience = Duration::from_millis(asked.wait_ms.into()).min(POSITION_WAIT_MAX);
+        let is_new = self.position_wait.is_none();
+        let wait =
+            *self.position_wait.get_or_insert(PositionWait { position, until: context.now + patience });
+        let too_many = is_new && context.position_waiters >= POSITION_WAITERS_MAX;
+        if wait.until > context.now && !too_many {
+            return Reached::Later;
+        }
+        let behind = position - shown;
+        let text = match too_many {
+            true => "too many requests wait here for a position",
+            false => "ask another node, or later",
+        };
+        let text = format!("this node shows position {shown}, {behind} changes before {position}: {text}");
+        Reached::Never(Outcome::new(ResultCode::BUSY, text))
+    }
+}
+
+impl RequestHead {
+    /// The writer has answered: what it did is shown by now.
+    pub(super) fn note_shown(&mut self, context: &Context) {
+        if self.wants_position {
+            self.shown = context.shared.directory.newest_position().ok();
+        }
+    }
+
+    /// Adds the position of the answer, where the client wants to know.
+    pub(super) fn put_position(&self, context: &Context, controls: &mut ControlsBuf) {
+        if self.wants_position
+            && let Some(token) = self.shown.map(|shown| context.token_at(shown)).or_else(|| context.token())
+        {
+            controls.push(Control { oid: oids::POSITION, critical: false, value: Some(&token.encode()) });
+        }
+    }
+}
+
+impl Context {
+    /// Where what is read now stands; `None` where the store does not say.
+    pub(super) fn token(&self) -> Option<PositionToken> {
+        self.snapshot.position().ok().map(|position| self.token_at(position))
+    }
+
+    fn token_at(&self, position: u64) -> PositionToken {
+        PositionToken { generation: self.shared.generation, position }
+    }
+}
