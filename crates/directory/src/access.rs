@@ -28,6 +28,7 @@
 
 mod explain;
 mod external;
+mod sources;
 mod standing;
 #[cfg(test)]
 mod tests;
@@ -47,6 +48,7 @@ pub(crate) use explain::{ASKED, Asked, QuestionPlace, RulesInForce, explain, exp
 pub use explain::{AccessExplanation, DecidingRule};
 pub(crate) use external::EXTERNAL;
 pub use external::{BindStrength, ExternalIdentity, Offered};
+pub(crate) use sources::{Sources, Touch, touches};
 pub(crate) use standing::{EntryRights, Standing, Walk, groups_of};
 
 /// The identity on whose behalf an operation runs.

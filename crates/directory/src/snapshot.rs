@@ -4,6 +4,7 @@ mod directory;
 pub(crate) mod known_names;
 pub(crate) mod name_cache;
 pub(crate) mod page_key;
+pub(crate) mod standings;
 
 use std::cell::{RefCell, RefMut};
 use std::sync::Arc;
@@ -13,13 +14,13 @@ use store::{StoreError, View};
 use crate::access::{Requester, Standing};
 use crate::catalog::{self, Catalog};
 use crate::model::client_link::ClientLink;
-use crate::model::limits::STANDINGS_KEPT_MAX;
 use crate::model::open_error::OpenError;
 use crate::model::outcome::OperationError;
 use crate::model::rows::{META, map_spec};
 use crate::model::settings::Settings;
 use crate::snapshot::known_names::KnownNames;
 use crate::snapshot::name_cache::NameCache;
+use crate::snapshot::standings::KeptStandings;
 use crate::tree::State;
 pub use directory::Directory;
 pub(crate) use directory::check_node;
@@ -34,6 +35,7 @@ pub struct Snapshot {
     settings: Arc<Settings>,
     directory: Arc<Directory>,
     names: RefCell<NameCache>,
+    standings: RefCell<KeptStandings>,
 }
 
 impl Snapshot {
@@ -55,6 +57,7 @@ impl Snapshot {
             if is_new {
                 self.published = Arc::clone(&published);
             }
+            self.renew_standings(is_new)?;
             self.catalog = catalog_of(&self.view, &self.published)?;
         }
         let settings = self.directory.settings.load();
@@ -83,8 +86,19 @@ impl Snapshot {
         self.names.borrow_mut()
     }
 
-    /// What somebody may do under access rules; `None` where no rules bind. Kept until the snapshot moves, so that a
-    /// right that is taken away is gone with the change that takes it.
+    /// Forgets the standings that are others now. With another catalogue all are: numbers in it, which they have, may
+    /// mean more than before.
+    fn renew_standings(&mut self, has_new_catalog: bool) -> Result<(), StoreError> {
+        let standings = self.standings.get_mut();
+        match has_new_catalog {
+            true => standings.forget(),
+            false => standings.follow(&self.view)?,
+        }
+        Ok(())
+    }
+
+    /// What somebody may do under access rules; `None` where no rules bind. Kept until a record touches what it came
+    /// from, so that a right that is taken away is gone with the change that takes it.
     ///
     /// # Errors
     /// As [`Standing::of`].
@@ -102,17 +116,13 @@ impl Snapshot {
             Requester::User { id, .. } => Some(*id),
         };
         let key = (own, self.catalog.access_rules.holding_over(link));
-        if let Some(known) = self.names().standings.get(&key) {
-            return Ok(Some(Arc::clone(known)));
+        if let Some(known) = self.standings.borrow().get(&key) {
+            return Ok(Some(known));
         }
         let Some(standing) = Standing::of(self.state(), requester, link)?.map(Arc::new) else {
             return Ok(None);
         };
-        let standings = &mut self.names().standings;
-        if standings.len() >= STANDINGS_KEPT_MAX {
-            standings.clear();
-        }
-        standings.insert(key, Arc::clone(&standing));
+        self.standings.borrow_mut().keep(&self.view, key, &standing)?;
         Ok(Some(standing))
     }
 
@@ -166,6 +176,7 @@ impl Directory {
             settings: self.settings.load_full(),
             directory: self.clone(),
             names: RefCell::default(),
+            standings: RefCell::default(),
         })
     }
 }

@@ -13,6 +13,7 @@ use ldap::ResultCode;
 use schema::TypeId;
 
 use super::Requester;
+use super::sources::{Sources, Touch};
 use crate::catalog::access_rules::{AccessRules, RuleAsker, TypeSet, counts_entries, goes_with_the_entry};
 use crate::model::access_rule::{
     ADD, BROWSE, COMPARE, DELETE, EXPLAIN, JOIN, LEAVE, PROXY, READ, RENAME, Reach, Rights, SEARCH, WRITE,
@@ -41,6 +42,8 @@ pub(crate) struct Standing {
     special: Vec<u64>,
     /// Whether these are not all of them, because too many name the asker.
     asks_entries: bool,
+    /// What it came from.
+    sources: Sources,
     /// What holds for entries of a container that are not special.
     below: Mutex<HashMap<EntryId, Arc<EntryRights>>>,
     /// What was worked out, by the rules that hold.
@@ -211,7 +214,7 @@ impl Standing {
             Requester::Anonymous => None,
             Requester::User { id, .. } => Some(*id),
         };
-        let mut asker = AskerFacts { state, own, groups: None };
+        let mut asker = AskerFacts { state, own, groups: None, sources: Sources::default() };
         let mut mine = Vec::new();
         // A rule for a place that does not exist counts as one for another place: whether there is an entry is not to
         // show by what is told of all others.
@@ -228,7 +231,7 @@ impl Standing {
                     Some((Reach::In | Reach::Below, name)) if name.depth() == 0 => None,
                     Some((reach, name)) => {
                         is_uniform = false;
-                        match state.entry_of(name)? {
+                        match asker.entry_of(name)? {
                             Some(id) => Some((*reach, id)),
                             None => continue,
                         }
@@ -239,7 +242,7 @@ impl Standing {
                     is_uniform = false;
                     if name.depth() == 0 && matches!(reach, Reach::In | Reach::Below) {
                         but.push((Reach::Below, EntryId::ROOT));
-                    } else if let Some(id) = state.entry_of(name)? {
+                    } else if let Some(id) = asker.entry_of(name)? {
                         but.push((*reach, id));
                     }
                 }
@@ -248,6 +251,7 @@ impl Standing {
         }
         is_uniform &= mine.iter().all(|of| of.condition == Condition::Always);
         let (special, asks_entries) = special(state, own, &mine)?;
+        let sources = asker.sources(&mine);
         Ok(Some(Standing {
             rules: Arc::clone(rules),
             mine,
@@ -255,6 +259,7 @@ impl Standing {
             is_uniform,
             special,
             asks_entries,
+            sources,
             below: Mutex::default(),
             known: Mutex::default(),
         }))
@@ -353,6 +358,11 @@ impl Standing {
     /// Whose standing it is; `None` for somebody without an entry.
     pub(crate) fn own(&self) -> Option<EntryId> {
         self.own
+    }
+
+    /// What it came from: it is another one when one of these is touched.
+    pub(crate) fn sources(&self) -> &Sources {
+        &self.sources
     }
 
     /// The rules that hold for the asker at an entry, by their places among all.
@@ -591,6 +601,7 @@ struct AskerFacts<'s> {
     own: Option<EntryId>,
     /// The groups that the asker is in, ascending, those by way of other groups with them.
     groups: Option<Vec<u64>>,
+    sources: Sources,
 }
 
 impl AskerFacts<'_> {
@@ -618,12 +629,12 @@ impl AskerFacts<'_> {
         };
         Ok(match asker {
             RuleAsker::Anyone | RuleAsker::Authenticated => true,
-            RuleAsker::User(name) => state.entry_of(name)? == Some(own),
-            RuleAsker::UsersIn(name) => match state.entry_of(name)? {
+            RuleAsker::User(name) => self.entry_of(name)? == Some(own),
+            RuleAsker::UsersIn(name) => match self.entry_of(name)? {
                 Some(base) => state.is_at_or_below(own, base)?,
                 None => false,
             },
-            RuleAsker::Group(name) => match state.entry_of(name)? {
+            RuleAsker::Group(name) => match self.entry_of(name)? {
                 Some(group) => self.groups(own)?.binary_search(&group.0).is_ok(),
                 None => false,
             },
@@ -634,9 +645,29 @@ impl AskerFacts<'_> {
     fn groups(&mut self, own: EntryId) -> Result<&[u64]> {
         let groups = match self.groups.take() {
             Some(groups) => groups,
-            None => groups_of(self.state, own)?,
+            None => {
+                let groups = groups_of(self.state, own)?;
+                self.sources.add_groups(own, &groups);
+                groups
+            }
         };
         Ok(self.groups.insert(groups))
+    }
+
+    /// The entry that a rule names.
+    fn entry_of(&mut self, name: &NormalName) -> Result<Option<EntryId>> {
+        self.sources.entry_of(self.state, name)
+    }
+
+    /// All that the standing came from. Entries that no longer name the asker do it no harm: whether they do is looked
+    /// for at each.
+    fn sources(self, mine: &[Mine]) -> Sources {
+        let AskerFacts { own, mut sources, .. } = self;
+        sources.own.extend(own.map(Touch::Gone));
+        let names_asker =
+            |of: &Mine| matches!(&of.condition, Condition::AtEntry { names, .. } if !names.is_empty());
+        sources.own.extend(own.filter(|_| mine.iter().any(names_asker)).map(Touch::Named));
+        sources
     }
 }
 

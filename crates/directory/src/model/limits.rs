@@ -55,6 +55,12 @@ pub const RIGHTS_KEPT_MAX: usize = 4_096;
 pub const ENTRIES_OF_ASKER_MAX: usize = 1_000;
 /// Askers whose rights a snapshot keeps.
 pub const STANDINGS_KEPT_MAX: usize = 1_024;
+/// Changes that may end a standing that is kept, besides those of names in rules; one with more is made each time.
+pub const SOURCES_KEPT_MAX: usize = 1_024;
+/// Records that a snapshot reads to see which standings they end; behind more of them it forgets all.
+pub const RECORDS_FOLLOWED_MAX: u64 = 256;
+/// Bytes of a record that is read for that; a larger one ends all.
+pub const TOUCHED_RECORD_MAX: usize = 64 << 10;
 /// Attributes that the Get Effective Rights control names besides those that its search asks for.
 pub const RIGHTS_ATTRIBUTES_MAX: usize = 100;
 /// Access rules, and the octets of all their texts.

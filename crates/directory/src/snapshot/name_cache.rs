@@ -6,11 +6,9 @@
 //! with a few look-ups, and commits come in groups.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
-use crate::access::Standing;
 use crate::model::limits::{BASES_CACHED_MAX, CONTAINERS_CACHED_MAX, TREE_DEPTH_MAX};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{EntryId, NodeFlags};
@@ -41,8 +39,6 @@ pub(crate) struct NameCache {
     containers: HashMap<EntryId, Container, RandomState>,
     texts: Vec<u8>,
     bases: HashMap<Box<str>, (EntryId, NodeFlags), RandomState>,
-    /// What askers may do under access rules; nobody is anonymous.
-    pub(crate) standings: HashMap<(Option<EntryId>, Vec<u64>), Arc<Standing>, RandomState>,
     /// The administrator's DN and the entry that has it, once that was looked for.
     pub(crate) administrator: Option<(Box<str>, Option<EntryId>)>,
     /// Which entry a DN was found to name, however long ago.
@@ -54,7 +50,6 @@ impl NameCache {
     pub(crate) fn forget(&mut self) {
         self.bases.clear();
         self.administrator = None;
-        self.standings.clear();
         self.forget_containers();
     }
 

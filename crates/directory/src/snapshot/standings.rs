@@ -1,0 +1,285 @@
+//! The standings of askers that a snapshot keeps (see [`crate::access`]), until the log touches what they came from.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use store::{StoreError, View};
+
+use crate::access::{Sources, Standing, Touch, touches};
+use crate::model::limits::{RECORDS_FOLLOWED_MAX, SOURCES_KEPT_MAX, STANDINGS_KEPT_MAX, TOUCHED_RECORD_MAX};
+use crate::model::record::Record;
+use crate::model::rows::EntryId;
+
+/// Whose standing: nobody is anonymous. The bits are the rules that hold for where the request comes from.
+pub(crate) type StandingKey = (Option<EntryId>, Vec<u64>);
+
+/// What askers may do under access rules.
+#[derive(Debug, Default)]
+pub(crate) struct KeptStandings {
+    kept: HashMap<StandingKey, Arc<Standing>, RandomState>,
+    /// The log's position that they hold at.
+    position: u64,
+    /// What all of them came from.
+    names: HashSet<Touch, RandomState>,
+    /// What some of them came from.
+    own: HashMap<Touch, HashSet<StandingKey, RandomState>, RandomState>,
+}
+
+impl KeptStandings {
+    pub(crate) fn get(&self, key: &StandingKey) -> Option<Arc<Standing>> {
+        self.kept.get(key).map(Arc::clone)
+    }
+
+    /// Keeps a standing that was made of what `view` shows, which is what the others hold at.
+    pub(crate) fn keep(
+        &mut self,
+        view: &View,
+        key: StandingKey,
+        standing: &Arc<Standing>,
+    ) -> Result<(), StoreError> {
+        let Sources { names, own } = standing.sources();
+        if own.len() > SOURCES_KEPT_MAX {
+            return Ok(());
+        }
+        if self.kept.len() >= STANDINGS_KEPT_MAX {
+            self.forget();
+        }
+        if self.kept.is_empty() {
+            self.position = view.position()?;
+        }
+        self.names.extend(names);
+        for touch in own {
+            self.own.entry(*touch).or_default().insert(key.clone());
+        }
+        self.kept.insert(key, Arc::clone(standing));
+        Ok(())
+    }
+
+    pub(crate) fn forget(&mut self) {
+        self.kept.clear();
+        self.names.clear();
+        self.own.clear();
+    }
+
+    /// Forgets those that are others in what `view` shows.
+    pub(crate) fn follow(&mut self, view: &View) -> Result<(), StoreError> {
+        if self.kept.is_empty() {
+            return Ok(());
+        }
+        let followed = self.read_log(view);
+        if !matches!(followed, Ok(true)) {
+            self.forget();
+        }
+        followed.map(drop)
+    }
+
+    /// Forgets those that the log's new records end. False where these cannot be read one by one: they are too many or
+    /// too large, trimmed already, or may end all.
+    fn read_log(&mut self, view: &View) -> Result<bool, StoreError> {
+        let position = view.position()?;
+        if position.checked_sub(self.position).is_none_or(|new| new > RECORDS_FOLLOWED_MAX) {
+            return Ok(false);
+        }
+        for record in view.log_records(self.position + 1) {
+            let (found, bytes) = record?;
+            if found != self.position + 1 || bytes.len() > TOUCHED_RECORD_MAX {
+                return Ok(false);
+            }
+            let Some(touched) = Record::decode(bytes).as_ref().and_then(touches) else { return Ok(false) };
+            touched.into_iter().for_each(|touch| self.touch(touch));
+            self.position = found;
+        }
+        Ok(self.position == position)
+    }
+
+    fn touch(&mut self, touch: Touch) {
+        if self.names.contains(&touch) {
+            self.forget();
+        }
+        for key in self.own.remove(&touch).into_iter().flatten() {
+            let Some(standing) = self.kept.remove(&key) else { continue };
+            for other in &standing.sources().own {
+                if let Some(keys) = self.own.get_mut(other) {
+                    keys.remove(&key);
+                    if keys.is_empty() {
+                        self.own.remove(other);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use ldap::{ChangeOperation, ResultCode};
+
+    use crate::access::{Requester, Standing, Walk};
+    use crate::model::limits::RECORDS_FOLLOWED_MAX;
+    use crate::model::name::{NormalName, parse_dn};
+    use crate::model::rows::EntryId;
+    use crate::testing::{SUFFIX, TestDirectory};
+
+    const USERS: [&str; 3] =
+        ["uid=a,ou=x,dc=example,dc=com", "uid=b,ou=x,dc=example,dc=com", "uid=c,ou=y,dc=example,dc=com"];
+    const GROUPS: [&str; 3] =
+        ["cn=g,dc=example,dc=com", "cn=h,dc=example,dc=com", "cn=i,ou=y,dc=example,dc=com"];
+    const UNITS: [&str; 2] = ["ou=x,dc=example,dc=com", "ou=y,dc=example,dc=com"];
+    const RULES: [&str; 7] = [
+        "everybody: allow browse, read of objectClass to authenticated",
+        "group: allow read of sn in 'ou=x,dc=example,dc=com' to group 'cn=g,dc=example,dc=com'",
+        "other: allow read of mail to group 'cn=h,dc=example,dc=com'",
+        "third: deny read of mail at 'uid=b,ou=x,dc=example,dc=com' to group 'cn=i,ou=y,dc=example,dc=com'",
+        "manager: allow read of telephoneNumber to named by manager",
+        "unit: allow read of description but not in 'ou=y,dc=example,dc=com' to users in 'ou=x,dc=example,dc=com'",
+        "one: allow read of title to user 'uid=c,ou=y,dc=example,dc=com'",
+    ];
+
+    fn add(directory: &mut TestDirectory, dn: &str) {
+        let class: &[(&str, &[&str])] = match dn.split_once('=').map(|(name, _)| name) {
+            Some("uid") => &[("objectClass", &["inetOrgPerson"]), ("cn", &["p"]), ("sn", &["p"])],
+            Some("cn") => {
+                &[("objectClass", &["groupOfNames"]), ("member", &["uid=nobody,dc=example,dc=com"])]
+            }
+            _ => &[("objectClass", &["organizationalUnit"])],
+        };
+        directory.add(dn, class);
+    }
+
+    fn directory() -> TestDirectory {
+        let mut directory = TestDirectory::with_suffix_entry();
+        for dn in UNITS.iter().chain(&USERS).chain(&GROUPS) {
+            add(&mut directory, dn);
+        }
+        let rules = RULES.map(str::to_owned).to_vec();
+        directory.change_settings(|settings| settings.general.access_rules = rules);
+        directory
+    }
+
+    fn entry(directory: &TestDirectory, dn: &str) -> Option<EntryId> {
+        let state = directory.snapshot.state();
+        state.entry_of(&NormalName::of(&parse_dn(dn).unwrap(), &state.catalog.schema)).unwrap()
+    }
+
+    fn asker(id: EntryId, dn: &str) -> Requester {
+        Requester::User { id, dn: dn.to_owned() }
+    }
+
+    fn standing(directory: &TestDirectory, dn: &str) -> Arc<Standing> {
+        let asker = asker(entry(directory, dn).unwrap(), dn);
+        directory.snapshot.standing(&asker, None).unwrap().unwrap()
+    }
+
+    #[test]
+    fn thousands_of_commits_elsewhere_leave_a_standing_and_one_of_its_group_does_not() {
+        let mut directory = directory();
+        // The first entry with an attribute gives it a number, which ends all.
+        directory.modify(USERS[2], &[(ChangeOperation::Replace, "description", &["first"])]);
+        let (first, other) = (standing(&directory, USERS[0]), standing(&directory, USERS[1]));
+        for number in 0..2_000 {
+            let text = number.to_string();
+            let outcome = directory.modify(USERS[2], &[(ChangeOperation::Replace, "description", &[&text])]);
+            assert_eq!(outcome.code, ResultCode::SUCCESS);
+        }
+        assert!(Arc::ptr_eq(&first, &standing(&directory, USERS[0])));
+        // Its own values are none of its sources: last logins are kept there.
+        directory.modify(USERS[0], &[(ChangeOperation::Replace, "description", &["x"])]);
+        assert!(Arc::ptr_eq(&first, &standing(&directory, USERS[0])));
+        directory.modify(GROUPS[0], &[(ChangeOperation::Add, "member", &[USERS[0]])]);
+        let second = standing(&directory, USERS[0]);
+        assert!(!Arc::ptr_eq(&first, &second));
+        assert!(Arc::ptr_eq(&other, &standing(&directory, USERS[1])));
+        directory.modify(GROUPS[0], &[(ChangeOperation::Delete, "member", &[USERS[0]])]);
+        assert!(!Arc::ptr_eq(&second, &standing(&directory, USERS[0])));
+        assert!(Arc::ptr_eq(&other, &standing(&directory, USERS[1])));
+        // An entry that a rule names goes: another one may come to have its name.
+        directory.delete(USERS[2]);
+        assert!(!Arc::ptr_eq(&other, &standing(&directory, USERS[1])));
+    }
+
+    #[test]
+    fn behind_many_commits_at_once_nothing_is_kept() {
+        let mut directory = directory();
+        let mut late = directory.directory.snapshot().unwrap();
+        let asker = asker(entry(&directory, USERS[0]).unwrap(), USERS[0]);
+        let first = late.standing(&asker, None).unwrap().unwrap();
+        for number in 0..=RECORDS_FOLLOWED_MAX {
+            let text = number.to_string();
+            directory.modify(USERS[2], &[(ChangeOperation::Replace, "description", &[&text])]);
+        }
+        late.renew().unwrap();
+        assert!(!Arc::ptr_eq(&first, &late.standing(&asker, None).unwrap().unwrap()));
+    }
+
+    /// A small generator (xorshift), for the same changes each time.
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, end: usize) -> usize {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            (self.0 % end as u64) as usize
+        }
+
+        fn of<'a>(&mut self, all: &[&'a str]) -> &'a str {
+            all[self.below(all.len())]
+        }
+    }
+
+    /// Makes a change, which may be refused.
+    fn change(directory: &mut TestDirectory, random: &mut Random) {
+        let all: Vec<&str> = USERS.iter().chain(&GROUPS).chain(&UNITS).copied().collect();
+        let (group, user, any) = (random.of(&GROUPS), random.of(&USERS), random.of(&all));
+        let member = if random.below(3) == 0 { random.of(&GROUPS) } else { user };
+        match random.below(9) {
+            0 | 1 => directory.modify(group, &[(ChangeOperation::Add, "member", &[member])]),
+            2 => directory.modify(group, &[(ChangeOperation::Delete, "member", &[member])]),
+            3 => directory.modify(group, &[(ChangeOperation::Replace, "member", &[member])]),
+            4 => directory.modify(user, &[(ChangeOperation::Replace, "manager", &[random.of(&USERS)])]),
+            5 => directory.modify(user, &[(ChangeOperation::Replace, "manager", &[])]),
+            6 => directory.delete(any),
+            7 => return add(directory, any),
+            _ => {
+                let (from, to) = if random.below(2) == 0 { (0, 1) } else { (1, 0) };
+                let names = ["ou=x", "ou=z"];
+                directory.modify_dn(&format!("{},{SUFFIX}", names[from]), names[to], true, None)
+            }
+        };
+    }
+
+    /// What is kept says of every entry what is worked out anew, whatever has changed.
+    #[test]
+    fn what_is_kept_is_what_would_be_made_anew() {
+        let mut directory = directory();
+        let mut reader = directory.directory.snapshot().unwrap();
+        let mut random = Random(0x9E37_79B9_7F4A_7C15);
+        let (mut kept, mut asked) = (0, 0);
+        for _ in 0..400 {
+            for _ in 0..=random.below(3) {
+                change(&mut directory, &mut random);
+            }
+            reader.renew().unwrap();
+            let state = reader.state();
+            let users: Vec<_> = USERS.iter().filter_map(|dn| Some((entry(&directory, dn)?, *dn))).collect();
+            for (id, dn) in users {
+                let asker = asker(id, dn);
+                let key = (Some(id), Vec::new());
+                kept += u32::from(reader.standings.borrow().get(&key).is_some());
+                asked += 1;
+                let known = reader.standing(&asker, None).unwrap().unwrap();
+                let anew = Standing::of(state, &asker, None).unwrap().unwrap();
+                for entry in USERS.iter().chain(&GROUPS).chain(&UNITS).filter_map(|dn| entry(&directory, dn))
+                {
+                    let parent = state.node(entry).unwrap().unwrap().parent;
+                    let at = |of: &Standing| of.at(state, &mut Walk::default(), entry, parent).unwrap();
+                    assert_eq!(at(&known), at(&anew), "{dn} at {entry:?}");
+                }
+            }
+        }
+        assert!(kept * 4 > asked && kept < asked, "{kept} of {asked} were kept");
+    }
+}
