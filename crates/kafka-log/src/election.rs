@@ -73,9 +73,10 @@ fn stand(consumer: &BaseConsumer<Candidate>, topic: &str, is_stopping: &AtomicBo
         }
         if asked.is_none_or(|asked| asked.elapsed() >= ASK_END) {
             asked = Some(Instant::now());
-            let end = consumer.fetch_watermarks(topic, 0, ASK_END);
-            let end = end.map(|(_, end)| u64::try_from(end).unwrap_or(0));
-            sink(Event::End(end.map_err(|error| error.to_string())));
+            let number = |offset| u64::try_from(offset).unwrap_or(0);
+            let ends = consumer.fetch_watermarks(topic, 0, ASK_END);
+            let ends = ends.map(|(start, end)| (number(start), number(end)));
+            sink(Event::Ends(ends.map_err(|error| error.to_string())));
         }
     }
 }

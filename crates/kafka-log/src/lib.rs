@@ -16,7 +16,7 @@ pub use appender::Appender;
 pub use election::Election;
 pub use reader::{Reader, fetch};
 pub use settings::Settings;
-pub use topic::{TopicFacts, create_topic, topic_facts};
+pub use topic::{TopicFacts, create_topic, delete_before, topic_facts};
 
 use replication::AppendError;
 
@@ -46,8 +46,8 @@ pub enum Event {
     },
     /// This node is the one that should write, or is no longer.
     Elected(bool),
-    /// The offset that the next message gets, from time to time; or why nobody can say.
-    End(Result<u64, String>),
+    /// The offsets of the log's first message and of the one to come, from time to time; or why nobody can say.
+    Ends(Result<(u64, u64), String>),
     /// The log cannot be read on from where it was to be: nothing will come any more.
     Lost(String),
 }

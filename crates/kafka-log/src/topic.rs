@@ -6,6 +6,8 @@ use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, Top
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
+use rdkafka::types::RDKafkaErrorCode;
+use rdkafka::{Offset, TopicPartitionList};
 
 use crate::settings::Settings;
 use crate::wait::wait;
@@ -72,7 +74,7 @@ pub fn topic_facts(settings: &Settings) -> Result<TopicFacts, LogError> {
     let resource = [ResourceSpecifier::Topic(&settings.topic)];
     let doing = "asking how the topic is set";
     let answer = wait(admin.describe_configs(&resource, &options())).map_err(failed(doing))?;
-    let resource = answer.into_iter().next().unwrap_or(Err(rdkafka::types::RDKafkaErrorCode::Unknown));
+    let resource = answer.into_iter().next().unwrap_or(Err(RDKafkaErrorCode::Unknown));
     let resource = resource.map_err(KafkaError::AdminOp).map_err(failed(doing))?;
     let text = |name: &str| resource.get(name).and_then(|entry| entry.value.clone()).unwrap_or_default();
     let number = |name: &str| text(name).parse::<i64>().unwrap_or_default();
@@ -107,6 +109,25 @@ pub fn create_topic(settings: &Settings, replicas: usize) -> Result<(), LogError
     match answer.into_iter().next() {
         Some(Err((_, code))) => Err(failed(doing)(KafkaError::AdminOp(code))),
         _ => Ok(()),
+    }
+}
+
+/// Deletes all messages before an offset, for ever. Returns the offset of the first that is there.
+///
+/// # Errors
+/// Kafka cannot be reached, or does not let this client.
+pub fn delete_before(settings: &Settings, offset: u64) -> Result<u64, LogError> {
+    let doing = "deleting from the log";
+    let mut until = TopicPartitionList::new();
+    let offset = i64::try_from(offset).unwrap_or(i64::MAX);
+    let placed = until.add_partition_offset(&settings.topic, 0, Offset::Offset(offset));
+    placed.map_err(failed(doing))?;
+    let answer = wait(admin(settings)?.delete_records(&until, &options())).map_err(failed(doing))?;
+    let partition = answer.find_partition(&settings.topic, 0);
+    partition.as_ref().map_or(Ok(()), |partition| partition.error()).map_err(failed(doing))?;
+    match partition.map(|partition| partition.offset()) {
+        Some(Offset::Offset(start)) => Ok(u64::try_from(start).unwrap_or(0)),
+        _ => Err(failed(doing)(KafkaError::AdminOp(RDKafkaErrorCode::UnknownPartition))),
     }
 }
 

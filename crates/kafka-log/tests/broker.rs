@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use kafka_broker::Brokers;
 use kafka_log::{
-    Appender, Election, Event, LogError, Reader, Settings, Sink, create_topic, fetch, topic_facts,
+    Appender, Election, Event, LogError, Reader, Settings, Sink, create_topic, delete_before, fetch,
+    topic_facts,
 };
 
 /// How long something may take that always comes when all is right.
@@ -109,6 +110,12 @@ fn a_topic_is_a_log() {
     let _beyond = Reader::start(&settings, 7, sink).unwrap();
     next(&said, |event| if let Event::Lost(_) = event { Some(()) } else { None });
 
+    // What lies before an offset is deleted, and offsets stay as they are.
+    assert_eq!(delete_before(&settings, 2).unwrap(), 2);
+    let (message, start, end) = fetch(&settings, 2, DEADLINE).unwrap();
+    assert_eq!((message.unwrap().bytes, start, end), (vec![2], 2, 3));
+    assert_eq!(fetch(&settings, 1, DEADLINE).unwrap(), (None, 2, 3));
+
     // A message that is larger than the topic takes is certainly not there.
     let (sink, said) = events();
     let large = Appender::start(&settings, sink).unwrap();
@@ -123,8 +130,8 @@ fn a_topic_is_a_log() {
     let (sink, first_said) = events();
     let first = Election::start(&settings, sink).unwrap();
     assert!(next_election(&first_said));
-    let end = next(&first_said, |event| if let Event::End(end) = event { Some(end) } else { None });
-    assert_eq!(end, Ok(3));
+    let end = next(&first_said, |event| if let Event::Ends(end) = event { Some(end) } else { None });
+    assert_eq!(end, Ok((2, 3)));
     let (sink, second_said) = events();
     let _second = Election::start(&settings, sink).unwrap();
     drop(first);

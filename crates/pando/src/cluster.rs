@@ -23,6 +23,9 @@ Examples:
   pando cluster copy --data /var/lib/pando /tmp/node1-copy
   pando cluster join --node /etc/pando/node.toml --invitation node2.invitation --copy-of /tmp/node1-copy
   pando cluster status --data /var/lib/pando
+  pando cluster unregister --node /etc/pando/node.toml 3
+  pando cluster snapshot --node /etc/pando/node.toml /var/backups/pando-1
+  pando cluster trim --node /etc/pando/node.toml --dry-run
 
 Exit codes: as `pando verify`.";
 
@@ -77,10 +80,39 @@ enum ClusterVerb {
         #[command(flatten)]
         server: ServerArguments,
     },
-    /// Take a data directory that nobody serves out of its cluster
+    /// Take a data directory that nobody serves out of its cluster; the other nodes refuse its certificate from then on
     Leave {
         #[command(flatten)]
         data: DataArguments,
+        /// Leave although the log cannot be reached: the other nodes are not told
+        #[arg(long)]
+        untold: bool,
+    },
+    /// Take another node out of the cluster that is lost for good: all refuse its certificate, and the log is not kept
+    /// for it any longer
+    Unregister {
+        #[command(flatten)]
+        data: DataArguments,
+        /// The number of that node
+        #[arg(value_name = "NODE")]
+        number: u32,
+    },
+    /// Copy the data of a node at one moment, while it is served or not, read all of it back, and tell the cluster:
+    /// where two machines keep such a snapshot, the log before both may go
+    Snapshot {
+        #[command(flatten)]
+        data: DataArguments,
+        /// The new folder for the snapshot
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
+    /// Delete from the log what all nodes have, and two snapshots
+    Trim {
+        #[command(flatten)]
+        data: DataArguments,
+        /// Only say what would be deleted
+        #[arg(long)]
+        dry_run: bool,
     },
 }
 
@@ -111,8 +143,20 @@ pub(crate) fn run(arguments: &ClusterArguments) -> ExitCode {
                 Err(error) => exit::failure(&error),
             };
         }
-        ClusterVerb::Leave { data } => load(data).and_then(|config| {
-            server::leave_cluster(config)?;
+        ClusterVerb::Unregister { data, number } => load(data).and_then(|config| {
+            let offset = server::unregister_node(&config, *number)?;
+            Ok(format!("node {number} is gone from offset {offset} of the log on: nobody lets it in\n"))
+        }),
+        ClusterVerb::Snapshot { data, folder } => load(data).and_then(|config| {
+            let kept = server::keep_snapshot(&config, folder)?;
+            let (folder, entries, offset) = (folder.display(), kept.entries, kept.offset);
+            Ok(format!(
+                "{folder} has all {entries} entries, up to offset {offset} of the log; keep it here\n"
+            ))
+        }),
+        ClusterVerb::Trim { data, dry_run } => load(data).and_then(|config| trim(&config, *dry_run)),
+        ClusterVerb::Leave { data, untold } => load(data).and_then(|config| {
+            server::leave_cluster(config, !untold)?;
             Ok("the data directory is no node any longer; take [cluster] out of its node file\n".to_owned())
         }),
     };
@@ -147,6 +191,13 @@ fn init(config: Config, replicas: usize) -> Result<String, ServeError> {
         made.keys.display()
     );
     Ok(text)
+}
+
+fn trim(config: &Config, is_rehearsal: bool) -> Result<String, ServeError> {
+    let trimmed = server::trim_log(config, is_rehearsal)?;
+    let (count, start) = (trimmed.start.saturating_sub(trimmed.before), trimmed.start);
+    let what = if is_rehearsal { "would be deleted" } else { "are deleted" };
+    Ok(format!("{count} messages {what}; the log begins at offset {start}\n"))
 }
 
 fn invite(text: &str, node: u32, output: &PathBuf) -> ExitCode {

@@ -6,8 +6,12 @@ mod resume;
 mod tests;
 
 use crate::key::{KeyRing, Tag};
-use crate::message::{self, Body, Claim, Generation, GenerationId, Group, Message, MessageError, Records};
+use crate::members::{MemberRow, Members};
+use crate::message::{
+    self, Body, Claim, Generation, GenerationId, Group, Member, Message, MessageError, News, Records,
+};
 use crate::operation::{NodeId, OperationId};
+use crate::retention::Kept;
 use crate::rows::{Cursor, Epoch, Row, RowChange, StateError};
 pub use crate::window::Known;
 use crate::window::Window;
@@ -21,6 +25,7 @@ pub struct Follower {
     /// Where it reads on: behind the cursor and behind what was ignored since.
     next_offset: u64,
     window: Window,
+    members: Members,
     stopped: Option<Alarm>,
     /// What a test has this follower do wrong.
     #[cfg(test)]
@@ -34,6 +39,8 @@ pub enum Verdict<'m> {
     Apply(Accepted<'m>),
     /// A node begins to write.
     NewEpoch(NewEpoch),
+    /// Something is new of a node.
+    Member(MemberNews),
     /// All data is new from here: stop, and begin again from a snapshot of this generation.
     NewGeneration(GenerationId),
     /// It counts for nobody, as happens in the life of a cluster.
@@ -79,6 +86,19 @@ pub struct NewEpoch {
     pub rows: Vec<RowChange>,
 }
 
+/// Accepted news of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberNews {
+    /// Where they stand.
+    pub offset: u64,
+    /// Which node.
+    pub node: NodeId,
+    /// What is new.
+    pub news: News,
+    /// What goes into a commit, alone or with the next group's.
+    pub rows: Vec<RowChange>,
+}
+
 /// Why a message counts for nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -92,6 +112,9 @@ pub enum Ignored {
     /// It landed twice.
     #[error("a group that is there already")]
     Repeated,
+    /// Its node, or its writer, does not belong to the cluster any longer.
+    #[error("a node that does not belong to the cluster any longer")]
+    Gone,
     /// The claimant has made a newer claim, which landed first.
     #[error("a claim older than another of its node")]
     OlderClaim,
@@ -178,7 +201,8 @@ impl Follower {
             position,
             previous: tag,
         };
-        (Follower::new(keys, cursor, Window::default()), vec![RowChange::cursor(&cursor)])
+        let follower = Follower::new(keys, cursor, Window::default(), Members::default());
+        (follower, vec![RowChange::cursor(&cursor)])
     }
 
     /// A follower that goes on from its last commit, or from that of the node whose snapshot it took: from all rows of
@@ -190,11 +214,12 @@ impl Follower {
         keys: KeyRing,
         rows: impl IntoIterator<Item = (K, V)>,
     ) -> Result<Follower, StateError> {
-        let (mut found, mut window) = (None, Window::default());
+        let (mut found, mut window, mut members) = (None, Window::default(), Members::default());
         for (key, value) in rows {
             match Row::decode(key.as_ref(), value.as_ref()) {
                 Some(Row::Cursor(cursor)) => found = Some(cursor),
                 Some(Row::Node(node, row)) => window.load_node(node, row),
+                Some(Row::Member(node, row)) => members.load(node, row),
                 Some(Row::Operation(operation, position)) => window.load_operation(operation, position),
                 None => return Err(StateError::Damaged(key.as_ref().to_vec())),
             }
@@ -203,15 +228,16 @@ impl Follower {
         if !keys.has(cursor.key) {
             return Err(StateError::NoKey(cursor.key));
         }
-        Ok(Follower::new(keys, cursor, window))
+        Ok(Follower::new(keys, cursor, window, members))
     }
 
-    fn new(keys: KeyRing, cursor: Cursor, window: Window) -> Follower {
+    fn new(keys: KeyRing, cursor: Cursor, window: Window, members: Members) -> Follower {
         Follower {
             keys,
             cursor,
             next_offset: cursor.offset.saturating_add(1),
             window,
+            members,
             stopped: None,
             #[cfg(test)]
             defect: None,
@@ -259,11 +285,29 @@ impl Follower {
         match message.body {
             Body::Claim(claim) => self.claim(offset, message.tag, &claim),
             Body::Group(group) => self.group(offset, message.tag, group),
+            Body::Member(member) => self.member(offset, message.tag, &member),
             Body::Generation(_) => Verdict::Ignored(Ignored::OtherGeneration),
         }
     }
 
+    fn member<'m>(&mut self, offset: u64, tag: Tag, member: &Member) -> Verdict<'m> {
+        if self.members.is_gone(member.node) {
+            return Verdict::Ignored(Ignored::Gone);
+        }
+        if !self.members.has_room(member.node) {
+            return Verdict::Alarm(Alarm::TooManyNodes);
+        }
+        let mut rows = Vec::new();
+        self.members.take(member, &mut rows);
+        self.cursor = Cursor { offset, message: tag, ..self.cursor };
+        rows.push(RowChange::cursor(&self.cursor));
+        Verdict::Member(MemberNews { offset, node: member.node, news: member.news, rows })
+    }
+
     fn claim<'m>(&mut self, offset: u64, tag: Tag, claim: &Claim) -> Verdict<'m> {
+        if self.members.is_gone(claim.node) {
+            return Verdict::Ignored(Ignored::Gone);
+        }
         let position = self.cursor.position;
         let is_ahead = claim.position > position;
         if is_ahead || (claim.position == position && claim.previous != self.cursor.previous) {
@@ -323,6 +367,9 @@ impl Follower {
         if group.epoch > epoch.offset {
             return Err(unknown);
         }
+        if self.members.is_gone(epoch.node) {
+            return Err(Verdict::Ignored(Ignored::Gone));
+        }
         let expected = self.cursor.number.saturating_add(1);
         if group.number < expected {
             return Err(Verdict::Ignored(Ignored::Repeated));
@@ -351,6 +398,30 @@ impl Follower {
     /// The offset that is to come.
     pub fn next_offset(&self) -> u64 {
         self.next_offset
+    }
+
+    /// Whether a node does not belong to the cluster any longer.
+    pub fn is_gone(&self, node: NodeId) -> bool {
+        self.members.is_gone(node)
+    }
+
+    /// All nodes that were ever heard of, those that are gone included.
+    pub fn members(&self) -> impl Iterator<Item = (NodeId, MemberRow)> {
+        self.members.iter()
+    }
+
+    /// The offset before which the log may be deleted: see [`deletable_before`](crate::retention::deletable_before).
+    ///
+    /// # Errors
+    /// Nothing may be deleted.
+    pub fn deletable_before(&self) -> Result<u64, Kept> {
+        self.members.deletable_before()
+    }
+
+    /// News of a node, as a message.
+    pub fn news_of(&self, node: NodeId, news: News) -> Vec<u8> {
+        let member = Member { node, news };
+        message::encode_member(&self.keys, self.cursor.key, &self.cursor.generation, &member)
     }
 
     /// What is known of an operation.

@@ -9,6 +9,9 @@ pub const GROUP_RECORDS_MAX: usize = 1 << 16;
 /// Most nodes that the state knows.
 pub const NODES_MAX: usize = 256;
 
+/// Most nodes that were ever heard of, those that left included.
+pub const MEMBERS_MAX: usize = 4096;
+
 /// How many of a node's applied operation ids are remembered. A node keeps fewer requests outstanding than this, so
 /// that a retry always finds its id.
 /// Few in this crate's own tests, whose nodes are to forget.

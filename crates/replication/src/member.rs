@@ -16,6 +16,7 @@ mod tests;
 
 use crate::follower::{Alarm, Follower, Verdict};
 use crate::key::Tag;
+use crate::message::News;
 use crate::operation::NodeId;
 use crate::shared_log::AppendError;
 pub use group_builder::{Fit, GroupBuilder};
@@ -93,6 +94,9 @@ pub enum CannotClaim {
     /// It has stopped reading.
     #[error("the node has stopped reading the log: {0}")]
     Stopped(Alarm),
+    /// It does not belong to the cluster any longer.
+    #[error("the node does not belong to the cluster any longer")]
+    Gone,
 }
 
 /// Why a group cannot be appended now. Its batch is rolled back.
@@ -154,6 +158,9 @@ impl Member {
         }
         if let Role::Leading { .. } = self.role {
             return Err(CannotClaim::Leading);
+        }
+        if self.follower.is_gone(self.node) {
+            return Err(CannotClaim::Gone);
         }
         self.attempt += 1;
         self.role = Role::Claiming { attempt: self.attempt };
@@ -238,6 +245,11 @@ impl Member {
             }),
             Verdict::NewEpoch(_) | Verdict::NewGeneration(_) => self.settle(|_| Held::Dropped),
             Verdict::Alarm(alarm) if alarm.stops() => self.settle(|_| Held::Unknown),
+            // No group of it is accepted behind that.
+            Verdict::Member(member) if member.node == self.node && member.news == News::Gone => {
+                self.settle(|_| Held::Dropped)
+            }
+            Verdict::Member(_) => None,
             Verdict::Ignored(_) | Verdict::Alarm(_) => {
                 let is_own = self.held.is_some_and(|held| Tag::of_message(bytes) == Some(held.tag));
                 if is_own { self.settle(|_| Held::Dropped) } else { None }
@@ -266,6 +278,9 @@ impl Member {
                 }
             }
             Verdict::NewGeneration(_) => Role::Following,
+            Verdict::Member(member) if member.node == self.node && member.news == News::Gone => {
+                Role::Following
+            }
             Verdict::Alarm(alarm) if alarm.stops() => Role::Following,
             _ => match (self.role, held) {
                 // A group of its own counted for nobody: there is something that it does not understand.

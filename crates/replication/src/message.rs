@@ -14,6 +14,11 @@ pub const VERSION: u8 = 1;
 const KIND_GENERATION: u8 = 1;
 const KIND_CLAIM: u8 = 2;
 const KIND_GROUP: u8 = 3;
+const KIND_MEMBER: u8 = 4;
+
+const NEWS_DURABLE: u8 = 1;
+const NEWS_SNAPSHOT: u8 = 2;
+const NEWS_GONE: u8 = 3;
 
 /// Version, kind, key, generation.
 const HEAD_SIZE: usize = 1 + 1 + 4 + 16;
@@ -53,6 +58,8 @@ pub enum Body<'m> {
     Claim(Claim),
     /// The writer's changes.
     Group(Group<'m>),
+    /// News of a node.
+    Member(Member),
 }
 
 /// The beginning of a generation: data that did not come about by records, such as an import. Every node takes a
@@ -79,6 +86,26 @@ pub struct Claim {
     pub position: u64,
     /// The tag of the last group or generation that it had accepted.
     pub previous: Tag,
+}
+
+/// News of a node: of its own, or of one that is gone. They need no writer and no order among them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Which.
+    pub node: NodeId,
+    /// What is new.
+    pub news: News,
+}
+
+/// What is new of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    /// It belongs to the cluster, and its last durable commit is at this offset.
+    Durable(u64),
+    /// A snapshot of this offset is kept on its machine, and was read back whole.
+    Snapshot(u64),
+    /// It does not belong to the cluster any longer, and never will again.
+    Gone,
 }
 
 /// Records that are accepted together or not at all.
@@ -194,6 +221,16 @@ fn decode<'m>(kind: u8, mut reader: Reader<'m>, tag: Tag) -> Option<Message<'m>>
             position: reader.u64()?,
             previous: Tag(reader.array()?),
         }),
+        KIND_MEMBER => {
+            let (node, news, offset) = (NodeId(reader.u32()?), reader.u8()?, reader.u64()?);
+            let news = match news {
+                NEWS_DURABLE => News::Durable(offset),
+                NEWS_SNAPSHOT => News::Snapshot(offset),
+                NEWS_GONE if offset == 0 => News::Gone,
+                _ => return None,
+            };
+            Body::Member(Member { node, news })
+        }
         KIND_GROUP => {
             let (epoch, number, first_position) = (reader.u64()?, reader.u64()?, reader.u64()?);
             let (previous, count) = (Tag(reader.array()?), reader.u32()?);
@@ -227,6 +264,20 @@ pub fn encode_claim(keys: &KeyRing, key: u32, generation: &GenerationId, claim: 
     out.extend(claim.attempt.to_be_bytes());
     out.extend(claim.position.to_be_bytes());
     out.extend(claim.previous.0);
+    sealed(keys, key, out).0
+}
+
+/// The message of a node's news under the key of this number.
+pub(crate) fn encode_member(keys: &KeyRing, key: u32, generation: &GenerationId, member: &Member) -> Vec<u8> {
+    let mut out = head(key, KIND_MEMBER, generation);
+    out.extend(member.node.0.to_be_bytes());
+    let (news, offset) = match member.news {
+        News::Durable(offset) => (NEWS_DURABLE, offset),
+        News::Snapshot(offset) => (NEWS_SNAPSHOT, offset),
+        News::Gone => (NEWS_GONE, 0),
+    };
+    out.push(news);
+    out.extend(offset.to_be_bytes());
     sealed(keys, key, out).0
 }
 
@@ -326,6 +377,12 @@ mod tests {
         let claim = Claim { node: NodeId(1), incarnation: 2, attempt: 3, position: 4, previous };
         let bytes = encode_claim(&keys(), 1, &GENERATION, &claim);
         assert_eq!(Message::decode(&bytes, &keys(), 1).map(|message| message.body), Ok(Body::Claim(claim)));
+        for news in [News::Durable(5), News::Snapshot(6), News::Gone] {
+            let member = Member { node: NodeId(8), news };
+            let bytes = encode_member(&keys(), 1, &GENERATION, &member);
+            let read = Message::decode(&bytes, &keys(), 1).map(|message| message.body);
+            assert_eq!(read, Ok(Body::Member(member)));
+        }
         let generation = Generation { follows: [1; 16], position: 77 };
         let (bytes, tag) = encode_generation(&keys(), &GENERATION, &generation);
         let body = Body::Generation(generation);

@@ -4,16 +4,22 @@
 //! |---|---|
 //! | `c` | the [`Cursor`] |
 //! | `n`, node | a node's last claim and the floor of its operation ids |
+//! | `m`, node | what is known of it as a member |
 //! | `o`, node, incarnation, sequence | the position of an applied operation |
 
 use crate::codec::{Reader, put_operation};
 use crate::key::Tag;
+use crate::members::MemberRow;
 use crate::message::GenerationId;
 use crate::operation::{NodeId, OperationId};
 
 const CURSOR_KEY: &[u8] = b"c";
 const NODE_PREFIX: u8 = b'n';
 const OPERATION_PREFIX: u8 = b'o';
+const MEMBER_PREFIX: u8 = b'm';
+const MEMBER_GONE: u8 = 1;
+const MEMBER_DURABLE: u8 = 2;
+const MEMBER_SNAPSHOT: u8 = 4;
 const CURSOR_VERSION: u8 = 1;
 
 /// A row that is to be written, or deleted where there is no value.
@@ -96,6 +102,7 @@ pub(crate) enum Row {
     Cursor(Cursor),
     Node(NodeId, NodeRow),
     Operation(OperationId, u64),
+    Member(NodeId, MemberRow),
 }
 
 impl Row {
@@ -108,6 +115,7 @@ impl Row {
                 let claim = (value.u64()?, value.u64()?);
                 Row::Node(node, NodeRow { claim, floor: (value.u64()?, value.u64()?) })
             }
+            MEMBER_PREFIX => Row::Member(NodeId(key.u32()?), member(&mut value)?),
             OPERATION_PREFIX => Row::Operation(key.operation()?, value.u64()?),
             _ => return None,
         };
@@ -143,11 +151,36 @@ impl RowChange {
         RowChange { key, value: Some(value) }
     }
 
+    /// Which of its parts are there (1), then both offsets (8, 8).
+    pub(crate) fn member(node: NodeId, row: &MemberRow) -> RowChange {
+        let mut key = vec![MEMBER_PREFIX];
+        key.extend(node.0.to_be_bytes());
+        let flag = |is_there, flag| if is_there { flag } else { 0 };
+        let mut value = vec![
+            flag(row.is_gone, MEMBER_GONE)
+                | flag(row.durable.is_some(), MEMBER_DURABLE)
+                | flag(row.snapshot.is_some(), MEMBER_SNAPSHOT),
+        ];
+        value.extend(row.durable.unwrap_or(0).to_be_bytes());
+        value.extend(row.snapshot.unwrap_or(0).to_be_bytes());
+        RowChange { key, value: Some(value) }
+    }
+
     pub(crate) fn operation(operation: &OperationId, position: Option<u64>) -> RowChange {
         let mut key = vec![OPERATION_PREFIX];
         put_operation(&mut key, operation);
         RowChange { key, value: position.map(|position| position.to_be_bytes().to_vec()) }
     }
+}
+
+fn member(value: &mut Reader<'_>) -> Option<MemberRow> {
+    let (flags, durable, snapshot) = (value.u8()?, value.u64()?, value.u64()?);
+    let has = |flag| flags & flag != 0;
+    (flags <= MEMBER_GONE | MEMBER_DURABLE | MEMBER_SNAPSHOT).then_some(MemberRow {
+        is_gone: has(MEMBER_GONE),
+        durable: has(MEMBER_DURABLE).then_some(durable),
+        snapshot: has(MEMBER_SNAPSHOT).then_some(snapshot),
+    })
 }
 
 fn cursor(value: &mut Reader<'_>) -> Option<Cursor> {
@@ -205,6 +238,16 @@ mod tests {
         let row = RowChange::node(NodeId(9), &node);
         let read = Row::decode(&row.key, row.value.as_deref().unwrap());
         assert!(matches!(read, Some(Row::Node(NodeId(9), read)) if read == node));
+        let members = [
+            MemberRow { is_gone: true, ..MemberRow::default() },
+            MemberRow { durable: Some(7), ..MemberRow::default() },
+            MemberRow { is_gone: false, durable: Some(8), snapshot: Some(3) },
+        ];
+        for member in members {
+            let row = RowChange::member(NodeId(4), &member);
+            let read = Row::decode(&row.key, row.value.as_deref().unwrap());
+            assert!(matches!(read, Some(Row::Member(NodeId(4), read)) if read == member));
+        }
         let operation = OperationId { node: NodeId(1), incarnation: 2, sequence: 3 };
         let row = RowChange::operation(&operation, Some(44));
         let read = Row::decode(&row.key, row.value.as_deref().unwrap());

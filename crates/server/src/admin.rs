@@ -6,6 +6,8 @@ pub(crate) mod cluster;
 pub mod import;
 pub(crate) mod indexes;
 pub mod load;
+#[cfg(feature = "kafka")]
+pub(crate) mod membership;
 pub(crate) mod salvage;
 pub mod settings;
 pub mod translate;

@@ -6,6 +6,8 @@
 
 mod budget;
 pub(crate) mod figures;
+mod gone;
+mod growth;
 pub(crate) mod identity;
 mod node;
 mod operation;
@@ -28,6 +30,7 @@ use crate::limits::{
 use crate::telemetry::health::Health;
 use crate::workers::writer::{WriteQueue, WriteRequest};
 use figures::Figures;
+use gone::Gone;
 use identity::{Identity, IdentityError};
 use node::{Node, Parts};
 use transport::{Forwarder, Frame, Listener};
@@ -148,7 +151,8 @@ impl Cluster {
         queue: &Arc<WriteQueue>,
     ) -> Result<Cluster, ClusterError> {
         let identity = Identity::open(&settings.keys)?;
-        if directory.log_rows()?.is_empty() {
+        let rows = directory.log_rows()?;
+        if rows.is_empty() {
             let text =
                 "this data directory is not that of a node: `pando cluster init` or `join` makes it one";
             return Err(ClusterError::Refused(text.to_owned()));
@@ -157,7 +161,12 @@ impl Cluster {
         let message_bytes_max = check_topic(&log)?.unwrap_or(kafka_log::MESSAGE_BYTES_DEFAULT);
         let incarnation = identity.next_incarnation()?;
         let (sender, events) = channel();
-        let listener = Listener::start(&settings.listen, identity.server_config()?, sender.clone())?;
+        let gone = Arc::new(Gone::default());
+        if let Ok(follower) = Follower::load(identity.keys()?, rows) {
+            gone.set(&follower);
+        }
+        let server_config = identity.server_config()?;
+        let listener = Listener::start(&settings.listen, server_config, Arc::clone(&gone), sender.clone())?;
         let forwarder = Forwarder::start(identity.client_config()?, incarnation, sender.clone())?;
         let figures = Arc::new(Figures::default());
         let parts = Parts {
@@ -174,6 +183,7 @@ impl Cluster {
             events,
             sender: sender.clone(),
             forwarder,
+            gone,
         };
         let node = Node::new(parts, incarnation);
         Ok(Cluster { node, listener, sender, figures })

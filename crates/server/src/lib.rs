@@ -42,8 +42,10 @@ mod workers;
 
 pub use admin::access::{access_history, explain_access, rehearse_access, with_rules};
 #[cfg(feature = "kafka")]
-pub use admin::cluster::{Initialized, copy_of_node, init_cluster, invite_node, join_cluster, leave_cluster};
+pub use admin::cluster::{Initialized, copy_of_node, init_cluster, invite_node, join_cluster};
 pub use admin::indexes::{ExplainError, IndexChange, Indexes, change_index, explain, list_indexes};
+#[cfg(feature = "kafka")]
+pub use admin::membership::{Kept, Trimmed, keep_snapshot, leave_cluster, trim_log, unregister_node};
 pub use admin::salvage::salvage;
 pub use admin::verify::{compact, open_read_only, repair, verify};
 pub use admin::{import, load, settings, translate};

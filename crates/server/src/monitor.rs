@@ -233,6 +233,20 @@ fn add_cluster(tree: &mut MonitorTree, figures: &crate::cluster::figures::Figure
     tree.info("Log", &parent, state.unreachable.unwrap_or_else(|| "reachable".to_owned()));
     tree.counter("Position", &parent, state.position);
     tree.counter("Next Offset", &parent, state.next_offset);
+    tree.counter("Log Start Offset", &parent, state.start_offset);
+    tree.counter("Log Messages", &parent, state.end_offset.saturating_sub(state.start_offset));
+    tree.counter("Log Bytes", &parent, state.log_bytes);
+    if let Some(bytes) = state.log_bytes_per_day {
+        tree.counter("Log Bytes Per Day", &parent, bytes);
+    }
+    match state.deletable {
+        Some(Ok(offset)) => tree.counter("Deletable Before", &parent, offset),
+        Some(Err(kept)) => tree.info("Kept Whole", &parent, kept),
+        None => {}
+    }
+    for (node, row) in &state.members {
+        tree.info(&format!("Node {}", node.0), &parent, member_text(row));
+    }
     tree.counter("Lag Messages", &parent, state.end_offset.saturating_sub(state.next_offset));
     tree.counter("Lag Seconds", &parent, state.lag_seconds);
     tree.counter("Waiting Changes", &parent, state.waiting);
@@ -241,6 +255,16 @@ fn add_cluster(tree: &mut MonitorTree, figures: &crate::cluster::figures::Figure
     tree.counter("Groups Dropped", &parent, state.groups_dropped);
     tree.counter("Forwarded", &parent, state.forwarded);
     tree.counter("Alarms", &parent, state.alarms);
+}
+
+/// What the log says of a node.
+#[cfg(feature = "kafka")]
+fn member_text(row: &replication::MemberRow) -> String {
+    if row.is_gone {
+        return "gone: its certificate is refused".to_owned();
+    }
+    let offset = |offset: Option<u64>| offset.map_or_else(|| "none".to_owned(), |offset| offset.to_string());
+    format!("committed up to offset {}, snapshot of offset {}", offset(row.durable), offset(row.snapshot))
 }
 
 fn add_storage(tree: &mut MonitorTree, sources: &Sources) {

@@ -35,13 +35,29 @@ impl Directory {
     /// # Errors
     /// The store failed.
     pub fn log_rows(&self) -> Result<Vec<OwnedLogRow>, OperationError> {
-        let view = self.store.view()?;
-        let rows = log_rows(&view).map(|row| {
-            let (key, value) = row?;
-            Ok((key.get(META_REPLICATION.len()..).unwrap_or_default().to_vec(), value.to_vec()))
-        });
-        rows.collect()
+        Ok(owned_rows(&self.store.view()?)?)
     }
+}
+
+/// As [`Directory::log_rows`], of a data directory that is served or not. Never none.
+///
+/// # Errors
+/// See [`OpenError`]; it is no node.
+pub fn log_rows_in(data: &Path) -> Result<Vec<OwnedLogRow>, OpenError> {
+    let store = Store::open_read_only(data, MAPS)?;
+    let view = store.view()?;
+    if check_versions(&view)? || !is_node(&view)? {
+        return Err(OpenError::NoNode);
+    }
+    Ok(owned_rows(&view)?)
+}
+
+fn owned_rows(view: &store::View) -> Result<Vec<OwnedLogRow>, StoreError> {
+    let rows = log_rows(view).map(|row| {
+        let (key, value) = row?;
+        Ok((key.get(META_REPLICATION.len()..).unwrap_or_default().to_vec(), value.to_vec()))
+    });
+    rows.collect()
 }
 
 /// Copies the data of a node, at its newest position, into the new data directory `to`: also beside the process that

@@ -1,12 +1,13 @@
 //! Nodes of a cluster, each the real binary, on a real broker.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use client::{Connection, Entry};
 use kafka_broker::Brokers;
 use ldap::{ResultCode, Scope};
 
+use super::clients::Run;
 use super::pando::{Pando, Start, command};
 use super::{ADMIN_DN, DEADLINE, SUFFIX, Scratch};
 
@@ -59,6 +60,14 @@ impl Cluster {
 
     /// Invites the next node, and makes it of a copy of the first one's data.
     pub fn join(&self, node: u32) {
+        let from = self.scratch.join(&format!("copy-for-{node}"));
+        let copied = command(&["cluster", "copy", from.to_str().unwrap()], Some(&self.data(1)));
+        copied.expect_code(0).expect_output("has the data of the node at this moment");
+        self.join_from(node, &from);
+    }
+
+    /// Invites the next node, and makes it of a copy.
+    pub fn join_from(&self, node: u32, from: &Path) {
         self.write_node_file(node);
         let invitation = self.scratch.join(&format!("node-{node}.invitation"));
         let invitation = invitation.to_str().unwrap();
@@ -66,9 +75,6 @@ impl Cluster {
         let (first, own) = (first.to_str().unwrap(), own.to_str().unwrap());
         let invited = command(&["cluster", "invite", "--node", first, "-o", invitation], Some(&self.data(1)));
         invited.expect_code(0).expect_output(&format!("makes node {node}"));
-        let from = self.scratch.join(&format!("copy-for-{node}"));
-        let copied = command(&["cluster", "copy", from.to_str().unwrap()], Some(&self.data(1)));
-        copied.expect_code(0).expect_output("has the data of the node at this moment");
         let join = [
             "cluster",
             "join",
@@ -80,6 +86,13 @@ impl Cluster {
             from.to_str().unwrap(),
         ];
         command(&join, Some(&self.data(node))).expect_code(0).expect_output(&format!("node {node} is made"));
+    }
+
+    /// `pando cluster` of a node.
+    pub fn cluster_command(&self, node: u32, words: &[&str]) -> Run {
+        let file = self.node_file(node);
+        let words = [&["cluster", words[0], "--node", file.to_str().unwrap()], &words[1..]].concat();
+        command(&words, Some(&self.data(node)))
     }
 
     pub fn start(&self, node: u32) -> Pando {
@@ -152,9 +165,14 @@ pub fn read(connection: &mut Connection, dn: &str) -> Option<Entry> {
 }
 
 pub fn figure(server: &Pando, name: &str) -> String {
+    figure_of(server, name).unwrap_or_else(|| panic!("no cn={name},cn=Cluster,cn=monitor"))
+}
+
+/// As [`figure`], where it is there.
+pub fn figure_of(server: &Pando, name: &str) -> Option<String> {
     let dn = format!("cn={name},cn=Cluster,cn=monitor");
-    let entry = read(&mut server.administrator(), &dn).unwrap_or_else(|| panic!("no {dn}"));
-    ["monitoredInfo", "monitorCounter"].iter().flat_map(|attribute| entry.texts(attribute)).collect()
+    let entry = read(&mut server.administrator(), &dn)?;
+    Some(["monitoredInfo", "monitorCounter"].iter().flat_map(|attribute| entry.texts(attribute)).collect())
 }
 
 pub fn position(server: &Pando) -> u64 {

@@ -56,6 +56,10 @@ impl Fixture {
                 self.keep(new.rows);
                 format!("epoch {}", new.epoch.offset)
             }
+            Verdict::Member(news) => {
+                self.keep(news.rows);
+                format!("{}: {:?}", news.node, news.news)
+            }
             other => format!("{other:?}"),
         }
     }
@@ -253,4 +257,57 @@ fn a_restart_goes_on_only_where_it_was() {
     assert_eq!(Follower::load(without, &fixture.rows).err(), Some(StateError::NoKey(1)));
     assert_eq!(Follower::load(keys(), [([0u8; 0], [0u8; 0])]).err(), Some(StateError::Damaged(Vec::new())));
     assert_eq!(Follower::load(keys(), [([0u8; 0], [0u8; 0]); 0]).err(), Some(StateError::NoCursor));
+}
+
+#[test]
+fn who_is_gone_writes_no_longer_and_never_comes_back() {
+    let mut fixture = Fixture::led();
+    let news = |fixture: &Fixture, node, news| fixture.follower.news_of(NodeId(node), news);
+    for (node, what) in [(1, News::Durable(1)), (2, News::Durable(1))] {
+        let message = news(&fixture, node, what);
+        assert_eq!(fixture.push(message), format!("node {node}: Durable(1)"));
+    }
+    let group = fixture.group(&[1], |_| ());
+    assert_eq!(fixture.push(group), "apply 101..101", "news of nodes do not end an epoch");
+
+    // The writer goes: what it appended before counts, what lands later does not.
+    let late = fixture.group(&[2], |_| ());
+    let gone = news(&fixture, 1, News::Gone);
+    assert_eq!(fixture.push(gone.clone()), "node 1: Gone");
+    let claim = fixture.follower.claim_of(NodeId(1), 9, 9);
+    let back = news(&fixture, 1, News::Durable(3));
+    for message in [late, claim, back, gone] {
+        assert_eq!(fixture.push(message), "Ignored(Gone)");
+    }
+    let claim = fixture.follower.claim_of(NodeId(2), 1, 1);
+    assert_eq!(fixture.push(claim), "epoch 10");
+    let group = fixture.group(&[2], |_| ());
+    assert_eq!(fixture.push(group), "apply 102..102");
+
+    // It is part of the state.
+    let again = fixture.reload();
+    assert!(again.is_gone(NodeId(1)) && !again.is_gone(NodeId(2)));
+    assert_eq!(again.members().collect::<Vec<_>>(), fixture.follower.members().collect::<Vec<_>>());
+}
+
+#[test]
+fn the_log_says_what_of_it_may_be_deleted() {
+    let mut fixture = Fixture::led();
+    let mut tell = |node, news| {
+        let message = fixture.follower.news_of(NodeId(node), news);
+        fixture.push(message);
+        fixture.follower.deletable_before()
+    };
+    assert_eq!(tell(1, News::Durable(40)), Err(Kept::TooFewSnapshots { machines: 0 }));
+    assert_eq!(tell(1, News::Snapshot(30)), Err(Kept::TooFewSnapshots { machines: 1 }));
+    assert_eq!(tell(2, News::Snapshot(35)), Err(Kept::Unheard(NodeId(2))));
+    assert_eq!(tell(2, News::Durable(20)), Ok(20));
+    assert_eq!(tell(2, News::Durable(39)), Ok(30));
+    // Late news take nothing back.
+    assert_eq!(tell(2, News::Durable(1)), Ok(30));
+    // Who is gone keeps nothing, and its machine counts no longer.
+    assert_eq!(tell(3, News::Durable(5)), Ok(5));
+    assert_eq!(tell(3, News::Gone), Ok(30));
+    assert_eq!(tell(1, News::Gone), Err(Kept::TooFewSnapshots { machines: 1 }));
+    assert_eq!(fixture.reload().deletable_before(), Err(Kept::TooFewSnapshots { machines: 1 }));
 }

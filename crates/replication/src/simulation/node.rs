@@ -312,6 +312,7 @@ impl Process {
                 Commit { done_at, effects, rows: accepted.rows }
             }
             Verdict::NewEpoch(new) => Commit { done_at, effects: Vec::new(), rows: new.rows },
+            Verdict::Member(news) => Commit { done_at, effects: Vec::new(), rows: news.rows },
             Verdict::Ignored(_) => {
                 self.counted.ignored += 1;
                 return Ok(());

@@ -10,8 +10,8 @@ use super::{Defect, Violation, check};
 use crate::follower::Follower;
 use crate::forward::Link;
 use crate::key::{ClusterKey, KeyRing};
-use crate::message::{self, Generation, GenerationId};
-use crate::operation::OperationId;
+use crate::message::{self, Generation, GenerationId, News};
+use crate::operation::{NodeId, OperationId};
 use crate::shared_log::{AppendError, LogEvent};
 
 pub(super) const TOPIC: [u8; 16] = [3; 16];
@@ -549,10 +549,25 @@ impl World {
                 self.figures.cuts += 1;
                 self.cut_until[node] = self.now + long;
             }
-            _ => {}
+            _ => self.tell_news(node),
         }
         let next = self.rng.u64(10_000..200_000);
         self.schedule(next, Event::Mischief);
+    }
+
+    /// Somebody tells the log something of a node.
+    fn tell_news(&mut self, node: usize) {
+        let Some(process) = &self.nodes[node].process else { return };
+        let follower = process.member.follower();
+        let (incarnation, offset) = (process.incarnation, follower.cursor().offset);
+        let (who, news) = match self.rng.u8(..3) {
+            0 => (NodeId(node as u32), News::Durable(offset)),
+            1 => (NodeId(node as u32), News::Snapshot(offset)),
+            // One that was never there.
+            _ => (NodeId(99), News::Gone),
+        };
+        let message = follower.news_of(who, news);
+        self.send(false, || Event::Append { node, incarnation, ticket: u64::MAX, message: message.clone() });
     }
 
     fn crash(&mut self, node: usize, long: u64, loses_disk: bool) {

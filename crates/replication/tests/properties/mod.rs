@@ -27,6 +27,7 @@ pub(crate) fn cluster(bytes: &[u8]) {
     match follower.step(1, &sealed) {
         Verdict::NewEpoch(new) => assert_eq!((new.epoch.offset, follower.cursor().position), (1, 7)),
         Verdict::Apply(_) => panic!("a group without an epoch"),
+        Verdict::Member(_) => assert_eq!((follower.cursor().offset, follower.cursor().position), (1, 7)),
         _ => assert_eq!(*follower.cursor(), before),
     }
 }

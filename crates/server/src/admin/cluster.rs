@@ -16,8 +16,8 @@ use crate::config::{ClusterSettings, Config};
 use crate::error::ServeError;
 use crate::open::Opened;
 
-/// How long the first message may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a message may take.
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What making the first node came to.
 #[derive(Debug)]
@@ -32,12 +32,12 @@ pub struct Initialized {
     pub generated_password: Option<String>,
 }
 
-fn settings_of(config: &Config) -> Result<ClusterSettings, ServeError> {
+pub(super) fn settings_of(config: &Config) -> Result<ClusterSettings, ServeError> {
     let text = "the node file has no table [cluster]: give one with --node FILE";
     config.cluster.clone().ok_or_else(|| ClusterError::Refused(text.to_owned()).into())
 }
 
-fn refused(text: impl Into<String>) -> ServeError {
+pub(super) fn refused(text: impl Into<String>) -> ServeError {
     ClusterError::Refused(text.into()).into()
 }
 
@@ -103,7 +103,8 @@ fn begin(
     Ok((has_created_topic, position))
 }
 
-fn append(log: &kafka_log::Settings, message: &[u8]) -> Result<u64, ServeError> {
+/// Appends one message: its offset.
+pub(super) fn append(log: &kafka_log::Settings, message: &[u8]) -> Result<u64, ServeError> {
     let (sender, events) = channel();
     let sink = Arc::new(move |event| drop(sender.send(event)));
     let appender = Appender::start(log, sink).map_err(ClusterError::from)?;
@@ -111,11 +112,11 @@ fn append(log: &kafka_log::Settings, message: &[u8]) -> Result<u64, ServeError> 
     while let Ok(event) = events.recv_timeout(PATIENCE) {
         match event {
             Event::Appended { offset, .. } => return Ok(offset),
-            Event::Failed { reason, .. } => return Err(refused(format!("the first message: {reason}"))),
+            Event::Failed { reason, .. } => return Err(refused(format!("a message for the log: {reason}"))),
             _ => {}
         }
     }
-    Err(refused("the first message is not in the log in time"))
+    Err(refused("a message is not in the log in time"))
 }
 
 /// An invitation for one more node: the content of a file that is a secret, and the node's number.
@@ -149,21 +150,4 @@ pub fn join_cluster(config: &Config, invitation: &Path, from: &Path) -> Result<u
 pub fn copy_of_node(config: &Config, to: &Path) -> Result<(), ServeError> {
     let failed = |error| ServeError::Open { path: config.data.clone(), error };
     copy_node(&config.data, to, &store::Options::default()).map_err(failed)
-}
-
-/// Takes a data directory that nobody serves out of its cluster: it is one like any other from then on.
-///
-/// # Errors
-/// It is in use, or no node.
-pub fn leave_cluster(config: Config) -> Result<(), ServeError> {
-    let settings = settings_of(&config)?;
-    let mut opened = Opened::open_to(config, true)?;
-    let rows = opened.directory().log_rows()?;
-    if rows.is_empty() {
-        return Err(refused("this data directory is not that of a node"));
-    }
-    let gone: Vec<_> = rows.iter().map(|(key, _)| (&**key, None)).collect();
-    opened.writer().0.apply_group(1, [], &gone)?;
-    Identity::open(&settings.keys).map_err(ClusterError::from)?.discard();
-    Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use replication::NodeId;
+use replication::{MemberRow, NodeId};
 
 /// The node's state, as its thread last said.
 #[derive(Debug, Default)]
@@ -27,6 +27,15 @@ pub(crate) struct NodeState {
     pub(crate) next_offset: u64,
     /// The offset that the next message of the log gets, as last heard.
     pub(crate) end_offset: u64,
+    /// The offset of the log's first message, as last heard.
+    pub(crate) start_offset: u64,
+    /// About what the log takes on each broker, and by how much that grows in a day.
+    pub(crate) log_bytes: u64,
+    pub(crate) log_bytes_per_day: Option<u64>,
+    /// All nodes, as the log says.
+    pub(crate) members: Vec<(NodeId, MemberRow)>,
+    /// The offset before which the log may be deleted, or why not.
+    pub(crate) deletable: Option<Result<u64, String>>,
     /// For how many seconds the messages that this node lacks have been there.
     pub(crate) lag_seconds: u64,
     /// Why the log could not be reached when last tried.

@@ -9,6 +9,7 @@
 
 mod follow;
 mod lead;
+mod news;
 mod requests;
 
 use std::collections::{HashMap, VecDeque};
@@ -23,6 +24,8 @@ use replication::{Alarm, AppendError, Follower, Held, Member, Role, Tag};
 
 use super::budget::Budget;
 use super::figures::Figures;
+use super::gone::Gone;
+use super::growth::Growth;
 use super::identity::Identity;
 use super::operation::{Ids, Operation};
 use super::transport::Forwarder;
@@ -31,6 +34,7 @@ use crate::limits::{CLUSTER_CHANGE_PATIENCE, CLUSTER_RETRY, CLUSTER_START_OVER};
 use crate::stamp::{Random, now_micros};
 use crate::workers::index_upkeep::Upkeep;
 use crate::workers::writer::WriteQueue;
+use news::Told;
 use requests::{RemoteFrame, Sent, Shown};
 
 /// How often time itself is looked at: changes that have waited too long, claims that are due.
@@ -54,6 +58,7 @@ pub(super) struct Parts {
     pub(super) events: Receiver<NodeEvent>,
     pub(super) sender: Sender<NodeEvent>,
     pub(super) forwarder: Forwarder,
+    pub(super) gone: Arc<Gone>,
 }
 
 /// The node's thread.
@@ -100,6 +105,8 @@ pub(super) struct Node {
     holes: u32,
     /// Since the last commit.
     has_started_over: bool,
+    growth: Growth,
+    told: Told,
 }
 
 /// What a node has open of Kafka.
@@ -143,6 +150,8 @@ impl Node {
             last_millis: 0,
             holes: 0,
             has_started_over: false,
+            growth: Growth::default(),
+            told: Told::default(),
         }
     }
 
@@ -164,6 +173,7 @@ impl Node {
                 continue;
             }
             self.claim_if_due();
+            self.tell_if_due();
             self.forward_if_due();
             self.say();
             let patience = self.upkeep.patience(&writer).map_or(TICK, |patience| patience.min(TICK));
@@ -267,8 +277,8 @@ impl Node {
                 }
                 None
             }
-            Event::End(end) => {
-                self.take_end(end);
+            Event::Ends(ends) => {
+                self.take_ends(ends);
                 None
             }
             Event::Failed { ticket, error, reason } => {
@@ -323,11 +333,11 @@ impl Node {
         }
     }
 
-    /// The log ends there, or nobody can say.
-    fn take_end(&mut self, end: Result<u64, String>) {
+    /// The log begins and ends there, or nobody can say.
+    fn take_ends(&mut self, ends: Result<(u64, u64), String>) {
         let next = self.member.as_ref().map_or(0, |member| member.follower().next_offset());
-        let end = match end {
-            Ok(end) => end,
+        let (start, end) = match ends {
+            Ok(ends) => ends,
             Err(reason) => {
                 let mut figures = self.parts.figures.lock();
                 if figures.unreachable.is_none() {
@@ -346,8 +356,16 @@ impl Node {
             return self.raise(&alarm, end);
         }
         let mut figures = self.parts.figures.lock();
-        figures.end_offset = end.max(next);
+        (figures.start_offset, figures.end_offset) = (start, end.max(next));
         figures.unreachable = None;
+        let messages = figures.end_offset.saturating_sub(figures.start_offset);
+        figures.log_bytes = self.growth.bytes_of(messages);
+        figures.log_bytes_per_day = self.growth.bytes_per_day(now_micros() / 1_000);
+        if let Some(member) = &self.member {
+            let follower = member.follower();
+            figures.members = follower.members().collect();
+            figures.deletable = Some(follower.deletable_before().map_err(|kept| kept.to_string()));
+        }
     }
 
     /// Claims to write, where this node is elected and neither writes nor claims.
@@ -435,12 +453,19 @@ impl Node {
             }
         };
         let follower = *place.follower;
+        self.parts.gone.set(&follower);
         // Kafka does not tell clients which topic is which; the generation stands for it, and the message itself.
         let topic = follower.cursor().topic;
         let bytes = place.message.as_ref().map(|message| &*message.bytes);
         if let Err(reseed) = follower.check_start(topic, place.start, place.end, bytes) {
             let advice = "copy the data of another node: `pando cluster join`";
             return self.stop(&format!("this node cannot go on where it was: {reseed}; {advice}"));
+        }
+        if follower.is_gone(self.ids.node) {
+            return self.stop(news::GONE);
+        }
+        if let Some(message) = &place.message {
+            self.growth.read(message);
         }
         self.parts.figures.lock().unreachable = None;
         if let Some(epoch) = follower.epoch() {
@@ -449,7 +474,11 @@ impl Node {
         let next = follower.next_offset();
         let member = Member::new(follower, self.ids.node, self.ids.incarnation);
         self.member = Some(member);
-        self.parts.figures.lock().end_offset = place.end;
+        {
+            let mut figures = self.parts.figures.lock();
+            (figures.start_offset, figures.end_offset) = (place.start, place.end);
+        }
+        self.told = Told::default();
         if let Err(error) = self.open_clients(next) {
             self.stop(&error.to_string());
         }

@@ -14,6 +14,7 @@ use replication::forward::{self, Answer, FRAME_BYTES_MAX, Link, Request};
 use rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection, StreamOwned};
 
 use super::NodeEvent;
+use super::gone::Gone;
 use super::identity::{node_of, server_name};
 use crate::limits::{CLUSTER_CONNECTIONS_MAX, CLUSTER_FRAME_PATIENCE};
 
@@ -39,6 +40,7 @@ impl Listener {
     pub(super) fn start(
         listen: &str,
         config: Arc<ServerConfig>,
+        gone: Arc<Gone>,
         events: Sender<NodeEvent>,
     ) -> io::Result<Listener> {
         let listener = TcpListener::bind(listen)
@@ -46,7 +48,7 @@ impl Listener {
         let address = listener.local_addr()?;
         let is_stopping = Arc::new(AtomicBool::new(false));
         let stop = Arc::clone(&is_stopping);
-        let run = move || accept(&listener, &config, &events, &stop);
+        let run = move || accept(&listener, &config, &gone, &events, &stop);
         let thread = std::thread::Builder::new().name("pando-cluster".to_owned()).spawn(run)?;
         Ok(Listener { address, is_stopping, thread: Some(thread) })
     }
@@ -75,6 +77,7 @@ impl Drop for Listener {
 fn accept(
     listener: &TcpListener,
     config: &Arc<ServerConfig>,
+    gone: &Arc<Gone>,
     events: &Sender<NodeEvent>,
     is_stopping: &AtomicBool,
 ) {
@@ -98,8 +101,9 @@ fn accept(
         }
         open.fetch_add(1, Ordering::Relaxed);
         let (config, events, counted) = (Arc::clone(config), events.clone(), Arc::clone(&open));
+        let gone = Arc::clone(gone);
         let run = move || {
-            if let Err(error) = serve(socket, config, &events)
+            if let Err(error) = serve(socket, config, &gone, &events)
                 && error.kind() != ErrorKind::UnexpectedEof
             {
                 tracing::warn!(%peer, %error, "a connection of another node ended");
@@ -113,7 +117,12 @@ fn accept(
     }
 }
 
-fn serve(socket: TcpStream, config: Arc<ServerConfig>, events: &Sender<NodeEvent>) -> io::Result<()> {
+fn serve(
+    socket: TcpStream,
+    config: Arc<ServerConfig>,
+    gone: &Gone,
+    events: &Sender<NodeEvent>,
+) -> io::Result<()> {
     socket.set_nodelay(true)?;
     socket.set_write_timeout(Some(CLUSTER_FRAME_PATIENCE))?;
     // Whoever does not come through the handshake is somebody else, and does not hold a place for long.
@@ -128,8 +137,16 @@ fn serve(socket: TcpStream, config: Arc<ServerConfig>, events: &Sender<NodeEvent
     let mut stream = StreamOwned::new(session, socket);
     let unusable = |what: &str| io::Error::new(ErrorKind::InvalidData, what.to_owned());
     let node = node.ok_or_else(|| unusable("a certificate that is no node's"))?;
+    let is_revoked = || unusable(&format!("{node} does not belong to the cluster any longer"));
+    if gone.has(node) {
+        return Err(is_revoked());
+    }
     loop {
         let frame = read_frame(&mut stream, &|| true)?;
+        // It may have been let in before.
+        if gone.has(node) {
+            return Err(is_revoked());
+        }
         let requests =
             forward::decode_requests(&frame).ok_or_else(|| unusable("a frame that is no requests"))?;
         drop(frame);
@@ -384,7 +401,9 @@ mod tests {
         let foreign = invited(&other, &folders[3]);
 
         let (sender, events) = channel();
-        let listener = Listener::start("127.0.0.1:0", first.server_config().unwrap(), sender).unwrap();
+        let gone = Arc::new(Gone::default());
+        let config = first.server_config().unwrap();
+        let listener = Listener::start("127.0.0.1:0", config, Arc::clone(&gone), sender).unwrap();
         // What the node's thread would do: every frame that gets in is answered.
         let answering = std::thread::spawn(move || {
             let mut count = 0;
@@ -413,11 +432,26 @@ mod tests {
 
         // Nor does a node talk to somebody who is not the node that it looks for.
         let (sender, _events) = channel();
-        let impostor = Listener::start("127.0.0.1:0", second.server_config().unwrap(), sender).unwrap();
+        let config = second.server_config().unwrap();
+        let impostor = Listener::start("127.0.0.1:0", config, Arc::default(), sender).unwrap();
         assert!(ask(second.client_config().unwrap(), impostor.address(), 2).is_err());
 
+        // From the moment on that it is gone, a connection that it has is of no use, and a new one neither.
+        let (sender, events) = channel();
+        let forwarder = Forwarder::start(second.client_config().unwrap(), 1, sender).unwrap();
+        let send = |number| {
+            forwarder.send(number, NodeId(1), listener.address().to_string(), vec![request(2, number)]);
+            match events.recv_timeout(Duration::from_secs(60)).unwrap() {
+                NodeEvent::Answers(_, answers) => answers,
+                _ => panic!("something else happened"),
+            }
+        };
+        assert!(send(1).is_ok());
+        gone.add(NodeId(2));
+        assert!(send(2).is_err() && send(3).is_err());
+
         drop(listener);
-        assert_eq!(answering.join().unwrap(), 1, "one frame got in");
+        assert_eq!(answering.join().unwrap(), 2, "two frames got in");
     }
 
     #[test]

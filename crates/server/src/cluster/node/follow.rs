@@ -16,7 +16,7 @@ pub(super) struct Gathered {
     first_position: Option<u64>,
     records: Vec<Vec<u8>>,
     bytes: usize,
-    rows: Vec<RowChange>,
+    pub(super) rows: Vec<RowChange>,
     groups: u64,
 }
 
@@ -48,7 +48,7 @@ impl Node {
         let Some(member) = &mut self.member else { return self.release(message) };
         let step = member.step(message.offset, &message.bytes);
         self.budget.release(message.bytes.len());
-        self.last_millis = message.millis;
+        self.count(&step.verdict, message);
         self.gather_verdict(step.verdict, message, gathered);
     }
 
@@ -66,9 +66,11 @@ impl Node {
                 gathered.records.extend(accepted.records.iter().map(|record| record.bytes.to_vec()));
                 gathered.rows.extend(accepted.rows);
                 gathered.groups += 1;
+                self.told.is_new = true;
                 self.holes = 0;
             }
             Verdict::NewEpoch(epoch) => self.new_epoch(epoch, message, gathered),
+            Verdict::Member(news) => self.take_news(news, gathered),
             Verdict::NewGeneration(_) => {
                 self.stop("all data of the cluster is new; copy it from another node: `pando cluster join`");
             }

@@ -255,7 +255,7 @@ impl Node {
     fn judge_held(&mut self, message: &Message) -> Option<Fate> {
         let member = self.member.as_mut()?;
         let Step { verdict, held } = member.step(message.offset, &message.bytes);
-        self.last_millis = message.millis;
+        self.count(&verdict, message);
         match (held, verdict) {
             (Some(Held::Accepted), Verdict::Apply(accepted)) => Some(Fate::Accepted(accepted.rows)),
             (held, verdict) => {
@@ -273,6 +273,7 @@ impl Node {
     fn decided(&mut self, decided: Vec<(Operation, Answer)>) {
         self.parts.queue.committed();
         self.parts.figures.lock().groups_decided += 1;
+        self.told.is_new = true;
         self.show();
         decided.into_iter().for_each(|(operation, answer)| self.answer(operation, answer));
     }

@@ -1,0 +1,113 @@
+//! Who belongs to a cluster, and what of its log may go: real nodes on a real broker.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod support;
+
+use ldap::ResultCode;
+use support::cluster::{Cluster, add_unit, figure, figure_of, read, unit, until};
+use support::pando::{Start, command};
+
+/// Nodes come and go, and what nobody needs any longer of the log goes too.
+#[test]
+fn who_left_is_let_in_no_longer_and_the_log_is_deleted_only_up_to_what_all_have() {
+    let (cluster, first) = Cluster::new("cluster-members");
+    cluster.join(2);
+    cluster.join(3);
+    let (second, third) = (cluster.start(2), cluster.start(3));
+    let mut one = first.administrator();
+    for (node, server) in [(1, &first), (2, &second), (3, &third)] {
+        let name = format!("Node {node}");
+        until("the log knows the node", || figure_of(&first, &name));
+        assert_eq!(add_unit(&mut server.administrator(), &format!("of-{node}")).code, ResultCode::SUCCESS);
+    }
+    cluster.expect_equal(&[(1, &first), (2, &second), (3, &third)]);
+
+    // Without two snapshots on two machines nothing goes.
+    let kept = cluster.cluster_command(2, &["trim"]);
+    assert!(kept.code != Some(0) && kept.stderr.contains("0 machines have a verified snapshot"), "{kept}");
+    for node in [1, 2] {
+        let folder = cluster.scratch.join(&format!("snapshot-{node}"));
+        let made = cluster.cluster_command(node, &["snapshot", folder.to_str().unwrap()]);
+        made.expect_code(0).expect_output("has all 4 entries");
+    }
+    until("both snapshots are known", || {
+        let known = |node| figure_of(&first, &format!("Node {node}")).filter(|text| !text.ends_with("none"));
+        known(1).and(known(2))
+    });
+    // The third node told that it was there before these changes, so they stay.
+    let says = cluster.cluster_command(1, &["trim", "--dry-run"]).expect_code(0).stdout;
+    let before = figure(&first, "Log Start Offset");
+    let start = until("the monitor knows it too", || figure_of(&first, "Deletable Before"));
+    assert!(
+        before == "0" && says.contains(&format!("would be deleted; the log begins at offset {start}")),
+        "{says}"
+    );
+
+    // Lost for good: it keeps nothing any longer, nobody lets it in, and it sees that itself.
+    let old_deletable: u64 = start.parse().unwrap();
+    let gone = cluster.cluster_command(1, &["unregister", "3"]).expect_code(0);
+    gone.expect_output("node 3 is gone");
+    until("the third one stops", || figure_of(&third, "Role").filter(|role| role.contains("taken out of")));
+    let refused = add_unit(&mut third.administrator(), "by-a-stranger");
+    assert_eq!(refused.code, ResultCode::UNAVAILABLE, "{refused:?}");
+    assert!(read(&mut third.administrator(), &unit("of-1")).is_some(), "it still reads");
+    let twice = cluster.cluster_command(2, &["unregister", "3"]);
+    assert!(twice.code != Some(0) && twice.stderr.contains("does not belong"), "{twice}");
+    assert!(third.stop().success());
+
+    // A node says at its start what it has.
+    for round in 0..5 {
+        assert_eq!(add_unit(&mut one, &format!("more-{round}")).code, ResultCode::SUCCESS);
+    }
+    cluster.expect_equal(&[(1, &first), (2, &second)]);
+    assert!(first.stop().success() && second.stop().success());
+    let (first, second) = (cluster.start(1), cluster.start(2));
+    for (node, server) in [(1, &first), (2, &second)] {
+        let folder = cluster.scratch.join(&format!("later-{node}"));
+        let made = cluster.cluster_command(node, &["snapshot", folder.to_str().unwrap()]);
+        made.expect_code(0).expect_output("has all 9 entries");
+        until("the node has told", || {
+            figure_of(server, "Deletable Before")
+                .filter(|offset| offset.parse::<u64>().unwrap() > old_deletable)
+        });
+    }
+    until("the writer is there", || {
+        (add_unit(&mut first.administrator(), "still").code != ResultCode::UNAVAILABLE).then_some(())
+    });
+    cluster.cluster_command(2, &["trim"]).expect_code(0).expect_output("are deleted");
+    let start: u64 = until("the log begins later", || {
+        figure_of(&first, "Log Start Offset")
+            .and_then(|offset| offset.parse().ok())
+            .filter(|offset| *offset > 0)
+    });
+    assert!(start > old_deletable, "{start}");
+
+    // The nodes go on, and so does one that begins from a snapshot; what is older than the log refuses.
+    cluster.expect_equal(&[(1, &first), (2, &second)]);
+    assert!(second.stop().success());
+    let second = cluster.start(2);
+    cluster.expect_equal(&[(1, &first), (2, &second)]);
+    let kept = cluster.scratch.join("later-1");
+    cluster.join_from(4, &kept);
+    let fourth = cluster.start(4);
+    cluster.expect_equal(&[(1, &first), (2, &second), (4, &fourth)]);
+    cluster.join_from(5, &cluster.scratch.join("snapshot-1"));
+    let fifth = cluster.start(5);
+    until("too old", || figure_of(&fifth, "Role").filter(|role| role.contains("the log begins at offset")));
+    assert!(fifth.stop().success());
+
+    // Who leaves says so itself, and is a directory by itself.
+    assert!(fourth.stop().success());
+    let left = cluster.cluster_command(4, &["leave"]).expect_code(0);
+    left.expect_output("no node any longer");
+    until("the others know", || figure_of(&first, "Node 4").filter(|text| text.starts_with("gone")));
+    let alone = Start::bare(&cluster.scratch, "node-4").ready();
+    assert!(alone.stop().success());
+
+    let mut status = command(&["cluster", "status"], Some(&cluster.data(1))).expect_code(0);
+    for line in
+        ["Log Bytes ", "Log Bytes Per Day", "Log Messages", "Node 2", "gone: its certificate is refused"]
+    {
+        status = status.expect_output(line);
+    }
+}
