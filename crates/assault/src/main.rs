@@ -23,7 +23,6 @@ mod report;
 mod resources;
 mod settings_writer;
 mod slow;
-#[path = "../../pando/tests/support/mod.rs"]
 mod support;
 mod timing;
 

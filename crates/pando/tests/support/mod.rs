@@ -8,6 +8,7 @@ pub mod clients;
 pub mod cluster;
 pub mod corpus;
 pub mod filters;
+pub mod givens;
 pub mod interrupted;
 pub mod pando;
 pub mod positions;
@@ -17,20 +18,10 @@ pub mod tree;
 pub mod writers;
 
 #[allow(unused_imports, reason = "each test binary uses its own part")]
+pub use givens::{ADMIN_DN, ADMIN_PASSWORD, DEADLINE, SUFFIX};
+#[allow(unused_imports, reason = "each test binary uses its own part")]
 pub use pando::Pando;
 pub use scratch::Scratch;
-
-use std::time::Duration;
-
-/// How long a test waits for something that always comes when the code is right.
-pub const DEADLINE: Duration = Duration::from_secs(60);
-
-/// The suffix of the trees in these tests.
-pub const SUFFIX: &str = "dc=example,dc=com";
-/// The administrator of both servers: slapd wants its root DN below the suffix, so Pando's is there as well.
-pub const ADMIN_DN: &str = "cn=admin,dc=example,dc=com";
-/// The administrator's password.
-pub const ADMIN_PASSWORD: &str = "correct horse";
 
 /// Where a test's random choices start: PANDO_TEST_SEED, or a new number; printed, so that a failure's can be given
 /// again.
