@@ -128,6 +128,7 @@ need_clients() {
     /usr/bin/python3 -c 'import ldap3' 2>/dev/null || missing+=(python3-ldap3)
     command -v java >/dev/null || missing+=(default-jre-headless)
     command -v taskset >/dev/null || missing+=(util-linux)
+    command -v systemd-analyze >/dev/null || missing+=(systemd)
     if [ ${#missing[@]} -gt 0 ]; then apt_install "${missing[@]}"; fi
     [ -x /usr/sbin/slapd ] || install_unstarted slapd
     # CRAM-MD5 and SCRAM of slapd.

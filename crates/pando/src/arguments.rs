@@ -119,6 +119,12 @@ pub(crate) struct ServeArguments {
     /// File with the administrator's password; one newline at its end is ignored
     #[arg(long, value_name = "FILE", env = "PANDO_ADMIN_PASSWORD_FILE")]
     admin_password_file: Option<PathBuf>,
+    /// Run as this user once the ports are taken; wants to be started as root
+    #[arg(long, value_name = "NAME", env = "PANDO_USER")]
+    user: Option<String>,
+    /// And in this group [default: the user's own]
+    #[arg(long, value_name = "NAME", env = "PANDO_GROUP")]
+    group: Option<String>,
     /// Let anonymous clients of this node read the tree (never userPassword), whatever the directory's settings say
     #[arg(long)]
     anonymous_read: bool,
@@ -201,6 +207,8 @@ impl ServeArguments {
             admin_dn: self.admin_dn.clone(),
             admin_password_file: self.admin_password_file.clone(),
             admin_password,
+            user: self.user.clone(),
+            group: self.group.clone(),
             anonymous_read: self.anonymous_read,
             log_level: self.log_level,
             log_operations: self.log_operations,

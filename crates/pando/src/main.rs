@@ -40,6 +40,10 @@ use arguments::{CommandLine, Verb};
 static ALLOCATOR: system::Allocator = system::Allocator;
 
 fn main() -> ExitCode {
+    // Before a password is read: every command may hold some.
+    if let Err(error) = server::forbid_core_dumps() {
+        eprintln!("pando: core dumps cannot be forbidden: {error}");
+    }
     match CommandLine::read().verb {
         Verb::Serve(arguments) => serve::run(arguments),
         Verb::Verify(arguments) => verify::run(&arguments),

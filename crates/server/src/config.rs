@@ -7,14 +7,15 @@
 
 pub mod audit;
 mod cluster;
+mod exposed;
 pub mod limit_tables;
 mod node_file;
+mod run_as;
 pub mod settings_text;
 pub mod values;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroUsize;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +32,7 @@ use crate::config::node_file::{ListenerKeys, NodeFile, OauthKeys, PassThroughKey
 use crate::config::values::{DnText, FromText, LogLevel, TlsNeed, TlsVersion};
 use crate::limits;
 pub use cluster::ClusterSettings;
+pub use run_as::RunAs;
 
 /// Where a server listens unless told otherwise: only on this machine, above the ports that need privileges.
 pub const DEFAULT_LISTEN: &str = "ldap://127.0.0.1:1389";
@@ -82,6 +84,9 @@ pub enum ConfigError {
         /// Where it came from.
         origin: String,
     },
+    /// A group without a user.
+    #[error("group goes with user: say whom to run as")]
+    GroupWithoutUser,
     /// The table `[oauth]` says some of what it takes, and not all.
     #[error("[oauth] takes issuer, audience and keys together")]
     OauthInPart,
@@ -119,6 +124,10 @@ pub struct Arguments {
     pub admin_dn: Option<DnText>,
     /// The file that holds the administrator's password.
     pub admin_password_file: Option<PathBuf>,
+    /// Whom to run as once the ports are taken.
+    pub user: Option<String>,
+    /// The group, where it is not the user's own.
+    pub group: Option<String>,
     /// The administrator's password itself, from the environment.
     pub admin_password: Option<Secret>,
     /// Whether anonymous may read the tree.
@@ -171,6 +180,8 @@ pub struct Config {
     pub admin_password: Option<Secret>,
     /// The file that it was read from.
     pub admin_password_file: Option<PathBuf>,
+    /// Whom to run as once the ports are taken; `None` is whoever started it.
+    pub run_as: Option<RunAs>,
     /// Whether anonymous may read the tree on this node (never userPassword), whatever the directory says.
     pub anonymous_read: bool,
     /// What can be changed while connections are open.
@@ -279,6 +290,8 @@ pub struct OnlineSettings {
     pub stated: Vec<(ServerUrl, ListenerRules)>,
     /// What tokens have to say with which clients bind; `None` takes none.
     pub token_rules: Option<Arc<TokenRules>>,
+    /// The file that has the keys of those tokens.
+    pub(crate) token_key_file: Option<PathBuf>,
 }
 
 /// What a listener demands of its clients.
@@ -440,6 +453,7 @@ impl Default for OnlineSettings {
             listeners: Vec::new(),
             stated: Vec::new(),
             token_rules: None,
+            token_key_file: None,
         }
     }
 }
@@ -463,6 +477,7 @@ impl Config {
             admin_dn: DnText(DEFAULT_ADMIN_DN.to_owned()),
             admin_password: None,
             admin_password_file: None,
+            run_as: None,
             anonymous_read: false,
             online: OnlineSettings::default(),
             log: LogSettings { level: LogLevel::Info, file: None },
@@ -539,6 +554,7 @@ impl Config {
             usual,
             listeners: Vec::new(),
             stated,
+            token_key_file: file.oauth.keys.clone(),
             token_rules: token_rules(file.oauth)?,
         };
         online.find_rules(&listen);
@@ -569,6 +585,7 @@ impl Config {
                 .unwrap_or(defaults.admin_dn),
             admin_password,
             admin_password_file,
+            run_as: RunAs::of(arguments.user.clone().or(file.user), arguments.group.clone().or(file.group))?,
             anonymous_read: arguments.anonymous_read,
             online,
             log: LogSettings {
@@ -587,22 +604,6 @@ impl Config {
         })
     }
 
-    /// What is wrong with the file of the administrator's password, if others can read or replace it: its name, its
-    /// mode and the command that repairs it. The group counts as others unless it is the process's own.
-    pub(crate) fn password_file_warning(&self) -> Option<String> {
-        let file = self.admin_password_file.as_deref()?;
-        let found = std::fs::metadata(file).ok()?;
-        let own_group = found.gid() == rustix::process::getegid().as_raw();
-        let others = if own_group { 0o027 } else { 0o077 };
-        let mode = found.mode() & 0o777;
-        (found.is_file() && mode & others != 0).then(|| {
-            let file = file.display();
-            format!(
-                "others can use the administrator's password in {file}, mode {mode:04o}: chmod 600 {file}"
-            )
-        })
-    }
-
     /// Takes over what a reload applies, and keeps what needs a restart.
     pub(crate) fn take_online(&mut self, new: Config) {
         let kept = std::mem::replace(self, new);
@@ -617,6 +618,7 @@ impl Config {
         self.warm_up_bytes = kept.warm_up_bytes;
         self.request_memory_bytes = kept.request_memory_bytes;
         self.suffixes = kept.suffixes;
+        self.run_as = kept.run_as;
         self.bad_passwords = kept.bad_passwords;
         self.pass_through = kept.pass_through;
         self.audit = kept.audit;
@@ -639,6 +641,7 @@ impl Config {
             listen: Vec::new(),
             stated: Vec::new(),
             token_rules: None,
+            token_key_file: None,
             ..online.clone()
         };
         let compared = [
@@ -651,6 +654,7 @@ impl Config {
             ("row_cache_bytes", self.row_cache_bytes != new.row_cache_bytes, false),
             ("warm_up_bytes", self.warm_up_bytes != new.warm_up_bytes, false),
             ("request_memory_bytes", self.request_memory_bytes != new.request_memory_bytes, false),
+            ("user or group", self.run_as != new.run_as, false),
             ("suffixes", self.suffixes != new.suffixes, false),
             ("pass_through", self.pass_through != new.pass_through, false),
             ("bad_passwords", self.bad_passwords != new.bad_passwords, false),
@@ -817,31 +821,6 @@ mod tests {
         check("secret", Some(b"secret"));
         check(" two lines\n\n", Some(b" two lines\n"));
         check("\n", None);
-        std::fs::remove_dir_all(&directory).unwrap();
-    }
-
-    /// The story: a password file of mode 0644 was taken without a word.
-    #[test]
-    fn a_password_file_that_others_can_read_is_named() {
-        use std::os::unix::fs::PermissionsExt as _;
-        let directory = std::env::temp_dir().join(format!("pando-modes-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).unwrap();
-        let file = directory.join("password");
-        std::fs::write(&file, "secret\n").unwrap();
-        for (mode, warns) in
-            [(0o600, false), (0o400, false), (0o644, true), (0o604, true), (0o602, true), (0o620, true)]
-        {
-            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
-            let arguments = Arguments { admin_password_file: Some(file.clone()), ..Arguments::default() };
-            let warning = merged(arguments, "").unwrap().password_file_warning();
-            assert_eq!(warning.is_some(), warns, "{mode:o}: {warning:?}");
-            let text = warning.unwrap_or_default();
-            let says = |part: &str| text.contains(part);
-            assert!(
-                !warns || (says(&format!("mode {mode:04o}")) && says("chmod 600") && !says("secret")),
-                "{text}"
-            );
-        }
         std::fs::remove_dir_all(&directory).unwrap();
     }
 

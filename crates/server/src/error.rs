@@ -32,6 +32,9 @@ pub enum ServeError {
     /// Directory-wide settings cannot be.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\npando: "))]
     Settings(Vec<ConfigError>),
+    /// The process cannot run as the user of the settings.
+    #[error(transparent)]
+    RunAs(#[from] RunAsError),
     /// There is no log.
     #[error(transparent)]
     Log(#[from] crate::log::LogError),
@@ -156,6 +159,55 @@ pub enum ServeError {
     Load(#[from] LoadError),
 }
 
+/// Why the process cannot run as the user of the settings.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunAsError {
+    /// There is no such user.
+    #[error("user: there is no {0:?} on this machine")]
+    NoUser(String),
+    /// There is no such group.
+    #[error("group: there is no {0:?} on this machine")]
+    NoGroup(String),
+    /// Somebody else than root has started it.
+    #[error(
+        "only root can become {user}, and this is the user with the number {own}: start it as root or as {user}"
+    )]
+    NotRoot {
+        /// The user of the settings.
+        user: String,
+        /// Who it is.
+        own: u32,
+    },
+    /// The system refuses.
+    #[error("cannot become {user}: {error}")]
+    Refused {
+        /// The user of the settings.
+        user: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// Root could be had back.
+    #[error("{user} may become root again, so that is not a user to run as")]
+    Root {
+        /// The user of the settings.
+        user: String,
+    },
+    /// A file of the data directory is somebody else's.
+    #[error(
+        "{} cannot be read and written as {user}, whom this runs as: chown -R {user}: {}",
+        file.display(), data.display()
+    )]
+    Data {
+        /// The first of the files.
+        file: PathBuf,
+        /// The data directory.
+        data: PathBuf,
+        /// The user of the settings.
+        user: String,
+    },
+}
+
 fn all_reasons(rejects: Option<&Path>) -> String {
     rejects.map_or_else(String::new, |file| format!("; all reasons: {}", file.display()))
 }
@@ -202,6 +254,8 @@ impl ServeError {
             ServeError::Text { .. }
             | ServeError::RejectsExist { .. }
             | ServeError::NothingImported { .. } => Fault::Settings,
+            ServeError::RunAs(RunAsError::Data { .. }) => Fault::Data,
+            ServeError::RunAs(_) => Fault::Settings,
             ServeError::Listen(_) => Fault::Listen,
             _ => Fault::Other,
         }

@@ -25,6 +25,7 @@ use crate::monitor::{Monitor, Sources};
 use crate::net::acceptor::{Acceptor, AcceptorControl};
 use crate::net::arrivals::Arrivals;
 use crate::net::certificate::{Certificates, TlsError, own_hosts};
+use crate::net::listener::BoundPorts;
 use crate::net::mailbox::{LoopMessage, Mailbox};
 use crate::net::request_memory::RequestMemory;
 use crate::net::stream::RefusedProxies;
@@ -53,6 +54,7 @@ pub struct Opened {
     health: Arc<Health>,
     random: Random,
     generated_password: Option<String>,
+    bound_ports: BoundPorts,
 }
 
 impl Opened {
@@ -92,7 +94,6 @@ impl Opened {
 
     /// Opens it, for following the cluster's log or not.
     pub(crate) fn open_to(config: Config, follows_log: bool) -> Result<Opened, ServeError> {
-        warn_of_password_file(&config);
         let mut random = Random::default();
         let monitor = Arc::new(Monitor::new());
         let health = Arc::new(Health::default());
@@ -122,7 +123,14 @@ impl Opened {
             let set = directory.set_node_settings(node);
             set.map_err(|error| ServeError::Open { path: config.data.clone(), error })?;
         }
-        Ok(Opened { config, directory, writer, monitor, health, random, generated_password: None })
+        let (generated_password, bound_ports) = Default::default();
+        Ok(Opened { config, directory, writer, monitor, health, random, generated_password, bound_ports })
+    }
+
+    /// Has it listen with sockets that are bound already.
+    pub(crate) fn with_ports(mut self, bound_ports: BoundPorts) -> Opened {
+        self.bound_ports = bound_ports;
+        self
     }
 
     /// The administrator's password, if this start generated one. To be shown once: it is kept as a hash only.
@@ -175,7 +183,7 @@ impl Opened {
         let acceptor = Acceptor::listen(
             &self.config.listen,
             &self.config.data,
-            self.config.online.connections_max,
+            (self.config.online.connections_max, self.bound_ports),
             Arc::clone(&mailboxes),
             Arc::clone(&counters),
         )?;
@@ -418,7 +426,6 @@ impl Handle {
     pub fn reload(&self, new: Config) -> Result<Reloaded, ServeError> {
         let mut reloaded = Reloaded::default();
         let Some(directory) = self.directory.upgrade() else { return Ok(reloaded) };
-        warn_of_password_file(&new);
         let has_new_certificates = self.certificates.reload(Some(&new.tls))?;
         let mut config = self.lock_config();
         for (name, online) in config.changes(&new) {
@@ -477,12 +484,6 @@ fn open_certificates(config: &Config) -> Result<Certificates, TlsError> {
         ServerUrl::Local(_) => None,
     });
     Certificates::open(&config.tls, &config.data, &own_hosts(hosts))
-}
-
-fn warn_of_password_file(config: &Config) {
-    if let Some(warning) = config.password_file_warning() {
-        tracing::warn!("{warning}");
-    }
 }
 
 fn spawn<T: Send + 'static>(

@@ -1,5 +1,8 @@
 //! Serving as a process does: settings, log, signals, the service manager.
 
+pub(crate) mod privileges;
+
+use std::collections::HashSet;
 use std::io;
 use std::thread::JoinHandle;
 
@@ -11,7 +14,9 @@ use crate::config::{Arguments, Config};
 use crate::error::ServeError;
 use crate::log::{self, LogHandle};
 use crate::net::descriptors;
+use crate::net::listener::BoundPorts;
 use crate::open::{Handle, Opened, Server};
+use crate::serve::privileges::Account;
 use crate::telemetry::health::notify;
 
 /// Serves until SIGTERM or SIGINT. SIGHUP reads the node file again.
@@ -27,16 +32,33 @@ pub fn serve(
     ready: impl FnOnce(&Server),
 ) -> Result<(), ServeError> {
     let config = Config::load(arguments)?;
+    privileges::forbid_new_privileges()?;
+    let account = config.run_as.as_ref().map(Account::of).transpose()?.flatten();
+    let mut ports = BoundPorts::default();
+    if let Some(account) = &account {
+        // What only root may take. Everything else is opened as the user, as a reload opens it.
+        ports = BoundPorts::bind(&config.listen)?;
+        account.assume()?;
+        account.can_use(&config.data)?;
+    }
     let log = log::start(&config.log)?;
+    let mut told = HashSet::new();
+    warn_once(&mut told, config.exposed_files(arguments.node_file.as_deref()));
+    if let Some(account) = &account {
+        let read_again =
+            arguments.node_file.as_deref().into_iter().chain(config.admin_password_file.as_deref());
+        warn_once(&mut told, account.unreadable(read_again));
+    }
     // Before the data directory is opened, so that a signal never kills a start halfway.
     let signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
     descriptors::raise_limit();
-    let mut opened = Opened::open(config)?;
+    let mut opened = Opened::open(config)?.with_ports(ports);
     prepare(&mut opened)?;
     let server = opened.start()?;
     let listeners: Vec<String> = server.listeners().iter().map(ToString::to_string).collect();
     tracing::info!("serving on {}", listeners.join(" "));
-    let (signal_handle, signal_thread) = watch_signals(signals, server.handle(), arguments.clone(), log)?;
+    let (signal_handle, signal_thread) =
+        watch_signals(signals, server.handle(), arguments.clone(), (log, told))?;
     notify(&[NotifyState::Ready]);
     ready(&server);
     let result = server.wait();
@@ -51,18 +73,28 @@ pub fn serve(
     result
 }
 
+/// Says what was not said before.
+fn warn_once(told: &mut HashSet<String>, warnings: Vec<String>) {
+    for warning in warnings {
+        if !told.contains(&warning) {
+            tracing::warn!("{warning}");
+            told.insert(warning);
+        }
+    }
+}
+
 /// Handles signals on a thread of their own, which blocks until one comes.
 fn watch_signals(
     mut signals: Signals,
     server: Handle,
     arguments: Arguments,
-    log: LogHandle,
+    (log, mut told): (LogHandle, HashSet<String>),
 ) -> io::Result<(SignalHandle, JoinHandle<()>)> {
     let handle = signals.handle();
     let watch = move || {
         for signal in signals.forever() {
             if signal == SIGHUP {
-                reload(&server, &arguments, &log);
+                reload(&server, &arguments, (&log, &mut told));
             } else {
                 tracing::info!("stopping: finishing what is outstanding");
                 notify(&[NotifyState::Stopping]);
@@ -75,13 +107,14 @@ fn watch_signals(
 }
 
 /// Reads the node file again and says what that changed. What is wrong in it changes nothing.
-fn reload(server: &Handle, arguments: &Arguments, log: &LogHandle) {
+fn reload(server: &Handle, arguments: &Arguments, (log, told): (&LogHandle, &mut HashSet<String>)) {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => notify(&[NotifyState::Reloading, now]),
         Err(error) => tracing::debug!(%error, "no monotonic clock"),
     }
     let applied = Config::load(arguments).map_err(ServeError::from).and_then(|config| {
         log.apply(&config.log)?;
+        warn_once(told, config.exposed_files(arguments.node_file.as_deref()));
         server.reload(config)
     });
     match applied {

@@ -21,7 +21,7 @@ use mio::{Events, Poll, Token, Waker};
 use crate::config::ListenerIndex;
 use crate::limits::{ACCEPT_PAUSE, ACCEPT_WARNING_INTERVAL, ACCEPTS_PER_PASS_MAX};
 use crate::net::descriptors::{self, DescriptorLimits};
-use crate::net::listener::{ListenError, Listener};
+use crate::net::listener::{BoundPorts, ListenError, Listener};
 use crate::net::mailbox::{LoopMessage, Mailbox};
 use crate::net::stream::Accepted;
 use crate::telemetry::counters::Counters;
@@ -126,7 +126,7 @@ impl Acceptor {
     pub(crate) fn listen(
         urls: &[ServerUrl],
         data: &Path,
-        connections_max: usize,
+        (connections_max, mut bound): (usize, BoundPorts),
         mailboxes: Arc<[Mailbox]>,
         counters: Arc<[Arc<Counters>]>,
     ) -> Result<Acceptor, ListenError> {
@@ -134,7 +134,7 @@ impl Acceptor {
         let poll = Poll::new().map_err(failed)?;
         let mut opened = Vec::new();
         for (url, place) in urls.iter().zip(0..) {
-            let listeners = Listener::open(url)?;
+            let listeners = Listener::open(url, &mut bound)?;
             opened.extend(listeners.into_iter().map(|listener| (listener, ListenerIndex(place))));
         }
         match Listener::open_in(data) {

@@ -55,16 +55,37 @@ pub(crate) struct LocalListener {
     identity: (u64, u64),
 }
 
+/// Sockets that have their ports and do not listen yet: until they do, the kernel refuses everybody.
+#[derive(Debug, Default)]
+pub(crate) struct BoundPorts(Vec<(ServerUrl, Vec<Socket>)>);
+
+impl BoundPorts {
+    /// Takes the ports of all URLs of the network.
+    pub(crate) fn bind(urls: &[ServerUrl]) -> Result<BoundPorts, ListenError> {
+        let mut bound = Vec::new();
+        for url in urls {
+            if let ServerUrl::Internet { host, port, .. } = url {
+                bound.push((url.clone(), bind_all(url, host, *port)?));
+            }
+        }
+        Ok(BoundPorts(bound))
+    }
+
+    fn take(&mut self, url: &ServerUrl) -> Option<Vec<Socket>> {
+        let index = self.0.iter().position(|(bound, _)| bound == url)?;
+        Some(self.0.swap_remove(index).1)
+    }
+}
+
 impl Listener {
-    /// Listens on all addresses that a URL stands for.
-    pub(crate) fn open(url: &ServerUrl) -> Result<Vec<Listener>, ListenError> {
+    /// Listens on all addresses that a URL stands for, with the sockets that are bound already where there are some.
+    pub(crate) fn open(url: &ServerUrl, bound: &mut BoundPorts) -> Result<Vec<Listener>, ListenError> {
         let failed = |error| ListenError { url: url.clone(), error };
         match url {
             ServerUrl::Internet { host, port, tls } => {
-                let addresses = resolve(host, *port).map_err(failed)?;
-                let with_tls = |socket| Listener::Tcp(socket, *tls);
-                let listen = |address| listen(address).map(with_tls).map_err(failed);
-                addresses.into_iter().map(listen).collect()
+                let sockets = bound.take(url).map_or_else(|| bind_all(url, host, *port), Ok)?;
+                let listen = |socket| listen(socket).map(|socket| Listener::Tcp(socket, *tls));
+                sockets.into_iter().map(listen).collect::<io::Result<_>>().map_err(failed)
             }
             ServerUrl::Local(path) => {
                 remove_if_dead(path).map_err(failed)?;
@@ -139,9 +160,14 @@ fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     Ok(addresses)
 }
 
-/// Opens a listening socket. On Linux, accepted sockets inherit TCP_NODELAY and the keepalive settings, which saves
+fn bind_all(url: &ServerUrl, host: &str, port: u16) -> Result<Vec<Socket>, ListenError> {
+    let bound = resolve(host, port).and_then(|addresses| addresses.into_iter().map(bind_port).collect());
+    bound.map_err(|error| ListenError { url: url.clone(), error })
+}
+
+/// Binds a socket to an address. On Linux, accepted sockets inherit TCP_NODELAY and the keepalive settings, which saves
 /// four system calls per connection.
-fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+fn bind_port(address: SocketAddr) -> io::Result<Socket> {
     let unspecified_v6 = address.is_ipv6() && address.ip().is_unspecified();
     let (address, socket) = match new_socket(address) {
         // Without IPv6, "every address" means every IPv4 address.
@@ -161,6 +187,10 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.set_tcp_keepalive(&keepalive)?;
     socket.set_nonblocking(true)?;
     socket.bind(&SockAddr::from(address))?;
+    Ok(socket)
+}
+
+fn listen(socket: Socket) -> io::Result<TcpListener> {
     socket.listen(LISTEN_BACKLOG)?;
     Ok(TcpListener::from_std(std::net::TcpListener::from(OwnedFd::from(socket))))
 }
@@ -286,15 +316,15 @@ mod tests {
     fn a_socket_is_taken_over_from_the_dead_only() {
         let folder = Folder::new("dead");
         let url = ServerUrl::local(folder.0.join("s"));
-        let first = Listener::open(&url).unwrap();
-        let error = Listener::open(&url).err().unwrap().to_string();
+        let first = Listener::open(&url, &mut BoundPorts::default()).unwrap();
+        let error = Listener::open(&url, &mut BoundPorts::default()).err().unwrap().to_string();
         assert!(error.contains("another process listens there"), "{error}");
         drop(first);
         drop(std::os::unix::net::UnixListener::bind(folder.0.join("s")).unwrap());
-        let second = Listener::open(&url).unwrap();
+        let second = Listener::open(&url, &mut BoundPorts::default()).unwrap();
         // A listener whose name was taken over leaves its successor alone.
         fs::remove_file(folder.0.join("s")).unwrap();
-        let third = Listener::open(&url).unwrap();
+        let third = Listener::open(&url, &mut BoundPorts::default()).unwrap();
         drop(second);
         UnixStream::connect(folder.0.join("s")).unwrap();
         drop(third);

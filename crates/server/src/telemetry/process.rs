@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use nix::sys::resource::{UsageWho, getrusage};
+
 /// Clock ticks in a second as `/proc` counts them: `USER_HZ`, which is 100 on all Linux systems.
 const TICKS_PER_SECOND: u64 = 100;
 
@@ -52,10 +54,12 @@ fn processor_time(stat: &str) -> Option<(Duration, Duration)> {
     Some((next()?, next()?))
 }
 
-/// Bytes that were read from a disk, of `/proc/PID/io` or `/proc/PID/task/TID/io`: what was not in memory when somebody
-/// wanted it.
-pub(crate) fn bytes_read(io: &str) -> Option<u64> {
-    io.lines().find_map(|line| line.strip_prefix("read_bytes:"))?.trim().parse().ok()
+/// Bytes that were read from a disk: what was not in memory when somebody wanted it. Not by `/proc/self/io`, which only
+/// root may open in a process that has no core dumps.
+pub(crate) fn bytes_read(whose: UsageWho) -> Option<u64> {
+    /// The unit of getrusage(2), whatever the disk's is.
+    const BLOCK_SIZE: u64 = 512;
+    Some(u64::try_from(getrusage(whose).ok()?.block_reads()).ok()? * BLOCK_SIZE)
 }
 
 /// Nanoseconds that a thread had a processor, and waited for one, of `/proc/PID/task/TID/schedstat`. The rest of its
@@ -80,8 +84,7 @@ mod tests {
         let expected = (Duration::from_millis(1_500), Duration::from_millis(250));
         assert_eq!(processor_time(stat), Some(expected));
         assert_eq!(processor_time("12 (pando"), None);
-        assert_eq!(bytes_read("rchar: 7\nread_bytes: 8192\nwrite_bytes: 1\n"), Some(8192));
-        assert_eq!(bytes_read("rchar: 7\n"), None);
+        assert!(bytes_read(UsageWho::RUSAGE_SELF) >= bytes_read(UsageWho::RUSAGE_THREAD));
         assert_eq!((time_used("120 30 4\n"), time_used("120\n"), time_used("0 x")), (Some(150), None, None));
         assert_eq!(kibibytes("VmRSS:\t  77 kB\nRssAnon:\t  12 kB\n", "RssAnon:"), Some(12));
         assert_eq!(kibibytes("", "RssAnon:"), None);

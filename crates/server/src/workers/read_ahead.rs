@@ -27,6 +27,7 @@ use directory::read_ahead::{self, read_ahead};
 use directory::search::{Budget, Search};
 use directory::{Directory, Requester, Snapshot};
 use ldap::{DecodeLimits, Message, Request};
+use nix::sys::resource::UsageWho;
 use store::PageNumber;
 
 use crate::limits::{
@@ -506,7 +507,7 @@ impl Coldness {
             self.counts = Counts::open(self.is_cold());
             return false;
         };
-        let pages = counts.read.since_last() / PAGE_SIZE;
+        let pages = counts.read_since_last() / PAGE_SIZE;
         let used = counts.used.as_mut().map(|used| Duration::from_nanos(used.since_last()));
         self.count(pages, used.map(|used| elapsed.saturating_sub(idle + used)))
     }
@@ -532,17 +533,24 @@ impl Coldness {
 
 /// What the kernel counts.
 struct Counts {
-    /// Bytes read from a disk: for a warm loop its own, for a cold one those of the whole process.
-    read: Count,
+    /// Whose reading counts: for a warm loop its own, for a cold one that of the whole process.
+    whose: UsageWho,
+    /// Bytes that they had read from a disk when they were asked last.
+    read: u64,
     /// Nanoseconds that a warm loop's thread had a processor or waited for one; `None` where they are not counted.
     used: Option<Count>,
 }
 
 impl Counts {
     fn open(is_cold: bool) -> Option<Counts> {
-        let path = if is_cold { "/proc/self/io" } else { "/proc/thread-self/io" };
+        let whose = if is_cold { UsageWho::RUSAGE_SELF } else { UsageWho::RUSAGE_THREAD };
         let used = (!is_cold).then(|| Count::open("/proc/thread-self/schedstat", time_used)).flatten();
-        Some(Counts { read: Count::open(path, bytes_read)?, used })
+        Some(Counts { whose, read: bytes_read(whose)?, used })
+    }
+
+    fn read_since_last(&mut self) -> u64 {
+        let all = bytes_read(self.whose).unwrap_or(self.read);
+        all.saturating_sub(std::mem::replace(&mut self.read, all))
     }
 }
 

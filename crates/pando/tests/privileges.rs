@@ -1,0 +1,222 @@
+//! What the process may do, and what others may do with it: the user it becomes, core dumps, files that others can
+//! read, and the sandbox of the shipped unit.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod support;
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::Command;
+
+use rcgen::{CertificateParams, KeyPair};
+use rustix::process::Signal;
+use support::clients::run;
+use support::pando::{ServiceManager, Start};
+use support::tree::{person_dn, plant};
+use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
+
+/// The user that every system has for those without rights.
+const NOBODY: u32 = 65_534;
+
+/// Runs a test again as root, where it is somebody else's. True when it was: then there is nothing left to do.
+fn was_run_as_root(test: &str) -> bool {
+    if rustix::process::geteuid().is_root() {
+        return false;
+    }
+    let program = std::env::current_exe().unwrap();
+    let mut sudo = Command::new("sudo");
+    let status = sudo.arg("-n").arg(program).args(["--exact", test]).status().unwrap();
+    assert!(status.success(), "{test} needs root, and fails as root or there is no way to it: {status}");
+    true
+}
+
+/// A folder that nobody owns, in the scratch folder.
+fn home(scratch: &Scratch) {
+    fs::create_dir(scratch.join("home")).unwrap();
+    chown(scratch.join("home"), Some(NOBODY), Some(NOBODY)).unwrap();
+}
+
+/// A server that becomes nobody.
+fn as_nobody(scratch: &Scratch) -> Start {
+    let names = ["--suffix", SUFFIX, "--admin-dn", ADMIN_DN];
+    Start::bare(scratch, "home/data").arguments(&names).arguments(&["--user", "nobody"])
+}
+
+/// The words behind a name in a file of the server's in `/proc`.
+fn fact(pando: &Pando, file: &str, name: &str) -> Vec<String> {
+    let text = fs::read_to_string(format!("/proc/{}/{file}", pando.id())).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{name}"));
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
+/// Writes `certificate.pem` and its key.
+fn write_certificate(scratch: &Scratch) {
+    let key = KeyPair::generate().unwrap();
+    let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    scratch.write("certificate.pem", params.self_signed(&key).unwrap().pem());
+    scratch.write("key.pem", key.serialize_pem());
+}
+
+#[test]
+fn root_is_given_up_once_the_ports_are_taken() {
+    if was_run_as_root("root_is_given_up_once_the_ports_are_taken") {
+        return;
+    }
+    let scratch = Scratch::new("nobody");
+    home(&scratch);
+    write_certificate(&scratch);
+    let key = scratch.join("key.pem");
+    chown(&key, Some(NOBODY), None).unwrap();
+    fs::set_permissions(&key, Permissions::from_mode(0o400)).unwrap();
+    let manager = ServiceManager::listen(&scratch.join("notify"));
+    fs::set_permissions(scratch.join("notify"), Permissions::from_mode(0o666)).unwrap();
+    let node = "[tls]\ncertificate = \"certificate.pem\"\nkey = \"key.pem\"\n";
+    let node = scratch.write("node.toml", node);
+    // An address of this test's own, so that nobody else has its port below 1024.
+    let [.., third, second, first] = std::process::id().to_be_bytes();
+    let privileged = format!("ldap://127.{}.{second}.{first}:389", third | 0x40);
+    let start = || {
+        as_nobody(&scratch)
+            .arguments(&["--listen", &privileged, "--node", node.to_str().unwrap()])
+            .environment("NOTIFY_SOCKET", scratch.join("notify"))
+            .ready()
+    };
+    let pando = start();
+    assert_eq!(manager.hears(), "READY=1");
+    assert!(pando.ready_line.contains(&privileged), "{}", pando.ready_line);
+    let nobody = vec![NOBODY.to_string(); 4];
+    assert_eq!((fact(&pando, "status", "Uid:"), fact(&pando, "status", "Gid:")), (nobody.clone(), nobody));
+    let groups = fact(&pando, "status", "Groups:");
+    assert!(!groups.contains(&"0".to_owned()), "{groups:?}");
+    assert_eq!(fact(&pando, "status", "NoNewPrivs:"), ["1"]);
+    for set in ["CapEff:", "CapPrm:", "CapInh:", "CapAmb:"] {
+        assert_eq!(fact(&pando, "status", set), ["0000000000000000"], "{set}");
+    }
+    // Every thread, not the first alone.
+    for thread in fs::read_dir(format!("/proc/{}/task", pando.id())).unwrap() {
+        assert_eq!(fs::metadata(thread.unwrap().path().join("status")).unwrap().uid(), 0, "no core dumps");
+    }
+    let data = fs::metadata(scratch.join("home/data")).unwrap();
+    assert_eq!((data.uid(), data.gid(), data.mode() & 0o777), (NOBODY, NOBODY, 0o700));
+    // It serves on both ports and on its socket, and its owner is the administrator there.
+    plant(&mut pando.administrator());
+    run("ldapwhoami", &["-x", "-H", &privileged, "-D", ADMIN_DN, "-w", ADMIN_PASSWORD], "").expect_code(0);
+    let local = pando.ready_line.split_whitespace().last().unwrap().to_owned();
+    let owner =
+        ["--reuid=65534", "--regid=65534", "--clear-groups", "ldapwhoami", "-Q", "-Y", "EXTERNAL", "-H"];
+    run("setpriv", &[&owner[..], &[&local]].concat(), "").expect_code(0).expect_output(ADMIN_DN);
+    // New certificates, which nobody reads.
+    write_certificate(&scratch);
+    pando.signal(Signal::HUP);
+    assert_eq!((manager.hears().as_str(), manager.hears().as_str()), ("RELOADING=1", "READY=1"));
+    assert!(pando.log().contains("changed: files of certificates"), "{}", pando.log());
+    assert!(!pando.log().contains("others can use"), "{}", pando.log());
+    pando.kill();
+    let pando = start();
+    assert!(pando.administrator().entry(&person_dn("anna"), &["cn"]).unwrap().is_some());
+    assert!(pando.stop().success());
+}
+
+#[test]
+fn what_stands_in_the_way_of_another_user_is_told() {
+    if was_run_as_root("what_stands_in_the_way_of_another_user_is_told") {
+        return;
+    }
+    let scratch = Scratch::new("not-nobody");
+    home(&scratch);
+    assert!(Start::bare(&scratch, "home/data").ready().stop().success(), "as root");
+    let (status, said) = as_nobody(&scratch).refused();
+    let data = scratch.join("home/data");
+    assert_eq!(status.code(), Some(4), "{said}");
+    assert!(said.contains("cannot be read and written as nobody"), "{said}");
+    assert!(said.contains(&format!("chown -R nobody: {}", data.display())), "{said}");
+    // One file of root's in it, as an import leaves behind that root has run.
+    assert!(Command::new("chown").args(["-R", "nobody:"]).arg(&data).status().unwrap().success());
+    chown(data.join("data.mdb"), Some(0), Some(0)).unwrap();
+    let (status, said) = as_nobody(&scratch).refused();
+    assert!(status.code() == Some(4) && said.contains("data.mdb cannot be read"), "{said}");
+    chown(data.join("data.mdb"), Some(NOBODY), None).unwrap();
+    // A password that only root reads is taken, and told: a reload will not have it.
+    let password = scratch.write("password", "secret\n");
+    fs::set_permissions(&password, Permissions::from_mode(0o600)).unwrap();
+    let file = ["--admin-password-file", password.to_str().unwrap()];
+    let pando = as_nobody(&scratch).arguments(&file).ready();
+    let told = format!("{} cannot be read as nobody, so a reload will be refused", password.display());
+    assert!(pando.log().contains(&told), "{}", pando.log());
+    assert!(pando.stop().success());
+    for (arguments, part) in [
+        (["--user", "no such user"], "user: there is no \"no such user\" on this machine"),
+        (["--group", "nogroup"], "group goes with user"),
+    ] {
+        let (status, said) = Start::bare(&scratch, "data").arguments(&arguments).refused();
+        assert!(status.code() == Some(2) && said.contains(part), "{said}");
+    }
+    let arguments = ["--user", "nobody", "--group", "no such group"];
+    let (status, said) = Start::bare(&scratch, "data").arguments(&arguments).refused();
+    assert!(status.code() == Some(2) && said.contains("group: there is no"), "{said}");
+}
+
+#[test]
+fn passwords_in_memory_are_in_no_core() {
+    let scratch = Scratch::new("core");
+    let core_size = ["Max core file size", "0", "0", "bytes"].map(str::to_owned);
+    let mut pando = Pando::start(&scratch);
+    let limit = fact(&pando, "limits", "Max core file size");
+    assert_eq!(limit, core_size[1..]);
+    pando.signal(Signal::ABORT);
+    let ended = pando.exit();
+    assert_eq!((ended.signal(), ended.core_dumped()), (Some(Signal::ABORT.as_raw()), false));
+    // For developers.
+    let pando = Start::new(&scratch).environment("PANDO_CORE_DUMPS", "1").ready();
+    let own = fs::read_to_string("/proc/self/limits").unwrap();
+    let own = own.lines().find_map(|line| line.strip_prefix("Max core file size")).unwrap();
+    assert_eq!(
+        fact(&pando, "limits", "Max core file size").join(" "),
+        own.split_whitespace().collect::<Vec<_>>().join(" ")
+    );
+}
+
+/// The unit's sandbox may get tighter, and not wider: 17 is the 1.7 that systemd-analyze prints.
+#[test]
+fn the_shipped_unit_is_a_tight_sandbox() {
+    let unit = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/systemd/pando.service");
+    let judged = run("systemd-analyze", &["security", "--offline=true", "--threshold=17", unit], "");
+    judged.expect_code(0).expect_output("Overall exposure level for pando.service: 1.7");
+}
+
+#[test]
+fn files_that_others_can_use_are_told_once() {
+    let scratch = Scratch::new("exposed");
+    let manager = ServiceManager::listen(&scratch.join("notify"));
+    write_certificate(&scratch);
+    let node =
+        "admin_password_file = \"password\"\n[tls]\ncertificate = \"certificate.pem\"\nkey = \"key.pem\"\n";
+    let node = scratch.write("node.toml", node);
+    let password = scratch.write("password", ADMIN_PASSWORD);
+    let set = |file: &std::path::Path, mode| fs::set_permissions(file, Permissions::from_mode(mode)).unwrap();
+    set(&password, 0o600);
+    let key = scratch.join("key.pem");
+    set(&key, 0o644);
+    let pando = Start::new(&scratch)
+        .arguments(&["--node", node.to_str().unwrap()])
+        .without_environment("PANDO_ADMIN_PASSWORD")
+        .environment("NOTIFY_SOCKET", scratch.join("notify"))
+        .ready();
+    assert_eq!(manager.hears(), "READY=1");
+    let count = |what: &str, file: &std::path::Path, mode: &str| {
+        let line = format!("others can use {what} in {}, mode {mode}: chmod ", file.display());
+        pando.log().lines().filter(|said| said.contains(" WARN ") && said.contains(&line)).count()
+    };
+    assert_eq!(count("the private key of TLS", &key, "0644"), 1, "{}", pando.log());
+    set(&password, 0o604);
+    set(&Pando::data(&scratch), 0o755);
+    for _ in 0..2 {
+        pando.signal(Signal::HUP);
+        assert_eq!((manager.hears().as_str(), manager.hears().as_str()), ("RELOADING=1", "READY=1"));
+    }
+    assert_eq!(count("the private key of TLS", &key, "0644"), 1);
+    assert_eq!(count("the administrator's password", &password, "0604"), 1, "{}", pando.log());
+    assert_eq!(count("the data", &Pando::data(&scratch), "0755"), 1, "{}", pando.log());
+    assert!(!pando.log().contains(ADMIN_PASSWORD));
+}

@@ -1,0 +1,126 @@
+//! Files of this machine that others can use and should not: passwords and keys that they can read, names of who may
+//! vouch for somebody that they can change.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use crate::config::Config;
+
+/// Read or replaced, by others than the owner.
+const READ_OR_WRITTEN: u32 = 0o077;
+/// Replaced, by others than the owner.
+const WRITTEN: u32 = 0o022;
+/// What the process's own group may: read.
+const OF_OWN_GROUP: u32 = 0o050;
+
+impl Config {
+    /// What is wrong with the modes of the files that the settings name, and of the data directory: each with its mode
+    /// and the command that mends it. The group counts as others unless the process is in it.
+    pub(crate) fn exposed_files(&self, node_file: Option<&Path>) -> Vec<String> {
+        let tls = &self.tls;
+        let key = tls.key.clone().or_else(|| tls.certificate.clone());
+        let has_secrets = self.cluster.as_ref().is_some_and(|cluster| !cluster.kafka.is_empty());
+        let node_file_harm = if has_secrets { READ_OR_WRITTEN } else { WRITTEN };
+        let pass_through = self.pass_through.as_ref().and_then(|to| to.authorities.clone());
+        let secret = [
+            ("the administrator's password", self.admin_password_file.clone()),
+            ("the private key of TLS", Some(key.unwrap_or_else(|| self.data.join("tls/key.pem")))),
+            ("the audit trail", self.audit.folder.clone()),
+            ("the keys of this node", self.cluster.as_ref().map(|cluster| cluster.keys.clone())),
+            ("the data", Some(self.data.clone())),
+        ];
+        let trusted = [
+            ("the authorities of clients", tls.client_authorities.clone()),
+            ("the authorities of pass_through", pass_through),
+            ("the keys of oauth", self.online.token_key_file.clone()),
+        ];
+        let secret = secret.map(|(what, file)| (what, file, READ_OR_WRITTEN));
+        let trusted = trusted.map(|(what, file)| (what, file, WRITTEN));
+        let node_file = ("the node file", node_file.map(Path::to_owned), node_file_harm);
+        secret
+            .into_iter()
+            .chain(trusted)
+            .chain([node_file])
+            .filter_map(|(what, file, harm)| exposure(what, &file?, harm))
+            .collect()
+    }
+}
+
+/// What is wrong with the mode of a file, or a directory. Nothing of one that cannot be looked at: who opens it tells.
+fn exposure(what: &str, path: &Path, harm: u32) -> Option<String> {
+    let found = std::fs::metadata(path).ok()?;
+    let (group, mode) = (found.gid(), found.mode() & 0o777);
+    let is_own = group == rustix::process::getegid().as_raw() || is_among_groups(group);
+    let (harm, mended) = match (harm, is_own) {
+        (WRITTEN, _) => (WRITTEN, "go-w"),
+        (_, true) => (harm & !OF_OWN_GROUP, "g-w,o="),
+        (_, false) => (harm, "go="),
+    };
+    (mode & harm != 0).then(|| {
+        let path = path.display();
+        format!("others can use {what} in {path}, mode {mode:04o}: chmod {mended} {path}")
+    })
+}
+
+fn is_among_groups(group: u32) -> bool {
+    rustix::process::getgroups().is_ok_and(|groups| groups.iter().any(|own| own.as_raw() == group))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{PermissionsExt as _, chown};
+    use std::path::PathBuf;
+
+    use super::*;
+
+    struct Folder(PathBuf);
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    /// The story: a password file of mode 0644 was taken without a word.
+    #[test]
+    fn what_others_can_use_is_named_with_its_mode_and_what_mends_it() {
+        let folder = Folder(std::env::temp_dir().join(format!("pando-exposed-{}", std::process::id())));
+        fs::create_dir_all(&folder.0).unwrap();
+        let of = |name: &str| folder.0.join(name);
+        for name in ["password", "key", "authorities", "node"] {
+            fs::write(of(name), "secret\n").unwrap();
+            fs::set_permissions(of(name), Permissions::from_mode(0o600)).unwrap();
+        }
+        let mut config = Config::new(of("data"));
+        fs::create_dir_all(of("data")).unwrap();
+        fs::set_permissions(of("data"), Permissions::from_mode(0o700)).unwrap();
+        config.admin_password_file = Some(of("password"));
+        config.tls.certificate = Some(of("certificate"));
+        config.tls.key = Some(of("key"));
+        config.tls.client_authorities = Some(of("authorities"));
+        let told = |name: &str, mode| {
+            fs::set_permissions(of(name), Permissions::from_mode(mode)).unwrap();
+            let told = config.exposed_files(Some(&of("node")));
+            fs::set_permissions(of(name), Permissions::from_mode(if name == "data" { 0o700 } else { 0o600 }))
+                .unwrap();
+            assert!(told.len() < 2 && !told.iter().any(|line| line.contains("secret")), "{told:?}");
+            let is_named = |line: &String| line.contains(&format!("/{name}, mode {mode:04o}: chmod g"));
+            assert!(told.iter().all(is_named), "{told:?}");
+            !told.is_empty()
+        };
+        for name in ["password", "key", "data"] {
+            let modes = [0o700, 0o500, 0o604, 0o602, 0o620, 0o644].map(|mode| told(name, mode));
+            assert_eq!(modes, [false, false, true, true, true, true], "{name}");
+            assert!(!told(name, 0o640), "{name}: the process's own group");
+        }
+        for name in ["authorities", "node"] {
+            assert_eq!([0o644, 0o640, 0o664, 0o646].map(|mode| told(name, mode)), [false, false, true, true]);
+        }
+        // Only root can give a file to a group that it is not in.
+        if rustix::process::geteuid().is_root() {
+            chown(of("key"), None, Some(65_000)).unwrap();
+            assert!(told("key", 0o640), "another group");
+        }
+    }
+}

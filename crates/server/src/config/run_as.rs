@@ -1,0 +1,22 @@
+//! Whom the process runs as once it has what only root can give it.
+
+use crate::config::ConfigError;
+
+/// A user of this machine, and a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunAs {
+    /// The user's name.
+    pub user: String,
+    /// The group's name, where it is not the user's own.
+    pub group: Option<String>,
+}
+
+impl RunAs {
+    pub(super) fn of(user: Option<String>, group: Option<String>) -> Result<Option<RunAs>, ConfigError> {
+        match (user, group) {
+            (Some(user), group) => Ok(Some(RunAs { user, group })),
+            (None, Some(_)) => Err(ConfigError::GroupWithoutUser),
+            (None, None) => Ok(None),
+        }
+    }
+}
