@@ -183,6 +183,54 @@ fn who_did_what_is_there_and_no_secret_is() {
     audit(&scratch, &["--operation", "nonsense"]).expect_code(2);
 }
 
+/// Who tried to be whom, and which rule refused what.
+#[test]
+fn a_failed_sasl_bind_names_the_user_and_a_refusal_its_rule() {
+    let scratch = Scratch::new("audit-refused");
+    let mut pando = start(&scratch, "").ready();
+    plant(&mut pando.administrator());
+    let rules = "suffixes = [\"dc=example,dc=com\"]\naccess_rules = [\n\"all: allow read to authenticated\",\n\
+                 \"own: allow write of sn, description to self\",\n\"names: deny write of sn to anyone\",\n]\n";
+    let file = scratch.write("rules.toml", rules);
+    let data = scratch.join("data");
+    command(&["apply", "--data", data.to_str().unwrap(), file.to_str().unwrap()], None).expect_code(0);
+    let (anna, bert) = (person_dn("anna"), person_dn("bert"));
+    let mut user = pando.connect();
+    for (name, code) in [
+        ("anna", ResultCode::INVALID_CREDENTIALS),
+        (&format!("dn:{bert}"), ResultCode::INVALID_CREDENTIALS),
+        ("typed-secret", ResultCode::INVALID_CREDENTIALS),
+    ] {
+        let credentials = format!("\0{name}\0wrong-secret");
+        let credentials = Some(credentials.as_bytes());
+        let authentication = ldap::Authentication::Sasl { mechanism: "PLAIN", credentials };
+        let bind = ldap::BindRequest { version: 3, name: "", authentication };
+        let reply = user.request(ldap::Request::Bind(bind), ldap::Controls::NONE).unwrap();
+        assert_eq!(reply.outcome.code, code, "{name}");
+    }
+    assert!(user.bind(&anna, "anna-secret").unwrap().is_success());
+    for (dn, attribute) in [(&anna, "sn"), (&bert, "description")] {
+        let refused = user.modify(dn, &[(ChangeOperation::Add, attribute, &["x"][..])]).unwrap();
+        assert_eq!(refused.code, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
+    }
+    assert_eq!(user.delete(&bert).unwrap().code, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
+    pando.signal(rustix::process::Signal::TERM);
+    assert!(pando.exit().success());
+    let all = events(&scratch, &[]);
+    for (target, reason) in [
+        (anna.as_str(), "wrong proof or password, or an identity that is not given"),
+        (&bert, "wrong proof or password, or an identity that is not given"),
+        ("withheld, nobody has that name", "no such name"),
+    ] {
+        one(&all, &[("operation", "bind"), ("target", target), ("reason", reason)]);
+    }
+    one(&all, &[("operation", "modify"), ("target", &anna), ("rule", "names")]);
+    one(&all, &[("operation", "modify"), ("target", &bert), ("rule", "none allows it")]);
+    one(&all, &[("operation", "delete"), ("target", &bert), ("rule", "none allows it")]);
+    let printed = audit(&scratch, &["--json"]).stdout;
+    assert!(!printed.contains("-secret"), "{printed}");
+}
+
 #[test]
 fn only_what_the_settings_choose_is_kept() {
     let scratch = Scratch::new("audit-choice");

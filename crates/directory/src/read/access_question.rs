@@ -31,6 +31,49 @@ pub fn answer(
     try_answer(state, requester, question).map_err(Outcome::from)
 }
 
+/// A right that was refused, at an entry by its DN.
+#[derive(Clone, Copy, Debug)]
+pub struct RefusedRight<'a> {
+    /// The right's word.
+    pub word: &'a str,
+    /// The entry.
+    pub entry: &'a str,
+    /// Which attributes it is about; none for a right of the entry.
+    pub attributes: &'a [&'a str],
+}
+
+/// The rule by which somebody has not a right, or that none allows it. `None` where it is not for a rule. For whoever
+/// sees everything: it asks nobody for leave.
+pub fn refusing_rule(
+    state: State<'_>,
+    asker: &Requester,
+    refused: RefusedRight<'_>,
+    link: Option<ClientLink>,
+) -> Option<String> {
+    if !state.settings.has_access_rules() {
+        return None;
+    }
+    let schema = &*state.catalog.schema;
+    let (word, right, wants_attribute) = ASKED.iter().find(|(word, ..)| *word == refused.word).copied()?;
+    let name = NormalName::of(&parse_dn(refused.entry).ok()?, schema);
+    let (id, parent) = match QuestionPlace::of(state, &name, word == "add").ok()? {
+        QuestionPlace::Entry(id) => (id, state.node(id).ok()??.parent),
+        QuestionPlace::New { parent } => (EntryId::ROOT, parent),
+        QuestionPlace::Nowhere { .. } => return None,
+    };
+    let type_of = |name: &&str| schema.parse_description(name).map(|description| description.type_id).ok();
+    let types: Vec<_> = match wants_attribute {
+        true => refused.attributes.iter().filter_map(type_of).map(Some).collect(),
+        false => vec![None],
+    };
+    types.into_iter().find_map(|type_id| {
+        let asked = Asked { word, right, type_id, id, parent, dn: refused.entry, link };
+        let explanation = explain(state, asker, asked).ok().filter(|explained| !explained.is_allowed)?;
+        let denying = explanation.rules.iter().find(|rule| !rule.is_allow);
+        Some(denying.map_or_else(|| "none allows it".to_owned(), |rule| rule.name().to_owned()))
+    })
+}
+
 fn try_answer(
     state: State<'_>,
     requester: &Requester,

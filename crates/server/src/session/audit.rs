@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use audit::{Event, EventWriter, Field, Kind};
+use directory::access_question::{self, RefusedRight};
+use directory::identity::identify;
 use directory::origin::Origin;
 use directory::{Outcome, Requester};
 use ldap::{Message, MessageId, PolicyError, ResultCode};
@@ -20,6 +22,9 @@ use crate::telemetry::counters::Operation;
 use crate::telemetry::operation_event::{
     OperationEvent, Shown, describe, kind_of, operation_line, session_tracking, target_of,
 };
+
+/// In place of a name that nobody has.
+const NOBODY_TRIED: &str = "withheld, nobody has that name";
 
 /// How an operation ended.
 #[derive(Clone, Copy, Default)]
@@ -151,6 +156,9 @@ impl Session {
             if let Some(outcome) = outcome {
                 writer.text_if_any(Field::Reason, &reason(context, event, outcome));
             }
+            if code == ResultCode::INSUFFICIENT_ACCESS_RIGHTS {
+                writer.text_if_any(Field::Rule, &self.refusing_rule(context, event).unwrap_or_default());
+            }
             context.audit.push(&[&event.fields, &end]);
         }
         if context.settings.log_operations {
@@ -159,6 +167,34 @@ impl Session {
                 tracing::info!("{}", operation_line(event));
             }
         }
+    }
+
+    /// The access rule by which a request was refused.
+    fn refusing_rule(&self, context: &Context, event: &OperationEvent) -> Option<String> {
+        let told = Event::parse(&event.fields)?;
+        let word = match event.kind {
+            Kind::Compare => "compare",
+            Kind::Modify => "write",
+            Kind::Add => "add",
+            Kind::Delete => "delete",
+            Kind::ModifyDn => "rename",
+            _ => return None,
+        };
+        let (entry, attributes) = (told.text(Field::Target)?, told.texts(Field::Attribute));
+        let attributes: Vec<_> = attributes.collect();
+        let attributes: Vec<_> = attributes.iter().map(|name| &**name).collect();
+        let refused = RefusedRight { word, entry: &entry, attributes: &attributes };
+        let link = self.client_link(context);
+        access_question::refusing_rule(context.snapshot.state(), &self.requester, refused, link)
+    }
+
+    /// Names the user whose bind by SASL failed, where the name is one's: any other may be a password in the wrong
+    /// place.
+    pub(super) fn name_tried(context: &Context, head: &mut RequestHead, name: &str) {
+        let Some(event) = &mut head.event else { return };
+        let found = identify(&context.snapshot, name).ok().flatten();
+        let dn = found.as_ref().map_or(NOBODY_TRIED, |found| found.requester.dn());
+        EventWriter::new(&mut event.fields).text(Field::Target, dn);
     }
 
     /// Where a change comes from, for its record, if there is a trail.
@@ -236,7 +272,8 @@ fn bind_reason(
             match is_simple {
                 // Looked up for each that fails, so that the time tells nothing.
                 true => directory::bind::why_not(&context.snapshot, &name, now).text(),
-                false => "unknown name, wrong proof, or an identity that is not given",
+                false if name == NOBODY_TRIED => "no such name",
+                false => "wrong proof or password, or an identity that is not given",
             }
         }
         (_, ResultCode::INVALID_DN_SYNTAX) => "the name is no DN",

@@ -169,7 +169,7 @@ impl Session {
         self.bound(context, head, &outcome, requester, out);
     }
 
-    fn plain(&mut self, context: &mut Context, head: RequestHead, credentials: &[u8], out: &mut Vec<u8>) {
+    fn plain(&mut self, context: &mut Context, mut head: RequestHead, credentials: &[u8], out: &mut Vec<u8>) {
         let (plain, identified) = match Plain::parse(credentials) {
             Ok(plain) => match identify(&context.snapshot, plain.authentication) {
                 Ok(identified) => (plain, identified),
@@ -177,6 +177,7 @@ impl Session {
             },
             Err(error) => return self.answer(context, &head, &refusal(error), out),
         };
+        Session::name_tried(context, &mut head, plain.authentication);
         let own = identified.as_ref().map(|of| &of.requester);
         let acts_as = own.and_then(|own| authorized(context, own, plain.authorization));
         let identified = identified.filter(|_| acts_as.is_some());
@@ -302,11 +303,12 @@ impl Session {
     fn proved(
         &mut self,
         context: &mut Context,
-        head: RequestHead,
+        mut head: RequestHead,
         (name, identified): (&str, Option<Identified>),
         is_right: bool,
         out: &mut Vec<u8>,
     ) {
+        Session::name_tried(context, &mut head, name);
         let (requester, account) = match identified {
             Some(identified) => (identified.requester, identified.account),
             None => (Requester::Anonymous, None),

@@ -121,7 +121,10 @@ fn describe_request(request: &Request<'_>, shown: &Shown<'_>, event: &mut EventW
     };
     match request {
         Request::Bind(bind) => {
-            event.text(Field::Target, &name_text(bind.name, is_known));
+            // Of others it is found out later who it is.
+            if !bind.name.is_empty() || !matches!(bind.authentication, Authentication::Sasl { .. }) {
+                event.text(Field::Target, &name_text(bind.name, is_known));
+            }
             event.text(Field::Method, method(&bind.authentication));
         }
         Request::Unbind => {}
