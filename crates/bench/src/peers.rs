@@ -33,6 +33,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::str::FromStr;
 
+use crate::workload::Workload;
 pub use data::{Data, DataError};
 pub use ds389::Ds389;
 pub use loading::{Product, Programs, Room, configure, description, export, load_result, room};
@@ -239,6 +240,19 @@ pub trait Peer {
     /// # Errors
     /// When it ends instead, or does not answer for minutes.
     fn start(&mut self) -> Result<Server, PeerError>;
+
+    /// Whether it has to be started again before this workload, which needs what is said at a start.
+    fn wants_start(&mut self, _workload: &Workload) -> bool {
+        false
+    }
+
+    /// Sets the running server to what the workload needs.
+    ///
+    /// # Errors
+    /// When it refuses.
+    fn set_for(&mut self, _workload: &Workload, _server: &Server) -> Result<(), PeerError> {
+        Ok(())
+    }
 
     /// Whether it is slow for the first seconds after each start, because it compiles what it runs.
     fn needs_warm_up(&self) -> bool {

@@ -4,11 +4,13 @@
 //! documents' figures; `docs/how-to/benchmark.md` describes the form for one's own. Reading checks everything that can
 //! be checked without a server and names the line. The [`driver`](crate::driver) runs them.
 
+mod circumstances;
 mod error;
 mod file;
 mod listed;
 mod shipped;
 
+pub use circumstances::Circumstances;
 pub use error::WorkloadError;
 pub use file::{
     BindConnection, BindMechanism, Data, ExpectedEntries, Job, KeyOrder, KeySource, LoadNeed, Needs,

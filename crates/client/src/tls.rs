@@ -34,6 +34,9 @@ pub enum TlsError {
     Library(#[from] rustls::Error),
 }
 
+/// Servers whose sessions are kept.
+const SESSIONS_KEPT: usize = 256;
+
 impl Tls {
     /// Trusts servers whose certificates one of these authorities has signed.
     ///
@@ -72,6 +75,13 @@ impl Tls {
     fn of(mut config: ClientConfig, is_checked: bool) -> Tls {
         config.resumption = Resumption::disabled();
         Tls { config: Arc::new(config), is_checked }
+    }
+
+    /// The same, where a new connection takes up a session of an earlier one (RFC 8446 section 2.2).
+    #[must_use]
+    pub fn resuming(mut self) -> Tls {
+        Arc::make_mut(&mut self.config).resumption = Resumption::in_memory_sessions(SESSIONS_KEPT);
+        self
     }
 
     /// Whether certificates are checked.

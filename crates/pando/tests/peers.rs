@@ -96,6 +96,33 @@ fn slapd_and_pando_load_the_same_and_answer_the_same() {
     assert!(table.contains("Pando 0") && table.contains("OpenLDAP 2"), "{table}");
 }
 
+/// What the suite of access rules does, on few entries: settings that change while Pando runs, and a trail that it is
+/// started again for.
+#[test]
+fn a_workload_is_measured_under_settings_too() {
+    let scratch = Scratch::new("peers-settings");
+    let suites = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/suites");
+    let file = |name: &str| format!("{suites}/{name}.toml");
+    let (search, rules, all) = (file("access-search"), file("access-500"), file("access-together"));
+    let what = ["--peers", "pando", "--workload", &search, "--settings", &rules, "--settings", &all];
+    let how = ["--entries", "300", "--rounds", "2", "--clients", "4", "--no-limit"];
+    let times = ["--duration", "500ms", "--warmup", "0s", "--server-cpus", "0", "--load-cpus", "0"];
+    let (result, _) = compare(&scratch, &[&what[..], &how, &times].concat());
+    let names: Vec<_> = result.workloads.iter().map(|measured| measured.workload.as_str()).collect();
+    let round = ["access-search", "access-search@access-500", "access-search@access-together"];
+    assert_eq!(names, [&["bulk-load"][..], &round, &round].concat());
+    let are_right = |measured: &WorkloadResult| {
+        measured.is_clean() && (measured.workload == BULK_LOAD || measured.operations_total() > 0)
+    };
+    assert!(result.workloads.iter().all(are_right), "{:?}", result.workloads);
+    // Nothing of it can be set on others.
+    let refused = Command::new(PROGRAM)
+        .args(["bench", "peers", "--peers", "openldap", "--workload", &search, "--settings", &rules])
+        .output()
+        .unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+}
+
 #[test]
 fn workloads_alternate_between_slapd_and_pando() {
     let scratch = Scratch::new("peers-workloads");

@@ -87,6 +87,15 @@ struct Contestant {
     server: Option<Server>,
 }
 
+impl Contestant {
+    /// Sets the server to what a workload needs.
+    fn set_for(&mut self, workload: &Workload) -> Result<(), PeerError> {
+        let Some(server) = &self.server else { return Ok(()) };
+        server.go_on();
+        self.peer.set_for(workload, server)
+    }
+}
+
 /// Compares, and appends to the result what comes out: a load for every server, its workloads, and the comparison of
 /// answers. A server that fails stays in the result with the reason, and the others go on. What stands in the result
 /// already is not measured again.
@@ -329,19 +338,22 @@ impl Run<'_> {
             if has_ended {
                 (self.say)(&format!("{}: has ended, and is started again", contestant.description.product));
             }
-            if has_ended || wants_start {
-                let again = self.start_again(contestant, measure, wants_start);
-                if let Err(error) = again {
-                    (self.say)(&error.to_string());
-                    let mut row = failed(&name, &title, &contestant.description, error.to_string());
-                    row.round = round;
-                    self.result.workloads.push(row);
-                    continue;
-                }
+            let is_other = contestant.peer.wants_start(&measure.workloads()[workload]);
+            let was_held = takes_turns && !wants_start && !is_other;
+            let ready = match has_ended || wants_start || is_other {
+                true => self.start_again(contestant, measure, wants_start),
+                false => Ok(()),
+            };
+            let ready = ready.and_then(|()| contestant.set_for(&measure.workloads()[workload]));
+            if let Err(error) = ready {
+                (self.say)(&error.to_string());
+                let mut row = failed(&name, &title, &contestant.description, error.to_string());
+                row.round = round;
+                self.result.workloads.push(row);
+                continue;
             }
             let Some(server) = &contestant.server else { continue };
             let folder = contestant.peer.folder();
-            let was_held = takes_turns && !wants_start;
             if was_held && process::disk_bytes(folder) < process::memory_bytes() / 2 {
                 process::read_in(folder);
             }

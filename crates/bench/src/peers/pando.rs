@@ -9,11 +9,15 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
+
+use ldap::ResultCode;
 
 use super::{
     BulkLoad, Data, Passwords, Peer, PeerError, Server, Setup, free_address, make_folder, must_exist,
     process, write_file,
 };
+use crate::workload::{Circumstances, Workload};
 
 const ADMIN_PASSWORD_VARIABLE: &str = "PANDO_ADMIN_PASSWORD";
 
@@ -23,6 +27,12 @@ pub struct Pando {
     folder: PathBuf,
     setup: Setup,
     product: String,
+    /// Whether an audit trail is kept from the next start on.
+    audit: bool,
+    /// What is in force beside the setup.
+    circumstances: Option<Arc<Circumstances>>,
+    /// What always has an index, and so may not be given one.
+    always_indexed: Vec<String>,
 }
 
 impl Pando {
@@ -38,9 +48,17 @@ impl Pando {
         }
         let (_, said) = process::output(Command::new(program).arg("--version"))?;
         let product = format!("Pando {}", said.trim().trim_start_matches("pando ").trim());
-        let peer =
-            Pando { program: program.to_owned(), folder: folder.to_owned(), setup: setup.clone(), product };
-        peer.apply()?;
+        let mut peer = Pando {
+            program: program.to_owned(),
+            folder: folder.to_owned(),
+            setup: setup.clone(),
+            product,
+            audit: setup.audit,
+            circumstances: None,
+            always_indexed: Vec::new(),
+        };
+        peer.find_always_indexed()?;
+        peer.apply(&settings(&peer.setup, &peer.always_indexed))?;
         Ok(peer)
     }
 
@@ -56,14 +74,42 @@ impl Pando {
         command
     }
 
-    fn apply(&self) -> Result<(), PeerError> {
-        let file = self.folder.join("settings.toml");
-        // What is always indexed may not be named, and only Pando knows what that is: a link has a syntax that the
-        // setup does not state. So `plan` is asked first, and what it calls always indexed is left out.
-        write_file(&file, &settings(&self.setup, &[]))?;
-        let (_, said) = process::output(self.command(&["plan"]).arg(&file))?;
-        write_file(&file, &settings(&self.setup, &always_indexed(&said, &settings(&self.setup, &[]))))?;
-        process::run(self.command(&["apply"]).arg(&file), &self.log(), process::SETUP_MAX)?;
+    fn settings_file(&self) -> PathBuf {
+        self.folder.join("settings.toml")
+    }
+
+    /// What is always indexed may not be named, and only Pando knows what that is: a link has a syntax that the setup
+    /// does not state. So `plan` is asked first, and what it calls always indexed is left out.
+    fn find_always_indexed(&mut self) -> Result<(), PeerError> {
+        let all = settings(&self.setup, &[]);
+        write_file(&self.settings_file(), &all)?;
+        let (_, said) = process::output(self.command(&["plan"]).arg(self.settings_file()))?;
+        self.always_indexed = always_indexed(&said, &all);
+        Ok(())
+    }
+
+    /// Puts settings in force, by the server if there is one: it has a socket in the data directory.
+    fn apply(&self, settings: &str) -> Result<(), PeerError> {
+        write_file(&self.settings_file(), settings)?;
+        process::run(self.command(&["apply"]).arg(self.settings_file()), &self.log(), process::SETUP_MAX)?;
+        Ok(())
+    }
+
+    /// Adds the entries that settings need; they may be there already.
+    fn add(&self, entries: &[String], server: &Server) -> Result<(), PeerError> {
+        let failed = |what: String| PeerError::Answer(format!("{}: {what}", self.product));
+        let mut connection = server.bound(&self.setup.admin_dn, &self.setup.admin_password)?;
+        for entry in entries {
+            let mut lines = entry.lines().filter_map(|line| line.split_once(": "));
+            let Some(("dn", dn)) = lines.next() else {
+                return Err(failed(format!("an entry begins with its dn, not with {entry:?}")));
+            };
+            let attributes: Vec<_> = lines.collect();
+            let added = connection.add(dn, &attributes).map_err(|error| failed(format!("{dn}: {error}")))?;
+            if !added.is_success() && added.code != ResultCode::ENTRY_ALREADY_EXISTS {
+                return Err(failed(format!("{dn}: {}: {}", added.code, added.diagnostic)));
+            }
+        }
         Ok(())
     }
 }
@@ -83,8 +129,8 @@ impl Peer for Pando {
             text("threads", "one event loop a core that it may use, one writer"),
             text("durability", "every change synced before it is answered (there is no other mode)"),
             text("password scheme", self.setup.password_scheme()),
-            text("operation log", if self.setup.audit { "off" } else { self.setup.on_or_off() }),
-            text("audit trail", if self.setup.audit { "of every operation" } else { "off" }),
+            text("operation log", if self.audit { "off" } else { self.setup.on_or_off() }),
+            text("audit trail", if self.audit { "of every operation" } else { "off" }),
             text("access control", "anonymous reads, userPassword excepted"),
             text("limits", "none"),
         ]
@@ -105,7 +151,7 @@ impl Peer for Pando {
         let address = free_address()?;
         let listen = format!("ldap://{address}");
         let mut command = self.command(&["serve", "--admin-dn", &self.setup.admin_dn, "--listen", &listen]);
-        if self.setup.audit {
+        if self.audit {
             let node = self.folder.join("node.toml");
             write_file(&node, "[audit]\nfolder = \"audit\"\n")?;
             command.arg("--node").arg(node);
@@ -114,6 +160,26 @@ impl Peer for Pando {
         }
         command.env(ADMIN_PASSWORD_VARIABLE, &self.setup.admin_password);
         Server::start(&self.product, &command, &self.log(), address, &self.setup.server_cores)
+    }
+
+    fn wants_start(&mut self, workload: &Workload) -> bool {
+        let audit = self.setup.audit || workload.circumstances.as_ref().is_some_and(|of| of.audit);
+        std::mem::replace(&mut self.audit, audit) != audit
+    }
+
+    fn set_for(&mut self, workload: &Workload, server: &Server) -> Result<(), PeerError> {
+        if self.circumstances == workload.circumstances {
+            return Ok(());
+        }
+        // Whatever comes of it, the next workload states its own.
+        self.circumstances.clone_from(&workload.circumstances);
+        let mut text = settings(&self.setup, &self.always_indexed);
+        if let Some(circumstances) = &workload.circumstances {
+            self.add(&circumstances.entries, server)?;
+            let base = toml::from_str(&text).map_err(|error| PeerError::Answer(error.to_string()))?;
+            text = circumstances.over(base).to_string();
+        }
+        self.apply(&text)
     }
 
     fn export(&mut self, ldif: &Path) -> Result<Option<process::Cost>, PeerError> {

@@ -47,6 +47,9 @@ pub struct Workload {
     /// Groups of clients that are at work at the same time.
     #[serde(default, rename = "job")]
     pub jobs: Vec<Job>,
+    /// What Pando is set to meanwhile.
+    #[serde(skip)]
+    pub circumstances: Option<std::sync::Arc<super::Circumstances>>,
     /// The file's text, to find lines in.
     #[serde(skip)]
     pub(crate) text: String,

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bench::driver::Options;
@@ -12,7 +13,7 @@ use bench::peers::done;
 use bench::peers::under_load::{self, Driven, Group, Grouped};
 use bench::peers::{Index, Product, Programs, ratios};
 use bench::result::{Environment, RunResult, WorkloadResult};
-use bench::workload::Workload;
+use bench::workload::{Circumstances, Workload};
 use clap::Args;
 
 use super::run::{command_line, of_file, raise_open_files, shipped};
@@ -36,6 +37,13 @@ pub(crate) struct PeersArguments {
     /// A workload file of one's own; may be given several times
     #[arg(long = "workload", value_name = "FILE[@N]")]
     files: Vec<String>,
+    /// Measure every workload also with these settings of Pando, as WORKLOAD@NAME for NAME.toml; may be given several
+    /// times, with --peers pando
+    #[arg(long, value_name = "FILE", conflicts_with = "load_only")]
+    settings: Vec<PathBuf>,
+    /// Measure none without the settings
+    #[arg(long, requires = "settings")]
+    settings_alone: bool,
     /// Entries [default: as the workload says]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     entries: Option<u64>,
@@ -148,7 +156,24 @@ fn groups(arguments: &PeersArguments) -> Result<Grouped, String> {
     for name in if is_default { &all } else { arguments.workloads.as_slice() } {
         workloads.append(&mut with_clients(name, shipped)?);
     }
+    if !arguments.settings.is_empty() && arguments.peers.iter().any(|peer| *peer != Product::Pando) {
+        return Err("--settings are Pando's: give --peers pando with them".to_owned());
+    }
+    let plain = workloads.clone();
+    if arguments.settings_alone {
+        workloads.clear();
+    }
+    for file in &arguments.settings {
+        let circumstances = Arc::new(circumstances(file)?);
+        workloads.extend(plain.iter().map(|workload| workload.under(&circumstances)));
+    }
     Ok(under_load::groups(workloads, arguments.entries, &arguments.index))
+}
+
+fn circumstances(file: &Path) -> Result<Circumstances, String> {
+    let text = std::fs::read_to_string(file);
+    let text = text.map_err(|error| format!("cannot read {}: {error}", file.display()))?;
+    Circumstances::parse(&file.to_string_lossy(), &text).map_err(|error| error.to_string())
 }
 
 /// The workloads of this name. With `@N` behind it they have N clients in their first job, and that in their names: the

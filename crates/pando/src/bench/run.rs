@@ -98,6 +98,9 @@ pub(crate) struct RunArguments {
     /// TLS: trust whoever answers; for measuring only
     #[arg(long, conflicts_with = "agents")]
     tls_insecure: bool,
+    /// TLS: new connections take up sessions of earlier ones
+    #[arg(long, conflicts_with = "agents")]
+    tls_resume: bool,
     /// Measure a Pando of its own: data is generated and imported into a temporary folder with the indexes that each
     /// workload needs
     #[arg(long, conflicts_with_all = ["target", "server_pid", "bind_dn", "list", "find_max", "no_check", "agents"])]
@@ -456,6 +459,7 @@ fn tls(arguments: &RunArguments) -> Result<Option<Tls>, Stop> {
         }
         None => return Ok(None),
     };
+    let trusted = trusted.map(|tls| if arguments.tls_resume { tls.resuming() } else { tls });
     trusted.map(Some).map_err(|(what, error)| Stop::Refused(format!("{what}: {error}")))
 }
 

@@ -1,0 +1,89 @@
+//! What Pando is set to while a workload runs: a settings file, and in its table `bench` what is no setting.
+
+use serde::Deserialize;
+
+use super::error::{WorkloadError, line_of};
+use super::file::Workload;
+
+/// Settings that hold while a workload runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Circumstances {
+    /// What they are called: the file's name without `.toml`.
+    pub name: String,
+    /// Directory-wide settings, which take the place of those that a comparison sets.
+    pub settings: toml::Table,
+    /// Entries that they need, a line for each value.
+    pub entries: Vec<String>,
+    /// Every operation is in an audit trail.
+    pub audit: bool,
+}
+
+/// The table `bench` of the file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Beside {
+    entries: Vec<String>,
+    audit: bool,
+}
+
+impl Circumstances {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// It is no TOML, or its table `bench` has something else.
+    pub fn parse(file: &str, text: &str) -> Result<Circumstances, WorkloadError> {
+        let wrong = |error: toml::de::Error| {
+            let line = error.span().map_or(0, |span| line_of(text, span.start));
+            WorkloadError::new(file, line, error.message())
+        };
+        let mut settings: toml::Table = toml::from_str(text).map_err(wrong)?;
+        let beside = settings.remove("bench").unwrap_or_else(|| toml::Table::new().into());
+        let Beside { entries, audit } = beside.try_into().map_err(wrong)?;
+        let name = file.rsplit(['/', '\\']).next().unwrap_or(file);
+        let name = name.strip_suffix(".toml").unwrap_or(name).to_owned();
+        Ok(Circumstances { name, settings, entries, audit })
+    }
+
+    /// The settings of a comparison with these in their places.
+    pub(crate) fn over(&self, mut base: toml::Table) -> toml::Table {
+        for (name, value) in &self.settings {
+            match (base.get_mut(name), value) {
+                (Some(toml::Value::Table(known)), toml::Value::Table(more)) => known.extend(more.clone()),
+                _ => drop(base.insert(name.clone(), value.clone())),
+            }
+        }
+        base
+    }
+}
+
+impl Workload {
+    /// The same under other circumstances: `NAME@CIRCUMSTANCES`.
+    pub fn under(&self, circumstances: &std::sync::Arc<Circumstances>) -> Workload {
+        let mut workload = self.clone();
+        workload.name = format!("{}@{}", self.name, circumstances.name);
+        workload.title = format!("{} ({})", self.title, circumstances.name);
+        workload.circumstances = Some(std::sync::Arc::clone(circumstances));
+        workload
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_take_the_place_of_those_that_are_there() {
+        let text = "access_rules = [\"a: b\"]\n[limits]\nsize_limit = 5\n[bench]\naudit = true\n\
+                    entries = [\"dn: cn=a\\ncn: a\"]\n";
+        let read = Circumstances::parse("some/rules-50.toml", text).unwrap();
+        assert_eq!((read.name.as_str(), read.audit, read.entries.len()), ("rules-50", true, 1));
+        let base: toml::Table = toml::from_str("a = 1\n[limits]\nsize_limit = 0\nother = 1\n").unwrap();
+        let text = read.over(base).to_string();
+        for line in ["a = 1", "access_rules", "size_limit = 5", "other = 1"] {
+            assert!(text.contains(line), "{text}");
+        }
+        assert!(!text.contains("bench"), "{text}");
+        let error = Circumstances::parse("x.toml", "[bench]\nrules = 5\n").unwrap_err().to_string();
+        assert!(error.contains("x.toml") && error.contains("rules"), "{error}");
+    }
+}
