@@ -26,6 +26,7 @@
 //! [`GeneralSettings::monitor_readers`]: crate::settings::GeneralSettings::monitor_readers
 //! [`GeneralSettings::password_comparers`]: crate::settings::GeneralSettings::password_comparers
 
+mod asker;
 mod explain;
 mod external;
 mod sources;
@@ -37,19 +38,20 @@ use ldap::ResultCode;
 use schema::{Schema, TypeId};
 
 pub use crate::catalog::access_rules::default_rules;
-use crate::catalog::{is_secret, is_unreadable, is_user_password};
+use crate::catalog::{Shown, is_unreadable, is_user_password};
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
 pub use crate::model::sasl_mechanisms::{ANONYMOUS, CRAM_MD5, OAUTHBEARER, PLAIN};
 use crate::model::settings::Settings;
 use crate::tree::{Found, State};
+pub(crate) use asker::groups_of;
 pub(crate) use explain::{ASKED, Asked, QuestionPlace, RulesInForce, explain, explain_under, hint};
 pub use explain::{AccessExplanation, DecidingRule};
 pub(crate) use external::EXTERNAL;
 pub use external::{BindStrength, ExternalIdentity, Offered};
 pub(crate) use sources::{Sources, Touch, touches};
-pub(crate) use standing::{EntryRights, Standing, Walk, groups_of};
+pub(crate) use standing::{EntryRights, Newcomer, Standing, Walk};
 
 /// The identity on whose behalf an operation runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -224,7 +226,12 @@ impl Access {
 
     /// Whether values of this type may be returned and used in filters, where the entry may be read at all.
     pub fn may_read_attribute(self, schema: &Schema, type_id: TypeId) -> bool {
-        !is_secret(schema, type_id) || (self.is_administrator() && !is_unreadable(schema, type_id))
+        self.shown().includes(schema, type_id)
+    }
+
+    /// Which types may be returned and used in filters, where the entry may be read at all.
+    pub(crate) fn shown(self) -> Shown {
+        if self.is_administrator() { Shown::Secrets } else { Shown::Plain }
     }
 
     /// Whether values of this type of the entry `target` may be compared with, where the entry may be read at all. Ask

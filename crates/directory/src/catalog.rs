@@ -8,6 +8,7 @@ pub(crate) mod access_rules;
 mod allocations;
 mod given_attribute;
 mod normal_value;
+mod rule_filter;
 mod schema_texts;
 mod secret;
 mod virtual_attribute;
@@ -41,8 +42,9 @@ pub use given_attribute::{check_modifiable, read_description};
 pub use normal_value::normal_value;
 pub(crate) use normal_value::put_normal_value;
 pub(crate) use schema_texts::schema_of;
-pub(crate) use secret::{USER_PASSWORD, is_secret, is_unreadable, is_user_password};
+pub(crate) use secret::{Shown, USER_PASSWORD, is_secret, is_unreadable, is_user_password};
 pub use virtual_attribute::VirtualAttribute;
+pub(crate) use virtual_attribute::counts_entries;
 
 /// OIDs of the attribute types whose values are links: member, uniqueMember, owner, manager, secretary, seeAlso,
 /// roleOccupant. creatorsName, modifiersName and aliasedObjectName are names and stay text.

@@ -21,6 +21,7 @@ use schema::{MatchingRule, RuleUse, Schema};
 use store::Batch;
 
 use crate::catalog::AttributeDef;
+pub(crate) use crate::filter::matches_by_sound;
 pub use crate::model::index_definition::{AttributeIndex, IndexKinds, IndexPart, IndexParts, Phase};
 use crate::model::outcome::OperationError;
 use crate::model::rows::AttrId;
@@ -107,13 +108,6 @@ pub fn gram_rule(attribute_type: &schema::AttributeType) -> Option<MatchingRule>
     // Asked of the rule itself: some have no form that can be cut up.
     schema::SubstringAssertion::new(rule, None, [], None).ok()?;
     Some(rule)
-}
-
-/// Whether approximate matches of the type are by sound: its values are text in a natural language (the syntax
-/// Directory String, RFC 4517 section 3.3.6, and equality of text). For all other types they are equality.
-pub fn matches_by_sound(schema: &Schema, attribute_type: &schema::AttributeType) -> bool {
-    const DIRECTORY_STRING: &str = "1.3.6.1.4.1.1466.115.121.1.15";
-    schema.syntax_by_id(attribute_type.syntax).oid == DIRECTORY_STRING && attribute_type.equality.is_some()
 }
 
 /// Those of some kinds that an index of the type can answer.

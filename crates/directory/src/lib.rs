@@ -25,6 +25,7 @@ pub mod access;
 mod accounts;
 pub mod catalog;
 mod database;
+mod filter;
 pub mod index;
 pub mod links;
 mod maintenance;

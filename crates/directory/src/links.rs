@@ -11,14 +11,13 @@
 
 use std::ops::Bound;
 
-use ldap::Dn;
 use schema::Schema;
 use store::{Batch, Direction, Read};
 
 use crate::catalog::{AttributeDef, Catalog, normal_value};
 use crate::model::entry::{EncodedAttribute, StoredEntry};
 use crate::model::limits::{KEY_HASH_SIZE, NAME_KEY_MAX};
-use crate::model::name::NormalName;
+use crate::model::name::{NormalName, name_in};
 use crate::model::outcome::OperationError;
 use crate::model::record::{Delete, Value, ValueChangeKind};
 use crate::model::rows::{
@@ -32,26 +31,6 @@ type Result<T> = std::result::Result<T, OperationError>;
 
 /// Rows handled between two looks at a posting that is being emptied.
 const SLICE: usize = 1_024;
-
-/// The normal name in a link attribute's value; `None` where the value can never become a link: it has a UID part, is
-/// no DN, or has attribute types that the schema does not know.
-pub fn name_in(schema: &Schema, value: &[u8]) -> Option<NormalName> {
-    let text = std::str::from_utf8(value).ok()?;
-    if has_uid(text) {
-        return None;
-    }
-    let name = NormalName::of(&Dn::parse(text).ok()?, schema);
-    name.failure.is_none().then_some(name)
-}
-
-/// Whether a uniqueMember value has the optional UID part, `#'0101'B` (RFC 4517 section 3.3.21).
-pub fn has_uid(text: &str) -> bool {
-    let Some(bits) = text.strip_suffix("'B").and_then(|head| head.rsplit_once("#'")).map(|(_, bits)| bits)
-    else {
-        return false;
-    };
-    bits.bytes().all(|bit| bit == b'0' || bit == b'1')
-}
 
 /// The attributes of the catalogue that are links.
 fn link_attributes(catalog: &Catalog) -> impl Iterator<Item = AttrId> {

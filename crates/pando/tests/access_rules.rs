@@ -83,6 +83,52 @@ fn rules_of_a_settings_file_hold_for_openldap_s_clients() {
 }
 
 #[test]
+fn rules_ask_entries_and_askers_by_filters() {
+    let scratch = Scratch::new("access-filters");
+    let pando = Pando::start(&scratch);
+    let mut admin = pando.administrator();
+    plant(&mut admin);
+    let (anna, bert) = (person_dn("anna"), person_dn("bert"));
+    let says: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "employeeType", &["clerk"])];
+    assert!(admin.modify(&bert, says).unwrap().is_success());
+    let rules = [
+        "clerks: allow read of * matching '(employeeType=clerk)' to authenticated",
+        "nearby: allow read of cn, uid matching '(objectClass=person)' to users matching '(employeeType=clerk)'",
+    ];
+    let change: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pandoAccessRule", &rules)];
+    assert!(admin.modify("cn=config", change).unwrap().is_success());
+    let read = |name: &str| {
+        let read = ["-LLL", "-o", "ldif-wrap=no", "-b", SUFFIX, "(uid=*)", "uid", "sn"];
+        as_person(&pando, name, "ldapsearch", &read, "").expect_code(0).stdout
+    };
+    let found = read("anna");
+    assert!(found.contains("uid: bert\nsn: ") && !found.contains("anna"), "{found}");
+    let found = read("bert");
+    assert!(found.contains("uid: anna\n") && found.contains("uid: bert\nsn: "), "{found}");
+    let ask = |asker: &str, entry: &str, attribute: &str| {
+        let fixed = ["access", "explain", "--as", asker, "--operation", "read", entry, attribute];
+        command(&fixed, Some(&Pando::data(&scratch)))
+    };
+    ask(&bert, &anna, "sn")
+        .expect_code(8)
+        .expect_output("and that the entry matches \"(employeeType=clerk)\"");
+    ask(&bert, &anna, "uid").expect_code(0).expect_output("rule 2: nearby: ");
+    ask(&anna, &bert, "sn").expect_code(0).expect_output("rule 1: clerks: ");
+    // Wrong ones are refused where they are written.
+    let wrong: &[(_, &str, &[&str])] = &[(
+        ChangeOperation::Replace,
+        "pandoAccessRule",
+        &["x: allow read matching '(shoeSize=4)' to authenticated"],
+    )];
+    let outcome = admin.modify("cn=config", wrong).unwrap();
+    assert!(!outcome.is_success() && outcome.diagnostic.contains("shoeSize"), "{outcome:?}");
+    // An entry that no longer matches is gone with the change.
+    let gone: &[(_, &str, &[&str])] = &[(ChangeOperation::Delete, "employeeType", &[])];
+    assert!(admin.modify(&bert, gone).unwrap().is_success());
+    assert_eq!(read("anna"), "");
+}
+
+#[test]
 fn rules_know_where_requests_come_from_and_whose_name_is_written() {
     const GROUP: &str = "cn=staff,ou=groups,dc=example,dc=com";
     let scratch = Scratch::new("access-link");

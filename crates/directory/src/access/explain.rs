@@ -10,8 +10,8 @@ use schema::{Schema, TypeId};
 
 use super::standing::{EntryRights, Standing, Walk};
 use super::{Access, Requester};
-use crate::catalog::access_rules::{AccessRules, Rule, counts_entries, default_rules, goes_with_the_entry};
-use crate::catalog::{is_secret, is_user_password};
+use crate::catalog::access_rules::{AccessRules, Rule, default_rules, goes_with_the_entry};
+use crate::catalog::{counts_entries, is_secret, is_user_password};
 use crate::model::access_rule::{
     ADD, AccessRule, Asker, BROWSE, COMPARE, DELETE, EXPLAIN, JOIN, LEAVE, PROXY, READ, RENAME, Reach,
     Rights, SEARCH, WRITE,
@@ -385,6 +385,10 @@ impl Deciding<'_> {
                 }
                 None => format!("that rule {:?} is not for {whom}", rule.name()),
             };
+            let needed = match self.filter_text(*place) {
+                Some(filter) => format!("{needed}, or that the entry does not match {filter}"),
+                None => needed,
+            };
             explanation.needed.push(needed);
         }
         if allow.is_empty() {
@@ -414,6 +418,9 @@ impl Deciding<'_> {
             let name = self.rule(place).name().to_owned();
             let who = Quoted(self.who).to_string();
             let mut needed = format!("that {who} is what rule {name:?} is for: {others}");
+            if let Some(filter) = self.filter_text(place) {
+                needed += &format!(", and that the entry matches {filter}");
+            }
             if !rule.holds_over(asked.link.as_ref()) {
                 needed += &from_where(rule);
             }
@@ -452,6 +459,12 @@ impl Deciding<'_> {
         let number = if self.by_default { 0 } else { place + 1 };
         let is_allow = self.standing.rules().rules.get(place).is_some_and(|rule| rule.is_allow);
         DecidingRule { number, is_allow, text: self.texts.get(place).cloned().unwrap_or_default() }
+    }
+
+    /// The filter on entries of a rule, in quotes.
+    fn filter_text(&self, place: usize) -> Option<String> {
+        let filter = self.standing.rules().rules.get(place)?.filter.as_ref()?;
+        Some(format!("{:?}", filter.to_string()))
     }
 
     fn askers(&self, place: usize) -> Vec<Asker> {

@@ -25,6 +25,8 @@ pub(crate) enum Touch {
     NewBelow(EntryId),
     /// An entry names it that may not have done so before.
     Named(EntryId),
+    /// Something happened, whatever it was.
+    Any,
 }
 
 /// What would make a standing another one. A change of the settings, or of a name, always does.

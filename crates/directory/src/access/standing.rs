@@ -9,23 +9,24 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ldap::ResultCode;
 use schema::TypeId;
 
 use super::Requester;
+use super::asker::{AskerFacts, Condition};
 use super::sources::{Sources, Touch};
-use crate::catalog::access_rules::{AccessRules, RuleAsker, TypeSet, counts_entries, goes_with_the_entry};
+use crate::catalog::access_rules::{AccessRules, TypeSet, goes_with_the_entry};
+use crate::catalog::{Shown, counts_entries};
+use crate::filter::{Candidate, InMemory, Matcher, MemberUse, Memberships, Term, Truth};
 use crate::model::access_rule::{
     ADD, BROWSE, COMPARE, DELETE, EXPLAIN, JOIN, LEAVE, PROXY, READ, RENAME, Reach, Rights, SEARCH, WRITE,
 };
 use crate::model::client_link::ClientLink;
-use crate::model::limits::{ENTRIES_OF_ASKER_MAX, GROUPS_OF_ASKER_MAX, RIGHTS_KEPT_MAX, TREE_DEPTH_MAX};
+use crate::model::limits::{ENTRIES_OF_ASKER_MAX, RIGHTS_KEPT_MAX, TREE_DEPTH_MAX};
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
 use crate::model::rows::{AttrId, EntryId, LINKED, LINKS, link_key};
-use crate::tree::operational::member_attributes;
-use crate::tree::{State, damaged_row};
+use crate::tree::{State, damaged_row, node};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -44,8 +45,10 @@ pub(crate) struct Standing {
     asks_entries: bool,
     /// What it came from.
     sources: Sources,
-    /// What holds for entries of a container that are not special.
-    below: Mutex<HashMap<EntryId, Arc<EntryRights>>>,
+    /// The rules that ask entries by a filter, as bits by their places.
+    filtered: Vec<u64>,
+    /// What holds for entries of a container that are not special; `None` where a rule with a filter reaches them.
+    below: Mutex<HashMap<EntryId, Option<Arc<EntryRights>>>>,
     /// What was worked out, by the rules that hold.
     known: Mutex<HashMap<Box<[u64]>, Arc<EntryRights>>>,
 }
@@ -59,9 +62,35 @@ struct Mine {
     /// Places where it does not hold.
     but: Vec<(Reach, EntryId)>,
     condition: Condition,
+    /// What has to match the entry.
+    filter: Option<Term>,
+    /// What it says where nobody knows whether the filter matches: what a rule denies is denied then.
+    is_deny: bool,
 }
 
 impl Mine {
+    /// Whether the rule's filter matches the entry, if it has one.
+    fn matches<'s, 'a>(
+        &self,
+        state: State<'s>,
+        subject: &mut Option<Subject<'s, 'a>>,
+        id: EntryId,
+        newcomer: Newcomer<'a>,
+    ) -> Result<bool> {
+        let Some(filter) = &self.filter else { return Ok(true) };
+        let subject = match subject {
+            Some(known) => known,
+            None => subject.insert(Subject::of(state, id, newcomer)?),
+        };
+        let mut matcher = Matcher::new(Shown::Plain);
+        let truth = match subject {
+            Subject::Unknown => Truth::Undefined,
+            Subject::Stored(candidate) => matcher.truth(filter, state, candidate)?,
+            Subject::Given(given) => matcher.truth_in_memory(filter, &state.catalog.schema, given),
+        };
+        Ok(truth == Truth::True || (self.is_deny && truth == Truth::Undefined))
+    }
+
     /// Whether the entry is at a place where the rule does not hold. What is below such places has been left out by
     /// where its container is, but for an entry that the rule names itself.
     fn leaves_out(&self, state: State<'_>, id: EntryId, parent: EntryId) -> Result<bool> {
@@ -78,17 +107,6 @@ impl Mine {
         }
         Ok(false)
     }
-}
-
-/// When a rule is for the asker.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Condition {
-    Always,
-    /// Where the entry is the asker's own, or names the asker in one of these attributes.
-    AtEntry {
-        is_own: bool,
-        names: Vec<AttrId>,
-    },
 }
 
 /// What the asker may do with an entry.
@@ -178,7 +196,38 @@ pub(crate) struct Walk {
     holding: Vec<u64>,
     last: Option<(Box<[u64]>, Arc<EntryRights>)>,
     /// The container asked for last, and what holds in it.
-    last_below: Option<(EntryId, Arc<EntryRights>)>,
+    last_below: Option<(EntryId, Option<Arc<EntryRights>>)>,
+}
+
+impl<'s, 'a> Subject<'s, 'a> {
+    fn of(state: State<'s>, id: EntryId, newcomer: Newcomer<'a>) -> Result<Subject<'s, 'a>> {
+        let id = match newcomer {
+            Newcomer::Given(given) => return Ok(Subject::Given(given)),
+            Newcomer::Moved(moved) => moved,
+            Newcomer::Unknown if id == EntryId::ROOT => return Ok(Subject::Unknown),
+            Newcomer::Unknown => id,
+        };
+        let node = node(state.read, id)?.ok_or_else(|| damaged_row("nodes", id))?;
+        Ok(Subject::Stored(Candidate::new(id, node)))
+    }
+}
+
+/// What is known of an entry that is yet to come.
+#[derive(Clone, Copy)]
+pub(crate) enum Newcomer<'a> {
+    /// Nothing but its place.
+    Unknown,
+    /// It is this one, which is to move.
+    Moved(EntryId),
+    /// All that a request gives.
+    Given(&'a InMemory<'a>),
+}
+
+/// What the filters of rules are held against.
+enum Subject<'s, 'a> {
+    Stored(Candidate<'s>),
+    Given(&'a InMemory<'a>),
+    Unknown,
 }
 
 impl Standing {
@@ -214,7 +263,7 @@ impl Standing {
             Requester::Anonymous => None,
             Requester::User { id, .. } => Some(*id),
         };
-        let mut asker = AskerFacts { state, own, groups: None, sources: Sources::default() };
+        let mut asker = AskerFacts::new(state, own);
         let mut mine = Vec::new();
         // A rule for a place that does not exist counts as one for another place: whether there is an entry is not to
         // show by what is told of all others.
@@ -246,12 +295,20 @@ impl Standing {
                         but.push((*reach, id));
                     }
                 }
-                mine.push(Mine { rule: number, place, but, condition });
+                let filter = rule.filter.as_ref().map(|filter| asker.ready(filter)).transpose()?;
+                is_uniform &= filter.is_none();
+                mine.push(Mine { rule: number, place, but, condition, filter, is_deny: !rule.is_allow });
             }
         }
         is_uniform &= mine.iter().all(|of| of.condition == Condition::Always);
         let (special, asks_entries) = special(state, own, &mine)?;
-        let sources = asker.sources(&mine);
+        let mut filtered = vec![0; mine.len().div_ceil(64)];
+        for (place, _) in mine.iter().enumerate().filter(|(_, of)| of.filter.is_some()) {
+            if let Some(bits) = filtered.get_mut(place / 64) {
+                *bits |= 1 << (place % 64);
+            }
+        }
+        let sources = sources(asker, &mine);
         Ok(Some(Standing {
             rules: Arc::clone(rules),
             mine,
@@ -259,6 +316,7 @@ impl Standing {
             is_uniform,
             special,
             asks_entries,
+            filtered,
             sources,
             below: Mutex::default(),
             known: Mutex::default(),
@@ -278,31 +336,47 @@ impl Standing {
         parent: EntryId,
     ) -> Result<Arc<EntryRights>> {
         if self.asks_entries || self.special.binary_search(&id.0).is_ok() {
-            return self.at_special(state, walk, id, parent);
+            return self.at_special(state, walk, (id, parent), Newcomer::Unknown);
         }
         if let Some((last, rights)) = &walk.last_below
             && (*last == parent || self.is_uniform)
         {
-            return Ok(Arc::clone(rights));
+            return match rights {
+                Some(rights) => Ok(Arc::clone(rights)),
+                None => self.at_special(state, walk, (id, parent), Newcomer::Unknown),
+            };
         }
         let rights = self.in_container(state, walk, parent)?;
-        walk.last_below = Some((parent, Arc::clone(&rights)));
-        Ok(rights)
+        walk.last_below = Some((parent, rights.clone()));
+        match rights {
+            Some(rights) => Ok(rights),
+            None => self.at_special(state, walk, (id, parent), Newcomer::Unknown),
+        }
     }
 
-    /// What holds for entries of a container that are not special.
-    fn in_container(&self, state: State<'_>, walk: &mut Walk, parent: EntryId) -> Result<Arc<EntryRights>> {
-        let known = |below: &HashMap<EntryId, Arc<EntryRights>>| below.get(&parent).map(Arc::clone);
+    /// What holds for entries of a container that are not special, if it is the same for all.
+    fn in_container(
+        &self,
+        state: State<'_>,
+        walk: &mut Walk,
+        parent: EntryId,
+    ) -> Result<Option<Arc<EntryRights>>> {
+        let known = |below: &HashMap<EntryId, Option<Arc<EntryRights>>>| below.get(&parent).cloned();
         if let Some(rights) = known(&self.below.lock().unwrap_or_else(PoisonError::into_inner)) {
             return Ok(rights);
         }
+        self.note_inherited(state, walk, parent)?;
+        let is_filtered = walk.holding.iter().zip(&self.filtered).any(|(holds, asks)| holds & asks != 0);
         // No entry has the id of the root: no condition on entries is met.
-        let rights = self.at_special(state, walk, EntryId::ROOT, parent)?;
+        let rights = match is_filtered {
+            true => None,
+            false => Some(self.at_special(state, walk, (EntryId::ROOT, parent), Newcomer::Unknown)?),
+        };
         let mut below = self.below.lock().unwrap_or_else(PoisonError::into_inner);
         if below.len() >= RIGHTS_KEPT_MAX {
             below.clear();
         }
-        below.insert(parent, Arc::clone(&rights));
+        below.insert(parent, rights.clone());
         Ok(rights)
     }
 
@@ -311,18 +385,21 @@ impl Standing {
         &self,
         state: State<'_>,
         walk: &mut Walk,
-        id: EntryId,
-        parent: EntryId,
+        (id, parent): (EntryId, EntryId),
+        newcomer: Newcomer<'_>,
     ) -> Result<Arc<EntryRights>> {
         self.note_inherited(state, walk, parent)?;
+        let mut subject = None;
         for (place, mine) in self.mine.iter().enumerate() {
             let reaches = match mine.place {
                 Some((Reach::In | Reach::At, base)) if base == id => true,
                 Some((Reach::At, _)) => false,
                 _ => walk.holding.get(place / 64).is_some_and(|bits| bits >> (place % 64) & 1 != 0),
             };
-            let holds =
-                reaches && !mine.leaves_out(state, id, parent)? && self.is_met(state, &mine.condition, id)?;
+            let holds = reaches
+                && !mine.leaves_out(state, id, parent)?
+                && self.is_met(state, &mine.condition, id)?
+                && mine.matches(state, &mut subject, id, newcomer)?;
             if let Some(bits) = walk.holding.get_mut(place / 64) {
                 *bits = *bits & !(1 << (place % 64)) | u64::from(holds) << (place % 64);
             }
@@ -341,9 +418,19 @@ impl Standing {
     ///
     /// # Errors
     /// The store failed.
-    pub(crate) fn below(&self, state: State<'_>, parent: EntryId) -> Result<Arc<EntryRights>> {
+    pub(crate) fn below(
+        &self,
+        state: State<'_>,
+        parent: EntryId,
+        newcomer: Newcomer<'_>,
+    ) -> Result<Arc<EntryRights>> {
         // No entry has the id of the root, and nothing is written of it: no condition is met.
-        self.at(state, &mut Walk::default(), EntryId::ROOT, parent)
+        self.at_special(state, &mut Walk::default(), (EntryId::ROOT, parent), newcomer)
+    }
+
+    /// Whether rules ask entries by a filter.
+    pub(crate) fn asks_filters(&self) -> bool {
+        self.filtered.iter().any(|bits| *bits != 0)
     }
 
     /// The rights at an entry that is known to exist.
@@ -371,7 +458,7 @@ impl Standing {
     /// The store failed.
     pub(super) fn holding(&self, state: State<'_>, id: EntryId, parent: EntryId) -> Result<Vec<usize>> {
         let mut walk = Walk::default();
-        self.at_special(state, &mut walk, id, parent)?;
+        self.at_special(state, &mut walk, (id, parent), Newcomer::Unknown)?;
         let holds =
             |place: &usize| walk.holding.get(place / 64).is_some_and(|bits| bits >> (place % 64) & 1 != 0);
         let mine = self.mine.iter().enumerate().filter(|(place, _)| holds(place));
@@ -392,20 +479,6 @@ impl Standing {
     pub(crate) fn may_explain_some(&self) -> bool {
         let rules = self.mine.iter().filter_map(|mine| self.rules.rules.get(mine.rule));
         rules.into_iter().any(|rule| rule.is_allow && rule.rights.has(EXPLAIN))
-    }
-
-    /// Whether a membership shows: the asker sees the group, and `may` says yes to the rights to its members there.
-    ///
-    /// # Errors
-    /// The store failed.
-    pub(crate) fn shows_member(
-        &self,
-        state: State<'_>,
-        (group, member): (EntryId, AttrId),
-        may: fn(&EntryRights, TypeId) -> bool,
-    ) -> Result<bool> {
-        let rights = self.at_entry(state, group)?;
-        Ok(rights.may_browse() && may(&rights, state.catalog.attribute(member).description.type_id))
     }
 
     /// What to say of an entry that is not there for the asker, in the same words whether it exists or not: with the
@@ -571,6 +644,36 @@ impl Standing {
     }
 }
 
+impl Memberships for Standing {
+    /// The asker sees the group, and may do this with its members there.
+    fn shows_member(
+        &self,
+        state: State<'_>,
+        (group, member): (EntryId, AttrId),
+        by: MemberUse,
+    ) -> Result<bool> {
+        let rights = self.at_entry(state, group)?;
+        let type_id = state.catalog.attribute(member).description.type_id;
+        Ok(rights.may_browse()
+            && match by {
+                MemberUse::Compare => rights.may_compare(type_id),
+                MemberUse::Search => rights.may_search(type_id),
+                MemberUse::Read => rights.may_read(type_id),
+            })
+    }
+}
+
+/// All that a standing came from. Entries that no longer name the asker do it no harm: whether they do is looked for at
+/// each.
+fn sources(asker: AskerFacts<'_>, mine: &[Mine]) -> Sources {
+    let (own, mut sources) = asker.into_sources();
+    sources.own.extend(own.map(Touch::Gone));
+    let names_asker =
+        |of: &Mine| matches!(&of.condition, Condition::AtEntry { names, .. } if !names.is_empty());
+    sources.own.extend(own.filter(|_| mine.iter().any(names_asker)).map(Touch::Named));
+    sources
+}
+
 /// The entries at which something of their own may hold, ascending; true where these are not all.
 fn special(state: State<'_>, own: Option<EntryId>, mine: &[Mine]) -> Result<(Vec<u64>, bool)> {
     let (mut ids, mut attributes) = (Vec::new(), Vec::new());
@@ -593,108 +696,4 @@ fn special(state: State<'_>, own: Option<EntryId>, mine: &[Mine]) -> Result<(Vec
     ids.sort_unstable();
     ids.dedup();
     Ok((ids, false))
-}
-
-/// What is asked of an asker, looked for when it is.
-struct AskerFacts<'s> {
-    state: State<'s>,
-    own: Option<EntryId>,
-    /// The groups that the asker is in, ascending, those by way of other groups with them.
-    groups: Option<Vec<u64>>,
-    sources: Sources,
-}
-
-impl AskerFacts<'_> {
-    /// When a rule for these is for the asker; `None` for never.
-    fn condition(&mut self, askers: &[RuleAsker]) -> Result<Option<Condition>> {
-        let (mut is_own, mut names) = (false, Vec::new());
-        for asker in askers {
-            match asker {
-                RuleAsker::Itself => is_own = self.own.is_some(),
-                RuleAsker::NamedBy(type_id) if self.own.is_some() => {
-                    names.extend_from_slice(self.state.catalog.attributes_of_type(*type_id));
-                }
-                other if self.is(other)? => return Ok(Some(Condition::Always)),
-                _ => {}
-            }
-        }
-        Ok((is_own || !names.is_empty()).then_some(Condition::AtEntry { is_own, names }))
-    }
-
-    /// Whether these are the asker, whatever the entry.
-    fn is(&mut self, asker: &RuleAsker) -> Result<bool> {
-        let state = self.state;
-        let Some(own) = self.own else {
-            return Ok(matches!(asker, RuleAsker::Anyone | RuleAsker::Anonymous));
-        };
-        Ok(match asker {
-            RuleAsker::Anyone | RuleAsker::Authenticated => true,
-            RuleAsker::User(name) => self.entry_of(name)? == Some(own),
-            RuleAsker::UsersIn(name) => match self.entry_of(name)? {
-                Some(base) => state.is_at_or_below(own, base)?,
-                None => false,
-            },
-            RuleAsker::Group(name) => match self.entry_of(name)? {
-                Some(group) => self.groups(own)?.binary_search(&group.0).is_ok(),
-                None => false,
-            },
-            RuleAsker::Anonymous | RuleAsker::Itself | RuleAsker::NamedBy(_) => false,
-        })
-    }
-
-    fn groups(&mut self, own: EntryId) -> Result<&[u64]> {
-        let groups = match self.groups.take() {
-            Some(groups) => groups,
-            None => {
-                let groups = groups_of(self.state, own)?;
-                self.sources.add_groups(own, &groups);
-                groups
-            }
-        };
-        Ok(self.groups.insert(groups))
-    }
-
-    /// The entry that a rule names.
-    fn entry_of(&mut self, name: &NormalName) -> Result<Option<EntryId>> {
-        self.sources.entry_of(self.state, name)
-    }
-
-    /// All that the standing came from. Entries that no longer name the asker do it no harm: whether they do is looked
-    /// for at each.
-    fn sources(self, mine: &[Mine]) -> Sources {
-        let AskerFacts { own, mut sources, .. } = self;
-        sources.own.extend(own.map(Touch::Gone));
-        let names_asker =
-            |of: &Mine| matches!(&of.condition, Condition::AtEntry { names, .. } if !names.is_empty());
-        sources.own.extend(own.filter(|_| mine.iter().any(names_asker)).map(Touch::Named));
-        sources
-    }
-}
-
-/// The groups that an entry is in, ascending, those that are in others of them too.
-pub(crate) fn groups_of(state: State<'_>, own: EntryId) -> Result<Vec<u64>> {
-    let attributes: Vec<AttrId> = member_attributes(state.catalog).collect();
-    let (mut all, mut new) = (Vec::new(), vec![own.0]);
-    while let Some(member) = new.pop() {
-        let mut groups = Vec::new();
-        for attribute in &attributes {
-            let key = link_key(EntryId(member), *attribute);
-            state.read.ids(LINKED, &key)?.next_block(&mut groups, GROUPS_OF_ASKER_MAX + 1)?;
-        }
-        for group in groups {
-            if let Err(place) = all.binary_search(&group) {
-                all.insert(place, group);
-                new.push(group);
-            }
-        }
-        if all.len() > GROUPS_OF_ASKER_MAX {
-            return Err(OperationError::refused(
-                ResultCode::ADMIN_LIMIT_EXCEEDED,
-                format!(
-                    "you are in more than {GROUPS_OF_ASKER_MAX} groups: access rules take no more into account"
-                ),
-            ));
-        }
-    }
-    Ok(all)
 }

@@ -287,6 +287,15 @@ fn rules_that_cannot_be_are_refused() {
         (&["x: allow read of shoeSize to anyone"], "shoeSize is no attribute type"),
         (&["x: allow read of @shoe to anyone"], "shoe is no object class"),
         (&["x: allow read in \"no dn\" to anyone"], "no dn"),
+        (&["x: allow read matching '(sn=a' to anyone"], "is no filter"),
+        (&["x: allow read matching '(shoeSize=1)' to anyone"], "shoeSize"),
+        (&["x: allow read matching '(objectClass=shoe)' to anyone"], "shoe is no object class"),
+        (&["x: allow read matching '(userPassword=*)' to anyone"], "is a secret"),
+        (&["x: allow read matching '(createTimestamp>=soon)' to anyone"], "no value for createTimestamp"),
+        (&["x: allow read matching '(member>=a)' to anyone"], "member has no ordering rule"),
+        (&["x: allow read matching '(:caseIgnoreMatch:=a)' to anyone"], "all of them"),
+        (&["x: allow read matching '(numSubordinates=1)' to anyone"], "depends on other entries"),
+        (&["x: allow read to users matching '(shoeSize=1)'"], "shoeSize"),
         (&["x: allow read to named by mail"], "values of mail are not links"),
         (&["x: allow read to anyone", "X: deny read to self"], "there is another rule"),
     ] {
@@ -321,4 +330,68 @@ fn who_is_named_by_few_or_by_many_reads_what_names_them_and_nothing_else() {
     let other: &[(&str, &[&str])] = &[("objectClass", &["inetOrgPerson"]), ("sn", &["x"]), ("mail", &["x"])];
     ok(&mut directory, |of| of.add(&format!("cn=other,{GROUPS}"), other));
     assert_eq!(mails(&mut directory), 1 + crate::limits::ENTRIES_OF_ASKER_MAX);
+}
+
+#[test]
+fn a_filter_says_what_may_be_added_moved_and_changed() {
+    let mut directory = sample();
+    let movable = format!("movable: allow rename below '{STAFF}' to authenticated");
+    let rules = [
+        "all: allow read to authenticated",
+        "accounts: allow add, delete matching '(&(objectClass=account)(uid=c*))' to authenticated",
+        "locked: deny add matching '(description=locked)' to authenticated",
+        "phones: allow write of telephoneNumber matching '(!(uid=carl))' to authenticated",
+        &movable,
+    ];
+    rule(&mut directory, &rules);
+    ask_as(&mut directory, &person("anna", PEOPLE));
+    let (yes, no) = (ResultCode::SUCCESS, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
+    let check = |outcome: crate::Outcome, code| assert_eq!(outcome.code, code, "{}", outcome.diagnostic);
+    // By the name too: it gives the entry its value.
+    let account: &[(&str, &[&str])] = &[("objectClass", &["account"])];
+    let locked: &[(&str, &[&str])] = &[("objectClass", &["account"]), ("description", &["Locked"])];
+    check(directory.add(&person("cleo", PEOPLE), account), yes);
+    check(directory.add(&person("dora", PEOPLE), account), no);
+    check(directory.add(&person("cora", PEOPLE), locked), no);
+    let unit: &[(&str, &[&str])] = &[("objectClass", &["organizationalUnit"])];
+    check(directory.add(&format!("ou=c,{PEOPLE}"), unit), no);
+    check(directory.delete(&person("bert", STAFF)), no);
+    let phone: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "telephoneNumber", &["+9"])];
+    check(directory.modify(&person("bert", STAFF), phone), yes);
+    check(directory.modify(&person("carl", STAFF), phone), no);
+    // Moved in is what the filter matches.
+    check(directory.modify_dn(&person("carl", STAFF), "uid=carl", true, Some(PEOPLE)), no);
+    ask_as(&mut directory, "cn=admin");
+    ok(&mut directory, |of| of.add(&person("cilla", STAFF), account));
+    ask_as(&mut directory, &person("anna", PEOPLE));
+    check(directory.modify_dn(&person("cilla", STAFF), "uid=cilla", true, Some(PEOPLE)), yes);
+    check(directory.delete(&person("cilla", PEOPLE)), yes);
+}
+
+#[test]
+fn members_that_a_url_describes_are_members() {
+    let mut directory = sample();
+    let group = format!("cn=described,{GROUPS}");
+    let urls = [
+        "ldap://elsewhere.example.com/dc=example,dc=com??sub?(uid=*)".to_owned(),
+        "ldap:///ou=nowhere,dc=example,dc=com??sub".to_owned(),
+        "ldap:///dc=example,dc=com??sub?(userPassword=*)".to_owned(),
+        format!("ldap:///{PEOPLE}??one?(mail=anna@example.com)"),
+        format!("ldap:///{STAFF}??sub?(uid=c*)"),
+    ];
+    let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
+    ok(&mut directory, |of| of.add(&group, &[("objectClass", &["groupOfURLs"]), ("memberURL", &urls)]));
+    rule(&mut directory, &[&format!("described: allow read to group '{group}'")]);
+    for (dn, is_member) in
+        [(person("anna", PEOPLE), true), (person("bert", STAFF), false), (person("carl", STAFF), true)]
+    {
+        ask_as(&mut directory, &dn);
+        assert_eq!(!all(&mut directory, "(uid=bert)").dns().is_empty(), is_member, "{dn}");
+    }
+    // The next request goes by what the entry is then.
+    ask_as(&mut directory, "cn=admin");
+    let carl = person("carl", STAFF);
+    ok(&mut directory, |of| of.modify_dn(&carl, "uid=ziggy", true, None));
+    ask_as(&mut directory, &person("ziggy", STAFF));
+    assert!(all(&mut directory, "(uid=bert)").dns().is_empty());
 }

@@ -4,9 +4,10 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
+use ldap::FilterBuf;
 use schema::{Schema, TypeId};
 
-use super::VirtualAttribute;
+use super::rule_filter::rule_filter;
 use super::secret::is_secret;
 use crate::model::access_rule::{AccessRule, Asker, Reach, Rights};
 use crate::model::client_link::ClientLink;
@@ -79,6 +80,8 @@ pub(crate) enum RuleAsker {
     Itself,
     User(NormalName),
     UsersIn(NormalName),
+    /// In a place where there is one.
+    UsersMatching(Option<NormalName>, FilterBuf),
     Group(NormalName),
     NamedBy(TypeId),
 }
@@ -93,6 +96,8 @@ pub(crate) struct Rule {
     pub(crate) place: Option<(Reach, NormalName)>,
     /// Places that it is not about all the same.
     pub(crate) but: Vec<(Reach, NormalName)>,
+    /// What has to match the entries.
+    pub(crate) filter: Option<FilterBuf>,
     pub(crate) askers: Vec<RuleAsker>,
     /// Where requests have to come from; empty for anywhere.
     pub(crate) networks: Vec<IpNet>,
@@ -188,7 +193,8 @@ impl Rule {
         }
         let but = read.but_places.iter().map(|(reach, dn)| Ok((*reach, normal(dn, schema)?)));
         let but = but.collect::<Result<_, String>>()?;
-        Ok(Rule { name, is_allow, rights, types: about, place, but, askers, networks, over_tls })
+        let filter = read.filter.as_deref().map(|text| rule_filter(text, schema)).transpose()?;
+        Ok(Rule { name, is_allow, rights, types: about, place, but, filter, askers, networks, over_tls })
     }
 }
 
@@ -201,6 +207,10 @@ impl RuleAsker {
             Asker::Itself => RuleAsker::Itself,
             Asker::User(dn) => RuleAsker::User(normal(dn, schema)?),
             Asker::UsersIn(dn) => RuleAsker::UsersIn(normal(dn, schema)?),
+            Asker::UsersMatching(place, filter) => {
+                let place = place.as_deref().map(|dn| normal(dn, schema)).transpose()?;
+                RuleAsker::UsersMatching(place, rule_filter(filter, schema)?)
+            }
             Asker::Group(dn) => RuleAsker::Group(normal(dn, schema)?),
             Asker::NamedBy(name) => {
                 let attribute_type = schema.attribute_type(name).ok_or_else(|| unknown(name))?;
@@ -279,12 +289,4 @@ fn types(names: &[String], is_allow: bool, schema: &Schema) -> Result<TypeSet, S
 /// asks for, and which is much the same as what an entry is for.
 pub(crate) fn goes_with_the_entry(schema: &Schema, type_id: TypeId) -> bool {
     schema.type_by_id(type_id).oid == OBJECT_CLASS
-}
-
-/// Whether values of a type tell how many entries there are below one, whoever may see these.
-pub(crate) fn counts_entries(schema: &Schema, type_id: TypeId) -> bool {
-    matches!(
-        VirtualAttribute::of(schema.type_by_id(type_id)),
-        Some(VirtualAttribute::HasSubordinates | VirtualAttribute::NumSubordinates)
-    )
 }

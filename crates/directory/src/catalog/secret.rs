@@ -38,3 +38,19 @@ pub(crate) fn is_secret(schema: &Schema, type_id: TypeId) -> bool {
     }
     false
 }
+
+/// Which attribute types somebody is shown, as far as it goes by their being secrets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shown {
+    /// All that are none.
+    Plain,
+    /// Secrets too, but for those that nobody reads.
+    Secrets,
+}
+
+impl Shown {
+    /// Whether values of a type are shown.
+    pub(crate) fn includes(self, schema: &Schema, type_id: TypeId) -> bool {
+        !is_secret(schema, type_id) || (self == Shown::Secrets && !is_unreadable(schema, type_id))
+    }
+}

@@ -52,3 +52,11 @@ impl VirtualAttribute {
         matches!(self, VirtualAttribute::MemberOf | VirtualAttribute::IsMemberOf)
     }
 }
+
+/// Whether values of a type tell how many entries there are below one, whoever may see these.
+pub(crate) fn counts_entries(schema: &Schema, type_id: TypeId) -> bool {
+    matches!(
+        VirtualAttribute::of(schema.type_by_id(type_id)),
+        Some(VirtualAttribute::HasSubordinates | VirtualAttribute::NumSubordinates)
+    )
+}

@@ -19,6 +19,7 @@ use store::Direction;
 
 use crate::access::{Access, Requester};
 use crate::catalog::AttributeDef;
+use crate::filter::{Candidate, Compiler, Matcher, Term, Truth};
 use crate::model::entry::{AttributeRow, Content, EntryRow, InlineValue};
 use crate::model::limits::TREE_DEPTH_MAX;
 use crate::model::name::{NormalName, parse_dn};
@@ -26,7 +27,7 @@ use crate::model::outcome::OperationError;
 use crate::model::rows::{
     ENTRIES, EntryId, LINKS, NAMES, NODES, NodeRow, children_counter, decode_name_row, link_key,
 };
-use crate::read::search::{Candidate, Compiler, Matcher, SearchScope, Selection, Term, Truth};
+use crate::read::search::{SearchScope, Selection};
 use crate::snapshot::name_cache::NameCache;
 use crate::tree::stored_values::{for_each_value, table_values};
 use crate::tree::{Found, State, damaged_row, node};
@@ -118,7 +119,7 @@ impl<'s, 'o> Export<'s, 'o> {
     ) -> Result<Export<'s, 'o>> {
         let requester = Requester::Administrator { dn: state.settings.node.admin_dn.clone() };
         let access = Access::of(&requester, state.settings);
-        let compiler = Compiler { catalog: state.catalog, access, known: None };
+        let compiler = Compiler { catalog: state.catalog, shown: access.shown(), known: None };
         let mut filter = request.filter.map(|filter| compiler.compile(filter));
         if let Some(filter) = &mut filter {
             filter.find_targets_in(state)?;
@@ -140,7 +141,7 @@ impl<'s, 'o> Export<'s, 'o> {
         Ok(Export {
             state,
             selection: selection(state, request, access),
-            filter: filter.map(|filter| (filter, Matcher::new(access))),
+            filter: filter.map(|filter| (filter, Matcher::new(access.shown()))),
             scope,
             names: NameCache::default(),
             awaited: HashSet::new(),

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! NAME: allow|deny RIGHT, ... [of ATTRIBUTE, ...] [but not of ATTRIBUTE, ...]
-//!     [in|at|below|children of 'DN'] [but not in|at|below|children of 'DN', ...]
+//!     [in|at|below|children of 'DN'] [but not in|at|below|children of 'DN', ...] [matching 'FILTER']
 //!     [where seen] to WHO, ... [from 'NETWORK', ...] [over tls]
 //! ```
 //!
-//! A DN stands in single or in double quotes.
+//! A DN or filter stands in single or in double quotes.
 //! This knows the grammar and no names: whether an attribute type is defined and a DN is one says who compiles it.
 //! `docs/how-to/access-rules.md` explains the words.
 
@@ -107,6 +107,8 @@ pub(crate) enum Asker {
     User(String),
     /// Users whose entries lie at or below this DN.
     UsersIn(String),
+    /// Users whose entries this filter matches, and lie at or below a DN where there is one.
+    UsersMatching(Option<String>, String),
     /// Members of this group, and of the groups in it.
     Group(String),
     /// Whom the entry names in an attribute of this type.
@@ -123,6 +125,8 @@ impl fmt::Display for Asker {
             Asker::Itself => write!(f, "self"),
             Asker::User(dn) => write!(f, "user {dn:?}"),
             Asker::UsersIn(dn) => write!(f, "users in {dn:?}"),
+            Asker::UsersMatching(None, filter) => write!(f, "users matching {filter:?}"),
+            Asker::UsersMatching(Some(dn), filter) => write!(f, "users in {dn:?} matching {filter:?}"),
             Asker::Group(dn) => write!(f, "group {dn:?}"),
             Asker::NamedBy(attribute) => write!(f, "named by {attribute}"),
         }
@@ -142,6 +146,8 @@ pub(crate) struct AccessRule {
     pub(crate) place: Option<(Reach, String)>,
     /// Places that it is not about all the same.
     pub(crate) but_places: Vec<(Reach, String)>,
+    /// What has to match the entries.
+    pub(crate) filter: Option<String>,
     pub(crate) askers: Vec<Asker>,
     /// Networks, empty where none are named.
     pub(crate) networks: Vec<String>,
@@ -197,6 +203,7 @@ impl AccessRule {
             but_attributes: Vec::new(),
             place: None,
             but_places: Vec::new(),
+            filter: None,
             askers: Vec::new(),
             networks: Vec::new(),
             over_tls: false,
@@ -213,6 +220,8 @@ impl AccessRule {
                 && let Some(reach) = parser.reach()?
             {
                 rule.place = Some((reach, parser.quoted("a DN")?));
+            } else if rule.filter.is_none() && parser.takes("matching") {
+                rule.filter = Some(parser.quoted("a filter")?);
             } else {
                 break;
             }
@@ -389,15 +398,22 @@ impl<'t> Parser<'_, 't> {
     }
 
     fn asker(&mut self) -> Result<Asker, String> {
-        const WANTED: &str =
-            "anyone, anonymous, authenticated, self, user, users in, group (a DN each) or named by ATTRIBUTE";
+        const WANTED: &str = "anyone, anonymous, authenticated, self, user, users in, group (a DN each), users matching (a filter) or \
+             named by ATTRIBUTE";
         Ok(match self.word(WANTED)? {
             "anyone" => Asker::Anyone,
             "anonymous" => Asker::Anonymous,
             "authenticated" => Asker::Authenticated,
             "self" => Asker::Itself,
             "user" => Asker::User(self.quoted("a DN")?),
-            "users" if self.takes("in") => Asker::UsersIn(self.quoted("a DN")?),
+            "users" if self.takes("in") => {
+                let place = self.quoted("a DN")?;
+                match self.takes("matching") {
+                    true => Asker::UsersMatching(Some(place), self.quoted("a filter")?),
+                    false => Asker::UsersIn(place),
+                }
+            }
+            "users" if self.takes("matching") => Asker::UsersMatching(None, self.quoted("a filter")?),
             "group" => Asker::Group(self.quoted("a DN")?),
             "named" if self.takes("by") => Asker::NamedBy(self.word("an attribute")?.to_owned()),
             other => return Err(format!("{other:?} stands where {WANTED} is wanted")),
@@ -428,6 +444,14 @@ mod tests {
         assert_eq!(rule.place, Some((Reach::In, "ou=people,dc=example".to_owned())));
         assert_eq!(rule.askers, [Asker::Group("cn=a, o=b".to_owned())]);
         assert_eq!(AccessRule::parse(&text.replace('"', "'")), Ok(rule));
+        let text = "x: allow read in 'o=x' matching '(sn=a*)' to users in 'o=y' matching '(uid=b)', \
+                    users matching '(uid=c)'";
+        let rule = AccessRule::parse(text).unwrap();
+        assert_eq!(rule.filter.as_deref(), Some("(sn=a*)"));
+        let matching = |place: Option<&str>, filter: &str| {
+            Asker::UsersMatching(place.map(str::to_owned), filter.to_owned())
+        };
+        assert_eq!(rule.askers, [matching(Some("o=y"), "(uid=b)"), matching(None, "(uid=c)")]);
         let all = "x: allow browse below \"\" to anyone, self, user \"\", users in \"o=x\", named by manager";
         let rule = AccessRule::parse(all).unwrap();
         assert_eq!((rule.rights, rule.place), (BROWSE, Some((Reach::Below, String::new()))));
@@ -447,6 +471,7 @@ mod tests {
             ("x: allow read of to anyone", "\"anyone\" stands where \"to\""),
             ("x: allow read in ou=x to anyone", "\"ou=x\" stands where a DN in quotes"),
             ("x: allow read in \"ou=x to anyone", "does not end"),
+            ("x: allow read matching (sn=a) to anyone", "\"(sn=a)\" stands where a filter in quotes"),
             ("x: allow read", "the end of the rule stands where \"to\""),
             ("x: allow read to", "the end of the rule stands where anyone"),
             ("x: allow read to users \"ou=x\"", "\"users\" stands where anyone"),

@@ -115,3 +115,23 @@ pub fn render_rdn(schema: &Schema, rdn: &Rdn<'_, '_>, out: &mut String) {
         escape_value(&ava.value, out);
     }
 }
+
+/// The normal name in a link attribute's value; `None` where the value can never become a link: it has a UID part, is
+/// no DN, or has attribute types that the schema does not know.
+pub fn name_in(schema: &Schema, value: &[u8]) -> Option<NormalName> {
+    let text = std::str::from_utf8(value).ok()?;
+    if has_uid(text) {
+        return None;
+    }
+    let name = NormalName::of(&Dn::parse(text).ok()?, schema);
+    name.failure.is_none().then_some(name)
+}
+
+/// Whether a uniqueMember value has the optional UID part, `#'0101'B` (RFC 4517 section 3.3.21).
+pub fn has_uid(text: &str) -> bool {
+    let Some(bits) = text.strip_suffix("'B").and_then(|head| head.rsplit_once("#'")).map(|(_, bits)| bits)
+    else {
+        return false;
+    };
+    bits.bytes().all(|bit| bit == b'0' || bit == b'1')
+}

@@ -9,9 +9,10 @@ use std::ops::ControlFlow;
 use ldap::{CompareRequest, ResultCode};
 use schema::{AttributeDescription, MatchingRule};
 
-use crate::access::{Access, EntryRights, Requester, denied, hint};
+use crate::access::{Access, Requester, denied, hint};
 use crate::accounts;
 use crate::catalog::{is_secret, is_user_password};
+use crate::filter::{Candidate, Compiler, GroupsOf, InMemory, Matcher, MemberUse, Term, Truth};
 use crate::model::access_rule::COMPARE;
 use crate::model::client_link::ClientLink;
 use crate::model::name::{NormalName, parse_dn};
@@ -22,9 +23,7 @@ use crate::password::Verification;
 use crate::password::policy::Account;
 use crate::read::bind::stored_passwords;
 use crate::read::controls::RequestControls;
-use crate::read::search::{
-    Candidate, Compiler, GroupsOf, InMemory, Matcher, Term, Truth, entries_outside, resolved,
-};
+use crate::read::search::{entries_outside, resolved};
 use crate::snapshot::Snapshot;
 use crate::tree::target::{Target, locate_name};
 use crate::tree::{State, damaged_row, node};
@@ -138,7 +137,7 @@ fn try_compare(
         None => node(state.read, target)?.ok_or_else(|| damaged_row("nodes", target))?,
     };
     let candidate = Candidate::new(target, row);
-    let groups = standing.map(|standing| GroupsOf { standing, may: EntryRights::may_compare });
+    let groups = standing.map(|standing| GroupsOf { view: standing, by: MemberUse::Compare });
     if !has_attribute(state, &candidate, &description, groups.as_ref())? {
         return Err(no_such_attribute(request.description));
     }
@@ -150,7 +149,7 @@ fn try_compare(
     }
     let mut term = assertion(state, access, description, request.value)?;
     term.find_targets(snapshot)?;
-    let truth = Matcher::under(access, groups).truth(&term, state, &candidate)?;
+    let truth = Matcher::under(access.shown(), groups).truth(&term, state, &candidate)?;
     Ok(CompareOutcome::Done(compare_result(truth == Truth::True)))
 }
 
@@ -167,7 +166,7 @@ fn compare_outside(
         return Err(no_such_attribute(schema.type_by_id(description.type_id).name()));
     }
     let term = assertion(state, access, description, value)?;
-    let truth = Matcher::new(access).truth_in_memory(&term, schema, &in_memory);
+    let truth = Matcher::new(access.shown()).truth_in_memory(&term, schema, &in_memory);
     Ok(compare_result(truth == Truth::True))
 }
 
@@ -191,7 +190,7 @@ fn assertion(
         let diagnostic = format!("{} has no equality matching rule", attribute_type.name());
         return Err(OperationError::refused(ResultCode::INAPPROPRIATE_MATCHING, diagnostic));
     };
-    let compiler = Compiler { catalog: state.catalog, access, known: None };
+    let compiler = Compiler { catalog: state.catalog, shown: access.shown(), known: None };
     let term = compiler.equality_of(description, rule, value);
     term.ok_or_else(|| bad_value(state, attribute_type.name(), rule, value))
 }

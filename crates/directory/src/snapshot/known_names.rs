@@ -12,11 +12,12 @@ use std::hash::BuildHasher;
 use foldhash::fast::RandomState;
 use ldap::Dn;
 
+use crate::filter::Names;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{EntryId, NodeFlags, NodeRow};
 use crate::snapshot::Snapshot;
-use crate::tree::{damaged_row, node};
+use crate::tree::{State, damaged_row, node};
 
 /// Names in a line.
 const WAYS: usize = 8;
@@ -120,6 +121,20 @@ fn line_of(hash: NameHash, line_count: usize) -> usize {
 #[inline]
 fn tag(hash: NameHash) -> u64 {
     hash.0 & !ID_MASK
+}
+
+impl Names for Snapshot {
+    fn known(&self, dn: &str) -> Result<Option<EntryId>, OperationError> {
+        Ok(self.known_entry(dn)?.map(|(id, _)| id))
+    }
+
+    fn keep(&self, dn: &str, id: EntryId) {
+        self.keep_name(dn, id);
+    }
+
+    fn state(&self) -> State<'_> {
+        Snapshot::state(self)
+    }
 }
 
 impl Snapshot {

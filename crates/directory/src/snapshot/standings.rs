@@ -87,7 +87,7 @@ impl KeptStandings {
                 return Ok(false);
             }
             let Some(touched) = Record::decode(bytes).as_ref().and_then(touches) else { return Ok(false) };
-            touched.into_iter().for_each(|touch| self.touch(touch));
+            touched.into_iter().chain([Touch::Any]).for_each(|touch| self.touch(touch));
             self.position = found;
         }
         Ok(self.position == position)
@@ -127,6 +127,7 @@ mod tests {
         ["uid=a,ou=x,dc=example,dc=com", "uid=b,ou=x,dc=example,dc=com", "uid=c,ou=y,dc=example,dc=com"];
     const GROUPS: [&str; 3] =
         ["cn=g,dc=example,dc=com", "cn=h,dc=example,dc=com", "cn=i,ou=y,dc=example,dc=com"];
+    const DESCRIBED: &str = "cn=d,dc=example,dc=com";
     const UNITS: [&str; 2] = ["ou=x,dc=example,dc=com", "ou=y,dc=example,dc=com"];
     const RULES: [&str; 7] = [
         "everybody: allow browse, read of objectClass to authenticated",
@@ -138,9 +139,17 @@ mod tests {
         "one: allow read of title to user 'uid=c,ou=y,dc=example,dc=com'",
     ];
 
+    /// Rules that ask by filters.
+    const FILTERED: [&str; 3] = [
+        "led: allow read of street matching '(manager=uid=a,ou=x,dc=example,dc=com)' to users matching '(description=x)'",
+        "in it: allow read of l matching '(description=x)' to users matching '(memberOf=cn=h,dc=example,dc=com)'",
+        "found: allow read of st to group 'cn=d,dc=example,dc=com'",
+    ];
+
     fn add(directory: &mut TestDirectory, dn: &str) {
         let class: &[(&str, &[&str])] = match dn.split_once('=').map(|(name, _)| name) {
             Some("uid") => &[("objectClass", &["inetOrgPerson"]), ("cn", &["p"]), ("sn", &["p"])],
+            Some("cn") if dn == DESCRIBED => &[("objectClass", &["groupOfURLs"])],
             Some("cn") => {
                 &[("objectClass", &["groupOfNames"]), ("member", &["uid=nobody,dc=example,dc=com"])]
             }
@@ -151,7 +160,7 @@ mod tests {
 
     fn directory() -> TestDirectory {
         let mut directory = TestDirectory::with_suffix_entry();
-        for dn in UNITS.iter().chain(&USERS).chain(&GROUPS) {
+        for dn in UNITS.iter().chain(&USERS).chain(&GROUPS).chain(&[DESCRIBED]) {
             add(&mut directory, dn);
         }
         let rules = RULES.map(str::to_owned).to_vec();
@@ -235,7 +244,7 @@ mod tests {
         let all: Vec<&str> = USERS.iter().chain(&GROUPS).chain(&UNITS).copied().collect();
         let (group, user, any) = (random.of(&GROUPS), random.of(&USERS), random.of(&all));
         let member = if random.below(3) == 0 { random.of(&GROUPS) } else { user };
-        match random.below(9) {
+        match random.below(13) {
             0 | 1 => directory.modify(group, &[(ChangeOperation::Add, "member", &[member])]),
             2 => directory.modify(group, &[(ChangeOperation::Delete, "member", &[member])]),
             3 => directory.modify(group, &[(ChangeOperation::Replace, "member", &[member])]),
@@ -243,6 +252,19 @@ mod tests {
             5 => directory.modify(user, &[(ChangeOperation::Replace, "manager", &[])]),
             6 => directory.delete(any),
             7 => return add(directory, any),
+            8 => directory.modify(user, &[(ChangeOperation::Replace, "description", &["x"])]),
+            9 => directory.modify(user, &[(ChangeOperation::Replace, "description", &["y"])]),
+            10 => {
+                let urls = [
+                    "ldap:///ou=x,dc=example,dc=com??sub?(description=x)",
+                    "ldap:///dc=example,dc=com??sub?(manager=*)",
+                ];
+                directory.modify(DESCRIBED, &[(ChangeOperation::Replace, "memberURL", &[random.of(&urls)])])
+            }
+            11 => {
+                directory.delete(DESCRIBED);
+                return add(directory, DESCRIBED);
+            }
             _ => {
                 let (from, to) = if random.below(2) == 0 { (0, 1) } else { (1, 0) };
                 let names = ["ou=x", "ou=z"];
@@ -255,6 +277,8 @@ mod tests {
     #[test]
     fn what_is_kept_is_what_would_be_made_anew() {
         let mut directory = directory();
+        let rules = RULES.iter().chain(&FILTERED).map(|rule| (*rule).to_owned()).collect();
+        directory.change_settings(|settings| settings.general.access_rules = rules);
         let mut reader = directory.directory.snapshot().unwrap();
         let mut random = Random(0x9E37_79B9_7F4A_7C15);
         let (mut kept, mut asked) = (0, 0);

@@ -10,9 +10,11 @@
 use ldap::{AddRequest, Dn, ResultCode};
 use schema::{AttributeDescription, AttributeType, Schema};
 
+use crate::access::{self, Standing};
 use crate::catalog::{
     Allocations, check_modifiable, is_link_type, is_user_password, last_entry_id, read_description,
 };
+use crate::filter::InMemory;
 use crate::model::name::{NormalName, parse_dn, render_dn, render_rdn};
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
@@ -40,7 +42,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &AddRequest<'_>) -> Result
     let name = NormalName::of(&dn, schema);
     check_not_virtual(state, &dn, &name, ResultCode::ENTRY_ALREADY_EXISTS)?;
     if let Some(standing) = &standing {
-        permitted::check_new(state, standing, request.entry, place_of(state, &name)?)?;
+        check_permitted(state, standing, request, &dn, place_of(state, &name)?)?;
     }
     if name.failure.is_some()
         && let Found::Missing { nearest } = state.find(&name)?
@@ -75,6 +77,34 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &AddRequest<'_>) -> Result
         values: entry.into_values(&mut allocations),
     };
     Ok(deciding.record(allocations, Change::Add(add)))
+}
+
+/// Whether the asker may add this entry at this place.
+fn check_permitted(
+    state: State<'_>,
+    standing: &Standing,
+    request: &AddRequest<'_>,
+    dn: &Dn<'_>,
+    place: (Option<EntryId>, Option<EntryId>),
+) -> Result<()> {
+    if !standing.asks_filters() {
+        return permitted::check_new(state, standing, request.entry, place, access::Newcomer::Unknown);
+    }
+    let schema = &state.catalog.schema;
+    // What is wrong with it is said later, to those who may add it.
+    let read = |name| schema.parse_description(name).ok();
+    let given = request.attributes.iter().filter_map(|attribute| {
+        Some((read(attribute.description)?, attribute.values.iter().map(<[u8]>::to_vec).collect()))
+    });
+    let naming = dn
+        .rdn()
+        .into_iter()
+        .flat_map(|rdn| rdn.avas)
+        .filter_map(|ava| Some((read(ava.attribute)?, vec![ava.value.as_ref().to_vec()])));
+    let values: Vec<(AttributeDescription, Vec<Vec<u8>>)> = given.chain(naming).collect();
+    let attributes = values.iter().map(|(description, values)| (description.clone(), values.as_slice()));
+    let given = InMemory { dn: request.entry, attributes: attributes.collect() };
+    permitted::check_new(state, standing, request.entry, place, access::Newcomer::Given(&given))
 }
 
 /// Puts the attributes of the request into the entry.

@@ -9,8 +9,7 @@ use ldap::{ResultCode, Values};
 use schema::{AttributeDescription, AttributeType, Schema};
 
 use crate::catalog::is_user_password;
-use crate::links;
-use crate::model::name::NormalName;
+use crate::model::name::{NormalName, name_in};
 use crate::model::outcome::OperationError;
 use crate::model::record::Value;
 use crate::model::rows::EntryId;
@@ -212,7 +211,7 @@ fn named_entry(
     newcomer: Option<&Newcomer<'_>>,
     bytes: &[u8],
 ) -> Result<Option<EntryId>, OperationError> {
-    let Some(name) = links::name_in(&state.catalog.schema, bytes) else { return Ok(None) };
+    let Some(name) = name_in(&state.catalog.schema, bytes) else { return Ok(None) };
     if let Some(newcomer) = newcomer.filter(|newcomer| newcomer.name.key == name.key) {
         return Ok(Some(newcomer.id));
     }

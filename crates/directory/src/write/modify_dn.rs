@@ -14,7 +14,7 @@ use ldap::{Dn, ModifyDnRequest, ResultCode};
 use schema::NameError;
 use store::Direction;
 
-use crate::access::EntryRights;
+use crate::access::{EntryRights, Newcomer};
 use crate::catalog::Allocations;
 use crate::model::access_rule::RENAME;
 use crate::model::limits::TREE_DEPTH_MAX;
@@ -73,7 +73,8 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyDnRequest<'_>) -> R
     if let Some(standing) = &standing
         && parent != node.parent
     {
-        permitted::check_new(state, standing, request.entry, (Some(parent), Some(parent)))?;
+        let moved = Newcomer::Moved(target.id);
+        permitted::check_new(state, standing, request.entry, (Some(parent), Some(parent)), moved)?;
     }
     check_free(state, &target, parent, &normal_rdn, controls.manage_dsa_it)?;
     let mut entry = WorkingEntry::of(state, target.id)?;

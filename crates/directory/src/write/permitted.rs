@@ -1,6 +1,6 @@
 //! Changes under access rules: which entries the asker may change, and what those who may not are told.
 
-use crate::access::{Access, EntryRights, Requester, Standing, denied, hint};
+use crate::access::{Access, EntryRights, Newcomer, Requester, Standing, denied, hint};
 use crate::model::access_rule::Rights;
 use crate::model::client_link::ClientLink;
 use crate::model::outcome::OperationError;
@@ -57,9 +57,10 @@ pub(crate) fn check_new(
     standing: &Standing,
     dn: &str,
     (parent, nearest): (Option<EntryId>, Option<EntryId>),
+    newcomer: Newcomer<'_>,
 ) -> Result<()> {
     let Some(parent) = parent else { return Err(standing.hidden(state, dn, nearest)?) };
-    if standing.below(state, parent)?.may_add() {
+    if standing.below(state, parent, newcomer)?.may_add() {
         return Ok(());
     }
     if parent != EntryId::ROOT && !standing.at_entry(state, parent)?.may_browse() {

@@ -3,7 +3,7 @@
 use fastrand::Rng;
 
 use crate::rules::{Rights, TYPES};
-use crate::tree::{GROUPS, user};
+use crate::tree::{Attributes, GROUPS, Tree, user};
 
 #[derive(Clone, Debug)]
 pub(crate) enum Filter {
@@ -81,32 +81,56 @@ impl Filter {
         }
     }
 
-    /// What it says of an entry; `None` is Undefined.
+    /// What it says of an entry to an asker; `None` is Undefined.
     pub(crate) fn truth(&self, rights: &Rights<'_>, dn: &str) -> Option<bool> {
+        self.truth_of(&|name| rights.may("search", dn, name).then(|| rights.values(dn, name, "search")))
+    }
+
+    /// Whether it matches an entry, whoever asks.
+    pub(crate) fn matches(&self, tree: &Tree, dn: &str) -> bool {
+        let values = |name: &str| match name {
+            "memberOf" => {
+                let names =
+                    |entry: &Attributes| entry.get("member").is_some_and(|all| all.iter().any(|of| of == dn));
+                tree.iter().filter(|(_, entry)| names(entry)).map(|(group, _)| group.clone()).collect()
+            }
+            "entryDN" => vec![dn.to_owned()],
+            _ => tree[dn].get(name).cloned().unwrap_or_default(),
+        };
+        self.truth_of(&|name| Some(values(name))) == Some(true)
+    }
+
+    /// What it says of values; `None` stands for those that may not be asked for.
+    fn truth_of(&self, values: &dyn Fn(&str) -> Option<Vec<String>>) -> Option<bool> {
         match self {
             Filter::And(filters) => {
-                let truths: Vec<_> = filters.iter().map(|filter| filter.truth(rights, dn)).collect();
+                let truths: Vec<_> = filters.iter().map(|filter| filter.truth_of(values)).collect();
                 if truths.contains(&Some(false)) {
                     return Some(false);
                 }
                 truths.iter().all(|truth| *truth == Some(true)).then_some(true)
             }
             Filter::Or(filters) => {
-                let truths: Vec<_> = filters.iter().map(|filter| filter.truth(rights, dn)).collect();
+                let truths: Vec<_> = filters.iter().map(|filter| filter.truth_of(values)).collect();
                 if truths.contains(&Some(true)) {
                     return Some(true);
                 }
                 truths.iter().all(|truth| *truth == Some(false)).then_some(false)
             }
-            Filter::Not(filter) => filter.truth(rights, dn).map(|truth| !truth),
-            Filter::Item(attribute, sign, value) => item(rights, dn, attribute, *sign, value),
+            Filter::Not(filter) => filter.truth_of(values).map(|truth| !truth),
+            Filter::Item(attribute, sign, value) => item(values, attribute, *sign, value),
         }
     }
 }
 
 /// A supertype asks for its subtypes; of these some may be hidden. That none of the others matches does not say then
 /// that none does.
-fn item(rights: &Rights<'_>, dn: &str, attribute: &str, sign: Sign, value: &str) -> Option<bool> {
+fn item(
+    values: &dyn Fn(&str) -> Option<Vec<String>>,
+    attribute: &str,
+    sign: Sign,
+    value: &str,
+) -> Option<bool> {
     let is_asked = |(name, _, above): &&(&'static str, &[&str], &[&str])| {
         *name == attribute || above.contains(&attribute)
     };
@@ -117,11 +141,10 @@ fn item(rights: &Rights<'_>, dn: &str, attribute: &str, sign: Sign, value: &str)
     }
     let mut is_hidden = false;
     for name in asked {
-        if !rights.may("search", dn, name) {
+        let Some(mut values) = values(name) else {
             is_hidden = true;
             continue;
-        }
-        let mut values = rights.values(dn, name, "search");
+        };
         if name == "objectClass" && values.iter().any(|class| class == "inetOrgPerson") {
             values.push("person".to_owned());
         }

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use directory::ClientLink;
 use fastrand::Rng;
 
+use crate::filters::Filter;
 use crate::tree::{GROUPS, HIDDEN, PEOPLE, STAFF, SUFFIX, Tree, is_at_or_below, parent, user};
 
 /// A right, by its word.
@@ -44,6 +45,8 @@ pub(crate) enum Who {
     Itself,
     User(String),
     UsersIn(String),
+    /// In a place, where there is one.
+    UsersMatching(Option<String>, Filter),
     Group(String),
     NamedBy(&'static str),
 }
@@ -58,6 +61,8 @@ pub(crate) struct Rule {
     /// What it is not about all the same.
     pub(crate) but_attributes: Vec<&'static str>,
     pub(crate) but_places: Vec<(&'static str, String)>,
+    /// What has to match the entries.
+    pub(crate) filter: Option<Filter>,
     /// Whether it leaves it to others to allow to browse.
     pub(crate) where_seen: bool,
     pub(crate) who: Vec<Who>,
@@ -106,6 +111,7 @@ impl Rule {
             place,
             but_attributes,
             but_places,
+            filter: (rng.u8(0..3) == 0).then(|| Filter::random(rng, 2)),
             where_seen: rng.u8(0..5) == 0,
             who,
             network,
@@ -127,6 +133,9 @@ impl Rule {
             text += &format!(" {word} '{dn}'");
         }
         self.but_places.iter().for_each(|(word, dn)| text += &format!(" but not {word} '{dn}'"));
+        if let Some(filter) = &self.filter {
+            text += &format!(" matching '{}'", filter.text());
+        }
         if self.where_seen {
             text += " where seen";
         }
@@ -154,9 +163,10 @@ impl Rule {
         self.who.iter().any(|who| who.is(asker, dn, tree))
     }
 
-    fn is_at(&self, dn: &str) -> bool {
+    fn is_at(&self, dn: &str, tree: &Tree) -> bool {
         self.place.as_ref().is_none_or(|place| is_in(place, dn))
             && !self.but_places.iter().any(|place| is_in(place, dn))
+            && self.filter.as_ref().is_none_or(|filter| filter.matches(tree, dn))
     }
 
     /// `allow read` allows search and compare, any `allow` allows to browse; `deny read` denies search and compare,
@@ -205,7 +215,7 @@ fn names(named: &[&'static str], attribute: &str) -> bool {
 impl Who {
     fn random(rng: &mut Rng) -> Who {
         let groups = ["cn=inner", "cn=outer", "cn=secret"];
-        match rng.u8(0..10) {
+        match rng.u8(0..11) {
             0 => Who::Anyone,
             1 => Who::Anonymous,
             2 | 3 => Who::Authenticated,
@@ -213,6 +223,10 @@ impl Who {
             5 => Who::User(user(rng.usize(..4))),
             6 => Who::UsersIn((*some(rng, &[PEOPLE, STAFF, HIDDEN])).to_owned()),
             7 | 8 => Who::Group(format!("{},{GROUPS}", some(rng, &groups))),
+            9 => {
+                let place = rng.bool().then(|| (*some(rng, &[PEOPLE, STAFF, HIDDEN])).to_owned());
+                Who::UsersMatching(place, Filter::random(rng, 1))
+            }
             _ => Who::NamedBy(if rng.bool() { "manager" } else { "member" }),
         }
     }
@@ -225,6 +239,8 @@ impl Who {
             Who::Itself => "self".to_owned(),
             Who::User(dn) => format!("user '{dn}'"),
             Who::UsersIn(dn) => format!("users in '{dn}'"),
+            Who::UsersMatching(None, filter) => format!("users matching '{}'", filter.text()),
+            Who::UsersMatching(Some(dn), filter) => format!("users in '{dn}' matching '{}'", filter.text()),
             Who::Group(dn) => format!("group '{dn}'"),
             Who::NamedBy(attribute) => format!("named by {attribute}"),
         }
@@ -239,6 +255,10 @@ impl Who {
             Who::Itself => bound && asker == dn,
             Who::User(user) => asker == user,
             Who::UsersIn(place) => bound && tree.contains_key(place) && is_at_or_below(asker, place),
+            Who::UsersMatching(place, filter) => {
+                let is_in = |place: &String| tree.contains_key(place) && is_at_or_below(asker, place);
+                bound && place.as_ref().is_none_or(is_in) && filter.matches(tree, asker)
+            }
             Who::Group(group) => bound && is_member(tree, asker, group, 0),
             Who::NamedBy(attribute) => {
                 let named = tree.get(dn).and_then(|entry| entry.get(*attribute));
@@ -272,7 +292,7 @@ impl Rights<'_> {
                 && rule.holds_over(self.link)
                 && rule.has(right)
                 && attribute.is_none_or(|attribute| rule.is_about(attribute))
-                && rule.is_at(dn)
+                && rule.is_at(dn, self.tree)
                 && rule.is_for(self.asker, dn, self.tree)
         })
     }
@@ -303,7 +323,7 @@ impl Rights<'_> {
             let sometimes = !self.asker.is_empty()
                 && rule.who.iter().any(|who| matches!(who, Who::Itself | Who::NamedBy(_)));
             match (always, sometimes) {
-                (true, _) => rule.place.is_none() && rule.but_places.is_empty(),
+                (true, _) => rule.place.is_none() && rule.but_places.is_empty() && rule.filter.is_none(),
                 (false, sometimes) => !sometimes,
             }
         })

@@ -13,10 +13,10 @@ use super::{CheckOptions, Fix, Report, Result};
 use crate::catalog::{AttributeDef, Catalog, ClassSet, META_LAST_ENTRY, last_entry_id, normal_value};
 use crate::index::keys::{RowKey, rows_of};
 use crate::index::maintenance;
-use crate::links::name_in;
 use crate::model::entry::{Content, EntryRow, InlineValue, InlineValues};
 use crate::model::index_definition::{IndexRow, Phase};
 use crate::model::limits::TREE_DEPTH_MAX;
+use crate::model::name::name_in;
 use crate::model::rows::{
     AttrId, CLASSES, DANGLING, ENTRIES, EntryId, LINKED, LINKS, META, NAMES, NODES, NodeRow, VALUES,
     children_counter, class_key, dangling_key, encode_name_row, id_key, link_key, map_number, name_key,

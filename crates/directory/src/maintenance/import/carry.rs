@@ -14,8 +14,8 @@ use super::job::{ImportError, Job};
 use super::prepare::Place;
 use super::sorters::Sorters;
 use crate::catalog::normal_value;
-use crate::links::name_in;
 use crate::model::limits::TREE_DEPTH_MAX;
+use crate::model::name::name_in;
 use crate::model::outcome::OperationError;
 use crate::model::rows::{
     AttrId, CLASSES, ENTRIES, EntryId, INDEX, LINKED, LINKS, NAMES, NODES, NodeRow, PIECES, VALUES,

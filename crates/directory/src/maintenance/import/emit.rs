@@ -11,10 +11,10 @@ use super::prepare::{Checked, Place, Prepared, Preparer};
 use super::sorters::Rows;
 use crate::catalog::AttributeDef;
 use crate::index::keys::for_each_row;
-use crate::links::name_in;
 use crate::model::codec::{Decoder, put_bytes, put_varint};
 use crate::model::entry::{InlineValue, RowWriter};
 use crate::model::limits::{INLINE_VALUE_COUNT_MAX, INLINE_VALUE_MAX};
+use crate::model::name::name_in;
 use crate::model::rows::{
     CLASSES, ClassSetId, EntryId, INDEX, NodeFlags, VALUES, class_key, put_index_key, value_counter,
     value_hash, value_key,

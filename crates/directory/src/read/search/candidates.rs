@@ -7,8 +7,8 @@ use std::ops::Bound;
 use schema::Schema;
 use store::{Direction, IdCursor, Scan};
 
-use super::filter::prefilter::Guard;
 use super::plan::Source;
+use crate::filter::prefilter::Guard;
 use crate::model::entry::Located;
 use crate::model::outcome::OperationError;
 use crate::model::rows::{ENTRIES, EntryId, NODES, NodeRow, id_key};

@@ -11,11 +11,11 @@ use ldap::SearchRequest;
 use ldap::response::put_value;
 use schema::TypeId;
 
-use super::matcher::Candidate;
 use crate::access::{
     Access, AccessExplanation, Asked, EntryRights, Requester, RulesInForce, Standing, Walk, denied, explain,
 };
 use crate::catalog::access_rules::TypeSet;
+use crate::filter::Candidate;
 use crate::model::access_rule::{ADD, BROWSE, COMPARE, DELETE, READ, RENAME, Rights, SEARCH, WRITE};
 use crate::model::client_link::ClientLink;
 use crate::model::outcome::OperationError;

@@ -5,9 +5,9 @@
 
 use std::fmt;
 
-use super::filter::{Item, Subject, Term, Test, Truth};
 use super::plan::{Implied, Plan, Planner, Result, Source};
 use crate::catalog::{AttributeDef, Catalog, VirtualAttribute};
+use crate::filter::{Item, Subject, Term, Test, Truth};
 use crate::index::keys::{NeededGrams, needed_grams};
 use crate::model::index_definition::{IndexPart, Phase};
 use crate::model::rows::NODES;

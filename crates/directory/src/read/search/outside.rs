@@ -7,11 +7,11 @@ use std::borrow::Cow;
 
 use ldap::{Dn, MessageId, ResultCode, Scope, SearchRequest};
 
-use super::filter::{Compiler, Truth};
-use super::matcher::{InMemory, Matcher};
 use super::result::{ResultWriter, resolved};
 use super::selection::Selection;
 use crate::access::{Access, Offered};
+use crate::filter::{Compiler, Truth};
+use crate::filter::{InMemory, Matcher};
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
@@ -95,10 +95,10 @@ impl Results {
         entries: &[Named<'_>],
     ) -> Result<Results, OperationError> {
         let catalog = snapshot.state().catalog;
-        let filter = Compiler { catalog, access, known: None }.compile(request.filter);
+        let filter = Compiler { catalog, shown: access.shown(), known: None }.compile(request.filter);
         let selection = Selection::of(request.attributes, catalog, access);
         let writer = ResultWriter::new(id, request.types_only, selection);
-        let mut matcher = Matcher::new(access);
+        let mut matcher = Matcher::new(access.shown());
         let size_limit = access.size_limit(request.size_limit);
         let mut results = Results { size_limit, ..Results::default() };
         let depth_of = |entry: &VirtualEntry| {

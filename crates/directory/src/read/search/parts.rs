@@ -11,8 +11,8 @@
 //! [`Search::take`]: super::Search::take
 
 use super::budget::Budget;
-use super::filter::Term;
 use super::scanner::{Reached, Scanner, Sink};
+use crate::filter::Term;
 use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
 use crate::snapshot::Snapshot;

@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use schema::{Schema, TypeId};
 
-use super::filter::{Item, Subject, Term, Truth};
-use super::matcher::{Candidate, Matcher};
 use super::result::ResultWriter;
 use crate::access::{EntryRights, Standing, Walk};
 use crate::catalog::{Catalog, VirtualAttribute, is_secret};
+use crate::filter::{Candidate, Matcher};
+use crate::filter::{Item, Subject, Term, Truth};
 use crate::model::outcome::OperationError;
 use crate::model::rows::AttrId;
 use crate::tree::State;

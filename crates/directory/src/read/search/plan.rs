@@ -15,9 +15,9 @@ use ldap::Scope;
 use schema::{AttributeDescription, MatchingRule};
 use store::{MapId, Read};
 
-use super::filter::{Item, Subject, Term, Test, Truth};
 use super::scope::SearchScope;
 use crate::catalog::{AttributeDef, VirtualAttribute};
+use crate::filter::{Item, Subject, Term, Test, Truth};
 use crate::model::attribute_numbers::AttributeNumbers;
 use crate::model::index_definition::IndexPart;
 use crate::model::limits::{

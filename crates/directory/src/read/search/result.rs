@@ -17,9 +17,9 @@ use ldap::response::{
 use schema::AttributeDescription;
 
 use super::effective::EffectiveRights;
-use super::matcher::{Candidate, GroupsOf};
 use super::selection::Selection;
 use crate::catalog::AttributeDef;
+use crate::filter::{Candidate, GroupsOf};
 use crate::model::entry::{AttributeRow, Content, EntryRow, InlineValues};
 use crate::model::limits::GATHERED_MAX;
 use crate::model::outcome::OperationError;

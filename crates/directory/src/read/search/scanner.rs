@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use super::budget::Budget;
 use super::candidates::{AtHand, Candidates, ScanKind};
-use super::filter::{Term, Truth};
-use super::matcher::{Candidate, GroupsOf, Matcher};
 use super::permitted::Permitted;
 use super::plan::{Implied, Plan, Source};
 use super::result::ResultWriter;
 use super::scope::SearchScope;
 use super::usability;
-use crate::access::{Access, EntryRights};
+use crate::access::Access;
+use crate::filter::{Candidate, GroupsOf, Matcher, MemberUse};
+use crate::filter::{Term, Truth};
 use crate::model::entry::EntryRow;
 use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
@@ -311,7 +311,7 @@ impl Scanner {
         self.filter.find_targets_anew(snapshot)?;
         if state.catalog.attributes().len() != self.attribute_count {
             self.attribute_count = state.catalog.attributes().len();
-            self.filter.find_attributes(state.catalog, self.access)?;
+            self.filter.find_attributes(state.catalog, self.access.shown())?;
         }
         // What the plan goes by may be gone: an index dropped meanwhile no longer follows changes.
         if state.catalog.index_version() != self.index_version {
@@ -328,8 +328,8 @@ impl Scanner {
 }
 
 fn matcher(access: Access, permitted: Option<&Permitted>) -> Matcher {
-    let may = EntryRights::may_search;
-    Matcher::under(access, permitted.map(|of| GroupsOf { standing: Arc::clone(&of.standing), may }))
+    let groups = permitted.map(|of| GroupsOf { view: Arc::clone(&of.standing) as _, by: MemberUse::Search });
+    Matcher::under(access.shown(), groups)
 }
 
 /// Whether access rules let the asker see a candidate that passes.

@@ -18,9 +18,9 @@ use ldap::response::{
 };
 use store::Direction;
 
-use super::matcher::Candidate;
 use super::result::{ResultWriter, for_each_target};
 use super::scanner::Scanner;
+use crate::filter::Candidate;
 use crate::model::entry::{AttributeRow, Content, InlineValue};
 use crate::model::limits::STREAMS_MAX;
 use crate::model::outcome::OperationError;

@@ -9,8 +9,6 @@ use ldap::{Controls, MessageId, ResultCode, Scope, SearchRequest};
 use super::budget::{Budget, Clock};
 use super::effective::EffectiveRights;
 use super::explain::{self, StepTimes};
-use super::filter::Term;
-use super::matcher::GroupsOf;
 use super::parts::{PartScanner, Piece, PieceEnd};
 use super::permitted::Permitted;
 use super::plan::Plan;
@@ -19,7 +17,9 @@ use super::scanner::{Reached, Scanner, Sink};
 use super::scope::SearchScope;
 use super::selection::Selection;
 use super::stream::EntryStream;
-use crate::access::{Access, EntryRights, Requester, Standing};
+use crate::access::{Access, Requester, Standing};
+use crate::filter::Term;
+use crate::filter::{GroupsOf, MemberUse};
 use crate::model::limits::{PAGE_NODES_SHARE_MIN, PAGE_SCAN_SHARE_MIN, STREAMED_PER_ENTRY};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{ENTRIES, EntryId, NODES, children_counter, subtree_counter};
@@ -80,7 +80,7 @@ impl TreeSearch {
         let state = snapshot.state();
         let mut scope = SearchScope::of(base, request, controls);
         let referrals = scope.prepare(snapshot, standing.as_deref())?;
-        let filter = Term::prepared(snapshot, access, request.filter)?;
+        let filter = Term::prepared(snapshot, access.shown(), request.filter)?;
         let selection = Selection::of(request.attributes, state.catalog, access);
         let plan = if scans_for_page {
             Plan::scan(state.read.row_count(NODES)?)
@@ -106,7 +106,7 @@ impl TreeSearch {
             }
         }
         if let (Some(standing), false) = (&standing, writer.selection.made.is_empty()) {
-            writer.groups = Some(GroupsOf { standing: Arc::clone(standing), may: EntryRights::may_read });
+            writer.groups = Some(GroupsOf { view: Arc::clone(standing) as _, by: MemberUse::Read });
         }
         let is_bound = standing.is_some();
         let base_text = (is_bound && base != EntryId::ROOT).then(|| request.base_object.into());

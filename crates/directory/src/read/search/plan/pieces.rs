@@ -5,10 +5,10 @@
 
 use schema::{MatchingRule, SubstringAssertion};
 
-use super::super::filter::Item;
 use super::ranges::KeyRange;
 use super::{FEW, Narrowed, Planner, Result, to_usize};
 use crate::catalog::AttributeDef;
+use crate::filter::Item;
 use crate::index::keys::{NeededGrams, needed_grams};
 use crate::model::index_definition::IndexPart;
 use crate::model::limits::{COLLECTED_IDS_MAX, PIECES_LOOKED_UP_MAX, POSTINGS_INTERSECTED_MAX};

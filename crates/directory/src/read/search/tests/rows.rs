@@ -10,11 +10,11 @@ use store::Direction;
 
 use super::{add, sample};
 use crate::access::Access;
+use crate::filter::{Candidate, Matcher};
+use crate::filter::{Compiler, Truth};
 use crate::model::entry::EntryRow;
 use crate::model::limits::{INLINE_VALUE_COUNT_MAX, INLINE_VALUE_MAX};
 use crate::model::rows::{ENTRIES, EntryId, id_key};
-use crate::read::search::filter::{Compiler, Truth};
-use crate::read::search::matcher::{Candidate, Matcher};
 use crate::testing::TestDirectory;
 use crate::tree::node;
 
@@ -155,13 +155,13 @@ fn rows_tell_what_the_evaluator_says() {
     let snapshot = &directory.snapshot;
     let state = snapshot.state();
     let access = Access::of(&directory.requester, state.settings);
-    let mut matcher = Matcher::new(access);
+    let mut matcher = Matcher::new(access.shown());
     let (mut key, mut passed, mut guarded, mut told) = (Vec::new(), 0, 0, 0);
     for _ in 0..FILTERS {
         let text = filter(&mut rng, 3);
         let parsed = FilterBuf::parse(&text).unwrap();
-        let mut term =
-            Compiler { catalog: state.catalog, access, known: Some(snapshot) }.compile(parsed.as_filter());
+        let mut term = Compiler { catalog: state.catalog, shown: access.shown(), known: Some(snapshot) }
+            .compile(parsed.as_filter());
         term.find_targets(snapshot).unwrap();
         let (guard, mut place) = (term.guard(), 0);
         for row in state.read.scan(ENTRIES, (Bound::Unbounded, Bound::Unbounded), Direction::Forward) {

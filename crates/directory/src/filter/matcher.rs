@@ -6,11 +6,10 @@ use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use schema::{AttributeDescription, Schema, TypeId};
+use schema::{AttributeDescription, Schema};
 
-use super::filter::{Item, Subject, Target, Term, Test, Truth};
-use crate::access::{Access, EntryRights, Standing};
-use crate::catalog::VirtualAttribute;
+use super::{Item, Subject, Target, Term, Test, Truth};
+use crate::catalog::{Shown, VirtualAttribute};
 use crate::model::entry::{AttributeRow, Content, EntryRow, InlineValue};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{AttrId, ENTRIES, EntryId, LINKS, NodeRow, VALUES, id_key, link_key, value_key};
@@ -51,7 +50,7 @@ impl<'s> Candidate<'s> {
 /// Tries filters on entries; keeps the buffers for it.
 pub(crate) struct Matcher {
     /// For the rule-only extensible match on values of the DN.
-    access: Access,
+    shown: Shown,
     /// Of whom access rules may hide groups.
     asker: Option<GroupsOf>,
     key: Vec<u8>,
@@ -60,13 +59,35 @@ pub(crate) struct Matcher {
 /// Whose view of groups memberOf goes by, and by which right to their members.
 #[derive(Clone, Debug)]
 pub(crate) struct GroupsOf {
-    pub(crate) standing: Arc<Standing>,
-    pub(crate) may: fn(&EntryRights, TypeId) -> bool,
+    pub(crate) view: Arc<dyn Memberships>,
+    pub(crate) by: MemberUse,
+}
+
+/// What is done with the members of a group.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum MemberUse {
+    Compare,
+    Search,
+    Read,
+}
+
+/// Which memberships show to somebody.
+pub(crate) trait Memberships: std::fmt::Debug + Send + Sync {
+    /// Whether that of the members in an attribute of a group does.
+    ///
+    /// # Errors
+    /// The store failed.
+    fn shows_member(
+        &self,
+        state: State<'_>,
+        place: (EntryId, AttrId),
+        by: MemberUse,
+    ) -> Result<bool, OperationError>;
 }
 
 impl GroupsOf {
     fn shows(&self, state: State<'_>, group: EntryId, member: AttrId) -> Result<bool, OperationError> {
-        self.standing.shows_member(state, (group, member), self.may)
+        self.view.shows_member(state, (group, member), self.by)
     }
 
     /// Gives the DNs of the groups that an entry is in and that show.
@@ -86,13 +107,13 @@ impl Matcher {
         self.key.capacity()
     }
 
-    pub(crate) fn new(access: Access) -> Matcher {
-        Matcher { access, asker: None, key: Vec::new() }
+    pub(crate) fn new(shown: Shown) -> Matcher {
+        Matcher { shown, asker: None, key: Vec::new() }
     }
 
     /// One for an asker whom access rules bind.
-    pub(crate) fn under(access: Access, asker: Option<GroupsOf>) -> Matcher {
-        Matcher { asker, ..Matcher::new(access) }
+    pub(crate) fn under(shown: Shown, asker: Option<GroupsOf>) -> Matcher {
+        Matcher { asker, ..Matcher::new(shown) }
     }
 
     /// What the filter says of an entry.
@@ -298,7 +319,7 @@ impl Matcher {
                 }
                 Subject::Any => {
                     item.test.rule().is_some_and(|rule| schema.rule_applies(rule, attribute_type))
-                        && self.access.may_read_attribute(schema, attribute_type.id)
+                        && self.shown.includes(schema, attribute_type.id)
                 }
                 Subject::Virtual(_) => false,
             }

@@ -5,22 +5,20 @@
 //! (RFC 4511 section 4.5.1.7). It is never an error. Tests of object classes become tests of the entry's class set,
 //! which the node row has, so that most filters on `objectClass` never open an entry.
 
-pub(super) mod prefilter;
+mod matcher;
+pub(crate) mod prefilter;
 
 use ldap::{Assertion, ExtensibleMatch, Filter, FilterKind, Substrings};
 use schema::{AttributeDescription, ClassId, MatchingRule, RuleAssertion, Schema, SubstringAssertion};
 
-use crate::access::Access;
-use crate::catalog::{Catalog, VirtualAttribute};
-use crate::index::matches_by_sound;
-use crate::links::{has_uid, name_in};
+use crate::catalog::{Catalog, Shown, VirtualAttribute};
 use crate::model::attribute_numbers::AttributeNumbers;
-use crate::model::name::NormalName;
+use crate::model::name::{NormalName, has_uid, name_in};
 use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
 use crate::password::verify_auth_password;
-use crate::snapshot::Snapshot;
 use crate::tree::State;
+pub(crate) use matcher::{Candidate, GroupsOf, InMemory, Matcher, MemberUse, Memberships};
 
 /// A value of three-valued logic. The order makes *and* the minimum and *or* the maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -161,9 +159,25 @@ impl Test {
 /// Makes filters ready for one requester.
 pub(crate) struct Compiler<'a> {
     pub(crate) catalog: &'a Catalog,
-    pub(crate) access: Access,
+    /// What it may ask for.
+    pub(crate) shown: Shown,
     /// What knows DNs that were asked for before, where the filter is for entries of the tree.
-    pub(crate) known: Option<&'a Snapshot>,
+    pub(crate) known: Option<&'a dyn Names>,
+}
+
+/// What names were found to mean, kept by whoever asks for them again and again.
+pub(crate) trait Names {
+    /// The entry whose DN is spelled like this, if it was asked for before.
+    ///
+    /// # Errors
+    /// The store failed.
+    fn known(&self, dn: &str) -> Result<Option<EntryId>, OperationError>;
+
+    /// Keeps what a DN that is spelled like this means.
+    fn keep(&self, dn: &str, id: EntryId);
+
+    /// What the entries are looked for in.
+    fn state(&self) -> State<'_>;
 }
 
 const UNDEFINED: Term = Term::Constant(Truth::Undefined);
@@ -250,7 +264,7 @@ impl Compiler<'_> {
         rule: MatchingRule,
         value: &[u8],
     ) -> Option<Term> {
-        let snapshot = self.known?;
+        let names = self.known?;
         if !self.catalog.type_facts(description.type_id).names_entries {
             return None;
         }
@@ -261,7 +275,7 @@ impl Compiler<'_> {
             return None;
         }
         let text = std::str::from_utf8(value).ok().filter(|text| !has_uid(text))?;
-        let (id, _) = snapshot.known_entry(text).ok()??;
+        let id = names.known(text).ok()??;
         let target = Target { text: text.into(), name: None, entry: Some(id) };
         Some(Term::Item(Item { target: Some(Box::new(target)), ..item }))
     }
@@ -375,14 +389,13 @@ impl Compiler<'_> {
     /// The attribute of a description, if the schema knows it and the requester may read it.
     fn readable(&self, description: &str) -> Option<AttributeDescription> {
         let description = self.catalog.schema.parse_description(description).ok()?;
-        self.access.may_read_attribute(&self.catalog.schema, description.type_id).then_some(description)
+        self.shown.includes(&self.catalog.schema, description.type_id).then_some(description)
     }
 
     fn attributes_fitting(&self, rule: MatchingRule) -> AttributeNumbers {
         let schema = &self.catalog.schema;
         let fits = |type_id| {
-            schema.rule_applies(rule, schema.type_by_id(type_id))
-                && self.access.may_read_attribute(schema, type_id)
+            schema.rule_applies(rule, schema.type_by_id(type_id)) && self.shown.includes(schema, type_id)
         };
         let all = self.catalog.attributes().iter();
         all.filter(|def| fits(def.description.type_id)).map(|def| def.id).collect()
@@ -436,15 +449,15 @@ impl Target {
     }
 
     /// Finds the entry that has the name.
-    fn find(&mut self, snapshot: &Snapshot) -> Result<(), OperationError> {
+    fn find(&mut self, names: &dyn Names) -> Result<(), OperationError> {
         let Some(name) = &self.name else { return Ok(()) };
-        if let Some((id, _)) = snapshot.known_entry(&self.text)? {
+        if let Some(id) = names.known(&self.text)? {
             self.entry = Some(id);
             return Ok(());
         }
-        self.entry = snapshot.state().entry_of(name)?;
+        self.entry = names.state().entry_of(name)?;
         if let Some(id) = self.entry {
-            snapshot.keep_name(&self.text, id);
+            names.keep(&self.text, id);
         }
         Ok(())
     }
@@ -452,29 +465,29 @@ impl Target {
 
 impl Term {
     /// A filter made ready for a search.
-    pub(super) fn prepared(
-        snapshot: &Snapshot,
-        access: Access,
+    pub(crate) fn prepared(
+        names: &dyn Names,
+        shown: Shown,
         filter: Filter<'_>,
     ) -> Result<Term, OperationError> {
-        let compiler = Compiler { catalog: snapshot.state().catalog, access, known: Some(snapshot) };
+        let compiler = Compiler { catalog: names.state().catalog, shown, known: Some(names) };
         let mut term = compiler.compile(filter);
-        term.find_targets(snapshot)?;
+        term.find_targets(names)?;
         Ok(term)
     }
 
     /// Finds the entries that the asserted names mean. To be called once before use, on the snapshot for which the
     /// filter was compiled.
-    pub(crate) fn find_targets(&mut self, snapshot: &Snapshot) -> Result<(), OperationError> {
-        self.for_each_item(&mut |item| item.target.as_mut().map_or(Ok(()), |target| target.find(snapshot)))
+    pub(crate) fn find_targets(&mut self, names: &dyn Names) -> Result<(), OperationError> {
+        self.for_each_item(&mut |item| item.target.as_mut().map_or(Ok(()), |target| target.find(names)))
     }
 
     /// The same whenever the snapshot has moved.
-    pub(crate) fn find_targets_anew(&mut self, snapshot: &Snapshot) -> Result<(), OperationError> {
-        let schema = &snapshot.state().catalog.schema;
+    pub(crate) fn find_targets_anew(&mut self, names: &dyn Names) -> Result<(), OperationError> {
+        let schema = &names.state().catalog.schema;
         self.for_each_item(&mut |item| {
             item.make_name(schema);
-            item.target.as_mut().map_or(Ok(()), |target| target.find(snapshot))
+            item.target.as_mut().map_or(Ok(()), |target| target.find(names))
         })
     }
 
@@ -489,15 +502,37 @@ impl Term {
     }
 
     /// Takes over attributes that got their numbers since the filter was compiled.
-    pub(crate) fn find_attributes(
-        &mut self,
-        catalog: &Catalog,
-        access: Access,
-    ) -> Result<(), OperationError> {
+    pub(crate) fn find_attributes(&mut self, catalog: &Catalog, shown: Shown) -> Result<(), OperationError> {
         self.for_each_item(&mut |item| {
-            item.find_attributes(catalog, access);
+            item.find_attributes(catalog, shown);
             Ok(())
         })
+    }
+
+    /// The names of entries in it.
+    pub(crate) fn names(&self) -> Vec<&NormalName> {
+        let mut names = Vec::new();
+        self.visit(&mut |item| names.extend(item.target.iter().filter_map(|target| target.name.as_ref())));
+        names
+    }
+
+    /// Whether what it says of an entry may change with other entries alone: those that it names as values, and groups.
+    pub(crate) fn asks_other_entries(&self, catalog: &Catalog) -> bool {
+        let mut asks = false;
+        self.visit(&mut |item| {
+            asks |= matches!(item.subject, Subject::Virtual(attribute) if attribute.is_membership())
+                || item.attributes.iter().any(|id| catalog.attribute(*id).is_link);
+        });
+        asks
+    }
+
+    fn visit<'t>(&'t self, each: &mut dyn FnMut(&'t Item)) {
+        match self {
+            Term::Constant(_) | Term::Class(_) | Term::StructuralClass(_) => {}
+            Term::And(terms) | Term::Or(terms) => terms.iter().for_each(|term| term.visit(each)),
+            Term::Not(term) => term.visit(each),
+            Term::Item(item) => each(item),
+        }
     }
 
     /// Bytes of memory that it holds besides itself.
@@ -575,15 +610,22 @@ impl Item {
         }
     }
 
-    fn find_attributes(&mut self, catalog: &Catalog, access: Access) {
+    fn find_attributes(&mut self, catalog: &Catalog, shown: Shown) {
         match (&self.subject, &self.test) {
             (Subject::Attribute(description), _) => {
                 self.attributes = catalog.matching_attributes(description)
             }
             (Subject::Any, Test::Extensible(rule, _)) => {
-                self.attributes = Compiler { catalog, access, known: None }.attributes_fitting(*rule);
+                self.attributes = Compiler { catalog, shown, known: None }.attributes_fitting(*rule);
             }
             _ => {}
         }
     }
+}
+
+/// Whether approximate matches of the type are by sound: its values are text in a natural language (the syntax
+/// Directory String, RFC 4517 section 3.3.6, and equality of text). For all other types they are equality.
+pub(crate) fn matches_by_sound(schema: &Schema, attribute_type: &schema::AttributeType) -> bool {
+    const DIRECTORY_STRING: &str = "1.3.6.1.4.1.1466.115.121.1.15";
+    schema.syntax_by_id(attribute_type.syntax).oid == DIRECTORY_STRING && attribute_type.equality.is_some()
 }

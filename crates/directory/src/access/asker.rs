@@ -1,0 +1,219 @@
+//! For whom a rule is: what is asked of an asker, whatever the entry.
+
+use std::ops::ControlFlow;
+
+use ldap::{FilterBuf, LdapUrl, ResultCode, Scope};
+use schema::AttributeDescription;
+
+use super::sources::{Sources, Touch};
+use crate::catalog::Shown;
+use crate::catalog::access_rules::RuleAsker;
+use crate::filter::{Candidate, Compiler, Matcher, Term, Truth};
+use crate::model::limits::GROUPS_OF_ASKER_MAX;
+use crate::model::name::{NormalName, parse_dn};
+use crate::model::outcome::OperationError;
+use crate::model::rows::{AttrId, EntryId, LINKED, link_key};
+use crate::tree::operational::member_attributes;
+use crate::tree::stored_values::for_each_value;
+use crate::tree::{State, damaged_row, node};
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// OID of memberURL, by which groupOfURLs describes its members.
+const MEMBER_URL: &str = "2.16.840.1.113730.3.1.198";
+
+/// When a rule is for the asker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Condition {
+    Always,
+    /// Where the entry is the asker's own, or names the asker in one of these attributes.
+    AtEntry {
+        is_own: bool,
+        names: Vec<AttrId>,
+    },
+}
+
+/// What is asked of an asker, looked for when it is.
+pub(super) struct AskerFacts<'s> {
+    state: State<'s>,
+    own: Option<EntryId>,
+    /// The groups that the asker is in, ascending, those by way of other groups with them.
+    groups: Option<Vec<u64>>,
+    sources: Sources,
+}
+
+impl<'s> AskerFacts<'s> {
+    pub(super) fn new(state: State<'s>, own: Option<EntryId>) -> AskerFacts<'s> {
+        AskerFacts { state, own, groups: None, sources: Sources::default() }
+    }
+
+    /// Who the asker is, and what the answers came from.
+    pub(super) fn into_sources(self) -> (Option<EntryId>, Sources) {
+        (self.own, self.sources)
+    }
+
+    /// A filter of a rule, ready to be asked on this position of the log.
+    pub(super) fn ready(&mut self, filter: &FilterBuf) -> Result<Term> {
+        let state = self.state;
+        let compiler = Compiler { catalog: state.catalog, shown: Shown::Plain, known: None };
+        let mut term = compiler.compile(filter.as_filter());
+        for name in term.names() {
+            self.entry_of(name)?;
+        }
+        term.find_targets_in(state)?;
+        Ok(term)
+    }
+
+    /// The entry that a rule names.
+    pub(super) fn entry_of(&mut self, name: &NormalName) -> Result<Option<EntryId>> {
+        self.sources.entry_of(self.state, name)
+    }
+
+    /// When a rule for these is for the asker; `None` for never.
+    pub(super) fn condition(&mut self, askers: &[RuleAsker]) -> Result<Option<Condition>> {
+        let (mut is_own, mut names) = (false, Vec::new());
+        for asker in askers {
+            match asker {
+                RuleAsker::Itself => is_own = self.own.is_some(),
+                RuleAsker::NamedBy(type_id) if self.own.is_some() => {
+                    names.extend_from_slice(self.state.catalog.attributes_of_type(*type_id));
+                }
+                other if self.is(other)? => return Ok(Some(Condition::Always)),
+                _ => {}
+            }
+        }
+        Ok((is_own || !names.is_empty()).then_some(Condition::AtEntry { is_own, names }))
+    }
+
+    /// Whether these are the asker, whatever the entry.
+    fn is(&mut self, asker: &RuleAsker) -> Result<bool> {
+        let Some(own) = self.own else {
+            return Ok(matches!(asker, RuleAsker::Anyone | RuleAsker::Anonymous));
+        };
+        Ok(match asker {
+            RuleAsker::Anyone | RuleAsker::Authenticated => true,
+            RuleAsker::User(name) => self.entry_of(name)? == Some(own),
+            RuleAsker::UsersIn(name) => self.is_in(own, name)?,
+            RuleAsker::UsersMatching(place, filter) => {
+                let is_there = match place {
+                    Some(name) => self.is_in(own, name)?,
+                    None => true,
+                };
+                is_there && self.matches(own, filter)?
+            }
+            RuleAsker::Group(name) => match self.entry_of(name)? {
+                Some(group) => {
+                    self.groups(own)?.binary_search(&group.0).is_ok() || self.is_described(own, group)?
+                }
+                None => false,
+            },
+            RuleAsker::Anonymous | RuleAsker::Itself | RuleAsker::NamedBy(_) => false,
+        })
+    }
+
+    fn is_in(&mut self, own: EntryId, name: &NormalName) -> Result<bool> {
+        match self.entry_of(name)? {
+            Some(base) => self.state.is_at_or_below(own, base),
+            None => Ok(false),
+        }
+    }
+
+    /// Whether a `memberURL` of the group describes the asker.
+    fn is_described(&mut self, own: EntryId, group: EntryId) -> Result<bool> {
+        let Some(known) = self.state.catalog.schema.attribute_type(MEMBER_URL) else { return Ok(false) };
+        let numbers = self.state.catalog.matching_attributes(&AttributeDescription::of(known.id));
+        if numbers.is_empty() {
+            return Ok(false);
+        }
+        self.sources.own.insert(Touch::Changed(group));
+        let node = node(self.state.read, group)?.ok_or_else(|| damaged_row("nodes", group))?;
+        let entry = Candidate::new(group, node).entry(self.state)?;
+        let (mut attributes, mut urls) = (entry.attributes(), Vec::new());
+        while let Some(row) = attributes.next_of(&numbers) {
+            for_each_value(self.state, group, &row, &mut |value| {
+                urls.extend(std::str::from_utf8(value).ok().and_then(|text| LdapUrl::parse(text).ok()));
+                ControlFlow::Continue(())
+            })?;
+        }
+        for url in urls.iter().filter(|url| url.host.is_none()) {
+            if self.is_one_of(own, url)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether a search by this URL finds the asker.
+    fn is_one_of(&mut self, own: EntryId, url: &LdapUrl) -> Result<bool> {
+        let Ok(dn) = parse_dn(&url.dn) else { return Ok(false) };
+        let name = NormalName::of(&dn, &self.state.catalog.schema);
+        let base = match name.depth() {
+            0 => Some(EntryId::ROOT),
+            _ => self.entry_of(&name)?,
+        };
+        let Some(base) = base else { return Ok(false) };
+        let parent = node(self.state.read, own)?.ok_or_else(|| damaged_row("nodes", own))?.parent;
+        let is_in_scope = match url.scope.unwrap_or(Scope::BaseObject) {
+            Scope::BaseObject => own == base,
+            Scope::SingleLevel => parent == base,
+            Scope::WholeSubtree => self.state.is_at_or_below(own, base)?,
+            Scope::Subordinate => own != base && self.state.is_at_or_below(own, base)?,
+        };
+        let filter = url.filter.as_deref().map(FilterBuf::parse);
+        match filter {
+            _ if !is_in_scope => Ok(false),
+            None => Ok(true),
+            Some(Ok(filter)) => self.matches(own, &filter),
+            Some(Err(_)) => Ok(false),
+        }
+    }
+
+    fn matches(&mut self, own: EntryId, filter: &FilterBuf) -> Result<bool> {
+        let term = self.ready(filter)?;
+        let beyond = term.asks_other_entries(self.state.catalog);
+        self.sources.own.insert(if beyond { Touch::Any } else { Touch::Changed(own) });
+        let node = node(self.state.read, own)?.ok_or_else(|| damaged_row("nodes", own))?;
+        let candidate = Candidate::new(own, node);
+        Ok(Matcher::new(Shown::Plain).truth(&term, self.state, &candidate)? == Truth::True)
+    }
+
+    fn groups(&mut self, own: EntryId) -> Result<&[u64]> {
+        let groups = match self.groups.take() {
+            Some(groups) => groups,
+            None => {
+                let groups = groups_of(self.state, own)?;
+                self.sources.add_groups(own, &groups);
+                groups
+            }
+        };
+        Ok(self.groups.insert(groups))
+    }
+}
+
+/// The groups that an entry is in, ascending, those that are in others of them too.
+pub(crate) fn groups_of(state: State<'_>, own: EntryId) -> Result<Vec<u64>> {
+    let attributes: Vec<AttrId> = member_attributes(state.catalog).collect();
+    let (mut all, mut new) = (Vec::new(), vec![own.0]);
+    while let Some(member) = new.pop() {
+        let mut groups = Vec::new();
+        for attribute in &attributes {
+            let key = link_key(EntryId(member), *attribute);
+            state.read.ids(LINKED, &key)?.next_block(&mut groups, GROUPS_OF_ASKER_MAX + 1)?;
+        }
+        for group in groups {
+            if let Err(place) = all.binary_search(&group) {
+                all.insert(place, group);
+                new.push(group);
+            }
+        }
+        if all.len() > GROUPS_OF_ASKER_MAX {
+            return Err(OperationError::refused(
+                ResultCode::ADMIN_LIMIT_EXCEEDED,
+                format!(
+                    "you are in more than {GROUPS_OF_ASKER_MAX} groups: access rules take no more into account"
+                ),
+            ));
+        }
+    }
+    Ok(all)
+}
