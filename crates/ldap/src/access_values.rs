@@ -56,11 +56,17 @@ pub struct AccessQuestion<'a> {
     pub address: Option<&'a str>,
     /// Whether it would come over TLS.
     pub over_tls: bool,
+    /// By which bind: `simple`, or a mechanism.
+    pub bound_by: Option<&'a str>,
+    /// When, such as `monday 08:30`.
+    pub time: Option<&'a str>,
 }
 
 const ATTRIBUTE: Tag = Tag::context(0);
 const ADDRESS: Tag = Tag::context(1);
 const OVER_TLS: Tag = Tag::context(2);
+const BOUND_BY: Tag = Tag::context(3);
+const TIME: Tag = Tag::context(4);
 
 impl<'a> AccessQuestion<'a> {
     /// Takes the value of an extended request apart; `None` where it is none.
@@ -72,9 +78,12 @@ impl<'a> AccessQuestion<'a> {
         let mut named = |tag| Some(fields.optional(tag).ok()?.map(text));
         let (attribute, address) = (named(ATTRIBUTE)?, named(ADDRESS)?);
         let over_tls = fields.optional(OVER_TLS).ok()?;
+        let mut named = |tag| Some(fields.optional(tag).ok()?.map(text));
+        let (bound_by, time) = (named(BOUND_BY)?, named(TIME)?);
         let is_whole = reader.is_empty() && fields.is_empty() && over_tls.is_none_or(<[u8]>::is_empty);
-        let are_texts = attribute != Some(None) && address != Some(None);
+        let are_texts = ![attribute, address, bound_by, time].contains(&Some(None));
         let (attribute, address) = (attribute.flatten(), address.flatten());
+        let (bound_by, time) = (bound_by.flatten(), time.flatten());
         let over_tls = over_tls.is_some();
         (is_whole && are_texts).then_some(AccessQuestion {
             asker,
@@ -83,6 +92,8 @@ impl<'a> AccessQuestion<'a> {
             attribute,
             address,
             over_tls,
+            bound_by,
+            time,
         })
     }
 
@@ -100,6 +111,11 @@ impl<'a> AccessQuestion<'a> {
         }
         if self.over_tls {
             writer.element(OVER_TLS, &[]);
+        }
+        for (tag, said) in [(BOUND_BY, self.bound_by), (TIME, self.time)] {
+            if let Some(text) = said {
+                writer.element(tag, text.as_bytes());
+            }
         }
         writer.end(fields);
         value
@@ -152,6 +168,8 @@ mod tests {
                 attribute,
                 address,
                 over_tls,
+                bound_by: attribute.map(|_| "simple"),
+                time: over_tls.then_some("monday 08:30"),
             };
             let value = question.encode();
             assert_eq!(AccessQuestion::decode(&value), Some(question));

@@ -83,6 +83,58 @@ fn rules_of_a_settings_file_hold_for_openldap_s_clients() {
 }
 
 #[test]
+fn rules_know_by_which_bind_requests_come_and_when() {
+    let scratch = Scratch::new("access-bind");
+    let pando = Pando::start(&scratch);
+    let mut admin = pando.administrator();
+    plant(&mut admin);
+    let (anna, bert) = (person_dn("anna"), person_dn("bert"));
+    let rules = [
+        "all: allow browse, read of uid to authenticated",
+        "simple: allow read of cn to authenticated bound by simple",
+        "proof: allow read of sn to authenticated bound by scram-sha-256, EXTERNAL",
+        "nobody: allow read of objectClass to anyone bound by simple, sasl",
+        "days: allow read of employeeType to authenticated \
+         on monday, tuesday, wednesday, thursday, friday, saturday, sunday",
+        "nights: deny read of employeeType to authenticated bound by simple between 00:00 and 24:00",
+    ];
+    let change: &[(_, &str, &[&str])] = &[
+        (ChangeOperation::Replace, "pandoAccessRule", &rules),
+        (ChangeOperation::Replace, "pandoIdentityAttribute", &["uid"]),
+    ];
+    assert!(admin.modify("cn=config", change).unwrap().is_success());
+    let says: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "employeeType", &["clerk"])];
+    assert!(admin.modify(&bert, says).unwrap().is_success());
+    let read = ["-LLL", "-o", "ldif-wrap=no", "-b", &bert, "-s", "base"];
+    let url = format!("ldap://{}", pando.address());
+    let names = |run: Run| {
+        let found = run.expect_code(0).stdout;
+        ["uid", "cn", "sn", "employeeType"].map(|name| found.contains(&format!("\n{name}: ")))
+    };
+    assert_eq!(names(as_person(&pando, "anna", "ldapsearch", &read, "")), [true, true, false, false]);
+    let scram = ["-Q", "-H", &url, "-Y", "SCRAM-SHA-256", "-U", "anna", "-w", "anna-secret"];
+    assert_eq!(names(run("ldapsearch", &[&scram[..], &read].concat(), "")), [true, false, true, true]);
+    // A bind that fails is none, and so is one as nobody.
+    let mut connection = pando.connect();
+    assert!(!connection.bind(&anna, "wrong").unwrap().is_success());
+    assert!(connection.entry(&bert, &["*"]).unwrap().is_none());
+    assert!(connection.bind("", "").unwrap().is_success());
+    assert!(connection.entry(&bert, &["*"]).unwrap().is_none());
+
+    let ask = |by: &[&str], attribute: &str| {
+        let fixed = ["access", "explain", "--as", &anna, "--operation", "read", &bert, attribute];
+        command(&[&fixed[..], by].concat(), Some(&Pando::data(&scratch)))
+    };
+    ask(&["--bound-by", "simple"], "cn").expect_code(0).expect_output("rule 2: simple: ");
+    ask(&["--bound-by", "PLAIN"], "cn").expect_code(8).expect_output("authenticated, bound by simple");
+    ask(&["--bound-by", "external", "--time", "monday 08:00"], "employeeType").expect_code(0);
+    ask(&["--bound-by", "external"], "employeeType").expect_code(8).expect_output("on monday, tuesday");
+    ask(&["--time", "monday 08:00"], "employeeType").expect_code(8).expect_output("rule 6: nights: ");
+    ask(&["--bound-by", "fax"], "cn").expect_code(1).expect_error("neither simple nor a mechanism");
+    ask(&["--time", "noon"], "cn").expect_code(1).expect_error("is no time");
+}
+
+#[test]
 fn rules_ask_entries_and_askers_by_filters() {
     let scratch = Scratch::new("access-filters");
     let pando = Pando::start(&scratch);

@@ -40,7 +40,7 @@ use directory::controls::{ControlContext, RequestControls};
 use directory::identity::proxied_requester;
 use directory::search::Search;
 use directory::virtual_entries::{APPLY_SETTINGS, EXPLAIN_ACCESS};
-use directory::{Outcome, Requester, access_question};
+use directory::{BindMethod, Outcome, Requester, access_question};
 use ldap::{
     AccessQuestion, Controls, DecodeError, DecodeErrorKind, DecodeLimits, LdapResult, Message, MessageId,
     Request, ResponseOp, ResultCode, StateRequest, request_tag, response,
@@ -86,6 +86,8 @@ pub(crate) struct Session {
     is_trusted: bool,
     /// The identity that SASL EXTERNAL finds at the other end.
     external: ExternalIdentity,
+    /// How the last bind asked to be let in: that of the requester, unless that is nobody.
+    bind_method: BindMethod,
     /// What protects the connection.
     protection: Protection,
     /// Request memory of the connection.
@@ -173,6 +175,7 @@ impl Session {
             source: Source::from(peer),
             is_trusted,
             external: peer.external_identity(),
+            bind_method: BindMethod::None,
             protection: Protection::of(peer),
             account: Account::default(),
             outstanding: OutstandingRequests::default(),

@@ -299,19 +299,6 @@ pub(crate) fn hint(
     })
 }
 
-/// Where requests have to come from, behind a sentence.
-fn from_where(rule: &Rule) -> String {
-    let mut text = String::new();
-    if !rule.networks.is_empty() {
-        let networks: Vec<_> = rule.networks.iter().map(ToString::to_string).collect();
-        text += &format!(", from {}", networks.join(", "));
-    }
-    if rule.over_tls {
-        text += ", over tls";
-    }
-    text
-}
-
 fn is_about(rule: &Rule, right: Rights, type_id: Option<TypeId>) -> bool {
     rule.rights.has(right) && type_id.is_none_or(|type_id| rule.types.contains(type_id))
 }
@@ -422,7 +409,7 @@ impl Deciding<'_> {
                 needed += &format!(", and that the entry matches {filter}");
             }
             if !rule.holds_over(asked.link.as_ref()) {
-                needed += &from_where(rule);
+                needed += &rule.link.to_string();
             }
             explanation.needed.push(needed);
         }

@@ -1,9 +1,6 @@
 //! The access rules of the settings, their names resolved: which attribute types they are about, and the normal forms
 //! of the DNs in them.
 
-use std::net::IpAddr;
-
-use ipnet::IpNet;
 use ldap::FilterBuf;
 use schema::{Schema, TypeId};
 
@@ -11,6 +8,7 @@ use super::rule_filter::rule_filter;
 use super::secret::is_secret;
 use crate::model::access_rule::{AccessRule, Asker, Reach, Rights};
 use crate::model::client_link::ClientLink;
+use crate::model::link_conditions::LinkConditions;
 use crate::model::name::{NormalName, parse_dn};
 
 /// OID of objectClass.
@@ -99,28 +97,20 @@ pub(crate) struct Rule {
     /// What has to match the entries.
     pub(crate) filter: Option<FilterBuf>,
     pub(crate) askers: Vec<RuleAsker>,
-    /// Where requests have to come from; empty for anywhere.
-    pub(crate) networks: Vec<IpNet>,
-    /// Whether the connection has to be protected.
-    pub(crate) over_tls: bool,
+    /// By what way requests have to come.
+    pub(crate) link: LinkConditions,
 }
 
 impl Rule {
     /// Whether it depends on where a request comes from.
     pub(crate) fn asks_link(&self) -> bool {
-        self.over_tls || !self.networks.is_empty()
+        self.link.are_there()
     }
 
     /// Whether it holds for requests from here. Where that is not known what it denies is denied, and what it allows is
     /// not.
     pub(crate) fn holds_over(&self, link: Option<&ClientLink>) -> bool {
-        if !self.asks_link() {
-            return true;
-        }
-        let Some(link) = link else { return !self.is_allow };
-        let address = link.address.map(|address| address.to_canonical());
-        let is_in = |network: &IpNet| address.is_some_and(|address| network.contains(&address));
-        (self.networks.is_empty() || self.networks.iter().any(is_in)) && (!self.over_tls || link.is_protected)
+        self.link.are_met(link).unwrap_or(!self.is_allow)
     }
 }
 
@@ -180,13 +170,12 @@ impl Rule {
     /// What is wrong with it.
     pub(crate) fn read(text: &str, schema: &Schema) -> Result<Rule, String> {
         let read = AccessRule::parse(text)?;
-        let AccessRule { name, is_allow, rights, place, askers, networks, over_tls, .. } = read;
+        let AccessRule { name, is_allow, rights, place, askers, link, .. } = read;
         let place = match place {
             Some((reach, dn)) => Some((reach, normal(&dn, schema)?)),
             None => None,
         };
         let askers = askers.iter().map(|asker| RuleAsker::of(asker, schema)).collect::<Result<_, _>>()?;
-        let networks = networks.iter().map(|text| network(text)).collect::<Result<_, _>>()?;
         let mut about = types(&read.attributes, is_allow, schema)?;
         if !read.but_attributes.is_empty() {
             about.remove(&types(&read.but_attributes, is_allow, schema)?);
@@ -194,7 +183,7 @@ impl Rule {
         let but = read.but_places.iter().map(|(reach, dn)| Ok((*reach, normal(dn, schema)?)));
         let but = but.collect::<Result<_, String>>()?;
         let filter = read.filter.as_deref().map(|text| rule_filter(text, schema)).transpose()?;
-        Ok(Rule { name, is_allow, rights, types: about, place, but, filter, askers, networks, over_tls })
+        Ok(Rule { name, is_allow, rights, types: about, place, but, filter, askers, link })
     }
 }
 
@@ -224,13 +213,6 @@ impl RuleAsker {
             }
         })
     }
-}
-
-fn network(text: &str) -> Result<IpNet, String> {
-    let network = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
-    network.map(|network| network.trunc()).map_err(|_| {
-        format!("{text:?} is no network: write an address, or one with a prefix such as \"10.0.0.0/8\"")
-    })
 }
 
 fn unknown(name: &str) -> String {

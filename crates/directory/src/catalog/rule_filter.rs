@@ -1,8 +1,8 @@
 //! The filters in access rules, checked: they say yes or no of every entry.
 //!
-//! Elsewhere a part of a filter that nobody can answer is Undefined. In a rule that would be a slip of whoever wrote it,
-//! and nobody would see it, so it is an error: an unknown type, a value that its syntax does not allow, a rule that the
-//! type does not have, and a secret, of which a rule would tell.
+//! Elsewhere a part of a filter that nobody can answer is Undefined. In a rule that would be a slip of whoever wrote
+//! it, and nobody would see it, so it is an error: an unknown type, a value that its syntax does not allow, a rule that
+//! the type does not have, and a secret, of which a rule would tell.
 
 use ldap::{Assertion, ExtensibleMatch, Filter, FilterBuf, FilterKind, Substrings};
 use schema::{AttributeType, MatchingRule, RuleAssertion, Schema, SubstringAssertion};

@@ -3,7 +3,8 @@
 //! ```text
 //! NAME: allow|deny RIGHT, ... [of ATTRIBUTE, ...] [but not of ATTRIBUTE, ...]
 //!     [in|at|below|children of 'DN'] [but not in|at|below|children of 'DN', ...] [matching 'FILTER']
-//!     [where seen] to WHO, ... [from 'NETWORK', ...] [over tls]
+//!     [where seen] to WHO, ... [from 'NETWORK', ...] [over tls] [bound by METHOD, ...]
+//!     [on DAY, ...] [between HH:MM and HH:MM]
 //! ```
 //!
 //! A DN or filter stands in single or in double quotes.
@@ -11,6 +12,9 @@
 //! `docs/how-to/access-rules.md` explains the words.
 
 use std::fmt;
+
+use crate::model::link_conditions::LinkConditions;
+use crate::model::rule_tokens::{Parser, tokens};
 
 /// A right, as a bit of [`Rights`].
 pub(crate) const BROWSE: Rights = Rights(1);
@@ -149,17 +153,8 @@ pub(crate) struct AccessRule {
     /// What has to match the entries.
     pub(crate) filter: Option<String>,
     pub(crate) askers: Vec<Asker>,
-    /// Networks, empty where none are named.
-    pub(crate) networks: Vec<String>,
-    pub(crate) over_tls: bool,
-}
-
-/// A piece of a rule behind its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Token<'t> {
-    Word(&'t str),
-    Quoted(&'t str),
-    Comma,
+    /// By what way requests have to come.
+    pub(crate) link: LinkConditions,
 }
 
 impl AccessRule {
@@ -205,8 +200,7 @@ impl AccessRule {
             but_places: Vec::new(),
             filter: None,
             askers: Vec::new(),
-            networks: Vec::new(),
-            over_tls: false,
+            link: LinkConditions::default(),
         };
         loop {
             if rule.attributes.is_empty() && parser.takes("of") {
@@ -245,20 +239,7 @@ impl AccessRule {
                 break;
             }
         }
-        if parser.takes("from") {
-            loop {
-                rule.networks.push(parser.quoted("a network")?);
-                if !parser.takes_comma() {
-                    break;
-                }
-            }
-        }
-        if parser.takes("over") {
-            match parser.word("tls")? {
-                "tls" => rule.over_tls = true,
-                other => return Err(format!("{other:?} stands where tls is wanted")),
-            }
-        }
+        rule.link = LinkConditions::parse(&mut parser)?;
         match parser.tokens {
             [] => Ok(rule),
             _ => Err(format!("{} stands behind the end of the rule", parser.next_text())),
@@ -269,100 +250,7 @@ impl AccessRule {
 /// Longest name of a rule, in octets.
 const NAME_MAX: usize = 100;
 
-pub(crate) fn tokens(text: &str) -> Result<Vec<Token<'_>>, String> {
-    let mut tokens = Vec::new();
-    let mut rest = text.trim_start();
-    while let Some(first) = rest.chars().next() {
-        let token_len = match first {
-            ',' => {
-                tokens.push(Token::Comma);
-                1
-            }
-            '"' | '\'' => {
-                let inner = rest.get(1..).unwrap_or_default();
-                let Some(len) = inner.find(first) else {
-                    return Err(format!("the quote in {rest:?} does not end"));
-                };
-                tokens.push(Token::Quoted(inner.get(..len).unwrap_or_default()));
-                len + 2
-            }
-            _ => {
-                let len = rest.find([',', '"', '\'', ' ', '\t', '\n']).unwrap_or(rest.len());
-                tokens.push(Token::Word(rest.get(..len).unwrap_or_default()));
-                len
-            }
-        };
-        rest = rest.get(token_len..).unwrap_or_default().trim_start();
-    }
-    Ok(tokens)
-}
-
-/// Takes tokens one after another.
-pub(crate) struct Parser<'p, 't> {
-    pub(crate) tokens: &'p [Token<'t>],
-}
-
-impl<'t> Parser<'_, 't> {
-    pub(crate) fn next_text(&self) -> String {
-        match self.tokens.first() {
-            None => "the end of the rule".to_owned(),
-            Some(Token::Comma) => "a comma".to_owned(),
-            Some(Token::Word(text) | Token::Quoted(text)) => format!("{text:?}"),
-        }
-    }
-
-    fn advance(&mut self) {
-        self.tokens = self.tokens.get(1..).unwrap_or_default();
-    }
-
-    pub(crate) fn takes(&mut self, word: &str) -> bool {
-        let takes = self.tokens.first() == Some(&Token::Word(word));
-        if takes {
-            self.advance();
-        }
-        takes
-    }
-
-    pub(crate) fn is_word(&self) -> bool {
-        matches!(self.tokens.first(), Some(Token::Word(_)))
-    }
-
-    fn takes_comma(&mut self) -> bool {
-        let takes = self.tokens.first() == Some(&Token::Comma);
-        if takes {
-            self.advance();
-        }
-        takes
-    }
-
-    pub(crate) fn word(&mut self, what: &str) -> Result<&'t str, String> {
-        match self.tokens.first() {
-            Some(Token::Word(word)) => {
-                self.advance();
-                Ok(word)
-            }
-            _ => Err(format!("{} stands where {what} is wanted", self.next_text())),
-        }
-    }
-
-    pub(crate) fn quoted(&mut self, what: &str) -> Result<String, String> {
-        match self.tokens.first() {
-            Some(Token::Quoted(text)) => {
-                self.advance();
-                Ok((*text).to_owned())
-            }
-            _ => Err(format!("{} stands where {what} in quotes is wanted", self.next_text())),
-        }
-    }
-
-    fn list(&mut self, what: &str) -> Result<Vec<&'t str>, String> {
-        let mut all = vec![self.word(what)?];
-        while self.takes_comma() {
-            all.push(self.word(what)?);
-        }
-        Ok(all)
-    }
-
+impl Parser<'_, '_> {
     /// The word, or words, before the DN of a place; `None` where another stands.
     fn reach(&mut self) -> Result<Option<Reach>, String> {
         for (word, reach) in [("in", Reach::In), ("at", Reach::At), ("below", Reach::Below)] {
@@ -398,8 +286,8 @@ impl<'t> Parser<'_, 't> {
     }
 
     fn asker(&mut self) -> Result<Asker, String> {
-        const WANTED: &str = "anyone, anonymous, authenticated, self, user, users in, group (a DN each), users matching (a filter) or \
-             named by ATTRIBUTE";
+        const WANTED: &str = "anyone, anonymous, authenticated, self, user, users in, group (a DN each), \
+             users matching (a filter) or named by ATTRIBUTE";
         Ok(match self.word(WANTED)? {
             "anyone" => Asker::Anyone,
             "anonymous" => Asker::Anonymous,

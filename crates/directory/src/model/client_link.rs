@@ -1,6 +1,9 @@
 //! How a client is connected, as far as access rules ask.
 
+use std::fmt;
 use std::net::IpAddr;
+
+use crate::model::sasl_mechanisms::MECHANISMS;
 
 /// How the client of a request is connected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -9,4 +12,121 @@ pub struct ClientLink {
     pub address: Option<IpAddr>,
     /// Whether nobody between the client and the server reads or changes what they say: TLS, or a local socket.
     pub is_protected: bool,
+    /// How the client showed who it is; `None` where that is not known.
+    pub method: Option<BindMethod>,
+    /// When the request came; `None` where that is not known.
+    pub at: Option<WeekTime>,
+}
+
+/// How somebody showed who they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BindMethod {
+    /// Not at all.
+    None,
+    /// By a simple bind.
+    Simple,
+    /// By a SASL mechanism, in capitals.
+    Sasl(&'static str),
+}
+
+impl BindMethod {
+    /// The bind by a mechanism of this name. One that there is not lets nobody in.
+    pub fn of_mechanism(name: &str) -> BindMethod {
+        let known = MECHANISMS.into_iter().find(|known| known.eq_ignore_ascii_case(name));
+        known.map_or(BindMethod::None, BindMethod::Sasl)
+    }
+}
+
+/// A minute of a week, in UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WeekTime {
+    /// 0 is Monday.
+    day: u64,
+    /// Minutes since midnight.
+    minute: u64,
+}
+
+/// The days of a week.
+pub(crate) const DAYS: [&str; 7] =
+    ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+
+const DAY_MINUTES: u64 = 24 * 60;
+
+impl WeekTime {
+    /// That of a time in microseconds since 1970-01-01T00:00:00Z, which was a Thursday.
+    pub fn of_micros(micros: u64) -> WeekTime {
+        let minutes = micros / 60_000_000;
+        WeekTime { day: (minutes / DAY_MINUTES + 3) % 7, minute: minutes % DAY_MINUTES }
+    }
+
+    /// Reads `monday 08:30`.
+    pub fn parse(text: &str) -> Option<WeekTime> {
+        let (day, time) = text.trim().split_once(' ')?;
+        let place = DAYS.iter().position(|known| known.eq_ignore_ascii_case(day))?;
+        let minute = minutes(time.trim()).filter(|minute| *minute < DAY_MINUTES)?;
+        Some(WeekTime { day: u64::try_from(place).ok()?, minute })
+    }
+
+    pub(crate) fn is_on(self, days: [bool; 7]) -> bool {
+        days.iter().zip(0..).any(|(is_on, day)| *is_on && day == self.day)
+    }
+
+    /// Whether it is in this part of a day, which may go past midnight.
+    pub(crate) fn is_between(self, (start, end): (u64, u64)) -> bool {
+        match start < end {
+            true => (start..end).contains(&self.minute),
+            false => self.minute >= start || self.minute < end,
+        }
+    }
+}
+
+impl fmt::Display for WeekTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let day = DAYS.iter().zip(0..).find(|(_, day)| *day == self.day).map_or("", |(name, _)| name);
+        write!(f, "{day} {}", clock(self.minute))
+    }
+}
+
+/// The minutes since midnight of `08:30`; the end of a day is 24:00.
+pub(crate) fn minutes(text: &str) -> Option<u64> {
+    let (hours, minutes) = text.split_once(':')?;
+    let two = |text: &str| {
+        (text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit()))
+            .then(|| text.parse::<u64>().ok())?
+    };
+    let (hours, minutes) = (two(hours)?, two(minutes)?);
+    let all = hours * 60 + minutes;
+    (minutes < 60 && all <= DAY_MINUTES).then_some(all)
+}
+
+/// `08:30` of minutes since midnight.
+pub(crate) fn clock(minutes: u64) -> String {
+    format!("{:02}:{:02}", minutes / 60, minutes % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_their_days() {
+        for (seconds, text) in [
+            (0, "thursday 00:00"),
+            (59, "thursday 00:00"),
+            (86_399, "thursday 23:59"),
+            (86_400, "friday 00:00"),
+            // 2026-02-28 and 2028-02-29
+            (1_772_236_800 + 8 * 3600 + 30 * 60, "saturday 08:30"),
+            (1_835_395_200, "tuesday 00:00"),
+        ] {
+            let time = WeekTime::of_micros(seconds * 1_000_000);
+            assert_eq!(time.to_string(), text, "{seconds}");
+            assert_eq!(WeekTime::parse(text), Some(time));
+        }
+        for wrong in
+            ["", "monday", "monday 24:00", "monday 8:00", "mon 08:00", "monday 08:60", "monday +8:00"]
+        {
+            assert_eq!(WeekTime::parse(wrong), None, "{wrong}");
+        }
+    }
 }

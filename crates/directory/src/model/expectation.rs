@@ -4,7 +4,7 @@
 //! anonymous|'DN' may|may not RIGHT [ATTRIBUTE of] 'DN'
 //! ```
 
-use super::access_rule::{Parser, tokens};
+use super::rule_tokens::{Parser, tokens};
 
 /// What somebody is expected to be allowed, or not; names as they were written.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use super::identity;
 use crate::access::{
     ASKED, Access, AccessExplanation, Asked, QuestionPlace, Requester, Standing, denied, explain,
 };
-use crate::model::client_link::ClientLink;
+use crate::model::client_link::{BindMethod, ClientLink, WeekTime};
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::{OperationError, Outcome};
 use crate::model::quoted::Quoted;
@@ -101,15 +101,7 @@ fn try_answer(
             if wants_attribute { "of an attribute: name one" } else { "of the entry: name no attribute" };
         return Err(wrong(format!("{word} is a right {what}")));
     }
-    let address = match question.address {
-        Some(text) => {
-            let wrong = || wrong(format!("{text:?} is no address"));
-            Some(text.parse::<IpAddr>().map_err(|_| wrong())?)
-        }
-        None => None,
-    };
-    let is_said = address.is_some() || question.over_tls;
-    let link = is_said.then_some(ClientLink { address, is_protected: question.over_tls });
+    let link = link_of(question)?;
     let subject = subject(state, question.asker)?;
     let (id, parent) = match place {
         QuestionPlace::Entry(id) => {
@@ -123,6 +115,31 @@ fn try_answer(
         }
     };
     explain(state, &subject, Asked { word, right, type_id, id, parent, dn: question.entry, link })
+}
+
+/// The way by which the request would come, if something is said of it.
+fn link_of(question: &AccessQuestion<'_>) -> Result<Option<ClientLink>> {
+    let AccessQuestion { address, over_tls, bound_by, time, .. } = *question;
+    if address.is_none() && !over_tls && bound_by.is_none() && time.is_none() {
+        return Ok(None);
+    }
+    let no_address = |text: &str| wrong(format!("{text:?} is no address"));
+    let no_time =
+        |text: &str| wrong(format!("{text:?} is no time: write a day and a time, \"monday 08:30\""));
+    let method = |text: &str| match text.eq_ignore_ascii_case("simple") {
+        true => BindMethod::Simple,
+        false => BindMethod::of_mechanism(text),
+    };
+    let method = bound_by.map(|text| match method(text) {
+        BindMethod::None => Err(wrong(format!("{text:?} is neither simple nor a mechanism"))),
+        known => Ok(known),
+    });
+    Ok(Some(ClientLink {
+        address: address.map(|text| text.parse::<IpAddr>().map_err(|_| no_address(text))).transpose()?,
+        is_protected: over_tls,
+        method: method.transpose()?,
+        at: time.map(|text| WeekTime::parse(text).ok_or_else(|| no_time(text))).transpose()?,
+    }))
 }
 
 fn check_asker(state: State<'_>, requester: &Requester, dn: &str, place: &QuestionPlace) -> Result<()> {

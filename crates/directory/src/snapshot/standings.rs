@@ -141,7 +141,8 @@ mod tests {
 
     /// Rules that ask by filters.
     const FILTERED: [&str; 3] = [
-        "led: allow read of street matching '(manager=uid=a,ou=x,dc=example,dc=com)' to users matching '(description=x)'",
+        "led: allow read of street matching '(manager=uid=a,ou=x,dc=example,dc=com)' \
+         to users matching '(description=x)'",
         "in it: allow read of l matching '(description=x)' to users matching '(memberOf=cn=h,dc=example,dc=com)'",
         "found: allow read of st to group 'cn=d,dc=example,dc=com'",
     ];

@@ -18,7 +18,7 @@ use std::net::IpAddr;
 use directory::compare::{CompareOutcome, compare};
 use directory::controls::RequestControls;
 use directory::identity::identify;
-use directory::{ClientLink, Requester};
+use directory::{BindMethod, ClientLink, Requester, WeekTime};
 use fastrand::Rng;
 use filters::Filter;
 use ldap::{
@@ -138,6 +138,13 @@ fn answers_are_those_of_the_plain_rules() {
         let mut directory = directory_of(&entries);
         directory.finish_indexes();
         let mut shown = 0;
+        let links = [
+            None,
+            of_link(10, true, None, None),
+            of_link(127, false, Some(BindMethod::Simple), Some("monday 07:59")),
+            of_link(1, true, Some(BindMethod::of_mechanism("EXTERNAL")), Some("sunday 12:00")),
+            of_link(10, true, Some(BindMethod::None), Some("monday 18:00")),
+        ];
         for _ in 0..25 {
             directory.use_indexes = rng.bool();
             let rules: Vec<Rule> =
@@ -145,7 +152,7 @@ fn answers_are_those_of_the_plain_rules() {
             let texts = set_rules(&mut directory, &rules);
             for asker in [String::new(), user(0), user(1), user(2)] {
                 ask_as(&mut directory, &asker);
-                let link = [None, of_link(10, true), of_link(127, false), of_link(1, true)][rng.usize(..4)];
+                let link = links[rng.usize(..links.len())];
                 let rights = Rights { rules: &rules, asker: &asker, tree: &tree, link };
                 for _ in 0..6 {
                     shown += check_search(&mut directory, &mut rng, &rights, &texts);
@@ -157,9 +164,15 @@ fn answers_are_those_of_the_plain_rules() {
     });
 }
 
-fn of_link(network: u8, is_protected: bool) -> Option<ClientLink> {
+fn of_link(
+    network: u8,
+    is_protected: bool,
+    method: Option<BindMethod>,
+    at: Option<&str>,
+) -> Option<ClientLink> {
     let address = Some(IpAddr::from([network, 0, 0, 1]));
-    Some(ClientLink { address, is_protected })
+    let at = at.map(|text| WeekTime::parse(text).unwrap());
+    Some(ClientLink { address, is_protected, method, at })
 }
 
 fn in_scope(dn: &str, base: &str, scope: Scope) -> bool {

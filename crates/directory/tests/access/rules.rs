@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use directory::ClientLink;
+use directory::{BindMethod, ClientLink};
 use fastrand::Rng;
 
 use crate::filters::Filter;
@@ -69,6 +69,11 @@ pub(crate) struct Rule {
     /// The first octet of the network that requests have to come from.
     pub(crate) network: Option<u8>,
     pub(crate) over_tls: bool,
+    /// The bind that it wants.
+    pub(crate) method: Option<&'static str>,
+    pub(crate) day: Option<&'static str>,
+    /// The hours between which.
+    pub(crate) hours: Option<(u8, u8)>,
 }
 
 fn some<'a, T>(rng: &mut Rng, all: &'a [T]) -> &'a T {
@@ -111,11 +116,14 @@ impl Rule {
             place,
             but_attributes,
             but_places,
-            filter: (rng.u8(0..3) == 0).then(|| Filter::random(rng, 2)),
+            filter: (rng.u8(0..4) == 0).then(|| Filter::random(rng, 2)),
             where_seen: rng.u8(0..5) == 0,
             who,
             network,
-            over_tls: rng.u8(0..8) == 0,
+            over_tls: rng.u8(0..10) == 0,
+            method: (rng.u8(0..16) == 0).then(|| *some(rng, &["simple", "sasl", "EXTERNAL", "PLAIN"])),
+            day: (rng.u8(0..16) == 0).then(|| *some(rng, &["monday", "sunday", "friday"])),
+            hours: (rng.u8(0..16) == 0).then(|| *some(rng, &[(8, 18), (18, 8), (0, 24)])),
         }
     }
 
@@ -144,18 +152,45 @@ impl Rule {
         if let Some(network) = self.network {
             text += &format!(" from '{network}.0.0.0/8', 'fe80::1'");
         }
-        if self.over_tls { text + " over tls" } else { text }
+        if self.over_tls {
+            text += " over tls";
+        }
+        if let Some(day) = self.day {
+            text += &format!(" on {day}");
+        }
+        if let Some(method) = self.method {
+            text += &format!(" bound by {method}");
+        }
+        match self.hours {
+            Some((from, to)) => text + &format!(" between {from:02}:00 and {to:02}:00"),
+            None => text,
+        }
     }
 
     /// Whether it holds for requests from here; where that is not known, what it denies is denied.
     fn holds_over(&self, link: Option<ClientLink>) -> bool {
-        match link {
-            None => !self.is_allow || (self.network.is_none() && !self.over_tls),
-            Some(link) => {
-                let is_in =
-                    |network| matches!(link.address, Some(IpAddr::V4(of)) if of.octets()[0] == network);
-                self.network.is_none_or(is_in) && (!self.over_tls || link.is_protected)
-            }
+        let mut known = Vec::new();
+        known.extend(self.network.map(|network| {
+            link.map(|link| matches!(link.address, Some(IpAddr::V4(of)) if of.octets()[0] == network))
+        }));
+        known.extend(self.over_tls.then(|| link.map(|link| link.is_protected)));
+        known.extend(self.method.map(|wanted| {
+            let method = link.and_then(|link| link.method);
+            method.map(|method| match method {
+                BindMethod::None => false,
+                BindMethod::Simple => wanted == "simple",
+                BindMethod::Sasl(name) => wanted == "sasl" || wanted == name,
+            })
+        }));
+        let at = link.and_then(|link| link.at).map(|at| at.to_string());
+        known.extend(self.day.map(|day| at.as_ref().map(|at| at.starts_with(day))));
+        known.extend(self.hours.map(|(from, to)| {
+            let hour: u8 = at.as_ref()?.split_once(' ').unwrap().1[..2].parse().unwrap();
+            Some(if from < to { from <= hour && hour < to } else { hour >= from || hour < to })
+        }));
+        match known.contains(&Some(false)) {
+            true => false,
+            false => !self.is_allow || !known.contains(&None),
         }
     }
 

@@ -52,6 +52,12 @@ pub(crate) struct ExplainArguments {
     /// Whether it would come over TLS, or a local socket
     #[arg(long)]
     over_tls: bool,
+    /// By which bind the asker came: simple, or a mechanism
+    #[arg(long, value_name = "METHOD")]
+    bound_by: Option<String>,
+    /// When it would come, in UTC, such as "monday 08:30"
+    #[arg(long, value_name = "DAY_AND_TIME")]
+    time: Option<String>,
     /// The settings file that the rules were applied from: says the line of each
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
@@ -74,6 +80,8 @@ pub(super) fn run(arguments: &ExplainArguments) -> ExitCode {
         attribute: arguments.attribute.as_deref(),
         address: arguments.from.as_deref(),
         over_tls: arguments.over_tls,
+        bound_by: arguments.bound_by.as_deref(),
+        time: arguments.time.as_deref(),
     };
     if let Some(url) = arguments.server.server(arguments.data.directory().as_deref()) {
         let asked = arguments.server.connect(&url).map_err(|error| error.to_string());

@@ -6,7 +6,7 @@ use std::time::Instant;
 use directory::account_update::AccountUpdate;
 
 use directory::rows::EntryId;
-use directory::{ClientLink, HistoryChecks, Outcome, Requester};
+use directory::{ClientLink, HistoryChecks, Outcome, Requester, WeekTime};
 use ldap::{PolicyError, ResultCode};
 use replication::forward::{self, Asker, BindMethod, LdapResult, Link, Prepared, Reply, Work};
 use replication::{NodeId, OperationId};
@@ -77,7 +77,12 @@ impl Operation {
             Change::Account(id, update) => Work::Account { id: id.0, update: forward_update(update.clone()) },
         };
         let link = self.link.unwrap_or_default();
-        let (method, network) = (BindMethod::None, link.address);
+        let method = match link.method {
+            Some(directory::BindMethod::Simple) => BindMethod::Simple,
+            Some(directory::BindMethod::Sasl(mechanism)) => BindMethod::Sasl(mechanism.to_owned()),
+            Some(directory::BindMethod::None) | None => BindMethod::None,
+        };
+        let network = link.address;
         let strength = if link.is_protected { PROTECTED } else { 0 };
         let (operation, link) = (self.id, Link::default());
         forward::Request { operation, epoch, link, position, asker, method, strength, network, work }
@@ -103,7 +108,17 @@ impl Operation {
             }
         };
         let (id, requester) = (request.operation, Arc::new(requester));
-        let link = Some(ClientLink { address: request.network, is_protected: request.strength > 0 });
+        let link = Some(ClientLink {
+            address: request.network,
+            is_protected: request.strength > 0,
+            // A node whose rules ask no such thing does not say.
+            method: match &request.method {
+                BindMethod::None => None,
+                BindMethod::Simple => Some(directory::BindMethod::Simple),
+                BindMethod::Sasl(mechanism) => Some(directory::BindMethod::of_mechanism(mechanism)),
+            },
+            at: Some(WeekTime::of_micros(now_micros())),
+        });
         let origin = Waiter::Remote { frame, place, copy: Box::new(request) };
         Operation {
             id,

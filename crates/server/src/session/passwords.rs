@@ -5,7 +5,7 @@ use std::sync::Arc;
 use directory::controls::RequestControls;
 use directory::password::Verification;
 use directory::password::policy::Account;
-use directory::{OperationError, Outcome, Requester, ServerFault};
+use directory::{BindMethod, OperationError, Outcome, Requester, ServerFault};
 use ldap::{PolicyError, Request, ResultCode};
 
 use super::password_modify::is_password_modify;
@@ -62,6 +62,11 @@ impl Session {
     ) {
         use directory::bind::{BindOutcome, bind};
         self.set_requester(context, Arc::clone(&context.anonymous));
+        self.bind_method = match request.authentication {
+            ldap::Authentication::Simple(_) => BindMethod::Simple,
+            ldap::Authentication::Sasl { mechanism, .. } => BindMethod::of_mechanism(mechanism),
+            ldap::Authentication::Unrecognized(_) => BindMethod::None,
+        };
         if request.version != 3 {
             let text = format!("LDAP version {} is not supported, only 3", request.version);
             return self.answer(context, &head, &Outcome::new(ResultCode::PROTOCOL_ERROR, text), out);

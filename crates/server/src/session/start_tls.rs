@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use directory::bind::{BindStrength, ExternalIdentity, OAUTHBEARER, PLAIN};
 use directory::passwords::has_password;
-use directory::{ClientLink, Outcome, Requester};
+use directory::{BindMethod, ClientLink, Outcome, Requester, WeekTime};
 use ldap::oids::START_TLS;
 use ldap::{Authentication, Controls, ExtendedRequest, LdapResult, Request, ResultCode, Scope, response};
 
@@ -17,6 +17,7 @@ use crate::config::ListenerRules;
 use crate::config::values::TlsNeed;
 use crate::net::stream::{Hops, Peer};
 use crate::session::context::Context;
+use crate::stamp::now_micros;
 
 /// What protects a connection from those between the client and the server.
 #[derive(Debug)]
@@ -68,11 +69,16 @@ pub(super) fn is_start_tls(request: &Request<'_>) -> bool {
 }
 
 impl Session {
-    /// Where requests come from, where access rules ask for that.
+    /// By what way requests come, where access rules ask for that.
     pub(super) fn client_link(&self, context: &Context) -> Option<ClientLink> {
         context.snapshot.asks_link().then(|| {
             let is_protected = matches!(self.protection, Protection::Kernel | Protection::Tls(_));
-            ClientLink { address: self.protection.address(), is_protected }
+            let method = match *self.requester {
+                Requester::Anonymous => BindMethod::None,
+                Requester::Administrator { .. } | Requester::User { .. } => self.bind_method,
+            };
+            let at = Some(WeekTime::of_micros(now_micros()));
+            ClientLink { address: self.protection.address(), is_protected, method: Some(method), at }
         })
     }
 

@@ -1,0 +1,112 @@
+//! The words of access rules and of expectations, taken one after another.
+
+/// A piece of a rule behind its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Token<'t> {
+    Word(&'t str),
+    Quoted(&'t str),
+    Comma,
+}
+
+pub(crate) fn tokens(text: &str) -> Result<Vec<Token<'_>>, String> {
+    let mut tokens = Vec::new();
+    let mut rest = text.trim_start();
+    while let Some(first) = rest.chars().next() {
+        let token_len = match first {
+            ',' => {
+                tokens.push(Token::Comma);
+                1
+            }
+            '"' | '\'' => {
+                let inner = rest.get(1..).unwrap_or_default();
+                let Some(len) = inner.find(first) else {
+                    return Err(format!("the quote in {rest:?} does not end"));
+                };
+                tokens.push(Token::Quoted(inner.get(..len).unwrap_or_default()));
+                len + 2
+            }
+            _ => {
+                let len = rest.find([',', '"', '\'', ' ', '\t', '\n']).unwrap_or(rest.len());
+                tokens.push(Token::Word(rest.get(..len).unwrap_or_default()));
+                len
+            }
+        };
+        rest = rest.get(token_len..).unwrap_or_default().trim_start();
+    }
+    Ok(tokens)
+}
+
+/// Takes tokens one after another.
+pub(crate) struct Parser<'p, 't> {
+    pub(crate) tokens: &'p [Token<'t>],
+}
+
+impl<'t> Parser<'_, 't> {
+    pub(crate) fn next_text(&self) -> String {
+        match self.tokens.first() {
+            None => "the end of the rule".to_owned(),
+            Some(Token::Comma) => "a comma".to_owned(),
+            Some(Token::Word(text) | Token::Quoted(text)) => format!("{text:?}"),
+        }
+    }
+
+    fn advance(&mut self) {
+        self.tokens = self.tokens.get(1..).unwrap_or_default();
+    }
+
+    pub(crate) fn takes(&mut self, word: &str) -> bool {
+        let takes = self.tokens.first() == Some(&Token::Word(word));
+        if takes {
+            self.advance();
+        }
+        takes
+    }
+
+    pub(crate) fn is_word(&self) -> bool {
+        matches!(self.tokens.first(), Some(Token::Word(_)))
+    }
+
+    /// Takes a word that has to stand here.
+    pub(crate) fn expect(&mut self, word: &str) -> Result<(), String> {
+        match self.takes(word) {
+            true => Ok(()),
+            false => Err(format!("{} stands where {word:?} is wanted", self.next_text())),
+        }
+    }
+
+    pub(crate) fn takes_comma(&mut self) -> bool {
+        let takes = self.tokens.first() == Some(&Token::Comma);
+        if takes {
+            self.advance();
+        }
+        takes
+    }
+
+    pub(crate) fn word(&mut self, what: &str) -> Result<&'t str, String> {
+        match self.tokens.first() {
+            Some(Token::Word(word)) => {
+                self.advance();
+                Ok(word)
+            }
+            _ => Err(format!("{} stands where {what} is wanted", self.next_text())),
+        }
+    }
+
+    pub(crate) fn quoted(&mut self, what: &str) -> Result<String, String> {
+        match self.tokens.first() {
+            Some(Token::Quoted(text)) => {
+                self.advance();
+                Ok((*text).to_owned())
+            }
+            _ => Err(format!("{} stands where {what} in quotes is wanted", self.next_text())),
+        }
+    }
+
+    pub(crate) fn list(&mut self, what: &str) -> Result<Vec<&'t str>, String> {
+        let mut all = vec![self.word(what)?];
+        while self.takes_comma() {
+            all.push(self.word(what)?);
+        }
+        Ok(all)
+    }
+}
