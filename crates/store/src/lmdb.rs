@@ -34,9 +34,10 @@ use std::sync::{Arc, OnceLock};
 pub(crate) use cursor::Cursor;
 pub(crate) use ffi::{EnvOptions, Failure, Mode, PutKind, Row, Step, TxnKind};
 use ffi::{Environment, Mapping, Transaction};
+use page_reader::leaf::LeafRows;
 pub(crate) use page_reader::lookup::Found;
 use page_reader::lookup::MapTree;
-use page_reader::page::{PAGE_LEN, Pages, TREE_ROOT, word};
+use page_reader::page::{LEAF, PAGE_LEN, Pages, TREE_ROOT, row_count, word};
 use residency::Residency;
 pub use residency::{Absent, PageNumber};
 pub(crate) use row_cache::known_rows::NewKey;
@@ -191,8 +192,41 @@ impl Txn {
         let value = self.get_from_tree(map, key)?;
         if let Some(place) = value.and_then(|value| self.place_of(value)) {
             known.remember_row(map, number, place);
+            if known.has_room_for_rows() {
+                self.remember_rows_beside(&mut known, map, place);
+            }
         }
         Ok(value)
+    }
+
+    /// Remembers the rows of the leaf with this value: the way to the leaf is most of what a look-up costs, and it need
+    /// not be gone again for each of them. So a server that has just started knows most of its rows after a few
+    /// requests for every hundred of them.
+    #[inline(never)]
+    fn remember_rows_beside(&self, known: &mut RowCache, map: usize, value: ValueLocation) {
+        for (key, value) in self.leaf_of(value).into_iter().flat_map(LeafRows::with_value) {
+            if let (Ok(number), Some(place)) = (key.try_into().map(u64::from_be_bytes), self.place_of(value))
+            {
+                known.remember_row_beside(map, number, place);
+            }
+        }
+    }
+
+    /// The same of a map of sets: the keys of the leaf that have one id.
+    #[inline(never)]
+    fn remember_ids_beside(&self, known: &mut RowCache, map: usize, value: ValueLocation) {
+        for (key, id) in self.leaf_of(value).into_iter().flat_map(LeafRows::with_value) {
+            if let Ok(id) = id.try_into() {
+                known.remember_id_beside(map, key, u64::from_be_bytes(id));
+            }
+        }
+    }
+
+    /// The leaf in which a value lies; `None` of one with pages of its own.
+    fn leaf_of(&self, (offset, _): ValueLocation) -> Option<&[u8]> {
+        let number = offset / PAGE_LEN as u64;
+        let page = self.pages().ok()??.page(number)?;
+        (word(page, 0) == Some(number) && row_count(page, LEAF).is_some()).then_some(page)
     }
 
     fn get_from_tree(&self, map: usize, key: &[u8]) -> Result<Option<&[u8]>> {
@@ -282,12 +316,14 @@ impl Txn {
         }
     }
 
-    /// Remembers the one value of a key.
-    pub(crate) fn remember_id(&self, key: &NewKey, id: u64) {
-        if let Some(known) = &self.known {
-            let mut known = known.borrow_mut();
-            if known.is_active() {
-                known.remember_id(key, id);
+    /// Remembers the one value of a key, which lies where it was read.
+    pub(crate) fn remember_id(&self, map: usize, key: &NewKey, id: &[u8]) {
+        let (Some(known), Ok(number)) = (&self.known, id.try_into().map(u64::from_be_bytes)) else { return };
+        let mut known = known.borrow_mut();
+        if known.is_active() {
+            known.remember_id(key, number);
+            if let (true, Some(place)) = (known.has_room_for_ids(), self.place_of(id)) {
+                self.remember_ids_beside(&mut known, map, place);
             }
         }
     }

@@ -197,8 +197,8 @@ impl<'r> FileIds<'r> {
         let opened = || -> Result<_, Failure> {
             read.txn.look_for(map, key)?;
             let only_one = |id: &'r [u8]| {
-                if let (Some(new_key), Ok(id)) = (&new_key, id.try_into()) {
-                    read.txn.remember_id(new_key, u64::from_be_bytes(id));
+                if let Some(new_key) = &new_key {
+                    read.txn.remember_id(map, new_key, id);
                 }
                 Ok((None, ids_of(id), 1))
             };

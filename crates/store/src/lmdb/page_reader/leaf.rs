@@ -68,6 +68,12 @@ impl<'t> LeafRows<'t> {
         self.last
     }
 
+    /// All rows of a page that have a value beside their key.
+    pub(crate) fn with_value(page: &'t [u8]) -> impl Iterator<Item = Row<'t>> {
+        let rows = LeafRows::all(page, None);
+        (0..rows.count).filter_map(move |place| rows.row(place))
+    }
+
     #[inline]
     fn row(&self, place: usize) -> Option<Row<'t>> {
         let Node { words: [value_low, value_high, flags], key, rest } = Node::at(self.page, place)?;

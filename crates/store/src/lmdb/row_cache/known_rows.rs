@@ -34,6 +34,10 @@ use super::table::{Growing, Table, WAYS};
 /// Look-ups after everything was forgotten before anything is remembered.
 pub(crate) const PATIENCE: u32 = 4096;
 
+/// How much of a table is taken, in eighths, when it grows. Of rows' half where one map is asked only.
+const IDS_EIGHTHS: usize = 4;
+const ROWS_EIGHTHS: usize = 3;
+
 /// What a transaction remembers.
 pub(crate) struct RowCache {
     ids: KnownIds,
@@ -144,6 +148,30 @@ impl RowCache {
         rows.find(*moment, moved.as_deref(), map, key)
     }
 
+    /// Whether there is room for ids that nobody has asked for yet.
+    #[inline]
+    pub(crate) fn has_room_for_ids(&self) -> bool {
+        !self.ids.places.is_full(IDS_EIGHTHS)
+    }
+
+    /// Remembers the one id under a key that nobody has asked for yet, where that pushes nothing out.
+    pub(crate) fn remember_id_beside(&mut self, map: usize, key: &[u8], id: u64) {
+        let Some(words) = key_words(map, key) else { return };
+        let key = NewKey { hash: hash(&self.ids.hasher, &words), words };
+        self.ids.remember_beside(self.moment, &key, id);
+    }
+
+    /// Whether there is room for rows that nobody has asked for yet.
+    #[inline]
+    pub(crate) fn has_room_for_rows(&self) -> bool {
+        !self.rows.places.is_full(ROWS_EIGHTHS)
+    }
+
+    /// Remembers where a value lies that nobody has asked for yet, where that pushes nothing out.
+    pub(crate) fn remember_row_beside(&mut self, map: usize, key: u64, place: ValueLocation) {
+        self.rows.remember_beside(self.moment, map, key, place);
+    }
+
     /// Remembers where the value of `key` lies in the state that is read.
     pub(crate) fn remember_row(&mut self, map: usize, key: u64, place: ValueLocation) {
         self.rows.remember(self.moment, map, key, place);
@@ -210,16 +238,36 @@ impl KnownIds {
         Some(id)
     }
 
+    fn remember_beside(&mut self, moment: Moment, key: &NewKey, id: u64) {
+        let (table, number) = (&mut self.places.table, (key.hash >> 32) as usize);
+        let mut free = None;
+        for way in 0..WAYS {
+            let place = table.place(number ^ way);
+            if (place[0] as u32) < moment.floor {
+                free = free.or(Some(way));
+            } else if place[0] >> 32 == key.hash & u64::from(u32::MAX) && place[2..] == key.words {
+                return;
+            }
+        }
+        let Some(free) = free else { return };
+        table.taken += 1;
+        table.place(number ^ free).copy_from_slice(&line(moment, key, id));
+    }
+
     fn remember(&mut self, moment: Moment, key: &NewKey, id: u64) {
-        self.places.grow_if_full(4);
+        self.places.grow_if_full(IDS_EIGHTHS);
         let (table, number) = (&mut self.places.table, (key.hash >> 32) as usize);
         let free = (0..WAYS).find(|way| (table.place(number ^ way)[0] as u32) < moment.floor);
         table.taken += usize::from(free.is_some());
-        let place = table.place(number ^ free.unwrap_or(WAYS - 1));
-        place[0] = tag(moment.stamp, key.hash);
-        place[1] = id;
-        place[2..].copy_from_slice(&key.words);
+        *table.place(number ^ free.unwrap_or(WAYS - 1)) = line(moment, key, id);
     }
+}
+
+/// What a place has of a key and its id.
+#[inline]
+fn line(moment: Moment, key: &NewKey, id: u64) -> [u64; 8] {
+    let [first, second, third, fourth, fifth, sixth] = key.words;
+    [tag(moment.stamp, key.hash), id, first, second, third, fourth, fifth, sixth]
 }
 
 /// The id under a key, if a table has it.
@@ -290,14 +338,30 @@ impl KnownRows {
     }
 
     fn remember(&mut self, moment: Moment, map: usize, key: u64, value: ValueLocation) {
-        // Half of them where one map is asked only.
-        self.places.grow_if_full(3);
+        self.places.grow_if_full(ROWS_EIGHTHS);
+        self.put(moment, (map, key), value, |_| true);
+    }
+
+    fn remember_beside(&mut self, moment: Moment, map: usize, key: u64, value: ValueLocation) {
+        self.put(moment, (map, key), value, |is_free| is_free);
+    }
+
+    #[inline]
+    fn put(
+        &mut self,
+        moment: Moment,
+        (map, key): (usize, u64),
+        value: ValueLocation,
+        may: impl FnOnce(bool) -> bool,
+    ) {
         let table = &mut self.places.table;
         let (Some(rest), Some(packed)) = (rest(table, map, key), pack(value)) else { return };
         let place = table.place(place_number(map, key));
         let was_free = (place[0] as u32) < moment.floor;
-        *place = [rest << 32 | u64::from(moment.stamp), packed];
-        table.taken += usize::from(was_free);
+        if may(was_free) {
+            *place = [rest << 32 | u64::from(moment.stamp), packed];
+            table.taken += usize::from(was_free);
+        }
     }
 }
 

@@ -179,7 +179,7 @@ mod tests {
         let ask_for = |number: u64| {
             txn.get(tree.rows, &number.to_be_bytes()).unwrap();
             if let Some(Err(new_key)) = txn.known_id(tree.sets, &key(number)) {
-                txn.remember_id(&new_key, number);
+                txn.remember_id(tree.sets, &new_key, &number.to_be_bytes());
             }
         };
         (0..ROW_COUNT).for_each(ask_for);

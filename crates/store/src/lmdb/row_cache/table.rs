@@ -121,10 +121,15 @@ impl<const WORDS: usize> Growing<WORDS> {
     /// Makes room if more than so many eighths of the places are taken.
     #[inline]
     pub(crate) fn grow_if_full(&mut self, eighths: usize) {
-        let Table { taken, place_count, .. } = self.table;
-        if taken > place_count / 8 * eighths && place_count < self.place_count_max {
+        if self.is_full(eighths) && self.table.place_count < self.place_count_max {
             self.grow();
         }
+    }
+
+    /// Whether more than so many eighths of the places are taken.
+    #[inline]
+    pub(crate) fn is_full(&self, eighths: usize) -> bool {
+        self.table.taken > self.table.place_count / 8 * eighths
     }
 
     #[cold]

@@ -94,6 +94,50 @@ fn remembered_rows_are_the_rows_of_the_view() {
     }
 }
 
+/// A server that has just started asks for every row once: those of a leaf are known when one of them is.
+#[test]
+fn the_rows_of_a_leaf_are_remembered_together() {
+    const ROW_COUNT: u64 = 2_000;
+    let scratch = Scratch::new();
+    let (store, mut writer) = scratch.open();
+    let set = |number: u64| format!("set of {number:05}").into_bytes();
+    let mut batch = writer.begin().unwrap();
+    for number in 0..ROW_COUNT {
+        batch.put(ROWS, &number.to_be_bytes(), &[7; 40]).unwrap();
+        batch.insert_id(SETS, &set(number), number).unwrap();
+        if number % 10 == 0 {
+            batch.insert_id(SETS, &set(number), number + ROW_COUNT).unwrap();
+        }
+    }
+    batch.commit().unwrap();
+    store.fold().unwrap();
+    let mut view = store.view().unwrap();
+    view.remember_rows(1 << 20);
+    for _ in 0..=PATIENCE {
+        view.get(ROWS, b"patience").unwrap();
+    }
+    assert_eq!(known_count(&view, 0..ROW_COUNT), 0);
+    view.get(ROWS, &1_000_u64.to_be_bytes()).unwrap();
+    let known = known_count(&view, 0..ROW_COUNT);
+    // 58 bytes each of 4,096.
+    assert!((30..=70).contains(&known), "{known} rows");
+    let known_sets = |view: &View| -> Vec<u64> {
+        let map = view.map(SETS).index;
+        (0..ROW_COUNT).filter(|number| matches!(view.txn.known_id(map, &set(*number)), Some(Ok(_)))).collect()
+    };
+    assert!(known_sets(&view).is_empty());
+    view.ids(SETS, &set(1_001)).unwrap();
+    let known = known_sets(&view);
+    assert!((50..=200).contains(&known.len()), "{known:?}");
+    assert!(known.iter().all(|number| number % 10 != 0), "keys of several ids: {known:?}");
+    for number in 0..ROW_COUNT {
+        let mut ids = Vec::new();
+        view.ids(SETS, &set(number)).unwrap().next_block(&mut ids, usize::MAX).unwrap();
+        let second = (number % 10 == 0).then_some(number + ROW_COUNT);
+        assert_eq!(ids, [number].into_iter().chain(second).collect::<Vec<_>>());
+    }
+}
+
 /// Many pages, of which each fold moves some: what is remembered of the others has to be right, and pages that were
 /// given up come back with other rows.
 #[test]
