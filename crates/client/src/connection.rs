@@ -14,6 +14,8 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::Path;
 use std::time::Duration;
 
+use zeroize::Zeroize as _;
+
 /// How long a read waits, unless [`Connection::set_timeout`] says otherwise.
 pub const READ_TIMEOUT_DEFAULT: Duration = Duration::from_secs(60);
 
@@ -215,8 +217,11 @@ impl Connection {
     ) -> Result<(), ClientError> {
         self.output.clear();
         Message { id, request, controls }.encode(&mut self.output);
-        self.stream.write_all(&self.output)?;
-        Ok(self.stream.flush()?)
+        let sent = self.stream.write_all(&self.output).and_then(|()| self.stream.flush());
+        if matches!(request, Request::Bind(_)) {
+            self.output.zeroize();
+        }
+        Ok(sent?)
     }
 
     /// Sends octets as they are, for what no well-behaved client would say.

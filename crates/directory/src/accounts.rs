@@ -262,7 +262,7 @@ fn read_account(catalog: &Catalog, id: EntryId, row: &EntryRow<'_>, policy: Arc<
     let totp = secret.map(|secret| {
         let step = small_values(catalog, row, TOTP_LAST_STEP).next();
         let step = step.and_then(|step| std::str::from_utf8(step).ok()?.parse().ok());
-        Box::new(Totp { secret: secret.to_vec(), last_step: step })
+        Box::new(Totp { secret: secret.to_vec(), last_step: step, window: policy.totp_window() })
     });
     let apps = if policy.app_passwords > 0 { app_passwords(catalog, row, &policy) } else { Vec::new() };
     let has_key = |mechanism: &str| {

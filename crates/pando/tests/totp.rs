@@ -116,6 +116,30 @@ fn a_code_is_good_behind_the_password_and_once() {
     assert_eq!(bind(&pando, "anna", "anna-secret"), ResultCode::SUCCESS);
 }
 
+/// Clocks may differ as much as the policy says, and no more.
+#[test]
+fn the_policy_says_how_far_clocks_may_differ() {
+    let scratch = Scratch::new("totp-window");
+    let pando = start(&scratch);
+    let (anna, data, policy) = (person_dn("anna"), Pando::data(&scratch), format!("cn=policy,{SUFFIX}"));
+    let text = command(&["account", "totp", &anna], Some(&data)).expect_code(0).stdout;
+    let secret = secret_of(text.lines().next().unwrap().as_bytes()).unwrap();
+    let mut administrator = pando.administrator();
+    let mut window = |value: &str| {
+        let set: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pandoPwdTotpWindow", &[value])];
+        administrator.modify(&policy, set).unwrap().code
+    };
+    assert_eq!(window("11"), ResultCode::CONSTRAINT_VIOLATION);
+    let with = |step| format!("anna-secret{}", code(&secret, step));
+    let step = present();
+    assert_eq!(bind(&pando, "anna", &with(step - 5)), WRONG);
+    assert_eq!(window("6"), ResultCode::SUCCESS);
+    assert_eq!(bind(&pando, "anna", &with(step - 5)), ResultCode::SUCCESS);
+    assert_eq!(bind(&pando, "anna", &with(step - 5)), WRONG, "used");
+    assert_eq!(bind(&pando, "anna", &with(step + 5)), ResultCode::SUCCESS);
+    assert_eq!(bind(&pando, "anna", &with(step)), WRONG, "older than one that was used");
+}
+
 /// Programs that know nothing of codes have passwords of their own, past the user's.
 #[test]
 fn applications_have_passwords_of_their_own() {

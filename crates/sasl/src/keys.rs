@@ -5,6 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha1::Sha1;
 use sha2::{Digest, Sha256, Sha512};
+use zeroize::Zeroizing;
 
 use crate::limits::{ITERATIONS_MAX, SALT_SIZE_MAX};
 use crate::prepared;
@@ -120,8 +121,9 @@ impl std::fmt::Debug for ScramKeys {
 impl ScramKeys {
     /// The keys of a password. Takes `iterations` rounds: some milliseconds for 4,096.
     pub fn derive(hash: Hash, password: &str, salt: &[u8], iterations: u32) -> ScramKeys {
-        let salted = hash.salted(password, salt, iterations);
-        let client_key = hash.hmac(&salted, b"Client Key");
+        // Who has one of these two binds.
+        let salted = Zeroizing::new(hash.salted(password, salt, iterations));
+        let client_key = Zeroizing::new(hash.hmac(&salted, b"Client Key"));
         ScramKeys {
             hash,
             iterations,

@@ -131,6 +131,12 @@ pub const SCHEMA_TEXTS_BYTES_MAX: usize = 4 << 20;
 /// Names in a setting that lists identities. Each is looked up when one of these settings decides.
 pub const IDENTITIES_MAX: usize = 64;
 
+/// Steps before and after the present one whose codes a policy may take, and takes where it says nothing (RFC 6238
+/// section 5.2).
+pub const TOTP_WINDOW_MAX: u32 = 10;
+/// See [`TOTP_WINDOW_MAX`].
+pub const TOTP_WINDOW_USUAL: u32 = 1;
+
 /// Passwords of applications that a policy lets a user have.
 pub const APP_PASSWORDS_MAX: u32 = 64;
 

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::limits::{APP_PASSWORDS_MAX, PASSWORD_HISTORY_MAX};
+use super::limits::{APP_PASSWORDS_MAX, PASSWORD_HISTORY_MAX, TOTP_WINDOW_MAX, TOTP_WINDOW_USUAL};
 use super::rows::EntryId;
 use super::sasl_mechanisms::CRAM_MD5;
 use super::storage_scheme::StorageScheme;
@@ -67,6 +67,8 @@ pub struct PasswordPolicy {
     pub tells_lock: bool,
     /// Whether users with a secret for time-based codes append a code to their password.
     pub totp: bool,
+    /// Steps before and after the present one whose codes are good; `None` is the usual.
+    pub totp_window: Option<u32>,
     /// Passwords of applications that a user may have.
     pub app_passwords: u32,
     /// How new passwords are stored, where it is not as the settings say.
@@ -116,6 +118,7 @@ const SWITCHES: [SwitchField; 8] = [
 const ALLOW_USER_CHANGE: &str = "pwdAllowUserChange";
 const PASSWORD_ATTRIBUTE: &str = "pwdAttribute";
 const SCHEME: &str = "pandoPwdScheme";
+const TOTP_WINDOW: &str = "pandoPwdTotpWindow";
 const SCRAM_MECHANISM: &str = "pandoPwdScramMechanism";
 
 /// Mechanisms for which keys can be made.
@@ -129,7 +132,7 @@ impl PasswordPolicy {
     pub fn attributes() -> impl Iterator<Item = &'static str> {
         let numbers = NUMBERS.iter().map(|(name, _)| *name);
         let switches = SWITCHES.iter().map(|(name, _)| *name);
-        numbers.chain(switches).chain([PASSWORD_ATTRIBUTE, SCHEME, SCRAM_MECHANISM])
+        numbers.chain(switches).chain([PASSWORD_ATTRIBUTE, SCHEME, SCRAM_MECHANISM, TOTP_WINDOW])
     }
 
     /// Takes a value of one of these [`attributes`](PasswordPolicy::attributes) over.
@@ -148,6 +151,12 @@ impl PasswordPolicy {
         } else if attribute == SCHEME {
             let scheme: StorageScheme = text.parse().map_err(|error| format!("{attribute}: {error}"))?;
             self.scheme = Some(scheme);
+        } else if attribute == TOTP_WINDOW {
+            let window = text.parse::<u32>().ok().filter(|window| *window <= TOTP_WINDOW_MAX);
+            let wrong = || {
+                format!("{attribute} takes a number from 0 to {TOTP_WINDOW_MAX}: each step is a code more")
+            };
+            self.totp_window = Some(window.ok_or_else(wrong)?);
         } else if attribute == SCRAM_MECHANISM {
             let known = SCRAM_MECHANISMS.iter().find(|known| known.eq_ignore_ascii_case(text));
             let known = known
@@ -196,6 +205,11 @@ impl PasswordPolicy {
     /// Whether binds are recorded.
     pub fn records_success(&self) -> bool {
         self.last_success || self.max_idle > 0
+    }
+
+    /// Steps before and after the present one whose codes are good.
+    pub fn totp_window(&self) -> u32 {
+        self.totp_window.unwrap_or(TOTP_WINDOW_USUAL)
     }
 
     /// Iterations of the SCRAM keys that are made.
@@ -306,6 +320,10 @@ mod tests {
         check(&[("pandoPwdScheme", "rot13")], "unknown password storage scheme");
         check(&[("pandoPwdScramMechanism", "SCRAM-MD5")], "keys are made for");
         check(&[("pandoPwdScramIterations", "1")], "from 4096");
+        check(&[("pandoPwdTotpWindow", "11")], "from 0 to 10");
+        check(&[("pandoPwdTotpWindow", "-1")], "from 0 to 10");
+        assert_eq!(read(&[]).unwrap().totp_window(), 1);
+        assert_eq!(read(&[("pandoPwdTotpWindow", "0")]).unwrap().totp_window(), 0);
         let policy = read(&[
             ("pwdAttribute", "userPassword"),
             ("pwdMaxAge", "10"),

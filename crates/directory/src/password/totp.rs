@@ -1,20 +1,18 @@
 //! Codes of the time (RFC 6238): six digits that a device and the server make of a secret and the time step.
 //!
-//! A step takes 30 seconds. The code of the step before and that of the next one are good too, for clocks that differ
-//! and for people who type (section 5.2). A code that was used is not good again, nor is an older one.
+//! A step takes 30 seconds. Codes of some steps before and after are good too, for clocks that differ and for people
+//! who type (section 5.2). A code that was used is not good again, nor is an older one.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha1::Sha1;
 use subtle::ConstantTimeEq as _;
+use zeroize::Zeroizing;
 
 /// Digits of a code.
 pub const CODE_SIZE: usize = 6;
 
 /// Microseconds of a step.
 const STEP: i64 = 30_000_000;
-
-/// Steps before and after the present one whose codes are good.
-const WINDOW: i64 = 1;
 
 /// Fewest octets of a secret (RFC 4226 section 4, R6).
 pub const SECRET_SIZE_MIN: usize = 16;
@@ -26,6 +24,8 @@ pub struct Totp {
     pub secret: Vec<u8>,
     /// The step of the last code that was used.
     pub last_step: Option<i64>,
+    /// Steps before and after the present one whose codes are good, as the policy says.
+    pub window: u32,
 }
 
 /// Shows no secret.
@@ -39,11 +39,11 @@ impl Totp {
     /// The step that a code is of, if it is good at this time in microseconds since 1970. A secret that cannot be read
     /// has no good code.
     pub fn step_of(&self, code: &[u8], now: i64) -> Option<i64> {
-        let secret = secret_of(&self.secret)?;
-        let present = now.div_euclid(STEP);
+        let secret = Zeroizing::new(secret_of(&self.secret)?);
+        let (present, window) = (now.div_euclid(STEP), i64::from(self.window));
         let mut found = None;
         // All of them, so that the time does not tell which.
-        for step in present - WINDOW..=present + WINDOW {
+        for step in present - window..=present + window {
             let is_right: bool = code_of(&secret, step).ct_eq(code).into();
             if is_right && self.last_step.is_none_or(|last| step > last) {
                 found = Some(step);
@@ -130,22 +130,27 @@ mod tests {
             (20_000_000_000, b"353130"),
         ] {
             assert_eq!(&code_of(secret, second / 30), code, "{second}");
-            let totp = Totp { secret: secret_text(secret).into_bytes(), last_step: None };
+            let totp = Totp { secret: secret_text(secret).into_bytes(), last_step: None, window: 1 };
             assert_eq!(totp.step_of(code, second * 1_000_000), Some(second / 30));
         }
     }
 
     #[test]
-    fn a_code_is_good_for_three_steps_and_once() {
+    fn a_code_is_good_within_the_window_and_once() {
         let secret = secret_text(b"12345678901234567890").into_bytes();
         let at = |last_step, second: i64| {
-            Totp { secret: secret.clone(), last_step }.step_of(b"287082", second * 1_000_000)
+            Totp { secret: secret.clone(), last_step, window: 1 }.step_of(b"287082", second * 1_000_000)
         };
         // That of the second 59 is of the step from 30 to 60.
         assert_eq!([-1, 0, 59, 89].map(|second| at(None, second)), [None, Some(1), Some(1), Some(1)]);
         assert_eq!(at(None, 90), None);
         assert_eq!([Some(0), Some(1), Some(2)].map(|last| at(last, 59)), [Some(1), None, None]);
-        let totp = Totp { secret: b"no base32!".to_vec(), last_step: None };
+        let with = |window, second: i64| {
+            Totp { secret: secret.clone(), last_step: None, window }.step_of(b"287082", second * 1_000_000)
+        };
+        assert_eq!([29, 30, 59, 60].map(|second| with(0, second)), [None, Some(1), Some(1), None]);
+        assert_eq!([149, 150].map(|second| with(3, second)), [Some(1), None]);
+        let totp = Totp { secret: b"no base32!".to_vec(), last_step: None, window: 1 };
         for code in [&b"287082"[..], b"", b"28708", b"000000"] {
             assert_eq!(totp.step_of(code, 59_000_000), None);
         }
