@@ -5,7 +5,7 @@
 mod support;
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, chown};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::Command;
 
@@ -175,6 +175,59 @@ fn passwords_in_memory_are_in_no_core() {
         fact(&pando, "limits", "Max core file size").join(" "),
         own.split_whitespace().collect::<Vec<_>>().join(" ")
     );
+}
+
+/// Where in the memory of a process that it writes to these octets are.
+fn in_memory(pando: &Pando, octets: &[u8]) -> Vec<String> {
+    let maps = fs::read_to_string(format!("/proc/{}/maps", pando.id())).unwrap();
+    let memory = fs::File::open(format!("/proc/{}/mem", pando.id())).unwrap();
+    let mut found = Vec::new();
+    for line in maps.lines().filter(|line| line.contains(" rw-p ")) {
+        let (start, end) = line.split_whitespace().next().unwrap().split_once('-').unwrap();
+        let address = |text| u64::from_str_radix(text, 16).unwrap();
+        let (mut at, end) = (address(start), address(end));
+        // In pieces, of which each begins with the end of the one before; what is not there cannot be read.
+        let mut piece = vec![0; 1 << 20];
+        while at < end {
+            let wanted = piece.len().min(usize::try_from(end - at).unwrap());
+            let Ok(count) = memory.read_at(&mut piece[..wanted], at) else { break };
+            if memchr::memmem::find(&piece[..count], octets).is_some() {
+                found.push(line.to_owned());
+            }
+            at += (count.saturating_sub(octets.len())).max(1) as u64;
+            if count < wanted || count <= octets.len() {
+                break;
+            }
+        }
+    }
+    found
+}
+
+/// Passwords are wiped where they were: in the buffer of the connection, the queue and the threads that hash.
+#[test]
+fn a_verified_password_is_nowhere_in_memory() {
+    if was_run_as_root("a_verified_password_is_nowhere_in_memory") {
+        return;
+    }
+    let scratch = Scratch::new("memory");
+    let pando = Pando::start(&scratch);
+    plant(&mut pando.administrator());
+    assert!(pando.stop().success());
+    let pando = Pando::start(&scratch);
+    let anna = person_dn("anna");
+    let mut connection = pando.connect();
+    for password in ["anna-secret", "never-anna-s", "anna-secret"] {
+        let right = password == "anna-secret";
+        assert_eq!(connection.bind(&anna, password).unwrap().is_success(), right);
+    }
+    let plain = ["-Q", "-O", "none", "-Y", "PLAIN", "-U", "anna", "-w", "anna-secret", "-H"];
+    let url = format!("ldap://{}", pando.address());
+    run("ldapwhoami", &[&plain[..], &[&url]].concat(), "").expect_code(0);
+    assert!(connection.entry(&anna, &["cn"]).unwrap().is_some());
+    assert!(!in_memory(&pando, b"ou=people,dc=example").is_empty(), "what is there is found");
+    for password in [&b"anna-secret"[..], b"never-anna-s"] {
+        assert_eq!(in_memory(&pando, password), Vec::<String>::new());
+    }
 }
 
 /// The unit's sandbox may get tighter, and not wider: 17 is the 1.7 that systemd-analyze prints.

@@ -25,6 +25,7 @@ use directory::bind::BindStrength;
 use ipnet::IpNet;
 use ldap::ServerUrl;
 use sasl::{TokenKeys, TokenRules};
+use zeroize::Zeroize as _;
 
 use crate::config::audit::AuditSettings;
 use crate::config::limit_tables::{LimitTable, LimitedClient, StatedLimits};
@@ -138,9 +139,15 @@ pub struct Arguments {
     pub log_operations: bool,
 }
 
-/// A password. Shows itself to nobody by accident.
+/// A password. Shows itself to nobody by accident, and leaves no copy in freed memory.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(pub Vec<u8>);
+
+impl Drop for Secret {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
 
 impl std::fmt::Debug for Secret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -815,7 +822,7 @@ mod tests {
             std::fs::write(&file, content).unwrap();
             let arguments = Arguments { admin_password_file: Some(file.clone()), ..Arguments::default() };
             let password = merged(arguments, "").ok().and_then(|config| config.admin_password);
-            assert_eq!(password.map(|secret| secret.0).as_deref(), expected, "{content:?}");
+            assert_eq!(password.as_ref().map(|secret| &*secret.0), expected, "{content:?}");
         };
         check("secret\n", Some(b"secret"));
         check("secret", Some(b"secret"));

@@ -114,11 +114,18 @@ pub(crate) struct Place {
     pub(crate) listener: ListenerIndex,
 }
 
+/// Whether the octets of a request may have a password in them.
+fn may_hold_passwords(request: &Request<'_>) -> bool {
+    !matches!(request, Request::Search(_) | Request::Delete(_) | Request::Abandon(_) | Request::Unbind)
+}
+
 /// How far [`Session::receive`] got.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Received {
     /// Bytes of the input that were handled.
     pub(crate) consumed: usize,
+    /// Whether there may have been passwords among them: they are to be wiped.
+    pub(crate) is_secret: bool,
     /// What has to happen before the session goes on.
     pub(crate) next: Next,
 }
@@ -249,35 +256,41 @@ impl Session {
         mut answers: Option<&mut Answers>,
         turn: &mut TurnBudget,
     ) -> Received {
-        let mut consumed = 0;
+        let (mut consumed, mut is_secret) = (0, false);
         let start = out.len();
         loop {
             let rest = input.get(consumed..).unwrap_or_default();
             if let Some(next) = self.must_wait(context, unsent + out.len() - start) {
-                return Received { consumed, next };
+                return Received { consumed, is_secret, next };
             }
             let limits = self.decode_limits(context);
             let frame = match next_frame(rest, limits.message_size_max) {
                 Ok(Some(frame)) => frame,
-                Ok(None) => return Received { consumed, next: Next::Read },
+                Ok(None) => return Received { consumed, is_secret, next: Next::Read },
                 Err(why) => {
                     let next = Next::Disconnect(ResultCode::PROTOCOL_ERROR, why);
-                    return Received { consumed, next };
+                    return Received { consumed, is_secret, next };
                 }
             };
             let answer = answers.as_deref_mut().and_then(Answers::next);
             let taken = match Message::decode(frame, &limits) {
-                Ok(message) => self.dispatch(context, &message, frame, answer, out),
-                Err(error) => self.refuse_undecodable(context, &error, out),
+                Ok(message) => {
+                    is_secret |= may_hold_passwords(&message.request);
+                    self.dispatch(context, &message, frame, answer, out)
+                }
+                Err(error) => {
+                    is_secret = true;
+                    self.refuse_undecodable(context, &error, out)
+                }
             };
             if let ControlFlow::Break(next) = taken {
                 consumed += if next == Next::StartTls { frame.len() } else { 0 };
-                return Received { consumed, next };
+                return Received { consumed, is_secret, next };
             }
             consumed += frame.len();
             self.position_wait = None;
             if turn.is_used_up(frame.len(), Instant::now) {
-                return Received { consumed, next: Next::Turn };
+                return Received { consumed, is_secret, next: Next::Turn };
             }
         }
     }

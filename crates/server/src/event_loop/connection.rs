@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use ldap::{ResultCode, response};
+use zeroize::Zeroize as _;
 
 use crate::limits::{
     BUFFER_SIZE, DRAIN_LINGER_TIMEOUT, LINGER_TIMEOUT, PARTIAL_COPY_MAX, PROXY_HEADER_TIMEOUT,
@@ -351,7 +352,13 @@ impl Connection {
                 );
                 context.give_back(answers);
                 let is_cut = ready < rest.len() && received.consumed > 0;
-                *consumed += received.consumed;
+                let handled = *consumed..*consumed + received.consumed;
+                *consumed = handled.end;
+                let is_from_proxy =
+                    matches!(received.next, Next::Disconnect(..)) && ProxyHeader::is_at_start_of(rest);
+                if received.is_secret {
+                    input.get_mut(handled).unwrap_or_default().zeroize();
+                }
                 if received.consumed > 0 && !self.has_asked {
                     self.has_asked = true;
                     self.last_progress = context.now;
@@ -375,7 +382,7 @@ impl Connection {
                     }
                     Next::StartTls => return Reading::StartTls,
                     Next::Close => return Reading::Close,
-                    Next::Disconnect(code, _) if ProxyHeader::is_at_start_of(rest) => {
+                    Next::Disconnect(code, _) if is_from_proxy => {
                         context.shared.proxies.refuse_elsewhere(
                             context.now,
                             self.number(),

@@ -22,6 +22,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::version::{TLS12, TLS13};
 use rustls::{RootCertStore, ServerConfig};
+use zeroize::Zeroizing;
 
 use crate::config::TlsSettings;
 use crate::config::values::TlsVersion;
@@ -66,7 +67,7 @@ pub(crate) struct Certificates {
 struct Source {
     settings: TlsSettings,
     certificate: Vec<u8>,
-    key: Vec<u8>,
+    key: Zeroizing<Vec<u8>>,
     client_authorities: Vec<u8>,
 }
 
@@ -155,7 +156,7 @@ impl Source {
             settings: settings.clone(),
             certificate: read(&settings.certificate)?,
             // One file may have both.
-            key: read(if settings.key.is_some() { &settings.key } else { &settings.certificate })?,
+            key: read(if settings.key.is_some() { &settings.key } else { &settings.certificate })?.into(),
             client_authorities: read(&settings.client_authorities)?,
         })
     }

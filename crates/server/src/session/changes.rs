@@ -43,7 +43,7 @@ impl Session {
             address: self.address(context),
             requester: Arc::clone(&self.requester),
             link: self.client_link(context),
-            change: ToWrite::Message(frame.to_vec()),
+            change: ToWrite::Message(frame.to_vec().into()),
             passwords: PreparedPasswords::default(),
             reservation,
             origin: self.origin(context, message),

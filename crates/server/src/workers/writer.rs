@@ -26,6 +26,7 @@ use directory::virtual_entries::APPLY_SETTINGS;
 use directory::{ClientLink, OperationError, Outcome, Requester, ServerFault, Stamp, Writer};
 use ldap::{DecodeLimits, Message, Request, ResultCode, StateRequest};
 use store::StoreError;
+use zeroize::Zeroizing;
 
 use crate::limits::{BATCH_BYTES_MAX, BATCH_WRITES_MAX, WRITES_QUEUED_BYTES_MAX, WRITES_QUEUED_MAX};
 use crate::net::mailbox::{Address, LoopMessage, Mailbox, PreparedPasswords, Written};
@@ -57,7 +58,7 @@ pub(crate) struct WriteRequest {
 pub(crate) enum ToWrite {
     /// The change of this message, which is here whole, as received. The writer decodes it again, which is quick. An
     /// owned form of every request would be code without another use.
-    Message(Vec<u8>),
+    Message(Zeroizing<Vec<u8>>),
     /// To record what [`Attempts`] has of an account, the use of a grace login at this time, and that of a time-based
     /// code of this step.
     Account { id: EntryId, grace: Option<i64>, totp_step: Option<i64> },
@@ -610,7 +611,7 @@ mod tests {
             address: Address { event_loop: 0, slot: 0, connection: 1, ticket: 0 },
             requester: Arc::new(Requester::Anonymous),
             link: None,
-            change: ToWrite::Message(vec![0; bytes]),
+            change: ToWrite::Message(vec![0; bytes].into()),
             passwords: PreparedPasswords::default(),
             reservation: queue.reserve(bytes).unwrap(),
             origin: None,

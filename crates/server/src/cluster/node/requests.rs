@@ -49,7 +49,7 @@ impl Node {
         } = request;
         let audited = (origin, keeps_old_values);
         let change = match change {
-            ToWrite::Message(message) => Change::Message(message),
+            ToWrite::Message(mut message) => Change::Message(std::mem::take(&mut *message)),
             ToWrite::Account { id, grace, totp_step } => {
                 Change::Account(id, self.parts.queue.take_account_update(id, (grace, totp_step)))
             }
