@@ -1,5 +1,6 @@
 //! Checks of the source that no kept tool does: `house floors` holds the modules of each crate against `floors.toml`,
-//! `house columns` looks for lines that are too wide, `house corpora` for fuzz corpora that no test replays.
+//! `house columns` looks for lines that are too wide, `house corpora` for fuzz corpora that no test replays,
+//! `house named-tests` for tests that a page of the documentation names and nobody has.
 //!
 //! An offence is a line on standard output, and makes the exit code 1. The last argument of `floors` may be another
 //! checkout.
@@ -9,6 +10,7 @@ mod corpora;
 mod files;
 mod floors;
 mod modules;
+mod named_tests;
 mod uses;
 
 use std::path::Path;
@@ -28,9 +30,10 @@ fn main() -> ExitCode {
         ["floors", root] => floors::check(Path::new(root)),
         ["columns"] => Files::list(&here).and_then(|files| columns::check(&files)),
         ["corpora"] => Files::list(&here).and_then(|files| corpora::check(&files)),
+        ["named-tests"] => Files::list(&here).and_then(|files| named_tests::check(&files)),
         ["uses", name] => floors::list_uses(&here, name),
         _ => {
-            eprintln!("usage: house floors [CHECKOUT] | columns | corpora | uses CRATE");
+            eprintln!("usage: house floors [CHECKOUT] | columns | corpora | named-tests | uses CRATE");
             return ExitCode::from(2);
         }
     };
