@@ -136,6 +136,18 @@ need_clients() {
     need_unboundid_sdk
 }
 
+# A realm of Kerberos for the tests of binds with tickets: its centre, which the tests start themselves, and what
+# OpenLDAP's clients bind with. Pando itself loads the library that comes with them.
+need_kerberos() {
+    [ -x /usr/sbin/krb5kdc ] || install_unstarted krb5-kdc
+    [ -x /usr/sbin/kadmin.local ] || install_unstarted krb5-admin-server
+    command -v kinit >/dev/null || apt_install krb5-user
+    local package
+    for package in libgssapi-krb5-2 libsasl2-modules-gssapi-mit; do
+        dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q ' installed$' || apt_install "$package"
+    done
+}
+
 need_valgrind() {
     command -v valgrind >/dev/null || apt_install valgrind
 }
@@ -192,7 +204,8 @@ install_unstarted() {
     (apt_install "$1") || failed=yes
     as_root rm -f "$policy"
     [ "$failed" = no ] || die "$1 could not be installed"
-    if [ "$1" = slapd ] && [ -d /run/systemd/system ]; then as_root systemctl --quiet disable slapd || true; fi
+    [ -d /run/systemd/system ] || return 0
+    case $1 in slapd | krb5-kdc | krb5-admin-server) as_root systemctl --quiet disable "$1" || true ;; esac
 }
 
 # One jar that holds the LDAP SDK for Java and its command line tools.

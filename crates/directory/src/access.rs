@@ -42,7 +42,7 @@ use crate::catalog::{Shown, is_unreadable, is_user_password};
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
-pub use crate::model::sasl_mechanisms::{ANONYMOUS, CRAM_MD5, OAUTHBEARER, PLAIN};
+pub use crate::model::sasl_mechanisms::{ANONYMOUS, CRAM_MD5, GSS_SPNEGO, GSSAPI, OAUTHBEARER, PLAIN};
 use crate::model::settings::Settings;
 use crate::tree::{Found, State};
 pub(crate) use asker::groups_of;

@@ -4,6 +4,8 @@
 pub const MESSAGE_SIZE_MAX: usize = 8_192;
 /// Octets of a message with a token, which lists a user's groups at times.
 pub const BEARER_MESSAGE_SIZE_MAX: usize = 32_768;
+/// Octets of a token of Kerberos: 64 KiB is the largest that Windows makes of a user with many groups.
+pub const KERBEROS_TOKEN_SIZE_MAX: usize = 65_536;
 /// Keys of an issuer that are looked at.
 pub const TOKEN_KEYS_MAX: usize = 64;
 /// Octets of a name, as it comes.

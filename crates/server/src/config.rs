@@ -8,6 +8,7 @@
 pub mod audit;
 mod cluster;
 mod exposed;
+pub mod kerberos;
 pub mod limit_tables;
 mod node_file;
 mod run_as;
@@ -28,6 +29,7 @@ use sasl::{TokenKeys, TokenRules};
 use zeroize::Zeroize as _;
 
 use crate::config::audit::AuditSettings;
+use crate::config::kerberos::{KerberosRules, kerberos_rules};
 use crate::config::limit_tables::{LimitTable, LimitedClient, StatedLimits};
 use crate::config::node_file::{ListenerKeys, NodeFile, OauthKeys, PassThroughKeys};
 use crate::config::values::{DnText, FromText, LogLevel, TlsNeed, TlsVersion};
@@ -94,6 +96,17 @@ pub enum ConfigError {
     /// The table `[pass_through]` says some of what it takes, and not all.
     #[error("[pass_through] takes server and authorities: passwords go over TLS alone, but to ldapi://")]
     PassThroughInPart,
+    /// The table `[kerberos]` says something, but not by which keys.
+    #[error("[kerberos] needs keytab, the file with the key of the server's principal")]
+    KerberosWithoutKeytab,
+    /// The keytab cannot be used.
+    #[error("kerberos.keytab, {}: {what}", file.display())]
+    Keytab {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
     /// The keys of who gives tokens out cannot be used.
     #[error("{}: {what}", file.display())]
     TokenKeys {
@@ -299,6 +312,8 @@ pub struct OnlineSettings {
     pub token_rules: Option<Arc<TokenRules>>,
     /// The file that has the keys of those tokens.
     pub(crate) token_key_file: Option<PathBuf>,
+    /// How tickets of Kerberos are taken; `None` takes none.
+    pub kerberos: Option<Arc<KerberosRules>>,
 }
 
 /// What a listener demands of its clients.
@@ -461,6 +476,7 @@ impl Default for OnlineSettings {
             stated: Vec::new(),
             token_rules: None,
             token_key_file: None,
+            kerberos: None,
         }
     }
 }
@@ -563,6 +579,7 @@ impl Config {
             stated,
             token_key_file: file.oauth.keys.clone(),
             token_rules: token_rules(file.oauth)?,
+            kerberos: kerberos_rules(file.kerberos)?,
         };
         online.find_rules(&listen);
         let bad_passwords =
@@ -649,6 +666,7 @@ impl Config {
             stated: Vec::new(),
             token_rules: None,
             token_key_file: None,
+            kerberos: None,
             ..online.clone()
         };
         let compared = [
@@ -675,6 +693,7 @@ impl Config {
             ("weakest_bind or rules of listeners", listeners_of(self) != listeners_of(new), true),
             ("tls", tls_of(self) != tls_of(new), true),
             ("oauth", self.online.token_rules != new.online.token_rules, true),
+            ("kerberos", self.online.kerberos != new.online.kerberos, true),
         ];
         compared
             .into_iter()

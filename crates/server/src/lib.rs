@@ -29,6 +29,7 @@ mod cluster;
 pub mod config;
 mod error;
 mod event_loop;
+mod kerberos;
 pub mod limits;
 pub mod log;
 mod monitor;

@@ -303,6 +303,20 @@ pub const PASS_THROUGH_JOBS_PER_THREAD_MAX: usize = 64;
 /// By how many seconds the clock of who gives tokens out may differ, unless the settings say otherwise.
 pub const CLOCK_SKEW_SECONDS: u32 = 60;
 
+/// Exchanges of Kerberos that clients have begun and not ended, all connections together: a context of MIT's library
+/// takes a few KiB. At this number the answer to another is busy.
+pub const KERBEROS_EXCHANGES_MAX: usize = 4_096;
+
+/// Bytes that an exchange of SASL is counted as which waits for its client's next message: most have less, and those of
+/// Kerberos about as much.
+pub const SASL_EXCHANGE_BYTES: usize = 8 << 10;
+
+/// Tokens of one exchange of Kerberos that are taken: Kerberos has one, SPNEGO at most a few.
+pub const KERBEROS_TOKENS_MAX: u8 = 8;
+
+/// Octets of the library's words about a token that are logged.
+pub const KERBEROS_REASON_MAX: usize = 512;
+
 /// Octets of the trace of an anonymous bind that are logged.
 pub const SASL_TRACE_MAX: usize = 255;
 

@@ -20,6 +20,7 @@ use crate::cluster::Cluster;
 use crate::config::{Config, ConfigError, PassThroughSettings, Secret};
 use crate::error::ServeError;
 use crate::event_loop::{self, EventLoop, EventLoopError};
+use crate::kerberos::KerberosExchanges;
 use crate::limits::{RELOAD_PATIENCE, ROW_CACHE_WRITER_DIVISOR};
 use crate::monitor::{Monitor, Sources};
 use crate::net::acceptor::{Acceptor, AcceptorControl};
@@ -200,6 +201,7 @@ impl Opened {
                 None => None,
             },
             hash_pool: HashPool::start(self.config.hash_threads, bad_passwords, Arc::clone(&mailboxes))?,
+            kerberos: KerberosExchanges::default(),
             guesses: Arc::default(),
             delays: Delays::start(Arc::clone(&mailboxes))?,
             scan_pool: ScanPool::start(self.config.scan_threads, &self.directory, &mailboxes)?,

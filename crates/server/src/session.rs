@@ -15,6 +15,7 @@ mod audit;
 mod bearer;
 mod changes;
 pub(crate) mod context;
+mod kerberos;
 mod outstanding;
 mod own_limits;
 mod password_answer;
@@ -48,6 +49,7 @@ use ldap::{
 
 use self::sasl::SaslExchange;
 use crate::config::ListenerIndex;
+use crate::limits::SASL_EXCHANGE_BYTES;
 use crate::net::mailbox::Address;
 use crate::net::request_memory::{Account, Admission, HolderKey, Source};
 use crate::net::stream::Peer;
@@ -644,7 +646,8 @@ impl Session {
     #[inline]
     pub(crate) fn charge(&mut self, context: &mut Context, buffer_bytes: usize) {
         let key = || HolderKey::new(self.source, &self.requester);
-        let bytes = self.outstanding.bytes() + buffer_bytes;
+        let exchange = if self.sasl.is_some() { SASL_EXCHANGE_BYTES } else { 0 };
+        let bytes = self.outstanding.bytes() + buffer_bytes + exchange;
         context.released += self.account.set(&context.shared.request_memory, key, bytes);
     }
 

@@ -1,6 +1,7 @@
 //! What the system and the allocator offer that no library does safely: one place for such calls.
 
 mod available_memory;
+pub mod gss;
 mod memory;
 mod scheduling;
 

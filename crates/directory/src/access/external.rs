@@ -1,6 +1,6 @@
 //! Whom the layers below LDAP find at the other end of a connection, and the SASL mechanisms that it offers.
 
-use crate::model::sasl_mechanisms::{MECHANISMS, OAUTHBEARER, PLAIN};
+use crate::model::sasl_mechanisms::{GSS_SPNEGO, GSSAPI, MECHANISMS, OAUTHBEARER, PLAIN};
 use crate::model::settings::GeneralSettings;
 
 /// The SASL mechanism of whoever the layers below know (RFC 4422 appendix A).
@@ -17,6 +17,8 @@ pub struct Offered {
     pub channel_binding: bool,
     /// Tokens may come, because TLS protects the connection, and the server knows whose.
     pub bearer_tokens: bool,
+    /// Tickets of Kerberos may come, because the server has a key.
+    pub kerberos: bool,
     /// The weakest bind that is good enough here.
     pub weakest_bind: BindStrength,
 }
@@ -56,6 +58,7 @@ impl Offered {
             EXTERNAL => self.external.mechanism().is_some(),
             PLAIN => self.clear_passwords,
             OAUTHBEARER => self.bearer_tokens,
+            GSSAPI | GSS_SPNEGO => self.kerberos,
             other => self.channel_binding || !other.ends_with("-PLUS"),
         };
         let named = |mechanism: &&str| settings.sasl_mechanisms.iter().any(|named| named == mechanism);

@@ -6,6 +6,12 @@ pub const PLAIN: &str = "PLAIN";
 /// A token of an issuer that the server trusts (RFC 7628).
 pub const OAUTHBEARER: &str = "OAUTHBEARER";
 
+/// A ticket of Kerberos (RFC 4752).
+pub const GSSAPI: &str = "GSSAPI";
+
+/// The same, negotiated (RFC 4178).
+pub const GSS_SPNEGO: &str = "GSS-SPNEGO";
+
 /// A proof of the password by an old hash, for old clients (RFC 2195).
 pub const CRAM_MD5: &str = "CRAM-MD5";
 
@@ -13,8 +19,10 @@ pub const CRAM_MD5: &str = "CRAM-MD5";
 pub const ANONYMOUS: &str = "ANONYMOUS";
 
 /// All that there are, the strongest first, as clients take them.
-pub(crate) const MECHANISMS: [&str; 11] = [
+pub(crate) const MECHANISMS: [&str; 13] = [
     "EXTERNAL",
+    GSSAPI,
+    GSS_SPNEGO,
     "SCRAM-SHA-512-PLUS",
     "SCRAM-SHA-512",
     "SCRAM-SHA-256-PLUS",

@@ -42,6 +42,23 @@ pub fn identify(snapshot: &Snapshot, identity: &str) -> std::result::Result<Opti
     try_identify(snapshot.state(), identity).map_err(Outcome::from)
 }
 
+/// Whoever has this value of an attribute; `None` for nobody, for two, and where the attribute has no index.
+///
+/// # Errors
+/// The store failed.
+pub fn identify_by(
+    snapshot: &Snapshot,
+    attribute: &str,
+    value: &str,
+) -> std::result::Result<Option<Identified>, Outcome> {
+    let state = snapshot.state();
+    let found = || match find_by(state, &[attribute], value)? {
+        Some(id) => identified(state, id).map(Some),
+        None => Ok(None),
+    };
+    found().map_err(Outcome::from)
+}
+
 fn try_identify(state: State<'_>, identity: &str) -> Result<Option<Identified>> {
     let id = match identity.get(..3).filter(|prefix| prefix.eq_ignore_ascii_case("dn:")) {
         Some(_) => {
@@ -56,12 +73,18 @@ fn try_identify(state: State<'_>, identity: &str) -> Result<Option<Identified>> 
                 _ => None,
             }
         }
-        None => find_by_name(state, identity.strip_prefix("u:").unwrap_or(identity))?,
+        None => {
+            let name = identity.strip_prefix("u:").unwrap_or(identity);
+            find_by(state, &state.settings.general.identity_attributes, name)?
+        }
     };
-    let Some(id) = id else { return Ok(None) };
+    id.map(|id| identified(state, id)).transpose()
+}
+
+fn identified(state: State<'_>, id: EntryId) -> Result<Identified> {
     let requester = Requester::User { id, dn: state.dn(id)?.ok_or_else(|| damaged_row("nodes", id))? };
     let account = accounts::account(state, id)?.map(Box::new);
-    Ok(Some(Identified { requester, sasl_keys: accounts::sasl_keys(state, id)?, account }))
+    Ok(Identified { requester, sasl_keys: accounts::sasl_keys(state, id)?, account })
 }
 
 /// Whether somebody is the user of the entry of this DN, or in the group of this DN, by way of other groups, too. What
@@ -189,12 +212,12 @@ pub fn usual_scram_iterations(snapshot: &Snapshot) -> u32 {
     usual.map_or(PasswordPolicy::default().scram_iterations(), |policy| policy.scram_iterations())
 }
 
-/// The only entry that has this name.
-fn find_by_name(state: State<'_>, name: &str) -> Result<Option<EntryId>> {
+/// The only entry that has this value of one of these attributes.
+fn find_by(state: State<'_>, attributes: &[impl AsRef<str>], name: &str) -> Result<Option<EntryId>> {
     let schema = &*state.catalog.schema;
     let mut found = None;
-    for attribute in &state.settings.general.identity_attributes {
-        let Some(attribute_type) = schema.attribute_type(attribute) else { continue };
+    for attribute in attributes {
+        let Some(attribute_type) = schema.attribute_type(attribute.as_ref()) else { continue };
         let Some(base) = state.catalog.attribute_id(attribute_type.id, "") else { continue };
         let def = state.catalog.attribute(base);
         // Without an index nobody is found: a name must not cost a walk over all entries.

@@ -22,10 +22,12 @@ impl Config {
         let has_secrets = self.cluster.as_ref().is_some_and(|cluster| !cluster.kafka.is_empty());
         let node_file_harm = if has_secrets { READ_OR_WRITTEN } else { WRITTEN };
         let pass_through = self.pass_through.as_ref().and_then(|to| to.authorities.clone());
+        let kerberos = self.online.kerberos.as_deref();
         let secret = [
             ("the administrator's password", self.admin_password_file.clone()),
             ("the private key of TLS", Some(key.unwrap_or_else(|| self.data.join("tls/key.pem")))),
             ("the audit trail", self.audit.folder.clone()),
+            ("the key of Kerberos", kerberos.map(|kerberos| kerberos.keytab().to_owned())),
             ("the keys of this node", self.cluster.as_ref().map(|cluster| cluster.keys.clone())),
             ("the data", Some(self.data.clone())),
         ];

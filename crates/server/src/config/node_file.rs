@@ -19,6 +19,7 @@ use toml::de::{DeTable, DeValue};
 use crate::config::ConfigError;
 use crate::config::audit::AuditKeys;
 use crate::config::cluster::ClusterKeys;
+use crate::config::kerberos::KerberosKeys;
 use crate::config::limit_tables::{ConnectionsLimit, LimitTable, LimitedWho, StatedLimits};
 use crate::config::values::{DnText, FromText, LogLevel, TlsNeed, TlsVersion, WeakestBind};
 
@@ -88,6 +89,11 @@ pub(crate) const NODE_KEYS: &[&str] = &[
     "oauth.keys",
     "oauth.claim",
     "oauth.clock_skew_seconds",
+    "kerberos.keytab",
+    "kerberos.principal",
+    "kerberos.realms",
+    "kerberos.attribute",
+    "kerberos.listeners",
     "cluster.brokers",
     "cluster.topic",
     "cluster.listen",
@@ -141,6 +147,8 @@ pub(crate) struct NodeFile {
     pub(crate) audit: AuditKeys,
     #[serde(default)]
     pub(crate) oauth: OauthKeys,
+    #[serde(default)]
+    pub(crate) kerberos: KerberosKeys,
     #[serde(default)]
     pub(crate) pass_through: PassThroughKeys,
     pub(crate) cluster: Option<ClusterKeys>,
@@ -298,7 +306,11 @@ impl NodeFile {
         let paths = own.into_iter().chain([&mut tls.certificate, &mut tls.key, &mut tls.client_authorities]);
         let lists = &mut file.bad_passwords;
         let paths = paths.chain([&mut lists.words, &mut lists.breached, &mut file.audit.folder]);
-        let paths = paths.chain([&mut file.oauth.keys, &mut file.pass_through.authorities]);
+        let paths = paths.chain([
+            &mut file.oauth.keys,
+            &mut file.pass_through.authorities,
+            &mut file.kerberos.keytab,
+        ]);
         let paths = paths.chain(file.cluster.as_mut().map(|cluster| &mut cluster.keys));
         for path in paths.flatten() {
             *path = directory.join(&*path);
@@ -316,7 +328,8 @@ fn problems(text: &str) -> Vec<(usize, String)> {
         let name = key.get_ref().as_ref();
         match (name, value.get_ref()) {
             (
-                "limits" | "log" | "tls" | "bad_passwords" | "audit" | "oauth" | "cluster" | "pass_through",
+                "limits" | "log" | "tls" | "bad_passwords" | "audit" | "oauth" | "kerberos" | "cluster"
+                | "pass_through",
                 DeValue::Table(inner),
             ) => {
                 problems.extend(problems_within(text, name, &format!("[{name}]\n"), inner));

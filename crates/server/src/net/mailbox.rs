@@ -8,6 +8,7 @@ use mio::Waker;
 use store::PageNumber;
 
 use crate::config::OnlineSettings;
+use crate::kerberos::KerberosTurn;
 use crate::net::stream::Accepted;
 
 /// Pairs of a clear password and its stored form.
@@ -81,6 +82,8 @@ pub(crate) enum HashResult {
     Verified(VerifiedPassword),
     /// The stored forms.
     Prepared(PreparedPasswords),
+    /// A message of an exchange of Kerberos was taken.
+    Kerberos(Box<KerberosTurn>),
     /// The job gave way to that of another source.
     Busy,
     /// The server that verifies the password says nothing.

@@ -113,7 +113,7 @@ impl Session {
         event.text_if_any(Field::Network, network);
         let shown = Shown { is_known: &is_known, last_base: &context.last_base };
         describe(&message.request, &message.controls, &shown, &mut event);
-        Some(Box::new(OperationEvent { started, kind, fields, is_audited }))
+        Some(Box::new(OperationEvent { started, kind, fields, is_audited, reason: None }))
     }
 
     /// Ends the event of a request.
@@ -154,7 +154,10 @@ impl Session {
         // A change that was made is told by its record.
         if event.is_audited && position.is_none() {
             if let Some(outcome) = outcome {
-                writer.text_if_any(Field::Reason, &reason(context, event, outcome));
+                match &event.reason {
+                    Some(why) => writer.text_if_any(Field::Reason, why),
+                    None => writer.text_if_any(Field::Reason, &reason(context, event, outcome)),
+                };
             }
             if code == ResultCode::INSUFFICIENT_ACCESS_RIGHTS {
                 writer.text_if_any(Field::Rule, &self.refusing_rule(context, event).unwrap_or_default());

@@ -155,9 +155,10 @@ impl Session {
                 }
             }
             HashResult::Failed(fault) => self.refuse_held(context, ticket, fault, out),
-            HashResult::Verified(..) | HashResult::Busy | HashResult::Unreachable => {
-                self.refuse_held(context, ticket, ServerFault::Defect, out)
-            }
+            HashResult::Verified(..)
+            | HashResult::Kerberos(_)
+            | HashResult::Busy
+            | HashResult::Unreachable => self.refuse_held(context, ticket, ServerFault::Defect, out),
         }
         self.release_held(context);
     }

@@ -10,6 +10,7 @@ use store::StoreError;
 
 use super::outstanding::RequestHead;
 use crate::config::OnlineSettings;
+use crate::kerberos::KerberosExchanges;
 use crate::net::arrivals::Arrivals;
 use crate::net::certificate::Certificates;
 use crate::net::request_memory::RequestMemory;
@@ -33,6 +34,8 @@ pub(crate) struct Shared {
     pub(crate) hash_pool: HashPool,
     /// Passwords that another server verifies; `None` where the settings name none.
     pub(crate) pass_through: Option<PassThrough>,
+    /// Binds by Kerberos that are under way.
+    pub(crate) kerberos: KerberosExchanges,
     pub(crate) guesses: Arc<Guesses>,
     pub(crate) delays: Delays,
     pub(crate) scan_pool: ScanPool,

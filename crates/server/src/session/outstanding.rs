@@ -125,6 +125,8 @@ pub(super) enum Work {
     PasswordModify(PasswordAnswer),
     /// The hash pool, which verifies a password.
     Verify(Proof),
+    /// The hash pool, which takes a client's message of an exchange of Kerberos.
+    Kerberos,
     /// The writer, which records an attempt to prove a password that is decided.
     Decided(Box<DecidedAttempt>),
     /// The time for an answer that is held back.
@@ -149,6 +151,7 @@ impl Outstanding {
     pub(super) fn is_bind(&self) -> bool {
         match &self.work {
             Work::Verify(proof) => proof.requester.is_some(),
+            Work::Kerberos => true,
             Work::Decided(decided) | Work::Delayed { decided, .. } => decided.requester.is_some(),
             Work::Search { .. } | Work::Change | Work::PasswordModify(_) => false,
         }
@@ -169,6 +172,7 @@ impl Outstanding {
             Work::Change
             | Work::PasswordModify(_)
             | Work::Verify(_)
+            | Work::Kerberos
             | Work::Decided(_)
             | Work::Delayed { .. } => 0,
         }
@@ -186,6 +190,7 @@ impl Outstanding {
             Work::Change
             | Work::PasswordModify(_)
             | Work::Verify(_)
+            | Work::Kerberos
             | Work::Decided(_)
             | Work::Delayed { .. } => false,
         }
@@ -201,6 +206,7 @@ impl Outstanding {
             Work::Change
             | Work::PasswordModify(_)
             | Work::Verify(_)
+            | Work::Kerberos
             | Work::Decided(_)
             | Work::Delayed { .. } => None,
         }

@@ -226,14 +226,18 @@ impl Session {
         if self.is_held(ticket) {
             return self.held_hashed(context, ticket, result, out);
         }
-        let Some((head, Work::Verify(proof))) = self.take(ticket) else { return };
+        let (head, proof) = match self.take(ticket) {
+            Some((head, Work::Verify(proof))) => (head, proof),
+            Some((head, Work::Kerberos)) => return self.kerberos_taken(context, head, result, out),
+            _ => return,
+        };
         match result {
             HashResult::Verified(verified) => self.verified(context, head, proof, verified, out),
             // Neither is invalidCredentials: the password may be right.
             HashResult::Busy => self.answer(context, &head, &hash_pool_busy(), out),
             HashResult::Unreachable => self.answer(context, &head, &unreachable(), out),
             HashResult::Failed(fault) => self.answer(context, &head, &could_not_verify(fault), out),
-            HashResult::Prepared(_) => {
+            HashResult::Prepared(_) | HashResult::Kerberos(_) => {
                 self.answer(context, &head, &could_not_verify(ServerFault::Defect), out);
             }
         }

@@ -1,5 +1,5 @@
 //! Binds by SASL (RFC 4422, RFC 4513 section 5.2): PLAIN, SCRAM with and without channel binding, ANONYMOUS, EXTERNAL;
-//! those with a token are in `bearer.rs`.
+//! those with a token are in `bearer.rs`, those with a ticket in `kerberos.rs`.
 //!
 //! PLAIN is a simple bind with the DN of whoever the name is of: the same verification, the same time, the same
 //! answer. An exchange of SCRAM keeps its keys in the session, a few hundred bytes, until the client's next request:
@@ -8,7 +8,7 @@
 
 use directory::Requester;
 use directory::bind::{
-    ANONYMOUS, BindOutcome, CRAM_MD5, OAUTHBEARER, Offered, PLAIN, bind, bind_as_nobody,
+    ANONYMOUS, BindOutcome, CRAM_MD5, GSS_SPNEGO, GSSAPI, OAUTHBEARER, Offered, PLAIN, bind, bind_as_nobody,
     bind_without_password,
 };
 use directory::identity::{self, Identified, identify, usual_scram_iterations};
@@ -17,10 +17,12 @@ use ldap::{Authentication, BindRequest, ResultCode};
 use sasl::cram::{self, CramKey};
 use sasl::scram::{Binding, ClientFirst, Exchange};
 use sasl::{Hash, Plain, SaslError, ScramKeys};
+use system::gss::GssMechanism;
 
 use super::passwords::{Whose, too_many_guesses};
 use super::proof::Proof;
 use super::{RequestHead, Session, attempts};
+use crate::kerberos::KerberosExchange;
 use crate::limits::SASL_TRACE_MAX;
 use crate::session::context::Context;
 use crate::stamp::{no_random_numbers, password_time, readable_password};
@@ -34,6 +36,8 @@ pub(super) enum SaslExchange {
     Cram(String),
     /// A token that is no good: the client is going to hear the result (RFC 7628 section 3.2.3).
     RefusedToken,
+    /// GSSAPI or GSS-SPNEGO, whose client is to go on.
+    Kerberos(KerberosExchange),
 }
 
 /// An exchange of SCRAM between the client's two messages.
@@ -58,6 +62,7 @@ impl Session {
             clear_passwords: self.allows_clear(context),
             channel_binding: self.channel_binding().is_some(),
             bearer_tokens: self.is_secured() && context.settings.token_rules.is_some(),
+            kerberos: self.kerberos_rules(context).is_some(),
             weakest_bind: self.rules(context).weakest_bind,
         }
     }
@@ -103,11 +108,19 @@ impl Session {
                 (None, _) => self.cram_challenge(context, head, out),
             };
         }
-        let Some(credentials) = credentials else {
-            // The client wants the server to begin, which has nothing to say yet (RFC 4422 section 5).
-            head.sasl_credentials = Some(Vec::new());
-            return self.answer(context, &head, &Outcome::code(ResultCode::SASL_BIND_IN_PROGRESS), out);
-        };
+        if let Some(gss) = gss_mechanism(mechanism) {
+            let begun = match pending.map(|pending| *pending) {
+                Some(SaslExchange::Kerberos(exchange)) if exchange.mechanism() == gss => Some(exchange),
+                _ => None,
+            };
+            let message = credentials.unwrap_or_default();
+            // Nothing at all is a message within an exchange, but begins none.
+            return match begun.is_none() && message.is_empty() {
+                true => self.nothing_to_say(context, head, out),
+                false => self.kerberos(context, head, (gss, begun), message, out),
+            };
+        }
+        let Some(credentials) = credentials else { return self.nothing_to_say(context, head, out) };
         if *mechanism == OAUTHBEARER {
             return self.bearer(context, head, pending, credentials, out);
         }
@@ -133,6 +146,12 @@ impl Session {
             _ => Outcome::code(ResultCode::AUTH_METHOD_NOT_SUPPORTED),
         };
         self.answer(context, &head, &outcome, out);
+    }
+
+    /// Answers a client that wants the server to begin, which has nothing to say yet (RFC 4422 section 5).
+    fn nothing_to_say(&self, context: &mut Context, mut head: RequestHead, out: &mut Vec<u8>) {
+        head.sasl_credentials = Some(Vec::new());
+        self.answer(context, &head, &Outcome::code(ResultCode::SASL_BIND_IN_PROGRESS), out);
     }
 
     fn without_password(
@@ -320,6 +339,15 @@ impl Session {
         }
         let proof = Proof { requester: Some(requester), acts_as: None, attempt, guess };
         self.verified(context, head, proof, is_right.into(), out);
+    }
+}
+
+/// What GSS-API has to do for a mechanism; `None` for the others.
+fn gss_mechanism(mechanism: &str) -> Option<GssMechanism> {
+    match mechanism {
+        GSSAPI => Some(GssMechanism::Kerberos),
+        GSS_SPNEGO => Some(GssMechanism::Spnego),
+        _ => None,
     }
 }
 

@@ -44,6 +44,8 @@ pub(crate) struct OperationEvent {
     pub(crate) fields: Vec<u8>,
     /// Whether the trail is to have it.
     pub(crate) is_audited: bool,
+    /// Why it failed, where more is known than the answer tells.
+    pub(crate) reason: Option<String>,
 }
 
 /// The kind of an operation.

@@ -25,6 +25,7 @@ use sasl::{Hash, ScramKeys};
 
 use zeroize::Zeroizing;
 
+use crate::kerberos::{KerberosJob, KerberosTurn};
 use crate::limits::HASH_JOBS_PER_THREAD_MAX;
 use crate::net::mailbox::{
     Address, HashDone, HashResult, HashedPasswords, LoopMessage, Mailbox, PasswordKeys, PreparedPasswords,
@@ -73,6 +74,8 @@ pub(crate) enum HashWork {
     Verify { verification: Verification, asserted: Zeroizing<Vec<u8>>, wanted: Wanted },
     /// Prepare the passwords of a change.
     Prepare(ChangedPasswords),
+    /// Take a message of an exchange of Kerberos.
+    Kerberos(Box<KerberosJob>),
 }
 
 /// What is made of a password that is right.
@@ -240,7 +243,7 @@ impl HashPool {
         if waiting.jobs.len() >= self.jobs_max {
             figures.refused.fetch_add(1, Ordering::Relaxed);
             // Of a change, others of its connection may wait already.
-            let may_go = |job: &HashJob| matches!(job.work, HashWork::Verify { .. });
+            let may_go = |job: &HashJob| !matches!(job.work, HashWork::Prepare(_));
             let Some((other, job)) = waiting.jobs.give_way(&source, standing, may_go) else {
                 waiting.standings.note_refusal(source, now);
                 return None;
@@ -320,12 +323,20 @@ fn work(queue: &Queue, bad_passwords: &BadPasswords, mailboxes: &[Mailbox]) {
         let result =
             catch_unwind(AssertUnwindSafe(|| perform(work, &mut random, bad_passwords, &queue.figures)))
                 .unwrap_or(HashResult::Failed(ServerFault::Defect));
-        if let HashResult::Verified(VerifiedPassword { is_right, rehashed, .. }) = &result {
-            let now = Instant::now();
-            queue.lock().standings.note(source, *is_right, now);
-            if let Some((key, lifetime)) = known.filter(|_| *is_right && rehashed.is_none()) {
-                queue.verified.keep(key, lifetime, now);
+        let now = Instant::now();
+        match &result {
+            HashResult::Verified(VerifiedPassword { is_right, rehashed, .. }) => {
+                queue.lock().standings.note(source, *is_right, now);
+                if let Some((key, lifetime)) = known.filter(|_| *is_right && rehashed.is_none()) {
+                    queue.verified.keep(key, lifetime, now);
+                }
             }
+            HashResult::Kerberos(turn) => match **turn {
+                KerberosTurn::Shown(_) => queue.lock().standings.note(source, true, now),
+                KerberosTurn::Refused(_) => queue.lock().standings.note(source, false, now),
+                KerberosTurn::Say(..) | KerberosTurn::Unfit(_) => {}
+            },
+            _ => {}
         }
         post(mailboxes, address, result);
     }
@@ -366,6 +377,7 @@ fn perform(
             let keys = made.and_then(|(_, keys)| Some((verification.matching(&asserted)?.to_vec(), keys)));
             HashResult::Verified(VerifiedPassword { is_right, rehashed, keys })
         }
+        HashWork::Kerberos(job) => HashResult::Kerberos(Box::new(job.run())),
         HashWork::Prepare(passwords) => {
             let bad = |clear: &&Vec<u8>| bad_passwords.have(clear);
             let listed =
@@ -512,7 +524,7 @@ mod tests {
                     assert_eq!(pairs.len(), 2);
                 }
                 HashResult::Failed(fault) => panic!("{fault:?}"),
-                HashResult::Busy | HashResult::Unreachable => panic!("there is room, and nobody to ask"),
+                _ => panic!("there is room, and nobody to ask"),
             }
         }
     }

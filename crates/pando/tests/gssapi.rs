@@ -1,0 +1,177 @@
+//! Binds by Kerberos (GSSAPI and GSS-SPNEGO), by the clients of OpenLDAP with Cyrus SASL, and by octets that are none.
+//! Tickets are those of a realm that each test has for itself.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+#[path = "support/kdc.rs"]
+mod kdc;
+mod support;
+
+use client::Connection;
+use kdc::{HOST, Kdc};
+use ldap::{Authentication, BindRequest, ChangeOperation, Controls, Request, ResultCode, Scope};
+use support::clients::Run;
+use support::pando::Start;
+use support::tree::{person_dn, plant};
+use support::{ADMIN_DN, Pando, SUFFIX, Scratch};
+
+const SERVICE: &str = "ldap/localhost";
+
+/// A server that takes tickets by the key of this principal, with more of the table.
+fn start(scratch: &Scratch, kdc: &Kdc, principal: &str, more: &str) -> Pando {
+    let node = format!(
+        "[kerberos]\nkeytab = \"{}\"\n{more}\n[log]\noperations = true\n\
+         [audit]\nfolder = \"trail\"\nwhat = [\"binds\"]\n",
+        kdc.keytab(principal)
+    );
+    let node = scratch.write("node.toml", node);
+    let start = Start::new(scratch).arguments(&["--node", node.to_str().unwrap()]);
+    let pando = start.environment("KRB5_CONFIG", kdc.settings()).environment("KRB5RCACHEDIR", scratch.path());
+    let pando = pando.ready();
+    let mut administrator = pando.administrator();
+    plant(&mut administrator);
+    let policy = [
+        ("objectClass", "device"),
+        ("objectClass", "pwdPolicy"),
+        ("cn", "policy"),
+        ("pwdAttribute", "userPassword"),
+        ("pwdMaxAge", "1"),
+    ];
+    let dn = format!("cn=policy,{SUFFIX}");
+    assert!(administrator.add(&dn, &policy).unwrap().is_success());
+    let set: &[(_, &str, &[&str])] = &[
+        (ChangeOperation::Replace, "pandoSaslMechanism", &["PLAIN", "GSSAPI", "GSS-SPNEGO"]),
+        (ChangeOperation::Replace, "pandoPasswordPolicy", &[&dn]),
+    ];
+    let outcome = administrator.modify("cn=config", set).unwrap();
+    assert!(outcome.is_success(), "{outcome:?}");
+    pando
+}
+
+/// Who somebody is for the server, by a mechanism of Cyrus SASL.
+fn who_am_i(kdc: &Kdc, pando: &Pando, user: &str, mechanism: &str, more: &[&str]) -> Run {
+    let url = format!("ldap://{HOST}:{}", pando.address().port());
+    let arguments = ["-Q", "-N", "-H", &url, "-Y", mechanism, "-o", "nettimeout=60"];
+    kdc.run_as(user, "ldapwhoami", &[&arguments[..], more].concat())
+}
+
+fn bind(connection: &mut Connection, mechanism: &str, credentials: Option<&[u8]>) -> ResultCode {
+    let authentication = Authentication::Sasl { mechanism, credentials };
+    let request = Request::Bind(BindRequest { version: 3, name: "", authentication });
+    connection.request(request, Controls::NONE).unwrap().outcome.code
+}
+
+fn offered(connection: &mut Connection) -> Vec<String> {
+    let root = connection.search("", Scope::BaseObject, "(objectClass=*)", &["supportedSASLMechanisms"]);
+    root.unwrap().entries[0].texts("supportedSASLMechanisms").iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn people_bind_with_tickets() {
+    let scratch = Scratch::new("gssapi-people");
+    let kdc = Kdc::start(&scratch, &["anna", "bert", "ghost", "host/localhost", SERVICE]);
+    let pando = start(&scratch, &kdc, SERVICE, "");
+    let anna = format!("dn:{}", person_dn("anna"));
+    who_am_i(&kdc, &pando, "anna", "GSSAPI", &[]).expect_code(0).expect_output(&anna);
+    who_am_i(&kdc, &pando, "anna", "GSSAPI", &["-ZZ"]).expect_code(0).expect_output(&anna);
+    let none = ["-O", "maxssf=0"];
+    who_am_i(&kdc, &pando, "anna", "GSSAPI", &none).expect_code(0).expect_output(&anna);
+    who_am_i(&kdc, &pando, "anna", "GSS-SPNEGO", &none).expect_code(0).expect_output(&anna);
+    let url = format!("ldap://{HOST}:{}", pando.address().port());
+    let search = ["-Q", "-N", "-H", &url, "-Y", "GSSAPI", "-b", SUFFIX, "(uid=bert)", "cn"];
+    kdc.run_as("anna", "ldapsearch", &search).expect_code(0).expect_output("cn: bert");
+    assert_eq!(offered(&mut pando.connect()), ["GSSAPI", "GSS-SPNEGO", "PLAIN"]);
+
+    // Layers that the server lacks: whoever insists on one hears so.
+    let strong = ["-O", "minssf=56"];
+    assert_ne!(who_am_i(&kdc, &pando, "anna", "GSSAPI", &strong).code, Some(0));
+    who_am_i(&kdc, &pando, "anna", "GSS-SPNEGO", &strong).expect_code(7).expect_error("use TLS");
+
+    // Authorization identities: the own one, and those of others.
+    who_am_i(&kdc, &pando, "anna", "GSSAPI", &["-X", "u:anna"]).expect_code(0).expect_output(&anna);
+    who_am_i(&kdc, &pando, "anna", "GSSAPI", &["-X", "u:bert"]).expect_code(49);
+    let administrator = format!("dn:{ADMIN_DN}");
+    who_am_i(&kdc, &pando, "anna", "GSSAPI", &["-X", &administrator]).expect_code(49);
+
+    // Nobody's principal, and an account that an administrator has locked. Passwords that have expired do not matter.
+    let nobody = who_am_i(&kdc, &pando, "ghost", "GSSAPI", &[]).expect_code(49);
+    assert!(!nobody.stderr.contains("entry"), "{nobody}");
+    let lock: &[(_, &str, &[&str])] =
+        &[(ChangeOperation::Replace, "pwdAccountLockedTime", &["000001010000Z"])];
+    assert!(pando.administrator().modify(&person_dn("bert"), lock).unwrap().is_success());
+    for mechanism in ["GSSAPI", "GSS-SPNEGO"] {
+        let locked = who_am_i(&kdc, &pando, "bert", mechanism, &none).expect_code(49);
+        assert!(!locked.stderr.contains("locked"), "{locked}");
+    }
+    let log = pando.log();
+    for told in
+        ["\"ghost@PANDO.TEST\" is refused: \"no entry", "\"bert@PANDO.TEST\" is refused: \"the account is"]
+    {
+        assert!(log.contains(told), "{told} is not in {log}");
+    }
+    drop(pando);
+    let trail = scratch.join("trail");
+    let trail = support::clients::run(
+        support::pando::PROGRAM,
+        &["audit", "--folder", trail.to_str().unwrap(), "--operation", "bind"],
+        "",
+    );
+    trail.expect_code(0).expect_output("ghost@PANDO.TEST").expect_output(&person_dn("anna"));
+}
+
+#[test]
+fn tickets_for_others_and_junk_are_refused() {
+    let scratch = Scratch::new("gssapi-refused");
+    let kdc = Kdc::start(&scratch, &["anna", SERVICE]);
+    let pando = start(&scratch, &kdc, SERVICE, "");
+    let mut bystander = pando.connect();
+    // The realm gives tickets by another key than the server has.
+    kdc.kadmin(&format!("cpw -randkey {SERVICE}"));
+    who_am_i(&kdc, &pando, "anna", "GSSAPI", &[]).expect_code(49);
+    who_am_i(&kdc, &pando, "anna", "GSS-SPNEGO", &["-O", "maxssf=0"]).expect_code(49);
+
+    let mut connection = pando.connect();
+    let kerberos = b"\x60\x0b\x06\x09\x2a\x86\x48\x86\xf7\x12\x01\x02\x02";
+    let many = vec![0x60; 60_000];
+    for mechanism in ["GSSAPI", "GSS-SPNEGO"] {
+        for junk in [&b"x"[..], b"\0", b"\x60", b"\x60\xff\xff\xff\xff\xff", kerberos, &many] {
+            let code = bind(&mut connection, mechanism, Some(junk));
+            assert_eq!(
+                code,
+                ResultCode::INVALID_CREDENTIALS,
+                "{mechanism} {:?}",
+                &junk[..junk.len().min(20)]
+            );
+        }
+        let too_long = vec![0x60; 70_000];
+        assert_eq!(bind(&mut connection, mechanism, Some(&too_long)), ResultCode::PROTOCOL_ERROR);
+        // A client that wants the server to begin hears that it does not.
+        for empty in [None, Some(&b""[..])] {
+            assert_eq!(bind(&mut connection, mechanism, empty), ResultCode::SASL_BIND_IN_PROGRESS);
+        }
+    }
+    // Others are served meanwhile, and this connection after all that.
+    assert_eq!(offered(&mut bystander).len(), 3);
+    assert_eq!(offered(&mut connection).len(), 3);
+}
+
+#[test]
+fn tables_say_whose_tickets_are_taken_where() {
+    let scratch = Scratch::new("gssapi-tables");
+    let kdc = Kdc::start(&scratch, &["anna", "host/localhost", SERVICE]);
+    // A keytab for another service has nothing that LDAP's tickets are taken by, and its own are not for LDAP.
+    let refused = |table: &str, what: &str| {
+        let node = scratch.write("node.toml", format!("[kerberos]\n{table}\n"));
+        let start = Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]);
+        let (_, said) = start.environment("KRB5_CONFIG", kdc.settings()).refused();
+        assert!(said.contains(what), "{said}");
+    };
+    refused("realms = [\"A\"]", "[kerberos] needs keytab");
+    refused("keytab = \"none.keytab\"", "none.keytab");
+    let keytab = format!("keytab = \"{}\"", kdc.keytab("host/localhost"));
+    refused(&format!("{keytab}\nprincipal = \"{SERVICE}\""), SERVICE);
+
+    let more = format!("realms = [\"ELSEWHERE.TEST\"]\nprincipal = \"{SERVICE}\"");
+    let pando = start(&scratch, &kdc, SERVICE, &more);
+    who_am_i(&kdc, &pando, "anna", "GSSAPI", &[]).expect_code(49);
+    assert!(pando.log().contains("its realm is not the server's own"), "{}", pando.log());
+}

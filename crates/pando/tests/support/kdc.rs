@@ -1,0 +1,137 @@
+//! A key distribution centre of MIT's Kerberos: a realm of its own in a scratch folder, on a free loopback port.
+
+use crate::support::Scratch;
+use crate::support::clients::{Run, run};
+use std::io::{BufRead, BufReader};
+use std::net::{TcpListener, UdpSocket};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+/// The realm.
+pub(crate) const REALM: &str = "PANDO.TEST";
+
+/// The name that the server's principal has; clients call the server by it.
+pub(crate) const HOST: &str = "localhost";
+
+/// Tries at a port that somebody else may take before the centre does.
+const PORTS: usize = 10;
+
+/// A running centre; ended when it is dropped.
+pub(crate) struct Kdc {
+    folder: PathBuf,
+    child: Child,
+}
+
+impl Kdc {
+    /// A realm with these principals, and a keytab with the key of each, by its name without slashes.
+    pub(crate) fn start(scratch: &Scratch, principals: &[&str]) -> Kdc {
+        let folder = scratch.join("kdc");
+        std::fs::create_dir_all(&folder).unwrap();
+        for _ in 0..PORTS {
+            write_settings(&folder, free_port());
+            if !folder.join("principal").exists() {
+                let created = administer(&folder, "kdb5_util", &["create", "-s", "-P", "of the whole realm"]);
+                created.expect_code(0);
+            }
+            if let Some(child) = serve(&folder) {
+                let kdc = Kdc { folder, child };
+                principals.iter().for_each(|name| kdc.add(name));
+                return kdc;
+            }
+        }
+        panic!("the centre found no port");
+    }
+
+    fn add(&self, name: &str) {
+        self.kadmin(&format!("addprinc -randkey {name}"));
+        self.kadmin(&format!("ktadd -norandkey -k {} {name}", self.keytab(name)));
+    }
+
+    /// Has something done in its database.
+    pub(crate) fn kadmin(&self, request: &str) {
+        administer(&self.folder, "kadmin.local", &["-r", REALM, "-q", request]).expect_code(0);
+    }
+
+    /// The file of a principal's key.
+    pub(crate) fn keytab(&self, name: &str) -> String {
+        self.folder.join(format!("{}.keytab", name.replace('/', "-"))).to_str().unwrap().to_owned()
+    }
+
+    /// The file by which libraries find it.
+    pub(crate) fn settings(&self) -> String {
+        self.folder.join("krb5.conf").to_str().unwrap().to_owned()
+    }
+
+    /// Runs a program as somebody who has just got a ticket by their key.
+    pub(crate) fn run_as(&self, name: &str, program: &str, arguments: &[&str]) -> Run {
+        let cache = self.folder.join(format!("{name}.cache"));
+        let cache = format!("KRB5CCNAME=FILE:{}", cache.display());
+        let settings = format!("KRB5_CONFIG={}", self.settings());
+        let keytab = self.keytab(name);
+        run("env", &[&settings, &cache, "kinit", "-k", "-t", &keytab, name], "").expect_code(0);
+        let environment = ["-u", "LDAPNOINIT", settings.as_str(), &cache, "LDAPTLS_REQCERT=never", program];
+        run("env", &[&environment[..], arguments].concat(), "")
+    }
+}
+
+impl Drop for Kdc {
+    fn drop(&mut self) {
+        // Whatever it had is in the scratch folder.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A port that is free for both kinds of traffic.
+fn free_port() -> u16 {
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = tcp.local_addr().unwrap().port();
+    UdpSocket::bind(("127.0.0.1", port)).map_or_else(|_| free_port(), |_| port)
+}
+
+fn write_settings(folder: &std::path::Path, port: u16) {
+    let shown = folder.display();
+    let client = format!(
+        "[libdefaults]\n default_realm = {REALM}\n dns_lookup_kdc = false\n dns_lookup_realm = false\n \
+         dns_canonicalize_hostname = false\n rdns = false\n\
+         [realms]\n {REALM} = {{\n  kdc = 127.0.0.1:{port}\n }}\n\
+         [domain_realm]\n {HOST} = {REALM}\n"
+    );
+    let server = format!(
+        "[kdcdefaults]\n kdc_listen = 127.0.0.1:{port}\n kdc_tcp_listen = 127.0.0.1:{port}\n\
+         [realms]\n {REALM} = {{\n  database_name = {shown}/principal\n  key_stash_file = {shown}/stash\n \
+         acl_file = {shown}/acl\n }}\n\
+         [logging]\n kdc = STDERR\n"
+    );
+    std::fs::write(folder.join("krb5.conf"), client).unwrap();
+    std::fs::write(folder.join("kdc.conf"), server).unwrap();
+}
+
+/// Serves; `None` when the port is somebody else's by now.
+fn serve(folder: &std::path::Path) -> Option<Child> {
+    let mut child = Command::new("/usr/sbin/krb5kdc")
+        .arg("-n")
+        .env("KRB5_CONFIG", folder.join("krb5.conf"))
+        .env("KRB5_KDC_PROFILE", folder.join("kdc.conf"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("krb5kdc: {error}. ./dev test installs it"));
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    if lines.any(|line| line.contains("commencing operation")) {
+        // It goes on telling, and would stop at a pipe that is full.
+        std::thread::spawn(move || lines.for_each(drop));
+        return Some(child);
+    }
+    child.wait().unwrap();
+    None
+}
+
+/// Runs a program of the centre's administrator.
+fn administer(folder: &std::path::Path, program: &str, arguments: &[&str]) -> Run {
+    let settings = format!("KRB5_CONFIG={}", folder.join("krb5.conf").display());
+    let profile = format!("KRB5_KDC_PROFILE={}", folder.join("kdc.conf").display());
+    let program = format!("/usr/sbin/{program}");
+    run("env", &[&[settings.as_str(), &profile, &program], arguments].concat(), "")
+}

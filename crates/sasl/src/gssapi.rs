@@ -1,0 +1,85 @@
+//! GSSAPI (RFC 4752): what the two ends say when Kerberos has shown who the client is, and the names of principals.
+//!
+//! ```text
+//! client   token of Kerberos          (RFC 4121)
+//! server   token of Kerberos
+//! client   nothing
+//! server   layers and size            both protected by Kerberos
+//! client   layer, size, authorization
+//! server   success
+//! ```
+
+use crate::SaslError;
+use crate::limits::NAME_SIZE_MAX;
+
+/// The mechanism's name.
+pub const GSSAPI: &str = "GSSAPI";
+/// The name of the one that negotiates (RFC 4178), which says nothing behind Kerberos' messages.
+pub const GSS_SPNEGO: &str = "GSS-SPNEGO";
+
+/// The bit of a connection whose messages nothing protects but what is below.
+const NO_LAYER: u8 = 1;
+
+/// The layers that the server has, and the largest message that it takes in one: no layer, so no message
+/// (RFC 4752 section 3.2).
+pub const OFFER: [u8; 4] = [NO_LAYER, 0, 0, 0];
+
+/// What the client chooses of the offer.
+///
+/// Gives the authorization identity, which is empty for the client's own.
+///
+/// # Errors
+/// It is something else, or a layer that was not offered.
+pub fn chosen(message: &[u8]) -> Result<&str, SaslError> {
+    let malformed = SaslError::Malformed;
+    let (layer, identity) = match message {
+        // The size is that of a layer, and says nothing without one.
+        [layer, _, _, _, identity @ ..] => (*layer, identity),
+        _ => return Err(malformed("four octets and an identity expected")),
+    };
+    if layer != NO_LAYER {
+        return Err(SaslError::NotOffered("there is no security layer here: use TLS"));
+    }
+    let identity = std::str::from_utf8(identity).map_err(|_| malformed("the identity is not UTF-8"))?;
+    if identity.len() > NAME_SIZE_MAX || identity.contains('\0') {
+        return Err(malformed("the identity is too long, or has a NUL in it"));
+    }
+    Ok(identity)
+}
+
+/// The parts of a principal's text: its name, and its realm.
+///
+/// `None` for one with quoted characters (RFC 1964 section 2.1.1): such a name is no name of a user.
+pub fn principal_parts(principal: &str) -> Option<(&str, &str)> {
+    let (name, realm) = principal.rsplit_once('@')?;
+    let is_plain = |part: &str| !part.is_empty() && !part.contains(['@', '\\']);
+    (principal.len() <= NAME_SIZE_MAX && is_plain(name) && is_plain(realm)).then_some((name, realm))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_choice_is_no_layer_and_an_identity() {
+        assert_eq!(chosen(b"\x01\0\0\0"), Ok(""));
+        assert_eq!(chosen(b"\x01\xff\xff\xffu:anna"), Ok("u:anna"));
+        for layer in [0, 2, 3, 4, 7] {
+            assert!(matches!(chosen(&[layer, 0, 0, 0]), Err(SaslError::NotOffered(_))), "{layer}");
+        }
+        let long = [&b"\x01\0\0\0"[..], &[b'a'; NAME_SIZE_MAX + 1]].concat();
+        for bad in [&b""[..], b"\x01", b"\x01\0\0", b"\x01\0\0\0\xff", b"\x01\0\0\0a\0", &long] {
+            assert!(matches!(chosen(bad), Err(SaslError::Malformed(_))), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn principals_have_a_name_and_a_realm() {
+        assert_eq!(principal_parts("anna@EXAMPLE.COM"), Some(("anna", "EXAMPLE.COM")));
+        assert_eq!(principal_parts("anna/admin@EXAMPLE.COM"), Some(("anna/admin", "EXAMPLE.COM")));
+        for bad in ["", "anna", "@", "anna@", "@EXAMPLE.COM", "anna\\@evil@EXAMPLE.COM", "a@b@EXAMPLE.COM"] {
+            assert_eq!(principal_parts(bad), None, "{bad}");
+        }
+        assert_eq!(principal_parts(&format!("{}@A", "a".repeat(NAME_SIZE_MAX))), None);
+    }
+}

@@ -1,0 +1,168 @@
+//! The table `[kerberos]`: what tickets are taken by, and whose they are.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ldap::ServerUrl;
+use sasl::gssapi::principal_parts;
+use serde::Deserialize;
+use system::gss::{Acceptor, GssMechanism};
+
+use crate::config::ConfigError;
+use crate::config::values::FromText;
+
+/// The first part of the principals that LDAP servers have.
+const SERVICE: &str = "ldap/";
+
+/// The table `[kerberos]`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct KerberosKeys {
+    pub(crate) keytab: Option<PathBuf>,
+    principal: Option<String>,
+    realms: Option<Vec<String>>,
+    attribute: Option<String>,
+    listeners: Option<Vec<FromText<ServerUrl>>>,
+}
+
+/// What a node says of Kerberos.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Stated {
+    keytab: PathBuf,
+    principal: Option<String>,
+    realms: Option<Vec<String>>,
+    attribute: Option<String>,
+    listeners: Option<Vec<ServerUrl>>,
+}
+
+/// How tickets are taken.
+pub struct KerberosRules {
+    stated: Stated,
+    kerberos: Arc<Acceptor>,
+    negotiating: Arc<Acceptor>,
+}
+
+/// Whom a principal may be.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Mapped<'a> {
+    /// Whoever has the principal as the value of this attribute.
+    Attribute(&'a str),
+    /// Whoever has this name.
+    Name(&'a str),
+}
+
+impl KerberosRules {
+    /// The file with the server's key.
+    pub(crate) fn keytab(&self) -> &Path {
+        &self.stated.keytab
+    }
+
+    /// Whether a listener of this URL offers it; `None` is the socket in the data directory.
+    pub(crate) fn are_for(&self, listener: Option<&ServerUrl>) -> bool {
+        let listeners = self.stated.listeners.as_ref();
+        listeners.is_none_or(|listeners| listener.is_some_and(|url| listeners.contains(url)))
+    }
+
+    /// What clients of a mechanism are accepted by.
+    pub(crate) fn acceptor(&self, mechanism: GssMechanism) -> &Arc<Acceptor> {
+        match mechanism {
+            GssMechanism::Kerberos => &self.kerberos,
+            GssMechanism::Spnego => &self.negotiating,
+        }
+    }
+
+    /// Whom a principal may be that has a ticket for `service`.
+    ///
+    /// # Errors
+    /// Nobody: for the operator, why.
+    pub(crate) fn mapped<'a>(&'a self, client: &'a str, service: &str) -> Result<Mapped<'a>, String> {
+        self.stated.mapped(client, service)
+    }
+}
+
+impl Stated {
+    fn mapped<'a>(&'a self, client: &'a str, service: &str) -> Result<Mapped<'a>, String> {
+        // A keytab may have keys of other services too, whose tickets are not for us.
+        if self.principal.is_none() && !service.starts_with(SERVICE) {
+            return Err(format!("its ticket is for {service:?}, which is no {SERVICE} principal"));
+        }
+        if let Some(attribute) = &self.attribute {
+            return Ok(Mapped::Attribute(attribute));
+        }
+        let (name, realm) = principal_parts(client).ok_or("its name is none of a user")?;
+        let is_trusted = match &self.realms {
+            Some(realms) => realms.iter().any(|trusted| trusted == realm),
+            None => principal_parts(service).is_some_and(|(_, own)| own == realm),
+        };
+        match is_trusted {
+            true => Ok(Mapped::Name(name)),
+            false => Err("its realm is not the server's own and not one of kerberos.realms".to_owned()),
+        }
+    }
+}
+
+impl PartialEq for KerberosRules {
+    /// Keys are looked up in the keytab for each ticket, so what is stated is all that differs.
+    fn eq(&self, other: &KerberosRules) -> bool {
+        self.stated == other.stated
+    }
+}
+
+impl Eq for KerberosRules {}
+
+impl std::fmt::Debug for KerberosRules {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.stated.fmt(f)
+    }
+}
+
+/// What the table says.
+pub(super) fn kerberos_rules(table: KerberosKeys) -> Result<Option<Arc<KerberosRules>>, ConfigError> {
+    let KerberosKeys { keytab, principal, realms, attribute, listeners } = table;
+    let Some(keytab) = keytab else {
+        return match principal.is_some() || realms.is_some() || attribute.is_some() || listeners.is_some() {
+            true => Err(ConfigError::KerberosWithoutKeytab),
+            false => Ok(None),
+        };
+    };
+    let listeners = listeners.map(|urls| urls.into_iter().map(|FromText(url)| url).collect());
+    let open = |mechanism| {
+        Acceptor::open(mechanism, &keytab, principal.as_deref())
+            .map(Arc::new)
+            .map_err(|error| ConfigError::Keytab { file: keytab.clone(), what: error.to_string() })
+    };
+    // Its error tells of the keytab; that of SPNEGO only that there is nothing to negotiate.
+    let kerberos = open(GssMechanism::Kerberos)?;
+    let negotiating = open(GssMechanism::Spnego)?;
+    let stated = Stated { keytab, principal, realms, attribute, listeners };
+    Ok(Some(Arc::new(KerberosRules { stated, kerberos, negotiating })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn principals_become_names_of_trusted_realms() {
+        let usual = Stated {
+            keytab: PathBuf::new(),
+            principal: None,
+            realms: None,
+            attribute: None,
+            listeners: None,
+        };
+        let own = "ldap/directory.example.com@EXAMPLE.COM";
+        assert_eq!(usual.mapped("anna@EXAMPLE.COM", own), Ok(Mapped::Name("anna")));
+        assert!(usual.mapped("anna@EVIL.COM", own).is_err());
+        assert!(usual.mapped("anna@example.com", own).is_err(), "realms are told apart by case");
+        assert!(usual.mapped("anna\\@x@EXAMPLE.COM", own).is_err());
+        assert!(usual.mapped("anna@EXAMPLE.COM", "host/directory.example.com@EXAMPLE.COM").is_err());
+        let stated = Stated { realms: Some(vec!["B".to_owned()]), ..usual.clone() };
+        assert_eq!(stated.mapped("anna@B", own), Ok(Mapped::Name("anna")));
+        assert!(stated.mapped("anna@EXAMPLE.COM", own).is_err());
+        let host = Stated { principal: Some("host/a@EXAMPLE.COM".to_owned()), ..usual.clone() };
+        assert_eq!(host.mapped("anna@EXAMPLE.COM", "host/a@EXAMPLE.COM"), Ok(Mapped::Name("anna")));
+        let whole = Stated { attribute: Some("krbPrincipalName".to_owned()), ..usual };
+        assert_eq!(whole.mapped("anna@ANY", own), Ok(Mapped::Attribute("krbPrincipalName")));
+    }
+}

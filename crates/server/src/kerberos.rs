@@ -1,0 +1,167 @@
+//! Exchanges of Kerberos (GSSAPI, RFC 4752; GSS-SPNEGO, RFC 4178): what a message of the client comes to.
+//!
+//! The library reads the keytab and writes the replay cache meanwhile, so this runs on the hash pool. An exchange is
+//! the job's while it runs, and between messages the session's. GSS-SPNEGO ends with the context: whether its messages
+//! are protected is what the client asked of Kerberos, where GSSAPI has the client choose from what the server offers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use sasl::SaslError;
+use sasl::gssapi::{OFFER, chosen};
+use system::gss::{Acceptor, GssContext, GssError, GssMechanism, GssPeers};
+
+use crate::limits::{KERBEROS_EXCHANGES_MAX, KERBEROS_TOKENS_MAX};
+
+/// How many exchanges there are.
+#[derive(Debug, Default)]
+pub(crate) struct KerberosExchanges(Arc<AtomicUsize>);
+
+/// One of those that are counted.
+struct Counted(Arc<AtomicUsize>);
+
+/// The server's end of an exchange.
+pub(crate) struct KerberosExchange {
+    mechanism: GssMechanism,
+    context: GssContext,
+    next: Expected,
+    /// Tokens that the client has sent.
+    tokens: u8,
+    _counted: Counted,
+}
+
+/// What the client says next.
+#[derive(Clone, Copy)]
+enum Expected {
+    /// A token.
+    Token,
+    /// Nothing: it has the server's last token.
+    Nothing,
+    /// What it chooses of the offer.
+    Choice,
+}
+
+/// A message of the client, for its exchange.
+pub(crate) struct KerberosJob {
+    pub(crate) exchange: KerberosExchange,
+    pub(crate) message: Vec<u8>,
+}
+
+/// What a message came to.
+pub(crate) enum KerberosTurn {
+    /// The client is to go on.
+    Say(KerberosExchange, Vec<u8>),
+    /// The client has shown who it is.
+    Shown(Shown),
+    /// It has not.
+    Refused(GssError),
+    /// The message is none of the mechanism, or wants what is not offered.
+    Unfit(SaslError),
+}
+
+/// Who a client has shown to be.
+pub(crate) struct Shown {
+    pub(crate) peers: GssPeers,
+    /// As whom it wants to work; empty for itself.
+    pub(crate) authorization: String,
+    /// The server's last token.
+    pub(crate) last: Option<Vec<u8>>,
+}
+
+impl KerberosExchanges {
+    /// Begins one; `None` when there are too many.
+    pub(crate) fn begin(
+        &self,
+        mechanism: GssMechanism,
+        acceptor: &Arc<Acceptor>,
+    ) -> Option<KerberosExchange> {
+        // Counted before it is known whether it may be, so that two at once are not one too many.
+        let counted = Counted(Arc::clone(&self.0));
+        let before = self.0.fetch_add(1, Ordering::Relaxed);
+        (before < KERBEROS_EXCHANGES_MAX).then(|| KerberosExchange {
+            mechanism,
+            context: acceptor.begin(),
+            next: Expected::Token,
+            tokens: 0,
+            _counted: counted,
+        })
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl KerberosExchange {
+    /// By what the two ends agree.
+    pub(crate) fn mechanism(&self) -> GssMechanism {
+        self.mechanism
+    }
+
+    /// The server's next message, and the exchange that waits for the answer.
+    fn say(self, next: Expected, message: Vec<u8>) -> KerberosTurn {
+        KerberosTurn::Say(KerberosExchange { next, ..self }, message)
+    }
+
+    fn token(mut self, message: &[u8]) -> Result<KerberosTurn, GssError> {
+        self.tokens += 1;
+        if self.tokens > KERBEROS_TOKENS_MAX {
+            return Ok(KerberosTurn::Unfit(SaslError::Malformed("the client does not come to an end")));
+        }
+        let step = self.context.step(message, None)?;
+        if !step.is_done {
+            return Ok(self.say(Expected::Token, step.token));
+        }
+        match self.mechanism {
+            GssMechanism::Kerberos if step.token.is_empty() => self.offer(),
+            GssMechanism::Kerberos => Ok(self.say(Expected::Nothing, step.token)),
+            GssMechanism::Spnego => {
+                let last = (!step.token.is_empty()).then_some(step.token);
+                self.shown(String::new(), last)
+            }
+        }
+    }
+
+    /// Tells what the server has: no layer.
+    fn offer(mut self) -> Result<KerberosTurn, GssError> {
+        let offer = self.context.wrap(&OFFER)?;
+        Ok(self.say(Expected::Choice, offer))
+    }
+
+    fn choice(mut self, message: &[u8]) -> Result<KerberosTurn, GssError> {
+        let choice = self.context.unwrap(message)?;
+        match chosen(&choice) {
+            Ok(authorization) => self.shown(authorization.to_owned(), None),
+            Err(error) => Ok(KerberosTurn::Unfit(error)),
+        }
+    }
+
+    fn shown(mut self, authorization: String, last: Option<Vec<u8>>) -> Result<KerberosTurn, GssError> {
+        let peers = self.context.peers()?;
+        // Such a client would protect all that it sends from here on, which nobody here could read.
+        if self.mechanism == GssMechanism::Spnego && peers.wants_protection {
+            let text =
+                "GSS-SPNEGO with a security layer is not offered: use TLS, and ask for none (-O maxssf=0)";
+            return Ok(KerberosTurn::Unfit(SaslError::NotOffered(text)));
+        }
+        Ok(KerberosTurn::Shown(Shown { peers, authorization, last }))
+    }
+}
+
+impl KerberosJob {
+    /// Takes the message. It may wait for the disk.
+    pub(crate) fn run(self) -> KerberosTurn {
+        let KerberosJob { exchange, message } = self;
+        let taken = match exchange.next {
+            Expected::Token => exchange.token(&message),
+            Expected::Nothing if message.is_empty() => exchange.offer(),
+            Expected::Nothing => {
+                return KerberosTurn::Unfit(SaslError::Malformed("an empty message expected"));
+            }
+            Expected::Choice => exchange.choice(&message),
+        };
+        taken.unwrap_or_else(KerberosTurn::Refused)
+    }
+}

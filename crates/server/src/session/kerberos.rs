@@ -1,0 +1,130 @@
+//! Binds with a ticket of Kerberos (GSSAPI, RFC 4752; GSS-SPNEGO, RFC 4178).
+//!
+//! The hash pool takes the client's messages, because the library may wait for the disk; between them the session keeps
+//! the exchange. A client that fails hears invalidCredentials and no more: the log and the audit trail say why.
+
+use directory::identity::{identify, identify_by};
+use directory::{Outcome, Requester, ServerFault};
+use ldap::ResultCode;
+use sasl::limits::KERBEROS_TOKEN_SIZE_MAX;
+use system::gss::GssMechanism;
+
+use super::passwords::hash_pool_busy;
+use super::sasl::{SaslExchange, authorized, refusal};
+use super::{RequestHead, Session, Work};
+use crate::config::kerberos::{KerberosRules, Mapped};
+use crate::kerberos::{KerberosExchange, KerberosJob, KerberosTurn, Shown};
+use crate::limits::KERBEROS_REASON_MAX;
+use crate::net::mailbox::HashResult;
+use crate::session::context::Context;
+use crate::stamp::password_time;
+use crate::workers::hash_pool::HashWork;
+
+impl Session {
+    /// How tickets are taken on this connection; `None` where none are.
+    pub(super) fn kerberos_rules<'a>(&self, context: &'a Context) -> Option<&'a KerberosRules> {
+        let listener = context.settings.listen.get(usize::from(self.listener.0));
+        context.settings.kerberos.as_deref().filter(|rules| rules.are_for(listener))
+    }
+
+    /// Takes a message of the client: it goes on with `pending`, or begins.
+    pub(super) fn kerberos(
+        &mut self,
+        context: &mut Context,
+        head: RequestHead,
+        (mechanism, pending): (GssMechanism, Option<KerberosExchange>),
+        message: &[u8],
+        out: &mut Vec<u8>,
+    ) {
+        if message.len() > KERBEROS_TOKEN_SIZE_MAX {
+            let text = "the token is too long";
+            return self.answer(context, &head, &Outcome::new(ResultCode::PROTOCOL_ERROR, text), out);
+        }
+        let exchange = pending.or_else(|| {
+            let acceptor = self.kerberos_rules(context)?.acceptor(mechanism);
+            context.shared.kerberos.begin(mechanism, acceptor)
+        });
+        let Some(exchange) = exchange else {
+            let text = "too many clients bind by Kerberos now; try again later";
+            return self.answer(context, &head, &Outcome::new(ResultCode::BUSY, text), out);
+        };
+        let job = HashWork::Kerberos(Box::new(KerberosJob { exchange, message: message.to_vec() }));
+        let (address, arrival) = (self.address(context), (self.source, context.now));
+        match context.shared.hash_pool.submit(address, job, None, arrival) {
+            Some(claim) => self.keep(head, Work::Kerberos, message.len(), Some(claim)),
+            None => self.answer(context, &head, &hash_pool_busy(), out),
+        }
+    }
+
+    /// The pool has taken the client's message.
+    pub(super) fn kerberos_taken(
+        &mut self,
+        context: &mut Context,
+        mut head: RequestHead,
+        result: HashResult,
+        out: &mut Vec<u8>,
+    ) {
+        let turn = match result {
+            HashResult::Kerberos(turn) => *turn,
+            HashResult::Busy => return self.answer(context, &head, &hash_pool_busy(), out),
+            _ => {
+                let outcome = Outcome::new(ResultCode::OTHER, "the ticket could not be looked at");
+                return self.answer(context, &head, &outcome.by_fault(ServerFault::Defect), out);
+            }
+        };
+        match turn {
+            KerberosTurn::Say(exchange, message) => {
+                self.sasl = Some(Box::new(SaslExchange::Kerberos(exchange)));
+                head.sasl_credentials = Some(message);
+                self.answer(context, &head, &Outcome::code(ResultCode::SASL_BIND_IN_PROGRESS), out);
+            }
+            KerberosTurn::Unfit(error) => self.answer(context, &head, &refusal(error), out),
+            KerberosTurn::Refused(error) => self.kerberos_refused(context, head, "", &error.to_string(), out),
+            KerberosTurn::Shown(shown) => match self.whose_ticket(context, &shown) {
+                Ok(requester) => {
+                    head.sasl_credentials = shown.last;
+                    self.bound(context, &head, &Outcome::success(), requester, out);
+                }
+                Err(why) => self.kerberos_refused(context, head, &shown.peers.client, &why, out),
+            },
+        }
+    }
+
+    /// Whose the session becomes.
+    fn whose_ticket(&self, context: &Context, shown: &Shown) -> Result<Requester, String> {
+        let Shown { peers, authorization, .. } = shown;
+        let rules = self.kerberos_rules(context).ok_or("Kerberos is not offered any more")?;
+        let identified = match rules.mapped(&peers.client, &peers.service)? {
+            Mapped::Attribute(attribute) => identify_by(&context.snapshot, attribute, &peers.client),
+            // Always a name: a principal that begins with "dn:" is nobody's DN.
+            Mapped::Name(name) => identify(&context.snapshot, &format!("u:{name}")),
+        };
+        let identified = identified.map_err(|outcome| outcome.diagnostic)?;
+        let identified = identified.ok_or("no entry, or several, are this principal's")?;
+        if identified.account.is_some_and(|account| account.is_shut(password_time())) {
+            return Err("the account is locked by an administrator, or it is not its time".to_owned());
+        }
+        authorized(context, &identified.requester, authorization)
+            .ok_or_else(|| "the user may not act as who is asked for".to_owned())
+    }
+
+    /// Refuses the client, and tells the operator why.
+    fn kerberos_refused(
+        &self,
+        context: &mut Context,
+        mut head: RequestHead,
+        principal: &str,
+        why: &str,
+        out: &mut Vec<u8>,
+    ) {
+        // Words of the library quote the client's token at times.
+        let why = why.chars().take(KERBEROS_REASON_MAX).collect::<String>();
+        let principal = ldap::Excerpt(principal);
+        tracing::info!(conn = self.number(), "a bind by Kerberos of {principal:?} is refused: {why:?}");
+        if let Some(event) = &mut head.event {
+            event.reason = Some(format!("{principal:?}: {why}"));
+        }
+        let text = "the ticket is no good here; the server's log says why";
+        self.answer(context, &head, &Outcome::new(ResultCode::INVALID_CREDENTIALS, text), out);
+    }
+}
