@@ -15,7 +15,7 @@ use crate::horde::connect_from;
 use crate::report::Finding;
 
 /// Where it comes from.
-const SOURCE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 77);
+pub(crate) const PERSON_SOURCE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 77);
 
 /// How long it waits for an answer before it says that there is none.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -50,7 +50,7 @@ impl Bystander {
     pub(crate) fn start(server: SocketAddr, data: &Path) -> Bystander {
         let stop = Arc::new(AtomicBool::new(false));
         // Bound before the attack begins.
-        let mut connection = open(server).unwrap();
+        let mut connection = open(PERSON_SOURCE, server).unwrap();
         let (socket, stopped) = (data.join("pando.sock"), Arc::clone(&stop));
         let thread = std::thread::spawn(move || {
             let mut seen = Seen::default();
@@ -77,14 +77,14 @@ impl Seen {
         self.slowest = self.slowest.max(started.elapsed());
         if self.count("search", answer).is_none() {
             // The connection is of no use any more, and a new one is asked for.
-            let fresh = open(server);
+            let fresh = open(PERSON_SOURCE, server);
             if let Some(fresh) = self.count("connect again", fresh) {
                 *connection = fresh;
             }
         }
         if self.answers % REQUESTS_PER_CONNECT == 1 {
             let started = Instant::now();
-            let answer = open(server).and_then(|mut connection| search(&mut connection));
+            let answer = open(PERSON_SOURCE, server).and_then(|mut connection| search(&mut connection));
             self.slowest_new = self.slowest_new.max(started.elapsed());
             self.count("new connection", answer);
             let started = Instant::now();
@@ -131,8 +131,9 @@ pub(crate) fn ms(time: Duration) -> String {
     if ms < 10.0 { format!("{ms:.1} ms") } else { format!("{ms:.0} ms") }
 }
 
-fn open(server: SocketAddr) -> Result<Connection, ClientError> {
-    let mut connection = Connection::over_tcp(connect_from(SOURCE, server)?)?;
+/// A connection from this address of the person, bound.
+pub(crate) fn open(source: Ipv4Addr, server: SocketAddr) -> Result<Connection, ClientError> {
+    let mut connection = Connection::over_tcp(connect_from(source, server)?)?;
     connection.set_timeout(PATIENCE)?;
     let outcome = connection.bind(PERSON, PERSON_PASSWORD)?;
     if outcome.is_success() {

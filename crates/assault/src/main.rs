@@ -10,6 +10,8 @@
 //! `target/release/pando` below the current folder.
 #![allow(clippy::unwrap_used, reason = "a panic is how an attack fails")]
 
+mod bind_flood;
+mod binds;
 mod bystander;
 mod damage;
 mod data;
@@ -19,12 +21,16 @@ mod memory;
 mod messages;
 mod plan;
 mod process;
+mod proxy;
 mod report;
 mod resources;
 mod settings_writer;
 mod slow;
 mod support;
 mod timing;
+mod tls;
+mod under_attack;
+mod wire;
 
 use std::process::ExitCode;
 
@@ -37,7 +43,7 @@ use report::Report;
 #[derive(Debug, Parser)]
 #[command(name = "assault")]
 struct Arguments {
-    /// Two minutes in all, with fewer rounds and, where so few say less, wider bounds; what CI runs
+    /// Two and a half minutes in all, with fewer rounds and, where so few say less, wider bounds; what CI runs
     #[arg(long, conflicts_with = "minutes")]
     quick: bool,
     /// How long the attacks that go on at random do so, all together
@@ -67,6 +73,13 @@ const FAMILIES: &[Family] = &[
     ("resources", "no descriptors, no memory, no disk, failing calls", resources::run),
     ("memory", "what hostile connections can make the server hold", memory::run),
     ("slow", "slow senders, slow readers, storms of connections", slow::run),
+    (
+        "tls",
+        "handshakes that stop, garbage, octets behind StartTLS, storms, readers that do not read",
+        tls::run,
+    ),
+    ("proxy", "headers of the PROXY protocol that are broken, slow, or from strangers", proxy::run),
+    ("binds", "floods of wrong binds, exchanges half done, storms of binds", binds::run),
     ("timing", "what the time of a failing bind tells, and binds of clients that have gone", timing::run),
     ("messages", "mutated messages", messages::run),
 ];

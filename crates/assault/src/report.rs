@@ -67,6 +67,11 @@ impl Report {
         self.only.is_empty() || self.only.iter().any(is_it)
     }
 
+    /// Whether an attack is asked for by its own name.
+    pub(crate) fn is_named(&self, name: &str) -> bool {
+        self.only.iter().any(|only| only == name)
+    }
+
     /// Runs an attack and prints its line. One that panics has failed.
     pub(crate) fn attack(&mut self, name: &str, attack: impl FnOnce() -> Finding) {
         if !self.wants(name) {

@@ -2,28 +2,23 @@
 //! stays behind.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
-use ldap::{
-    Controls, FilterBuf, Message, MessageId, Request, Response, ResponseMessage, Scope, SearchRequest,
-    SelectionBuf,
-};
+use ldap::{Response, ResponseMessage};
 
-use crate::bystander::{Bystander, ms};
+use crate::bystander::ms;
 use crate::data::{self, MANY};
-use crate::horde::{connect_from, hostile_source};
 use crate::plan::Plan;
-use crate::process::{MIB, Memory, connections_possible, descriptors, wait_until};
+use crate::process::{MIB, connections_possible, descriptors, wait_until};
 use crate::report::{Finding, Report};
 use crate::support::pando::{Pando, Start};
 use crate::support::{SUFFIX, Scratch};
-
-/// How long another client's answer may take meanwhile.
-const SLOWEST_MAX: Duration = Duration::from_secs(2);
+use crate::under_attack::{Bounds, under_attack};
+use crate::wire::{open, search};
 
 /// What slow peers may cost in memory, which is little: they say little.
-const COST_MAX: u64 = 64 * MIB;
+const BOUNDS: Bounds = Bounds { cost: 64 * MIB, slowest: Duration::from_secs(2) };
 
 /// Entries of a large result.
 const ENTRIES: usize = 20_000;
@@ -31,9 +26,6 @@ const ENTRIES: usize = 20_000;
 /// Silence after which a peer in the middle of something is closed, as `server/src/limits.rs` says, and some time to
 /// see it.
 const STALL: Duration = Duration::from_secs(120 + 15);
-
-/// How long descriptors of connections that have gone may stay in use.
-const CLEAN_UP: Duration = Duration::from_secs(10);
 
 /// The attacks.
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
@@ -44,45 +36,17 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
     }
     let scratch = data::sample_and_many("assault-slow", ENTRIES);
     let count = plan.count(200, 1_000).min(connections_possible());
-    report.attack(&names[0], || with_bystander(&scratch, |pando| octet_by_octet(pando, count)));
-    report.attack(&names[1], || with_bystander(&scratch, |pando| half_closed(pando, count)));
-    report.attack(&names[2], || with_bystander(&scratch, |pando| slow_reader(pando, plan.count(4, 16))));
-    report.attack(&names[3], || with_bystander(&scratch, |pando| storm(pando, plan.count(2_000, 20_000))));
+    report.attack(&names[0], || attack(&scratch, |pando| octet_by_octet(pando, count)));
+    report.attack(&names[1], || attack(&scratch, |pando| half_closed(pando, count)));
+    report.attack(&names[2], || attack(&scratch, |pando| slow_reader(pando, plan.count(4, 16))));
+    report.attack(&names[3], || attack(&scratch, |pando| storm(pando, plan.count(2_000, 20_000))));
     if !plan.is_quick() {
-        report.attack(&names[4], || with_bystander(&scratch, stalled));
+        report.attack(&names[4], || attack(&scratch, stalled));
     }
 }
 
-fn with_bystander(scratch: &Scratch, attack: impl FnOnce(&Pando) -> Finding) -> Finding {
-    let pando = Start::new(scratch).arguments(&["--anonymous-read"]).ready();
-    let bystander = Bystander::start(pando.address(), &Pando::data(scratch));
-    let memory = Memory::watch(pando.id());
-    let finding = attack(&pando);
-    let seen = bystander.end();
-    let peak = memory.peak_growth();
-    let finding = finding.bounded(
-        peak <= COST_MAX,
-        format!("+{} MiB", peak / MIB),
-        format!("at most {}", COST_MAX / MIB),
-    );
-    seen.add_to(finding, SLOWEST_MAX)
-}
-
-fn open(server: SocketAddr, index: usize) -> TcpStream {
-    let stream = connect_from(hostile_source(index % 60_000), server).unwrap();
-    stream.set_nodelay(true).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-    stream
-}
-
-fn search(id: i32, base: &str, filter: &str) -> Vec<u8> {
-    let filter = FilterBuf::parse(filter).unwrap();
-    let selection = SelectionBuf::new();
-    let request = SearchRequest::new(base, Scope::WholeSubtree, filter.as_filter(), selection.as_selection());
-    let mut bytes = Vec::new();
-    Message { id: MessageId(id), request: Request::Search(request), controls: Controls::NONE }
-        .encode(&mut bytes);
-    bytes
+fn attack(scratch: &Scratch, attack: impl FnOnce(&Pando) -> Finding) -> Finding {
+    under_attack(scratch, Start::new(scratch).arguments(&["--anonymous-read"]), BOUNDS, attack)
 }
 
 /// Reads answers until this many searches are done: how many entries came, or why they did not.
@@ -188,7 +152,6 @@ fn slow_reader(pando: &Pando, count: usize) -> Finding {
 
 /// Connections that come and go as quickly as they can, some of them in the middle of a message or of a result.
 fn storm(pando: &Pando, count: usize) -> Finding {
-    let before = descriptors(pando.id());
     let large = search(1, MANY, "(objectClass=device)");
     let started = Instant::now();
     for index in 0..count {
@@ -201,18 +164,10 @@ fn storm(pando: &Pando, count: usize) -> Finding {
             _ => stream.write_all(&[0x16, 3, 1, 2, 0]),
         };
     }
-    let took = started.elapsed();
-    wait_until(CLEAN_UP, || descriptors(pando.id()) <= before + 4);
-    let after = descriptors(pando.id());
-    let done = format!(
-        "{count} connections in {}, idle, in half a message, without their answer, no LDAP",
-        ms(took)
-    );
-    Finding::of(done).bounded(
-        after <= before + 4,
-        format!("{before} descriptors before, {after} after"),
-        "4 more at most",
-    )
+    let took = ms(started.elapsed());
+    Finding::of(format!(
+        "{count} connections in {took}, idle, in half a message, without their answer, no LDAP"
+    ))
 }
 
 /// Half a message, and answers that nobody reads: both are closed in time.

@@ -7,18 +7,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use client::Connection;
-use ldap::{
-    Authentication, BindRequest, ChangeOperation, Controls, Message, MessageId, Request, ResultCode, Scope,
-};
+use ldap::{ChangeOperation, ResultCode, Scope};
 
 use crate::bystander::ms;
 use crate::data::{self, PERSON_PASSWORD};
-use crate::horde::{connect_from, hostile_source};
 use crate::plan::Plan;
 use crate::process::connections_possible;
 use crate::report::{Finding, Report};
 use crate::support::pando::{Pando, Start};
 use crate::support::{ADMIN_DN, SUFFIX};
+use crate::wire;
 
 /// How far medians may differ, with [`SAMPLES`] binds of each kind.
 const MEDIANS_MAX: f64 = 0.05;
@@ -222,15 +220,12 @@ impl Load {
 /// Binds of clients that go without waiting, and then one of a client that stays.
 fn gone_clients(pando: &Pando) -> Finding {
     let count = GONE.min(connections_possible());
-    let mut message = Vec::new();
-    let authentication = Authentication::Simple(b"a wrong password");
     let name = person_with("argon2id");
-    let request = Request::Bind(BindRequest { version: 3, name: &name, authentication });
-    Message { id: MessageId(1), request, controls: Controls::NONE }.encode(&mut message);
+    let message = wire::bind(1, &name, "a wrong password");
     let mut good = pando.connect();
     let mut streams = Vec::new();
     for index in 0..count {
-        let mut stream = connect_from(hostile_source(index), pando.address()).unwrap();
+        let mut stream = wire::open(pando.address(), index);
         stream.write_all(&message).unwrap();
         streams.push(stream);
     }

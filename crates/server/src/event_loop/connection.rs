@@ -7,7 +7,7 @@
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ldap::{ResultCode, response};
 use zeroize::Zeroize as _;
@@ -780,17 +780,19 @@ impl Connection {
             return if is_over { Turn::Close } else { Turn::Wait };
         }
         if let Phase::Beginning(beginning) = &self.phase {
-            let first_request = context.settings.first_request_timeout;
-            let timeout = first_request.map_or(PROXY_HEADER_TIMEOUT, |first| first.min(PROXY_HEADER_TIMEOUT));
+            let timeout = until_first_request(context, PROXY_HEADER_TIMEOUT);
             if context.now.duration_since(beginning.since) < timeout {
                 return Turn::Wait;
             }
             self.refuse_proxy(context, &ErrorKind::TimedOut.into());
             return Turn::Close;
         }
-        if self
-            .handshake_since()
-            .is_some_and(|since| context.now.duration_since(since) >= TLS_HANDSHAKE_TIMEOUT)
+        // Behind StartTLS the first request has come.
+        let handshake_timeout = match self.has_asked {
+            true => TLS_HANDSHAKE_TIMEOUT,
+            false => until_first_request(context, TLS_HANDSHAKE_TIMEOUT),
+        };
+        if self.handshake_since().is_some_and(|since| context.now.duration_since(since) >= handshake_timeout)
         {
             tracing::debug!("conn={} has not finished its TLS handshake and is closed", self.number());
             return Turn::Close;
@@ -943,6 +945,11 @@ enum Behind {
 /// Room for the answers to a client that reads slowly, beyond the bound on unsent bytes: the slice that exceeds it, and
 /// the entry that exceeds the slice.
 const SLICE_BEYOND_SIZE: usize = SLICE_BYTES_MAX + BUFFER_SIZE;
+
+/// The time for what comes before the first request: that for the first request, where that is shorter.
+fn until_first_request(context: &Context, usual: Duration) -> Duration {
+    context.settings.first_request_timeout.map_or(usual, |first| first.min(usual))
+}
 
 /// Whether a read needs a larger buffer.
 fn is_full(input: &Vec<u8>, consumed: usize) -> bool {

@@ -1,0 +1,117 @@
+//! Octets of LDAP, connections to send them over, and what became of those.
+
+use std::io::{ErrorKind, Read};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use ldap::{
+    Authentication, BindRequest, Controls, ExtendedRequest, FilterBuf, Message, MessageId, Request,
+    ResponseMessage, ResultCode, Scope, SearchRequest, SelectionBuf,
+};
+
+use crate::horde::{connect_from, hostile_source};
+use crate::process::wait_until;
+use crate::support::pando::Pando;
+
+/// Octets that are kept of what a server says.
+const SAID_MAX: usize = 4 << 10;
+
+/// Addresses that hostile connections have.
+const SOURCES: usize = 60_000;
+
+/// A hostile connection, each number from an address of its own.
+pub(crate) fn open(server: SocketAddr, index: usize) -> TcpStream {
+    let stream = connect_from(hostile_source(index % SOURCES), server).unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    stream
+}
+
+/// Where a server takes TLS, that was started with a listener for it.
+pub(crate) fn secure_address(pando: &Pando) -> SocketAddr {
+    let rest = pando.ready_line.split_once("ldaps://").expect("a listener for TLS").1;
+    rest.split_whitespace().next().and_then(|text| text.parse().ok()).expect("its address")
+}
+
+pub(crate) fn message(id: i32, request: Request<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    Message { id: MessageId(id), request, controls: Controls::NONE }.encode(&mut bytes);
+    bytes
+}
+
+pub(crate) fn search(id: i32, base: &str, filter: &str) -> Vec<u8> {
+    let (filter, selection) = (FilterBuf::parse(filter).unwrap(), SelectionBuf::new());
+    let request = SearchRequest::new(base, Scope::WholeSubtree, filter.as_filter(), selection.as_selection());
+    message(id, Request::Search(request))
+}
+
+pub(crate) fn bind(id: i32, name: &str, password: &str) -> Vec<u8> {
+    let authentication = Authentication::Simple(password.as_bytes());
+    message(id, Request::Bind(BindRequest { version: 3, name, authentication }))
+}
+
+pub(crate) fn sasl_bind(id: i32, mechanism: &str, credentials: &[u8]) -> Vec<u8> {
+    let authentication = Authentication::Sasl { mechanism, credentials: Some(credentials) };
+    message(id, Request::Bind(BindRequest { version: 3, name: "", authentication }))
+}
+
+pub(crate) fn start_tls(id: i32) -> Vec<u8> {
+    message(id, Request::Extended(ExtendedRequest { name: ldap::oids::START_TLS, value: None }))
+}
+
+/// What became of a connection.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ending {
+    /// The first octets that the server said.
+    pub(crate) said: Vec<u8>,
+    /// Whether the server has closed it.
+    pub(crate) is_closed: bool,
+}
+
+impl Ending {
+    /// Messages in what the server said, by their ids, with the result where they have one. A notice of disconnection
+    /// has the id 0 (RFC 4511 section 4.4.1).
+    pub(crate) fn answers(&self) -> Vec<(i32, Option<ResultCode>)> {
+        let (limits, mut rest, mut answers) = (ldap::DecodeLimits::AUTHENTICATED, &self.said[..], Vec::new());
+        while let Ok(Some(len)) = ldap::frame_len(rest)
+            && let Some((frame, behind)) = rest.split_at_checked(len)
+            && let Ok(message) = ResponseMessage::decode(frame, &limits)
+        {
+            answers.push((message.id.0, message.response.result().map(|result| result.code)));
+            rest = behind;
+        }
+        answers
+    }
+}
+
+/// Reads from all of them until the server has closed each, or until so long has passed.
+pub(crate) fn endings(streams: &mut [TcpStream], longest: Duration) -> Vec<Ending> {
+    let mut endings = vec![Ending::default(); streams.len()];
+    streams.iter().for_each(|stream| stream.set_nonblocking(true).unwrap());
+    wait_until(longest, || {
+        streams.iter_mut().zip(&mut endings).for_each(|(stream, ending)| read_some(stream, ending));
+        endings.iter().all(|ending| ending.is_closed)
+    });
+    endings
+}
+
+fn read_some(stream: &mut TcpStream, ending: &mut Ending) {
+    let mut buffer = [0; SAID_MAX];
+    while !ending.is_closed {
+        match stream.read(&mut buffer) {
+            Ok(0) => ending.is_closed = true,
+            Ok(count) => {
+                let room = SAID_MAX.saturating_sub(ending.said.len());
+                ending.said.extend_from_slice(&buffer[..count.min(room)]);
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => ending.is_closed = true,
+        }
+    }
+}
+
+/// How many of them the server has closed.
+pub(crate) fn closed(endings: &[Ending]) -> usize {
+    endings.iter().filter(|ending| ending.is_closed).count()
+}
