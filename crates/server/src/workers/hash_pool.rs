@@ -51,7 +51,18 @@ struct HashJob {
 
 /// An operation's claim on the result of a job. Dropping it cancels the job.
 pub(crate) struct HashClaim {
-    _alive: Arc<()>,
+    alive: Arc<()>,
+    /// Counts those that were dropped before their jobs were taken. A job that is looked at just then is found later, at
+    /// the latest when its turn comes.
+    given_up: Arc<AtomicU64>,
+}
+
+impl Drop for HashClaim {
+    fn drop(&mut self) {
+        if Arc::weak_count(&self.alive) > 0 {
+            self.given_up.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 }
 
 /// What the pool has done.
@@ -162,6 +173,8 @@ struct Queue {
     work_arrived: Condvar,
     figures: Arc<HashFigures>,
     verified: VerifiedBinds,
+    /// Claims that were dropped since jobs without claims were last looked for, which goes through the whole queue.
+    given_up: Arc<AtomicU64>,
 }
 
 #[derive(Default)]
@@ -187,6 +200,7 @@ impl HashPool {
             work_arrived: Condvar::new(),
             figures: Arc::default(),
             verified: VerifiedBinds::new().map_err(std::io::Error::from)?,
+            given_up: Arc::default(),
         });
         let threads = threads.max(1);
         let jobs_max = threads * HASH_JOBS_PER_THREAD_MAX;
@@ -237,7 +251,7 @@ impl HashPool {
         let figures = &self.queue.figures;
         let mut waiting = self.queue.lock();
         let standing = waiting.standings.of(&source, now);
-        if waiting.jobs.len() >= self.jobs_max {
+        if waiting.jobs.len() >= self.jobs_max && self.queue.given_up.swap(0, Ordering::Relaxed) > 0 {
             waiting.drop_unclaimed(figures);
         }
         let mut gave_way = None;
@@ -260,7 +274,7 @@ impl HashPool {
         if let Some(HashJob { address, .. }) = gave_way {
             post(&self.mailboxes, address, HashResult::Busy);
         }
-        Some(HashClaim { _alive: alive })
+        Some(HashClaim { alive, given_up: Arc::clone(&self.queue.given_up) })
     }
 
     pub(crate) fn figures(&self) -> Arc<HashFigures> {
