@@ -115,6 +115,12 @@ need_c_compiler() {
     if ! echo '#include <stdlib.h>' | cc -E -x c - >/dev/null 2>&1; then apt_install gcc libc6-dev; fi
 }
 
+# What librdkafka is linked with, for TLS to brokers; only builds with the feature kafka need it.
+need_openssl() {
+    if command -v pkg-config >/dev/null && pkg-config --exists 'openssl >= 3'; then return; fi
+    apt_install libssl-dev pkg-config
+}
+
 # The client that `run` shows a search with.
 need_ldapsearch() {
     command -v ldapsearch >/dev/null || apt_install ldap-utils

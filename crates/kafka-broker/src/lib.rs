@@ -4,6 +4,7 @@
 //! They are real brokers, set for quick starts, quick elections and synced messages.
 
 mod properties;
+mod security;
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, TcpListener};
@@ -13,6 +14,8 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+
+pub use security::Security;
 
 /// Where `need_kafka` puts the jars, below the repository's root. It has the version that tools/needs.sh names.
 const JARS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.dev/kafka/lib");
@@ -29,6 +32,7 @@ const ATTEMPTS: usize = 5;
 /// One or several brokers that are one cluster. They are killed when this is dropped.
 pub struct Brokers {
     folder: PathBuf,
+    security: Option<Security>,
     ports: Vec<Ports>,
     running: Vec<Option<Child>>,
 }
@@ -37,6 +41,9 @@ pub struct Brokers {
 pub(crate) struct Ports {
     pub(crate) clients: u16,
     pub(crate) controller: u16,
+    /// Where brokers that have it listen with TLS, and with TLS and SASL.
+    pub(crate) tls: u16,
+    pub(crate) sasl: u16,
 }
 
 impl Brokers {
@@ -45,6 +52,19 @@ impl Brokers {
     /// # Errors
     /// There is no Java or no Kafka, or a broker does not start.
     pub fn start(count: usize, folder: &Path) -> io::Result<Brokers> {
+        Brokers::start_with(count, folder, None)
+    }
+
+    /// As [`start`](Brokers::start), with two listeners more: one that asks for certificates, and one with SASL.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn start_secured(count: usize, folder: &Path) -> io::Result<Brokers> {
+        let security = Security::create(&folder.join("security"))?;
+        Brokers::start_with(count, folder, Some(security))
+    }
+
+    fn start_with(count: usize, folder: &Path, security: Option<Security>) -> io::Result<Brokers> {
         if !Path::new(JARS).exists() {
             return Err(io::Error::other(format!(
                 "{JARS} is missing: ./dev test and ./dev cluster fetch it"
@@ -54,7 +74,8 @@ impl Brokers {
         for attempt in 0..ATTEMPTS {
             let folder = folder.join(format!("kafka-{attempt}"));
             let ports = free_ports(count)?;
-            let mut brokers = Brokers { folder, ports, running: (0..count).map(|_| None).collect() };
+            let running = (0..count).map(|_| None).collect();
+            let mut brokers = Brokers { folder, security: security.clone(), ports, running };
             match brokers.start_all() {
                 Ok(()) => return Ok(brokers),
                 Err(error) => failure = error,
@@ -73,7 +94,29 @@ impl Brokers {
 
     /// How clients reach them: `bootstrap.servers`.
     pub fn bootstrap(&self) -> String {
-        let addresses = self.ports.iter().map(|ports| format!("127.0.0.1:{}", ports.clients));
+        self.addresses(|ports| ports.clients)
+    }
+
+    /// The same with TLS and certificates of [`security`](Brokers::security).
+    pub fn tls_bootstrap(&self) -> String {
+        self.addresses(|ports| ports.tls)
+    }
+
+    /// The same with TLS, and a password by PLAIN or SCRAM-SHA-512.
+    pub fn sasl_bootstrap(&self) -> String {
+        self.addresses(|ports| ports.sasl)
+    }
+
+    /// What clients need for these two.
+    ///
+    /// # Errors
+    /// The brokers were not started so.
+    pub fn security(&self) -> io::Result<&Security> {
+        self.security.as_ref().ok_or_else(|| io::Error::other("these brokers have no other listeners"))
+    }
+
+    fn addresses(&self, port: impl Fn(&Ports) -> u16) -> String {
+        let addresses = self.ports.iter().map(|ports| format!("127.0.0.1:{}", port(ports)));
         addresses.collect::<Vec<_>>().join(",")
     }
 
@@ -119,10 +162,14 @@ impl Brokers {
         let home = self.home(index);
         std::fs::create_dir_all(&home)?;
         std::fs::write(home.join("log4j2.properties"), properties::LOGGING)?;
-        std::fs::write(home.join("server.properties"), properties::server(&home, index, &self.ports))?;
+        std::fs::write(
+            home.join("server.properties"),
+            properties::server(&home, index, &self.ports, self.security.as_ref()),
+        )?;
         let output = java(&home)
             .args(["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c"])
             .arg(home.join("server.properties"))
+            .args(self.security.iter().flat_map(Security::format_arguments))
             .stdin(Stdio::null())
             .output()
             .map_err(|error| io::Error::other(format!("java: {error}; ./dev test installs it")))?;
@@ -197,8 +244,12 @@ fn wait_until_started(stdout: ChildStdout) -> io::Result<()> {
 /// Loopback ports that nobody listens on at this moment, all different.
 fn free_ports(count: usize) -> io::Result<Vec<Ports>> {
     let bind = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-    let held: Vec<(TcpListener, TcpListener)> =
-        (0..count).map(|_| Ok((bind()?, bind()?))).collect::<io::Result<_>>()?;
+    let held: Vec<[TcpListener; 4]> =
+        (0..count).map(|_| Ok([bind()?, bind()?, bind()?, bind()?])).collect::<io::Result<_>>()?;
     let port = |listener: &TcpListener| listener.local_addr().map(|address| address.port());
-    held.iter().map(|(a, b)| Ok(Ports { clients: port(a)?, controller: port(b)? })).collect()
+    held.iter()
+        .map(|[a, b, c, d]| {
+            Ok(Ports { clients: port(a)?, controller: port(b)?, tls: port(c)?, sasl: port(d)? })
+        })
+        .collect()
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::Ports;
+use crate::{Ports, Security};
 
 /// Warnings, and the line that says that it serves.
 pub(crate) const LOGGING: &str = "\
@@ -18,20 +18,22 @@ logger.server.level = info
 ";
 
 /// The properties of the broker at `index`.
-pub(crate) fn server(home: &Path, index: usize, all: &[Ports]) -> String {
+pub(crate) fn server(home: &Path, index: usize, all: &[Ports], security: Option<&Security>) -> String {
     let voter = |(number, ports): (usize, &Ports)| format!("{}@127.0.0.1:{}", number + 1, ports.controller);
     let voters: Vec<_> = all.iter().enumerate().map(voter).collect();
     let Some(ports) = all.get(index) else { return String::new() };
     let (count, in_sync) = (all.len(), all.len().saturating_sub(1).max(1));
+    let (listeners, advertised, protocols, more) =
+        security.map_or_else(Default::default, |security| security.listeners(ports));
     format!(
         "process.roles=broker,controller\n\
          node.id={id}\n\
          controller.quorum.voters={voters}\n\
-         listeners=PLAINTEXT://127.0.0.1:{clients},CONTROLLER://127.0.0.1:{controller}\n\
-         advertised.listeners=PLAINTEXT://127.0.0.1:{clients}\n\
+         listeners=PLAINTEXT://127.0.0.1:{clients},CONTROLLER://127.0.0.1:{controller}{listeners}\n\
+         advertised.listeners=PLAINTEXT://127.0.0.1:{clients}{advertised}\n\
          controller.listener.names=CONTROLLER\n\
          inter.broker.listener.name=PLAINTEXT\n\
-         listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT\n\
+         listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT{protocols}\n\
          log.dirs={data}\n\
          default.replication.factor={count}\n\
          min.insync.replicas={in_sync}\n\
@@ -51,7 +53,7 @@ pub(crate) fn server(home: &Path, index: usize, all: &[Ports]) -> String {
          group.min.session.timeout.ms=1000\n\
          num.network.threads=2\n\
          num.io.threads=2\n\
-         log.cleaner.dedupe.buffer.size=16777216\n",
+         log.cleaner.dedupe.buffer.size=16777216\n{more}",
         id = index + 1,
         voters = voters.join(","),
         clients = ports.clients,

@@ -80,6 +80,16 @@ pub enum LogError {
         /// Kafka's words.
         error: rdkafka::error::KafkaError,
     },
+    /// Brokers cannot be talked to.
+    #[error("Kafka, {doing}: {error}; {said}")]
+    NoTalk {
+        /// What was tried.
+        doing: &'static str,
+        /// Kafka's words.
+        error: rdkafka::error::KafkaError,
+        /// What a connection failed with last.
+        said: String,
+    },
     /// The topic is not there.
     #[error("Kafka has no topic {0:?}; `pando cluster init` creates it")]
     NoTopic(String),

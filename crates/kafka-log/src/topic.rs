@@ -1,13 +1,15 @@
 //! The topic: whether it is fit to be a log, and making one that is.
 
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::client::DefaultClientContext;
-use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::KafkaError;
+use rdkafka::metadata::Metadata;
 use rdkafka::types::RDKafkaErrorCode;
-use rdkafka::{Offset, TopicPartitionList};
+use rdkafka::{ClientContext, Offset, Statistics, TopicPartitionList};
 
 use crate::settings::Settings;
 use crate::wait::wait;
@@ -15,6 +17,12 @@ use crate::{LogError, failed};
 
 /// How long a call may take.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long one of several calls may take.
+const ONE_CALL: Duration = Duration::from_secs(2);
+
+/// How often a client is asked what its connections failed with.
+const SAID_POLLS: usize = 20;
 
 /// What a topic is set to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,15 +66,70 @@ impl TopicFacts {
     }
 }
 
+/// What a client's connections failed with: Kafka's call itself only says that it did.
+#[derive(Clone, Default)]
+struct Said(Arc<Mutex<Option<Failure>>>);
+
+/// What a connection failed with, and its words.
+type Failure = (Option<RDKafkaErrorCode>, String);
+
+impl Said {
+    fn last(&self) -> Option<Failure> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether trying again is of no use.
+    fn is_refused(&self) -> bool {
+        matches!(self.last(), Some((Some(RDKafkaErrorCode::SSL | RDKafkaErrorCode::Authentication), _)))
+    }
+}
+
+impl ClientContext for Said {
+    fn stats(&self, _: Statistics) {}
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        tracing::debug!(%error, "Kafka: {reason}");
+        // That all brokers are down says less than why one of them is.
+        if error.rdkafka_error_code() != Some(RDKafkaErrorCode::AllBrokersDown) {
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner) =
+                Some((error.rdkafka_error_code(), reason.to_owned()));
+        }
+    }
+}
+
+impl ConsumerContext for Said {}
+
+/// Asks for the topic until there is an answer, or there cannot be one.
+fn metadata(consumer: &BaseConsumer<Said>, topic: &str) -> Result<Metadata, KafkaError> {
+    let begun = Instant::now();
+    loop {
+        let error = match consumer.fetch_metadata(Some(topic), ONE_CALL) {
+            Ok(metadata) => return Ok(metadata),
+            Err(error) => error,
+        };
+        // What its connections failed with waits to be fetched, behind other news.
+        (0..SAID_POLLS).for_each(|_| drop(consumer.poll(Duration::from_millis(10))));
+        if consumer.context().is_refused() || begun.elapsed() >= PATIENCE {
+            return Err(error);
+        }
+    }
+}
+
 /// Looks the topic up.
 ///
 /// # Errors
 /// Kafka cannot be reached, does not have it, or does not let this client look.
 pub fn topic_facts(settings: &Settings) -> Result<TopicFacts, LogError> {
-    let consumer: BaseConsumer =
-        settings.finish(settings.client()).create().map_err(failed("making a client"))?;
-    let metadata =
-        consumer.fetch_metadata(Some(&settings.topic), PATIENCE).map_err(failed("asking for the topic"))?;
+    let said = Said::default();
+    let consumer: BaseConsumer<Said> = settings
+        .finish(settings.client())
+        .create_with_context(said.clone())
+        .map_err(failed("making a client"))?;
+    let doing = "asking for the topic";
+    let metadata = metadata(&consumer, &settings.topic).map_err(|error| match said.last() {
+        Some((_, said)) => LogError::NoTalk { doing, error, said },
+        None => failed(doing)(error),
+    })?;
     let found = metadata.topics().first().filter(|topic| topic.error().is_none());
     let topic = found.ok_or_else(|| LogError::NoTopic(settings.topic.clone()))?;
     let partitions = topic.partitions();

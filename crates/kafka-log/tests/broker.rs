@@ -51,11 +51,45 @@ fn next_election(events: &Receiver<Event>) -> bool {
     next(events, |event| if let Event::Elected(elected) = event { Some(elected) } else { None })
 }
 
+/// TLS with certificates, and TLS with a password: who lacks what is asked for is told so.
+fn connections_are_protected(brokers: &Brokers, settings: &Settings) {
+    let security = brokers.security().unwrap();
+    let text = |path: &std::path::Path| path.to_str().unwrap().to_owned();
+    let ask = |addresses: String, properties: &[(&str, &str)]| {
+        let properties = properties.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let brokers = addresses;
+        let settings = Settings { brokers, properties: properties.collect(), ..settings.clone() };
+        topic_facts(&settings).map(|facts| facts.partitions).map_err(|error| error.to_string())
+    };
+    let (ca, certificate, key) = (text(&security.ca), text(&security.certificate), text(&security.key));
+    let tls = [("security.protocol", "ssl"), ("ssl.ca.location", &*ca)];
+    let own = [("ssl.certificate.location", &*certificate), ("ssl.key.location", &*key)];
+    assert_eq!(ask(brokers.tls_bootstrap(), &[tls, own].concat()), Ok(1));
+    let refused = |answer: Result<usize, String>, text: &str| {
+        let error = answer.unwrap_err();
+        assert!(error.to_lowercase().contains(text), "{text}: {error}");
+    };
+    refused(ask(brokers.tls_bootstrap(), &tls), "ssl");
+    refused(ask(brokers.tls_bootstrap(), &[tls[0]]), "certificate verify failed");
+
+    for mechanism in ["PLAIN", "SCRAM-SHA-512"] {
+        let who = |password| {
+            let (user, ca) = (security.user(), &*ca);
+            let protocol = [("security.protocol", "sasl_ssl"), ("ssl.ca.location", ca)];
+            let sasl = [("sasl.mechanism", mechanism), ("sasl.username", user), ("sasl.password", password)];
+            [&protocol[..], &sasl].concat()
+        };
+        assert_eq!(ask(brokers.sasl_bootstrap(), &who(security.password())), Ok(1), "{mechanism}");
+        refused(ask(brokers.sasl_bootstrap(), &who("wrong")), "authentication");
+    }
+    refused(ask(brokers.sasl_bootstrap(), &tls), "kafka");
+}
+
 #[test]
 fn a_topic_is_a_log() {
     let scratch = Scratch(std::env::temp_dir().join(format!("pando-kafka-log-{}", std::process::id())));
     std::fs::create_dir_all(&scratch.0).unwrap();
-    let brokers = Brokers::start(1, &scratch.0).unwrap();
+    let brokers = Brokers::start_secured(1, &scratch.0).unwrap();
     let settings = Settings {
         brokers: brokers.bootstrap(),
         topic: "pando".to_owned(),
@@ -72,6 +106,8 @@ fn a_topic_is_a_log() {
     assert_eq!(facts.problems(), Vec::<String>::new());
     assert!((1_000_000..2_000_000).contains(&facts.message_bytes_max), "{facts:?}");
     assert!(create_topic(&settings, 1).is_err(), "it is there");
+
+    connections_are_protected(&brokers, &settings);
 
     // What is appended is read, by its order.
     let (sink, said) = events();

@@ -10,8 +10,24 @@ use support::pando::{Start, command};
 /// Nodes come and go, and what nobody needs any longer of the log goes too.
 #[test]
 fn who_left_is_let_in_no_longer_and_the_log_is_deleted_only_up_to_what_all_have() {
-    let (cluster, first) = Cluster::new("cluster-members");
-    cluster.join(2);
+    let (cluster, first) = Cluster::secured("cluster-members");
+    // A copy comes from the first one, while it is served. Without it there is no node, and nothing else.
+    let (invitation, address) = (cluster.invite(2), figure(&first, "Address"));
+    let join = |address: &str, more: &[&str]| {
+        let words = [&["join", "--invitation", &invitation, "--copy-from", address][..], more].concat();
+        cluster.cluster_command(2, &words)
+    };
+    let unreached = join("127.0.0.1:1", &[]);
+    assert!(unreached.code != Some(0) && unreached.stderr.contains("no copy of node 1"), "{unreached}");
+    let other = join(&address, &["--number-there", "7"]);
+    assert!(other.code != Some(0) && other.stderr.contains("no copy of node 7"), "{other}");
+    assert!(
+        !cluster.data(2).join("copy-being-received").exists() && !cluster.data(2).join("data.mdb").exists()
+    );
+    join(&address, &[]).expect_code(0).expect_output("node 2 is made");
+    let again = join(&address, &[]);
+    assert!(again.code != Some(0) && again.stderr.contains("data"), "{again}");
+    assert!(!cluster.data(1).join("copy-being-sent").exists());
     cluster.join(3);
     let (second, third) = (cluster.start(2), cluster.start(3));
     let mut one = first.administrator();
@@ -47,6 +63,14 @@ fn who_left_is_let_in_no_longer_and_the_log_is_deleted_only_up_to_what_all_have(
     let old_deletable: u64 = start.parse().unwrap();
     let gone = cluster.cluster_command(1, &["unregister", "3"]).expect_code(0);
     gone.expect_output("node 3 is gone");
+    // Whoever has its certificate gets no copy either.
+    let theirs = cluster.scratch.join("node-3.invitation");
+    cluster.write_node_file(9);
+    until("its certificate is refused", || {
+        let words = ["join", "--invitation", theirs.to_str().unwrap(), "--copy-from", &address];
+        let refused = cluster.cluster_command(9, &words);
+        (refused.code != Some(0) && refused.stderr.contains("no copy of node 1")).then_some(())
+    });
     until("the third one stops", || figure_of(&third, "Role").filter(|role| role.contains("taken out of")));
     let refused = add_unit(&mut third.administrator(), "by-a-stranger");
     assert_eq!(refused.code, ResultCode::UNAVAILABLE, "{refused:?}");

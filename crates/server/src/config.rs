@@ -8,6 +8,7 @@
 pub mod audit;
 mod cluster;
 mod exposed;
+mod kafka_security;
 pub mod kerberos;
 pub mod limit_tables;
 mod node_file;
@@ -118,6 +119,9 @@ pub enum ConfigError {
     /// The table `[cluster]` lacks a key that it needs.
     #[error("the table [cluster] of the node file needs the key {0:?}")]
     ClusterKey(&'static str),
+    /// Keys of the table `[cluster]` about Kafka do not go together.
+    #[error("the table [cluster] of the node file: {0}")]
+    ClusterKafka(&'static str),
     /// The environment variable for the password is not UTF-8.
     #[error("{ADMIN_PASSWORD_VARIABLE} is not UTF-8")]
     PasswordNotUtf8,

@@ -22,6 +22,17 @@ impl Cluster {
     pub fn new(name: &str) -> (Cluster, Pando) {
         let scratch = Scratch::new(name);
         let brokers = Brokers::start(1, scratch.path()).unwrap();
+        Cluster::on(brokers, scratch)
+    }
+
+    /// As [`new`](Cluster::new), whose nodes reach the broker with TLS and a password.
+    pub fn secured(name: &str) -> (Cluster, Pando) {
+        let scratch = Scratch::new(name);
+        let brokers = Brokers::start_secured(1, scratch.path()).unwrap();
+        Cluster::on(brokers, scratch)
+    }
+
+    fn on(brokers: Brokers, scratch: Scratch) -> (Cluster, Pando) {
         let cluster = Cluster { brokers, scratch };
         cluster.write_node_file(1);
         let data = cluster.data(1);
@@ -49,11 +60,22 @@ impl Cluster {
     }
 
     pub fn write_node_file(&self, node: u32) {
-        let brokers = self.brokers.bootstrap();
+        let (brokers, security) = match self.brokers.security() {
+            Err(_) => (self.brokers.bootstrap(), String::new()),
+            Ok(security) => {
+                let (ca, user) = (security.ca.display(), security.user());
+                let password = security.password_file.display();
+                let keys = format!(
+                    "kafka_tls = true\nkafka_ca = \"{ca}\"\nkafka_sasl = \"SCRAM-SHA-512\"\n\
+                     kafka_user = \"{user}\"\nkafka_password_file = \"{password}\"\n"
+                );
+                (self.brokers.sasl_bootstrap(), keys)
+            }
+        };
         let text = format!(
             "admin_dn = \"{ADMIN_DN}\"\n[cluster]\nbrokers = \"{brokers}\"\nlisten = \"127.0.0.1:0\"\n\
              session_timeout_ms = 2000\n\
-             change_timeout_ms = 5000\nappend_timeout_ms = 3000\nkafka = [\"heartbeat.interval.ms=300\"]\n"
+             {security}change_timeout_ms = 5000\nappend_timeout_ms = 3000\nkafka = [\"heartbeat.interval.ms=300\"]\n"
         );
         self.scratch.write(&format!("node-{node}.toml"), text);
     }
@@ -68,24 +90,18 @@ impl Cluster {
 
     /// Invites the next node, and makes it of a copy.
     pub fn join_from(&self, node: u32, from: &Path) {
+        let invitation = self.invite(node);
+        let join = ["join", "--invitation", &invitation, "--copy-of", from.to_str().unwrap()];
+        self.cluster_command(node, &join).expect_code(0).expect_output(&format!("node {node} is made"));
+    }
+
+    /// A node file for the next node, and an invitation.
+    pub fn invite(&self, node: u32) -> String {
         self.write_node_file(node);
-        let invitation = self.scratch.join(&format!("node-{node}.invitation"));
-        let invitation = invitation.to_str().unwrap();
-        let (first, own) = (self.node_file(1), self.node_file(node));
-        let (first, own) = (first.to_str().unwrap(), own.to_str().unwrap());
-        let invited = command(&["cluster", "invite", "--node", first, "-o", invitation], Some(&self.data(1)));
+        let invitation = self.scratch.join(&format!("node-{node}.invitation")).to_str().unwrap().to_owned();
+        let invited = self.cluster_command(1, &["invite", "-o", &invitation]);
         invited.expect_code(0).expect_output(&format!("makes node {node}"));
-        let join = [
-            "cluster",
-            "join",
-            "--node",
-            own,
-            "--invitation",
-            invitation,
-            "--copy-of",
-            from.to_str().unwrap(),
-        ];
-        command(&join, Some(&self.data(node))).expect_code(0).expect_output(&format!("node {node} is made"));
+        invitation
     }
 
     /// `pando cluster` of a node.

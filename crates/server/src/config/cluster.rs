@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::config::values::{FromText, KafkaProperty};
-use crate::config::{ConfigError, Secret};
+use crate::config::values::{FromText, KafkaProperty, SaslMechanism};
+use crate::config::{ConfigError, Secret, kafka_security};
 
 /// The keys of the table.
 #[derive(Debug, Default, Deserialize)]
@@ -19,6 +19,13 @@ pub(crate) struct ClusterKeys {
     pub(crate) session_timeout_ms: Option<u32>,
     pub(crate) append_timeout_ms: Option<u32>,
     pub(crate) change_timeout_ms: Option<u32>,
+    pub(crate) kafka_tls: Option<bool>,
+    pub(crate) kafka_ca: Option<PathBuf>,
+    pub(crate) kafka_certificate: Option<PathBuf>,
+    pub(crate) kafka_key: Option<PathBuf>,
+    pub(crate) kafka_sasl: Option<FromText<SaslMechanism>>,
+    pub(crate) kafka_user: Option<String>,
+    pub(crate) kafka_password_file: Option<PathBuf>,
     pub(crate) kafka: Option<Vec<FromText<KafkaProperty>>>,
 }
 
@@ -45,6 +52,14 @@ pub struct ClusterSettings {
     pub kafka: Vec<(String, Secret)>,
 }
 
+impl ClusterKeys {
+    /// The keys that name files and folders.
+    pub(super) fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+        let own = [&mut self.keys, &mut self.kafka_ca, &mut self.kafka_certificate, &mut self.kafka_key];
+        own.into_iter().chain([&mut self.kafka_password_file]).flatten()
+    }
+}
+
 impl ClusterSettings {
     /// The folder with the node's identity, in its data directory, unless told otherwise.
     const FOLDER: &str = "cluster";
@@ -52,7 +67,11 @@ impl ClusterSettings {
     const TOPIC: &str = "pando";
 
     pub(super) fn of(keys: ClusterKeys, data: &Path) -> Result<ClusterSettings, ConfigError> {
+        let security = kafka_security::properties(&keys)?;
+        let given = keys.kafka.unwrap_or_default().into_iter();
+        let given = given.map(|FromText(KafkaProperty((name, value)))| (name, Secret(value.into_bytes())));
         Ok(ClusterSettings {
+            kafka: security.into_iter().chain(given).collect(),
             brokers: keys.brokers.ok_or(ConfigError::ClusterKey("brokers"))?,
             topic: keys.topic.unwrap_or_else(|| ClusterSettings::TOPIC.to_owned()),
             listen: keys.listen.ok_or(ConfigError::ClusterKey("listen"))?,
@@ -61,9 +80,6 @@ impl ClusterSettings {
             session_timeout_ms: keys.session_timeout_ms,
             append_timeout_ms: keys.append_timeout_ms,
             change_timeout_ms: keys.change_timeout_ms,
-            kafka: (keys.kafka.unwrap_or_default().into_iter())
-                .map(|FromText(KafkaProperty((name, value)))| (name, Secret(value.into_bytes())))
-                .collect(),
         })
     }
 }

@@ -102,6 +102,13 @@ pub(crate) const NODE_KEYS: &[&str] = &[
     "cluster.session_timeout_ms",
     "cluster.append_timeout_ms",
     "cluster.change_timeout_ms",
+    "cluster.kafka_tls",
+    "cluster.kafka_ca",
+    "cluster.kafka_certificate",
+    "cluster.kafka_key",
+    "cluster.kafka_sasl",
+    "cluster.kafka_user",
+    "cluster.kafka_password_file",
     "cluster.kafka",
 ];
 
@@ -311,8 +318,8 @@ impl NodeFile {
             &mut file.pass_through.authorities,
             &mut file.kerberos.keytab,
         ]);
-        let paths = paths.chain(file.cluster.as_mut().map(|cluster| &mut cluster.keys));
-        for path in paths.flatten() {
+        let paths = paths.flatten().chain(file.cluster.iter_mut().flat_map(ClusterKeys::paths));
+        for path in paths {
             *path = directory.join(&*path);
         }
         Ok(file)

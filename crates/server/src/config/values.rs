@@ -164,6 +164,41 @@ impl FromStr for TlsNeed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KafkaProperty(pub(crate) (String, String));
 
+/// How a node says to Kafka who it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SaslMechanism {
+    Plain,
+    ScramSha256,
+    ScramSha512,
+}
+
+/// A text that names none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("\"{0}\": write PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")]
+pub(crate) struct SaslMechanismError(String);
+
+impl SaslMechanism {
+    const ALL: [SaslMechanism; 3] =
+        [SaslMechanism::Plain, SaslMechanism::ScramSha256, SaslMechanism::ScramSha512];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            SaslMechanism::Plain => "PLAIN",
+            SaslMechanism::ScramSha256 => "SCRAM-SHA-256",
+            SaslMechanism::ScramSha512 => "SCRAM-SHA-512",
+        }
+    }
+}
+
+impl FromStr for SaslMechanism {
+    type Err = SaslMechanismError;
+
+    fn from_str(text: &str) -> Result<SaslMechanism, SaslMechanismError> {
+        let found = SaslMechanism::ALL.into_iter().find(|mechanism| mechanism.name() == text);
+        found.ok_or_else(|| SaslMechanismError(text.to_owned()))
+    }
+}
+
 /// A text that is no such setting.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{0}\": write name=value, such as security.protocol=ssl")]

@@ -1,0 +1,103 @@
+//! TLS and SASL of the brokers: an authority and certificates that live as long as a test, and one user.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair};
+
+use crate::Ports;
+
+/// The user of the listener with SASL.
+const USER: &str = "pando";
+const PASSWORD: &str = "kafka-secret";
+
+/// What clients of the two listeners need, as files in PEM.
+#[derive(Clone, Debug)]
+pub struct Security {
+    /// The authority's certificate.
+    pub ca: PathBuf,
+    /// A client's certificate and key.
+    pub certificate: PathBuf,
+    /// The key.
+    pub key: PathBuf,
+    /// The user's password.
+    pub password_file: PathBuf,
+    /// The broker's key and certificate, in one file.
+    broker: PathBuf,
+}
+
+impl Security {
+    /// The user of the listener with SASL.
+    pub fn user(&self) -> &'static str {
+        USER
+    }
+
+    /// Its password.
+    pub fn password(&self) -> &'static str {
+        PASSWORD
+    }
+
+    pub(crate) fn create(folder: &Path) -> io::Result<Security> {
+        std::fs::create_dir_all(folder)?;
+        let file = |name: &str| folder.join(name);
+        let security = Security {
+            ca: file("ca.pem"),
+            certificate: file("client.pem"),
+            key: file("client-key.pem"),
+            password_file: file("password"),
+            broker: file("broker.pem"),
+        };
+        let authority_key = KeyPair::generate().map_err(io::Error::other)?;
+        let mut params = named("authority", Vec::new()).map_err(io::Error::other)?;
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let ca = params.self_signed(&authority_key).map_err(io::Error::other)?;
+        std::fs::write(&security.ca, ca.pem())?;
+        let issuer = Issuer::new(params, authority_key);
+        let issue = |name: &str| {
+            let key = KeyPair::generate()?;
+            let params = named(name, vec![name.to_owned()])?;
+            Ok::<_, rcgen::Error>((params.signed_by(&key, &issuer)?.pem(), key.serialize_pem()))
+        };
+        let (certificate, key) = issue("127.0.0.1").map_err(io::Error::other)?;
+        std::fs::write(&security.broker, format!("{key}{certificate}"))?;
+        let (certificate, key) = issue("client").map_err(io::Error::other)?;
+        std::fs::write(&security.certificate, certificate)?;
+        std::fs::write(&security.key, key)?;
+        std::fs::write(&security.password_file, format!("{PASSWORD}\n"))?;
+        Ok(security)
+    }
+
+    /// The user is part of the brokers' first data.
+    pub(crate) fn format_arguments(&self) -> [String; 2] {
+        ["--add-scram".to_owned(), format!("SCRAM-SHA-512=[name={USER},password={PASSWORD}]")]
+    }
+
+    /// Additions to `listeners`, to `advertised.listeners` and to the map of protocols, and further properties.
+    pub(crate) fn listeners(&self, ports: &Ports) -> (String, String, String, String) {
+        let listeners = format!(",SSL://127.0.0.1:{},SASL_SSL://127.0.0.1:{}", ports.tls, ports.sasl);
+        let module = "org.apache.kafka.common.security";
+        let more = format!(
+            "ssl.keystore.type=PEM\n\
+             ssl.keystore.location={broker}\n\
+             ssl.truststore.type=PEM\n\
+             ssl.truststore.location={ca}\n\
+             listener.name.ssl.ssl.client.auth=required\n\
+             listener.name.sasl_ssl.ssl.client.auth=none\n\
+             sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512\n\
+             listener.name.sasl_ssl.plain.sasl.jaas.config={module}.plain.PlainLoginModule required \
+             user_{USER}=\"{PASSWORD}\";\n\
+             listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config={module}.scram.ScramLoginModule required;\n",
+            broker = self.broker.display(),
+            ca = self.ca.display(),
+        );
+        (listeners.clone(), listeners, ",SSL:SSL,SASL_SSL:SASL_SSL".to_owned(), more)
+    }
+}
+
+/// Who is called like its issuer counts as its own issuer.
+fn named(name: &str, names: Vec<String>) -> Result<CertificateParams, rcgen::Error> {
+    let mut params = CertificateParams::new(names)?;
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, name);
+    Ok(params)
+}
