@@ -21,7 +21,7 @@ Examples:
   pando cluster init --node /etc/pando/node.toml
   pando cluster invite --node /etc/pando/node.toml -o node2.invitation
   pando cluster copy --data /var/lib/pando /tmp/node1-copy
-  pando cluster join --node /etc/pando/node.toml --invitation node2.invitation --copy-of /tmp/node1-copy
+  pando cluster join --node /etc/pando/node.toml --invitation node2.invitation --copy-from node1:6360
   pando cluster status --data /var/lib/pando
   pando cluster unregister --node /etc/pando/node.toml 3
   pando cluster snapshot --node /etc/pando/node.toml /var/backups/pando-1
@@ -70,8 +70,14 @@ enum ClusterVerb {
         #[arg(long, value_name = "FILE")]
         invitation: PathBuf,
         /// The data directory of another node, served or not, or what `pando cluster copy` made of it
-        #[arg(long, value_name = "DIR")]
-        copy_of: PathBuf,
+        #[arg(long, value_name = "DIR", required_unless_present = "copy_from", conflicts_with = "copy_from")]
+        copy_of: Option<PathBuf>,
+        /// Copy a node that runs: where other nodes reach it (`cluster.listen`, or `cluster.address`)
+        #[arg(long, value_name = "HOST:PORT")]
+        copy_from: Option<String>,
+        /// The number of that node
+        #[arg(long, value_name = "NUMBER", default_value_t = 1, requires = "copy_from")]
+        number_there: u32,
     },
     /// Say what a node is in its cluster, and how far it is behind
     Status {
@@ -133,10 +139,18 @@ pub(crate) fn run(arguments: &ClusterArguments) -> ExitCode {
                 folder.display()
             ))
         }),
-        ClusterVerb::Join { data, invitation, copy_of } => load(data).and_then(|config| {
-            let node = server::join_cluster(&config, invitation, copy_of)?;
-            Ok(format!("node {node} is made: start it with `pando serve`, and remove the invitation\n"))
-        }),
+        ClusterVerb::Join { data, invitation, copy_of, copy_from, number_there } => {
+            load(data).and_then(|config| {
+                let node = match (copy_of, copy_from) {
+                    (Some(folder), _) => server::join_cluster(&config, invitation, folder)?,
+                    (None, address) => {
+                        let address = address.as_deref().unwrap_or_default();
+                        server::join_from(&config, invitation, address, *number_there)?
+                    }
+                };
+                Ok(format!("node {node} is made: start it with `pando serve`, and remove the invitation\n"))
+            })
+        }
         ClusterVerb::Status { data, server } => {
             return match status(data, server) {
                 Ok(text) => said(&text),

@@ -11,9 +11,11 @@ mod growth;
 pub(crate) mod identity;
 mod node;
 mod operation;
+pub(crate) mod snapshot;
 mod transport;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
@@ -33,7 +35,7 @@ use figures::Figures;
 use gone::Gone;
 use identity::{Identity, IdentityError};
 use node::{Node, Parts};
-use transport::{Forwarder, Frame, Listener};
+use transport::{Forwarder, Frame, Host, Listener};
 
 /// Why a node cannot take part in its cluster.
 #[derive(Debug, thiserror::Error)]
@@ -147,6 +149,7 @@ impl Cluster {
     /// See [`ClusterError`]. That Kafka cannot be reached is none: the node answers reads.
     pub(crate) fn open(
         settings: &ClusterSettings,
+        data: &Path,
         directory: &Arc<Directory>,
         queue: &Arc<WriteQueue>,
     ) -> Result<Cluster, ClusterError> {
@@ -165,16 +168,23 @@ impl Cluster {
         if let Ok(follower) = Follower::load(identity.keys()?, rows) {
             gone.set(&follower);
         }
-        let server_config = identity.server_config()?;
-        let listener = Listener::start(&settings.listen, server_config, Arc::clone(&gone), sender.clone())?;
+        let host = Host {
+            config: identity.server_config()?,
+            gone: Arc::clone(&gone),
+            copies: snapshot::Sender::new(Arc::downgrade(directory), data),
+            events: sender.clone(),
+        };
+        let listener = Listener::start(&settings.listen, host)?;
         let forwarder = Forwarder::start(identity.client_config()?, incarnation, sender.clone())?;
         let figures = Arc::new(Figures::default());
+        let address = settings.address.clone().unwrap_or_else(|| listener.address().to_string());
+        figures.lock().address.clone_from(&address);
         let parts = Parts {
             settings: log,
             patience: settings
                 .change_timeout_ms
                 .map_or(CLUSTER_CHANGE_PATIENCE, |millis| Duration::from_millis(millis.into())),
-            address: settings.address.clone().unwrap_or_else(|| listener.address().to_string()),
+            address,
             group_bytes_max: message_bytes_max.saturating_sub(CLUSTER_MESSAGE_OVERHEAD),
             identity,
             directory: Arc::clone(directory),

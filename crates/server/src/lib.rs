@@ -43,7 +43,7 @@ mod workers;
 
 pub use admin::access::{access_history, explain_access, rehearse_access, with_rules};
 #[cfg(feature = "kafka")]
-pub use admin::cluster::{Initialized, copy_of_node, init_cluster, invite_node, join_cluster};
+pub use admin::cluster::{Initialized, copy_of_node, init_cluster, invite_node, join_cluster, join_from};
 pub use admin::indexes::{ExplainError, IndexChange, Indexes, change_index, explain, list_indexes};
 #[cfg(feature = "kafka")]
 pub use admin::membership::{Kept, Trimmed, keep_snapshot, leave_cluster, trim_log, unregister_node};

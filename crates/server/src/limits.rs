@@ -216,6 +216,9 @@ pub const CLUSTER_FRAMES_MAX: usize = CLUSTER_CONNECTIONS_MAX;
 /// How long a frame between nodes may be on its way.
 pub const CLUSTER_FRAME_PATIENCE: Duration = Duration::from_secs(60);
 
+/// How fast a node sends a copy of its data to another, at most.
+pub const CLUSTER_COPY_BYTES_PER_SECOND: u64 = 48 << 20;
+
 /// How often a node tells the log up to where it has committed, if at all.
 pub const CLUSTER_NEWS_INTERVAL: Duration = Duration::from_secs(60);
 

@@ -220,7 +220,9 @@ impl Opened {
         });
         #[cfg(feature = "kafka")]
         let cluster = match &self.config.cluster {
-            Some(settings) => Some(Cluster::open(settings, &self.directory, &shared.writes)?),
+            Some(settings) => {
+                Some(Cluster::open(settings, &self.config.data, &self.directory, &shared.writes)?)
+            }
             None => None,
         };
         #[cfg(not(feature = "kafka"))]

@@ -37,6 +37,14 @@ impl Directory {
     pub fn log_rows(&self) -> Result<Vec<OwnedLogRow>, OperationError> {
         Ok(owned_rows(&self.store.view()?)?)
     }
+
+    /// As [`copy_node`], in the process that serves the data.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn copy_to(&self, to: &Path, options: &store::Options) -> Result<(), OpenError> {
+        copy_view(&self.store.view()?, to, options)
+    }
 }
 
 /// As [`Directory::log_rows`], of a data directory that is served or not. Never none.
@@ -71,11 +79,15 @@ pub fn copy_node(from: &Path, to: &Path, options: &store::Options) -> Result<(),
     if check_versions(&view)? || !is_node(&view)? {
         return Err(OpenError::NoNode);
     }
+    copy_view(&view, to, options)
+}
+
+fn copy_view(view: &store::View, to: &Path, options: &store::Options) -> Result<(), OpenError> {
     if store::has_data_file(to)? {
         return Err(OpenError::HasData);
     }
     let mut copy = BulkStore::create(to, MAPS, options)?;
-    store::copy(&view, MAPS, &mut copy)?;
+    store::copy(view, MAPS, &mut copy)?;
     copy.finish()?;
     Ok(())
 }

@@ -8,16 +8,19 @@ use std::time::Duration;
 use directory::replicated::copy_node;
 use kafka_log::{Appender, Event, create_topic, fetch, topic_facts};
 use replication::message::{Generation, encode_generation};
-use replication::{Follower, RowChange};
+use replication::{Follower, NodeId, RowChange};
 
 use crate::cluster::identity::Identity;
-use crate::cluster::{ClusterError, check_topic, log_settings};
+use crate::cluster::{ClusterError, check_topic, log_settings, snapshot};
 use crate::config::{ClusterSettings, Config};
 use crate::error::ServeError;
 use crate::open::Opened;
 
 /// How long a message may take.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Where a copy is until it is whole, in the data directory.
+const INCOMING: &str = "copy-being-received";
 
 /// What making the first node came to.
 #[derive(Debug)]
@@ -140,6 +143,30 @@ pub fn join_cluster(config: &Config, invitation: &Path, from: &Path) -> Result<u
     copy_node(from, &config.data, &store::Options::default()).map_err(failed)?;
     let identity = Identity::accept(&settings.keys, invitation).map_err(ClusterError::from)?;
     Ok(identity.node().0)
+}
+
+/// As [`join_cluster`], with a copy that comes from the node `there` over the listener of the cluster at `address`.
+///
+/// # Errors
+/// As there; that node cannot be reached, or gives no copy. Nothing is there then.
+pub fn join_from(config: &Config, invitation: &Path, address: &str, there: u32) -> Result<u32, ServeError> {
+    let settings = settings_of(config)?;
+    let failed =
+        |error: store::OpenError| ServeError::Open { path: config.data.clone(), error: error.into() };
+    if store::has_data_file(&config.data).map_err(failed)? {
+        return Err(ServeError::Open { path: config.data.clone(), error: directory::OpenError::HasData });
+    }
+    let invited = Identity::invited(&settings.keys, invitation).map_err(ClusterError::from)?;
+    let client = invited.client_config().map_err(ClusterError::from)?;
+    let incoming = config.data.join(INCOMING);
+    let _ = std::fs::remove_dir_all(&incoming);
+    let there = NodeId(there);
+    let joined = match snapshot::receive(there, address, &client, &incoming) {
+        Ok(_) => join_cluster(config, invitation, &incoming),
+        Err(error) => Err(refused(format!("no copy of {there} at {address}: {error}"))),
+    };
+    let _ = std::fs::remove_dir_all(&incoming);
+    joined
 }
 
 /// Copies the data of a node, which may be served meanwhile, at one moment into the new data directory `to`: to be

@@ -13,6 +13,8 @@ pub(crate) struct Figures(Mutex<NodeState>);
 pub(crate) struct NodeState {
     /// This node's number.
     pub(crate) node: u32,
+    /// Where other nodes reach it.
+    pub(crate) address: String,
     /// What it is: connecting, following, claiming, writing, in doubt, or why it stopped.
     pub(crate) role: String,
     /// The node that writes.

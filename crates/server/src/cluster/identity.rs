@@ -92,12 +92,20 @@ impl Identity {
     /// # Errors
     /// It is none; the folder has an identity, or cannot be written.
     pub(crate) fn accept(folder: &Path, invitation: &Path) -> Result<Identity, IdentityError> {
+        Identity::keep(folder, Identity::invited(folder, invitation)?.papers)
+    }
+
+    /// The same, before it is kept.
+    ///
+    /// # Errors
+    /// It is none.
+    pub(crate) fn invited(folder: &Path, invitation: &Path) -> Result<Identity, IdentityError> {
         let text = fs::read_to_string(invitation).map_err(failed(invitation))?;
         let papers: Papers = toml::from_str(&text).map_err(failed(invitation))?;
         // It must be of use before it is kept.
         let identity = Identity { folder: folder.to_owned(), papers };
         identity.server_config().and(identity.keys().map(drop)).map_err(failed(invitation))?;
-        Identity::keep(folder, identity.papers)
+        Ok(identity)
     }
 
     fn keep(folder: &Path, papers: Papers) -> Result<Identity, IdentityError> {

@@ -16,6 +16,7 @@ use rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection, Str
 use super::NodeEvent;
 use super::gone::Gone;
 use super::identity::{node_of, server_name};
+use super::snapshot;
 use crate::limits::{CLUSTER_CONNECTIONS_MAX, CLUSTER_FRAME_PATIENCE};
 
 /// How long a step of a connection's beginning may take.
@@ -29,6 +30,14 @@ pub(super) struct Frame {
     pub(super) reply: std::sync::mpsc::SyncSender<Vec<Answer>>,
 }
 
+/// Whom a listener lets in, and what for.
+pub(super) struct Host {
+    pub(super) config: Arc<ServerConfig>,
+    pub(super) gone: Arc<Gone>,
+    pub(super) copies: snapshot::Sender,
+    pub(super) events: Sender<NodeEvent>,
+}
+
 /// Lets other nodes in.
 pub(super) struct Listener {
     address: SocketAddr,
@@ -37,18 +46,14 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    pub(super) fn start(
-        listen: &str,
-        config: Arc<ServerConfig>,
-        gone: Arc<Gone>,
-        events: Sender<NodeEvent>,
-    ) -> io::Result<Listener> {
+    pub(super) fn start(listen: &str, host: Host) -> io::Result<Listener> {
         let listener = TcpListener::bind(listen)
             .map_err(|error| io::Error::new(error.kind(), format!("cluster.listen {listen}: {error}")))?;
         let address = listener.local_addr()?;
         let is_stopping = Arc::new(AtomicBool::new(false));
         let stop = Arc::clone(&is_stopping);
-        let run = move || accept(&listener, &config, &gone, &events, &stop);
+        let host = Arc::new(host);
+        let run = move || accept(&listener, &host, &stop);
         let thread = std::thread::Builder::new().name("pando-cluster".to_owned()).spawn(run)?;
         Ok(Listener { address, is_stopping, thread: Some(thread) })
     }
@@ -74,13 +79,7 @@ impl Drop for Listener {
     }
 }
 
-fn accept(
-    listener: &TcpListener,
-    config: &Arc<ServerConfig>,
-    gone: &Arc<Gone>,
-    events: &Sender<NodeEvent>,
-    is_stopping: &AtomicBool,
-) {
+fn accept(listener: &TcpListener, host: &Arc<Host>, is_stopping: &AtomicBool) {
     let open = Arc::new(AtomicUsize::new(0));
     loop {
         let accepted = listener.accept();
@@ -100,10 +99,9 @@ fn accept(
             continue;
         }
         open.fetch_add(1, Ordering::Relaxed);
-        let (config, events, counted) = (Arc::clone(config), events.clone(), Arc::clone(&open));
-        let gone = Arc::clone(gone);
+        let (host, counted) = (Arc::clone(host), Arc::clone(&open));
         let run = move || {
-            if let Err(error) = serve(socket, config, &gone, &events)
+            if let Err(error) = serve(socket, &host)
                 && error.kind() != ErrorKind::UnexpectedEof
             {
                 tracing::warn!(%peer, %error, "a connection of another node ended");
@@ -117,17 +115,13 @@ fn accept(
     }
 }
 
-fn serve(
-    socket: TcpStream,
-    config: Arc<ServerConfig>,
-    gone: &Gone,
-    events: &Sender<NodeEvent>,
-) -> io::Result<()> {
+fn serve(socket: TcpStream, host: &Host) -> io::Result<()> {
+    let Host { config, gone, copies, events } = host;
     socket.set_nodelay(true)?;
     socket.set_write_timeout(Some(CLUSTER_FRAME_PATIENCE))?;
     // Whoever does not come through the handshake is somebody else, and does not hold a place for long.
     socket.set_read_timeout(Some(CONNECT_PATIENCE))?;
-    let mut session = ServerConnection::new(config).map_err(io::Error::other)?;
+    let mut session = ServerConnection::new(Arc::clone(config)).map_err(io::Error::other)?;
     let mut socket = socket;
     while session.is_handshaking() {
         session.complete_io(&mut socket)?;
@@ -146,6 +140,10 @@ fn serve(
         // It may have been let in before.
         if gone.has(node) {
             return Err(is_revoked());
+        }
+        if frame == snapshot::REQUEST {
+            copies.send(node, &mut stream)?;
+            continue;
         }
         let requests =
             forward::decode_requests(&frame).ok_or_else(|| unusable("a frame that is no requests"))?;
@@ -271,7 +269,7 @@ fn exchange(
         .ok_or_else(|| io::Error::new(ErrorKind::InvalidData, "a frame that is no answers"))
 }
 
-fn connect(
+pub(super) fn connect(
     node: NodeId,
     address: &str,
     config: &Arc<ClientConfig>,
@@ -287,7 +285,7 @@ fn connect(
     Ok(StreamOwned::new(session, socket))
 }
 
-fn write_frame(stream: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+pub(super) fn write_frame(stream: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     let too_long = |_| io::Error::new(ErrorKind::InvalidInput, "a frame that is too long");
     let length = u32::try_from(bytes.len()).map_err(too_long)?;
     stream.write_all(&length.to_be_bytes())?;
@@ -297,7 +295,7 @@ fn write_frame(stream: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
 
 /// Reads a frame. Where the stream has a time limit for one read, goes on for as long as the frame `is_wanted`, and for
 /// [`CLUSTER_FRAME_PATIENCE`] at most. What is kept grows with what arrives, never with what is announced.
-fn read_frame(stream: &mut impl Read, is_wanted: &dyn Fn() -> bool) -> io::Result<Vec<u8>> {
+pub(super) fn read_frame(stream: &mut impl Read, is_wanted: &dyn Fn() -> bool) -> io::Result<Vec<u8>> {
     let begun = Instant::now();
     let mut bytes = Vec::new();
     let mut wanted = size_of::<u32>();
@@ -335,7 +333,7 @@ fn read_frame(stream: &mut impl Read, is_wanted: &dyn Fn() -> bool) -> io::Resul
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
+    use std::path::{Path, PathBuf};
 
     use replication::OperationId;
     use replication::forward::{Asker, BindMethod, Link, Reply, Work};
@@ -403,7 +401,13 @@ mod tests {
         let (sender, events) = channel();
         let gone = Arc::new(Gone::default());
         let config = first.server_config().unwrap();
-        let listener = Listener::start("127.0.0.1:0", config, Arc::clone(&gone), sender).unwrap();
+        let host = |config, gone, events| Host {
+            config,
+            gone,
+            copies: snapshot::Sender::new(std::sync::Weak::new(), Path::new("nowhere")),
+            events,
+        };
+        let listener = Listener::start("127.0.0.1:0", host(config, Arc::clone(&gone), sender)).unwrap();
         // What the node's thread would do: every frame that gets in is answered.
         let answering = std::thread::spawn(move || {
             let mut count = 0;
@@ -433,7 +437,7 @@ mod tests {
         // Nor does a node talk to somebody who is not the node that it looks for.
         let (sender, _events) = channel();
         let config = second.server_config().unwrap();
-        let impostor = Listener::start("127.0.0.1:0", config, Arc::default(), sender).unwrap();
+        let impostor = Listener::start("127.0.0.1:0", host(config, Arc::default(), sender)).unwrap();
         assert!(ask(second.client_config().unwrap(), impostor.address(), 2).is_err());
 
         // From the moment on that it is gone, a connection that it has is of no use, and a new one neither.

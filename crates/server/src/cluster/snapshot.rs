@@ -1,0 +1,201 @@
+//! Copying a node's data over the listener of the cluster, to make another node of it.
+//!
+//! Whoever asks gets the data at one moment: the sender copies it into a folder beside its data first, which is quick
+//! and holds nothing up, and sends that file in parts, each compressed, no faster than
+//! [`CLUSTER_COPY_BYTES_PER_SECOND`]. The end has the SHA-256 of it all. A copy that breaks off leaves nothing behind on
+//! either side and begins anew.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use directory::Directory;
+use replication::NodeId;
+use rustls::ClientConfig;
+use sha2::{Digest, Sha256};
+
+use super::transport::{connect, read_frame, write_frame};
+use crate::limits::CLUSTER_COPY_BYTES_PER_SECOND;
+
+/// The frame that asks for a copy. No frame of requests begins so.
+pub(super) const REQUEST: &[u8] = b"\0snapshot 1";
+
+/// What a frame of the answer is, by its first byte.
+const WAIT: u8 = 0;
+const PART: u8 = 1;
+const END: u8 = 2;
+const REFUSED: u8 = 3;
+
+/// Bytes of a part before it is compressed.
+const PART_BYTES: usize = 1 << 20;
+/// The one file of a copy.
+const FILE: &str = "data.mdb";
+/// Where the sender keeps its copy meanwhile, in its data directory.
+const FOLDER: &str = "copy-being-sent";
+/// How often whoever waits is told that it goes on.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(2);
+
+/// Sends copies of the data in a folder, one at a time.
+pub(super) struct Sender {
+    directory: Weak<Directory>,
+    data: PathBuf,
+    is_sending: AtomicBool,
+}
+
+/// A folder that is gone afterwards.
+struct Temporary<'s>(PathBuf, &'s AtomicBool);
+
+impl Drop for Temporary<'_> {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+        self.1.store(false, Ordering::Release);
+    }
+}
+
+impl Sender {
+    /// Of a directory, which this keeps nobody from closing, in a folder.
+    pub(super) fn new(directory: Weak<Directory>, data: &Path) -> Sender {
+        Sender { directory, data: data.to_owned(), is_sending: AtomicBool::new(false) }
+    }
+
+    /// Sends one to `node`.
+    pub(super) fn send(&self, node: NodeId, stream: &mut impl Write) -> io::Result<()> {
+        if self.is_sending.swap(true, Ordering::Acquire) {
+            return refuse(stream, "another copy is being sent: try again later");
+        }
+        let folder = Temporary(self.data.join(FOLDER), &self.is_sending);
+        // An earlier process may have been killed meanwhile.
+        let _ = fs::remove_dir_all(&folder.0);
+        tracing::info!("{node} copies this node's data");
+        let begun = Instant::now();
+        if let Err(reason) = self.copy(&folder.0, stream)? {
+            tracing::warn!("{node} gets no copy: {reason}");
+            return refuse(stream, &reason);
+        }
+        let mut file = File::open(folder.0.join(FILE))?;
+        let sent = send_file(&mut file, stream)?;
+        tracing::info!("{node} has a copy of this node's data: {sent} bytes in {:?}", begun.elapsed());
+        Ok(())
+    }
+
+    /// Makes the copy, and has the other side know that something happens.
+    fn copy(&self, to: &Path, stream: &mut impl Write) -> io::Result<Result<(), String>> {
+        let Some(directory) = self.directory.upgrade() else { return Ok(Err("the server stops".to_owned())) };
+        std::thread::scope(|scope| {
+            let waiting = std::thread::current();
+            let copying = scope.spawn(move || {
+                let copied = directory.copy_to(to, &store::Options::default());
+                waiting.unpark();
+                copied.map_err(|error| error.to_string())
+            });
+            while !copying.is_finished() {
+                std::thread::park_timeout(SIGN_OF_LIFE);
+                write_frame(stream, &[WAIT])?;
+            }
+            Ok(copying.join().unwrap_or_else(|_| Err("a defect was met".to_owned())))
+        })
+    }
+}
+
+fn refuse(stream: &mut impl Write, text: &str) -> io::Result<()> {
+    write_frame(stream, &[&[REFUSED], text.as_bytes()].concat())
+}
+
+fn send_file(file: &mut impl Read, stream: &mut impl Write) -> io::Result<u64> {
+    let (begun, mut sent, mut hash) = (Instant::now(), 0_u64, Sha256::new());
+    let mut part = Vec::with_capacity(PART_BYTES);
+    loop {
+        part.clear();
+        file.by_ref().take(PART_BYTES as u64).read_to_end(&mut part)?;
+        if part.is_empty() {
+            break;
+        }
+        hash.update(&part);
+        sent += part.len() as u64;
+        write_frame(stream, &[vec![PART], zstd::bulk::compress(&part, 1)?].concat())?;
+        // Others use this machine too.
+        let due = Duration::from_millis(sent * 1_000 / CLUSTER_COPY_BYTES_PER_SECOND);
+        std::thread::sleep(due.saturating_sub(begun.elapsed()));
+    }
+    write_frame(stream, &[&[END][..], hash.finalize().as_slice()].concat())?;
+    Ok(sent)
+}
+
+/// Copies the data of `node`, which is reached at `address`, into the new folder `to`. Returns its bytes.
+///
+/// # Errors
+/// It does not let this one in, has no copy to give, or the connection broke. The folder is of no use then.
+pub(crate) fn receive(node: NodeId, address: &str, config: &Arc<ClientConfig>, to: &Path) -> io::Result<u64> {
+    let mut stream = connect(node, address, config)?;
+    write_frame(&mut stream, REQUEST)?;
+    fs::create_dir_all(to)?;
+    receive_file(&mut stream, &to.join(FILE))
+}
+
+fn receive_file(stream: &mut impl Read, to: &Path) -> io::Result<u64> {
+    let bad = |text: &str| io::Error::new(ErrorKind::InvalidData, text.to_owned());
+    let mut file = File::create_new(to)?;
+    let (mut received, mut hash) = (0, Sha256::new());
+    loop {
+        let frame = read_frame(stream, &|| true)?;
+        let Some((kind, content)) = frame.split_first() else { return Err(bad("an empty frame")) };
+        match *kind {
+            WAIT => {}
+            PART => {
+                let part = zstd::bulk::decompress(content, PART_BYTES)?;
+                hash.update(&part);
+                file.write_all(&part)?;
+                received += part.len() as u64;
+            }
+            END if hash.finalize().as_slice() == content => {
+                file.sync_all()?;
+                return Ok(received);
+            }
+            END => return Err(bad("the copy is not what was sent (SHA-256)")),
+            REFUSED => return Err(io::Error::other(String::from_utf8_lossy(content).into_owned())),
+            _ => return Err(bad("a frame that is no part of a copy")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_comes_whole_or_not_at_all() {
+        let data: Vec<u8> = (0..3 * PART_BYTES as u64 / 2).map(|number| (number / 7) as u8).collect();
+        let mut sent = Vec::new();
+        write_frame(&mut sent, &[WAIT]).unwrap();
+        assert_eq!(send_file(&mut &*data, &mut sent).unwrap(), data.len() as u64);
+        let to = std::env::temp_dir().join(format!("pando-snapshot-{}", std::process::id()));
+        let receive = |bytes: &[u8]| {
+            let _ = fs::remove_file(&to);
+            receive_file(&mut &*bytes, &to)
+        };
+        assert_eq!(receive(&sent).unwrap(), data.len() as u64);
+        assert!(fs::read(&to).unwrap() == data);
+        // Cut off, changed on the way, refused, or from somebody who sends something else.
+        assert!(receive(&sent[..sent.len() - 1]).is_err());
+        let mut changed = sent.clone();
+        *changed.last_mut().unwrap() ^= 1;
+        assert!(receive(&changed).unwrap_err().to_string().contains("SHA-256"));
+        let mut refused = Vec::new();
+        refuse(&mut refused, "not now").unwrap();
+        assert!(receive(&refused).unwrap_err().to_string().contains("not now"));
+        for frame in [&[9, 1][..], &[], &[PART, 1, 2]] {
+            let mut other = Vec::new();
+            write_frame(&mut other, frame).unwrap();
+            assert!(receive(&other).is_err());
+        }
+        // A part that unpacks to more than a part has.
+        let mut large = Vec::new();
+        let bomb = zstd::bulk::compress(&vec![0; PART_BYTES + 1], 1).unwrap();
+        write_frame(&mut large, &[vec![PART], bomb].concat()).unwrap();
+        assert!(receive(&large).is_err());
+        let _ = fs::remove_file(&to);
+    }
+}
