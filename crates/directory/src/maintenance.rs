@@ -1,6 +1,7 @@
 //! Whole directories at once: import, export, check, comparison, salvage.
 
 pub mod check;
+pub mod digest;
 pub mod export;
 pub mod import;
 pub mod index_build;

@@ -112,6 +112,23 @@ enum ClusterVerb {
         #[arg(value_name = "DIR")]
         folder: PathBuf,
     },
+    /// Replace the data of a node that nobody serves by a copy of another node's. The node stays who it is
+    Reseed {
+        #[command(flatten)]
+        data: DataArguments,
+        /// The data directory of another node, served or not, or what `pando cluster copy` made of it
+        #[arg(long, value_name = "DIR")]
+        copy_of: PathBuf,
+    },
+    /// Begin again, on all nodes, with the data of a directory that is no node, such as one that was imported. Nobody
+    /// serves that or this node; the other nodes stop, and take a copy by `pando cluster reseed`
+    Generation {
+        #[command(flatten)]
+        data: DataArguments,
+        /// The data directory with the new data
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
     /// Delete from the log what all nodes have, and two snapshots
     Trim {
         #[command(flatten)]
@@ -157,6 +174,18 @@ pub(crate) fn run(arguments: &ClusterArguments) -> ExitCode {
                 Err(error) => exit::failure(&error),
             };
         }
+        ClusterVerb::Reseed { data, copy_of } => load(data).and_then(|config| {
+            let node = server::reseed_node(&config, copy_of)?;
+            Ok(format!("node {node} has the data of {}: start it with `pando serve`\n", copy_of.display()))
+        }),
+        ClusterVerb::Generation { data, folder } => load(data).and_then(|config| {
+            let position = server::begin_generation(&config, folder)?;
+            Ok(format!(
+                "a new generation begins at position {position}, with the data of {}; the other nodes stop until \
+                 `pando cluster reseed` gives them a copy of this one\n",
+                folder.display()
+            ))
+        }),
         ClusterVerb::Unregister { data, number } => load(data).and_then(|config| {
             let offset = server::unregister_node(&config, *number)?;
             Ok(format!("node {number} is gone from offset {offset} of the log on: nobody lets it in\n"))

@@ -3,11 +3,15 @@
 
 mod support;
 
-use ldap::ResultCode;
+use std::path::Path;
+
+use client::Entry;
+use ldap::{ChangeOperation, ResultCode, Scope, oids};
 use rustix::process::Signal;
-use support::Pando;
-use support::cluster::{Cluster, add_unit, figure, read as entry, unit};
+use support::cluster::{Cluster, add_unit, figure, read as entry, unit, until};
+use support::pando::{Start, command};
 use support::positions::{add, at_least, position_of, read, send_read};
+use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX};
 
 #[test]
 fn nodes_keep_what_they_promise() {
@@ -15,7 +19,10 @@ fn nodes_keep_what_they_promise() {
     cluster.join(2);
     let second = cluster.start(2);
     positions_hold_on_every_node(&first, &second);
-    assert_eq!((figure(&first, "Alarms"), figure(&second, "Alarms")), ("0".to_owned(), "0".to_owned()));
+    nodes_say_where_they_are(&cluster, &first, &second);
+    let second = the_administrator_is_the_same_on_every_node(&cluster, &first, second);
+    let third = a_node_with_other_data_stops_serving(&cluster, &first, &second);
+    all_nodes_begin_again_with_other_data(&cluster, first, [second, third]);
 }
 
 /// What a client has seen on one node it sees on another, if it says so; and its own changes without saying anything.
@@ -39,12 +46,12 @@ fn positions_hold_on_every_node(first: &Pando, second: &Pando) {
     assert_eq!(made.position, seen.position + 1);
     assert_eq!(two.reply(asked).unwrap().entries.len(), 1);
 
-    // A forwarded change says where it is shown, and the writer has it by then. Without a word: the own connection.
+    // A forwarded change says where it is shown. Without a word: the own connection.
     for round in 0..20 {
         let name = unit(&format!("own-{round}"));
         let seen = position_of(&add(&mut two, &name, None));
         assert!(entry(&mut two, &name).is_some(), "a connection sees its own changes");
-        assert_eq!(read(&mut one, &name, at_least(seen, 0, 0)).entries.len(), 1);
+        assert_eq!(read(&mut one, &name, at_least(seen, 0, 29_000)).entries.len(), 1);
         assert_eq!(add_unit(&mut one, &format!("other-{round}")).code, ResultCode::SUCCESS);
         let seen = position_of(&read(&mut one, &name, None));
         let other = unit(&format!("other-{round}"));
@@ -54,4 +61,186 @@ fn positions_hold_on_every_node(first: &Pando, second: &Pando) {
             "reads do not go back"
         );
     }
+}
+
+/// The root DSE has for everybody what `cn=monitor` has for some, and `pando cluster status` prints.
+fn nodes_say_where_they_are(cluster: &Cluster, first: &Pando, second: &Pando) {
+    let root_dse = |server: &Pando| -> Entry {
+        let reply = server.connect().search("", Scope::BaseObject, "(objectClass=*)", &["+"]).unwrap();
+        reply.entries.into_iter().next().unwrap()
+    };
+    until("both show the same", || {
+        let [one, two] = [root_dse(first), root_dse(second)];
+        let same = ["pandoGeneration", "pandoPosition", "pandoClusterEpoch", "pandoClusterLastFailover"];
+        let is_same = |name: &&str| one.text(name).is_some() && one.text(name) == two.text(name);
+        let own = |entry: &Entry, name: &str| entry.text(&format!("pandoCluster{name}")).unwrap_or_default();
+        let is_whole = same[..3].iter().all(is_same)
+            && (own(&one, "Node"), own(&two, "Node")) == ("1".to_owned(), "2".to_owned())
+            && [&one, &two].iter().all(|entry| own(entry, "LagMessages") == "0");
+        // Who writes may change on a busy machine.
+        let writer = own(&one, "Writer");
+        let role = |entry: &Entry| if own(entry, "Node") == writer { "writing" } else { "following" };
+        let is_whole = is_whole && own(&two, "Writer") == writer;
+        let is_whole = is_whole && [&one, &two].iter().all(|entry| own(entry, "Role") == role(entry));
+        is_whole.then_some(())
+    });
+    let status = command(&["cluster", "status"], Some(&cluster.data(2))).expect_code(0).stdout;
+    let generation = root_dse(second).text("pandoGeneration").unwrap();
+    for (name, value) in [("Generation", &*generation), ("Lag Messages", "0"), ("Node", "2")] {
+        let line = status.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+        assert!(line.ends_with(value), "{name}: {status}");
+    }
+}
+
+/// The directory names its administrator, whose password is changed like that of others, and holds where a node has no
+/// password of its own.
+fn the_administrator_is_the_same_on_every_node(cluster: &Cluster, first: &Pando, second: Pando) -> Pando {
+    let name = "cn=root,o=elsewhere";
+    let mut one = first.administrator();
+    let set = one.modify("cn=config", &[(ChangeOperation::Replace, "pandoAdministrator", &[name])]).unwrap();
+    assert!(set.is_success(), "{set:?}");
+    let mut one = first.connect();
+    assert!(one.bind(name, ADMIN_PASSWORD).unwrap().is_success(), "with the password that this node has");
+    let changed = one.modify(name, &[(ChangeOperation::Replace, "userPassword", &["of all"])]).unwrap();
+    assert!(changed.is_success(), "{changed:?}");
+    let refused = one.modify(name, &[(ChangeOperation::Replace, "cn", &["x"])]).unwrap();
+    assert_eq!(refused.code, ResultCode::UNWILLING_TO_PERFORM, "{refused:?}");
+
+    assert!(second.stop().success());
+    let node_file = cluster.node_file(2);
+    let second = Start::bare(&cluster.scratch, "node-2").arguments(&["--node", node_file.to_str().unwrap()]);
+    let second = second.without_environment("PANDO_ADMIN_PASSWORD").ready();
+    let mut two = second.connect();
+    until("the password is known on the other node", || {
+        two.bind(name, "of all").unwrap().is_success().then_some(())
+    });
+    // By the extended operation, on a node that passes it on; without a name it is the own one.
+    let value = ldap::PasswordModify { new_password: Some(b"of all, again"), ..Default::default() }.encode();
+    let reply = two.extended(oids::MODIFY_PASSWORD, Some(&value)).unwrap();
+    assert!(reply.outcome.is_success(), "{reply:?}");
+    assert!(!second.connect().bind(name, "of all").unwrap().is_success());
+    assert!(second.connect().bind(name, "of all, again").unwrap().is_success());
+
+    // Each node has its own again.
+    let set = two.modify("cn=config", &[(ChangeOperation::Replace, "pandoAdministrator", &[])]).unwrap();
+    assert!(set.is_success(), "{set:?}");
+    assert!(second.stop().success());
+    let second = cluster.start(2);
+    assert_eq!((figure(first, "Alarms"), figure(&second, "Alarms")), ("0".to_owned(), "0".to_owned()));
+    second
+}
+
+/// A row of a node's store is altered while nobody looks. The node finds that out when it starts, says where, serves no
+/// longer, and cannot be started again before it has other data.
+fn a_node_with_other_data_stops_serving(cluster: &Cluster, first: &Pando, second: &Pando) -> Pando {
+    cluster.join(3);
+    let third = cluster.start(3);
+    let mut one = first.administrator();
+    assert_eq!(add_unit(&mut one, "planted").code, ResultCode::SUCCESS);
+    assert_eq!(add_unit(&mut one, "leaf,ou=planted").code, ResultCode::SUCCESS);
+    until("node 3 has it", || entry(&mut third.administrator(), &unit("leaf,ou=planted")));
+    let digests = || {
+        [first, second, &third].map(|server| {
+            let dn = "cn=Digest,cn=Cluster,cn=monitor";
+            entry(&mut server.administrator(), dn).and_then(|entry| entry.text("monitoredInfo"))
+        })
+    };
+    until("all have summed up the same", || {
+        let [one, two, three] = digests();
+        (one.is_some() && one == two && two == three).then_some(())
+    });
+    assert_eq!(figure(&third, "Level"), "1");
+
+    assert!(third.stop().success());
+    plant(&cluster.data(3), b"leaf");
+    let mut third = cluster.start(3);
+    let status = third.exit();
+    assert!(!status.success(), "{status:?}");
+    let said = third.log();
+    let place = format!("in: ou=planted,{SUFFIX}.");
+    assert!(said.contains("is not that of the cluster") && said.contains(&place), "{said}");
+    drop(third);
+    let node_file = cluster.node_file(3);
+    let again = Start::bare(&cluster.scratch, "node-3").arguments(&["--node", node_file.to_str().unwrap()]);
+    let refused = again.refused().1;
+    assert!(refused.contains("must not be served") && refused.contains(&place), "{refused}");
+    // The others go on, and know.
+    assert_eq!(add_unit(&mut one, "unmoved").code, ResultCode::SUCCESS);
+    until("they know", || (figure(first, "Alarms") != "0" && figure(second, "Alarms") != "0").then_some(()));
+
+    reseed(cluster, 3);
+    let third = cluster.start(3);
+    until("it follows", || entry(&mut third.administrator(), &unit("unmoved")));
+    cluster.expect_equal(&[(1, first), (2, second), (3, &third)]);
+    third
+}
+
+/// Alters the row of an entry that has this text.
+fn plant(data: &Path, text: &[u8]) {
+    let (_store, mut writer) =
+        store::Store::open(data, directory::rows::MAPS, &store::Options::default()).unwrap();
+    let mut batch = writer.begin().unwrap();
+    let all = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
+    let rows = batch.scan(directory::rows::ENTRIES, all, store::Direction::Forward).map(Result::unwrap);
+    let (key, mut value) = rows
+        .filter(|(_, value)| value.windows(text.len()).any(|part| part == text))
+        .map(|(key, value)| (key.to_vec(), value.to_vec()))
+        .next()
+        .unwrap();
+    *value.last_mut().unwrap() ^= 1;
+    batch.put(directory::rows::ENTRIES, &key, &value).unwrap();
+    batch.commit().unwrap();
+}
+
+/// Gives a node the data of the first.
+fn reseed(cluster: &Cluster, node: u32) {
+    let (own, from) = (cluster.node_file(node), cluster.data(1));
+    let arguments =
+        ["cluster", "reseed", "--node", own.to_str().unwrap(), "--copy-of", from.to_str().unwrap()];
+    command(&arguments, Some(&cluster.data(node)))
+        .expect_code(0)
+        .expect_output(&format!("node {node} has the data"));
+}
+
+/// What did not come about by changes becomes the data of all nodes, by one command and a copy for each.
+fn all_nodes_begin_again_with_other_data(cluster: &Cluster, first: Pando, others: [Pando; 2]) {
+    let fresh = Start::bare(&cluster.scratch, "fresh")
+        .arguments(&["--suffix", SUFFIX, "--admin-dn", ADMIN_DN])
+        .ready();
+    let mut administrator = fresh.administrator();
+    administrator.add(SUFFIX, &[("objectClass", "domain"), ("dc", "example")]).unwrap();
+    assert_eq!(add_unit(&mut administrator, "fresh").code, ResultCode::SUCCESS);
+    assert!(fresh.stop().success());
+    let seen = position_of(&read(&mut first.administrator(), SUFFIX, None));
+
+    let (node_file, folder) = (cluster.node_file(1), cluster.scratch.join("fresh"));
+    let begin = ["cluster", "generation", "--node", node_file.to_str().unwrap(), folder.to_str().unwrap()];
+    let refused = command(&begin, Some(&cluster.data(1)));
+    assert!(refused.code != Some(0), "it is served: {refused}");
+    // A node takes no data but so.
+    let import = command(&["import", "/dev/null"], Some(&cluster.data(2)));
+    assert!(import.code != Some(0), "{import}");
+
+    assert!(first.stop().success());
+    command(&begin, Some(&cluster.data(1)))
+        .expect_code(0)
+        .expect_output("a new generation begins at position");
+    let first = cluster.start(1);
+    let mut one = first.administrator();
+    until("it writes", || (add_unit(&mut one, "begun").code == ResultCode::SUCCESS).then_some(()));
+    assert!(entry(&mut one, &unit("fresh")).is_some() && entry(&mut one, &unit("planted")).is_none());
+    let reply = read(&mut one, SUFFIX, at_least(seen, 0, 0));
+    assert_eq!(reply.outcome.code, ResultCode::UNWILLING_TO_PERFORM, "a position of other data: {reply:?}");
+    let restarted = others.into_iter().zip([2, 3]).map(|(server, node)| {
+        until("it stops", || {
+            figure(&server, "Role").contains("all data of the cluster is new").then_some(())
+        });
+        assert_eq!(add_unit(&mut server.administrator(), "too-late").code, ResultCode::UNAVAILABLE);
+        server.stop();
+        reseed(cluster, node);
+        cluster.start(node)
+    });
+    let restarted: Vec<Pando> = restarted.collect();
+    assert_eq!(add_unit(&mut restarted[0].administrator(), "passed-on").code, ResultCode::SUCCESS);
+    cluster.expect_equal(&[(1, &first), (2, &restarted[0]), (3, &restarted[1])]);
 }

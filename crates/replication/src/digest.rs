@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use sha2::{Digest as _, Sha256};
 
 use crate::codec::Reader;
+use crate::limits::COMPARISONS_KEPT;
 use crate::operation::NodeId;
 
 /// A digest of a set of rows that follows changes: rows are added and taken away in any order. It is the sum of the
@@ -24,6 +25,19 @@ impl RollingDigest {
     /// A row goes: with the value that it had.
     pub fn remove(&mut self, key: &[u8], value: &[u8]) {
         self.combine(key, value, u64::wrapping_sub);
+    }
+
+    /// As it stands in messages.
+    pub fn to_bytes(self) -> [u8; 32] {
+        let mut bytes = [0; 32];
+        let lanes = bytes.chunks_exact_mut(8).zip(self.0);
+        lanes.for_each(|(to, lane)| to.copy_from_slice(&lane.to_be_bytes()));
+        bytes
+    }
+
+    pub(crate) fn of_bytes(bytes: [u8; 32]) -> RollingDigest {
+        let mut reader = Reader(&bytes);
+        RollingDigest(std::array::from_fn(|_| reader.u64().unwrap_or_default()))
     }
 
     fn combine(&mut self, key: &[u8], value: &[u8], combine: impl Fn(u64, u64) -> u64) {
@@ -52,6 +66,41 @@ impl Divergence {
     /// Whether nobody differs from anybody.
     pub fn is_empty(&self) -> bool {
         self.wrong.is_empty() && self.disputed.is_empty()
+    }
+}
+
+/// What nodes have told of the last marks.
+#[derive(Clone, Debug, Default)]
+pub struct Comparison(BTreeMap<u64, BTreeMap<NodeId, Parts>>);
+
+impl Comparison {
+    /// There is a mark at this offset. The oldest known one is forgotten.
+    pub fn begin(&mut self, mark: u64) {
+        self.0.entry(mark).or_default();
+        while self.0.len() > COMPARISONS_KEPT {
+            self.0.pop_first();
+        }
+    }
+
+    /// A node tells of its data at a mark. Of marks that are not known any more nothing is kept.
+    pub fn tell(&mut self, node: NodeId, mark: u64, parts: Parts) {
+        if let Some(told) = self.0.get_mut(&mark) {
+            told.insert(node, parts);
+        }
+    }
+
+    /// What the digests at a mark come to: those that all registered nodes have told, or where no more are to come. As
+    /// long as some are to come nobody knows of a dispute, but a node that a majority contradicts is wrong already.
+    /// `None` where nothing can be said.
+    pub fn found(&self, mark: u64, registered: &BTreeSet<NodeId>, is_over: bool) -> Option<Divergence> {
+        let told = self.0.get(&mark)?;
+        let found = compare(registered, told);
+        let is_complete = registered.iter().all(|node| told.contains_key(node));
+        match is_complete || is_over {
+            true => Some(found),
+            false if !found.wrong.is_empty() => Some(Divergence { disputed: BTreeSet::new(), ..found }),
+            false => None,
+        }
     }
 }
 
@@ -125,6 +174,33 @@ mod tests {
         assert_eq!(found.wrong, wrong.iter().map(|node| (NodeId(*node), names.clone())).collect());
         assert_eq!(found.disputed, if is_disputed { names } else { BTreeSet::new() });
         assert_eq!(found.is_empty(), wrong.is_empty() && !is_disputed);
+    }
+
+    #[test]
+    fn a_comparison_waits_for_all_but_not_to_find_who_is_wrong() {
+        let parts = |digest: u64| Parts::from([("dc=example".to_owned(), RollingDigest([digest; 4]))]);
+        let mut comparison = Comparison::default();
+        comparison.tell(NodeId(1), 5, parts(7));
+        assert_eq!(comparison.found(5, &registered(3), true), None, "there is no such mark");
+        comparison.begin(5);
+        comparison.tell(NodeId(1), 5, parts(7));
+        comparison.tell(NodeId(2), 5, parts(8));
+        assert_eq!(comparison.found(5, &registered(3), false), None);
+        let disputed = comparison.found(5, &registered(3), true).expect("no more is to come");
+        assert!(disputed.wrong.is_empty() && disputed.disputed.len() == 1);
+        comparison.tell(NodeId(3), 5, parts(8));
+        let found = comparison.found(5, &registered(3), false).expect("all have told");
+        assert_eq!(found.wrong.keys().copied().collect::<Vec<_>>(), [NodeId(1)]);
+        // Four of five are enough to know.
+        comparison.tell(NodeId(4), 5, parts(8));
+        let found = comparison.found(5, &registered(5), false).expect("a majority has told");
+        assert!(found.wrong.contains_key(&NodeId(1)) && found.disputed.is_empty());
+        (6..10).for_each(|mark| comparison.begin(mark));
+        assert_eq!(comparison.found(5, &registered(3), true), None, "it is forgotten");
+        assert_eq!(
+            RollingDigest::of_bytes(RollingDigest([1, 2, 3, 4]).to_bytes()),
+            RollingDigest([1, 2, 3, 4])
+        );
     }
 
     #[test]

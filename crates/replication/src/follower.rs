@@ -5,10 +5,14 @@ mod resume;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
+
+use crate::digest::Parts;
 use crate::key::{KeyRing, Tag};
+use crate::limits::LEVEL_MAX;
 use crate::members::{MemberRow, Members};
 use crate::message::{
-    self, Body, Claim, Generation, GenerationId, Group, Member, Message, MessageError, News, Records,
+    self, Body, Claim, Digests, Generation, GenerationId, Group, Member, Message, MessageError, News, Records,
 };
 use crate::operation::{NodeId, OperationId};
 use crate::retention::Kept;
@@ -41,6 +45,17 @@ pub enum Verdict<'m> {
     NewEpoch(NewEpoch),
     /// Something is new of a node.
     Member(MemberNews),
+    /// Here the data of all nodes is compared: that of the messages before this offset.
+    Mark(u64),
+    /// What the data of a node came to at a mark.
+    Digests {
+        /// Whose.
+        node: NodeId,
+        /// The offset of the mark.
+        mark: u64,
+        /// The digests.
+        parts: Parts,
+    },
     /// All data is new from here: stop, and begin again from a snapshot of this generation.
     NewGeneration(GenerationId),
     /// It counts for nobody, as happens in the life of a cluster.
@@ -130,6 +145,9 @@ pub enum Alarm {
     /// A newer build writes the log.
     #[error("a message of version {0}, which this build does not know")]
     NewerVersion(u8),
+    /// All other nodes know a feature level that this build does not.
+    #[error("feature level {0}, and this build of Pando knows levels up to {LEVEL_MAX}: update it")]
+    NewerLevel(u64),
     /// A message that no right build writes.
     #[error("an authentic message that cannot be read")]
     Malformed,
@@ -173,8 +191,9 @@ impl Alarm {
     /// again from its last commit; if it comes to the same, it begins again from a snapshot, or needs the newer build.
     /// It must not claim.
     pub fn stops(self) -> bool {
-        use Alarm::{Gap, NewerVersion, OtherHistory, UnknownEpoch, WentBack};
-        matches!(self, NewerVersion(_) | Gap { .. } | UnknownEpoch(_) | OtherHistory { .. } | WentBack { .. })
+        use Alarm::{Gap, NewerLevel, NewerVersion, OtherHistory, UnknownEpoch, WentBack};
+        let is_newer = matches!(self, NewerVersion(_) | NewerLevel(_));
+        is_newer || matches!(self, Gap { .. } | UnknownEpoch(_) | OtherHistory { .. } | WentBack { .. })
     }
 }
 
@@ -205,6 +224,21 @@ impl Follower {
         (follower, vec![RowChange::cursor(&cursor)])
     }
 
+    /// All rows of a node whose data is the snapshot that `generation`, behind the one in force, begins with: who
+    /// belongs to the cluster and what all can stays known.
+    pub fn succeed(
+        &self,
+        keys: KeyRing,
+        id: GenerationId,
+        generation: &Generation,
+        offset: u64,
+        tag: Tag,
+    ) -> Vec<RowChange> {
+        let (_, mut rows) = Follower::seed(keys, self.cursor.topic, id, generation, offset, tag);
+        rows.extend(self.members.rows());
+        rows
+    }
+
     /// A follower that goes on from its last commit, or from that of the node whose snapshot it took: from all rows of
     /// the state.
     ///
@@ -220,6 +254,8 @@ impl Follower {
                 Some(Row::Cursor(cursor)) => found = Some(cursor),
                 Some(Row::Node(node, row)) => window.load_node(node, row),
                 Some(Row::Member(node, row)) => members.load(node, row),
+                Some(Row::Level(level)) if level > LEVEL_MAX => return Err(StateError::NewerLevel(level)),
+                Some(Row::Level(level)) => members.load_level(level),
                 Some(Row::Operation(operation, position)) => window.load_operation(operation, position),
                 None => return Err(StateError::Damaged(key.as_ref().to_vec())),
             }
@@ -286,6 +322,14 @@ impl Follower {
             Body::Claim(claim) => self.claim(offset, message.tag, &claim),
             Body::Group(group) => self.group(offset, message.tag, group),
             Body::Member(member) => self.member(offset, message.tag, &member),
+            Body::Mark(node) | Body::Digests(Digests { node, .. }) if self.members.is_gone(node) => {
+                Verdict::Ignored(Ignored::Gone)
+            }
+            // They are no part of the state: a node that reads them again may do so.
+            Body::Mark(_) => Verdict::Mark(offset),
+            Body::Digests(digests) => {
+                Verdict::Digests { node: digests.node, mark: digests.mark, parts: digests.parts() }
+            }
             Body::Generation(_) => Verdict::Ignored(Ignored::OtherGeneration),
         }
     }
@@ -298,7 +342,12 @@ impl Follower {
             return Verdict::Alarm(Alarm::TooManyNodes);
         }
         let mut rows = Vec::new();
-        self.members.take(member, &mut rows);
+        let mut members = self.members.clone();
+        members.take(member, &mut rows);
+        if members.level() > LEVEL_MAX {
+            return Verdict::Alarm(Alarm::NewerLevel(members.level()));
+        }
+        self.members = members;
         self.cursor = Cursor { offset, message: tag, ..self.cursor };
         rows.push(RowChange::cursor(&self.cursor));
         Verdict::Member(MemberNews { offset, node: member.node, news: member.news, rows })
@@ -416,6 +465,26 @@ impl Follower {
     /// Nothing may be deleted.
     pub fn deletable_before(&self) -> Result<u64, Kept> {
         self.members.deletable_before()
+    }
+
+    /// The feature level in force: what nodes may write into the log. It never falls.
+    pub fn level(&self) -> u64 {
+        self.members.level()
+    }
+
+    /// The nodes that belong to the cluster, as far as they have told.
+    pub fn registered(&self) -> BTreeSet<NodeId> {
+        self.members.iter().filter(|(_, row)| !row.is_gone).map(|(node, _)| node).collect()
+    }
+
+    /// The message with which a node wants the data of all compared.
+    pub fn mark_of(&self, node: NodeId) -> Vec<u8> {
+        message::encode_mark(&self.keys, self.cursor.key, &self.cursor.generation, node)
+    }
+
+    /// What the data of a node came to at a mark, as a message.
+    pub fn digests_of(&self, node: NodeId, mark: u64, parts: &Parts) -> Vec<u8> {
+        message::encode_digests(&self.keys, self.cursor.key, &self.cursor.generation, (node, mark), parts)
     }
 
     /// News of a node, as a message.

@@ -12,6 +12,16 @@ pub const NODES_MAX: usize = 256;
 /// Most nodes that were ever heard of, those that left included.
 pub const MEMBERS_MAX: usize = 4096;
 
+/// The highest feature level that this build knows. A level stands for what nodes write into the log and make of it;
+/// there is more than one only where a build began to write something that those before cannot read.
+pub const LEVEL_MAX: u64 = if cfg!(test) { 3 } else { 1 };
+
+/// Most parts that digests are told of.
+pub const DIGEST_PARTS_MAX: usize = 1024;
+
+/// How many of the last comparisons are kept.
+pub const COMPARISONS_KEPT: usize = 4;
+
 /// How many of a node's applied operation ids are remembered. A node keeps fewer requests outstanding than this, so
 /// that a retry always finds its id.
 /// Few in this crate's own tests, whose nodes are to forget.

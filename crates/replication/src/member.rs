@@ -254,7 +254,7 @@ impl Member {
                 let is_own = self.held.is_some_and(|held| Tag::of_message(bytes) == Some(held.tag));
                 if is_own { self.settle(|_| Held::Dropped) } else { None }
             }
-            Verdict::Seen | Verdict::Missing { .. } => None,
+            Verdict::Seen | Verdict::Missing { .. } | Verdict::Mark(_) | Verdict::Digests { .. } => None,
         };
         self.role = self.role_after(&verdict, held);
         Step { verdict, held }

@@ -18,38 +18,67 @@ pub struct MemberRow {
     pub durable: Option<u64>,
     /// The offset of the newest verified snapshot on its machine.
     pub snapshot: Option<u64>,
+    /// The highest feature level that its build has said to know.
+    pub level: u64,
 }
 
 /// All nodes that were ever heard of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Members(BTreeMap<NodeId, MemberRow>);
+pub(crate) struct Members {
+    nodes: BTreeMap<NodeId, MemberRow>,
+    /// The feature level in force.
+    level: u64,
+}
 
 impl Members {
     pub(crate) fn load(&mut self, node: NodeId, row: MemberRow) {
-        self.0.insert(node, row);
+        self.nodes.insert(node, row);
+    }
+
+    pub(crate) fn load_level(&mut self, level: u64) {
+        self.level = level;
+    }
+
+    /// The feature level in force: the highest that all nodes knew at some time. It never falls.
+    pub(crate) fn level(&self) -> u64 {
+        self.level.max(1)
+    }
+
+    /// All of it as rows.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = RowChange> {
+        let nodes = self.nodes.iter().map(|(node, row)| RowChange::member(*node, row));
+        nodes.chain((self.level > 0).then(|| RowChange::level(self.level)))
     }
 
     pub(crate) fn is_gone(&self, node: NodeId) -> bool {
-        self.0.get(&node).is_some_and(|row| row.is_gone)
+        self.nodes.get(&node).is_some_and(|row| row.is_gone)
     }
 
     pub(crate) fn has_room(&self, node: NodeId) -> bool {
-        self.0.contains_key(&node) || self.0.len() < MEMBERS_MAX
+        self.nodes.contains_key(&node) || self.nodes.len() < MEMBERS_MAX
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (NodeId, MemberRow)> {
-        self.0.iter().map(|(node, row)| (*node, *row))
+        self.nodes.iter().map(|(node, row)| (*node, *row))
     }
 
     /// What the news come to. Offsets only grow, so that news which come late or twice change nothing.
     pub(crate) fn take(&mut self, member: &Member, rows: &mut Vec<RowChange>) {
-        let row = self.0.entry(member.node).or_default();
+        let row = self.nodes.entry(member.node).or_default();
         match member.news {
             News::Durable(offset) => row.durable = row.durable.max(Some(offset)),
             News::Snapshot(offset) => row.snapshot = row.snapshot.max(Some(offset)),
-            News::Gone => *row = MemberRow { is_gone: true, durable: None, snapshot: None },
+            News::Gone => *row = MemberRow { is_gone: true, ..MemberRow::default() },
+            // Lower than before where an older build runs again.
+            News::Level(level) => row.level = level,
         }
         rows.push(RowChange::member(member.node, row));
+        let present = self.nodes.values().filter(|row| !row.is_gone);
+        let of_all = present.map(|row| row.level).min().unwrap_or_default();
+        if of_all > self.level() {
+            self.level = of_all;
+            rows.push(RowChange::level(of_all));
+        }
     }
 
     /// The offset before which the log may be deleted.

@@ -4,8 +4,9 @@
 //! ends with a tag under that key. The tag is verified before anything else is looked at.
 
 use crate::codec::{Reader, put_length, put_operation};
+use crate::digest::{Parts, RollingDigest};
 use crate::key::{KeyRing, Tag};
-use crate::limits::{GROUP_RECORDS_MAX, MESSAGE_BYTES_MAX};
+use crate::limits::{DIGEST_PARTS_MAX, GROUP_RECORDS_MAX, MESSAGE_BYTES_MAX};
 use crate::operation::{NodeId, OperationId};
 
 /// The version of messages that this build writes, and the newest that it reads.
@@ -15,10 +16,13 @@ const KIND_GENERATION: u8 = 1;
 const KIND_CLAIM: u8 = 2;
 const KIND_GROUP: u8 = 3;
 const KIND_MEMBER: u8 = 4;
+const KIND_MARK: u8 = 5;
+const KIND_DIGESTS: u8 = 6;
 
 const NEWS_DURABLE: u8 = 1;
 const NEWS_SNAPSHOT: u8 = 2;
 const NEWS_GONE: u8 = 3;
+const NEWS_LEVEL: u8 = 4;
 
 /// Version, kind, key, generation.
 const HEAD_SIZE: usize = 1 + 1 + 4 + 16;
@@ -60,6 +64,10 @@ pub enum Body<'m> {
     Group(Group<'m>),
     /// News of a node.
     Member(Member),
+    /// This node wants all to compare the data that they have here.
+    Mark(NodeId),
+    /// What the data of a node came to at a mark.
+    Digests(Digests<'m>),
 }
 
 /// The beginning of a generation: data that did not come about by records, such as an import. Every node takes a
@@ -106,6 +114,8 @@ pub enum News {
     Snapshot(u64),
     /// It does not belong to the cluster any longer, and never will again.
     Gone,
+    /// The highest feature level that its build knows.
+    Level(u64),
 }
 
 /// Records that are accepted together or not at all.
@@ -121,6 +131,41 @@ pub struct Group<'m> {
     pub previous: Tag,
     /// At least one.
     pub records: Records<'m>,
+}
+
+/// The digests of a node's data at a mark, by part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Digests<'m> {
+    /// Whose.
+    pub node: NodeId,
+    /// The offset of the mark.
+    pub mark: u64,
+    /// Known to be whole.
+    parts: &'m [u8],
+}
+
+impl<'m> Digests<'m> {
+    fn decode(reader: &mut Reader<'m>) -> Option<Digests<'m>> {
+        let digests = Digests { node: NodeId(reader.u32()?), mark: reader.u64()?, parts: reader.0 };
+        read_parts(reader)?;
+        Some(digests)
+    }
+
+    /// The digests.
+    pub fn parts(&self) -> Parts {
+        read_parts(&mut Reader(self.parts)).unwrap_or_default()
+    }
+}
+
+fn read_parts(reader: &mut Reader<'_>) -> Option<Parts> {
+    let count = usize::try_from(reader.u32()?).ok().filter(|count| *count <= DIGEST_PARTS_MAX)?;
+    let mut parts = Parts::new();
+    for _ in 0..count {
+        let name = std::str::from_utf8(reader.bytes()?).ok()?.to_owned();
+        parts.insert(name, RollingDigest::of_bytes(reader.array()?));
+    }
+    reader.end()?;
+    (parts.len() == count).then_some(parts)
 }
 
 /// One record in a group.
@@ -227,9 +272,15 @@ fn decode<'m>(kind: u8, mut reader: Reader<'m>, tag: Tag) -> Option<Message<'m>>
                 NEWS_DURABLE => News::Durable(offset),
                 NEWS_SNAPSHOT => News::Snapshot(offset),
                 NEWS_GONE if offset == 0 => News::Gone,
+                NEWS_LEVEL => News::Level(offset),
                 _ => return None,
             };
             Body::Member(Member { node, news })
+        }
+        KIND_MARK => Body::Mark(NodeId(reader.u32()?)),
+        KIND_DIGESTS => {
+            let body = Body::Digests(Digests::decode(&mut reader)?);
+            return Some(Message { generation, body, tag });
         }
         KIND_GROUP => {
             let (epoch, number, first_position) = (reader.u64()?, reader.u64()?, reader.u64()?);
@@ -275,9 +326,37 @@ pub(crate) fn encode_member(keys: &KeyRing, key: u32, generation: &GenerationId,
         News::Durable(offset) => (NEWS_DURABLE, offset),
         News::Snapshot(offset) => (NEWS_SNAPSHOT, offset),
         News::Gone => (NEWS_GONE, 0),
+        News::Level(level) => (NEWS_LEVEL, level),
     };
     out.push(news);
     out.extend(offset.to_be_bytes());
+    sealed(keys, key, out).0
+}
+
+/// The message with which a node wants the data compared.
+pub(crate) fn encode_mark(keys: &KeyRing, key: u32, generation: &GenerationId, node: NodeId) -> Vec<u8> {
+    let mut out = head(key, KIND_MARK, generation);
+    out.extend(node.0.to_be_bytes());
+    sealed(keys, key, out).0
+}
+
+/// The message of a node's digests at a mark. Parts beyond the most that may be are left out.
+pub(crate) fn encode_digests(
+    keys: &KeyRing,
+    key: u32,
+    generation: &GenerationId,
+    (node, mark): (NodeId, u64),
+    parts: &Parts,
+) -> Vec<u8> {
+    let mut out = head(key, KIND_DIGESTS, generation);
+    out.extend(node.0.to_be_bytes());
+    out.extend(mark.to_be_bytes());
+    put_length(&mut out, parts.len().min(DIGEST_PARTS_MAX));
+    for (name, digest) in parts.iter().take(DIGEST_PARTS_MAX) {
+        put_length(&mut out, name.len());
+        out.extend(name.as_bytes());
+        out.extend(digest.to_bytes());
+    }
     sealed(keys, key, out).0
 }
 
@@ -377,16 +456,33 @@ mod tests {
         let claim = Claim { node: NodeId(1), incarnation: 2, attempt: 3, position: 4, previous };
         let bytes = encode_claim(&keys(), 1, &GENERATION, &claim);
         assert_eq!(Message::decode(&bytes, &keys(), 1).map(|message| message.body), Ok(Body::Claim(claim)));
-        for news in [News::Durable(5), News::Snapshot(6), News::Gone] {
+        for news in [News::Durable(5), News::Snapshot(6), News::Gone, News::Level(7)] {
             let member = Member { node: NodeId(8), news };
             let bytes = encode_member(&keys(), 1, &GENERATION, &member);
             let read = Message::decode(&bytes, &keys(), 1).map(|message| message.body);
             assert_eq!(read, Ok(Body::Member(member)));
         }
+        let bytes = encode_mark(&keys(), 1, &GENERATION, NodeId(6));
+        let read = Message::decode(&bytes, &keys(), 1).map(|message| message.body);
+        assert_eq!(read, Ok(Body::Mark(NodeId(6))));
         let generation = Generation { follows: [1; 16], position: 77 };
         let (bytes, tag) = encode_generation(&keys(), &GENERATION, &generation);
         let body = Body::Generation(generation);
         assert_eq!(Message::decode(&bytes, &keys(), 1), Ok(Message { generation: GENERATION, body, tag }));
+    }
+
+    #[test]
+    fn digests_come_back() {
+        let mut digest = RollingDigest::default();
+        digest.add(b"key", b"value");
+        let parts =
+            Parts::from([("dc=example".to_owned(), digest), ("settings".to_owned(), Default::default())]);
+        for parts in [parts, Parts::new()] {
+            let bytes = encode_digests(&keys(), 1, &GENERATION, (NodeId(2), 9), &parts);
+            let message = Message::decode(&bytes, &keys(), 1).expect("it is whole");
+            let Body::Digests(digests) = message.body else { panic!("{message:?}") };
+            assert_eq!((digests.node, digests.mark, digests.parts()), (NodeId(2), 9, parts));
+        }
     }
 
     #[test]

@@ -4,16 +4,19 @@
 //! |---|---|
 //! | `c` | the [`Cursor`] |
 //! | `n`, node | a node's last claim and the floor of its operation ids |
+//! | `l` | the feature level in force, where it was ever raised |
 //! | `m`, node | what is known of it as a member |
 //! | `o`, node, incarnation, sequence | the position of an applied operation |
 
 use crate::codec::{Reader, put_operation};
 use crate::key::Tag;
+use crate::limits::LEVEL_MAX;
 use crate::members::MemberRow;
 use crate::message::GenerationId;
 use crate::operation::{NodeId, OperationId};
 
 const CURSOR_KEY: &[u8] = b"c";
+const LEVEL_KEY: &[u8] = b"l";
 const NODE_PREFIX: u8 = b'n';
 const OPERATION_PREFIX: u8 = b'o';
 const MEMBER_PREFIX: u8 = b'm';
@@ -83,6 +86,11 @@ pub enum StateError {
     /// The key in force is not among those given.
     #[error("key {0} of the cluster is in force, and this node does not have it")]
     NoKey(u32),
+    /// A newer build is needed.
+    #[error(
+        "the cluster has feature level {0}, and this build of Pando knows levels up to {LEVEL_MAX}: update it"
+    )]
+    NewerLevel(u64),
     /// A row cannot be read.
     #[error("a row of the replication state cannot be read: key {0:02x?}")]
     Damaged(Vec<u8>),
@@ -103,6 +111,7 @@ pub(crate) enum Row {
     Node(NodeId, NodeRow),
     Operation(OperationId, u64),
     Member(NodeId, MemberRow),
+    Level(u64),
 }
 
 impl Row {
@@ -115,6 +124,7 @@ impl Row {
                 let claim = (value.u64()?, value.u64()?);
                 Row::Node(node, NodeRow { claim, floor: (value.u64()?, value.u64()?) })
             }
+            prefix if [prefix] == LEVEL_KEY => Row::Level(value.u64()?),
             MEMBER_PREFIX => Row::Member(NodeId(key.u32()?), member(&mut value)?),
             OPERATION_PREFIX => Row::Operation(key.operation()?, value.u64()?),
             _ => return None,
@@ -151,7 +161,11 @@ impl RowChange {
         RowChange { key, value: Some(value) }
     }
 
-    /// Which of its parts are there (1), then both offsets (8, 8).
+    pub(crate) fn level(level: u64) -> RowChange {
+        RowChange { key: LEVEL_KEY.to_vec(), value: Some(level.to_be_bytes().to_vec()) }
+    }
+
+    /// Which of its parts are there (1), then both offsets (8, 8) and the level (8).
     pub(crate) fn member(node: NodeId, row: &MemberRow) -> RowChange {
         let mut key = vec![MEMBER_PREFIX];
         key.extend(node.0.to_be_bytes());
@@ -163,6 +177,7 @@ impl RowChange {
         ];
         value.extend(row.durable.unwrap_or(0).to_be_bytes());
         value.extend(row.snapshot.unwrap_or(0).to_be_bytes());
+        value.extend(row.level.to_be_bytes());
         RowChange { key, value: Some(value) }
     }
 
@@ -174,12 +189,13 @@ impl RowChange {
 }
 
 fn member(value: &mut Reader<'_>) -> Option<MemberRow> {
-    let (flags, durable, snapshot) = (value.u8()?, value.u64()?, value.u64()?);
+    let (flags, durable, snapshot, level) = (value.u8()?, value.u64()?, value.u64()?, value.u64()?);
     let has = |flag| flags & flag != 0;
     (flags <= MEMBER_GONE | MEMBER_DURABLE | MEMBER_SNAPSHOT).then_some(MemberRow {
         is_gone: has(MEMBER_GONE),
         durable: has(MEMBER_DURABLE).then_some(durable),
         snapshot: has(MEMBER_SNAPSHOT).then_some(snapshot),
+        level,
     })
 }
 
@@ -241,7 +257,7 @@ mod tests {
         let members = [
             MemberRow { is_gone: true, ..MemberRow::default() },
             MemberRow { durable: Some(7), ..MemberRow::default() },
-            MemberRow { is_gone: false, durable: Some(8), snapshot: Some(3) },
+            MemberRow { is_gone: false, durable: Some(8), snapshot: Some(3), level: 2 },
         ];
         for member in members {
             let row = RowChange::member(NodeId(4), &member);

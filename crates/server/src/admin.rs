@@ -3,10 +3,11 @@
 pub(crate) mod access;
 #[cfg(feature = "kafka")]
 pub(crate) mod cluster;
+#[cfg(feature = "kafka")]
+pub(crate) mod generation;
 pub mod import;
 pub(crate) mod indexes;
 pub mod load;
-#[cfg(feature = "kafka")]
 pub(crate) mod membership;
 pub(crate) mod salvage;
 pub mod settings;

@@ -23,11 +23,13 @@ use std::time::Duration;
 use directory::{Directory, Writer};
 use kafka_log::{Message, Settings, topic_facts};
 use replication::Follower;
+use replication::digest::Parts as DigestParts;
 use replication::forward::Answer;
 
 use crate::config::ClusterSettings;
 use crate::limits::{
-    CLUSTER_APPEND_TIMEOUT, CLUSTER_CHANGE_PATIENCE, CLUSTER_MESSAGE_OVERHEAD, CLUSTER_SESSION_TIMEOUT,
+    CLUSTER_APPEND_TIMEOUT, CLUSTER_CHANGE_PATIENCE, CLUSTER_DIGEST_INTERVAL, CLUSTER_MESSAGE_OVERHEAD,
+    CLUSTER_SESSION_TIMEOUT,
 };
 use crate::telemetry::health::Health;
 use crate::workers::writer::{WriteQueue, WriteRequest};
@@ -80,6 +82,8 @@ enum NodeEvent {
     Log(u64, kafka_log::Event),
     /// What stands in the log where this node stopped.
     Place(Result<Place, String>),
+    /// What this node has at a mark.
+    Digested(u64, Result<DigestParts, String>),
     /// Where the writer of an epoch is reached.
     WriterAddress(u64, Option<String>),
 }
@@ -162,6 +166,9 @@ impl Cluster {
         }
         let log = log_settings(settings, &identity);
         let message_bytes_max = check_topic(&log)?.unwrap_or(kafka_log::MESSAGE_BYTES_DEFAULT);
+        if let Some(cause) = identity.diverged() {
+            return Err(ClusterError::Refused(cause));
+        }
         let incarnation = identity.next_incarnation()?;
         let (sender, events) = channel();
         let gone = Arc::new(Gone::default());
@@ -185,6 +192,11 @@ impl Cluster {
                 .change_timeout_ms
                 .map_or(CLUSTER_CHANGE_PATIENCE, |millis| Duration::from_millis(millis.into())),
             address,
+            digest_interval: match settings.compare_minutes {
+                None => Some(CLUSTER_DIGEST_INTERVAL),
+                Some(0) => None,
+                Some(minutes) => Some(Duration::from_secs(u64::from(minutes) * 60)),
+            },
             group_bytes_max: message_bytes_max.saturating_sub(CLUSTER_MESSAGE_OVERHEAD),
             identity,
             directory: Arc::clone(directory),
@@ -205,12 +217,17 @@ impl Cluster {
     }
 
     /// Runs until the queue is closed and empty, on this thread and one that takes changes from the queue.
-    pub(crate) fn run(self, writer: Writer, queue: &WriteQueue, health: &Health) {
+    /// `end` ends the server: its data must not be served.
+    pub(crate) fn run(self, writer: Writer, queue: &WriteQueue, health: &Health, end: &dyn Fn()) {
         let Cluster { node, listener, sender, .. } = self;
         tracing::info!("other nodes reach this one at {}", listener.address());
         std::thread::scope(|scope| {
             scope.spawn(|| take_changes(queue, &sender));
-            if catch_unwind(AssertUnwindSafe(|| node.run(writer))).is_err() {
+            let end = |cause: &str| {
+                health.stop_changes(cause);
+                end();
+            };
+            if catch_unwind(AssertUnwindSafe(|| node.run(writer, &end))).is_err() {
                 health.stop_changes("a defect was met in the node's thread");
             }
         });

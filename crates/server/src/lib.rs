@@ -44,6 +44,8 @@ mod workers;
 pub use admin::access::{access_history, explain_access, rehearse_access, with_rules};
 #[cfg(feature = "kafka")]
 pub use admin::cluster::{Initialized, copy_of_node, init_cluster, invite_node, join_cluster, join_from};
+#[cfg(feature = "kafka")]
+pub use admin::generation::{begin_generation, reseed_node};
 pub use admin::indexes::{ExplainError, IndexChange, Indexes, change_index, explain, list_indexes};
 #[cfg(feature = "kafka")]
 pub use admin::membership::{Kept, Trimmed, keep_snapshot, leave_cluster, trim_log, unregister_node};

@@ -219,6 +219,13 @@ pub const CLUSTER_FRAME_PATIENCE: Duration = Duration::from_secs(60);
 /// How fast a node sends a copy of its data to another, at most.
 pub const CLUSTER_COPY_BYTES_PER_SECOND: u64 = 48 << 20;
 
+/// How often the writer has the data of all nodes compared, unless the settings say otherwise. Each node reads all of
+/// its data for it.
+pub const CLUSTER_DIGEST_INTERVAL: Duration = Duration::from_secs(3_600);
+
+/// After how long no more is expected of nodes that have not told what they have.
+pub const CLUSTER_DIGEST_PATIENCE: Duration = Duration::from_secs(600);
+
 /// How often a node tells the log up to where it has committed, if at all.
 pub const CLUSTER_NEWS_INTERVAL: Duration = Duration::from_secs(60);
 

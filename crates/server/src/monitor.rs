@@ -44,6 +44,8 @@ pub(crate) struct Monitor {
 pub(crate) struct Sources {
     #[cfg(feature = "kafka")]
     pub(crate) cluster: Option<Arc<crate::cluster::figures::Figures>>,
+    /// Which data positions are of.
+    pub(crate) generation: [u8; 16],
     pub(crate) counters: Arc<[Arc<Counters>]>,
     pub(crate) acceptor: Arc<AcceptorControl>,
     pub(crate) writes: Arc<WriteQueue>,
@@ -97,6 +99,21 @@ impl MonitorSource for Monitor {
             }
         }
         tree.entries
+    }
+
+    fn root_dse(&self) -> Vec<(&'static str, Vec<String>)> {
+        let mut own = Vec::new();
+        let Some(sources) = self.sources.get() else { return own };
+        own.push(("pandoGeneration", vec![hexadecimal(&sources.generation)]));
+        let directory = sources.directory.upgrade();
+        if let Some(position) = directory.and_then(|directory| directory.newest_position().ok()) {
+            own.push(("pandoPosition", vec![position.to_string()]));
+        }
+        #[cfg(feature = "kafka")]
+        if let Some(figures) = &sources.cluster {
+            own.extend(figures.get().root_dse());
+        }
+        own
     }
 }
 
@@ -225,13 +242,18 @@ fn add_cluster(tree: &mut MonitorTree, figures: &crate::cluster::figures::Figure
     let parent = tree.container("Cluster", ROOT);
     tree.info("Node", &parent, state.node);
     tree.info("Address", &parent, state.address);
-    tree.info("Role", &parent, state.role);
+    tree.info("Generation", &parent, hexadecimal(&state.generation));
+    tree.info("Role", &parent, &state.role);
     tree.info("Writer", &parent, state.writer.map_or_else(|| "none".to_owned(), |node| node.0.to_string()));
     tree.counter("Epoch", &parent, state.epoch);
     if state.epoch_since > 0 {
         tree.timestamp("Last Failover", &parent, state.epoch_since);
     }
-    tree.info("Log", &parent, state.unreachable.unwrap_or_else(|| "reachable".to_owned()));
+    tree.info("Log", &parent, state.unreachable.clone().unwrap_or_else(|| "reachable".to_owned()));
+    tree.counter("Level", &parent, state.level);
+    if let Some((mark, digest)) = &state.digest {
+        tree.info("Digest", &parent, format!("at offset {mark}: {digest}"));
+    }
     tree.counter("Position", &parent, state.position);
     tree.counter("Next Offset", &parent, state.next_offset);
     tree.counter("Log Start Offset", &parent, state.start_offset);
@@ -240,15 +262,15 @@ fn add_cluster(tree: &mut MonitorTree, figures: &crate::cluster::figures::Figure
     if let Some(bytes) = state.log_bytes_per_day {
         tree.counter("Log Bytes Per Day", &parent, bytes);
     }
-    match state.deletable {
-        Some(Ok(offset)) => tree.counter("Deletable Before", &parent, offset),
+    match &state.deletable {
+        Some(Ok(offset)) => tree.counter("Deletable Before", &parent, *offset),
         Some(Err(kept)) => tree.info("Kept Whole", &parent, kept),
         None => {}
     }
     for (node, row) in &state.members {
         tree.info(&format!("Node {}", node.0), &parent, member_text(row));
     }
-    tree.counter("Lag Messages", &parent, state.end_offset.saturating_sub(state.next_offset));
+    tree.counter("Lag Messages", &parent, state.lag_messages());
     tree.counter("Lag Seconds", &parent, state.lag_seconds);
     tree.counter("Waiting Changes", &parent, state.waiting);
     tree.counter("Groups Followed", &parent, state.groups_followed);
@@ -266,6 +288,10 @@ fn member_text(row: &replication::MemberRow) -> String {
     }
     let offset = |offset: Option<u64>| offset.map_or_else(|| "none".to_owned(), |offset| offset.to_string());
     format!("committed up to offset {}, snapshot of offset {}", offset(row.durable), offset(row.snapshot))
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn add_storage(tree: &mut MonitorTree, sources: &Sources) {

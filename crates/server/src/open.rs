@@ -193,6 +193,7 @@ impl Opened {
         let data = &self.config.data;
         let trail = audit::open(&self.config.audit, data, &self.directory)?;
         let feed = trail.as_ref().map(|_| Arc::new(AuditFeed::new(self.config.audit.clone())));
+        let generation = generation(&self.directory)?;
         let shared = Arc::new(Shared {
             directory: Arc::clone(&self.directory),
             writes: Arc::new(WriteQueue::new(Arc::clone(&mailboxes)).audited(feed.clone())),
@@ -216,7 +217,7 @@ impl Opened {
             certificates: Arc::clone(&certificates),
             row_cache_bytes: (self.config.row_cache_bytes - writer_cache_bytes) / threads,
             audit: feed.clone(),
-            generation: generation(&self.directory)?,
+            generation,
         });
         #[cfg(feature = "kafka")]
         let cluster = match &self.config.cluster {
@@ -232,6 +233,7 @@ impl Opened {
         self.monitor.attach(Sources {
             #[cfg(feature = "kafka")]
             cluster: cluster.as_ref().map(Cluster::figures),
+            generation,
             counters: Arc::clone(&counters),
             acceptor: acceptor.control(),
             writes: Arc::clone(&shared.writes),
@@ -281,8 +283,10 @@ impl Opened {
         #[cfg(not(feature = "kafka"))]
         let write = move || writer::run(writer, &queue, &health);
         #[cfg(feature = "kafka")]
+        let stop = server.handle.clone();
+        #[cfg(feature = "kafka")]
         let write = move || match cluster {
-            Some(cluster) => cluster.run(writer, &queue, &health),
+            Some(cluster) => cluster.run(writer, &queue, &health, &|| stop.stop()),
             None => writer::run(writer, &queue, &health),
         };
         server.others.push(spawn("pando-writer", write)?);

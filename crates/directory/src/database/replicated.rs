@@ -43,6 +43,9 @@ impl Directory {
     /// # Errors
     /// As there.
     pub fn copy_to(&self, to: &Path, options: &store::Options) -> Result<(), OpenError> {
+        if store::has_data_file(to)? {
+            return Err(OpenError::HasData);
+        }
         copy_view(&self.store.view()?, to, options)
     }
 }
@@ -68,28 +71,53 @@ fn owned_rows(view: &store::View) -> Result<Vec<OwnedLogRow>, StoreError> {
     rows.collect()
 }
 
+/// As [`copy_node`], of a directory that is no node.
+///
+/// # Errors
+/// See [`OpenError`]; `from` is a node, or `to` has data.
+pub fn copy_plain(from: &Path, to: &Path, options: &store::Options) -> Result<(), OpenError> {
+    if store::has_data_file(to)? {
+        return Err(OpenError::HasData);
+    }
+    copy(from, to, options, false)
+}
+
+/// As [`copy_node`], in the place of the data that `to` has, which is lost. Nobody has it open.
+///
+/// # Errors
+/// See [`OpenError`]; `from` is no node. The data of `to` is as it was then.
+pub fn replace_node(from: &Path, to: &Path, options: &store::Options) -> Result<(), OpenError> {
+    copy(from, to, options, true)
+}
+
+fn copy(from: &Path, to: &Path, options: &store::Options, of_node: bool) -> Result<(), OpenError> {
+    let source = Store::open_read_only(from, MAPS)?;
+    let view = source.view()?;
+    match (check_versions(&view)?, is_node(&view)?) {
+        (false, is_node) if is_node == of_node => {}
+        (false, true) => return Err(OpenError::ChangedNode),
+        _ => return Err(OpenError::NoNode),
+    }
+    copy_view(&view, to, options)
+}
+
+fn copy_view(view: &store::View, to: &Path, options: &store::Options) -> Result<(), OpenError> {
+    let mut copy = BulkStore::create(to, MAPS, options)?;
+    store::copy(view, MAPS, &mut copy)?;
+    copy.finish()?;
+    Ok(())
+}
+
 /// Copies the data of a node, at its newest position, into the new data directory `to`: also beside the process that
 /// serves it. The copy is a node at the same place of the log.
 ///
 /// # Errors
 /// See [`OpenError`]; `from` is no node, or `to` has data. Nothing is there then.
 pub fn copy_node(from: &Path, to: &Path, options: &store::Options) -> Result<(), OpenError> {
-    let source = Store::open_read_only(from, MAPS)?;
-    let view = source.view()?;
-    if check_versions(&view)? || !is_node(&view)? {
-        return Err(OpenError::NoNode);
-    }
-    copy_view(&view, to, options)
-}
-
-fn copy_view(view: &store::View, to: &Path, options: &store::Options) -> Result<(), OpenError> {
     if store::has_data_file(to)? {
         return Err(OpenError::HasData);
     }
-    let mut copy = BulkStore::create(to, MAPS, options)?;
-    store::copy(view, MAPS, &mut copy)?;
-    copy.finish()?;
-    Ok(())
+    copy(from, to, options, true)
 }
 
 impl Writer {

@@ -36,9 +36,13 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// What is in force where the directory and the node say this.
+    /// What is in force where the directory and the node say this: the directory's administrator before the node's.
     pub fn of(node: &NodeSettings, general: &GeneralSettings) -> Settings {
-        Settings { node: node.clone(), general: general.clone() }
+        let mut node = node.clone();
+        if !general.administrator.is_empty() {
+            node.admin_dn.clone_from(&general.administrator);
+        }
+        Settings { node, general: general.clone() }
     }
 
     /// Whether access rules say who may do what.

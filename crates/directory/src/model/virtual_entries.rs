@@ -56,6 +56,11 @@ pub struct VirtualEntry {
 pub trait MonitorSource: Send + Sync {
     /// All of them, superiors first. Called for every search in `cn=monitor`; entryDN and subschemaSubentry are added.
     fn entries(&self) -> Vec<VirtualEntry>;
+
+    /// What the root DSE says of this server besides: attribute types with values. Called for every search there.
+    fn root_dse(&self) -> Vec<(&'static str, Vec<String>)> {
+        Vec::new()
+    }
 }
 
 impl VirtualEntry {

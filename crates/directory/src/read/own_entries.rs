@@ -17,7 +17,7 @@ use crate::snapshot::Snapshot;
 /// The root DSE (RFC 4512 section 5.1). Its attributes are operational, so a client has to ask for them by name or `+`.
 pub(crate) fn root_dse(snapshot: &Snapshot, offered: Offered) -> VirtualEntry {
     let suffixes = snapshot.state().catalog.suffixes.iter().map(|suffix| suffix.dn.as_str());
-    VirtualEntry::new("")
+    let entry = VirtualEntry::new("")
         .with("objectClass", ["top", "extensibleObject"])
         .with("namingContexts", suffixes)
         .with("supportedLDAPVersion", ["3"])
@@ -26,8 +26,9 @@ pub(crate) fn root_dse(snapshot: &Snapshot, offered: Offered) -> VirtualEntry {
         .with("supportedFeatures", SUPPORTED_FEATURES.iter().map(|(oid, _)| *oid))
         .with("supportedSASLMechanisms", offered.mechanisms(&snapshot.state().settings.general))
         .with("vendorName", ["Pando"])
-        .with("vendorVersion", [snapshot.directory().vendor_version.as_str()])
-        .with_operational()
+        .with("vendorVersion", [snapshot.directory().vendor_version.as_str()]);
+    let own = snapshot.directory().monitor.root_dse();
+    own.into_iter().fold(entry, |entry, (name, values)| entry.with(name, values)).with_operational()
 }
 
 /// The subschema subentry (RFC 4512 section 4.2). The definitions are operational attributes.

@@ -50,7 +50,8 @@ pub fn check(proposal: &DirectorySettings) -> Result<Checked, Vec<SettingsProble
         check_identities(&general.identity_attributes, &schema, &mut problems);
     check_access_rules(&general.access_rules, &schema, &mut problems);
     expectations::check(&general.access_expectations, &schema, &mut problems);
-    check_policy_name(&general.password_policy, &schema, &mut problems);
+    check_name("password_policy", &general.password_policy, &schema, &mut problems);
+    check_name("administrator", &general.administrator, &schema, &mut problems);
     if problems.is_empty() { Ok(Checked { settings, schema }) } else { Err(problems) }
 }
 
@@ -217,8 +218,8 @@ fn check_identities(names: &[String], schema: &Schema, problems: &mut Vec<Settin
     canonical
 }
 
-/// The name of the default password policy. There need be no such entry yet.
-fn check_policy_name(text: &str, schema: &Schema, problems: &mut Vec<SettingsProblem>) {
+/// A name, or none. There need be no such entry yet.
+fn check_name(key: &str, text: &str, schema: &Schema, problems: &mut Vec<SettingsProblem>) {
     if text.is_empty() {
         return;
     }
@@ -227,7 +228,7 @@ fn check_policy_name(text: &str, schema: &Schema, problems: &mut Vec<SettingsPro
         Ok(_) => format!("{} is not the name of an entry", Quoted(text)),
         Err(error) => error.to_string(),
     };
-    problems.push(SettingsProblem::key("password_policy", what));
+    problems.push(SettingsProblem::key(key, what));
 }
 
 /// DNs, in the spelling that the first of each was given in. There need be no entries yet.

@@ -18,9 +18,10 @@ use crate::catalog::{Allocations, ClassSet, check_modifiable, is_user_password, 
 use crate::model::access_rule::{BROWSE, WRITE};
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
-use crate::model::record::{self, Modify, Record};
+use crate::model::record::{self, Modify, Record, Value};
 use crate::model::value_list::{KeyedValue, ValueList};
 use crate::password::app_password::names_application;
+use crate::read::bind::is_administrator;
 use crate::tree::target::{Target, check_not_virtual, locate_name};
 use crate::tree::{State, damaged_row};
 use crate::write::add::naming_values;
@@ -59,6 +60,9 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Res
     let changes =
         request.changes.iter().map(|change| read_change(deciding, change)).collect::<Result<Vec<_>>>()?;
     let located = locate_name(state, &dn, &name, controls.manage_dsa_it);
+    if located.is_err() && access.is_administrator() && is_administrator(state, &name)? {
+        return administrator_password(deciding, &changes).map(Some);
+    }
     let may = ("change", BROWSE, EntryRights::may_browse as fn(&EntryRights) -> bool);
     let target = permitted::target(state, standing.as_ref(), request.object, located, may)?;
     let types = changes.iter().map(|change| change.description.type_id);
@@ -118,6 +122,27 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Res
     };
     Ok(Some(deciding.record(allocations, record::Change::Modify(modify))))
 }
+
+/// The administrator, of whom there is no entry, changes the password that the directory keeps.
+fn administrator_password(deciding: Deciding<'_>, changes: &[ReadChange<'_>]) -> Result<Record> {
+    let schema = &*deciding.state.catalog.schema;
+    let mut values = match changes {
+        [ReadChange { operation: ChangeOperation::Replace, description, values, .. }]
+            if is_user_password(schema, description.type_id) && description.options.is_empty() =>
+        {
+            values.iter()
+        }
+        _ => return Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, ONLY_THE_PASSWORD)),
+    };
+    let (Some(KeyedValue { value: Value::Bytes(stored), .. }), None) = (values.next(), values.next()) else {
+        return Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, ONLY_THE_PASSWORD));
+    };
+    let change = record::Change::Administrator { stored: stored.clone() };
+    Ok(deciding.record(Allocations::new(deciding.state.catalog), change))
+}
+
+const ONLY_THE_PASSWORD: &str = "of the administrator, who has no entry, only userPassword can be changed: it is \
+                                 replaced by one value, without the old one";
 
 fn read_change<'r>(deciding: Deciding<'_>, change: Change<'r>) -> Result<ReadChange<'r>> {
     let schema = &*deciding.state.catalog.schema;

@@ -291,6 +291,55 @@ fn who_is_gone_writes_no_longer_and_never_comes_back() {
 }
 
 #[test]
+fn a_level_is_in_force_once_all_nodes_know_it_and_stops_who_does_not() {
+    let mut fixture = Fixture::led();
+    let news = |fixture: &Fixture, node, news| fixture.follower.news_of(NodeId(node), news);
+    assert_eq!(fixture.follower.level(), 1);
+    let steps = [
+        // Node 2 has not told yet, so it knows the first one only.
+        ((1, News::Durable(1)), 1),
+        ((2, News::Durable(1)), 1),
+        ((1, News::Level(3)), 1),
+        ((2, News::Level(2)), 2),
+        // An older build on a node does not take it back, nor does another node.
+        ((2, News::Level(1)), 2),
+        ((3, News::Durable(1)), 2),
+        // Who is gone does not count.
+        ((3, News::Gone), 2),
+        ((2, News::Gone), 3),
+    ];
+    for ((node, what), level) in steps {
+        let message = news(&fixture, node, what);
+        fixture.push(message);
+        assert_eq!((fixture.follower.level(), fixture.reload().level()), (level, level), "{node} {what:?}");
+    }
+    let message = news(&fixture, 1, News::Level(4));
+    assert_eq!(fixture.push(message), "Alarm(NewerLevel(4))");
+    assert!(fixture.follower.stopped().is_some_and(Alarm::stops));
+
+    let rows = [(b"l".to_vec(), 4u64.to_be_bytes().to_vec())];
+    assert_eq!(Follower::load(keys(), rows).err(), Some(StateError::NewerLevel(4)), "of a snapshot");
+}
+
+#[test]
+fn marks_and_digests_change_nothing() {
+    let mut fixture = Fixture::led();
+    let before = *fixture.follower.cursor();
+    let mark = fixture.follower.mark_of(NodeId(1));
+    assert_eq!(fixture.push(mark), format!("Mark({})", before.offset + 1));
+    let parts = crate::digest::Parts::from([("a".to_owned(), Default::default())]);
+    let digests = fixture.follower.digests_of(NodeId(1), 2, &parts);
+    assert!(fixture.push(digests).starts_with("Digests { node: NodeId(1), mark: 2"));
+    assert_eq!(*fixture.follower.cursor(), before);
+    let group = fixture.group(&[1], |_| ());
+    assert_eq!(fixture.push(group), "apply 101..101");
+    let gone = fixture.follower.news_of(NodeId(1), News::Gone);
+    fixture.push(gone);
+    let mark = fixture.follower.mark_of(NodeId(1));
+    assert_eq!(fixture.push(mark), "Ignored(Gone)");
+}
+
+#[test]
 fn the_log_says_what_of_it_may_be_deleted() {
     let mut fixture = Fixture::led();
     let mut tell = |node, news| {

@@ -103,7 +103,7 @@ impl Model {
             let message =
                 Message::decode(bytes, &world.keys, 1).map_err(|error| Violation(error.to_string()))?;
             match message.body {
-                Body::Generation(_) | Body::Member(_) => {}
+                Body::Generation(_) | Body::Member(_) | Body::Mark(_) | Body::Digests(_) => {}
                 Body::Claim(claim) => {
                     let last = claims.entry(claim.node).or_insert((0, 0));
                     if (claim.incarnation, claim.attempt) > *last {

@@ -7,6 +7,7 @@ use super::client::Told;
 use super::directory::{self, Action, Ask, Decision, Effect, Values};
 use super::log::LogEnd;
 use super::{Defect, Violation};
+use crate::digest::{Comparison, Parts, RollingDigest};
 use crate::follower::{Alarm, Follower, Known, Verdict};
 use crate::forward::{
     self, Answer, Asker, BindMethod, Gate, LdapResult, Link, Prepared, Reply, Request, Work,
@@ -116,6 +117,7 @@ pub(super) struct Process {
     defect: Option<Defect>,
     /// The log may lose messages.
     pub(super) may_stop: bool,
+    comparison: Comparison,
     late_rows: Vec<RowChange>,
     pub(super) counted: Counted,
 }
@@ -132,8 +134,20 @@ pub(super) struct Counted {
     pub(super) cut: u64,
     pub(super) other_copies: u64,
     pub(super) missing: u64,
+    /// Digests held against others.
+    pub(super) compared: u64,
     /// Of runs whose log loses messages.
     pub(super) went_back: u64,
+}
+
+/// By the lowest bit of the key.
+fn digests(values: &Values) -> Parts {
+    let mut parts = Parts::new();
+    for (key, value) in values {
+        let part: &mut RollingDigest = parts.entry((key % 2).to_string()).or_default();
+        part.add(&key.to_be_bytes(), &value.to_be_bytes());
+    }
+    parts
 }
 
 impl Process {
@@ -168,6 +182,7 @@ impl Process {
             ticket: 0,
             defect,
             may_stop: false,
+            comparison: Comparison::default(),
             late_rows: Vec::new(),
             counted: Counted::default(),
         }
@@ -313,6 +328,14 @@ impl Process {
             }
             Verdict::NewEpoch(new) => Commit { done_at, effects: Vec::new(), rows: new.rows },
             Verdict::Member(news) => Commit { done_at, effects: Vec::new(), rows: news.rows },
+            Verdict::Mark(mark) => {
+                self.comparison.begin(mark);
+                let message =
+                    self.member.follower().digests_of(self.member.node(), mark, &digests(&self.values));
+                sent.push(Sent::Append { ticket: u64::MAX, message });
+                return Ok(());
+            }
+            Verdict::Digests { node, mark, parts } => return self.compare(node, mark, parts),
             Verdict::Ignored(_) => {
                 self.counted.ignored += 1;
                 return Ok(());
@@ -333,6 +356,18 @@ impl Process {
             reply(held.replies, sent);
         }
         Ok(())
+    }
+
+    /// Where the log keeps what it has nobody ever differs from anybody.
+    fn compare(&mut self, node: NodeId, mark: u64, parts: Parts) -> Result<(), Violation> {
+        self.comparison.tell(node, mark, parts);
+        let registered = self.member.follower().registered();
+        let found = self.comparison.found(mark, &registered, true).filter(|found| !found.is_empty());
+        self.counted.compared += 1;
+        match found.filter(|_| !self.may_stop) {
+            Some(found) => Err(Violation(format!("{} finds {found:?} at {mark}", self.member.node()))),
+            None => Ok(()),
+        }
     }
 
     /// It reads no further: right only where the log lost messages.

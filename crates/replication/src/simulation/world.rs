@@ -560,13 +560,16 @@ impl World {
         let Some(process) = &self.nodes[node].process else { return };
         let follower = process.member.follower();
         let (incarnation, offset) = (process.incarnation, follower.cursor().offset);
-        let (who, news) = match self.rng.u8(..3) {
-            0 => (NodeId(node as u32), News::Durable(offset)),
-            1 => (NodeId(node as u32), News::Snapshot(offset)),
+        let kind = self.rng.u8(..5);
+        let own = NodeId(node as u32);
+        let (who, news) = match kind {
+            0 => (own, News::Durable(offset)),
+            1 => (own, News::Snapshot(offset)),
+            2 => (own, News::Level(self.rng.u64(1..=3))),
             // One that was never there.
             _ => (NodeId(99), News::Gone),
         };
-        let message = follower.news_of(who, news);
+        let message = if kind == 3 { follower.mark_of(own) } else { follower.news_of(who, news) };
         self.send(false, || Event::Append { node, incarnation, ticket: u64::MAX, message: message.clone() });
     }
 
@@ -647,11 +650,12 @@ impl Counted {
             cut: self.cut + other.cut,
             other_copies: self.other_copies + other.other_copies,
             missing: self.missing + other.missing,
+            compared: self.compared + other.compared,
             went_back: self.went_back + other.went_back,
         }
     }
 
-    fn all(&self) -> [(&'static str, u64); 9] {
+    fn all(&self) -> [(&'static str, u64); 10] {
         [
             ("dropped", self.dropped),
             ("doubted", self.doubted),
@@ -662,6 +666,7 @@ impl Counted {
             ("cut", self.cut),
             ("other copies", self.other_copies),
             ("missing", self.missing),
+            ("compared", self.compared),
         ]
     }
 }

@@ -17,14 +17,14 @@ use crate::error::ServeError;
 use crate::open::Opened;
 
 /// What a node's data says of its cluster, and how its log is reached.
-struct Place {
-    identity: Identity,
-    follower: Follower,
-    log: Settings,
+pub(super) struct Place {
+    pub(super) identity: Identity,
+    pub(super) follower: Follower,
+    pub(super) log: Settings,
 }
 
 impl Place {
-    fn of(config: &Config) -> Result<Place, ServeError> {
+    pub(super) fn of(config: &Config) -> Result<Place, ServeError> {
         let settings = settings_of(config)?;
         let identity = Identity::open(&settings.keys).map_err(ClusterError::from)?;
         let follower = follower_in(&config.data, &identity)?;
@@ -38,7 +38,7 @@ impl Place {
 }
 
 /// The state of the protocol in a data directory.
-fn follower_in(data: &Path, identity: &Identity) -> Result<Follower, ServeError> {
+pub(super) fn follower_in(data: &Path, identity: &Identity) -> Result<Follower, ServeError> {
     let rows = log_rows_in(data).map_err(|error| ServeError::Open { path: data.to_owned(), error })?;
     let keys = identity.keys().map_err(ClusterError::from)?;
     Follower::load(keys, rows).map_err(|error| refused(error.to_string()))

@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use directory::csn::generalized_time;
 use replication::{MemberRow, NodeId};
 
 /// The node's state, as its thread last said.
@@ -15,6 +16,8 @@ pub(crate) struct NodeState {
     pub(crate) node: u32,
     /// Where other nodes reach it.
     pub(crate) address: String,
+    /// Which data positions are of.
+    pub(crate) generation: [u8; 16],
     /// What it is: connecting, following, claiming, writing, in doubt, or why it stopped.
     pub(crate) role: String,
     /// The node that writes.
@@ -52,8 +55,37 @@ pub(crate) struct NodeState {
     pub(crate) groups_dropped: u64,
     /// Changes that other nodes decided for clients of this one.
     pub(crate) forwarded: u64,
+    /// At which mark the data was last summed up, and what it came to.
+    pub(crate) digest: Option<(u64, String)>,
+    /// The feature level in force.
+    pub(crate) level: u64,
     /// Messages that are a matter for an operator.
     pub(crate) alarms: u64,
+}
+
+impl NodeState {
+    /// Messages of the log that this node has not applied.
+    pub(crate) fn lag_messages(&self) -> u64 {
+        self.end_offset.saturating_sub(self.next_offset)
+    }
+
+    /// What the root DSE says of it: all that somebody needs who chooses a node.
+    pub(crate) fn root_dse(&self) -> Vec<(&'static str, Vec<String>)> {
+        let mut own = vec![
+            ("pandoClusterNode", vec![self.node.to_string()]),
+            ("pandoClusterRole", vec![self.role.clone()]),
+        ];
+        if let Some(writer) = self.writer {
+            own.push(("pandoClusterWriter", vec![writer.0.to_string()]));
+            own.push(("pandoClusterEpoch", vec![self.epoch.to_string()]));
+        }
+        if self.epoch_since > 0 {
+            own.push(("pandoClusterLastFailover", vec![generalized_time(self.epoch_since)]));
+        }
+        own.push(("pandoClusterLagMessages", vec![self.lag_messages().to_string()]));
+        own.push(("pandoClusterLagSeconds", vec![self.lag_seconds.to_string()]));
+        own
+    }
 }
 
 impl Figures {

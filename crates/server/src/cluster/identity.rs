@@ -32,6 +32,8 @@ const IDENTITY_FILE: &str = "identity.toml";
 const AUTHORITY_KEY_FILE: &str = "authority-key.pem";
 const NEXT_NODE_FILE: &str = "next-node";
 const INCARNATION_FILE: &str = "incarnation";
+/// Why the data of the node must not be served.
+const DIVERGED_FILE: &str = "diverged";
 
 /// Why a node's folder is of no use.
 #[derive(Debug, thiserror::Error)]
@@ -161,7 +163,7 @@ impl Identity {
 
     /// Takes the identity away: the node is none any longer.
     pub(crate) fn discard(&self) {
-        for name in [IDENTITY_FILE, AUTHORITY_KEY_FILE, NEXT_NODE_FILE, INCARNATION_FILE] {
+        for name in [IDENTITY_FILE, AUTHORITY_KEY_FILE, NEXT_NODE_FILE, INCARNATION_FILE, DIVERGED_FILE] {
             let file = self.folder.join(name);
             if let Err(error) = fs::remove_file(&file)
                 && error.kind() != io::ErrorKind::NotFound
@@ -203,6 +205,24 @@ impl Identity {
         let next = now_micros().max(last.unwrap_or(0) + 1);
         write_private(&self.folder, INCARNATION_FILE, next.to_string().as_bytes()).map_err(failed(&file))?;
         Ok(next)
+    }
+
+    /// Why the data of the node must not be served, if it must not.
+    pub(crate) fn diverged(&self) -> Option<String> {
+        fs::read_to_string(self.folder.join(DIVERGED_FILE)).ok()
+    }
+
+    /// Notes that the data must not be served, or that it is another.
+    pub(crate) fn set_diverged(&self, cause: Option<&str>) -> Result<(), IdentityError> {
+        let file = self.folder.join(DIVERGED_FILE);
+        let noted = match cause {
+            Some(cause) => write_private(&self.folder, DIVERGED_FILE, cause.as_bytes()),
+            None => match fs::remove_file(&file) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                removed => removed,
+            },
+        };
+        noted.map_err(failed(&file))
     }
 
     /// How this node lets others in: only with a certificate of the cluster's authority.

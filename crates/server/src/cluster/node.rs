@@ -7,6 +7,7 @@
 //!   impossible. Then it is committed, or dropped and its changes are decided anew, by whoever writes.
 //! - A change keeps its id on all its ways, so it is made once however often it is sent.
 
+mod digests;
 mod follow;
 mod lead;
 mod news;
@@ -20,7 +21,7 @@ use std::time::{Duration, Instant};
 use directory::{Directory, Writer};
 use kafka_log::{Appender, Election, Event, Message, Reader, Settings, Sink};
 use replication::forward::Gate;
-use replication::{Alarm, AppendError, Follower, Held, Member, Role, Tag};
+use replication::{Alarm, AppendError, Follower, Held, Member, Role, RowChange, Tag};
 
 use super::budget::Budget;
 use super::figures::Figures;
@@ -34,6 +35,7 @@ use crate::limits::{CLUSTER_CHANGE_PATIENCE, CLUSTER_RETRY, CLUSTER_START_OVER};
 use crate::stamp::{Random, now_micros};
 use crate::workers::index_upkeep::Upkeep;
 use crate::workers::writer::WriteQueue;
+use digests::Digests;
 use news::Told;
 use requests::{RemoteFrame, Sent, Shown};
 
@@ -59,6 +61,8 @@ pub(super) struct Parts {
     pub(super) sender: Sender<NodeEvent>,
     pub(super) forwarder: Forwarder,
     pub(super) gone: Arc<Gone>,
+    /// How often nodes are compared.
+    pub(super) digest_interval: Option<Duration>,
 }
 
 /// The node's thread.
@@ -107,6 +111,9 @@ pub(super) struct Node {
     has_started_over: bool,
     growth: Growth,
     told: Told,
+    digests: Digests,
+    /// Rows of messages that were read while a batch is held: they go into the commit that follows.
+    kept: Vec<RowChange>,
 }
 
 /// What a node has open of Kafka.
@@ -152,15 +159,21 @@ impl Node {
             has_started_over: false,
             growth: Growth::default(),
             told: Told::default(),
+            digests: Digests::default(),
+            kept: Vec::new(),
         }
     }
 
-    /// Runs until the queue of changes is closed and empty.
-    pub(super) fn run(mut self, mut writer: Writer) {
+    /// Runs until the queue of changes is closed and empty. `end` ends the server, for a cause.
+    pub(super) fn run(mut self, mut writer: Writer, end: &dyn Fn(&str)) {
         self.find_place(Duration::ZERO);
         loop {
             self.expire();
             self.refuse_if_stopped();
+            if let Some(cause) = self.digests.diverged.take() {
+                self.note_diverged(&cause);
+                end(&cause);
+            }
             if self.may_end() {
                 break;
             }
@@ -174,6 +187,8 @@ impl Node {
             }
             self.claim_if_due();
             self.tell_if_due();
+            self.mark_if_due();
+            self.compare_late();
             self.forward_if_due();
             self.say();
             let patience = self.upkeep.patience(&writer).map_or(TICK, |patience| patience.min(TICK));
@@ -232,6 +247,7 @@ impl Node {
             NodeEvent::Closed => self.close(),
             NodeEvent::Frame(frame) => self.take_frame(frame),
             NodeEvent::Answers(number, answers) => self.take_answers(number, answers),
+            NodeEvent::Digested(mark, summed) => self.digested(mark, summed),
             NodeEvent::WriterAddress(epoch, address) => {
                 let current = self.member.as_ref().and_then(|member| member.follower().epoch());
                 if current.is_some_and(|current| current.offset == epoch) {
@@ -585,6 +601,8 @@ impl Node {
             }
             .to_owned();
         }
+        figures.generation = follower.cursor().generation;
+        figures.level = follower.level();
         figures.position = follower.position();
         figures.next_offset = follower.next_offset();
         figures.end_offset = figures.end_offset.max(follower.next_offset());

@@ -19,6 +19,7 @@ pub(crate) struct ClusterKeys {
     pub(crate) session_timeout_ms: Option<u32>,
     pub(crate) append_timeout_ms: Option<u32>,
     pub(crate) change_timeout_ms: Option<u32>,
+    pub(crate) compare_minutes: Option<u32>,
     pub(crate) kafka_tls: Option<bool>,
     pub(crate) kafka_ca: Option<PathBuf>,
     pub(crate) kafka_certificate: Option<PathBuf>,
@@ -48,6 +49,8 @@ pub struct ClusterSettings {
     pub append_timeout_ms: Option<u32>,
     /// How many milliseconds a change waits before its client is told that nobody makes it now.
     pub change_timeout_ms: Option<u32>,
+    /// How often, in minutes, the writer has the data of all nodes compared; 0 is never.
+    pub compare_minutes: Option<u32>,
     /// Further settings of the clients of Kafka, names and values.
     pub kafka: Vec<(String, Secret)>,
 }
@@ -80,6 +83,7 @@ impl ClusterSettings {
             session_timeout_ms: keys.session_timeout_ms,
             append_timeout_ms: keys.append_timeout_ms,
             change_timeout_ms: keys.change_timeout_ms,
+            compare_minutes: keys.compare_minutes,
         })
     }
 }

@@ -89,11 +89,7 @@ fn whose<'a>(requester: &'a Arc<Requester>, identity: Option<&'a [u8]>) -> Resul
             ResultCode::STRONGER_AUTH_REQUIRED,
             "bind first: nobody's password is changed anonymously",
         ),
-        (Requester::Administrator { .. }, None) => {
-            let text = "say whose password; the administrator's own is that of admin_password_file";
-            refused(ResultCode::UNWILLING_TO_PERFORM, text)
-        }
-        (Requester::User { dn, .. }, None) => Ok(dn),
+        (Requester::Administrator { dn } | Requester::User { dn, .. }, None) => Ok(dn),
         (_, Some(Ok(identity))) => match identity.strip_prefix("dn:") {
             Some(dn) => Ok(dn),
             None if identity.starts_with("u:") => refused(

@@ -12,6 +12,8 @@ use crate::model::storage_scheme::StorageScheme;
 /// Directory-wide settings besides suffixes, indexes and schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GeneralSettings {
+    /// DN of the administrator on every node; empty for what each node says.
+    pub administrator: String,
     /// Whether anonymous clients read the tree (never userPassword).
     pub anonymous_read: bool,
     /// How passwords that arrive in clear are stored.
@@ -45,6 +47,7 @@ pub struct GeneralSettings {
 impl Default for GeneralSettings {
     fn default() -> GeneralSettings {
         GeneralSettings {
+            administrator: String::new(),
             anonymous_read: false,
             password_scheme: StorageScheme::default(),
             sasl_mechanisms: vec!["EXTERNAL".to_owned(), PLAIN.to_owned()],
@@ -101,7 +104,20 @@ pub struct GeneralSetting {
 }
 
 /// All of them, in the order of the settings file: those outside of tables first.
-pub const GENERAL: [GeneralSetting; 14] = [
+pub const GENERAL: [GeneralSetting; 15] = [
+    GeneralSetting {
+        key: "administrator",
+        attribute: "pandoAdministrator",
+        help: "the administrator on every node, no entry needed; \"\" for what each node says",
+        read: |of| SettingValue::Word(of.administrator.clone()),
+        write: |of, value| {
+            let SettingValue::Word(word) = value else {
+                return Err(wanted("a DN such as \"cn=admin\"", &value));
+            };
+            of.administrator = word;
+            Ok(())
+        },
+    },
     GeneralSetting {
         key: "anonymous_read",
         attribute: "pandoAnonymousRead",

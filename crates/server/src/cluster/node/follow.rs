@@ -18,6 +18,15 @@ pub(super) struct Gathered {
     bytes: usize,
     pub(super) rows: Vec<RowChange>,
     groups: u64,
+    /// The last message is a mark.
+    pub(super) mark: Option<u64>,
+}
+
+impl Gathered {
+    /// Rows alone.
+    pub(super) fn of_rows(rows: Vec<RowChange>) -> Gathered {
+        Gathered { rows, ..Gathered::default() }
+    }
 }
 
 impl Node {
@@ -25,7 +34,7 @@ impl Node {
     pub(super) fn follow(&mut self, writer: &mut Writer, message: Message) {
         let mut gathered = Gathered::default();
         self.gather(&message, &mut gathered);
-        while gathered.bytes < CLUSTER_FOLLOW_BYTES_MAX && self.stopped.is_none() {
+        while gathered.bytes < CLUSTER_FOLLOW_BYTES_MAX && gathered.mark.is_none() && self.stopped.is_none() {
             let next = self.ahead.pop_front().or_else(|| self.parts.events.try_recv().ok());
             match next {
                 Some(NodeEvent::Log(reading, Event::Message(message))) => {
@@ -41,6 +50,10 @@ impl Node {
             }
         }
         self.commit(writer, &gathered);
+        // Unless what came before it could not be committed.
+        if let Some(mark) = gathered.mark.filter(|_| self.member.is_some()) {
+            self.sum_up(mark);
+        }
     }
 
     /// Judges a message that no held batch depends on.
@@ -71,8 +84,10 @@ impl Node {
             }
             Verdict::NewEpoch(epoch) => self.new_epoch(epoch, message, gathered),
             Verdict::Member(news) => self.take_news(news, gathered),
+            Verdict::Mark(mark) => gathered.mark = Some(mark),
+            Verdict::Digests { node, mark, parts } => self.take_digests(node, mark, parts),
             Verdict::NewGeneration(_) => {
-                self.stop("all data of the cluster is new; copy it from another node: `pando cluster join`");
+                self.stop("all data of the cluster is new: copy another node's with `pando cluster reseed`");
             }
             Verdict::Ignored(reason) => {
                 tracing::info!(offset = message.offset, "a message of the log counts for nobody: {reason}");

@@ -59,9 +59,11 @@ impl Node {
         self.group = Some((self.tickets, message));
         let fate = self.hold(&mut decided);
         self.group = None;
+        let kept = std::mem::take(&mut self.kept);
         match fate {
             Fate::Accepted(rows) => {
-                let rows: Vec<_> = rows.iter().map(|row| (&*row.key, row.value.as_deref())).collect();
+                let rows: Vec<_> =
+                    kept.iter().chain(&rows).map(|row| (&*row.key, row.value.as_deref())).collect();
                 match batch.put_log_rows(&rows).and_then(|()| batch.commit()) {
                     Ok(()) => self.decided(decided),
                     Err(error) => {
@@ -73,7 +75,8 @@ impl Node {
                     }
                 }
             }
-            Fate::Dropped(gathered) => {
+            Fate::Dropped(mut gathered) => {
+                gathered.rows.splice(0..0, kept);
                 drop(batch);
                 self.parts.figures.lock().groups_dropped += 1;
                 self.decide_again(decided);
@@ -85,6 +88,7 @@ impl Node {
                 decided
                     .into_iter()
                     .for_each(|(operation, _)| self.answer(operation, unavailable(text.clone())));
+                self.commit(writer, &Gathered::of_rows(kept));
             }
             Fate::Unknown => {
                 drop(batch);
@@ -261,10 +265,17 @@ impl Node {
             (held, verdict) => {
                 let mut gathered = Gathered::default();
                 self.gather_verdict(verdict, message, &mut gathered);
+                if let Some(mark) = gathered.mark {
+                    // The held batch is not there, and everything before the mark is.
+                    self.sum_up(mark);
+                }
                 match held {
                     Some(Held::Dropped) => Some(Fate::Dropped(gathered)),
                     Some(Held::Accepted | Held::Unknown) => Some(Fate::Unknown),
-                    None => None,
+                    None => {
+                        self.kept.append(&mut gathered.rows);
+                        None
+                    }
                 }
             }
         }

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use kafka_log::Message;
+use replication::limits::LEVEL_MAX;
 use replication::message::News;
 use replication::{MemberNews, Verdict};
 
@@ -20,6 +21,13 @@ pub(super) struct Told {
     last: Option<Instant>,
     /// Whether there was a group since.
     pub(super) is_new: bool,
+}
+
+impl Told {
+    /// Whether the log was told of this node, so that others know of it.
+    pub(super) fn is_known(&self) -> bool {
+        self.last.is_some()
+    }
 }
 
 impl Node {
@@ -40,6 +48,19 @@ impl Node {
         let message = follower.news_of(self.ids.node, News::Durable(follower.cursor().offset));
         self.tickets += 1;
         clients.appender.append(self.tickets, b"", &message);
+        let own = follower.members().find(|(node, _)| *node == self.ids.node);
+        if own.is_none_or(|(_, row)| row.level != LEVEL_MAX) {
+            self.tickets += 1;
+            let message = follower.news_of(self.ids.node, News::Level(LEVEL_MAX));
+            clients.appender.append(self.tickets, b"", &message);
+        }
+    }
+
+    /// A restart is to know that the data must not be served.
+    pub(super) fn note_diverged(&self, cause: &str) {
+        if let Err(error) = self.parts.identity.set_diverged(Some(cause)) {
+            tracing::error!(%error, "a restart does not know that this node must not be served");
+        }
     }
 
     pub(super) fn take_news(&mut self, news: MemberNews, gathered: &mut Gathered) {

@@ -218,7 +218,9 @@ impl Node {
 
     /// Refuses all that waits where this node takes part no longer.
     pub(super) fn refuse_if_stopped(&mut self) {
-        let Some(cause) = self.stopped.clone() else { return };
+        let stopped =
+            self.stopped.as_ref().map(|cause| format!("this node follows its cluster no longer: {cause}"));
+        let Some(cause) = stopped.or_else(|| self.digests.disputed.clone()) else { return };
         let sent = self.sent.take().map_or_else(Vec::new, |sent| sent.operations);
         let shown = std::mem::take(&mut self.shown).into_iter().map(|shown| shown.operation);
         let all: Vec<Operation> = sent.into_iter().chain(shown).chain(self.waiting.drain(..)).collect();
@@ -228,10 +230,7 @@ impl Node {
                 continue;
             }
             let doubt = if operation.is_doubtful { "; the change may have been made" } else { "" };
-            self.answer(
-                operation,
-                unavailable(format!("this node follows its cluster no longer: {cause}{doubt}")),
-            );
+            self.answer(operation, unavailable(format!("{cause}{doubt}")));
         }
     }
 
