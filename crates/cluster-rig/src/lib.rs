@@ -5,6 +5,8 @@
 
 mod load;
 mod nodes;
+mod proxy;
+mod rounds;
 
 use std::error::Error;
 use std::io::{BufRead, Write};
@@ -31,11 +33,22 @@ const MENU: &str = "\
   v          stop the load, compare all nodes, and start it again
   q          stop everything";
 
-/// Starts brokers, and nodes of this program. Then the smoke, or the menu until its user has enough.
+/// What is done with a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Run {
+    /// A menu, until its user has enough.
+    Menu,
+    /// The writer and a broker are killed.
+    Smoke,
+    /// So many rounds of all kinds of trouble, chosen by a seed.
+    Rounds(u64, u64),
+}
+
+/// Starts brokers, and nodes of this program, and does something with them.
 ///
 /// # Errors
 /// Something does not start; something acknowledged is lost or doubled.
-pub fn run(program: PathBuf, is_smoke: bool) -> Result<()> {
+pub fn run(program: PathBuf, what: Run) -> Result<()> {
     let folder = std::env::temp_dir().join(format!("pando-cluster-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
     let begun = Instant::now();
@@ -44,9 +57,10 @@ pub fn run(program: PathBuf, is_smoke: bool) -> Result<()> {
     println!("brokers: {}", brokers.bootstrap());
     let mut nodes = Nodes::make(program, &folder, &brokers.bootstrap(), NODES)?;
     println!("ready after {:.1} s; nodes: {}", begun.elapsed().as_secs_f64(), nodes.urls().join(" "));
-    let done = match is_smoke {
-        true => smoke(&mut brokers, &mut nodes),
-        false => menu(&mut brokers, &mut nodes),
+    let done = match what {
+        Run::Menu => menu(&mut brokers, &mut nodes),
+        Run::Smoke => smoke(&mut brokers, &mut nodes),
+        Run::Rounds(count, seed) => rounds::run(&mut brokers, &mut nodes, count, seed),
     };
     drop((nodes, brokers));
     // What failed is to be looked at.

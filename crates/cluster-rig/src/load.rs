@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use client::Connection;
-use ldap::{ResultCode, Scope};
+use ldap::{AtLeast, Control, ControlsBuf, ResultCode, Scope, oids};
 
 use crate::nodes::{Content, SUFFIX, connect};
 use crate::{Result, until};
@@ -54,7 +54,8 @@ impl Load {
         let counts = Arc::new(Counts::default());
         let client = |address: SocketAddr| {
             let counts = Arc::clone(&counts);
-            std::thread::spawn(move || drive(address, run, &counts))
+            let others = nodes.iter().copied().filter(|other| *other != address).collect::<Vec<_>>();
+            std::thread::spawn(move || drive(address, &others, run, &counts))
         };
         let clients = nodes.iter().flat_map(|address| [*address; CLIENTS]).map(client).collect();
         Load { counts, clients }
@@ -87,7 +88,7 @@ impl Load {
     }
 }
 
-fn drive(address: SocketAddr, run: u64, counts: &Counts) -> Answers {
+fn drive(address: SocketAddr, others: &[SocketAddr], run: u64, counts: &Counts) -> Answers {
     let mut answers = Answers::default();
     let mut open: Option<Connection> = None;
     while !counts.is_stopping.load(Ordering::Relaxed) {
@@ -104,6 +105,10 @@ fn drive(address: SocketAddr, run: u64, counts: &Counts) -> Answers {
             // The node is gone, in the middle of a change.
             answers.doubtful.insert(name);
             open = None;
+        } else if number % 4 == 1 && answers.added.contains(&name) {
+            let other = others.get(usize::try_from(number / 4).unwrap_or(0) % others.len().max(1));
+            let wrong = other.and_then(|other| look_elsewhere(connection, *other, &name));
+            answers.wrong.extend(wrong);
         }
     }
     answers
@@ -162,6 +167,26 @@ fn change(
         code => answers.wrong.push(format!("deleting {name}: {code} {}", outcome.diagnostic)),
     }
     Some(())
+}
+
+/// Looks for an entry on another node, with the position of an answer of this one. What is wrong, if that is; a node
+/// that does not answer, or is behind and says so, is not.
+fn look_elsewhere(connection: &mut Connection, other: SocketAddr, name: &str) -> Option<String> {
+    let mut controls = ControlsBuf::new();
+    controls.push(Control { oid: oids::POSITION, critical: true, value: None });
+    let seen =
+        connection.search_with("", Scope::BaseObject, "(objectClass=*)", &["1.1"], controls.as_controls());
+    let asked = AtLeast { token: seen.ok()?.position()?, wait_ms: 1_000 };
+    let mut controls = ControlsBuf::new();
+    controls.push(Control { oid: oids::AT_LEAST, critical: true, value: Some(&asked.encode()) });
+    let mut other = connect(other).ok()?;
+    let found =
+        other.search_with(name, Scope::BaseObject, "(objectClass=*)", &["1.1"], controls.as_controls());
+    let found = found.ok()?;
+    let is_stale = found.entries.is_empty() && found.outcome.code != ResultCode::BUSY;
+    is_stale.then(|| {
+        format!("{name} is not there on another node at position {}: {:?}", asked.token.position, found)
+    })
 }
 
 impl Answers {

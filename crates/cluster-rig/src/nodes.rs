@@ -10,6 +10,7 @@ use client::Connection;
 use ldap::Scope;
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::proxy::Proxy;
 use crate::{Result, until};
 
 /// The suffix of the tree.
@@ -34,6 +35,13 @@ pub(crate) struct Nodes {
 struct Node {
     process: Option<Child>,
     address: SocketAddr,
+    /// Through which the other nodes reach it.
+    proxy: Proxy,
+}
+
+/// An address that is free now, and hardly taken in the meantime.
+fn free_address() -> Result<SocketAddr> {
+    Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }
 
 /// What a node has.
@@ -51,11 +59,14 @@ impl Nodes {
         let mut nodes = Nodes { program, folder: folder.to_owned(), nodes: Vec::new() };
         for node in 1..=count {
             // A fixed port, so that clients find it again: free now, and hardly taken in the meantime.
-            let free = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-            nodes.nodes.push(Node { process: None, address: free });
+            let free = free_address()?;
+            let for_nodes = free_address()?;
+            let proxy = Proxy::start(for_nodes)?;
+            let reached = proxy.address();
+            nodes.nodes.push(Node { process: None, address: free, proxy });
             let text = format!(
-                "listen = [\"ldap://{free}\"]\n[cluster]\nbrokers = \"{brokers}\"\nlisten = \"127.0.0.1:0\"\n\
-                 session_timeout_ms = 2000\nkafka = [\"heartbeat.interval.ms=300\"]\n"
+                "listen = [\"ldap://{free}\"]\n[cluster]\nbrokers = \"{brokers}\"\nlisten = \"{for_nodes}\"\n\
+                 address = \"{reached}\"\nsession_timeout_ms = 2000\nkafka = [\"heartbeat.interval.ms=300\"]\n"
             );
             std::fs::write(nodes.file(node, "toml"), text)?;
             if node == 1 {
@@ -136,6 +147,12 @@ impl Nodes {
         let child = self.node(node)?.process.as_ref().ok_or("it does not run")?;
         let signal = if is_halted { Signal::STOP } else { Signal::CONT };
         Ok(kill_process(Pid::from_child(child), signal)?)
+    }
+
+    /// Keeps the other nodes from reaching a node, or lets them again.
+    pub(crate) fn cut(&mut self, node: usize, is_cut: bool) -> Result<()> {
+        self.node(node)?.proxy.cut(is_cut);
+        Ok(())
     }
 
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {

@@ -3,5 +3,5 @@
 
 #[test]
 fn nothing_acknowledged_is_lost_where_the_writer_and_a_broker_are_killed() {
-    cluster_rig::run(env!("CARGO_BIN_EXE_pando").into(), true).unwrap();
+    cluster_rig::run(env!("CARGO_BIN_EXE_pando").into(), cluster_rig::Run::Smoke).unwrap();
 }
