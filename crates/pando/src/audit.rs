@@ -2,8 +2,9 @@
 
 mod chosen;
 mod rows;
+mod syslog;
 
-use std::io::{self, BufWriter};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use crate::arguments::DataArguments;
 use crate::exit;
 use chosen::ChoiceArguments;
 use rows::{Form, Printer};
+use syslog::SyslogTarget;
 
 /// How often a trail that is followed is looked at.
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(200);
@@ -36,6 +38,10 @@ pub(crate) struct AuditArguments {
     /// CSV with a head line
     #[arg(long)]
     csv: bool,
+    /// Send each event to a syslog server (RFC 5424, its message is JSON): tcp://HOST:PORT, udp://HOST:PORT or
+    /// unix:///PATH
+    #[arg(long, value_name = "URL", conflicts_with_all = ["json", "csv"])]
+    syslog: Option<SyslogTarget>,
     /// Go on with what is written from now on, until interrupted
     #[arg(long, short)]
     follow: bool,
@@ -98,16 +104,25 @@ fn failed(error: &AuditError) -> ExitCode {
 }
 
 fn print(folder: &Path, arguments: &AuditArguments) -> ExitCode {
-    let form = match (arguments.json, arguments.csv) {
-        (true, _) => Form::Json,
-        (_, true) => Form::Csv,
-        _ => Form::Text,
+    let (form, out, target): (_, Box<dyn Write>, _) = match &arguments.syslog {
+        Some(target) => match target.connect() {
+            Ok(writer) => (Form::Syslog, Box::new(writer), "to the syslog server"),
+            Err(error) => return exit::failure(&format!("cannot reach the syslog server: {error}")),
+        },
+        None => {
+            let form = match (arguments.json, arguments.csv) {
+                (true, _) => Form::Json,
+                (_, true) => Form::Csv,
+                _ => Form::Text,
+            };
+            (form, Box::new(BufWriter::new(io::stdout().lock())), "standard output")
+        }
     };
     let mut walk = match Walk::begin(folder) {
         Ok(walk) => walk,
         Err(error) => return failed(&error),
     };
-    let mut out = Printer::new(BufWriter::new(io::stdout().lock()), form);
+    let mut out = Printer::new(out, form);
     let mut damages = 0;
     loop {
         let item = match arguments.follow {
@@ -136,11 +151,11 @@ fn print(folder: &Path, arguments: &AuditArguments) -> ExitCode {
             }
         };
         if let Err(error) = written {
-            return exit::not_written("standard output", &error);
+            return exit::not_written(target, &error);
         }
     }
     match out.flush() {
-        Err(error) => exit::not_written("standard output", &error),
+        Err(error) => exit::not_written(target, &error),
         Ok(()) if damages > 0 => exit::failure("the trail is damaged: `pando audit verify` tells all of it"),
         Ok(()) => ExitCode::SUCCESS,
     }
@@ -202,6 +217,7 @@ Examples:
   pando audit --folder /var/lib/pando-audit --since 1h --operation bind --result failed
   pando audit --node /etc/pando/node.toml --target ou=payroll,dc=example,dc=com --operation modify --json
   pando audit --node /etc/pando/node.toml --follow --json | vector --config ship.toml
+  pando audit --node /etc/pando/node.toml --follow --syslog tcp://log.example.com:514
   pando audit verify --folder /var/lib/pando-audit --key key.pub --noted 812:9f...
 
 Exit codes:

@@ -232,6 +232,56 @@ fn a_failed_sasl_bind_names_the_user_and_a_refusal_its_rule() {
 }
 
 #[test]
+fn events_go_to_a_syslog_server() {
+    let scratch = Scratch::new("audit-syslog");
+    let mut pando = start(&scratch, "").ready();
+    plant(&mut pando.administrator());
+    assert!(!pando.connect().bind(&person_dn("anna"), "wrong").unwrap().is_success());
+    pando.signal(rustix::process::Signal::TERM);
+    assert!(pando.exit().success());
+    let all = events(&scratch, &[]);
+
+    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("tcp://{}", server.local_addr().unwrap());
+    let received = std::thread::spawn(move || {
+        let mut octets = Vec::new();
+        std::io::Read::read_to_end(&mut server.accept().unwrap().0, &mut octets).unwrap();
+        String::from_utf8(octets).unwrap()
+    });
+    audit(&scratch, &["--syslog", &url]).expect_code(0);
+    let (stream, mut rest, mut messages) = (received.join().unwrap(), 0, Vec::new());
+    while let Some((length, _)) = stream[rest..].split_once(' ') {
+        let begin = rest + length.len() + 1;
+        rest = begin + length.parse::<usize>().unwrap();
+        messages.push(&stream[begin..rest]);
+    }
+    assert_eq!((rest, messages.len()), (stream.len(), all.len()));
+    for (message, event) in messages.iter().zip(&all) {
+        let [head, time, _, program, _, operation, _, json] =
+            message.splitn(8, ' ').collect::<Vec<_>>().try_into().unwrap();
+        let failed = event["result"] == "invalidCredentials";
+        assert_eq!((head, program), (if failed { "<109>1" } else { "<110>1" }, "pando-audit"), "{message}");
+        assert_eq!(
+            (time, operation),
+            (event["time"].as_str().unwrap(), event["operation"].as_str().unwrap())
+        );
+        assert_eq!(serde_json::from_str::<Value>(json).unwrap(), *event);
+    }
+
+    // A datagram each.
+    let path = scratch.join("log");
+    let socket = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(DEADLINE)).unwrap();
+    let url = format!("unix://{}", path.display());
+    audit(&scratch, &["--syslog", &url, "--operation", "bind", "--result", "failed"]).expect_code(0);
+    let mut octets = [0; 4_096];
+    let length = socket.recv(&mut octets).unwrap();
+    assert!(String::from_utf8_lossy(&octets[..length]).starts_with("<109>1 "));
+    let nobody = format!("unix://{}", scratch.join("nobody").display());
+    audit(&scratch, &["--syslog", &nobody]).expect_code(1);
+}
+
+#[test]
 fn only_what_the_settings_choose_is_kept() {
     let scratch = Scratch::new("audit-choice");
     let table = "what = [\"binds\", \"changes\", \"reads\"]\n\

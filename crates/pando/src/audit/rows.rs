@@ -15,6 +15,8 @@ pub(crate) enum Form {
     Json,
     /// A row each, behind a head line.
     Csv,
+    /// An object a line, behind the head of a syslog message.
+    Syslog,
 }
 
 /// The columns, in their order.
@@ -76,6 +78,7 @@ impl<W: Write> Printer<W> {
             Form::Text => self.text(&cells),
             Form::Json => self.json(&cells),
             Form::Csv => self.csv(&cells),
+            Form::Syslog => self.syslog(&cells),
         }
     }
 
@@ -109,6 +112,23 @@ impl<W: Write> Printer<W> {
             write!(self.out, "{}{name:?}:{value}", if index == 0 { "{" } else { "," })?;
         }
         writeln!(self.out, "}}")
+    }
+
+    fn syslog(&mut self, cells: &[(&str, Value)]) -> io::Result<()> {
+        const WARNING: u8 = 4;
+        const NOTICE: u8 = 5;
+        const INFORMATIONAL: u8 = 6;
+        let cell = |wanted| cells.iter().find(|(name, _)| *name == wanted).map(|(_, value)| value);
+        let text = |wanted| cell(wanted).and_then(Value::as_str).unwrap_or("-");
+        let is_success =
+            cell("code").and_then(Value::as_u64).is_none_or(|code| matches!(code, 0 | 5 | 6 | 14));
+        let severity = match text("operation") {
+            "lost" | "gap" => WARNING,
+            _ if is_success => INFORMATIONAL,
+            _ => NOTICE,
+        };
+        write!(self.out, "{}", super::syslog::head(severity, text("time"), text("operation")))?;
+        self.json(cells)
     }
 
     fn csv(&mut self, cells: &[(&str, Value)]) -> io::Result<()> {
