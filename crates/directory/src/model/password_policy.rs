@@ -304,6 +304,15 @@ mod tests {
     }
 
     #[test]
+    fn every_attribute_is_explained() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/how-to/password-policies.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        for attribute in PasswordPolicy::attributes() {
+            assert!(page.contains(&format!("`{attribute}")), "{attribute}");
+        }
+    }
+
+    #[test]
     fn rules_that_contradict_each_other_are_told() {
         let check = |values: &[(&str, &str)], part: &str| {
             let error = read(values).unwrap_err();

@@ -422,6 +422,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_key_is_explained() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/settings.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        // Tables are explained by their keys.
+        for key in NODE_KEYS.iter().filter(|key| !["audit", "log", "listener", "limit"].contains(key)) {
+            assert!(page.contains(&format!("`{key}`")), "{key}");
+        }
+    }
+
+    #[test]
     fn relative_paths_start_at_the_file() {
         let text = "data = \"data\"\nadmin_password_file = \"/password\"\n[log]\nfile = \"log\"";
         let file = NodeFile::parse(text, Path::new("/etc/pando/node.toml")).unwrap();
