@@ -90,6 +90,9 @@ fn acis_become_rules_or_are_named() {
     assert_eq!(
         rules_of(&run),
         [
+            "Enable anyone domain read: allow read of dc, description, objectClass in 'dc=example,dc=com' \
+             matching '(objectClass=domain)' to anyone"
+                .to_owned(),
             format!("Users  read: allow read of objectClass, uid, cn {people} to authenticated"),
             format!("Self: allow write of displayName, userPassword {people} to self"),
             format!("Self 2: allow rename {people} to self"),
@@ -100,12 +103,58 @@ fn acis_become_rules_or_are_named() {
             "Closed: deny read of * in 'ou=closed,ou=people,dc=example,dc=com' to anyone from '10.0.0.0/8'"
                 .to_owned(),
             format!("Join: allow join, leave of member {people} to authenticated"),
+            format!("Nights: allow add {people} to authenticated between 18:01 and 24:00"),
             format!("Agents: allow proxy {people} to user 'uid=app,dc=example,dc=com'"),
         ]
     );
     run.expect_code(6)
-        .expect_error("left out: line 2: (targetfilter=")
-        .expect_error("left out: line 11: Nights: allow (add)");
+        .expect_error("left out: line 11: Nights: allow (add)")
+        .expect_error("times are in UTC here");
+}
+
+#[test]
+fn filters_binds_and_times_are_carried_over() {
+    let scratch = Scratch::new("translate-filters");
+    let clauses = "access to filter=(title=*) attrs=title by users read by * none\n\
+        access to dn.subtree=\"ou=a,dc=x\" attrs=title,sn by * read\n\
+        access to * by * read\n";
+    assert_eq!(
+        rules_of(&translate(&scratch, clauses).expect_code(0)),
+        [
+            "to 1 by 1: allow read of title matching '(title=*)' where seen to authenticated",
+            "to 2 by 1: allow read of sn in 'ou=a,dc=x' where seen to anyone",
+            "to 2 by 1 2: allow read of title in 'ou=a,dc=x' matching '(!(title=*))' where seen to anyone",
+            "to 3 by 1: allow read but not of title but not in 'ou=a,dc=x' to anyone",
+            "to 3 by 1 2: allow read but not of title, sn in 'ou=a,dc=x' to anyone",
+            "to 3 by 1 3: allow read of title but not in 'ou=a,dc=x' matching '(!(title=*))' where seen to anyone",
+        ]
+    );
+    let acis = "dn: dc=x\n\
+        aci: (targetfilter!=\"(employeeType=former)\")(version 3.0; acl \"Nights\"; \
+        allow (add)(userdn=\"ldap:///all\" and timeofday >= \"1800\" and dayofweek=\"Mon,tue\");)\n\
+        aci: (targetattr=\"*\")(version 3.0; acl \"Strong\"; allow (read,search,compare)\
+        (userdn=\"ldap:///ou=people,dc=x??sub?(employeeType=hr)\" and authmethod=\"sasl scram-sha-256\");)\n\
+        aci: (targetattr=\"*\")(version 3.0; acl \"Certificate\"; allow (read,search,compare)\
+        (userdn=\"ldap:///ou=people,dc=x??sub\" and authmethod=\"ssl\");)\n\
+        aci: (targattrfilters=\"add=title:(title=x)\")(version 3.0; acl \"Values\"; allow (write)\
+        (userdn=\"ldap:///all\");)\n\
+        aci: (targetattr=\"*\")(version 3.0; acl \"Fax\"; allow (read,search,compare)\
+        (userdn=\"ldap:///all\" and authmethod=\"sasl fax\");)\n";
+    let run = translate(&scratch, acis);
+    assert_eq!(
+        rules_of(&run),
+        [
+            "Nights: allow add in 'dc=x' matching '(!(employeeType=former))' to authenticated \
+             on monday, tuesday between 18:00 and 24:00",
+            "Strong: allow read of * in 'dc=x' to users in 'ou=people,dc=x' matching '(employeeType=hr)' \
+             bound by SCRAM-SHA-256",
+            "Certificate: allow read of * in 'dc=x' to users in 'ou=people,dc=x' bound by EXTERNAL",
+        ]
+    );
+    run.expect_code(6)
+        .expect_error("left out: line 2: Nights: allow (add)")
+        .expect_error("left out: line 5: (targattrfilters=")
+        .expect_error("\"fax\" is no mechanism here");
 }
 
 /// Rule sets of slapd.conf, in the style of OpenLDAP's guide.

@@ -12,6 +12,7 @@ use replication::forward::{self, Asker, BindMethod, LdapResult, Link, Prepared, 
 use replication::{NodeId, OperationId};
 
 use crate::net::mailbox::{Address, PreparedPasswords};
+use crate::stamp::now_micros;
 use crate::workers::writer::{Answer, Reservation};
 
 /// A change that waits for its answer. No `Debug`: it may carry passwords.

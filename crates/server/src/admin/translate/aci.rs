@@ -8,7 +8,7 @@ pub(super) fn translate(translation: &mut Translation, line: usize, dn: &str, va
         return translation.leave_out(line, value, "there is no (version 3.0; acl ...)");
     };
     let mut place = (!dn.is_empty()).then(|| ("in", dn.to_owned()));
-    let mut attributes = None;
+    let (mut attributes, mut matching) = (None, String::new());
     for target in targets {
         let (key, negated, text) = match parts(target) {
             Some(parts) => parts,
@@ -32,6 +32,14 @@ pub(super) fn translate(translation: &mut Translation, line: usize, dn: &str, va
                 place = place.map(|(_, dn)| (word, dn));
                 Ok(())
             }
+            "targetfilter" => match ldap::FilterBuf::parse(text) {
+                Ok(filter) => {
+                    let filter = if negated { format!("(!{filter})") } else { filter.to_string() };
+                    matching = format!(" matching {}", quoted(&filter));
+                    Ok(())
+                }
+                Err(_) => Err("this is no filter"),
+            },
             _ => Err("entries, values, controls and operations cannot be chosen in this way here"),
         };
         if let Err(why) = result {
@@ -44,7 +52,15 @@ pub(super) fn translate(translation: &mut Translation, line: usize, dn: &str, va
         let text = format!("{}: {permission}", name.trim());
         match permitted(permission) {
             Err(why) => translation.leave_out(line, &text, why),
-            Ok(said) => say(translation, (line, &text, &name), &said, attributes.as_deref(), place.as_ref()),
+            Ok(said) => {
+                if said.asks_times {
+                    let why = "times are in UTC here, and in the zone of the server there";
+                    translation.leave_out(line, &text, why);
+                }
+                let at = place.as_ref().map_or(String::new(), |(word, dn)| format!(" {word} {}", quoted(dn)));
+                let at = at + &matching;
+                say(translation, (line, &text, &name), &said, attributes.as_deref(), &at);
+            }
         }
     }
 }
@@ -58,8 +74,7 @@ fn first_words(value: &str) -> String {
 fn split_version(value: &str) -> Option<(Vec<&str>, (String, Vec<&str>))> {
     let start = value.to_ascii_lowercase().find("version 3.0")?;
     let head = value.get(..start)?.trim_end().strip_suffix('(')?;
-    let targets = head.split(')').map(|piece| piece.trim().trim_start_matches('(').trim());
-    let targets = targets.filter(|piece| !piece.is_empty()).collect();
+    let targets = bracketed(head);
     let rest = value.get(start..)?;
     let acl = rest.to_ascii_lowercase().find("acl")?;
     let mut quotes = rest.get(acl..)?.splitn(3, '"');
@@ -68,6 +83,31 @@ fn split_version(value: &str) -> Option<(Vec<&str>, (String, Vec<&str>))> {
     let body = body.strip_suffix(')').unwrap_or(body);
     let permissions = body.split(';').map(str::trim).filter(|piece| !piece.is_empty()).collect();
     Some((targets, (name.to_owned(), permissions)))
+}
+
+/// What stands in brackets, those within quotes and other brackets aside.
+fn bracketed(text: &str) -> Vec<&str> {
+    let (mut pieces, mut start, mut depth, mut is_quoted) = (Vec::new(), 0, 0_usize, false);
+    for (place, c) in text.char_indices() {
+        match c {
+            '"' => is_quoted = !is_quoted,
+            '(' if !is_quoted => {
+                depth += 1;
+                if depth == 1 {
+                    start = place + 1;
+                }
+            }
+            ')' if !is_quoted => {
+                depth = depth.saturating_sub(1);
+                if depth == 0 {
+                    pieces.push(text.get(start..place).unwrap_or_default().trim());
+                }
+            }
+            _ => {}
+        }
+    }
+    pieces.retain(|piece| !piece.is_empty());
+    pieces
 }
 
 /// `key = "text"` or `key != "text"`.
@@ -96,6 +136,7 @@ struct Permitted {
     rights: Vec<String>,
     who: Vec<String>,
     rest: String,
+    asks_times: bool,
 }
 
 fn permitted(text: &str) -> Result<Permitted, String> {
@@ -112,9 +153,10 @@ fn permitted(text: &str) -> Result<Permitted, String> {
         return Err("a bind rule that is a negation".to_owned());
     }
     let (mut who, mut from, mut over_tls) = (Vec::new(), Vec::new(), false);
+    let (mut methods, mut days, mut hours) = (Vec::new(), Vec::new(), None);
     let conjunctions = lower.contains("\" and ") || lower.contains(") and ");
     let mut kinds = 0;
-    for (key, value) in conditions(bind) {
+    for (key, sign, value) in conditions(bind) {
         match key.as_str() {
             "userdn" | "groupdn" | "userattr" => {
                 kinds += 1;
@@ -126,11 +168,26 @@ fn permitted(text: &str) -> Result<Permitted, String> {
                 from.extend(value.split(',').map(|net| network(net.trim())).collect::<Result<Vec<_>, _>>()?)
             }
             "ssf" => over_tls = value.parse::<u32>().is_ok_and(|bits| bits > 1),
-            "authmethod" if value.eq_ignore_ascii_case("ssl") => over_tls = true,
+            "authmethod" if value.eq_ignore_ascii_case("none") => {}
+            "authmethod" => methods.push(match value.to_ascii_lowercase().as_str() {
+                "simple" => "simple".to_owned(),
+                "sasl" => "sasl".to_owned(),
+                "ssl" => "EXTERNAL".to_owned(),
+                other => {
+                    let name = other.strip_prefix("sasl").map_or(other, str::trim);
+                    match directory::BindMethod::of_mechanism(name) {
+                        directory::BindMethod::Sasl(known) => known.to_owned(),
+                        _ => return Err(format!("{name:?} is no mechanism here")),
+                    }
+                }
+            }),
+            "dayofweek" => days.extend(value.split(',').map(day).collect::<Result<Vec<_>, _>>()?),
+            "timeofday" => narrow(hours.get_or_insert((0, 24 * 60)), &sign, &value)?,
             _ => return Err(format!("{key} = {value:?} cannot be asked here")),
         }
     }
-    let has_more = !from.is_empty() || over_tls;
+    let asks_times = !days.is_empty() || hours.is_some();
+    let has_more = !from.is_empty() || over_tls || !methods.is_empty() || asks_times;
     if (conjunctions && kinds > 1) || (has_more && lower.contains("\" or ")) {
         return Err("conditions on who asks that hold together".to_owned());
     }
@@ -144,17 +201,54 @@ fn permitted(text: &str) -> Result<Permitted, String> {
     if over_tls {
         rest += " over tls";
     }
-    Ok(Permitted { is_allow, rights, who, rest })
+    if !methods.is_empty() {
+        rest += &format!(" bound by {}", methods.join(", "));
+    }
+    if !days.is_empty() {
+        rest += &format!(" on {}", days.join(", "));
+    }
+    if let Some((start, end)) = hours {
+        let clock = |minutes: u32| format!("{:02}:{:02}", minutes / 60, minutes % 60);
+        rest += &format!(" between {} and {}", clock(start), clock(end));
+    }
+    Ok(Permitted { is_allow, rights, who, rest, asks_times })
 }
 
-/// `key = "value"` pairs of a bind rule.
-fn conditions(bind: &str) -> Vec<(String, String)> {
+fn day(text: &str) -> Result<&'static str, String> {
+    const DAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+    let text = text.trim().to_ascii_lowercase();
+    let named = DAYS.into_iter().find(|day| text.len() >= 3 && day.starts_with(&text));
+    named.ok_or_else(|| format!("{text:?} is no day"))
+}
+
+/// Narrows a part of a day, in minutes, by a comparison with `1800`.
+fn narrow((start, end): &mut (u32, u32), sign: &str, value: &str) -> Result<(), String> {
+    let digits = value.parse::<u32>().map_err(|_| format!("{value:?} is no time"))?;
+    let minutes = digits / 100 * 60 + digits % 100;
+    match sign {
+        ">=" => *start = minutes,
+        ">" => *start = minutes + 1,
+        "<" => *end = minutes,
+        "<=" => *end = minutes + 1,
+        "=" => (*start, *end) = (minutes, minutes + 1),
+        _ => return Err(format!("{sign:?} compares no times")),
+    }
+    match *start < *end && *end <= 24 * 60 {
+        true => Ok(()),
+        false => Err("the times leave nothing between them".to_owned()),
+    }
+}
+
+/// The keys, signs and values of a bind rule: `key = "value"`.
+fn conditions(bind: &str) -> Vec<(String, String, String)> {
     let mut all = Vec::new();
     let mut pieces = bind.split('"');
     while let (Some(before), Some(value)) = (pieces.next(), pieces.next()) {
-        let key = before.trim().trim_end_matches(['=', '>', ' ']);
-        let key = key.rsplit([' ', '(', ')']).next().unwrap_or_default();
-        all.push((key.to_ascii_lowercase(), value.trim().to_owned()));
+        let before = before.trim();
+        let key = before.trim_end_matches(['=', '>', '<', '!']);
+        let sign = before.get(key.len()..).unwrap_or_default();
+        let key = key.trim_end().rsplit([' ', '(', ')']).next().unwrap_or_default();
+        all.push((key.to_ascii_lowercase(), sign.to_owned(), value.trim().to_owned()));
     }
     all
 }
@@ -168,6 +262,17 @@ fn asker(key: &str, named: &str) -> Result<String, String> {
                 Ok(format!("named by {attribute}"))
             }
             _ => Err(format!("userattr {named:?} names whom no rule can name here")),
+        };
+    }
+    if let Some(url) = ldap::LdapUrl::parse(named).ok().filter(|url| url.scope.is_some() && key == "userdn") {
+        if url.scope != Some(ldap::Scope::WholeSubtree) || url.host.is_some() {
+            return Err(format!("{named:?} is a search of another scope or server"));
+        }
+        let place = if url.dn.is_empty() { String::new() } else { format!(" in {}", quoted(&url.dn)) };
+        let matching = url.filter.map(|filter| format!(" matching {}", quoted(&filter)));
+        return match (place.is_empty(), matching) {
+            (true, None) => Ok("authenticated".to_owned()),
+            (_, matching) => Ok(format!("users{place}{}", matching.unwrap_or_default())),
         };
     }
     let dn = named.strip_prefix("ldap:///").unwrap_or(named);
@@ -204,7 +309,7 @@ fn say(
     (line, text, name): (usize, &str, &str),
     said: &Permitted,
     attributes: Option<&str>,
-    place: Option<&(&str, String)>,
+    at: &str,
 ) {
     let (mut of_attributes, mut of_entries) = (Vec::new(), Vec::new());
     let has = |right: &str| said.rights.iter().any(|known| known == right || known == "all");
@@ -227,7 +332,6 @@ fn say(
         translation.leave_out(line, text, "read without search or compare: here it gives these too");
     }
     let word = if said.is_allow { "allow" } else { "deny" };
-    let at = place.map_or(String::new(), |(word, dn)| format!(" {word} {}", quoted(dn)));
     let to = format!(" to {}{}", said.who.join(", "), said.rest);
     let known = [&of_attributes[..], &of_entries[..]].concat();
     if known.is_empty() {

@@ -1,8 +1,9 @@
 //! `access to <what> by <who> <access> ...` (slapd.access(5)).
 //!
 //! There the first clause that is about something decides, and in it the first `by` that is about somebody. Here
-//! nothing depends on an order, so what earlier clauses are about is taken out of later ones: as attributes, and as
-//! places. Of the `by`s of a clause an earlier one with less access becomes a refusal.
+//! nothing depends on an order, so what earlier clauses are about is taken out of later ones: as attributes, as places,
+//! and what a filter matches by its opposite. Of the `by`s of a clause an earlier one with less access becomes a
+//! refusal.
 
 use super::{Translation, quoted};
 
@@ -14,6 +15,8 @@ struct Region {
     /// `None` for all.
     attributes: Option<Vec<String>>,
     but_attributes: Vec<String>,
+    /// What has to match the entries.
+    filter: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,8 +149,13 @@ fn words(text: &str) -> Vec<String> {
 }
 
 fn region(what: &[String]) -> Result<Region, String> {
-    let mut region =
-        Region { place: None, but_places: Vec::new(), attributes: None, but_attributes: Vec::new() };
+    let mut region = Region {
+        place: None,
+        but_places: Vec::new(),
+        attributes: None,
+        but_attributes: Vec::new(),
+        filter: None,
+    };
     for word in what {
         let lower = word.to_ascii_lowercase();
         if word == "*" {
@@ -172,7 +180,10 @@ fn region(what: &[String]) -> Result<Region, String> {
                 region.attributes = Some(names);
             }
             _ if key.starts_with("dn.regex") => return Err("a place by a regular expression".to_owned()),
-            "filter" => return Err("entries by a filter".to_owned()),
+            "filter" => {
+                ldap::FilterBuf::parse(value).map_err(|error| format!("{value:?} is no filter: {error}"))?;
+                region.filter = Some(value.to_owned());
+            }
             _ => return Err(format!("{word:?} is not known")),
         }
     }
@@ -181,6 +192,45 @@ fn region(what: &[String]) -> Result<Region, String> {
 
 /// What is left of a region without another.
 fn subtract(region: &Region, other: &Region) -> Vec<Region> {
+    let mut left = subtract_whole(region, other);
+    // Left besides is what both are about and the other's filter does not match.
+    left.extend(other.filter.as_ref().and_then(|filter| {
+        let filter = format!("(!{filter})");
+        let filter = match &region.filter {
+            Some(own) => format!("(&{own}{filter})"),
+            None => filter,
+        };
+        Some(Region { filter: Some(filter), ..common(region, other)? })
+    }));
+    left
+}
+
+/// What two regions are both about, but for their filters.
+fn common(region: &Region, other: &Region) -> Option<Region> {
+    let mut common = region.clone();
+    match nested(region.place.as_ref(), other.place.as_ref()) {
+        Nesting::Apart => return None,
+        Nesting::Within => {}
+        Nesting::Around(place) => common.place = Some(place),
+    }
+    common.but_places.extend(other.but_places.iter().cloned());
+    let is_in = |names: &[String], name: &String| names.iter().any(|known| known.eq_ignore_ascii_case(name));
+    if let Some(taken) = &other.attributes {
+        let own = region.attributes.as_deref();
+        let both = taken
+            .iter()
+            .filter(|name| own.is_none_or(|own| is_in(own, name)) && !is_in(&region.but_attributes, name));
+        let both: Vec<String> = both.cloned().collect();
+        if both.is_empty() {
+            return None;
+        }
+        (common.attributes, common.but_attributes) = (Some(both), Vec::new());
+    }
+    Some(common)
+}
+
+/// The same as if the other had no filter.
+fn subtract_whole(region: &Region, other: &Region) -> Vec<Region> {
     match nested(region.place.as_ref(), other.place.as_ref()) {
         Nesting::Apart => vec![region.clone()],
         Nesting::Around(_) if are_apart(region, other) => vec![region.clone()],
@@ -207,7 +257,11 @@ fn without_attributes(region: &Region, other: &Region) -> Option<Region> {
     let taken = other.attributes.as_ref()?;
     let mut left = region.clone();
     match &mut left.attributes {
-        None => left.but_attributes.extend(taken.iter().cloned()),
+        None => {
+            let is_new =
+                |name: &&String| !region.but_attributes.iter().any(|known| known.eq_ignore_ascii_case(name));
+            left.but_attributes.extend(taken.iter().filter(is_new).cloned());
+        }
         Some(own) => {
             own.retain(|name| !taken.iter().any(|other| other.eq_ignore_ascii_case(name)));
             if own.is_empty() {
@@ -525,6 +579,9 @@ fn about(region: &Region, of_entries: bool, is_allow: bool) -> Option<String> {
     }
     for (reach, dn) in &region.but_places {
         text += &format!(" but not {} {}", reach.word(), quoted(dn));
+    }
+    if let Some(filter) = &region.filter {
+        text += &format!(" matching {}", quoted(filter));
     }
     if !of_entries && !has_entry(region) && is_allow {
         text += " where seen";
