@@ -20,7 +20,7 @@ fn unit(name: &str) -> String {
 fn answers_tell_their_position_and_requests_wait_for_one() {
     let scratch = Scratch::new("positions");
     // One event loop, so that a request that waits would be in the way of the others if it could.
-    scratch.write("node.toml", "threads = 1\n".to_owned());
+    scratch.write("node.toml", "threads = 1\n");
     let node_file = scratch.join("node.toml");
     let server = Start::new(&scratch).arguments(&["--node", node_file.to_str().unwrap()]).ready();
     let mut one = server.administrator();

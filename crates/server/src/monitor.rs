@@ -241,7 +241,7 @@ fn add_cluster(tree: &mut MonitorTree, figures: &crate::cluster::figures::Figure
     let state = figures.get();
     let parent = tree.container("Cluster", ROOT);
     tree.info("Node", &parent, state.node);
-    tree.info("Address", &parent, state.address);
+    tree.info("Address", &parent, &state.address);
     tree.info("Generation", &parent, hexadecimal(&state.generation));
     tree.info("Role", &parent, &state.role);
     tree.info("Writer", &parent, state.writer.map_or_else(|| "none".to_owned(), |node| node.0.to_string()));

@@ -120,6 +120,7 @@ mod tests {
     use crate::access::{Requester, Standing, Walk};
     use crate::model::limits::RECORDS_FOLLOWED_MAX;
     use crate::model::name::{NormalName, parse_dn};
+    use crate::model::outcome::Outcome;
     use crate::model::rows::EntryId;
     use crate::testing::{SUFFIX, TestDirectory};
 
@@ -147,7 +148,7 @@ mod tests {
         "found: allow read of st to group 'cn=d,dc=example,dc=com'",
     ];
 
-    fn add(directory: &mut TestDirectory, dn: &str) {
+    fn add(directory: &mut TestDirectory, dn: &str) -> Outcome {
         let class: &[(&str, &[&str])] = match dn.split_once('=').map(|(name, _)| name) {
             Some("uid") => &[("objectClass", &["inetOrgPerson"]), ("cn", &["p"]), ("sn", &["p"])],
             Some("cn") if dn == DESCRIBED => &[("objectClass", &["groupOfURLs"])],
@@ -156,7 +157,7 @@ mod tests {
             }
             _ => &[("objectClass", &["organizationalUnit"])],
         };
-        directory.add(dn, class);
+        directory.add(dn, class)
     }
 
     fn directory() -> TestDirectory {
@@ -252,7 +253,7 @@ mod tests {
             4 => directory.modify(user, &[(ChangeOperation::Replace, "manager", &[random.of(&USERS)])]),
             5 => directory.modify(user, &[(ChangeOperation::Replace, "manager", &[])]),
             6 => directory.delete(any),
-            7 => return add(directory, any),
+            7 => add(directory, any),
             8 => directory.modify(user, &[(ChangeOperation::Replace, "description", &["x"])]),
             9 => directory.modify(user, &[(ChangeOperation::Replace, "description", &["y"])]),
             10 => {
@@ -264,7 +265,7 @@ mod tests {
             }
             11 => {
                 directory.delete(DESCRIBED);
-                return add(directory, DESCRIBED);
+                add(directory, DESCRIBED)
             }
             _ => {
                 let (from, to) = if random.below(2) == 0 { (0, 1) } else { (1, 0) };

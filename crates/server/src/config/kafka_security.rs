@@ -67,7 +67,7 @@ mod tests {
     fn with(change: impl FnOnce(&mut ClusterKeys)) -> Result<Vec<(String, String)>, String> {
         let mut keys = ClusterKeys::default();
         change(&mut keys);
-        let read = |(name, value): (String, Secret)| (name, String::from_utf8(value.0).unwrap());
+        let read = |(name, value): (String, Secret)| (name, String::from_utf8(value.0.clone()).unwrap());
         match properties(&keys) {
             Ok(all) => Ok(all.into_iter().map(read).collect()),
             Err(error) => Err(error.to_string()),
