@@ -11,8 +11,7 @@ mod growth;
 pub(crate) mod identity;
 mod node;
 mod operation;
-pub(crate) mod snapshot;
-mod transport;
+pub(crate) mod transport;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -178,7 +177,7 @@ impl Cluster {
         let host = Host {
             config: identity.server_config()?,
             gone: Arc::clone(&gone),
-            copies: snapshot::Sender::new(Arc::downgrade(directory), data),
+            copies: transport::snapshot::Sender::new(Arc::downgrade(directory), data),
             events: sender.clone(),
         };
         let listener = Listener::start(&settings.listen, host)?;

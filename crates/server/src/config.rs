@@ -8,7 +8,6 @@
 pub mod audit;
 mod cluster;
 mod exposed;
-mod kafka_security;
 pub mod kerberos;
 pub mod limit_tables;
 mod node_file;

@@ -11,7 +11,8 @@ use replication::message::{Generation, encode_generation};
 use replication::{Follower, NodeId, RowChange};
 
 use crate::cluster::identity::Identity;
-use crate::cluster::{ClusterError, check_topic, log_settings, snapshot};
+use crate::cluster::transport::snapshot;
+use crate::cluster::{ClusterError, check_topic, log_settings};
 use crate::config::{ClusterSettings, Config};
 use crate::error::ServeError;
 use crate::open::Opened;

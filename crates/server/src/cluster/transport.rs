@@ -1,6 +1,8 @@
 //! How nodes talk: frames over mutual TLS. A node without the writer's part sends it frames of requests, one at a time,
 //! and gets a frame of answers for each; so many changes that wait travel together.
 
+pub(crate) mod snapshot;
+
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
@@ -16,7 +18,6 @@ use rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection, Str
 use super::NodeEvent;
 use super::gone::Gone;
 use super::identity::{node_of, server_name};
-use super::snapshot;
 use crate::limits::{CLUSTER_CONNECTIONS_MAX, CLUSTER_FRAME_PATIENCE};
 
 /// How long a step of a connection's beginning may take.

@@ -1,11 +1,13 @@
 //! The table `[cluster]` of a node file: how a node takes part in its cluster.
 
+mod kafka_security;
+
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
 use crate::config::values::{FromText, KafkaProperty, SaslMechanism};
-use crate::config::{ConfigError, Secret, kafka_security};
+use crate::config::{ConfigError, Secret};
 
 /// The keys of the table.
 #[derive(Debug, Default, Deserialize)]
@@ -53,6 +55,10 @@ pub struct ClusterSettings {
     pub compare_minutes: Option<u32>,
     /// Further settings of the clients of Kafka, names and values.
     pub kafka: Vec<(String, Secret)>,
+    /// Whether some of these stand in the node file as they are, so that there may be a secret in it.
+    pub is_kafka_given: bool,
+    /// Files with secrets for the brokers.
+    pub secret_files: Vec<PathBuf>,
 }
 
 impl ClusterKeys {
@@ -71,6 +77,8 @@ impl ClusterSettings {
 
     pub(super) fn of(keys: ClusterKeys, data: &Path) -> Result<ClusterSettings, ConfigError> {
         let security = kafka_security::properties(&keys)?;
+        let secret_files = [keys.kafka_key, keys.kafka_password_file].into_iter().flatten().collect();
+        let is_kafka_given = keys.kafka.as_ref().is_some_and(|given| !given.is_empty());
         let given = keys.kafka.unwrap_or_default().into_iter();
         let given = given.map(|FromText(KafkaProperty((name, value)))| (name, Secret(value.into_bytes())));
         Ok(ClusterSettings {
@@ -84,6 +92,8 @@ impl ClusterSettings {
             append_timeout_ms: keys.append_timeout_ms,
             change_timeout_ms: keys.change_timeout_ms,
             compare_minutes: keys.compare_minutes,
+            is_kafka_given,
+            secret_files,
         })
     }
 }

@@ -19,7 +19,7 @@ impl Config {
     pub(crate) fn exposed_files(&self, node_file: Option<&Path>) -> Vec<String> {
         let tls = &self.tls;
         let key = tls.key.clone().or_else(|| tls.certificate.clone());
-        let has_secrets = self.cluster.as_ref().is_some_and(|cluster| !cluster.kafka.is_empty());
+        let has_secrets = self.cluster.as_ref().is_some_and(|cluster| cluster.is_kafka_given);
         let node_file_harm = if has_secrets { READ_OR_WRITTEN } else { WRITTEN };
         let pass_through = self.pass_through.as_ref().and_then(|to| to.authorities.clone());
         let kerberos = self.online.kerberos.as_deref();
@@ -36,11 +36,13 @@ impl Config {
             ("the authorities of pass_through", pass_through),
             ("the keys of oauth", self.online.token_key_file.clone()),
         ];
+        let brokers = self.cluster.iter().flat_map(|cluster| &cluster.secret_files);
+        let brokers = brokers.map(|file| ("a secret for the brokers", Some(file.clone())));
+        let secret = secret.into_iter().chain(brokers);
         let secret = secret.map(|(what, file)| (what, file, READ_OR_WRITTEN));
         let trusted = trusted.map(|(what, file)| (what, file, WRITTEN));
         let node_file = ("the node file", node_file.map(Path::to_owned), node_file_harm);
         secret
-            .into_iter()
             .chain(trusted)
             .chain([node_file])
             .filter_map(|(what, file, harm)| exposure(what, &file?, harm))

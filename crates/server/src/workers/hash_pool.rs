@@ -52,8 +52,8 @@ struct HashJob {
 /// An operation's claim on the result of a job. Dropping it cancels the job.
 pub(crate) struct HashClaim {
     alive: Arc<()>,
-    /// Counts those that were dropped before their jobs were taken. A job that is looked at just then is found later, at
-    /// the latest when its turn comes.
+    /// Counts those that were dropped before their jobs were taken. A job that is looked at just then is found later,
+    /// at the latest when its turn comes.
     given_up: Arc<AtomicU64>,
 }
 

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::config::cluster::ClusterKeys;
+use super::ClusterKeys;
 use crate::config::values::SaslMechanism;
 use crate::config::{ConfigError, Secret, read_password};
 

@@ -2,8 +2,8 @@
 //!
 //! Whoever asks gets the data at one moment: the sender copies it into a folder beside its data first, which is quick
 //! and holds nothing up, and sends that file in parts, each compressed, no faster than
-//! [`CLUSTER_COPY_BYTES_PER_SECOND`]. The end has the SHA-256 of it all. A copy that breaks off leaves nothing behind on
-//! either side and begins anew.
+//! [`CLUSTER_COPY_BYTES_PER_SECOND`]. The end has the SHA-256 of it all. A copy that breaks off leaves nothing behind
+//! on either side and begins anew.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
@@ -17,7 +17,7 @@ use replication::NodeId;
 use rustls::ClientConfig;
 use sha2::{Digest, Sha256};
 
-use super::transport::{connect, read_frame, write_frame};
+use super::{connect, read_frame, write_frame};
 use crate::limits::CLUSTER_COPY_BYTES_PER_SECOND;
 
 /// The frame that asks for a copy. No frame of requests begins so.
@@ -39,7 +39,7 @@ const FOLDER: &str = "copy-being-sent";
 const SIGN_OF_LIFE: Duration = Duration::from_secs(2);
 
 /// Sends copies of the data in a folder, one at a time.
-pub(super) struct Sender {
+pub(crate) struct Sender {
     directory: Weak<Directory>,
     data: PathBuf,
     is_sending: AtomicBool,
@@ -57,7 +57,7 @@ impl Drop for Temporary<'_> {
 
 impl Sender {
     /// Of a directory, which this keeps nobody from closing, in a folder.
-    pub(super) fn new(directory: Weak<Directory>, data: &Path) -> Sender {
+    pub(crate) fn new(directory: Weak<Directory>, data: &Path) -> Sender {
         Sender { directory, data: data.to_owned(), is_sending: AtomicBool::new(false) }
     }
 
