@@ -108,7 +108,7 @@ fn people_bind_with_tickets() {
     {
         assert!(log.contains(told), "{told} is not in {log}");
     }
-    drop(pando);
+    assert!(pando.stop().success());
     let trail = scratch.join("trail");
     let trail = support::clients::run(
         support::pando::PROGRAM,

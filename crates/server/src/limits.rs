@@ -255,10 +255,6 @@ pub const LOAD_ENTRIES_MAX: usize = 10_000;
 /// number the answer is busy.
 pub const HASH_JOBS_PER_THREAD_MAX: usize = 512;
 
-/// How nice the threads that hash are to the others, as nice(1) counts: one has a tenth of a core beside an event loop
-/// that wants all of it, and all that the loops leave.
-pub const HASH_NICENESS: i32 = 10;
-
 /// Wrong passwords in a row from one source after which its binds wait for those of others.
 pub const SOURCE_FAILURES_MAX: u32 = 3;
 

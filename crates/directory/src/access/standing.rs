@@ -6,9 +6,9 @@
 //! rules allow those stay that no rule denies; what no rule allows, nobody may do. The administrator has no standing:
 //! no rule binds that one.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use foldhash::fast::RandomState;
 use schema::TypeId;
 
 use super::Requester;
@@ -27,6 +27,9 @@ use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
 use crate::model::rows::{AttrId, EntryId, LINKED, LINKS, link_key};
 use crate::tree::{State, damaged_row, node};
+
+/// Its keys are ids and sets of rules, which no client chooses.
+type HashMap<K, V> = std::collections::HashMap<K, V, RandomState>;
 
 type Result<T> = std::result::Result<T, OperationError>;
 

@@ -26,14 +26,13 @@ use sasl::{Hash, ScramKeys};
 use zeroize::Zeroizing;
 
 use crate::kerberos::{KerberosJob, KerberosTurn};
-use crate::limits::{HASH_JOBS_PER_THREAD_MAX, HASH_NICENESS};
+use crate::limits::HASH_JOBS_PER_THREAD_MAX;
 use crate::net::mailbox::{
     Address, HashDone, HashResult, HashedPasswords, LoopMessage, Mailbox, PasswordKeys, PreparedPasswords,
     VerifiedPassword,
 };
 use crate::net::request_memory::Source;
 use crate::stamp::Random;
-use crate::telemetry::process::lower_priority;
 use crate::workers::bad_passwords::BadPasswords;
 use crate::workers::hash_queue::{FairQueue, Standings};
 use crate::workers::verified_binds::{VerifiedBinds, VerifiedKey};
@@ -332,7 +331,6 @@ impl WaitingJobs {
 }
 
 fn work(queue: &Queue, bad_passwords: &BadPasswords, mailboxes: &[Mailbox]) {
-    lower_priority(HASH_NICENESS, "threads that hash passwords have no lower priority");
     let mut random = Random::default();
     while let Some((source, HashJob { address, work, known, .. })) = queue.next() {
         // Hashing runs libraries on bytes of a peer. A defect that they trigger must cost one answer, not the thread.
