@@ -37,11 +37,12 @@ fn every_shipped_file_is_a_suite_or_a_workload_of_one() {
             let suite = Suite::parse(&name, &text, &[]).unwrap();
             suites += 1;
             suite.steps.iter().for_each(|step| used.push_str(&format!("{} ", step.run)));
-        } else if name.ends_with(".toml") {
+        } else if text.contains("[[job]]") {
             let workload = Workload::parse(&name, &text).unwrap();
             used.push_str(&format!("{} ", workload.data.template));
             workloads.push(name);
         } else {
+            // A template, or settings.
             workloads.push(name);
         }
     }

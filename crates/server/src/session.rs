@@ -103,7 +103,7 @@ pub(crate) struct Session {
     /// Index in `outstanding` from which the next search to run is looked for.
     next_slice: u32,
     /// What the first request of the input waits for.
-    position_wait: Option<PositionWait>,
+    position_wait: Option<Box<PositionWait>>,
 }
 
 /// Which connection a session is of.

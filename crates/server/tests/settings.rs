@@ -55,7 +55,7 @@ fn generated(rng: &mut Rng) -> DirectorySettings {
             SettingValue::Number(_) => SettingValue::Number(u64::from(rng.u32(1..))),
             SettingValue::Word(_) => {
                 let words = match setting.key {
-                    "password_policy" => ["", "cn=default,dc=example,dc=com", "cn=x\\, y"],
+                    "administrator" | "password_policy" => ["", "cn=default,dc=example,dc=com", "cn=x\\, y"],
                     _ => ["ssha", "clear", "argon2id"],
                 };
                 SettingValue::Word((*rng.choice(&words).unwrap()).to_owned())

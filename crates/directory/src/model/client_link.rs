@@ -25,15 +25,27 @@ pub enum BindMethod {
     None,
     /// By a simple bind.
     Simple,
-    /// By a SASL mechanism, in capitals.
-    Sasl(&'static str),
+    /// By a SASL mechanism.
+    Sasl(Mechanism),
+}
+
+/// One of the SASL mechanisms that there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mechanism(u8);
+
+impl Mechanism {
+    /// Its name, in capitals.
+    pub fn name(self) -> &'static str {
+        MECHANISMS.get(usize::from(self.0)).copied().unwrap_or_default()
+    }
 }
 
 impl BindMethod {
     /// The bind by a mechanism of this name. One that there is not lets nobody in.
     pub fn of_mechanism(name: &str) -> BindMethod {
-        let known = MECHANISMS.into_iter().find(|known| known.eq_ignore_ascii_case(name));
-        known.map_or(BindMethod::None, BindMethod::Sasl)
+        let place = MECHANISMS.iter().position(|known| known.eq_ignore_ascii_case(name));
+        let known = place.and_then(|place| u8::try_from(place).ok());
+        known.map_or(BindMethod::None, |place| BindMethod::Sasl(Mechanism(place)))
     }
 }
 

@@ -82,7 +82,7 @@ impl LinkConditions {
             self.methods.iter().any(|wanted| match method {
                 BindMethod::None => false,
                 BindMethod::Simple => *wanted == SIMPLE,
-                BindMethod::Sasl(mechanism) => *wanted == SASL || *wanted == mechanism,
+                BindMethod::Sasl(mechanism) => *wanted == SASL || *wanted == mechanism.name(),
             })
         };
         let met = [

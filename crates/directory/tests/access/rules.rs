@@ -179,7 +179,7 @@ impl Rule {
             method.map(|method| match method {
                 BindMethod::None => false,
                 BindMethod::Simple => wanted == "simple",
-                BindMethod::Sasl(name) => wanted == "sasl" || wanted == name,
+                BindMethod::Sasl(mechanism) => wanted == "sasl" || wanted == mechanism.name(),
             })
         }));
         let at = link.and_then(|link| link.at).map(|at| at.to_string());

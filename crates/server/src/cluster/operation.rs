@@ -80,7 +80,7 @@ impl Operation {
         let link = self.link.unwrap_or_default();
         let method = match link.method {
             Some(directory::BindMethod::Simple) => BindMethod::Simple,
-            Some(directory::BindMethod::Sasl(mechanism)) => BindMethod::Sasl(mechanism.to_owned()),
+            Some(directory::BindMethod::Sasl(mechanism)) => BindMethod::Sasl(mechanism.name().to_owned()),
             Some(directory::BindMethod::None) | None => BindMethod::None,
         };
         let network = link.address;

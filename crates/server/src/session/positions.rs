@@ -35,7 +35,7 @@ pub(super) enum Reached {
 impl Session {
     /// What the first request of the input waits for, if that is a position.
     pub(crate) fn position_wait(&self) -> Option<PositionWait> {
-        self.position_wait
+        self.position_wait.as_deref().copied()
     }
 
     /// Whether the position is shown from which on the request wants an answer.
@@ -62,8 +62,9 @@ impl Session {
         }
         let patience = Duration::from_millis(asked.wait_ms.into()).min(POSITION_WAIT_MAX);
         let is_new = self.position_wait.is_none();
-        let wait =
-            *self.position_wait.get_or_insert(PositionWait { position, until: context.now + patience });
+        let wait = **self
+            .position_wait
+            .get_or_insert_with(|| Box::new(PositionWait { position, until: context.now + patience }));
         let too_many = is_new && context.position_waiters >= POSITION_WAITERS_MAX;
         if wait.until > context.now && !too_many {
             return Reached::Later;

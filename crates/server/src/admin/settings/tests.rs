@@ -41,7 +41,7 @@ fn each_kind_of_bad_setting_is_told_with_its_line() {
     let cases: &[(&str, &[&str])] = &[
         // The text.
         ("suffixes = [\n", &["1: unclosed array"]),
-        ("\nsufixes = []\n", &["2: unknown key sufixes: there are suffixes, schema_files, anonymous_read"]),
+        ("\nsufixes = []\n", &["2: unknown key sufixes: there are suffixes, schema_files, administrator"]),
         ("[limits]\nsize = 5\n", &["2: unknown key limits.size: "]),
         ("threads = 2\n", &["1: threads belongs to one machine"]),
         ("[limits]\nconnections = 2\n", &["2: limits.connections belongs to one machine"]),

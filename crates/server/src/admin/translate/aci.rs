@@ -176,7 +176,7 @@ fn permitted(text: &str) -> Result<Permitted, String> {
                 other => {
                     let name = other.strip_prefix("sasl").map_or(other, str::trim);
                     match directory::BindMethod::of_mechanism(name) {
-                        directory::BindMethod::Sasl(known) => known.to_owned(),
+                        directory::BindMethod::Sasl(known) => known.name().to_owned(),
                         _ => return Err(format!("{name:?} is no mechanism here")),
                     }
                 }
