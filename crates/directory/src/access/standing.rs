@@ -238,7 +238,8 @@ impl Standing {
     /// directory without rules.
     ///
     /// # Errors
-    /// adminLimitExceeded for a user in more than [`GROUPS_OF_ASKER_MAX`] groups; the store failed.
+    /// adminLimitExceeded for a user in more than
+    /// [`GROUPS_OF_ASKER_MAX`](crate::model::limits::GROUPS_OF_ASKER_MAX) groups; the store failed.
     pub(crate) fn of(
         state: State<'_>,
         requester: &Requester,
