@@ -8,6 +8,7 @@ pub(crate) mod generation;
 pub mod import;
 pub(crate) mod indexes;
 pub mod load;
+#[cfg(feature = "kafka")]
 pub(crate) mod membership;
 pub(crate) mod salvage;
 pub mod settings;
