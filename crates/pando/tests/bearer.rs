@@ -11,7 +11,7 @@ use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use sasl::oauth::Bearer;
 use support::clients::{Run, unboundid_jar_tool};
 use support::pando::Start;
-use support::tree::{person_dn, plant};
+use support::tree::{person_dn, plant, plant_policy, replace};
 use support::{Pando, SUFFIX, Scratch};
 
 const ISSUER: &str = "https://login.example.com";
@@ -48,20 +48,9 @@ fn start(scratch: &Scratch) -> Pando {
     let pando = Start::new(scratch).arguments(&["--node", node.to_str().unwrap()]).ready();
     let mut administrator = pando.administrator();
     plant(&mut administrator);
-    let policy = [
-        ("objectClass", "device"),
-        ("objectClass", "pwdPolicy"),
-        ("cn", "policy"),
-        ("pwdAttribute", "userPassword"),
-    ];
-    let dn = format!("cn=policy,{SUFFIX}");
-    assert!(administrator.add(&dn, &policy).unwrap().is_success());
-    let set: &[(_, &str, &[&str])] = &[
-        (ChangeOperation::Replace, "pandoSaslMechanism", &["PLAIN", "OAUTHBEARER"]),
-        (ChangeOperation::Replace, "pandoPasswordPolicy", &[&dn]),
-    ];
-    let outcome = administrator.modify("cn=config", set).unwrap();
-    assert!(outcome.is_success(), "{outcome:?}");
+    let policy = [("objectClass", "pwdPolicy")];
+    plant_policy(&mut administrator, &policy);
+    replace(&mut administrator, "cn=config", "pandoSaslMechanism", &["PLAIN", "OAUTHBEARER"]);
     pando
 }
 

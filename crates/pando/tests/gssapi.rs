@@ -11,7 +11,7 @@ use kdc::{HOST, Kdc};
 use ldap::{Authentication, BindRequest, ChangeOperation, Controls, Request, ResultCode, Scope};
 use support::clients::Run;
 use support::pando::Start;
-use support::tree::{person_dn, plant};
+use support::tree::{person_dn, plant, plant_policy, replace};
 use support::{ADMIN_DN, Pando, SUFFIX, Scratch};
 
 const SERVICE: &str = "ldap/localhost";
@@ -29,21 +29,9 @@ fn start(scratch: &Scratch, kdc: &Kdc, principal: &str, more: &str) -> Pando {
     let pando = pando.ready();
     let mut administrator = pando.administrator();
     plant(&mut administrator);
-    let policy = [
-        ("objectClass", "device"),
-        ("objectClass", "pwdPolicy"),
-        ("cn", "policy"),
-        ("pwdAttribute", "userPassword"),
-        ("pwdMaxAge", "1"),
-    ];
-    let dn = format!("cn=policy,{SUFFIX}");
-    assert!(administrator.add(&dn, &policy).unwrap().is_success());
-    let set: &[(_, &str, &[&str])] = &[
-        (ChangeOperation::Replace, "pandoSaslMechanism", &["PLAIN", "GSSAPI", "GSS-SPNEGO"]),
-        (ChangeOperation::Replace, "pandoPasswordPolicy", &[&dn]),
-    ];
-    let outcome = administrator.modify("cn=config", set).unwrap();
-    assert!(outcome.is_success(), "{outcome:?}");
+    let policy = [("objectClass", "pwdPolicy"), ("pwdMaxAge", "1")];
+    plant_policy(&mut administrator, &policy);
+    replace(&mut administrator, "cn=config", "pandoSaslMechanism", &["PLAIN", "GSSAPI", "GSS-SPNEGO"]);
     pando
 }
 

@@ -8,8 +8,8 @@ use std::net::TcpListener;
 use ldap::{ChangeOperation, ResultCode};
 use support::clients::run;
 use support::pando::Start;
-use support::tree::{person_dn, plant};
-use support::{Pando, SUFFIX, Scratch};
+use support::tree::{bind, person_dn, plant, plant_policy, set_password};
+use support::{Pando, Scratch};
 
 /// A server that asks the one at this URL, with anna and bert, whose passwords are there.
 fn start(scratch: &Scratch, url: &str, authorities: &str) -> Pando {
@@ -22,14 +22,9 @@ fn start(scratch: &Scratch, url: &str, authorities: &str) -> Pando {
     plant(&mut administrator);
     for name in ["anna", "bert"] {
         let elsewhere = format!("{{PASSTHROUGH}}{}", person_dn(name));
-        let set: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "userPassword", &[&elsewhere])];
-        assert!(administrator.modify(&person_dn(name), set).unwrap().is_success());
+        set_password(&mut administrator, name, &elsewhere);
     }
     pando
-}
-
-fn bind(pando: &Pando, name: &str, password: &str) -> ResultCode {
-    pando.connect().bind(&person_dn(name), password).unwrap().code
 }
 
 #[test]
@@ -50,19 +45,13 @@ fn the_other_server_says_whether_a_password_is_right() {
     run("ldapwhoami", &plain, "").expect_code(0).expect_output("uid=anna");
     // Under a policy it is an attempt, and the password comes here where the policy says how it is stored.
     let mut administrator = pando.administrator();
-    let dn = format!("cn=policy,{SUFFIX}");
     let policy = [
-        ("objectClass", "device"),
         ("objectClass", "pandoPwdPolicy"),
-        ("cn", "policy"),
-        ("pwdAttribute", "userPassword"),
         ("pwdLockout", "TRUE"),
         ("pwdMaxFailure", "2"),
         ("pandoPwdScheme", "ssha512"),
     ];
-    assert!(administrator.add(&dn, &policy).unwrap().is_success());
-    let set: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pandoPasswordPolicy", &[&dn])];
-    assert!(administrator.modify("cn=config", set).unwrap().is_success());
+    plant_policy(&mut administrator, &policy);
     // The writer has done what the same connection asked before when it has done this.
     let mut connection = pando.connect();
     assert!(connection.bind(&person_dn("anna"), "anna-secret").unwrap().is_success());

@@ -10,7 +10,7 @@ use sasl::Hash;
 use sasl::scram::Client;
 use support::clients::{Run, run, unboundid_jar_tool};
 use support::pando::Start;
-use support::tree::{person_dn, plant};
+use support::tree::{person_dn, plant, plant_policy, replace, set_password};
 use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
 const ALL: &[&str] = &[
@@ -32,10 +32,7 @@ fn start(scratch: &Scratch) -> Pando {
     let mut administrator = pando.administrator();
     plant(&mut administrator);
     let policy = [
-        ("objectClass", "device"),
         ("objectClass", "pandoPwdPolicy"),
-        ("cn", "policy"),
-        ("pwdAttribute", "userPassword"),
         ("pandoPwdScheme", "ssha512"),
         ("pandoPwdScramMechanism", "SCRAM-SHA-1"),
         ("pandoPwdScramMechanism", "SCRAM-SHA-256"),
@@ -44,18 +41,11 @@ fn start(scratch: &Scratch) -> Pando {
         ("pwdLockout", "TRUE"),
         ("pwdMaxFailure", "3"),
     ];
-    let dn = format!("cn=policy,{SUFFIX}");
-    assert!(administrator.add(&dn, &policy).unwrap().is_success());
-    let settings: &[(_, &str, &[&str])] = &[
-        (ChangeOperation::Replace, "pandoPasswordPolicy", &[&dn]),
-        (ChangeOperation::Replace, "pandoSaslMechanism", ALL),
-    ];
-    let outcome = administrator.modify("cn=config", settings).unwrap();
-    assert!(outcome.is_success(), "{outcome:?}");
+    plant_policy(&mut administrator, &policy);
+    replace(&mut administrator, "cn=config", "pandoSaslMechanism", ALL);
     for name in ["anna", "bert"] {
         let secret = format!("{name}-s3cret");
-        let set: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "userPassword", &[&secret])];
-        assert!(administrator.modify(&person_dn(name), set).unwrap().is_success());
+        set_password(&mut administrator, name, &secret);
     }
     pando
 }

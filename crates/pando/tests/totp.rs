@@ -11,7 +11,7 @@ use ldap::{Authentication, BindRequest, ChangeOperation, Controls, Request, Resu
 use sha1::Sha1;
 use support::clients::{run, unboundid_jar_tool};
 use support::pando::{Start, command};
-use support::tree::{person_dn, plant};
+use support::tree::{bind, person_dn, plant, plant_policy, replace, set_password};
 use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
 const WRONG: ResultCode = ResultCode::INVALID_CREDENTIALS;
@@ -35,34 +35,21 @@ fn start(scratch: &Scratch) -> Pando {
     let pando = Pando::start(scratch);
     let mut administrator = pando.administrator();
     plant(&mut administrator);
-    let dn = format!("cn=policy,{SUFFIX}");
     let policy = [
-        ("objectClass", "device"),
         ("objectClass", "pandoPwdPolicy"),
-        ("cn", "policy"),
-        ("pwdAttribute", "userPassword"),
         ("pandoPwdTotp", "TRUE"),
         ("pandoPwdAppPasswords", "2"),
         ("pandoPwdScramMechanism", "CRAM-MD5"),
         ("pwdLockout", "TRUE"),
         ("pwdMaxFailure", "5"),
     ];
-    assert!(administrator.add(&dn, &policy).unwrap().is_success());
-    let set: &[(_, &str, &[&str])] = &[
-        (ChangeOperation::Replace, "pandoPasswordPolicy", &[&dn]),
-        (ChangeOperation::Replace, "pandoSaslMechanism", &["PLAIN", "CRAM-MD5"]),
-    ];
-    assert!(administrator.modify("cn=config", set).unwrap().is_success());
+    plant_policy(&mut administrator, &policy);
+    replace(&mut administrator, "cn=config", "pandoSaslMechanism", &["PLAIN", "CRAM-MD5"]);
     for name in ["anna", "bert"] {
         let secret = format!("{name}-secret");
-        let set: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "userPassword", &[&secret])];
-        assert!(administrator.modify(&person_dn(name), set).unwrap().is_success());
+        set_password(&mut administrator, name, &secret);
     }
     pando
-}
-
-fn bind(pando: &Pando, name: &str, password: &str) -> ResultCode {
-    pando.connect().bind(&person_dn(name), password).unwrap().code
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! A small tree for tests that need something to look at.
 
 use super::SUFFIX;
+use super::pando::Pando;
 use client::Connection;
+use ldap::{ChangeOperation, ResultCode};
 
 /// Adds an entry and wants success.
 #[track_caller]
@@ -27,6 +29,33 @@ pub fn add_person(connection: &mut Connection, uid: &str) {
         ("userPassword", password.as_str()),
     ];
     add(connection, &person_dn(uid), &attributes);
+}
+
+/// Replaces the values of an attribute and wants success.
+#[track_caller]
+pub fn replace(connection: &mut Connection, dn: &str, attribute: &str, values: &[&str]) {
+    let outcome = connection.modify(dn, &[(ChangeOperation::Replace, attribute, values)]).unwrap();
+    assert!(outcome.is_success(), "replace {attribute} of {dn}: {outcome:?}");
+}
+
+/// Sets the password of a person of [`plant`].
+#[track_caller]
+pub fn set_password(connection: &mut Connection, uid: &str, password: &str) {
+    replace(connection, &person_dn(uid), "userPassword", &[password]);
+}
+
+/// What a bind as a person comes to, on a connection of its own.
+pub fn bind(pando: &Pando, uid: &str, password: &str) -> ResultCode {
+    pando.connect().bind(&person_dn(uid), password).unwrap().code
+}
+
+/// Adds cn=policy, a password policy of these attributes, one of them its class, and has it govern everybody.
+#[track_caller]
+pub fn plant_policy(administrator: &mut Connection, attributes: &[(&str, &str)]) {
+    let dn = format!("cn=policy,{SUFFIX}");
+    let common = [("objectClass", "device"), ("cn", "policy"), ("pwdAttribute", "userPassword")];
+    add(administrator, &dn, &[&common[..], attributes].concat());
+    replace(administrator, "cn=config", "pandoPasswordPolicy", &[&dn]);
 }
 
 /// Adds the suffix, ou=people with anna and bert, ou=groups with cn=staff that has both.

@@ -110,13 +110,7 @@ pub const GENERAL: [GeneralSetting; 15] = [
         attribute: "pandoAdministrator",
         help: "the administrator on every node, no entry needed; \"\" for what each node says",
         read: |of| SettingValue::Word(of.administrator.clone()),
-        write: |of, value| {
-            let SettingValue::Word(word) = value else {
-                return Err(wanted("a DN such as \"cn=admin\"", &value));
-            };
-            of.administrator = word;
-            Ok(())
-        },
+        write: |of, value| word(value, "a DN such as \"cn=admin\"").map(|word| of.administrator = word),
     },
     GeneralSetting {
         key: "anonymous_read",
@@ -131,11 +125,9 @@ pub const GENERAL: [GeneralSetting; 15] = [
         help: "how a password that arrives in clear is stored",
         read: |of| SettingValue::Word(of.password_scheme.to_string()),
         write: |of, value| {
-            let SettingValue::Word(word) = value else {
-                return Err(wanted("a text such as \"argon2id\"", &value));
-            };
-            of.password_scheme =
-                word.parse().map_err(|error: crate::password::UnknownStorageScheme| error.to_string())?;
+            of.password_scheme = word(value, "a text such as \"argon2id\"")?
+                .parse()
+                .map_err(|error: crate::password::UnknownStorageScheme| error.to_string())?;
             Ok(())
         },
     },
@@ -145,11 +137,8 @@ pub const GENERAL: [GeneralSetting; 15] = [
         help: "the entry whose password policy holds where no other does; \"\" for none",
         read: |of| SettingValue::Word(of.password_policy.clone()),
         write: |of, value| {
-            let SettingValue::Word(word) = value else {
-                return Err(wanted("a DN such as \"cn=default,ou=policies,dc=example,dc=com\"", &value));
-            };
-            of.password_policy = word;
-            Ok(())
+            word(value, "a DN such as \"cn=default,ou=policies,dc=example,dc=com\"")
+                .map(|word| of.password_policy = word)
         },
     },
     GeneralSetting {
@@ -256,6 +245,13 @@ fn number(value: &SettingValue, min: u64, max: u64) -> Result<u64, String> {
 /// A number of 32 bits.
 fn count(value: &SettingValue) -> Result<u32, String> {
     number(value, 0, u32::MAX.into()).map(|number| u32::try_from(number).unwrap_or(u32::MAX))
+}
+
+fn word(value: SettingValue, what: &str) -> Result<String, String> {
+    match value {
+        SettingValue::Word(word) => Ok(word),
+        other => Err(wanted(what, &other)),
+    }
 }
 
 fn words(value: SettingValue, example: &str) -> Result<Vec<String>, String> {
