@@ -19,7 +19,8 @@
 //!
 //! # Left out
 //! `$1$` (MD5-crypt), traditional and BSDi DES crypt, `$7$` and `$gy$`: no maintained library verifies the first three,
-//! and nobody writes the last two by default. `{SASL}`, `{KERBEROS}` and `{UNIX}` send the password elsewhere.
+//! and nobody writes the last two by default. `{KERBEROS}` and `{UNIX}` send the password elsewhere, as `{SASL}` and
+//! `{PASSTHROUGH}` do, which [`Verification::elsewhere`] tells.
 
 pub mod app_password;
 mod argon2;

@@ -1,30 +1,79 @@
-//! Passwords that another server verifies: here, a second Pando.
+//! Passwords that others verify: a second Pando, or Debian's saslauthd, which asks that.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod support;
 
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
 
 use ldap::{ChangeOperation, ResultCode};
 use support::clients::run;
 use support::pando::Start;
 use support::tree::{bind, person_dn, plant, plant_policy, set_password};
-use support::{Pando, Scratch};
+use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
 /// A server that asks the one at this URL, with anna and bert, whose passwords are there.
 fn start(scratch: &Scratch, url: &str, authorities: &str) -> Pando {
-    let node = format!(
-        "[pass_through]\nserver = \"{url}\"\nauthorities = \"{authorities}\"\ntimeout_seconds = 2\nthreads = 1\n"
-    );
+    start_with(scratch, &format!("server = \"{url}\"\nauthorities = \"{authorities}\""), |name| {
+        format!("{{PASSTHROUGH}}{}", person_dn(name))
+    })
+}
+
+/// A server that asks whom these settings name, with anna and bert and what is stored for them.
+fn start_with(scratch: &Scratch, settings: &str, stored: impl Fn(&str) -> String) -> Pando {
+    let node = format!("[pass_through]\n{settings}\ntimeout_seconds = 2\nthreads = 1\n");
     let node = scratch.write("node.toml", node);
     let pando = Start::new(scratch).arguments(&["--node", node.to_str().unwrap()]).ready();
     let mut administrator = pando.administrator();
     plant(&mut administrator);
     for name in ["anna", "bert"] {
-        let elsewhere = format!("{{PASSTHROUGH}}{}", person_dn(name));
-        set_password(&mut administrator, name, &elsewhere);
+        set_password(&mut administrator, name, &stored(name));
     }
     pando
+}
+
+/// Debian's saslauthd, which binds at a server as whom it is asked for; ended when it is dropped.
+struct Saslauthd(Child);
+
+impl Saslauthd {
+    /// In this folder, asking that server, where it searches for people as its administrator.
+    fn start(scratch: &Scratch, server: &Pando) -> (Saslauthd, PathBuf) {
+        let folder = scratch.join("saslauthd");
+        std::fs::create_dir_all(&folder).unwrap();
+        let settings = format!(
+            "ldap_servers: ldap://{}\nldap_search_base: {SUFFIX}\nldap_filter: uid=%u\nldap_auth_method: bind\n\
+             ldap_bind_dn: {ADMIN_DN}\nldap_bind_pw: {ADMIN_PASSWORD}\n",
+            server.address()
+        );
+        let settings = scratch.write("saslauthd.conf", settings);
+        let mut child = Command::new("/usr/sbin/saslauthd")
+            .args(["-d", "-n", "1", "-a", "ldap", "-O"])
+            .arg(settings)
+            .arg("-m")
+            .arg(&folder)
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("saslauthd, of Debian's sasl2-bin");
+        let mut said = BufReader::new(child.stderr.take().unwrap());
+        let mut heard = String::new();
+        while !heard.contains("listening on socket") {
+            assert_ne!(said.read_line(&mut heard).unwrap(), 0, "{heard}");
+        }
+        // Somebody has to read what it says from then on.
+        std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+        (Saslauthd(child), folder.join("mux"))
+    }
+}
+
+impl Drop for Saslauthd {
+    fn drop(&mut self) {
+        // Whatever it had is in the scratch folder.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 #[test]
@@ -97,4 +146,59 @@ fn passwords_go_over_tls_alone() {
     let node = scratch.write("node.toml", "[pass_through]\nserver = \"ldap://127.0.0.1:1\"\n");
     let (_, said) = Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]).refused();
     assert!(said.contains("over TLS alone"), "{said}");
+    // One or the other.
+    let both = "[pass_through]\nserver = \"ldapi://%2Fx\"\nsaslauthd = \"/x\"\n";
+    let node = scratch.write("node.toml", both);
+    let (_, said) = Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]).refused();
+    assert!(said.contains("or saslauthd"), "{said}");
+}
+
+/// As slapd's data has it: `{SASL}NAME@REALM`.
+#[test]
+fn saslauthd_says_whether_a_password_is_right() {
+    let there = Scratch::new("pass-sasl-there");
+    let other = Pando::start(&there);
+    plant(&mut other.administrator());
+    let here = Scratch::new("pass-sasl");
+    let (daemon, socket) = Saslauthd::start(&here, &other);
+    let settings = format!("saslauthd = {socket:?}");
+    let pando = start_with(&here, &settings, |name| format!("{{SASL}}{name}@example.com"));
+    assert_eq!(bind(&pando, "anna", "anna-secret"), ResultCode::SUCCESS);
+    assert_eq!(bind(&pando, "bert", "bert-secret"), ResultCode::SUCCESS);
+    assert_eq!(bind(&pando, "anna", "bert-secret"), ResultCode::INVALID_CREDENTIALS);
+    // Longer than what the daemon reads.
+    assert_eq!(bind(&pando, "anna", &"x".repeat(300)), ResultCode::INVALID_CREDENTIALS);
+    assert_eq!(bind(&pando, "anna", "anna-secret"), ResultCode::SUCCESS);
+    drop(daemon);
+    assert_eq!(bind(&pando, "anna", "anna-secret"), ResultCode::UNAVAILABLE);
+    assert!(pando.log().contains("does not say whether a password is right"), "{}", pando.log());
+}
+
+/// What is asked, octet by octet; an answer that is neither yes nor no, and none at all.
+#[test]
+fn a_daemon_that_says_neither_yes_nor_no_is_unavailable() {
+    let scratch = Scratch::new("pass-sasl-odd");
+    let socket = scratch.join("mux");
+    let daemon = UnixListener::bind(&socket).unwrap();
+    let settings = format!("saslauthd = {socket:?}\nservice = \"directory\"");
+    let pando = start_with(&scratch, &settings, |name| format!("{{PASSTHROUGH}}{name}"));
+    let ask = |answer: &[u8]| {
+        std::thread::scope(|scope| {
+            let asked = scope.spawn(|| {
+                let mut stream = daemon.accept().unwrap().0;
+                let mut question = vec![0; 2 + 4 + 2 + 11 + 2 + 9 + 2];
+                stream.read_exact(&mut question).unwrap();
+                stream.write_all(answer).unwrap();
+                question
+            });
+            let code = bind(&pando, "anna", "anna-secret");
+            (code, asked.join().unwrap())
+        })
+    };
+    let question = b"\0\x04anna\0\x0banna-secret\0\x09directory\0\0".to_vec();
+    assert_eq!(ask(b"\0\x03OK "), (ResultCode::SUCCESS, question.clone()));
+    assert_eq!(ask(b"\0\x02NO"), (ResultCode::INVALID_CREDENTIALS, question.clone()));
+    for odd in [&b"\0\x02ok"[..], b"\0\0", b"\xff\xffO", b"\0", b""] {
+        assert_eq!(ask(odd), (ResultCode::UNAVAILABLE, question.clone()), "{odd:?}");
+    }
 }

@@ -11,30 +11,34 @@ mod exposed;
 pub mod kerberos;
 pub mod limit_tables;
 mod node_file;
+mod online;
+mod pass_through;
 mod run_as;
 pub mod settings_text;
+#[cfg(test)]
+mod tests;
 pub mod values;
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use directory::DirectorySettings;
-use directory::bind::BindStrength;
-use ipnet::IpNet;
 use ldap::ServerUrl;
 use sasl::{TokenKeys, TokenRules};
 use zeroize::Zeroize as _;
 
 use crate::config::audit::AuditSettings;
-use crate::config::kerberos::{KerberosRules, kerberos_rules};
-use crate::config::limit_tables::{LimitTable, LimitedClient, StatedLimits};
-use crate::config::node_file::{ListenerKeys, NodeFile, OauthKeys, PassThroughKeys};
-use crate::config::values::{DnText, FromText, LogLevel, TlsNeed, TlsVersion};
+use crate::config::kerberos::kerberos_rules;
+use crate::config::limit_tables::LimitTable;
+use crate::config::node_file::{ListenerKeys, NodeFile, OauthKeys};
+use crate::config::online::{this_machine, timeout};
+use crate::config::values::{DnText, FromText, LogLevel, TlsVersion};
 use crate::limits;
 pub use cluster::ClusterSettings;
+pub(crate) use online::ListenerIndex;
+pub use online::{ListenerRules, OnlineSettings};
+pub use pass_through::{PassThroughSettings, Verifier};
 pub use run_as::RunAs;
 
 /// Where a server listens unless told otherwise: only on this machine, above the ports that need privileges.
@@ -94,7 +98,10 @@ pub enum ConfigError {
     #[error("[oauth] takes issuer, audience and keys together")]
     OauthInPart,
     /// The table `[pass_through]` says some of what it takes, and not all.
-    #[error("[pass_through] takes server and authorities: passwords go over TLS alone, but to ldapi://")]
+    #[error(
+        "[pass_through] takes server and authorities, because passwords go over TLS alone, but to ldapi://; or \
+         saslauthd, which may have a service"
+    )]
     PassThroughInPart,
     /// The table `[kerberos]` says something, but not by which keys.
     #[error("[kerberos] needs keytab, the file with the key of the server's principal")]
@@ -223,33 +230,6 @@ pub struct Config {
     pub pass_through: Option<PassThroughSettings>,
 }
 
-/// The server that verifies passwords which are kept there.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PassThroughSettings {
-    /// Where it is.
-    pub server: ServerUrl,
-    /// Who may vouch for it, in PEM form; `None` only for a socket of the file system.
-    pub authorities: Option<PathBuf>,
-    /// How long each step of a bind there may take.
-    pub timeout_seconds: u64,
-    /// Binds there at a time.
-    pub threads: usize,
-}
-
-/// What the table `[pass_through]` says.
-fn pass_through(table: PassThroughKeys) -> Result<Option<PassThroughSettings>, ConfigError> {
-    let PassThroughKeys { server, authorities, timeout_seconds, threads } = table;
-    let (server, authorities) = match (server.map(|server| server.0), authorities) {
-        (None, None) if timeout_seconds.is_none() && threads.is_none() => return Ok(None),
-        (Some(server @ ServerUrl::Local(_)), authorities) => (server, authorities),
-        (Some(server), Some(authorities)) => (server, Some(authorities)),
-        _ => return Err(ConfigError::PassThroughInPart),
-    };
-    let timeout_seconds = timeout_seconds.unwrap_or(limits::PASS_THROUGH_SECONDS).max(1);
-    let threads = threads.map_or(limits::PASS_THROUGH_THREADS, NonZeroUsize::get);
-    Ok(Some(PassThroughSettings { server, authorities, timeout_seconds, threads }))
-}
-
 /// Files of passwords that attackers try first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BadPasswordFiles {
@@ -274,97 +254,6 @@ pub struct TlsSettings {
     pub minimum_version: TlsVersion,
 }
 
-/// Settings of connections that a reload applies at once.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OnlineSettings {
-    /// Connections open at a time.
-    pub connections_max: usize,
-    /// Those of one address, once half of all are in use; `None` is an eighth of all.
-    pub connections_per_address_max: Option<usize>,
-    /// New ones of one address within a second; `None` are any.
-    pub connects_per_second_max: Option<usize>,
-    /// Unanswered requests of one connection.
-    pub outstanding_max: usize,
-    /// Bytes of a message on a connection that has bound.
-    pub message_size_max: usize,
-    /// Bytes of a message on a connection that has not.
-    pub message_size_unauthenticated_max: usize,
-    /// Silence after which a connection without anything outstanding is closed; `None` is never.
-    pub idle_timeout: Option<Duration>,
-    /// Time within which a new connection has to send its first request; `None` is any.
-    pub first_request_timeout: Option<Duration>,
-    /// How long a password that was verified is known; `None` is not at all.
-    pub bind_cache: Option<Duration>,
-    /// Limits for some of all clients.
-    pub limits: Vec<LimitTable>,
-    /// Where the server listens, in the order of `listeners`.
-    pub(crate) listen: Vec<ServerUrl>,
-    /// The networks whose clients have neither timeout.
-    pub trusted_networks: Vec<IpNet>,
-    /// The networks of proxies: what their connections begin with says who the client is.
-    pub proxy_networks: Vec<IpNet>,
-    /// Whether to log a line per operation.
-    pub log_operations: bool,
-    /// What holds where a listener says nothing else.
-    pub usual: ListenerRules,
-    /// What holds on each listener, in the order of [`Config::listen`]; fewer where those behind have the usual.
-    pub listeners: Vec<ListenerRules>,
-    /// What the file says of listeners.
-    pub stated: Vec<(ServerUrl, ListenerRules)>,
-    /// What tokens have to say with which clients bind; `None` takes none.
-    pub token_rules: Option<Arc<TokenRules>>,
-    /// The file that has the keys of those tokens.
-    pub(crate) token_key_file: Option<PathBuf>,
-    /// How tickets of Kerberos are taken; `None` takes none.
-    pub kerberos: Option<Arc<KerberosRules>>,
-}
-
-/// What a listener demands of its clients.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListenerRules {
-    /// The networks whose clients need no TLS.
-    pub clear_networks: Vec<IpNet>,
-    /// What the other clients need TLS for.
-    pub tls_needed_for: TlsNeed,
-    /// The weakest bind that is good enough.
-    pub weakest_bind: BindStrength,
-}
-
-impl Default for ListenerRules {
-    fn default() -> ListenerRules {
-        ListenerRules {
-            clear_networks: this_machine(),
-            tls_needed_for: TlsNeed::Passwords,
-            weakest_bind: BindStrength::Anonymous,
-        }
-    }
-}
-
-impl ListenerRules {
-    /// Whether a client of this address needs no TLS.
-    pub(crate) fn allow_clear(&self, address: IpAddr) -> bool {
-        is_in(address, &self.clear_networks)
-    }
-
-    /// These rules, but for what a listener says.
-    fn with(&self, keys: ListenerKeys) -> ListenerRules {
-        ListenerRules {
-            clear_networks: keys.clear_networks.unwrap_or_else(|| self.clear_networks.clone()),
-            tls_needed_for: keys.tls_needed_for.map_or(self.tls_needed_for, |need| need.0),
-            weakest_bind: keys.weakest_bind.map_or(self.weakest_bind, |weakest| weakest.0.0),
-        }
-    }
-}
-
-/// A connection's listener: its place in [`Config::listen`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ListenerIndex(pub(crate) u8);
-
-impl ListenerIndex {
-    /// The socket in the data directory, of which no setting tells.
-    pub(crate) const DATA_DIRECTORY: ListenerIndex = ListenerIndex(u8::MAX);
-}
-
 /// What tokens have to say by the table `[oauth]`.
 fn token_rules(table: OauthKeys) -> Result<Option<Arc<TokenRules>>, ConfigError> {
     let OauthKeys { issuer, audience, keys, claim, clock_skew_seconds } = table;
@@ -385,69 +274,6 @@ fn token_rules(table: OauthKeys) -> Result<Option<Arc<TokenRules>>, ConfigError>
     })))
 }
 
-/// A timeout of the node file, where 0 is none.
-fn timeout(seconds: Option<u64>, default: Duration) -> Option<Duration> {
-    let timeout = seconds.map_or(default, Duration::from_secs);
-    (timeout > Duration::ZERO).then_some(timeout)
-}
-
-impl OnlineSettings {
-    /// The rules of a connection's listener.
-    #[inline]
-    pub(crate) fn rules(&self, listener: ListenerIndex) -> &ListenerRules {
-        self.listeners.get(usize::from(listener.0)).unwrap_or(&self.usual)
-    }
-
-    /// Limits of a client of its own, by the tables; `None` where none of them fits. `is_named` says whether it is the
-    /// user of an entry, or with `true` in a group.
-    pub(crate) fn limits_of(
-        &self,
-        address: Option<IpAddr>,
-        listener: ListenerIndex,
-        is_anonymous: bool,
-        is_named: impl Fn(&str, bool) -> bool,
-    ) -> Option<StatedLimits> {
-        let client =
-            LimitedClient { address, listener: self.listen.get(usize::from(listener.0)), is_anonymous };
-        let mut found = None;
-        for table in &self.limits {
-            if table.who.iter().any(|who| who.is(&client, &is_named)) {
-                found.get_or_insert_with(StatedLimits::default).fill_up(&table.limits);
-            }
-        }
-        found
-    }
-
-    /// Finds the rules of each listener that there is. After a reload these are still those of the start.
-    pub(crate) fn find_rules(&mut self, listen: &[ServerUrl]) {
-        let stated = |url: &ServerUrl| self.stated.iter().find(|(stated, _)| stated == url);
-        let rules = |url| stated(url).map_or_else(|| self.usual.clone(), |(_, rules)| rules.clone());
-        self.listeners = listen.iter().map(rules).collect();
-        self.listen = listen.to_vec();
-    }
-
-    /// Whether a client of this address may be silent for as long as it likes.
-    pub(crate) fn trusts(&self, address: IpAddr) -> bool {
-        is_in(address, &self.trusted_networks)
-    }
-
-    /// Whether a connection from this address begins with what a proxy says.
-    pub(crate) fn is_proxy(&self, address: IpAddr) -> bool {
-        is_in(address, &self.proxy_networks)
-    }
-}
-
-fn is_in(address: IpAddr, networks: &[IpNet]) -> bool {
-    let address = address.to_canonical();
-    networks.iter().any(|network| network.contains(&address))
-}
-
-/// The networks that are exempt unless told otherwise: this machine.
-fn this_machine() -> Vec<IpNet> {
-    let loopback = [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)];
-    loopback.into_iter().zip([8, 128]).filter_map(|(address, size)| IpNet::new(address, size).ok()).collect()
-}
-
 /// What to log, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogSettings {
@@ -455,33 +281,6 @@ pub struct LogSettings {
     pub level: LogLevel,
     /// The file; `None` is standard error.
     pub file: Option<PathBuf>,
-}
-
-impl Default for OnlineSettings {
-    fn default() -> OnlineSettings {
-        OnlineSettings {
-            connections_max: limits::CONNECTIONS_MAX,
-            connections_per_address_max: None,
-            connects_per_second_max: None,
-            outstanding_max: limits::OUTSTANDING_MAX,
-            message_size_max: ldap::MESSAGE_SIZE_MAX,
-            message_size_unauthenticated_max: ldap::MESSAGE_SIZE_MAX_UNAUTHENTICATED,
-            idle_timeout: Some(limits::IDLE_TIMEOUT),
-            first_request_timeout: Some(limits::FIRST_REQUEST_TIMEOUT),
-            bind_cache: Some(limits::BIND_CACHE),
-            limits: Vec::new(),
-            listen: Vec::new(),
-            trusted_networks: this_machine(),
-            proxy_networks: Vec::new(),
-            log_operations: false,
-            usual: ListenerRules::default(),
-            listeners: Vec::new(),
-            stated: Vec::new(),
-            token_rules: None,
-            token_key_file: None,
-            kerberos: None,
-        }
-    }
 }
 
 impl Config {
@@ -624,7 +423,7 @@ impl Config {
             },
             tls,
             bad_passwords,
-            pass_through: pass_through(file.pass_through)?,
+            pass_through: PassThroughSettings::of(file.pass_through)?,
             audit: file.audit.settings(),
             cluster: file.cluster.map(|keys| ClusterSettings::of(keys, &defaults.data)).transpose()?,
             data: defaults.data,
@@ -750,125 +549,4 @@ fn read_password(file: &Path) -> Result<Secret, ConfigError> {
         bytes.pop();
     }
     Ok(Secret(bytes))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn merged(arguments: Arguments, file: &str) -> Result<Config, ConfigError> {
-        let file = NodeFile::parse(file, Path::new("/etc/pando/node.toml"))?;
-        Config::merge(&Arguments { data: Some("/data".into()), ..arguments }, file)
-    }
-
-    #[test]
-    fn defaults_serve_this_machine_only() {
-        let config = merged(Arguments::default(), "").unwrap();
-        assert_eq!(config.listen[0].to_string(), DEFAULT_LISTEN);
-        assert!(config.suffixes.is_empty() && config.initial.is_none(), "as the directory has them");
-        assert!(!config.anonymous_read && config.admin_password.is_none());
-        assert!(config.threads >= 1 && config.hash_threads >= 1);
-    }
-
-    #[test]
-    fn silence_has_its_timeouts_but_on_this_machine() {
-        let of = |file: &str| merged(Arguments::default(), file).unwrap().online;
-        let usual = of("");
-        assert_eq!(usual.idle_timeout, Some(limits::IDLE_TIMEOUT));
-        assert_eq!(usual.first_request_timeout, Some(limits::FIRST_REQUEST_TIMEOUT));
-        let trusts = |online: &OnlineSettings, address: &str| online.trusts(address.parse().unwrap());
-        assert!(trusts(&usual, "127.3.2.1") && trusts(&usual, "::1") && trusts(&usual, "::ffff:127.0.0.1"));
-        assert!(!trusts(&usual, "10.0.0.1") && !trusts(&usual, "2001:db8::1"));
-        let said =
-            of("idle_timeout_seconds = 0\nfirst_request_seconds = 5\ntrusted_networks = [\"10.0.0.0/8\"]\n");
-        assert_eq!((said.idle_timeout, said.first_request_timeout), (None, Some(Duration::from_secs(5))));
-        assert!(trusts(&said, "10.0.0.1") && !trusts(&said, "127.0.0.1"));
-    }
-
-    #[test]
-    fn command_line_wins_over_file() {
-        let file = "listen = [\"ldap://10.0.0.1:389\"]\nadmin_dn = \"cn=file\"\n";
-        let arguments =
-            Arguments { listen: vec!["ldap://127.0.0.1:0".parse().unwrap()], ..Arguments::default() };
-        let config = merged(arguments, file).unwrap();
-        assert_eq!(config.listen[0].to_string(), "ldap://127.0.0.1:0");
-        assert_eq!(config.admin_dn, DnText("cn=file".to_owned()));
-    }
-
-    #[test]
-    fn a_listener_has_its_own_rules() {
-        let file = "weakest_bind = \"password\"\nlisten = [\"ldap://127.0.0.1:1\"]\n[tls]\nclear_networks = []\n\
-                    [[listener]]\nurl = \"ldap://:389\"\ntls_needed_for = \"everything\"\n\
-                    [[listener]]\nurl = \"ldaps://:636\"\nweakest_bind = \"certificate\"\n";
-        let config = merged(Arguments::default(), file).unwrap();
-        let listen: Vec<_> = config.listen.iter().map(ToString::to_string).collect();
-        assert_eq!(listen, ["ldap://127.0.0.1:1", "ldap://:389", "ldaps://:636"]);
-        let rules = |config: &Config, index| {
-            let rules = config.online.rules(index);
-            assert!(rules.clear_networks.is_empty());
-            (rules.tls_needed_for, rules.weakest_bind)
-        };
-        let usual = (TlsNeed::Passwords, BindStrength::Password);
-        assert_eq!(rules(&config, ListenerIndex(0)), usual);
-        assert_eq!(rules(&config, ListenerIndex(1)), (TlsNeed::Everything, BindStrength::Password));
-        assert_eq!(rules(&config, ListenerIndex(2)), (TlsNeed::Passwords, BindStrength::Certificate));
-        assert_eq!(rules(&config, ListenerIndex::DATA_DIRECTORY), usual);
-        // A reload finds the rules of the listeners that there are.
-        let mut other =
-            merged(Arguments::default(), &file.replace("listen = [\"ldap://127.0.0.1:1\"]", "")).unwrap();
-        assert_eq!(rules(&other, ListenerIndex(0)), (TlsNeed::Everything, BindStrength::Password));
-        other.listen.clone_from(&config.listen);
-        let mut running = config.clone();
-        running.take_online(other);
-        assert_eq!(rules(&running, ListenerIndex(0)), usual);
-        assert_eq!(rules(&running, ListenerIndex(2)), (TlsNeed::Passwords, BindStrength::Certificate));
-        // Those of the command line come first, and both are listened on.
-        let listen = vec!["ldap://127.0.0.1:0".parse().unwrap()];
-        let config = merged(Arguments { listen, ..Arguments::default() }, file).unwrap();
-        assert_eq!(config.listen.len(), 3);
-        assert_eq!(config.listen[0].to_string(), "ldap://127.0.0.1:0");
-    }
-
-    #[test]
-    fn data_directory_is_needed() {
-        let error = Config::load(&Arguments::default()).unwrap_err();
-        assert!(matches!(error, ConfigError::NoDataDirectory));
-    }
-
-    #[test]
-    fn password_file_loses_one_newline() {
-        let directory = std::env::temp_dir().join(format!("pando-config-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).unwrap();
-        let file = directory.join("password");
-        let check = |content: &str, expected: Option<&[u8]>| {
-            std::fs::write(&file, content).unwrap();
-            let arguments = Arguments { admin_password_file: Some(file.clone()), ..Arguments::default() };
-            let password = merged(arguments, "").ok().and_then(|config| config.admin_password);
-            assert_eq!(password.as_ref().map(|secret| &*secret.0), expected, "{content:?}");
-        };
-        check("secret\n", Some(b"secret"));
-        check("secret", Some(b"secret"));
-        check(" two lines\n\n", Some(b" two lines\n"));
-        check("\n", None);
-        std::fs::remove_dir_all(&directory).unwrap();
-    }
-
-    #[test]
-    fn a_password_is_never_shown() {
-        let arguments =
-            Arguments { admin_password: Some(Secret(b"hunter2".to_vec())), ..Arguments::default() };
-        let config = merged(arguments, "").unwrap();
-        assert!(!format!("{config:?}").contains("hunter2"));
-    }
-
-    #[test]
-    fn changes_say_what_needs_a_restart() {
-        let old = merged(Arguments::default(), "").unwrap();
-        let new = merged(Arguments::default(), "threads = 77\n[log]\nlevel = \"debug\"\n").unwrap();
-        assert_eq!(old.changes(&new), [("threads", false), ("log", true)]);
-        assert!(old.changes(&old).is_empty());
-        let mut taken = old.clone();
-        taken.take_online(new.clone());
-        assert_eq!(taken.changes(&new), [("threads", false)]);
-    }
 }

@@ -12,8 +12,9 @@
 
 use super::{Scheme, StorageScheme, Stored, argon2, is_slow, parse, pbkdf2, try_verify, verify};
 
-/// The scheme of a value that names somebody at another server, who verifies the password. It matches none here.
-const PASS_THROUGH: &str = "PASSTHROUGH";
+/// The schemes of a value that names somebody elsewhere, where the password is verified: ours, and that of OpenLDAP,
+/// whose data is moved here. They match no password.
+const PASS_THROUGH: [&[u8]; 2] = [b"PASSTHROUGH", b"SASL"];
 
 /// What decides about an asserted password.
 #[derive(Clone, PartialEq, Eq)]
@@ -70,7 +71,8 @@ impl Verification {
     pub fn elsewhere(&self) -> Option<(&[u8], &str)> {
         self.stored.iter().find_map(|stored| match super::split_scheme(stored) {
             Some((scheme, name))
-                if scheme.eq_ignore_ascii_case(PASS_THROUGH.as_bytes()) && !name.is_empty() =>
+                if PASS_THROUGH.iter().any(|known| scheme.eq_ignore_ascii_case(known))
+                    && !name.is_empty() =>
             {
                 Some((stored.as_slice(), std::str::from_utf8(name).ok()?))
             }

@@ -21,7 +21,8 @@ impl Config {
         let key = tls.key.clone().or_else(|| tls.certificate.clone());
         let has_secrets = self.cluster.as_ref().is_some_and(|cluster| cluster.is_kafka_given);
         let node_file_harm = if has_secrets { READ_OR_WRITTEN } else { WRITTEN };
-        let pass_through = self.pass_through.as_ref().and_then(|to| to.authorities.clone());
+        let pass_through =
+            self.pass_through.as_ref().and_then(|to| to.verifier.authorities()).map(Path::to_owned);
         let kerberos = self.online.kerberos.as_deref();
         let secret = [
             ("the administrator's password", self.admin_password_file.clone()),

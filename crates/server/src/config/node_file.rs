@@ -21,6 +21,7 @@ use crate::config::audit::AuditKeys;
 use crate::config::cluster::ClusterKeys;
 use crate::config::kerberos::KerberosKeys;
 use crate::config::limit_tables::{ConnectionsLimit, LimitTable, LimitedWho, StatedLimits};
+use crate::config::pass_through::PassThroughKeys;
 use crate::config::values::{DnText, FromText, LogLevel, TlsNeed, TlsVersion, WeakestBind};
 
 /// The keys of a node file that a settings file does not have.
@@ -78,10 +79,8 @@ pub(crate) const NODE_KEYS: &[&str] = &[
     "bad_passwords.breached",
     "pass_through.server",
     "pass_through.authorities",
-    "pass_through.timeout_seconds",
-    "pass_through.threads",
-    "pass_through.server",
-    "pass_through.authorities",
+    "pass_through.saslauthd",
+    "pass_through.service",
     "pass_through.timeout_seconds",
     "pass_through.threads",
     "oauth.issuer",
@@ -160,16 +159,6 @@ pub(crate) struct NodeFile {
     #[serde(default)]
     pub(crate) pass_through: PassThroughKeys,
     pub(crate) cluster: Option<ClusterKeys>,
-}
-
-/// The table `[pass_through]`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct PassThroughKeys {
-    pub(crate) server: Option<FromText<ServerUrl>>,
-    pub(crate) authorities: Option<PathBuf>,
-    pub(crate) timeout_seconds: Option<u64>,
-    pub(crate) threads: Option<NonZeroUsize>,
 }
 
 /// The table `[oauth]`.
@@ -317,6 +306,7 @@ impl NodeFile {
         let paths = paths.chain([
             &mut file.oauth.keys,
             &mut file.pass_through.authorities,
+            &mut file.pass_through.saslauthd,
             &mut file.kerberos.keytab,
         ]);
         let paths = paths.flatten().chain(file.cluster.iter_mut().flat_map(ClusterKeys::paths));

@@ -1,8 +1,11 @@
-//! Passwords that another LDAP server verifies: a bind there, as whoever the stored value names.
+//! Passwords that others verify: another LDAP server, by a bind there as whoever the stored value names, or
+//! `saslauthd`, which asks PAM.
 //!
-//! Threads of its own wait for that server, each for a bounded time, so that one which is down holds up nobody but
-//! those who need it. The connection has TLS, whose certificate is checked. An empty password or name is never sent:
-//! that would be an anonymous bind, which succeeds (RFC 4513 section 6.3.1).
+//! Threads of its own wait for them, each for a bounded time, so that one which is down holds up nobody but
+//! those who need it. The connection to a server has TLS, whose certificate is checked. An empty password or name is
+//! never sent: that would be an anonymous bind, which succeeds (RFC 4513 section 6.3.1).
+
+mod saslauthd;
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -12,10 +15,10 @@ use std::time::Duration;
 
 use client::{ClientError, Connection, Tls};
 use directory::password::{self, StorageScheme};
-use ldap::ResultCode;
+use ldap::{ResultCode, ServerUrl};
 use zeroize::Zeroizing;
 
-use crate::config::PassThroughSettings;
+use crate::config::{PassThroughSettings, Verifier};
 use crate::limits::PASS_THROUGH_JOBS_PER_THREAD_MAX;
 use crate::net::mailbox::{Address, HashDone, HashResult, LoopMessage, Mailbox, VerifiedPassword};
 use crate::stamp::Random;
@@ -71,10 +74,10 @@ impl PassThrough {
         settings: &PassThroughSettings,
         mailboxes: &Arc<[Mailbox]>,
     ) -> Result<PassThrough, StartError> {
-        let tls = match &settings.authorities {
+        let tls = match settings.verifier.authorities() {
             None => None,
             Some(file) => {
-                let error = |what: String| PassThroughError { file: file.clone(), what };
+                let error = |what: String| PassThroughError { file: file.to_owned(), what };
                 let pem = std::fs::read(file).map_err(|found| error(found.to_string()))?;
                 Some(Tls::authorities(&pem).map_err(|found| error(found.to_string()))?)
             }
@@ -146,8 +149,8 @@ impl Queue {
                     HashResult::Verified(verified)
                 }
                 Err(why) => {
-                    let server = &self.settings.server;
-                    tracing::warn!("{server} does not say whether a password is right: {why}");
+                    let verifier = &self.settings.verifier;
+                    tracing::warn!("{verifier} does not say whether a password is right: {why}");
                     HashResult::Unreachable
                 }
             };
@@ -170,16 +173,30 @@ impl Queue {
         }
     }
 
-    /// Whether the other server takes the password.
+    /// Whether the password is right.
     fn verify(&self, job: &PassedPassword) -> Result<bool, String> {
-        let Ok(asserted) = std::str::from_utf8(&job.asserted) else { return Ok(false) };
-        if asserted.is_empty() || job.name.is_empty() {
+        if job.asserted.is_empty() || job.name.is_empty() {
             return Ok(false);
         }
-        let told = |error: ClientError| error.to_string();
         let timeout = Duration::from_secs(self.settings.timeout_seconds);
-        let mut connection =
-            Connection::open_within(&self.settings.server, self.tls.as_ref(), timeout).map_err(told)?;
+        match &self.settings.verifier {
+            Verifier::Ldap { server, .. } => self.verify_by_bind(server, job, timeout),
+            Verifier::Saslauthd { socket, service } => {
+                saslauthd::verify(socket, service, &job.name, &job.asserted, timeout)
+            }
+        }
+    }
+
+    /// Whether the other server takes the password.
+    fn verify_by_bind(
+        &self,
+        server: &ServerUrl,
+        job: &PassedPassword,
+        timeout: Duration,
+    ) -> Result<bool, String> {
+        let Ok(asserted) = std::str::from_utf8(&job.asserted) else { return Ok(false) };
+        let told = |error: ClientError| error.to_string();
+        let mut connection = Connection::open_within(server, self.tls.as_ref(), timeout).map_err(told)?;
         let outcome = connection.bind(&job.name, asserted).map_err(told)?;
         match outcome.code {
             ResultCode::SUCCESS => Ok(true),

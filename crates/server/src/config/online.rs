@@ -1,0 +1,198 @@
+//! What a reload applies to connections at once, and what each listener demands.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use directory::bind::BindStrength;
+use ipnet::IpNet;
+use ldap::ServerUrl;
+use sasl::TokenRules;
+
+use crate::config::kerberos::KerberosRules;
+use crate::config::limit_tables::{LimitTable, LimitedClient, StatedLimits};
+use crate::config::node_file::ListenerKeys;
+use crate::config::values::TlsNeed;
+use crate::limits;
+
+/// Settings of connections that a reload applies at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OnlineSettings {
+    /// Connections open at a time.
+    pub connections_max: usize,
+    /// Those of one address, once half of all are in use; `None` is an eighth of all.
+    pub connections_per_address_max: Option<usize>,
+    /// New ones of one address within a second; `None` are any.
+    pub connects_per_second_max: Option<usize>,
+    /// Unanswered requests of one connection.
+    pub outstanding_max: usize,
+    /// Bytes of a message on a connection that has bound.
+    pub message_size_max: usize,
+    /// Bytes of a message on a connection that has not.
+    pub message_size_unauthenticated_max: usize,
+    /// Silence after which a connection without anything outstanding is closed; `None` is never.
+    pub idle_timeout: Option<Duration>,
+    /// Time within which a new connection has to send its first request; `None` is any.
+    pub first_request_timeout: Option<Duration>,
+    /// How long a password that was verified is known; `None` is not at all.
+    pub bind_cache: Option<Duration>,
+    /// Limits for some of all clients.
+    pub limits: Vec<LimitTable>,
+    /// Where the server listens, in the order of `listeners`.
+    pub(crate) listen: Vec<ServerUrl>,
+    /// The networks whose clients have neither timeout.
+    pub trusted_networks: Vec<IpNet>,
+    /// The networks of proxies: what their connections begin with says who the client is.
+    pub proxy_networks: Vec<IpNet>,
+    /// Whether to log a line per operation.
+    pub log_operations: bool,
+    /// What holds where a listener says nothing else.
+    pub usual: ListenerRules,
+    /// What holds on each listener, in the order of [`Config::listen`](crate::config::Config::listen); fewer where those behind have the usual.
+    pub listeners: Vec<ListenerRules>,
+    /// What the file says of listeners.
+    pub stated: Vec<(ServerUrl, ListenerRules)>,
+    /// What tokens have to say with which clients bind; `None` takes none.
+    pub token_rules: Option<Arc<TokenRules>>,
+    /// The file that has the keys of those tokens.
+    pub(crate) token_key_file: Option<PathBuf>,
+    /// How tickets of Kerberos are taken; `None` takes none.
+    pub kerberos: Option<Arc<KerberosRules>>,
+}
+
+impl Default for OnlineSettings {
+    fn default() -> OnlineSettings {
+        OnlineSettings {
+            connections_max: limits::CONNECTIONS_MAX,
+            connections_per_address_max: None,
+            connects_per_second_max: None,
+            outstanding_max: limits::OUTSTANDING_MAX,
+            message_size_max: ldap::MESSAGE_SIZE_MAX,
+            message_size_unauthenticated_max: ldap::MESSAGE_SIZE_MAX_UNAUTHENTICATED,
+            idle_timeout: Some(limits::IDLE_TIMEOUT),
+            first_request_timeout: Some(limits::FIRST_REQUEST_TIMEOUT),
+            bind_cache: Some(limits::BIND_CACHE),
+            limits: Vec::new(),
+            listen: Vec::new(),
+            trusted_networks: this_machine(),
+            proxy_networks: Vec::new(),
+            log_operations: false,
+            usual: ListenerRules::default(),
+            listeners: Vec::new(),
+            stated: Vec::new(),
+            token_rules: None,
+            token_key_file: None,
+            kerberos: None,
+        }
+    }
+}
+
+impl OnlineSettings {
+    /// The rules of a connection's listener.
+    #[inline]
+    pub(crate) fn rules(&self, listener: ListenerIndex) -> &ListenerRules {
+        self.listeners.get(usize::from(listener.0)).unwrap_or(&self.usual)
+    }
+
+    /// Limits of a client of its own, by the tables; `None` where none of them fits. `is_named` says whether it is the
+    /// user of an entry, or with `true` in a group.
+    pub(crate) fn limits_of(
+        &self,
+        address: Option<IpAddr>,
+        listener: ListenerIndex,
+        is_anonymous: bool,
+        is_named: impl Fn(&str, bool) -> bool,
+    ) -> Option<StatedLimits> {
+        let client =
+            LimitedClient { address, listener: self.listen.get(usize::from(listener.0)), is_anonymous };
+        let mut found = None;
+        for table in &self.limits {
+            if table.who.iter().any(|who| who.is(&client, &is_named)) {
+                found.get_or_insert_with(StatedLimits::default).fill_up(&table.limits);
+            }
+        }
+        found
+    }
+
+    /// Finds the rules of each listener that there is. After a reload these are still those of the start.
+    pub(crate) fn find_rules(&mut self, listen: &[ServerUrl]) {
+        let stated = |url: &ServerUrl| self.stated.iter().find(|(stated, _)| stated == url);
+        let rules = |url| stated(url).map_or_else(|| self.usual.clone(), |(_, rules)| rules.clone());
+        self.listeners = listen.iter().map(rules).collect();
+        self.listen = listen.to_vec();
+    }
+
+    /// Whether a client of this address may be silent for as long as it likes.
+    pub(crate) fn trusts(&self, address: IpAddr) -> bool {
+        is_in(address, &self.trusted_networks)
+    }
+
+    /// Whether a connection from this address begins with what a proxy says.
+    pub(crate) fn is_proxy(&self, address: IpAddr) -> bool {
+        is_in(address, &self.proxy_networks)
+    }
+}
+
+/// What a listener demands of its clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListenerRules {
+    /// The networks whose clients need no TLS.
+    pub clear_networks: Vec<IpNet>,
+    /// What the other clients need TLS for.
+    pub tls_needed_for: TlsNeed,
+    /// The weakest bind that is good enough.
+    pub weakest_bind: BindStrength,
+}
+
+impl Default for ListenerRules {
+    fn default() -> ListenerRules {
+        ListenerRules {
+            clear_networks: this_machine(),
+            tls_needed_for: TlsNeed::Passwords,
+            weakest_bind: BindStrength::Anonymous,
+        }
+    }
+}
+
+impl ListenerRules {
+    /// Whether a client of this address needs no TLS.
+    pub(crate) fn allow_clear(&self, address: IpAddr) -> bool {
+        is_in(address, &self.clear_networks)
+    }
+
+    /// These rules, but for what a listener says.
+    pub(super) fn with(&self, keys: ListenerKeys) -> ListenerRules {
+        ListenerRules {
+            clear_networks: keys.clear_networks.unwrap_or_else(|| self.clear_networks.clone()),
+            tls_needed_for: keys.tls_needed_for.map_or(self.tls_needed_for, |need| need.0),
+            weakest_bind: keys.weakest_bind.map_or(self.weakest_bind, |weakest| weakest.0.0),
+        }
+    }
+}
+
+/// A connection's listener: its place in [`Config::listen`](crate::config::Config::listen).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ListenerIndex(pub(crate) u8);
+
+impl ListenerIndex {
+    /// The socket in the data directory, of which no setting tells.
+    pub(crate) const DATA_DIRECTORY: ListenerIndex = ListenerIndex(u8::MAX);
+}
+
+/// A timeout of the node file, where 0 is none.
+pub(super) fn timeout(seconds: Option<u64>, default: Duration) -> Option<Duration> {
+    let timeout = seconds.map_or(default, Duration::from_secs);
+    (timeout > Duration::ZERO).then_some(timeout)
+}
+
+fn is_in(address: IpAddr, networks: &[IpNet]) -> bool {
+    let address = address.to_canonical();
+    networks.iter().any(|network| network.contains(&address))
+}
+
+/// The networks that are exempt unless told otherwise: this machine.
+pub(super) fn this_machine() -> Vec<IpNet> {
+    let loopback = [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)];
+    loopback.into_iter().zip([8, 128]).filter_map(|(address, size)| IpNet::new(address, size).ok()).collect()
+}

@@ -1,0 +1,65 @@
+//! The language of Cyrus SASL's `saslauthd`: a question of four strings, name, password, service and realm, each behind
+//! its length in two octets, and one such string as the answer, `OK` or `NO` and what it likes to add.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, connect, socket};
+use zeroize::Zeroizing;
+
+/// The most octets of one string: what `saslauthd` reads.
+const STRING_MAX: usize = 256;
+
+/// Whether the daemon behind `path` takes this password. `name` may end with `@REALM`, as Cyrus SASL reads it.
+///
+/// # Errors
+/// It says neither yes nor no within `timeout`, which each step has.
+pub(super) fn verify(
+    path: &Path,
+    service: &str,
+    name: &str,
+    password: &[u8],
+    timeout: Duration,
+) -> Result<bool, String> {
+    let (user, realm) = name.rsplit_once('@').unwrap_or((name, ""));
+    let Some(question) = question([user.as_bytes(), password, service.as_bytes(), realm.as_bytes()]) else {
+        // The daemon would end the connection at a longer one: it knows nobody by that name, and no such password.
+        return Ok(false);
+    };
+    let told = |error: std::io::Error| error.to_string();
+    let mut stream = open(path, timeout).map_err(told)?;
+    stream.write_all(&question).map_err(told)?;
+    let mut length = [0; 2];
+    stream.read_exact(&mut length).map_err(told)?;
+    let mut answer = Vec::new();
+    stream.take(u16::from_be_bytes(length).into()).read_to_end(&mut answer).map_err(told)?;
+    match answer.get(..2) {
+        Some(b"OK") => Ok(true),
+        Some(b"NO") => Ok(false),
+        _ => Err(format!("it answered {:?}", String::from_utf8_lossy(&answer))),
+    }
+}
+
+/// The question, or `None` where a string is too long for it.
+fn question(strings: [&[u8]; 4]) -> Option<Zeroizing<Vec<u8>>> {
+    // No growing: what is freed on the way would not be wiped.
+    let mut question = Zeroizing::new(Vec::with_capacity(strings.len() * (2 + STRING_MAX)));
+    for string in strings {
+        let length = u16::try_from(string.len()).ok().filter(|_| string.len() <= STRING_MAX)?;
+        question.extend_from_slice(&length.to_be_bytes());
+        question.extend_from_slice(string);
+    }
+    Some(question)
+}
+
+/// Connects. The timeout is set before, because a daemon whose queue is full keeps whoever connects waiting.
+fn open(path: &Path, timeout: Duration) -> std::io::Result<UnixStream> {
+    let socket = socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
+    set_socket_timeout(&socket, Timeout::Send, Some(timeout))?;
+    set_socket_timeout(&socket, Timeout::Recv, Some(timeout))?;
+    connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(UnixStream::from(socket))
+}
