@@ -4,23 +4,25 @@
 //! One write sends the answers to all requests of a turn. Bytes that the socket does not take stay here. While many do,
 //! nothing more is read or produced, and TCP slows the client.
 
+mod beginning;
+mod ending;
+
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use ldap::{ResultCode, response};
+use beginning::Beginning;
+use ending::STOPPING;
+use ldap::ResultCode;
 use zeroize::Zeroize as _;
 
-use crate::limits::{
-    BUFFER_SIZE, DRAIN_LINGER_TIMEOUT, LINGER_TIMEOUT, PARTIAL_COPY_MAX, PROXY_HEADER_TIMEOUT,
-    READS_PER_TURN_MAX, SLICE_BYTES_MAX, STALL_TIMEOUT, TLS_HANDSHAKE_TIMEOUT, UNCHARGED_MAX, UNSENT_MAX,
-};
+use crate::limits::{BUFFER_SIZE, PARTIAL_COPY_MAX, READS_PER_TURN_MAX, SLICE_BYTES_MAX, UNSENT_MAX};
 use crate::net::buffers::Buffers;
 use crate::net::mailbox::{HashResult, Written};
 use crate::net::proxy_header::ProxyHeader;
 use crate::net::request_memory::Admission;
-use crate::net::stream::{Accepted, PROXY_ELSEWHERE, Peer, Stream};
+use crate::net::stream::{Accepted, PROXY_ELSEWHERE, Stream};
 use crate::net::tls::{Incoming, TlsSession};
 use crate::session::context::Context;
 use crate::session::positions::PositionWait;
@@ -76,21 +78,6 @@ pub(crate) struct Connection {
     /// Whether it is in the event loop's list `wait_for_position`.
     pub(crate) waits_for_position: bool,
 }
-
-/// What is missing of a connection's beginning.
-#[derive(Debug, PartialEq, Eq)]
-struct Beginning {
-    /// When the connection was opened.
-    since: Instant,
-    /// The proxy.
-    peer: Peer,
-    place: Place,
-    /// Whether TLS follows.
-    has_tls: bool,
-}
-
-/// The text of the notice of disconnection when the server stops.
-const STOPPING: &str = "the server is stopping";
 
 /// The phase of a connection's life.
 #[derive(Debug, PartialEq, Eq)]
@@ -511,112 +498,6 @@ impl Connection {
         }
     }
 
-    /// Charges what an unfinished handshake of TLS holds; false when that is too much. Tells the session once that the
-    /// handshake is done.
-    fn after_tls_read(&mut self, context: &mut Context) -> bool {
-        if self.session.is_secured() {
-            return true;
-        }
-        let Some(tls) = self.stream.tls() else { return true };
-        if tls.handshake_since().is_some() {
-            if tls.held() <= UNCHARGED_MAX {
-                return true;
-            }
-            self.session.charge(context, tls.held());
-            let is_admitted = self.session.admission(context) == Admission::Admitted;
-            if !is_admitted {
-                context.shared.request_memory.refuse(context.now);
-            }
-            return is_admitted;
-        }
-        let certificates = &context.shared.certificates;
-        certificates.established.fetch_add(1, Ordering::Relaxed);
-        if tls.is_resumed() {
-            certificates.resumed.fetch_add(1, Ordering::Relaxed);
-        }
-        tracing::debug!("conn={} has {}", self.session.number(), tls.description());
-        let certificate = tls.client_certificate().map(|certificate| certificate.as_ref());
-        self.session.now_secured(context, certificate, tls.channel_binding());
-        self.last_progress = context.now;
-        true
-    }
-
-    /// Takes what a proxy says about the client, which is whose the connection is from then on. False while that has
-    /// not come.
-    fn take_proxy_header(&mut self, context: &mut Context) -> std::io::Result<bool> {
-        let Phase::Beginning(beginning) = &self.phase else { return Ok(true) };
-        if !self.readable {
-            return Ok(false);
-        }
-        let Some(header) = self.stream.proxy_header()? else {
-            self.readable = false;
-            // The end of the stream stays behind half of a header.
-            return if self.ending { Err(ErrorKind::UnexpectedEof.into()) } else { Ok(false) };
-        };
-        let Beginning { peer, place, has_tls, .. } = **beginning;
-        let (peer, number) = (peer.told(header), self.number());
-        tracing::debug!("conn={number} is of {peer}");
-        let settings = &context.settings;
-        let is_trusted = peer.hops().is_none_or(|hops| hops.are_all(|address| settings.trusts(address)));
-        self.session = Session::new(place, Arc::clone(&context.anonymous), &peer, is_trusted);
-        self.session.find_limits(context);
-        self.session.now_open(context, &peer);
-        self.last_progress = context.now;
-        self.phase = Phase::Open;
-        if !self.enter(context, has_tls) {
-            self.broken = true;
-            return Ok(false);
-        }
-        if has_tls && !self.start_tls(context) {
-            self.broken = true;
-            return Ok(false);
-        }
-        Ok(true)
-    }
-
-    /// Counts the connection among those of its address and of its table of limits. False where those are too many: it
-    /// is to be closed, and has been told so unless that would take a handshake.
-    fn enter(&mut self, context: &Context, has_tls: bool) -> bool {
-        let Err(why) = self.count(context) else { return true };
-        if !has_tls {
-            let mut notice = Vec::new();
-            response::encode_notice_of_disconnection(&mut notice, ResultCode::BUSY, why);
-            // A new socket has room for this. If sending fails, the peer still sees the connection close.
-            let _ = self.stream.send(&notice);
-        }
-        false
-    }
-
-    fn count(&mut self, context: &Context) -> Result<(), &'static str> {
-        self.session.take_place(context)?;
-        if !self.session.is_trusted() {
-            let source = *self.session.source();
-            context.shared.arrivals.enter(source, &context.settings, context.now)?;
-            self.has_entered = true;
-        }
-        Ok(())
-    }
-
-    fn refuse_proxy(&self, context: &Context, error: &std::io::Error) {
-        if let Phase::Beginning(beginning) = &self.phase {
-            context.shared.proxies.refuse(context.now, self.number(), &beginning.peer, error);
-        }
-    }
-
-    /// Begins TLS. False when that fails, which ends the connection.
-    fn start_tls(&mut self, context: &Context) -> bool {
-        match context.shared.certificates.session(context.now) {
-            Ok(session) => {
-                self.stream.start_tls(session);
-                true
-            }
-            Err(error) => {
-                tracing::error!(%error, "conn={} is closed: TLS could not begin", self.number());
-                false
-            }
-        }
-    }
-
     /// A buffer of full size with the bytes that wait.
     fn take_input(&mut self, buffers: &mut Buffers) -> Vec<u8> {
         let kept = std::mem::take(&mut self.input);
@@ -754,166 +635,9 @@ impl Connection {
         wants
     }
 
-    /// When the handshake of TLS began, while it is not done.
-    fn handshake_since(&self) -> Option<Instant> {
-        self.stream.tls().and_then(TlsSession::handshake_since)
-    }
-
     /// Whether the connection is of no use from its beginning.
     pub(crate) fn is_broken(&self) -> bool {
         self.broken
-    }
-
-    /// Whether the connection may run into a timeout.
-    pub(crate) fn needs_watching(&self) -> bool {
-        self.unsent() > 0
-            || !self.input.is_empty()
-            || self.session.has_deadline()
-            || self.handshake_since().is_some()
-            || matches!(self.phase, Phase::Beginning(_) | Phase::Lingering { .. })
-    }
-
-    /// Checks for timeouts. `Close` when the connection ran into one, `Again` when there may be answers to send.
-    pub(crate) fn check_timeouts(&mut self, context: &mut Context, buffers: &mut Buffers) -> Turn {
-        if let Phase::Lingering { since } = self.phase {
-            let is_over = context.now.duration_since(since) >= LINGER_TIMEOUT;
-            return if is_over { Turn::Close } else { Turn::Wait };
-        }
-        if let Phase::Beginning(beginning) = &self.phase {
-            let timeout = until_first_request(context, PROXY_HEADER_TIMEOUT);
-            if context.now.duration_since(beginning.since) < timeout {
-                return Turn::Wait;
-            }
-            self.refuse_proxy(context, &ErrorKind::TimedOut.into());
-            return Turn::Close;
-        }
-        // Behind StartTLS the first request has come.
-        let handshake_timeout = match self.has_asked {
-            true => TLS_HANDSHAKE_TIMEOUT,
-            false => until_first_request(context, TLS_HANDSHAKE_TIMEOUT),
-        };
-        if self.handshake_since().is_some_and(|since| context.now.duration_since(since) >= handshake_timeout)
-        {
-            tracing::debug!("conn={} has not finished its TLS handshake and is closed", self.number());
-            return Turn::Close;
-        }
-        let half_sent = !self.input.is_empty() && self.waiting == Waiting::Bytes;
-        let silence = context.now.duration_since(self.last_progress);
-        if (half_sent || self.unsent() > 0) && silence >= STALL_TIMEOUT {
-            tracing::debug!("conn={} has stalled and is closed", self.number());
-            return Turn::Close;
-        }
-        if self.session.has_deadline() {
-            self.prepare_output(buffers);
-            self.session.expire(context, &mut self.output);
-            return Turn::Again;
-        }
-        Turn::Wait
-    }
-
-    /// Why the connection has been silent for too long, if it has: it was opened by `before_first` without a request so
-    /// far, or no operation is outstanding and no byte has moved since `idle`.
-    pub(crate) fn silence(
-        &self,
-        now: Instant,
-        before_first: Option<Instant>,
-        idle: Option<Instant>,
-    ) -> Option<&'static str> {
-        // A handshake and what a proxy says have deadlines of their own.
-        let is_busy =
-            !self.session.is_idle() || self.handshake_since().is_some() || self.waiting == Waiting::Position;
-        if self.session.is_trusted() || self.phase != Phase::Open || is_busy {
-            return None;
-        }
-        // Its own, where zero is never, or that of all.
-        let own = self.session.idle_timeout();
-        let idle = own.map_or(idle, |own| if own.is_zero() { None } else { now.checked_sub(own) });
-        let is_since = |since: Option<Instant>| since.is_some_and(|since| self.last_progress <= since);
-        if !self.has_asked && is_since(before_first) {
-            Some("no request came in time")
-        } else if is_since(idle) {
-            Some("nothing was asked for too long")
-        } else {
-            None
-        }
-    }
-
-    /// Disconnects the client because the server stops: when no operation is outstanding, or if the time `is_over`.
-    pub(crate) fn drain(&mut self, context: &mut Context, buffers: &mut Buffers, is_over: bool) -> Turn {
-        if let Phase::Lingering { since } = self.phase {
-            let has_lingered = context.now.duration_since(since) >= DRAIN_LINGER_TIMEOUT;
-            return if has_lingered { Turn::Close } else { Turn::Wait };
-        }
-        if let Phase::Beginning(_) = self.phase {
-            return Turn::Close;
-        }
-        // Requests in the input are not answered.
-        self.phase = Phase::Draining;
-        if self.session.is_idle() || is_over {
-            return self.disconnect(context, buffers, ResultCode::UNAVAILABLE, STOPPING);
-        }
-        Turn::Wait
-    }
-
-    /// Sends a notice of disconnection (RFC 4511 section 4.4.1) and gives the peer time to read it.
-    pub(crate) fn disconnect(
-        &mut self,
-        context: &mut Context,
-        buffers: &mut Buffers,
-        code: ResultCode,
-        why: &str,
-    ) -> Turn {
-        tracing::debug!("conn={} is disconnected, {code}: {why}", self.number());
-        if self.session.is_mid_message() {
-            // A notice would be read as a part of the message.
-            return Turn::Close;
-        }
-        if self.handshake_since().is_some() || matches!(self.phase, Phase::Beginning(_)) {
-            return Turn::Close;
-        }
-        self.prepare_output(buffers);
-        response::encode_notice_of_disconnection(&mut self.output, code, why);
-        self.session.close(context);
-        self.input = Vec::new();
-        if !self.send(context) || self.unsent() > 0 {
-            // A peer that does not read its answers would not read the notice.
-            return Turn::Close;
-        }
-        buffers.give(std::mem::take(&mut self.output));
-        if self.stream.finish_sending().is_err() {
-            return Turn::Close;
-        }
-        self.phase = Phase::Lingering { since: context.now };
-        self.readable = true;
-        self.linger(context, buffers)
-    }
-
-    /// Drops bytes that the peer sends after the notice of disconnection, until it closes.
-    fn linger(&mut self, context: &mut Context, buffers: &mut Buffers) -> Turn {
-        let mut input = buffers.take();
-        for _ in 0..READS_PER_TURN_MAX {
-            input.clear();
-            if !self.readable {
-                break;
-            }
-            if self.read(context, &mut input).is_some() {
-                return Turn::Close;
-            }
-        }
-        buffers.give(input);
-        if self.readable { Turn::Again } else { Turn::Wait }
-    }
-
-    /// Closes the session and gives back the buffers.
-    pub(crate) fn close(&mut self, context: &mut Context, buffers: &mut Buffers) {
-        self.session.tell(context, audit::Kind::Closed, "");
-        self.session.close(context);
-        if self.has_entered {
-            context.shared.arrivals.leave(*self.session.source(), context.now);
-        }
-        self.stream.end();
-        buffers.give(std::mem::take(&mut self.output));
-        buffers.give(std::mem::take(&mut self.input));
     }
 }
 
@@ -945,11 +669,6 @@ enum Behind {
 /// Room for the answers to a client that reads slowly, beyond the bound on unsent bytes: the slice that exceeds it, and
 /// the entry that exceeds the slice.
 const SLICE_BEYOND_SIZE: usize = SLICE_BYTES_MAX + BUFFER_SIZE;
-
-/// The time for what comes before the first request: that for the first request, where that is shorter.
-fn until_first_request(context: &Context, usual: Duration) -> Duration {
-    context.settings.first_request_timeout.map_or(usual, |first| first.min(usual))
-}
 
 /// Whether a read needs a larger buffer.
 fn is_full(input: &Vec<u8>, consumed: usize) -> bool {
