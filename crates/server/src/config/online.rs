@@ -49,8 +49,8 @@ pub struct OnlineSettings {
     pub log_operations: bool,
     /// What holds where a listener says nothing else.
     pub usual: ListenerRules,
-    /// What holds on each listener, in the order of [`Config::listen`](crate::config::Config::listen); fewer where those
-    /// behind have the usual.
+    /// What holds on each listener, in the order of [`Config::listen`](crate::config::Config::listen); fewer where
+    /// those behind have the usual.
     pub listeners: Vec<ListenerRules>,
     /// What the file says of listeners.
     pub stated: Vec<(ServerUrl, ListenerRules)>,
