@@ -170,6 +170,8 @@ pub struct Setup {
     pub operation_log: bool,
     /// Every operation is in an audit trail, where a server has one that is not its operation log.
     pub audit: bool,
+    /// Load comes over TLS: a server without a certificate gets one.
+    pub tls: bool,
     /// The cores that a server runs on; every core if empty. Bulk loaders run on all.
     pub server_cores: Vec<usize>,
     /// The size of the data as LDIF, from which memory and map sizes are derived where a server wants to be told.
@@ -190,6 +192,7 @@ impl Setup {
             passwords: Passwords::Salted,
             operation_log: false,
             audit: false,
+            tls: false,
             server_cores: Vec::new(),
             ldif_bytes,
             memory_bytes: process::memory_bytes(),

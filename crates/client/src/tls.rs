@@ -1,6 +1,7 @@
 //! TLS on the client's side: whose certificates are trusted, and sessions.
 //!
-//! No session is resumed: who connects anew pays for a handshake, as a client does that comes for the first time.
+//! No session is resumed unless asked for: who connects anew pays for a handshake, as a client does that comes for the
+//! first time.
 
 use std::io;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStor
 pub struct Tls {
     config: Arc<ClientConfig>,
     is_checked: bool,
+    is_resuming: bool,
 }
 
 /// Why there is no TLS.
@@ -74,14 +76,20 @@ impl Tls {
 
     fn of(mut config: ClientConfig, is_checked: bool) -> Tls {
         config.resumption = Resumption::disabled();
-        Tls { config: Arc::new(config), is_checked }
+        Tls { config: Arc::new(config), is_checked, is_resuming: false }
     }
 
     /// The same, where a new connection takes up a session of an earlier one (RFC 8446 section 2.2).
     #[must_use]
     pub fn resuming(mut self) -> Tls {
         Arc::make_mut(&mut self.config).resumption = Resumption::in_memory_sessions(SESSIONS_KEPT);
+        self.is_resuming = true;
         self
+    }
+
+    /// Whether a new connection takes up a session of an earlier one.
+    pub fn is_resuming(&self) -> bool {
+        self.is_resuming
     }
 
     /// Whether certificates are checked.

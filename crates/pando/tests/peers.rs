@@ -123,6 +123,28 @@ fn a_workload_is_measured_under_settings_too() {
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
 }
 
+/// Binds on new connections, which is where TLS costs most; slapd has a certificate then.
+#[test]
+fn servers_are_measured_over_tls() {
+    let scratch = Scratch::new("peers-tls");
+    let what =
+        ["--peers", "openldap", "--workloads", "people-bind-new-connection", "--start-tls", "--tls-resume"];
+    let how = ["--entries", "300", "--rounds", "1", "--clients", "2", "--no-limit"];
+    let times = ["--duration", "1s", "--warmup", "0s", "--server-cpus", "0", "--load-cpus", "0"];
+    let (result, _) = compare(&scratch, &[&what[..], &how, &times].concat());
+    check_loads(&result, &["Pando", "OpenLDAP"]);
+    for measured in result.workloads.iter().filter(|measured| measured.workload != BULK_LOAD) {
+        assert!(measured.is_clean() && measured.operations_total() > 0, "{measured:?}");
+        let session = measured.server.setting("TLS").expect("what TLS agreed on");
+        assert!(session.contains("StartTLS") && session.ends_with("sessions resumed"), "{session}");
+    }
+    let refused = Command::new(PROGRAM)
+        .args(["bench", "peers", "--peers", "opendj", "--start-tls", "--no-limit"])
+        .output()
+        .unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+}
+
 #[test]
 fn workloads_alternate_between_slapd_and_pando() {
     let scratch = Scratch::new("peers-workloads");

@@ -59,7 +59,8 @@ pub(crate) fn stated(agreed: Option<&str>, secured: &[Option<Secured>]) -> Strin
     };
     let begun = if secured.starts_plain { "StartTLS" } else { "ldaps" };
     let checked = if secured.tls.is_checked() { "checked" } else { "not checked" };
-    format!("{agreed}, {begun}, certificate {checked}, no session resumed")
+    let resumed = if secured.tls.is_resuming() { "sessions resumed" } else { "no session resumed" };
+    format!("{agreed}, {begun}, certificate {checked}, {resumed}")
 }
 
 #[cfg(test)]

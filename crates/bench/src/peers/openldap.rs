@@ -16,6 +16,7 @@
 //! - Where passwords are clear, for SASL mechanisms that compute with them: `sasl-auxprops slapd`, and `authz-regexp`
 //!   for users that are named by their DN (`dn:cn=...`), of which slapd makes a value with escapes. Debian has the
 //!   mechanisms in libsasl2-modules.
+//! - Under load over TLS a certificate of P-256, as Pando makes one itself; versions and ciphers are GnuTLS's own.
 //! - Loading by slapadd with `-q` and as many `tool-threads` as there are cores, the most that slapd.conf(5) allows.
 
 use std::net::SocketAddr;
@@ -58,7 +59,8 @@ impl OpenLdap {
     /// # Errors
     /// When slapd is not installed or the folder cannot be written.
     pub fn configure(folder: &Path, setup: &Setup) -> Result<OpenLdap, PeerError> {
-        OpenLdap::amended(folder, setup, &Amendments::default())
+        let global = if setup.tls { certificate(folder)? } else { String::new() };
+        OpenLdap::amended(folder, setup, &Amendments { global, ..Amendments::default() })
     }
 
     /// The same with what a test wants otherwise.
@@ -146,6 +148,20 @@ impl Peer for OpenLdap {
     fn folder(&self) -> &Path {
         &self.folder
     }
+}
+
+/// Makes a certificate of the kind that Pando makes, and says the lines that name it.
+fn certificate(folder: &Path) -> Result<String, PeerError> {
+    let wrong = |error: rcgen::Error| PeerError::Io {
+        what: "make a certificate".to_owned(),
+        error: std::io::Error::other(error),
+    };
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).map_err(wrong)?;
+    make_folder(folder)?;
+    let (certificate, key) = (folder.join("certificate.pem"), folder.join("key.pem"));
+    write_file(&certificate, &made.cert.pem())?;
+    write_file(&key, &made.signing_key.serialize_pem())?;
+    Ok(format!("TLSCertificateFile {}\nTLSCertificateKeyFile {}\n", certificate.display(), key.display()))
 }
 
 fn map_bytes(setup: &Setup) -> u64 {

@@ -8,6 +8,7 @@ use super::comparison::{Measure, Target};
 use super::fitted::{self, Fitted};
 use super::{Data, DataError, Index, Passwords, Setup, merge_indexes, process, warmth};
 use crate::driver::{self, Options, Progress, Targets};
+use crate::result::setting;
 use crate::result::{DocumentRow, WarmUp, WorkloadResult, now_text};
 use crate::template::Parameters;
 use crate::workload::{Operation, OperationName, Scope, Workload};
@@ -267,8 +268,12 @@ impl Measure for Driven<'_> {
         };
         say_if_all_failed(&mut result);
         result.round = round;
+        let agreed = result.server.setting(setting::TLS).map(str::to_owned);
         let bind_identity = std::mem::take(&mut result.server.bind_identity);
         result.server = target.description.clone();
+        if let Some(agreed) = agreed {
+            result.server.set(setting::TLS, agreed);
+        }
         if !bind_identity.is_empty() {
             result.server.bind_identity = bind_identity;
         }

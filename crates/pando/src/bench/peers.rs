@@ -15,6 +15,7 @@ use bench::peers::{Index, Product, Programs, ratios};
 use bench::result::{Environment, RunResult, WorkloadResult};
 use bench::workload::{Circumstances, Workload};
 use clap::Args;
+use client::Tls;
 
 use super::run::{command_line, of_file, raise_open_files, shipped};
 use super::{Cpus, limit, live, parse_duration, tables};
@@ -104,6 +105,12 @@ pub(crate) struct PeersArguments {
     /// Keep the latency histogram of every second in the result
     #[arg(long)]
     keep_histograms: bool,
+    /// Ask the servers for TLS (StartTLS), with certificates of their own, which are trusted; Pando and OpenLDAP only
+    #[arg(long, requires = "no_limit", conflicts_with = "load_only")]
+    start_tls: bool,
+    /// TLS: new connections take up sessions of earlier ones
+    #[arg(long, requires = "start_tls")]
+    tls_resume: bool,
     /// Do not measure the null responder under the same load
     #[arg(long)]
     no_limit: bool,
@@ -158,6 +165,12 @@ fn groups(arguments: &PeersArguments) -> Result<Grouped, String> {
     }
     if !arguments.settings.is_empty() && arguments.peers.iter().any(|peer| *peer != Product::Pando) {
         return Err("--settings are Pando's: give --peers pando with them".to_owned());
+    }
+    let has_tls = |peer: &Product| matches!(peer, Product::Pando | Product::OpenLdap);
+    if arguments.start_tls && !arguments.peers.iter().all(has_tls) {
+        return Err(
+            "--start-tls is for Pando and OpenLDAP: give --peers openldap or pando with it".to_owned()
+        );
     }
     let plain = workloads.clone();
     if arguments.settings_alone {
@@ -298,6 +311,7 @@ fn measure_group(
     ));
     let mut setup = group.setup(&data);
     setup.server_cores.clone_from(&arguments.server_cpus.0);
+    setup.tls = arguments.start_tls;
     let plan = Plan {
         products,
         programs: &programs,
@@ -311,7 +325,7 @@ fn measure_group(
     let mut watch = live::of_each();
     let mut driven = Driven {
         workloads: &group.workloads,
-        options: options(arguments, group.entries),
+        options: options(arguments, group.entries)?,
         cores: arguments.load_cpus.0.clone(),
         watch: &mut watch,
         warm: HashSet::new(),
@@ -336,8 +350,11 @@ fn save(arguments: &PeersArguments, result: &mut RunResult) -> Result<(), String
     }
 }
 
-fn options(arguments: &PeersArguments, entries: Option<u64>) -> Options {
-    Options {
+fn options(arguments: &PeersArguments, entries: Option<u64>) -> Result<Options, String> {
+    let tls = arguments.start_tls.then(Tls::insecure).transpose().map_err(|error| error.to_string())?;
+    Ok(Options {
+        tls: tls.map(|tls| if arguments.tls_resume { tls.resuming() } else { tls }),
+        start_tls: arguments.start_tls,
         entries,
         clients: arguments.clients.map(NonZeroUsize::get),
         outstanding: arguments.outstanding.map(NonZeroUsize::get),
@@ -348,7 +365,7 @@ fn options(arguments: &PeersArguments, entries: Option<u64>) -> Options {
         seed: arguments.seed,
         keep_histograms: arguments.keep_histograms,
         ..Options::default()
-    }
+    })
 }
 
 pub(crate) const HELP: &str = "\
