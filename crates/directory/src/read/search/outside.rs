@@ -97,7 +97,7 @@ impl Results {
         let catalog = snapshot.state().catalog;
         let filter = Compiler { catalog, shown: access.shown(), known: None }.compile(request.filter);
         let selection = Selection::of(request.attributes, catalog, access);
-        let writer = ResultWriter::new(id, request.types_only, selection);
+        let writer = ResultWriter::new(id, request.types_only, selection, (None, None));
         let mut matcher = Matcher::new(access.shown());
         let size_limit = access.size_limit(request.size_limit);
         let mut results = Results { size_limit, ..Results::default() };

@@ -136,12 +136,12 @@ impl Plan {
             return Ok(plan);
         }
         match narrowed {
-            Some(narrowed) => Ok(Plan { chosen_terms, ..Plan::narrowed(narrowed, implied, worth_it) }),
+            Some(narrowed) => Ok(Plan::narrowed(narrowed, implied, worth_it, chosen_terms)),
             None => Ok(Plan::scan(entry_count)),
         }
     }
 
-    fn narrowed(narrowed: Narrowed, implied: Implied, ids_max: u64) -> Plan {
+    fn narrowed(narrowed: Narrowed, implied: Implied, ids_max: u64, chosen_terms: u64) -> Plan {
         let Narrowed { mut ids, postings, ranges, count: candidate_count, .. } = narrowed;
         let mut gathering = None;
         if ranges.is_empty() {
@@ -153,20 +153,13 @@ impl Plan {
             gathering = Some(Gathering::new(ranges, std::mem::take(&mut ids), ids_max));
         }
         let source = Source::Indexed { ids, postings };
-        Plan {
-            source,
-            shared: None,
-            gathering,
-            implied,
-            candidate_count,
-            is_by_place: false,
-            chosen_terms: u64::MAX,
-        }
+        Plan { source, shared: None, gathering, implied, candidate_count, is_by_place: false, chosen_terms }
     }
 
     fn ids(ids: Vec<u64>) -> Plan {
         let count = ids.len() as u64;
-        let plan = Plan::narrowed(Narrowed { ids, count, ..Narrowed::default() }, Implied::Nothing, 0);
+        let plan =
+            Plan::narrowed(Narrowed { ids, count, ..Narrowed::default() }, Implied::Nothing, 0, u64::MAX);
         Plan { is_by_place: true, ..plan }
     }
 
@@ -644,7 +637,7 @@ impl Planner<'_> {
         if scope.kind == Scope::SingleLevel {
             let ranges = vec![KeyRange::children(scope.base)];
             let narrowed = Narrowed { ids, ranges, count, ..Narrowed::default() };
-            let plan = Plan::narrowed(narrowed, Implied::Nothing, limit);
+            let plan = Plan::narrowed(narrowed, Implied::Nothing, limit, u64::MAX);
             return Ok(Some(Plan { is_by_place: true, ..plan }));
         }
         ids.push(scope.base.0);

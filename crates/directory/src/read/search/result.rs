@@ -46,16 +46,15 @@ pub(crate) struct ResultWriter {
 }
 
 impl ResultWriter {
-    pub(crate) fn new(id: MessageId, types_only: bool, selection: Selection) -> ResultWriter {
-        ResultWriter {
-            id,
-            types_only,
-            selection,
-            groups: None,
-            effective: None,
-            gathered: Vec::new(),
-            last_len: None,
-        }
+    /// `groups` and `effective` as the fields say.
+    #[inline(always)]
+    pub(super) fn new(
+        id: MessageId,
+        types_only: bool,
+        selection: Selection,
+        (groups, effective): (Option<GroupsOf>, Option<Box<EffectiveRights>>),
+    ) -> ResultWriter {
+        ResultWriter { id, types_only, selection, groups, effective, gathered: Vec::new(), last_len: None }
     }
 
     /// Bytes of memory that its buffers hold.
@@ -67,11 +66,7 @@ impl ResultWriter {
     pub(crate) fn copy(&self) -> ResultWriter {
         let effective = self.effective.as_ref().map(|effective| Box::new(effective.copy()));
         let groups = self.groups.clone();
-        ResultWriter {
-            groups,
-            effective,
-            ..ResultWriter::new(self.id, self.types_only, self.selection.clone())
-        }
+        ResultWriter::new(self.id, self.types_only, self.selection.clone(), (groups, effective))
     }
 
     /// Appends the message of an entry of the tree. False, and nothing appended, for one with more values than are

@@ -90,7 +90,8 @@ pub(super) enum Reached {
 }
 
 impl Scanner {
-    #[inline]
+    /// Inlined, so that it is made where it stays: it is large.
+    #[inline(always)]
     pub(super) fn new(
         snapshot: &Snapshot,
         (access, permitted): (Access, Option<Box<Permitted>>),

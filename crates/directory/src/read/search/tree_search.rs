@@ -89,51 +89,62 @@ impl TreeSearch {
             check_cost(state, (access, standing.is_some()), &filter, &plan)?;
             plan
         };
-        let mut writer = ResultWriter::new(id, request.types_only, selection);
-        if let Some(asked) = &controls.effective_rights {
-            writer.effective = Some(Box::new(EffectiveRights::of(
-                snapshot,
-                requester,
-                request,
-                (asked, controls.link.as_ref()),
-            )?));
-        }
+        let effective = match &controls.effective_rights {
+            Some(asked) => {
+                let asked = (&**asked, controls.link.as_ref());
+                Some(Box::new(EffectiveRights::of(snapshot, requester, request, asked)?))
+            }
+            None => None,
+        };
         // All of these come from memory at the same time, and while the search is put together.
         for candidate in plan.first_few() {
             state.read.prefetch(NODES, *candidate);
-            if writer.selection.selects_stored() {
+            if selection.selects_stored() {
                 state.read.prefetch(ENTRIES, *candidate);
             }
         }
-        if let (Some(standing), false) = (&standing, writer.selection.made.is_empty()) {
-            writer.groups = Some(GroupsOf { view: Arc::clone(standing) as _, by: MemberUse::Read });
-        }
+        let groups = match &standing {
+            Some(standing) if !selection.made.is_empty() => {
+                Some(GroupsOf { view: Arc::clone(standing) as _, by: MemberUse::Read })
+            }
+            _ => None,
+        };
         let is_bound = standing.is_some();
         let base_text = (is_bound && base != EntryId::ROOT).then(|| request.base_object.into());
         let permitted = standing.map(|standing| Box::new(Permitted::new(standing)));
-        // Boxed here, where it is made: each move of it copies half a kilobyte.
-        let mut scanner = Scanner::new(snapshot, (access, permitted), filter, scope, plan, writer);
-        scanner.usability_at = controls.account_usability;
-        Ok(Box::new(TreeSearch {
-            scanner,
-            referrals,
-            next_id: 0,
-            scans_for_page,
-            is_split: false,
-            base_text,
-            stream: None,
-            tally: Tally {
-                size_limit: access.size_limit(request.size_limit),
-                rejected_max: access.examined_max(),
-                is_bound,
-                entries_sent: 0,
-                examined_count: 0,
-                rejected_count: 0,
+        // Made where it stays, because each move of it copies a kilobyte.
+        let mut search = Box::write(
+            Box::new_uninit(),
+            TreeSearch {
+                scanner: Scanner::new(
+                    snapshot,
+                    (access, permitted),
+                    filter,
+                    scope,
+                    plan,
+                    ResultWriter::new(id, request.types_only, selection, (groups, effective)),
+                ),
+                referrals,
+                next_id: 0,
+                scans_for_page,
+                is_split: false,
+                base_text,
+                stream: None,
+                tally: Tally {
+                    size_limit: access.size_limit(request.size_limit),
+                    rejected_max: access.examined_max(),
+                    is_bound,
+                    entries_sent: 0,
+                    examined_count: 0,
+                    rejected_count: 0,
+                },
+                explains: controls.explain,
+                clock: None,
+                times: StepTimes::default(),
             },
-            explains: controls.explain,
-            clock: None,
-            times: StepTimes::default(),
-        }))
+        );
+        search.scanner.usability_at = controls.account_usability;
+        Ok(search)
     }
 
     /// Makes it the search for a page of up to `room` entries, which begins at the id `from`. References to other
