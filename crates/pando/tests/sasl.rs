@@ -3,6 +3,7 @@
 
 mod support;
 
+use base64::Engine as _;
 use client::{Connection, Tls};
 use directory::password::StorageScheme;
 use ldap::{Authentication, BindRequest, ChangeOperation, Controls, Request, Response, ResultCode, Scope};
@@ -186,6 +187,47 @@ fn proofs_are_bound_to_the_channel() {
     assert!(!in_clear.contains(&"EXTERNAL".to_owned()), "{in_clear:?}");
     assert_eq!(scram(&mut clear, plus, anna, here), ResultCode::AUTH_METHOD_NOT_SUPPORTED);
     assert_eq!(sasl_bind(&mut clear, "SCRAM-SHA-256", b"y,,n=anna,r=x").0, ResultCode::SASL_BIND_IN_PROGRESS);
+}
+
+/// The channel binding that names the server's certificate (RFC 5929 section 4), also as OpenLDAP's clients have it.
+#[test]
+fn proofs_are_bound_to_the_certificate() {
+    let scratch = Scratch::new("sasl-end-point");
+    let pando = start(&scratch);
+    let anna = ("anna", "anna-s3cret");
+    let certificate = Pando::data(&scratch).join("tls/certificate.pem");
+    let digest = format!(
+        "openssl x509 -in {} -outform DER | openssl dgst -sha256 -binary | openssl base64",
+        certificate.display()
+    );
+    let digest = run("sh", &["-c", &digest], "").expect_code(0).stdout;
+    let digest = base64::engine::general_purpose::STANDARD.decode(digest.trim()).unwrap();
+    let mut connection = pando.connect().start_tls(&Tls::insecure().unwrap(), "localhost").unwrap();
+    for (mechanism, kind) in [
+        ("SCRAM-SHA-256-PLUS", "tls-server-end-point"),
+        // A proof that is bound is as good where the name does not say so.
+        ("SCRAM-SHA-512", "tls-server-end-point"),
+    ] {
+        let right = Some((kind, &digest[..]));
+        assert_eq!(scram(&mut connection, mechanism, anna, right), ResultCode::SUCCESS, "{mechanism}");
+        let wrong = Some((kind, &[7; 32][..]));
+        assert_eq!(scram(&mut connection, mechanism, anna, wrong), ResultCode::INVALID_CREDENTIALS);
+    }
+    // Another type's data is no data of this one.
+    let exporter = connection.channel_binding().unwrap();
+    let mixed = Some(("tls-server-end-point", &exporter[..]));
+    assert_eq!(scram(&mut connection, "SCRAM-SHA-256-PLUS", anna, mixed), ResultCode::INVALID_CREDENTIALS);
+    // Without TLS there is nothing to be bound to.
+    let right = Some(("tls-server-end-point", &digest[..]));
+    let refused = scram(&mut pando.connect(), "SCRAM-SHA-256", anna, right);
+    assert_eq!(refused, ResultCode::AUTH_METHOD_NOT_SUPPORTED);
+    let url = format!("ldap://{}", pando.address());
+    for (secret, code) in [("anna-s3cret", 0), ("wrong", 49)] {
+        let environment = ["-u", "LDAPNOINIT", "LDAPTLS_REQCERT=never", "LDAPSASL_CBINDING=tls-endpoint"];
+        let who = ["ldapwhoami", "-Q", "-O", "none", "-ZZ", "-H", &url, "-Y", "SCRAM-SHA-256"];
+        let bound = ["-U", "anna", "-w", secret];
+        run("env", &[&environment[..], &who, &bound].concat(), "").expect_code(code);
+    }
 }
 
 /// Whatever a client says, it is nobody afterwards, and the next exchange works.

@@ -57,6 +57,8 @@ pub struct CertificateFacts {
     pub subject: String,
     /// When it ends to be valid, in seconds since 1970.
     pub not_after: i64,
+    /// By what it is signed, as an OID.
+    pub signature_algorithm: String,
 }
 
 /// Reads a certificate in DER (RFC 5280 section 4.1). Who signed it is not looked at.
@@ -74,15 +76,17 @@ pub fn certificate_facts(value: &[u8]) -> Result<CertificateFacts, Fault> {
         let mut validity = body.sequence(Tag::SEQUENCE)?;
         validity.any()?;
         let not_after = validity.any()?;
-        Ok((not_after, body.sequence(Tag::SEQUENCE)?))
+        let signed_by = certificate.sequence(Tag::SEQUENCE)?.element(Tag(0x06))?;
+        Ok((not_after, body.sequence(Tag::SEQUENCE)?, signed_by))
     };
-    let ((tag, time), subject) = parse().map_err(not_der)?;
+    let ((tag, time), subject, signed_by) = parse().map_err(not_der)?;
+    let signature_algorithm = oid::decode_oid(signed_by).ok_or(BAD_OID)?.to_string();
     let not_after = match tag {
         Tag(0x17) => time::utc_seconds(time)?,
         Tag(0x18) => time::generalized_seconds(time)?,
         _ => return Err(Fault::Expected { offset: 0, what: "a time in notAfter" }),
     };
-    Ok(CertificateFacts { subject: name_text(subject)?, not_after })
+    Ok(CertificateFacts { subject: name_text(subject)?, not_after, signature_algorithm })
 }
 
 /// A Name in DER as a DN: its RDNs in the reverse order (RFC 4514 section 2.1).

@@ -22,6 +22,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::version::{TLS12, TLS13};
 use rustls::{RootCertStore, ServerConfig};
+use sha2::{Digest as _, Sha256, Sha384, Sha512};
 use zeroize::Zeroizing;
 
 use crate::config::TlsSettings;
@@ -49,8 +50,8 @@ impl TlsError {
 
 /// What TLS sessions begin with, as the files say.
 pub(crate) struct Certificates {
-    config: ArcSwap<ServerConfig>,
-    /// What `config` was made of.
+    in_force: ArcSwap<InForce>,
+    /// What that was made of.
     source: Mutex<Source>,
     /// When the certificate ends to be valid, in seconds since 1970.
     not_after: AtomicU64,
@@ -60,6 +61,13 @@ pub(crate) struct Certificates {
     pub(crate) resumed: AtomicU64,
     /// Handshakes that failed.
     pub(crate) failed: AtomicU64,
+}
+
+/// What a new session begins with.
+struct InForce {
+    config: Arc<ServerConfig>,
+    /// The data of the channel binding tls-server-end-point.
+    end_point: Option<Arc<[u8]>>,
 }
 
 /// The settings and the contents of the files that they name.
@@ -86,9 +94,9 @@ impl Certificates {
             None => own_certificate(settings, data, hosts)?,
         };
         let source = Source::read(&settings)?;
-        let (config, not_after) = source.build()?;
+        let (in_force, not_after) = source.build()?;
         let certificates = Certificates {
-            config: ArcSwap::new(config),
+            in_force: ArcSwap::from_pointee(in_force),
             source: Mutex::new(source),
             not_after: AtomicU64::new(not_after),
             established: AtomicU64::new(0),
@@ -101,7 +109,8 @@ impl Certificates {
 
     /// A session for a new connection, or one that asked for TLS.
     pub(crate) fn session(&self, now: Instant) -> Result<TlsSession, rustls::Error> {
-        TlsSession::new(self.config.load_full(), now)
+        let InForce { config, end_point } = &**self.in_force.load();
+        TlsSession::new(Arc::clone(config), end_point.clone(), now)
     }
 
     /// Reads the files again, under new settings if they are given. True when something changed; sessions that exist
@@ -121,8 +130,8 @@ impl Certificates {
         if source == *in_force {
             return Ok(false);
         }
-        let (config, not_after) = source.build()?;
-        self.config.store(config);
+        let (made, not_after) = source.build()?;
+        self.in_force.store(Arc::new(made));
         self.not_after.store(not_after, Ordering::Relaxed);
         *in_force = source;
         drop(in_force);
@@ -161,8 +170,8 @@ impl Source {
         })
     }
 
-    /// The configuration for sessions, and when the certificate ends to be valid.
-    fn build(&self) -> Result<(Arc<ServerConfig>, u64), TlsError> {
+    /// What sessions begin with, and when the certificate ends to be valid.
+    fn build(&self) -> Result<(InForce, u64), TlsError> {
         let settings = &self.settings;
         let certificate_file = settings.certificate.as_deref().unwrap_or(Path::new(""));
         let key_file = settings.key.as_deref().unwrap_or(certificate_file);
@@ -172,6 +181,7 @@ impl Source {
         let first = chain.first().map_or(&[][..], |first| first.as_ref());
         let facts = schema::certificate_facts(first)
             .map_err(|fault| TlsError::new(certificate_file, format!("the first certificate: {fault}")))?;
+        let end_point = end_point(first, &facts.signature_algorithm);
         let provider = Arc::new(ring::default_provider());
         let versions = match settings.minimum_version {
             TlsVersion::Tls12 => &[&TLS13, &TLS12][..],
@@ -192,7 +202,8 @@ impl Source {
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.ticketer = ring::Ticketer::new().map_err(failed)?;
         config.send_tls13_tickets = 1;
-        Ok((Arc::new(config), u64::try_from(facts.not_after).unwrap_or(0)))
+        let in_force = InForce { config: Arc::new(config), end_point };
+        Ok((in_force, u64::try_from(facts.not_after).unwrap_or(0)))
     }
 
     fn client_verifier(
@@ -212,6 +223,24 @@ impl Source {
         };
         builder.build().map_err(|error| TlsError::new(file, error))
     }
+}
+
+/// The data of the channel binding tls-server-end-point (RFC 5929 section 4.1): the certificate's digest by the hash of
+/// its signature, or by SHA-256 where that is MD5 or SHA-1. `None` where a signature has no hash of its own, as Ed25519.
+fn end_point(certificate: &[u8], signed_by: &str) -> Option<Arc<[u8]>> {
+    Some(match signed_by {
+        // With RSA by MD5, SHA-1, SHA-256; ECDSA by SHA-1, SHA-256.
+        "1.2.840.113549.1.1.4"
+        | "1.2.840.113549.1.1.5"
+        | "1.2.840.113549.1.1.11"
+        | "1.2.840.10045.4.1"
+        | "1.2.840.10045.4.3.2" => Sha256::digest(certificate).as_slice().into(),
+        // By SHA-384.
+        "1.2.840.113549.1.1.12" | "1.2.840.10045.4.3.3" => Sha384::digest(certificate).as_slice().into(),
+        // By SHA-512.
+        "1.2.840.113549.1.1.13" | "1.2.840.10045.4.3.4" => Sha512::digest(certificate).as_slice().into(),
+        _ => return None,
+    })
 }
 
 /// The certificates of a PEM text, at least one.

@@ -18,6 +18,8 @@ use crate::net::socket::Socket;
 #[derive(Debug)]
 pub(crate) struct TlsSession {
     session: ServerConnection,
+    /// The data of the channel binding tls-server-end-point.
+    end_point: Option<Arc<[u8]>>,
     /// When the handshake began; `None` once it is done.
     handshake_since: Option<Instant>,
     /// Octets that the client has sent for the handshake.
@@ -41,12 +43,44 @@ pub(crate) enum Incoming {
     End,
 }
 
+/// What proofs can be bound to.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ChannelBindings {
+    /// The data of tls-exporter (RFC 9266 section 2).
+    exporter: Option<[u8; 32]>,
+    /// The data of tls-server-end-point (RFC 5929 section 4).
+    end_point: Option<Arc<[u8]>>,
+}
+
+impl ChannelBindings {
+    /// The data of a type; `None` where it is not known here.
+    pub(crate) fn data(&self, kind: &str) -> Option<Vec<u8>> {
+        match kind {
+            "tls-exporter" => self.exporter.map(Vec::from),
+            "tls-server-end-point" => self.end_point.as_deref().map(Vec::from),
+            // OpenLDAP's clients call every type by this name, and the data begins with that of the type.
+            "ldap" => Some([b"tls-server-end-point:", self.end_point.as_deref()?].concat()),
+            _ => None,
+        }
+    }
+
+    /// Whether there is any.
+    pub(crate) fn is_there(&self) -> bool {
+        self.exporter.is_some() || self.end_point.is_some()
+    }
+}
+
 impl TlsSession {
-    /// A session that waits for the client's first message.
-    pub(crate) fn new(config: Arc<ServerConfig>, now: Instant) -> Result<TlsSession, rustls::Error> {
+    /// A session that waits for the client's first message. `end_point` tells the certificate.
+    pub(crate) fn new(
+        config: Arc<ServerConfig>,
+        end_point: Option<Arc<[u8]>>,
+        now: Instant,
+    ) -> Result<TlsSession, rustls::Error> {
         let session = ServerConnection::new(config)?;
         Ok(TlsSession {
             session,
+            end_point,
             handshake_since: Some(now),
             handshake_octets: 0,
             plaintext: 0,
@@ -78,9 +112,13 @@ impl TlsSession {
         format!("{} {suite}", version.unwrap_or("TLS"))
     }
 
-    /// The data of the channel binding tls-exporter (RFC 9266 section 2).
-    pub(crate) fn channel_binding(&self) -> Option<[u8; 32]> {
-        self.session.export_keying_material([0; 32], b"EXPORTER-Channel-Binding", Some(b"")).ok()
+    /// What proofs can be bound to, once the handshake is done.
+    pub(crate) fn channel_bindings(&self) -> ChannelBindings {
+        let label = b"EXPORTER-Channel-Binding";
+        ChannelBindings {
+            exporter: self.session.export_keying_material([0; 32], label, Some(b"")).ok(),
+            end_point: self.end_point.clone(),
+        }
     }
 
     /// The client's own certificate, if it sent one. The authorities of the settings vouch for it.

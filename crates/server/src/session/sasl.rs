@@ -44,6 +44,8 @@ pub(super) enum SaslExchange {
 pub(super) struct ScramBind {
     hash: Hash,
     has_binding: bool,
+    /// What the client binds its proof to: the data of the channel; empty where it binds it to none.
+    channel: Vec<u8>,
     exchange: Exchange,
     /// Whom the client names.
     name: String,
@@ -51,16 +53,13 @@ pub(super) struct ScramBind {
     identified: Option<Identified>,
 }
 
-/// The one type of channel binding that there is: it holds for TLS 1.2 and 1.3 (RFC 9266).
-const TLS_EXPORTER: &str = "tls-exporter";
-
 impl Session {
     /// How one binds on this connection.
     pub(super) fn offered(&self, context: &Context) -> Offered {
         Offered {
             external: self.external,
             clear_passwords: self.allows_clear(context),
-            channel_binding: self.channel_binding().is_some(),
+            channel_binding: self.channel_bindings().is_some(),
             bearer_tokens: self.is_secured() && context.settings.token_rules.is_some(),
             kerberos: self.kerberos_rules(context).is_some(),
             weakest_bind: self.rules(context).weakest_bind,
@@ -226,18 +225,20 @@ impl Session {
     ) -> Result<Vec<u8>, Outcome> {
         let first = ClientFirst::parse(credentials).map_err(refusal)?;
         let offered = self.offered(context).mechanisms(&context.snapshot.state().settings.general);
-        match first.binding {
-            Binding::Type(TLS_EXPORTER) if has_binding => {}
-            Binding::Type(_) if has_binding => {
-                return Err(refusal(SaslError::NotOffered("the only channel binding here is tls-exporter")));
+        let channel = match first.binding {
+            // Cyrus SASL leaves -PLUS out of the name, and binds all the same.
+            Binding::Type(kind) => {
+                let text = "the channel bindings here are tls-exporter and tls-server-end-point, over TLS";
+                let data = self.channel_bindings().and_then(|bindings| bindings.data(kind));
+                data.ok_or_else(|| refusal(SaslError::NotOffered(text)))?
             }
             // Somebody in between has hidden that it is offered (RFC 5802 section 6).
             Binding::NotOffered if offered.contains(&hash.mechanism_plus()) => {
                 return Err(refusal(SaslError::NotOffered("channel binding is offered here")));
             }
-            Binding::None | Binding::NotOffered if !has_binding => {}
+            Binding::None | Binding::NotOffered if !has_binding => Vec::new(),
             _ => return Err(refusal(SaslError::Malformed("its channel binding is not the mechanism's"))),
-        }
+        };
         let identified = identify(&context.snapshot, &first.name)?;
         // Whoever may act as others is the administrator, who has no keys.
         let is_own = |own: &Requester| authorized(context, own, &first.authorization).as_ref() == Some(own);
@@ -255,7 +256,7 @@ impl Session {
             + &readable_password(&context.random.bytes().map_err(no_random_numbers)?);
         let (exchange, challenge) = Exchange::begin(&first, keys, &nonce);
         let identified = identified.filter(|_| is_known);
-        let begun = ScramBind { hash, has_binding, exchange, name: first.name.clone(), identified };
+        let begun = ScramBind { hash, has_binding, channel, exchange, name: first.name.clone(), identified };
         self.sasl = Some(Box::new(SaslExchange::Scram(begun)));
         Ok(challenge.into_bytes())
     }
@@ -269,8 +270,7 @@ impl Session {
         credentials: &[u8],
         out: &mut Vec<u8>,
     ) {
-        let ScramBind { has_binding, exchange, name, identified, .. } = scram;
-        let channel = self.channel_binding().filter(|_| has_binding).unwrap_or_default().to_vec();
+        let ScramBind { channel, exchange, name, identified, .. } = scram;
         let proved = exchange.finish(credentials, &channel);
         if let Err(error @ (SaslError::Malformed(_) | SaslError::NotOffered(_))) = proved {
             return self.answer(context, &head, &refusal(error), out);

@@ -16,6 +16,7 @@ use super::{Next, RequestHead, Session};
 use crate::config::ListenerRules;
 use crate::config::values::TlsNeed;
 use crate::net::stream::{Hops, Peer};
+use crate::net::tls::ChannelBindings;
 use crate::session::context::Context;
 use crate::stamp::now_micros;
 
@@ -37,8 +38,7 @@ pub(super) enum Protection {
 pub(super) struct TlsFacts {
     /// The subject of the client's certificate, if there is one.
     subject: Option<String>,
-    /// What proofs are bound to (RFC 9266).
-    channel: Option<[u8; 32]>,
+    channel: ChannelBindings,
     /// The client's address.
     address: Option<IpAddr>,
 }
@@ -99,7 +99,7 @@ impl Session {
         &mut self,
         context: &mut Context,
         certificate: Option<&[u8]>,
-        channel: Option<[u8; 32]>,
+        channel: ChannelBindings,
     ) {
         self.set_requester(context, Arc::clone(&context.anonymous));
         let facts = certificate.and_then(|certificate| schema::certificate_facts(certificate).ok());
@@ -141,10 +141,10 @@ impl Session {
         ControlFlow::Break(Next::StartTls)
     }
 
-    /// The data of the channel binding tls-exporter; `None` without TLS.
-    pub(super) fn channel_binding(&self) -> Option<&[u8]> {
+    /// What proofs can be bound to; `None` without TLS.
+    pub(super) fn channel_bindings(&self) -> Option<&ChannelBindings> {
         let Protection::Tls(tls) = &self.protection else { return None };
-        tls.channel.as_ref().map(|data| &data[..])
+        tls.channel.is_there().then_some(&tls.channel)
     }
 
     /// What the listener demands.

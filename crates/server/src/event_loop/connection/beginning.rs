@@ -53,7 +53,7 @@ impl Connection {
         }
         tracing::debug!("conn={} has {}", self.session.number(), tls.description());
         let certificate = tls.client_certificate().map(|certificate| certificate.as_ref());
-        self.session.now_secured(context, certificate, tls.channel_binding());
+        self.session.now_secured(context, certificate, tls.channel_bindings());
         self.last_progress = context.now;
         true
     }
