@@ -226,7 +226,8 @@ impl Source {
 }
 
 /// The data of the channel binding tls-server-end-point (RFC 5929 section 4.1): the certificate's digest by the hash of
-/// its signature, or by SHA-256 where that is MD5 or SHA-1. `None` where a signature has no hash of its own, as Ed25519.
+/// its signature, or by SHA-256 where that is MD5 or SHA-1. `None` where a signature has no hash of its own, as that of
+/// Ed25519.
 fn end_point(certificate: &[u8], signed_by: &str) -> Option<Arc<[u8]>> {
     Some(match signed_by {
         // With RSA by MD5, SHA-1, SHA-256; ECDSA by SHA-1, SHA-256.
