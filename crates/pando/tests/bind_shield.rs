@@ -9,8 +9,8 @@ use client::Connection;
 use ldap::{Authentication, BindRequest, ChangeOperation, Controls, MessageId, Request, ResultCode};
 use socket2::{Domain, Socket, Type};
 use support::pando::Start;
-use support::tree::{add, person_dn, plant};
-use support::{Pando, SUFFIX, Scratch};
+use support::tree::{person_dn, plant, plant_policy};
+use support::{Pando, Scratch};
 
 fn start(scratch: &Scratch, node: &str) -> Pando {
     let node = scratch.write("node.toml", format!("hash_threads = 1\n{node}"));
@@ -86,21 +86,8 @@ fn a_locked_account_stays_locked_for_a_known_password() {
     let scratch = Scratch::new("shield-lock");
     let pando = start(&scratch, "");
     let mut administrator = pando.administrator();
-    let policy = format!("cn=strict,{SUFFIX}");
-    add(
-        &mut administrator,
-        &policy,
-        &[
-            ("objectClass", "device"),
-            ("objectClass", "pwdPolicy"),
-            ("cn", "strict"),
-            ("pwdAttribute", "userPassword"),
-            ("pwdLockout", "TRUE"),
-            ("pwdMaxFailure", "3"),
-        ],
-    );
-    let governs: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pandoPasswordPolicy", &[&policy])];
-    assert!(administrator.modify("cn=config", governs).unwrap().is_success());
+    let policy = [("objectClass", "pwdPolicy"), ("pwdLockout", "TRUE"), ("pwdMaxFailure", "3")];
+    plant_policy(&mut administrator, &policy);
     let anna = person_dn("anna");
     let bind = |password: &str| code(&mut pando.connect(), &anna, password);
     assert_eq!((bind("anna-secret"), bind("anna-secret")), (ResultCode::SUCCESS, ResultCode::SUCCESS));

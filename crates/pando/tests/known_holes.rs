@@ -14,7 +14,7 @@ use ldap::{
     oids,
 };
 use support::pando::Start;
-use support::tree::{add, person_dn, plant};
+use support::tree::{person_dn, plant, plant_policy, set_password};
 use support::{ADMIN_DN, Pando, SUFFIX, Scratch};
 
 /// A change of one attribute.
@@ -61,22 +61,13 @@ fn passwords_are_shown_by_no_detour() {
     let bert = person_dn("bert");
     let mut administrator = pando.administrator();
     let policy = [
-        ("objectClass", "device"),
         ("objectClass", "pandoPwdPolicy"),
-        ("cn", "policy"),
-        ("pwdAttribute", "userPassword"),
         ("pwdInHistory", "3"),
         ("pandoPwdScramMechanism", "SCRAM-SHA-256"),
     ];
-    let policy_dn = format!("cn=policy,{SUFFIX}");
-    add(&mut administrator, &policy_dn, &policy);
-    let replace = ChangeOperation::Replace;
-    for (dn, name, value) in [
-        ("cn=config", "pandoPasswordPolicy", policy_dn.as_str()),
-        (&bert, "userPassword", "bert-other"),
-        (&bert, "userPassword", "bert-third"),
-    ] {
-        assert_eq!(change(&mut administrator, dn, replace, name, &[value]), ResultCode::SUCCESS, "{name}");
+    plant_policy(&mut administrator, &policy);
+    for password in ["bert-other", "bert-third"] {
+        set_password(&mut administrator, "bert", password);
     }
     let secrets = ["userPassword", "pwdHistory", "pandoScramKeys"];
     let entry = administrator.entry(&bert, &secrets).unwrap().unwrap();

@@ -12,32 +12,17 @@ use ldap::{
     ResultCode, Scope, SearchRequest, SelectionBuf, StateOperation, Unusable, encode_password_state,
 };
 use support::clients::{Run, unboundid_jar_tool, unboundid_tool};
-use support::tree::{person_dn, plant};
+use support::tree::{bind, person_dn, plant, plant_policy, replace};
 use support::{Pando, SUFFIX, Scratch};
 
 /// A server with anna and bert under this policy.
 fn start(scratch: &Scratch, policy: &[(&str, &str)]) -> Pando {
     let pando = Pando::start(scratch);
     let mut administrator = pando.administrator();
-    let dn = format!("cn=policy,{SUFFIX}");
-    let fixed = [
-        ("objectClass", "device"),
-        ("objectClass", "pandoPwdPolicy"),
-        ("cn", "policy"),
-        ("pwdAttribute", "userPassword"),
-    ];
     plant(&mut administrator);
-    assert!(administrator.add(&dn, &[&fixed[..], policy].concat()).unwrap().is_success());
-    let set: &[(_, &str, &[&str])] = &[
-        (ChangeOperation::Replace, "pandoPasswordPolicy", &[&dn]),
-        (ChangeOperation::Replace, "pandoPasswordScheme", &["ssha512"]),
-    ];
-    assert!(administrator.modify("cn=config", set).unwrap().is_success());
+    plant_policy(&mut administrator, &[&[("objectClass", "pandoPwdPolicy")], policy].concat());
+    replace(&mut administrator, "cn=config", "pandoPasswordScheme", &["ssha512"]);
     pando
-}
-
-fn bind(pando: &Pando, name: &str, password: &str) -> ResultCode {
-    pando.connect().bind(&person_dn(name), password).unwrap().code
 }
 
 /// UnboundID's manage-account for one of the people.
@@ -119,6 +104,9 @@ fn the_administrator_sets_what_is_on_record() {
     let cleared = state(&mut administrator, &anna, &[operation(CLEAR_FAILURES, &[])]).unwrap();
     assert_eq!(cleared, [(16, Vec::new())]);
     assert_eq!(bind(&pando, "anna", "anna-secret"), ResultCode::SUCCESS);
+    // The answer to a bind does not wait until it is on record.
+    while administrator.entry(&anna, &["pwdLastSuccess"]).unwrap().unwrap().text("pwdLastSuccess").is_none() {
+    }
     // An idle account, and one refused operation refuses all.
     let idle = [operation(SET_LAST_LOGIN, &["20010101000000Z"]), operation(55, &[])];
     let answer = state(&mut administrator, &anna, &idle).unwrap();
