@@ -106,6 +106,29 @@ fn people_bind_with_tickets() {
     trail.expect_code(0).expect_output("ghost@PANDO.TEST").expect_output(&person_dn("anna"));
 }
 
+/// A ticket that is bound to the server's certificate is good over that; one that is bound to something else is not.
+#[test]
+fn tickets_are_bound_to_the_certificate() {
+    let scratch = Scratch::new("gssapi-bound");
+    let kdc = Kdc::start(&scratch, &["anna", SERVICE]);
+    let pando = start(&scratch, &kdc, SERVICE, "");
+    let anna = format!("dn:{}", person_dn("anna"));
+    let url = format!("ldap://{HOST}:{}", pando.address().port());
+    // The other type is of TLS 1.2.
+    for (binding, code) in [("tls-endpoint", 0), ("tls-unique", 49)] {
+        for mechanism in ["GSSAPI", "GSS-SPNEGO"] {
+            let binding = format!("LDAPSASL_CBINDING={binding}");
+            let tls = ["LDAPTLS_CIPHER_SUITE=NORMAL:-VERS-TLS1.3", "ldapwhoami", "-ZZ"];
+            let who = ["-Q", "-N", "-H", &url, "-Y", mechanism, "-O", "maxssf=0", "-o", "nettimeout=60"];
+            let bound = kdc.run_as("anna", "env", &[&[binding.as_str()][..], &tls, &who].concat());
+            let bound = bound.expect_code(code);
+            assert_eq!(bound.stdout.contains(&anna), code == 0, "{bound}");
+        }
+    }
+    // Why is for the operator.
+    assert!(pando.log().contains("Incorrect channel bindings"), "{}", pando.log());
+}
+
 #[test]
 fn tickets_for_others_and_junk_are_refused() {
     let scratch = Scratch::new("gssapi-refused");

@@ -45,6 +45,8 @@ enum Expected {
 pub(crate) struct KerberosJob {
     pub(crate) exchange: KerberosExchange,
     pub(crate) message: Vec<u8>,
+    /// What the client may have bound its ticket to; `None` without TLS.
+    pub(crate) channel: Option<Vec<u8>>,
 }
 
 /// What a message came to.
@@ -105,12 +107,12 @@ impl KerberosExchange {
         KerberosTurn::Say(KerberosExchange { next, ..self }, message)
     }
 
-    fn token(mut self, message: &[u8]) -> Result<KerberosTurn, GssError> {
+    fn token(mut self, message: &[u8], channel: Option<&[u8]>) -> Result<KerberosTurn, GssError> {
         self.tokens += 1;
         if self.tokens > KERBEROS_TOKENS_MAX {
             return Ok(KerberosTurn::Unfit(SaslError::Malformed("the client does not come to an end")));
         }
-        let step = self.context.step(message, None)?;
+        let step = self.context.step(message, channel)?;
         if !step.is_done {
             return Ok(self.say(Expected::Token, step.token));
         }
@@ -153,9 +155,9 @@ impl KerberosExchange {
 impl KerberosJob {
     /// Takes the message. It may wait for the disk.
     pub(crate) fn run(self) -> KerberosTurn {
-        let KerberosJob { exchange, message } = self;
+        let KerberosJob { exchange, message, channel } = self;
         let taken = match exchange.next {
-            Expected::Token => exchange.token(&message),
+            Expected::Token => exchange.token(&message, channel.as_deref()),
             Expected::Nothing if message.is_empty() => exchange.offer(),
             Expected::Nothing => {
                 return KerberosTurn::Unfit(SaslError::Malformed("an empty message expected"));

@@ -349,12 +349,10 @@ fn check(library: &'static Library, major: Word, minor: Word) -> Result<(), GssE
     if major & ERRORS == 0 {
         return Ok(());
     }
-    let kind = status_text(library, major, 1, ptr::null());
     let cause = status_text(library, minor, 2, &oid(KERBEROS));
-    Err(GssError(match (minor, cause.is_empty()) {
-        (0, _) | (_, true) => kind,
-        _ => cause,
-    }))
+    // The library numbers causes as it meets them, that of none among them.
+    let is_none = minor == 0 || cause.is_empty() || cause == "Success";
+    Err(GssError(if is_none { status_text(library, major, 1, ptr::null()) } else { cause }))
 }
 
 fn status_text(library: &'static Library, status: Word, kind: c_int, mechanism: *const Oid) -> String {

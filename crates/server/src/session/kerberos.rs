@@ -20,6 +20,10 @@ use crate::session::context::Context;
 use crate::stamp::password_time;
 use crate::workers::hash_pool::HashWork;
 
+/// The name of the channel binding whose data has the form that clients of Kerberos give the library: the type, a
+/// colon, and its data (RFC 5056 section 2.1, with tls-server-end-point, as Active Directory has it).
+const GSS_BINDING: &str = "ldap";
+
 impl Session {
     /// How tickets are taken on this connection; `None` where none are.
     pub(super) fn kerberos_rules<'a>(&self, context: &'a Context) -> Option<&'a KerberosRules> {
@@ -48,7 +52,9 @@ impl Session {
             let text = "too many clients bind by Kerberos now; try again later";
             return self.answer(context, &head, &Outcome::new(ResultCode::BUSY, text), out);
         };
-        let job = HashWork::Kerberos(Box::new(KerberosJob { exchange, message: message.to_vec() }));
+        let channel = self.channel_bindings().and_then(|bindings| bindings.data(GSS_BINDING));
+        let job = KerberosJob { exchange, message: message.to_vec(), channel };
+        let job = HashWork::Kerberos(Box::new(job));
         let (address, arrival) = (self.address(context), (self.source, context.now));
         match context.shared.hash_pool.submit(address, job, None, arrival) {
             Some(claim) => self.keep(head, Work::Kerberos, message.len(), Some(claim)),
