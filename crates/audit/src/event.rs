@@ -327,6 +327,11 @@ impl<'a> Event<'a> {
         (has_kind && fields.len() <= EVENT_BYTES_MAX).then_some(Event { fields })
     }
 
+    /// Its fields, as [`parse`](Event::parse) takes them.
+    pub fn as_bytes(self) -> &'a [u8] {
+        self.fields
+    }
+
     fn values(self) -> impl Iterator<Item = (u64, Value<'a>)> {
         let mut rest = self.fields;
         std::iter::from_fn(move || if rest.is_empty() { None } else { take_field(&mut rest) })

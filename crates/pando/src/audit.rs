@@ -15,7 +15,8 @@ use server::Config;
 
 use crate::arguments::DataArguments;
 use crate::exit;
-use chosen::ChoiceArguments;
+pub(crate) use chosen::ChoiceArguments;
+pub(crate) use rows::rfc3339;
 use rows::{Form, Printer};
 use syslog::SyslogTarget;
 

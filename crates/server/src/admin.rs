@@ -10,6 +10,7 @@ pub(crate) mod indexes;
 pub mod load;
 #[cfg(feature = "kafka")]
 pub(crate) mod membership;
+pub(crate) mod recorded;
 pub(crate) mod salvage;
 pub mod settings;
 pub mod translate;

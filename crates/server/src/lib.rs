@@ -41,7 +41,9 @@ mod stamp;
 mod telemetry;
 mod workers;
 
-pub use admin::access::{access_history, explain_access, rehearse_access, with_rules};
+pub use admin::access::{
+    RecordedRehearsed, access_history, explain_access, rehearse_access, rehearse_recorded, with_rules,
+};
 #[cfg(feature = "kafka")]
 pub use admin::cluster::{Initialized, copy_of_node, init_cluster, invite_node, join_cluster, join_from};
 #[cfg(feature = "kafka")]

@@ -253,7 +253,7 @@ pub(crate) fn explain_under(
 }
 
 /// Whether rights have a right.
-fn may(rights: &EntryRights, right: Rights, type_id: Option<TypeId>) -> bool {
+pub(crate) fn may(rights: &EntryRights, right: Rights, type_id: Option<TypeId>) -> bool {
     match (right, type_id) {
         (BROWSE, _) => rights.may_browse(),
         (ADD, _) => rights.may_add(),

@@ -20,8 +20,9 @@
 //!    `stream` those that are too large for a buffer
 //!
 //! `usability` says of each result whether one can bind with it, `paging` returns one page at a time, `parts` has
-//! several threads look at candidates, `explain` tells the plan.
+//! several threads look at candidates, `explain` tells the plan, `again` compares what access rules show.
 
+mod again;
 mod base;
 mod budget;
 mod candidates;
@@ -49,6 +50,7 @@ use crate::access::{Access, Requester};
 use crate::model::outcome::{OperationError, Outcome, ServerFault};
 use crate::read::controls::{EXPLAIN, RequestControls};
 use crate::snapshot::Snapshot;
+pub(crate) use again::{Extent, SearchAgain, Shift, Sight};
 use base::{Base, find_permitted_base};
 pub use budget::{Budget, Clock, Step};
 pub use explain::{CandidateSource, ExplainedTerm, Explanation, StepTimes};

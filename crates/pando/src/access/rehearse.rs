@@ -1,31 +1,52 @@
 //! `pando access rehearse`: access rules before they are in force.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use audit::Event;
 use clap::Args;
-use directory::rehearse::Rehearsal;
-use server::{Config, ExplainError, settings};
+use directory::rehearse::{RecordedLimits, Rehearsal};
+use server::settings::{self, SettingsFile};
+use server::{Config, ExplainError, RecordedRehearsed};
 
 use super::explain::identity;
 use crate::arguments::DataArguments;
+use crate::audit::{ChoiceArguments, rfc3339};
 use crate::exit;
 
+/// Entries of a search that are looked at for one that its filter matches, at most.
+const EXAMINED_PER_ENTRY: u64 = 100;
+
 pub(super) const HELP: &str = "\
-Reads the data file, beside a server at work or without one, and changes nothing. Each line is an asker, an entry, and
-what that one may no more, or may now. Of attributes those are told that the entry has.
+Reads the data file, beside a server at work or without one, and changes nothing.
+
+With an audit trail, which --trail or the node file names, each operation that it recorded is decided under the rules
+in force and under those of the file. Each line is an asker, an entry, and what that one may no more, or may now, with
+how often it was asked for and when last, and the rules that decide before and after. The entries are those of now: a
+search is carried out again on them. Options such as --since and --who choose among the operations.
+
+Without a trail, or with --sample or --as, the rules are asked of entries and users among them. Of attributes those are
+told that the entry has.
 
 Examples:
+  pando access rehearse --node /etc/pando/node.toml --since 7d settings.toml
+  pando access rehearse --data /var/lib/pando --trail /var/lib/pando-audit --who ou=apps,dc=example,dc=com settings.toml
   pando access rehearse --data /var/lib/pando settings.toml
   pando access rehearse --data /var/lib/pando --as uid=anna,ou=people,dc=example,dc=com --as anonymous settings.toml
 
-Exit codes: as `pando plan`.";
+Exit codes: as `pando plan`; 1 where the trail is damaged (what can be read is decided).";
 
 /// The options of `pando access rehearse`.
 #[derive(Debug, Args)]
 pub(crate) struct RehearseArguments {
     #[command(flatten)]
     data: DataArguments,
+    /// The folder of an audit trail, whose operations are decided again; else that of the node file
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["sample", "askers"])]
+    trail: Option<PathBuf>,
+    /// Ask the rules of entries, although the node has an audit trail
+    #[arg(long)]
+    sample: bool,
     /// Who would ask: a DN, u:NAME, or anonymous; may be given several times [default: anonymous, and users among the
     /// entries]
     #[arg(long = "as", value_name = "WHO")]
@@ -33,9 +54,14 @@ pub(crate) struct RehearseArguments {
     /// How many users where none are named
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
     askers_max: usize,
-    /// How many entries, spread evenly over all
+    /// How many entries: spread evenly over all, or of each search of the trail
     #[arg(long, value_name = "COUNT", default_value_t = 1_000)]
     entries_max: u64,
+    /// How many differences are listed where there is a trail
+    #[arg(long, value_name = "COUNT", default_value_t = 10_000)]
+    lines_max: usize,
+    #[command(flatten)]
+    choice: ChoiceArguments,
     /// The settings file (TOML)
     file: PathBuf,
 }
@@ -47,20 +73,99 @@ pub(super) fn run(arguments: &RehearseArguments) -> ExitCode {
         Ok(read) => read,
         Err(error) => return exit::failed(&error),
     };
+    let of_node = || config.audit.folder.clone().filter(|_| !arguments.sample && arguments.askers.is_empty());
+    let done = match arguments.trail.clone().or_else(of_node) {
+        Some(folder) => recorded(&config, (&file, &folder), arguments),
+        None if arguments.choice.is_any() => {
+            return exit::refused(
+                "no audit trail to choose operations of: give --trail DIR, or leave --sample out",
+            );
+        }
+        None => sampled(&config, &file, arguments),
+    };
+    match done {
+        Ok(code) => code,
+        Err(ExplainError::Serve(error)) => exit::failed(&error),
+        Err(ExplainError::Trail(error)) => exit::damaged(&error.to_string()),
+        Err(error) => exit::failure(&error.to_string()),
+    }
+}
+
+/// Asks the rules of entries.
+fn sampled(
+    config: &Config,
+    file: &SettingsFile,
+    arguments: &RehearseArguments,
+) -> Result<ExitCode, ExplainError> {
     let rehearsal = Rehearsal {
         askers: arguments.askers.iter().map(|asker| identity(asker)).collect(),
         askers_max: arguments.askers_max,
         entries_max: arguments.entries_max,
     };
-    match server::rehearse_access(&config, &file, &rehearsal, &mut |change| println!("{change}")) {
-        Ok(rehearsed) => {
-            println!(
-                "{} askers at {} entries: {} would change",
-                rehearsed.askers, rehearsed.entries, rehearsed.changes
-            );
-            ExitCode::SUCCESS
+    let rehearsed = server::rehearse_access(config, file, &rehearsal, &mut |change| println!("{change}"))?;
+    println!(
+        "{} askers at {} entries: {} would change",
+        rehearsed.askers, rehearsed.entries, rehearsed.changes
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Decides the operations of a trail again.
+fn recorded(
+    config: &Config,
+    place: (&SettingsFile, &Path),
+    arguments: &RehearseArguments,
+) -> Result<ExitCode, ExplainError> {
+    let limits = RecordedLimits {
+        lines_max: arguments.lines_max,
+        matching_max: arguments.entries_max,
+        examined_max: arguments.entries_max.saturating_mul(EXAMINED_PER_ENTRY),
+    };
+    let wanted = |event: Event<'_>| arguments.choice.has(event);
+    let rehearsed = server::rehearse_recorded(config, place, limits, &wanted, &mut |damage| {
+        eprintln!("pando: {damage}");
+    })?;
+    for change in &rehearsed.changes {
+        let may = if change.is_gained { "may now" } else { "may no more" };
+        let times = if change.count == 1 { "once" } else { &format!("{} times, last", change.count) };
+        let last = rfc3339(change.last_micros);
+        println!("{} at {}: {may} {} ({times} {last})", change.asker, change.dn, change.right);
+        println!("  before: {}\n  after: {}", change.before, change.after);
+    }
+    summarize(&rehearsed);
+    Ok(match rehearsed.damages {
+        0 => ExitCode::SUCCESS,
+        _ => exit::failure("the trail is damaged: `pando audit verify` tells all of it"),
+    })
+}
+
+fn summarize(rehearsed: &RecordedRehearsed) {
+    let RecordedRehearsed { changes, tally, withheld, link_unknown, .. } = rehearsed;
+    let when = tally
+        .times
+        .map_or_else(String::new, |(first, last)| format!(" from {} to {}", rfc3339(first), rfc3339(last)));
+    println!(
+        "{} operations{when}, at the entries of now: {} would change, in {} ways",
+        tally.decided,
+        tally.changed,
+        changes.len()
+    );
+    let more = if tally.has_more_unlisted { " or more" } else { "" };
+    let unlisted = format!("{}{more}", tally.unlisted);
+    if tally.unlisted > 0 {
+        println!("ways that are not listed (--lines-max): {unlisted}");
+    }
+    for (what, count) in [
+        ("left out, of the administrator, whom no rule binds", tally.of_administrator),
+        ("left out, who asked is nobody now", tally.asker_gone),
+        ("left out, the entry is not in the tree now", tally.entry_gone),
+        ("left out, the trail withholds a name or filter", *withheld),
+        ("changes decided by their place, the entry is not there now", tally.by_place),
+        ("searches of which not all entries were looked at (--entries-max)", tally.cut),
+        ("decided as in the clear and bound by no known way, the trail does not tell", *link_unknown),
+    ] {
+        if count > 0 {
+            println!("{what}: {count}");
         }
-        Err(ExplainError::Serve(error)) => exit::failed(&error),
-        Err(error) => exit::failure(&error.to_string()),
     }
 }

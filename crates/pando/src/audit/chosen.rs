@@ -118,6 +118,15 @@ fn moment(text: &str) -> Option<u64> {
 }
 
 impl ChoiceArguments {
+    /// Whether anything is asked for.
+    pub(crate) fn is_any(&self) -> bool {
+        let texts = [&self.who, &self.target, &self.network, &self.attribute];
+        self.since.is_some()
+            || self.until.is_some()
+            || texts.iter().any(|texts| !texts.is_empty())
+            || !(self.operation.is_empty() && self.result.is_empty() && self.connection.is_empty())
+    }
+
     /// Whether an event is asked for.
     pub(crate) fn has(&self, event: Event<'_>) -> bool {
         let time = event.number(Field::Time).unwrap_or(0);

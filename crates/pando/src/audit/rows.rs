@@ -261,7 +261,7 @@ fn shown_values(values: Values<'_>) -> Value {
 }
 
 /// A time as RFC 3339 has it, in UTC.
-fn rfc3339(micros: u64) -> String {
+pub(crate) fn rfc3339(micros: u64) -> String {
     let text = directory::csn::generalized_time(micros / 1_000_000);
     let part = |range: std::ops::Range<usize>| text.get(range).unwrap_or("00");
     format!(

@@ -2,13 +2,18 @@
 
 use std::path::Path;
 
+use audit::Event;
 use directory::access::AccessExplanation;
-use directory::rehearse::{self, AccessChange, Rehearsal, Rehearsed, RulesVersion};
+use directory::rehearse::{
+    self, AccessChange, DecisionChange, RecordedLimits, RecordedRehearsal, RecordedTally, Rehearsal,
+    Rehearsed, RulesVersion,
+};
 use directory::tree::State;
 use directory::{NodeSettings, Outcome, ReadOnlyDirectory, Requester, Settings, access_question, settings};
 use ldap::AccessQuestion;
 
 use crate::admin::indexes::ExplainError;
+use crate::admin::recorded::{Reading, RecordedReader};
 use crate::admin::settings::{SettingsFile, of_directory};
 use crate::admin::verify::open_read_only;
 use crate::config::{Config, settings_text};
@@ -39,15 +44,75 @@ pub fn rehearse_access(
     rehearsal: &Rehearsal,
     each: &mut dyn FnMut(&AccessChange),
 ) -> Result<Rehearsed, ExplainError> {
-    let checked = settings::check(file.settings());
-    checked.map_err(|problems| {
-        ServeError::Settings(problems.iter().map(|problem| file.error(problem)).collect())
-    })?;
+    check(file)?;
     let directory = open_read_only(config)?;
     let settings = settings_of(config, &directory);
     let state = State { settings: &settings, ..directory.state() };
     rehearse::rehearse(state, &file.settings().general, rehearsal, each)
         .map_err(|error| refused(error.into()))
+}
+
+/// What a settings file would change for the operations of an audit trail.
+#[derive(Clone, Debug, Default)]
+pub struct RecordedRehearsed {
+    /// Decisions that would be others.
+    pub changes: Vec<DecisionChange>,
+    /// What was decided.
+    pub tally: RecordedTally,
+    /// Operations of which the trail does not say enough.
+    pub withheld: u64,
+    /// Operations of which the trail does not say how the client was connected, if rules ask.
+    pub link_unknown: u64,
+    /// Damages of the trail.
+    pub damages: u64,
+}
+
+/// Holds the access rules of a settings file against those in force in a data directory, which may be served meanwhile:
+/// for each operation of an audit trail that is `wanted`, on the entries of now.
+///
+/// # Errors
+/// There is no data or no trail, it cannot be read, or the settings cannot be.
+pub fn rehearse_recorded(
+    config: &Config,
+    (file, folder): (&SettingsFile, &Path),
+    limits: RecordedLimits,
+    wanted: &dyn Fn(Event<'_>) -> bool,
+    each_damage: &mut dyn FnMut(String),
+) -> Result<RecordedRehearsed, ExplainError> {
+    check(file)?;
+    let directory = open_read_only(config)?;
+    let settings = settings_of(config, &directory);
+    let state = State { settings: &settings, ..directory.state() };
+    let mut rehearsal = RecordedRehearsal::new(state, &file.settings().general, limits);
+    let asks_link = rehearsal.asks_link();
+    let (mut rehearsed, mut damages) = (RecordedRehearsed::default(), 0);
+    RecordedReader::default().read::<ExplainError>(
+        folder,
+        &mut |reader, event| {
+            if !wanted(event) {
+                return Ok(());
+            }
+            match reader.recorded(event, &mut |recorded| rehearsal.decide(recorded).map_err(refused))? {
+                Reading::Nothing => {}
+                Reading::Withheld => rehearsed.withheld += 1,
+                Reading::Read { has_link } => rehearsed.link_unknown += u64::from(asks_link && !has_link),
+            }
+            Ok(())
+        },
+        &mut |damage| {
+            damages += 1;
+            each_damage(damage);
+        },
+    )?;
+    let (changes, tally) = rehearsal.finish();
+    Ok(RecordedRehearsed { changes, tally, damages, ..rehearsed })
+}
+
+fn check(file: &SettingsFile) -> Result<(), ServeError> {
+    let checked = settings::check(file.settings()).map_err(|problems| {
+        ServeError::Settings(problems.iter().map(|problem| file.error(problem)).collect())
+    });
+    checked.map(|_| ())
 }
 
 /// The access rules that the log of a data directory has, oldest first. The directory may be served meanwhile.

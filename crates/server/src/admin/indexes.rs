@@ -88,6 +88,9 @@ pub enum ExplainError {
     /// The data directory cannot be used.
     #[error(transparent)]
     Serve(#[from] ServeError),
+    /// The audit trail cannot be read.
+    #[error(transparent)]
+    Trail(#[from] audit::AuditError),
     /// The search was refused, or failed.
     #[error("{code}: {diagnostic}")]
     Refused {

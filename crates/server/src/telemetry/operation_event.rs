@@ -285,11 +285,15 @@ pub fn shown_filter(event: Event<'_>) -> String {
     }
 }
 
+/// The method of a bind. The name of a mechanism that there is not may be anything, and is not told.
 fn method(authentication: &Authentication<'_>) -> &'static str {
     match authentication {
         Authentication::Simple(b"") => "none",
         Authentication::Simple(_) => "simple",
-        Authentication::Sasl { .. } => "sasl",
+        Authentication::Sasl { mechanism, .. } => match directory::BindMethod::of_mechanism(mechanism) {
+            directory::BindMethod::Sasl(known) => known.name(),
+            _ => "sasl",
+        },
         Authentication::Unrecognized(_) => "unknown",
     }
 }

@@ -148,3 +148,58 @@ fn left_of(term: &Term, catalog: &Catalog, rights: &EntryRights) -> Term {
         }
     }
 }
+
+/// What a filter asks for.
+#[derive(Debug, Default)]
+pub(super) struct TypesAsked {
+    /// The types, subtypes among them.
+    pub(super) types: Vec<TypeId>,
+    /// Whether it asks for groups of entries.
+    pub(super) membership: bool,
+}
+
+/// The types that a filter asks for.
+pub(super) fn types_asked(filter: &Term, catalog: &Catalog) -> TypesAsked {
+    let mut asked = TypesAsked::default();
+    add_types_asked(filter, catalog, &mut asked);
+    asked.types.sort_unstable();
+    asked.types.dedup();
+    asked
+}
+
+fn add_types_asked(filter: &Term, catalog: &Catalog, asked: &mut TypesAsked) {
+    match filter {
+        Term::Constant(_) | Term::Class(_) | Term::StructuralClass(_) => {}
+        Term::And(terms) | Term::Or(terms) => {
+            terms.iter().for_each(|term| add_types_asked(term, catalog, asked));
+        }
+        Term::Not(term) => add_types_asked(term, catalog, asked),
+        Term::Item(item) => {
+            asked.membership |= is_membership(item);
+            match (type_of(item, &catalog.schema), item.test.rule()) {
+                (Some(type_id), _) => asked.types.extend(catalog.schema.subtypes(type_id)),
+                (None, Some(rule)) => {
+                    let types = catalog.schema.attribute_types().iter();
+                    let of_rule = types.filter(|known| catalog.schema.rule_applies(rule, known));
+                    asked.types.extend(of_rule.map(|known| known.id));
+                }
+                (None, None) => {}
+            }
+        }
+    }
+}
+
+/// Whether an entry that passes the filter and may be browsed is a result under these rights.
+pub(super) fn is_found<'s>(
+    state: State<'s>,
+    filter: &Term,
+    rights: &EntryRights,
+    matcher: &mut Matcher,
+    candidate: &Candidate<'s>,
+) -> Result<bool, OperationError> {
+    if may_ask(filter, state.catalog, rights) {
+        return Ok(true);
+    }
+    let left = left_of(filter, state.catalog, rights);
+    Ok(matcher.truth(&left, state, candidate)? == Truth::True)
+}

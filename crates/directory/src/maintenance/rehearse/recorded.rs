@@ -1,0 +1,711 @@
+//! Access rules before they are in force, held against operations that an audit trail recorded: each is decided under
+//! the rules in force and under those proposed, on the entries of now.
+//!
+//! What differs is kept once for each asker, entry and right, with how often and when last, so that memory is bounded
+//! however long the trail is. What is found out of an asker is kept from operation to operation, and so is what came
+//! of a search: clients ask the same again and again.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, Hash};
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use ldap::{AttributeSelection, DerefAliases, Filter, Scope, SearchRequest};
+use schema::TypeId;
+
+use crate::access::{
+    ASKED, Access, AccessExplanation, Asked, EntryRights, Newcomer, QuestionPlace, Requester, RulesInForce,
+    Standing, Walk, explain_under, may,
+};
+use crate::catalog::is_secret;
+use crate::model::access_rule::{
+    ADD, BROWSE, COMPARE, DELETE, JOIN, LEAVE, PROXY, READ, RENAME, Rights, SEARCH, WRITE,
+};
+use crate::model::client_link::ClientLink;
+use crate::model::name::{NormalName, parse_dn};
+use crate::model::outcome::{OperationError, Outcome};
+use crate::model::rows::EntryId;
+use crate::model::settings::GeneralSettings;
+use crate::read::identity;
+use crate::read::search::{Extent, SearchAgain, Shift, Sight};
+use crate::tree::{Found, State, damaged_row};
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// Askers that are kept: both what they are called and what they may do.
+const ASKERS_KEPT_MAX: usize = 1_024;
+
+/// Octets of searches of which is kept what came of them.
+const SEARCHES_KEPT_BYTES: usize = 16 << 20;
+
+/// Differences that are not listed and still told apart.
+const UNLISTED_MAX: usize = 1_000_000;
+
+/// Rules that are named as deciding.
+const RULES_NAMED_MAX: usize = 3;
+
+/// An operation as a trail tells it.
+#[derive(Clone, Copy, Debug)]
+pub struct Recorded<'a> {
+    /// The DN of whose the connection was; empty for nobody's.
+    pub who: &'a str,
+    /// The authorization identity that it ran as, if another.
+    pub acts_as: Option<&'a str>,
+    /// How the client was connected, and when it asked.
+    pub link: ClientLink,
+    /// The same time in microseconds since 1970-01-01T00:00:00Z.
+    pub micros: u64,
+    /// DN of the entry, or base.
+    pub target: &'a str,
+    /// What was to be done.
+    pub act: Act<'a>,
+}
+
+/// What was to be done.
+#[derive(Clone, Copy, Debug)]
+pub enum Act<'a> {
+    /// A search below the target.
+    Search {
+        /// How far.
+        scope: Scope,
+        /// Its filter.
+        filter: Filter<'a>,
+        /// The attributes asked for.
+        attributes: AttributeSelection<'a>,
+    },
+    /// A comparison with values of this attribute.
+    Compare(&'a str),
+    /// A change of these attributes.
+    Modify(&'a [&'a str]),
+    /// A new entry.
+    Add,
+    /// The entry's end.
+    Delete,
+    /// Another name, perhaps in another place.
+    Rename {
+        /// The new RDN.
+        rdn: &'a str,
+        /// DN of the new superior, if it is another.
+        superior: Option<&'a str>,
+    },
+}
+
+/// How much is looked at and kept.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordedLimits {
+    /// Differences that are listed.
+    pub lines_max: usize,
+    /// Entries of a search that are looked at, of those that its filter matches.
+    pub matching_max: u64,
+    /// Entries of a search that are looked at in all.
+    pub examined_max: u64,
+}
+
+/// A decision that would be another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DecisionChange {
+    /// Who asked; `anonymous` for nobody.
+    pub asker: String,
+    /// The entry.
+    pub dn: String,
+    /// What was asked for: `browse`, `read mail`.
+    pub right: String,
+    /// Whether it would be allowed and is not, and not the other way round.
+    pub is_gained: bool,
+    /// How many operations it would be another for.
+    pub count: u64,
+    /// When the last of them was.
+    pub last_micros: u64,
+    /// What decides now.
+    pub before: String,
+    /// What would decide.
+    pub after: String,
+}
+
+/// What was decided, and what could not be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecordedTally {
+    /// Operations that were decided.
+    pub decided: u64,
+    /// Times of the first and the last of them.
+    pub times: Option<(u64, u64)>,
+    /// Operations for which something would change.
+    pub changed: u64,
+    /// Operations of the administrator, whom no rule binds.
+    pub of_administrator: u64,
+    /// Operations of askers who are nobody now.
+    pub asker_gone: u64,
+    /// Operations on entries that are not in the tree now.
+    pub entry_gone: u64,
+    /// Changes of entries that are not there now, decided by their place.
+    pub by_place: u64,
+    /// Searches of which not all entries were looked at.
+    pub cut: u64,
+    /// Differences that are not listed.
+    pub unlisted: usize,
+    /// Whether those are so many that no more were counted.
+    pub has_more_unlisted: bool,
+}
+
+/// A rehearsal that is fed with operations.
+pub struct RecordedRehearsal<'s> {
+    state: State<'s>,
+    rules: [RulesInForce; 2],
+    limits: RecordedLimits,
+    askers: HashMap<Box<str>, Option<Requester>, RandomState>,
+    pairs: HashMap<PairKey, Pair, RandomState>,
+    searches: HashMap<Box<[u8]>, Effect, RandomState>,
+    searches_bytes: usize,
+    lines: Vec<DecisionChange>,
+    places: HashMap<LineKey, usize, RandomState>,
+    unlisted: HashSet<u64, RandomState>,
+    tally: RecordedTally,
+}
+
+/// Asker, entry, right, and whether it is gained.
+type LineKey = (Box<str>, Box<str>, Box<str>, bool);
+
+/// An asker, and which of the rules that depend on the connection hold: of those in force, and of those proposed.
+type PairKey = (Option<EntryId>, Vec<u64>, Vec<u64>);
+
+/// What an asker sees under both.
+struct Pair {
+    before: Sight,
+    after: Sight,
+}
+
+/// What came of a search.
+#[derive(Clone, Debug, Default)]
+struct Effect {
+    /// Lines that it is an instance of.
+    lines: Vec<usize>,
+    /// Whether it is one of differences that are not listed.
+    has_unlisted: bool,
+    is_cut: bool,
+}
+
+/// Where something is decided.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    dn: &'a str,
+    at: At,
+    parent: EntryId,
+}
+
+#[derive(Clone, Copy)]
+enum At {
+    Entry(EntryId),
+    /// As one that is to come, of which no more is known than what the entry has that is there now.
+    New(Option<EntryId>),
+}
+
+/// One operation while it is decided.
+struct Deciding<'a> {
+    asker: &'a Requester,
+    link: ClientLink,
+    micros: u64,
+    effect: Effect,
+}
+
+impl<'s> RecordedRehearsal<'s> {
+    /// One of the rules that these settings propose.
+    pub fn new(
+        state: State<'s>,
+        proposal: &GeneralSettings,
+        limits: RecordedLimits,
+    ) -> RecordedRehearsal<'s> {
+        let anonymous_read = proposal.anonymous_read || state.settings.node.anonymous_read;
+        let proposed = RulesInForce::proposed(&proposal.access_rules, anonymous_read, &state.catalog.schema);
+        RecordedRehearsal {
+            state,
+            rules: [RulesInForce::of(state), proposed],
+            limits,
+            askers: HashMap::default(),
+            pairs: HashMap::default(),
+            searches: HashMap::default(),
+            searches_bytes: 0,
+            lines: Vec::new(),
+            places: HashMap::default(),
+            unlisted: HashSet::default(),
+            tally: RecordedTally::default(),
+        }
+    }
+
+    /// Whether rules of either depend on how a client is connected, and when it asks.
+    pub fn asks_link(&self) -> bool {
+        self.rules.iter().any(|rules| rules.rules.ask_link())
+    }
+
+    /// Decides an operation under both.
+    ///
+    /// # Errors
+    /// The store failed. An operation that cannot be decided is counted.
+    pub fn decide(&mut self, recorded: &Recorded<'_>) -> std::result::Result<(), Outcome> {
+        self.try_decide(recorded).map_err(Outcome::from)
+    }
+
+    /// What would be decided otherwise, by asker, entry and right, and how much was looked at.
+    pub fn finish(mut self) -> (Vec<DecisionChange>, RecordedTally) {
+        self.lines.sort_by(|one, other| {
+            (&one.asker, &one.dn, &one.right, one.is_gained).cmp(&(
+                &other.asker,
+                &other.dn,
+                &other.right,
+                other.is_gained,
+            ))
+        });
+        self.tally.unlisted = self.unlisted.len();
+        (self.lines, self.tally)
+    }
+
+    fn try_decide(&mut self, recorded: &Recorded<'_>) -> Result<()> {
+        let own = self.asker(&dn_identity(recorded.who))?;
+        let asker = match recorded.acts_as {
+            None => own.clone(),
+            Some(identity) => self.asker(identity)?,
+        };
+        let Some(asker) = asker else {
+            self.tally.asker_gone += 1;
+            return Ok(());
+        };
+        let mut deciding = Deciding {
+            asker: &asker,
+            link: recorded.link,
+            micros: recorded.micros,
+            effect: Effect::default(),
+        };
+        let acts_for_another = recorded.acts_as.is_some();
+        if let (true, Some(own), Requester::User { id, .. }) = (acts_for_another, &own, &asker) {
+            let by_own = Deciding { asker: own, effect: Effect::default(), ..deciding };
+            deciding.effect = self.decide_proxy(by_own, *id)?;
+        }
+        if asker.is_administrator() {
+            if deciding.effect.lines.is_empty() {
+                self.tally.of_administrator += 1;
+            }
+        } else {
+            let is_decided = self.decide_act(recorded, &mut deciding)?;
+            if !is_decided {
+                self.tally.entry_gone += 1;
+                return Ok(());
+            }
+        }
+        self.count(recorded.micros, deciding.effect);
+        Ok(())
+    }
+
+    fn count(&mut self, micros: u64, mut effect: Effect) {
+        let tally = &mut self.tally;
+        let (first, last) = tally.times.unwrap_or((micros, micros));
+        tally.times = Some((first.min(micros), last.max(micros)));
+        tally.decided += 1;
+        tally.cut += u64::from(effect.is_cut);
+        effect.lines.sort_unstable();
+        effect.lines.dedup();
+        tally.changed += u64::from(effect.has_unlisted || !effect.lines.is_empty());
+        for place in effect.lines {
+            if let Some(line) = self.lines.get_mut(place) {
+                line.count += 1;
+                line.last_micros = line.last_micros.max(micros);
+            }
+        }
+    }
+
+    /// Whether somebody may act as the user of an entry.
+    fn decide_proxy(&mut self, mut deciding: Deciding<'_>, id: EntryId) -> Result<Effect> {
+        if !matches!(deciding.asker, Requester::User { .. }) {
+            return Ok(Effect::default());
+        }
+        let dn = self.state.dn(id)?.unwrap_or_default();
+        let Some(node) = self.state.node(id)? else { return Ok(Effect::default()) };
+        let place = Place { dn: &dn, at: At::Entry(id), parent: node.parent };
+        let (key, pair) = self.pair(&deciding)?;
+        if let Some(pair) = pair {
+            self.hold(&pair, &mut deciding, place, (PROXY, None))?;
+            self.keep_pair(key, pair);
+        }
+        Ok(deciding.effect)
+    }
+
+    /// False where the entry is not in the tree.
+    fn decide_act(&mut self, recorded: &Recorded<'_>, deciding: &mut Deciding<'_>) -> Result<bool> {
+        let (key, pair) = self.pair(deciding)?;
+        let Some(mut pair) = pair else { return Ok(true) };
+        let may_change = Access::of(deciding.asker, self.state.settings).check_modify_some().is_ok();
+        let is_decided = match recorded.act {
+            Act::Search { scope, filter, attributes } => {
+                let request = SearchRequest {
+                    base_object: recorded.target,
+                    scope,
+                    deref_aliases: DerefAliases::Never,
+                    size_limit: 0,
+                    time_limit_seconds: 0,
+                    types_only: false,
+                    filter,
+                    attributes,
+                };
+                self.decide_search(&mut pair, deciding, &key, &request)?
+            }
+            Act::Compare(attribute) => self.decide_compare(&pair, deciding, recorded.target, attribute)?,
+            // Who has not bound changes nothing, whatever the rules say.
+            _ if !may_change => true,
+            Act::Modify(attributes) => self.decide_modify(&pair, deciding, recorded.target, attributes)?,
+            Act::Add => self.decide_add(&pair, deciding, recorded.target)?,
+            Act::Delete => self.decide_change(&pair, deciding, recorded.target, DELETE)?,
+            Act::Rename { rdn, superior } => {
+                let is_decided = self.decide_change(&pair, deciding, recorded.target, RENAME)?;
+                if let Some(superior) = superior {
+                    let dn = if superior.is_empty() { rdn.to_owned() } else { format!("{rdn},{superior}") };
+                    self.decide_add(&pair, deciding, &dn)?;
+                }
+                is_decided
+            }
+        };
+        self.keep_pair(key, pair);
+        Ok(is_decided)
+    }
+
+    fn decide_search(
+        &mut self,
+        pair: &mut Pair,
+        deciding: &mut Deciding<'_>,
+        pair_key: &PairKey,
+        request: &SearchRequest<'_>,
+    ) -> Result<bool> {
+        let state = self.state;
+        let Some(base) = self.base_of(request.base_object, request.scope)? else { return Ok(false) };
+        let key = search_key(pair_key, base, request);
+        if let Some(known) = self.searches.get(&key[..]) {
+            deciding.effect.lines.extend_from_slice(&known.lines);
+            deciding.effect.has_unlisted |= known.has_unlisted;
+            deciding.effect.is_cut = known.is_cut;
+            return Ok(true);
+        }
+        let extent =
+            Extent { examined_max: self.limits.examined_max, matching_max: self.limits.matching_max };
+        let mut own = Deciding { effect: Effect::default(), ..*deciding };
+        let mut again = SearchAgain::of(state, deciding.asker, base, request)?;
+        // As many as entries that are looked at have attributes, at most.
+        let mut shifts = Vec::new();
+        let is_whole =
+            again.compare(state, extent, (&mut pair.before, &mut pair.after), &mut |candidate, shift| {
+                shifts.push((candidate.id, candidate.node.parent, shift));
+                Ok(())
+            })?;
+        for (id, parent, shift) in shifts {
+            self.add_shift(pair, &mut own, (id, parent), shift)?;
+        }
+        own.effect.is_cut = !is_whole;
+        deciding.effect.lines.extend_from_slice(&own.effect.lines);
+        deciding.effect.has_unlisted |= own.effect.has_unlisted;
+        deciding.effect.is_cut = own.effect.is_cut;
+        self.keep_search(key, own.effect);
+        Ok(true)
+    }
+
+    fn keep_search(&mut self, key: Box<[u8]>, effect: Effect) {
+        let bytes = size_of::<(Box<[u8]>, Effect)>() + key.len() + size_of_val(&effect.lines[..]);
+        if self.searches_bytes + bytes > SEARCHES_KEPT_BYTES {
+            self.searches.clear();
+            self.searches_bytes = 0;
+        }
+        self.searches_bytes += bytes;
+        self.searches.insert(key, effect);
+    }
+
+    /// The entry that a search begins at; `None` for none of the tree.
+    fn base_of(&self, dn: &str, scope: Scope) -> Result<Option<EntryId>> {
+        if dn.is_empty() {
+            // What is there by that name itself is the root DSE.
+            return Ok((scope != Scope::BaseObject).then_some(EntryId::ROOT));
+        }
+        let Some(name) = self.name_of(dn) else { return Ok(None) };
+        self.state.entry_of(&name)
+    }
+
+    fn name_of(&self, dn: &str) -> Option<NormalName> {
+        parse_dn(dn).ok().map(|dn| NormalName::of(&dn, &self.state.catalog.schema))
+    }
+
+    fn add_shift(
+        &mut self,
+        pair: &Pair,
+        deciding: &mut Deciding<'_>,
+        at: (EntryId, EntryId),
+        shift: Shift,
+    ) -> Result<()> {
+        let (at, asked) = match shift {
+            Shift::Browse => (at, (BROWSE, None)),
+            Shift::Search(type_id) => (at, (SEARCH, Some(type_id))),
+            Shift::Read(type_id) => (at, (READ, Some(type_id))),
+            // The group's own decision is what changes: by its member the asker sees it in memberOf.
+            Shift::Group { group, member, in_filter } => {
+                let Some(node) = self.state.node(group)? else { return Ok(()) };
+                let type_id = self.state.catalog.attribute(member).description.type_id;
+                ((group, node.parent), (if in_filter { SEARCH } else { READ }, Some(type_id)))
+            }
+        };
+        let dn = self.state.dn(at.0)?.unwrap_or_default();
+        let place = Place { dn: &dn, at: At::Entry(at.0), parent: at.1 };
+        // Rights that the entry's not being there takes away are told as that.
+        let (old, new) = (self.rights(&pair.before, place)?, self.rights(&pair.after, place)?);
+        let asked = if old.may_browse() != new.may_browse() { (BROWSE, None) } else { asked };
+        self.hold(pair, deciding, place, asked)
+    }
+
+    fn decide_compare(
+        &mut self,
+        pair: &Pair,
+        deciding: &mut Deciding<'_>,
+        dn: &str,
+        attribute: &str,
+    ) -> Result<bool> {
+        let Some(name) = self.name_of(dn) else { return Ok(false) };
+        let Some(id) = self.state.entry_of(&name)? else { return Ok(false) };
+        let node = self.state.node(id)?.ok_or_else(|| damaged_row("nodes", id))?;
+        let place = Place { dn, at: At::Entry(id), parent: node.parent };
+        if self.hold_browse(pair, deciding, place)? {
+            return Ok(true);
+        }
+        if let Some(type_id) = self.type_of(attribute) {
+            self.hold(pair, deciding, place, (COMPARE, Some(type_id)))?;
+        }
+        Ok(true)
+    }
+
+    fn decide_modify(
+        &mut self,
+        pair: &Pair,
+        deciding: &mut Deciding<'_>,
+        dn: &str,
+        attributes: &[&str],
+    ) -> Result<bool> {
+        let Some(place) = self.place_of(dn)? else { return Ok(false) };
+        if self.hold_browse(pair, deciding, place)? {
+            return Ok(true);
+        }
+        let (old, new) = (self.rights(&pair.before, place)?, self.rights(&pair.after, place)?);
+        let types: Vec<TypeId> = attributes.iter().filter_map(|name| self.type_of(name)).collect();
+        for type_id in types {
+            // Whether a value was the own name is not told: where that alone may be changed both rights count.
+            let rights = match (old.may_write(type_id), new.may_write(type_id)) {
+                (false, false) => [JOIN, LEAVE].as_slice(),
+                _ => [WRITE].as_slice(),
+            };
+            for right in rights {
+                self.hold(pair, deciding, place, (*right, Some(type_id)))?;
+            }
+        }
+        Ok(true)
+    }
+
+    fn decide_add(&mut self, pair: &Pair, deciding: &mut Deciding<'_>, dn: &str) -> Result<bool> {
+        let Some(name) = self.name_of(dn) else { return Ok(false) };
+        let there = self.state.entry_of(&name)?;
+        let QuestionPlace::New { parent } = QuestionPlace::of(self.state, &name, true)? else {
+            return Ok(false);
+        };
+        self.hold(pair, deciding, Place { dn, at: At::New(there), parent }, (ADD, None))?;
+        Ok(true)
+    }
+
+    fn decide_change(
+        &mut self,
+        pair: &Pair,
+        deciding: &mut Deciding<'_>,
+        dn: &str,
+        right: Rights,
+    ) -> Result<bool> {
+        let Some(place) = self.place_of(dn)? else { return Ok(false) };
+        if !self.hold_browse(pair, deciding, place)? {
+            self.hold(pair, deciding, place, (right, None))?;
+        }
+        Ok(true)
+    }
+
+    /// Where an entry is, or was.
+    fn place_of<'a>(&mut self, dn: &'a str) -> Result<Option<Place<'a>>> {
+        let Some(name) = self.name_of(dn) else { return Ok(None) };
+        let (at, parent) = match self.state.find(&name)? {
+            Found::Entry(id, _) => {
+                let node = self.state.node(id)?.ok_or_else(|| damaged_row("nodes", id))?;
+                (At::Entry(id), node.parent)
+            }
+            Found::Missing { nearest: Some((parent, _, depth)) } if depth + 1 == name.depth() => {
+                self.tally.by_place += 1;
+                (At::New(None), parent)
+            }
+            Found::Missing { .. } => return Ok(None),
+        };
+        Ok(Some(Place { dn, at, parent }))
+    }
+
+    fn type_of(&self, attribute: &str) -> Option<TypeId> {
+        self.state.catalog.schema.parse_description(attribute).ok().map(|known| known.type_id)
+    }
+
+    /// Notes whether the entry is there for one of both; true where that is all that there is to say.
+    fn hold_browse(&mut self, pair: &Pair, deciding: &mut Deciding<'_>, place: Place<'_>) -> Result<bool> {
+        let (old, new) = (self.rights(&pair.before, place)?, self.rights(&pair.after, place)?);
+        self.hold(pair, deciding, place, (BROWSE, None))?;
+        Ok(!old.may_browse() || !new.may_browse())
+    }
+
+    fn rights(&self, sight: &Sight, place: Place<'_>) -> Result<Arc<EntryRights>> {
+        match place.at {
+            At::Entry(id) => sight.standing.at(self.state, &mut Walk::default(), id, place.parent),
+            At::New(there) => {
+                let newcomer = there.map_or(Newcomer::Unknown, Newcomer::Moved);
+                sight.standing.below(self.state, place.parent, newcomer)
+            }
+        }
+    }
+
+    /// Notes whether a right is decided otherwise.
+    fn hold(
+        &mut self,
+        pair: &Pair,
+        deciding: &mut Deciding<'_>,
+        place: Place<'_>,
+        (right, type_id): (Rights, Option<TypeId>),
+    ) -> Result<()> {
+        let is_write = [WRITE, JOIN, LEAVE].contains(&right);
+        if type_id.is_some_and(|type_id| !is_write && is_secret(&self.state.catalog.schema, type_id)) {
+            return Ok(());
+        }
+        let was = may(&*self.rights(&pair.before, place)?, right, type_id);
+        let is = may(&*self.rights(&pair.after, place)?, right, type_id);
+        if was == is {
+            return Ok(());
+        }
+        let (word, ..) = ASKED.iter().find(|(_, known, _)| *known == right).copied().unwrap_or_default();
+        let said = match type_id {
+            Some(type_id) => format!("{word} {}", self.state.catalog.schema.type_by_id(type_id).name()),
+            None => word.to_owned(),
+        };
+        let asker = match deciding.asker {
+            Requester::Anonymous => "anonymous",
+            known => known.dn(),
+        };
+        let key: LineKey = (asker.into(), place.dn.into(), said.as_str().into(), is);
+        if let Some(known) = self.places.get(&key) {
+            deciding.effect.lines.push(*known);
+            return Ok(());
+        }
+        if self.lines.len() >= self.limits.lines_max {
+            deciding.effect.has_unlisted = true;
+            self.note_unlisted(&key);
+            return Ok(());
+        }
+        let id = match place.at {
+            At::Entry(id) | At::New(Some(id)) => id,
+            At::New(None) => EntryId::ROOT,
+        };
+        let asked =
+            Asked { word, right, type_id, id, parent: place.parent, dn: place.dn, link: Some(deciding.link) };
+        let [before, after] = &self.rules;
+        let why =
+            |rules| explain_under(self.state, rules, deciding.asker, asked).map(|why| deciding_text(&why));
+        let line = DecisionChange {
+            asker: asker.to_owned(),
+            dn: place.dn.to_owned(),
+            right: said,
+            is_gained: is,
+            count: 0,
+            last_micros: deciding.micros,
+            before: why(before)?,
+            after: why(after)?,
+        };
+        deciding.effect.lines.push(self.lines.len());
+        self.places.insert(key, self.lines.len());
+        self.lines.push(line);
+        Ok(())
+    }
+
+    fn note_unlisted(&mut self, key: &impl Hash) {
+        let hash = self.unlisted.hasher().hash_one(key);
+        if self.unlisted.len() < UNLISTED_MAX {
+            self.unlisted.insert(hash);
+        } else if !self.unlisted.contains(&hash) {
+            self.tally.has_more_unlisted = true;
+        }
+    }
+
+    /// Who an identity of the trail is now; `None` for nobody.
+    fn asker(&mut self, identity: &str) -> Result<Option<Requester>> {
+        if let Some(known) = self.askers.get(identity) {
+            return Ok(known.clone());
+        }
+        let found = match identity {
+            "" | "dn:" => Some(Requester::Anonymous),
+            known => identity::requester(self.state, known)?,
+        };
+        if self.askers.len() >= ASKERS_KEPT_MAX {
+            self.askers.clear();
+        }
+        self.askers.insert(identity.into(), found.clone());
+        Ok(found)
+    }
+
+    /// What an asker sees; to be put back by [`keep_pair`](RecordedRehearsal::keep_pair). `None` for the administrator.
+    fn pair(&mut self, deciding: &Deciding<'_>) -> Result<(PairKey, Option<Pair>)> {
+        let own = match deciding.asker {
+            Requester::User { id, .. } => Some(*id),
+            Requester::Anonymous | Requester::Administrator { .. } => None,
+        };
+        let [before, after] = &self.rules;
+        let link = Some(&deciding.link);
+        let key = (own, before.rules.holding_over(link), after.rules.holding_over(link));
+        if let Some(pair) = self.pairs.remove(&key) {
+            return Ok((key, Some(pair)));
+        }
+        let sight = |rules: &RulesInForce| {
+            let standing = Standing::under(&rules.rules, self.state, deciding.asker, link)?;
+            Ok::<_, OperationError>(standing.map(|standing| Sight::of(Arc::new(standing))))
+        };
+        let (Some(before), Some(after)) = (sight(before)?, sight(after)?) else { return Ok((key, None)) };
+        Ok((key, Some(Pair { before, after })))
+    }
+
+    fn keep_pair(&mut self, key: PairKey, pair: Pair) {
+        if self.pairs.len() >= ASKERS_KEPT_MAX {
+            self.pairs.clear();
+        }
+        self.pairs.insert(key, pair);
+    }
+}
+
+fn dn_identity(dn: &str) -> String {
+    if dn.is_empty() { String::new() } else { format!("dn:{dn}") }
+}
+
+/// What tells a search of an asker from all others.
+fn search_key((own, before, after): &PairKey, base: EntryId, request: &SearchRequest<'_>) -> Box<[u8]> {
+    let mut key = Vec::new();
+    let own = own.map_or(0, |own| own.0);
+    let scope = match request.scope {
+        Scope::BaseObject => 0,
+        Scope::SingleLevel => 1,
+        Scope::WholeSubtree => 2,
+        Scope::Subordinate => 3_u64,
+    };
+    let filter_len = request.filter.encoded_len() as u64;
+    for number in [own, base.0, scope, filter_len].iter().chain(before).chain(after) {
+        key.extend_from_slice(&number.to_be_bytes());
+    }
+    request.filter.encode(&mut key);
+    key.extend_from_slice(request.attributes.as_bytes());
+    key.into()
+}
+
+/// What decides, in a line.
+fn deciding_text(why: &AccessExplanation) -> String {
+    let mut texts: Vec<String> = why.rules.iter().take(RULES_NAMED_MAX).map(ToString::to_string).collect();
+    if let Some(more @ 1..) = why.rules.len().checked_sub(RULES_NAMED_MAX) {
+        texts.push(format!("and {more} more"));
+    }
+    if texts.is_empty() {
+        texts.extend(why.notes.iter().cloned());
+    }
+    texts.join("; ")
+}

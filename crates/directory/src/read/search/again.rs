@@ -1,0 +1,227 @@
+//! A search that was made before, on the entries of now: which of them two sets of access rules show an asker, and
+//! what of them. For rehearsals, which compare; nobody is sent anything.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use ldap::SearchRequest;
+use schema::TypeId;
+
+use super::candidates::{Candidates, ScanKind};
+use super::permitted::{is_found, types_asked};
+use super::plan::Plan;
+use super::scope::SearchScope;
+use super::selection::Selection;
+use crate::access::{Access, EntryRights, Requester, Standing, Walk};
+use crate::catalog::Shown;
+use crate::filter::{Candidate, Compiler, GroupsOf, Matcher, MemberUse, Memberships, Term, Truth};
+use crate::model::outcome::OperationError;
+use crate::model::rows::{AttrId, EntryId};
+use crate::read::controls::RequestControls;
+use crate::snapshot::name_cache::NameCache;
+use crate::tree::operational::for_each_group;
+use crate::tree::{State, node};
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// Keys of an index that are gone through at a time.
+const KEYS_AT_A_TIME: usize = 10_000;
+
+/// How far a search is carried out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extent {
+    /// Candidates that are looked at.
+    pub(crate) examined_max: u64,
+    /// Those of them that the filter matches.
+    pub(crate) matching_max: u64,
+}
+
+/// A search, ready to be carried out.
+pub(crate) struct SearchAgain {
+    scope: SearchScope,
+    filter: Term,
+    plan: Plan,
+    selection: Selection,
+    names: NameCache,
+}
+
+/// What one asker sees under one set of rules.
+pub(crate) struct Sight {
+    pub(crate) standing: Arc<Standing>,
+    walk: Walk,
+    matcher: Matcher,
+}
+
+/// What a search shows differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shift {
+    /// The entry is there for one of both.
+    Browse,
+    /// It is found by one of both, because of this type in the filter.
+    Search(TypeId),
+    /// Values of this type are returned by one of both.
+    Read(TypeId),
+    /// The group is among the values of memberOf for one of both: by this attribute of it, in the filter or in what is
+    /// returned.
+    Group { group: EntryId, member: AttrId, in_filter: bool },
+}
+
+impl Sight {
+    pub(crate) fn of(standing: Arc<Standing>) -> Sight {
+        let groups = GroupsOf { view: Arc::clone(&standing) as _, by: MemberUse::Search };
+        let matcher = Matcher::under(Shown::Plain, Some(groups));
+        Sight { standing, walk: Walk::default(), matcher }
+    }
+
+    pub(crate) fn rights(&mut self, state: State<'_>, candidate: &Candidate<'_>) -> Result<Arc<EntryRights>> {
+        self.standing.at(state, &mut self.walk, candidate.id, candidate.node.parent)
+    }
+}
+
+impl SearchAgain {
+    /// A search below `base`. Of its limits and controls nothing is known: it is carried out without.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub(crate) fn of(
+        state: State<'_>,
+        asker: &Requester,
+        base: EntryId,
+        request: &SearchRequest<'_>,
+    ) -> Result<SearchAgain> {
+        let compiler = Compiler { catalog: state.catalog, shown: Shown::Plain, known: None };
+        let mut filter = compiler.compile(request.filter);
+        filter.find_targets_in(state)?;
+        let scope = SearchScope::of(base, request, &RequestControls::default());
+        let mut plan = Plan::choose(state, &scope, &filter)?;
+        while !plan.gather(state.read, KEYS_AT_A_TIME)? {}
+        let access = Access::of(asker, state.settings);
+        let selection = Selection::of(request.attributes, state.catalog, access);
+        Ok(SearchAgain { scope, filter, plan, selection, names: NameCache::default() })
+    }
+
+    /// Tells `each` of the entries that the filter matches what is shown of them before and not after, or after and not
+    /// before. False where there are more entries than were looked at.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub(crate) fn compare<'s>(
+        &mut self,
+        state: State<'s>,
+        extent: Extent,
+        (before, after): (&mut Sight, &mut Sight),
+        each: &mut dyn FnMut(&Candidate<'s>, Shift) -> Result<()>,
+    ) -> Result<bool> {
+        let mut plain = Matcher::new(Shown::Plain);
+        let (mut examined, mut matching) = (0, 0);
+        let mut candidates = Candidates::open(state, self.plan.source(), 0, ScanKind::Nodes)?;
+        while let Some((id, _)) = candidates.next()? {
+            if examined == extent.examined_max || matching == extent.matching_max {
+                return Ok(false);
+            }
+            examined += 1;
+            let Some(node) = node(state.read, id)? else { continue };
+            if !self.scope.admits(id, node.flags)
+                || !self.scope.contains(state, &mut self.names, id, &node)?
+            {
+                continue;
+            }
+            let candidate = Candidate::new(id, node);
+            if plain.truth(&self.filter, state, &candidate)? != Truth::True {
+                continue;
+            }
+            matching += 1;
+            compare_at(
+                state,
+                (&self.filter, &mut self.selection),
+                &candidate,
+                (before, after),
+                &mut |shift| each(&candidate, shift),
+            )?;
+        }
+        Ok(true)
+    }
+}
+
+fn compare_at<'s>(
+    state: State<'s>,
+    (filter, selection): (&Term, &mut Selection),
+    candidate: &Candidate<'s>,
+    (before, after): (&mut Sight, &mut Sight),
+    each: &mut dyn FnMut(Shift) -> Result<()>,
+) -> Result<()> {
+    let (old, new) = (before.rights(state, candidate)?, after.rights(state, candidate)?);
+    let asked = types_asked(filter, state.catalog);
+    let asks_groups = asked.membership;
+    let is_same = Arc::ptr_eq(&old, &new) || *old == *new;
+    let groups_read = selection.made.iter().any(|(made, _)| made.is_membership());
+    if is_same && (!old.may_browse() || (!asks_groups && !groups_read)) {
+        return Ok(());
+    }
+    let was_found = old.may_browse() && is_found(state, filter, &old, &mut before.matcher, candidate)?;
+    let is_found = new.may_browse() && is_found(state, filter, &new, &mut after.matcher, candidate)?;
+    if was_found != is_found && old.may_browse() != new.may_browse() {
+        return each(Shift::Browse);
+    }
+    if was_found != is_found {
+        for type_id in asked.types {
+            if old.may_search(type_id) != new.may_search(type_id) {
+                each(Shift::Search(type_id))?;
+            }
+        }
+        if asks_groups {
+            return compare_groups(state, candidate.id, true, (before, after), each);
+        }
+        return Ok(());
+    }
+    if !is_found {
+        return Ok(());
+    }
+    let mut told = Vec::new();
+    for row in candidate.entry(state)?.attributes() {
+        let type_id = state.catalog.attribute(row.id).description.type_id;
+        let differs = old.may_read(type_id) != new.may_read(type_id);
+        // A type may be there with several options.
+        if differs && !told.contains(&type_id) && selection.decide(state.catalog, row.id) {
+            told.push(type_id);
+            each(Shift::Read(type_id))?;
+        }
+    }
+    for (made, type_id) in &selection.made {
+        match (old.may_read(*type_id), new.may_read(*type_id)) {
+            (true, true) if made.is_membership() => {
+                compare_groups(state, candidate.id, false, (before, after), each)?;
+            }
+            (was, is) if was != is => each(Shift::Read(*type_id))?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The groups of an entry that show for one of both.
+fn compare_groups(
+    state: State<'_>,
+    id: EntryId,
+    in_filter: bool,
+    (before, after): (&Sight, &Sight),
+    each: &mut dyn FnMut(Shift) -> Result<()>,
+) -> Result<()> {
+    let by = if in_filter { MemberUse::Search } else { MemberUse::Read };
+    let mut shifts = Vec::new();
+    for_each_group(
+        state,
+        id,
+        &mut |group, member| {
+            let place = (group, member);
+            if before.standing.shows_member(state, place, by)?
+                != after.standing.shows_member(state, place, by)?
+            {
+                shifts.push(Shift::Group { group, member, in_filter });
+            }
+            Ok(false)
+        },
+        &mut |_| ControlFlow::Break(()),
+    )?;
+    shifts.into_iter().try_for_each(each)
+}

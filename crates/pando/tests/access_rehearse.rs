@@ -1,0 +1,339 @@
+//! Access rules rehearsed on the operations of an audit trail: what is said before they are in force is what clients
+//! see once they are.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use client::Connection;
+use ldap::{ChangeOperation, Control, ControlsBuf, Scope};
+use support::clients::Run;
+use support::pando::command;
+use support::tree::{add_person, person_dn, plant};
+use support::{ADMIN_DN, Pando, SUFFIX, Scratch};
+
+/// A server that keeps a trail.
+fn start(scratch: &Scratch) -> Pando {
+    let folder = scratch.join("trail");
+    let text = format!("admin_dn = \"{ADMIN_DN}\"\n[audit]\nfolder = \"{}\"\n", folder.display());
+    let node = scratch.write("node.toml", text);
+    support::pando::Start::new(scratch).arguments(&["--node", node.to_str().unwrap()]).ready()
+}
+
+fn rules_file(scratch: &Scratch, rules: &[&str]) -> PathBuf {
+    scratch.write("rules.toml", format!("suffixes = [\"{SUFFIX}\"]\naccess_rules = {rules:?}\n"))
+}
+
+fn apply(scratch: &Scratch, rules: &[&str]) {
+    let file = rules_file(scratch, rules);
+    command(&["apply", file.to_str().unwrap()], Some(&Pando::data(scratch))).expect_code(0);
+}
+
+fn rehearse(scratch: &Scratch, rules: &[&str], more: &[&str]) -> Run {
+    let (file, node) = (rules_file(scratch, rules), scratch.join("node.toml"));
+    let arguments = ["access", "rehearse", "--node", node.to_str().unwrap()];
+    let all = [&arguments[..], more, &[file.to_str().unwrap()]].concat();
+    command(&all, Some(&Pando::data(scratch)))
+}
+
+fn connect(pando: &Pando, asker: &str) -> Connection {
+    let mut connection = pando.connect();
+    if !asker.is_empty() {
+        assert!(connection.bind(&person_dn(asker), &format!("{asker}-secret")).unwrap().is_success());
+    }
+    connection
+}
+
+/// Somebody, somewhere, something.
+type Seen = BTreeSet<(String, String, String)>;
+
+const FILTERS: [&str; 8] = [
+    "(objectClass=*)",
+    "(uid=bert)",
+    "(sn=a*)",
+    "(!(sn=anna))",
+    "(|(mail=*)(cn=carl))",
+    "(&(objectClass=person)(!(title=x)))",
+    "(manager=uid=anna,ou=people,dc=example,dc=com)",
+    "(description>=a)",
+];
+
+/// What requests come to: which entries each search finds, which attributes it shows, what is compared and changed.
+fn ask(pando: &Pando) -> Vec<Seen> {
+    let mut all = Vec::new();
+    for asker in ["", "anna", "bert", "carl"] {
+        let mut connection = connect(pando, asker);
+        let name = if asker.is_empty() { "anonymous".to_owned() } else { person_dn(asker) };
+        let people = format!("ou=people,{SUFFIX}");
+        for (base, scope) in [
+            (SUFFIX, Scope::WholeSubtree),
+            (people.as_str(), Scope::SingleLevel),
+            (&person_dn("bert"), Scope::BaseObject),
+        ] {
+            for filter in FILTERS {
+                for attributes in [&["*"][..], &["mail", "sn"], &["1.1"]] {
+                    let found = connection.search(base, scope, filter, attributes).unwrap();
+                    let mut seen = Seen::new();
+                    for entry in found.entries {
+                        seen.insert((name.clone(), entry.dn.clone(), String::new()));
+                        let attributes = entry.attributes.iter().map(|attribute| &attribute.description);
+                        seen.extend(
+                            attributes.map(|it| (name.clone(), entry.dn.clone(), format!("read {it}"))),
+                        );
+                    }
+                    all.push(seen);
+                }
+            }
+        }
+        for target in ["anna", "bert"] {
+            let dn = person_dn(target);
+            let told = connection.compare(&dn, "sn", target).unwrap().code;
+            let entry = (name.clone(), dn.clone(), "compare sn".to_owned());
+            all.push([5, 6].contains(&told.0).then_some(entry).into_iter().collect());
+            let changes: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "description", &["same"])];
+            let done = connection.modify(&dn, changes).unwrap();
+            let entry = (name.clone(), dn, "write description".to_owned());
+            all.push(done.is_success().then_some(entry).into_iter().collect());
+        }
+    }
+    all
+}
+
+/// What is there in one and not in the other. Of an entry that is not there nothing else is told.
+fn gone(from: &[Seen], to: &[Seen]) -> Seen {
+    let mut gone = Seen::new();
+    for (from, to) in from.iter().zip(to) {
+        for (name, dn, what) in from.difference(to) {
+            let is_there = |seen: &Seen| seen.contains(&(name.clone(), dn.clone(), String::new()));
+            if !what.starts_with("read") || is_there(to) {
+                gone.insert((name.clone(), dn.clone(), what.clone()));
+            }
+        }
+    }
+    gone
+}
+
+/// What a rehearsal says is no more there, or there now. An entry that is there or not counts as that for all that is
+/// done with it, and so does one that a filter finds or not.
+fn told(run: &Run, says: &str, hidden: &Seen) -> Seen {
+    let mut told = Seen::new();
+    for line in run.stdout.lines().filter(|line| !line.starts_with(' ')) {
+        let Some((place, right)) = line.split_once(&format!(": {says} ")) else { continue };
+        let (name, dn) = place.split_once(" at ").unwrap();
+        let right = right.split(" (").next().unwrap();
+        let keep = |what: &str| (name.to_owned(), dn.to_owned(), what.to_owned());
+        match right.split_once(' ') {
+            None => {
+                assert_eq!(right, "browse");
+                let all = ["", "compare sn", "write description"].map(keep);
+                told.extend(all.into_iter().filter(|what| what.2.is_empty() || hidden.contains(what)));
+            }
+            Some(("search", _)) => _ = told.insert(keep("")),
+            Some(_) => _ = told.insert(keep(right)),
+        }
+    }
+    told
+}
+
+const SETS: [&[&str]; 6] = [
+    &[
+        "all: allow read to authenticated",
+        "own: allow write of description to self",
+        "public: allow read of cn, sn, objectClass to anonymous",
+    ],
+    &["all: allow read to anyone", "names: deny read of sn to user 'uid=bert,ou=people,dc=example,dc=com'"],
+    &[
+        "all: allow read to authenticated",
+        "mail: deny search of mail to authenticated",
+        "closed: deny browse at 'uid=carl,ou=people,dc=example,dc=com' to user 'uid=anna,ou=people,dc=example,dc=com'",
+        "boss: allow write of description to named by manager",
+    ],
+    &[
+        "staff: allow read to group 'cn=staff,ou=groups,dc=example,dc=com'",
+        "some: allow read of uid, mail to authenticated",
+        "former: deny browse matching '(title=former)' to anyone",
+    ],
+    &["few: allow compare, browse of sn to anyone", "staff: allow write of * to authenticated"],
+    &[],
+];
+
+#[test]
+fn what_a_rehearsal_says_is_what_clients_see_afterwards() {
+    let scratch = Scratch::new("rehearse-seen");
+    let pando = start(&scratch);
+    let mut admin = pando.administrator();
+    plant(&mut admin);
+    add_person(&mut admin, "carl");
+    for (name, manager) in [("bert", "anna"), ("carl", "bert")] {
+        let mail = format!("{name}@example.com");
+        let changes: &[(_, &str, &[&str])] = &[
+            (ChangeOperation::Add, "mail", &[&mail]),
+            (ChangeOperation::Add, "manager", &[&person_dn(manager)]),
+            (ChangeOperation::Add, "title", &[if name == "carl" { "former" } else { "x" }]),
+        ];
+        assert!(admin.modify(&person_dn(name), changes).unwrap().is_success());
+    }
+    // So that no rule set changes what entries have.
+    for name in ["anna", "bert"] {
+        let changes: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "description", &["same"])];
+        assert!(admin.modify(&person_dn(name), changes).unwrap().is_success());
+    }
+    let mut differences = 0;
+    apply(&scratch, SETS[0]);
+    let mut before = ask(&pando);
+    assert!(pando.stop().success());
+    for rules in SETS.iter().skip(1) {
+        // The trail has the same requests several times by then, of which each counts.
+        let said = rehearse(&scratch, rules, &[]).expect_code(0);
+        apply(&scratch, rules);
+        let pando = start(&scratch);
+        let after = ask(&pando);
+        assert!(pando.stop().success());
+        let (lost, gained) = (gone(&before, &after), gone(&after, &before));
+        assert_eq!(told(&said, "may no more", &lost), lost, "{rules:#?}\n{}", said.stdout);
+        assert_eq!(told(&said, "may now", &gained), gained, "{rules:#?}\n{}", said.stdout);
+        differences += lost.len() + gained.len();
+        rehearse(&scratch, rules, &[]).expect_code(0).expect_output(": 0 would change, in 0 ways");
+        before = after;
+    }
+    assert!(differences > 100, "{differences}");
+}
+
+const NOW: [&str; 4] = [
+    "all: allow read to authenticated",
+    "hr: allow add, delete below 'ou=people,dc=example,dc=com' to user 'uid=carl,ou=people,dc=example,dc=com'",
+    "agents: allow proxy to user 'uid=anna,ou=people,dc=example,dc=com'",
+    "night: deny read of title to anyone between 00:00 and 24:00",
+];
+
+const THEN: [&str; 4] = [
+    "all: allow read to authenticated",
+    "simple: deny read of mail to anyone bound by simple",
+    "hr: allow add below 'ou=people,dc=example,dc=com' to user 'uid=carl,ou=people,dc=example,dc=com'",
+    "groups: deny read of member to user 'uid=anna,ou=people,dc=example,dc=com'",
+];
+
+/// Operations of many kinds, under the rules [`NOW`].
+fn record(scratch: &Scratch) {
+    let pando = start(scratch);
+    let mut admin = pando.administrator();
+    plant(&mut admin);
+    for name in ["carl", "dora"] {
+        add_person(&mut admin, name);
+    }
+    apply(scratch, &NOW);
+    let (anna, bert) = (person_dn("anna"), person_dn("bert"));
+    for dn in [&anna, &bert] {
+        let changes: &[(_, &str, &[&str])] =
+            &[(ChangeOperation::Add, "mail", &["x@y"]), (ChangeOperation::Add, "title", &["x"])];
+        assert!(admin.modify(dn, changes).unwrap().is_success());
+    }
+    let mut user = connect(&pando, "anna");
+    for _ in 0..3 {
+        assert!(user.entry(&bert, &["mail", "sn", "title"]).unwrap().unwrap().text("mail").is_some());
+    }
+    assert!(user.entry(&bert, &["memberOf"]).unwrap().is_some());
+    assert_eq!(user.search(SUFFIX, Scope::WholeSubtree, "(userPassword=x)", &[]).unwrap().entries.len(), 0);
+    assert_eq!(
+        user.search(SUFFIX, Scope::WholeSubtree, "(objectClass=*)", &["1.1"]).unwrap().entries.len(),
+        8
+    );
+    let mut controls = ControlsBuf::new();
+    let value = format!("dn:{bert}");
+    let control =
+        Control { oid: ldap::oids::PROXIED_AUTHORIZATION, critical: true, value: Some(value.as_bytes()) };
+    controls.push(control);
+    let request =
+        ldap::Request::Compare(ldap::CompareRequest { entry: &anna, description: "sn", value: b"anna" });
+    assert_eq!(user.request(request, controls.as_controls()).unwrap().outcome.code.0, 6);
+
+    let mut user = pando.connect();
+    let authentication =
+        ldap::Authentication::Sasl { mechanism: "PLAIN", credentials: Some(b"\0bert\0bert-secret") };
+    let bind = ldap::BindRequest { version: 3, name: "", authentication };
+    assert!(user.request(ldap::Request::Bind(bind), ldap::Controls::NONE).unwrap().outcome.is_success());
+    assert!(user.entry(&anna, &["mail"]).unwrap().unwrap().text("mail").is_some());
+
+    let mut user = connect(&pando, "carl");
+    add_person(&mut user, "temp");
+    assert!(user.delete(&person_dn("temp")).unwrap().is_success());
+    assert!(connect(&pando, "dora").entry(&anna, &["mail"]).unwrap().is_some());
+    assert!(admin.delete(&person_dn("dora")).unwrap().is_success());
+    assert!(pando.stop().success());
+}
+
+/// Each asker, entry and right stands once, with its count and the rules; what cannot be decided is counted.
+#[test]
+fn who_loses_what_how_often_and_by_which_rule() {
+    let scratch = Scratch::new("rehearse-counts");
+    record(&scratch);
+    let (anna, bert, carl) = (person_dn("anna"), person_dn("bert"), person_dn("carl"));
+    let said = rehearse(&scratch, &THEN, &[]).expect_code(0);
+    let lines: Vec<&str> = said.stdout.lines().collect();
+    let block = |start: &str| {
+        let found: Vec<_> = (0..lines.len()).filter(|at| lines[*at].starts_with(start)).collect();
+        assert_eq!(found.len(), 1, "{start}\n{}", said.stdout);
+        [lines[found[0] + 1], lines[found[0] + 2]]
+    };
+    assert_eq!(
+        block(&format!("{anna} at {bert}: may no more read mail (3 times, last 20")),
+        [
+            "  before: allows it, rule 1: all: allow read to authenticated",
+            "  after: denies it, rule 2: simple: deny read of mail to anyone bound by simple",
+        ]
+    );
+    let before = block(&format!("{anna} at {bert}: may now read title (3 times, last 20"))[0];
+    assert_eq!(before, format!("  before: denies it, rule 4: {}", NOW[3]));
+    // By PLAIN the same is read.
+    assert!(!said.stdout.contains(&format!("{bert} at ")), "{}", said.stdout);
+    block(&format!("{anna} at {bert}: may no more proxy (once 20"));
+    let group = format!("cn=staff,ou=groups,{SUFFIX}");
+    let after = block(&format!("{anna} at {group}: may no more read member (once 20"))[1];
+    assert_eq!(after, format!("  after: denies it, rule 4: {}", THEN[3]));
+    let temp = person_dn("temp");
+    block(&format!("{carl} at {temp}: may no more delete (once 20"));
+    assert!(!said.stdout.contains("add ("), "{}", said.stdout);
+    let said = said
+        .expect_output(", at the entries of now: 6 would change, in 5 ways\n")
+        .expect_output("left out, the trail withholds a name or filter: 1\n")
+        .expect_output("changes decided by their place, the entry is not there now: 1\n")
+        .expect_output("left out, who asked is nobody now: 1\n")
+        .expect_output("left out, of the administrator, whom no rule binds: ");
+    assert!(!said.stdout.contains("(--"), "all is listed: {}", said.stdout);
+
+    rehearse(&scratch, &THEN, &["--lines-max", "2"])
+        .expect_code(0)
+        .expect_output("6 would change, in 2 ways\nways that are not listed (--lines-max): 3\n");
+    rehearse(&scratch, &THEN, &["--entries-max", "1"])
+        .expect_code(0)
+        .expect_output("searches of which not all entries were looked at (--entries-max): 1\n");
+    rehearse(&scratch, &THEN, &["--who", &carl])
+        .expect_code(0)
+        .expect_output("2 operations from 20")
+        .expect_output(": 1 would change, in 1 ways\n");
+    // Entries are asked where that is wanted.
+    rehearse(&scratch, &THEN, &["--sample"]).expect_code(0).expect_output("askers at 7 entries: ");
+    rehearse(&scratch, &THEN, &["--as", &carl]).expect_code(0).expect_output("1 askers at 7 entries: ");
+}
+
+#[test]
+fn a_trail_that_is_not_there_or_damaged_is_told() {
+    let scratch = Scratch::new("rehearse-refused");
+    record(&scratch);
+    rehearse(&scratch, &THEN, &["--sample", "--since", "1h"])
+        .expect_code(2)
+        .expect_error("no audit trail to choose operations of");
+    rehearse(&scratch, &THEN, &["--trail", "/nowhere"]).expect_code(4).expect_error("/nowhere");
+    rehearse(&scratch, &["all: allow everything to anyone"], &[]).expect_code(2).expect_error("everything");
+    let segment = scratch.join("trail/audit-0000000000000001");
+    let mut bytes = std::fs::read(&segment).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&segment, bytes).unwrap();
+    rehearse(&scratch, &THEN, &[])
+        .expect_code(1)
+        .expect_output(" operations")
+        .expect_error("the trail is damaged: `pando audit verify` tells all of it");
+}
