@@ -3,10 +3,12 @@
 //! an answer or an exit, and deadlines only bound how long a failure takes.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
+pub mod access_requests;
 pub mod changes;
 pub mod clients;
 pub mod cluster;
 pub mod corpus;
+pub mod ds389;
 pub mod filters;
 pub mod givens;
 pub mod interrupted;

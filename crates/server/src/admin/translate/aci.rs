@@ -331,6 +331,13 @@ fn say(
     if said.is_allow && has("read") && !(has("search") && has("compare")) {
         translation.leave_out(line, text, "read without search or compare: here it gives these too");
     }
+    // There an entry shows where something of it may be read.
+    if !said.is_allow && has("read") && has("search") && has("compare") && attributes == Some(" of *") {
+        if !has("write") {
+            translation.leave_out(line, text, "who does not see an entry cannot change it here");
+        }
+        of_entries.push("browse");
+    }
     let word = if said.is_allow { "allow" } else { "deny" };
     let to = format!(" to {}{}", said.who.join(", "), said.rest);
     let known = [&of_attributes[..], &of_entries[..]].concat();

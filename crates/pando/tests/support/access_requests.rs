@@ -1,0 +1,159 @@
+//! What two servers show to several askers: the same tree in both, the same requests to both. For rules that were
+//! translated from the one's into the other's.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+use client::Connection;
+use ldap::{ChangeOperation, ResultCode, Scope};
+
+use super::pando::{Pando, command};
+use super::tree::{add, add_person, person_dn, plant};
+use super::{SUFFIX, Scratch};
+
+const FILTERS: [&str; 14] = [
+    "(objectClass=*)",
+    "(uid=*)",
+    "(mail=anna@example.com)",
+    "(!(mail=anna@example.com))",
+    "(sn=bert)",
+    "(telephoneNumber=+1 555)",
+    "(!(title=nothing))",
+    "(manager=uid=bert,ou=people,dc=example,dc=com)",
+    "(|(cn=secret)(title=*))",
+    "(&(objectClass=person)(!(sn=carl)))",
+    "(member=*)",
+    "(description=closed)",
+    "(ou=*)",
+    "(cn=staff)",
+];
+
+/// Fills a server: people with managers and titles, a group, and what is closed.
+pub fn fill(admin: &mut Connection) {
+    plant(admin);
+    add_person(admin, "carl");
+    add(admin, &format!("ou=closed,{SUFFIX}"), &[("objectClass", "organizationalUnit"), ("ou", "closed")]);
+    let secret = [("objectClass", "organizationalRole"), ("cn", "secret"), ("description", "closed")];
+    add(admin, &format!("cn=secret,ou=closed,{SUFFIX}"), &secret);
+    for (name, manager) in [("bert", "anna"), ("carl", "bert"), ("anna", "anna")] {
+        let mail = format!("{name}@example.com");
+        let changes: &[(_, &str, &[&str])] = &[
+            (ChangeOperation::Add, "mail", &[&mail]),
+            (ChangeOperation::Add, "telephoneNumber", &["+1 555"]),
+            (ChangeOperation::Add, "title", &["Somebody"]),
+            (ChangeOperation::Add, "manager", &[&person_dn(manager)]),
+        ];
+        assert!(admin.modify(&person_dn(name), changes).unwrap().is_success());
+    }
+}
+
+/// What `pando access translate` says of these clauses.
+pub fn translate(scratch: &Scratch, text: &str) -> super::clients::Run {
+    let file = scratch.write("rules.txt", text);
+    command(&["access", "translate", file.to_str().unwrap()], None)
+}
+
+/// The rules that a translation printed.
+pub fn rules_of(run: &super::clients::Run) -> Vec<String> {
+    let lines = run.stdout.lines().filter_map(|line| line.strip_prefix("  \"")?.strip_suffix("\","));
+    lines.map(|line| line.replace("\\\"", "\"")).collect()
+}
+
+/// Puts rules in force.
+#[track_caller]
+pub fn put_in_force(pando: &Pando, rules: &[String]) {
+    let values: Vec<&str> = rules.iter().map(String::as_str).collect();
+    let change: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pandoAccessRule", &values)];
+    let changed = pando.administrator().modify("cn=config", change).unwrap();
+    assert!(changed.is_success(), "{changed:?} {rules:#?}");
+}
+
+/// A request of which the answers are held against each other.
+#[derive(Debug)]
+pub struct Asked<'a> {
+    pub asker: &'a str,
+    pub filter: &'a str,
+}
+
+/// The names of the attributes that an entry shows; `None` where it does not show itself.
+pub type Shown<'a> = Option<&'a BTreeSet<String>>;
+
+/// How many requests were made, and how many entries they showed.
+#[derive(Debug, Default)]
+pub struct Count {
+    pub requests: usize,
+    pub entries: usize,
+}
+
+/// Asks both the same as several askers. `explains` says whether a difference is as it should be, at an entry by its
+/// DN: what they show, and what we show.
+///
+/// # Panics
+/// Where it is not; `context` says more.
+pub fn ask_both(
+    theirs: SocketAddr,
+    pando: &Pando,
+    context: &str,
+    explains: &mut dyn FnMut(&Asked<'_>, &str, Shown<'_>, Shown<'_>) -> bool,
+) -> Count {
+    let mut count = Count::default();
+    for asker in ["", "anna", "bert", "carl"] {
+        let mut both = [Connection::open(theirs).unwrap(), pando.connect()];
+        for connection in &mut both {
+            if !asker.is_empty() {
+                let outcome = connection.bind(&person_dn(asker), &format!("{asker}-secret")).unwrap();
+                assert!(outcome.is_success(), "{asker}: {outcome:?}\n{context}");
+            }
+        }
+        let people = format!("ou=people,{SUFFIX}");
+        let bert = person_dn("bert");
+        for (base, scope) in
+            [(SUFFIX, Scope::WholeSubtree), (&people, Scope::SingleLevel), (&bert, Scope::BaseObject)]
+        {
+            for filter in FILTERS {
+                let [theirs, ours] = both.each_mut().map(|connection| shown(connection, base, scope, filter));
+                count.requests += 1;
+                count.entries += ours.len();
+                let asked = Asked { asker, filter };
+                for dn in theirs.keys().chain(ours.keys()).collect::<BTreeSet<_>>() {
+                    let (theirs, ours) = (theirs.get(dn), ours.get(dn));
+                    assert!(
+                        theirs == ours || explains(&asked, dn, theirs, ours),
+                        "{asked:?}, base {base}, {dn}: they show {theirs:?}, we {ours:?}\n{context}"
+                    );
+                }
+            }
+        }
+        for (dn, attribute, value) in [
+            (person_dn("anna"), "mail", "anna@example.com"),
+            (person_dn("bert"), "title", "nothing"),
+            (format!("cn=secret,ou=closed,{SUFFIX}"), "description", "closed"),
+        ] {
+            let [theirs, ours] =
+                both.each_mut().map(|connection| connection.compare(&dn, attribute, value).unwrap().code);
+            count.requests += 1;
+            // Where they say that it may not be told, or that nothing is there, we say one of them too.
+            let is_told = |code: ResultCode| [5, 6].contains(&code.0);
+            assert!(
+                ours == theirs || (!is_told(ours) && !is_told(theirs)),
+                "{asker:?} compares {attribute} of {dn}: they say {theirs}, we {ours}\n{context}"
+            );
+        }
+    }
+    count
+}
+
+/// The names of the attributes that each entry shows; passwords never show here.
+fn shown(
+    connection: &mut Connection,
+    base: &str,
+    scope: Scope,
+    filter: &str,
+) -> BTreeMap<String, BTreeSet<String>> {
+    let found = connection.search(base, scope, filter, &["*"]).unwrap();
+    let entries = found.entries.iter().map(|entry| {
+        let names = entry.attributes.iter().map(|attribute| attribute.description.to_ascii_lowercase());
+        (entry.dn.to_ascii_lowercase(), names.filter(|name| name != "userpassword").collect())
+    });
+    entries.collect()
+}

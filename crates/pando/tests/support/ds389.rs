@@ -1,0 +1,33 @@
+//! 389 DS as a peer, set up as `pando bench` sets it up.
+
+use super::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
+use bench::peers::{Ds389, Index, Peer, Server, Setup};
+use std::net::SocketAddr;
+
+/// A running ns-slapd, killed when dropped.
+pub struct RunningDs389 {
+    server: Server,
+}
+
+impl RunningDs389 {
+    /// Starts one over an empty database in `scratch`, with an equality index of each of these attributes.
+    ///
+    /// # Panics
+    /// When 389 DS is not installed, or never answers on its port.
+    pub fn start(scratch: &Scratch, indexes: &[&str]) -> RunningDs389 {
+        let setup = Setup {
+            admin_dn: ADMIN_DN.to_owned(),
+            admin_password: ADMIN_PASSWORD.to_owned(),
+            ..Setup::new(SUFFIX, indexes.iter().map(|name| name.parse::<Index>().unwrap()).collect(), 0)
+        };
+        let mut peer = Ds389::configure(&scratch.join("ds389"), &setup)
+            .unwrap_or_else(|error| panic!("{error}: run the test by ./dev test-peers, which installs it"));
+        let server = peer.start().unwrap_or_else(|error| panic!("{error}"));
+        RunningDs389 { server }
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.server.address()
+    }
+}
