@@ -46,7 +46,9 @@ pub use crate::model::sasl_mechanisms::{ANONYMOUS, CRAM_MD5, GSS_SPNEGO, GSSAPI,
 use crate::model::settings::Settings;
 use crate::tree::{Found, State};
 pub(crate) use asker::groups_of;
-pub(crate) use explain::{ASKED, Asked, QuestionPlace, RulesInForce, explain, explain_under, hint, may};
+pub(crate) use explain::{
+    ASKED, Asked, QuestionPlace, RulesInForce, explain, explain_standing, explain_under, hint, may,
+};
 pub use explain::{AccessExplanation, DecidingRule};
 pub(crate) use external::EXTERNAL;
 pub use external::{BindStrength, ExternalIdentity, Offered};

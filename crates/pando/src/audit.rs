@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use audit::{Anchored, AuditError, Events, Item, PublicKey, Report, Walk};
 use clap::{Args, Subcommand};
-use server::Config;
+use server::{Config, ExplainError, Written};
 
 use crate::arguments::DataArguments;
 use crate::exit;
@@ -46,6 +46,10 @@ pub(crate) struct AuditArguments {
     /// Go on with what is written from now on, until interrupted
     #[arg(long, short)]
     follow: bool,
+    /// Say which access rules decided about each operation: those of its time, at the entries of now; takes the data
+    /// directory besides
+    #[arg(long, conflicts_with = "follow")]
+    explain: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -58,7 +62,7 @@ enum AuditVerb {
 #[derive(Debug, Args)]
 struct PlaceArguments {
     /// The folder of the trail; else that of the node file
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["data", "node"])]
+    #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
     #[command(flatten)]
     data: DataArguments,
@@ -119,11 +123,14 @@ fn print(folder: &Path, arguments: &AuditArguments) -> ExitCode {
             (form, Box::new(BufWriter::new(io::stdout().lock())), "standard output")
         }
     };
+    let mut out = Printer::new(out, form);
+    if arguments.explain {
+        return explain(folder, arguments, &mut out, target);
+    }
     let mut walk = match Walk::begin(folder) {
         Ok(walk) => walk,
         Err(error) => return failed(&error),
     };
-    let mut out = Printer::new(out, form);
     let mut damages = 0;
     loop {
         let item = match arguments.follow {
@@ -145,8 +152,9 @@ fn print(folder: &Path, arguments: &AuditArguments) -> ExitCode {
             }
             Ok(Some(Item::Block(block))) => {
                 let mut events = Events::of(&block.events).filter_map(Result::ok);
+                let written = Written { block: block.number, micros: block.written_micros };
                 events.try_for_each(|event| match arguments.choice.has(event) {
-                    true => out.event(event, &block),
+                    true => out.event(event, written, Vec::new()),
                     false => Ok(()),
                 })
             }
@@ -155,10 +163,45 @@ fn print(folder: &Path, arguments: &AuditArguments) -> ExitCode {
             return exit::not_written(target, &error);
         }
     }
+    end(&mut out, damages, target)
+}
+
+fn end(out: &mut Printer<Box<dyn Write>>, damages: u64, target: &str) -> ExitCode {
     match out.flush() {
         Err(error) => exit::not_written(target, &error),
         Ok(()) if damages > 0 => exit::failure("the trail is damaged: `pando audit verify` tells all of it"),
         Ok(()) => ExitCode::SUCCESS,
+    }
+}
+
+/// Prints events with the access rules that decided about them.
+fn explain(
+    folder: &Path,
+    arguments: &AuditArguments,
+    out: &mut Printer<Box<dyn Write>>,
+    target: &str,
+) -> ExitCode {
+    let config = match Config::load(&arguments.place.data.to_server()) {
+        Ok(config) => config,
+        Err(error) => return exit::failed(&error.into()),
+    };
+    let mut damages = 0;
+    let explained = server::explain_recorded(
+        &config,
+        folder,
+        &|event| arguments.choice.has(event),
+        &mut |event, written, explained| out.event(event, written, explained),
+        &mut |damage| {
+            damages += 1;
+            eprintln!("pando: {damage}");
+        },
+    );
+    match explained {
+        Ok(()) => end(out, damages, target),
+        Err(ExplainError::Serve(error)) => exit::failed(&error),
+        Err(ExplainError::Trail(error)) => failed(&error),
+        Err(ExplainError::Written(error)) => exit::not_written(target, &error),
+        Err(error) => exit::failure(&error.to_string()),
     }
 }
 
@@ -219,6 +262,7 @@ Examples:
   pando audit --node /etc/pando/node.toml --target ou=payroll,dc=example,dc=com --operation modify --json
   pando audit --node /etc/pando/node.toml --follow --json | vector --config ship.toml
   pando audit --node /etc/pando/node.toml --follow --syslog tcp://log.example.com:514
+  pando audit --node /etc/pando/node.toml --operation modify --explain
   pando audit verify --folder /var/lib/pando-audit --key key.pub --noted 812:9f...
 
 Exit codes:

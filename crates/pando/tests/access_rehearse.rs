@@ -9,9 +9,10 @@ use std::path::PathBuf;
 
 use client::Connection;
 use ldap::{ChangeOperation, Control, ControlsBuf, Scope};
+use serde_json::Value;
 use support::clients::Run;
 use support::pando::command;
-use support::tree::{add_person, person_dn, plant};
+use support::tree::{add_person, person_dn, plant, set_password};
 use support::{ADMIN_DN, Pando, SUFFIX, Scratch};
 
 /// A server that keeps a trail.
@@ -223,6 +224,8 @@ fn record(scratch: &Scratch) {
     for name in ["carl", "dora"] {
         add_person(&mut admin, name);
     }
+    // Under the rules that hold where there are none.
+    set_password(&mut connect(&pando, "anna"), "anna", "anna-secret");
     apply(scratch, &NOW);
     let (anna, bert) = (person_dn("anna"), person_dn("bert"));
     for dn in [&anna, &bert] {
@@ -336,4 +339,63 @@ fn a_trail_that_is_not_there_or_damaged_is_told() {
         .expect_code(1)
         .expect_output(" operations")
         .expect_error("the trail is damaged: `pando audit verify` tells all of it");
+}
+
+/// The events that `pando audit --explain` prints.
+fn explained(scratch: &Scratch, choice: &[&str]) -> Vec<Value> {
+    let node = scratch.join("node.toml");
+    let arguments = ["audit", "--explain", "--json", "--node", node.to_str().unwrap()];
+    let run = command(&[&arguments[..], choice].concat(), Some(&Pando::data(scratch))).expect_code(0);
+    run.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn the_rules_of_their_time_decided_about_allowed_operations_too() {
+    let scratch = Scratch::new("audit-explain");
+    record(&scratch);
+    apply(&scratch, &THEN);
+    let (anna, bert, carl) = (person_dn("anna"), person_dn("bert"), person_dn("carl"));
+    let pando = start(&scratch);
+    let mut user = connect(&pando, "anna");
+    assert!(user.entry(&bert, &["mail"]).unwrap().unwrap().text("mail").is_none());
+    assert_eq!(user.delete(&bert).unwrap().code, ldap::ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
+    assert!(pando.stop().success());
+
+    let of = |choice: &[&str]| {
+        let events = explained(&scratch, choice);
+        let texts = |event: &Value| {
+            let list = event["explained"].as_array().cloned().unwrap_or_default();
+            list.iter().map(|text| text.as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        events.iter().map(texts).collect::<Vec<_>>()
+    };
+    let password = of(&["--who", &anna, "--operation", "modify"]);
+    assert_eq!(password, [["write userPassword: allowed by own password"]]);
+    let changes = of(&["--who", &carl, "--operation", "add", "--operation", "delete"]);
+    assert_eq!(changes, [["add: allowed by hr"], ["delete: allowed by hr"]]);
+    let compares = of(&["--operation", "compare"]);
+    assert_eq!(compares, [["compare sn: allowed by all", "proxy: allowed by agents"]]);
+    let reads = of(&["--who", &anna, "--target", &bert, "--operation", "search"]);
+    let attributes = |texts: &[String]| {
+        let read = texts.iter().filter(|text| text.starts_with("read"));
+        read.cloned().collect::<Vec<_>>()
+    };
+    let reads: Vec<_> = reads.iter().map(|texts| attributes(texts)).collect();
+    assert_eq!(reads[0], ["read mail, sn: allowed by all", "read title: denied by night"]);
+    assert_eq!(reads[1..3], [reads[0].clone(), reads[0].clone()]);
+    assert_eq!(reads.last().unwrap(), &["read mail: denied by simple"]);
+    let refused = explained(&scratch, &["--who", &anna, "--operation", "delete"]);
+    assert_eq!(refused[0]["rule"], "none allows it");
+    assert_eq!(refused[0]["explained"][0], "delete: no rule allows it, and what none allows is denied");
+    let gone = of(&["--who", &person_dn("dora"), "--operation", "search"]);
+    assert_eq!(gone, [["who asked is nobody now"]]);
+    let admin = of(&["--who", ADMIN_DN, "--operation", "delete"]);
+    assert_eq!(admin, [["the administrator is above all rules"]]);
+    assert_eq!(of(&["--operation", "bind", "--who", &carl]), [[""; 0]]);
+
+    let node = scratch.join("node.toml");
+    command(&["audit", "--explain", "--follow", "--node", node.to_str().unwrap()], None).expect_code(2);
+    let trail = scratch.join("trail");
+    let arguments = ["audit", "--explain", "--folder", trail.to_str().unwrap()];
+    command(&arguments, Some(&scratch.join("nothing"))).expect_code(4);
 }

@@ -42,7 +42,8 @@ mod telemetry;
 mod workers;
 
 pub use admin::access::{
-    RecordedRehearsed, access_history, explain_access, rehearse_access, rehearse_recorded, with_rules,
+    RecordedRehearsed, TakeExplained, access_history, explain_access, explain_recorded, rehearse_access,
+    rehearse_recorded, with_rules,
 };
 #[cfg(feature = "kafka")]
 pub use admin::cluster::{Initialized, copy_of_node, init_cluster, invite_node, join_cluster, join_from};
@@ -51,6 +52,7 @@ pub use admin::generation::{begin_generation, reseed_node};
 pub use admin::indexes::{ExplainError, IndexChange, Indexes, change_index, explain, list_indexes};
 #[cfg(feature = "kafka")]
 pub use admin::membership::{Kept, Trimmed, keep_snapshot, leave_cluster, trim_log, unregister_node};
+pub use admin::recorded::Written;
 pub use admin::salvage::salvage;
 pub use admin::verify::{compact, open_read_only, repair, verify};
 pub use admin::{import, load, settings, translate};

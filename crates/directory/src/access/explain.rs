@@ -210,28 +210,38 @@ pub(crate) fn explain(state: State<'_>, subject: &Requester, asked: Asked<'_>) -
 /// As [`Standing::of`].
 pub(crate) fn explain_under(
     state: State<'_>,
-    RulesInForce { rules, texts, by_default }: &RulesInForce,
+    rules: &RulesInForce,
     subject: &Requester,
     asked: Asked<'_>,
 ) -> Result<AccessExplanation> {
-    let who = if *subject == Requester::Anonymous { "anonymous" } else { subject.dn() };
+    match Standing::under(&rules.rules, state, subject, asked.link.as_ref())? {
+        Some(standing) => explain_standing(state, (rules, &standing), subject, asked),
+        None => {
+            let note = "the administrator is above all rules".to_owned();
+            let mut explanation = AccessExplanation { notes: vec![note], ..AccessExplanation::default() };
+            say(&mut explanation, state, subject, asked, true);
+            Ok(explanation)
+        }
+    }
+}
+
+/// Explains what `subject` may do who has this standing under rules.
+///
+/// # Errors
+/// The store failed.
+pub(crate) fn explain_standing(
+    state: State<'_>,
+    (rules, standing): (&RulesInForce, &Standing),
+    subject: &Requester,
+    asked: Asked<'_>,
+) -> Result<AccessExplanation> {
+    let RulesInForce { rules, texts, by_default } = rules;
     let mut explanation = AccessExplanation::default();
     let say = |explanation: &mut AccessExplanation, is_allowed| {
-        let of = match asked.type_id {
-            Some(type_id) => format!(" {} of", state.catalog.schema.type_by_id(type_id).name()),
-            None => String::new(),
-        };
-        let may = if is_allowed { "may" } else { "may not" };
-        explanation.is_allowed = is_allowed;
-        explanation.verdict = format!("{} {may} {}{of} {}", Quoted(who), asked.word, Quoted(asked.dn));
-    };
-    let Some(standing) = Standing::under(rules, state, subject, asked.link.as_ref())? else {
-        say(&mut explanation, true);
-        explanation.notes.push("the administrator is above all rules".to_owned());
-        return Ok(explanation);
+        say(explanation, state, subject, asked, is_allowed);
     };
     let rights = standing.at(state, &mut Walk::default(), asked.id, asked.parent)?;
-    let deciding = Deciding { state, standing: &standing, texts, by_default: *by_default, who };
+    let deciding = Deciding { state, standing, texts, by_default: *by_default, who: name_of(subject) };
     if rules.is_broken {
         explanation.notes.push("a rule cannot be read: then nobody has any right".to_owned());
     }
@@ -250,6 +260,29 @@ pub(crate) fn explain_under(
     say(&mut explanation, is_allowed);
     deciding.add(&mut explanation, asked)?;
     Ok(explanation)
+}
+
+/// What an asker is called.
+fn name_of(subject: &Requester) -> &str {
+    if *subject == Requester::Anonymous { "anonymous" } else { subject.dn() }
+}
+
+/// Notes the answer.
+fn say(
+    explanation: &mut AccessExplanation,
+    state: State<'_>,
+    subject: &Requester,
+    asked: Asked<'_>,
+    is_allowed: bool,
+) {
+    let of = match asked.type_id {
+        Some(type_id) => format!(" {} of", state.catalog.schema.type_by_id(type_id).name()),
+        None => String::new(),
+    };
+    let may = if is_allowed { "may" } else { "may not" };
+    explanation.is_allowed = is_allowed;
+    explanation.verdict =
+        format!("{} {may} {}{of} {}", Quoted(name_of(subject)), asked.word, Quoted(asked.dn));
 }
 
 /// Whether rights have a right.

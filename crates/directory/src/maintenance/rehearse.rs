@@ -1,5 +1,7 @@
 //! Access rules before they are in force: what would change, for whom, at which entry; and those that were in force.
 
+mod explained;
+mod operation;
 mod recorded;
 
 use std::fmt;
@@ -19,7 +21,9 @@ use crate::model::settings::GeneralSettings;
 use crate::read::access_question::subject;
 use crate::read::bind::stored_passwords;
 use crate::tree::{State, damaged_row};
-pub use recorded::{Act, DecisionChange, Recorded, RecordedLimits, RecordedRehearsal, RecordedTally};
+pub use explained::RecordedExplainer;
+pub use operation::{Act, Recorded};
+pub use recorded::{DecisionChange, RecordedLimits, RecordedRehearsal, RecordedTally};
 
 type Result<T> = std::result::Result<T, OperationError>;
 

@@ -2,9 +2,10 @@
 
 use std::io::{self, Write};
 
-use audit::{Block, Event, Field, Kind, Values};
+use audit::{Event, Field, Kind, Values};
 use ldap::ResultCode;
 use serde_json::Value;
+use server::Written;
 
 /// How events are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +21,7 @@ pub(crate) enum Form {
 }
 
 /// The columns, in their order.
-const COLUMNS: [&str; 33] = [
+const COLUMNS: [&str; 34] = [
     "time",
     "operation",
     "connection",
@@ -47,6 +48,7 @@ const COLUMNS: [&str; 33] = [
     "operation_id",
     "epoch",
     "rule",
+    "explained",
     "count",
     "until",
     "segment",
@@ -72,8 +74,14 @@ impl<W: Write> Printer<W> {
         self.out.flush()
     }
 
-    pub(crate) fn event(&mut self, event: Event<'_>, block: &Block) -> io::Result<()> {
-        let cells = cells(event, block);
+    /// Prints an event, and by which rules it was decided if that was asked.
+    pub(crate) fn event(
+        &mut self,
+        event: Event<'_>,
+        written: Written,
+        explained: Vec<String>,
+    ) -> io::Result<()> {
+        let cells = cells(event, written, explained);
         match self.form {
             Form::Text => self.text(&cells),
             Form::Json => self.json(&cells),
@@ -156,14 +164,14 @@ fn is_plain(text: &str) -> bool {
 }
 
 /// What an event says, by column.
-fn cells(event: Event<'_>, block: &Block) -> Vec<(&'static str, Value)> {
+fn cells(event: Event<'_>, written: Written, explained: Vec<String>) -> Vec<(&'static str, Value)> {
     let mut cells: Vec<(&'static str, Value)> = Vec::with_capacity(16);
     let kind = event.kind();
     let name = kind.map_or_else(
         || format!("unknown-{}", event.number(Field::Kind).unwrap_or(0)),
         |kind| kind.name().to_owned(),
     );
-    cells.push(("time", rfc3339(event.number(Field::Time).unwrap_or(block.written_micros)).into()));
+    cells.push(("time", rfc3339(event.number(Field::Time).unwrap_or(written.micros)).into()));
     cells.push(("operation", name.into()));
     let number = |cells: &mut Vec<_>, name, field| {
         if let Some(number) = event.number(field) {
@@ -222,13 +230,16 @@ fn cells(event: Event<'_>, block: &Block) -> Vec<(&'static str, Value)> {
     hex(&mut cells, "operation_id", Field::OperationId);
     number(&mut cells, "epoch", Field::Epoch);
     text(&mut cells, "rule", Field::Rule);
+    if !explained.is_empty() {
+        cells.push(("explained", explained.into()));
+    }
     number(&mut cells, "count", Field::Count);
     number(&mut cells, "until", Field::Until);
     number(&mut cells, "segment", Field::Segment);
     number(&mut cells, "offset", Field::Offset);
     hex(&mut cells, "hash", Field::Hash);
-    cells.push(("block", block.number.into()));
-    cells.push(("block_time", rfc3339(block.written_micros).into()));
+    cells.push(("block", written.block.into()));
+    cells.push(("block_time", rfc3339(written.micros).into()));
     cells
 }
 
@@ -278,7 +289,7 @@ pub(crate) fn rfc3339(micros: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use audit::{EventWriter, Place};
+    use audit::EventWriter;
 
     use super::*;
 
@@ -289,20 +300,11 @@ mod tests {
             .number(Field::Time, 1_795_507_200_000_001)
             .text(Field::Target, "cn=a b,\"\n")
             .number(Field::Result, 49);
-        let block = Block {
-            place: Place::default(),
-            number: 7,
-            written_micros: 0,
-            position: 0,
-            hash: [0; 32],
-            is_anchor: false,
-            event_count: 1,
-            events: Vec::new(),
-        };
+        let written = Written { block: 7, micros: 0 };
         let mut printer = Printer::new(Vec::new(), form);
         let event = Event::parse(&fields).unwrap();
-        printer.event(event, &block).unwrap();
-        printer.event(event, &block).unwrap();
+        printer.event(event, written, Vec::new()).unwrap();
+        printer.event(event, written, Vec::new()).unwrap();
         String::from_utf8(printer.out).unwrap()
     }
 

@@ -5,15 +5,15 @@ use std::path::Path;
 use audit::Event;
 use directory::access::AccessExplanation;
 use directory::rehearse::{
-    self, AccessChange, DecisionChange, RecordedLimits, RecordedRehearsal, RecordedTally, Rehearsal,
-    Rehearsed, RulesVersion,
+    self, AccessChange, DecisionChange, RecordedExplainer, RecordedLimits, RecordedRehearsal, RecordedTally,
+    Rehearsal, Rehearsed, RulesVersion,
 };
 use directory::tree::State;
 use directory::{NodeSettings, Outcome, ReadOnlyDirectory, Requester, Settings, access_question, settings};
 use ldap::AccessQuestion;
 
 use crate::admin::indexes::ExplainError;
-use crate::admin::recorded::{Reading, RecordedReader};
+use crate::admin::recorded::{Reading, RecordedReader, Written};
 use crate::admin::settings::{SettingsFile, of_directory};
 use crate::admin::verify::open_read_only;
 use crate::config::{Config, settings_text};
@@ -88,7 +88,7 @@ pub fn rehearse_recorded(
     let (mut rehearsed, mut damages) = (RecordedRehearsed::default(), 0);
     RecordedReader::default().read::<ExplainError>(
         folder,
-        &mut |reader, event| {
+        &mut |reader, event, _| {
             if !wanted(event) {
                 return Ok(());
             }
@@ -106,6 +106,42 @@ pub fn rehearse_recorded(
     )?;
     let (changes, tally) = rehearsal.finish();
     Ok(RecordedRehearsed { changes, tally, damages, ..rehearsed })
+}
+
+/// Takes an event, where it stands, and what decided about it.
+pub type TakeExplained<'t> = &'t mut dyn FnMut(Event<'_>, Written, Vec<String>) -> std::io::Result<()>;
+
+/// Gives the events of an audit trail that are `wanted`, with what decided about each by the access rules of its time,
+/// on the entries of now. The directory may be served meanwhile.
+///
+/// # Errors
+/// There is no data or no trail, or it cannot be read; what `each` returns.
+pub fn explain_recorded(
+    config: &Config,
+    folder: &Path,
+    wanted: &dyn Fn(Event<'_>) -> bool,
+    each: TakeExplained<'_>,
+    each_damage: &mut dyn FnMut(String),
+) -> Result<(), ExplainError> {
+    let directory = open_read_only(config)?;
+    let settings = settings_of(config, &directory);
+    let state = State { settings: &settings, ..directory.state() };
+    let mut explainer = RecordedExplainer::new(state).map_err(refused)?;
+    RecordedReader::default().read::<ExplainError>(
+        folder,
+        &mut |reader, event, written| {
+            if !wanted(event) {
+                return Ok(());
+            }
+            let mut explained = Vec::new();
+            reader.recorded(event, &mut |recorded| {
+                explained = explainer.explain(recorded).map_err(refused)?;
+                Ok::<_, ExplainError>(())
+            })?;
+            each(event, written, explained).map_err(ExplainError::Written)
+        },
+        each_damage,
+    )
 }
 
 fn check(file: &SettingsFile) -> Result<(), ServeError> {

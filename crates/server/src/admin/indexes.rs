@@ -91,6 +91,9 @@ pub enum ExplainError {
     /// The audit trail cannot be read.
     #[error(transparent)]
     Trail(#[from] audit::AuditError),
+    /// What was said could not be written.
+    #[error("{0}")]
+    Written(std::io::Error),
     /// The search was refused, or failed.
     #[error("{code}: {diagnostic}")]
     Refused {

@@ -2,7 +2,8 @@
 //!
 //! An event does not say how its connection came about: other events of the trail do, by which connections are
 //! followed. Those of one connection stand in order, but for changes, which the directory's log tells: they may come a
-//! little before the bind that they followed, and behind the end of their connection. So they are kept back a little.
+//! little before the bind that they followed, and behind the end of their connection. So events are handed on a little
+//! later than they are read, and what a connection was is found by their time.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -16,14 +17,14 @@ use ldap::{DecodeLimits, Filter, ResultCode, Scope, SelectionBuf};
 /// Connections that are followed at a time.
 const CONNECTIONS_MAX: usize = 100_000;
 
-/// Binds and beginnings of TLS of each that are known.
-const TURNS_MAX: usize = 8;
+/// Binds and beginnings of TLS that are known of all of them.
+const TURNS_MAX: usize = 1_000_000;
 
-/// How long changes are kept back: longer than other events wait to be written.
+/// How long events are kept back: longer than others wait to be written.
 const KEPT_BACK_MICROS: u64 = 2_000_000;
 
-/// Octets of changes that are kept back.
-const KEPT_BACK_BYTES: usize = 8 << 20;
+/// Octets of events that are kept back.
+const KEPT_BACK_BYTES: usize = 32 << 20;
 
 /// How names and filters begin that the trail does not tell.
 const WITHHELD: &str = "withheld, ";
@@ -39,12 +40,15 @@ struct Turn {
 /// What a trail told of connections.
 #[derive(Default)]
 struct Connections {
-    known: HashMap<u64, Vec<Turn>>,
+    /// In the order of their times.
+    known: HashMap<u64, VecDeque<Turn>>,
     order: VecDeque<u64>,
+    turns: usize,
 }
 
 impl Connections {
-    fn note(&mut self, event: Event<'_>) {
+    /// Notes what an event tells of its connection, which was written at this time.
+    fn note(&mut self, event: Event<'_>, written_micros: u64) {
         let micros = event.number(Field::Time).unwrap_or(0);
         let turn = match event.kind() {
             // Numbers of connections begin anew.
@@ -53,40 +57,42 @@ impl Connections {
             Some(Kind::Tls) => Turn { micros, has_tls: true, method: Some(BindMethod::None) },
             Some(Kind::Bind) if event.number(Field::Result) == Some(u64::from(ResultCode::SUCCESS.0)) => {
                 let has_tls = self.last(event).is_some_and(|last| last.has_tls);
-                let method = event.text(Field::Method).unwrap_or_default();
-                let method = match &*method {
-                    "simple" => Some(BindMethod::Simple),
-                    "none" => Some(BindMethod::None),
-                    name => Some(BindMethod::of_mechanism(name)).filter(|known| *known != BindMethod::None),
-                };
-                Turn { micros, has_tls, method }
+                Turn { micros, has_tls, method: method_of(event) }
             }
             _ => return,
         };
         let Some(connection) = event.number(Field::Connection) else { return };
-        // What began before the trail did is not known by its binds.
-        if turn.method != Some(BindMethod::None) && !self.known.contains_key(&connection) {
+        // Of what began before the trail did it is not known whether it has TLS.
+        if event.kind() == Some(Kind::Bind) && !self.known.contains_key(&connection) {
             return;
+        }
+        if self.order.len() >= CONNECTIONS_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.turns -= self.known.remove(&oldest).map_or(0, |turns| turns.len());
+        }
+        if self.turns >= TURNS_MAX {
+            *self = Connections::default();
         }
         let turns = self.known.entry(connection).or_insert_with(|| {
             self.order.push_back(connection);
-            Vec::new()
+            VecDeque::new()
         });
-        if turns.len() == TURNS_MAX {
-            turns.remove(0);
+        // Of those that are older than whatever is still kept back the last is what an operation began under.
+        let still_asked = written_micros.saturating_sub(2 * KEPT_BACK_MICROS);
+        while turns.get(1).is_some_and(|second| second.micros < still_asked) {
+            turns.pop_front();
+            self.turns -= 1;
         }
-        turns.push(turn);
-        if self.order.len() > CONNECTIONS_MAX
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.known.remove(&oldest);
-        }
+        turns.push_back(turn);
+        self.turns += 1;
     }
 
     fn last(&self, event: Event<'_>) -> Option<Turn> {
         let micros = event.number(Field::Time).unwrap_or(0);
         let turns = self.known.get(&event.number(Field::Connection)?)?;
-        turns.iter().rev().find(|turn| turn.micros <= micros).copied()
+        let behind = turns.partition_point(|turn| turn.micros <= micros);
+        turns.get(behind.checked_sub(1)?).copied()
     }
 
     /// How the client of an event was connected, and whether the trail tells.
@@ -105,6 +111,15 @@ impl Connections {
     }
 }
 
+/// The method of a bind; `None` where an old trail does not tell the mechanism.
+fn method_of(event: Event<'_>) -> Option<BindMethod> {
+    match &*event.text(Field::Method).unwrap_or_default() {
+        "simple" => Some(BindMethod::Simple),
+        "none" => Some(BindMethod::None),
+        name => Some(BindMethod::of_mechanism(name)).filter(|known| *known != BindMethod::None),
+    }
+}
+
 /// What an event of an operation is to access rules.
 pub(crate) enum Reading {
     /// They are not asked about it.
@@ -115,27 +130,39 @@ pub(crate) enum Reading {
     Read { has_link: bool },
 }
 
+/// Where an event stands.
+#[derive(Clone, Copy, Debug)]
+pub struct Written {
+    /// Number of its block.
+    pub block: u64,
+    /// When that was written, in microseconds since 1970.
+    pub micros: u64,
+}
+
 /// Reads operations.
 #[derive(Default)]
 pub(crate) struct RecordedReader {
     connections: Connections,
-    kept_back: VecDeque<(u64, Box<[u8]>)>,
+    kept_back: VecDeque<(Written, Box<[u8]>)>,
     kept_back_bytes: usize,
 }
 
-/// What goes wrong beside the trail.
+/// Whether it went well.
 pub(crate) type Taken<E> = std::result::Result<(), E>;
 
+/// Takes events of a trail, in its order.
+pub(crate) type TakeEvent<'t, E> = &'t mut dyn FnMut(&RecordedReader, Event<'_>, Written) -> Taken<E>;
+
 impl RecordedReader {
-    /// Goes through a trail and gives each event in an order in which what is known of its connection is known; damage
-    /// is passed to `each_damage`.
+    /// Goes through a trail and gives each event when what is known of its connection is known; damage is passed to
+    /// `each_damage`.
     ///
     /// # Errors
     /// The trail cannot be read; what `each` returns.
     pub(crate) fn read<E: From<AuditError>>(
         &mut self,
         folder: &Path,
-        each: &mut dyn FnMut(&RecordedReader, Event<'_>) -> Taken<E>,
+        each: TakeEvent<'_, E>,
         each_damage: &mut dyn FnMut(String),
     ) -> Taken<E> {
         for item in Walk::begin(folder)? {
@@ -143,9 +170,10 @@ impl RecordedReader {
                 Item::Damage(place, damage) => each_damage(format!("{place}: {damage}")),
                 Item::Torn(_) => {}
                 Item::Block(block) => {
-                    self.let_go(block.written_micros.saturating_sub(KEPT_BACK_MICROS), each)?;
+                    let written = Written { block: block.number, micros: block.written_micros };
+                    self.let_go(written.micros.saturating_sub(KEPT_BACK_MICROS), each)?;
                     for event in Events::of(&block.events).filter_map(Result::ok) {
-                        self.take(event, block.written_micros, each)?;
+                        self.take(event, written, each)?;
                     }
                 }
             }
@@ -153,47 +181,32 @@ impl RecordedReader {
         self.let_go(u64::MAX, each)
     }
 
-    fn take<E>(
-        &mut self,
-        event: Event<'_>,
-        written_micros: u64,
-        each: &mut dyn FnMut(&RecordedReader, Event<'_>) -> Taken<E>,
-    ) -> Taken<E> {
-        if event.number(Field::Position).is_some() {
-            self.kept_back_bytes += event.as_bytes().len();
-            self.kept_back.push_back((written_micros, event.as_bytes().into()));
-            if self.kept_back_bytes > KEPT_BACK_BYTES {
-                self.let_go_of_first(each)?;
-            }
-            return Ok(());
-        }
+    fn take<E>(&mut self, event: Event<'_>, written: Written, each: TakeEvent<'_, E>) -> Taken<E> {
         if event.kind() == Some(Kind::Started) {
             self.let_go(u64::MAX, each)?;
         }
-        self.connections.note(event);
-        each(self, event)
-    }
-
-    /// Gives what was kept back and written by then.
-    fn let_go<E>(
-        &mut self,
-        until: u64,
-        each: &mut dyn FnMut(&RecordedReader, Event<'_>) -> Taken<E>,
-    ) -> Taken<E> {
-        while self.kept_back.front().is_some_and(|(written, _)| *written <= until) {
+        self.connections.note(event, written.micros);
+        self.kept_back_bytes += event.as_bytes().len();
+        self.kept_back.push_back((written, event.as_bytes().into()));
+        while self.kept_back_bytes > KEPT_BACK_BYTES {
             self.let_go_of_first(each)?;
         }
         Ok(())
     }
 
-    fn let_go_of_first<E>(
-        &mut self,
-        each: &mut dyn FnMut(&RecordedReader, Event<'_>) -> Taken<E>,
-    ) -> Taken<E> {
-        let Some((_, bytes)) = self.kept_back.pop_front() else { return Ok(()) };
+    /// Gives what was written by then.
+    fn let_go<E>(&mut self, until: u64, each: TakeEvent<'_, E>) -> Taken<E> {
+        while self.kept_back.front().is_some_and(|(written, _)| written.micros <= until) {
+            self.let_go_of_first(each)?;
+        }
+        Ok(())
+    }
+
+    fn let_go_of_first<E>(&mut self, each: TakeEvent<'_, E>) -> Taken<E> {
+        let Some((written, bytes)) = self.kept_back.pop_front() else { return Ok(()) };
         self.kept_back_bytes -= bytes.len();
         match Event::parse(&bytes) {
-            Some(event) => each(self, event),
+            Some(event) => each(self, event, written),
             None => Ok(()),
         }
     }
@@ -259,5 +272,112 @@ fn scope_of(event: Event<'_>) -> Scope {
         Some(1) => Scope::SingleLevel,
         Some(3) => Scope::Subordinate,
         _ => Scope::WholeSubtree,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use audit::EventWriter;
+
+    use super::*;
+
+    type Given<'e> = Vec<(u64, bool, Option<BindMethod>, bool)>;
+
+    fn event(kind: Kind, micros: u64, more: impl FnOnce(&mut EventWriter<'_>)) -> Vec<u8> {
+        let mut fields = Vec::new();
+        let mut event = EventWriter::new(&mut fields);
+        event.kind(kind).number(Field::Time, micros).number(Field::Connection, 7);
+        event.text(Field::Network, "192.0.2.1:50000");
+        more(&mut event);
+        fields
+    }
+
+    fn bind(micros: u64, method: &str, result: u64) -> Vec<u8> {
+        event(Kind::Bind, micros, |event| {
+            event.text(Field::Method, method).number(Field::Result, result);
+        })
+    }
+
+    fn operation(micros: u64) -> Vec<u8> {
+        event(Kind::Delete, micros, |event| {
+            event.text(Field::Who, "cn=a").text(Field::Target, "cn=b");
+        })
+    }
+
+    /// How operations were connected, by their times: over TLS, bound by what, and whether that is told.
+    fn read(events: &[(u64, Vec<u8>)]) -> Given<'_> {
+        let mut given = Vec::new();
+        let mut reader = RecordedReader::default();
+        let mut each = |reader: &RecordedReader, event: Event<'_>, _| {
+            let mut link = None;
+            let reading = reader.recorded(event, &mut |recorded| {
+                link = Some((recorded.micros, recorded.link));
+                Ok::<_, AuditError>(())
+            });
+            if let (Ok(Reading::Read { has_link }), Some((micros, link))) = (reading, link) {
+                assert_eq!(link.address.unwrap().to_string(), "192.0.2.1");
+                given.push((micros, link.is_protected, link.method, has_link));
+            }
+            Ok::<_, AuditError>(())
+        };
+        for (written, bytes) in events {
+            let written = Written { block: 0, micros: *written };
+            reader.let_go(written.micros.saturating_sub(KEPT_BACK_MICROS), &mut each).unwrap();
+            reader.take(Event::parse(bytes).unwrap(), written, &mut each).unwrap();
+        }
+        reader.let_go(u64::MAX, &mut each).unwrap();
+        given
+    }
+
+    #[test]
+    fn an_operation_has_the_bind_and_the_tls_of_its_time() {
+        let plain = BindMethod::of_mechanism("PLAIN");
+        let opened = event(Kind::Opened, 1, |_| {});
+        let found = read(&[
+            (100, opened.clone()),
+            // A change that the log told before the bind was handed over.
+            (100, operation(30)),
+            (200, bind(20, "simple", 0)),
+            (200, operation(40)),
+            (300, event(Kind::Tls, 50, |_| {})),
+            (300, bind(60, "PLAIN", 0)),
+            // A bind that failed is none; whoever it was is nobody then.
+            (300, bind(70, "simple", 49)),
+            (300, operation(80)),
+        ]);
+        let simple = Some(BindMethod::Simple);
+        assert_eq!(
+            found,
+            [(30, false, simple, true), (40, false, simple, true), (80, true, Some(plain), true)]
+        );
+        // What began before the trail, and what an old one does not tell.
+        assert_eq!(read(&[(9, bind(2, "simple", 0)), (9, operation(5))]), [(5, false, None, false)]);
+        assert_eq!(
+            read(&[(9, opened), (9, bind(2, "sasl", 0)), (9, operation(5))]),
+            [(5, false, None, false)]
+        );
+    }
+
+    #[test]
+    fn a_connection_bound_again_and_again_is_followed_without_end() {
+        let mut events = vec![(0, event(Kind::Opened, 0, |_| {}))];
+        for round in 1..2_000_u64 {
+            let micros = round * 10_000;
+            let method = if round % 2 == 0 { "simple" } else { "EXTERNAL" };
+            events.push((micros, bind(micros, method, 0)));
+            events.push((micros, operation(micros + 1)));
+        }
+        for (micros, _, method, _) in read(&events) {
+            let is_simple = micros / 10_000 % 2 == 0;
+            assert_eq!(method == Some(BindMethod::Simple), is_simple, "{micros}");
+        }
+        let mut connections = Connections::default();
+        for (written, bytes) in &events {
+            connections.note(Event::parse(bytes).unwrap(), *written);
+        }
+        assert!(connections.turns < 500 && connections.known[&7].len() == connections.turns);
+        // A start numbers connections anew.
+        connections.note(Event::parse(&event(Kind::Started, 0, |_| {})).unwrap(), 0);
+        assert!(connections.known.is_empty());
     }
 }

@@ -10,30 +10,28 @@ use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-use ldap::{AttributeSelection, DerefAliases, Filter, Scope, SearchRequest};
+use ldap::{Scope, SearchRequest};
 use schema::TypeId;
 
+use super::operation::{
+    ASKERS_KEPT_MAX, Act, Askers, At, Place, Recorded, base_of, name_of, new_place_of, place_of, renamed,
+    rights_at, search_request, type_of,
+};
 use crate::access::{
-    ASKED, Access, AccessExplanation, Asked, EntryRights, Newcomer, QuestionPlace, Requester, RulesInForce,
-    Standing, Walk, explain_under, may,
+    ASKED, Access, AccessExplanation, Requester, RulesInForce, Standing, explain_under, may,
 };
 use crate::catalog::is_secret;
 use crate::model::access_rule::{
     ADD, BROWSE, COMPARE, DELETE, JOIN, LEAVE, PROXY, READ, RENAME, Rights, SEARCH, WRITE,
 };
 use crate::model::client_link::ClientLink;
-use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::{OperationError, Outcome};
 use crate::model::rows::EntryId;
 use crate::model::settings::GeneralSettings;
-use crate::read::identity;
 use crate::read::search::{Extent, SearchAgain, Shift, Sight};
-use crate::tree::{Found, State, damaged_row};
+use crate::tree::{State, damaged_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
-
-/// Askers that are kept: both what they are called and what they may do.
-const ASKERS_KEPT_MAX: usize = 1_024;
 
 /// Octets of searches of which is kept what came of them.
 const SEARCHES_KEPT_BYTES: usize = 16 << 20;
@@ -43,52 +41,6 @@ const UNLISTED_MAX: usize = 1_000_000;
 
 /// Rules that are named as deciding.
 const RULES_NAMED_MAX: usize = 3;
-
-/// An operation as a trail tells it.
-#[derive(Clone, Copy, Debug)]
-pub struct Recorded<'a> {
-    /// The DN of whose the connection was; empty for nobody's.
-    pub who: &'a str,
-    /// The authorization identity that it ran as, if another.
-    pub acts_as: Option<&'a str>,
-    /// How the client was connected, and when it asked.
-    pub link: ClientLink,
-    /// The same time in microseconds since 1970-01-01T00:00:00Z.
-    pub micros: u64,
-    /// DN of the entry, or base.
-    pub target: &'a str,
-    /// What was to be done.
-    pub act: Act<'a>,
-}
-
-/// What was to be done.
-#[derive(Clone, Copy, Debug)]
-pub enum Act<'a> {
-    /// A search below the target.
-    Search {
-        /// How far.
-        scope: Scope,
-        /// Its filter.
-        filter: Filter<'a>,
-        /// The attributes asked for.
-        attributes: AttributeSelection<'a>,
-    },
-    /// A comparison with values of this attribute.
-    Compare(&'a str),
-    /// A change of these attributes.
-    Modify(&'a [&'a str]),
-    /// A new entry.
-    Add,
-    /// The entry's end.
-    Delete,
-    /// Another name, perhaps in another place.
-    Rename {
-        /// The new RDN.
-        rdn: &'a str,
-        /// DN of the new superior, if it is another.
-        superior: Option<&'a str>,
-    },
-}
 
 /// How much is looked at and kept.
 #[derive(Clone, Copy, Debug)]
@@ -152,7 +104,7 @@ pub struct RecordedRehearsal<'s> {
     state: State<'s>,
     rules: [RulesInForce; 2],
     limits: RecordedLimits,
-    askers: HashMap<Box<str>, Option<Requester>, RandomState>,
+    askers: Askers,
     pairs: HashMap<PairKey, Pair, RandomState>,
     searches: HashMap<Box<[u8]>, Effect, RandomState>,
     searches_bytes: usize,
@@ -184,21 +136,6 @@ struct Effect {
     is_cut: bool,
 }
 
-/// Where something is decided.
-#[derive(Clone, Copy)]
-struct Place<'a> {
-    dn: &'a str,
-    at: At,
-    parent: EntryId,
-}
-
-#[derive(Clone, Copy)]
-enum At {
-    Entry(EntryId),
-    /// As one that is to come, of which no more is known than what the entry has that is there now.
-    New(Option<EntryId>),
-}
-
 /// One operation while it is decided.
 struct Deciding<'a> {
     asker: &'a Requester,
@@ -220,7 +157,7 @@ impl<'s> RecordedRehearsal<'s> {
             state,
             rules: [RulesInForce::of(state), proposed],
             limits,
-            askers: HashMap::default(),
+            askers: Askers::default(),
             pairs: HashMap::default(),
             searches: HashMap::default(),
             searches_bytes: 0,
@@ -259,11 +196,7 @@ impl<'s> RecordedRehearsal<'s> {
     }
 
     fn try_decide(&mut self, recorded: &Recorded<'_>) -> Result<()> {
-        let own = self.asker(&dn_identity(recorded.who))?;
-        let asker = match recorded.acts_as {
-            None => own.clone(),
-            Some(identity) => self.asker(identity)?,
-        };
+        let (own, asker) = self.askers.of(self.state, recorded)?;
         let Some(asker) = asker else {
             self.tally.asker_gone += 1;
             return Ok(());
@@ -334,16 +267,7 @@ impl<'s> RecordedRehearsal<'s> {
         let may_change = Access::of(deciding.asker, self.state.settings).check_modify_some().is_ok();
         let is_decided = match recorded.act {
             Act::Search { scope, filter, attributes } => {
-                let request = SearchRequest {
-                    base_object: recorded.target,
-                    scope,
-                    deref_aliases: DerefAliases::Never,
-                    size_limit: 0,
-                    time_limit_seconds: 0,
-                    types_only: false,
-                    filter,
-                    attributes,
-                };
+                let request = search_request(recorded.target, scope, filter, attributes);
                 self.decide_search(&mut pair, deciding, &key, &request)?
             }
             Act::Compare(attribute) => self.decide_compare(&pair, deciding, recorded.target, attribute)?,
@@ -355,8 +279,7 @@ impl<'s> RecordedRehearsal<'s> {
             Act::Rename { rdn, superior } => {
                 let is_decided = self.decide_change(&pair, deciding, recorded.target, RENAME)?;
                 if let Some(superior) = superior {
-                    let dn = if superior.is_empty() { rdn.to_owned() } else { format!("{rdn},{superior}") };
-                    self.decide_add(&pair, deciding, &dn)?;
+                    self.decide_add(&pair, deciding, &renamed(rdn, superior))?;
                 }
                 is_decided
             }
@@ -373,7 +296,7 @@ impl<'s> RecordedRehearsal<'s> {
         request: &SearchRequest<'_>,
     ) -> Result<bool> {
         let state = self.state;
-        let Some(base) = self.base_of(request.base_object, request.scope)? else { return Ok(false) };
+        let Some(base) = base_of(state, request.base_object, request.scope)? else { return Ok(false) };
         let key = search_key(pair_key, base, request);
         if let Some(known) = self.searches.get(&key[..]) {
             deciding.effect.lines.extend_from_slice(&known.lines);
@@ -413,20 +336,6 @@ impl<'s> RecordedRehearsal<'s> {
         self.searches.insert(key, effect);
     }
 
-    /// The entry that a search begins at; `None` for none of the tree.
-    fn base_of(&self, dn: &str, scope: Scope) -> Result<Option<EntryId>> {
-        if dn.is_empty() {
-            // What is there by that name itself is the root DSE.
-            return Ok((scope != Scope::BaseObject).then_some(EntryId::ROOT));
-        }
-        let Some(name) = self.name_of(dn) else { return Ok(None) };
-        self.state.entry_of(&name)
-    }
-
-    fn name_of(&self, dn: &str) -> Option<NormalName> {
-        parse_dn(dn).ok().map(|dn| NormalName::of(&dn, &self.state.catalog.schema))
-    }
-
     fn add_shift(
         &mut self,
         pair: &Pair,
@@ -448,7 +357,10 @@ impl<'s> RecordedRehearsal<'s> {
         let dn = self.state.dn(at.0)?.unwrap_or_default();
         let place = Place { dn: &dn, at: At::Entry(at.0), parent: at.1 };
         // Rights that the entry's not being there takes away are told as that.
-        let (old, new) = (self.rights(&pair.before, place)?, self.rights(&pair.after, place)?);
+        let (old, new) = (
+            rights_at(self.state, &pair.before.standing, place)?,
+            rights_at(self.state, &pair.after.standing, place)?,
+        );
         let asked = if old.may_browse() != new.may_browse() { (BROWSE, None) } else { asked };
         self.hold(pair, deciding, place, asked)
     }
@@ -460,14 +372,14 @@ impl<'s> RecordedRehearsal<'s> {
         dn: &str,
         attribute: &str,
     ) -> Result<bool> {
-        let Some(name) = self.name_of(dn) else { return Ok(false) };
+        let Some(name) = name_of(self.state, dn) else { return Ok(false) };
         let Some(id) = self.state.entry_of(&name)? else { return Ok(false) };
         let node = self.state.node(id)?.ok_or_else(|| damaged_row("nodes", id))?;
         let place = Place { dn, at: At::Entry(id), parent: node.parent };
         if self.hold_browse(pair, deciding, place)? {
             return Ok(true);
         }
-        if let Some(type_id) = self.type_of(attribute) {
+        if let Some(type_id) = type_of(self.state, attribute) {
             self.hold(pair, deciding, place, (COMPARE, Some(type_id)))?;
         }
         Ok(true)
@@ -480,12 +392,15 @@ impl<'s> RecordedRehearsal<'s> {
         dn: &str,
         attributes: &[&str],
     ) -> Result<bool> {
-        let Some(place) = self.place_of(dn)? else { return Ok(false) };
+        let Some(place) = self.place(dn)? else { return Ok(false) };
         if self.hold_browse(pair, deciding, place)? {
             return Ok(true);
         }
-        let (old, new) = (self.rights(&pair.before, place)?, self.rights(&pair.after, place)?);
-        let types: Vec<TypeId> = attributes.iter().filter_map(|name| self.type_of(name)).collect();
+        let (old, new) = (
+            rights_at(self.state, &pair.before.standing, place)?,
+            rights_at(self.state, &pair.after.standing, place)?,
+        );
+        let types: Vec<TypeId> = attributes.iter().filter_map(|name| type_of(self.state, name)).collect();
         for type_id in types {
             // Whether a value was the own name is not told: where that alone may be changed both rights count.
             let rights = match (old.may_write(type_id), new.may_write(type_id)) {
@@ -500,12 +415,8 @@ impl<'s> RecordedRehearsal<'s> {
     }
 
     fn decide_add(&mut self, pair: &Pair, deciding: &mut Deciding<'_>, dn: &str) -> Result<bool> {
-        let Some(name) = self.name_of(dn) else { return Ok(false) };
-        let there = self.state.entry_of(&name)?;
-        let QuestionPlace::New { parent } = QuestionPlace::of(self.state, &name, true)? else {
-            return Ok(false);
-        };
-        self.hold(pair, deciding, Place { dn, at: At::New(there), parent }, (ADD, None))?;
+        let Some(place) = new_place_of(self.state, dn)? else { return Ok(false) };
+        self.hold(pair, deciding, place, (ADD, None))?;
         Ok(true)
     }
 
@@ -516,49 +427,27 @@ impl<'s> RecordedRehearsal<'s> {
         dn: &str,
         right: Rights,
     ) -> Result<bool> {
-        let Some(place) = self.place_of(dn)? else { return Ok(false) };
+        let Some(place) = self.place(dn)? else { return Ok(false) };
         if !self.hold_browse(pair, deciding, place)? {
             self.hold(pair, deciding, place, (right, None))?;
         }
         Ok(true)
     }
 
-    /// Where an entry is, or was.
-    fn place_of<'a>(&mut self, dn: &'a str) -> Result<Option<Place<'a>>> {
-        let Some(name) = self.name_of(dn) else { return Ok(None) };
-        let (at, parent) = match self.state.find(&name)? {
-            Found::Entry(id, _) => {
-                let node = self.state.node(id)?.ok_or_else(|| damaged_row("nodes", id))?;
-                (At::Entry(id), node.parent)
-            }
-            Found::Missing { nearest: Some((parent, _, depth)) } if depth + 1 == name.depth() => {
-                self.tally.by_place += 1;
-                (At::New(None), parent)
-            }
-            Found::Missing { .. } => return Ok(None),
-        };
-        Ok(Some(Place { dn, at, parent }))
-    }
-
-    fn type_of(&self, attribute: &str) -> Option<TypeId> {
-        self.state.catalog.schema.parse_description(attribute).ok().map(|known| known.type_id)
+    fn place<'a>(&mut self, dn: &'a str) -> Result<Option<Place<'a>>> {
+        let place = place_of(self.state, dn)?;
+        self.tally.by_place += u64::from(place.is_some_and(|place| matches!(place.at, At::New(_))));
+        Ok(place)
     }
 
     /// Notes whether the entry is there for one of both; true where that is all that there is to say.
     fn hold_browse(&mut self, pair: &Pair, deciding: &mut Deciding<'_>, place: Place<'_>) -> Result<bool> {
-        let (old, new) = (self.rights(&pair.before, place)?, self.rights(&pair.after, place)?);
+        let (old, new) = (
+            rights_at(self.state, &pair.before.standing, place)?,
+            rights_at(self.state, &pair.after.standing, place)?,
+        );
         self.hold(pair, deciding, place, (BROWSE, None))?;
         Ok(!old.may_browse() || !new.may_browse())
-    }
-
-    fn rights(&self, sight: &Sight, place: Place<'_>) -> Result<Arc<EntryRights>> {
-        match place.at {
-            At::Entry(id) => sight.standing.at(self.state, &mut Walk::default(), id, place.parent),
-            At::New(there) => {
-                let newcomer = there.map_or(Newcomer::Unknown, Newcomer::Moved);
-                sight.standing.below(self.state, place.parent, newcomer)
-            }
-        }
     }
 
     /// Notes whether a right is decided otherwise.
@@ -573,8 +462,8 @@ impl<'s> RecordedRehearsal<'s> {
         if type_id.is_some_and(|type_id| !is_write && is_secret(&self.state.catalog.schema, type_id)) {
             return Ok(());
         }
-        let was = may(&*self.rights(&pair.before, place)?, right, type_id);
-        let is = may(&*self.rights(&pair.after, place)?, right, type_id);
+        let was = may(&*rights_at(self.state, &pair.before.standing, place)?, right, type_id);
+        let is = may(&*rights_at(self.state, &pair.after.standing, place)?, right, type_id);
         if was == is {
             return Ok(());
         }
@@ -597,12 +486,7 @@ impl<'s> RecordedRehearsal<'s> {
             self.note_unlisted(&key);
             return Ok(());
         }
-        let id = match place.at {
-            At::Entry(id) | At::New(Some(id)) => id,
-            At::New(None) => EntryId::ROOT,
-        };
-        let asked =
-            Asked { word, right, type_id, id, parent: place.parent, dn: place.dn, link: Some(deciding.link) };
+        let asked = place.asked((word, right, type_id), Some(deciding.link));
         let [before, after] = &self.rules;
         let why =
             |rules| explain_under(self.state, rules, deciding.asker, asked).map(|why| deciding_text(&why));
@@ -631,22 +515,6 @@ impl<'s> RecordedRehearsal<'s> {
         }
     }
 
-    /// Who an identity of the trail is now; `None` for nobody.
-    fn asker(&mut self, identity: &str) -> Result<Option<Requester>> {
-        if let Some(known) = self.askers.get(identity) {
-            return Ok(known.clone());
-        }
-        let found = match identity {
-            "" | "dn:" => Some(Requester::Anonymous),
-            known => identity::requester(self.state, known)?,
-        };
-        if self.askers.len() >= ASKERS_KEPT_MAX {
-            self.askers.clear();
-        }
-        self.askers.insert(identity.into(), found.clone());
-        Ok(found)
-    }
-
     /// What an asker sees; to be put back by [`keep_pair`](RecordedRehearsal::keep_pair). `None` for the administrator.
     fn pair(&mut self, deciding: &Deciding<'_>) -> Result<(PairKey, Option<Pair>)> {
         let own = match deciding.asker {
@@ -673,10 +541,6 @@ impl<'s> RecordedRehearsal<'s> {
         }
         self.pairs.insert(key, pair);
     }
-}
-
-fn dn_identity(dn: &str) -> String {
-    if dn.is_empty() { String::new() } else { format!("dn:{dn}") }
 }
 
 /// What tells a search of an asker from all others.

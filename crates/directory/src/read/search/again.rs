@@ -66,6 +66,15 @@ pub(crate) enum Shift {
     Group { group: EntryId, member: AttrId, in_filter: bool },
 }
 
+/// What a search does with an entry.
+#[derive(Debug, Default)]
+pub(crate) struct Uses {
+    /// Types that the filter asks for.
+    pub(crate) searched: Vec<TypeId>,
+    /// Types that are asked for and that the entry has, where the asker finds it.
+    pub(crate) read: Vec<TypeId>,
+}
+
 impl Sight {
     pub(crate) fn of(standing: Arc<Standing>) -> Sight {
         let groups = GroupsOf { view: Arc::clone(&standing) as _, by: MemberUse::Search };
@@ -112,6 +121,49 @@ impl SearchAgain {
         (before, after): (&mut Sight, &mut Sight),
         each: &mut dyn FnMut(&Candidate<'s>, Shift) -> Result<()>,
     ) -> Result<bool> {
+        self.for_each_matching(state, extent, &mut |asked, candidate| {
+            compare_at(state, asked, candidate, (&mut *before, &mut *after), &mut |shift| {
+                each(candidate, shift)
+            })
+        })
+    }
+
+    /// Tells `each` of the entries that the filter matches and the asker may see, what may be done with them, and what
+    /// the search does.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub(crate) fn look<'s>(
+        &mut self,
+        state: State<'s>,
+        extent: Extent,
+        sight: &mut Sight,
+        each: &mut impl FnMut(&Candidate<'s>, &Arc<EntryRights>, &Uses) -> Result<()>,
+    ) -> Result<bool> {
+        self.for_each_matching(state, extent, &mut |(filter, selection), candidate| {
+            let rights = sight.rights(state, candidate)?;
+            if !rights.may_browse() {
+                return Ok(());
+            }
+            let mut uses = Uses { searched: types_asked(filter, state.catalog).types, ..Uses::default() };
+            if is_found(state, filter, &rights, &mut sight.matcher, candidate)? {
+                for row in candidate.entry(state)?.attributes() {
+                    if selection.decide(state.catalog, row.id) {
+                        uses.read.push(state.catalog.attribute(row.id).description.type_id);
+                    }
+                }
+                uses.read.extend(selection.made.iter().map(|(_, type_id)| *type_id));
+            }
+            each(candidate, &rights, &uses)
+        })
+    }
+
+    fn for_each_matching<'s>(
+        &mut self,
+        state: State<'s>,
+        extent: Extent,
+        each: &mut impl FnMut((&Term, &mut Selection), &Candidate<'s>) -> Result<()>,
+    ) -> Result<bool> {
         let mut plain = Matcher::new(Shown::Plain);
         let (mut examined, mut matching) = (0, 0);
         let mut candidates = Candidates::open(state, self.plan.source(), 0, ScanKind::Nodes)?;
@@ -131,13 +183,7 @@ impl SearchAgain {
                 continue;
             }
             matching += 1;
-            compare_at(
-                state,
-                (&self.filter, &mut self.selection),
-                &candidate,
-                (before, after),
-                &mut |shift| each(&candidate, shift),
-            )?;
+            each((&self.filter, &mut self.selection), &candidate)?;
         }
         Ok(true)
     }

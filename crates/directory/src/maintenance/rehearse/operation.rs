@@ -1,0 +1,216 @@
+//! Operations as an audit trail tells them, and what is found of them in the directory of now.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use ldap::{AttributeSelection, DerefAliases, Filter, Scope, SearchRequest};
+use schema::TypeId;
+
+use crate::access::{Asked, EntryRights, Newcomer, Requester, Standing, Walk};
+use crate::model::access_rule::Rights;
+use crate::model::client_link::ClientLink;
+use crate::model::name::{NormalName, parse_dn};
+use crate::model::outcome::OperationError;
+use crate::model::rows::EntryId;
+use crate::read::identity;
+use crate::tree::{Found, State, damaged_row};
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// Askers that are kept: what they are called, and what they may do.
+pub(super) const ASKERS_KEPT_MAX: usize = 1_024;
+
+/// An operation as a trail tells it.
+#[derive(Clone, Copy, Debug)]
+pub struct Recorded<'a> {
+    /// The DN of whose the connection was; empty for nobody's.
+    pub who: &'a str,
+    /// The authorization identity that it ran as, if another.
+    pub acts_as: Option<&'a str>,
+    /// How the client was connected, and when it asked.
+    pub link: ClientLink,
+    /// The same time in microseconds since 1970-01-01T00:00:00Z.
+    pub micros: u64,
+    /// DN of the entry, or base.
+    pub target: &'a str,
+    /// What was to be done.
+    pub act: Act<'a>,
+}
+
+/// What was to be done.
+#[derive(Clone, Copy, Debug)]
+pub enum Act<'a> {
+    /// A search below the target.
+    Search {
+        /// How far.
+        scope: Scope,
+        /// Its filter.
+        filter: Filter<'a>,
+        /// The attributes asked for.
+        attributes: AttributeSelection<'a>,
+    },
+    /// A comparison with values of this attribute.
+    Compare(&'a str),
+    /// A change of these attributes.
+    Modify(&'a [&'a str]),
+    /// A new entry.
+    Add,
+    /// The entry's end.
+    Delete,
+    /// Another name, perhaps in another place.
+    Rename {
+        /// The new RDN.
+        rdn: &'a str,
+        /// DN of the new superior, if it is another.
+        superior: Option<&'a str>,
+    },
+}
+
+/// Where something is decided.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub(super) dn: &'a str,
+    pub(super) at: At,
+    pub(super) parent: EntryId,
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum At {
+    Entry(EntryId),
+    /// As one that is to come, of which no more is known than what the entry has that is there now.
+    New(Option<EntryId>),
+}
+
+impl<'a> Place<'a> {
+    /// The question why somebody has a right here, by its word, or has not.
+    pub(super) fn asked(
+        self,
+        (word, right, type_id): (&'a str, Rights, Option<TypeId>),
+        link: Option<ClientLink>,
+    ) -> Asked<'a> {
+        let id = match self.at {
+            At::Entry(id) | At::New(Some(id)) => id,
+            At::New(None) => EntryId::ROOT,
+        };
+        Asked { word, right, type_id, id, parent: self.parent, dn: self.dn, link }
+    }
+}
+
+/// The entry that a search begins at; `None` for none of the tree.
+pub(super) fn base_of(state: State<'_>, dn: &str, scope: Scope) -> Result<Option<EntryId>> {
+    if dn.is_empty() {
+        // What is there by that name itself is the root DSE.
+        return Ok((scope != Scope::BaseObject).then_some(EntryId::ROOT));
+    }
+    name_of(state, dn).map_or(Ok(None), |name| state.entry_of(&name))
+}
+
+/// The normal form of a name; `None` for what is none.
+pub(super) fn name_of(state: State<'_>, dn: &str) -> Option<NormalName> {
+    parse_dn(dn).ok().map(|dn| NormalName::of(&dn, &state.catalog.schema))
+}
+
+/// Where an entry is, or was; `None` where not even its superior is.
+pub(super) fn place_of<'a>(state: State<'_>, dn: &'a str) -> Result<Option<Place<'a>>> {
+    let Some(name) = name_of(state, dn) else { return Ok(None) };
+    let (at, parent) = match state.find(&name)? {
+        Found::Entry(id, _) => {
+            let node = state.node(id)?.ok_or_else(|| damaged_row("nodes", id))?;
+            (At::Entry(id), node.parent)
+        }
+        Found::Missing { nearest: Some((parent, _, depth)) } if depth + 1 == name.depth() => {
+            (At::New(None), parent)
+        }
+        Found::Missing { .. } => return Ok(None),
+    };
+    Ok(Some(Place { dn, at, parent }))
+}
+
+/// Where an entry was put, whether it is there now or not.
+pub(super) fn new_place_of<'a>(state: State<'_>, dn: &'a str) -> Result<Option<Place<'a>>> {
+    let place = place_of(state, dn)?;
+    Ok(place.map(|place| match place.at {
+        At::Entry(id) => Place { at: At::New(Some(id)), ..place },
+        At::New(_) => place,
+    }))
+}
+
+/// The DN that an entry got by another name.
+pub(super) fn renamed(rdn: &str, superior: &str) -> String {
+    if superior.is_empty() { rdn.to_owned() } else { format!("{rdn},{superior}") }
+}
+
+/// What may be done there.
+pub(super) fn rights_at(state: State<'_>, standing: &Standing, place: Place<'_>) -> Result<Arc<EntryRights>> {
+    match place.at {
+        At::Entry(id) => standing.at(state, &mut Walk::default(), id, place.parent),
+        At::New(there) => {
+            let newcomer = there.map_or(Newcomer::Unknown, Newcomer::Moved);
+            standing.below(state, place.parent, newcomer)
+        }
+    }
+}
+
+pub(super) fn type_of(state: State<'_>, attribute: &str) -> Option<TypeId> {
+    state.catalog.schema.parse_description(attribute).ok().map(|known| known.type_id)
+}
+
+/// The request of a search, as far as a trail tells it.
+pub(super) fn search_request<'a>(
+    base_object: &'a str,
+    scope: Scope,
+    filter: Filter<'a>,
+    attributes: AttributeSelection<'a>,
+) -> SearchRequest<'a> {
+    SearchRequest {
+        base_object,
+        scope,
+        deref_aliases: DerefAliases::Never,
+        size_limit: 0,
+        time_limit_seconds: 0,
+        types_only: false,
+        filter,
+        attributes,
+    }
+}
+
+/// Who the identities of a trail are now.
+#[derive(Default)]
+pub(super) struct Askers {
+    known: HashMap<Box<str>, Option<Requester>, RandomState>,
+}
+
+impl Askers {
+    /// Whose the connection was, and as whom the operation ran; `None` for who is nobody now.
+    pub(super) fn of(
+        &mut self,
+        state: State<'_>,
+        recorded: &Recorded<'_>,
+    ) -> Result<(Option<Requester>, Option<Requester>)> {
+        let own = match recorded.who {
+            "" => Some(Requester::Anonymous),
+            dn => self.asker(state, &format!("dn:{dn}"))?,
+        };
+        let asker = match recorded.acts_as {
+            None => own.clone(),
+            Some(identity) => self.asker(state, identity)?,
+        };
+        Ok((own, asker))
+    }
+
+    fn asker(&mut self, state: State<'_>, identity: &str) -> Result<Option<Requester>> {
+        if let Some(known) = self.known.get(identity) {
+            return Ok(known.clone());
+        }
+        let found = match identity {
+            "" | "dn:" => Some(Requester::Anonymous),
+            known => identity::requester(state, known)?,
+        };
+        if self.known.len() >= ASKERS_KEPT_MAX {
+            self.known.clear();
+        }
+        self.known.insert(identity.into(), found.clone());
+        Ok(found)
+    }
+}
