@@ -204,7 +204,7 @@ fn what_a_rehearsal_says_is_what_clients_see_afterwards() {
 
 const NOW: [&str; 4] = [
     "all: allow read to authenticated",
-    "hr: allow add, delete below 'ou=people,dc=example,dc=com' to user 'uid=carl,ou=people,dc=example,dc=com'",
+    "hr: allow add, delete, rename below 'ou=people,dc=example,dc=com' to user 'uid=carl,ou=people,dc=example,dc=com'",
     "agents: allow proxy to user 'uid=anna,ou=people,dc=example,dc=com'",
     "night: deny read of title to anyone between 00:00 and 24:00",
 ];
@@ -261,7 +261,8 @@ fn record(scratch: &Scratch) {
 
     let mut user = connect(&pando, "carl");
     add_person(&mut user, "temp");
-    assert!(user.delete(&person_dn("temp")).unwrap().is_success());
+    assert!(user.modify_dn(&person_dn("temp"), "uid=other", None).unwrap().is_success());
+    assert!(user.delete(&person_dn("other")).unwrap().is_success());
     assert!(connect(&pando, "dora").entry(&anna, &["mail"]).unwrap().is_some());
     assert!(admin.delete(&person_dn("dora")).unwrap().is_success());
     assert!(pando.stop().success());
@@ -295,27 +296,32 @@ fn who_loses_what_how_often_and_by_which_rule() {
     let group = format!("cn=staff,ou=groups,{SUFFIX}");
     let after = block(&format!("{anna} at {group}: may no more read member (once 20"))[1];
     assert_eq!(after, format!("  after: denies it, rule 4: {}", THEN[3]));
-    let temp = person_dn("temp");
-    block(&format!("{carl} at {temp}: may no more delete (once 20"));
+    block(&format!("{carl} at {}: may no more rename (once 20", person_dn("temp")));
+    block(&format!("{carl} at {}: may no more delete (once 20", person_dn("other")));
     assert!(!said.stdout.contains("add ("), "{}", said.stdout);
     let said = said
-        .expect_output(", at the entries of now: 6 would change, in 5 ways\n")
+        .expect_output(", at the entries of now: 7 would change, in 6 ways\n")
         .expect_output("left out, the trail withholds a name or filter: 1\n")
-        .expect_output("changes decided by their place, the entry is not there now: 1\n")
+        .expect_output("changes decided by their place, the entry is not there now: 2\n")
         .expect_output("left out, who asked is nobody now: 1\n")
         .expect_output("left out, of the administrator, whom no rule binds: ");
     assert!(!said.stdout.contains("(--"), "all is listed: {}", said.stdout);
 
     rehearse(&scratch, &THEN, &["--lines-max", "2"])
         .expect_code(0)
-        .expect_output("6 would change, in 2 ways\nways that are not listed (--lines-max): 3\n");
+        .expect_output("7 would change, in 2 ways\nways that are not listed (--lines-max): 4\n");
     rehearse(&scratch, &THEN, &["--entries-max", "1"])
         .expect_code(0)
         .expect_output("searches of which not all entries were looked at (--entries-max): 1\n");
     rehearse(&scratch, &THEN, &["--who", &carl])
         .expect_code(0)
-        .expect_output("2 operations from 20")
-        .expect_output(": 1 would change, in 1 ways\n");
+        .expect_output("3 operations from 20")
+        .expect_output(": 2 would change, in 2 ways\n");
+    // Another name in the same place takes no right to add; the right was used once.
+    let rename = format!("hr: allow delete, rename below 'ou=people,{SUFFIX}' to user '{carl}'");
+    let said = rehearse(&scratch, &[THEN[0], &rename], &["--who", &carl]).expect_code(0);
+    let said = said.expect_output(": 1 would change, in 1 ways\n");
+    said.expect_output(&format!("{carl} at {}: may no more add (once 20", person_dn("temp")));
     // Entries are asked where that is wanted.
     rehearse(&scratch, &THEN, &["--sample"]).expect_code(0).expect_output("askers at 7 entries: ");
     rehearse(&scratch, &THEN, &["--as", &carl]).expect_code(0).expect_output("1 askers at 7 entries: ");
@@ -371,8 +377,9 @@ fn the_rules_of_their_time_decided_about_allowed_operations_too() {
     };
     let password = of(&["--who", &anna, "--operation", "modify"]);
     assert_eq!(password, [["write userPassword: allowed by own password"]]);
-    let changes = of(&["--who", &carl, "--operation", "add", "--operation", "delete"]);
-    assert_eq!(changes, [["add: allowed by hr"], ["delete: allowed by hr"]]);
+    let changes =
+        of(&["--who", &carl, "--operation", "add", "--operation", "delete", "--operation", "modifyDN"]);
+    assert_eq!(changes, [["add: allowed by hr"], ["rename: allowed by hr"], ["delete: allowed by hr"]]);
     let compares = of(&["--operation", "compare"]);
     assert_eq!(compares, [["compare sn: allowed by all", "proxy: allowed by agents"]]);
     let reads = of(&["--who", &anna, "--target", &bert, "--operation", "search"]);

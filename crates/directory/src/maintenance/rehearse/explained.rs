@@ -8,7 +8,7 @@ use foldhash::fast::RandomState;
 use schema::TypeId;
 
 use super::operation::{
-    ASKERS_KEPT_MAX, Act, Askers, At, Place, Recorded, base_of, new_place_of, place_of, renamed, rights_at,
+    ASKERS_KEPT_MAX, Act, Askers, At, Place, Recorded, base_of, moved, new_place_of, place_of, rights_at,
     search_request, type_of,
 };
 use super::rules_history;
@@ -176,8 +176,8 @@ impl Asking<'_> {
             Act::Delete => self.say(state, place, (DELETE, None), said),
             Act::Rename { rdn, superior } => {
                 self.say(state, place, (RENAME, None), said)?;
-                let Some(superior) = superior else { return Ok(()) };
-                match new_place_of(state, &renamed(rdn, superior))? {
+                let Some(dn) = moved(state, target, rdn, superior) else { return Ok(()) };
+                match new_place_of(state, &dn)? {
                     Some(place) => self.say(state, place, (ADD, None), said),
                     None => Ok(()),
                 }

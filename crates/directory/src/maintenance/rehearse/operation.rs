@@ -18,8 +18,8 @@ use crate::tree::{Found, State, damaged_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Askers that are kept: what they are called, and what they may do.
-pub(super) const ASKERS_KEPT_MAX: usize = 1_024;
+/// Askers that are kept: what they are called, and what they may do, which takes up to a megabyte each.
+pub(super) const ASKERS_KEPT_MAX: usize = 128;
 
 /// An operation as a trail tells it.
 #[derive(Clone, Copy, Debug)]
@@ -136,9 +136,13 @@ pub(super) fn new_place_of<'a>(state: State<'_>, dn: &'a str) -> Result<Option<P
     }))
 }
 
-/// The DN that an entry got by another name.
-pub(super) fn renamed(rdn: &str, superior: &str) -> String {
-    if superior.is_empty() { rdn.to_owned() } else { format!("{rdn},{superior}") }
+/// The DN that an entry was moved to; `None` where it stayed below its superior.
+pub(super) fn moved(state: State<'_>, target: &str, rdn: &str, superior: Option<&str>) -> Option<String> {
+    let superior = superior?;
+    let (from, to) = (name_of(state, target)?, name_of(state, superior)?);
+    let end_above = from.depth().checked_sub(2).and_then(|place| from.ends.get(place)).copied();
+    let has_moved = from.key.get(..end_above.unwrap_or(0)) != Some(to.key.as_slice());
+    has_moved.then(|| if superior.is_empty() { rdn.to_owned() } else { format!("{rdn},{superior}") })
 }
 
 /// What may be done there.

@@ -14,7 +14,7 @@ use ldap::{Scope, SearchRequest};
 use schema::TypeId;
 
 use super::operation::{
-    ASKERS_KEPT_MAX, Act, Askers, At, Place, Recorded, base_of, name_of, new_place_of, place_of, renamed,
+    ASKERS_KEPT_MAX, Act, Askers, At, Place, Recorded, base_of, moved, name_of, new_place_of, place_of,
     rights_at, search_request, type_of,
 };
 use crate::access::{
@@ -278,8 +278,8 @@ impl<'s> RecordedRehearsal<'s> {
             Act::Delete => self.decide_change(&pair, deciding, recorded.target, DELETE)?,
             Act::Rename { rdn, superior } => {
                 let is_decided = self.decide_change(&pair, deciding, recorded.target, RENAME)?;
-                if let Some(superior) = superior {
-                    self.decide_add(&pair, deciding, &renamed(rdn, superior))?;
+                if let Some(dn) = moved(self.state, recorded.target, rdn, superior) {
+                    self.decide_add(&pair, deciding, &dn)?;
                 }
                 is_decided
             }
