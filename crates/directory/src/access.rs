@@ -33,6 +33,7 @@ mod sources;
 mod standing;
 #[cfg(test)]
 mod tests;
+mod uses;
 
 use ldap::ResultCode;
 use schema::{Schema, TypeId};
@@ -44,16 +45,22 @@ use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
 pub use crate::model::sasl_mechanisms::{ANONYMOUS, CRAM_MD5, GSS_SPNEGO, GSSAPI, OAUTHBEARER, PLAIN};
 use crate::model::settings::Settings;
+use crate::model::usable::Uses;
 use crate::tree::{Found, State};
 pub(crate) use asker::groups_of;
 pub(crate) use explain::{
-    ASKED, Asked, QuestionPlace, RulesInForce, explain, explain_standing, explain_under, hint, may,
+    ASKED, Asked, QuestionPlace, RulesInForce, explain, explain_standing, explain_under, explain_use, hint, may,
 };
 pub use explain::{AccessExplanation, DecidingRule};
 pub(crate) use external::EXTERNAL;
 pub use external::{BindStrength, ExternalIdentity, Offered};
 pub(crate) use sources::{Sources, Touch, touches};
 pub(crate) use standing::{EntryRights, Newcomer, Standing, Walk};
+
+/// Whether access rules may be about the control or extended operation of this OID.
+pub fn may_be_used(oid: &str) -> bool {
+    Uses::of_oid(oid) != Uses::default()
+}
 
 /// The identity on whose behalf an operation runs.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,6 +17,7 @@ pub mod decide;
 pub mod difference;
 pub mod entries;
 mod expectations;
+mod rule_readers;
 #[cfg(test)]
 mod tests;
 

@@ -18,6 +18,7 @@ use crate::model::open_error::OpenError;
 use crate::model::outcome::OperationError;
 use crate::model::rows::{META, map_spec};
 use crate::model::settings::Settings;
+use crate::model::usable::Uses;
 use crate::snapshot::known_names::KnownNames;
 use crate::snapshot::name_cache::NameCache;
 use crate::snapshot::standings::KeptStandings;
@@ -129,6 +130,25 @@ impl Snapshot {
     /// Whether access rules depend on where a request comes from.
     pub fn asks_link(&self) -> bool {
         self.catalog.access_rules.ask_link()
+    }
+
+    /// Whether access rules are about controls and extended operations.
+    pub fn asks_uses(&self) -> bool {
+        self.catalog.access_rules.ask_uses()
+    }
+
+    /// Whether somebody may use a control or an extended operation.
+    ///
+    /// # Errors
+    /// As [`Standing::of`].
+    pub fn may_use(
+        &self,
+        requester: &Requester,
+        link: Option<&ClientLink>,
+        oid: &str,
+    ) -> Result<bool, OperationError> {
+        let standing = self.standing(requester, link)?;
+        Ok(!standing.is_some_and(|standing| standing.may_not_use(Uses::of_oid(oid))))
     }
 
     /// A number that changes exactly when the snapshot moves. Costs nothing.

@@ -10,7 +10,7 @@ use client::Connection;
 use ldap::{ChangeOperation, ResultCode, Scope};
 use support::clients::{Run, run};
 use support::pando::command;
-use support::tree::{person_dn, plant};
+use support::tree::{add, person_dn, plant, plant_policy, replace};
 use support::{Pando, SUFFIX, Scratch};
 
 /// The first rules of the how-to.
@@ -80,6 +80,73 @@ fn rules_of_a_settings_file_hold_for_openldap_s_clients() {
     assert!(pando.administrator().modify("cn=config", nothing).unwrap().is_success());
     assert!(anna.entry(&person_dn("bert"), &[]).unwrap().is_none());
     assert!(pando.connect().entry(&person_dn("bert"), &[]).unwrap().is_some());
+}
+
+#[test]
+fn a_help_desk_resets_passwords_and_does_nothing_else() {
+    let scratch = Scratch::new("access-reset");
+    let pando = Pando::start(&scratch);
+    let mut admin = pando.administrator();
+    plant(&mut admin);
+    plant_policy(&mut admin, &[("objectClass", "pandoPwdPolicy"), ("pwdMustChange", "TRUE")]);
+    let (anna, bert) = (person_dn("anna"), person_dn("bert"));
+    let rules = [
+        "all: allow read to authenticated",
+        "own: allow write of userPassword to self",
+        &format!("desk: allow reset, explain below 'ou=people,dc=example,dc=com' to user '{anna}'"),
+    ];
+    replace(&mut admin, "cn=config", "pandoAccessRule", &rules);
+
+    as_person(&pando, "bert", "ldappasswd", &["-s", "taken-s3cret", &anna], "")
+        .expect_code(1)
+        .expect_output("(50)");
+    let other = format!("dn: {bert}\nchangetype: modify\nreplace: description\ndescription: x\n");
+    as_person(&pando, "anna", "ldapmodify", &[], &other).expect_code(50);
+    let app = format!(
+        "dn: {bert}\nchangetype: modify\nadd: userPassword;x-app-mail\nuserPassword;x-app-mail: {{SSHA512}}x\n"
+    );
+    as_person(&pando, "anna", "ldapmodify", &[], &app)
+        .expect_code(50)
+        .expect_error("no access rule lets you change userPassword");
+    as_person(&pando, "anna", "ldappasswd", &["-s", "given-s3cret", &bert], "").expect_code(0);
+    assert_eq!(admin.entry(&bert, &["pwdReset"]).unwrap().unwrap().text("pwdReset").as_deref(), Some("TRUE"));
+    // The user changes what was given before anything else, and by that it is their own.
+    let mut own = pando.connect();
+    assert!(own.bind(&bert, "given-s3cret").unwrap().is_success());
+    assert_eq!(own.compare(&bert, "cn", "bert").unwrap().code, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
+    let chosen: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "userPassword", &["bert-secret"])];
+    assert!(own.modify(&bert, chosen).unwrap().is_success());
+    assert_eq!(own.compare(&bert, "cn", "bert").unwrap().code, ResultCode::COMPARE_TRUE);
+    let again =
+        format!("dn: {bert}\nchangetype: modify\nreplace: userPassword\nuserPassword: again-s3cret\n");
+    as_person(&pando, "anna", "ldapmodify", &[], &again).expect_code(0);
+    assert!(!pando.connect().bind(&bert, "bert-secret").unwrap().is_success());
+
+    let ask = |asker: &str, operation: &[&str]| {
+        let fixed = ["access", "explain", "--as", asker, "--operation"];
+        command(&[&fixed[..], operation].concat(), Some(&Pando::data(&scratch)))
+    };
+    ask(&anna, &["reset", &bert]).expect_code(0).expect_output("rule 3: desk: ");
+    ask(&anna, &["write", &bert, "userPassword"]).expect_code(0).expect_output("rule 3: desk: ");
+    ask(&anna, &["write", &anna, "userPassword"]).expect_code(0).expect_output("rule 2: own: ");
+    ask(&bert, &["reset", &anna]).expect_code(8).expect_output("no rule allows it");
+    let letters = |of: &str| {
+        let control = format!("!1.3.6.1.4.1.42.2.27.9.5.2=:dn:{anna}");
+        let search = ["-LLL", "-o", "ldif-wrap=no", "-E", &control, "-b", of, "-s", "base", "userPassword"];
+        as_person(&pando, "anna", "ldapsearch", &search, "").expect_code(0).stdout
+    };
+    let shown = letters(&bert);
+    assert!(shown.contains("attributeLevelRights: userPassword:wo\n"), "{shown}");
+    // Nobody may take away the last right to ask for rules without saying so.
+    let fewer: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pandoAccessRule", &rules[..2])];
+    let outcome = admin.modify("cn=config", fewer).unwrap();
+    assert!(!outcome.is_success(), "{outcome:?}");
+    assert!(outcome.diagnostic.contains("deny explain to anyone"), "{outcome:?}");
+    let meant = [&rules[..2], &["nobody: deny explain to anyone"]].concat();
+    replace(&mut admin, "cn=config", "pandoAccessRule", &meant);
+    as_person(&pando, "anna", "ldappasswd", &["-s", "other-s3cret", &bert], "")
+        .expect_code(1)
+        .expect_output("(50)");
 }
 
 #[test]
@@ -307,4 +374,83 @@ fn ldif_import(scratch: &Scratch, ldif: &str) {
     let file = scratch.write("people.ldif", ldif);
     command(&["import", "--suffix", SUFFIX, file.to_str().unwrap()], Some(&Pando::data(scratch)))
         .expect_code(0);
+}
+
+#[test]
+fn controls_and_operations_are_kept_from_some() {
+    let scratch = Scratch::new("access-uses");
+    let pando = Pando::start(&scratch);
+    let mut admin = pando.administrator();
+    plant(&mut admin);
+    let anna = person_dn("anna");
+    let rules = [
+        "all: allow read to anyone",
+        "own: allow write of description to self",
+        "pages: allow use of paging to authenticated",
+        "nobody: deny use of 1.3.6.1.4.1.4203.1.11.3 to anonymous",
+        &format!("plain: deny use of manage-dsa-it to user '{anna}'"),
+    ];
+    replace(&mut admin, "cn=config", "pandoAccessRule", &rules);
+    let url = format!("ldap://{}", pando.address());
+    let pages = |control: &str, bound: &[&str]| {
+        let fixed = ["-x", "-H", &url, "-b", SUFFIX, "-E", control, "uid"];
+        run("ldapsearch", &[bound, &fixed].concat(), "")
+    };
+    // One that need not be done is as if it were not there: all entries come at once.
+    let whole =
+        pages("pr=1/noprompt", &[]).expect_code(0).expect_output("uid: anna\n").expect_output("uid: bert\n");
+    assert!(!whole.stdout.contains("pagedresults"), "{whole}");
+    pages("!pr=1/noprompt", &[])
+        .expect_code(12)
+        .expect_output("access rules keep critical control 1.2.840.113556.1.4.319 from you");
+    let bound = ["-D", &anna, "-w", "anna-secret"];
+    pages("!pr=1/noprompt", &bound).expect_code(0).expect_output("pagedresults: ");
+    let root = ["-x", "-H", &url, "-s", "base", "-b", "", "supportedControl"];
+    run("ldapsearch", &root, "").expect_code(0).expect_output("1.2.840.113556.1.4.319");
+
+    let nobody = run("ldapwhoami", &["-x", "-H", &url], "").expect_code(1).expect_output("(50)");
+    nobody.expect_output("access rules keep extended operation 1.3.6.1.4.1.4203.1.11.3 from you");
+    as_person(&pando, "anna", "ldapwhoami", &[], "").expect_code(0).expect_output(&anna);
+    // A change that the writer's thread makes goes without the control too: to it the entry is a referral.
+    let elsewhere = format!("ou=elsewhere,{SUFFIX}");
+    let referral = [
+        ("objectClass", "referral"),
+        ("objectClass", "extensibleObject"),
+        ("ou", "elsewhere"),
+        ("ref", "ldap://other.example.com/"),
+    ];
+    add(&mut admin, &elsewhere, &referral);
+    let other = format!("dn: {elsewhere}\nchangetype: modify\nreplace: description\ndescription: x\n");
+    as_person(&pando, "anna", "ldapmodify", &["-M"], &other).expect_code(10);
+    as_person(&pando, "bert", "ldapmodify", &["-M"], &other).expect_code(50);
+    let change = format!("dn: {anna}\nchangetype: modify\nreplace: description\ndescription: mine\n");
+    as_person(&pando, "anna", "ldapmodify", &["-M"], &change).expect_code(0);
+    as_person(&pando, "anna", "ldapmodify", &["-MM"], &change).expect_code(12);
+    let description = admin.entry(&anna, &["description"]).unwrap().unwrap();
+    assert_eq!(description.text("description").as_deref(), Some("mine"));
+
+    let ask = |asker: &str, name: &str| {
+        let arguments = ["access", "explain", "--as", asker, "--operation", "use", name];
+        command(&arguments, Some(&Pando::data(&scratch)))
+    };
+    ask("anonymous", "paging")
+        .expect_code(8)
+        .expect_output("anonymous\" may not use paging")
+        .expect_output("is what rule \"pages\" is for");
+    ask(&anna, "1.2.840.113556.1.4.319").expect_code(0).expect_output("rule 3: pages: ");
+    ask(&anna, "manage-dsa-it").expect_code(8).expect_output("rule 5: plain: ");
+    ask("anonymous", "subentries").expect_code(0).expect_output("no rule keeps it from anybody");
+    ask(&anna, "fax").expect_code(1).expect_error("fax is no control");
+    let of_anna = format!("'{anna}' may use paging");
+    replace(&mut admin, "cn=config", "pandoAccessExpectation", &["anonymous may not use paging", &of_anna]);
+    for (attribute, value, expected) in [
+        ("pandoAccessRule", "x: deny use of start-tls to anonymous", "start-tls is no control"),
+        ("pandoAccessRule", "x: allow use of paging to anyone", "may use paging; allows it, rule 1: x: "),
+        ("pandoAccessExpectation", "anonymous may use paging of 'dc=example,dc=com'", "use is of no entry"),
+        ("pandoAccessExpectation", "anonymous may use fax", "fax is no control"),
+    ] {
+        let wrong: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, attribute, &[value])];
+        let outcome = admin.modify("cn=config", wrong).unwrap();
+        assert!(!outcome.is_success() && outcome.diagnostic.contains(expected), "{value}: {outcome:?}");
+    }
 }

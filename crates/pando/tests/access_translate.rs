@@ -54,6 +54,41 @@ fn clauses_of_openldap_become_rules_or_are_named() {
 }
 
 #[test]
+fn controls_and_operations_of_global_acis_become_rules_of_use() {
+    let scratch = Scratch::new("translate-uses");
+    let acis = "dn: cn=Access Control Handler,cn=config\n\
+        ds-cfg-global-aci: (targetcontrol=\"1.2.840.113556.1.4.319 || 1.2.3\")(version 3.0; acl \"Pages\"; \n \
+         allow(read) userdn=\"ldap:///all\";)\n\
+        ds-cfg-global-aci: (extop=\"1.3.6.1.4.1.4203.1.11.1 || 1.3.6.1.4.1.4203.1.11.3\")(version 3.0; \n \
+         acl \"Operations\"; deny(all) userdn=\"ldap:///uid=app,dc=x\" and ip=\"10.0.0.0/8\";)\n\
+        ds-cfg-global-aci: (targetcontrol=\"*\")(version 3.0; acl \"All\"; allow(read) groupdn=\"ldap:///cn=g,dc=x\";)\n\
+        ds-cfg-global-aci: (extop=\"1.2.3\")(version 3.0; acl \"None\"; allow(read) userdn=\"ldap:///all\";)\n\
+        ds-cfg-global-aci: (extop=\"*\")(version 3.0; acl \"Own\"; allow(read) userdn=\"ldap:///self\";)\n\
+        ds-cfg-global-aci: (extop=\"*\")(version 3.0; acl \"Write\"; allow(write) userdn=\"ldap:///all\";)\n\
+        dn: dc=x\n\
+        aci: (targetcontrol=\"*\")(version 3.0; acl \"Here\"; allow(read) userdn=\"ldap:///all\";)\n";
+    let mut run = translate(&scratch, acis);
+    assert_eq!(
+        rules_of(&run),
+        [
+            "Pages: allow use of 1.2.840.113556.1.4.319 to authenticated",
+            "Operations: deny use of 1.3.6.1.4.1.4203.1.11.1, 1.3.6.1.4.1.4203.1.11.3 to user 'uid=app,dc=x' \
+             from '10.0.0.0/8'",
+            "All: allow use to group 'cn=g,dc=x'",
+        ]
+    );
+    for left_out in [
+        "line 2: Pages: allow(read) userdn=\"ldap:///all\": 1.2.3 are no controls and operations",
+        "1.2.3 are no controls and operations that rules are about here",
+        "Own: allow(read) userdn=\"ldap:///self\": controls and operations are of no entry",
+        "Write: allow(write) userdn=\"ldap:///all\": of controls and operations there is read alone",
+        "entries, values, controls and operations cannot be chosen in this way here",
+    ] {
+        run = run.expect_error(left_out);
+    }
+}
+
+#[test]
 fn acis_become_rules_or_are_named() {
     let scratch = Scratch::new("translate-aci");
     let text = "dn: dc=example,dc=com\n\

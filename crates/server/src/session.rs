@@ -29,6 +29,7 @@ mod searches;
 mod shared_rest;
 mod start_tls;
 pub(crate) mod turn_budget;
+mod uses;
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -373,7 +374,7 @@ impl Session {
     }
 
     /// Carries a request out, as somebody else if a control asks for that and the requester may (RFC 4370).
-    fn dispatch(
+    fn dispatch_permitted(
         &mut self,
         context: &mut Context,
         message: &Message<'_>,

@@ -8,12 +8,14 @@ use std::sync::Arc;
 
 use schema::{Schema, TypeId};
 
+use super::asker::AskerFacts;
 use super::standing::{EntryRights, Standing, Walk};
+use super::uses::{self, Says};
 use super::{Access, Requester};
 use crate::catalog::access_rules::{AccessRules, Rule, default_rules, goes_with_the_entry};
-use crate::catalog::{counts_entries, is_secret, is_user_password};
+use crate::catalog::{USER_PASSWORD, counts_entries, is_secret, is_user_password};
 use crate::model::access_rule::{
-    ADD, AccessRule, Asker, BROWSE, COMPARE, DELETE, EXPLAIN, JOIN, LEAVE, PROXY, READ, RENAME, Reach,
+    ADD, AccessRule, Asker, BROWSE, COMPARE, DELETE, EXPLAIN, JOIN, LEAVE, PROXY, READ, RENAME, RESET, Reach,
     Rights, SEARCH, WRITE,
 };
 use crate::model::client_link::ClientLink;
@@ -21,6 +23,7 @@ use crate::model::name::NormalName;
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
 use crate::model::rows::EntryId;
+use crate::model::usable::Uses;
 use crate::tree::{Found, State, damaged_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
@@ -105,8 +108,8 @@ impl AccessExplanation {
     }
 }
 
-/// A right that can be asked for, and whether it is about an attribute.
-pub(crate) const ASKED: [(&str, Rights, bool); 12] = [
+/// A right at an entry that can be asked for, and whether it is about an attribute.
+pub(crate) const ASKED: [(&str, Rights, bool); 13] = [
     ("browse", BROWSE, false),
     ("compare", COMPARE, true),
     ("search", SEARCH, true),
@@ -119,6 +122,7 @@ pub(crate) const ASKED: [(&str, Rights, bool); 12] = [
     ("join", JOIN, true),
     ("leave", LEAVE, true),
     ("proxy", PROXY, false),
+    ("reset", RESET, false),
 ];
 
 /// What is asked for, at which entry.
@@ -241,6 +245,7 @@ pub(crate) fn explain_standing(
         say(explanation, state, subject, asked, is_allowed);
     };
     let rights = standing.at(state, &mut Walk::default(), asked.id, asked.parent)?;
+    let (right, type_id) = right_over_password(state, standing, (asked.id, asked.right, asked.type_id));
     let deciding = Deciding { state, standing, texts, by_default: *by_default, who: name_of(subject) };
     if rules.is_broken {
         explanation.notes.push("a rule cannot be read: then nobody has any right".to_owned());
@@ -251,14 +256,88 @@ pub(crate) fn explain_standing(
         deciding.add(&mut explanation, Asked { word: "browse", right: BROWSE, type_id: None, ..asked })?;
         return Ok(explanation);
     }
-    if let Some((is_allowed, note)) = deciding.beside_rules(subject, asked)? {
+    let decided = Asked { right, type_id, ..asked };
+    if let Some((is_allowed, note)) = deciding.beside_rules(subject, decided)? {
         say(&mut explanation, is_allowed);
         explanation.notes.push(note);
         return Ok(explanation);
     }
-    let is_allowed = may(&rights, asked.right, asked.type_id);
+    let is_allowed = may(&rights, right, type_id);
     say(&mut explanation, is_allowed);
-    deciding.add(&mut explanation, asked)?;
+    deciding.add(&mut explanation, decided)?;
+    Ok(explanation)
+}
+
+/// The right that is asked for: to write the password of somebody else is to reset it, and to reset the own to write it.
+fn right_over_password(
+    state: State<'_>,
+    standing: &Standing,
+    (id, right, type_id): (EntryId, Rights, Option<TypeId>),
+) -> (Rights, Option<TypeId>) {
+    let schema = &*state.catalog.schema;
+    let is_own = standing.own() == Some(id);
+    match (right, type_id) {
+        (WRITE, Some(written)) if !is_own && is_user_password(schema, written) => (RESET, None),
+        (RESET, _) if is_own => (WRITE, schema.attribute_type(USER_PASSWORD).map(|password| password.id)),
+        known => known,
+    }
+}
+
+/// Explains whether `subject` may use this under rules.
+///
+/// # Errors
+/// The store failed.
+pub(crate) fn explain_use(
+    state: State<'_>,
+    RulesInForce { rules, texts, by_default }: &RulesInForce,
+    subject: &Requester,
+    (asked, link): (Uses, Option<&ClientLink>),
+) -> Result<AccessExplanation> {
+    let mut explanation = AccessExplanation::default();
+    let own = match subject {
+        Requester::Anonymous | Requester::Administrator { .. } => None,
+        Requester::User { id, .. } => Some(*id),
+    };
+    let mut asker = AskerFacts::new(state, own);
+    let is_refused = !subject.is_administrator() && uses::refused(rules, &mut asker, link)?.has(asked);
+    let who = if *subject == Requester::Anonymous { "anonymous" } else { subject.dn() };
+    let may = if is_refused { "may not" } else { "may" };
+    explanation.is_allowed = !is_refused;
+    explanation.verdict = format!("{} {may} use {}", Quoted(who), asked.words());
+    if subject.is_administrator() {
+        explanation.notes.push("the administrator is above all rules".to_owned());
+        return Ok(explanation);
+    }
+    let about: Vec<_> =
+        uses::said(rules, &mut asker, link)?.into_iter().filter(|(_, of, _)| of.has(asked)).collect();
+    let rule = |place: usize, is_allow| {
+        let number = if *by_default { 0 } else { place + 1 };
+        DecidingRule { number, is_allow, text: texts.get(place).cloned().unwrap_or_default() }
+    };
+    let is_denied = about.iter().any(|(.., says)| *says == Says::Denies);
+    let is_named = about.iter().any(|(.., says)| *says == Says::Allows);
+    for (place, _, says) in about {
+        match says {
+            Says::Denies => {
+                let rule = rule(place, false);
+                explanation
+                    .needed
+                    .push(format!("that rule {:?} leaves it out, or is not for the asker", rule.name()));
+                explanation.rules.push(rule);
+            }
+            Says::Allows if !is_denied => explanation.rules.push(rule(place, true)),
+            Says::AllowsOthers if !is_denied && !is_named => {
+                let name = rule(place, true).name().to_owned();
+                explanation.needed.push(format!("that {} is what rule {name:?} is for", Quoted(who)));
+            }
+            Says::Allows | Says::AllowsOthers => {}
+        }
+    }
+    if explanation.rules.is_empty() {
+        let note =
+            if is_refused { "rules allow it to others alone" } else { "no rule keeps it from anybody" };
+        explanation.notes.push(note.to_owned());
+    }
     Ok(explanation)
 }
 
@@ -294,6 +373,7 @@ pub(crate) fn may(rights: &EntryRights, right: Rights, type_id: Option<TypeId>) 
         (RENAME, _) => rights.may_rename(),
         (EXPLAIN, _) => rights.may_explain(),
         (PROXY, _) => rights.may_proxy(),
+        (RESET, _) => rights.may_reset(),
         (JOIN, Some(type_id)) => rights.may_join(type_id),
         (LEAVE, Some(type_id)) => rights.may_leave(type_id),
         (COMPARE, Some(type_id)) => rights.may_compare(type_id),
@@ -318,6 +398,7 @@ pub(crate) fn hint(
         return Ok(String::new());
     }
     let Some(node) = state.node(id)? else { return Ok(String::new()) };
+    let (right, type_id) = right_over_password(state, standing, (id, right, type_id));
     let texts = &state.settings.general.access_rules;
     let holding = standing.holding(state, id, node.parent)?;
     let rules = &standing.rules().rules;
@@ -351,7 +432,7 @@ impl Deciding<'_> {
         let Asked { right, type_id, .. } = asked;
         let schema = &*self.state.catalog.schema;
         if *subject == Requester::Anonymous
-            && [WRITE, ADD, DELETE, RENAME, JOIN, LEAVE, PROXY].contains(&right)
+            && [WRITE, ADD, DELETE, RENAME, JOIN, LEAVE, PROXY, RESET].contains(&right)
         {
             let note = "nobody changes anything without a bind, whatever the rules say";
             return Ok(Some((false, note.to_owned())));

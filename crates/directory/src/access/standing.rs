@@ -14,11 +14,13 @@ use schema::TypeId;
 use super::Requester;
 use super::asker::{AskerFacts, Condition};
 use super::sources::{Sources, Touch};
+use super::uses;
 use crate::catalog::access_rules::{AccessRules, TypeSet, goes_with_the_entry};
 use crate::catalog::{Shown, counts_entries};
 use crate::filter::{Candidate, InMemory, Matcher, MemberUse, Memberships, Term, Truth};
 use crate::model::access_rule::{
-    ADD, BROWSE, COMPARE, DELETE, EXPLAIN, JOIN, LEAVE, PROXY, READ, RENAME, Reach, Rights, SEARCH, WRITE,
+    ADD, BROWSE, COMPARE, DELETE, EXPLAIN, JOIN, LEAVE, PROXY, READ, RENAME, RESET, Reach, Rights, SEARCH,
+    USE, WRITE,
 };
 use crate::model::client_link::ClientLink;
 use crate::model::limits::{ENTRIES_OF_ASKER_MAX, RIGHTS_KEPT_MAX, TREE_DEPTH_MAX};
@@ -26,6 +28,7 @@ use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
 use crate::model::rows::{AttrId, EntryId, LINKED, LINKS, link_key};
+use crate::model::usable::Uses;
 use crate::tree::{State, damaged_row, node};
 
 /// Its keys are ids and sets of rules, which no client chooses.
@@ -39,6 +42,8 @@ pub(crate) struct Standing {
     rules: Arc<AccessRules>,
     mine: Vec<Mine>,
     own: Option<EntryId>,
+    /// The controls and extended operations that the asker may not use.
+    refused_uses: Uses,
     /// Whether the same holds for every entry.
     is_uniform: bool,
     /// The entries at which something may hold that does not hold for others in the same container: those that rules
@@ -175,6 +180,11 @@ impl EntryRights {
         self.entry.has(PROXY)
     }
 
+    /// Whether the password of the entry may be set by somebody whose it is not.
+    pub(crate) fn may_reset(&self) -> bool {
+        self.entry.has(RESET)
+    }
+
     /// Whether the rules that hold here may be asked for.
     pub(crate) fn may_explain(&self) -> bool {
         self.entry.has(EXPLAIN)
@@ -274,7 +284,7 @@ impl Standing {
         let mut is_uniform = true;
         if !rules.is_broken {
             for (number, rule) in rules.rules.iter().enumerate() {
-                if !rule.holds_over(link) {
+                if rule.rights.has(USE) || !rule.holds_over(link) {
                     continue;
                 }
                 let Some(condition) = asker.condition(&rule.askers)? else { continue };
@@ -305,6 +315,7 @@ impl Standing {
             }
         }
         is_uniform &= mine.iter().all(|of| of.condition == Condition::Always);
+        let refused_uses = uses::refused(rules, &mut asker, link)?;
         let (special, asks_entries) = special(state, own, &mine)?;
         let mut filtered = vec![0; mine.len().div_ceil(64)];
         for (place, _) in mine.iter().enumerate().filter(|(_, of)| of.filter.is_some()) {
@@ -317,6 +328,7 @@ impl Standing {
             rules: Arc::clone(rules),
             mine,
             own,
+            refused_uses,
             is_uniform,
             special,
             asks_entries,
@@ -449,6 +461,17 @@ impl Standing {
     /// Whose standing it is; `None` for somebody without an entry.
     pub(crate) fn own(&self) -> Option<EntryId> {
         self.own
+    }
+
+    /// Whether the password of an entry may be changed: the own by who writes it, that of somebody else by who resets
+    /// it.
+    pub(crate) fn may_change_password(&self, rights: &EntryRights, id: EntryId, password: TypeId) -> bool {
+        if self.own == Some(id) { rights.may_write(password) } else { rights.may_reset() }
+    }
+
+    /// Whether the asker may not use one of these controls and extended operations.
+    pub(crate) fn may_not_use(&self, uses: Uses) -> bool {
+        self.refused_uses.has(uses)
     }
 
     /// What it came from: it is another one when one of these is touched.
@@ -615,7 +638,7 @@ impl Standing {
                         (false, _) => {}
                     }
                 }
-                for right in [BROWSE, ADD, DELETE, RENAME, EXPLAIN, PROXY] {
+                for right in [BROWSE, ADD, DELETE, RENAME, EXPLAIN, PROXY, RESET] {
                     match (rule.rights.has(right), wants_allow) {
                         (true, true) => entry.0 |= right.0,
                         (true, false) => entry.0 &= !right.0,

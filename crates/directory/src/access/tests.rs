@@ -258,6 +258,97 @@ fn changes_need_their_rights() {
 }
 
 #[test]
+fn a_password_of_somebody_else_is_reset_and_the_own_is_written() {
+    let (anna, bert, carl) = (person("anna", PEOPLE), person("bert", STAFF), person("carl", STAFF));
+    let desk = format!("desk: allow reset below '{STAFF}' to user '{anna}'");
+    let see = "see: allow read to authenticated";
+    let own = "own: allow write of userPassword to self";
+    let (yes, no) = (ResultCode::SUCCESS, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
+    let set = |directory: &mut TestDirectory, asker: &str, dn: &str, name: &str, code| {
+        ask_as(directory, asker);
+        for operation in [ChangeOperation::Delete, ChangeOperation::Add, ChangeOperation::Replace] {
+            let value: &[&str] = if operation == ChangeOperation::Delete { &[] } else { &["{SSHA}x"] };
+            let outcome = directory.modify(dn, &[(operation, name, value)]);
+            assert_eq!(outcome.code, code, "{asker} {operation:?} {dn}: {}", outcome.diagnostic);
+        }
+    };
+    let mut directory = directory_with(&[see, own, &desk]);
+    set(&mut directory, &anna, &bert, "userPassword", yes);
+    set(&mut directory, &anna, &bert, "mail", no);
+    set(&mut directory, &bert, &anna, "userPassword", no);
+    set(&mut directory, &bert, &bert, "userPassword", yes);
+    // A password of an application is one more way in: it takes the right to write.
+    set(&mut directory, &anna, &bert, "userPassword;x-app-mail", no);
+    // To reset is not to write the own one.
+    rule(&mut directory, &[see, "all: allow reset to anyone"]);
+    set(&mut directory, &anna, &anna, "userPassword", no);
+    set(&mut directory, &anna, &carl, "userPassword", yes);
+    // Who writes passwords of others resets them, and whoever may not do the one may not do the other.
+    let writes = format!("desk: allow write of userPassword to user '{anna}'");
+    rule(&mut directory, &[see, &writes]);
+    set(&mut directory, &anna, &bert, "userPassword", yes);
+    let deny = format!("not carl: deny reset at '{carl}' to authenticated");
+    rule(&mut directory, &[see, own, &writes, &deny]);
+    set(&mut directory, &anna, &bert, "userPassword", yes);
+    set(&mut directory, &anna, &carl, "userPassword", no);
+    set(&mut directory, &anna, &carl, "userPassword;x-app-mail", no);
+    set(&mut directory, &carl, &carl, "userPassword", yes);
+    let no_write = format!("not bert: deny write of userPassword at '{bert}' to user '{anna}'");
+    rule(&mut directory, &[see, &desk, &no_write]);
+    set(&mut directory, &anna, &bert, "userPassword", no);
+    set(&mut directory, &anna, &carl, "userPassword", yes);
+    // All attributes that a deny is about without naming them have passwords among them; an allow has not.
+    rule(&mut directory, &[see, &desk, "no: deny write to authenticated"]);
+    set(&mut directory, &anna, &carl, "userPassword", no);
+    rule(&mut directory, &[see, &desk, "no: deny write but not of userPassword to authenticated"]);
+    set(&mut directory, &anna, &carl, "userPassword", yes);
+    rule(&mut directory, &[see, "all: allow write to authenticated"]);
+    set(&mut directory, &anna, &carl, "userPassword", no);
+    // What cannot be seen is not there.
+    rule(&mut directory, &[&desk, "no: deny browse of cn to authenticated"]);
+    set(&mut directory, &anna, &carl, "userPassword", ResultCode::NO_SUCH_OBJECT);
+}
+
+#[test]
+fn somebody_goes_on_reading_the_rules() {
+    let mut directory = sample();
+    let (anna, nobody) = (person("anna", PEOPLE), person("nobody", PEOPLE));
+    let mut set = |rules: &[&str]| {
+        let rules = rules.iter().map(|rule| (*rule).to_owned()).collect();
+        let changed = directory.try_change_settings(|settings| settings.general.access_rules = rules);
+        changed.map(drop).map_err(|error| error.to_string())
+    };
+    let see = "see: allow read to authenticated";
+    let helpers = format!("helpers: allow explain to user '{anna}'");
+    // The first rules need none.
+    assert_eq!(set(&[see]), Ok(()));
+    assert_eq!(set(&[see, &helpers]), Ok(()));
+    for wrong in [
+        &[see][..],
+        &[see, &format!("x: allow explain to user '{nobody}'")],
+        &[see, &format!("x: allow explain in 'ou=nowhere,{SUFFIX}' to anyone")],
+        &[see, &helpers, "x: deny browse to anyone"],
+        &[see, "x: deny explain to authenticated"],
+        &[see, &format!("x: deny explain in '{STAFF}' to anyone")],
+    ] {
+        let error = set(wrong).unwrap_err();
+        assert!(error.contains("nobody but the administrator could ask"), "{wrong:?}: {error}");
+        assert!(error.contains("deny explain to anyone"), "{error}");
+    }
+    for right in [
+        &[see, "x: allow explain to group 'cn=outer,ou=groups,dc=example,dc=com'"][..],
+        &[see, &helpers, &format!("x: deny explain in '{STAFF}' to anyone")],
+        &[see, "x: deny explain to anyone"],
+        // Nobody could before, so nothing is lost.
+        &[see],
+        &[see, &helpers],
+        &[],
+    ] {
+        assert_eq!(set(right), Ok(()), "{right:?}");
+    }
+}
+
+#[test]
 fn a_right_that_is_taken_away_is_gone_at_once() {
     let mut directory = directory_with(&[&format!("x: allow read to group \"cn=inner,{GROUPS}\"")]);
     let bert = person("bert", STAFF);

@@ -5,11 +5,12 @@ use ldap::FilterBuf;
 use schema::{Schema, TypeId};
 
 use super::rule_filter::rule_filter;
-use super::secret::is_secret;
-use crate::model::access_rule::{AccessRule, Asker, Reach, Rights};
+use super::secret::{USER_PASSWORD, is_secret};
+use crate::model::access_rule::{AccessRule, Asker, RESET, Reach, Rights, USE, WRITE};
 use crate::model::client_link::ClientLink;
 use crate::model::link_conditions::LinkConditions;
 use crate::model::name::{NormalName, parse_dn};
+use crate::model::usable::Uses;
 
 /// OID of objectClass.
 const OBJECT_CLASS: &str = "2.5.4.0";
@@ -91,6 +92,8 @@ pub(crate) struct Rule {
     pub(crate) is_allow: bool,
     pub(crate) rights: Rights,
     pub(crate) types: TypeSet,
+    /// The controls and extended operations that it is about.
+    pub(crate) uses: Uses,
     pub(crate) place: Option<(Reach, NormalName)>,
     /// Places that it is not about all the same.
     pub(crate) but: Vec<(Reach, NormalName)>,
@@ -122,6 +125,7 @@ pub(crate) struct AccessRules {
     /// but the administrator has any right, since what is missing may be a refusal.
     pub(crate) is_broken: bool,
     asks_link: bool,
+    asks_uses: bool,
 }
 
 impl AccessRules {
@@ -135,12 +139,18 @@ impl AccessRules {
             }
         }
         rules.asks_link = rules.rules.iter().any(Rule::asks_link);
+        rules.asks_uses = rules.rules.iter().any(|rule| rule.rights.has(USE));
         rules
     }
 
     /// Whether some depend on where a request comes from.
     pub(crate) fn ask_link(&self) -> bool {
         self.asks_link
+    }
+
+    /// Whether some are about controls and extended operations.
+    pub(crate) fn ask_uses(&self) -> bool {
+        self.asks_uses
     }
 
     /// Which of those that depend on where a request comes from hold: a bit for each rule, none where no rule asks.
@@ -176,6 +186,13 @@ impl Rule {
             None => None,
         };
         let askers = askers.iter().map(|asker| RuleAsker::of(asker, schema)).collect::<Result<_, _>>()?;
+        if rights.has(USE) {
+            let mut uses =
+                if read.attributes.is_empty() { Uses::ALL } else { Uses::named(&read.attributes)? };
+            uses = uses.without(Uses::named(&read.but_attributes)?);
+            let (types, but, filter) = (TypeSet::default(), Vec::new(), None);
+            return Ok(Rule { name, is_allow, rights, types, uses, place: None, but, filter, askers, link });
+        }
         let mut about = types(&read.attributes, is_allow, schema)?;
         if !read.but_attributes.is_empty() {
             about.remove(&types(&read.but_attributes, is_allow, schema)?);
@@ -183,7 +200,20 @@ impl Rule {
         let but = read.but_places.iter().map(|(reach, dn)| Ok((*reach, normal(dn, schema)?)));
         let but = but.collect::<Result<_, String>>()?;
         let filter = read.filter.as_deref().map(|text| rule_filter(text, schema)).transpose()?;
-        Ok(Rule { name, is_allow, rights, types: about, place, but, filter, askers, link })
+        let rights =
+            if rights.has(WRITE) && has_password(&about, schema) { rights.with(RESET) } else { rights };
+        Ok(Rule {
+            name,
+            is_allow,
+            rights,
+            types: about,
+            uses: Uses::default(),
+            place,
+            but,
+            filter,
+            askers,
+            link,
+        })
     }
 }
 
@@ -265,6 +295,11 @@ fn types(names: &[String], is_allow: bool, schema: &Schema) -> Result<TypeSet, S
         }
     }
     Ok(set)
+}
+
+/// Whether userPassword is among types: who writes those of others resets them.
+fn has_password(types: &TypeSet, schema: &Schema) -> bool {
+    schema.attribute_type(USER_PASSWORD).is_some_and(|password| types.contains(password.id))
 }
 
 /// Whether a filter may ask for a type wherever the entry may be found: objectClass, which every filter for any entry

@@ -12,7 +12,7 @@ use schema::TypeId;
 use store::Direction;
 
 use crate::access::{Access, EntryRights, Requester, RulesInForce, Standing, Walk};
-use crate::catalog::is_secret;
+use crate::catalog::{USER_PASSWORD, is_secret};
 use crate::model::entry::EntryRow;
 use crate::model::outcome::OperationError;
 use crate::model::record::{Change, Record};
@@ -181,16 +181,21 @@ fn difference(
     type OfEntry = fn(&EntryRights) -> bool;
     type OfType = fn(&EntryRights, TypeId) -> bool;
     let mut rights = Vec::new();
-    let of_entry: [(&str, OfEntry, bool); 6] = [
+    let of_entry: [(&str, OfEntry, bool); 7] = [
         ("browse", EntryRights::may_browse, true),
         ("add", EntryRights::may_add, may_change),
         ("delete", EntryRights::may_delete, may_change),
         ("rename", EntryRights::may_rename, may_change),
         ("explain", EntryRights::may_explain, true),
         ("proxy", EntryRights::may_proxy, may_change),
+        ("reset", EntryRights::may_reset, may_change),
     ];
+    let password = state.catalog.schema.attribute_type(USER_PASSWORD).map(|password| password.id);
     for (word, may, counts) in of_entry {
-        if counts && may(with) && !may(without) {
+        // Who writes passwords resets them too.
+        let is_said =
+            word == "reset" && password.is_some_and(|id| with.may_write(id) && !without.may_write(id));
+        if counts && !is_said && may(with) && !may(without) {
             rights.push(word.to_owned());
         }
     }

@@ -29,9 +29,12 @@ pub(crate) const EXPLAIN: Rights = Rights(256);
 pub(crate) const JOIN: Rights = Rights(512);
 pub(crate) const LEAVE: Rights = Rights(1024);
 pub(crate) const PROXY: Rights = Rights(2048);
+pub(crate) const RESET: Rights = Rights(4096);
+/// To use controls and extended operations: of no entry, so that it stands alone.
+pub(crate) const USE: Rights = Rights(8192);
 
 /// The words of rights.
-const RIGHTS: [(&str, Rights); 12] = [
+const RIGHTS: [(&str, Rights); 14] = [
     ("browse", BROWSE),
     ("compare", COMPARE),
     ("search", SEARCH),
@@ -44,6 +47,8 @@ const RIGHTS: [(&str, Rights); 12] = [
     ("join", JOIN),
     ("leave", LEAVE),
     ("proxy", PROXY),
+    ("reset", RESET),
+    ("use", USE),
 ];
 
 /// A set of rights.
@@ -61,7 +66,7 @@ impl Rights {
         self.0 & right.0 != 0
     }
 
-    fn with(self, other: Rights) -> Rights {
+    pub(crate) fn with(self, other: Rights) -> Rights {
         Rights(self.0 | other.0)
     }
 
@@ -74,6 +79,9 @@ impl Rights {
 
     /// What an `allow` gives: whoever may do anything with an entry finds it.
     fn allowed(self) -> Rights {
+        if self == USE {
+            return self;
+        }
         self.with_smaller().with(BROWSE)
     }
 
@@ -81,7 +89,7 @@ impl Rights {
     /// cannot be found nothing is left.
     fn denied(self) -> Rights {
         match self.has(BROWSE) {
-            true => Rights(u16::MAX),
+            true => Rights(!USE.0),
             false => self.with_smaller(),
         }
     }
@@ -143,7 +151,7 @@ pub(crate) struct AccessRule {
     pub(crate) name: String,
     pub(crate) is_allow: bool,
     pub(crate) rights: Rights,
-    /// Types, `*`, `+`, `@class`; empty where none are named.
+    /// Types, `*`, `+`, `@class`, or names of controls and extended operations; empty where none are named.
     pub(crate) attributes: Vec<String>,
     /// Types that it is not about all the same.
     pub(crate) but_attributes: Vec<String>,
@@ -240,10 +248,28 @@ impl AccessRule {
             }
         }
         rule.link = LinkConditions::parse(&mut parser)?;
+        rule.check_use(rights)?;
         match parser.tokens {
             [] => Ok(rule),
             _ => Err(format!("{} stands behind the end of the rule", parser.next_text())),
         }
+    }
+}
+
+impl AccessRule {
+    /// A rule about the use of controls and operations is about no entry. `rights` are those that it names.
+    fn check_use(&self, rights: Rights) -> Result<(), String> {
+        if !rights.has(USE) {
+            return Ok(());
+        }
+        let is_of_entries = self.place.is_some() || !self.but_places.is_empty() || self.filter.is_some();
+        let asks_entries = |asker: &Asker| matches!(asker, Asker::Itself | Asker::NamedBy(_));
+        if rights != USE || is_of_entries || self.askers.iter().any(asks_entries) {
+            return Err("use is of no entry: a rule for it has no other right, no place and no filter, and is neither \
+                        for self nor for who is named by an attribute"
+                .into());
+        }
+        Ok(())
     }
 }
 
@@ -344,7 +370,13 @@ mod tests {
         let rule = AccessRule::parse(all).unwrap();
         assert_eq!((rule.rights, rule.place), (BROWSE, Some((Reach::Below, String::new()))));
         assert_eq!(rule.askers.len(), 5);
-        assert_eq!(AccessRule::parse("x: deny browse to anyone").unwrap().rights, Rights(u16::MAX));
+        let all = Rights(!USE.0);
+        assert_eq!(AccessRule::parse("x: deny browse to anyone").unwrap().rights, all);
+        let rule = AccessRule::parse("x: allow use of paging, 1.2.3 to anonymous from '::1'").unwrap();
+        assert_eq!(
+            (rule.rights, &rule.attributes[..]),
+            (USE, &["paging".to_owned(), "1.2.3".to_owned()][..])
+        );
     }
 
     #[test]
@@ -364,6 +396,12 @@ mod tests {
             ("x: allow read to", "the end of the rule stands where anyone"),
             ("x: allow read to users \"ou=x\"", "\"users\" stands where anyone"),
             ("x: allow read to anyone else", "\"else\" stands behind the end"),
+            ("x: allow use, read to anyone", "use is of no entry"),
+            ("x: deny use in 'o=x' to anyone", "use is of no entry"),
+            ("x: deny use but not at 'o=x' to anyone", "use is of no entry"),
+            ("x: deny use matching '(sn=a)' to anyone", "use is of no entry"),
+            ("x: deny use to anonymous, self", "use is of no entry"),
+            ("x: deny use to named by owner", "use is of no entry"),
         ] {
             let error = AccessRule::parse(text).unwrap_err();
             assert!(error.contains(expected), "{text:?}: {error}");

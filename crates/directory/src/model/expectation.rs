@@ -2,9 +2,13 @@
 //!
 //! ```text
 //! anonymous|'DN' may|may not RIGHT [ATTRIBUTE of] 'DN'
+//! anonymous|'DN' may|may not use NAME
 //! ```
 
 use super::rule_tokens::{Parser, tokens};
+
+/// The word of the right that is of no entry.
+pub(crate) const USE_WORD: &str = "use";
 
 /// What somebody is expected to be allowed, or not; names as they were written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +18,7 @@ pub(crate) struct Expectation {
     pub(crate) is_allowed: bool,
     /// The right's word.
     pub(crate) right: String,
+    /// For `use` the name of a control or an extended operation, and no entry.
     pub(crate) attribute: Option<String>,
     pub(crate) entry: String,
 }
@@ -35,6 +40,9 @@ impl Expectation {
         let mut attribute = None;
         if parser.is_word() {
             attribute = Some(parser.word("an attribute")?.to_owned());
+            if right == USE_WORD && parser.tokens.is_empty() {
+                return Ok(Expectation { asker, is_allowed, right, attribute, entry: String::new() });
+            }
             if !parser.takes("of") {
                 return Err(format!("{} stands where \"of\" and a DN are wanted", parser.next_text()));
             }
@@ -60,6 +68,8 @@ mod tests {
         assert_eq!(one.entry, "uid=b,dc=x");
         let other = read("anonymous may browse 'dc=x'");
         assert_eq!((other.asker, other.is_allowed, other.attribute), (None, true, None));
+        let of_none = read("anonymous may not use paging");
+        assert_eq!((of_none.attribute.as_deref(), of_none.entry.as_str()), (Some("paging"), ""));
         for (text, expected) in [
             ("uid=a may read mail of 'b'", "\"uid=a\" stands where anonymous, or a DN"),
             ("anonymous can read mail of 'b'", "\"can\" stands where \"may\""),

@@ -6,13 +6,16 @@ use ldap::{AccessQuestion, ResultCode};
 
 use super::identity;
 use crate::access::{
-    ASKED, Access, AccessExplanation, Asked, QuestionPlace, Requester, Standing, denied, explain,
+    ASKED, Access, AccessExplanation, Asked, QuestionPlace, Requester, RulesInForce, Standing, denied,
+    explain, explain_use,
 };
 use crate::model::client_link::{BindMethod, ClientLink, WeekTime};
+use crate::model::expectation::USE_WORD;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::{OperationError, Outcome};
 use crate::model::quoted::Quoted;
 use crate::model::rows::EntryId;
+use crate::model::usable::Uses;
 use crate::tree::{State, damaged_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
@@ -79,6 +82,9 @@ fn try_answer(
     requester: &Requester,
     question: &AccessQuestion<'_>,
 ) -> Result<AccessExplanation> {
+    if question.right == USE_WORD {
+        return answer_use(state, requester, question);
+    }
     let schema = &*state.catalog.schema;
     let dn = parse_dn(question.entry)?;
     let name = NormalName::of(&dn, schema);
@@ -115,6 +121,26 @@ fn try_answer(
         }
     };
     explain(state, &subject, Asked { word, right, type_id, id, parent, dn: question.entry, link })
+}
+
+/// Whether somebody may use a control or an extended operation, which is a right of no entry.
+fn answer_use(
+    state: State<'_>,
+    requester: &Requester,
+    question: &AccessQuestion<'_>,
+) -> Result<AccessExplanation> {
+    if !Access::of(requester, state.settings).is_administrator() {
+        let standing = Standing::of(state, requester, None)?;
+        if !standing.is_some_and(|standing| standing.may_explain_some()) {
+            return Err(denied("no access rule lets you explain the rules"));
+        }
+    }
+    let name = question.attribute.filter(|_| question.entry.is_empty());
+    let name =
+        name.ok_or_else(|| wrong("use is a right of no entry: name a control or an operation".to_owned()))?;
+    let uses = Uses::named(&[name.to_owned()]).map_err(wrong)?;
+    let subject = subject(state, question.asker)?;
+    explain_use(state, &RulesInForce::of(state), &subject, (uses, link_of(question)?.as_ref()))
 }
 
 /// The way by which the request would come, if something is said of it.

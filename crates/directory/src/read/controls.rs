@@ -13,16 +13,13 @@ use crate::access::{AskerLimits, Offered};
 use crate::model::client_link::ClientLink;
 use crate::model::limits::RIGHTS_ATTRIBUTES_MAX;
 use crate::model::outcome::Outcome;
+pub use crate::model::usable::EXPLAIN;
 use crate::read::page_request::PageRequest;
 
 /// OID of ManageDsaIT (RFC 3296 section 3).
 pub const MANAGE_DSA_IT: &str = "2.16.840.1.113730.3.4.2";
 /// OID of the subentries control (RFC 3672 section 3).
 pub const SUBENTRIES: &str = "1.3.6.1.4.1.4203.1.10.1";
-/// OID of the control that asks how a search is carried out: no value in the request; in the searchResDone the
-/// explanation as UTF-8 text (`docs/explanation/indexes.md`). The arc is a placeholder, as in `pando.schema`.
-pub const EXPLAIN: &str = "1.3.6.1.4.1.99999.4.1";
-
 /// The operation on which a control arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ControlContext {
@@ -362,6 +359,8 @@ mod tests {
     use ldap::ControlsBuf;
 
     use super::*;
+    use crate::model::usable::Uses;
+    use crate::model::virtual_entries::{APPLY_SETTINGS, SUPPORTED_EXTENSIONS};
 
     fn read(
         controls: &[(&str, bool, Option<&[u8]>)],
@@ -391,6 +390,19 @@ mod tests {
         let page = PagedResults { size: 100, cookie: b"abc" };
         let paged = RequestControls { page: Some(PageRequest::of(page)), ..none() };
         assert_eq!(read(&[(oids::PAGED_RESULTS, true, Some(&page.encode()))], Search), Ok(paged));
+    }
+
+    #[test]
+    fn rules_may_be_about_all_but_what_goes_with_a_bind() {
+        let bind_alone = [oids::AUTHORIZATION_IDENTITY_REQUEST];
+        for SupportedControl { oid, .. } in SUPPORTED_CONTROLS {
+            assert_eq!(Uses::of_oid(oid) == Uses::default(), bind_alone.contains(oid), "{oid}");
+        }
+        for (oid, _) in SUPPORTED_EXTENSIONS {
+            let is_out = [oids::START_TLS, APPLY_SETTINGS].contains(&oid);
+            assert_eq!(Uses::of_oid(oid) == Uses::default(), is_out, "{oid}");
+        }
+        assert_eq!(Uses::of_oid("1.2.3"), Uses::default());
     }
 
     #[test]

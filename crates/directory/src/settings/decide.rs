@@ -2,7 +2,10 @@
 
 use schema::AttributeDescription;
 
-use super::{Checked, Difference, DirectorySettings, SettingsProblem, SettingsRecord, check, expectations};
+use super::{
+    Checked, Difference, DirectorySettings, SettingsProblem, SettingsRecord, check, expectations,
+    rule_readers,
+};
 use crate::catalog::{Allocations, AttributeAllocation, Catalog, has_values};
 use crate::model::index_definition::IndexKinds;
 use crate::model::open_error::OpenError;
@@ -56,6 +59,11 @@ pub fn decide(state: State<'_>, proposal: &DirectorySettings) -> Result<Decided,
         return Err(unfulfilled.into());
     }
     let before = DirectorySettings::of(state.catalog);
+    let rules = (&before.general.access_rules[..], &checked.settings.general.access_rules[..]);
+    let lost = rule_readers::lost(state, rules, &checked.schema)?;
+    if !lost.is_empty() {
+        return Err(lost.into());
+    }
     let mut record = SettingsRecord::default();
     let with_schema;
     let catalog = if checked.settings.schema == before.schema {

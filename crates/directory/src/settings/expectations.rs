@@ -3,12 +3,15 @@
 use schema::Schema;
 
 use super::{DirectorySettings, Place, SettingsProblem};
-use crate::access::{ASKED, AccessExplanation, Asked, QuestionPlace, Requester, RulesInForce, explain_under};
-use crate::model::expectation::Expectation;
+use crate::access::{
+    ASKED, AccessExplanation, Asked, QuestionPlace, Requester, RulesInForce, explain_under, explain_use,
+};
+use crate::model::expectation::{Expectation, USE_WORD};
 use crate::model::limits::ACCESS_RULES_MAX;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
+use crate::model::usable::Uses;
 use crate::tree::{Found, State, damaged_row};
 
 const KEY: &str = "access_expectations";
@@ -33,6 +36,14 @@ fn problem(number: usize, what: String) -> SettingsProblem {
 
 fn checked(text: &str, schema: &Schema) -> Result<Expectation, String> {
     let read = Expectation::parse(text)?;
+    if read.right == USE_WORD {
+        if read.attribute.is_none() || !read.entry.is_empty() {
+            return Err("use is of no entry: name a control or an extended operation alone".to_owned());
+        }
+        Uses::named(read.attribute.as_slice())?;
+        check_names(read.asker.iter(), schema)?;
+        return Ok(read);
+    }
     let Some((_, _, wants_attribute)) = ASKED.iter().find(|(word, ..)| *word == read.right) else {
         let words: Vec<_> = ASKED.iter().map(|(word, ..)| *word).collect();
         return Err(format!("{:?} is no right: there are {}", read.right, words.join(", ")));
@@ -50,13 +61,18 @@ fn checked(text: &str, schema: &Schema) -> Result<Expectation, String> {
         }
         _ => {}
     }
-    for dn in read.asker.iter().chain([&read.entry]) {
+    check_names(read.asker.iter().chain([&read.entry]), schema)?;
+    Ok(read)
+}
+
+fn check_names<'a>(dns: impl Iterator<Item = &'a String>, schema: &Schema) -> Result<(), String> {
+    for dn in dns {
         let parsed = parse_dn(dn).map_err(|error| error.to_string())?;
         if let Some(failure) = NormalName::of(&parsed, schema).failure {
             return Err(format!("{dn:?}: {failure}"));
         }
     }
-    Ok(read)
+    Ok(())
 }
 
 /// What the proposed rules do not fulfil. Not looked at is what names a tree of which there is no entry yet.
@@ -124,6 +140,10 @@ fn explained(state: State<'_>, rules: &RulesInForce, read: &Expectation) -> Resu
             }
         }
     };
+    if read.right == USE_WORD {
+        let uses = Uses::named(read.attribute.as_slice()).unwrap_or_default();
+        return Ok(Answer::Explained(explain_use(state, rules, &subject, (uses, None))?));
+    }
     let name = normal(&read.entry)?;
     let (id, parent) = match QuestionPlace::of(state, &name, read.right == "add")? {
         QuestionPlace::Entry(id) => (id, state.node(id)?.ok_or_else(|| damaged_row("nodes", id))?.parent),

@@ -19,6 +19,7 @@ use crate::model::access_rule::{BROWSE, WRITE};
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::record::{self, Modify, Record, Value};
+use crate::model::rows::EntryId;
 use crate::model::value_list::{KeyedValue, ValueList};
 use crate::password::app_password::names_application;
 use crate::read::bind::is_administrator;
@@ -70,7 +71,8 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Res
         None => access.check_modify(schema, target.id, types)?,
         Some(standing) => {
             let rights = standing.at_entry(state, target.id)?;
-            let refused = changes.iter().find(|change| !may_make(standing, &rights, change));
+            let refused =
+                changes.iter().find(|change| !may_make(schema, standing, (target.id, &rights), change));
             if let Some(type_id) = refused.map(|change| change.description.type_id) {
                 let name = schema.type_by_id(type_id).name();
                 let hint = hint(state, standing, &rights, (target.id, WRITE, Some(type_id)))?;
@@ -230,9 +232,20 @@ fn carry_out(schema: &Schema, entry: &mut WorkingEntry<'_>, change: &ReadChange<
     Ok(())
 }
 
-/// Whether rules let a change be made: of any values, or of the asker's own name alone.
-fn may_make(standing: &Standing, rights: &EntryRights, change: &ReadChange<'_>) -> bool {
+/// Whether rules let a change be made: of any values, of a password, or of the asker's own name alone.
+fn may_make(
+    schema: &Schema,
+    standing: &Standing,
+    (id, rights): (EntryId, &EntryRights),
+    change: &ReadChange<'_>,
+) -> bool {
     let type_id = change.description.type_id;
+    if is_user_password(schema, type_id) {
+        // One of an application lets in beside the own password: to reset that is not enough.
+        let is_of_app = names_application(&change.description.options);
+        return standing.may_change_password(rights, id, type_id)
+            && (!is_of_app || rights.may_write(type_id));
+    }
     if rights.may_write(type_id) {
         return true;
     }

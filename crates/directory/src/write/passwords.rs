@@ -187,7 +187,8 @@ fn changed_entry(
     let Found::Entry(id, _) = state.find(&NormalName::of(&dn, schema))? else { return Ok(None) };
     let access = Access::of(requester, state.settings);
     if let Some(standing) = Standing::of(state, requester, link)? {
-        let may = access.check_bound().is_ok() && standing.at_entry(state, id)?.may_write(password.id);
+        let rights = standing.at_entry(state, id)?;
+        let may = access.check_bound().is_ok() && standing.may_change_password(&rights, id, password.id);
         return Ok(may.then_some(id));
     }
     Ok(access.check_modify(schema, id, [password.id]).is_ok().then_some(id))

@@ -22,10 +22,10 @@ use directory::{BindMethod, ClientLink, Requester, WeekTime};
 use fastrand::Rng;
 use filters::Filter;
 use ldap::{
-    AddRequest, AttributesBuf, CompareRequest, Control, ControlsBuf, FilterBuf, PagedResults, Request,
-    ResultCode, Scope, SearchRequest, SelectionBuf,
+    AddRequest, AttributesBuf, ChangeOperation, ChangesBuf, CompareRequest, Control, ControlsBuf, FilterBuf,
+    ModifyRequest, PagedResults, Request, ResultCode, Scope, SearchRequest, SelectionBuf,
 };
-use rules::{Rights, Rule};
+use rules::{Rights, Rule, USES, UseRule};
 use testing::{Found, TestDirectory};
 use tree::{Attributes, Tree, user};
 
@@ -137,7 +137,7 @@ fn answers_are_those_of_the_plain_rules() {
         let tree: Tree = entries.iter().map(|(_, dn, entry)| (dn.clone(), entry.clone())).collect();
         let mut directory = directory_of(&entries);
         directory.finish_indexes();
-        let mut shown = 0;
+        let (mut shown, mut changed) = (0, 0);
         let links = [
             None,
             of_link(10, true, None, None),
@@ -158,9 +158,41 @@ fn answers_are_those_of_the_plain_rules() {
                     shown += check_search(&mut directory, &mut rng, &rights, &texts);
                     check_compare(&directory, &mut rng, &rights, &texts);
                 }
+                changed += usize::from(check_password(&mut directory, &mut rng, &rights, &texts));
             }
         }
-        assert!(shown > 40, "too little was to be seen: {shown}");
+        assert!(shown > 20, "too little was to be seen: {shown}");
+        assert!(changed > 0, "nobody changed a password");
+    });
+}
+
+#[test]
+fn controls_are_for_those_whom_the_plain_rules_say() {
+    for_seeds(4, |seed| {
+        let mut rng = Rng::with_seed(seed);
+        let entries: Vec<_> =
+            tree::sample().into_iter().zip(0..).map(|((dn, entry), number)| (number, dn, entry)).collect();
+        let tree: Tree = entries.iter().map(|(_, dn, entry)| (dn.clone(), entry.clone())).collect();
+        let mut directory = directory_of(&entries);
+        let links = [None, of_link(10, true, None, None), of_link(127, false, None, None)];
+        let mut both = BTreeSet::new();
+        for _ in 0..25 {
+            let rules: Vec<UseRule> = (0..rng.usize(1..5)).map(|_| UseRule::random(&mut rng)).collect();
+            let texts: Vec<_> =
+                rules.iter().zip(0..).map(|(rule, at)| rule.text(&format!("r{at}"))).collect();
+            directory.change_settings(|settings| settings.general.access_rules = texts.clone());
+            for asker in [String::new(), user(0), user(1), user(3)] {
+                ask_as(&mut directory, &asker);
+                let link = links[rng.usize(..links.len())];
+                for (word, oid) in USES {
+                    let expected = rules::may_use(&rules, (&asker, &tree), link, (word, oid));
+                    let may = directory.snapshot.may_use(&directory.requester, link.as_ref(), oid).unwrap();
+                    assert_eq!(may, expected, "{word} as {asker:?} from {link:?} under {texts:#?}");
+                    both.insert(may);
+                }
+            }
+        }
+        assert_eq!(both.len(), 2);
     });
 }
 
@@ -268,6 +300,31 @@ fn check_search(
         what()
     );
     expected.len()
+}
+
+/// Changes the password of somebody, as a modify and what is prepared for it.
+fn check_password(
+    directory: &mut TestDirectory,
+    rng: &mut Rng,
+    rights: &Rights<'_>,
+    texts: &[String],
+) -> bool {
+    let dn = user(rng.usize(..4));
+    let mut changes = ChangesBuf::new();
+    changes.push(ChangeOperation::Replace, "userPassword", ["{SSHA}x"]);
+    let request = Request::Modify(ModifyRequest { object: &dn, changes: changes.as_changes() });
+    let controls = RequestControls { link: rights.link, ..RequestControls::default() };
+    let stamp = directory.stamp();
+    let outcome = directory.execute_with(&request, &controls, &stamp);
+    let expected = match (rights.asker, rights.sees(&dn), rights.may_change_password(&dn)) {
+        ("", ..) => ResultCode::STRONGER_AUTH_REQUIRED,
+        (_, false, _) => ResultCode::NO_SUCH_OBJECT,
+        (_, _, false) => ResultCode::INSUFFICIENT_ACCESS_RIGHTS,
+        (_, _, true) => ResultCode::SUCCESS,
+    };
+    let what = format!("{dn} as {:?} under {texts:#?}: {}", rights.asker, outcome.diagnostic);
+    assert_eq!(outcome.code, expected, "{what}");
+    outcome.code == ResultCode::SUCCESS
 }
 
 fn check_compare(directory: &TestDirectory, rng: &mut Rng, rights: &Rights<'_>, texts: &[String]) {

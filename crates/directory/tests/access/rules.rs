@@ -12,7 +12,7 @@ use crate::tree::{GROUPS, HIDDEN, PEOPLE, STAFF, SUFFIX, Tree, is_at_or_below, p
 /// A right, by its word.
 pub(crate) type Right = &'static str;
 
-pub(crate) const RIGHTS: [Right; 5] = ["browse", "compare", "search", "read", "write"];
+pub(crate) const RIGHTS: [Right; 6] = ["browse", "compare", "search", "read", "write", "reset"];
 
 /// Attribute types of the tests, each with the classes (`@class`) that have it and its supertypes.
 pub(crate) const TYPES: [(&str, &[&str], &[&str]); 14] = [
@@ -82,9 +82,19 @@ fn some<'a, T>(rng: &mut Rng, all: &'a [T]) -> &'a T {
 
 impl Rule {
     pub(crate) fn random(rng: &mut Rng, is_allow: bool) -> Rule {
-        let rights = (0..rng.usize(1..3)).map(|_| *some(rng, &RIGHTS[..4])).collect();
-        let named =
-            ["mail", "description", "sn", "cn", "telephoneNumber", "objectClass", "manager", "member"];
+        let mut rights: Vec<Right> = (0..rng.usize(1..3)).map(|_| *some(rng, &RIGHTS[..4])).collect();
+        rights.extend((rng.u8(0..3) == 0).then(|| *some(rng, &RIGHTS[4..])));
+        let named = [
+            "mail",
+            "description",
+            "sn",
+            "cn",
+            "telephoneNumber",
+            "objectClass",
+            "manager",
+            "member",
+            "userPassword",
+        ];
         let more = ["*", "+", "@person", "name", "memberOf", "uid", "ou", "title"];
         let attributes = match rng.u8(0..5) {
             0 | 1 => Vec::new(),
@@ -205,20 +215,96 @@ impl Rule {
     }
 
     /// `allow read` allows search and compare, any `allow` allows to browse; `deny read` denies search and compare,
-    /// `deny browse` everything.
+    /// `deny browse` everything. Who may, or may not, write userPassword may, or may not, reset it.
     fn has(&self, right: Right) -> bool {
         let named = |right: &str| self.rights.contains(&right);
         let by_read = matches!(right, "search" | "compare") && named("read");
+        let by_write = right == "reset" && named("write") && self.is_about("userPassword");
+        let by_greater = by_read || by_write;
         match self.is_allow {
-            true => named(right) || by_read || (right == "browse" && !self.where_seen),
-            false => named(right) || by_read || named("browse"),
+            true => named(right) || by_greater || (right == "browse" && !self.where_seen),
+            false => named(right) || by_greater || named("browse"),
         }
     }
 
     fn is_about(&self, attribute: &str) -> bool {
-        (self.attributes.is_empty() || names(&self.attributes, attribute))
-            && !names(&self.but_attributes, attribute)
+        // Without naming them a rule allows nothing with passwords, but may deny it.
+        let is_any = self.attributes.is_empty() && !(self.is_allow && attribute == "userPassword");
+        (is_any || names(&self.attributes, attribute)) && !names(&self.but_attributes, attribute)
     }
+}
+
+/// A rule about controls and extended operations.
+#[derive(Clone, Debug)]
+pub(crate) struct UseRule {
+    is_allow: bool,
+    /// By word or OID; empty for all.
+    names: Vec<&'static str>,
+    but: Vec<&'static str>,
+    who: Vec<Who>,
+    network: Option<u8>,
+}
+
+/// The words of some, with their OIDs.
+pub(crate) const USES: [(&str, &str); 3] = [
+    ("paging", "1.2.840.113556.1.4.319"),
+    ("who-am-i", "1.3.6.1.4.1.4203.1.11.3"),
+    ("manage-dsa-it", "2.16.840.1.113730.3.4.2"),
+];
+
+impl UseRule {
+    pub(crate) fn random(rng: &mut Rng) -> UseRule {
+        let name = |rng: &mut Rng| {
+            let (word, oid) = some(rng, &USES);
+            if rng.bool() { *word } else { *oid }
+        };
+        let names = (0..rng.usize(..3)).map(|_| name(rng)).collect();
+        let but = (0..rng.usize(..2)).map(|_| name(rng)).collect();
+        let of_no_entry = |rng: &mut Rng| loop {
+            match Who::random(rng) {
+                Who::Itself | Who::NamedBy(_) => {}
+                who => return who,
+            }
+        };
+        let who = (0..rng.usize(1..3)).map(|_| of_no_entry(rng)).collect();
+        let network = (rng.u8(0..3) == 0).then(|| if rng.bool() { 10 } else { 127 });
+        UseRule { is_allow: rng.bool(), names, but, who, network }
+    }
+
+    pub(crate) fn text(&self, name: &str) -> String {
+        let allow = if self.is_allow { "allow" } else { "deny" };
+        let mut text = format!("{name}: {allow} use");
+        for (word, names) in [(" of ", &self.names), (" but not of ", &self.but)] {
+            if !names.is_empty() {
+                text += &format!("{word}{}", names.join(", "));
+            }
+        }
+        let who: Vec<_> = self.who.iter().map(Who::text).collect();
+        text += &format!(" to {}", who.join(", "));
+        self.network.map_or(text.clone(), |network| text + &format!(" from '{network}.0.0.0/8'"))
+    }
+
+    fn is_for(&self, asker: &str, tree: &Tree, link: Option<ClientLink>) -> bool {
+        let is_near = self.network.is_none_or(|network| match link {
+            None => !self.is_allow,
+            Some(link) => matches!(link.address, Some(IpAddr::V4(of)) if of.octets()[0] == network),
+        });
+        is_near && self.who.iter().any(|who| who.is(asker, "", tree))
+    }
+}
+
+/// Whether one of `USES` may be used: by all whom no rule denies it to, and where rules allow it by those alone.
+pub(crate) fn may_use(
+    rules: &[UseRule],
+    (asker, tree): (&str, &Tree),
+    link: Option<ClientLink>,
+    (word, oid): (&str, &str),
+) -> bool {
+    let named = |names: &[&str]| names.contains(&word) || names.contains(&oid);
+    let about = |rule: &&UseRule| (rule.names.is_empty() || named(&rule.names)) && !named(&rule.but);
+    let (allows, denies): (Vec<_>, Vec<_>) = rules.iter().filter(about).partition(|rule| rule.is_allow);
+    let is_for = |rule: &&UseRule| rule.is_for(asker, tree, link);
+    !denies.iter().any(is_for) && (allows.is_empty() || allows.iter().any(is_for))
 }
 
 /// Whether an entry is at a place.
@@ -235,7 +321,7 @@ fn is_in((word, place): &(&'static str, String), dn: &str) -> bool {
 fn names(named: &[&'static str], attribute: &str) -> bool {
     let known = TYPES.iter().find(|(name, ..)| *name == attribute);
     named.iter().any(|named| match *named {
-        "*" => !is_operational(attribute),
+        "*" => !is_operational(attribute) && attribute != "userPassword",
         "+" => is_operational(attribute),
         _ => {
             *named == attribute
@@ -347,6 +433,14 @@ impl Rights<'_> {
             return false;
         }
         self.decides(true, right, dn, Some(attribute)) && !self.decides(false, right, dn, Some(attribute))
+    }
+
+    /// Whether the password of an entry that shows may be changed: the own is written, another is reset.
+    pub(crate) fn may_change_password(&self, dn: &str) -> bool {
+        match self.asker == dn {
+            true => self.may("write", dn, "userPassword"),
+            false => self.decides(true, "reset", dn, None) && !self.decides(false, "reset", dn, None),
+        }
     }
 
     /// Whether the same rules hold for the asker everywhere.

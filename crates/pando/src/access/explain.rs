@@ -19,7 +19,8 @@ use crate::online::ServerArguments;
 pub(super) const HELP: &str = "\
 With --data the data file is read, beside a server at work or without one. With --online or --url the server is asked;
 it tells the administrator, and whom a rule lets explain the rules at that entry.
-OPERATION is a right: browse, add, delete, rename, explain of an entry; read, search, compare, write of an attribute.
+OPERATION is a right: browse, add, delete, rename, explain, reset of an entry; read, search, compare, write of an
+attribute; use of a control or an extended operation, which stands in place of the entry.
 
 Examples:
   pando access explain --data /var/lib/pando --as uid=anna,ou=people,dc=example,dc=com \\
@@ -61,7 +62,7 @@ pub(crate) struct ExplainArguments {
     /// The settings file that the rules were applied from: says the line of each
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
-    /// The entry; for `add` the one to come
+    /// The entry; for `add` the one to come, for `use` a control or an extended operation
     dn: String,
     /// The attribute, where the right is of one
     attribute: Option<String>,
@@ -73,11 +74,15 @@ pub(super) fn run(arguments: &ExplainArguments) -> ExitCode {
         Err(error) => return exit::failed(&error),
     };
     let asker = identity(&arguments.asker);
+    let (entry, attribute) = match (arguments.operation.as_str(), arguments.attribute.as_deref()) {
+        ("use", None) => ("", Some(arguments.dn.as_str())),
+        (_, attribute) => (arguments.dn.as_str(), attribute),
+    };
     let question = AccessQuestion {
         asker: &asker,
         right: &arguments.operation,
-        entry: &arguments.dn,
-        attribute: arguments.attribute.as_deref(),
+        entry,
+        attribute,
         address: arguments.from.as_deref(),
         over_tls: arguments.over_tls,
         bound_by: arguments.bound_by.as_deref(),

@@ -86,10 +86,11 @@ pub fn translate(text: &str) -> Translation {
             dn = value;
         } else if let Some(value) = value_of(&logical, "olcAccess") {
             clauses.push((line, value));
-        } else if let Some(value) =
-            value_of(&logical, "aci").or_else(|| value_of(&logical, "ds-cfg-global-aci"))
-        {
+        } else if let Some(value) = value_of(&logical, "aci") {
             aci::translate(&mut translation, line, &dn, &value);
+        } else if let Some(value) = value_of(&logical, "ds-cfg-global-aci") {
+            // It holds everywhere, whatever entry of the configuration it stands in.
+            aci::translate(&mut translation, line, "", &value);
         } else if lower.starts_with("access ") || lower.starts_with("access\t") {
             clauses.push((line, logical.get("access".len()..).unwrap_or_default().trim().to_owned()));
         }

@@ -15,6 +15,7 @@ use crate::access::{
     Access, AccessExplanation, Asked, EntryRights, Requester, RulesInForce, Standing, Walk, denied, explain,
 };
 use crate::catalog::access_rules::TypeSet;
+use crate::catalog::is_user_password;
 use crate::filter::Candidate;
 use crate::model::access_rule::{ADD, BROWSE, COMPARE, DELETE, READ, RENAME, Rights, SEARCH, WRITE};
 use crate::model::client_link::ClientLink;
@@ -127,6 +128,8 @@ impl EffectiveRights {
         }
         let rights = self.subject_standing.as_deref().map(at).transpose()?;
         let rights = rights.as_deref();
+        let is_own = self.subject_standing.as_ref().is_some_and(|standing| standing.own() == Some(id));
+        let rights = Shown { rights, is_own };
         let types = self.types(state, candidate);
         match self.form {
             Form::Letters => Ok(letters(state, rights, &types)),
@@ -212,8 +215,8 @@ fn same(one: &Requester, other: &Requester) -> bool {
 }
 
 /// As 389 DS tells it.
-fn letters(state: State<'_>, rights: Option<&EntryRights>, types: &[TypeId]) -> Vec<(String, Vec<u8>)> {
-    let may = |may: fn(&EntryRights) -> bool| rights.is_none_or(may);
+fn letters(state: State<'_>, shown: Shown<'_>, types: &[TypeId]) -> Vec<(String, Vec<u8>)> {
+    let may = |may: fn(&EntryRights) -> bool| shown.rights.is_none_or(may);
     let entry: String = [
         ('v', may(EntryRights::may_browse)),
         ('a', may(EntryRights::may_add)),
@@ -227,8 +230,8 @@ fn letters(state: State<'_>, rights: Option<&EntryRights>, types: &[TypeId]) -> 
     let of_types: Vec<String> = types
         .iter()
         .map(|type_id| {
-            let [search, read, compare, write] = of_type(rights, *type_id);
-            let [join, leave] = of_own(rights, *type_id);
+            let [search, read, compare, write] = shown.of_type(state, *type_id);
+            let [join, leave] = shown.of_own(*type_id);
             let known = [
                 ('r', read),
                 ('s', search),
@@ -250,8 +253,8 @@ fn letters(state: State<'_>, rights: Option<&EntryRights>, types: &[TypeId]) -> 
 }
 
 /// As OpenDJ tells it.
-fn acl_rights(state: State<'_>, rights: Option<&EntryRights>, types: &[TypeId]) -> Vec<(String, Vec<u8>)> {
-    let may = |may: fn(&EntryRights) -> bool| u8::from(rights.is_none_or(may));
+fn acl_rights(state: State<'_>, shown: Shown<'_>, types: &[TypeId]) -> Vec<(String, Vec<u8>)> {
+    let may = |may: fn(&EntryRights) -> bool| u8::from(shown.rights.is_none_or(may));
     let entry = format!(
         "add:{},delete:{},read:{},write:{},proxy:{}",
         may(EntryRights::may_add),
@@ -262,12 +265,12 @@ fn acl_rights(state: State<'_>, rights: Option<&EntryRights>, types: &[TypeId]) 
     );
     let mut all = vec![("aclRights;entryLevel".to_owned(), encoded(&entry))];
     for type_id in types {
-        let [search, read, compare, write] = of_type(rights, *type_id).map(u8::from);
-        let [join, leave] = of_own(rights, *type_id).map(u8::from);
+        let [search, read, compare, write] = shown.of_type(state, *type_id).map(u8::from);
+        let [join, leave] = shown.of_own(*type_id).map(u8::from);
         let value = format!(
             "search:{search},read:{read},compare:{compare},write:{write},selfwrite_add:{join},\
              selfwrite_delete:{leave},proxy:{}",
-            u8::from(rights.is_none())
+            u8::from(shown.rights.is_none())
         );
         let name = state.catalog.schema.type_by_id(*type_id).name();
         all.push((format!("aclRights;attributeLevel;{name}"), encoded(&value)));
@@ -275,20 +278,32 @@ fn acl_rights(state: State<'_>, rights: Option<&EntryRights>, types: &[TypeId]) 
     all
 }
 
-/// Whether values of a type may be searched, read, compared, written.
-fn of_type(rights: Option<&EntryRights>, type_id: TypeId) -> [bool; 4] {
-    let Some(rights) = rights else { return [true; 4] };
-    [
-        rights.may_search(type_id),
-        rights.may_read(type_id),
-        rights.may_compare(type_id),
-        rights.may_write(type_id),
-    ]
+/// The rights that are told of.
+#[derive(Clone, Copy)]
+struct Shown<'r> {
+    /// `None` where everything is allowed.
+    rights: Option<&'r EntryRights>,
+    /// Whether the entry is that of whose rights they are.
+    is_own: bool,
 }
 
-/// Whether the own name may be added to and deleted from values of a type.
-fn of_own(rights: Option<&EntryRights>, type_id: TypeId) -> [bool; 2] {
-    rights.map_or([true; 2], |rights| [rights.may_join(type_id), rights.may_leave(type_id)])
+impl Shown<'_> {
+    /// Whether values of a type may be searched, read, compared, written. To write passwords of others is to reset them.
+    fn of_type(self, state: State<'_>, type_id: TypeId) -> [bool; 4] {
+        let Some(rights) = self.rights else { return [true; 4] };
+        let is_reset = !self.is_own && is_user_password(&state.catalog.schema, type_id);
+        [
+            rights.may_search(type_id),
+            rights.may_read(type_id),
+            rights.may_compare(type_id),
+            if is_reset { rights.may_reset() } else { rights.may_write(type_id) },
+        ]
+    }
+
+    /// Whether the own name may be added to and deleted from values of a type.
+    fn of_own(self, type_id: TypeId) -> [bool; 2] {
+        self.rights.map_or([true; 2], |rights| [rights.may_join(type_id), rights.may_leave(type_id)])
+    }
 }
 
 fn summary(explanation: &AccessExplanation) -> String {

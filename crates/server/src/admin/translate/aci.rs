@@ -8,7 +8,7 @@ pub(super) fn translate(translation: &mut Translation, line: usize, dn: &str, va
         return translation.leave_out(line, value, "there is no (version 3.0; acl ...)");
     };
     let mut place = (!dn.is_empty()).then(|| ("in", dn.to_owned()));
-    let (mut attributes, mut matching) = (None, String::new());
+    let (mut attributes, mut matching, mut uses) = (None, String::new(), Vec::new());
     for target in targets {
         let (key, negated, text) = match parts(target) {
             Some(parts) => parts,
@@ -40,6 +40,10 @@ pub(super) fn translate(translation: &mut Translation, line: usize, dn: &str, va
                 }
                 Err(_) => Err("this is no filter"),
             },
+            "targetcontrol" | "extop" if !negated && dn.is_empty() => {
+                uses.extend(text.split("||").map(str::trim).filter(|oid| !oid.is_empty()));
+                Ok(())
+            }
             _ => Err("entries, values, controls and operations cannot be chosen in this way here"),
         };
         if let Err(why) = result {
@@ -56,6 +60,10 @@ pub(super) fn translate(translation: &mut Translation, line: usize, dn: &str, va
                 if said.asks_times {
                     let why = "times are in UTC here, and in the zone of the server there";
                     translation.leave_out(line, &text, why);
+                }
+                if !uses.is_empty() {
+                    say_uses(translation, (line, &text, &name), &said, &uses);
+                    continue;
                 }
                 let at = place.as_ref().map_or(String::new(), |(word, dn)| format!(" {word} {}", quoted(dn)));
                 let at = at + &matching;
@@ -302,6 +310,38 @@ fn network(text: &str) -> Result<String, String> {
     };
     let is_network = written.parse::<ipnet::IpNet>().is_ok() || written.parse::<std::net::IpAddr>().is_ok();
     if is_network { Ok(format!("'{written}'")) } else { Err(format!("{text:?} is no network")) }
+}
+
+/// Controls and extended operations: who may read them may use them, in OpenDJ's words.
+fn say_uses(
+    translation: &mut Translation,
+    (line, text, name): (usize, &str, &str),
+    said: &Permitted,
+    oids: &[&str],
+) {
+    if !said.rights.iter().any(|right| right == "read" || right == "all") {
+        return translation.leave_out(line, text, "of controls and operations there is read alone");
+    }
+    if said.who.iter().any(|who| who == "self" || who.starts_with("named by")) {
+        return translation.leave_out(
+            line,
+            text,
+            "controls and operations are of no entry that could be somebody's",
+        );
+    }
+    let (known, unknown): (Vec<&str>, Vec<&str>) =
+        oids.iter().copied().partition(|oid| *oid == "*" || directory::access::may_be_used(oid));
+    if !unknown.is_empty() {
+        let why = format!("{} are no controls and operations that rules are about here", unknown.join(", "));
+        translation.leave_out(line, text, why);
+    }
+    let word = if said.is_allow { "allow" } else { "deny" };
+    let to = format!(" to {}{}", said.who.join(", "), said.rest);
+    match known.as_slice() {
+        [] => {}
+        known if known.contains(&"*") => translation.add(name, &format!("{word} use{to}")),
+        known => translation.add(name, &format!("{word} use of {}{to}", known.join(", "))),
+    }
 }
 
 fn say(

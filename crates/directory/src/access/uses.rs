@@ -1,0 +1,64 @@
+//! Who may use which controls and extended operations. Whatever rules do not name is for everybody, and what an `allow`
+//! names for those alone for whom such rules are; what a `deny` names is not for those whom it is for.
+
+use super::asker::AskerFacts;
+use crate::catalog::access_rules::{AccessRules, Rule};
+use crate::model::access_rule::USE;
+use crate::model::client_link::ClientLink;
+use crate::model::outcome::OperationError;
+use crate::model::usable::Uses;
+
+/// How one rule about uses stands to an asker.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Says {
+    Allows,
+    Denies,
+    /// It allows it to others, and so keeps it from the asker.
+    AllowsOthers,
+}
+
+/// What the rules say to the asker of some uses: each rule by its place.
+///
+/// # Errors
+/// The store failed.
+pub(super) fn said(
+    rules: &AccessRules,
+    asker: &mut AskerFacts<'_>,
+    link: Option<&ClientLink>,
+) -> Result<Vec<(usize, Uses, Says)>, OperationError> {
+    let mut said = Vec::new();
+    let about = |(_, rule): &(usize, &Rule)| rule.rights.has(USE);
+    for (place, rule) in rules.rules.iter().enumerate().filter(about) {
+        let is_for = rule.holds_over(link) && asker.condition(&rule.askers)?.is_some();
+        match (rule.is_allow, is_for) {
+            (true, true) => said.push((place, rule.uses, Says::Allows)),
+            (true, false) => said.push((place, rule.uses, Says::AllowsOthers)),
+            (false, true) => said.push((place, rule.uses, Says::Denies)),
+            (false, false) => {}
+        }
+    }
+    Ok(said)
+}
+
+/// What the asker may not use.
+///
+/// # Errors
+/// The store failed.
+pub(super) fn refused(
+    rules: &AccessRules,
+    asker: &mut AskerFacts<'_>,
+    link: Option<&ClientLink>,
+) -> Result<Uses, OperationError> {
+    if rules.is_broken {
+        return Ok(Uses::ALL);
+    }
+    if !rules.ask_uses() {
+        return Ok(Uses::default());
+    }
+    let said = said(rules, asker, link)?;
+    let all = |what: Says| {
+        let of_kind = said.iter().filter(|(.., says)| *says == what);
+        of_kind.fold(Uses::default(), |all, (_, uses, _)| all.and(*uses))
+    };
+    Ok(all(Says::AllowsOthers).without(all(Says::Allows)).and(all(Says::Denies)))
+}

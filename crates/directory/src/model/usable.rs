@@ -1,0 +1,87 @@
+//! What access rules call the controls and extended operations that they may keep from some.
+//!
+//! Left out is what goes with a bind, at which nobody is anybody yet, StartTLS, which protects the bind, and what is for
+//! the administrator alone.
+
+use ldap::oids;
+
+use crate::model::virtual_entries::{EXPLAIN_ACCESS, WHO_AM_I};
+
+/// OID of the control that asks how a search is carried out: no value in the request; in the searchResDone the
+/// explanation as UTF-8 text (`docs/explanation/indexes.md`). The arc is a placeholder, as in `pando.schema`.
+pub const EXPLAIN: &str = "1.3.6.1.4.1.99999.4.1";
+
+/// The words of rules, with the OIDs that each stands for.
+const USABLE: [(&str, &[&str]); 15] = [
+    ("manage-dsa-it", &[oids::MANAGE_DSA_IT]),
+    ("subentries", &[oids::SUBENTRIES]),
+    ("paging", &[oids::PAGED_RESULTS]),
+    ("password-policy", &[oids::PASSWORD_POLICY]),
+    ("account-usability", &[oids::ACCOUNT_USABILITY]),
+    ("session-tracking", &[oids::SESSION_TRACKING]),
+    ("proxied-authorization", &[oids::PROXIED_AUTHORIZATION, oids::PROXIED_AUTHORIZATION_V1]),
+    ("effective-rights", &[oids::EFFECTIVE_RIGHTS]),
+    ("position", &[oids::POSITION]),
+    ("at-least", &[oids::AT_LEAST]),
+    ("search-plan", &[EXPLAIN]),
+    ("password-modify", &[oids::MODIFY_PASSWORD]),
+    ("password-state", &[oids::PASSWORD_STATE, oids::PASSWORD_STATE_UNBOUNDID]),
+    ("who-am-i", &[WHO_AM_I]),
+    ("explain-access", &[EXPLAIN_ACCESS]),
+];
+
+/// A set of them, a bit for each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Uses(u32);
+
+impl Uses {
+    /// All of them.
+    pub(crate) const ALL: Uses = Uses(u32::MAX);
+
+    fn at(place: Option<usize>) -> Uses {
+        Uses(place.map_or(0, |place| 1 << place))
+    }
+
+    /// That of an OID; empty where rules do not know it.
+    pub(crate) fn of_oid(oid: &str) -> Uses {
+        Uses::at(USABLE.iter().position(|(_, oids)| oids.contains(&oid)))
+    }
+
+    /// Those that rules name so: by a word each, or an OID.
+    ///
+    /// # Errors
+    /// There is none of this name.
+    pub(crate) fn named(names: &[String]) -> Result<Uses, String> {
+        let mut uses = Uses::default();
+        for name in names {
+            let is_named = |(word, oids): &(&str, &[&str])| word == name || oids.contains(&name.as_str());
+            let place = USABLE.iter().position(is_named).ok_or_else(|| {
+                let words: Vec<_> = USABLE.iter().map(|(word, _)| *word).collect();
+                format!("{name} is no control and no extended operation that rules are about: there are {}, and their OIDs", words.join(", "))
+            })?;
+            uses = uses.and(Uses::at(Some(place)));
+        }
+        Ok(uses)
+    }
+
+    /// The words of all of these.
+    pub(crate) fn words(self) -> String {
+        let of_set = USABLE.iter().zip(0..).filter(|(_, place)| self.0 >> place & 1 != 0);
+        of_set.map(|((word, _), _)| *word).collect::<Vec<_>>().join(", ")
+    }
+
+    /// These and the others.
+    pub(crate) fn and(self, others: Uses) -> Uses {
+        Uses(self.0 | others.0)
+    }
+
+    /// These without the others.
+    pub(crate) fn without(self, others: Uses) -> Uses {
+        Uses(self.0 & !others.0)
+    }
+
+    /// Whether any of the others is among them.
+    pub(crate) fn has(self, others: Uses) -> bool {
+        self.0 & others.0 != 0
+    }
+}

@@ -1,0 +1,91 @@
+//! Controls and extended operations that access rules keep from who asks.
+//!
+//! A control that somebody may not use is one that the server is unwilling to perform: where it is critical the request
+//! is refused, and where it is not it is as if it had not come (RFC 4511 section 4.1.11). An extended operation is
+//! refused. The right is that of who sends the request, whoever it runs as. A bind asks nobody: nobody is anybody then.
+
+use std::ops::ControlFlow;
+
+use directory::Outcome;
+use directory::search::Search;
+use ldap::{Control, ControlsBuf, DecodeLimits, Message, Request, ResultCode};
+
+use super::{Next, Session};
+use crate::session::context::Context;
+
+/// What becomes of a request.
+enum Use {
+    /// It is carried out as it came.
+    Whole,
+    /// It is carried out without some of its controls.
+    Without(ControlsBuf),
+    Refused(Outcome),
+}
+
+impl Session {
+    /// Carries a request out, without what its sender may not use.
+    pub(super) fn dispatch(
+        &mut self,
+        context: &mut Context,
+        message: &Message<'_>,
+        frame: &[u8],
+        answer: Option<(Search, &[u8])>,
+        out: &mut Vec<u8>,
+    ) -> ControlFlow<Next> {
+        if message.controls.is_empty() && !matches!(message.request, Request::Extended(_)) {
+            return self.dispatch_as_requester(context, message, (frame, None), answer, out);
+        }
+        if !context.snapshot.asks_uses() {
+            return self.dispatch_permitted(context, message, frame, answer, out);
+        }
+        let refused = match self.permitted_use(context, message) {
+            Use::Whole => return self.dispatch_permitted(context, message, frame, answer, out),
+            Use::Refused(outcome) => outcome,
+            Use::Without(controls) => {
+                let mut bytes = Vec::new();
+                let (id, request) = (message.id, message.request);
+                Message { id, request, controls: controls.as_controls() }.encode(&mut bytes);
+                // What the server wrote itself can be read.
+                let limits = DecodeLimits { message_size_max: usize::MAX, ..DecodeLimits::AUTHENTICATED };
+                match Message::decode(&bytes, &limits) {
+                    Ok(written) => return self.dispatch_permitted(context, &written, &bytes, None, out),
+                    Err(error) => Outcome::new(ResultCode::OTHER, error.to_string()),
+                }
+            }
+        };
+        self.dispatch_as_requester(context, message, (frame, Some(refused)), None, out)
+    }
+
+    fn permitted_use(&self, context: &Context, message: &Message<'_>) -> Use {
+        match self.try_permitted_use(context, message) {
+            Ok(permitted) => permitted,
+            Err(outcome) => Use::Refused(outcome),
+        }
+    }
+
+    fn try_permitted_use(&self, context: &Context, message: &Message<'_>) -> Result<Use, Outcome> {
+        if matches!(message.request, Request::Bind(_) | Request::Unbind | Request::Abandon(_)) {
+            return Ok(Use::Whole);
+        }
+        let link = self.client_link(context);
+        let may_use = |oid: &str| context.snapshot.may_use(&self.requester, link.as_ref(), oid);
+        if let Request::Extended(request) = &message.request
+            && !may_use(request.name)?
+        {
+            let text = format!("access rules keep extended operation {} from you", request.name);
+            return Ok(Use::Refused(Outcome::new(ResultCode::INSUFFICIENT_ACCESS_RIGHTS, text)));
+        }
+        let (mut left, mut is_whole): (Vec<Control<'_>>, bool) = (Vec::new(), true);
+        for control in message.controls.iter() {
+            match (may_use(control.oid)?, control.critical) {
+                (true, _) => left.push(control),
+                (false, false) => is_whole = false,
+                (false, true) => {
+                    let text = format!("access rules keep critical control {} from you", control.oid);
+                    return Ok(Use::Refused(Outcome::new(ResultCode::UNAVAILABLE_CRITICAL_EXTENSION, text)));
+                }
+            }
+        }
+        Ok(if is_whole { Use::Whole } else { Use::Without(left.into_iter().collect()) })
+    }
+}
