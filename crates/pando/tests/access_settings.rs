@@ -117,3 +117,27 @@ fn rules_are_tested_rehearsed_put_in_force_and_taken_back() {
     command(&["access", "rollback"], Some(&data)).expect_code(0).expect_output("applied");
     command(&["plan", &right], Some(&data)).expect_code(0).expect_output("access_expectations");
 }
+
+#[test]
+fn the_last_right_to_ask_for_rules_is_taken_only_where_that_is_meant() {
+    let scratch = Scratch::new("access-readers");
+    assert!(Pando::start(&scratch).stop().success());
+    let data = Pando::data(&scratch);
+    let see = "all: allow read to authenticated";
+    let first = settings(&scratch, "first.toml", &[see], &[]);
+    let with = settings(&scratch, "with.toml", &[see, "helpers: allow explain to authenticated"], &[]);
+    let meant = settings(&scratch, "meant.toml", &[see, "nobody: deny explain to anyone"], &[]);
+    command(&["apply", &first], Some(&data)).expect_code(0);
+    command(&["apply", &with], Some(&data)).expect_code(0);
+    for verb in ["plan", "apply"] {
+        command(&[verb, &first], Some(&data))
+            .expect_code(2)
+            .expect_error("nobody but the administrator could ask for these rules any more")
+            .expect_error("\"nobody: deny explain to anyone\"");
+    }
+    let back = command(&["access", "rollback"], Some(&data));
+    assert!(back.code != Some(0) && back.stderr.contains("deny explain to anyone"), "{back}");
+    command(&["plan", &meant], Some(&data)).expect_code(0);
+    command(&["apply", &meant], Some(&data)).expect_code(0);
+    command(&["apply", &first], Some(&data)).expect_code(0);
+}

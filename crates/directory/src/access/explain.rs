@@ -160,6 +160,12 @@ impl RulesInForce {
         RulesInForce::proposed(&[], state.settings.anonymous_read(), &state.catalog.schema)
     }
 
+    /// The rule of this place, as one that decides.
+    fn rule(&self, place: usize, is_allow: bool) -> DecidingRule {
+        let number = if self.by_default { 0 } else { place + 1 };
+        DecidingRule { number, is_allow, text: self.texts.get(place).cloned().unwrap_or_default() }
+    }
+
     /// Those that would be in force where the settings say this.
     pub(crate) fn proposed(texts: &[String], anonymous_read: bool, schema: &Schema) -> RulesInForce {
         let by_default = texts.is_empty();
@@ -289,48 +295,43 @@ fn right_over_password(
 /// The store failed.
 pub(crate) fn explain_use(
     state: State<'_>,
-    RulesInForce { rules, texts, by_default }: &RulesInForce,
+    rules_with_texts: &RulesInForce,
     subject: &Requester,
     (asked, link): (Uses, Option<&ClientLink>),
 ) -> Result<AccessExplanation> {
-    let mut explanation = AccessExplanation::default();
+    let rules = &rules_with_texts.rules;
     let own = match subject {
         Requester::Anonymous | Requester::Administrator { .. } => None,
         Requester::User { id, .. } => Some(*id),
     };
     let mut asker = AskerFacts::new(state, own);
     let is_refused = !subject.is_administrator() && uses::refused(rules, &mut asker, link)?.has(asked);
-    let who = if *subject == Requester::Anonymous { "anonymous" } else { subject.dn() };
+    let who = Quoted(if *subject == Requester::Anonymous { "anonymous" } else { subject.dn() }).to_string();
     let may = if is_refused { "may not" } else { "may" };
-    explanation.is_allowed = !is_refused;
-    explanation.verdict = format!("{} {may} use {}", Quoted(who), asked.words());
+    let verdict = format!("{who} {may} use {}", asked.words());
+    let mut explanation =
+        AccessExplanation { is_allowed: !is_refused, verdict, ..AccessExplanation::default() };
     if subject.is_administrator() {
         explanation.notes.push("the administrator is above all rules".to_owned());
         return Ok(explanation);
     }
-    let about: Vec<_> =
-        uses::said(rules, &mut asker, link)?.into_iter().filter(|(_, of, _)| of.has(asked)).collect();
-    let rule = |place: usize, is_allow| {
-        let number = if *by_default { 0 } else { place + 1 };
-        DecidingRule { number, is_allow, text: texts.get(place).cloned().unwrap_or_default() }
-    };
-    let is_denied = about.iter().any(|(.., says)| *says == Says::Denies);
-    let is_named = about.iter().any(|(.., says)| *says == Says::Allows);
-    for (place, _, says) in about {
-        match says {
-            Says::Denies => {
-                let rule = rule(place, false);
-                explanation
-                    .needed
-                    .push(format!("that rule {:?} leaves it out, or is not for the asker", rule.name()));
+    let mut said = uses::said(rules, &mut asker, link)?;
+    said.retain(|(_, of, _)| of.has(asked));
+    let kinds = [Says::Denies, Says::Allows, Says::AllowsOthers];
+    let decides = kinds.into_iter().find(|kind| said.iter().any(|(.., says)| says == kind));
+    for (place, ..) in said.into_iter().filter(|(.., says)| Some(*says) == decides) {
+        let rule = rules_with_texts.rule(place, decides != Some(Says::Denies));
+        let name = rule.name();
+        match decides {
+            Some(Says::Denies) => {
+                let needed = format!("that rule {name:?} leaves it out, or is not for {who}");
+                explanation.needed.push(needed);
                 explanation.rules.push(rule);
             }
-            Says::Allows if !is_denied => explanation.rules.push(rule(place, true)),
-            Says::AllowsOthers if !is_denied && !is_named => {
-                let name = rule(place, true).name().to_owned();
-                explanation.needed.push(format!("that {} is what rule {name:?} is for", Quoted(who)));
+            Some(Says::AllowsOthers) => {
+                explanation.needed.push(format!("that {who} is what rule {name:?} is for"))
             }
-            Says::Allows | Says::AllowsOthers => {}
+            Some(Says::Allows) | None => explanation.rules.push(rule),
         }
     }
     if explanation.rules.is_empty() {
