@@ -49,7 +49,8 @@ use crate::model::usable::Uses;
 use crate::tree::{Found, State};
 pub(crate) use asker::groups_of;
 pub(crate) use explain::{
-    ASKED, Asked, QuestionPlace, RulesInForce, explain, explain_standing, explain_under, explain_use, hint, may,
+    ASKED, Asked, QuestionPlace, RulesInForce, explain, explain_standing, explain_under, explain_use, hint,
+    may, right_over_password,
 };
 pub use explain::{AccessExplanation, DecidingRule};
 pub(crate) use external::EXTERNAL;

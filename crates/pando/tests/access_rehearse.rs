@@ -95,7 +95,14 @@ fn ask(pando: &Pando) -> Vec<Seen> {
             all.push([5, 6].contains(&told.0).then_some(entry).into_iter().collect());
             let changes: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "description", &["same"])];
             let done = connection.modify(&dn, changes).unwrap();
-            let entry = (name.clone(), dn, "write description".to_owned());
+            let entry = (name.clone(), dn.clone(), "write description".to_owned());
+            all.push(done.is_success().then_some(entry).into_iter().collect());
+            // The same as before, so that whoever binds with it goes on.
+            let password = format!("{target}-secret");
+            let changes: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "userPassword", &[&password])];
+            let done = connection.modify(&dn, changes).unwrap();
+            let what = if asker == target { "write userPassword" } else { "reset" };
+            let entry = (name.clone(), dn, what.to_owned());
             all.push(done.is_success().then_some(entry).into_iter().collect());
         }
     }
@@ -126,9 +133,10 @@ fn told(run: &Run, says: &str, hidden: &Seen) -> Seen {
         let right = right.split(" (").next().unwrap();
         let keep = |what: &str| (name.to_owned(), dn.to_owned(), what.to_owned());
         match right.split_once(' ') {
+            None if right == "reset" => _ = told.insert(keep("reset")),
             None => {
                 assert_eq!(right, "browse");
-                let all = ["", "compare sn", "write description"].map(keep);
+                let all = ["", "compare sn", "write description", "write userPassword", "reset"].map(keep);
                 told.extend(all.into_iter().filter(|what| what.2.is_empty() || hidden.contains(what)));
             }
             Some(("search", _)) => _ = told.insert(keep("")),
@@ -141,7 +149,7 @@ fn told(run: &Run, says: &str, hidden: &Seen) -> Seen {
 const SETS: [&[&str]; 6] = [
     &[
         "all: allow read to authenticated",
-        "own: allow write of description to self",
+        "own: allow write of description, userPassword to self",
         "public: allow read of cn, sn, objectClass to anonymous",
     ],
     &["all: allow read to anyone", "names: deny read of sn to user 'uid=bert,ou=people,dc=example,dc=com'"],
@@ -150,6 +158,7 @@ const SETS: [&[&str]; 6] = [
         "mail: deny search of mail to authenticated",
         "closed: deny browse at 'uid=carl,ou=people,dc=example,dc=com' to user 'uid=anna,ou=people,dc=example,dc=com'",
         "boss: allow write of description to named by manager",
+        "desk: allow reset to user 'uid=carl,ou=people,dc=example,dc=com'",
     ],
     &[
         "staff: allow read to group 'cn=staff,ou=groups,dc=example,dc=com'",

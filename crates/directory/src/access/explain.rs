@@ -251,7 +251,9 @@ pub(crate) fn explain_standing(
         say(explanation, state, subject, asked, is_allowed);
     };
     let rights = standing.at(state, &mut Walk::default(), asked.id, asked.parent)?;
-    let (right, type_id) = right_over_password(state, standing, (asked.id, asked.right, asked.type_id));
+    let is_own = standing.own() == Some(asked.id);
+    let asked_for = (asked.right, asked.type_id);
+    let (right, type_id) = right_over_password(&state.catalog.schema, is_own, asked_for);
     let deciding = Deciding { state, standing, texts, by_default: *by_default, who: name_of(subject) };
     if rules.is_broken {
         explanation.notes.push("a rule cannot be read: then nobody has any right".to_owned());
@@ -275,13 +277,11 @@ pub(crate) fn explain_standing(
 }
 
 /// The right that is asked for: to write the password of somebody else is to reset it, and to reset the own to write it.
-fn right_over_password(
-    state: State<'_>,
-    standing: &Standing,
-    (id, right, type_id): (EntryId, Rights, Option<TypeId>),
+pub(crate) fn right_over_password(
+    schema: &Schema,
+    is_own: bool,
+    (right, type_id): (Rights, Option<TypeId>),
 ) -> (Rights, Option<TypeId>) {
-    let schema = &*state.catalog.schema;
-    let is_own = standing.own() == Some(id);
     match (right, type_id) {
         (WRITE, Some(written)) if !is_own && is_user_password(schema, written) => (RESET, None),
         (RESET, _) if is_own => (WRITE, schema.attribute_type(USER_PASSWORD).map(|password| password.id)),
@@ -399,7 +399,8 @@ pub(crate) fn hint(
         return Ok(String::new());
     }
     let Some(node) = state.node(id)? else { return Ok(String::new()) };
-    let (right, type_id) = right_over_password(state, standing, (id, right, type_id));
+    let is_own = standing.own() == Some(id);
+    let (right, type_id) = right_over_password(&state.catalog.schema, is_own, (right, type_id));
     let texts = &state.settings.general.access_rules;
     let holding = standing.holding(state, id, node.parent)?;
     let rules = &standing.rules().rules;

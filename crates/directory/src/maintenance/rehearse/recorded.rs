@@ -19,6 +19,7 @@ use super::operation::{
 };
 use crate::access::{
     ASKED, Access, AccessExplanation, Requester, RulesInForce, Standing, explain_under, may,
+    right_over_password,
 };
 use crate::catalog::is_secret;
 use crate::model::access_rule::{
@@ -402,6 +403,12 @@ impl<'s> RecordedRehearsal<'s> {
         );
         let types: Vec<TypeId> = attributes.iter().filter_map(|name| type_of(self.state, name)).collect();
         for type_id in types {
+            let is_own = matches!(place.at, At::Entry(id) if pair.before.standing.own() == Some(id));
+            let password = right_over_password(&self.state.catalog.schema, is_own, (WRITE, Some(type_id)));
+            if password != (WRITE, Some(type_id)) {
+                self.hold(pair, deciding, place, password)?;
+                continue;
+            }
             // Whether a value was the own name is not told: where that alone may be changed both rights count.
             let rights = match (old.may_write(type_id), new.may_write(type_id)) {
                 (false, false) => [JOIN, LEAVE].as_slice(),
