@@ -24,6 +24,7 @@ Examples:
   pando cluster join --node /etc/pando/node.toml --invitation node2.invitation --copy-from node1:6360
   pando cluster status --data /var/lib/pando
   pando cluster unregister --node /etc/pando/node.toml 3
+  pando cluster rotate-key --node /etc/pando/node.toml
   pando cluster snapshot --node /etc/pando/node.toml /var/backups/pando-1
   pando cluster trim --node /etc/pando/node.toml --dry-run
 
@@ -126,8 +127,28 @@ enum ClusterVerb {
         #[command(flatten)]
         data: DataArguments,
         /// The data directory with the new data
-        #[arg(value_name = "DIR")]
-        folder: PathBuf,
+        #[arg(value_name = "DIR", required_unless_present = "finish", conflicts_with = "finish")]
+        folder: Option<PathBuf>,
+        /// Finish what was begun here and interrupted
+        #[arg(long)]
+        finish: bool,
+    },
+    /// Make a new key for the cluster: all nodes get it, and it alone counts once most have it. Somebody serves the node
+    /// meanwhile
+    RotateKey {
+        #[command(flatten)]
+        data: DataArguments,
+    },
+    /// Take the keys of the cluster from another node, for one that cannot get them by itself
+    FetchKeys {
+        #[command(flatten)]
+        data: DataArguments,
+        /// Where other nodes reach that one (`cluster.listen`, or `cluster.address`)
+        #[arg(long, value_name = "HOST:PORT")]
+        from: String,
+        /// The number of that node
+        #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+        number_there: u32,
     },
     /// Delete from the log what all nodes have, and two snapshots
     Trim {
@@ -178,13 +199,23 @@ pub(crate) fn run(arguments: &ClusterArguments) -> ExitCode {
             let node = server::reseed_node(&config, copy_of)?;
             Ok(format!("node {node} has the data of {}: start it with `pando serve`\n", copy_of.display()))
         }),
-        ClusterVerb::Generation { data, folder } => load(data).and_then(|config| {
-            let position = server::begin_generation(&config, folder)?;
+        ClusterVerb::Generation { data, folder, .. } => load(data).and_then(|config| {
+            let position = match folder {
+                Some(folder) => server::begin_generation(&config, folder)?,
+                None => server::finish_generation(&config)?,
+            };
             Ok(format!(
-                "a new generation begins at position {position}, with the data of {}; the other nodes stop until \
-                 `pando cluster reseed` gives them a copy of this one\n",
-                folder.display()
+                "a new generation begins at position {position}, with the data that this node has now; the other nodes \
+                 stop until `pando cluster reseed` gives them a copy of it\n"
             ))
+        }),
+        ClusterVerb::RotateKey { data } => load(data).and_then(|config| {
+            let number = server::rotate_key(&config)?;
+            Ok(format!("key {number} of the cluster is in force; messages under another count no longer\n"))
+        }),
+        ClusterVerb::FetchKeys { data, from, number_there } => load(data).and_then(|config| {
+            let count = server::fetch_keys(&config, from, *number_there)?;
+            Ok(format!("this node has the {count} keys that node {number_there} gives\n"))
         }),
         ClusterVerb::Unregister { data, number } => load(data).and_then(|config| {
             let offset = server::unregister_node(&config, *number)?;

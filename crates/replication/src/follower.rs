@@ -1,6 +1,7 @@
 //! Who accepts what. Fed with the messages of the log in order, every node gives the same verdicts, because a verdict
 //! depends on nothing but the message and those accepted before it.
 
+mod keys;
 mod resume;
 #[cfg(test)]
 mod tests;
@@ -9,13 +10,15 @@ use std::collections::BTreeSet;
 
 use crate::digest::Parts;
 use crate::key::{KeyRing, Tag};
-use crate::limits::LEVEL_MAX;
+use crate::limits::{KEYS_LEVEL, LEVEL_MAX};
 use crate::members::{MemberRow, Members};
 use crate::message::{
-    self, Body, Claim, Digests, Generation, GenerationId, Group, Member, Message, MessageError, News, Records,
+    self, Body, Claim, Digests, Generation, GenerationId, Group, Member, Message, MessageError, News,
+    Proposal, Records,
 };
 use crate::operation::{NodeId, OperationId};
 use crate::retention::Kept;
+use crate::rotation::Rotation;
 use crate::rows::{Cursor, Epoch, Row, RowChange, StateError};
 pub use crate::window::Known;
 use crate::window::Window;
@@ -30,6 +33,7 @@ pub struct Follower {
     next_offset: u64,
     window: Window,
     members: Members,
+    rotation: Rotation,
     stopped: Option<Alarm>,
     /// What a test has this follower do wrong.
     #[cfg(test)]
@@ -56,6 +60,11 @@ pub enum Verdict<'m> {
         /// The digests.
         parts: Parts,
     },
+    /// Something is new about the cluster's key.
+    Key(KeyNews),
+    /// The key of this number is in force behind this message, and this node does not have it. It is not judged: once
+    /// [`Follower::set_keys`] has brought the key, it comes again.
+    NeedsKey(u32),
     /// All data is new from here: stop, and begin again from a snapshot of this generation.
     NewGeneration(GenerationId),
     /// It counts for nobody, as happens in the life of a cluster.
@@ -84,6 +93,8 @@ pub struct Accepted<'m> {
     pub first_position: u64,
     /// The records.
     pub records: Records<'m>,
+    /// Whether they were sealed.
+    pub is_sealed: bool,
     /// What goes into the same commit, in this order.
     pub rows: Vec<RowChange>,
 }
@@ -114,6 +125,28 @@ pub struct MemberNews {
     pub rows: Vec<RowChange>,
 }
 
+/// Accepted news about the cluster's key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyNews {
+    /// Where they stand.
+    pub offset: u64,
+    /// What is new.
+    pub what: Rotated,
+    /// What goes into a commit, alone or with the next group's.
+    pub rows: Vec<RowChange>,
+}
+
+/// What is new about the cluster's key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rotated {
+    /// This node offers a new one.
+    Offered(NodeId),
+    /// This node has the one that is offered.
+    Held(NodeId),
+    /// The key of this number is in force from here on.
+    InForce(u32),
+}
+
 /// Why a message counts for nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -130,6 +163,12 @@ pub enum Ignored {
     /// Its node, or its writer, does not belong to the cluster any longer.
     #[error("a node that does not belong to the cluster any longer")]
     Gone,
+    /// It was on its way when the key changed.
+    #[error("a message under another key than the one in force")]
+    OtherKey,
+    /// It is about a key that is not offered, or that too few have.
+    #[error("a key that is not offered, or that few nodes have")]
+    NotOffered,
     /// The claimant has made a newer claim, which landed first.
     #[error("a claim older than another of its node")]
     OlderClaim,
@@ -142,6 +181,9 @@ pub enum Alarm {
     /// Somebody without the key writes the topic.
     #[error("a message that is not authentic")]
     NotAuthentic,
+    /// Somebody writes the topic who has a key of the cluster, but not the one in force, such as a node that left.
+    #[error("a message under key {0}, which is not in force: whoever wrote it may have left the cluster")]
+    OtherKey(u32),
     /// A newer build writes the log.
     #[error("a message of version {0}, which this build does not know")]
     NewerVersion(u8),
@@ -199,9 +241,9 @@ impl Alarm {
 
 impl Follower {
     /// A follower whose data is the snapshot that `generation` begins with: the message of tag `tag` at `offset` of the
-    /// topic `topic`. The rows go into the data's first commit.
+    /// topic `topic`, under the key of this number. The rows go into the data's first commit.
     pub fn seed(
-        keys: KeyRing,
+        (keys, key): (KeyRing, u32),
         topic: [u8; 16],
         id: GenerationId,
         generation: &Generation,
@@ -212,7 +254,7 @@ impl Follower {
         let cursor = Cursor {
             topic,
             generation: id,
-            key: keys.current_id(),
+            key,
             offset,
             message: tag,
             epoch: None,
@@ -220,7 +262,8 @@ impl Follower {
             position,
             previous: tag,
         };
-        let follower = Follower::new(keys, cursor, Window::default(), Members::default());
+        let follower =
+            Follower::new(keys, cursor, (Window::default(), Members::default(), Rotation::default()));
         (follower, vec![RowChange::cursor(&cursor)])
     }
 
@@ -228,12 +271,12 @@ impl Follower {
     /// belongs to the cluster and what all can stays known.
     pub fn succeed(
         &self,
-        keys: KeyRing,
         id: GenerationId,
         generation: &Generation,
         offset: u64,
         tag: Tag,
     ) -> Vec<RowChange> {
+        let keys = (self.keys.clone(), self.cursor.key);
         let (_, mut rows) = Follower::seed(keys, self.cursor.topic, id, generation, offset, tag);
         rows.extend(self.members.rows());
         rows
@@ -249,6 +292,7 @@ impl Follower {
         rows: impl IntoIterator<Item = (K, V)>,
     ) -> Result<Follower, StateError> {
         let (mut found, mut window, mut members) = (None, Window::default(), Members::default());
+        let mut rotation = Rotation::default();
         for (key, value) in rows {
             match Row::decode(key.as_ref(), value.as_ref()) {
                 Some(Row::Cursor(cursor)) => found = Some(cursor),
@@ -256,6 +300,10 @@ impl Follower {
                 Some(Row::Member(node, row)) => members.load(node, row),
                 Some(Row::Level(level)) if level > LEVEL_MAX => return Err(StateError::NewerLevel(level)),
                 Some(Row::Level(level)) => members.load_level(level),
+                Some(Row::Rotation(is_due, offered)) => {
+                    (rotation.is_due, rotation.offered) = (is_due, offered);
+                }
+                Some(Row::Holder(node, address)) => drop(rotation.holders.insert(node, address)),
                 Some(Row::Operation(operation, position)) => window.load_operation(operation, position),
                 None => return Err(StateError::Damaged(key.as_ref().to_vec())),
             }
@@ -264,16 +312,18 @@ impl Follower {
         if !keys.has(cursor.key) {
             return Err(StateError::NoKey(cursor.key));
         }
-        Ok(Follower::new(keys, cursor, window, members))
+        Ok(Follower::new(keys, cursor, (window, members, rotation)))
     }
 
-    fn new(keys: KeyRing, cursor: Cursor, window: Window, members: Members) -> Follower {
+    fn new(keys: KeyRing, cursor: Cursor, state: (Window, Members, Rotation)) -> Follower {
+        let (window, members, rotation) = state;
         Follower {
             keys,
             cursor,
             next_offset: cursor.offset.saturating_add(1),
             window,
             members,
+            rotation,
             stopped: None,
             #[cfg(test)]
             defect: None,
@@ -295,7 +345,7 @@ impl Follower {
         let verdict = self.judge(offset, bytes);
         match &verdict {
             Verdict::Alarm(alarm) if alarm.stops() => self.stopped = Some(*alarm),
-            Verdict::NewGeneration(_) => {}
+            Verdict::NewGeneration(_) | Verdict::NeedsKey(_) => {}
             _ => self.next_offset = offset.saturating_add(1),
         }
         verdict
@@ -303,12 +353,16 @@ impl Follower {
 
     fn judge<'m>(&mut self, offset: u64, bytes: &'m [u8]) -> Verdict<'m> {
         // One key is in force at each offset, for all nodes, whatever others they have.
-        let message = match Message::decode(bytes, &self.keys, self.cursor.key) {
+        let message = match Message::decode(bytes, &self.keys, self.judged_key(bytes)) {
             Ok(message) => message,
-            Err(MessageError::NotAuthentic) => return Verdict::Alarm(Alarm::NotAuthentic),
+            Err(MessageError::NotAuthentic) => return self.judge_other_key(bytes),
             Err(MessageError::NewerVersion(version)) => return Verdict::Alarm(Alarm::NewerVersion(version)),
             Err(MessageError::Malformed) => return Verdict::Alarm(Alarm::Malformed),
         };
+        // Before that level is in force there are builds that cannot read it.
+        if Message::level(bytes) > self.level() {
+            return Verdict::Alarm(Alarm::Malformed);
+        }
         if let Body::Generation(generation) = message.body {
             return match generation.follows == self.cursor.generation {
                 true => Verdict::NewGeneration(message.generation),
@@ -330,6 +384,9 @@ impl Follower {
             Body::Digests(digests) => {
                 Verdict::Digests { node: digests.node, mark: digests.mark, parts: digests.parts() }
             }
+            Body::Offer(offer) => self.offer(offset, message.tag, &offer),
+            Body::Holder(holder) => self.holder(offset, message.tag, &holder),
+            Body::Rotation(rotation) => self.rotate(offset, message.tag, &rotation),
             Body::Generation(_) => Verdict::Ignored(Ignored::OtherGeneration),
         }
     }
@@ -348,6 +405,9 @@ impl Follower {
             return Verdict::Alarm(Alarm::NewerLevel(members.level()));
         }
         self.members = members;
+        if member.news == News::Gone && self.level() >= KEYS_LEVEL {
+            self.rotation.gone(&mut rows);
+        }
         self.cursor = Cursor { offset, message: tag, ..self.cursor };
         rows.push(RowChange::cursor(&self.cursor));
         Verdict::Member(MemberNews { offset, node: member.node, news: member.news, rows })
@@ -400,7 +460,8 @@ impl Follower {
         self.cursor =
             Cursor { offset, message: tag, number, position: last_position, previous: tag, ..self.cursor };
         rows.push(RowChange::cursor(&self.cursor));
-        Verdict::Apply(Accepted { offset, epoch, number, first_position, records: group.records, rows })
+        let Group { records, is_sealed, .. } = group;
+        Verdict::Apply(Accepted { offset, epoch, number, first_position, records, is_sealed, rows })
     }
 
     /// That a group is the next one of the epoch in force.
@@ -515,12 +576,20 @@ impl Follower {
         message::encode_claim(&self.keys, self.cursor.key, &self.cursor.generation, &claim)
     }
 
-    /// The next group of the epoch in force, as a message, and its tag.
-    pub(crate) fn group_of(&self, epoch: u64, count: u32, records: &[u8]) -> (Vec<u8>, Tag) {
+    /// The next group of the epoch in force, as a message, and its tag; sealed, where it says as which proposal and the
+    /// level in force has that. `None` where it cannot be.
+    pub(crate) fn group_of(
+        &self,
+        epoch: u64,
+        count: u32,
+        seal: Option<Proposal>,
+        records: &[u8],
+    ) -> Option<(Vec<u8>, Tag)> {
         let Cursor { key, generation, number, position, previous, .. } = self.cursor;
         let (number, first_position) = (number.saturating_add(1), position.saturating_add(1));
         let head = message::GroupHead { key, generation, epoch, number, first_position, previous, count };
-        message::encode_group(&self.keys, &head, records)
+        let seal = seal.filter(|_| self.level() >= KEYS_LEVEL);
+        message::encode_group(&self.keys, &head, seal, records)
     }
 }
 
@@ -533,12 +602,22 @@ impl Follower {
     const fn checks_epochs(&self) -> bool {
         true
     }
+
+    const fn judged_key(&self, _: &[u8]) -> u32 {
+        self.cursor.key
+    }
 }
 
 #[cfg(test)]
 impl Follower {
     fn checks_gaps(&self) -> bool {
         self.checks_epochs() && self.defect != Some(crate::simulation::Defect::MissingGroupAccepted)
+    }
+
+    fn judged_key(&self, bytes: &[u8]) -> u32 {
+        let named = Message::key(bytes).filter(|key| self.keys.has(*key));
+        let any = self.defect == Some(crate::simulation::Defect::OldKeyAccepted);
+        named.filter(|_| any).unwrap_or(self.cursor.key)
     }
 
     fn checks_epochs(&self) -> bool {

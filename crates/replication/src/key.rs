@@ -26,6 +26,23 @@ impl fmt::Debug for Tag {
     }
 }
 
+/// What names a key without telling it: its MAC of a fixed text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fingerprint(pub [u8; Fingerprint::SIZE]);
+
+impl Fingerprint {
+    pub(crate) const SIZE: usize = 32;
+
+    /// The number of the key: what messages under it say. That of a cluster's first key is [`FIRST_KEY`].
+    pub fn number(&self) -> u32 {
+        let number = self.0.first_chunk().copied().map_or(0, u32::from_be_bytes);
+        number.max(FIRST_KEY + 1)
+    }
+}
+
+/// The number of the key that a cluster begins with.
+pub const FIRST_KEY: u32 = 1;
+
 /// A secret that all nodes of a cluster share. Who has it can write the log.
 #[derive(Clone)]
 pub struct ClusterKey {
@@ -40,6 +57,21 @@ impl ClusterKey {
         block.iter_mut().zip(secret).for_each(|(to, from)| *to = *from);
         ClusterKey { mac: Hmac::new(&block.into()) }
     }
+
+    /// What names it.
+    pub fn fingerprint(&self) -> Fingerprint {
+        Fingerprint(self.derive(&[b"pando cluster key"]))
+    }
+
+    /// A key for a purpose of its own, or anything else that only who has this key can make.
+    pub(crate) fn derive(&self, purpose: &[&[u8]]) -> [u8; 32] {
+        purpose
+            .iter()
+            .fold(self.mac.clone(), |mac, part| mac.chain_update(part))
+            .finalize()
+            .into_bytes()
+            .into()
+    }
 }
 
 impl fmt::Debug for ClusterKey {
@@ -48,38 +80,51 @@ impl fmt::Debug for ClusterKey {
     }
 }
 
-/// The keys that a node has, by number. The log says which one is in force: that of the message that began the
-/// generation.
+/// The keys that a node has, by number. The log says which one is in force.
 #[derive(Clone, Debug)]
 pub struct KeyRing {
     keys: BTreeMap<u32, ClusterKey>,
-    current: (u32, ClusterKey),
+    first: ClusterKey,
 }
 
 impl KeyRing {
-    /// The key `id`, which new generations are written with.
+    /// The key `id`.
     pub fn new(id: u32, key: ClusterKey) -> KeyRing {
-        KeyRing { keys: BTreeMap::from([(id, key.clone())]), current: (id, key) }
+        KeyRing { keys: BTreeMap::from([(id, key.clone())]), first: key }
     }
 
     /// Has the key `id` as well.
+    #[must_use]
     pub fn with(mut self, id: u32, key: ClusterKey) -> KeyRing {
         self.keys.insert(id, key);
         self
     }
 
-    pub(crate) fn has(&self, id: u32) -> bool {
+    /// Whether it has the key of this number.
+    pub fn has(&self, id: u32) -> bool {
         self.keys.contains_key(&id)
     }
 
-    pub(crate) fn current_id(&self) -> u32 {
-        self.current.0
+    /// Whether it has the very key of this fingerprint.
+    pub(crate) fn has_key(&self, fingerprint: &Fingerprint) -> bool {
+        self.get(fingerprint.number()).is_some_and(|key| key.fingerprint() == *fingerprint)
     }
 
-    /// Appends the tag of the key `id` to `message`; of the current one if there is no such key.
+    pub(crate) fn get(&self, id: u32) -> Option<&ClusterKey> {
+        self.keys.get(&id)
+    }
+
+    /// All that other has as well.
+    #[cfg(test)]
+    pub(crate) fn extend(&mut self, other: &KeyRing) {
+        self.keys.extend(other.keys.clone());
+    }
+
+    /// Appends the tag of the key `id` to `message`. Whoever writes has that key: a follower does not go on without the
+    /// key in force.
     pub fn seal(&self, id: u32, message: &mut Vec<u8>) -> Tag {
-        let key = self.keys.get(&id).unwrap_or(&self.current.1);
-        let tag = Tag(key.mac.clone().chain_update(&*message).finalize().into_bytes().into());
+        let key = self.keys.get(&id).unwrap_or(&self.first);
+        let tag = Tag(key.derive(&[message]));
         message.extend(tag.0);
         tag
     }

@@ -23,16 +23,20 @@ mod members;
 pub mod message;
 mod operation;
 pub mod retention;
+mod rotation;
 mod rows;
 mod shared_log;
 #[cfg(test)]
 mod simulation;
 mod window;
 
-pub use follower::{Accepted, Alarm, Follower, Ignored, Known, MemberNews, NewEpoch, Reseed, Verdict};
-pub use key::{ClusterKey, KeyRing, Tag};
+pub use follower::{
+    Accepted, Alarm, Follower, Ignored, KeyNews, Known, MemberNews, NewEpoch, Reseed, Rotated, Verdict,
+};
+pub use key::{ClusterKey, FIRST_KEY, Fingerprint, KeyRing, Tag};
 pub use member::{CannotClaim, CannotPropose, Fit, GroupBuilder, Held, Member, Role, Step};
 pub use members::MemberRow;
 pub use operation::{NodeId, OperationId};
+pub use rotation::Offered;
 pub use rows::{Cursor, Epoch, RowChange, StateError};
 pub use shared_log::{AppendError, LogEvent, SharedLog};

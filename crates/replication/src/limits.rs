@@ -14,7 +14,13 @@ pub const MEMBERS_MAX: usize = 4096;
 
 /// The highest feature level that this build knows. A level stands for what nodes write into the log and make of it;
 /// there is more than one only where a build began to write something that those before cannot read.
-pub const LEVEL_MAX: u64 = if cfg!(test) { 3 } else { 1 };
+pub const LEVEL_MAX: u64 = if cfg!(test) { 3 } else { 2 };
+
+/// The level from which on the log may have keys and sealed groups.
+pub const KEYS_LEVEL: u64 = 2;
+
+/// Longest address of a node, in bytes.
+pub const ADDRESS_BYTES_MAX: usize = 160;
 
 /// Most parts that digests are told of.
 pub const DIGEST_PARTS_MAX: usize = 1024;

@@ -14,9 +14,9 @@ mod own;
 #[cfg(test)]
 mod tests;
 
-use crate::follower::{Alarm, Follower, Verdict};
-use crate::key::Tag;
-use crate::message::News;
+use crate::follower::{Alarm, Follower, Rotated, Verdict};
+use crate::key::{KeyRing, Tag};
+use crate::message::{News, Proposal};
 use crate::operation::NodeId;
 use crate::shared_log::AppendError;
 pub use group_builder::{Fit, GroupBuilder};
@@ -31,6 +31,10 @@ pub struct Member {
     attempt: u64,
     role: Role,
     held: Option<HeldGroup>,
+    /// The rotation on its way: until it is read back, nothing else is appended in the epoch.
+    rotating: Option<Tag>,
+    /// Counts the sealed groups of the incarnation.
+    proposals: u64,
     own: Own,
 }
 
@@ -109,13 +113,17 @@ pub enum CannotPropose {
     /// There is no record in it: its answers need no group.
     #[error("the group is empty")]
     Empty,
+    /// It cannot be sealed.
+    #[error("the group cannot be sealed")]
+    NotSealed,
 }
 
 impl Member {
     /// A node that follows. The incarnation is greater than that of every start before, and at least 1.
     pub fn new(follower: Follower, node: NodeId, incarnation: u64) -> Member {
         let own = Own::default();
-        Member { follower, node, incarnation, attempt: 0, role: Role::Following, held: None, own }
+        let (role, held, rotating) = (Role::Following, None, None);
+        Member { follower, node, incarnation, attempt: 0, role, held, rotating, proposals: 0, own }
     }
 
     /// The follower's state.
@@ -145,7 +153,7 @@ impl Member {
 
     /// Whether it may decide requests: it writes, everything before is applied here, and nothing is in flight.
     pub fn may_decide(&self) -> bool {
-        matches!(self.role, Role::Leading { .. }) && self.held.is_none()
+        matches!(self.role, Role::Leading { .. }) && self.held.is_none() && self.rotating.is_none()
     }
 
     /// A claim to append. Called again when the claim before seems lost, or in doubt; a claim that lands late is void.
@@ -169,23 +177,52 @@ impl Member {
         Ok(message)
     }
 
-    /// The group to append for a batch, which is held from now on.
+    /// The group to append for a batch, which is held from now on; sealed if that is wanted and all nodes can read it.
     ///
     /// # Errors
     /// It cannot be appended.
-    pub fn propose(&mut self, group: GroupBuilder) -> Result<Vec<u8>, CannotPropose> {
+    pub fn propose(&mut self, group: GroupBuilder, is_sealed: bool) -> Result<Vec<u8>, CannotPropose> {
         let Role::Leading { epoch } = self.role else { return Err(CannotPropose::NotNow) };
-        if self.held.is_some() {
+        if !self.may_decide() {
             return Err(CannotPropose::NotNow);
         }
         let (count, records) = group.into_parts();
         if count == 0 {
             return Err(CannotPropose::Empty);
         }
-        let (message, tag) = self.follower.group_of(epoch, count, &records);
+        self.proposals += 1;
+        let (node, incarnation, number) = (self.node, self.incarnation, self.proposals);
+        let seal = is_sealed.then_some(Proposal { node, incarnation, number });
+        let made = self.follower.group_of(epoch, count, seal, &records);
+        let (message, tag) = made.ok_or(CannotPropose::NotSealed)?;
         self.held = Some(HeldGroup { tag, epoch });
         self.own.sent(tag);
         Ok(message)
+    }
+
+    /// The message that puts the key that is offered in force, where this node writes, nothing is in flight, and most
+    /// nodes have it. Nothing else is decided until it is read back.
+    pub fn rotate(&mut self) -> Option<Vec<u8>> {
+        let Role::Leading { epoch } = self.role else { return None };
+        let message = self.follower.rotation_of(epoch).filter(|_| self.may_decide())?;
+        self.rotating = Tag::of_message(&message);
+        self.rotating.into_iter().for_each(|tag| self.own.sent(tag));
+        Some(message)
+    }
+
+    /// That appending the rotation failed.
+    pub fn rotation_failed(&mut self, error: AppendError) {
+        if self.rotating.take().is_some()
+            && error == AppendError::Unknown
+            && let Role::Leading { epoch } = self.role
+        {
+            self.role = Role::Doubtful { epoch };
+        }
+    }
+
+    /// Has more keys from here on.
+    pub fn set_keys(&mut self, keys: KeyRing) {
+        self.follower.set_keys(keys);
     }
 
     /// That the log has the node's own message of this tag for good, at `offset`. Where something else was read at that
@@ -202,7 +239,7 @@ impl Member {
     pub fn went_back(&mut self, end: u64) -> Alarm {
         let alarm = Alarm::WentBack { offset: end, expected: self.follower.next_offset() };
         self.follower.stop(alarm);
-        (self.held, self.role) = (None, Role::Following);
+        (self.held, self.rotating, self.role) = (None, None, Role::Following);
         alarm
     }
 
@@ -225,6 +262,7 @@ impl Member {
 
     /// Gives up writing, because another was elected. A held batch is held on: its group may be in the log.
     pub fn resign(&mut self) {
+        self.rotating = None;
         self.role = match (self.role, self.held) {
             (_, Some(held)) => Role::Doubtful { epoch: held.epoch },
             (_, None) => Role::Following,
@@ -244,18 +282,26 @@ impl Member {
                 false => Held::Dropped,
             }),
             Verdict::NewEpoch(_) | Verdict::NewGeneration(_) => self.settle(|_| Held::Dropped),
+            // No group under the key of before is accepted behind that.
+            Verdict::Key(news) if matches!(news.what, Rotated::InForce(_)) => self.settle(|_| Held::Dropped),
+            Verdict::NeedsKey(_) => self.settle(|_| Held::Unknown),
             Verdict::Alarm(alarm) if alarm.stops() => self.settle(|_| Held::Unknown),
             // No group of it is accepted behind that.
             Verdict::Member(member) if member.node == self.node && member.news == News::Gone => {
                 self.settle(|_| Held::Dropped)
             }
-            Verdict::Member(_) => None,
+            Verdict::Member(_) | Verdict::Key(_) => None,
             Verdict::Ignored(_) | Verdict::Alarm(_) => {
                 let is_own = self.held.is_some_and(|held| Tag::of_message(bytes) == Some(held.tag));
                 if is_own { self.settle(|_| Held::Dropped) } else { None }
             }
             Verdict::Seen | Verdict::Missing { .. } | Verdict::Mark(_) | Verdict::Digests { .. } => None,
         };
+        let is_own = self.rotating.is_some() && self.rotating == Tag::of_message(bytes);
+        let is_answered = is_own && !matches!(verdict, Verdict::Missing { .. });
+        if is_answered || matches!(verdict, Verdict::NewEpoch(_) | Verdict::NeedsKey(_)) {
+            self.rotating = None;
+        }
         self.role = self.role_after(&verdict, held);
         Step { verdict, held }
     }
@@ -277,7 +323,12 @@ impl Member {
                     _ => Role::Following,
                 }
             }
-            Verdict::NewGeneration(_) => Role::Following,
+            Verdict::NewGeneration(_) | Verdict::NeedsKey(_) => Role::Following,
+            // A claim under the key of before counts for nobody; it is made again.
+            Verdict::Key(news) if matches!(news.what, Rotated::InForce(_)) => match self.role {
+                Role::Leading { epoch } => Role::Leading { epoch },
+                _ => Role::Following,
+            },
             Verdict::Member(member) if member.node == self.node && member.news == News::Gone => {
                 Role::Following
             }

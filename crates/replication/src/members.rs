@@ -54,6 +54,11 @@ impl Members {
         self.nodes.get(&node).is_some_and(|row| row.is_gone)
     }
 
+    /// Whether it has told that it is there, and is not gone.
+    pub(crate) fn is_present(&self, node: NodeId) -> bool {
+        self.nodes.get(&node).is_some_and(|row| !row.is_gone)
+    }
+
     pub(crate) fn has_room(&self, node: NodeId) -> bool {
         self.nodes.contains_key(&node) || self.nodes.len() < MEMBERS_MAX
     }

@@ -3,11 +3,19 @@
 //! Every message begins with its version, its kind, the number of its key and the generation that it belongs to, and
 //! ends with a tag under that key. The tag is verified before anything else is looked at.
 
-use crate::codec::{Reader, put_length, put_operation};
+mod keys;
+mod records;
+
+use std::borrow::Cow;
+
+use crate::codec::{Reader, put_length};
 use crate::digest::{Parts, RollingDigest};
-use crate::key::{KeyRing, Tag};
-use crate::limits::{DIGEST_PARTS_MAX, GROUP_RECORDS_MAX, MESSAGE_BYTES_MAX};
-use crate::operation::{NodeId, OperationId};
+use crate::key::{ClusterKey, KeyRing, Tag};
+use crate::limits::{DIGEST_PARTS_MAX, KEYS_LEVEL, MESSAGE_BYTES_MAX};
+use crate::operation::NodeId;
+pub use keys::{KeyHolder, KeyOffer, KeyRotation};
+pub(crate) use records::{Proposal, put_record};
+pub use records::{Record, Records, record_size};
 
 /// The version of messages that this build writes, and the newest that it reads.
 pub const VERSION: u8 = 1;
@@ -18,6 +26,10 @@ const KIND_GROUP: u8 = 3;
 const KIND_MEMBER: u8 = 4;
 const KIND_MARK: u8 = 5;
 const KIND_DIGESTS: u8 = 6;
+const KIND_OFFER: u8 = 7;
+const KIND_HOLDER: u8 = 8;
+const KIND_ROTATION: u8 = 9;
+const KIND_SEALED: u8 = 10;
 
 const NEWS_DURABLE: u8 = 1;
 const NEWS_SNAPSHOT: u8 = 2;
@@ -28,22 +40,14 @@ const NEWS_LEVEL: u8 = 4;
 const HEAD_SIZE: usize = 1 + 1 + 4 + 16;
 /// Epoch, number, first position, tag of the group before, count.
 const GROUP_HEAD_SIZE: usize = 8 + 8 + 8 + Tag::SIZE + 4;
-/// Operation id and length.
-const RECORD_HEAD_SIZE: usize = 4 + 8 + 8 + 4;
-
-/// The size of a group without records.
-pub const GROUP_SIZE_MIN: usize = HEAD_SIZE + GROUP_HEAD_SIZE + Tag::SIZE;
-
-/// How much of a group a record of `length` bytes takes.
-pub const fn record_size(length: usize) -> usize {
-    RECORD_HEAD_SIZE + length
-}
+/// The size of a group without records, were it sealed.
+pub const GROUP_SIZE_MIN: usize = HEAD_SIZE + GROUP_HEAD_SIZE + records::SEAL_SIZE + Tag::SIZE;
 
 /// The identity of a generation: 16 random bytes; all zero for none.
 pub type GenerationId = [u8; 16];
 
 /// An authentic message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message<'m> {
     /// Which generation it belongs to. For [`Body::Generation`] the one that begins.
     pub generation: GenerationId,
@@ -54,7 +58,7 @@ pub struct Message<'m> {
 }
 
 /// What a message says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body<'m> {
     /// All data is new from here on.
     Generation(Generation),
@@ -68,6 +72,12 @@ pub enum Body<'m> {
     Mark(NodeId),
     /// What the data of a node came to at a mark.
     Digests(Digests<'m>),
+    /// There is a new key.
+    Offer(KeyOffer<'m>),
+    /// A node has it.
+    Holder(KeyHolder<'m>),
+    /// It comes in force.
+    Rotation(KeyRotation),
 }
 
 /// The beginning of a generation: data that did not come about by records, such as an import. Every node takes a
@@ -119,7 +129,7 @@ pub enum News {
 }
 
 /// Records that are accepted together or not at all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group<'m> {
     /// The offset of the writer's claim.
     pub epoch: u64,
@@ -129,6 +139,8 @@ pub struct Group<'m> {
     pub first_position: u64,
     /// The tag of the group (or generation) before it, of whatever epoch.
     pub previous: Tag,
+    /// Whether only nodes can read its records.
+    pub is_sealed: bool,
     /// At least one.
     pub records: Records<'m>,
 }
@@ -168,56 +180,6 @@ fn read_parts(reader: &mut Reader<'_>) -> Option<Parts> {
     (parts.len() == count).then_some(parts)
 }
 
-/// One record in a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record<'m> {
-    /// Which operation it is the effect of.
-    pub operation: OperationId,
-    /// The record.
-    pub bytes: &'m [u8],
-}
-
-/// The records of a group, in order.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Records<'m> {
-    /// Known to be whole.
-    bytes: &'m [u8],
-    count: u32,
-}
-
-impl<'m> Records<'m> {
-    /// How many they are.
-    pub fn count(&self) -> u32 {
-        self.count
-    }
-
-    /// Each of them.
-    pub fn iter(&self) -> impl Iterator<Item = Record<'m>> + use<'m> {
-        let mut reader = Reader(self.bytes);
-        std::iter::from_fn(move || record(&mut reader))
-    }
-
-    fn decode(count: u32, reader: &mut Reader<'m>) -> Option<Records<'m>> {
-        let is_possible = (1..=GROUP_RECORDS_MAX).contains(&usize::try_from(count).ok()?);
-        let whole = Records { bytes: is_possible.then_some(reader.0)?, count };
-        for _ in 0..count {
-            record(reader)?;
-        }
-        reader.end()?;
-        Some(whole)
-    }
-}
-
-impl std::fmt::Debug for Records<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} records", self.count)
-    }
-}
-
-fn record<'m>(reader: &mut Reader<'m>) -> Option<Record<'m>> {
-    Some(Record { operation: reader.operation()?, bytes: reader.bytes()? })
-}
-
 /// Why bytes are no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -251,11 +213,28 @@ impl<'m> Message<'m> {
         if version != VERSION {
             return Err(MessageError::NewerVersion(version));
         }
-        decode(kind, reader, tag).ok_or(MessageError::Malformed)
+        decode(kind, reader, content, tag, keys.get(key)).ok_or(MessageError::Malformed)
+    }
+
+    /// The feature level that it takes.
+    pub(crate) fn level(bytes: &[u8]) -> u64 {
+        let is_newer = bytes.get(1).is_some_and(|kind| *kind >= KIND_OFFER);
+        if is_newer { KEYS_LEVEL } else { 1 }
+    }
+
+    /// The number of the key that bytes say to be under.
+    pub(crate) fn key(bytes: &[u8]) -> Option<u32> {
+        bytes.get(2..)?.first_chunk().copied().map(u32::from_be_bytes)
     }
 }
 
-fn decode<'m>(kind: u8, mut reader: Reader<'m>, tag: Tag) -> Option<Message<'m>> {
+fn decode<'m>(
+    kind: u8,
+    mut reader: Reader<'m>,
+    bytes: &[u8],
+    tag: Tag,
+    key: Option<&ClusterKey>,
+) -> Option<Message<'m>> {
     let generation = reader.array()?;
     let body = match kind {
         KIND_GENERATION => Body::Generation(Generation { follows: reader.array()?, position: reader.u64()? }),
@@ -282,15 +261,13 @@ fn decode<'m>(kind: u8, mut reader: Reader<'m>, tag: Tag) -> Option<Message<'m>>
             let body = Body::Digests(Digests::decode(&mut reader)?);
             return Some(Message { generation, body, tag });
         }
-        KIND_GROUP => {
-            let (epoch, number, first_position) = (reader.u64()?, reader.u64()?, reader.u64()?);
-            let (previous, count) = (Tag(reader.array()?), reader.u32()?);
-            let records = Records::decode(count, &mut reader)?;
-            return Some(Message {
-                generation,
-                body: Body::Group(Group { epoch, number, first_position, previous, records }),
-                tag,
-            });
+        KIND_OFFER => Body::Offer(KeyOffer::decode(&mut reader)?),
+        KIND_HOLDER => Body::Holder(KeyHolder::decode(&mut reader)?),
+        KIND_ROTATION => Body::Rotation(KeyRotation::decode(&mut reader)?),
+        KIND_GROUP | KIND_SEALED => {
+            let is_sealed = kind == KIND_SEALED;
+            let group = decode_group(&mut reader, is_sealed.then_some(key?), &generation, bytes)?;
+            return Some(Message { generation, body: Body::Group(group), tag });
         }
         _ => return None,
     };
@@ -298,9 +275,34 @@ fn decode<'m>(kind: u8, mut reader: Reader<'m>, tag: Tag) -> Option<Message<'m>>
     Some(Message { generation, body, tag })
 }
 
-/// The message that begins the generation `id`, and its tag.
-pub fn encode_generation(keys: &KeyRing, id: &GenerationId, generation: &Generation) -> (Vec<u8>, Tag) {
-    let key = keys.current_id();
+/// A group, opened with the key where it is sealed. `message` is all of it but its tag.
+fn decode_group<'m>(
+    reader: &mut Reader<'m>,
+    opens: Option<&ClusterKey>,
+    generation: &GenerationId,
+    message: &[u8],
+) -> Option<Group<'m>> {
+    let (epoch, number, first_position) = (reader.u64()?, reader.u64()?, reader.u64()?);
+    let (previous, count) = (Tag(reader.array()?), reader.u32()?);
+    let records = match opens {
+        None => Cow::Borrowed(reader.0),
+        Some(key) => {
+            let proposal = Proposal::decode(reader)?;
+            let head = message.get(..message.len().checked_sub(reader.0.len())?)?;
+            Cow::Owned(proposal.open(key, generation, head, reader.0)?)
+        }
+    };
+    let records = Records::decode(count, records)?;
+    Some(Group { epoch, number, first_position, previous, is_sealed: opens.is_some(), records })
+}
+
+/// The message that begins the generation `id`, under the key of this number, and its tag.
+pub fn encode_generation(
+    keys: &KeyRing,
+    key: u32,
+    id: &GenerationId,
+    generation: &Generation,
+) -> (Vec<u8>, Tag) {
     let mut out = head(key, KIND_GENERATION, id);
     out.extend(generation.follows);
     out.extend(generation.position.to_be_bytes());
@@ -372,23 +374,30 @@ pub(crate) struct GroupHead {
     pub(crate) count: u32,
 }
 
-/// The message of a group whose records are those that [`put_record`] encoded.
-pub(crate) fn encode_group(keys: &KeyRing, group: &GroupHead, records: &[u8]) -> (Vec<u8>, Tag) {
-    let mut out = head(group.key, KIND_GROUP, &group.generation);
+/// The message of a group whose records are those that [`put_record`] encoded; sealed, where it says as which proposal.
+/// `None` where it cannot be.
+pub(crate) fn encode_group(
+    keys: &KeyRing,
+    group: &GroupHead,
+    seal: Option<Proposal>,
+    records: &[u8],
+) -> Option<(Vec<u8>, Tag)> {
+    let kind = if seal.is_some() { KIND_SEALED } else { KIND_GROUP };
+    let mut out = head(group.key, kind, &group.generation);
     out.reserve(GROUP_SIZE_MIN + records.len());
     out.extend(group.epoch.to_be_bytes());
     out.extend(group.number.to_be_bytes());
     out.extend(group.first_position.to_be_bytes());
     out.extend(group.previous.0);
     out.extend(group.count.to_be_bytes());
-    out.extend(records);
-    sealed(keys, group.key, out)
-}
-
-pub(crate) fn put_record(out: &mut Vec<u8>, operation: &OperationId, bytes: &[u8]) {
-    put_operation(out, operation);
-    put_length(out, bytes.len());
-    out.extend(bytes);
+    match seal {
+        None => out.extend(records),
+        Some(proposal) => {
+            proposal.put(&mut out);
+            proposal.seal(keys.get(group.key)?, &group.generation, &mut out, records)?;
+        }
+    }
+    Some(sealed(keys, group.key, out))
 }
 
 fn head(key: u32, kind: u8, generation: &GenerationId) -> Vec<u8> {
@@ -406,7 +415,8 @@ fn sealed(keys: &KeyRing, key: u32, mut out: Vec<u8>) -> (Vec<u8>, Tag) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key::ClusterKey;
+    use crate::key::Fingerprint;
+    use crate::operation::OperationId;
 
     const GENERATION: GenerationId = [7; 16];
 
@@ -419,6 +429,10 @@ mod tests {
     }
 
     fn group() -> Vec<u8> {
+        group_of(None)
+    }
+
+    fn group_of(seal: Option<Proposal>) -> Vec<u8> {
         let mut records = Vec::new();
         put_record(&mut records, &operation(1), b"one");
         put_record(&mut records, &operation(2), b"");
@@ -432,19 +446,44 @@ mod tests {
             previous,
             count: 2,
         };
-        encode_group(&keys(), &head, &records).0
+        encode_group(&keys(), &head, seal, &records).unwrap().0
     }
 
     #[test]
     fn a_group_comes_back() {
-        let bytes = group();
-        assert_eq!(bytes.len(), GROUP_SIZE_MIN + record_size(3) + record_size(0));
-        let message = Message::decode(&bytes, &keys(), 1).expect("it is whole");
-        assert_eq!((message.generation, Some(message.tag)), (GENERATION, Tag::of_message(&bytes)));
+        let size = GROUP_SIZE_MIN + record_size(3) + record_size(0);
+        let proposal = Proposal { node: NodeId(3), incarnation: 2, number: 1 };
+        let sealed = group_of(Some(proposal));
+        assert_eq!((group().len(), sealed.len()), (size - records::SEAL_SIZE, size));
+        let holds = |bytes: &[u8]| bytes.windows(3).any(|window| window == b"one");
+        assert!(holds(&group()) && !holds(&sealed), "what is sealed cannot be read");
+        expect_group(&group(), false);
+        expect_group(&sealed, true);
+        let other = group_of(Some(Proposal { number: 2, ..proposal }));
+        assert_ne!(sealed[sealed.len() - 60..], other[other.len() - 60..], "no two are alike");
+    }
+
+    /// Who has the key of the MAC and alters what is sealed does not get it past AES-GCM; neither does one who says
+    /// something else of it.
+    #[test]
+    fn what_is_sealed_is_whole_or_nothing() {
+        let bytes = group_of(Some(Proposal { node: NodeId(3), incarnation: 2, number: 1 }));
+        let end = bytes.len() - Tag::SIZE;
+        for at in HEAD_SIZE..end {
+            let mut altered = bytes[..end].to_vec();
+            altered[at] ^= 1;
+            keys().seal(1, &mut altered);
+            assert_eq!(Message::decode(&altered, &keys(), 1), Err(MessageError::Malformed), "octet {at}");
+        }
+    }
+
+    fn expect_group(bytes: &[u8], is_sealed: bool) {
+        let message = Message::decode(bytes, &keys(), 1).expect("it is whole");
+        assert_eq!((message.generation, Some(message.tag)), (GENERATION, Tag::of_message(bytes)));
         let Body::Group(group) = message.body else { panic!("{message:?}") };
         assert_eq!(
-            (group.epoch, group.number, group.first_position, group.previous),
-            (5, 1, 8, Tag([9; 32]))
+            (group.epoch, group.number, group.first_position, group.previous, group.is_sealed),
+            (5, 1, 8, Tag([9; 32]), is_sealed)
         );
         let records: Vec<_> = group.records.iter().map(|record| (record.operation, record.bytes)).collect();
         assert_eq!(records, [(operation(1), &b"one"[..]), (operation(2), &b""[..])]);
@@ -465,8 +504,21 @@ mod tests {
         let bytes = encode_mark(&keys(), 1, &GENERATION, NodeId(6));
         let read = Message::decode(&bytes, &keys(), 1).map(|message| message.body);
         assert_eq!(read, Ok(Body::Mark(NodeId(6))));
+        let (node, number, fingerprint) = (NodeId(4), 77, Fingerprint([8; 32]));
+        let offer = KeyOffer { node, fingerprint, address: "host:1" };
+        let holder = KeyHolder { node, number, address: "" };
+        let rotation = KeyRotation { epoch: 9, number };
+        let bodies = [
+            (offer.encode(&keys(), 1, &GENERATION), Body::Offer(offer)),
+            (holder.encode(&keys(), 1, &GENERATION), Body::Holder(holder)),
+            (rotation.encode(&keys(), 1, &GENERATION), Body::Rotation(rotation)),
+        ];
+        for (bytes, body) in bodies {
+            assert_eq!((Message::level(&bytes), Message::key(&bytes)), (KEYS_LEVEL, Some(1)));
+            assert_eq!(Message::decode(&bytes, &keys(), 1).map(|message| message.body), Ok(body));
+        }
         let generation = Generation { follows: [1; 16], position: 77 };
-        let (bytes, tag) = encode_generation(&keys(), &GENERATION, &generation);
+        let (bytes, tag) = encode_generation(&keys(), 1, &GENERATION, &generation);
         let body = Body::Generation(generation);
         assert_eq!(Message::decode(&bytes, &keys(), 1), Ok(Message { generation: GENERATION, body, tag }));
     }
@@ -519,7 +571,7 @@ mod tests {
         }
         let count_at = HEAD_SIZE + GROUP_HEAD_SIZE - 1;
         check(|bytes| bytes[0] = 2, MessageError::NewerVersion(2));
-        check(|bytes| bytes[1] = 9, MessageError::Malformed);
+        check(|bytes| bytes[1] = 11, MessageError::Malformed);
         check(|bytes| bytes[count_at] = 1, MessageError::Malformed);
         check(|bytes| bytes[count_at] = 3, MessageError::Malformed);
         check(|bytes| bytes[count_at - 3] = 0xff, MessageError::Malformed);

@@ -6,17 +6,22 @@
 //! | `n`, node | a node's last claim and the floor of its operation ids |
 //! | `l` | the feature level in force, where it was ever raised |
 //! | `m`, node | what is known of it as a member |
+//! | `k` | the key that is offered, and whether one is due |
+//! | `h`, node | a node that has it, and where it is reached |
 //! | `o`, node, incarnation, sequence | the position of an applied operation |
 
 use crate::codec::{Reader, put_operation};
-use crate::key::Tag;
+use crate::key::{Fingerprint, Tag};
 use crate::limits::LEVEL_MAX;
 use crate::members::MemberRow;
 use crate::message::GenerationId;
 use crate::operation::{NodeId, OperationId};
+use crate::rotation::{Offered, Rotation};
 
 const CURSOR_KEY: &[u8] = b"c";
 const LEVEL_KEY: &[u8] = b"l";
+const ROTATION_KEY: &[u8] = b"k";
+const HOLDER_PREFIX: u8 = b'h';
 const NODE_PREFIX: u8 = b'n';
 const OPERATION_PREFIX: u8 = b'o';
 const MEMBER_PREFIX: u8 = b'm';
@@ -84,7 +89,10 @@ pub enum StateError {
     #[error("the data directory has no place in a shared log")]
     NoCursor,
     /// The key in force is not among those given.
-    #[error("key {0} of the cluster is in force, and this node does not have it")]
+    #[error(
+        "key {0} of the cluster is in force, and this node does not have it: `pando cluster fetch-keys` takes it from \
+         another node"
+    )]
     NoKey(u32),
     /// A newer build is needed.
     #[error(
@@ -112,6 +120,9 @@ pub(crate) enum Row {
     Operation(OperationId, u64),
     Member(NodeId, MemberRow),
     Level(u64),
+    /// Whether a key is due, and which one is offered.
+    Rotation(bool, Option<Offered>),
+    Holder(NodeId, String),
 }
 
 impl Row {
@@ -125,6 +136,11 @@ impl Row {
                 Row::Node(node, NodeRow { claim, floor: (value.u64()?, value.u64()?) })
             }
             prefix if [prefix] == LEVEL_KEY => Row::Level(value.u64()?),
+            prefix if [prefix] == ROTATION_KEY => {
+                let (is_due, offered) = rotation(&mut value)?;
+                Row::Rotation(is_due, offered)
+            }
+            HOLDER_PREFIX => Row::Holder(NodeId(key.u32()?), text(&mut value)?),
             MEMBER_PREFIX => Row::Member(NodeId(key.u32()?), member(&mut value)?),
             OPERATION_PREFIX => Row::Operation(key.operation()?, value.u64()?),
             _ => return None,
@@ -165,6 +181,25 @@ impl RowChange {
         RowChange { key: LEVEL_KEY.to_vec(), value: Some(level.to_be_bytes().to_vec()) }
     }
 
+    /// Whether a key is due (1: 0 or 1), and, where one is offered, offset (8), node (4), fingerprint (32), address.
+    pub(crate) fn rotation(rotation: &Rotation) -> RowChange {
+        let mut value = vec![u8::from(rotation.is_due)];
+        if let Some(offered) = &rotation.offered {
+            value.extend(offered.offset.to_be_bytes());
+            value.extend(offered.node.0.to_be_bytes());
+            value.extend(offered.fingerprint.0);
+            value.extend(offered.address.as_bytes());
+        }
+        RowChange { key: ROTATION_KEY.to_vec(), value: Some(value) }
+    }
+
+    /// Where the node is reached.
+    pub(crate) fn holder(node: NodeId, address: Option<&str>) -> RowChange {
+        let mut key = vec![HOLDER_PREFIX];
+        key.extend(node.0.to_be_bytes());
+        RowChange { key, value: address.map(|address| address.as_bytes().to_vec()) }
+    }
+
     /// Which of its parts are there (1), then both offsets (8, 8) and the level (8).
     pub(crate) fn member(node: NodeId, row: &MemberRow) -> RowChange {
         let mut key = vec![MEMBER_PREFIX];
@@ -197,6 +232,26 @@ fn member(value: &mut Reader<'_>) -> Option<MemberRow> {
         snapshot: has(MEMBER_SNAPSHOT).then_some(snapshot),
         level,
     })
+}
+
+/// All that is left, as text.
+fn text(value: &mut Reader<'_>) -> Option<String> {
+    let bytes = std::mem::take(&mut value.0);
+    std::str::from_utf8(bytes).ok().map(str::to_owned)
+}
+
+fn rotation(value: &mut Reader<'_>) -> Option<(bool, Option<Offered>)> {
+    let is_due = match value.u8()? {
+        0 => false,
+        1 => true,
+        _ => return None,
+    };
+    if value.0.is_empty() {
+        return Some((is_due, None));
+    }
+    let (offset, node) = (value.u64()?, NodeId(value.u32()?));
+    let fingerprint = Fingerprint(value.array()?);
+    Some((is_due, Some(Offered { offset, node, fingerprint, address: text(value)? })))
 }
 
 fn cursor(value: &mut Reader<'_>) -> Option<Cursor> {
@@ -264,6 +319,21 @@ mod tests {
             let read = Row::decode(&row.key, row.value.as_deref().unwrap());
             assert!(matches!(read, Some(Row::Member(NodeId(4), read)) if read == member));
         }
+        let offered = Offered {
+            offset: 7,
+            node: NodeId(3),
+            fingerprint: Fingerprint([6; 32]),
+            address: "host:1".to_owned(),
+        };
+        for (is_due, offered) in [(true, None), (false, Some(offered.clone())), (true, Some(offered))] {
+            let row =
+                RowChange::rotation(&Rotation { is_due, offered: offered.clone(), ..Rotation::default() });
+            let read = Row::decode(&row.key, row.value.as_deref().unwrap());
+            assert!(matches!(read, Some(Row::Rotation(due, read)) if (due, &read) == (is_due, &offered)));
+        }
+        let row = RowChange::holder(NodeId(4), Some("host:2"));
+        let read = Row::decode(&row.key, row.value.as_deref().unwrap());
+        assert!(matches!(read, Some(Row::Holder(NodeId(4), address)) if address == "host:2"));
         let operation = OperationId { node: NodeId(1), incarnation: 2, sequence: 3 };
         let row = RowChange::operation(&operation, Some(44));
         let read = Row::decode(&row.key, row.value.as_deref().unwrap());

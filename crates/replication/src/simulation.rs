@@ -13,6 +13,7 @@ mod client;
 mod directory;
 mod log;
 mod node;
+mod rotation;
 mod world;
 
 use world::World;
@@ -36,6 +37,10 @@ pub(crate) enum Defect {
     StaleRead,
     /// Records and rows are two commits.
     RowsCommittedLate,
+    /// A message counts under any key that the node has, not only under the one in force.
+    OldKeyAccepted,
+    /// A node goes on behind a rotation without the key, by what it can read.
+    RotationIgnored,
 }
 
 /// Why a run is not what the protocol promises.
@@ -134,4 +139,14 @@ fn finds_stale_reads() {
 #[test]
 fn finds_rows_that_are_committed_late() {
     finds(Defect::RowsCommittedLate);
+}
+
+#[test]
+fn finds_that_an_old_key_is_accepted() {
+    finds(Defect::OldKeyAccepted);
+}
+
+#[test]
+fn finds_that_a_rotation_without_its_key_is_ignored() {
+    finds(Defect::RotationIgnored);
 }

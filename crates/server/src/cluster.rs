@@ -11,6 +11,7 @@ mod growth;
 pub(crate) mod identity;
 mod node;
 mod operation;
+pub(crate) mod stage;
 pub(crate) mod transport;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -34,6 +35,7 @@ use crate::telemetry::health::Health;
 use crate::workers::writer::{WriteQueue, WriteRequest};
 use figures::Figures;
 use gone::Gone;
+use identity::keys::NumberedKey;
 use identity::{Identity, IdentityError};
 use node::{Node, Parts};
 use transport::{Forwarder, Frame, Host, Listener};
@@ -81,6 +83,8 @@ enum NodeEvent {
     Log(u64, kafka_log::Event),
     /// What stands in the log where this node stopped.
     Place(Result<Place, String>),
+    /// Keys of the cluster, from another node.
+    Keys(Result<Vec<NumberedKey>, String>),
     /// What this node has at a mark.
     Digested(u64, Result<DigestParts, String>),
     /// Where the writer of an epoch is reached.
@@ -156,6 +160,7 @@ impl Cluster {
         directory: &Arc<Directory>,
         queue: &Arc<WriteQueue>,
     ) -> Result<Cluster, ClusterError> {
+        stage::refuse_unfinished(data)?;
         let identity = Identity::open(&settings.keys)?;
         let rows = directory.log_rows()?;
         if rows.is_empty() {
@@ -178,10 +183,12 @@ impl Cluster {
             config: identity.server_config()?,
             gone: Arc::clone(&gone),
             copies: transport::snapshot::Sender::new(Arc::downgrade(directory), data),
+            keys: transport::keys::Keys(settings.keys.clone()),
             events: sender.clone(),
         };
         let listener = Listener::start(&settings.listen, host)?;
-        let forwarder = Forwarder::start(identity.client_config()?, incarnation, sender.clone())?;
+        let client = identity.client_config()?;
+        let forwarder = Forwarder::start(Arc::clone(&client), incarnation, sender.clone())?;
         let figures = Arc::new(Figures::default());
         let address = settings.address.clone().unwrap_or_else(|| listener.address().to_string());
         figures.lock().address.clone_from(&address);
@@ -204,6 +211,8 @@ impl Cluster {
             events,
             sender: sender.clone(),
             forwarder,
+            client,
+            seals: settings.seal,
             gone,
         };
         let node = Node::new(parts, incarnation);

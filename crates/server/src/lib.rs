@@ -48,10 +48,12 @@ pub use admin::access::{
 #[cfg(feature = "kafka")]
 pub use admin::cluster::{Initialized, copy_of_node, init_cluster, invite_node, join_cluster, join_from};
 #[cfg(feature = "kafka")]
-pub use admin::generation::{begin_generation, reseed_node};
+pub use admin::generation::{begin_generation, finish_generation, reseed_node};
 pub use admin::indexes::{ExplainError, IndexChange, Indexes, change_index, explain, list_indexes};
 #[cfg(feature = "kafka")]
-pub use admin::membership::{Kept, Trimmed, keep_snapshot, leave_cluster, trim_log, unregister_node};
+pub use admin::membership::{
+    Kept, Trimmed, fetch_keys, keep_snapshot, leave_cluster, rotate_key, trim_log, unregister_node,
+};
 pub use admin::recorded::Written;
 pub use admin::salvage::salvage;
 pub use admin::verify::{compact, open_read_only, repair, verify};

@@ -229,6 +229,15 @@ pub const CLUSTER_DIGEST_PATIENCE: Duration = Duration::from_secs(600);
 /// How often a node tells the log up to where it has committed, if at all.
 pub const CLUSTER_NEWS_INTERVAL: Duration = Duration::from_secs(60);
 
+/// Most keys of a cluster that a node keeps.
+pub const CLUSTER_KEYS_MAX: usize = 4_096;
+
+/// How long the writer waits for nodes that do not have a new key yet, where most have it.
+pub const CLUSTER_KEY_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Between two tries of a node to offer a key, to say that it has one, or to get it.
+pub const CLUSTER_KEY_RETRY: Duration = Duration::from_secs(2);
+
 /// For how long the certificates of a cluster are valid.
 pub const CLUSTER_CERTIFICATE_DAYS: i64 = 3_650;
 

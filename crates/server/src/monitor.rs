@@ -251,6 +251,11 @@ fn add_cluster(tree: &mut MonitorTree, figures: &crate::cluster::figures::Figure
     }
     tree.info("Log", &parent, state.unreachable.clone().unwrap_or_else(|| "reachable".to_owned()));
     tree.counter("Level", &parent, state.level);
+    tree.counter("Key", &parent, state.key.into());
+    if let Some(number) = state.key_offered {
+        tree.counter("Key Offered", &parent, number.into());
+    }
+    tree.info("Seals Groups", &parent, if state.seals { "yes" } else { "no" });
     if let Some((mark, digest)) = &state.digest {
         tree.info("Digest", &parent, format!("at offset {mark}: {digest}"));
     }
@@ -276,6 +281,7 @@ fn add_cluster(tree: &mut MonitorTree, figures: &crate::cluster::figures::Figure
     tree.counter("Groups Followed", &parent, state.groups_followed);
     tree.counter("Groups Decided", &parent, state.groups_decided);
     tree.counter("Groups Dropped", &parent, state.groups_dropped);
+    tree.counter("Groups Sealed", &parent, state.groups_sealed);
     tree.counter("Forwarded", &parent, state.forwarded);
     tree.counter("Alarms", &parent, state.alarms);
 }

@@ -18,8 +18,8 @@ impl Fixture {
     /// A topic with its first generation, at position 100.
     fn new() -> Fixture {
         let generation = Generation { follows: [0; 16], position: 100 };
-        let (message, tag) = message::encode_generation(&keys(), &GENERATION, &generation);
-        let (follower, rows) = Follower::seed(keys(), TOPIC, GENERATION, &generation, 0, tag);
+        let (message, tag) = message::encode_generation(&keys(), 1, &GENERATION, &generation);
+        let (follower, rows) = Follower::seed((keys(), 1), TOPIC, GENERATION, &generation, 0, tag);
         let mut fixture = Fixture { follower, rows: BTreeMap::new(), log: vec![message] };
         fixture.keep(rows);
         fixture
@@ -60,6 +60,10 @@ impl Fixture {
                 self.keep(news.rows);
                 format!("{}: {:?}", news.node, news.news)
             }
+            Verdict::Key(news) => {
+                self.keep(news.rows);
+                format!("{:?}", news.what)
+            }
             other => format!("{other:?}"),
         }
     }
@@ -79,7 +83,7 @@ impl Fixture {
             count: sequences.len() as u32,
         };
         change(&mut head);
-        message::encode_group(&keys(), &head, &records).0
+        message::encode_group(&keys(), &head, None, &records).unwrap().0
     }
 
     fn reload(&self) -> Follower {
@@ -130,7 +134,9 @@ fn what_is_not_the_next_group_of_the_epoch_counts_for_nobody() {
     check(|head| head.first_position = 104, "Alarm(OtherHistory { position: 102 })");
     check(|head| head.previous.0[0] ^= 1, "Alarm(OtherHistory { position: 102 })");
     check(|head| head.generation = [3; 16], "Ignored(OtherGeneration)");
-    check(|head| head.key = 2, "Alarm(NotAuthentic)");
+    check(|head| head.key = 2, "Alarm(OtherKey(2))");
+    check(|head| (head.key, head.epoch) = (2, 1), "Ignored(OlderEpoch)");
+    check(|head| head.key = 3, "Alarm(NotAuthentic)");
     check(|head| head.count = 2, "Alarm(Malformed)");
 }
 
@@ -221,7 +227,7 @@ fn nodes_are_bounded() {
     let mut records = Vec::new();
     put_record(&mut records, &OperationId { node: NodeId(1_000), ..operation(1) }, b"");
     let epoch = fixture.follower.epoch().unwrap().offset;
-    let (group, _) = fixture.follower.group_of(epoch, 1, &records);
+    let (group, _) = fixture.follower.group_of(epoch, 1, None, &records).unwrap();
     assert_eq!(fixture.push(group), "Alarm(TooManyNodes)");
 }
 
@@ -230,7 +236,7 @@ fn a_new_generation_ends_the_one_it_follows() {
     let mut fixture = Fixture::led();
     let after = |follows| {
         let generation = Generation { follows, position: 500 };
-        message::encode_generation(&keys(), &[9; 16], &generation).0
+        message::encode_generation(&keys(), 1, &[9; 16], &generation).0
     };
     assert_eq!(fixture.push(after([8; 16])), "Ignored(OtherGeneration)");
     assert_eq!(fixture.push(after(GENERATION)), format!("NewGeneration({:?})", [9; 16]));
@@ -359,4 +365,119 @@ fn the_log_says_what_of_it_may_be_deleted() {
     assert_eq!(tell(3, News::Gone), Ok(30));
     assert_eq!(tell(1, News::Gone), Err(Kept::TooFewSnapshots { machines: 1 }));
     assert_eq!(fixture.reload().deletable_before(), Err(Kept::TooFewSnapshots { machines: 1 }));
+}
+
+/// A follower whose nodes 1 and 2 know the level that has keys, with node 1 as the writer, and a new key.
+fn with_two_nodes() -> (Fixture, ClusterKey, u32) {
+    let mut fixture = Fixture::led();
+    for (node, news) in [1, 2]
+        .map(|node| (node, News::Durable(1)))
+        .into_iter()
+        .chain([1, 2].map(|node| (node, News::Level(2))))
+    {
+        let message = fixture.follower.news_of(NodeId(node), news);
+        fixture.push(message);
+    }
+    let key = ClusterKey::new(&[7; 32]);
+    let number = key.fingerprint().number();
+    (fixture, key, number)
+}
+
+fn offer(fixture: &Fixture, key: &ClusterKey) -> Vec<u8> {
+    fixture.follower.offer_of(NodeId(1), key.fingerprint(), "host:1")
+}
+
+fn holder(fixture: &Fixture, node: u32, number: u32) -> Vec<u8> {
+    let Cursor { key, generation, .. } = *fixture.follower.cursor();
+    let holder = message::KeyHolder { node: NodeId(node), number, address: "host:2" };
+    holder.encode(&keys(), key, &generation)
+}
+
+#[test]
+fn a_key_comes_in_force_when_most_have_it_and_the_one_of_before_counts_no_longer() {
+    let (mut fixture, key, number) = with_two_nodes();
+    let rotation = |epoch| message::KeyRotation { epoch, number }.encode(&keys(), 1, &GENERATION);
+    assert_eq!(fixture.push(rotation(1)), "Ignored(NotOffered)");
+    let too_early = holder(&fixture, 2, number);
+    assert_eq!(fixture.push(too_early), "Ignored(NotOffered)");
+    let offered = offer(&fixture, &key);
+    assert_eq!(fixture.push(offered), "Offered(NodeId(1))");
+    assert!(fixture.follower.lacks_offered() && fixture.follower.holder_of(NodeId(1), "").is_none());
+    let has = |node| format!("Held(NodeId({node}))");
+    let message = holder(&fixture, 1, number);
+    assert_eq!(fixture.push(message), has(1));
+    assert_eq!(fixture.push(rotation(1)), "Ignored(NotOffered)", "one of two has it");
+    assert_eq!(fixture.push(rotation(0)), "Ignored(OlderEpoch)");
+    for (node, verdict) in [(7, "Ignored(NotOffered)".to_owned()), (2, has(2))] {
+        let message = holder(&fixture, node, number);
+        assert_eq!(fixture.push(message), verdict);
+    }
+    assert_eq!(fixture.reload().key_holders().collect::<Vec<_>>().len(), 2, "it is part of the state");
+
+    // Who does not have it goes no further, whatever comes, until it has.
+    let before = fixture.reload();
+    let late = fixture.group(&[1], |_| ());
+    assert_eq!(fixture.push(rotation(1)), format!("NeedsKey({number})"));
+    let mut restarted = before;
+    let offset = fixture.log.len() as u64 - 1;
+    for follower in [&mut fixture.follower, &mut restarted] {
+        assert_eq!(follower.next_offset(), offset);
+        follower.set_keys(keys().with(number, key.clone()));
+        let message = rotation(1);
+        let verdict = follower.step(offset, &message);
+        assert!(matches!(verdict, Verdict::Key(KeyNews { what: Rotated::InForce(at), .. }) if at == number));
+        assert_eq!((follower.cursor().key, follower.offered()), (number, None));
+    }
+
+    // What is under the key of before: a group is an alarm, what was on its way is none.
+    assert_eq!(fixture.push(late), "Alarm(OtherKey(1))");
+    assert_eq!(fixture.push(rotation(1)), "Ignored(OtherKey)");
+    let claim =
+        message::Claim { node: NodeId(2), incarnation: 1, attempt: 1, position: 0, previous: Tag([0; 32]) };
+    assert_eq!(fixture.push(message::encode_claim(&keys(), 1, &GENERATION, &claim)), "Ignored(OtherKey)");
+    let ends = Generation { follows: GENERATION, position: 500 };
+    assert_eq!(fixture.push(message::encode_generation(&keys(), 1, &[9; 16], &ends).0), "Alarm(OtherKey(1))");
+    let (group, _) = fixture.follower.group_of(1, 1, None, &record_bytes()).unwrap();
+    assert_eq!(fixture.push(group), "apply 101..101");
+}
+
+fn record_bytes() -> Vec<u8> {
+    let mut records = Vec::new();
+    put_record(&mut records, &operation(1), b"record");
+    records
+}
+
+#[test]
+fn who_goes_ends_an_offer_and_has_a_new_key_due() {
+    let (mut fixture, key, number) = with_two_nodes();
+    let offered = offer(&fixture, &key);
+    fixture.push(offered);
+    for node in [1, 2] {
+        let message = holder(&fixture, node, number);
+        fixture.push(message);
+    }
+    assert!(fixture.follower.all_have_key() && !fixture.follower.key_is_due());
+    let gone = fixture.follower.news_of(NodeId(2), News::Gone);
+    fixture.push(gone);
+    let again = fixture.reload();
+    assert!(again.key_is_due() && again.offered().is_none() && again.key_holders().next().is_none());
+    let rotation = message::KeyRotation { epoch: 1, number }.encode(&keys(), 1, &GENERATION);
+    assert_eq!(fixture.push(rotation), "Ignored(NotOffered)");
+    let by_who_is_gone = holder(&fixture, 2, number);
+    assert_eq!(fixture.push(by_who_is_gone), "Ignored(Gone)");
+}
+
+#[test]
+fn what_a_level_brings_counts_for_nobody_before() {
+    let mut fixture = Fixture::led();
+    let offered = offer(&fixture, &ClusterKey::new(&[7; 32]));
+    assert_eq!(fixture.push(offered), "Alarm(Malformed)");
+    let seal = message::Proposal { node: NodeId(1), incarnation: 1, number: 1 };
+    let sealed = |fixture: &Fixture| fixture.follower.group_of(1, 1, Some(seal), &record_bytes()).unwrap().0;
+    // A right writer does not seal yet.
+    assert_eq!(Message::level(&sealed(&fixture)), 1);
+    let (mut fixture, ..) = with_two_nodes();
+    let group = sealed(&fixture);
+    assert_eq!(Message::level(&group), 2);
+    assert_eq!(fixture.push(group), "apply 101..101");
 }

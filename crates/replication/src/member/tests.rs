@@ -13,9 +13,9 @@ impl Cluster {
     fn new(nodes: u32) -> Cluster {
         let keys = KeyRing::new(1, ClusterKey::new(&[5; 32]));
         let generation = Generation { follows: [0; 16], position: 0 };
-        let (message, tag) = message::encode_generation(&keys, &[1; 16], &generation);
+        let (message, tag) = message::encode_generation(&keys, 1, &[1; 16], &generation);
         let member = |node| {
-            let (follower, _) = Follower::seed(keys.clone(), [0; 16], [1; 16], &generation, 0, tag);
+            let (follower, _) = Follower::seed((keys.clone(), 1), [0; 16], [1; 16], &generation, 0, tag);
             Member::new(follower, NodeId(node), 1)
         };
         Cluster { log: vec![message], members: (0..nodes).map(member).collect() }
@@ -44,7 +44,7 @@ impl Cluster {
         let mut group = GroupBuilder::new(1 << 20);
         let operation = OperationId { node: NodeId(node as u32), incarnation: 1, sequence };
         group.push(&operation, b"record");
-        self.members[node].propose(group).unwrap()
+        self.members[node].propose(group, false).unwrap()
     }
 
     fn role(&self) -> Role {
@@ -61,12 +61,12 @@ fn a_batch_is_held_until_its_group_is_read_back() {
         assert!(!cluster.members[0].may_decide());
         let mut second = GroupBuilder::new(1 << 20);
         second.push(&OperationId { node: NodeId(0), incarnation: 1, sequence: 9 }, b"");
-        assert_eq!(cluster.members[0].propose(second), Err(CannotPropose::NotNow));
+        assert_eq!(cluster.members[0].propose(second, false), Err(CannotPropose::NotNow));
         assert_eq!(cluster.append(group), Some(Held::Accepted));
     }
-    assert_eq!(cluster.members[0].propose(GroupBuilder::new(1 << 20)), Err(CannotPropose::Empty));
+    assert_eq!(cluster.members[0].propose(GroupBuilder::new(1 << 20), false), Err(CannotPropose::Empty));
     assert_eq!(cluster.members[0].claim(), Err(CannotClaim::Leading));
-    assert_eq!(cluster.members[1].propose(GroupBuilder::new(1 << 20)), Err(CannotPropose::NotNow));
+    assert_eq!(cluster.members[1].propose(GroupBuilder::new(1 << 20), false), Err(CannotPropose::NotNow));
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn who_stops_reading_does_not_know() {
     let mut group = GroupBuilder::new(1 << 20);
     group.push(&OperationId { node: NodeId(0), incarnation: 1, sequence: 1 }, b"");
     let (count, records) = group.into_parts();
-    let (message, _) = cluster.members[0].follower.group_of(7, count, &records);
+    let (message, _) = cluster.members[0].follower.group_of(7, count, None, &records).unwrap();
     assert_eq!(cluster.append(message), Some(Held::Unknown));
     assert_eq!(cluster.role(), Role::Following);
     assert!(matches!(cluster.members[0].claim(), Err(CannotClaim::Stopped(Alarm::UnknownEpoch(7)))));

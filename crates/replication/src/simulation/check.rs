@@ -9,7 +9,8 @@ use super::directory::{Action, Effect, Values, put};
 use super::node::Process;
 use super::world::{History, World};
 use super::{Defect, Violation};
-use crate::message::{Body, Message};
+use crate::message::{Body, Member, Message, MessageError, News};
+use crate::operation::NodeId;
 
 /// What a run came to.
 pub(super) struct Checked {
@@ -93,17 +94,76 @@ struct Model {
     epochs: u64,
 }
 
+/// Who is there, and the key.
+struct Members {
+    registered: HashSet<NodeId>,
+    gone: HashSet<NodeId>,
+    key: u32,
+    has_rotated: bool,
+    offered: Option<u32>,
+    holders: HashSet<NodeId>,
+}
+
+impl Default for Members {
+    fn default() -> Members {
+        let (registered, gone, holders) = Default::default();
+        Members { registered, gone, key: 1, has_rotated: false, offered: None, holders }
+    }
+}
+
+impl Members {
+    fn take(&mut self, member: &Member) {
+        match member.news {
+            News::Gone => {
+                // One that is gone already is no news.
+                if self.gone.insert(member.node) {
+                    self.registered.remove(&member.node);
+                    (self.offered, self.holders) = (None, HashSet::new());
+                }
+            }
+            _ if self.gone.contains(&member.node) => {}
+            _ => drop(self.registered.insert(member.node)),
+        }
+    }
+
+    fn most_hold(&self) -> bool {
+        self.holders.intersection(&self.registered).count() * 2 > self.registered.len()
+    }
+}
+
 impl Model {
     fn read(world: &World) -> Result<Model, Violation> {
         let mut model = Model::default();
         let (mut epoch, mut number) = (None, 0);
         let mut claims = BTreeMap::new();
         let (mut ids, mut asks) = (HashSet::new(), HashSet::new());
+        let mut keys = world.keys.clone();
+        world.nodes.iter().for_each(|node| keys.extend(&node.keys));
+        let mut members = Members::default();
         for (offset, bytes) in (0u64..).zip(&world.log) {
-            let message =
-                Message::decode(bytes, &world.keys, 1).map_err(|error| Violation(error.to_string()))?;
+            let message = match Message::decode(bytes, &keys, members.key) {
+                Ok(message) => message,
+                // Under another key: late, or forged.
+                Err(MessageError::NotAuthentic) if members.has_rotated => continue,
+                Err(error) => return violation(error.to_string()),
+            };
             match message.body {
-                Body::Generation(_) | Body::Member(_) | Body::Mark(_) | Body::Digests(_) => {}
+                Body::Generation(_) | Body::Mark(_) | Body::Digests(_) => {}
+                Body::Member(member) => members.take(&member),
+                Body::Offer(offer) => {
+                    (members.offered, members.holders) = (Some(offer.fingerprint.number()), HashSet::new());
+                }
+                Body::Holder(holder) if members.offered == Some(holder.number) => {
+                    members.holders.insert(holder.node);
+                }
+                Body::Holder(_) => {}
+                Body::Rotation(rotation) => {
+                    let counts = members.offered == Some(rotation.number) && Some(rotation.epoch) == epoch;
+                    if counts && members.most_hold() {
+                        (members.key, members.has_rotated) = (rotation.number, true);
+                        (members.offered, members.holders) = (None, HashSet::new());
+                    }
+                }
                 Body::Claim(claim) => {
                     let last = claims.entry(claim.node).or_insert((0, 0));
                     if (claim.incarnation, claim.attempt) > *last {

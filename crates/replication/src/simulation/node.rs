@@ -6,9 +6,10 @@ use std::fmt;
 use super::client::Told;
 use super::directory::{self, Action, Ask, Decision, Effect, Values};
 use super::log::LogEnd;
+use super::rotation::Keys;
 use super::{Defect, Violation};
 use crate::digest::{Comparison, Parts, RollingDigest};
-use crate::follower::{Alarm, Follower, Known, Verdict};
+use crate::follower::{Alarm, Follower, Known, Rotated, Verdict};
 use crate::forward::{
     self, Answer, Asker, BindMethod, Gate, LdapResult, Link, Prepared, Reply, Request, Work,
 };
@@ -56,6 +57,8 @@ impl Disk {
 pub(super) struct Node {
     pub(super) id: u32,
     pub(super) disk: Disk,
+    /// Its identity, which it has whatever becomes of its data.
+    pub(super) keys: KeyRing,
     pub(super) process: Option<Process>,
     pub(super) paused_until: u64,
 }
@@ -71,6 +74,10 @@ pub(super) enum Sent {
     Requests { to: u32, link: Link, frame: Vec<u8> },
     /// To the node that asked, on the connection that it asked on.
     Answers { to: u32, link: Link, frame: Vec<u8> },
+    /// To a node that has the key of this number.
+    KeyAsked { to: u32, number: u32 },
+    /// To the node that asked: the keys that this one has.
+    KeysGiven { to: u32, keys: KeyRing },
     /// To a client.
     Told { client: u32, number: u32, told: Told },
 }
@@ -115,6 +122,7 @@ pub(super) struct Process {
     resend_at: u64,
     ticket: u64,
     defect: Option<Defect>,
+    pub(super) keys: Keys,
     /// The log may lose messages.
     pub(super) may_stop: bool,
     comparison: Comparison,
@@ -136,6 +144,12 @@ pub(super) struct Counted {
     pub(super) missing: u64,
     /// Digests held against others.
     pub(super) compared: u64,
+    /// Messages under a key that is not in force, and keys that came in force.
+    pub(super) old_keys: u64,
+    pub(super) rotations: u64,
+    /// Rotations to a key that the node lacked.
+    pub(super) lacked: u64,
+    pub(super) sealed: u64,
     /// Of runs whose log loses messages.
     pub(super) went_back: u64,
 }
@@ -181,6 +195,7 @@ impl Process {
             resend_at: 0,
             ticket: 0,
             defect,
+            keys: Keys::default(),
             may_stop: false,
             comparison: Comparison::default(),
             late_rows: Vec::new(),
@@ -271,6 +286,9 @@ impl Process {
                     }
                 }
                 LogEvent::Failed { ticket, error } => {
+                    if self.keys.rotation == Some(ticket) {
+                        self.member.rotation_failed(error);
+                    }
                     if self.held.as_ref().is_some_and(|held| held.ticket == ticket) {
                         self.counted.doubted += 1;
                         if self.member.group_failed(error).is_some() {
@@ -282,6 +300,7 @@ impl Process {
         }
         self.finish_commits(now, disk);
         self.claim(now);
+        self.rotate(now, sent);
         self.decide(sent);
         self.send_pending(now, sent);
         self.answer_clients(sent);
@@ -328,6 +347,17 @@ impl Process {
             }
             Verdict::NewEpoch(new) => Commit { done_at, effects: Vec::new(), rows: new.rows },
             Verdict::Member(news) => Commit { done_at, effects: Vec::new(), rows: news.rows },
+            Verdict::Key(news) => {
+                self.counted.rotations += u64::from(matches!(news.what, Rotated::InForce(_)));
+                self.keys.settle(&news.what);
+                Commit { done_at, effects: Vec::new(), rows: news.rows }
+            }
+            Verdict::NeedsKey(number) => {
+                self.counted.lacked += u64::from(self.keys.needed.is_none());
+                self.keys.needed = Some(number);
+                return Ok(());
+            }
+            Verdict::Alarm(Alarm::OtherKey(_)) => return self.other_key(offset, bytes),
             Verdict::Mark(mark) => {
                 self.comparison.begin(mark);
                 let message =
@@ -421,7 +451,7 @@ impl Process {
         self.is_elected = is_elected;
     }
 
-    fn append(&mut self, message: Vec<u8>) -> u64 {
+    pub(super) fn append(&mut self, message: Vec<u8>) -> u64 {
         self.ticket += 1;
         self.appended.insert(self.ticket, message.clone());
         self.log.append(self.ticket, message);
@@ -503,8 +533,9 @@ impl Process {
             reply(std::mem::take(&mut replies), sent);
         }
         if group.record_count() > 0
-            && let Ok(message) = self.member.propose(group)
+            && let Ok(message) = self.member.propose(group, self.keys.seals)
         {
+            self.counted.sealed += u64::from(self.keys.seals);
             let ticket = self.append(message);
             self.held = Some(HeldBatch { ticket, replies, requests });
         }

@@ -10,8 +10,10 @@ use super::{Defect, Violation, check};
 use crate::follower::Follower;
 use crate::forward::Link;
 use crate::key::{ClusterKey, KeyRing};
+use crate::limits::KEYS_LEVEL;
 use crate::message::{self, Generation, GenerationId, News};
 use crate::operation::{NodeId, OperationId};
+use crate::rows::RowChange;
 use crate::shared_log::{AppendError, LogEvent};
 
 pub(super) const TOPIC: [u8; 16] = [3; 16];
@@ -32,7 +34,12 @@ pub(super) struct World {
     now: u64,
     queue: BinaryHeap<Reverse<Scheduled>>,
     order: u64,
+    /// Those that the cluster begins with.
     pub(super) keys: KeyRing,
+    /// The rows that every node begins with.
+    pub(super) first_rows: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Whether groups are sealed.
+    seals: bool,
     pub(super) log: Vec<Vec<u8>>,
     /// Fetches that wait for a message: node, incarnation, number of the fetch, offset.
     waiting: Vec<(usize, u64, u64, usize)>,
@@ -152,6 +159,15 @@ enum Event {
         link: Link,
         frame: Vec<u8>,
     },
+    KeyAsked {
+        from: usize,
+        to: usize,
+        number: u32,
+    },
+    KeysGiven {
+        to: usize,
+        keys: KeyRing,
+    },
     Asked {
         node: usize,
         ask: Ask,
@@ -213,13 +229,20 @@ impl World {
         let mut rng = fastrand::Rng::with_seed(seed);
         let keys = KeyRing::new(1, ClusterKey::new(&[9; 32]));
         let generation = Generation { follows: [0; 16], position: 0 };
-        let (first, tag) = message::encode_generation(&keys, &GENERATION, &generation);
-        let (_, rows) = Follower::seed(keys.clone(), TOPIC, GENERATION, &generation, 0, tag);
+        let (first, tag) = message::encode_generation(&keys, 1, &GENERATION, &generation);
+        let (_, rows) = Follower::seed((keys.clone(), 1), TOPIC, GENERATION, &generation, 0, tag);
         let mut disk = Disk::default();
         disk.put_rows(rows);
+        disk.put_rows(vec![RowChange::level(KEYS_LEVEL)]);
         let node_count = rng.usize(2..=4);
         let nodes = (0..node_count)
-            .map(|id| Node { id: id as u32, disk: disk.clone(), process: None, paused_until: 0 })
+            .map(|id| Node {
+                id: id as u32,
+                disk: disk.clone(),
+                keys: keys.clone(),
+                process: None,
+                paused_until: 0,
+            })
             .collect();
         let mut draw = |max: u8| if rng.bool() { rng.u8(..max) } else { 0 };
         let odds = Odds {
@@ -234,6 +257,8 @@ impl World {
             queue: BinaryHeap::new(),
             order: 0,
             keys,
+            first_rows: disk.rows,
+            seals: rng.bool(),
             log: vec![first],
             waiting: Vec::new(),
             nodes,
@@ -389,6 +414,22 @@ impl World {
                     return self.turn(to);
                 }
             }
+            Event::KeyAsked { from, to, number } => {
+                let given = self.nodes[to]
+                    .process
+                    .as_ref()
+                    .and_then(|process| process.key_asked(from as u32, number));
+                if let Some(Sent::KeysGiven { keys, .. }) = given {
+                    let is_cut = self.is_cut(to) || self.is_cut(from);
+                    self.send_once(is_cut, Event::KeysGiven { to: from, keys });
+                }
+            }
+            Event::KeysGiven { to, keys } => {
+                if let Some(process) = &mut self.nodes[to].process {
+                    process.keys_given(&keys);
+                    return self.turn(to);
+                }
+            }
             Event::Asked { node, ask, token, operation } => {
                 if let Some(process) = &mut self.nodes[node].process {
                     process.ask(ask, token, operation);
@@ -422,10 +463,12 @@ impl World {
             true => self.rng.u64(1_000..200_000),
             false => self.rng.u64(100..2_000),
         };
-        let Node { disk, process, .. } = &mut self.nodes[node];
+        let Node { disk, keys, process, .. } = &mut self.nodes[node];
         let Some(process) = process else { return Ok(()) };
         let (mut sent, incarnation) = (Vec::new(), process.incarnation);
         process.turn(self.now, disk, disk_delay, &mut sent)?;
+        // A key is kept before anything is said of it.
+        keys.extend(process.member.follower().keys());
         let is_cut = self.is_cut(node);
         for sent in sent {
             match sent {
@@ -451,6 +494,14 @@ impl World {
                     let to = to as usize;
                     let is_cut = node != to && (is_cut || self.is_cut(to));
                     self.send_once(is_cut, Event::Answers { to, link, frame });
+                }
+                Sent::KeyAsked { to, number } => {
+                    let to = to as usize;
+                    let is_cut = is_cut || self.is_cut(to);
+                    self.send_once(is_cut, Event::KeyAsked { from: node, to, number });
+                }
+                Sent::KeysGiven { to, keys } => {
+                    self.send_once(is_cut, Event::KeysGiven { to: to as usize, keys });
                 }
                 Sent::Told { client, number, told } => {
                     let client = client as usize;
@@ -538,7 +589,8 @@ impl World {
         }
         let node = self.rng.usize(..self.nodes.len());
         let long = self.rng.u64(1_000..400_000);
-        match self.rng.u8(..8) {
+        match self.rng.u8(..9) {
+            8 => self.forge(),
             0 | 1 => self.crash(node, long, false),
             2 => self.crash(node, long, true),
             3 | 4 => {
@@ -583,6 +635,9 @@ impl World {
             let others: Vec<usize> = (0..self.nodes.len()).filter(|other| *other != node).collect();
             let giver = others[self.rng.usize(..others.len())];
             let mut disk = self.nodes[giver].disk.clone();
+            // Whoever copies data gets the keys with it.
+            let keys = self.nodes[giver].keys.clone();
+            self.nodes[node].keys.extend(&keys);
             if self.defect == Some(Defect::WindowLostInSnapshot) {
                 disk.rows.retain(|key, _| key.first() == Some(&b'c'));
             }
@@ -597,8 +652,9 @@ impl World {
             return;
         }
         self.incarnation += 1;
-        let Node { id, disk, process, .. } = &mut self.nodes[node];
-        let mut started = Process::start(*id, disk, self.incarnation, &self.keys, self.defect);
+        let Node { id, disk, keys, process, .. } = &mut self.nodes[node];
+        let mut started = Process::start(*id, disk, self.incarnation, keys, self.defect);
+        started.keys.seals = self.seals;
         started.may_stop = self.loses_at.is_some();
         let cursor = *started.member.follower().cursor();
         let message = self.log.get(cursor.offset as usize).map(Vec::as_slice);
@@ -632,7 +688,10 @@ impl Event {
             | Event::Fetched { node, .. }
             | Event::Asked { node, .. }
             | Event::Elected { node, .. } => Some(*node),
-            Event::Requests { to, .. } | Event::Answers { to, .. } => Some(*to),
+            Event::Requests { to, .. }
+            | Event::Answers { to, .. }
+            | Event::KeyAsked { to, .. }
+            | Event::KeysGiven { to, .. } => Some(*to),
             _ => None,
         }
     }
@@ -651,11 +710,15 @@ impl Counted {
             other_copies: self.other_copies + other.other_copies,
             missing: self.missing + other.missing,
             compared: self.compared + other.compared,
+            old_keys: self.old_keys + other.old_keys,
+            rotations: self.rotations + other.rotations,
+            lacked: self.lacked + other.lacked,
+            sealed: self.sealed + other.sealed,
             went_back: self.went_back + other.went_back,
         }
     }
 
-    fn all(&self) -> [(&'static str, u64); 10] {
+    fn all(&self) -> [(&'static str, u64); 14] {
         [
             ("dropped", self.dropped),
             ("doubted", self.doubted),
@@ -667,6 +730,10 @@ impl Counted {
             ("other copies", self.other_copies),
             ("missing", self.missing),
             ("compared", self.compared),
+            ("old keys", self.old_keys),
+            ("rotations", self.rotations),
+            ("lacked", self.lacked),
+            ("sealed", self.sealed),
         ]
     }
 }

@@ -21,8 +21,8 @@ pub(crate) fn cluster(bytes: &[u8]) {
         assert!(size < sealed.len());
     }
     let generation = Generation { follows: [0; 16], position: 7 };
-    let (_, tag) = encode_generation(&keys, &[0; 16], &generation);
-    let (mut follower, _) = Follower::seed(keys, [0; 16], [0; 16], &generation, 0, tag);
+    let (_, tag) = encode_generation(&keys, 1, &[0; 16], &generation);
+    let (mut follower, _) = Follower::seed((keys, 1), [0; 16], [0; 16], &generation, 0, tag);
     let before = *follower.cursor();
     match follower.step(1, &sealed) {
         Verdict::NewEpoch(new) => assert_eq!((new.epoch.offset, follower.cursor().position), (1, 7)),

@@ -8,10 +8,10 @@ use std::time::Duration;
 use directory::replicated::copy_node;
 use kafka_log::{Appender, Event, create_topic, fetch, topic_facts};
 use replication::message::{Generation, encode_generation};
-use replication::{Follower, NodeId, RowChange};
+use replication::{FIRST_KEY, Follower, NodeId, RowChange};
 
 use crate::cluster::identity::Identity;
-use crate::cluster::transport::snapshot;
+use crate::cluster::transport::{keys, snapshot};
 use crate::cluster::{ClusterError, check_topic, log_settings};
 use crate::config::{ClusterSettings, Config};
 use crate::error::ServeError;
@@ -98,10 +98,10 @@ fn begin(
     let (writer, random) = opened.writer();
     let id = random.bytes()?;
     let generation = Generation { follows: [0; 16], position };
-    let (message, tag) = encode_generation(&keys, &id, &generation);
+    let (message, tag) = encode_generation(&keys, FIRST_KEY, &id, &generation);
     let offset = append(&log, &message)?;
     // Kafka does not tell clients the identity of a topic; the generation stands for it.
-    let (_, rows) = Follower::seed(keys, id, id, &generation, offset, tag);
+    let (_, rows) = Follower::seed((keys, FIRST_KEY), id, id, &generation, offset, tag);
     let rows: Vec<_> = rows.iter().map(|RowChange { key, value }| (&**key, value.as_deref())).collect();
     writer.apply_group(1, [], &rows)?;
     Ok((has_created_topic, position))
@@ -162,8 +162,14 @@ pub fn join_from(config: &Config, invitation: &Path, address: &str, there: u32) 
     let incoming = config.data.join(INCOMING);
     let _ = std::fs::remove_dir_all(&incoming);
     let there = NodeId(there);
-    let joined = match snapshot::receive(there, address, &client, &incoming) {
-        Ok(_) => join_cluster(config, invitation, &incoming),
+    let received = snapshot::receive(there, address, &client, &incoming);
+    // Its data may be under a key that came in force since the invitation.
+    let joined = match received.and_then(|_| keys::receive(there, address, &client)) {
+        Ok(keys) => join_cluster(config, invitation, &incoming).and_then(|node| {
+            let identity = Identity::open(&settings.keys).map_err(ClusterError::from)?;
+            identity.take_keys(&keys).map_err(ClusterError::from)?;
+            Ok(node)
+        }),
         Err(error) => Err(refused(format!("no copy of {there} at {address}: {error}"))),
     };
     let _ = std::fs::remove_dir_all(&incoming);

@@ -3,25 +3,20 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::mpsc::channel;
 
 use directory::replicated::{copy_plain, replace_node};
-use kafka_log::{Event, Reader, fetch};
-use replication::message::{Generation, encode_generation};
-use replication::{RowChange, Verdict};
+use replication::message::{Body, Generation, Message, encode_generation};
+use replication::{Follower, RowChange, Tag};
 
 use super::membership::Place;
-use crate::admin::cluster::{PATIENCE, append, refused, settings_of};
+use crate::admin::cluster::{append, refused, settings_of};
 use crate::cluster::ClusterError;
-use crate::cluster::identity::Identity;
+use crate::cluster::identity::{Identity, write_private};
+use crate::cluster::stage::{MESSAGE_FILE, STAGE, refuse_unfinished};
 use crate::config::Config;
 use crate::error::ServeError;
 use crate::open::Opened;
 use crate::stamp::Random;
-
-/// Where a generation is put together, in the data directory.
-const STAGE: &str = "generation.new";
 
 /// Replaces the data of a node that nobody serves by that of another node, or a copy of it. The node stays who it is.
 ///
@@ -41,9 +36,13 @@ pub fn reseed_node(config: &Config, from: &Path) -> Result<u32, ServeError> {
 /// that of the node, which nobody serves either, and every other node stops until it is given a copy. Returns the
 /// position that the generation begins at.
 ///
+/// The message that begins it is kept with the data before the log is told, so that whoever is interrupted from then on
+/// can finish it: [`finish_generation`].
+///
 /// # Errors
-/// Another generation is in force; a directory is served; the log cannot be reached.
+/// Another generation is in force, or one was begun here; a directory is served; the log cannot be reached.
 pub fn begin_generation(config: &Config, from: &Path) -> Result<u64, ServeError> {
+    refuse_unfinished(&config.data)?;
     let mut place = Place::of(config)?;
     let stage = config.data.join(STAGE);
     if stage.exists() {
@@ -53,49 +52,70 @@ pub fn begin_generation(config: &Config, from: &Path) -> Result<u64, ServeError>
     drop(Opened::open_to(config.clone(), true)?);
     let failed = |error| ServeError::Open { path: from.to_owned(), error };
     copy_plain(from, &stage, &store::Options::default()).map_err(failed)?;
-    let staged = Config { data: stage.clone(), cluster: None, suffixes: Vec::new(), ..config.clone() };
-    let mut opened = Opened::open_to(staged, true)?;
-    let position = opened.directory().facts()?.position;
-    catch_up(&mut place)?;
+    let position = open_staged(config)?.directory().facts()?.position;
+    if place.catch_up()?.generation.is_some() {
+        return Err(refused(OTHER));
+    }
     let id = Random::default().bytes()?;
     let generation = Generation { follows: place.follower.cursor().generation, position };
-    let keys = place.identity.keys().map_err(ClusterError::from)?;
-    let (message, tag) = encode_generation(&keys, &id, &generation);
-    let offset = append(&place.log, &message)?;
-    let rows = place.follower.succeed(keys, id, &generation, offset, tag);
-    let rows: Vec<_> = rows.iter().map(|RowChange { key, value }| (&**key, value.as_deref())).collect();
-    opened.writer().0.apply_group(1, [], &rows)?;
-    drop(opened);
-    let failed = |error| ServeError::Open { path: config.data.clone(), error };
-    replace_node(&stage, &config.data, &store::Options::default()).map_err(failed)?;
-    place.identity.set_diverged(None).map_err(ClusterError::from)?;
-    fs::remove_dir_all(&stage)?;
-    Ok(position)
+    let (keys, key) = (place.follower.keys(), place.follower.cursor().key);
+    let (message, _) = encode_generation(keys, key, &id, &generation);
+    write_private(&stage, MESSAGE_FILE, &message)?;
+    finish_generation(config)
 }
 
-/// Reads the log to its end, to know that the generation of the node is the one in force.
-fn catch_up(place: &mut Place) -> Result<(), ServeError> {
-    let failed = |error: kafka_log::LogError| ServeError::from(ClusterError::from(error));
-    let cursor = *place.follower.cursor();
-    let (message, start, end) = fetch(&place.log, cursor.offset, PATIENCE).map_err(failed)?;
-    let bytes = message.as_ref().map(|message| &*message.bytes);
-    let checked = place.follower.check_start(cursor.topic, start, end, bytes);
-    checked.map_err(|reseed| refused(reseed.to_string()))?;
-    let (sender, events) = channel();
-    let sink = Arc::new(move |event| drop(sender.send(event)));
-    let _reader = Reader::start(&place.log, place.follower.next_offset(), sink).map_err(failed)?;
-    while place.follower.next_offset() < end {
-        let Ok(event) = events.recv_timeout(PATIENCE) else {
-            return Err(refused("the log cannot be read in time"));
-        };
-        let Event::Message(message) = event else { continue };
-        match place.follower.step(message.offset, &message.bytes) {
-            Verdict::NewGeneration(_) => {
-                return Err(refused("another generation is in force: `pando cluster reseed` takes its data"));
-            }
-            Verdict::Alarm(alarm) if alarm.stops() => return Err(refused(alarm.to_string())),
-            _ => {}
-        }
+/// Finishes a generation that was begun here and interrupted. Returns the position that it begins at.
+///
+/// # Errors
+/// As of [`begin_generation`]; none was begun.
+pub fn finish_generation(config: &Config) -> Result<u64, ServeError> {
+    let stage = config.data.join(STAGE);
+    let Ok(bytes) = fs::read(stage.join(MESSAGE_FILE)) else {
+        return Err(refused("no generation was begun here and not finished"));
+    };
+    drop(Opened::open_to(config.clone(), true)?);
+    let mut place = Place::of(config)?;
+    let (id, generation) = begun(&place.follower, &bytes)?;
+    if place.follower.cursor().generation != id {
+        let (offset, tag) = told(&mut place, id, &bytes)?;
+        let rows = place.follower.succeed(id, &generation, offset, tag);
+        let rows: Vec<_> = rows.iter().map(|RowChange { key, value }| (&**key, value.as_deref())).collect();
+        open_staged(config)?.writer().0.apply_group(1, [], &rows)?;
+        let failed = |error| ServeError::Open { path: config.data.clone(), error };
+        replace_node(&stage, &config.data, &store::Options::default()).map_err(failed)?;
     }
-    Ok(())
+    place.identity.set_diverged(None).map_err(ClusterError::from)?;
+    fs::remove_dir_all(&stage)?;
+    Ok(generation.position)
+}
+
+const OTHER: &str = "another generation is in force: `pando cluster reseed` takes its data";
+
+/// The generation that a message begins, which somebody of this cluster wrote.
+fn begun(follower: &Follower, bytes: &[u8]) -> Result<([u8; 16], Generation), ServeError> {
+    let key = follower.cursor().key;
+    match Message::decode(bytes, follower.keys(), key).map(|message| (message.generation, message.body)) {
+        Ok((id, Body::Generation(generation))) => Ok((id, generation)),
+        _ => Err(refused(format!("the message of the generation is not one under key {key}: begin it anew"))),
+    }
+}
+
+/// Where the log has the message. Where it has none yet, or none that was read, it is told; a message that lands twice
+/// counts once.
+fn told(place: &mut Place, id: [u8; 16], bytes: &[u8]) -> Result<(u64, Tag), ServeError> {
+    let mut found = place.catch_up()?.generation;
+    if found.is_none() {
+        append(&place.log, bytes)?;
+        found = place.catch_up()?.generation;
+    }
+    match found {
+        Some((begun, offset, tag)) if begun == id => Ok((offset, tag)),
+        Some(_) => Err(refused(OTHER)),
+        None => Err(refused("the log does not take the message of the generation: begin it anew")),
+    }
+}
+
+fn open_staged(config: &Config) -> Result<Opened, ServeError> {
+    let data = config.data.join(STAGE);
+    Opened::open_to(Config { data, cluster: None, suffixes: Vec::new(), ..config.clone() }, true)
 }

@@ -2,19 +2,27 @@
 //! tell the log.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
 
 use directory::replicated::{copy_node, log_rows_in};
-use kafka_log::{Settings, delete_before, fetch};
+use kafka_log::{Event, Reader, Settings, delete_before, fetch};
+use replication::limits::KEYS_LEVEL;
 use replication::message::News;
-use replication::{Follower, NodeId};
+use replication::{Follower, Ignored, NodeId, StateError, Tag, Verdict};
 
 use crate::admin::cluster::{PATIENCE, append, refused, settings_of};
 use crate::admin::verify;
 use crate::cluster::identity::Identity;
+use crate::cluster::transport::keys;
 use crate::cluster::{ClusterError, log_settings};
 use crate::config::Config;
 use crate::error::ServeError;
 use crate::open::Opened;
+
+/// How often somebody who waits for a key looks whether it is there.
+const KEY_LOOK: Duration = Duration::from_millis(100);
 
 /// What a node's data says of its cluster, and how its log is reached.
 pub(super) struct Place {
@@ -32,9 +40,83 @@ impl Place {
         Ok(Place { identity, follower, log })
     }
 
-    fn tell(&self, node: NodeId, news: News) -> Result<u64, ServeError> {
-        append(&self.log, &self.follower.news_of(node, news))
+    /// Tells the log something of a node, and reads it back: what was on its way when the key changed counts for
+    /// nobody, and is told again.
+    fn tell(&mut self, node: NodeId, news: News) -> Result<u64, ServeError> {
+        self.catch_up()?;
+        loop {
+            let offset = append(&self.log, &self.follower.news_of(node, news))?;
+            if !self.read_to(offset + 1)?.is_under_other_key {
+                return Ok(offset);
+            }
+        }
     }
+
+    /// Reads the log to its end, from where the data of the node stands.
+    pub(super) fn catch_up(&mut self) -> Result<Read, ServeError> {
+        let failed = |error: kafka_log::LogError| ServeError::from(ClusterError::from(error));
+        let cursor = *self.follower.cursor();
+        let (message, start, end) = fetch(&self.log, cursor.offset, PATIENCE).map_err(failed)?;
+        let bytes = message.as_ref().map(|message| &*message.bytes);
+        let checked = self.follower.check_start(cursor.topic, start, end, bytes);
+        checked.map_err(|reseed| refused(reseed.to_string()))?;
+        self.read_to(end)
+    }
+
+    /// Reads the log up to an offset.
+    fn read_to(&mut self, end: u64) -> Result<Read, ServeError> {
+        let failed = |error: kafka_log::LogError| ServeError::from(ClusterError::from(error));
+        let (sender, events) = channel();
+        let sink = Arc::new(move |event| drop(sender.send(event)));
+        let _reader = Reader::start(&self.log, self.follower.next_offset(), sink).map_err(failed)?;
+        let mut read = Read::default();
+        while self.follower.next_offset() < end {
+            let Ok(event) = events.recv_timeout(PATIENCE) else {
+                return Err(refused("the log cannot be read in time"));
+            };
+            let Event::Message(message) = event else { continue };
+            let mut verdict = self.follower.step(message.offset, &message.bytes);
+            if let Verdict::NeedsKey(number) = verdict {
+                self.get_key(number)?;
+                verdict = self.follower.step(message.offset, &message.bytes);
+            }
+            read.is_under_other_key = matches!(verdict, Verdict::Ignored(Ignored::OtherKey));
+            match verdict {
+                Verdict::NewGeneration(id) => {
+                    let tag = Tag::of_message(&message.bytes);
+                    read.generation = tag.map(|tag| (id, message.offset, tag));
+                    return Ok(read);
+                }
+                Verdict::Alarm(alarm) if alarm.stops() => return Err(refused(alarm.to_string())),
+                _ => {}
+            }
+        }
+        Ok(read)
+    }
+
+    /// The process that serves the node may just be getting a key.
+    fn get_key(&mut self, number: u32) -> Result<(), ServeError> {
+        let begun = Instant::now();
+        loop {
+            self.follower.set_keys(self.identity.keys().map_err(ClusterError::from)?);
+            if self.follower.keys().has(number) {
+                return Ok(());
+            }
+            if begun.elapsed() > PATIENCE {
+                return Err(refused(StateError::NoKey(number).to_string()));
+            }
+            std::thread::sleep(KEY_LOOK);
+        }
+    }
+}
+
+/// What reading the log came to.
+#[derive(Default)]
+pub(super) struct Read {
+    /// A new generation begins: which, where, and the tag of its message. Nothing is read behind that.
+    pub(super) generation: Option<([u8; 16], u64, Tag)>,
+    /// The last message was under another key than the one in force.
+    is_under_other_key: bool,
 }
 
 /// The state of the protocol in a data directory.
@@ -50,15 +132,16 @@ pub(super) fn follower_in(data: &Path, identity: &Identity) -> Result<Follower, 
 /// # Errors
 /// It is in use, or no node; the log cannot be reached.
 pub fn leave_cluster(config: Config, is_told: bool) -> Result<(), ServeError> {
-    let place = Place::of(&config)?;
+    let mut place = Place::of(&config)?;
     let mut opened = Opened::open_to(config, true)?;
     let rows = opened.directory().log_rows()?;
     if is_told {
-        place.tell(place.identity.node(), News::Gone).map_err(|error| {
+        let own = place.identity.node();
+        place.tell(own, News::Gone).map_err(|error| {
             refused(format!(
                 "{error}: nothing is changed; with --untold the directory leaves without its cluster's knowledge, and \
                  `pando cluster unregister {}` on another node has its certificate refused",
-                place.identity.node().0
+                own.0
             ))
         })?;
     }
@@ -74,7 +157,7 @@ pub fn leave_cluster(config: Config, is_told: bool) -> Result<(), ServeError> {
 /// # Errors
 /// It is this one, or gone already; the log cannot be reached.
 pub fn unregister_node(config: &Config, node: u32) -> Result<u64, ServeError> {
-    let (place, node) = (Place::of(config)?, NodeId(node));
+    let (mut place, node) = (Place::of(config)?, NodeId(node));
     if node == place.identity.node() {
         return Err(refused(format!("{node} is this one: stop it, and use `pando cluster leave`")));
     }
@@ -99,7 +182,7 @@ pub struct Kept {
 /// # Errors
 /// It is no node, `to` has data, the copy is not whole; the log cannot be reached.
 pub fn keep_snapshot(config: &Config, to: &Path) -> Result<Kept, ServeError> {
-    let place = Place::of(config)?;
+    let mut place = Place::of(config)?;
     let failed = |error| ServeError::Open { path: config.data.clone(), error };
     copy_node(&config.data, to, &store::Options::default()).map_err(failed)?;
     let copy = Config { data: to.to_owned(), ..config.clone() };
@@ -111,7 +194,8 @@ pub fn keep_snapshot(config: &Config, to: &Path) -> Result<Kept, ServeError> {
         return Err(refused(format!("the copy in {} is not whole: {finding}", to.display())));
     }
     let offset = follower_in(to, &place.identity)?.cursor().offset;
-    place.tell(place.identity.node(), News::Snapshot(offset))?;
+    let own = place.identity.node();
+    place.tell(own, News::Snapshot(offset))?;
     Ok(Kept { offset, entries: checked.entries })
 }
 
@@ -144,4 +228,78 @@ pub fn trim_log(config: &Config, is_rehearsal: bool) -> Result<Trimmed, ServeErr
     }
     let now = if is_rehearsal { offset } else { delete_before(&place.log, offset).map_err(failed)? };
     Ok(Trimmed { before: start, start: now })
+}
+
+/// Has the process that serves this node make a new key for the cluster, which the other nodes get and which comes in
+/// force when most have it. Returns its number once this node has read that.
+///
+/// # Errors
+/// Nobody serves the node, too few nodes are there, or not all know the feature level.
+pub fn rotate_key(config: &Config) -> Result<u32, ServeError> {
+    let mut place = Place::of(config)?;
+    let before = place.follower.cursor().key;
+    if place.follower.level() < KEYS_LEVEL {
+        return Err(refused(format!("not all nodes know feature level {KEYS_LEVEL}: update them first")));
+    }
+    place.identity.want_key(true).map_err(ClusterError::from)?;
+    let begun = Instant::now();
+    loop {
+        std::thread::sleep(KEY_LOOK);
+        let waits = StillWaiting { identity: &place.identity, since: begun };
+        place.follower = match follower_in(&config.data, &place.identity) {
+            Ok(follower) => follower,
+            // It came in force a moment ago.
+            Err(error) if waits.is_over() => return Err(error),
+            Err(_) => continue,
+        };
+        if place.follower.cursor().key != before {
+            return Ok(place.follower.cursor().key);
+        }
+        if waits.is_over() {
+            return Err(waits.say(&place.follower));
+        }
+    }
+}
+
+struct StillWaiting<'w> {
+    identity: &'w Identity,
+    since: Instant,
+}
+
+impl StillWaiting<'_> {
+    fn is_over(&self) -> bool {
+        self.since.elapsed() > PATIENCE
+    }
+
+    fn say(&self, follower: &Follower) -> ServeError {
+        let Some(offered) = follower.offered() else {
+            return match self.identity.want_key(false) {
+                Ok(()) => refused("no key is made: does somebody serve this node, and is there a writer?"),
+                Err(error) => ClusterError::from(error).into(),
+            };
+        };
+        let holders: Vec<u32> = follower.key_holders().map(|(node, _)| node.0).collect();
+        let lacking = follower.registered().into_iter().filter(|node| !holders.contains(&node.0));
+        let lacking: Vec<String> = lacking.map(|node| node.to_string()).collect();
+        refused(format!(
+            "key {} is not in force yet: it is by itself once most nodes have it, which {} do not",
+            offered.fingerprint.number(),
+            lacking.join(", ")
+        ))
+    }
+}
+
+/// Takes the keys of the cluster from the node `there`, which is reached at `address`: for a node that cannot get them
+/// by itself. Returns how many there are.
+///
+/// # Errors
+/// That node cannot be reached, or gives none.
+pub fn fetch_keys(config: &Config, address: &str, there: u32) -> Result<usize, ServeError> {
+    let identity = Identity::open(&settings_of(config)?.keys).map_err(ClusterError::from)?;
+    let client = identity.client_config().map_err(ClusterError::from)?;
+    let there = NodeId(there);
+    let given = keys::receive(there, address, &client)
+        .map_err(|error| refused(format!("no keys of {there} at {address}: {error}")))?;
+    identity.take_keys(&given).map_err(ClusterError::from)?;
+    Ok(given.len())
 }

@@ -59,6 +59,12 @@ pub(crate) struct NodeState {
     pub(crate) digest: Option<(u64, String)>,
     /// The feature level in force.
     pub(crate) level: u64,
+    /// The number of the key in force, and of the one that is offered.
+    pub(crate) key: u32,
+    pub(crate) key_offered: Option<u32>,
+    /// Whether the groups that this node would write are sealed, and how many that it read were.
+    pub(crate) seals: bool,
+    pub(crate) groups_sealed: u64,
     /// Messages that are a matter for an operator.
     pub(crate) alarms: u64,
 }

@@ -1,9 +1,12 @@
 //! Who a node is in its cluster: a folder with its number, its certificate, the certificate of the cluster's authority
-//! and the key that seals the log.
+//! and the keys that messages of the log are under.
 //!
 //! The first node makes the authority and keeps its key. It *invites* further nodes: an invitation is one file with all
 //! that a node needs, a secret that whoever has it can become that node with.
 
+pub(crate) mod keys;
+
+use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -13,7 +16,7 @@ use std::sync::Arc;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose,
 };
-use replication::{ClusterKey, KeyRing, NodeId};
+use replication::NodeId;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -24,9 +27,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::CLUSTER_CERTIFICATE_DAYS;
 use crate::stamp::now_micros;
-
-/// The number of the one key that a cluster has so far.
-const KEY_NUMBER: u32 = 1;
 
 const IDENTITY_FILE: &str = "identity.toml";
 const AUTHORITY_KEY_FILE: &str = "authority-key.pem";
@@ -54,8 +54,11 @@ struct Papers {
     /// 16 random octets, in hexadecimal: which cluster.
     cluster: String,
     node: u32,
-    /// What seals the log, in hexadecimal.
+    /// The first key of the cluster, in hexadecimal.
     key: String,
+    /// Later ones that were there when it was invited, by number.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    keys: BTreeMap<String, String>,
     /// PEM.
     authority: String,
     certificate: String,
@@ -82,7 +85,8 @@ impl Identity {
         let issuer = Issuer::new(params, authority_key);
         let (certificate, certificate_key) = certificate(1, &issuer).map_err(failed(folder))?;
         let (cluster, key) = (hex(&cluster), hex(&key));
-        let papers = Papers { cluster, node: 1, key, authority, certificate, certificate_key };
+        let keys = BTreeMap::new();
+        let papers = Papers { cluster, node: 1, key, keys, authority, certificate, certificate_key };
         let identity = Identity::keep(folder, papers)?;
         let private = write_private(folder, AUTHORITY_KEY_FILE, issuer.key().serialize_pem().as_bytes());
         private.and_then(|()| write_private(folder, NEXT_NODE_FILE, b"2")).map_err(failed(folder))?;
@@ -157,13 +161,15 @@ impl Identity {
             .map_err(failed(&next_file))?;
         let made = authority_params().and_then(|params| certificate(node, &Issuer::new(params, key)));
         let (certificate, certificate_key) = made.map_err(failed(&key_file))?;
-        let papers = Papers { node, certificate, certificate_key, ..self.papers.clone() };
+        let keys = self.invited_keys()?;
+        let papers = Papers { node, keys, certificate, certificate_key, ..self.papers.clone() };
         Ok((toml::to_string(&papers).map_err(failed(&self.folder))?, NodeId(node)))
     }
 
     /// Takes the identity away: the node is none any longer.
     pub(crate) fn discard(&self) {
-        for name in [IDENTITY_FILE, AUTHORITY_KEY_FILE, NEXT_NODE_FILE, INCARNATION_FILE, DIVERGED_FILE] {
+        let own = [IDENTITY_FILE, AUTHORITY_KEY_FILE, NEXT_NODE_FILE, INCARNATION_FILE, DIVERGED_FILE];
+        for name in own.into_iter().chain(keys::FILES) {
             let file = self.folder.join(name);
             if let Err(error) = fs::remove_file(&file)
                 && error.kind() != io::ErrorKind::NotFound
@@ -183,16 +189,6 @@ impl Identity {
     /// What tells the cluster from every other: also the name of the consumer group.
     pub(crate) fn cluster(&self) -> &str {
         &self.papers.cluster
-    }
-
-    /// The keys that seal the log.
-    ///
-    /// # Errors
-    /// They are damaged.
-    pub(crate) fn keys(&self) -> Result<KeyRing, IdentityError> {
-        let key: Option<[u8; 32]> = unhex(&self.papers.key).and_then(|bytes| bytes.try_into().ok());
-        let key = key.ok_or_else(|| failed(&self.folder)("the key of the cluster is damaged"))?;
-        Ok(KeyRing::new(KEY_NUMBER, ClusterKey::new(&key)))
     }
 
     /// A number that is greater than at every start before, also of a copy of this folder that is older.

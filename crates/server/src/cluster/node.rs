@@ -9,6 +9,7 @@
 
 mod digests;
 mod follow;
+mod keys;
 mod lead;
 mod news;
 mod requests;
@@ -21,7 +22,9 @@ use std::time::{Duration, Instant};
 use directory::{Directory, Writer};
 use kafka_log::{Appender, Election, Event, Message, Reader, Settings, Sink};
 use replication::forward::Gate;
+use replication::limits::KEYS_LEVEL;
 use replication::{Alarm, AppendError, Follower, Held, Member, Role, RowChange, Tag};
+use rustls::ClientConfig;
 
 use super::budget::Budget;
 use super::figures::Figures;
@@ -36,6 +39,7 @@ use crate::stamp::{Random, now_micros};
 use crate::workers::index_upkeep::Upkeep;
 use crate::workers::writer::WriteQueue;
 use digests::Digests;
+use keys::Keys;
 use news::Told;
 use requests::{RemoteFrame, Sent, Shown};
 
@@ -60,6 +64,10 @@ pub(super) struct Parts {
     pub(super) events: Receiver<NodeEvent>,
     pub(super) sender: Sender<NodeEvent>,
     pub(super) forwarder: Forwarder,
+    /// How this node goes to others.
+    pub(super) client: Arc<ClientConfig>,
+    /// Whether the groups that it writes are sealed.
+    pub(super) seals: bool,
     pub(super) gone: Arc<Gone>,
     /// How often nodes are compared.
     pub(super) digest_interval: Option<Duration>,
@@ -112,6 +120,7 @@ pub(super) struct Node {
     growth: Growth,
     told: Told,
     digests: Digests,
+    keys: Keys,
     /// Rows of messages that were read while a batch is held: they go into the commit that follows.
     kept: Vec<RowChange>,
 }
@@ -160,6 +169,7 @@ impl Node {
             growth: Growth::default(),
             told: Told::default(),
             digests: Digests::default(),
+            keys: Keys::default(),
             kept: Vec::new(),
         }
     }
@@ -188,6 +198,7 @@ impl Node {
             self.claim_if_due();
             self.tell_if_due();
             self.mark_if_due();
+            self.keys_if_due();
             self.compare_late();
             self.forward_if_due();
             self.say();
@@ -248,6 +259,7 @@ impl Node {
             NodeEvent::Frame(frame) => self.take_frame(frame),
             NodeEvent::Answers(number, answers) => self.take_answers(number, answers),
             NodeEvent::Digested(mark, summed) => self.digested(mark, summed),
+            NodeEvent::Keys(given) => self.take_keys(given),
             NodeEvent::WriterAddress(epoch, address) => {
                 let current = self.member.as_ref().and_then(|member| member.follower().epoch());
                 if current.is_some_and(|current| current.offset == epoch) {
@@ -304,6 +316,7 @@ impl Node {
                     self.claim_after = Instant::now() + CLUSTER_RETRY;
                     return None;
                 }
+                self.rotation_failed(ticket, error, &reason);
                 if self.group.as_ref().is_some_and(|(group, _)| *group == ticket) {
                     tracing::warn!(
                         "appending a group: {reason}{}",
@@ -487,6 +500,7 @@ impl Node {
         if let Some(epoch) = follower.epoch() {
             self.ask_address(epoch.offset);
         }
+        self.see_keys(&follower);
         let next = follower.next_offset();
         let member = Member::new(follower, self.ids.node, self.ids.incarnation);
         self.member = Some(member);
@@ -601,6 +615,12 @@ impl Node {
             }
             .to_owned();
         }
+        if let Some(number) = self.keys.needed {
+            figures.role = format!("waiting for key {number} of the cluster");
+        }
+        figures.key = follower.cursor().key;
+        figures.key_offered = follower.offered().map(|offered| offered.fingerprint.number());
+        figures.seals = self.parts.seals && follower.level() >= KEYS_LEVEL;
         figures.generation = follower.cursor().generation;
         figures.level = follower.level();
         figures.position = follower.position();

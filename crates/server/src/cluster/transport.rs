@@ -1,6 +1,7 @@
 //! How nodes talk: frames over mutual TLS. A node without the writer's part sends it frames of requests, one at a time,
 //! and gets a frame of answers for each; so many changes that wait travel together.
 
+pub(crate) mod keys;
 pub(crate) mod snapshot;
 
 use std::io::{self, ErrorKind, Read, Write};
@@ -36,6 +37,7 @@ pub(super) struct Host {
     pub(super) config: Arc<ServerConfig>,
     pub(super) gone: Arc<Gone>,
     pub(super) copies: snapshot::Sender,
+    pub(super) keys: keys::Keys,
     pub(super) events: Sender<NodeEvent>,
 }
 
@@ -117,7 +119,7 @@ fn accept(listener: &TcpListener, host: &Arc<Host>, is_stopping: &AtomicBool) {
 }
 
 fn serve(socket: TcpStream, host: &Host) -> io::Result<()> {
-    let Host { config, gone, copies, events } = host;
+    let Host { config, gone, copies, keys, events } = host;
     socket.set_nodelay(true)?;
     socket.set_write_timeout(Some(CLUSTER_FRAME_PATIENCE))?;
     // Whoever does not come through the handshake is somebody else, and does not hold a place for long.
@@ -144,6 +146,10 @@ fn serve(socket: TcpStream, host: &Host) -> io::Result<()> {
         }
         if frame == snapshot::REQUEST {
             copies.send(node, &mut stream)?;
+            continue;
+        }
+        if frame == keys::REQUEST {
+            keys.send(node, &mut stream)?;
             continue;
         }
         let requests =
@@ -406,6 +412,7 @@ mod tests {
             config,
             gone,
             copies: snapshot::Sender::new(std::sync::Weak::new(), Path::new("nowhere")),
+            keys: keys::Keys(folders[0].0.clone()),
             events,
         };
         let listener = Listener::start("127.0.0.1:0", host(config, Arc::clone(&gone), sender)).unwrap();
@@ -424,6 +431,15 @@ mod tests {
         let answers = ask(second.client_config().unwrap(), listener.address(), 2).unwrap();
         assert_eq!(answers.len(), 1);
         assert_eq!(answers[0].operation, request(2, 7).operation);
+
+        // It is given the keys that the log has, and nobody else is.
+        let take =
+            |config: Arc<ClientConfig>| keys::receive(NodeId(1), &listener.address().to_string(), &config);
+        let made = first.make_next_key().unwrap();
+        assert_eq!(take(second.client_config().unwrap()).unwrap().len(), 1);
+        assert!(first.keep_next_key(&made).unwrap());
+        assert_eq!(take(second.client_config().unwrap()).unwrap().len(), 2);
+        assert!(take(foreign.client_config().unwrap()).is_err());
 
         // In the name of another node; with a certificate of another cluster; with none.
         assert!(ask(second.client_config().unwrap(), listener.address(), 1).is_err());
@@ -454,6 +470,7 @@ mod tests {
         assert!(send(1).is_ok());
         gone.add(NodeId(2));
         assert!(send(2).is_err() && send(3).is_err());
+        assert!(take(second.client_config().unwrap()).is_err());
 
         drop(listener);
         assert_eq!(answering.join().unwrap(), 2, "two frames got in");

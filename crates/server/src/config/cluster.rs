@@ -22,6 +22,7 @@ pub(crate) struct ClusterKeys {
     pub(crate) append_timeout_ms: Option<u32>,
     pub(crate) change_timeout_ms: Option<u32>,
     pub(crate) compare_minutes: Option<u32>,
+    pub(crate) seal: Option<bool>,
     pub(crate) kafka_tls: Option<bool>,
     pub(crate) kafka_ca: Option<PathBuf>,
     pub(crate) kafka_certificate: Option<PathBuf>,
@@ -53,6 +54,8 @@ pub struct ClusterSettings {
     pub change_timeout_ms: Option<u32>,
     /// How often, in minutes, the writer has the data of all nodes compared; 0 is never.
     pub compare_minutes: Option<u32>,
+    /// Whether the groups that this node writes are sealed.
+    pub seal: bool,
     /// Further settings of the clients of Kafka, names and values.
     pub kafka: Vec<(String, Secret)>,
     /// Whether some of these stand in the node file as they are, so that there may be a secret in it.
@@ -92,6 +95,7 @@ impl ClusterSettings {
             append_timeout_ms: keys.append_timeout_ms,
             change_timeout_ms: keys.change_timeout_ms,
             compare_minutes: keys.compare_minutes,
+            seal: keys.seal.unwrap_or(false),
             is_kafka_given,
             secret_files,
         })

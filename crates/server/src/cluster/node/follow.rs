@@ -76,6 +76,7 @@ impl Node {
             Verdict::Apply(accepted) => {
                 gathered.first_position.get_or_insert(accepted.first_position);
                 gathered.bytes += message.bytes.len();
+                self.parts.figures.lock().groups_sealed += u64::from(accepted.is_sealed);
                 gathered.records.extend(accepted.records.iter().map(|record| record.bytes.to_vec()));
                 gathered.rows.extend(accepted.rows);
                 gathered.groups += 1;
@@ -84,6 +85,8 @@ impl Node {
             }
             Verdict::NewEpoch(epoch) => self.new_epoch(epoch, message, gathered),
             Verdict::Member(news) => self.take_news(news, gathered),
+            Verdict::Key(news) => self.take_key_news(news, gathered),
+            Verdict::NeedsKey(number) => self.need_key(number),
             Verdict::Mark(mark) => gathered.mark = Some(mark),
             Verdict::Digests { node, mark, parts } => self.take_digests(node, mark, parts),
             Verdict::NewGeneration(_) => {

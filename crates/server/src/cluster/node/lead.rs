@@ -48,7 +48,8 @@ impl Node {
             drop(batch);
             return decided.into_iter().for_each(|(operation, answer)| self.answer(operation, answer));
         }
-        let proposed = self.member.as_mut().map(|member| member.propose(group));
+        let seals = self.parts.seals;
+        let proposed = self.member.as_mut().map(|member| member.propose(group, seals));
         let (Some(Ok(message)), Some(clients)) = (proposed, &self.clients) else {
             drop(batch);
             return self.decide_again(decided);

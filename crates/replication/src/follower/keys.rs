@@ -1,0 +1,190 @@
+//! The cluster's key: which one is in force, which one comes, and what is under one that is not.
+
+use super::{Alarm, Follower, Ignored, KeyNews, Rotated, Verdict};
+use crate::key::{Fingerprint, KeyRing, Tag};
+use crate::limits::KEYS_LEVEL;
+use crate::message::{Body, KeyHolder, KeyOffer, KeyRotation, Message};
+use crate::operation::NodeId;
+use crate::rotation::Offered;
+use crate::rows::{Cursor, RowChange};
+
+impl Follower {
+    /// A message that is not under the key in force. It counts for nobody. Where somebody wrote it who has a key of the
+    /// cluster, and it would have counted under the right one, that is worth a word of its own: whoever wrote it may
+    /// have left.
+    pub(super) fn judge_other_key<'m>(&self, bytes: &'m [u8]) -> Verdict<'m> {
+        let Some(named) = Message::key(bytes).filter(|key| *key != self.cursor.key) else {
+            return Verdict::Alarm(Alarm::NotAuthentic);
+        };
+        let message = match Message::decode(bytes, &self.keys, named) {
+            Ok(message) => message,
+            Err(_) => return Verdict::Alarm(Alarm::NotAuthentic),
+        };
+        if message.generation != self.cursor.generation && !matches!(message.body, Body::Generation(_)) {
+            return Verdict::Ignored(Ignored::OtherGeneration);
+        }
+        match message.body {
+            Body::Generation(generation) if generation.follows != self.cursor.generation => {
+                Verdict::Ignored(Ignored::OtherGeneration)
+            }
+            Body::Generation(_) => Verdict::Alarm(Alarm::OtherKey(named)),
+            Body::Group(group) => match self.check_fence(&group) {
+                // Such as one that landed late.
+                Err(Verdict::Ignored(reason)) => Verdict::Ignored(reason),
+                _ => Verdict::Alarm(Alarm::OtherKey(named)),
+            },
+            // On their way when the key changed: their nodes say it again.
+            _ => Verdict::Ignored(Ignored::OtherKey),
+        }
+    }
+
+    pub(super) fn offer<'m>(&mut self, offset: u64, tag: Tag, offer: &KeyOffer<'_>) -> Verdict<'m> {
+        if self.members.is_gone(offer.node) {
+            return Verdict::Ignored(Ignored::Gone);
+        }
+        if offer.fingerprint.number() == self.cursor.key {
+            return Verdict::Ignored(Ignored::NotOffered);
+        }
+        let offered = Offered {
+            offset,
+            node: offer.node,
+            fingerprint: offer.fingerprint,
+            address: offer.address.to_owned(),
+        };
+        let mut rows = Vec::new();
+        self.rotation.offer(offered, &mut rows);
+        self.key_news(offset, tag, Rotated::Offered(offer.node), rows)
+    }
+
+    pub(super) fn holder<'m>(&mut self, offset: u64, tag: Tag, holder: &KeyHolder<'_>) -> Verdict<'m> {
+        if self.members.is_gone(holder.node) {
+            return Verdict::Ignored(Ignored::Gone);
+        }
+        let is_offered = self.offered_number() == Some(holder.number);
+        if !is_offered || !self.members.is_present(holder.node) {
+            return Verdict::Ignored(Ignored::NotOffered);
+        }
+        let mut rows = Vec::new();
+        self.rotation.hold(holder.node, holder.address, &mut rows);
+        self.key_news(offset, tag, Rotated::Held(holder.node), rows)
+    }
+
+    pub(super) fn rotate<'m>(&mut self, offset: u64, tag: Tag, rotation: &KeyRotation) -> Verdict<'m> {
+        match self.cursor.epoch {
+            Some(epoch) if epoch.offset == rotation.epoch && self.members.is_gone(epoch.node) => {
+                return Verdict::Ignored(Ignored::Gone);
+            }
+            Some(epoch) if epoch.offset == rotation.epoch => {}
+            Some(epoch) if rotation.epoch < epoch.offset => return Verdict::Ignored(Ignored::OlderEpoch),
+            _ => return Verdict::Alarm(Alarm::UnknownEpoch(rotation.epoch)),
+        }
+        let offered = self.rotation.offered.as_ref().map(|offered| offered.fingerprint);
+        let Some(offered) = offered.filter(|key| key.number() == rotation.number && self.most_have_key())
+        else {
+            return Verdict::Ignored(Ignored::NotOffered);
+        };
+        if !self.keys.has_key(&offered) {
+            return self.lacks_key(rotation.number);
+        }
+        let mut rows = Vec::new();
+        self.rotation.done(&mut rows);
+        self.cursor.key = rotation.number;
+        self.key_news(offset, tag, Rotated::InForce(rotation.number), rows)
+    }
+
+    #[cfg(not(test))]
+    fn lacks_key<'m>(&self, number: u32) -> Verdict<'m> {
+        Verdict::NeedsKey(number)
+    }
+
+    #[cfg(test)]
+    fn lacks_key<'m>(&self, number: u32) -> Verdict<'m> {
+        match self.defect {
+            Some(crate::simulation::Defect::RotationIgnored) => Verdict::Ignored(Ignored::NotOffered),
+            _ => Verdict::NeedsKey(number),
+        }
+    }
+
+    fn key_news<'m>(
+        &mut self,
+        offset: u64,
+        tag: Tag,
+        what: Rotated,
+        mut rows: Vec<RowChange>,
+    ) -> Verdict<'m> {
+        self.cursor = Cursor { offset, message: tag, ..self.cursor };
+        rows.push(RowChange::cursor(&self.cursor));
+        Verdict::Key(KeyNews { offset, what, rows })
+    }
+
+    /// The keys that it has.
+    pub fn keys(&self) -> &KeyRing {
+        &self.keys
+    }
+
+    /// Has more keys from here on.
+    pub fn set_keys(&mut self, keys: KeyRing) {
+        self.keys = keys;
+    }
+
+    /// Whether a new key is due, because a node went that has the one in force, and none is offered.
+    pub fn key_is_due(&self) -> bool {
+        self.rotation.is_due && self.rotation.offered.is_none() && self.level() >= KEYS_LEVEL
+    }
+
+    /// The key that a node offers.
+    pub fn offered(&self) -> Option<&Offered> {
+        self.rotation.offered.as_ref()
+    }
+
+    fn offered_number(&self) -> Option<u32> {
+        self.offered().map(|offered| offered.fingerprint.number())
+    }
+
+    /// Whether a key is offered that it does not have.
+    pub fn lacks_offered(&self) -> bool {
+        self.offered().is_some_and(|offered| !self.keys.has_key(&offered.fingerprint))
+    }
+
+    /// Who has the key that is offered, and where they are reached.
+    pub fn key_holders(&self) -> impl Iterator<Item = (NodeId, &str)> {
+        self.rotation.holders.iter().map(|(node, address)| (*node, &**address))
+    }
+
+    fn registered_holders(&self) -> usize {
+        self.rotation.holders.keys().filter(|node| self.members.is_present(**node)).count()
+    }
+
+    /// Whether more than half of the nodes have it, so that it cannot be lost with one of them.
+    pub fn most_have_key(&self) -> bool {
+        self.registered_holders() * 2 > self.registered().len()
+    }
+
+    /// Whether all nodes have it.
+    pub fn all_have_key(&self) -> bool {
+        self.registered_holders() == self.registered().len()
+    }
+
+    /// The message with which `node`, reached at `address`, offers a key.
+    pub fn offer_of(&self, node: NodeId, fingerprint: Fingerprint, address: &str) -> Vec<u8> {
+        KeyOffer { node, fingerprint, address }.encode(&self.keys, self.cursor.key, &self.cursor.generation)
+    }
+
+    /// The message by which `node`, reached at `address`, says that it has the key that is offered. `None` where it has
+    /// not, has said so, or has not told that it is there.
+    pub fn holder_of(&self, node: NodeId, address: &str) -> Option<Vec<u8>> {
+        let offered = self.offered().filter(|offered| self.keys.has_key(&offered.fingerprint))?;
+        if self.rotation.holders.contains_key(&node) || !self.members.is_present(node) {
+            return None;
+        }
+        let holder = KeyHolder { node, number: offered.fingerprint.number(), address };
+        Some(holder.encode(&self.keys, self.cursor.key, &self.cursor.generation))
+    }
+
+    /// The message by which the writer of the epoch puts the key that is offered in force.
+    pub(crate) fn rotation_of(&self, epoch: u64) -> Option<Vec<u8>> {
+        let number = self.offered_number().filter(|_| self.most_have_key() && !self.lacks_offered())?;
+        let rotation = KeyRotation { epoch, number };
+        Some(rotation.encode(&self.keys, self.cursor.key, &self.cursor.generation))
+    }
+}

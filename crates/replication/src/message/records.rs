@@ -1,0 +1,147 @@
+//! The records of a group, as they stand in it or sealed: encrypted with AES-256-GCM (NIST SP 800-38D), so that brokers
+//! and their backups hold nothing of what entries hold.
+//!
+//! A sealed group says which proposal of which start of which node it is. No two groups have the same of these three,
+//! whatever becomes of the log, so no two are encrypted with the same key and nonce: node and incarnation make the key,
+//! the proposal the nonce.
+
+use std::borrow::Cow;
+
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+
+use crate::codec::{Reader, put_length, put_operation};
+use crate::key::ClusterKey;
+use crate::limits::GROUP_RECORDS_MAX;
+use crate::message::GenerationId;
+use crate::operation::{NodeId, OperationId};
+
+/// What sealing adds to a group: node, incarnation, proposal, and the tag of AES-GCM.
+pub(super) const SEAL_SIZE: usize = 4 + 8 + 8 + 16;
+
+/// Operation id and length.
+const RECORD_HEAD_SIZE: usize = 4 + 8 + 8 + 4;
+
+/// How much of a group a record of `length` bytes takes.
+pub const fn record_size(length: usize) -> usize {
+    RECORD_HEAD_SIZE + length
+}
+
+/// One record in a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'m> {
+    /// Which operation it is the effect of.
+    pub operation: OperationId,
+    /// The record.
+    pub bytes: &'m [u8],
+}
+
+/// The records of a group, in order.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Records<'m> {
+    /// Known to be whole.
+    bytes: Cow<'m, [u8]>,
+    count: u32,
+}
+
+impl<'m> Records<'m> {
+    /// How many they are.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Each of them.
+    pub fn iter(&self) -> impl Iterator<Item = Record<'_>> {
+        let mut reader = Reader(&self.bytes);
+        std::iter::from_fn(move || record(&mut reader))
+    }
+
+    pub(super) fn decode(count: u32, bytes: Cow<'m, [u8]>) -> Option<Records<'m>> {
+        let is_possible = (1..=GROUP_RECORDS_MAX).contains(&usize::try_from(count).ok()?);
+        let mut reader = Reader(is_possible.then_some(&*bytes)?);
+        for _ in 0..count {
+            record(&mut reader)?;
+        }
+        reader.end()?;
+        Some(Records { bytes, count })
+    }
+}
+
+impl std::fmt::Debug for Records<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} records", self.count)
+    }
+}
+
+fn record<'m>(reader: &mut Reader<'m>) -> Option<Record<'m>> {
+    Some(Record { operation: reader.operation()?, bytes: reader.bytes()? })
+}
+
+pub(crate) fn put_record(out: &mut Vec<u8>, operation: &OperationId, bytes: &[u8]) {
+    put_operation(out, operation);
+    put_length(out, bytes.len());
+    out.extend(bytes);
+}
+
+/// Which proposal of which start of which node a sealed group is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Proposal {
+    pub(crate) node: NodeId,
+    pub(crate) incarnation: u64,
+    /// Counts those of the incarnation, from 1, those included that came to nothing.
+    pub(crate) number: u64,
+}
+
+impl Proposal {
+    pub(super) fn decode(reader: &mut Reader<'_>) -> Option<Proposal> {
+        Some(Proposal { node: NodeId(reader.u32()?), incarnation: reader.u64()?, number: reader.u64()? })
+    }
+
+    pub(super) fn put(&self, out: &mut Vec<u8>) {
+        out.extend(self.node.0.to_be_bytes());
+        out.extend(self.incarnation.to_be_bytes());
+        out.extend(self.number.to_be_bytes());
+    }
+
+    fn key(&self, cluster: &ClusterKey, generation: &GenerationId) -> Option<LessSafeKey> {
+        let (node, incarnation) = (self.node.0.to_be_bytes(), self.incarnation.to_be_bytes());
+        let key = cluster.derive(&[b"pando sealed groups", generation, &node, &incarnation]);
+        UnboundKey::new(&AES_256_GCM, &key).ok().map(LessSafeKey::new)
+    }
+
+    fn nonce(&self) -> Nonce {
+        let mut nonce = [0; 12];
+        nonce.iter_mut().skip(4).zip(self.number.to_be_bytes()).for_each(|(to, from)| *to = from);
+        Nonce::assume_unique_for_key(nonce)
+    }
+
+    /// Appends `records`, sealed, to `out`, which is authenticated with them. `None` where they are too long.
+    pub(super) fn seal(
+        &self,
+        cluster: &ClusterKey,
+        generation: &GenerationId,
+        out: &mut Vec<u8>,
+        records: &[u8],
+    ) -> Option<()> {
+        let mut content = records.to_vec();
+        let key = self.key(cluster, generation)?;
+        let tag = key.seal_in_place_separate_tag(self.nonce(), Aad::from(&*out), &mut content).ok()?;
+        out.extend(content);
+        out.extend(tag.as_ref());
+        Some(())
+    }
+
+    /// What [`seal`](Proposal::seal) sealed behind `head`.
+    pub(super) fn open(
+        &self,
+        cluster: &ClusterKey,
+        generation: &GenerationId,
+        head: &[u8],
+        content: &[u8],
+    ) -> Option<Vec<u8>> {
+        let mut content = content.to_vec();
+        let key = self.key(cluster, generation)?;
+        let length = key.open_in_place(self.nonce(), Aad::from(head), &mut content).ok()?.len();
+        content.truncate(length);
+        Some(content)
+    }
+}

@@ -1,0 +1,226 @@
+//! The keys of the cluster that a node has. The first one stands in its identity file, with those that its invitation
+//! brought; later ones in a file of their own.
+//!
+//! Other nodes are given the keys that this node has *seen* in the log, offered or in force. A key that was *taken*
+//! early, with a copy of data or by hand, is given to nobody before: the log may say first that somebody has gone.
+
+use std::collections::BTreeMap;
+use std::{fs, io};
+
+use replication::{ClusterKey, FIRST_KEY, Fingerprint, KeyRing};
+use serde::{Deserialize, Serialize};
+
+use super::{Identity, IdentityError, failed, hex, unhex, write_private};
+use crate::limits::CLUSTER_KEYS_MAX;
+
+const KEYS_FILE: &str = "keys.toml";
+/// The key that this node has made and that the log does not know yet.
+const NEXT_FILE: &str = "next-key";
+/// Somebody wants a new key.
+const WANTED_FILE: &str = "key-wanted";
+
+/// All that this module keeps in the folder.
+pub(super) const FILES: [&str; 3] = [KEYS_FILE, NEXT_FILE, WANTED_FILE];
+
+/// A key, with its number.
+pub(crate) type NumberedKey = (u32, [u8; 32]);
+
+/// Numbers and keys, in hexadecimal.
+#[derive(Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+struct KeysFile {
+    seen: BTreeMap<String, String>,
+    taken: BTreeMap<String, String>,
+}
+
+fn secret(text: &str) -> Option<[u8; 32]> {
+    unhex(text.trim())?.try_into().ok()
+}
+
+fn numbered((number, text): (&String, &String)) -> Option<NumberedKey> {
+    let key = (number.parse().ok()?, secret(text)?);
+    is_right(&key).then_some(key)
+}
+
+/// Whether the number is the one that follows from the key.
+fn is_right((number, secret): &NumberedKey) -> bool {
+    ClusterKey::new(secret).fingerprint().number() == *number
+}
+
+impl Identity {
+    fn first_key(&self) -> Result<[u8; 32], IdentityError> {
+        secret(&self.papers.key).ok_or_else(|| failed(&self.folder)("the key of the cluster is damaged"))
+    }
+
+    fn keys_file(&self) -> Result<KeysFile, IdentityError> {
+        let file = self.folder.join(KEYS_FILE);
+        match fs::read_to_string(&file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(KeysFile::default()),
+            text => toml::from_str(&text.map_err(failed(&file))?).map_err(failed(&file)),
+        }
+    }
+
+    fn keep_keys(&self, keys: &KeysFile) -> Result<(), IdentityError> {
+        let text = toml::to_string(keys).map_err(failed(&self.folder))?;
+        write_private(&self.folder, KEYS_FILE, text.as_bytes()).map_err(failed(&self.folder))
+    }
+
+    /// The keys of the cluster.
+    ///
+    /// # Errors
+    /// They are damaged.
+    pub(crate) fn keys(&self) -> Result<KeyRing, IdentityError> {
+        let ring = KeyRing::new(FIRST_KEY, ClusterKey::new(&self.first_key()?));
+        let all = self.later_keys()?;
+        Ok(all.iter().fold(ring, |ring, (number, secret)| ring.with(*number, ClusterKey::new(secret))))
+    }
+
+    /// All keys but the first.
+    fn later_keys(&self) -> Result<Vec<NumberedKey>, IdentityError> {
+        let file = self.keys_file()?;
+        let texts = self.papers.keys.iter().chain(&file.taken).chain(&file.seen);
+        let keys = texts.map(numbered).collect::<Option<_>>();
+        keys.ok_or_else(|| failed(&self.folder.join(KEYS_FILE))("a key of the cluster is damaged"))
+    }
+
+    /// The same, for an invitation.
+    pub(super) fn invited_keys(&self) -> Result<BTreeMap<String, String>, IdentityError> {
+        let all = self.later_keys()?;
+        Ok(all.iter().map(|(number, secret)| (number.to_string(), hex(secret))).collect())
+    }
+
+    /// The keys that other nodes may be given.
+    ///
+    /// # Errors
+    /// They are damaged.
+    pub(crate) fn given_keys(&self) -> Result<Vec<NumberedKey>, IdentityError> {
+        let file = self.keys_file()?;
+        let first = (FIRST_KEY, self.first_key()?);
+        Ok(std::iter::once(first).chain(file.seen.iter().filter_map(numbered)).collect())
+    }
+
+    /// Keeps keys that another node gave. Those whose numbers are not theirs are left out.
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub(crate) fn take_keys(&self, given: &[NumberedKey]) -> Result<(), IdentityError> {
+        let mut file = self.keys_file()?;
+        for (number, secret) in given.iter().filter(|key| is_right(key)).take(CLUSTER_KEYS_MAX) {
+            let number = number.to_string();
+            if !file.seen.contains_key(&number) {
+                file.taken.insert(number, hex(secret));
+            }
+        }
+        self.keep_keys(&file)
+    }
+
+    /// Notes that the log has the key of this number, offered or in force.
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub(crate) fn note_seen(&self, number: u32) -> Result<(), IdentityError> {
+        let mut file = self.keys_file()?;
+        let number = number.to_string();
+        let taken = file.taken.remove(&number).or_else(|| self.papers.keys.get(&number).cloned());
+        match taken.filter(|_| !file.seen.contains_key(&number)) {
+            Some(key) => {
+                file.seen.insert(number, key);
+                self.keep_keys(&file)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Makes a new key, which is kept aside until the log knows it.
+    ///
+    /// # Errors
+    /// There is no randomness, or the folder cannot be written.
+    pub(crate) fn make_next_key(&self) -> Result<Fingerprint, IdentityError> {
+        let mut secret = [0; 32];
+        getrandom::fill(&mut secret).map_err(failed(&self.folder))?;
+        write_private(&self.folder, NEXT_FILE, hex(&secret).as_bytes()).map_err(failed(&self.folder))?;
+        Ok(ClusterKey::new(&secret).fingerprint())
+    }
+
+    /// The log knows a key by this fingerprint: if this node has made it, it is one like others from now on.
+    ///
+    /// # Errors
+    /// The folder cannot be read or written.
+    pub(crate) fn keep_next_key(&self, offered: &Fingerprint) -> Result<bool, IdentityError> {
+        let made = fs::read_to_string(self.folder.join(NEXT_FILE)).ok().and_then(|text| secret(&text));
+        let Some(made) = made.filter(|secret| ClusterKey::new(secret).fingerprint() == *offered) else {
+            return Ok(false);
+        };
+        self.take_keys(&[(offered.number(), made)])?;
+        self.note_seen(offered.number())?;
+        self.remove(NEXT_FILE)?;
+        Ok(true)
+    }
+
+    /// Whether somebody wants a new key.
+    pub(crate) fn is_key_wanted(&self) -> bool {
+        self.folder.join(WANTED_FILE).exists()
+    }
+
+    /// Has the process that serves this node make a new key, or not.
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub(crate) fn want_key(&self, is_wanted: bool) -> Result<(), IdentityError> {
+        match is_wanted {
+            true => write_private(&self.folder, WANTED_FILE, b"").map_err(failed(&self.folder)),
+            false => self.remove(WANTED_FILE),
+        }
+    }
+
+    fn remove(&self, name: &str) -> Result<(), IdentityError> {
+        let file = self.folder.join(name);
+        match fs::remove_file(&file) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(&file)(error)),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_given_to_others_only_once_the_log_has_it() {
+        let folder = std::env::temp_dir().join(format!("pando-keys-{}", std::process::id()));
+        let identity = Identity::create(&folder).unwrap();
+        let given = |identity: &Identity| identity.given_keys().unwrap().len();
+        assert_eq!(given(&identity), 1);
+
+        // The own one, kept aside; another one of before is not mistaken for it.
+        let old = identity.make_next_key().unwrap();
+        let made = identity.make_next_key().unwrap();
+        assert!(!identity.keep_next_key(&old).unwrap() && !identity.keys().unwrap().has(made.number()));
+        assert!(identity.keep_next_key(&made).unwrap() && identity.keys().unwrap().has(made.number()));
+        assert!(!identity.keep_next_key(&made).unwrap(), "once");
+        assert_eq!(given(&identity), 2);
+
+        // One that is taken early, and something that is no key.
+        let other = ClusterKey::new(&[3; 32]).fingerprint().number();
+        identity.take_keys(&[(other, [3; 32]), (77, [3; 32])]).unwrap();
+        let ring = identity.keys().unwrap();
+        assert!(ring.has(other) && !ring.has(77));
+        assert_eq!(given(&identity), 2);
+        identity.note_seen(other).unwrap();
+        identity.take_keys(&[(other, [3; 32])]).unwrap();
+        assert_eq!(given(&identity), 3);
+
+        // Whoever is invited gets all of them.
+        let (invitation, _) = identity.invite().unwrap();
+        let file = folder.join("invitation");
+        fs::write(&file, invitation).unwrap();
+        let invited = Identity::accept(&folder.join("second"), &file).unwrap();
+        let ring = invited.keys().unwrap();
+        assert!(ring.has(FIRST_KEY) && ring.has(made.number()) && ring.has(other));
+        assert_eq!(given(&invited), 1);
+        invited.note_seen(other).unwrap();
+        assert_eq!(given(&invited), 2);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

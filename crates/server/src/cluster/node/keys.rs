@@ -1,0 +1,248 @@
+//! The cluster's key changes: this node's part in it.
+//!
+//! A key is made where somebody asks for one, or by the writer once a node is gone. The log is told of it; every node
+//! gets it from one that has it, over TLS with both certificates, and tells the log that it has it; when all have, or
+//! most and the others do not come, the writer puts it in force. What the log says is what holds, so whoever dies at
+//! any step leaves something that the others, or its next start, go on with.
+
+use std::time::{Duration, Instant};
+
+use replication::limits::KEYS_LEVEL;
+use replication::{AppendError, Follower, KeyNews, NodeId, Role, Rotated};
+
+use super::follow::Gathered;
+use super::{Node, NodeEvent};
+use crate::cluster::identity::IdentityError;
+use crate::cluster::identity::keys::NumberedKey;
+use crate::cluster::transport::keys::receive_from_any;
+use crate::limits::{CLUSTER_KEY_PATIENCE, CLUSTER_KEY_RETRY};
+
+/// What a node knows of a key to come beside what the log says.
+#[derive(Default)]
+pub(super) struct Keys {
+    /// The log goes on under the key of this number, which is not here.
+    pub(super) needed: Option<u32>,
+    /// The key that is offered, and since when this node knows.
+    offered: Option<(u32, Instant)>,
+    /// When this node last offered one, said that it has one, looked whether somebody wants one, asked for one.
+    made: Option<Instant>,
+    said: Option<Instant>,
+    looked: Option<Instant>,
+    asked: Option<Instant>,
+    is_asking: bool,
+    /// The ticket of the rotation on its way.
+    rotation: Option<usize>,
+    /// That a key is wanted and cannot be yet was said.
+    is_told: bool,
+}
+
+fn is_due(last: &mut Option<Instant>, interval: Duration) -> bool {
+    let is_due = last.is_none_or(|last| last.elapsed() >= interval);
+    if is_due {
+        *last = Some(Instant::now());
+    }
+    is_due
+}
+
+impl Node {
+    /// Does what is to be done about the key now.
+    pub(super) fn keys_if_due(&mut self) {
+        if self.stopped.is_some() {
+            return;
+        }
+        let Some(member) = &self.member else { return };
+        if self.keys.needed.is_some() || member.follower().lacks_offered() {
+            self.keep_own_key();
+            self.ask_for_key();
+        }
+        if self.clients.is_none() {
+            return;
+        }
+        self.offer_if_due();
+        self.say_key();
+        self.rotate_if_due();
+    }
+
+    /// A key that this node has made is one like others once its offer is read back.
+    fn keep_own_key(&mut self) {
+        let Some(member) = &self.member else { return };
+        let Some(offered) = member.follower().offered().map(|offered| offered.fingerprint) else { return };
+        match self.parts.identity.keep_next_key(&offered) {
+            Ok(true) => self.reload_keys(),
+            Ok(false) => {}
+            Err(error) => tracing::error!(%error, "a new key of the cluster is not kept"),
+        }
+    }
+
+    fn reload_keys(&mut self) {
+        match (self.parts.identity.keys(), &mut self.member) {
+            (Ok(keys), Some(member)) => member.set_keys(keys),
+            (Err(error), _) => tracing::error!(%error, "the keys of the cluster cannot be read"),
+            _ => {}
+        }
+    }
+
+    /// Offers a new key: where somebody wants one, and as the writer, where one is due or nobody has what is offered.
+    fn offer_if_due(&mut self) {
+        let Some(member) = &self.member else { return };
+        let follower = member.follower();
+        let is_lost = follower.lacks_offered()
+            && (self.keys.offered).is_some_and(|(_, since)| since.elapsed() > 3 * CLUSTER_KEY_PATIENCE);
+        let is_leading = matches!(member.role(), Role::Leading { .. });
+        let is_own = is_leading && (follower.key_is_due() || is_lost);
+        let looks = follower.offered().is_none() && is_due(&mut self.keys.looked, CLUSTER_KEY_RETRY / 8);
+        let is_wanted = looks && self.parts.identity.is_key_wanted();
+        if is_wanted && follower.level() < KEYS_LEVEL {
+            if !std::mem::replace(&mut self.keys.is_told, true) {
+                tracing::warn!(
+                    "a new key is wanted, and not all nodes know feature level {KEYS_LEVEL}: update them"
+                );
+            }
+            return;
+        }
+        if (is_own || is_wanted) && is_due(&mut self.keys.made, CLUSTER_KEY_RETRY) {
+            match self.parts.identity.make_next_key() {
+                Ok(fingerprint) => {
+                    let message = follower.offer_of(self.ids.node, fingerprint, &self.parts.address);
+                    self.append_news(&message);
+                }
+                Err(error) => tracing::error!(%error, "no new key of the cluster is made"),
+            }
+        }
+    }
+
+    fn append_news(&mut self, message: &[u8]) {
+        self.tickets += 1;
+        if let Some(clients) = &self.clients {
+            clients.appender.append(self.tickets, b"", message);
+        }
+    }
+
+    /// Tells the log that this node has the key that is offered.
+    fn say_key(&mut self) {
+        let Some(member) = &self.member else { return };
+        let said = member.follower().holder_of(self.ids.node, &self.parts.address);
+        if let Some(message) = said
+            && is_due(&mut self.keys.said, CLUSTER_KEY_RETRY)
+        {
+            self.append_news(&message);
+        }
+    }
+
+    /// Puts the key that is offered in force, as the writer.
+    fn rotate_if_due(&mut self) {
+        let (Some(member), Some((_, since))) = (&mut self.member, self.keys.offered) else { return };
+        if !member.follower().all_have_key() && since.elapsed() < CLUSTER_KEY_PATIENCE {
+            return;
+        }
+        let Some(message) = member.rotate() else { return };
+        self.append_news(&message);
+        self.note_appended(self.tickets, &message);
+        self.keys.rotation = Some(self.tickets);
+    }
+
+    pub(super) fn rotation_failed(&mut self, ticket: usize, error: AppendError, reason: &str) {
+        if self.keys.rotation.take_if(|own| *own == ticket).is_some() {
+            tracing::warn!("putting a new key in force: {reason}");
+            if let Some(member) = &mut self.member {
+                member.rotation_failed(error);
+            }
+        }
+    }
+
+    /// Gets the key that is offered, or in force, from whoever has it.
+    fn ask_for_key(&mut self) {
+        let Some(member) = &self.member else { return };
+        let follower = member.follower();
+        let is_lacking = self.keys.needed.is_some() || follower.lacks_offered();
+        let Some(offered) = follower.offered().filter(|_| is_lacking && !self.keys.is_asking) else { return };
+        if !is_due(&mut self.keys.asked, CLUSTER_KEY_RETRY) {
+            return;
+        }
+        let (number, own) = (offered.fingerprint.number(), self.ids.node);
+        let maker = (offered.node, offered.address.clone());
+        let holders = follower.key_holders().map(|(node, address)| (node, address.to_owned()));
+        let sources: Vec<(NodeId, String)> =
+            std::iter::once(maker).chain(holders).filter(|(node, _)| *node != own).collect();
+        let (client, sender) = (std::sync::Arc::clone(&self.parts.client), self.parts.sender.clone());
+        let ask = move || {
+            let _ = sender.send(NodeEvent::Keys(receive_from_any(&sources, &client, number)));
+        };
+        match std::thread::Builder::new().name("pando-keys".to_owned()).spawn(ask) {
+            Ok(_) => self.keys.is_asking = true,
+            Err(error) => tracing::warn!(%error, "the cluster's key is not asked for"),
+        }
+    }
+
+    /// What others gave.
+    pub(super) fn take_keys(&mut self, given: Result<Vec<NumberedKey>, String>) {
+        self.keys.is_asking = false;
+        let kept = given.and_then(|keys| self.keep_keys(&keys).map_err(|error| error.to_string()));
+        if let Err(error) = kept {
+            return tracing::warn!("the cluster's new key is not here yet: {error}; it is tried again");
+        }
+        self.keys.asked = None;
+        self.reload_keys();
+        let has =
+            |number: u32| self.member.as_ref().is_some_and(|member| member.follower().keys().has(number));
+        if self.keys.needed.is_some_and(has) {
+            self.keys.needed = None;
+            // It reads on from what is committed.
+            self.find_place(Duration::ZERO);
+        }
+    }
+
+    fn keep_keys(&self, keys: &[NumberedKey]) -> Result<(), IdentityError> {
+        self.parts.identity.take_keys(keys)?;
+        let offered = self.member.as_ref().and_then(|member| member.follower().offered());
+        offered.map_or(Ok(()), |offered| self.parts.identity.note_seen(offered.fingerprint.number()))
+    }
+
+    /// The log goes on under a key that this node does not have: it reads no further until it has.
+    pub(super) fn need_key(&mut self, number: u32) {
+        tracing::warn!("key {number} of the cluster is in force, and is not here yet: it is asked for");
+        self.keys.needed = Some(number);
+        self.close_clients();
+    }
+
+    /// Keys that the state of the log names may be given to others.
+    pub(super) fn see_keys(&mut self, follower: &Follower) {
+        let offered = follower.offered().map(|offered| offered.fingerprint.number());
+        for number in offered.into_iter().chain([follower.cursor().key]) {
+            if let Err(error) = self.parts.identity.note_seen(number) {
+                tracing::error!(%error, "a key of the cluster is not kept as it should be");
+            }
+        }
+        let known = self.keys.offered;
+        self.keys.offered = offered.map(|number| {
+            known.filter(|(known, _)| *known == number).unwrap_or_else(|| (number, Instant::now()))
+        });
+    }
+
+    pub(super) fn take_key_news(&mut self, news: KeyNews, gathered: &mut Gathered) {
+        gathered.rows.extend(news.rows);
+        match news.what {
+            Rotated::Offered(node) => {
+                tracing::info!("{node} offers a new key of the cluster");
+                (self.keys.said, self.keys.asked) = (None, None);
+                self.keep_own_key();
+            }
+            Rotated::Held(node) => tracing::info!("{node} has the new key of the cluster"),
+            Rotated::InForce(number) => {
+                tracing::warn!(
+                    "key {number} of the cluster is in force: messages under another count no longer"
+                );
+                (self.keys.made, self.keys.rotation, self.claim) = (None, None, None);
+                // What was on its way under the one of before.
+                self.told = super::Told::default();
+                if let Err(error) = self.parts.identity.want_key(false) {
+                    tracing::error!(%error, "a new key is made again");
+                }
+            }
+        }
+        if let Some(member) = self.member.take() {
+            self.see_keys(member.follower());
+            self.member = Some(member);
+        }
+    }
+}

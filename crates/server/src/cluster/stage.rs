@@ -1,0 +1,27 @@
+//! A new generation in the making: a folder with its data, and with the message that begins it, from before the log is
+//! told until the node has the data.
+
+use std::path::Path;
+
+use super::ClusterError;
+
+/// Where a generation is put together, in the data directory.
+pub(crate) const STAGE: &str = "generation.new";
+/// In there, the message that begins it.
+pub(crate) const MESSAGE_FILE: &str = "message";
+
+/// That no generation was begun in this data directory and not finished: the other nodes may have stopped for it.
+///
+/// # Errors
+/// One was.
+pub(crate) fn refuse_unfinished(data: &Path) -> Result<(), ClusterError> {
+    let stage = data.join(STAGE);
+    match stage.join(MESSAGE_FILE).exists() {
+        false => Ok(()),
+        true => Err(ClusterError::Refused(format!(
+            "a new generation was begun here and not finished: finish it with `pando cluster generation --finish`; its \
+             data is in {}",
+            stage.display()
+        ))),
+    }
+}

@@ -1,0 +1,103 @@
+//! Giving the cluster's keys to other nodes, over the listener of the cluster.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use replication::NodeId;
+use rustls::ClientConfig;
+
+use super::{connect, read_frame, write_frame};
+use crate::cluster::identity::Identity;
+use crate::cluster::identity::keys::NumberedKey;
+use crate::limits::CLUSTER_KEYS_MAX;
+
+/// The frame that asks for the keys. No frame of requests begins so.
+pub(super) const REQUEST: &[u8] = b"\0keys 1";
+
+/// How long a node may take to give them; there are others.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A number, and a key.
+const ITEM: usize = 4 + 32;
+
+/// Where a node's own keys are.
+pub(crate) struct Keys(pub(crate) PathBuf);
+
+impl Keys {
+    /// Sends those that others may have to `node`.
+    pub(super) fn send(&self, node: NodeId, stream: &mut impl Write) -> io::Result<()> {
+        let keys = Identity::open(&self.0).and_then(|identity| identity.given_keys());
+        let keys = keys.map_err(io::Error::other)?;
+        tracing::info!("{node} takes the keys of the cluster: {} of them", keys.len());
+        let put = |(number, secret): &NumberedKey| [&number.to_be_bytes()[..], secret].concat();
+        write_frame(stream, &keys.iter().flat_map(put).collect::<Vec<_>>())
+    }
+}
+
+/// Takes the keys that `node`, which is reached at `address`, gives to others.
+///
+/// # Errors
+/// It does not let this one in, or the connection broke.
+pub(crate) fn receive(
+    node: NodeId,
+    address: &str,
+    config: &Arc<ClientConfig>,
+) -> io::Result<Vec<NumberedKey>> {
+    let (begun, mut stream) = (Instant::now(), connect(node, address, config)?);
+    write_frame(&mut stream, REQUEST)?;
+    receive_keys(&mut stream, &|| begun.elapsed() < PATIENCE)
+}
+
+fn receive_keys(stream: &mut impl Read, is_wanted: &dyn Fn() -> bool) -> io::Result<Vec<NumberedKey>> {
+    let frame = read_frame(stream, is_wanted)?;
+    let (items, rest) = frame.as_chunks::<ITEM>();
+    if !rest.is_empty() || items.len() > CLUSTER_KEYS_MAX {
+        return Err(io::Error::new(ErrorKind::InvalidData, "a frame that is no keys"));
+    }
+    let item = |item: &[u8; ITEM]| {
+        let (number, secret) = item.split_first_chunk()?;
+        Some((u32::from_be_bytes(*number), secret.try_into().ok()?))
+    };
+    Ok(items.iter().filter_map(item).collect())
+}
+
+/// Takes them from the first of some nodes that gives the one of this number.
+///
+/// # Errors
+/// Nobody does.
+pub(crate) fn receive_from_any(
+    sources: &[(NodeId, String)],
+    config: &Arc<ClientConfig>,
+    number: u32,
+) -> Result<Vec<NumberedKey>, String> {
+    let mut reasons = Vec::new();
+    for (node, address) in sources {
+        match receive(*node, address, config) {
+            Ok(keys) if keys.iter().any(|(given, _)| *given == number) => return Ok(keys),
+            Ok(_) => reasons.push(format!("{node} at {address} does not have it")),
+            Err(error) => reasons.push(format!("{node} at {address}: {error}")),
+        }
+    }
+    Err(if reasons.is_empty() { "no other node is known to have it".to_owned() } else { reasons.join("; ") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_come_whole_or_not_at_all() {
+        let receive = |frame: &[u8]| {
+            let mut sent = Vec::new();
+            write_frame(&mut sent, frame).unwrap();
+            receive_keys(&mut &*sent, &|| true)
+        };
+        let two = [&7_u32.to_be_bytes()[..], &[1; 32], &8_u32.to_be_bytes(), &[2; 32]].concat();
+        assert_eq!(receive(&two).unwrap(), [(7, [1; 32]), (8, [2; 32])]);
+        assert_eq!(receive(&[]).unwrap(), []);
+        assert!(receive(&two[1..]).is_err());
+        assert!(receive(&vec![0; ITEM * (CLUSTER_KEYS_MAX + 1)]).is_err());
+    }
+}
