@@ -133,8 +133,7 @@ enum ClusterVerb {
         #[arg(long)]
         finish: bool,
     },
-    /// Make a new key for the cluster: all nodes get it, and it alone counts once most have it. Somebody serves the node
-    /// meanwhile
+    /// Make a new key for the cluster: all nodes get it, and it alone counts once most have it. The node is served
     RotateKey {
         #[command(flatten)]
         data: DataArguments,

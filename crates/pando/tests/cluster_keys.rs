@@ -11,6 +11,7 @@ use std::time::Duration;
 use kafka_log::{Appender, Event, Settings, fetch};
 use ldap::ResultCode;
 use replication::{ClusterKey, KeyRing, Tag};
+use rustix::process::Signal;
 use support::Pando;
 use support::cluster::{Cluster, add_unit, figure, figure_of, read, unit, until};
 
@@ -147,10 +148,19 @@ fn who_left_writes_nothing_with_the_key_of_before() {
     cluster.expect_equal(&[(1, &first), (2, &second), (4, &fourth), (5, &fifth)]);
     assert_eq!((key(&fourth), key(&fifth)), (after, after));
 
-    // All start anew from what they have.
+    // All start anew from what they have; one whose folder is from before the key says what it lacks, and gets it.
     for server in [fourth, fifth, second] {
         assert!(server.stop().success());
     }
+    let not_served = cluster.cluster_command(2, &["rotate-key"]);
+    assert!(not_served.code != Some(0) && not_served.stderr.contains("nobody serves"), "{not_served}");
+    let keys = cluster.data(2).join("cluster/keys.toml");
+    std::fs::remove_file(&keys).unwrap();
+    let second = cluster.start(2);
+    until("it says so", || figure_of(&second, "Role").filter(|role| role.contains("fetch-keys")));
+    assert!(second.stop().success());
+    let fetched = cluster.cluster_command(2, &["fetch-keys", "--from", &address]).expect_code(0);
+    fetched.expect_output("this node has the 3 keys that node 1 gives");
     first.kill();
     let (first, second) = (cluster.start(1), cluster.start(2));
     until("somebody writes", || (add_unit(&mut second.administrator(), "last").is_success()).then_some(()));
@@ -194,4 +204,26 @@ fn groups_are_sealed_where_the_writer_says_so() {
         |name: &str| all.iter().any(|message| message.windows(name.len()).any(|at| at == name.as_bytes()));
     assert!(holds(&secret("clear")), "what is not sealed can be read by whoever reaches a broker");
     assert!(!holds(&secret("sealed")), "what is sealed cannot");
+    a_key_that_is_offered_outlives_who_made_it(&cluster, first, &second);
+}
+
+/// The node that made a key dies when the log knows of it and nobody else has it: its next start goes on with it.
+fn a_key_that_is_offered_outlives_who_made_it(cluster: &Cluster, first: Pando, second: &Pando) {
+    second.signal(Signal::STOP);
+    let offered = std::thread::scope(|scope| {
+        let asking = scope.spawn(|| cluster.cluster_command(1, &["rotate-key"]));
+        let offered = until("it is offered", || figure_of(&first, "Key Offered"));
+        first.kill();
+        second.signal(Signal::CONT);
+        let first = cluster.start(1);
+        until("it is in force", || (figure(&first, "Key") == offered).then_some(()));
+        until("on the other node too", || (figure(second, "Key") == offered).then_some(()));
+        asking.join().unwrap().expect_code(0).expect_output(&offered);
+        until("somebody writes", || {
+            add_unit(&mut second.administrator(), "after-a-crash").is_success().then_some(())
+        });
+        cluster.expect_equal(&[(1, &first), (2, second)]);
+        offered
+    });
+    assert_ne!(offered, "1");
 }

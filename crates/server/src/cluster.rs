@@ -29,7 +29,7 @@ use replication::forward::Answer;
 use crate::config::ClusterSettings;
 use crate::limits::{
     CLUSTER_APPEND_TIMEOUT, CLUSTER_CHANGE_PATIENCE, CLUSTER_DIGEST_INTERVAL, CLUSTER_MESSAGE_OVERHEAD,
-    CLUSTER_SESSION_TIMEOUT,
+    CLUSTER_SESSION_TIMEOUT, CLUSTER_SNAPSHOT_INTERVAL,
 };
 use crate::telemetry::health::Health;
 use crate::workers::writer::{WriteQueue, WriteRequest};
@@ -37,6 +37,8 @@ use figures::Figures;
 use gone::Gone;
 use identity::keys::NumberedKey;
 use identity::{Identity, IdentityError};
+use node::snapshots::Schedule;
+pub(crate) use node::snapshots::{Verified, verify};
 use node::{Node, Parts};
 use transport::{Forwarder, Frame, Host, Listener};
 
@@ -83,6 +85,10 @@ enum NodeEvent {
     Log(u64, kafka_log::Event),
     /// What stands in the log where this node stopped.
     Place(Result<Place, String>),
+    /// The offset of a snapshot that this node made by itself.
+    SnapshotMade(Result<u64, String>),
+    /// Where the log begins now.
+    Trimmed(Result<u64, String>),
     /// Keys of the cluster, from another node.
     Keys(Result<Vec<NumberedKey>, String>),
     /// What this node has at a mark.
@@ -213,6 +219,12 @@ impl Cluster {
             forwarder,
             client,
             seals: settings.seal,
+            snapshots: settings.snapshots.clone().map(|folder| Schedule {
+                folder,
+                interval: settings.snapshot_minutes.map_or(CLUSTER_SNAPSHOT_INTERVAL, |minutes| {
+                    Duration::from_secs(u64::from(minutes.max(1)) * 60)
+                }),
+            }),
             gone,
         };
         let node = Node::new(parts, incarnation);

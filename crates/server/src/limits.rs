@@ -229,6 +229,15 @@ pub const CLUSTER_DIGEST_PATIENCE: Duration = Duration::from_secs(600);
 /// How often a node tells the log up to where it has committed, if at all.
 pub const CLUSTER_NEWS_INTERVAL: Duration = Duration::from_secs(60);
 
+/// How often a node that keeps snapshots by itself makes one, unless the settings say otherwise.
+pub const CLUSTER_SNAPSHOT_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How long it waits after one that came to nothing.
+pub const CLUSTER_SNAPSHOT_RETRY: Duration = Duration::from_secs(600);
+
+/// Between two tries of the writer to delete from the log.
+pub const CLUSTER_TRIM_INTERVAL: Duration = Duration::from_secs(10);
+
 /// Most keys of a cluster that a node keeps.
 pub const CLUSTER_KEYS_MAX: usize = 4_096;
 

@@ -266,6 +266,25 @@ fn add_cluster(tree: &mut MonitorTree, figures: &crate::cluster::figures::Figure
     tree.counter("Log Bytes", &parent, state.log_bytes);
     if let Some(bytes) = state.log_bytes_per_day {
         tree.counter("Log Bytes Per Day", &parent, bytes);
+        // As if nothing were deleted: for disks.
+        tree.counter(
+            "Log Bytes In 30 Days",
+            &parent,
+            state.log_bytes.saturating_add(bytes.saturating_mul(30)),
+        );
+    }
+    tree.counter("Deletable Bytes", &parent, state.deletable_bytes);
+    match &state.snapshot {
+        Some(Ok((offset, at))) => {
+            tree.info("Own Snapshot", &parent, format!("of offset {offset}, at {}", generalized_time(*at)));
+        }
+        Some(Err(error)) => tree.info("Own Snapshot", &parent, format!("failed: {error}")),
+        None => {}
+    }
+    match &state.trimmed {
+        Some(Ok(at)) => tree.timestamp("Last Trim", &parent, *at),
+        Some(Err(error)) => tree.info("Last Trim", &parent, format!("failed: {error}")),
+        None => {}
     }
     match &state.deletable {
         Some(Ok(offset)) => tree.counter("Deletable Before", &parent, *offset),

@@ -171,10 +171,11 @@ impl Follower {
     }
 
     /// The message by which `node`, reached at `address`, says that it has the key that is offered. `None` where it has
-    /// not, has said so, or has not told that it is there.
+    /// not, has said so, or has not told that it is there; one that is reached elsewhere by now says so again.
     pub fn holder_of(&self, node: NodeId, address: &str) -> Option<Vec<u8>> {
         let offered = self.offered().filter(|offered| self.keys.has_key(&offered.fingerprint))?;
-        if self.rotation.holders.contains_key(&node) || !self.members.is_present(node) {
+        let is_said = self.rotation.holders.get(&node).is_some_and(|known| known == address);
+        if is_said || !self.members.is_present(node) {
             return None;
         }
         let holder = KeyHolder { node, number: offered.fingerprint.number(), address };

@@ -412,7 +412,11 @@ fn a_key_comes_in_force_when_most_have_it_and_the_one_of_before_counts_no_longer
         let message = holder(&fixture, node, number);
         assert_eq!(fixture.push(message), verdict);
     }
-    assert_eq!(fixture.reload().key_holders().collect::<Vec<_>>().len(), 2, "it is part of the state");
+    let mut again = fixture.reload();
+    assert_eq!(again.key_holders().collect::<Vec<_>>().len(), 2, "it is part of the state");
+    again.set_keys(keys().with(number, key.clone()));
+    assert!(again.holder_of(NodeId(1), "host:2").is_none(), "it has said so");
+    assert!(again.holder_of(NodeId(1), "host:3").is_some(), "it is reached elsewhere now");
 
     // Who does not have it goes no further, whatever comes, until it has.
     let before = fixture.reload();

@@ -13,10 +13,9 @@ use replication::message::News;
 use replication::{Follower, Ignored, NodeId, StateError, Tag, Verdict};
 
 use crate::admin::cluster::{PATIENCE, append, refused, settings_of};
-use crate::admin::verify;
 use crate::cluster::identity::Identity;
 use crate::cluster::transport::keys;
-use crate::cluster::{ClusterError, log_settings};
+use crate::cluster::{ClusterError, Verified, log_settings, verify};
 use crate::config::Config;
 use crate::error::ServeError;
 use crate::open::Opened;
@@ -185,15 +184,7 @@ pub fn keep_snapshot(config: &Config, to: &Path) -> Result<Kept, ServeError> {
     let mut place = Place::of(config)?;
     let failed = |error| ServeError::Open { path: config.data.clone(), error };
     copy_node(&config.data, to, &store::Options::default()).map_err(failed)?;
-    let copy = Config { data: to.to_owned(), ..config.clone() };
-    let mut first = None;
-    let checked = verify::verify(&copy, &mut |finding| {
-        first.get_or_insert_with(|| finding.text.clone());
-    })?;
-    if let Some(finding) = first {
-        return Err(refused(format!("the copy in {} is not whole: {finding}", to.display())));
-    }
-    let offset = follower_in(to, &place.identity)?.cursor().offset;
+    let Verified { offset, checked } = verify(to).map_err(refused)?;
     let own = place.identity.node();
     place.tell(own, News::Snapshot(offset))?;
     Ok(Kept { offset, entries: checked.entries })
@@ -240,6 +231,9 @@ pub fn rotate_key(config: &Config) -> Result<u32, ServeError> {
     let before = place.follower.cursor().key;
     if place.follower.level() < KEYS_LEVEL {
         return Err(refused(format!("not all nodes know feature level {KEYS_LEVEL}: update them first")));
+    }
+    if Opened::open_to(config.clone(), true).is_ok() {
+        return Err(refused("nobody serves this node: start it, or use another one"));
     }
     place.identity.want_key(true).map_err(ClusterError::from)?;
     let begun = Instant::now();

@@ -37,6 +37,12 @@ pub(crate) struct NodeState {
     /// About what the log takes on each broker, and by how much that grows in a day.
     pub(crate) log_bytes: u64,
     pub(crate) log_bytes_per_day: Option<u64>,
+    /// What of it may be deleted, about.
+    pub(crate) deletable_bytes: u64,
+    /// The last snapshot that this node made by itself: up to which offset, and when, in seconds since 1970.
+    pub(crate) snapshot: Option<Result<(u64, u64), String>>,
+    /// When this node last deleted from the log by itself.
+    pub(crate) trimmed: Option<Result<u64, String>>,
     /// All nodes, as the log says.
     pub(crate) members: Vec<(NodeId, MemberRow)>,
     /// The offset before which the log may be deleted, or why not.

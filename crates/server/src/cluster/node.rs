@@ -13,6 +13,7 @@ mod keys;
 mod lead;
 mod news;
 mod requests;
+pub(super) mod snapshots;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -42,6 +43,7 @@ use digests::Digests;
 use keys::Keys;
 use news::Told;
 use requests::{RemoteFrame, Sent, Shown};
+use snapshots::{Schedule, Snapshots};
 
 /// How often time itself is looked at: changes that have waited too long, claims that are due.
 const TICK: Duration = Duration::from_millis(100);
@@ -69,6 +71,8 @@ pub(super) struct Parts {
     /// Whether the groups that it writes are sealed.
     pub(super) seals: bool,
     pub(super) gone: Arc<Gone>,
+    /// Where and how often this node keeps snapshots by itself.
+    pub(super) snapshots: Option<Schedule>,
     /// How often nodes are compared.
     pub(super) digest_interval: Option<Duration>,
 }
@@ -121,6 +125,7 @@ pub(super) struct Node {
     told: Told,
     digests: Digests,
     keys: Keys,
+    snapshots: Snapshots,
     /// Rows of messages that were read while a batch is held: they go into the commit that follows.
     kept: Vec<RowChange>,
 }
@@ -170,6 +175,7 @@ impl Node {
             told: Told::default(),
             digests: Digests::default(),
             keys: Keys::default(),
+            snapshots: Snapshots::default(),
             kept: Vec::new(),
         }
     }
@@ -199,6 +205,7 @@ impl Node {
             self.tell_if_due();
             self.mark_if_due();
             self.keys_if_due();
+            self.snapshot_if_due();
             self.compare_late();
             self.forward_if_due();
             self.say();
@@ -260,6 +267,8 @@ impl Node {
             NodeEvent::Answers(number, answers) => self.take_answers(number, answers),
             NodeEvent::Digested(mark, summed) => self.digested(mark, summed),
             NodeEvent::Keys(given) => self.take_keys(given),
+            NodeEvent::SnapshotMade(made) => self.snapshot_made(made),
+            NodeEvent::Trimmed(trimmed) => self.trimmed(trimmed),
             NodeEvent::WriterAddress(epoch, address) => {
                 let current = self.member.as_ref().and_then(|member| member.follower().epoch());
                 if current.is_some_and(|current| current.offset == epoch) {
@@ -389,6 +398,9 @@ impl Node {
         figures.unreachable = None;
         let messages = figures.end_offset.saturating_sub(figures.start_offset);
         figures.log_bytes = self.growth.bytes_of(messages);
+        let kept = self.member.as_ref().and_then(|member| member.follower().deletable_before().ok());
+        let deletable = kept.map_or(0, |before| before.saturating_sub(figures.start_offset));
+        figures.deletable_bytes = self.growth.bytes_of(deletable);
         figures.log_bytes_per_day = self.growth.bytes_per_day(now_micros() / 1_000);
         if let Some(member) = &self.member {
             let follower = member.follower();

@@ -23,6 +23,8 @@ pub(crate) struct ClusterKeys {
     pub(crate) change_timeout_ms: Option<u32>,
     pub(crate) compare_minutes: Option<u32>,
     pub(crate) seal: Option<bool>,
+    pub(crate) snapshots: Option<PathBuf>,
+    pub(crate) snapshot_minutes: Option<u32>,
     pub(crate) kafka_tls: Option<bool>,
     pub(crate) kafka_ca: Option<PathBuf>,
     pub(crate) kafka_certificate: Option<PathBuf>,
@@ -56,6 +58,10 @@ pub struct ClusterSettings {
     pub compare_minutes: Option<u32>,
     /// Whether the groups that this node writes are sealed.
     pub seal: bool,
+    /// Where this node keeps snapshots that it makes by itself, and how often, in minutes.
+    pub snapshots: Option<PathBuf>,
+    /// See above.
+    pub snapshot_minutes: Option<u32>,
     /// Further settings of the clients of Kafka, names and values.
     pub kafka: Vec<(String, Secret)>,
     /// Whether some of these stand in the node file as they are, so that there may be a secret in it.
@@ -68,7 +74,7 @@ impl ClusterKeys {
     /// The keys that name files and folders.
     pub(super) fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
         let own = [&mut self.keys, &mut self.kafka_ca, &mut self.kafka_certificate, &mut self.kafka_key];
-        own.into_iter().chain([&mut self.kafka_password_file]).flatten()
+        own.into_iter().chain([&mut self.kafka_password_file, &mut self.snapshots]).flatten()
     }
 }
 
@@ -96,6 +102,8 @@ impl ClusterSettings {
             change_timeout_ms: keys.change_timeout_ms,
             compare_minutes: keys.compare_minutes,
             seal: keys.seal.unwrap_or(false),
+            snapshots: keys.snapshots,
+            snapshot_minutes: keys.snapshot_minutes,
             is_kafka_given,
             secret_files,
         })

@@ -110,6 +110,8 @@ pub(crate) const NODE_KEYS: &[&str] = &[
     "cluster.kafka_password_file",
     "cluster.compare_minutes",
     "cluster.seal",
+    "cluster.snapshots",
+    "cluster.snapshot_minutes",
     "cluster.kafka",
 ];
 

@@ -36,7 +36,8 @@ pub(super) struct Keys {
     is_told: bool,
 }
 
-fn is_due(last: &mut Option<Instant>, interval: Duration) -> bool {
+/// Whether it is so long since then; then it is now.
+pub(super) fn is_due(last: &mut Option<Instant>, interval: Duration) -> bool {
     let is_due = last.is_none_or(|last| last.elapsed() >= interval);
     if is_due {
         *last = Some(Instant::now());
@@ -111,7 +112,7 @@ impl Node {
         }
     }
 
-    fn append_news(&mut self, message: &[u8]) {
+    pub(super) fn append_news(&mut self, message: &[u8]) {
         self.tickets += 1;
         if let Some(clients) = &self.clients {
             clients.appender.append(self.tickets, b"", message);

@@ -1,0 +1,217 @@
+//! Snapshots that a node keeps by itself, and what the writer deletes of the log then: all by the rule that the log
+//! itself gives, never past what every registered node has committed and two machines have a verified snapshot of.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant, SystemTime};
+
+use directory::check::{self, CheckOptions, Checked};
+use directory::replicated::log_rows_in;
+use directory::{Directory, ReadOnlyDirectory};
+use kafka_log::delete_before;
+use replication::message::News;
+use replication::{Cursor, Role};
+
+use super::keys::is_due;
+use super::{Node, NodeEvent};
+use crate::limits::{CLUSTER_SNAPSHOT_RETRY, CLUSTER_TRIM_INTERVAL};
+use crate::stamp::now_micros;
+
+/// Names of snapshots begin so; the offset of the log follows.
+const PREFIX: &str = "snapshot-";
+/// How often a node looks whether one is due.
+const LOOK: Duration = Duration::from_secs(1);
+/// One in the making.
+const MAKING: &str = "snapshot.new";
+
+/// Where a node keeps snapshots, and how often it makes one.
+pub(in crate::cluster) struct Schedule {
+    pub(in crate::cluster) folder: PathBuf,
+    pub(in crate::cluster) interval: Duration,
+}
+
+/// What a node knows of its own snapshots.
+#[derive(Default)]
+pub(super) struct Snapshots {
+    /// When this was last looked at.
+    looked: Option<Instant>,
+    is_making: bool,
+    is_trimming: bool,
+    /// When one was last made or tried by this process, and whether it is there.
+    tried: Option<(Instant, bool)>,
+    trimmed: Option<Instant>,
+}
+
+/// A snapshot that was read back whole.
+pub(crate) struct Verified {
+    /// Up to where it has the log.
+    pub(crate) offset: u64,
+    pub(crate) checked: Checked,
+}
+
+/// Reads back all of a copy of a node.
+///
+/// # Errors
+/// It is not whole.
+pub(crate) fn verify(folder: &Path) -> Result<Verified, String> {
+    let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", folder.display());
+    let copy = ReadOnlyDirectory::open(folder).map_err(|error| failed(&error))?;
+    let options = CheckOptions { scratch: folder, memory_bytes: check::MEMORY_BYTES };
+    let mut first = None;
+    let checked = check::check_all(copy.state(), &options, &mut |finding| {
+        first.get_or_insert_with(|| finding.text.clone());
+        Ok(())
+    });
+    let checked = checked.map_err(|error| failed(&error))?;
+    if let Some(finding) = first {
+        return Err(format!("the copy in {} is not whole: {finding}", folder.display()));
+    }
+    drop(copy);
+    let rows = log_rows_in(folder).map_err(|error| failed(&error))?;
+    let cursor = Cursor::of_rows(&rows).ok_or_else(|| failed(&"it is no node's"))?;
+    Ok(Verified { offset: cursor.offset, checked })
+}
+
+/// Makes a snapshot in a folder, in the place of those that are there.
+fn make(directory: &Weak<Directory>, folder: &Path) -> Result<u64, String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
+    let making = folder.join(MAKING);
+    if making.exists() {
+        fs::remove_dir_all(&making).map_err(failed)?;
+    }
+    fs::create_dir_all(folder).map_err(failed)?;
+    let directory = directory.upgrade().ok_or("the server stops")?;
+    directory.copy_to(&making, &store::Options::default()).map_err(|error| error.to_string())?;
+    drop(directory);
+    let offset = verify(&making)?.offset;
+    let older = kept(folder).map_err(failed)?;
+    let made = folder.join(format!("{PREFIX}{offset}"));
+    if made.exists() {
+        fs::remove_dir_all(&made).map_err(failed)?;
+    }
+    fs::rename(&making, &made).and_then(|()| fs::File::open(folder)?.sync_all()).map_err(failed)?;
+    for (old, _) in older.iter().filter(|(old, _)| *old != made) {
+        fs::remove_dir_all(old).map_err(failed)?;
+    }
+    Ok(offset)
+}
+
+/// The snapshots of a folder, each with its time.
+fn kept(folder: &Path) -> std::io::Result<Vec<(PathBuf, SystemTime)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let offset = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.parse::<u64>().ok());
+        if offset.is_some() {
+            found.push((entry.path(), entry.metadata()?.modified()?));
+        }
+    }
+    Ok(found)
+}
+
+/// For how long the newest snapshot of a folder has been there; `None` without any.
+fn age(folder: &Path) -> Option<Duration> {
+    let newest = kept(folder).ok()?.into_iter().map(|(_, time)| time).max()?;
+    // One from the future is as old as one of now.
+    Some(newest.elapsed().unwrap_or_default())
+}
+
+impl Node {
+    /// Makes a snapshot where the last one is old, and deletes from the log what may go.
+    pub(super) fn snapshot_if_due(&mut self) {
+        let (Some(schedule), Some(member)) = (&self.parts.snapshots, &self.member) else { return };
+        if !is_due(&mut self.snapshots.looked, LOOK) {
+            return;
+        }
+        let is_ready = self.stopped.is_none() && self.clients.is_some() && self.told.is_known();
+        if !is_ready || self.parts.figures.lock().lag_messages() > 0 {
+            return;
+        }
+        let follower = member.follower();
+        let own = follower.members().find(|(node, _)| *node == self.ids.node);
+        let told = own.and_then(|(_, row)| row.snapshot);
+        let waits = match self.snapshots.tried {
+            Some((tried, true)) => tried.elapsed() < schedule.interval,
+            Some((tried, false)) => tried.elapsed() < CLUSTER_SNAPSHOT_RETRY.min(schedule.interval),
+            None => age(&schedule.folder).is_some_and(|age| age < schedule.interval) && told.is_some(),
+        };
+        if !waits && !self.snapshots.is_making {
+            self.make_snapshot();
+        }
+        self.trim_if_due();
+    }
+
+    fn make_snapshot(&mut self) {
+        let Some(folder) = self.parts.snapshots.as_ref().map(|schedule| schedule.folder.clone()) else {
+            return;
+        };
+        let (directory, sender) = (Arc::downgrade(&self.parts.directory), self.parts.sender.clone());
+        let make = move || {
+            let _ = sender.send(NodeEvent::SnapshotMade(make(&directory, &folder)));
+        };
+        match std::thread::Builder::new().name("pando-snapshot".to_owned()).spawn(make) {
+            Ok(_) => self.snapshots.is_making = true,
+            Err(error) => self.snapshot_made(Err(error.to_string())),
+        }
+    }
+
+    pub(super) fn snapshot_made(&mut self, made: Result<u64, String>) {
+        self.snapshots.is_making = false;
+        self.snapshots.tried = Some((Instant::now(), made.is_ok()));
+        match made {
+            Ok(offset) => {
+                tracing::info!("a snapshot up to offset {offset} is made and read back");
+                self.parts.figures.lock().snapshot = Some(Ok((offset, now_micros() / 1_000_000)));
+                if let Some(member) = &self.member {
+                    let message = member.follower().news_of(self.ids.node, News::Snapshot(offset));
+                    self.append_news(&message);
+                }
+            }
+            Err(error) => {
+                tracing::error!("no snapshot is made, so that the log is kept whole: {error}");
+                self.parts.figures.lock().snapshot = Some(Err(error));
+            }
+        }
+    }
+
+    /// Deletes what nobody needs, as the writer.
+    fn trim_if_due(&mut self) {
+        let Some(member) = &self.member else { return };
+        let is_leading = matches!(member.role(), Role::Leading { .. });
+        let waits = self.snapshots.trimmed.is_some_and(|last| last.elapsed() < CLUSTER_TRIM_INTERVAL);
+        if !is_leading || waits || self.snapshots.is_trimming {
+            return;
+        }
+        let Ok(offset) = member.follower().deletable_before() else { return };
+        if offset <= self.parts.figures.lock().start_offset {
+            return;
+        }
+        let (settings, sender) = (self.parts.settings.clone(), self.parts.sender.clone());
+        let trim = move || {
+            let trimmed = delete_before(&settings, offset).map_err(|error| error.to_string());
+            let _ = sender.send(NodeEvent::Trimmed(trimmed));
+        };
+        self.snapshots.trimmed = Some(Instant::now());
+        match std::thread::Builder::new().name("pando-trim".to_owned()).spawn(trim) {
+            Ok(_) => self.snapshots.is_trimming = true,
+            Err(error) => self.trimmed(Err(error.to_string())),
+        }
+    }
+
+    pub(super) fn trimmed(&mut self, trimmed: Result<u64, String>) {
+        self.snapshots.is_trimming = false;
+        match &trimmed {
+            Ok(start) => {
+                tracing::info!("the log begins at offset {start} now: what was before is not needed")
+            }
+            Err(error) => tracing::error!("nothing of the log is deleted: {error}"),
+        }
+        let mut figures = self.parts.figures.lock();
+        if let Ok(start) = &trimmed {
+            figures.start_offset = figures.start_offset.max(*start);
+        }
+        figures.trimmed = Some(trimmed.map(|_| now_micros() / 1_000_000));
+    }
+}
