@@ -86,6 +86,42 @@ fn operation<'a>(kind: u32, values: &[&'a str]) -> StateOperation<&'a [u8]> {
     StateOperation { kind, values: values.iter().map(|value| value.as_bytes()).collect() }
 }
 
+/// A last bind is written minutes later, or at a stop. Until then it counts, unless something else is recorded by then.
+#[test]
+fn a_last_bind_waits_for_the_disk_and_counts_meanwhile() {
+    let scratch = Scratch::new("state-waits");
+    let pando = start(&scratch, &[("pandoPwdLastSuccess", "TRUE"), ("pandoPwdLastSuccessPrecision", "3600")]);
+    let mut administrator = pando.administrator();
+    let (anna, bert) = (person_dn("anna"), person_dn("bert"));
+    let long_ago = "20010101000000Z";
+    let idle = [operation(SET_LAST_LOGIN, &[long_ago])];
+    for (name, dn) in [("anna", &anna), ("bert", &bert)] {
+        state(&mut administrator, dn, &idle).unwrap();
+        assert_eq!(bind(&pando, name, &format!("{name}-secret")), ResultCode::SUCCESS);
+    }
+    // Nobody is idle who has just bound, though that is not recorded.
+    let policy = format!("cn=policy,{SUFFIX}");
+    let max: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pwdMaxIdle", &["1000000"])];
+    assert!(administrator.modify(&policy, max).unwrap().is_success());
+    let last = |connection: &mut Connection, dn: &str| {
+        connection.entry(dn, &["pwdLastSuccess"]).unwrap().unwrap().text("pwdLastSuccess").unwrap()
+    };
+    assert_eq!(last(&mut administrator, &anna), long_ago);
+    assert_eq!(bind(&pando, "anna", "anna-secret"), ResultCode::SUCCESS);
+    assert_eq!(bind(&pando, "bert", "bert-secret"), ResultCode::SUCCESS);
+    // Another time that is set ends what waits.
+    let other = "20010101000001Z";
+    state(&mut administrator, &bert, &[operation(SET_LAST_LOGIN, &[other])]).unwrap();
+    assert_eq!(bind(&pando, "bert", "bert-secret"), ResultCode::INVALID_CREDENTIALS);
+    pando.stop();
+    let pando = Pando::start(&scratch);
+    let mut administrator = pando.administrator();
+    assert!(last(&mut administrator, &anna).as_str() > "2010");
+    assert_eq!(last(&mut administrator, &bert), other);
+    assert_eq!(bind(&pando, "anna", "anna-secret"), ResultCode::SUCCESS);
+    assert_eq!(bind(&pando, "bert", "bert-secret"), ResultCode::INVALID_CREDENTIALS);
+}
+
 #[test]
 fn the_administrator_sets_what_is_on_record() {
     let scratch = Scratch::new("state-set");

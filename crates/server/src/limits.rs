@@ -301,6 +301,31 @@ pub const FAILURES_NOTED_MAX: usize = 100;
 /// Accounts of which something waits to be recorded; more are not recorded until the writer has caught up.
 pub const UNWRITTEN_ACCOUNTS_MAX: usize = 100_000;
 
+/// Last logins that are gathered; as many again may be on their way to the writer. At this number they are written
+/// before their time. Some 13 MB each: what a table of 2^19 places takes before it grows.
+pub const LOGINS_MAX: usize = 458_752;
+
+/// The same in a cluster, whose nodes hold all changes that the log does not have yet when they stop.
+pub const CLUSTER_LOGINS_MAX: usize = 57_344;
+
+/// Last logins wait for the precision of their policy, divided by this; and for so long they are then written.
+pub const LOGIN_WAIT_DIVISOR: u32 = 16;
+
+/// The longest that last logins wait before they begin to be written.
+pub const LOGIN_WAIT_MAX: Duration = Duration::from_secs(300);
+
+/// Last logins that could wait for less are written at once.
+pub const LOGIN_WAIT_MIN: Duration = Duration::from_secs(1);
+
+/// How often some of the last logins are written.
+pub const LOGIN_TICK: Duration = Duration::from_secs(1);
+
+/// How often it is looked whether the writer has room for last logins.
+pub const LOGIN_RETRY: Duration = Duration::from_millis(5);
+
+/// How long last logins wait for room at the writer.
+pub const LOGIN_PATIENCE: Duration = Duration::from_secs(10);
+
 /// Wrong passwords of an account from one source that are answered at once.
 pub const GUESSES_FREE: u32 = 3;
 /// How long the answer to the next one takes; it doubles with each.

@@ -21,7 +21,7 @@ use crate::config::{Config, ConfigError, PassThroughSettings, Secret};
 use crate::error::ServeError;
 use crate::event_loop::{self, EventLoop, EventLoopError};
 use crate::kerberos::KerberosExchanges;
-use crate::limits::{RELOAD_PATIENCE, ROW_CACHE_WRITER_DIVISOR};
+use crate::limits::{CLUSTER_LOGINS_MAX, LOGINS_MAX, RELOAD_PATIENCE, ROW_CACHE_WRITER_DIVISOR};
 use crate::monitor::{Monitor, Sources};
 use crate::net::acceptor::{Acceptor, AcceptorControl};
 use crate::net::arrivals::Arrivals;
@@ -40,6 +40,7 @@ use crate::workers::bad_passwords::BadPasswords;
 use crate::workers::certificate_watch;
 use crate::workers::delays::Delays;
 use crate::workers::hash_pool::HashPool;
+use crate::workers::logins;
 use crate::workers::pass_through::{PassThrough, StartError};
 use crate::workers::read_ahead::ReadAheadPool;
 use crate::workers::scan_pool::ScanPool;
@@ -194,9 +195,12 @@ impl Opened {
         let trail = audit::open(&self.config.audit, data, &self.directory)?;
         let feed = trail.as_ref().map(|_| Arc::new(AuditFeed::new(self.config.audit.clone())));
         let generation = generation(&self.directory)?;
+        let logins_max = if self.config.cluster.is_some() { CLUSTER_LOGINS_MAX } else { LOGINS_MAX };
         let shared = Arc::new(Shared {
             directory: Arc::clone(&self.directory),
-            writes: Arc::new(WriteQueue::new(Arc::clone(&mailboxes)).audited(feed.clone())),
+            writes: Arc::new(
+                WriteQueue::new(Arc::clone(&mailboxes)).audited(feed.clone()).with_logins(logins_max),
+            ),
             pass_through: match &self.config.pass_through {
                 Some(settings) => Some(start_pass_through(settings, &mailboxes)?),
                 None => None,
@@ -260,6 +264,9 @@ impl Opened {
             writer.remember_rows(writer_cache_bytes);
         }
         let (certificate_watch, stop_watch) = mpsc::channel();
+        let (login_stop, stop_logins) = mpsc::channel();
+        let (queue, directory) = (Arc::clone(&writes), Arc::clone(&self.directory));
+        let logins = spawn("pando-logins", move || logins::run(&queue, &directory, &stop_logins))?;
         let mut server = Server {
             handle,
             urls,
@@ -268,6 +275,7 @@ impl Opened {
             health: self.health,
             loops: Vec::new(),
             others: Vec::new(),
+            logins: (login_stop, logins),
             audit: None,
             is_stopping: Arc::default(),
             certificate_watch,
@@ -337,6 +345,8 @@ pub struct Server {
     health: Arc<Health>,
     loops: Vec<JoinHandle<Result<(), EventLoopError>>>,
     others: Vec<JoinHandle<()>>,
+    /// The thread of the last logins, which ends before the writer, and what ends it when it is dropped.
+    logins: (mpsc::Sender<()>, JoinHandle<()>),
     /// The thread of the audit trail, which ends behind those that it hears of.
     audit: Option<(Arc<AuditFeed>, JoinHandle<()>)>,
     /// For threads that nobody waits for.
@@ -378,6 +388,11 @@ impl Server {
         }
         // Only the loops bring changes, so now nothing more comes.
         self.handle.stop();
+        let (login_stop, logins) = self.logins;
+        drop(login_stop);
+        if logins.join().is_err() {
+            result = Err(ServeError::Panicked("pando-logins".to_owned()));
+        }
         self.writes.close();
         self.is_stopping.store(true, Ordering::Relaxed);
         drop(self.certificate_watch);

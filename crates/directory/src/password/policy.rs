@@ -223,14 +223,19 @@ impl Account {
         Judgement { response: PolicyResponse { warning: None, error }, ..Judgement::default() }
     }
 
+    /// Whether a success now is to be recorded as the last.
+    pub fn wants_success(&self, now: i64) -> bool {
+        let precision = seconds(self.policy.last_success_precision);
+        self.policy.records_success()
+            && self.last_success.is_none_or(|last| now >= last.saturating_add(precision))
+    }
+
     /// What a right password of an account that is not locked comes to (draft section 8.1.2).
     pub fn verified(&self, now: i64) -> Judgement {
         let policy = &self.policy;
-        let precision = seconds(policy.last_success_precision);
-        let is_new = self.last_success.is_none_or(|last| now >= last.saturating_add(precision));
         let recorded = Recorded {
             clears_failures: !self.failures.is_empty() || self.locked.is_some(),
-            success: policy.records_success() && is_new,
+            success: self.wants_success(now),
             grace: false,
         };
         let good = Judgement { succeeds: true, recorded, ..Judgement::default() };

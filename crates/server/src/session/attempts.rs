@@ -23,39 +23,44 @@ use crate::limits::FAILURES_NOTED_MAX;
 use crate::net::mailbox::{PreparedPasswords, VerifiedPassword};
 use crate::session::context::Context;
 use crate::stamp::password_time;
-use crate::workers::attempts::UnrecordedFailures;
+use crate::workers::attempts::UnrecordedAttempts;
 use crate::workers::guesses::GuessKey;
-use crate::workers::writer::{ToWrite, WriteRequest};
-
-/// Bytes that a request to record an attempt takes in the writer's queue.
-const UPDATE_BYTES: usize = 256;
+use crate::workers::logins::Login;
+use crate::workers::writer::{ToWrite, UPDATE_BYTES, WriteRequest};
 
 /// Microseconds within which a later use of an application's password is not recorded again.
 const APP_USE_PRECISION: i64 = 3_600_000_000;
 
-/// An account and its failures, with those that are not recorded yet.
+/// An account and its failures, with what is not recorded yet.
 struct Standing {
     account: Account,
+    /// The last success that is recorded.
+    recorded_success: Option<i64>,
     failures: usize,
     /// Whether some of them are not recorded.
     has_unrecorded: bool,
 }
 
 impl Standing {
-    fn of(account: Account, unrecorded: &UnrecordedFailures, now: i64) -> Standing {
-        let UnrecordedFailures { times, ends_recorded } = unrecorded;
+    fn of(context: &Context, mut account: Account, unrecorded: &UnrecordedAttempts, now: i64) -> Standing {
+        let UnrecordedAttempts { times, ends_recorded, success } = unrecorded;
         let failures = account.failure_count_with(times, *ends_recorded, now);
-        Standing { account, failures, has_unrecorded: !times.is_empty() }
+        let recorded_success = account.last_success;
+        if account.wants_success(now) {
+            let kept = context.shared.writes.logins().since(account.id, recorded_success);
+            account.last_success = recorded_success.max(*success).max(kept);
+        }
+        Standing { account, recorded_success, failures, has_unrecorded: !times.is_empty() }
     }
 
     /// As it is now. What is recorded between the two looks is in both, and counted once; it never is in neither.
     /// `known` stands for an account that has no policy any more: the old one decides.
     fn now(context: &mut Context, known: Account, now: i64) -> Standing {
-        let unrecorded = context.shared.writes.attempts().failures(known.id);
+        let unrecorded = context.shared.writes.attempts().unrecorded(known.id);
         // What cannot be read is logged, and the older state decides.
         let _ = context.catch_up();
         let current = directory::bind::account(&context.snapshot, known.id).ok().flatten();
-        Standing::of(current.unwrap_or(known), &unrecorded, now)
+        Standing::of(context, current.unwrap_or(known), &unrecorded, now)
     }
 
     /// Whether no password is good now.
@@ -66,8 +71,8 @@ impl Standing {
 
 /// Whether the account is locked, as far as is known without another look: the end of an attempt takes one.
 fn is_locked(context: &Context, account: &Account, now: i64) -> bool {
-    let unrecorded = context.shared.writes.attempts().failures(account.id);
-    Standing::of(account.clone(), &unrecorded, now).is_locked(now)
+    let unrecorded = context.shared.writes.attempts().unrecorded(account.id);
+    Standing::of(context, account.clone(), &unrecorded, now).is_locked(now)
 }
 
 /// The password in what a client sends, and what the code behind it is worth, where one has to be there (RFC 6238).
@@ -166,6 +171,13 @@ impl Session {
             _ => None,
         };
         let unrecorded = judged.succeeds && standing.has_unrecorded;
+        let success = success && {
+            // With what is written anyway it is written now.
+            let is_alone = !clears_failures && !unrecorded && rehashed.is_none() && keys.is_none();
+            let login = Login { time: now, over: standing.recorded_success };
+            let precision = account.policy.last_success_precision;
+            !is_alone || !context.shared.writes.logins().keep(id, login, precision, context.now)
+        };
         if clears_failures || success || unrecorded || rehashed.is_some() || keys.is_some() {
             let (rehashed, keys) = (rehashed.filter(|_| judged.succeeds), keys.filter(|_| judged.succeeds));
             let _ = self.note(
@@ -209,7 +221,7 @@ impl Session {
 
     /// Notes something for the writer and asks it to record that. `None` where the policy keeps nothing of it.
     fn note(
-        &mut self,
+        &self,
         context: &mut Context,
         id: directory::rows::EntryId,
         note: impl FnOnce(&mut AccountUpdate),
@@ -224,21 +236,8 @@ impl Session {
             return None;
         }
         if context.shared.writes.attempts().note(id, note) {
-            match context.shared.writes.reserve(UPDATE_BYTES) {
-                Some(reservation) => {
-                    let address =
-                        crate::net::mailbox::Address { event_loop: u16::MAX, ..self.address(context) };
-                    context.outbox.push(WriteRequest {
-                        address,
-                        requester: std::sync::Arc::clone(&context.anonymous),
-                        link: None,
-                        change: ToWrite::Account { id, grace: None, totp_step: None },
-                        passwords: PreparedPasswords::default(),
-                        reservation,
-                        origin: None,
-                        keeps_old_values: false,
-                    });
-                }
+            match context.shared.writes.account_request(id, &context.anonymous) {
+                Some(request) => context.outbox.push(request),
                 None => context.shared.writes.attempts().not_queued(id),
             }
         }

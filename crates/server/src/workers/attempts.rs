@@ -1,4 +1,5 @@
-//! What happened to passwords and is not in the directory yet: failures, last logins, stronger hashes.
+//! What happened to passwords and is not in the directory yet: failures, last logins ([those that wait](super::logins)
+//! when their time has come), stronger hashes.
 //!
 //! Every attempt counts at once, for all event loops. What has to be recorded goes to the writer, one request for an
 //! account however many attempts come meanwhile, so a storm of them costs one record a commit. A kill loses at most
@@ -20,13 +21,15 @@ pub(crate) struct Attempts {
     accounts: Mutex<HashMap<EntryId, Unrecorded>>,
 }
 
-/// What is not recorded yet of failures.
+/// What is not recorded yet of an account.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct UnrecordedFailures {
+pub(crate) struct UnrecordedAttempts {
     /// When they were.
     pub(crate) times: Vec<i64>,
     /// Whether a success came behind those that are recorded.
     pub(crate) ends_recorded: bool,
+    /// The last success, where that is to be recorded.
+    pub(crate) success: Option<i64>,
 }
 
 #[derive(Default)]
@@ -40,10 +43,10 @@ struct Unrecorded {
 }
 
 impl Attempts {
-    /// The account's failures that are not recorded yet. Whoever counts them with those that are asks here first and
+    /// The account's attempts that are not recorded yet. Whoever counts them with those that are asks here first and
     /// then looks at the entry on a snapshot that has every commit: then none is missed.
-    pub(crate) fn failures(&self, id: EntryId) -> UnrecordedFailures {
-        self.lock().get(&id).map(Unrecorded::failures).unwrap_or_default()
+    pub(crate) fn unrecorded(&self, id: EntryId) -> UnrecordedAttempts {
+        self.lock().get(&id).map(Unrecorded::attempts).unwrap_or_default()
     }
 
     /// Notes something. True where the writer is to be asked for it: no request for the account waits yet.
@@ -122,13 +125,14 @@ fn after(earlier: AccountUpdate, later: AccountUpdate) -> AccountUpdate {
 }
 
 impl Unrecorded {
-    fn failures(&self) -> UnrecordedFailures {
+    fn attempts(&self) -> UnrecordedAttempts {
         let writing = self.writing.as_ref().filter(|_| !self.waiting.clears_failures);
         let written = writing.map_or(&[][..], |writing| &writing.failures);
-        UnrecordedFailures {
+        UnrecordedAttempts {
             times: [written, &self.waiting.failures].concat(),
             ends_recorded: self.waiting.clears_failures
                 || writing.is_some_and(|writing| writing.clears_failures),
+            success: self.waiting.success.or(self.writing.as_ref().and_then(|writing| writing.success)),
         }
     }
 }
@@ -144,13 +148,13 @@ mod tests {
         let attempts = Attempts::default();
         assert!(attempts.note(ID, |update| update.failures.push(1)), "the writer is asked");
         assert!(!attempts.note(ID, |update| update.failures.push(2)), "once");
-        assert_eq!(attempts.failures(ID).times, [1, 2]);
+        assert_eq!(attempts.unrecorded(ID).times, [1, 2]);
         assert_eq!(attempts.take(ID).failures, [1, 2]);
-        assert_eq!(attempts.failures(ID).times, [1, 2], "while they are written");
+        assert_eq!(attempts.unrecorded(ID).times, [1, 2], "while they are written");
         assert!(attempts.note(ID, |update| update.failures.push(3)));
-        assert_eq!(attempts.failures(ID).times, [1, 2, 3]);
+        assert_eq!(attempts.unrecorded(ID).times, [1, 2, 3]);
         attempts.settle(ID, true);
-        assert_eq!(attempts.failures(ID).times, [3]);
+        assert_eq!(attempts.unrecorded(ID).times, [3]);
         assert_eq!(attempts.take(ID).failures, [3]);
         attempts.settle(ID, true);
         assert!(attempts.all().is_empty(), "nothing stays");
@@ -163,7 +167,7 @@ mod tests {
         attempts.take(ID);
         attempts.note(ID, |update| update.failures.push(2));
         attempts.settle(ID, false);
-        assert_eq!(attempts.failures(ID).times, [1, 2]);
+        assert_eq!(attempts.unrecorded(ID).times, [1, 2]);
         assert_eq!(attempts.take(ID).failures, [1, 2]);
     }
 
@@ -175,20 +179,21 @@ mod tests {
     #[test]
     fn a_success_ends_failures_before_it() {
         let attempts = Attempts::default();
-        let ended = |times: &[i64]| UnrecordedFailures { times: times.to_vec(), ends_recorded: true };
+        let ended =
+            |times: &[i64]| UnrecordedAttempts { times: times.to_vec(), ends_recorded: true, success: None };
         attempts.note(ID, |update| update.failures.push(1));
         attempts.take(ID);
         attempts.note(ID, succeed);
-        assert_eq!(attempts.failures(ID), ended(&[]));
+        assert_eq!(attempts.unrecorded(ID), ended(&[]));
         attempts.settle(ID, true);
         assert_eq!(attempts.all(), [ID]);
         // The failure is recorded by now, and the success is not.
-        assert_eq!(attempts.failures(ID), ended(&[]));
+        assert_eq!(attempts.unrecorded(ID), ended(&[]));
         attempts.note(ID, |update| update.failures.push(2));
         attempts.take(ID);
-        assert_eq!(attempts.failures(ID), ended(&[2]), "while they are written");
+        assert_eq!(attempts.unrecorded(ID), ended(&[2]), "while they are written");
         attempts.settle(ID, true);
-        assert_eq!(attempts.failures(ID), UnrecordedFailures::default());
+        assert_eq!(attempts.unrecorded(ID), UnrecordedAttempts::default());
     }
 
     #[test]

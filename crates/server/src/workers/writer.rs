@@ -28,14 +28,20 @@ use ldap::{DecodeLimits, Message, Request, ResultCode, StateRequest};
 use store::StoreError;
 use zeroize::Zeroizing;
 
-use crate::limits::{BATCH_BYTES_MAX, BATCH_WRITES_MAX, WRITES_QUEUED_BYTES_MAX, WRITES_QUEUED_MAX};
+use crate::limits::{
+    BATCH_BYTES_MAX, BATCH_WRITES_MAX, LOGINS_MAX, WRITES_QUEUED_BYTES_MAX, WRITES_QUEUED_MAX,
+};
 use crate::net::mailbox::{Address, LoopMessage, Mailbox, PreparedPasswords, Written};
 use crate::stamp::{Random, no_random_numbers, now_micros};
 use crate::telemetry::health::Health;
 use crate::workers::attempts::Attempts;
 use crate::workers::audit_feed::AuditFeed;
 use crate::workers::index_upkeep::Upkeep;
+use crate::workers::logins::Logins;
 use crate::workers::settings_change;
+
+/// Bytes that a request to record an attempt takes in the queue.
+pub(crate) const UPDATE_BYTES: usize = 256;
 
 /// A change on its way to the writer. No `Debug`: it may carry passwords.
 pub(crate) struct WriteRequest {
@@ -130,6 +136,8 @@ pub(crate) struct WriteQueue {
     mailboxes: Arc<[Mailbox]>,
     /// What happened to passwords and is not recorded yet.
     attempts: Attempts,
+    /// Last logins that are recorded later.
+    logins: Logins,
     /// Told of each commit, if there is an audit trail.
     audit: Option<Arc<AuditFeed>>,
 }
@@ -161,8 +169,14 @@ impl WriteQueue {
             wanted_by: mailboxes.iter().map(|_| AtomicBool::default()).collect(),
             mailboxes,
             attempts: Attempts::default(),
+            logins: Logins::new(LOGINS_MAX),
             audit: None,
         }
+    }
+
+    /// Gathers no more last logins than these.
+    pub(crate) fn with_logins(self, max: usize) -> WriteQueue {
+        WriteQueue { logins: Logins::new(max), ..self }
     }
 
     /// Tells `audit` of each commit.
@@ -237,6 +251,30 @@ impl WriteQueue {
     /// What happened to passwords and is not recorded yet.
     pub(crate) fn attempts(&self) -> &Attempts {
         &self.attempts
+    }
+
+    /// Last logins that are recorded later.
+    pub(crate) fn logins(&self) -> &Logins {
+        &self.logins
+    }
+
+    /// A request to record what [`attempts`](WriteQueue::attempts) has of an account, which nobody waits for. `None`
+    /// where the queue is full.
+    pub(crate) fn account_request(
+        self: &Arc<Self>,
+        id: EntryId,
+        anonymous: &Arc<Requester>,
+    ) -> Option<WriteRequest> {
+        Some(WriteRequest {
+            address: Address { event_loop: u16::MAX, slot: 0, connection: 0, ticket: 0 },
+            requester: Arc::clone(anonymous),
+            link: None,
+            change: ToWrite::Account { id, grace: None, totp_step: None },
+            passwords: PreparedPasswords::default(),
+            reservation: self.reserve(UPDATE_BYTES)?,
+            origin: None,
+            keeps_old_values: false,
+        })
     }
 
     /// Number of commits since the start.

@@ -1,0 +1,276 @@
+//! Last logins that are gathered and written some minutes later, each user's once, in the order of the entries.
+//!
+//! In the morning everybody binds for the first time in an hour. Written one by one these binds would cost what changes
+//! cost. What is recorded of a last login is true within the precision of the policy anyway, so a login may wait for a
+//! part of it ([`LOGIN_WAIT_DIVISOR`]): as long as logins were gathered they are then written, a few each second. Who
+//! is idle for too long is judged with those that wait. A stop writes them; a kill loses them.
+
+use std::collections::HashMap;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use directory::rows::EntryId;
+use directory::{Directory, Requester};
+
+use crate::limits::{
+    BATCH_WRITES_MAX, LOGIN_PATIENCE, LOGIN_RETRY, LOGIN_TICK, LOGIN_WAIT_DIVISOR, LOGIN_WAIT_MAX,
+    LOGIN_WAIT_MIN,
+};
+use crate::workers::writer::{WriteQueue, WriteRequest};
+
+/// A login that is not recorded yet. Times are microseconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Login {
+    /// When it was.
+    pub(crate) time: i64,
+    /// What was recorded then. Where something else is by now, somebody knows better.
+    pub(crate) over: Option<i64>,
+}
+
+/// Logins that wait.
+pub(crate) struct Logins {
+    waiting: Mutex<Waiting>,
+    /// How many are gathered.
+    max: usize,
+}
+
+#[derive(Default)]
+struct Waiting {
+    gathered: HashMap<EntryId, Login>,
+    /// When they are to be written, and how long that may take.
+    due: Option<(Instant, Duration)>,
+    /// Those that are being written.
+    leaving: HashMap<EntryId, Login>,
+}
+
+impl Logins {
+    pub(crate) fn new(max: usize) -> Logins {
+        Logins { waiting: Mutex::default(), max }
+    }
+
+    /// Keeps a login for later under a policy with this precision in seconds. False where it is to be written at once.
+    pub(crate) fn keep(&self, id: EntryId, login: Login, precision: u32, now: Instant) -> bool {
+        let wait = (Duration::from_secs(precision.into()) / LOGIN_WAIT_DIVISOR).min(LOGIN_WAIT_MAX);
+        if wait < LOGIN_WAIT_MIN {
+            return false;
+        }
+        let mut waiting = self.lock();
+        if waiting.gathered.len() >= self.max && !waiting.gathered.contains_key(&id) {
+            return false;
+        }
+        let due = (now + wait, wait);
+        waiting.due = Some(waiting.due.map_or(due, |(at, wait)| (at.min(due.0), wait.min(due.1))));
+        waiting.gathered.insert(id, login);
+        true
+    }
+
+    /// When the user of an entry has logged in since what is recorded of it.
+    pub(crate) fn since(&self, id: EntryId, recorded: Option<i64>) -> Option<i64> {
+        let waiting = self.lock();
+        let known = waiting.gathered.get(&id).or_else(|| waiting.leaving.get(&id));
+        known.filter(|login| login.over == recorded).map(|login| login.time)
+    }
+
+    /// One that was being written is with the writer.
+    fn forget(&self, id: EntryId) {
+        self.lock().leaving.remove(&id);
+    }
+
+    /// Begins to write what was gathered, if it is time to: the entries, and how long it may take.
+    fn turn(&self, now: Instant, is_end: bool) -> Option<(Vec<EntryId>, Duration)> {
+        let mut waiting = self.lock();
+        let (at, wait) = waiting.due?;
+        if now < at && waiting.gathered.len() < self.max && !is_end {
+            return None;
+        }
+        waiting.due = None;
+        waiting.leaving = std::mem::take(&mut waiting.gathered);
+        let ids: Vec<EntryId> = waiting.leaving.keys().copied().collect();
+        drop(waiting);
+        Some((ids, wait))
+    }
+
+    /// Each step leaves it whole, so a poisoned lock is fit for use.
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the thread has in hand.
+#[derive(Default)]
+struct Round {
+    /// The entries that are left, those with the smallest numbers last.
+    ids: Vec<EntryId>,
+    /// How many of them at each tick.
+    step: usize,
+}
+
+impl Round {
+    /// The entries whose turn it is.
+    fn next(&mut self, logins: &Logins, now: Instant, is_end: bool) -> Vec<EntryId> {
+        if self.ids.is_empty()
+            && let Some((mut ids, wait)) = logins.turn(now, is_end)
+        {
+            ids.sort_unstable_by(|a, b| b.cmp(a));
+            let ticks = usize::try_from(wait.as_secs() / LOGIN_TICK.as_secs()).unwrap_or(1).max(1);
+            *self = Round { step: ids.len().div_ceil(ticks), ids };
+        }
+        if is_end {
+            self.step = BATCH_WRITES_MAX;
+        }
+        let from = self.ids.len().saturating_sub(self.step);
+        let mut turn = self.ids.split_off(from);
+        turn.reverse();
+        turn
+    }
+}
+
+/// Has what waits written, until the other end of `stop` is dropped; then all of it.
+pub(crate) fn run(queue: &Arc<WriteQueue>, directory: &Arc<Directory>, stop: &Receiver<()>) {
+    let anonymous = Arc::new(Requester::Anonymous);
+    let mut round = Round::default();
+    while stop.recv_timeout(LOGIN_TICK) == Err(RecvTimeoutError::Timeout) {
+        let turn = round.next(queue.logins(), Instant::now(), false);
+        tell_lost(write(queue, directory, &anonymous, &turn));
+    }
+    loop {
+        let turn = round.next(queue.logins(), Instant::now(), true);
+        if turn.is_empty() {
+            return;
+        }
+        let left = write(queue, directory, &anonymous, &turn);
+        if left > 0 {
+            return tell_lost(left + round.ids.len() + queue.logins().lock().gathered.len());
+        }
+    }
+}
+
+fn tell_lost(logins: usize) {
+    if logins > 0 {
+        tracing::warn!(logins, "last logins are not recorded: the writer has no room for them");
+    }
+}
+
+/// Gives logins to the writer. How many it took no more.
+fn write(
+    queue: &Arc<WriteQueue>,
+    directory: &Arc<Directory>,
+    anonymous: &Arc<Requester>,
+    ids: &[EntryId],
+) -> usize {
+    if ids.is_empty() {
+        return 0;
+    }
+    let snapshot = match directory.snapshot() {
+        Ok(snapshot) => snapshot,
+        Err(error) => {
+            tracing::error!(%error, logins = ids.len(), "last logins are not recorded");
+            ids.iter().for_each(|id| queue.logins().forget(*id));
+            return 0;
+        }
+    };
+    let mut requests = Vec::with_capacity(ids.len());
+    for (place, id) in ids.iter().enumerate() {
+        // What cannot be read is met, and logged, by whoever binds.
+        let recorded = directory::bind::account(&snapshot, *id).ok().flatten().map(|of| of.last_success);
+        let known = queue.logins().since(*id, recorded.flatten()).filter(|_| recorded.is_some());
+        if let Some(time) = known
+            && queue.attempts().note(*id, |update| update.success = update.success.max(Some(time)))
+        {
+            let Some(request) = wait_for_room(queue, *id, anonymous, &mut requests) else {
+                queue.attempts().not_queued(*id);
+                return ids.len() - place;
+            };
+            requests.push(request);
+        }
+        queue.logins().forget(*id);
+    }
+    queue.submit(&mut requests);
+    0
+}
+
+/// A request for the writer, as soon as its queue has room. `None`, and nothing left to submit: it has none for long.
+fn wait_for_room(
+    queue: &Arc<WriteQueue>,
+    id: EntryId,
+    anonymous: &Arc<Requester>,
+    requests: &mut Vec<WriteRequest>,
+) -> Option<WriteRequest> {
+    let since = Instant::now();
+    loop {
+        if let Some(request) = queue.account_request(id, anonymous) {
+            return Some(request);
+        }
+        queue.submit(requests);
+        if since.elapsed() >= LOGIN_PATIENCE {
+            return None;
+        }
+        std::thread::sleep(LOGIN_RETRY);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: u32 = 3_600;
+
+    fn login(time: i64) -> Login {
+        Login { time, over: None }
+    }
+
+    #[test]
+    fn logins_wait_for_a_part_of_the_precision_and_then_leave_over_as_long_in_order() {
+        let (logins, now) = (Logins::new(1_000), Instant::now());
+        for id in (0..450).rev() {
+            assert!(logins.keep(EntryId(id), login(1), HOUR, now));
+        }
+        let wait = Duration::from_secs(225);
+        let mut round = Round::default();
+        assert!(round.next(&logins, now + wait - LOGIN_TICK, false).is_empty());
+        assert_eq!(round.next(&logins, now + wait, false), [EntryId(0), EntryId(1)]);
+        assert_eq!(logins.since(EntryId(449), None), Some(1), "until it is written");
+        // Others come meanwhile and wait for the next round.
+        assert!(logins.keep(EntryId(7), login(2), HOUR, now + wait));
+        for step in 1..225 {
+            assert_eq!(round.next(&logins, now + wait, false)[0], EntryId(2 * step));
+        }
+        assert!(round.next(&logins, now + wait, false).is_empty());
+        assert_eq!(round.next(&logins, now + 2 * wait, false), [EntryId(7)]);
+    }
+
+    #[test]
+    fn what_is_precise_or_too_much_is_not_kept() {
+        let (logins, now) = (Logins::new(2), Instant::now());
+        assert!(!logins.keep(EntryId(1), login(1), 0, now));
+        assert!(!logins.keep(EntryId(1), login(1), 15, now));
+        assert!(logins.keep(EntryId(1), login(1), 16, now));
+        assert!(logins.keep(EntryId(2), login(1), HOUR, now));
+        assert!(!logins.keep(EntryId(3), login(1), HOUR, now));
+        assert!(logins.keep(EntryId(2), login(2), HOUR, now), "one that is there has room");
+        // So many leave before their time, and the shortest wait counts for all.
+        let mut round = Round::default();
+        assert_eq!(round.next(&logins, now, false), [EntryId(1), EntryId(2)]);
+    }
+
+    #[test]
+    fn a_login_counts_only_over_what_was_recorded_when_it_was() {
+        let (logins, now) = (Logins::new(2), Instant::now());
+        assert!(logins.keep(EntryId(1), Login { time: 9, over: Some(3) }, HOUR, now));
+        assert_eq!(logins.since(EntryId(1), Some(3)), Some(9));
+        assert_eq!(logins.since(EntryId(1), Some(4)), None, "somebody set another time");
+        assert_eq!(logins.since(EntryId(1), None), None, "a new password");
+        assert_eq!(logins.since(EntryId(2), None), None);
+    }
+
+    #[test]
+    fn the_end_does_not_wait() {
+        let (logins, now) = (Logins::new(10), Instant::now());
+        assert!(logins.keep(EntryId(5), login(1), HOUR, now));
+        assert!(logins.keep(EntryId(4), login(1), HOUR, now));
+        let mut round = Round::default();
+        assert_eq!(round.next(&logins, now, true), [EntryId(4), EntryId(5)]);
+        assert!(round.next(&logins, now, true).is_empty());
+    }
+}
