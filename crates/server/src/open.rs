@@ -40,7 +40,7 @@ use crate::workers::bad_passwords::BadPasswords;
 use crate::workers::certificate_watch;
 use crate::workers::delays::Delays;
 use crate::workers::hash_pool::HashPool;
-use crate::workers::logins;
+use crate::workers::logins::{self, Logins};
 use crate::workers::pass_through::{PassThrough, StartError};
 use crate::workers::read_ahead::ReadAheadPool;
 use crate::workers::scan_pool::ScanPool;
@@ -198,9 +198,8 @@ impl Opened {
         let logins_max = if self.config.cluster.is_some() { CLUSTER_LOGINS_MAX } else { LOGINS_MAX };
         let shared = Arc::new(Shared {
             directory: Arc::clone(&self.directory),
-            writes: Arc::new(
-                WriteQueue::new(Arc::clone(&mailboxes)).audited(feed.clone()).with_logins(logins_max),
-            ),
+            writes: Arc::new(WriteQueue::new(Arc::clone(&mailboxes)).audited(feed.clone())),
+            logins: Arc::new(Logins::new(logins_max)),
             pass_through: match &self.config.pass_through {
                 Some(settings) => Some(start_pass_through(settings, &mailboxes)?),
                 None => None,
@@ -265,8 +264,10 @@ impl Opened {
         }
         let (certificate_watch, stop_watch) = mpsc::channel();
         let (login_stop, stop_logins) = mpsc::channel();
-        let (queue, directory) = (Arc::clone(&writes), Arc::clone(&self.directory));
-        let logins = spawn("pando-logins", move || logins::run(&queue, &directory, &stop_logins))?;
+        let (logins, queue) = (Arc::clone(&shared.logins), Arc::clone(&writes));
+        let directory = Arc::clone(&self.directory);
+        let run = move || logins::run(&logins, &queue, &directory, &stop_logins);
+        let logins = spawn("pando-logins", run)?;
         let mut server = Server {
             handle,
             urls,

@@ -47,7 +47,7 @@ impl Standing {
         let failures = account.failure_count_with(times, *ends_recorded, now);
         let recorded_success = account.last_success;
         if account.wants_success(now) {
-            let kept = context.shared.writes.logins().since(account.id, recorded_success);
+            let kept = context.shared.logins.since(account.id, recorded_success);
             account.last_success = recorded_success.max(*success).max(kept);
         }
         Standing { account, recorded_success, failures, has_unrecorded: !times.is_empty() }
@@ -176,7 +176,7 @@ impl Session {
             let is_alone = !clears_failures && !unrecorded && rehashed.is_none() && keys.is_none();
             let login = Login { time: now, over: standing.recorded_success };
             let precision = account.policy.last_success_precision;
-            !is_alone || !context.shared.writes.logins().keep(id, login, precision, context.now)
+            !is_alone || !context.shared.logins.keep(id, login, precision, context.now)
         };
         if clears_failures || success || unrecorded || rehashed.is_some() || keys.is_some() {
             let (rehashed, keys) = (rehashed.filter(|_| judged.succeeds), keys.filter(|_| judged.succeeds));

@@ -22,6 +22,7 @@ use crate::workers::audit_feed::{AuditBuffer, AuditFeed};
 use crate::workers::delays::Delays;
 use crate::workers::guesses::Guesses;
 use crate::workers::hash_pool::HashPool;
+use crate::workers::logins::Logins;
 use crate::workers::pass_through::PassThrough;
 use crate::workers::read_ahead::{Answers, Coldness, PrefetchJob, ReadAheadPool};
 use crate::workers::scan_pool::ScanPool;
@@ -31,6 +32,8 @@ use crate::workers::writer::{WriteQueue, WriteRequest};
 pub(crate) struct Shared {
     pub(crate) directory: Arc<Directory>,
     pub(crate) writes: Arc<WriteQueue>,
+    /// Last logins that are recorded later.
+    pub(crate) logins: Arc<Logins>,
     pub(crate) hash_pool: HashPool,
     /// Passwords that another server verifies; `None` where the settings name none.
     pub(crate) pass_through: Option<PassThrough>,

@@ -127,21 +127,21 @@ impl Round {
 }
 
 /// Has what waits written, until the other end of `stop` is dropped; then all of it.
-pub(crate) fn run(queue: &Arc<WriteQueue>, directory: &Arc<Directory>, stop: &Receiver<()>) {
+pub(crate) fn run(logins: &Logins, queue: &Arc<WriteQueue>, directory: &Arc<Directory>, stop: &Receiver<()>) {
     let anonymous = Arc::new(Requester::Anonymous);
     let mut round = Round::default();
     while stop.recv_timeout(LOGIN_TICK) == Err(RecvTimeoutError::Timeout) {
-        let turn = round.next(queue.logins(), Instant::now(), false);
-        tell_lost(write(queue, directory, &anonymous, &turn));
+        let turn = round.next(logins, Instant::now(), false);
+        tell_lost(write((logins, queue), directory, &anonymous, &turn));
     }
     loop {
-        let turn = round.next(queue.logins(), Instant::now(), true);
+        let turn = round.next(logins, Instant::now(), true);
         if turn.is_empty() {
             return;
         }
-        let left = write(queue, directory, &anonymous, &turn);
+        let left = write((logins, queue), directory, &anonymous, &turn);
         if left > 0 {
-            return tell_lost(left + round.ids.len() + queue.logins().lock().gathered.len());
+            return tell_lost(left + round.ids.len() + logins.lock().gathered.len());
         }
     }
 }
@@ -154,7 +154,7 @@ fn tell_lost(logins: usize) {
 
 /// Gives logins to the writer. How many it took no more.
 fn write(
-    queue: &Arc<WriteQueue>,
+    (logins, queue): (&Logins, &Arc<WriteQueue>),
     directory: &Arc<Directory>,
     anonymous: &Arc<Requester>,
     ids: &[EntryId],
@@ -166,7 +166,7 @@ fn write(
         Ok(snapshot) => snapshot,
         Err(error) => {
             tracing::error!(%error, logins = ids.len(), "last logins are not recorded");
-            ids.iter().for_each(|id| queue.logins().forget(*id));
+            ids.iter().for_each(|id| logins.forget(*id));
             return 0;
         }
     };
@@ -174,7 +174,7 @@ fn write(
     for (place, id) in ids.iter().enumerate() {
         // What cannot be read is met, and logged, by whoever binds.
         let recorded = directory::bind::account(&snapshot, *id).ok().flatten().map(|of| of.last_success);
-        let known = queue.logins().since(*id, recorded.flatten()).filter(|_| recorded.is_some());
+        let known = logins.since(*id, recorded.flatten()).filter(|_| recorded.is_some());
         if let Some(time) = known
             && queue.attempts().note(*id, |update| update.success = update.success.max(Some(time)))
         {
@@ -184,7 +184,7 @@ fn write(
             };
             requests.push(request);
         }
-        queue.logins().forget(*id);
+        logins.forget(*id);
     }
     queue.submit(&mut requests);
     0

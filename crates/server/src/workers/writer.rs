@@ -28,16 +28,13 @@ use ldap::{DecodeLimits, Message, Request, ResultCode, StateRequest};
 use store::StoreError;
 use zeroize::Zeroizing;
 
-use crate::limits::{
-    BATCH_BYTES_MAX, BATCH_WRITES_MAX, LOGINS_MAX, WRITES_QUEUED_BYTES_MAX, WRITES_QUEUED_MAX,
-};
+use crate::limits::{BATCH_BYTES_MAX, BATCH_WRITES_MAX, WRITES_QUEUED_BYTES_MAX, WRITES_QUEUED_MAX};
 use crate::net::mailbox::{Address, LoopMessage, Mailbox, PreparedPasswords, Written};
 use crate::stamp::{Random, no_random_numbers, now_micros};
 use crate::telemetry::health::Health;
 use crate::workers::attempts::Attempts;
 use crate::workers::audit_feed::AuditFeed;
 use crate::workers::index_upkeep::Upkeep;
-use crate::workers::logins::Logins;
 use crate::workers::settings_change;
 
 /// Bytes that a request to record an attempt takes in the queue.
@@ -136,8 +133,6 @@ pub(crate) struct WriteQueue {
     mailboxes: Arc<[Mailbox]>,
     /// What happened to passwords and is not recorded yet.
     attempts: Attempts,
-    /// Last logins that are recorded later.
-    logins: Logins,
     /// Told of each commit, if there is an audit trail.
     audit: Option<Arc<AuditFeed>>,
 }
@@ -169,14 +164,8 @@ impl WriteQueue {
             wanted_by: mailboxes.iter().map(|_| AtomicBool::default()).collect(),
             mailboxes,
             attempts: Attempts::default(),
-            logins: Logins::new(LOGINS_MAX),
             audit: None,
         }
-    }
-
-    /// Gathers no more last logins than these.
-    pub(crate) fn with_logins(self, max: usize) -> WriteQueue {
-        WriteQueue { logins: Logins::new(max), ..self }
     }
 
     /// Tells `audit` of each commit.
@@ -251,11 +240,6 @@ impl WriteQueue {
     /// What happened to passwords and is not recorded yet.
     pub(crate) fn attempts(&self) -> &Attempts {
         &self.attempts
-    }
-
-    /// Last logins that are recorded later.
-    pub(crate) fn logins(&self) -> &Logins {
-        &self.logins
     }
 
     /// A request to record what [`attempts`](WriteQueue::attempts) has of an account, which nobody waits for. `None`
