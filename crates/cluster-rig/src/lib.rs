@@ -1,11 +1,14 @@
 //! `./dev cluster`: three brokers and three nodes on loopback, a load on them, and a menu of what to kill.
 //!
-//! The smoke does without the menu: it kills the writer under load, and a broker, and then compares all nodes with each
-//! other and with every answer that a client got. It is a test of `pando` too, so that CI builds nothing more for it.
+//! Rounds do without the menu: in each something is killed, halted, cut off or filled up under load, and then all nodes
+//! are compared with each other and with every answer that a client got. The smoke is five of them, and a test of
+//! `pando` too, so that CI builds nothing more for it.
 
+mod disks;
 mod load;
+mod net;
 mod nodes;
-mod proxy;
+mod rig;
 mod rounds;
 
 use std::error::Error;
@@ -13,16 +16,12 @@ use std::io::{BufRead, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use kafka_broker::Brokers;
-
 use load::Load;
 use nodes::Nodes;
+use rig::Rig;
 
 /// What goes wrong is for somebody to read.
 pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
-
-const BROKERS: usize = 3;
-const NODES: usize = 3;
 
 const MENU: &str = "\
   s          what each node says of itself, and how the load does
@@ -38,7 +37,7 @@ const MENU: &str = "\
 pub enum Run {
     /// A menu, until its user has enough.
     Menu,
-    /// The writer and a broker are killed.
+    /// Five rounds, always the same.
     Smoke,
     /// So many rounds of all kinds of trouble, chosen by a seed.
     Rounds(u64, u64),
@@ -52,44 +51,24 @@ pub fn run(program: PathBuf, what: Run) -> Result<()> {
     let folder = std::env::temp_dir().join(format!("pando-cluster-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
     let begun = Instant::now();
-    println!("starting {BROKERS} brokers and {NODES} nodes in {}", folder.display());
-    let mut brokers = Brokers::start(BROKERS, &folder)?;
-    println!("brokers: {}", brokers.bootstrap());
-    let mut nodes = Nodes::make(program, &folder, &brokers.bootstrap(), NODES)?;
-    println!("ready after {:.1} s; nodes: {}", begun.elapsed().as_secs_f64(), nodes.urls().join(" "));
+    println!("starting brokers and nodes in {}", folder.display());
+    let mut rig = Rig::start(program, &folder)?;
+    println!("ready after {:.1} s; brokers: {}", begun.elapsed().as_secs_f64(), rig.brokers.bootstrap());
+    println!("nodes: {}", rig.nodes.urls().join(" "));
     let done = match what {
-        Run::Menu => menu(&mut brokers, &mut nodes),
-        Run::Smoke => smoke(&mut brokers, &mut nodes),
-        Run::Rounds(count, seed) => rounds::run(&mut brokers, &mut nodes, count, seed),
+        Run::Menu => menu(&mut rig),
+        Run::Smoke => rounds::smoke(&mut rig),
+        Run::Rounds(count, seed) => rounds::run(&mut rig, count, seed),
     };
-    drop((nodes, brokers));
     // What failed is to be looked at.
-    if done.is_ok() {
-        std::fs::remove_dir_all(&folder)?;
-    } else {
+    if let Err(error) = done {
+        rig.keep();
         eprintln!("cluster: logs and data are kept in {}", folder.display());
+        return Err(error);
     }
-    done
-}
-
-fn smoke(brokers: &mut Brokers, nodes: &mut Nodes) -> Result<()> {
-    let load = Load::start(&nodes.addresses());
-    load.wait_for(200)?;
-    let writer = nodes.writer()?;
-    println!("killing node {writer}, which writes; {} changes acknowledged so far", load.acknowledged());
-    nodes.kill(writer)?;
-    let begun = Instant::now();
-    load.wait_for(load.acknowledged() + 200)?;
-    println!("200 more after {:.1} s; node {} writes", begun.elapsed().as_secs_f64(), nodes.writer()?);
-    nodes.start(writer)?;
-    println!("killing a broker");
-    brokers.kill(0)?;
-    let begun = Instant::now();
-    load.wait_for(load.acknowledged() + 200)?;
-    println!("200 more after {:.1} s", begun.elapsed().as_secs_f64());
-    brokers.restart(0)?;
-    load.wait_for(load.acknowledged() + 200)?;
-    verify(nodes, load)
+    drop(rig);
+    std::fs::remove_dir_all(&folder)?;
+    Ok(())
 }
 
 /// Stops the load, and holds every node against it and against the others.
@@ -112,9 +91,9 @@ fn verify(nodes: &Nodes, load: Load) -> Result<()> {
     Ok(())
 }
 
-fn menu(brokers: &mut Brokers, nodes: &mut Nodes) -> Result<()> {
+fn menu(rig: &mut Rig) -> Result<()> {
     println!("{MENU}");
-    let mut load = Load::start(&nodes.addresses());
+    let mut load = Load::start(&rig.nodes.addresses());
     let lines = std::io::stdin().lock().lines();
     print!("> ");
     std::io::stdout().flush()?;
@@ -123,6 +102,7 @@ fn menu(brokers: &mut Brokers, nodes: &mut Nodes) -> Result<()> {
         let mut words = line.split_whitespace();
         let (verb, number) =
             (words.next().unwrap_or_default(), words.next().and_then(|word| word.parse().ok()));
+        let nodes = &mut rig.nodes;
         let done = match (verb, number) {
             ("s", _) => nodes
                 .say()
@@ -135,8 +115,8 @@ fn menu(brokers: &mut Brokers, nodes: &mut Nodes) -> Result<()> {
             ("r", Some(node)) => nodes.start(node),
             ("h", Some(node)) => nodes.halt(node, true),
             ("c", Some(node)) => nodes.halt(node, false),
-            ("bk", Some(broker)) => Ok(brokers.kill(broker.saturating_sub(1))?),
-            ("br", Some(broker)) => Ok(brokers.restart(broker.saturating_sub(1))?),
+            ("bk", Some(broker)) => Ok(rig.brokers.kill(broker.saturating_sub(1))?),
+            ("br", Some(broker)) => rig.restart_broker(broker.saturating_sub(1)),
             ("v", _) => {
                 let done = verify(nodes, load);
                 load = Load::start(&nodes.addresses());

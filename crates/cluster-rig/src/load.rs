@@ -157,6 +157,10 @@ fn change(
         ResultCode::SUCCESS => {
             counts.acknowledged.fetch_add(1, Ordering::Relaxed);
             answers.deleted.insert(name.to_owned());
+            let found = connection.search(name, Scope::BaseObject, "(objectClass=*)", &["1.1"]).ok()?;
+            if !found.entries.is_empty() {
+                answers.wrong.push(format!("{name} was deleted, and the same connection still sees it"));
+            }
         }
         ResultCode::UNAVAILABLE => {
             counts.refused.fetch_add(1, Ordering::Relaxed);

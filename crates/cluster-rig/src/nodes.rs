@@ -5,12 +5,14 @@ use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 
 use client::Connection;
-use ldap::Scope;
+use ldap::{ResultCode, Scope};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::proxy::Proxy;
+use crate::net::Party;
+use crate::rig::Around;
 use crate::{Result, until};
 
 /// The suffix of the tree.
@@ -29,14 +31,17 @@ pub(crate) fn connect(address: SocketAddr) -> Result<Connection> {
 pub(crate) struct Nodes {
     program: PathBuf,
     folder: PathBuf,
+    /// Where the brokers are reached.
+    brokers: String,
+    around: Option<Arc<Around>>,
     nodes: Vec<Node>,
 }
 
 struct Node {
     process: Option<Child>,
     address: SocketAddr,
-    /// Through which the other nodes reach it.
-    proxy: Proxy,
+    /// Where the other nodes reach it.
+    for_nodes: SocketAddr,
 }
 
 /// An address that is free now, and hardly taken in the meantime.
@@ -54,40 +59,76 @@ pub(crate) struct Content {
 }
 
 impl Nodes {
-    /// Makes a cluster of `count` nodes on new data, and starts them.
-    pub(crate) fn make(program: PathBuf, folder: &Path, brokers: &str, count: usize) -> Result<Nodes> {
-        let mut nodes = Nodes { program, folder: folder.to_owned(), nodes: Vec::new() };
-        for node in 1..=count {
-            // A fixed port, so that clients find it again: free now, and hardly taken in the meantime.
-            let free = free_address()?;
-            let for_nodes = free_address()?;
-            let proxy = Proxy::start(for_nodes)?;
-            let reached = proxy.address();
-            nodes.nodes.push(Node { process: None, address: free, proxy });
-            let text = format!(
-                "listen = [\"ldap://{free}\"]\n[cluster]\nbrokers = \"{brokers}\"\nlisten = \"{for_nodes}\"\n\
-                 address = \"{reached}\"\nsession_timeout_ms = 2000\nkafka = [\"heartbeat.interval.ms=300\"]\n"
-            );
-            std::fs::write(nodes.file(node, "toml"), text)?;
-            if node == 1 {
-                nodes.command(1, &["cluster", "init", "--replicas", "3"])?;
-                nodes.start(1)?;
-                let mut connection = connect(free)?;
-                let added = connection.add(SUFFIX, &[("objectClass", "domain"), ("dc", "example")])?;
-                if !added.is_success() {
-                    return Err(format!("adding the suffix: {added:?}").into());
-                }
-                continue;
-            }
-            let invitation = nodes.file(node, "invitation");
-            let invitation = invitation.to_str().ok_or("a path in UTF-8")?;
-            nodes.command(1, &["cluster", "invite", "-o", invitation])?;
-            let from = nodes.file(1, "data");
-            let from = from.to_str().ok_or("a path in UTF-8")?;
-            nodes.command(node, &["cluster", "join", "--invitation", invitation, "--copy-of", from])?;
-            nodes.start(node)?;
+    /// None yet, for these brokers.
+    pub(crate) fn new(
+        program: PathBuf,
+        folder: &Path,
+        brokers: String,
+        around: Option<Arc<Around>>,
+    ) -> Nodes {
+        Nodes { program, folder: folder.to_owned(), brokers, around, nodes: Vec::new() }
+    }
+
+    /// Makes the first node of what its data has already, or of nothing, and starts it.
+    pub(crate) fn found(&mut self) -> Result<()> {
+        self.place()?;
+        self.command(1, &["cluster", "init", "--replicas", "3"])?;
+        self.start(1)?;
+        let mut connection = connect(self.address(1)?)?;
+        let added = connection.add(SUFFIX, &[("objectClass", "domain"), ("dc", "example")])?;
+        if added.is_success() || added.code == ResultCode::ENTRY_ALREADY_EXISTS {
+            return Ok(());
         }
-        Ok(nodes)
+        Err(format!("adding the suffix: {added:?}").into())
+    }
+
+    /// Makes one more node of the data of the first, and starts it. Its number.
+    pub(crate) fn join(&mut self) -> Result<usize> {
+        let (node, invitation) = self.invite()?;
+        let from = self.data(1);
+        let from = from.to_str().ok_or("a path in UTF-8")?;
+        self.command(node, &["cluster", "join", "--invitation", &invitation, "--copy-of", from])?;
+        self.start(node)?;
+        Ok(node)
+    }
+
+    /// Invites one more node: its number and the invitation.
+    pub(crate) fn invite(&mut self) -> Result<(usize, String)> {
+        let node = self.place()?;
+        let invitation = self.file(node, "invitation");
+        let invitation = invitation.to_str().ok_or("a path in UTF-8")?.to_owned();
+        self.command(1, &["cluster", "invite", "-o", &invitation])?;
+        Ok((node, invitation))
+    }
+
+    /// Makes room for one more node, and its node file.
+    fn place(&mut self) -> Result<usize> {
+        // Fixed ports, so that clients find it again: free now, and hardly taken in the meantime.
+        let (free, for_nodes) = (free_address()?, free_address()?);
+        let node = self.nodes.len() + 1;
+        std::fs::create_dir_all(self.disk(node))?;
+        let mut reached = for_nodes;
+        if let Some(around) = &self.around {
+            reached = around.net.before(Party::Node(node), for_nodes)?;
+            around.disks.make(&self.disk(node))?;
+        }
+        self.nodes.push(Node { process: None, address: free, for_nodes: reached });
+        let brokers = &self.brokers;
+        let text = format!(
+            "listen = [\"ldap://{free}\"]\n[cluster]\nbrokers = \"{brokers}\"\nlisten = \"{for_nodes}\"\n\
+             address = \"{reached}\"\nsession_timeout_ms = 2000\nkafka = [\"heartbeat.interval.ms=300\"]\n"
+        );
+        std::fs::write(self.file(node, "toml"), text)?;
+        Ok(node)
+    }
+
+    /// What a node's data is on, and nothing else.
+    pub(crate) fn disk(&self, node: usize) -> PathBuf {
+        self.file(node, "disk")
+    }
+
+    pub(crate) fn data(&self, node: usize) -> PathBuf {
+        self.disk(node).join("data")
     }
 
     fn file(&self, node: usize, what: &str) -> PathBuf {
@@ -96,26 +137,23 @@ impl Nodes {
 
     fn pando(&self, node: usize, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
-        command
-            .args(arguments)
-            .arg("--node")
-            .arg(self.file(node, "toml"))
-            .arg("--data")
-            .arg(self.file(node, "data"));
+        command.args(arguments).arg("--node").arg(self.file(node, "toml")).arg("--data").arg(self.data(node));
         command.env("PANDO_ADMIN_PASSWORD", PASSWORD).stdin(Stdio::null());
         command
     }
 
-    fn command(&self, node: usize, arguments: &[&str]) -> Result<String> {
+    /// Runs a command of the program for a node.
+    pub(crate) fn command(&self, node: usize, arguments: &[&str]) -> Result<String> {
         run(self.pando(node, arguments), arguments)
     }
 
     fn export(&self, node: usize) -> Result<String> {
         let arguments = ["export", "--operational"];
         let mut command = Command::new(&self.program);
-        command.args(arguments).arg("--data").arg(self.file(node, "data")).stdin(Stdio::null());
+        command.args(arguments).arg("--data").arg(self.data(node)).stdin(Stdio::null());
         run(command, &arguments)
     }
+
     fn node(&mut self, node: usize) -> Result<&mut Node> {
         node.checked_sub(1).and_then(|index| self.nodes.get_mut(index)).ok_or_else(|| "no such node".into())
     }
@@ -130,6 +168,9 @@ impl Nodes {
         let mut lines = BufReader::new(child.stdout.take().ok_or("no output")?).lines();
         let is_ready =
             lines.by_ref().map_while(std::result::Result::ok).any(|line| line.contains("ready on"));
+        if let Some(around) = &self.around {
+            around.net.runs(Party::Node(node), child.id());
+        }
         self.node(node)?.process = Some(child);
         if is_ready { Ok(()) } else { Err(format!("node {node} does not start").into()) }
     }
@@ -149,10 +190,21 @@ impl Nodes {
         Ok(kill_process(Pid::from_child(child), signal)?)
     }
 
-    /// Keeps the other nodes from reaching a node, or lets them again.
-    pub(crate) fn cut(&mut self, node: usize, is_cut: bool) -> Result<()> {
-        self.node(node)?.proxy.cut(is_cut);
-        Ok(())
+    /// Where clients reach a node.
+    pub(crate) fn address(&self, node: usize) -> Result<SocketAddr> {
+        let place = node.checked_sub(1).and_then(|index| self.nodes.get(index));
+        Ok(place.ok_or("no such node")?.address)
+    }
+
+    /// Where other nodes reach a node.
+    pub(crate) fn address_for_nodes(&self, node: usize) -> Result<SocketAddr> {
+        let place = node.checked_sub(1).and_then(|index| self.nodes.get(index));
+        Ok(place.ok_or("no such node")?.for_nodes)
+    }
+
+    /// The process of each node that runs.
+    pub(crate) fn processes(&self) -> Vec<(usize, u32)> {
+        self.running().filter_map(|(number, node)| Some((number, node.process.as_ref()?.id()))).collect()
     }
 
     pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
@@ -176,6 +228,25 @@ impl Nodes {
         })
     }
 
+    /// Waits until another node writes than `former`.
+    pub(crate) fn writer_after(&self, former: usize) -> Result<usize> {
+        let others: Vec<_> = self.running().filter(|(number, _)| *number != former).collect();
+        until("another node that writes", || {
+            let writes = |node: &Node| figure(node.address, "Role").is_some_and(|role| role == "writing");
+            others.iter().find_map(|(number, node)| writes(node).then_some(*number))
+        })
+    }
+
+    /// Waits until a node lacks so many records that another one has.
+    pub(crate) fn falls_behind(&self, node: usize, records: u64) -> Result<()> {
+        until("a node that falls behind", || {
+            let positions = self.running().filter_map(|(number, of)| Some((number, position(of.address)?)));
+            let (own, others): (Vec<_>, Vec<_>) = positions.partition(|(number, _)| *number == node);
+            let own = own.first()?.1;
+            others.iter().any(|(_, position)| *position >= own + records).then_some(())
+        })
+    }
+
     /// Prints what each node says of itself.
     pub(crate) fn say(&self) -> Result<()> {
         for (number, node) in self.running() {
@@ -195,7 +266,6 @@ impl Nodes {
 
     /// What every node has, once all have come to the same position.
     pub(crate) fn contents(&self) -> Result<Vec<Content>> {
-        let position = |address| figure(address, "Position")?.parse::<u64>().ok();
         until("all nodes at the same position", || {
             let mut all = self.running().map(|(_, node)| position(node.address));
             let first = all.next()??;
@@ -220,8 +290,13 @@ impl Drop for Nodes {
     }
 }
 
+/// The position of a node.
+pub(crate) fn position(address: SocketAddr) -> Option<u64> {
+    figure(address, "Position")?.parse().ok()
+}
+
 /// A figure of `cn=Cluster,cn=monitor`.
-fn figure(address: SocketAddr, name: &str) -> Option<String> {
+pub(crate) fn figure(address: SocketAddr, name: &str) -> Option<String> {
     let mut connection = connect(address).ok()?;
     let dn = format!("cn={name},cn=Cluster,cn=monitor");
     let reply = connection.search(&dn, Scope::BaseObject, "(objectClass=*)", &["*"]).ok()?;
@@ -230,7 +305,7 @@ fn figure(address: SocketAddr, name: &str) -> Option<String> {
 }
 
 /// What a command printed.
-fn run(mut command: Command, arguments: &[&str]) -> Result<String> {
+pub(crate) fn run(mut command: Command, arguments: &[&str]) -> Result<String> {
     let output = command.output()?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -4,14 +4,17 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use kafka_broker::Brokers;
-
 use crate::load::Load;
-use crate::nodes::Nodes;
-use crate::{NODES, Result, verify};
+use crate::net::{Cut, Party};
+use crate::rig::{BROKERS, NODES, Rig};
+use crate::{Result, verify};
 
 /// Changes that are acknowledged before something goes wrong, and after it is put right.
 const CHANGES: u64 = 60;
+/// Records that somebody lacks who was cut off.
+const BEHIND: u64 = 20;
+/// How long trouble of the smoke takes, beside what it waits for.
+const SMOKE: Duration = Duration::from_millis(2_500);
 
 /// What goes wrong.
 #[derive(Clone, Copy, Debug)]
@@ -20,13 +23,23 @@ enum Trouble {
     KillNode(usize),
     /// SIGSTOP, for longer than others wait for a sign of life.
     HaltNode(usize),
-    /// Nobody reaches it but clients and brokers.
+    /// The other nodes and it hear nothing of each other; clients and brokers do.
     CutNode(usize),
+    /// The brokers and it hear nothing of each other.
+    CutNodeFromBrokers(usize),
+    /// Its disk has no room.
+    FillNode(usize),
     KillWriter,
     HaltWriter,
     CutWriter,
+    CutWriterFromBrokers,
+    FillWriter,
     KillBroker(usize),
     HaltBroker(usize),
+    /// The other brokers and it hear nothing of each other; nodes reach it.
+    CutBroker(usize),
+    /// It ends then, and is started again when there is room.
+    FillBroker(usize),
     /// Changes are refused meanwhile.
     HaltTwoBrokers(usize),
     KillWriterAndBroker(usize),
@@ -38,18 +51,30 @@ impl fmt::Display for Trouble {
     }
 }
 
+impl Trouble {
+    fn needs_disks(self) -> bool {
+        matches!(self, Trouble::FillNode(_) | Trouble::FillWriter | Trouble::FillBroker(_))
+    }
+}
+
 /// Each kind of trouble once, in an order of chance.
 fn all(rng: &mut fastrand::Rng) -> Vec<Trouble> {
-    let (node, broker) = (rng.usize(1..=NODES), rng.usize(..crate::BROKERS));
+    let (node, broker) = (rng.usize(1..=NODES), rng.usize(..BROKERS));
     let mut all = vec![
         Trouble::KillNode(node),
         Trouble::HaltNode(node),
         Trouble::CutNode(node),
+        Trouble::CutNodeFromBrokers(node),
+        Trouble::FillNode(node),
         Trouble::KillWriter,
         Trouble::HaltWriter,
         Trouble::CutWriter,
+        Trouble::CutWriterFromBrokers,
+        Trouble::FillWriter,
         Trouble::KillBroker(broker),
         Trouble::HaltBroker(broker),
+        Trouble::CutBroker(broker),
+        Trouble::FillBroker(broker),
         Trouble::HaltTwoBrokers(broker),
         Trouble::KillWriterAndBroker(broker),
     ];
@@ -58,7 +83,7 @@ fn all(rng: &mut fastrand::Rng) -> Vec<Trouble> {
 }
 
 /// So many rounds. The seed chooses what goes wrong, not when exactly.
-pub(crate) fn run(brokers: &mut Brokers, nodes: &mut Nodes, count: u64, seed: u64) -> Result<()> {
+pub(crate) fn run(rig: &mut Rig, count: u64, seed: u64) -> Result<()> {
     println!("{count} rounds, seed {seed}");
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut left = Vec::new();
@@ -68,14 +93,8 @@ pub(crate) fn run(brokers: &mut Brokers, nodes: &mut Nodes, count: u64, seed: u6
             left = all(&mut rng);
         }
         let Some(trouble) = left.pop() else { break };
-        let since = Instant::now();
-        println!("round {round}: {trouble}");
-        let load = Load::start(&nodes.addresses());
-        load.wait_for(CHANGES)?;
-        happen(trouble, brokers, nodes, Duration::from_millis(rng.u64(2_500..5_000)))?;
-        load.wait_for(load.acknowledged() + CHANGES)?;
-        verify(nodes, load).map_err(|error| format!("round {round}, {trouble}, seed {seed}: {error}"))?;
-        println!("round {round}: {:.1} s", since.elapsed().as_secs_f64());
+        let long = Duration::from_millis(rng.u64(2_500..5_000));
+        one(rig, &format!("round {round} of seed {seed}"), trouble, long)?;
     }
     println!(
         "{count} rounds in {:.0} s: nothing lost, nothing doubled, nothing stale",
@@ -84,9 +103,43 @@ pub(crate) fn run(brokers: &mut Brokers, nodes: &mut Nodes, count: u64, seed: u6
     Ok(())
 }
 
+/// Five rounds, of each way in which something can go wrong one.
+pub(crate) fn smoke(rig: &mut Rig) -> Result<()> {
+    let all = [
+        Trouble::KillWriter,
+        Trouble::CutWriterFromBrokers,
+        Trouble::KillBroker(0),
+        Trouble::CutBroker(1),
+        Trouble::FillWriter,
+    ];
+    for (round, trouble) in (1..).zip(all) {
+        one(rig, &format!("round {round}"), trouble, SMOKE)?;
+    }
+    Ok(())
+}
+
+fn one(rig: &mut Rig, name: &str, trouble: Trouble, long: Duration) -> Result<()> {
+    if trouble.needs_disks() && !rig.has_disks() {
+        println!("{name}: {trouble} is left out: only root may mount small disks");
+        return Ok(());
+    }
+    let since = Instant::now();
+    println!("{name}: {trouble}");
+    let load = Load::start(&rig.nodes.addresses());
+    let failed = |error| format!("{name}, {trouble}: {error}");
+    load.wait_for(CHANGES)?;
+    happen(trouble, rig, long).map_err(failed)?;
+    let ended = load.acknowledged();
+    load.wait_for(ended + CHANGES).map_err(failed)?;
+    verify(&rig.nodes, load).map_err(failed)?;
+    println!("{name}: {:.1} s", since.elapsed().as_secs_f64());
+    Ok(())
+}
+
 /// Makes trouble for so long, and puts it right.
-fn happen(trouble: Trouble, brokers: &mut Brokers, nodes: &mut Nodes, long: Duration) -> Result<()> {
+fn happen(trouble: Trouble, rig: &mut Rig, long: Duration) -> Result<()> {
     let last = || std::thread::sleep(long);
+    let nodes = &mut rig.nodes;
     match trouble {
         Trouble::KillNode(node) => {
             nodes.kill(node)?;
@@ -98,35 +151,68 @@ fn happen(trouble: Trouble, brokers: &mut Brokers, nodes: &mut Nodes, long: Dura
             last();
             nodes.halt(node, false)
         }
-        Trouble::CutNode(node) => {
-            nodes.cut(node, true)?;
+        Trouble::CutNode(node) => rig.cut_while(Cut::NodeAndNodes(node), || {
             last();
-            nodes.cut(node, false)
+            Ok(())
+        }),
+        Trouble::CutNodeFromBrokers(node) => rig.cut_while(Cut::NodeAndBrokers(node), || {
+            last();
+            rig.nodes.falls_behind(node, BEHIND)
+        }),
+        Trouble::FillNode(node) => rig.fill_while(Party::Node(node), || {
+            last();
+            rig.nodes.falls_behind(node, BEHIND)
+        }),
+        Trouble::KillWriter => happen(Trouble::KillNode(nodes.writer()?), rig, long),
+        Trouble::HaltWriter => happen(Trouble::HaltNode(nodes.writer()?), rig, long),
+        Trouble::CutWriter => happen(Trouble::CutNode(nodes.writer()?), rig, long),
+        Trouble::CutWriterFromBrokers => {
+            let writer = nodes.writer()?;
+            rig.cut_while(Cut::NodeAndBrokers(writer), || {
+                last();
+                rig.nodes.writer_after(writer).map(drop)
+            })
         }
-        Trouble::KillWriter => happen(Trouble::KillNode(nodes.writer()?), brokers, nodes, long),
-        Trouble::HaltWriter => happen(Trouble::HaltNode(nodes.writer()?), brokers, nodes, long),
-        Trouble::CutWriter => happen(Trouble::CutNode(nodes.writer()?), brokers, nodes, long),
+        Trouble::FillWriter => {
+            let writer = nodes.writer()?;
+            rig.fill_while(Party::Node(writer), || {
+                last();
+                rig.nodes.writer_after(writer).map(drop)
+            })
+        }
         Trouble::KillBroker(broker) => {
-            brokers.kill(broker)?;
+            rig.brokers.kill(broker)?;
             last();
-            Ok(brokers.restart(broker)?)
+            rig.restart_broker(broker)
         }
         Trouble::HaltBroker(broker) => {
-            brokers.halt(broker, true)?;
+            rig.brokers.halt(broker, true)?;
             last();
-            Ok(brokers.halt(broker, false)?)
+            Ok(rig.brokers.halt(broker, false)?)
+        }
+        Trouble::CutBroker(broker) => rig.cut_while(Cut::BrokerAndBrokers(broker), || {
+            last();
+            Ok(())
+        }),
+        Trouble::FillBroker(broker) => {
+            rig.fill_while(Party::Broker(broker), || {
+                last();
+                Ok(())
+            })?;
+            rig.brokers.kill(broker)?;
+            rig.restart_broker(broker)
         }
         Trouble::HaltTwoBrokers(running) => {
-            let halted: Vec<usize> = (0..crate::BROKERS).filter(|broker| *broker != running).collect();
-            halted.iter().try_for_each(|broker| brokers.halt(*broker, true))?;
+            let halted: Vec<usize> = (0..BROKERS).filter(|broker| *broker != running).collect();
+            halted.iter().try_for_each(|broker| rig.brokers.halt(*broker, true))?;
             last();
-            Ok(halted.iter().try_for_each(|broker| brokers.halt(*broker, false))?)
+            Ok(halted.iter().try_for_each(|broker| rig.brokers.halt(*broker, false))?)
         }
         Trouble::KillWriterAndBroker(broker) => {
             let writer = nodes.writer()?;
             nodes.kill(writer)?;
-            happen(Trouble::KillBroker(broker), brokers, nodes, long)?;
-            nodes.start(writer)
+            happen(Trouble::KillBroker(broker), rig, long)?;
+            rig.nodes.start(writer)
         }
     }
 }

@@ -37,10 +37,28 @@ pub struct Brokers {
     running: Vec<Option<Child>>,
 }
 
+/// What is around brokers that are to have trouble.
+pub trait Surroundings {
+    /// Puts something before a port of the broker at this index: the port where others are to reach it.
+    ///
+    /// # Errors
+    /// There is no such port.
+    fn before(&self, index: usize, port: u16) -> io::Result<u16>;
+
+    /// Makes the folder of a broker's data what it is to be; it is there, and empty.
+    ///
+    /// # Errors
+    /// It cannot be so.
+    fn place(&self, index: usize, data: &Path) -> io::Result<()>;
+}
+
 #[derive(Clone, Copy)]
 pub(crate) struct Ports {
     pub(crate) clients: u16,
     pub(crate) controller: u16,
+    /// Where others are told to reach these two.
+    pub(crate) told_clients: u16,
+    pub(crate) told_controller: u16,
     /// Where brokers that have it listen with TLS, and with TLS and SASL.
     pub(crate) tls: u16,
     pub(crate) sasl: u16,
@@ -52,7 +70,15 @@ impl Brokers {
     /// # Errors
     /// There is no Java or no Kafka, or a broker does not start.
     pub fn start(count: usize, folder: &Path) -> io::Result<Brokers> {
-        Brokers::start_with(count, folder, None)
+        Brokers::start_with(count, folder, None, None)
+    }
+
+    /// As [`start`](Brokers::start), with something between them, and with disks of their own.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn start_in(count: usize, folder: &Path, around: &dyn Surroundings) -> io::Result<Brokers> {
+        Brokers::start_with(count, folder, None, Some(around))
     }
 
     /// As [`start`](Brokers::start), with two listeners more: one that asks for certificates, and one with SASL.
@@ -61,10 +87,15 @@ impl Brokers {
     /// As there.
     pub fn start_secured(count: usize, folder: &Path) -> io::Result<Brokers> {
         let security = Security::create(&folder.join("security"))?;
-        Brokers::start_with(count, folder, Some(security))
+        Brokers::start_with(count, folder, Some(security), None)
     }
 
-    fn start_with(count: usize, folder: &Path, security: Option<Security>) -> io::Result<Brokers> {
+    fn start_with(
+        count: usize,
+        folder: &Path,
+        security: Option<Security>,
+        around: Option<&dyn Surroundings>,
+    ) -> io::Result<Brokers> {
         if !Path::new(JARS).exists() {
             return Err(io::Error::other(format!(
                 "{JARS} is missing: ./dev test and ./dev cluster fetch it"
@@ -73,9 +104,20 @@ impl Brokers {
         let mut failure = io::Error::other("not tried");
         for attempt in 0..ATTEMPTS {
             let folder = folder.join(format!("kafka-{attempt}"));
-            let ports = free_ports(count)?;
+            let mut ports = free_ports(count)?;
+            if let Some(around) = around {
+                for (index, ports) in ports.iter_mut().enumerate() {
+                    ports.told_clients = around.before(index, ports.clients)?;
+                    ports.told_controller = around.before(index, ports.controller)?;
+                }
+            }
             let running = (0..count).map(|_| None).collect();
             let mut brokers = Brokers { folder, security: security.clone(), ports, running };
+            for index in 0..count {
+                let data = brokers.data(index);
+                std::fs::create_dir_all(&data)?;
+                around.map_or(Ok(()), |around| around.place(index, &data))?;
+            }
             match brokers.start_all() {
                 Ok(()) => return Ok(brokers),
                 Err(error) => failure = error,
@@ -94,7 +136,7 @@ impl Brokers {
 
     /// How clients reach them: `bootstrap.servers`.
     pub fn bootstrap(&self) -> String {
-        self.addresses(|ports| ports.clients)
+        self.addresses(|ports| ports.told_clients)
     }
 
     /// The same with TLS and certificates of [`security`](Brokers::security).
@@ -143,6 +185,11 @@ impl Brokers {
         wait_until_started(self.spawn(index)?)
     }
 
+    /// The process of a broker that runs.
+    pub fn process(&self, index: usize) -> Option<u32> {
+        self.running.get(index)?.as_ref().map(Child::id)
+    }
+
     /// Halts a broker (SIGSTOP), or has it go on.
     ///
     /// # Errors
@@ -158,9 +205,13 @@ impl Brokers {
         self.folder.join(format!("broker-{}", index + 1))
     }
 
+    /// Where a broker has its data.
+    pub fn data(&self, index: usize) -> PathBuf {
+        self.home(index).join("data")
+    }
+
     fn format(&self, index: usize) -> io::Result<()> {
         let home = self.home(index);
-        std::fs::create_dir_all(&home)?;
         std::fs::write(home.join("log4j2.properties"), properties::LOGGING)?;
         std::fs::write(
             home.join("server.properties"),
@@ -249,7 +300,9 @@ fn free_ports(count: usize) -> io::Result<Vec<Ports>> {
     let port = |listener: &TcpListener| listener.local_addr().map(|address| address.port());
     held.iter()
         .map(|[a, b, c, d]| {
-            Ok(Ports { clients: port(a)?, controller: port(b)?, tls: port(c)?, sasl: port(d)? })
+            let (clients, controller) = (port(a)?, port(b)?);
+            let (told_clients, told_controller) = (clients, controller);
+            Ok(Ports { clients, controller, told_clients, told_controller, tls: port(c)?, sasl: port(d)? })
         })
         .collect()
 }

@@ -19,7 +19,8 @@ logger.server.level = info
 
 /// The properties of the broker at `index`.
 pub(crate) fn server(home: &Path, index: usize, all: &[Ports], security: Option<&Security>) -> String {
-    let voter = |(number, ports): (usize, &Ports)| format!("{}@127.0.0.1:{}", number + 1, ports.controller);
+    let voter =
+        |(number, ports): (usize, &Ports)| format!("{}@127.0.0.1:{}", number + 1, ports.told_controller);
     let voters: Vec<_> = all.iter().enumerate().map(voter).collect();
     let Some(ports) = all.get(index) else { return String::new() };
     let (count, in_sync) = (all.len(), all.len().saturating_sub(1).max(1));
@@ -30,7 +31,8 @@ pub(crate) fn server(home: &Path, index: usize, all: &[Ports], security: Option<
          node.id={id}\n\
          controller.quorum.voters={voters}\n\
          listeners=PLAINTEXT://127.0.0.1:{clients},CONTROLLER://127.0.0.1:{controller}{listeners}\n\
-         advertised.listeners=PLAINTEXT://127.0.0.1:{clients}{advertised}\n\
+         advertised.listeners=PLAINTEXT://127.0.0.1:{told_clients},\
+         CONTROLLER://127.0.0.1:{told_controller}{advertised}\n\
          controller.listener.names=CONTROLLER\n\
          inter.broker.listener.name=PLAINTEXT\n\
          listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT{protocols}\n\
@@ -58,6 +60,8 @@ pub(crate) fn server(home: &Path, index: usize, all: &[Ports], security: Option<
         voters = voters.join(","),
         clients = ports.clients,
         controller = ports.controller,
+        told_clients = ports.told_clients,
+        told_controller = ports.told_controller,
         data = home.join("data").display(),
     )
 }

@@ -20,12 +20,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
-use directory::{Directory, Writer};
+use directory::{Directory, OperationError, Writer};
 use kafka_log::{Appender, Election, Event, Message, Reader, Settings, Sink};
 use replication::forward::Gate;
 use replication::limits::KEYS_LEVEL;
 use replication::{Alarm, AppendError, Follower, Held, Member, Role, RowChange, Tag};
 use rustls::ClientConfig;
+use store::StoreError;
 
 use super::budget::Budget;
 use super::figures::Figures;
@@ -121,6 +122,8 @@ pub(super) struct Node {
     holes: u32,
     /// Since the last commit.
     has_started_over: bool,
+    /// The disk is full: the node takes part again when there is room, after this delay.
+    waits_for_room: Option<Duration>,
     growth: Growth,
     told: Told,
     digests: Digests,
@@ -171,6 +174,7 @@ impl Node {
             last_millis: 0,
             holes: 0,
             has_started_over: false,
+            waits_for_room: None,
             growth: Growth::default(),
             told: Told::default(),
             digests: Digests::default(),
@@ -193,6 +197,7 @@ impl Node {
             if self.may_end() {
                 break;
             }
+            self.go_on_with_room(&mut writer);
             if self.member.as_ref().is_some_and(Member::may_decide) && !self.waiting.is_empty() {
                 self.lead(&mut writer);
                 if self.upkeep.is_due(&writer) {
@@ -513,6 +518,16 @@ impl Node {
             self.ask_address(epoch.offset);
         }
         self.see_keys(&follower);
+        if self.has_started_over {
+            // Claims of the incarnation of before count as made.
+            match self.parts.identity.next_incarnation() {
+                Ok(incarnation) => self.ids.incarnation = incarnation,
+                Err(error) => {
+                    tracing::error!(%error, "this node cannot go on; it is tried again");
+                    return self.find_place(CLUSTER_START_OVER);
+                }
+            }
+        }
         let next = follower.next_offset();
         let member = Member::new(follower, self.ids.node, self.ids.incarnation);
         self.member = Some(member);
@@ -566,19 +581,30 @@ impl Node {
         }
     }
 
-    /// Begins again from what is committed here: something could not be committed that the log has.
-    fn start_over(&mut self) {
-        match self.parts.identity.next_incarnation() {
-            // Claims of the old one count as made.
-            Ok(incarnation) => self.ids.incarnation = incarnation,
-            Err(error) => return self.stop(&error.to_string()),
-        }
+    /// Begins again from what is committed here: something could not be committed that the log has, or there is no
+    /// room for anything to come.
+    fn start_over(&mut self, error: &OperationError) {
         self.claim_after = Instant::now() + CLUSTER_RETRY;
         // What the present reader still brings does not count any longer. A node that cannot commit should not write.
         self.close_clients();
         let delay = if self.has_started_over { CLUSTER_START_OVER } else { CLUSTER_RETRY };
         self.has_started_over = true;
-        self.find_place(delay);
+        if let OperationError::Store(StoreError::DiskFull { .. }) = error {
+            self.member = None;
+            self.waits_for_room = Some(delay);
+            self.say_role("waiting for room on its disk");
+        } else {
+            self.find_place(delay);
+        }
+    }
+
+    fn go_on_with_room(&mut self, writer: &mut Writer) {
+        let Some(delay) = self.waits_for_room.filter(|_| self.stopped.is_none()) else { return };
+        if writer.begin().is_ok_and(|batch| batch.disk_full().is_none()) {
+            tracing::info!("there is room on the disk: this node goes on");
+            self.waits_for_room = None;
+            self.find_place(delay);
+        }
     }
 
     /// Takes no more of the log, for good. Reading goes on.

@@ -147,7 +147,7 @@ impl Node {
             }
             Err(error) => {
                 tracing::error!(%error, "records of the cluster's log cannot be applied; it is tried again");
-                self.start_over();
+                self.start_over(&error);
             }
         }
     }

@@ -36,6 +36,13 @@ impl Node {
             Ok(batch) => batch,
             Err(error) => return self.refuse_batch(error),
         };
+        if let Some(full) = batch.disk_full() {
+            // Others may have room: one of them is to write. What waits here is sent there.
+            tracing::error!(error = %full, "this node cannot write for the cluster any longer");
+            let full = OperationError::from(full.clone());
+            drop(batch);
+            return self.start_over(&full);
+        }
         let mut group = GroupBuilder::new(self.parts.group_bytes_max);
         let mut decided = Vec::new();
         if let Err(error) = self.decide(&mut batch, &mut group, &mut decided) {
@@ -72,7 +79,7 @@ impl Node {
                         tracing::error!(%error, "a batch that the log has is not committed; it is tried again");
                         self.mark_doubtful(&mut decided);
                         self.decide_again(decided);
-                        self.start_over();
+                        self.start_over(&error);
                     }
                 }
             }

@@ -1,0 +1,104 @@
+//! Brokers and nodes with what is around them.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use kafka_broker::{Brokers, Surroundings};
+
+use crate::Result;
+use crate::disks::Disks;
+use crate::net::{Cut, Net, Party};
+use crate::nodes::Nodes;
+
+pub(crate) const BROKERS: usize = 3;
+pub(crate) const NODES: usize = 3;
+
+/// What is between brokers and nodes, and below them.
+#[derive(Default)]
+pub(crate) struct Around {
+    pub(crate) net: Net,
+    pub(crate) disks: Disks,
+}
+
+impl Surroundings for Around {
+    fn before(&self, index: usize, port: u16) -> io::Result<u16> {
+        let proxy = self.net.before(Party::Broker(index), ([127, 0, 0, 1], port).into())?;
+        Ok(proxy.port())
+    }
+
+    fn place(&self, _: usize, data: &Path) -> io::Result<()> {
+        self.disks.make(data)
+    }
+}
+
+/// All of it. What uses disks ends before them.
+pub(crate) struct Rig {
+    pub(crate) nodes: Nodes,
+    pub(crate) brokers: Brokers,
+    around: Arc<Around>,
+}
+
+impl Rig {
+    /// Starts brokers, and nodes of a program on new data.
+    pub(crate) fn start(program: PathBuf, folder: &Path) -> Result<Rig> {
+        let around = Arc::<Around>::default();
+        let brokers = Brokers::start_in(BROKERS, folder, &*around)?;
+        let nodes = Nodes::new(program, folder, brokers.bootstrap(), Some(Arc::clone(&around)));
+        let mut rig = Rig { nodes, brokers, around };
+        (0..BROKERS).for_each(|broker| rig.tell(broker));
+        rig.nodes.found()?;
+        (1..NODES).try_for_each(|_| rig.nodes.join().map(drop))?;
+        Ok(rig)
+    }
+
+    /// The network knows the process of a broker.
+    fn tell(&self, broker: usize) {
+        if let Some(process) = self.brokers.process(broker) {
+            self.around.net.runs(Party::Broker(broker), process);
+        }
+    }
+
+    /// Starts a broker again.
+    pub(crate) fn restart_broker(&mut self, broker: usize) -> Result<()> {
+        self.brokers.restart(broker)?;
+        self.tell(broker);
+        Ok(())
+    }
+
+    /// Cuts the network there while something is done.
+    pub(crate) fn cut_while(&self, cut: Cut, done: impl FnOnce() -> Result<()>) -> Result<()> {
+        let net = &self.around.net;
+        net.cut(cut);
+        let done = done();
+        let held = net.held();
+        net.mend();
+        done?;
+        if held == 0 { Err(format!("{cut:?} held nothing up").into()) } else { Ok(()) }
+    }
+
+    /// Leaves everything where it is, for somebody to look at.
+    pub(crate) fn keep(self) {
+        let disks = self.around.disks.keep();
+        if !disks.is_empty() {
+            eprintln!("cluster: afterwards: umount {}", disks.join(" "));
+        }
+    }
+
+    /// Whether nodes and brokers have disks that can be filled.
+    pub(crate) fn has_disks(&self) -> bool {
+        self.around.disks.has(&self.nodes.disk(1))
+    }
+
+    /// Fills the disk of a node or of a broker while something is done.
+    pub(crate) fn fill_while(&self, whose: Party, done: impl FnOnce() -> Result<()>) -> Result<()> {
+        let disk = match whose {
+            Party::Node(node) => self.nodes.disk(node),
+            Party::Broker(broker) => self.brokers.data(broker),
+        };
+        self.around.disks.fill(&disk)?;
+        let done = done();
+        self.around.disks.clear(&disk)?;
+        done
+    }
+}
