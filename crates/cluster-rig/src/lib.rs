@@ -6,6 +6,7 @@
 
 mod disks;
 mod load;
+mod measure;
 mod net;
 mod nodes;
 mod rig;
@@ -32,8 +33,10 @@ const MENU: &str = "\
   v          stop the load, compare all nodes, and start it again
   q          stop everything";
 
+pub use measure::Measure;
+
 /// What is done with a cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Run {
     /// A menu, until its user has enough.
     Menu,
@@ -41,6 +44,8 @@ pub enum Run {
     Smoke,
     /// So many rounds of all kinds of trouble, chosen by a seed.
     Rounds(u64, u64),
+    /// What it costs and how fast it is.
+    Measure(Measure),
 }
 
 /// Starts brokers, and nodes of this program, and does something with them.
@@ -52,6 +57,10 @@ pub fn run(program: PathBuf, what: Run) -> Result<()> {
     std::fs::create_dir_all(&folder)?;
     let begun = Instant::now();
     println!("starting brokers and nodes in {}", folder.display());
+    if let Run::Measure(what) = &what {
+        measure::run(program, &folder, what)?;
+        return Ok(std::fs::remove_dir_all(&folder)?);
+    }
     let mut rig = Rig::start(program, &folder)?;
     println!("ready after {:.1} s; brokers: {}", begun.elapsed().as_secs_f64(), rig.brokers.bootstrap());
     println!("nodes: {}", rig.nodes.urls().join(" "));
@@ -59,6 +68,7 @@ pub fn run(program: PathBuf, what: Run) -> Result<()> {
         Run::Menu => menu(&mut rig),
         Run::Smoke => rounds::smoke(&mut rig),
         Run::Rounds(count, seed) => rounds::run(&mut rig, count, seed),
+        Run::Measure(_) => Ok(()),
     };
     // What failed is to be looked at.
     if let Err(error) = done {

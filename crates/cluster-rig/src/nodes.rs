@@ -18,7 +18,10 @@ use crate::{Result, until};
 /// The suffix of the tree.
 pub(crate) const SUFFIX: &str = "dc=example,dc=com";
 const ADMIN_DN: &str = "cn=admin";
-const PASSWORD: &str = "cluster";
+pub(crate) const PASSWORD: &str = "cluster";
+
+/// Has the server leave core dumps, without which only root sees what it uses.
+const READABLE: &str = "PANDO_CORE_DUMPS";
 
 /// A connection bound as the administrator.
 pub(crate) fn connect(address: SocketAddr) -> Result<Connection> {
@@ -138,7 +141,7 @@ impl Nodes {
     fn pando(&self, node: usize, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command.args(arguments).arg("--node").arg(self.file(node, "toml")).arg("--data").arg(self.data(node));
-        command.env("PANDO_ADMIN_PASSWORD", PASSWORD).stdin(Stdio::null());
+        command.env("PANDO_ADMIN_PASSWORD", PASSWORD).env(READABLE, "1").stdin(Stdio::null());
         command
     }
 
@@ -163,11 +166,7 @@ impl Nodes {
         if self.node(node)?.process.is_some() {
             return Err("it runs".into());
         }
-        let log = std::fs::OpenOptions::new().create(true).append(true).open(self.file(node, "log"))?;
-        let mut child = self.pando(node, &["serve"]).stdout(Stdio::piped()).stderr(log).spawn()?;
-        let mut lines = BufReader::new(child.stdout.take().ok_or("no output")?).lines();
-        let is_ready =
-            lines.by_ref().map_while(std::result::Result::ok).any(|line| line.contains("ready on"));
+        let (child, is_ready) = serve(self.pando(node, &["serve"]), &self.file(node, "log"))?;
         if let Some(around) = &self.around {
             around.net.runs(Party::Node(node), child.id());
         }
@@ -288,6 +287,51 @@ impl Drop for Nodes {
             let _ = child.wait();
         }
     }
+}
+
+/// A server that is not a node.
+pub(crate) struct Alone {
+    process: Child,
+    address: SocketAddr,
+}
+
+impl Alone {
+    /// Serves data.
+    pub(crate) fn start(program: &Path, data: &Path, log: &Path) -> Result<Alone> {
+        let address = free_address()?;
+        let mut command = Command::new(program);
+        command
+            .args(["serve", "--admin-dn", ADMIN_DN, "--listen", &format!("ldap://{address}"), "--data"])
+            .arg(data);
+        command.env("PANDO_ADMIN_PASSWORD", PASSWORD).env(READABLE, "1").stdin(Stdio::null());
+        let (process, is_ready) = serve(command, log)?;
+        let alone = Alone { process, address };
+        if is_ready { Ok(alone) } else { Err("the server alone does not start".into()) }
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(crate) fn process(&self) -> u32 {
+        self.process.id()
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Starts a server, and waits until it serves; whether it does.
+fn serve(mut command: Command, log: &Path) -> Result<(Child, bool)> {
+    let log = std::fs::OpenOptions::new().create(true).append(true).open(log)?;
+    let mut child = command.stdout(Stdio::piped()).stderr(log).spawn()?;
+    let mut lines = BufReader::new(child.stdout.take().ok_or("no output")?).lines();
+    let is_ready = lines.by_ref().map_while(std::result::Result::ok).any(|line| line.contains("ready on"));
+    Ok((child, is_ready))
 }
 
 /// The position of a node.

@@ -1,0 +1,362 @@
+//! `./dev cluster --measure DIR`: what a cluster costs and how fast it is, beside one node alone on the same machine.
+//!
+//! Searches and rates of changes are measured by `pando bench run`, whose results are kept; what is between nodes, which
+//! it does not know, is measured here. Everything shares one machine: see the page that this writes.
+
+mod asked;
+mod page;
+mod processes;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use kafka_broker::Brokers;
+use serde_json::{Value, json};
+
+use crate::nodes::{Alone, Nodes, PASSWORD, figure, position, run as run_command};
+use crate::{Result, until};
+use asked::{Adding, Times, see_everywhere};
+use processes::{Processes, disk_bytes};
+
+/// What is measured, and where it goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Measure {
+    /// The folder of the results; it is made.
+    pub to: PathBuf,
+    /// People in the directory.
+    pub entries: u64,
+    /// How long each step takes.
+    pub seconds: u64,
+}
+
+/// Clients that search, and clients that change something meanwhile.
+const SEARCHING: u64 = 16;
+const CHANGING: u64 = 256;
+/// Changes a second meanwhile.
+const CHANGES: u64 = 2_000;
+/// Clients of the steps that change as much as they can.
+const CLIENTS: [u64; 3] = [10, 50, 500];
+/// Searches take turns between the node and the one alone so often; the writer is killed so often.
+const ROUNDS: usize = 3;
+/// The result that says on which machine and with which program all was measured.
+const FIRST_KEPT: &str = "search-alone-round-1";
+/// Changes a second while a node joins and while others are looked for, on so many connections; and changes that are
+/// looked for in a second.
+const LOAD: u64 = 200;
+const LOADING: usize = 16;
+const LOOKED_FOR: u64 = 20;
+/// Records that a node may lack and is with the others all the same: they are on their way.
+const ON_THE_WAY: u64 = 50;
+
+/// The whole stand.
+struct Stand<'m> {
+    what: &'m Measure,
+    program: PathBuf,
+    folder: PathBuf,
+    brokers: Brokers,
+    nodes: Nodes,
+    alone: Alone,
+    steps: Vec<Value>,
+}
+
+/// Measures everything.
+pub(crate) fn run(program: PathBuf, folder: &Path, what: &Measure) -> Result<()> {
+    std::fs::create_dir_all(&what.to)?;
+    let begun = Instant::now();
+    let mut stand = Stand::start(program, folder, what)?;
+    stand.join()?;
+    stand.settle()?;
+    stand.searches()?;
+    stand.searches_beside_changes()?;
+    stand.changes()?;
+    stand.visible()?;
+    stand.failover()?;
+    let steps = Value::Array(std::mem::take(&mut stand.steps));
+    let seconds = begun.elapsed().as_secs();
+    drop(stand);
+    let mut all = asked::read_circumstances(&what.to.join(format!("{FIRST_KEPT}.json.zst")))?;
+    all["entries"] = json!(what.entries);
+    all["seconds"] = json!(what.seconds);
+    all["took_seconds"] = json!(seconds);
+    all["steps"] = steps;
+    std::fs::write(what.to.join("cluster.json"), serde_json::to_string_pretty(&all)? + "\n")?;
+    std::fs::write(what.to.join("README.md"), page::of(&all))?;
+    println!("measured in {seconds} s: {}", what.to.join("README.md").display());
+    Ok(())
+}
+
+impl<'m> Stand<'m> {
+    /// Two nodes, and one server alone, with the same data.
+    fn start(program: PathBuf, folder: &Path, what: &'m Measure) -> Result<Stand<'m>> {
+        let alone = folder.join("alone");
+        std::fs::create_dir_all(&alone)?;
+        std::fs::write(folder.join("password"), PASSWORD)?;
+        let data = make_data(&program, folder, &alone, what.entries)?;
+        let brokers = Brokers::start(3, folder)?;
+        let mut nodes = Nodes::new(program.clone(), folder, brokers.bootstrap(), None);
+        let first = nodes.data(1);
+        std::fs::create_dir_all(nodes.disk(1))?;
+        copy(&data, &first)?;
+        nodes.found()?;
+        nodes.join()?;
+        let alone = Alone::start(&program, &data, &folder.join("alone.log"))?;
+        Ok(Stand { what, program, folder: folder.to_owned(), brokers, nodes, alone, steps: Vec::new() })
+    }
+
+    /// Everything whose CPU counts.
+    fn processes(&self) -> Processes {
+        let nodes = self.nodes.processes().into_iter().map(|(node, id)| (format!("node {node}"), id));
+        let brokers = (0..self.brokers.count())
+            .filter_map(|index| Some((format!("broker {}", index + 1), self.brokers.process(index)?)));
+        let alone = [("alone".to_owned(), self.alone.process())];
+        Processes::begin(nodes.chain(brokers).chain(alone).collect())
+    }
+
+    /// Takes down what a step came to, with the processor time of each process in its time.
+    fn note(&mut self, name: &str, cost: &Processes, figures: Value) {
+        println!("{name}: {figures}");
+        self.steps.push(json!({ "step": name, "figures": figures, "cores": cost.cores() }));
+    }
+
+    /// Waits until what the nodes do by themselves is done, as a comparison after a start.
+    fn settle(&self) -> Result<()> {
+        until("nodes that have nothing to do", || {
+            let cost = self.processes();
+            std::thread::sleep(Duration::from_secs(1));
+            let busy = cost
+                .cores()
+                .as_object()
+                .map_or(0.0, |all| all.values().filter_map(Value::as_f64).fold(0.0, f64::max));
+            (busy < 0.15).then_some(())
+        })
+    }
+
+    /// A third node joins under load, by a copy over the network.
+    fn join(&mut self) -> Result<()> {
+        let writer = self.nodes.writer()?;
+        let loaded = Adding::start("join", &[self.nodes.address(writer)?; LOADING], LOAD);
+        let cost = self.processes();
+        let begun = Instant::now();
+        std::thread::sleep(Duration::from_secs(self.what.seconds));
+        let joins = Instant::now();
+        let (node, invitation) = self.nodes.invite()?;
+        let from = self.nodes.address_for_nodes(1)?.to_string();
+        self.nodes.command(node, &["cluster", "join", "--invitation", &invitation, "--copy-from", &from])?;
+        let copied = joins.elapsed();
+        self.nodes.start(node)?;
+        let (there, here) = (self.nodes.address(writer)?, self.nodes.address(node)?);
+        until("the new node is with the others", || {
+            (position(here)? + ON_THE_WAY >= position(there)?).then_some(())
+        })?;
+        let joined = joins.elapsed();
+        let ended = Instant::now();
+        std::thread::sleep(Duration::from_secs(2));
+        let lag = figure(here, "Lag Seconds");
+        let all = loaded.stop()?;
+        let (before, meanwhile) = (all.between(begun, joins), all.between(joins, ended));
+        let figures = json!({
+            "load_per_second": LOAD,
+            "copied_seconds": copied.as_secs_f64(),
+            "joined_seconds": joined.as_secs_f64(),
+            "lag_seconds_afterwards": lag,
+            "data_bytes": disk_bytes(&self.nodes.data(node)),
+            "changes_before": before.figures(),
+            "changes_meanwhile": meanwhile.figures(),
+        });
+        self.note("a node joins", &cost, figures);
+        Ok(())
+    }
+
+    /// A node that follows, and the server alone, in turns; nothing is changed.
+    fn searches(&mut self) -> Result<()> {
+        let node = self.follower()?;
+        for round in 1..=ROUNDS {
+            for (name, target, process) in [self.server_alone(), node.clone()] {
+                let step = format!("search, {name}, round {round}");
+                self.bench(&step, "people-search", &target, process, &["--clients", &SEARCHING.to_string()])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What a node costs that only follows; and searches while something is changed, there and on the one alone.
+    fn searches_beside_changes(&mut self) -> Result<()> {
+        let writer = self.writing()?;
+        let (rate, changing) = (CHANGES.to_string(), CHANGING.to_string());
+        let paced = ["--clients", &changing, "--rate", &rate];
+        self.bench("changes at a rate, cluster", "people-modify", &writer.1, writer.2, &paced)?;
+        let alone = self.server_alone();
+        self.bench("changes at a rate, alone", "people-modify", &alone.1, alone.2, &paced)?;
+        for (at, searched) in [(&writer, self.follower()?), (&alone, alone.clone())] {
+            let name = format!("search beside changes, {}", searched.0);
+            let kept = self.kept(&format!("{name}, changes"));
+            let mut more = self.bench_command("people-modify", &at.1, at.2, &kept);
+            more.args(paced).args(["--duration", &format!("{}s", self.what.seconds + 6)]);
+            let mut meanwhile = more.spawn()?;
+            std::thread::sleep(Duration::from_secs(3));
+            let clients = SEARCHING.to_string();
+            let done = self.bench(&name, "people-search", &searched.1, searched.2, &["--clients", &clients]);
+            meanwhile.wait()?;
+            done?;
+            let changes = asked::read_result(&kept)?;
+            if let Some(Value::Object(figures)) = self.steps.last_mut().map(|step| &mut step["figures"]) {
+                for (name, figure) in [("changes_per_second", "per_second"), ("changes_p99_ms", "p99_ms")] {
+                    figures.insert(name.to_owned(), changes[figure].clone());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// As many changes as it goes: alone, at the node that writes, and at another one.
+    fn changes(&mut self) -> Result<()> {
+        let places = [self.server_alone(), self.writing()?, self.follower()?];
+        let sizes = |stand: &Stand<'_>| -> Result<[u64; 3]> {
+            let log = disk_bytes(&stand.brokers.data(0).join("pando-0"));
+            let at = position(stand.nodes.address(1)?).ok_or("node 1 does not say its position")?;
+            Ok([log, disk_bytes(&stand.nodes.data(1)), at])
+        };
+        let [log, data, first] = sizes(self)?;
+        let whole = self.processes();
+        for clients in CLIENTS {
+            for (name, target, process) in &places {
+                let step = format!("changes of {clients} clients, {name}");
+                self.bench(&step, "people-modify", target, *process, &["--clients", &clients.to_string()])?;
+            }
+        }
+        // What is pending goes into the data file.
+        std::thread::sleep(Duration::from_secs(2));
+        let [log_now, data_now, last] = sizes(self)?;
+        let each = (last - first).max(1) as f64;
+        let figures = json!({
+            "changes": last - first,
+            "log_bytes_per_change": log_now.saturating_sub(log) as f64 / each,
+            "data_bytes_per_change": data_now.saturating_sub(data) as f64 / each,
+        });
+        self.note("bytes of a change", &whole, figures);
+        Ok(())
+    }
+
+    /// How long it takes until what was answered at the writer is there on all nodes.
+    fn visible(&mut self) -> Result<()> {
+        let writer = self.nodes.writer()?;
+        let at = self.nodes.address(writer)?;
+        let others: Vec<_> = self.nodes.addresses().into_iter().filter(|other| *other != at).collect();
+        for load in [0, LOAD] {
+            let loaded = (load > 0).then(|| Adding::start("seen", &[at; LOADING], load));
+            let cost = self.processes();
+            let count = self.what.seconds * LOOKED_FOR;
+            let (asked, answered) = see_everywhere(at, &others, count, LOOKED_FOR, load)?;
+            if let Some(loaded) = loaded {
+                loaded.stop()?;
+            }
+            let figures = json!({
+                "from_the_answer": answered.figures(), "from_the_request": asked.figures(), "load_per_second": load
+            });
+            self.note(&format!("visible everywhere, {load} other changes a second"), &cost, figures);
+        }
+        Ok(())
+    }
+
+    /// How long changes stand still at the other nodes when the writer is killed.
+    fn failover(&mut self) -> Result<()> {
+        let mut gaps = Times::default();
+        let cost = self.processes();
+        for round in 0..ROUNDS {
+            let writer = self.nodes.writer()?;
+            let own = self.nodes.address(writer)?;
+            let others: Vec<_> = self.nodes.addresses().into_iter().filter(|other| *other != own).collect();
+            let adding = Adding::start(&format!("killed-{round}"), &others, 0);
+            std::thread::sleep(Duration::from_secs(2));
+            let killed = Instant::now();
+            self.nodes.kill(writer)?;
+            let next = self.nodes.writer_after(writer)?;
+            std::thread::sleep(Duration::from_secs(2));
+            let stood_still = adding.stop()?.longest_gap(killed);
+            println!("node {writer} killed, node {next} writes: {:.2} s", stood_still.as_secs_f64());
+            gaps.add(killed, stood_still);
+            self.nodes.start(writer)?;
+            std::thread::sleep(Duration::from_secs(2));
+        }
+        self.note("the writer is killed", &cost, gaps.figures());
+        Ok(())
+    }
+
+    fn server_alone(&self) -> (&'static str, String, u32) {
+        ("alone", format!("ldap://{}", self.alone.address()), self.alone.process())
+    }
+
+    fn writing(&self) -> Result<(&'static str, String, u32)> {
+        let writer = self.nodes.writer()?;
+        self.node("at the writer", |node| node == writer)
+    }
+
+    fn follower(&self) -> Result<(&'static str, String, u32)> {
+        let writer = self.nodes.writer()?;
+        self.node("at another node", |node| node != writer)
+    }
+
+    fn node(&self, name: &'static str, is_it: impl Fn(usize) -> bool) -> Result<(&'static str, String, u32)> {
+        let found = self.nodes.processes().into_iter().find(|(node, _)| is_it(*node));
+        let (node, process) = found.ok_or("no such node runs")?;
+        Ok((name, format!("ldap://{}", self.nodes.address(node)?), process))
+    }
+
+    /// Where the result of a step is kept.
+    fn kept(&self, step: &str) -> PathBuf {
+        let name: String = step.replace(", ", "-").replace(' ', "-");
+        self.what.to.join(format!("{name}.json.zst"))
+    }
+
+    fn bench_command(&self, workload: &str, target: &str, process: u32, to: &Path) -> std::process::Command {
+        let mut command = std::process::Command::new(&self.program);
+        command
+            .args(["bench", "run", workload, "--target", target, "-D", "cn=admin", "--no-limit", "-y"])
+            .arg(self.folder.join("password"))
+            .args(["--entries", &self.what.entries.to_string(), "--server-pid", &process.to_string()])
+            .args(["--warmup", "1s", "-o"])
+            .arg(to)
+            .stdout(std::process::Stdio::null());
+        command
+    }
+
+    fn bench(&mut self, step: &str, workload: &str, target: &str, process: u32, more: &[&str]) -> Result<()> {
+        let kept = self.kept(step);
+        let mut command = self.bench_command(workload, target, process, &kept);
+        command.args(more).args(["--duration", &format!("{}s", self.what.seconds)]);
+        let cost = self.processes();
+        // Answers that are errors are in the result.
+        let status = command.status()?;
+        if !kept.exists() {
+            return Err(format!("{step}: pando bench: {status}").into());
+        }
+        let figures = asked::read_result(&kept)?;
+        self.note(step, &cost, figures);
+        Ok(())
+    }
+}
+
+/// Data of so many people, below `to`.
+fn make_data(program: &Path, folder: &Path, to: &Path, entries: u64) -> Result<PathBuf> {
+    let (ldif, settings, data) = (folder.join("people.ldif"), folder.join("settings.toml"), to.join("data"));
+    let text =
+        "suffixes = [\"dc=example,dc=com\"]\npassword_scheme = \"ssha\"\n[indexes]\nuid = [\"equality\"]\n";
+    std::fs::write(&settings, text)?;
+    let pando = |words: &[&str], files: &[&Path]| {
+        let mut command = std::process::Command::new(program);
+        command.args(words).args(files);
+        run_command(command, words)
+    };
+    pando(&["generate", "people", "--entries", &entries.to_string(), "-o"], &[&ldif])?;
+    pando(&["apply", "--data"], &[&data, &settings])?;
+    pando(&["import", "--data"], &[&data, &ldif])?;
+    std::fs::remove_file(&ldif)?;
+    Ok(data)
+}
+
+/// Copies a folder with its holes.
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    let mut command = std::process::Command::new("cp");
+    command.args(["-r", "--sparse=always"]).arg(from).arg(to);
+    run_command(command, &["cp"]).map(drop)
+}

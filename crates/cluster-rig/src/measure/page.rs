@@ -1,0 +1,181 @@
+//! The page of a run: its figures in tables, and what to bear in mind.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value};
+
+/// Of which steps there is a table, and of which of their figures.
+const TABLES: [(&str, &str, &[&str]); 6] = [
+    ("Searches without changes", "search, ", &["per_second", "p50_ms", "p99_ms", "cpu_micros"]),
+    (
+        "Changes at a rate, and searches beside them",
+        "changes at a rate, ",
+        &["per_second", "p50_ms", "p99_ms", "cpu_micros"],
+    ),
+    ("", "search beside changes, ", &["per_second", "p50_ms", "p99_ms", "cpu_micros", "changes_per_second"]),
+    ("As many changes as it goes", "changes of ", &["per_second", "p50_ms", "p99_ms", "cpu_micros"]),
+    ("Visible on all nodes", "visible everywhere, ", &["from_the_answer", "from_the_request"]),
+    ("Failover: for how long changes stand still", "the writer is killed", &["count", "p50_ms", "max_ms"]),
+];
+
+/// The page of all figures.
+pub(super) fn of(all: &Value) -> String {
+    let steps: Vec<&Value> = all["steps"].as_array().into_iter().flatten().collect();
+    let mut page = format!(
+        "# A cluster of three nodes, measured on one machine\n\n\
+         {} people, {} s for each step, {} s in all, {}; commit {}{}.\nMachine: {} processors ({}), {}.\n\n\
+         Three brokers, three nodes, a server alone with the same data, and the load share these processors and one \
+         disk:\nrates and latencies are what was left of those, so compare the CPU. `cluster.json` has the figures, \
+         `NAME.json.zst`\nwhat `pando bench run` measured.\n\n    \
+         ./dev cluster --measure DIR --entries {0} --seconds {1}\n",
+        text(&all["entries"]),
+        text(&all["seconds"]),
+        text(&all["took_seconds"]),
+        text(&all["started"]),
+        text(&all["tool"]["commit"]),
+        if all["tool"]["is_debug_build"] == true {
+            ", a debug build, so its figures mean little"
+        } else {
+            ""
+        },
+        text(&all["environment"]["cpus"]),
+        text(&all["environment"]["cpu_model"]),
+        text(&all["environment"]["kernel"]),
+    );
+    let _ = write!(page, "\n| of medians | |\n|---|---|\n{}", ratios(&steps));
+    for (title, prefix, figures) in TABLES {
+        let rows: Vec<&Value> = steps.iter().filter(|step| name(step).starts_with(prefix)).copied().collect();
+        if !title.is_empty() {
+            let _ = write!(page, "\n## {title}\n");
+        }
+        let _ = write!(page, "\n| step | {} |\n|---|{}\n", figures.join(" | "), "---|".repeat(figures.len()));
+        for row in rows {
+            let cells: Vec<String> = figures.iter().map(|figure| text(&row["figures"][*figure])).collect();
+            let _ = writeln!(page, "| {} | {} |", name(row), cells.join(" | "));
+        }
+    }
+    let _ = write!(page, "\n## A node joins, and what a change takes\n\n| | |\n|---|---|\n");
+    for step in steps.iter().filter(|step| ["a node joins", "bytes of a change"].contains(&name(step))) {
+        for (figure, value) in step["figures"].as_object().into_iter().flatten() {
+            let _ = writeln!(page, "| {}: {} | {} |", name(step), figure.replace('_', " "), text(value));
+        }
+    }
+    let _ = write!(page, "\n## Processors that each process used\n\n{}", cores(&steps));
+    page
+}
+
+fn name(step: &Value) -> &str {
+    step["step"].as_str().unwrap_or_default()
+}
+
+/// A figure for a cell.
+fn text(value: &Value) -> String {
+    let number = |number: f64| match number {
+        _ if number.fract() == 0.0 || number.abs() >= 100.0 => format!("{number:.0}"),
+        _ => format!("{number:.2}"),
+    };
+    match value {
+        Value::Number(figure) => figure.as_f64().map_or_else(String::new, number),
+        Value::String(text) => text.clone(),
+        Value::Object(times) => format!(
+            "p50 {}, p99 {}, max {} ms of {}",
+            text(&times["p50_ms"]),
+            text(&times["p99_ms"]),
+            text(&times["max_ms"]),
+            text(&times["count"])
+        ),
+        _ => "-".to_owned(),
+    }
+}
+
+/// The median of a figure over the steps whose names begin so.
+fn median(steps: &[&Value], prefix: &str, figure: &str) -> Option<f64> {
+    let of = |step: &&&Value| name(step).starts_with(prefix);
+    let mut all: Vec<f64> =
+        steps.iter().filter(of).filter_map(|step| step["figures"][figure].as_f64()).collect();
+    all.sort_by(f64::total_cmp);
+    all.get(all.len() / 2).copied()
+}
+
+/// What the steps come to beside each other.
+fn ratios(steps: &[&Value]) -> String {
+    let rows = [
+        (
+            "CPU of a search, another node by one alone",
+            "cpu_micros",
+            "search, at another node",
+            "search, alone",
+        ),
+        (
+            "searches a second at another node, beside changes by without",
+            "per_second",
+            "search beside changes, at another node",
+            "search, at another node",
+        ),
+        (
+            "searches a second alone, beside changes by without",
+            "per_second",
+            "search beside changes, alone",
+            "search, alone",
+        ),
+    ];
+    let row = |(title, figure, above, below): (&str, &str, &str, &str)| {
+        let ratio = Some(median(steps, above, figure)? / median(steps, below, figure)?);
+        ratio.map(|ratio| format!("| {title} | {ratio:.3} |\n"))
+    };
+    rows.into_iter().filter_map(row).collect()
+}
+
+fn cores(steps: &[&Value]) -> String {
+    let none = Map::new();
+    let of = |step: &Value| step["cores"].as_object().cloned().unwrap_or_else(|| none.clone());
+    let all: std::collections::BTreeSet<String> =
+        steps.iter().flat_map(|step| of(step).into_iter().map(|(process, _)| process)).collect();
+    let all: Vec<String> = all.into_iter().collect();
+    let mut table = format!("| step | {} |\n|---|{}\n", all.join(" | "), "---|".repeat(all.len()));
+    for step in steps {
+        let own = of(step);
+        let cells: Vec<String> =
+            all.iter().map(|process| own.get(process).map_or_else(|| "-".to_owned(), text)).collect();
+        let _ = writeln!(table, "| {} | {} |", name(step), cells.join(" | "));
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_page_has_every_step_in_its_table_and_ratios_of_medians() {
+        let search = |name: &str, cpu: f64| {
+            let figures = json!({ "per_second": 5000.0, "p50_ms": 0.5, "p99_ms": 1.25, "cpu_micros": cpu });
+            json!({ "step": name, "figures": figures, "cores": { "alone": 0.5, "node 2": 0.25 } })
+        };
+        let seen = json!({ "count": 20, "p50_ms": 1.5, "p99_ms": 2.0, "max_ms": 3.0 });
+        let steps = json!([
+            search("search, alone, round 1", 10.0),
+            search("search, alone, round 2", 30.0),
+            search("search, alone, round 3", 20.0),
+            search("search, at another node, round 1", 21.0),
+            { "step": "visible everywhere, 0 other changes a second", "cores": {},
+              "figures": { "from_the_answer": seen, "from_the_request": seen } },
+            { "step": "a node joins", "cores": { "node 1": 1.5 }, "figures": { "joined_seconds": 12.345 } },
+        ]);
+        let page = of(&json!({ "entries": 1000, "seconds": 3, "took_seconds": 60, "steps": steps,
+            "tool": { "is_debug_build": true } }));
+        for line in [
+            "| CPU of a search, another node by one alone | 1.050 |",
+            "| search, alone, round 2 | 5000 | 0.50 | 1.25 | 30 |",
+            "p50 1.50, p99 2, max 3 ms of 20",
+            "| a node joins: joined seconds | 12.35 |",
+            "| a node joins | - | 1.50 | - |",
+            "a debug build",
+            "--entries 1000 --seconds 3",
+        ] {
+            assert!(page.contains(line), "{line}:\n{page}");
+        }
+    }
+}

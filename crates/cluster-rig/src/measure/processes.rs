@@ -1,0 +1,54 @@
+//! What processes use.
+
+use std::path::Path;
+use std::time::Instant;
+
+use serde_json::{Map, Value, json};
+
+/// Clock ticks a second in /proc: USER_HZ.
+const TICKS: f64 = 100.0;
+/// What `st_blocks` counts.
+const BLOCK: u64 = 512;
+
+/// Processor time of processes since a moment.
+pub(super) struct Processes {
+    since: Instant,
+    all: Vec<(String, u32, f64)>,
+}
+
+impl Processes {
+    pub(super) fn begin(all: Vec<(String, u32)>) -> Processes {
+        let all = all.into_iter().map(|(name, id)| (name, id, seconds(id).unwrap_or(0.0))).collect();
+        Processes { since: Instant::now(), all }
+    }
+
+    /// How many processors each has used since then, on average. One that has ended is left out.
+    pub(super) fn cores(&self) -> Value {
+        let elapsed = self.since.elapsed().as_secs_f64().max(0.001);
+        let share = |(name, id, before): &(String, u32, f64)| {
+            let cores = (seconds(*id)? - before) / elapsed;
+            Some((name.clone(), json!((cores * 1_000.0).round() / 1_000.0)))
+        };
+        Value::Object(self.all.iter().filter_map(share).collect::<Map<_, _>>())
+    }
+}
+
+/// The 14th and 15th field of /proc/PID/stat; the second, in parentheses, may have spaces.
+fn seconds(id: u32) -> Option<f64> {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut ticks = fields.split_whitespace().skip(11).map(|field| field.parse::<f64>().ok());
+    Some((ticks.next()?? + ticks.next()??) / TICKS)
+}
+
+/// What the files below a folder take of the disk.
+pub(super) fn disk_bytes(folder: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let of = |entry: std::fs::DirEntry| match entry.metadata() {
+        Ok(facts) if facts.is_dir() => disk_bytes(&entry.path()),
+        Ok(facts) => facts.blocks() * BLOCK,
+        Err(_) => 0,
+    };
+    entries.map(of).sum()
+}

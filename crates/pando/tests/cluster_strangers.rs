@@ -1,0 +1,268 @@
+//! Copies that break off while a node joins, and changes that are forwarded by somebody who is no node.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod support;
+
+use std::io::Read;
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+
+use client::{ClientError, Connection, Tls};
+use ldap::{AddRequest, AttributesBuf, Controls, Message, MessageId, Request, ResultCode};
+use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair};
+use replication::forward::{self, Asker, BindMethod, Link, Prepared, Work};
+use replication::{NodeId, OperationId};
+use support::cluster::{Cluster, add, add_unit, figure, position, read, unit, until};
+use support::pando::Start;
+use support::{ADMIN_DN, Pando};
+
+/// What a copy sends before it breaks off: less than the directory of this test has, packed.
+const BREAKS_AFTER: u64 = 8_000;
+
+#[test]
+fn strangers_change_nothing_and_broken_copies_leave_nothing() {
+    let (cluster, first) = Cluster::new("cluster-strangers");
+    a_copy_that_breaks_off_is_begun_again(&cluster, &first);
+    who_is_no_node_forwards_nothing(&cluster, first);
+}
+
+/// A listener before an address that passes on so much of what comes from there, and then closes, or holds the rest.
+fn breaking(to: SocketAddr, closes: bool) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let (mut client, _) = listener.accept().unwrap();
+        let mut server = TcpStream::connect(to).unwrap();
+        let (mut asks, mut asked) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+        let asking = std::thread::spawn(move || {
+            // The client may be killed: then the server is told.
+            let _ = std::io::copy(&mut asks, &mut asked);
+            let _ = asked.shutdown(Shutdown::Both);
+        });
+        std::io::copy(&mut Read::by_ref(&mut server).take(BREAKS_AFTER), &mut client).unwrap();
+        if closes {
+            let _ = client.shutdown(Shutdown::Both);
+        }
+        asking.join().unwrap();
+    });
+    address
+}
+
+/// Neither the one that joins nor the one that is copied keeps anything of a copy that broke off, whether the network
+/// or the process ended it, and the next one is whole.
+fn a_copy_that_breaks_off_is_begun_again(cluster: &Cluster, first: &Pando) {
+    let mut one = first.administrator();
+    for number in 0..100 {
+        let text: String = std::iter::repeat_with(fastrand::alphanumeric).take(500).collect();
+        let name = format!("filled-{number}");
+        let attributes = [("objectClass", "organizationalUnit"), ("description", text.as_str())];
+        add(&mut one, &unit(&name), &attributes);
+    }
+    let invitation = cluster.invite(2);
+    let address: SocketAddr = figure(first, "Address").parse().unwrap();
+    let (incoming, outgoing) =
+        (cluster.data(2).join("copy-being-received"), cluster.data(1).join("copy-being-sent"));
+    let join = |address: SocketAddr| {
+        let words = ["join", "--invitation", &invitation, "--copy-from", &address.to_string()];
+        cluster.cluster_command(2, &words)
+    };
+    let is_nothing = || {
+        let left = |name: &str| cluster.data(2).join(name).exists();
+        !left("data.mdb") && !left("cluster/identity.toml")
+    };
+
+    // The network breaks.
+    let broken = join(breaking(address, true));
+    assert!(broken.code != Some(0) && broken.stderr.contains("no copy of node 1"), "{broken}");
+    assert!(is_nothing() && !incoming.exists(), "nothing is left of it");
+
+    // The one that joins is killed.
+    let node_file = cluster.node_file(2);
+    let mut joining = Command::new(env!("CARGO_BIN_EXE_pando"))
+        .args(["cluster", "join", "--node", node_file.to_str().unwrap(), "--invitation", &invitation])
+        .args(["--copy-from", &breaking(address, false).to_string(), "--data"])
+        .arg(cluster.data(2))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    until("the copy has begun", || incoming.join("data.mdb").exists().then_some(()));
+    joining.kill().unwrap();
+    joining.wait().unwrap();
+    assert!(is_nothing() && incoming.exists(), "half a copy is not yet data");
+
+    // The other side sees that at its next write; meanwhile there is another copy being sent.
+    let joined = until("a copy that is whole", || {
+        let run = join(address);
+        assert!(run.code == Some(0) || run.stderr.contains("another copy is being sent"), "{run}");
+        (run.code == Some(0)).then_some(run)
+    });
+    joined.expect_output("node 2 is made");
+    assert!(!incoming.exists());
+    until("the sender has cleared up", || (!outgoing.exists()).then_some(()));
+    let second = cluster.start(2);
+    assert_eq!(add_unit(&mut second.administrator(), "whole").code, ResultCode::SUCCESS);
+    cluster.expect_equal(&[(1, first), (2, &second)]);
+    assert!(second.stop().success());
+}
+
+/// A certificate and its key, in PEM, and the authority that both sides trust.
+struct Papers {
+    authority: String,
+    own: Option<(String, String)>,
+}
+
+impl Papers {
+    /// Those of a node.
+    fn of(cluster: &Cluster, node: u32) -> Papers {
+        let file = cluster.data(node).join("cluster/identity.toml");
+        let text: toml::Table = std::fs::read_to_string(file).unwrap().parse().unwrap();
+        let text = |name: &str| text[name].as_str().unwrap().to_owned();
+        Papers { authority: text("authority"), own: Some((text("certificate"), text("certificate_key"))) }
+    }
+
+    /// Others, which an authority signs for a name.
+    fn signed(&self, issuer: &Issuer<'_, KeyPair>, name: &str) -> Papers {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        params.distinguished_name = DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, name);
+        let certificate = params.signed_by(&key, issuer).unwrap();
+        let own = Some((certificate.pem(), key.serialize_pem()));
+        Papers { authority: self.authority.clone(), own }
+    }
+
+    /// What a client with these speaks, to whoever has a certificate of `trusted`.
+    fn tls(&self, trusted: &[u8]) -> Tls {
+        match &self.own {
+            Some((certificate, key)) => {
+                Tls::with_certificate(trusted, certificate.as_bytes(), key.as_bytes()).unwrap()
+            }
+            None => Tls::authorities(trusted).unwrap(),
+        }
+    }
+}
+
+/// A frame in the name of a node: the administrator adds a unit.
+fn forged(node: u32, epoch: u64, number: u64, name: &str) -> Vec<u8> {
+    let entry = unit(name);
+    let mut attributes = AttributesBuf::new();
+    attributes.push("objectClass", ["organizationalUnit"]);
+    let request = Request::Add(AddRequest { entry: &entry, attributes: attributes.as_attributes() });
+    let mut message = Vec::new();
+    Message { id: MessageId(1), request, controls: Controls::NONE }.encode(&mut message);
+    // Later than anything that the node itself has said.
+    let incarnation = u64::MAX / 2;
+    let request = forward::Request {
+        operation: OperationId { node: NodeId(node), incarnation, sequence: number },
+        epoch,
+        link: Link { incarnation, number },
+        position: 0,
+        asker: Asker::Administrator { dn: ADMIN_DN.to_owned() },
+        method: BindMethod::Simple,
+        strength: 256,
+        network: None,
+        work: Work::Change { message, passwords: Prepared::default() },
+    };
+    let frame = forward::encode_requests(&[request]);
+    [&u32::try_from(frame.len()).unwrap().to_be_bytes(), &*frame].concat()
+}
+
+/// Sends a frame, over TLS if that is given, and waits until the server has closed the connection.
+fn send_and_be_closed(address: SocketAddr, tls: Option<(&Tls, &str)>, frame: &[u8], what: &str) {
+    let stream = TcpStream::connect(address).unwrap();
+    let connection = match tls {
+        None => Connection::over_tcp(stream),
+        Some((tls, host)) => Connection::secured(stream, tls, host),
+    };
+    // With TLS 1.3 a client learns that its certificate is refused when it reads.
+    let Ok(mut connection) = connection else { return };
+    let _ = connection.send_bytes(frame);
+    if let Err(ClientError::TimedOut) = connection.closed() {
+        panic!("{what}: the connection stays open");
+    }
+}
+
+/// Whoever has no certificate of a node that belongs to the cluster changes nothing, on whichever listener; and who has
+/// one, on none but that of the cluster.
+fn who_is_no_node_forwards_nothing(cluster: &Cluster, first: Pando) {
+    cluster.join(3);
+    let third = cluster.start(3);
+    until("the log knows node 3", || support::cluster::figure_of(&first, "Node 3"));
+    assert!(third.stop().success());
+    let node = Papers::of(cluster, 3);
+
+    // Clients are asked for certificates of the cluster's authority, so that these get past TLS there too.
+    assert!(first.stop().success());
+    let authority = cluster.scratch.write("authority.pem", &node.authority);
+    let file = cluster.node_file(1);
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, format!("{text}[tls]\nclient_authorities = {authority:?}\n")).unwrap();
+    let first = Start::bare(&cluster.scratch, "node-1")
+        .arguments(&["--node", file.to_str().unwrap(), "--listen", "ldaps://127.0.0.1:0"])
+        .ready();
+    until("it writes", || (figure(&first, "Role") == "writing").then_some(()));
+    let epoch = figure(&first, "Epoch").parse().unwrap();
+    let for_nodes: SocketAddr = figure(&first, "Address").parse().unwrap();
+    let secure = first.ready_line.split_once("ldaps://").unwrap().1;
+    let secure: SocketAddr = secure.split_whitespace().next().unwrap().parse().unwrap();
+    let servers = std::fs::read(cluster.data(1).join("tls/certificate.pem")).unwrap();
+
+    // The frame is good: from the node, on the listener of the cluster, the change is made.
+    let tls = node.tls(node.authority.as_bytes());
+    let stream = TcpStream::connect(for_nodes).unwrap();
+    let mut connection = Connection::secured(stream, &tls, "node-1.pando-cluster").unwrap();
+    connection.send_bytes(&forged(3, epoch, 1, "by-the-node")).unwrap();
+    let mut administrator = first.administrator();
+    until("the change is made", || read(&mut administrator, &unit("by-the-node")));
+
+    let own_key = std::fs::read_to_string(cluster.data(1).join("cluster/authority-key.pem")).unwrap();
+    let authority = |key| {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.distinguished_name = DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, "pando cluster");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Issuer::new(params, key)
+    };
+    let own = authority(KeyPair::from_pem(&own_key).unwrap());
+    let foreign = authority(KeyPair::generate().unwrap());
+    let nobody = Papers { authority: node.authority.clone(), own: None };
+    let strangers = [
+        ("nobody", &nobody),
+        ("a node of another cluster", &node.signed(&foreign, "node-3.pando-cluster")),
+        ("a client of the same authority", &node.signed(&own, "somebody")),
+        ("a client by another authority", &node.signed(&foreign, "somebody")),
+    ];
+    let before = position(&first);
+    let mut number = 1;
+    let mut try_all = |who: &str, papers: &Papers, listeners: &[&str]| {
+        for listener in listeners {
+            number += 1;
+            let what = format!("{who} at the {listener}");
+            let frame = forged(3, epoch, number, &format!("forged-{number}"));
+            let (of_cluster, of_server) = (papers.tls(papers.authority.as_bytes()), papers.tls(&servers));
+            match *listener {
+                "cluster's" => {
+                    let tls = Some((&of_cluster, "node-1.pando-cluster"));
+                    send_and_be_closed(for_nodes, tls, &frame, &what);
+                    // Nor in the clear.
+                    send_and_be_closed(for_nodes, None, &frame, &what);
+                }
+                "secure one" => send_and_be_closed(secure, Some((&of_server, "localhost")), &frame, &what),
+                _ => send_and_be_closed(first.address(), None, &frame, &what),
+            }
+            assert_eq!(position(&first), before, "{what}");
+        }
+    };
+    for (who, papers) in strangers {
+        try_all(who, papers, &["cluster's", "secure one", "clear one"]);
+    }
+    try_all("the node", &node, &["secure one", "clear one"]);
+
+    // Once the node is gone, its own certificate is that of a stranger.
+    cluster.cluster_command(1, &["unregister", "3"]).expect_code(0).expect_output("node 3 is gone");
+    until("the node is gone", || figure(&first, "Node 3").starts_with("gone").then_some(()));
+    try_all("a node that is gone", &node, &["cluster's", "secure one", "clear one"]);
+    assert_eq!(add_unit(&mut administrator, "afterwards").code, ResultCode::SUCCESS);
+    assert_eq!(position(&first), before + 1);
+}
