@@ -314,7 +314,8 @@ impl<'m> Stand<'m> {
             .args(["bench", "run", workload, "--target", target, "-D", "cn=admin", "--no-limit", "-y"])
             .arg(self.folder.join("password"))
             .args(["--entries", &self.what.entries.to_string(), "--server-pid", &process.to_string()])
-            .args(["--warmup", "1s", "-o"])
+            // Another one for each step: what is as it should be already needs no record.
+            .args(["--seed", &fastrand::u64(1..1 << 32).to_string(), "--warmup", "1s", "-o"])
             .arg(to)
             .stdout(std::process::Stdio::null());
         command
