@@ -1,7 +1,7 @@
 //! `./dev cluster --measure DIR`: what a cluster costs and how fast it is, beside one node alone on the same machine.
 //!
-//! Searches and rates of changes are measured by `pando bench run`, whose results are kept; what is between nodes, which
-//! it does not know, is measured here. Everything shares one machine: see the page that this writes.
+//! Searches and rates of changes are measured by `pando bench run`, whose results are kept; what is between nodes,
+//! which it does not know, is measured here. Everything shares one machine: see the page that this writes.
 
 mod asked;
 mod page;
