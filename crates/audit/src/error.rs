@@ -54,7 +54,7 @@ impl AuditError {
 
 /// Where in a trail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct TrailPlace {
     /// Number of the segment.
     pub segment: u64,
     /// Number of the block; `None` in a header of a segment.
@@ -65,7 +65,7 @@ pub struct Place {
     pub length: u64,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for TrailPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "segment {}", self.segment)?;
         if let Some(block) = self.block {

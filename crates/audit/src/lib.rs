@@ -21,7 +21,7 @@ mod trail;
 mod verify;
 mod walk;
 
-pub use error::{AuditError, Damage, Place};
+pub use error::{AuditError, Damage, TrailPlace};
 pub use event::{Event, EventWriter, Events, Field, Kind, ValueFate, Values, put_values};
 pub use key::{NodeKey, PublicKey};
 pub use trail::{Opening, Options, Torn, Trail};

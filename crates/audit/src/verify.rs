@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::error::{AuditError, Damage, Place};
+use crate::error::{AuditError, Damage, TrailPlace};
 use crate::event::{Events, Field, Kind};
 use crate::format::{Hash, HeadFile};
 use crate::key::{PublicKey, parse_hex};
@@ -59,9 +59,9 @@ pub struct Report {
     /// The key that signs.
     pub public_key: Option<PublicKey>,
     /// What crashes tore off, as the trail says, or off its end.
-    pub torn: Vec<Place>,
+    pub torn: Vec<TrailPlace>,
     /// What is wrong, in order.
-    pub damage: Vec<(Place, Damage)>,
+    pub damage: Vec<(TrailPlace, Damage)>,
 }
 
 /// Verifies the trail in a folder. `key` is the key that it has to be signed by, `noted` are blocks that it has to
@@ -101,17 +101,18 @@ pub fn verify(folder: &Path, key: Option<PublicKey>, noted: &[Anchored]) -> Resu
         report.segments = Some((first, segment));
     }
     report.public_key = walk.public_key();
-    let end = Place { segment: walk.segment().unwrap_or(0), offset: walk.offset(), ..Place::default() };
+    let end =
+        TrailPlace { segment: walk.segment().unwrap_or(0), offset: walk.offset(), ..TrailPlace::default() };
     if let Some((first, _)) = report.segments
         && retired + 1 < first
     {
-        let place = Place { segment: first, ..Place::default() };
+        let place = TrailPlace { segment: first, ..TrailPlace::default() };
         report.damage.insert(0, (place, Damage::Unretired(first - 1)));
     }
     if let (Some(given), Some(found)) = (key, walk.public_key())
         && given != found
     {
-        report.damage.push((Place::default(), Damage::OtherKey));
+        report.damage.push((TrailPlace::default(), Damage::OtherKey));
     }
     let is_there = |block: u64, hash: Hash| seen.contains(&(block, hash));
     match head.as_deref().and_then(HeadFile::decode) {

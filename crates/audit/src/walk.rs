@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
-use crate::error::{AuditError, Damage, Place};
+use crate::error::{AuditError, Damage, TrailPlace};
 use crate::event::{Events, Field, Kind};
 use crate::format::{BLOCK_HEAD_LEN, BlockKind, HEADER_LEN, Hash, SegmentHeader, anchor_text};
 use crate::key::PublicKey;
@@ -16,16 +16,16 @@ pub enum Item {
     /// A block, whole or not: damage of it stands before it.
     Block(Block),
     /// Something is wrong.
-    Damage(Place, Damage),
+    Damage(TrailPlace, Damage),
     /// A crash cut a write here; the trail says so behind it, or nothing follows.
-    Torn(Place),
+    Torn(TrailPlace),
 }
 
 /// A block that can be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
     /// Where it stands.
-    pub place: Place,
+    pub place: TrailPlace,
     /// Its number.
     pub number: u64,
     /// When it was written, in microseconds since 1970.
@@ -174,11 +174,11 @@ impl Walk {
         }
     }
 
-    fn place(&self, segment: u64, block: Option<u64>, offset: u64, length: u64) -> Place {
-        Place { segment, block, offset, length }
+    fn place(&self, segment: u64, block: Option<u64>, offset: u64, length: u64) -> TrailPlace {
+        TrailPlace { segment, block, offset, length }
     }
 
-    fn damage(&mut self, place: Place, damage: Damage) {
+    fn damage(&mut self, place: TrailPlace, damage: Damage) {
         self.found.push_back(Item::Damage(place, damage));
     }
 
@@ -222,7 +222,7 @@ impl Walk {
         }
     }
 
-    fn check_header(&mut self, place: Place, header: &SegmentHeader) {
+    fn check_header(&mut self, place: TrailPlace, header: &SegmentHeader) {
         if self.trail != Some(header.trail) || self.public_key != Some(PublicKey(header.public_key)) {
             self.damage(place, Damage::Foreign);
         }

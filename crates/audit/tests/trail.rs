@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use audit::{
-    Anchored, AuditError, Damage, EventWriter, Events, Field, Item, Kind, NodeKey, Opening, Options, Place,
-    Report, Trail, Walk, verify,
+    Anchored, AuditError, Damage, EventWriter, Events, Field, Item, Kind, NodeKey, Opening, Options, Report,
+    Trail, TrailPlace, Walk, verify,
 };
 
 const SECOND: u64 = 1_000_000;
@@ -67,7 +67,7 @@ fn event(text: &str) -> Vec<u8> {
 }
 
 /// A trail of two complete segments and one more: blocks 1 to 12 or so, in each a few events.
-fn sample(folder: &Folder) -> Vec<(Place, bool)> {
+fn sample(folder: &Folder) -> Vec<(TrailPlace, bool)> {
     for start in 0..3 {
         let (mut trail, _) = folder.open(start * 100 * SECOND);
         for number in 0..3 {
@@ -78,7 +78,7 @@ fn sample(folder: &Folder) -> Vec<(Place, bool)> {
     blocks(&folder.trail())
 }
 
-fn blocks(folder: &Path) -> Vec<(Place, bool)> {
+fn blocks(folder: &Path) -> Vec<(TrailPlace, bool)> {
     let items = Walk::begin(folder).unwrap().map(Result::unwrap);
     items
         .filter_map(
@@ -131,7 +131,7 @@ fn a_changed_byte_is_told_where_it_is() {
             changed[offset] ^= 1 << (offset % 8);
             fs::write(&path, &changed).unwrap();
             let report = folder.verify();
-            let contains = |place: &Place| {
+            let contains = |place: &TrailPlace| {
                 let offset = offset as u64;
                 place.segment == segment && (place.offset..place.offset + place.length).contains(&offset)
             };

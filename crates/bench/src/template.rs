@@ -29,7 +29,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use error::{Place, TemplateError, TemplateFault};
+pub use error::{TemplateError, TemplateFault, TemplateLine};
 pub use shipped::{SHIPPED, ShippedTemplate, find as shipped};
 
 /// How deep files may include each other.
@@ -59,7 +59,7 @@ impl Template {
         if let Some(shipped) = shipped::find(name_or_path) {
             return Template::of_text(name_or_path, shipped.text, None, parameters);
         }
-        let (path, whole) = (Path::new(name_or_path), Place { file: name_or_path.into(), line: 0 });
+        let (path, whole) = (Path::new(name_or_path), TemplateLine { file: name_or_path.into(), line: 0 });
         let text = source::read_file(path, &whole)?;
         Template::of_text(name_or_path, &text, Some(source::folder_of(path)), parameters)
     }
@@ -74,7 +74,7 @@ impl Template {
         let constants = constants.map(|(name, value)| (name.to_ascii_lowercase(), value.clone())).collect();
         let source = source::Source::read(name, text, folder, &constants, parameters.entries)?;
         let blocks = parse::blocks(&source.lines)?;
-        let whole = Place { file: name.into(), line: 0 };
+        let whole = TemplateLine { file: name.into(), line: 0 };
         Ok(Template { plan: plan::Plan::new(blocks, &whole)? })
     }
 

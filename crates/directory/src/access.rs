@@ -46,7 +46,7 @@ use crate::model::rows::EntryId;
 pub use crate::model::sasl_mechanisms::{ANONYMOUS, CRAM_MD5, GSS_SPNEGO, GSSAPI, OAUTHBEARER, PLAIN};
 use crate::model::settings::Settings;
 use crate::model::usable::Uses;
-use crate::tree::{Found, State};
+use crate::tree::{Found, TreeState};
 pub(crate) use asker::groups_of;
 pub(crate) use explain::{
     ASKED, Asked, QuestionPlace, RulesInForce, explain, explain_standing, explain_under, explain_use, hint,
@@ -223,7 +223,7 @@ impl Access {
     ///
     /// # Errors
     /// insufficientAccessRights.
-    pub(crate) fn check_read_monitor(self, state: State<'_>) -> Result<(), OperationError> {
+    pub(crate) fn check_read_monitor(self, state: TreeState<'_>) -> Result<(), OperationError> {
         match self.kind {
             Kind::Administrator => Ok(()),
             Kind::User(id) if is_among(state, id, &state.settings.general.monitor_readers)? => Ok(()),
@@ -251,7 +251,7 @@ impl Access {
     /// insufficientAccessRights.
     pub(crate) fn check_compare(
         self,
-        state: State<'_>,
+        state: TreeState<'_>,
         target: EntryId,
         type_id: TypeId,
     ) -> Result<(), OperationError> {
@@ -353,7 +353,7 @@ impl Access {
 }
 
 /// Whether the entry `id` is one of those that these DNs name now.
-fn is_among(state: State<'_>, id: EntryId, dns: &[String]) -> Result<bool, OperationError> {
+fn is_among(state: TreeState<'_>, id: EntryId, dns: &[String]) -> Result<bool, OperationError> {
     for dn in dns {
         let name = NormalName::of(&parse_dn(dn)?, &state.catalog.schema);
         if let Found::Entry(found, _) = state.find(&name)?

@@ -25,7 +25,7 @@ pub(crate) use crate::password::policy::Account;
 use crate::password::policy::Lock;
 use crate::password::totp::Totp;
 use crate::tree::stored_values::for_each_value;
-use crate::tree::{Found, State, damaged_row, find, node};
+use crate::tree::{Found, TreeState, damaged_row, find, node};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -169,7 +169,7 @@ fn attribute_row<'r>(catalog: &Catalog, row: &EntryRow<'r>, name: &str) -> Optio
 ///
 /// # Errors
 /// The store failed, or rows contradict each other.
-pub(crate) fn account(state: State<'_>, id: EntryId) -> Result<Option<Account>> {
+pub(crate) fn account(state: TreeState<'_>, id: EntryId) -> Result<Option<Account>> {
     if state.catalog.policies.entries.is_empty() {
         return Ok(None);
     }
@@ -182,7 +182,7 @@ pub(crate) fn account(state: State<'_>, id: EntryId) -> Result<Option<Account>> 
 ///
 /// # Errors
 /// The store failed, or rows contradict each other.
-pub(crate) fn account_or_default(state: State<'_>, id: EntryId) -> Result<Account> {
+pub(crate) fn account_or_default(state: TreeState<'_>, id: EntryId) -> Result<Account> {
     let row = row(state.read, id)?;
     let policy = policy_of(state, id, &row)?.unwrap_or_default();
     Ok(read_account(state.catalog, id, &row, policy))
@@ -192,13 +192,13 @@ pub(crate) fn account_or_default(state: State<'_>, id: EntryId) -> Result<Accoun
 ///
 /// # Errors
 /// The store failed, or rows contradict each other.
-pub(crate) fn has_attribute(state: State<'_>, id: EntryId, name: &str) -> Result<bool> {
+pub(crate) fn has_attribute(state: TreeState<'_>, id: EntryId, name: &str) -> Result<bool> {
     Ok(attribute_row(state.catalog, &row(state.read, id)?, name).is_some())
 }
 
 /// The policy of an entry that is to be: its place is below `parent`.
 pub(crate) fn policy_of_new(
-    state: State<'_>,
+    state: TreeState<'_>,
     parent: EntryId,
     named: Option<&[u8]>,
 ) -> Result<Option<Arc<PasswordPolicy>>> {
@@ -208,14 +208,14 @@ pub(crate) fn policy_of_new(
     governing(state, parent, 1, named)
 }
 
-fn policy_of(state: State<'_>, id: EntryId, row: &EntryRow<'_>) -> Result<Option<Arc<PasswordPolicy>>> {
+fn policy_of(state: TreeState<'_>, id: EntryId, row: &EntryRow<'_>) -> Result<Option<Arc<PasswordPolicy>>> {
     let named = small_values(state.catalog, row, POLICY_SUBENTRY).next();
     governing(state, id, 0, named)
 }
 
 /// The policy that governs what lies `below` levels below the entry `at`.
 fn governing(
-    state: State<'_>,
+    state: TreeState<'_>,
     at: EntryId,
     below: usize,
     named: Option<&[u8]>,
@@ -320,7 +320,7 @@ fn app_passwords(catalog: &Catalog, row: &EntryRow<'_>, policy: &PasswordPolicy)
 ///
 /// # Errors
 /// The store failed, or rows contradict each other.
-pub(crate) fn sasl_keys(state: State<'_>, id: EntryId) -> Result<Vec<String>> {
+pub(crate) fn sasl_keys(state: TreeState<'_>, id: EntryId) -> Result<Vec<String>> {
     let row = row(state.read, id)?;
     let mut keys = Vec::new();
     for name in [SCRAM_KEYS, AUTH_PASSWORD] {
@@ -340,7 +340,7 @@ pub(crate) fn is_scram(value: &[u8]) -> bool {
 ///
 /// # Errors
 /// The store failed, or rows contradict each other.
-pub(crate) fn former_passwords(state: State<'_>, id: EntryId) -> Result<Vec<Vec<u8>>> {
+pub(crate) fn former_passwords(state: TreeState<'_>, id: EntryId) -> Result<Vec<Vec<u8>>> {
     let mut former = Vec::new();
     let row = row(state.read, id)?;
     if let Some(history) = attribute_row(state.catalog, &row, HISTORY) {

@@ -17,7 +17,7 @@ use crate::model::name::{NormalName, has_uid, name_in};
 use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
 use crate::password::verify_auth_password;
-use crate::tree::State;
+use crate::tree::TreeState;
 pub(crate) use matcher::{Candidate, GroupsOf, InMemory, Matcher, MemberUse, Memberships};
 
 /// A value of three-valued logic. The order makes *and* the minimum and *or* the maximum.
@@ -177,7 +177,7 @@ pub(crate) trait Names {
     fn keep(&self, dn: &str, id: EntryId);
 
     /// What the entries are looked for in.
-    fn state(&self) -> State<'_>;
+    fn state(&self) -> TreeState<'_>;
 }
 
 const UNDEFINED: Term = Term::Constant(Truth::Undefined);
@@ -492,7 +492,7 @@ impl Term {
     }
 
     /// The same without anything that a snapshot remembers.
-    pub(crate) fn find_targets_in(&mut self, state: State<'_>) -> Result<(), OperationError> {
+    pub(crate) fn find_targets_in(&mut self, state: TreeState<'_>) -> Result<(), OperationError> {
         self.for_each_item(&mut |item| {
             if let Some(Target { name: Some(name), entry, .. }) = item.target.as_deref_mut() {
                 *entry = state.entry_of(name)?;

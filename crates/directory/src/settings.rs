@@ -29,8 +29,8 @@ use crate::catalog::{Catalog, DEFAULT_INDEXES};
 use crate::index::possible_kinds;
 use crate::model::index_definition::IndexKinds;
 pub use crate::model::settings::{
-    GENERAL, GeneralSetting, GeneralSettings, NodeSettings, Place, SettingValue, Settings, SettingsProblem,
-    SettingsRecord, SuffixNumber,
+    GENERAL, GeneralSetting, GeneralSettings, NodeSettings, SettingPath, SettingValue, Settings,
+    SettingsProblem, SettingsRecord, SuffixNumber,
 };
 pub use check::{Checked, check};
 pub use decide::{Decided, SettingsError, decide};

@@ -22,7 +22,7 @@ use crate::model::usable::Uses;
 use crate::snapshot::known_names::KnownNames;
 use crate::snapshot::name_cache::NameCache;
 use crate::snapshot::standings::KeptStandings;
-use crate::tree::State;
+use crate::tree::TreeState;
 pub use directory::Directory;
 pub(crate) use directory::check_node;
 
@@ -165,8 +165,8 @@ impl Snapshot {
     }
 
     /// What operations read.
-    pub fn state(&self) -> State<'_> {
-        State { read: &self.view, catalog: &self.catalog, settings: &self.settings }
+    pub fn state(&self) -> TreeState<'_> {
+        TreeState { read: &self.view, catalog: &self.catalog, settings: &self.settings }
     }
 
     /// The directory that this is a snapshot of.

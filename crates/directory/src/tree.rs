@@ -23,7 +23,7 @@ use crate::model::settings::Settings;
 
 /// What every operation reads: the rows at one position, what their numbers mean, and the settings.
 #[derive(Clone, Copy)]
-pub struct State<'a> {
+pub struct TreeState<'a> {
     /// The rows.
     pub read: &'a Read,
     /// What their numbers mean.
@@ -45,7 +45,7 @@ pub enum Found {
     },
 }
 
-impl State<'_> {
+impl TreeState<'_> {
     /// Looks for the entry of a name.
     pub fn find(&self, name: &NormalName) -> Result<Found, OperationError> {
         find(self.read, self.catalog, name)

@@ -43,10 +43,10 @@ impl Compression {
 /// A file in the making.
 pub(crate) struct Output {
     writer: Encoder,
-    place: Place,
+    place: Destination,
 }
 
-enum Place {
+enum Destination {
     /// Standard output, or a file that is no ordinary one.
     Direct,
     /// An ordinary file, under its temporary name so far.
@@ -116,9 +116,9 @@ impl<W: Write + Send> Sink for Unsynced<W> {
 impl Output {
     /// Begins a file; `None` and `-` are standard output.
     pub(crate) fn create(target: Option<&Path>, compression: Option<Compression>) -> io::Result<Output> {
-        let (sink, place): (Box<dyn Sink>, Place) = match target {
+        let (sink, place): (Box<dyn Sink>, Destination) = match target {
             Some(path) if path.as_os_str() != "-" => Output::begin(path)?,
-            _ => (Box::new(Unsynced(io::stdout())), Place::Direct),
+            _ => (Box::new(Unsynced(io::stdout())), Destination::Direct),
         };
         let writer = match compression {
             None => Encoder::Plain(sink),
@@ -136,16 +136,16 @@ impl Output {
         Ok(Output { writer, place })
     }
 
-    fn begin(target: &Path) -> io::Result<(Box<dyn Sink>, Place)> {
+    fn begin(target: &Path) -> io::Result<(Box<dyn Sink>, Destination)> {
         if target.metadata().is_ok_and(|metadata| !metadata.is_file()) {
             let device = OpenOptions::new().write(true).open(target)?;
-            return Ok((Box::new(Unsynced(device)), Place::Direct));
+            return Ok((Box::new(Unsynced(device)), Destination::Direct));
         }
         let mut name = target.file_name().map(OsString::from).unwrap_or_default();
         name.push(format!(".{}.partial", std::process::id()));
         let temporary = target.with_file_name(name);
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
-        let place = Place::File { temporary, target: target.to_owned(), is_finished: false };
+        let place = Destination::File { temporary, target: target.to_owned(), is_finished: false };
         Ok((Box::new(OrdinaryFile { file, unsynced_bytes: 0 }), place))
     }
 
@@ -158,7 +158,7 @@ impl Output {
             Encoder::Zst(encoder) => encoder.finish()?,
         };
         sink.sync()?;
-        if let Place::File { temporary, target, is_finished } = &mut self.place {
+        if let Destination::File { temporary, target, is_finished } = &mut self.place {
             std::fs::rename(temporary, &target)?;
             *is_finished = true;
             let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -188,7 +188,7 @@ impl Write for Output {
 
 impl Drop for Output {
     fn drop(&mut self) {
-        if let Place::File { temporary, is_finished: false, .. } = &self.place {
+        if let Destination::File { temporary, is_finished: false, .. } = &self.place {
             // Half a file is of no use; should it stay, its name says what it is.
             let _ = std::fs::remove_file(temporary);
         }

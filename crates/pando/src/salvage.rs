@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use directory::DirectorySettings;
 use directory::export::{ExportError, ExportRequest, ExportSummary, export};
 use directory::salvage::{SalvagedDirectory, When};
-use directory::tree::State;
+use directory::tree::TreeState;
 use server::{Config, ServeError};
 
 use crate::exit;
@@ -131,7 +131,7 @@ fn check_target(target: &Path, data: &Path) -> Result<(), String> {
     }
 }
 
-fn save(state: State<'_>, targets: &Targets<'_>) -> Result<ExportSummary, String> {
+fn save(state: TreeState<'_>, targets: &Targets<'_>) -> Result<ExportSummary, String> {
     let request = ExportRequest { operational: true, ..ExportRequest::default() };
     let summary = write(targets.ldif, |output| export(state, &request, output));
     let summary = summary.map_err(|error| not_written(targets.ldif, &error))?;

@@ -43,7 +43,7 @@ pub struct SubstringPiece<'a> {
 #[derive(Debug, Clone)]
 struct KeyPiece {
     text: Box<[u8]>,
-    place: Place,
+    place: PiecePosition,
 }
 
 /// A piece before it is known whether the assertion needs the RFC's form.
@@ -54,7 +54,7 @@ struct Piece {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum PiecePosition {
     Initial,
     Any,
     Final,
@@ -85,17 +85,17 @@ impl SubstringAssertion {
         let texts = any.iter().chain(&initial).chain(&last).map(|piece| &*piece.text);
         let signs = if is_bound { [None; 2] } else { Sign::of(rule.form(), texts) };
         let in_keys = expanded.then(|| {
-            let inner = any.iter().map(|piece| (piece, Place::Any));
-            let all = initial.iter().map(|piece| (piece, Place::Initial)).chain(inner);
-            let all = all.chain(last.iter().map(|piece| (piece, Place::Final)));
+            let inner = any.iter().map(|piece| (piece, PiecePosition::Any));
+            let all = initial.iter().map(|piece| (piece, PiecePosition::Initial)).chain(inner);
+            let all = all.chain(last.iter().map(|piece| (piece, PiecePosition::Final)));
             let all = all.filter(|(piece, _)| !piece.text.is_empty());
             all.map(|(piece, place)| KeyPiece { text: piece.text.as_slice().into(), place }).collect()
         });
         let write = |piece: Piece, place| if expanded { piece.expand(place) } else { piece.text };
-        let initial = initial.map(|piece| write(piece, Place::Initial).into_boxed_slice());
+        let initial = initial.map(|piece| write(piece, PiecePosition::Initial).into_boxed_slice());
         let any: Box<[Needle]> =
-            any.into_iter().map(|piece| Needle::new(&write(piece, Place::Any))).collect();
-        let last = last.map(|piece| write(piece, Place::Final).into_boxed_slice());
+            any.into_iter().map(|piece| Needle::new(&write(piece, PiecePosition::Any))).collect();
+        let last = last.map(|piece| write(piece, PiecePosition::Final).into_boxed_slice());
         let plain = match expanded {
             true => None,
             false => PlainMatching::new(rule.form(), initial.as_deref(), &any, last.as_deref()),
@@ -195,13 +195,13 @@ impl SubstringAssertion {
             Some(_) => (None, &[][..], None),
             None => (self.initial.as_deref(), &self.any[..], self.last.as_deref()),
         };
-        let same = initial.into_iter().map(|text| (text, Place::Initial));
-        let same = same.chain(any.iter().map(|piece| (piece.text(), Place::Any)));
-        let same = same.chain(last.into_iter().map(|text| (text, Place::Final)));
+        let same = initial.into_iter().map(|text| (text, PiecePosition::Initial));
+        let same = same.chain(any.iter().map(|piece| (piece.text(), PiecePosition::Any)));
+        let same = same.chain(last.into_iter().map(|text| (text, PiecePosition::Final)));
         expanded.chain(same).filter(|(text, _)| !text.is_empty()).map(|(text, place)| SubstringPiece {
             text,
-            at_start: place == Place::Initial,
-            at_end: place == Place::Final,
+            at_start: place == PiecePosition::Initial,
+            at_end: place == PiecePosition::Final,
         })
     }
 
@@ -244,16 +244,16 @@ impl Piece {
     }
 
     /// The piece in the form of RFC 4518 section 2.6.1.
-    fn expand(self, place: Place) -> Vec<u8> {
+    fn expand(self, place: PiecePosition) -> Vec<u8> {
         if self.is_space() {
             return vec![b' '];
         }
         let mut out = Vec::with_capacity(self.text.len() * 2 + 2);
-        if place == Place::Initial || self.edges.leading {
+        if place == PiecePosition::Initial || self.edges.leading {
             out.push(b' ');
         }
         expand_inner_spaces(&self.text, &mut out);
-        if place == Place::Final || self.edges.trailing {
+        if place == PiecePosition::Final || self.edges.trailing {
             out.push(b' ');
         }
         out

@@ -84,7 +84,7 @@ enum NodeEvent {
     /// From the log; the number of the reader.
     Log(u64, kafka_log::Event),
     /// What stands in the log where this node stopped.
-    Place(Result<Place, String>),
+    LogPlace(Result<LogPlace, String>),
     /// The offset of a snapshot that this node made by itself.
     SnapshotMade(Result<u64, String>),
     /// Where the log begins now.
@@ -98,7 +98,7 @@ enum NodeEvent {
 }
 
 /// What stands in the log where a node stopped.
-struct Place {
+struct LogPlace {
     follower: Box<Follower>,
     message: Option<Message>,
     start: u64,

@@ -109,7 +109,7 @@ pub(crate) struct Session {
 
 /// Which connection a session is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ConnectionPlace {
     /// Its number.
     pub(crate) number: u64,
     /// Its slot in its event loop.
@@ -169,7 +169,7 @@ pub(crate) enum Urgent {
 
 impl Session {
     pub(crate) fn new(
-        Place { number, slot, listener }: Place,
+        ConnectionPlace { number, slot, listener }: ConnectionPlace,
         requester: Arc<Requester>,
         peer: &Peer,
         is_trusted: bool,

@@ -18,7 +18,7 @@ const BASE64: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123
 
 /// What stands in a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum PatternValue {
     /// The number of the key.
     Number,
     /// The number, from 1, of the key's part when all are shared out in order over so many.
@@ -69,7 +69,7 @@ impl ColumnNames {
 /// The places of one text or request.
 #[derive(Debug)]
 pub(crate) struct Places<'a> {
-    places: Vec<Place>,
+    places: Vec<PatternValue>,
     columns: &'a mut ColumnNames,
 }
 
@@ -102,13 +102,13 @@ impl<'a> Places<'a> {
         Ok(marked)
     }
 
-    fn place(&mut self, name: &str) -> Result<Place, PatternError> {
+    fn place(&mut self, name: &str) -> Result<PatternValue, PatternError> {
         if name == "n" {
-            return Ok(Place::Number);
+            return Ok(PatternValue::Number);
         }
         if let Some(parts) = name.strip_prefix("part:") {
             let parts = parts.parse().ok().filter(|parts| *parts > 0);
-            return parts.map(Place::Part).ok_or_else(|| PatternError::Unknown(name.to_owned()));
+            return parts.map(PatternValue::Part).ok_or_else(|| PatternError::Unknown(name.to_owned()));
         }
         if let Some(random) = name.strip_prefix("random:") {
             let unknown = || PatternError::Random(name.to_owned());
@@ -120,7 +120,7 @@ impl<'a> Places<'a> {
                 "base64" => BASE64,
                 _ => return Err(unknown()),
             };
-            return Ok(Place::Random { alphabet, len: len.parse().map_err(|_| unknown())? });
+            return Ok(PatternValue::Random { alphabet, len: len.parse().map_err(|_| unknown())? });
         }
         let unknown = || PatternError::Unknown(name.to_owned());
         let (attribute, len_max) = match name.split_once(':') {
@@ -131,7 +131,7 @@ impl<'a> Places<'a> {
         if attribute.is_empty() || !attribute.bytes().all(is_description) {
             return Err(unknown());
         }
-        Ok(Place::Column { column: self.columns.number(attribute), len_max })
+        Ok(PatternValue::Column { column: self.columns.number(attribute), len_max })
     }
 
     /// Whether there are marks in the octets.
@@ -140,7 +140,7 @@ impl<'a> Places<'a> {
     }
 
     /// The place whose mark the octets begin with.
-    fn at(&self, octets: &[u8]) -> Option<Place> {
+    fn at(&self, octets: &[u8]) -> Option<PatternValue> {
         let [0xee, second @ 0x80..0xc0, third @ 0x80..0xc0, ..] = octets else { return None };
         let index = (usize::from(*second & 0x3f) << 6) | usize::from(*third & 0x3f);
         self.places.get(index).copied()
@@ -154,7 +154,7 @@ impl<'a> Places<'a> {
                 if !text.is_empty() {
                     pieces.push(Piece::Text(std::mem::take(&mut text).into()));
                 }
-                pieces.push(Piece::Place(place));
+                pieces.push(Piece::PatternValue(place));
                 at += 3;
             } else {
                 text.push(octets[at]);
@@ -183,7 +183,7 @@ pub(crate) struct Pattern {
 #[derive(Clone, Debug)]
 enum Piece {
     Text(Box<[u8]>),
-    Place(Place),
+    PatternValue(PatternValue),
 }
 
 /// What a key fills places with.
@@ -202,19 +202,21 @@ impl Pattern {
         for piece in &self.pieces {
             match piece {
                 Piece::Text(text) => out.extend_from_slice(text),
-                Piece::Place(Place::Number) => put_number(key.number(), out),
-                Piece::Place(Place::Part(parts)) => put_number(key.part(*parts), out),
-                Piece::Place(Place::Column { column, len_max }) => {
+                Piece::PatternValue(PatternValue::Number) => put_number(key.number(), out),
+                Piece::PatternValue(PatternValue::Part(parts)) => put_number(key.part(*parts), out),
+                Piece::PatternValue(PatternValue::Column { column, len_max }) => {
                     out.extend_from_slice(first_characters(key.column(*column), *len_max));
                 }
-                Piece::Place(Place::Random { alphabet, len }) => put_random(alphabet, *len, random, out),
+                Piece::PatternValue(PatternValue::Random { alphabet, len }) => {
+                    put_random(alphabet, *len, random, out)
+                }
             }
         }
     }
 
     /// Whether it is another text every time, so that nothing can be compared with it.
     pub(crate) fn is_random(&self) -> bool {
-        self.pieces.iter().any(|piece| matches!(piece, Piece::Place(Place::Random { .. })))
+        self.pieces.iter().any(|piece| matches!(piece, Piece::PatternValue(PatternValue::Random { .. })))
     }
 }
 

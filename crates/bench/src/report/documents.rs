@@ -36,7 +36,7 @@ struct Table {
     #[serde(default)]
     measures: Vec<Measure>,
     #[serde(default)]
-    ours: Place,
+    ours: Layout,
     /// Users, where the table is of one size.
     entries: Option<u64>,
     /// Template of the data, where loading it is what counts.
@@ -49,7 +49,7 @@ struct Table {
 
 #[derive(Debug, Default, Deserialize, PartialEq)]
 #[serde(rename_all = "lowercase")]
-enum Place {
+enum Layout {
     #[default]
     Columns,
     Rows,
@@ -191,8 +191,8 @@ impl Table {
     /// `None` when nothing in it was rerun.
     fn view(&self, groups: &Groups<'_>) -> Option<TableView> {
         match self.ours {
-            Place::Columns => self.beside(groups),
-            Place::Rows => self.below(groups),
+            Layout::Columns => self.beside(groups),
+            Layout::Rows => self.below(groups),
         }
     }
 
@@ -451,11 +451,11 @@ mod tests {
             for row in &table.rows {
                 assert_eq!(row.cells.len(), table.columns.len(), "{}: {}", table.title, row.label);
                 let is_ours = row.workload.is_some() || row.measure.is_some();
-                assert_eq!(is_ours, table.ours == Place::Columns, "{}: {}", table.title, row.label);
+                assert_eq!(is_ours, table.ours == Layout::Columns, "{}: {}", table.title, row.label);
             }
-            let ours = if table.ours == Place::Rows { table.columns.len() } else { 0 };
+            let ours = if table.ours == Layout::Rows { table.columns.len() } else { 0 };
             assert_eq!(table.our_columns.len(), ours, "{}", table.title);
-            assert_eq!(table.measures.is_empty(), table.ours == Place::Rows, "{}", table.title);
+            assert_eq!(table.measures.is_empty(), table.ours == Layout::Rows, "{}", table.title);
         }
     }
 

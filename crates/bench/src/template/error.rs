@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 /// A line of a template file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct TemplateLine {
     /// The file as it was named, or a shipped template's name.
     pub file: Arc<str>,
     /// From 1; 0 is the file as a whole.
     pub line: u32,
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for TemplateLine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.line {
             0 => write!(f, "{}", self.file),
@@ -22,7 +22,7 @@ impl std::fmt::Display for Place {
     }
 }
 
-impl Place {
+impl TemplateLine {
     pub(super) fn fault(&self, fault: TemplateFault) -> TemplateError {
         TemplateError { place: self.clone(), fault }
     }
@@ -33,7 +33,7 @@ impl Place {
 #[error("{place}: {fault}")]
 pub struct TemplateError {
     /// Where.
-    pub place: Place,
+    pub place: TemplateLine,
     /// What.
     pub fault: TemplateFault,
 }

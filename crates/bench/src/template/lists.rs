@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
-use super::error::{Place, TemplateError, TemplateFault};
+use super::error::{TemplateError, TemplateFault, TemplateLine};
 use crate::sample::{GIVEN_NAMES, SURNAMES};
 
 /// Given names for `<first>`: those of the sample organisation that are plain ASCII, so that a DN stays readable.
@@ -100,7 +100,7 @@ const STATES: &[&str] = &[
 pub(super) fn lines(
     name: &str,
     folder: Option<&Path>,
-    place: &Place,
+    place: &TemplateLine,
 ) -> Result<Arc<[String]>, TemplateError> {
     let name = name.trim();
     let path = folder.map_or_else(|| PathBuf::from(name), |folder| folder.join(name));

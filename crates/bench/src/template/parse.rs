@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use ldap::ldif::put_ldif_line;
 
-use super::error::{Place, TemplateError, TemplateFault};
+use super::error::{TemplateError, TemplateFault, TemplateLine};
 use super::source::SourceLine;
 use super::tag::{self, Part};
 
 /// A branch or a template.
 pub(super) struct Block {
     pub(super) kind: BlockKind,
-    pub(super) place: Place,
-    pub(super) extends: Vec<(String, Place)>,
+    pub(super) place: TemplateLine,
+    pub(super) extends: Vec<(String, TemplateLine)>,
     /// Naming attributes, empty if there is no rdnAttr.
     pub(super) naming: Vec<String>,
     pub(super) subordinates: Vec<Subordinate>,
@@ -30,7 +30,7 @@ pub(super) enum BlockKind {
 pub(super) struct Subordinate {
     pub(super) template: String,
     pub(super) count: u64,
-    pub(super) place: Place,
+    pub(super) place: TemplateLine,
 }
 
 /// The line of one attribute value.
@@ -42,11 +42,11 @@ pub(super) struct Line {
     pub(super) parts: Vec<Part>,
     /// The line as it is written, if nothing in it changes.
     pub(super) fixed: Option<Vec<u8>>,
-    pub(super) place: Place,
+    pub(super) place: TemplateLine,
 }
 
 impl Line {
-    pub(super) fn new(label: String, is_base64: bool, parts: Vec<Part>, place: Place) -> Line {
+    pub(super) fn new(label: String, is_base64: bool, parts: Vec<Part>, place: TemplateLine) -> Line {
         let fixed = match parts.as_slice() {
             [Part::Text(text)] => {
                 let mut line = Vec::new();
@@ -114,7 +114,7 @@ impl Block {
         name: &str,
         value: &str,
         folder: Option<&Arc<Path>>,
-        place: &Place,
+        place: &TemplateLine,
     ) -> Result<(), TemplateError> {
         let is_branch = matches!(self.kind, BlockKind::Branch(_));
         match name.to_ascii_lowercase().as_str() {
@@ -135,7 +135,7 @@ fn attribute_line(
     name: &str,
     value: &str,
     folder: Option<&Arc<Path>>,
-    place: &Place,
+    place: &TemplateLine,
 ) -> Result<Line, TemplateError> {
     if name.is_empty() || name.contains(char::is_whitespace) {
         return Err(place.fault(TemplateFault::NotALine));
@@ -150,7 +150,7 @@ fn attribute_line(
 }
 
 /// `NAME:COUNT`, or `NAME:COUNT/PARTS` to share a total out over as many parents.
-fn subordinate(value: &str, place: &Place) -> Result<Subordinate, TemplateError> {
+fn subordinate(value: &str, place: &TemplateLine) -> Result<Subordinate, TemplateError> {
     let bad = || place.fault(TemplateFault::Subordinate);
     let (template, count) = value.rsplit_once(':').ok_or_else(bad)?;
     let number = |text: &str| text.trim().parse::<u64>().map_err(|_| bad());

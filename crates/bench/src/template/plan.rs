@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::error::{Place, TemplateError, TemplateFault};
+use super::error::{TemplateError, TemplateFault, TemplateLine};
 use super::parse::{Block, BlockKind, Line};
 use super::tag::{Attribute, Part, Target};
 
@@ -22,7 +22,7 @@ pub(super) struct Plan {
 /// A branch or a template in use.
 pub(super) struct Node {
     pub(super) name: String,
-    place: Place,
+    place: TemplateLine,
     /// A branch's DN.
     pub(super) fixed_dn: Option<String>,
     /// The lines with the naming attributes' values.
@@ -78,7 +78,7 @@ impl Location {
 
 impl Plan {
     /// Puts the blocks together.
-    pub(super) fn new(blocks: Vec<Block>, whole: &Place) -> Result<Plan, TemplateError> {
+    pub(super) fn new(blocks: Vec<Block>, whole: &TemplateLine) -> Result<Plan, TemplateError> {
         let mut compiler = Compiler { templates: BTreeMap::new(), nodes: HashMap::new(), plan: Vec::new() };
         let mut branches = Vec::new();
         for block in blocks {
@@ -238,7 +238,7 @@ impl Compiler {
     fn template(
         &mut self,
         name: &str,
-        place: &Place,
+        place: &TemplateLine,
         above: &mut Vec<String>,
     ) -> Result<usize, TemplateError> {
         let key = name.to_ascii_lowercase();
@@ -295,7 +295,12 @@ impl Compiler {
     }
 
     /// The block with the lines of those that it extends before its own.
-    fn extended(&self, name: &str, place: &Place, seen: &mut Vec<String>) -> Result<Block, TemplateError> {
+    fn extended(
+        &self,
+        name: &str,
+        place: &TemplateLine,
+        seen: &mut Vec<String>,
+    ) -> Result<Block, TemplateError> {
         let key = name.to_ascii_lowercase();
         if seen.contains(&key) {
             return Err(place.fault(TemplateFault::Recursive(name.to_owned())));
@@ -461,7 +466,7 @@ fn visit(node: &Node, at: usize, visits: &mut [Visit], order: &mut Vec<usize>) -
 }
 
 /// Counts the entries of all subtrees. A child's node comes before its parents', because it was compiled first.
-fn totals(nodes: &[Node], whole: &Place) -> Result<Vec<Vec<u64>>, TemplateError> {
+fn totals(nodes: &[Node], whole: &TemplateLine) -> Result<Vec<Vec<u64>>, TemplateError> {
     let mut totals: Vec<Vec<u64>> = Vec::new();
     // An entry's number in the document must fit as well.
     let mut document = 0u64;

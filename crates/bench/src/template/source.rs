@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::INCLUDE_DEPTH_MAX;
-use super::error::{Place, TemplateError, TemplateFault};
+use super::error::{TemplateError, TemplateFault, TemplateLine};
 
 /// A line with its constants replaced; backslashes are as they were. Empty ones are kept: they end a block.
 pub(super) struct SourceLine {
-    pub(super) place: Place,
+    pub(super) place: TemplateLine,
     /// Where relative names of files begin; none in a shipped template.
     pub(super) folder: Option<Arc<Path>>,
     pub(super) text: String,
@@ -34,7 +34,7 @@ impl Source {
     ) -> Result<Source, TemplateError> {
         let mut source =
             Source { lines: Vec::new(), constants: BTreeMap::new(), given: given.clone(), used: Vec::new() };
-        let whole = Place { file: name.into(), line: 0 };
+        let whole = TemplateLine { file: name.into(), line: 0 };
         source.count(text, entries, &whole)?;
         source.add_text(text, &whole.file, folder, 0)?;
         match source.given.keys().find(|name| !source.used.contains(name)) {
@@ -44,7 +44,7 @@ impl Source {
     }
 
     /// The number of entries is a constant by the name of `entries`, or of `numusers` in the templates of OpenDJ.
-    fn count(&mut self, text: &str, entries: Option<u64>, whole: &Place) -> Result<(), TemplateError> {
+    fn count(&mut self, text: &str, entries: Option<u64>, whole: &TemplateLine) -> Result<(), TemplateError> {
         let Some(entries) = entries else { return Ok(()) };
         let names = ["entries", "numusers"];
         let defines = |name: &&str| {
@@ -80,7 +80,7 @@ impl Source {
         Ok(())
     }
 
-    fn define(&mut self, rest: &str, place: &Place) -> Result<(), TemplateError> {
+    fn define(&mut self, rest: &str, place: &TemplateLine) -> Result<(), TemplateError> {
         let (name, value) = rest.split_once('=').ok_or_else(|| place.fault(TemplateFault::Define))?;
         let name = name.trim().to_ascii_lowercase();
         if name.is_empty() {
@@ -100,7 +100,7 @@ impl Source {
         name: &str,
         folder: Option<&Path>,
         depth: u32,
-        place: &Place,
+        place: &TemplateLine,
     ) -> Result<(), TemplateError> {
         if depth == INCLUDE_DEPTH_MAX {
             return Err(place.fault(TemplateFault::IncludeDepth));
@@ -117,7 +117,7 @@ impl Source {
     }
 
     /// Puts the values of `[NAME]` in. What a backslash protects stays as it is, with the backslash.
-    fn replace_constants(&self, line: &str, place: &Place) -> Result<String, TemplateError> {
+    fn replace_constants(&self, line: &str, place: &TemplateLine) -> Result<String, TemplateError> {
         let mut out = String::with_capacity(line.len());
         let mut rest = line;
         while let Some(at) = rest.find(['[', '\\']) {
@@ -142,17 +142,17 @@ impl Source {
 }
 
 /// Lines with those that begin with a space put behind the line before, as in LDIF.
-fn logical_lines(text: &str, file: &Arc<str>) -> Vec<(Place, String)> {
-    let mut lines: Vec<(Place, String)> = Vec::new();
+fn logical_lines(text: &str, file: &Arc<str>) -> Vec<(TemplateLine, String)> {
+    let mut lines: Vec<(TemplateLine, String)> = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         match (line.strip_prefix(' '), lines.last_mut()) {
             (Some(more), Some((_, last))) if !line.trim().is_empty() && !last.is_empty() => {
                 last.push_str(more);
             }
             _ if line.trim().is_empty() => {
-                lines.push((Place { file: file.clone(), line: number }, String::new()));
+                lines.push((TemplateLine { file: file.clone(), line: number }, String::new()));
             }
-            _ => lines.push((Place { file: file.clone(), line: number }, line.to_owned())),
+            _ => lines.push((TemplateLine { file: file.clone(), line: number }, line.to_owned())),
         }
     }
     lines
@@ -172,7 +172,7 @@ fn looks_like_a_class(name: &str) -> bool {
     name.contains('.') && !name.contains('/') && last.starts_with(|first: char| first.is_ascii_uppercase())
 }
 
-pub(super) fn read_file(path: &Path, place: &Place) -> Result<String, TemplateError> {
+pub(super) fn read_file(path: &Path, place: &TemplateLine) -> Result<String, TemplateError> {
     std::fs::read_to_string(path)
         .map_err(|error| place.fault(TemplateFault::Read { path: path.to_owned(), error }))
 }

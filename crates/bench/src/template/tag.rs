@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::error::{Place, TemplateError, TemplateFault};
+use super::error::{TemplateError, TemplateFault, TemplateLine};
 use super::lists;
 use super::random::{Alphabet, NumberFormat};
 
@@ -111,7 +111,11 @@ impl WeightedList {
 }
 
 /// Takes a value apart.
-pub(super) fn parts(text: &str, folder: Option<&Path>, place: &Place) -> Result<Vec<Part>, TemplateError> {
+pub(super) fn parts(
+    text: &str,
+    folder: Option<&Path>,
+    place: &TemplateLine,
+) -> Result<Vec<Part>, TemplateError> {
     let mut parts = Vec::new();
     let mut plain = String::new();
     let mut rest = text.chars();
@@ -154,7 +158,7 @@ fn enclosed(rest: &mut std::str::Chars<'_>, closing: char) -> Option<String> {
 }
 
 /// `{name}` and `{name:LENGTH}`.
-fn copy(content: &str, place: &Place) -> Result<Part, TemplateError> {
+fn copy(content: &str, place: &TemplateLine) -> Result<Part, TemplateError> {
     let (name, len_max) = match content.split_once(':') {
         None => (content, None),
         Some((name, length)) => match length.trim().parse() {
@@ -169,7 +173,7 @@ fn attribute(name: &str) -> Attribute {
     Attribute { name: name.trim().to_owned(), lines: Vec::new() }
 }
 
-fn tag(content: &str, folder: Option<&Path>, place: &Place) -> Result<Part, TemplateError> {
+fn tag(content: &str, folder: Option<&Path>, place: &TemplateLine) -> Result<Part, TemplateError> {
     let wrong = |usage| place.fault(TemplateFault::Arguments(usage));
     let (name, rest) = content.split_once(':').map_or((content, None), |(name, rest)| (name, Some(rest)));
     let arguments: Vec<&str> = rest.map_or_else(Vec::new, |rest| rest.split(':').collect());
@@ -250,7 +254,7 @@ fn target(template: &str) -> Target {
     Target { template: template.trim().to_owned(), node: usize::MAX }
 }
 
-fn random(kind: &str, arguments: &[&str], place: &Place) -> Result<Part, TemplateError> {
+fn random(kind: &str, arguments: &[&str], place: &TemplateLine) -> Result<Part, TemplateError> {
     let wrong = |usage| place.fault(TemplateFault::Arguments(usage));
     let kind = kind.trim().to_ascii_lowercase();
     let characters = |alphabet, arguments, usage| {

@@ -15,7 +15,7 @@ use crate::model::outcome::OperationError;
 use crate::model::rows::{AttrId, EntryId, LINKED, link_key};
 use crate::tree::operational::member_attributes;
 use crate::tree::stored_values::for_each_value;
-use crate::tree::{State, damaged_row, node};
+use crate::tree::{TreeState, damaged_row, node};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -35,7 +35,7 @@ pub(super) enum Condition {
 
 /// What is asked of an asker, looked for when it is.
 pub(super) struct AskerFacts<'s> {
-    state: State<'s>,
+    state: TreeState<'s>,
     own: Option<EntryId>,
     /// The groups that the asker is in, ascending, those by way of other groups with them.
     groups: Option<Vec<u64>>,
@@ -43,7 +43,7 @@ pub(super) struct AskerFacts<'s> {
 }
 
 impl<'s> AskerFacts<'s> {
-    pub(super) fn new(state: State<'s>, own: Option<EntryId>) -> AskerFacts<'s> {
+    pub(super) fn new(state: TreeState<'s>, own: Option<EntryId>) -> AskerFacts<'s> {
         AskerFacts { state, own, groups: None, sources: Sources::default() }
     }
 
@@ -191,7 +191,7 @@ impl<'s> AskerFacts<'s> {
 }
 
 /// The groups that an entry is in, ascending, those that are in others of them too.
-pub(crate) fn groups_of(state: State<'_>, own: EntryId) -> Result<Vec<u64>> {
+pub(crate) fn groups_of(state: TreeState<'_>, own: EntryId) -> Result<Vec<u64>> {
     let attributes: Vec<AttrId> = member_attributes(state.catalog).collect();
     let (mut all, mut new) = (Vec::new(), vec![own.0]);
     while let Some(member) = new.pop() {

@@ -24,7 +24,7 @@ use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
 use crate::model::rows::EntryId;
 use crate::model::usable::Uses;
-use crate::tree::{Found, State, damaged_row};
+use crate::tree::{Found, TreeState, damaged_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -151,7 +151,7 @@ pub(crate) struct RulesInForce {
 
 impl RulesInForce {
     /// Those in force.
-    pub(crate) fn of(state: State<'_>) -> RulesInForce {
+    pub(crate) fn of(state: TreeState<'_>) -> RulesInForce {
         let texts = &state.settings.general.access_rules;
         let rules = &state.catalog.access_rules;
         if rules.are_there() {
@@ -191,7 +191,7 @@ impl QuestionPlace {
     ///
     /// # Errors
     /// The store failed.
-    pub(crate) fn of(state: State<'_>, name: &NormalName, is_new: bool) -> Result<QuestionPlace> {
+    pub(crate) fn of(state: TreeState<'_>, name: &NormalName, is_new: bool) -> Result<QuestionPlace> {
         Ok(match state.find(name)? {
             // The rules for a new entry are those for its place, whether it is taken or not.
             Found::Entry(id, _) if is_new => {
@@ -210,7 +210,11 @@ impl QuestionPlace {
 ///
 /// # Errors
 /// As [`Standing::of`].
-pub(crate) fn explain(state: State<'_>, subject: &Requester, asked: Asked<'_>) -> Result<AccessExplanation> {
+pub(crate) fn explain(
+    state: TreeState<'_>,
+    subject: &Requester,
+    asked: Asked<'_>,
+) -> Result<AccessExplanation> {
     explain_under(state, &RulesInForce::of(state), subject, asked)
 }
 
@@ -219,7 +223,7 @@ pub(crate) fn explain(state: State<'_>, subject: &Requester, asked: Asked<'_>) -
 /// # Errors
 /// As [`Standing::of`].
 pub(crate) fn explain_under(
-    state: State<'_>,
+    state: TreeState<'_>,
     rules: &RulesInForce,
     subject: &Requester,
     asked: Asked<'_>,
@@ -240,7 +244,7 @@ pub(crate) fn explain_under(
 /// # Errors
 /// The store failed.
 pub(crate) fn explain_standing(
-    state: State<'_>,
+    state: TreeState<'_>,
     (rules, standing): (&RulesInForce, &Standing),
     subject: &Requester,
     asked: Asked<'_>,
@@ -294,7 +298,7 @@ pub(crate) fn right_over_password(
 /// # Errors
 /// The store failed.
 pub(crate) fn explain_use(
-    state: State<'_>,
+    state: TreeState<'_>,
     rules_with_texts: &RulesInForce,
     subject: &Requester,
     (asked, link): (Uses, Option<&ClientLink>),
@@ -350,7 +354,7 @@ fn name_of(subject: &Requester) -> &str {
 /// Notes the answer.
 fn say(
     explanation: &mut AccessExplanation,
-    state: State<'_>,
+    state: TreeState<'_>,
     subject: &Requester,
     asked: Asked<'_>,
     is_allowed: bool,
@@ -390,7 +394,7 @@ pub(crate) fn may(rights: &EntryRights, right: Rights, type_id: Option<TypeId>) 
 /// # Errors
 /// The store failed.
 pub(crate) fn hint(
-    state: State<'_>,
+    state: TreeState<'_>,
     standing: &Standing,
     rights: &EntryRights,
     (id, right, type_id): (EntryId, Rights, Option<TypeId>),
@@ -421,7 +425,7 @@ fn is_about(rule: &Rule, right: Rights, type_id: Option<TypeId>) -> bool {
 
 /// What rules decide for one asker.
 struct Deciding<'d> {
-    state: State<'d>,
+    state: TreeState<'d>,
     standing: &'d Standing,
     texts: &'d [String],
     by_default: bool,

@@ -12,7 +12,7 @@ use crate::model::name::NormalName;
 use crate::model::outcome::OperationError;
 use crate::model::record::{Change, Record, Value, ValueChange};
 use crate::model::rows::EntryId;
-use crate::tree::{Found, State};
+use crate::tree::{Found, TreeState};
 
 /// Something that a record does to an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,7 +42,7 @@ impl Sources {
     /// The entry that a name in a rule means.
     pub(super) fn entry_of(
         &mut self,
-        state: State<'_>,
+        state: TreeState<'_>,
         name: &NormalName,
     ) -> Result<Option<EntryId>, OperationError> {
         let (found, touch) = match state.find(name)? {

@@ -29,7 +29,7 @@ use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
 use crate::model::rows::{AttrId, EntryId, LINKED, LINKS, link_key};
 use crate::model::usable::Uses;
-use crate::tree::{State, damaged_row, node};
+use crate::tree::{TreeState, damaged_row, node};
 
 /// Its keys are ids and sets of rules, which no client chooses.
 type HashMap<K, V> = std::collections::HashMap<K, V, RandomState>;
@@ -80,7 +80,7 @@ impl Mine {
     /// Whether the rule's filter matches the entry, if it has one.
     fn matches<'s, 'a>(
         &self,
-        state: State<'s>,
+        state: TreeState<'s>,
         subject: &mut Option<Subject<'s, 'a>>,
         id: EntryId,
         newcomer: Newcomer<'a>,
@@ -101,7 +101,7 @@ impl Mine {
 
     /// Whether the entry is at a place where the rule does not hold. What is below such places has been left out by
     /// where its container is, but for an entry that the rule names itself.
-    fn leaves_out(&self, state: State<'_>, id: EntryId, parent: EntryId) -> Result<bool> {
+    fn leaves_out(&self, state: TreeState<'_>, id: EntryId, parent: EntryId) -> Result<bool> {
         for (reach, base) in &self.but {
             let is_out = match reach {
                 Reach::In | Reach::At if *base == id => true,
@@ -213,7 +213,7 @@ pub(crate) struct Walk {
 }
 
 impl<'s, 'a> Subject<'s, 'a> {
-    fn of(state: State<'s>, id: EntryId, newcomer: Newcomer<'a>) -> Result<Subject<'s, 'a>> {
+    fn of(state: TreeState<'s>, id: EntryId, newcomer: Newcomer<'a>) -> Result<Subject<'s, 'a>> {
         let id = match newcomer {
             Newcomer::Given(given) => return Ok(Subject::Given(given)),
             Newcomer::Moved(moved) => moved,
@@ -251,7 +251,7 @@ impl Standing {
     /// adminLimitExceeded for a user in more than
     /// [`GROUPS_OF_ASKER_MAX`](crate::model::limits::GROUPS_OF_ASKER_MAX) groups; the store failed.
     pub(crate) fn of(
-        state: State<'_>,
+        state: TreeState<'_>,
         requester: &Requester,
         link: Option<&ClientLink>,
     ) -> Result<Option<Standing>> {
@@ -268,7 +268,7 @@ impl Standing {
     /// As [`of`](Standing::of).
     pub(crate) fn under(
         rules: &Arc<AccessRules>,
-        state: State<'_>,
+        state: TreeState<'_>,
         requester: &Requester,
         link: Option<&ClientLink>,
     ) -> Result<Option<Standing>> {
@@ -346,7 +346,7 @@ impl Standing {
     #[inline]
     pub(crate) fn at(
         &self,
-        state: State<'_>,
+        state: TreeState<'_>,
         walk: &mut Walk,
         id: EntryId,
         parent: EntryId,
@@ -373,7 +373,7 @@ impl Standing {
     /// What holds for entries of a container that are not special, if it is the same for all.
     fn in_container(
         &self,
-        state: State<'_>,
+        state: TreeState<'_>,
         walk: &mut Walk,
         parent: EntryId,
     ) -> Result<Option<Arc<EntryRights>>> {
@@ -399,7 +399,7 @@ impl Standing {
     /// The same for any entry, rule by rule.
     fn at_special(
         &self,
-        state: State<'_>,
+        state: TreeState<'_>,
         walk: &mut Walk,
         (id, parent): (EntryId, EntryId),
         newcomer: Newcomer<'_>,
@@ -436,7 +436,7 @@ impl Standing {
     /// The store failed.
     pub(crate) fn below(
         &self,
-        state: State<'_>,
+        state: TreeState<'_>,
         parent: EntryId,
         newcomer: Newcomer<'_>,
     ) -> Result<Arc<EntryRights>> {
@@ -453,7 +453,7 @@ impl Standing {
     ///
     /// # Errors
     /// The store failed.
-    pub(crate) fn at_entry(&self, state: State<'_>, id: EntryId) -> Result<Arc<EntryRights>> {
+    pub(crate) fn at_entry(&self, state: TreeState<'_>, id: EntryId) -> Result<Arc<EntryRights>> {
         let node = state.node(id)?.ok_or_else(|| damaged_row("nodes", id))?;
         self.at(state, &mut Walk::default(), id, node.parent)
     }
@@ -483,7 +483,7 @@ impl Standing {
     ///
     /// # Errors
     /// The store failed.
-    pub(super) fn holding(&self, state: State<'_>, id: EntryId, parent: EntryId) -> Result<Vec<usize>> {
+    pub(super) fn holding(&self, state: TreeState<'_>, id: EntryId, parent: EntryId) -> Result<Vec<usize>> {
         let mut walk = Walk::default();
         self.at_special(state, &mut walk, (id, parent), Newcomer::Unknown)?;
         let holds =
@@ -515,7 +515,7 @@ impl Standing {
     /// The store failed.
     pub(crate) fn hidden(
         &self,
-        state: State<'_>,
+        state: TreeState<'_>,
         dn: &str,
         nearest: Option<EntryId>,
     ) -> Result<OperationError> {
@@ -541,7 +541,7 @@ impl Standing {
     /// The store failed.
     pub(crate) fn permitted(
         &self,
-        state: State<'_>,
+        state: TreeState<'_>,
         dn: &str,
         error: OperationError,
     ) -> Result<OperationError> {
@@ -565,7 +565,7 @@ impl Standing {
     }
 
     /// Marks the rules that hold below a container by their place in the tree.
-    fn note_inherited(&self, state: State<'_>, walk: &mut Walk, parent: EntryId) -> Result<()> {
+    fn note_inherited(&self, state: TreeState<'_>, walk: &mut Walk, parent: EntryId) -> Result<()> {
         walk.holding.clear();
         if let Some(known) = walk.below.get(&parent) {
             walk.holding.extend_from_slice(known);
@@ -596,7 +596,7 @@ impl Standing {
         Ok(())
     }
 
-    fn is_met(&self, state: State<'_>, condition: &Condition, id: EntryId) -> Result<bool> {
+    fn is_met(&self, state: TreeState<'_>, condition: &Condition, id: EntryId) -> Result<bool> {
         let (Condition::AtEntry { is_own, names }, Some(own)) = (condition, self.own) else {
             return Ok(*condition == Condition::Always);
         };
@@ -612,7 +612,7 @@ impl Standing {
     }
 
     /// What a set of rules comes to.
-    fn rights(&self, state: State<'_>, holding: &[u64]) -> Arc<EntryRights> {
+    fn rights(&self, state: TreeState<'_>, holding: &[u64]) -> Arc<EntryRights> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(rights) = known.get(holding) {
             return Arc::clone(rights);
@@ -675,7 +675,7 @@ impl Memberships for Standing {
     /// The asker sees the group, and may do this with its members there.
     fn shows_member(
         &self,
-        state: State<'_>,
+        state: TreeState<'_>,
         (group, member): (EntryId, AttrId),
         by: MemberUse,
     ) -> Result<bool> {
@@ -702,7 +702,7 @@ fn sources(asker: AskerFacts<'_>, mine: &[Mine]) -> Sources {
 }
 
 /// The entries at which something of their own may hold, ascending; true where these are not all.
-fn special(state: State<'_>, own: Option<EntryId>, mine: &[Mine]) -> Result<(Vec<u64>, bool)> {
+fn special(state: TreeState<'_>, own: Option<EntryId>, mine: &[Mine]) -> Result<(Vec<u64>, bool)> {
     let (mut ids, mut attributes) = (Vec::new(), Vec::new());
     for of in mine {
         ids.extend(of.place.iter().chain(&of.but).map(|(_, base)| base.0));

@@ -20,7 +20,7 @@ use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
 use crate::password::policy::{Account, Lock, seconds_between};
-use crate::tree::State;
+use crate::tree::TreeState;
 use crate::tree::stored_values::for_each_value;
 use crate::tree::target::locate_name;
 
@@ -41,7 +41,7 @@ impl Managed {
     ///
     /// # Errors
     /// It is not there, or the requester may not know of it.
-    pub(crate) fn find(state: State<'_>, requester: &Requester, user: &str) -> Result<Managed> {
+    pub(crate) fn find(state: TreeState<'_>, requester: &Requester, user: &str) -> Result<Managed> {
         let access = Access::of(requester, state.settings);
         let standing = Standing::of(state, requester, None)?;
         match &standing {
@@ -64,7 +64,7 @@ impl Managed {
         Ok(Managed { id: target.id, dn: target.dn, rights: Some(rights) })
     }
 
-    fn may(&self, state: State<'_>, attribute: &str, changes: bool) -> Result<bool> {
+    fn may(&self, state: TreeState<'_>, attribute: &str, changes: bool) -> Result<bool> {
         let Some(rights) = &self.rights else { return Ok(true) };
         let type_id = description(state.catalog, attribute)?.type_id;
         Ok(if changes { rights.may_write(type_id) } else { rights.may_read(type_id) })
@@ -74,7 +74,7 @@ impl Managed {
     ///
     /// # Errors
     /// unwillingToPerform; insufficientAccessRights.
-    pub(crate) fn check(&self, state: State<'_>, request: &StateRequest<'_>) -> Result<()> {
+    pub(crate) fn check(&self, state: TreeState<'_>, request: &StateRequest<'_>) -> Result<()> {
         for StateOperation { kind, values } in &request.operations {
             let Some((attribute, shown)) = subject(*kind) else {
                 let text =
@@ -98,7 +98,12 @@ impl Managed {
     ///
     /// # Errors
     /// The store failed.
-    pub(crate) fn answer(&self, state: State<'_>, request: &StateRequest<'_>, now: i64) -> Result<Vec<u8>> {
+    pub(crate) fn answer(
+        &self,
+        state: TreeState<'_>,
+        request: &StateRequest<'_>,
+        now: i64,
+    ) -> Result<Vec<u8>> {
         let account = account_or_default(state, self.id)?;
         let mut kinds = Vec::new();
         for (kind, attribute) in SHOWN {
@@ -120,7 +125,7 @@ impl Managed {
     }
 
     /// What is told of one kind.
-    fn values(&self, state: State<'_>, account: &Account, kind: u32, now: i64) -> Result<Vec<String>> {
+    fn values(&self, state: TreeState<'_>, account: &Account, kind: u32, now: i64) -> Result<Vec<String>> {
         let policy = &account.policy;
         let time =
             |time: Option<i64>| time.map(|time| time_text(time, false)).into_iter().collect::<Vec<_>>();
@@ -176,7 +181,7 @@ impl Managed {
     }
 
     /// The name of the policy that governs the account.
-    fn policy_dn(&self, state: State<'_>, account: &Account) -> Result<Option<String>> {
+    fn policy_dn(&self, state: TreeState<'_>, account: &Account) -> Result<Option<String>> {
         let mut entries = state.catalog.policies.entries.iter();
         match entries.find(|entry| Arc::ptr_eq(&entry.policy, &account.policy)) {
             Some(entry) => state.dn(entry.id),
@@ -187,7 +192,7 @@ impl Managed {
     /// The times in the values of an attribute.
     fn times(
         &self,
-        state: State<'_>,
+        state: TreeState<'_>,
         attribute: &str,
         time: fn(&[u8]) -> Option<i64>,
     ) -> Result<Vec<String>> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use schema::{Schema, SchemaBuilder, SchemaError};
 
-use crate::model::settings::{Place, SettingsProblem};
+use crate::model::settings::{SettingPath, SettingsProblem};
 
 /// The shipped schema with these texts.
 ///
@@ -17,8 +17,8 @@ pub(crate) fn schema_of(texts: &BTreeMap<String, String>) -> Result<Arc<Schema>,
     }
     let problem = |error: SchemaError| {
         let place = match error.file.starts_with("schema.") {
-            true => Place::Line(error.file.clone(), error.line),
-            false => Place::Key("schema".to_owned()),
+            true => SettingPath::Line(error.file.clone(), error.line),
+            false => SettingPath::Key("schema".to_owned()),
         };
         SettingsProblem::new(place, error.kind.to_string())
     };

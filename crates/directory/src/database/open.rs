@@ -23,7 +23,7 @@ use crate::model::virtual_entries::MonitorSource;
 use crate::settings::{self, DirectorySettings, SettingsError};
 use crate::snapshot::page_key::PageKey;
 use crate::snapshot::{Directory, check_node};
-use crate::tree::State;
+use crate::tree::TreeState;
 use crate::write::apply::apply;
 
 /// Version of the rows. Another one is refused at open.
@@ -129,7 +129,7 @@ fn prepare(
         return Err(OpenError::ChangedNode);
     }
     let settings = Settings::of(&options.node, &catalog.settings.general);
-    let decided = settings::decide(State { read: &batch, catalog, settings: &settings }, &proposal);
+    let decided = settings::decide(TreeState { read: &batch, catalog, settings: &settings }, &proposal);
     let decided = decided.map_err(|error| match error {
         SettingsError::Problems(problems) => OpenError::from(problems),
         SettingsError::Operation(error) => OpenError::from(error),

@@ -15,7 +15,7 @@ use crate::model::open_error::OpenError;
 use crate::model::outcome::OperationError;
 use crate::model::rows::{MAPS, META, map_spec};
 use crate::model::settings::{NodeSettings, Settings};
-use crate::tree::State;
+use crate::tree::TreeState;
 
 /// A data directory at one position.
 pub struct ReadOnlyDirectory {
@@ -47,8 +47,8 @@ impl ReadOnlyDirectory {
     }
 
     /// What is read: rows, their meaning, and the settings but for those of a node.
-    pub fn state(&self) -> State<'_> {
-        State { read: &self.view, catalog: &self.catalog, settings: &self.settings }
+    pub fn state(&self) -> TreeState<'_> {
+        TreeState { read: &self.view, catalog: &self.catalog, settings: &self.settings }
     }
 
     /// The indexes by attribute type, in the order of their attributes' numbers.

@@ -27,7 +27,7 @@ use crate::read::controls::RequestControls;
 use crate::read::log_changes::old_values;
 use crate::settings::{self, Difference, DirectorySettings, SettingsError, change_entries};
 use crate::snapshot::Directory;
-use crate::tree::State;
+use crate::tree::TreeState;
 use crate::write::account_update::{self, AccountUpdate};
 use crate::write::apply::apply;
 use crate::write::decide::decide;
@@ -441,8 +441,8 @@ impl WriteBatch<'_> {
     }
 
     /// The state with the batch's operations so far.
-    pub fn state(&self) -> State<'_> {
-        State { read: &self.batch, catalog: &self.catalog, settings: &self.settings }
+    pub fn state(&self) -> TreeState<'_> {
+        TreeState { read: &self.batch, catalog: &self.catalog, settings: &self.settings }
     }
 
     /// Makes the batch durable, with one sync, and visible.

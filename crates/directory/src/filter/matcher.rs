@@ -15,7 +15,7 @@ use crate::model::outcome::OperationError;
 use crate::model::rows::{AttrId, ENTRIES, EntryId, LINKS, NodeRow, VALUES, id_key, link_key, value_key};
 use crate::tree::operational::{for_each_group, member_attributes};
 use crate::tree::stored_values::{for_each_value, large_value};
-use crate::tree::{State, damaged_row, dn_of};
+use crate::tree::{TreeState, damaged_row, dn_of};
 
 /// An entry that may pass.
 pub(crate) struct Candidate<'s> {
@@ -36,7 +36,7 @@ impl<'s> Candidate<'s> {
     }
 
     /// The entry's attributes.
-    pub(crate) fn entry(&self, state: State<'s>) -> Result<EntryRow<'s>, OperationError> {
+    pub(crate) fn entry(&self, state: TreeState<'s>) -> Result<EntryRow<'s>, OperationError> {
         if let Some(entry) = self.entry.get() {
             return Ok(entry);
         }
@@ -79,21 +79,21 @@ pub(crate) trait Memberships: std::fmt::Debug + Send + Sync {
     /// The store failed.
     fn shows_member(
         &self,
-        state: State<'_>,
+        state: TreeState<'_>,
         place: (EntryId, AttrId),
         by: MemberUse,
     ) -> Result<bool, OperationError>;
 }
 
 impl GroupsOf {
-    fn shows(&self, state: State<'_>, group: EntryId, member: AttrId) -> Result<bool, OperationError> {
+    fn shows(&self, state: TreeState<'_>, group: EntryId, member: AttrId) -> Result<bool, OperationError> {
         self.view.shows_member(state, (group, member), self.by)
     }
 
     /// Gives the DNs of the groups that an entry is in and that show.
     pub(crate) fn for_each(
         &self,
-        state: State<'_>,
+        state: TreeState<'_>,
         id: EntryId,
         each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), OperationError> {
@@ -120,7 +120,7 @@ impl Matcher {
     pub(crate) fn truth<'s>(
         &mut self,
         term: &Term,
-        state: State<'s>,
+        state: TreeState<'s>,
         candidate: &Candidate<'s>,
     ) -> Result<Truth, OperationError> {
         Ok(match term {
@@ -159,7 +159,7 @@ impl Matcher {
     fn item_passes<'s>(
         &mut self,
         item: &Item,
-        state: State<'s>,
+        state: TreeState<'s>,
         candidate: &Candidate<'s>,
     ) -> Result<bool, OperationError> {
         let passes = match item.subject {
@@ -172,7 +172,7 @@ impl Matcher {
     fn stored_passes<'s>(
         &mut self,
         item: &Item,
-        state: State<'s>,
+        state: TreeState<'s>,
         candidate: &Candidate<'s>,
     ) -> Result<bool, OperationError> {
         if item.attributes.is_empty() {
@@ -190,7 +190,7 @@ impl Matcher {
     fn row_passes(
         &mut self,
         item: &Item,
-        state: State<'_>,
+        state: TreeState<'_>,
         id: EntryId,
         row: &AttributeRow<'_>,
     ) -> Result<bool, OperationError> {
@@ -241,7 +241,7 @@ impl Matcher {
         &mut self,
         attribute: VirtualAttribute,
         item: &Item,
-        state: State<'s>,
+        state: TreeState<'s>,
         candidate: &Candidate<'s>,
     ) -> Result<bool, OperationError> {
         let id = candidate.id;
@@ -285,7 +285,7 @@ impl Matcher {
     fn each_value(
         &self,
         attribute: VirtualAttribute,
-        state: State<'_>,
+        state: TreeState<'_>,
         candidate: &Candidate<'_>,
         each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), OperationError> {
@@ -299,7 +299,7 @@ impl Matcher {
     fn dn_passes(
         &mut self,
         item: &Item,
-        state: State<'_>,
+        state: TreeState<'_>,
         candidate: &Candidate<'_>,
     ) -> Result<bool, OperationError> {
         match dn_of(state.read, candidate.id)? {

@@ -22,7 +22,7 @@ use store::MapId;
 use crate::model::outcome::OperationError;
 use crate::model::rows::{AttrId, EntryId};
 use crate::snapshot::Snapshot;
-use crate::tree::State;
+use crate::tree::TreeState;
 pub use repair::{Repaired, repair};
 
 type Result<T> = std::result::Result<T, OperationError>;
@@ -107,7 +107,7 @@ pub fn check(snapshot: &Snapshot) -> Result<Vec<String>> {
 /// # Errors
 /// The store failed, there is no room for temporary files, or `each` has failed.
 pub fn check_all(
-    state: State<'_>,
+    state: TreeState<'_>,
     options: &CheckOptions<'_>,
     each: &mut dyn FnMut(Finding) -> Result<()>,
 ) -> Result<Checked> {

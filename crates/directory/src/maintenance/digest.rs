@@ -19,7 +19,7 @@ use crate::model::limits::TREE_DEPTH_MAX;
 use crate::model::outcome::OperationError;
 use crate::model::rows::{ENTRIES, EntryId, LINKS, META, NODES, NodeRow, VALUES, children_counter};
 use crate::snapshot::Snapshot;
-use crate::tree::State;
+use crate::tree::TreeState;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -75,7 +75,7 @@ fn tagged(letter: u8, key: &[u8]) -> Vec<u8> {
     [&[letter], key].concat()
 }
 
-fn settings(state: State<'_>, each: &mut EachRow<'_>) -> Result<()> {
+fn settings(state: TreeState<'_>, each: &mut EachRow<'_>) -> Result<()> {
     let whole = [META_SETTINGS, META_SCHEMA, META_ADMINISTRATOR, META_LAST_ENTRY, META_LAST_CSN];
     let numbered = [META_ATTRIBUTE, META_CLASS_SET, META_SUFFIX, META_CONTEXT_CSN];
     for row in state.read.scan(META, ALL, Direction::Forward) {
@@ -90,7 +90,7 @@ fn settings(state: State<'_>, each: &mut EachRow<'_>) -> Result<()> {
 
 /// Finds the parts of rows.
 struct Parts<'s> {
-    state: State<'s>,
+    state: TreeState<'s>,
     names: Vec<String>,
     /// Parts, as places in `names`, of entries that have others below them.
     of: HashMap<EntryId, usize>,

@@ -30,7 +30,7 @@ use crate::model::rows::{
 use crate::read::search::{SearchScope, Selection};
 use crate::snapshot::name_cache::NameCache;
 use crate::tree::stored_values::{for_each_value, table_values};
-use crate::tree::{Found, State, damaged_row, node};
+use crate::tree::{Found, TreeState, damaged_row, node};
 
 /// Bytes of text gathered before they are written.
 const BUFFER_SIZE: usize = 1 << 20;
@@ -88,7 +88,11 @@ type Result<T> = std::result::Result<T, ExportError>;
 /// # Errors
 /// noSuchObject for a base that is not there; rows are damaged; the text cannot be written. What was written until then
 /// is no export.
-pub fn export(state: State<'_>, request: &ExportRequest<'_>, out: &mut dyn Write) -> Result<ExportSummary> {
+pub fn export(
+    state: TreeState<'_>,
+    request: &ExportRequest<'_>,
+    out: &mut dyn Write,
+) -> Result<ExportSummary> {
     let mut export = Export::start(state, request, out)?;
     export.heading(request)?;
     export.entries()?;
@@ -97,7 +101,7 @@ pub fn export(state: State<'_>, request: &ExportRequest<'_>, out: &mut dyn Write
 }
 
 struct Export<'s, 'o> {
-    state: State<'s>,
+    state: TreeState<'s>,
     selection: Selection,
     filter: Option<(Term, Matcher)>,
     scope: Option<SearchScope>,
@@ -113,7 +117,7 @@ struct Export<'s, 'o> {
 
 impl<'s, 'o> Export<'s, 'o> {
     fn start(
-        state: State<'s>,
+        state: TreeState<'s>,
         request: &ExportRequest<'_>,
         out: &'o mut dyn Write,
     ) -> Result<Export<'s, 'o>> {
@@ -360,7 +364,7 @@ fn comment(heading: &mut String, what: &str, text: &str) {
     heading.push('\n');
 }
 
-fn find_base(state: State<'_>, base: &str) -> Result<EntryId> {
+fn find_base(state: TreeState<'_>, base: &str) -> Result<EntryId> {
     let name = NormalName::of(&parse_dn(base)?, &state.catalog.schema);
     match state.find(&name)? {
         Found::Entry(id, _) => Ok(id),
@@ -373,7 +377,7 @@ fn find_base(state: State<'_>, base: &str) -> Result<EntryId> {
 }
 
 /// The attributes to export. Those that are made are only there by name.
-fn selection(state: State<'_>, request: &ExportRequest<'_>, access: Access) -> Selection {
+fn selection(state: TreeState<'_>, request: &ExportRequest<'_>, access: Access) -> Selection {
     let mut stored = SelectionBuf::new();
     let mut named = SelectionBuf::new();
     // An empty list means all user attributes, but not beside another selector.

@@ -40,7 +40,7 @@ pub use build::{Builder, Refused};
 pub(super) use id_blocks::Merged;
 pub use job::{ImportError, ImportOptions, Job};
 pub use large::LargeText;
-pub use prepare::{Place, Prepared, Preparer, RandomSource, Refusal, Rejected, Statistics, Text};
+pub use prepare::{Prepared, Preparer, RandomSource, RecordPlace, Refusal, Rejected, Statistics, Text};
 pub use resolve::{Resolved, resolve};
 pub(super) use sorters::{Destination, destination};
 pub use sorters::{Names, ROW_BLOCK_SIZE, RowBlock, Rows, SortedRows, Sorters};

@@ -20,7 +20,7 @@ use crate::model::rows::{ENTRIES, EntryId, NODES, NodeRow, id_key};
 use crate::model::settings::GeneralSettings;
 use crate::read::access_question::subject;
 use crate::read::bind::stored_passwords;
-use crate::tree::{State, damaged_row};
+use crate::tree::{TreeState, damaged_row};
 pub use explained::RecordedExplainer;
 pub use operation::{Act, Recorded};
 pub use recorded::{DecisionChange, RecordedLimits, RecordedRehearsal, RecordedTally};
@@ -82,7 +82,7 @@ pub struct Rehearsed {
 /// # Errors
 /// An asker is nobody here; the store failed.
 pub fn rehearse(
-    state: State<'_>,
+    state: TreeState<'_>,
     proposal: &GeneralSettings,
     rehearsal: &Rehearsal,
     each: &mut dyn FnMut(&AccessChange),
@@ -128,7 +128,7 @@ pub fn rehearse(
 }
 
 /// Entries spread evenly over all.
-fn sampled(state: State<'_>, count_max: u64) -> Result<Vec<EntryId>> {
+fn sampled(state: TreeState<'_>, count_max: u64) -> Result<Vec<EntryId>> {
     let stride = state.read.row_count(NODES)?.div_ceil(count_max.max(1)).max(1);
     let mut ids = Vec::new();
     let all = (Bound::Unbounded, Bound::Unbounded);
@@ -141,7 +141,7 @@ fn sampled(state: State<'_>, count_max: u64) -> Result<Vec<EntryId>> {
     Ok(ids)
 }
 
-fn askers(state: State<'_>, rehearsal: &Rehearsal, ids: &[EntryId]) -> Result<Vec<Requester>> {
+fn askers(state: TreeState<'_>, rehearsal: &Rehearsal, ids: &[EntryId]) -> Result<Vec<Requester>> {
     if !rehearsal.askers.is_empty() {
         return rehearsal.askers.iter().map(|identity| subject(state, identity)).collect();
     }
@@ -160,7 +160,7 @@ fn askers(state: State<'_>, rehearsal: &Rehearsal, ids: &[EntryId]) -> Result<Ve
 }
 
 /// The types that an entry has values of, but for secrets.
-fn types_of(state: State<'_>, id: EntryId) -> Result<Vec<TypeId>> {
+fn types_of(state: TreeState<'_>, id: EntryId) -> Result<Vec<TypeId>> {
     let bytes = state.read.get(ENTRIES, &id_key(id))?;
     let entry = bytes.and_then(EntryRow::decode).ok_or_else(|| damaged_row("entries", id))?;
     let types = entry.attributes().map(|row| state.catalog.attribute(row.id).description.type_id);
@@ -172,7 +172,7 @@ fn types_of(state: State<'_>, id: EntryId) -> Result<Vec<TypeId>> {
 
 /// The rights that `with` has and `without` has not.
 fn difference(
-    state: State<'_>,
+    state: TreeState<'_>,
     without: &EntryRights,
     with: &EntryRights,
     types: &[TypeId],
@@ -237,7 +237,7 @@ pub struct RulesVersion {
 ///
 /// # Errors
 /// The store failed; a record cannot be read.
-pub fn rules_history(state: State<'_>) -> Result<Vec<RulesVersion>> {
+pub fn rules_history(state: TreeState<'_>) -> Result<Vec<RulesVersion>> {
     let mut versions: Vec<RulesVersion> = Vec::new();
     let first = state.read.first_position()?.unwrap_or(0);
     for record in state.read.log_records(first) {

@@ -17,7 +17,7 @@ use crate::model::quoted::Quoted;
 use crate::model::record::{Change, Record};
 use crate::model::rows::MAPS;
 use crate::model::settings::{NodeSettings, Settings};
-use crate::tree::State;
+use crate::tree::TreeState;
 
 /// A data directory that is read to save what is whole. Nobody else may open it meanwhile.
 pub struct SalvagedDirectory {
@@ -71,10 +71,10 @@ impl SalvagedDirectory {
     ///
     /// # Errors
     /// Why there is nothing, in words: no data file, or one that cannot be read.
-    pub fn state(&self) -> Result<State<'_>, String> {
+    pub fn state(&self) -> Result<TreeState<'_>, String> {
         let read = self.salvage.read().map_err(ToString::to_string)?;
         let (catalog, settings) = self.meaning.as_ref().map_err(ToString::to_string)?;
-        Ok(State { read, catalog, settings })
+        Ok(TreeState { read, catalog, settings })
     }
 
     /// The last change that is in [`state`](SalvagedDirectory::state); `None` where there is none.

@@ -5,7 +5,7 @@ mod problem;
 mod stored;
 
 pub use general::{GENERAL, GeneralSetting, GeneralSettings, SettingValue};
-pub use problem::{Place, SettingsProblem};
+pub use problem::{SettingPath, SettingsProblem};
 pub(crate) use stored::StoredSettings;
 pub use stored::{SettingsRecord, SuffixNumber};
 

@@ -16,7 +16,7 @@ use crate::model::outcome::{OperationError, Outcome};
 use crate::model::quoted::Quoted;
 use crate::model::rows::EntryId;
 use crate::model::usable::Uses;
-use crate::tree::{State, damaged_row};
+use crate::tree::{TreeState, damaged_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -27,7 +27,7 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// The outcome to answer with: insufficientAccessRights; noSuchObject for an entry that is not there; protocolError for
 /// a right that there is not, or an attribute too few or too many.
 pub fn answer(
-    state: State<'_>,
+    state: TreeState<'_>,
     requester: &Requester,
     question: &AccessQuestion<'_>,
 ) -> std::result::Result<AccessExplanation, Outcome> {
@@ -48,7 +48,7 @@ pub struct RefusedRight<'a> {
 /// The rule by which somebody has not a right, or that none allows it. `None` where it is not for a rule. For whoever
 /// sees everything: it asks nobody for leave.
 pub fn refusing_rule(
-    state: State<'_>,
+    state: TreeState<'_>,
     asker: &Requester,
     refused: RefusedRight<'_>,
     link: Option<ClientLink>,
@@ -78,7 +78,7 @@ pub fn refusing_rule(
 }
 
 fn try_answer(
-    state: State<'_>,
+    state: TreeState<'_>,
     requester: &Requester,
     question: &AccessQuestion<'_>,
 ) -> Result<AccessExplanation> {
@@ -125,7 +125,7 @@ fn try_answer(
 
 /// Whether somebody may use a control or an extended operation, which is a right of no entry.
 fn answer_use(
-    state: State<'_>,
+    state: TreeState<'_>,
     requester: &Requester,
     question: &AccessQuestion<'_>,
 ) -> Result<AccessExplanation> {
@@ -168,7 +168,7 @@ fn link_of(question: &AccessQuestion<'_>) -> Result<Option<ClientLink>> {
     }))
 }
 
-fn check_asker(state: State<'_>, requester: &Requester, dn: &str, place: &QuestionPlace) -> Result<()> {
+fn check_asker(state: TreeState<'_>, requester: &Requester, dn: &str, place: &QuestionPlace) -> Result<()> {
     let access = Access::of(requester, state.settings);
     if access.is_administrator() {
         return Ok(());
@@ -195,7 +195,7 @@ fn check_asker(state: State<'_>, requester: &Requester, dn: &str, place: &Questi
 ///
 /// # Errors
 /// noSuchObject for nobody; the store failed.
-pub(crate) fn subject(state: State<'_>, identity: &str) -> Result<Requester> {
+pub(crate) fn subject(state: TreeState<'_>, identity: &str) -> Result<Requester> {
     match identity {
         "" | "dn:" => Ok(Requester::Anonymous),
         known => {

@@ -28,7 +28,7 @@ use crate::password::app_password::names_application;
 use crate::password::policy::Account;
 use crate::snapshot::Snapshot;
 use crate::tree::stored_values::for_each_value;
-use crate::tree::{Found, State, damaged_row};
+use crate::tree::{Found, TreeState, damaged_row};
 
 /// What a bind request comes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ pub fn bind_without_password(
 }
 
 fn try_bind_without_password(
-    state: State<'_>,
+    state: TreeState<'_>,
     request: &BindRequest<'_>,
     external: ExternalIdentity,
     certificate_subject: Option<&str>,
@@ -113,7 +113,7 @@ fn try_bind_without_password(
 }
 
 /// The identity of a certificate's subject: the entry of that name.
-fn bind_with_certificate(state: State<'_>, subject: &str) -> Result<Requester, OperationError> {
+fn bind_with_certificate(state: TreeState<'_>, subject: &str) -> Result<Requester, OperationError> {
     let refused = |text: String| Err(OperationError::refused(ResultCode::INVALID_CREDENTIALS, text));
     let dn = parse_dn(subject)?;
     let name = NormalName::of(&dn, &state.catalog.schema);
@@ -252,7 +252,7 @@ fn try_bind(snapshot: &Snapshot, request: &BindRequest<'_>) -> Result<BindOutcom
 
 /// The bind of the entry `id`, whose password it has to be.
 fn verified_by(
-    state: State<'_>,
+    state: TreeState<'_>,
     id: EntryId,
     flags: NodeFlags,
     dn: impl FnOnce() -> Result<String, OperationError>,
@@ -266,7 +266,7 @@ fn verified_by(
 
 /// One of `stored` has to verify; without any, nobody can be the requester.
 fn to_verify(
-    state: State<'_>,
+    state: TreeState<'_>,
     stored: Vec<Vec<u8>>,
     requester: Requester,
     account: Option<Box<Account>>,
@@ -277,13 +277,13 @@ fn to_verify(
     BindOutcome::Verify { verification, requester, account }
 }
 
-pub(crate) fn is_administrator(state: State<'_>, name: &NormalName) -> Result<bool, OperationError> {
+pub(crate) fn is_administrator(state: TreeState<'_>, name: &NormalName) -> Result<bool, OperationError> {
     let administrator = NormalName::of(&parse_dn(&state.settings.node.admin_dn)?, &state.catalog.schema);
     Ok(name.failure.is_none() && name.key == administrator.key)
 }
 
 /// The values of userPassword, with any options but those that name an application.
-pub(crate) fn stored_passwords(state: State<'_>, id: EntryId) -> Result<Vec<Vec<u8>>, OperationError> {
+pub(crate) fn stored_passwords(state: TreeState<'_>, id: EntryId) -> Result<Vec<Vec<u8>>, OperationError> {
     let mut stored = Vec::new();
     let Some(attribute_type) = state.catalog.schema.attribute_type(USER_PASSWORD) else { return Ok(stored) };
     let passwords = state.catalog.attributes_of_type(attribute_type.id);

@@ -26,7 +26,7 @@ use crate::read::controls::RequestControls;
 use crate::read::search::{entries_outside, resolved};
 use crate::snapshot::Snapshot;
 use crate::tree::target::{Target, locate_name};
-use crate::tree::{State, damaged_row, node};
+use crate::tree::{TreeState, damaged_row, node};
 
 /// What a compare request comes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,7 +154,7 @@ fn try_compare(
 }
 
 fn compare_outside(
-    state: State<'_>,
+    state: TreeState<'_>,
     access: Access,
     entry: &VirtualEntry,
     description: AttributeDescription,
@@ -171,7 +171,7 @@ fn compare_outside(
 }
 
 /// The attribute of the assertion.
-fn described(state: State<'_>, description: &str) -> Result<AttributeDescription, OperationError> {
+fn described(state: TreeState<'_>, description: &str) -> Result<AttributeDescription, OperationError> {
     let described = state.catalog.schema.parse_description(description);
     described
         .map_err(|error| OperationError::refused(ResultCode::UNDEFINED_ATTRIBUTE_TYPE, error.to_string()))
@@ -179,7 +179,7 @@ fn described(state: State<'_>, description: &str) -> Result<AttributeDescription
 
 /// The assertion as a filter.
 fn assertion(
-    state: State<'_>,
+    state: TreeState<'_>,
     access: Access,
     description: AttributeDescription,
     value: &[u8],
@@ -195,7 +195,7 @@ fn assertion(
     term.ok_or_else(|| bad_value(state, attribute_type.name(), rule, value))
 }
 
-fn bad_value(state: State<'_>, name: &str, rule: MatchingRule, value: &[u8]) -> OperationError {
+fn bad_value(state: TreeState<'_>, name: &str, rule: MatchingRule, value: &[u8]) -> OperationError {
     let diagnostic = match rule.normalize_assertion(&state.catalog.schema, value, &mut Vec::new()) {
         Err(error) => format!("{name}: {error}"),
         Ok(()) => format!(
@@ -215,7 +215,7 @@ fn no_such_attribute(description: &str) -> OperationError {
 
 /// Whether the entry has the attribute, one of its subtypes, or either with further options.
 fn has_attribute<'s>(
-    state: State<'s>,
+    state: TreeState<'s>,
     candidate: &Candidate<'s>,
     description: &AttributeDescription,
     groups: Option<&GroupsOf>,

@@ -19,7 +19,7 @@ use crate::model::rows::{EntryId, INDEX, index_key};
 use crate::password::policy::{Account, PasswordPolicy};
 use crate::read::bind::is_administrator;
 use crate::snapshot::Snapshot;
-use crate::tree::{Found, State, damaged_row};
+use crate::tree::{Found, TreeState, damaged_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -59,7 +59,7 @@ pub fn identify_by(
     found().map_err(Outcome::from)
 }
 
-fn try_identify(state: State<'_>, identity: &str) -> Result<Option<Identified>> {
+fn try_identify(state: TreeState<'_>, identity: &str) -> Result<Option<Identified>> {
     let id = match identity.get(..3).filter(|prefix| prefix.eq_ignore_ascii_case("dn:")) {
         Some(_) => {
             let Ok(dn) = parse_dn(identity.get(3..).unwrap_or_default()) else { return Ok(None) };
@@ -81,7 +81,7 @@ fn try_identify(state: State<'_>, identity: &str) -> Result<Option<Identified>> 
     id.map(|id| identified(state, id)).transpose()
 }
 
-fn identified(state: State<'_>, id: EntryId) -> Result<Identified> {
+fn identified(state: TreeState<'_>, id: EntryId) -> Result<Identified> {
     let requester = Requester::User { id, dn: state.dn(id)?.ok_or_else(|| damaged_row("nodes", id))? };
     let account = accounts::account(state, id)?.map(Box::new);
     Ok(Identified { requester, sasl_keys: accounts::sasl_keys(state, id)?, account })
@@ -100,7 +100,7 @@ pub fn is_named(snapshot: &Snapshot, requester: &Requester, dn: &str, as_group: 
 }
 
 /// Whoever is meant by an identity, as a requester; `None` for nobody.
-pub(crate) fn requester(state: State<'_>, identity: &str) -> Result<Option<Requester>> {
+pub(crate) fn requester(state: TreeState<'_>, identity: &str) -> Result<Option<Requester>> {
     Ok(try_identify(state, identity)?.map(|identified| identified.requester))
 }
 
@@ -213,7 +213,7 @@ pub fn usual_scram_iterations(snapshot: &Snapshot) -> u32 {
 }
 
 /// The only entry that has this value of one of these attributes.
-fn find_by(state: State<'_>, attributes: &[impl AsRef<str>], name: &str) -> Result<Option<EntryId>> {
+fn find_by(state: TreeState<'_>, attributes: &[impl AsRef<str>], name: &str) -> Result<Option<EntryId>> {
     let schema = &*state.catalog.schema;
     let mut found = None;
     for attribute in attributes {

@@ -6,7 +6,7 @@ use crate::model::outcome::OperationError;
 use crate::model::record::{Change, Record, Value, ValueChange, ValueChangeKind};
 use crate::model::rows::{AttrId, ENTRIES, EntryId, id_key};
 use crate::snapshot::Snapshot;
-use crate::tree::State;
+use crate::tree::TreeState;
 use crate::tree::stored_values::for_each_value;
 use std::ops::ControlFlow;
 
@@ -85,7 +85,7 @@ impl Snapshot {
 
 /// The values that a change is about to replace or remove and that it does not name itself, but for secret ones.
 pub(crate) fn old_values(
-    state: State<'_>,
+    state: TreeState<'_>,
     change: &Change,
 ) -> Result<Vec<(AttrId, Vec<Value>)>, OperationError> {
     let is_replaced = |changes: &[ValueChange], attribute| {
@@ -101,7 +101,7 @@ pub(crate) fn old_values(
 }
 
 fn values_of(
-    state: State<'_>,
+    state: TreeState<'_>,
     id: EntryId,
     wanted: impl Fn(AttrId) -> bool,
 ) -> Result<Vec<(AttrId, Vec<Value>)>, OperationError> {

@@ -16,7 +16,7 @@ use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::{OperationError, Outcome};
 use crate::model::quoted::Quoted;
 use crate::model::virtual_entries::{CONFIG_DN, VirtualEntry};
-use crate::tree::State;
+use crate::tree::TreeState;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -26,7 +26,7 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// # Errors
 /// What is wrong with the request itself.
 pub(crate) fn proposal(
-    state: State<'_>,
+    state: TreeState<'_>,
     requester: &Requester,
     request: &Request<'_>,
 ) -> Result<Option<DirectorySettings>> {

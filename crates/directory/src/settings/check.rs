@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use schema::Schema;
 
-use super::{DirectorySettings, Place, SettingsProblem, expectations};
+use super::{DirectorySettings, SettingPath, SettingsProblem, expectations};
 use crate::catalog::access_rules::Rule;
 use crate::catalog::{Catalog, is_link_type, is_secret, schema_of};
 use crate::index::check_kinds;
@@ -63,7 +63,7 @@ fn check_access_rules(texts: &[String], schema: &Schema, problems: &mut Vec<Sett
     }
     let mut names: Vec<String> = Vec::new();
     for (number, text) in texts.iter().enumerate() {
-        let place = || Place::Member("access_rules".to_owned(), number);
+        let place = || SettingPath::Member("access_rules".to_owned(), number);
         match Rule::read(text, schema) {
             Ok(rule) if names.iter().any(|name| name.eq_ignore_ascii_case(&rule.name)) => {
                 let what = format!("there is another rule {:?}", rule.name);
@@ -111,7 +111,7 @@ fn check_suffixes(dns: &[String], schema: &Arc<Schema>, problems: &mut Vec<Setti
     let mut catalog = Catalog::new(Arc::clone(schema));
     for (number, dn) in dns.iter().enumerate() {
         let mut refuse = |what: String| {
-            problems.push(SettingsProblem::new(Place::Member("suffixes".to_owned(), number), what));
+            problems.push(SettingsProblem::new(SettingPath::Member("suffixes".to_owned(), number), what));
         };
         if let Some(reserved) = reserved(&catalog, dn) {
             refuse(format!("suffix {dn:?}: {reserved} is the server's own"));
@@ -163,7 +163,7 @@ fn check_links(names: &[String], schema: &Schema, problems: &mut Vec<SettingsPro
     let mut canonical = Vec::new();
     for (number, name) in names.iter().enumerate() {
         let mut refuse = |what: String| {
-            let place = Place::Member("integrity_attributes".to_owned(), number);
+            let place = SettingPath::Member("integrity_attributes".to_owned(), number);
             problems.push(SettingsProblem::new(place, what));
         };
         match schema.attribute_type(name) {
@@ -187,7 +187,8 @@ fn check_mechanisms(names: &[String], problems: &mut Vec<SettingsProblem>) -> Ve
         if !MECHANISMS.iter().any(|known| is(known, name)) {
             let what =
                 format!("there is no SASL mechanism {name:?} here: there are {}", MECHANISMS.join(", "));
-            problems.push(SettingsProblem::new(Place::Member("sasl_mechanisms".to_owned(), number), what));
+            problems
+                .push(SettingsProblem::new(SettingPath::Member("sasl_mechanisms".to_owned(), number), what));
         }
     }
     let named = MECHANISMS.iter().filter(|known| names.iter().any(|name| is(known, name)));
@@ -199,7 +200,7 @@ fn check_identities(names: &[String], schema: &Schema, problems: &mut Vec<Settin
     let mut canonical: Vec<String> = Vec::new();
     for (number, name) in names.iter().enumerate() {
         let mut refuse = |what: String| {
-            let place = Place::Member("identity_attributes".to_owned(), number);
+            let place = SettingPath::Member("identity_attributes".to_owned(), number);
             problems.push(SettingsProblem::new(place, what));
         };
         match schema.attribute_type(name) {
@@ -241,7 +242,7 @@ fn check_names(
     let mut canonical = BTreeMap::new();
     for (number, text) in dns.iter().enumerate() {
         let mut refuse = |what: String| {
-            problems.push(SettingsProblem::new(Place::Member(key.to_owned(), number), what));
+            problems.push(SettingsProblem::new(SettingPath::Member(key.to_owned(), number), what));
         };
         let dn = match parse_dn(text) {
             Ok(dn) => dn,

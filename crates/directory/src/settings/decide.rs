@@ -11,7 +11,7 @@ use crate::model::index_definition::IndexKinds;
 use crate::model::open_error::OpenError;
 use crate::model::outcome::OperationError;
 use crate::model::rows::{AttrId, EntryId, subtree_counter};
-use crate::tree::{State, child};
+use crate::tree::{TreeState, child};
 
 /// What a proposal comes to.
 #[derive(Clone, Debug)]
@@ -52,7 +52,7 @@ impl From<store::StoreError> for SettingsError {
 ///
 /// # Errors
 /// The settings cannot be; entries stand against them; the store failed.
-pub fn decide(state: State<'_>, proposal: &DirectorySettings) -> Result<Decided, SettingsError> {
+pub fn decide(state: TreeState<'_>, proposal: &DirectorySettings) -> Result<Decided, SettingsError> {
     let checked = check(proposal)?;
     let unfulfilled = expectations::unfulfilled(state, &checked.settings)?;
     if !unfulfilled.is_empty() {
@@ -86,7 +86,7 @@ pub fn decide(state: State<'_>, proposal: &DirectorySettings) -> Result<Decided,
 
 /// The catalogue under another schema. Definitions of attributes and classes that entries have, or ever had, may not
 /// go, and what normal forms depend on may change only while there are no values.
-fn change_schema(state: State<'_>, checked: &Checked) -> Result<Catalog, SettingsError> {
+fn change_schema(state: TreeState<'_>, checked: &Checked) -> Result<Catalog, SettingsError> {
     let refuse = |what: String| SettingsError::Problems(vec![SettingsProblem::key("schema", what)]);
     let changed = state.catalog.with_schema(checked.schema.clone());
     let (catalog, changed) = changed.map_err(|error| match error {
@@ -114,7 +114,7 @@ fn change_schema(state: State<'_>, checked: &Checked) -> Result<Catalog, Setting
 }
 
 fn change_suffixes(
-    state: State<'_>,
+    state: TreeState<'_>,
     catalog: &Catalog,
     checked: &Checked,
 ) -> Result<Option<Vec<(u32, String)>>, SettingsError> {

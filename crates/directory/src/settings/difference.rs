@@ -9,7 +9,7 @@ use crate::catalog::Catalog;
 use crate::model::index_definition::{IndexKinds, IndexPart};
 use crate::model::outcome::OperationError;
 use crate::model::rows::NODES;
-use crate::tree::State;
+use crate::tree::TreeState;
 
 /// One difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,7 +90,7 @@ impl Difference {
     /// The store failed.
     pub fn describe(
         &self,
-        state: Option<State<'_>>,
+        state: Option<TreeState<'_>>,
         counts_rows: bool,
     ) -> Result<Vec<String>, OperationError> {
         Ok(match self {
@@ -142,7 +142,7 @@ pub fn grouped(number: u64) -> String {
 }
 
 fn describe_index(
-    state: Option<State<'_>>,
+    state: Option<TreeState<'_>>,
     counts_rows: bool,
     attribute: &str,
     (before, after): (IndexKinds, IndexKinds),
@@ -197,7 +197,7 @@ fn indexes(kinds: IndexKinds, parts: &[IndexPart]) -> String {
 }
 
 /// Rows of a part of an index.
-fn row_count(state: State<'_>, attribute: &str, part: IndexPart) -> Result<u64, OperationError> {
+fn row_count(state: TreeState<'_>, attribute: &str, part: IndexPart) -> Result<u64, OperationError> {
     let Some(base) = base_of(state.catalog, attribute) else { return Ok(0) };
     let prefix = part.key_prefix(base);
     let range = (Bound::Included(&prefix[..]), Bound::Unbounded);

@@ -2,7 +2,7 @@
 
 use schema::Schema;
 
-use super::{DirectorySettings, Place, SettingsProblem};
+use super::{DirectorySettings, SettingPath, SettingsProblem};
 use crate::access::{
     ASKED, AccessExplanation, Asked, QuestionPlace, Requester, RulesInForce, explain_under, explain_use,
 };
@@ -12,7 +12,7 @@ use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
 use crate::model::usable::Uses;
-use crate::tree::{Found, State, damaged_row};
+use crate::tree::{Found, TreeState, damaged_row};
 
 const KEY: &str = "access_expectations";
 
@@ -31,7 +31,7 @@ pub(super) fn check(texts: &[String], schema: &Schema, problems: &mut Vec<Settin
 }
 
 fn problem(number: usize, what: String) -> SettingsProblem {
-    SettingsProblem::new(Place::Member(KEY.to_owned(), number), format!("access expectation {what}"))
+    SettingsProblem::new(SettingPath::Member(KEY.to_owned(), number), format!("access expectation {what}"))
 }
 
 fn checked(text: &str, schema: &Schema) -> Result<Expectation, String> {
@@ -80,7 +80,7 @@ fn check_names<'a>(dns: impl Iterator<Item = &'a String>, schema: &Schema) -> Re
 /// # Errors
 /// The store failed.
 pub(super) fn unfulfilled(
-    state: State<'_>,
+    state: TreeState<'_>,
     proposal: &DirectorySettings,
 ) -> Result<Vec<SettingsProblem>, OperationError> {
     let mut problems = Vec::new();
@@ -120,7 +120,11 @@ enum Answer {
     Explained(AccessExplanation),
 }
 
-fn explained(state: State<'_>, rules: &RulesInForce, read: &Expectation) -> Result<Answer, OperationError> {
+fn explained(
+    state: TreeState<'_>,
+    rules: &RulesInForce,
+    read: &Expectation,
+) -> Result<Answer, OperationError> {
     let schema = &state.catalog.schema;
     let normal = |dn: &str| Ok::<_, OperationError>(NormalName::of(&parse_dn(dn)?, schema));
     let is_begun = |name: &NormalName| {

@@ -8,7 +8,7 @@ use crate::catalog::access_rules::{AccessRules, Rule, RuleAsker};
 use crate::model::access_rule::{BROWSE, EXPLAIN};
 use crate::model::name::NormalName;
 use crate::model::outcome::OperationError;
-use crate::tree::State;
+use crate::tree::TreeState;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -18,7 +18,7 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// # Errors
 /// The store failed.
 pub(super) fn lost(
-    state: State<'_>,
+    state: TreeState<'_>,
     (before, after): (&[String], &[String]),
     schema: &Schema,
 ) -> Result<Vec<SettingsProblem>> {
@@ -36,7 +36,7 @@ pub(super) fn lost(
 }
 
 /// Whether a rule lets somebody who may be there explain at some entry, and no other takes that from everybody.
-fn is_somebody(state: State<'_>, rules: &AccessRules) -> Result<bool> {
+fn is_somebody(state: TreeState<'_>, rules: &AccessRules) -> Result<bool> {
     if rules.rules.iter().any(denies_all) {
         return Ok(false);
     }
@@ -72,6 +72,6 @@ fn denies_all(rule: &Rule) -> bool {
     !rule.is_allow && rule.rights.has(EXPLAIN) && is_always && rule.askers.contains(&RuleAsker::Anyone)
 }
 
-fn exists(state: State<'_>, name: &NormalName) -> Result<bool> {
+fn exists(state: TreeState<'_>, name: &NormalName) -> Result<bool> {
     Ok(name.depth() == 0 || state.entry_of(name)?.is_some())
 }

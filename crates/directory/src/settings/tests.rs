@@ -2,7 +2,7 @@
 
 use ldap::{ChangeOperation, ResultCode, Scope};
 
-use super::{DirectorySettings, Place};
+use super::{DirectorySettings, SettingPath};
 use crate::access::Requester;
 use crate::read::search::{Budget, Search, Step};
 use crate::testing::{SUFFIX, TestDirectory, received};
@@ -373,11 +373,11 @@ fn a_search_under_another_schema_than_it_began_with_says_so() {
 #[test]
 fn places_show_themselves_and_read_back() {
     for place in [
-        Place::Key("limits.size_limit".to_owned()),
-        Place::Key("indexes.a[0]".to_owned()),
-        Place::Key("indexes.b:3".to_owned()),
-        Place::Member("suffixes".to_owned(), 3),
-        Place::Line("schema.local".to_owned(), 12),
+        SettingPath::Key("limits.size_limit".to_owned()),
+        SettingPath::Key("indexes.a[0]".to_owned()),
+        SettingPath::Key("indexes.b:3".to_owned()),
+        SettingPath::Member("suffixes".to_owned(), 3),
+        SettingPath::Line("schema.local".to_owned(), 12),
     ] {
         assert_eq!(place.to_string().parse(), Ok(place));
     }

@@ -17,7 +17,7 @@ use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{EntryId, NodeFlags, NodeRow};
 use crate::snapshot::Snapshot;
-use crate::tree::{State, damaged_row, node};
+use crate::tree::{TreeState, damaged_row, node};
 
 /// Names in a line.
 const WAYS: usize = 8;
@@ -132,7 +132,7 @@ impl Names for Snapshot {
         self.keep_name(dn, id);
     }
 
-    fn state(&self) -> State<'_> {
+    fn state(&self) -> TreeState<'_> {
         Snapshot::state(self)
     }
 }

@@ -13,7 +13,7 @@ use crate::model::limits::{BASES_CACHED_MAX, CONTAINERS_CACHED_MAX, TREE_DEPTH_M
 use crate::model::outcome::OperationError;
 use crate::model::rows::{EntryId, NodeFlags};
 use crate::snapshot::known_names::KnownNames;
-use crate::tree::{State, damaged_row, node};
+use crate::tree::{TreeState, damaged_row, node};
 
 /// What is known of an entry with entries below it.
 #[derive(Clone, Copy, Debug)]
@@ -66,14 +66,23 @@ impl NameCache {
 
     /// What is to know of the container `id`.
     #[inline]
-    pub(crate) fn container(&mut self, state: State<'_>, id: EntryId) -> Result<Container, OperationError> {
+    pub(crate) fn container(
+        &mut self,
+        state: TreeState<'_>,
+        id: EntryId,
+    ) -> Result<Container, OperationError> {
         if self.containers.len() >= CONTAINERS_CACHED_MAX {
             self.forget_containers();
         }
         self.look_up(state, id, 0)
     }
 
-    fn look_up(&mut self, state: State<'_>, id: EntryId, depth: usize) -> Result<Container, OperationError> {
+    fn look_up(
+        &mut self,
+        state: TreeState<'_>,
+        id: EntryId,
+        depth: usize,
+    ) -> Result<Container, OperationError> {
         if id == EntryId::ROOT {
             return Ok(ROOT);
         }

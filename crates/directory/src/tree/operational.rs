@@ -8,7 +8,7 @@ use crate::catalog::{Catalog, META_CONTEXT_CSN, VirtualAttribute, meta_key};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{AttrId, EntryId, LINKED, META, NodeRow, children_counter, link_key};
 use crate::model::virtual_entries::SUBSCHEMA_DN;
-use crate::tree::{State, dn_of};
+use crate::tree::{TreeState, dn_of};
 
 /// member and uniqueMember: what memberOf reads backwards.
 const MEMBER_TYPES: [&str; 2] = ["2.5.4.31", "2.5.4.50"];
@@ -17,7 +17,7 @@ impl VirtualAttribute {
     /// Whether an entry has it.
     pub(crate) fn is_present(
         self,
-        state: State<'_>,
+        state: TreeState<'_>,
         id: EntryId,
         node: &NodeRow<'_>,
     ) -> Result<bool, OperationError> {
@@ -41,7 +41,7 @@ impl VirtualAttribute {
     /// Gives the values of an entry one by one, until told to stop. Groups come in ascending entry id.
     pub(crate) fn for_each_value(
         self,
-        state: State<'_>,
+        state: TreeState<'_>,
         id: EntryId,
         node: &NodeRow<'_>,
         each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
@@ -92,7 +92,7 @@ pub(crate) fn member_attributes(catalog: &Catalog) -> impl Iterator<Item = AttrI
 /// Gives the DNs of the groups that an entry is in, of those that `shows` says yes to with the attribute by which it is
 /// in them, until told to stop. They come in ascending entry id.
 pub(crate) fn for_each_group(
-    state: State<'_>,
+    state: TreeState<'_>,
     id: EntryId,
     shows: &mut dyn FnMut(EntryId, AttrId) -> Result<bool, OperationError>,
     each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
@@ -120,7 +120,7 @@ pub(crate) fn for_each_group(
     Ok(())
 }
 
-fn context_csn<'a>(state: State<'a>, node: &NodeRow<'_>) -> Result<Option<&'a [u8]>, OperationError> {
+fn context_csn<'a>(state: TreeState<'a>, node: &NodeRow<'_>) -> Result<Option<&'a [u8]>, OperationError> {
     if node.parent != EntryId::ROOT {
         return Ok(None);
     }

@@ -13,7 +13,7 @@ use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
 use crate::model::rows::{ENTRIES, EntryId, id_key};
 use crate::tree::stored_values::for_each_value;
-use crate::tree::{State, damaged_row};
+use crate::tree::{TreeState, damaged_row};
 
 /// OID of `ref`.
 const REF: &str = "2.16.840.1.113730.3.1.34";
@@ -23,7 +23,7 @@ const REF: &str = "2.16.840.1.113730.3.1.34";
 /// `below` is the text of the name's RDNs below the referral entry, empty for the entry itself. `scope` is that of a
 /// search; other operations have none.
 pub(crate) fn referral(
-    state: State<'_>,
+    state: TreeState<'_>,
     referral: EntryId,
     below: &str,
     scope: Option<Scope>,
@@ -48,7 +48,7 @@ pub(crate) fn referral(
 /// The URLs of the continuation reference for a referral entry in the scope of a search (RFC 3296 section 5.4). `dn` is
 /// the entry's.
 pub(crate) fn continuation(
-    state: State<'_>,
+    state: TreeState<'_>,
     referral: EntryId,
     dn: &str,
     scope: Scope,
@@ -64,7 +64,11 @@ pub(crate) fn continuation(
 }
 
 /// The URLs of the `ref` values: labels dropped, LDAP URLs changed by `change`, others as they are.
-fn urls(state: State<'_>, id: EntryId, change: impl Fn(&mut LdapUrl)) -> Result<Vec<String>, OperationError> {
+fn urls(
+    state: TreeState<'_>,
+    id: EntryId,
+    change: impl Fn(&mut LdapUrl),
+) -> Result<Vec<String>, OperationError> {
     let mut urls = Vec::new();
     let Some(type_id) = state.catalog.schema.attribute_type(REF).map(|attribute_type| attribute_type.id)
     else {

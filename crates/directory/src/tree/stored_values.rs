@@ -7,7 +7,7 @@ use store::{Direction, Read};
 use crate::model::entry::{AttributeRow, Content, InlineValue, StoredEntry};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{AttrId, EntryId, LINKS, VALUES, link_key, value_key};
-use crate::tree::{State, damaged_row, dn_of};
+use crate::tree::{TreeState, damaged_row, dn_of};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -82,7 +82,7 @@ pub(crate) fn any(
 /// Gives the values of a stored attribute one by one, until told to stop. Links come as the current DNs of their
 /// targets in ascending entry id, then the names that are still text.
 pub(crate) fn for_each_value(
-    state: State<'_>,
+    state: TreeState<'_>,
     id: EntryId,
     row: &AttributeRow<'_>,
     each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,

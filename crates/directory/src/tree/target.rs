@@ -17,7 +17,7 @@ use crate::model::quoted::Quoted;
 use crate::model::rows::{EntryId, NodeFlags};
 use crate::model::virtual_entries::{MONITOR_DN, SUBSCHEMA_DN};
 use crate::tree::referral::referral;
-use crate::tree::{Found, State, damaged_row};
+use crate::tree::{Found, TreeState, damaged_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -36,7 +36,7 @@ pub struct Target {
 ///
 /// # Errors
 /// invalidDNSyntax; noSuchObject with the matched DN; referral at and below a referral entry.
-pub fn locate(state: State<'_>, dn: &str, manage_dsa_it: bool) -> Result<Target> {
+pub fn locate(state: TreeState<'_>, dn: &str, manage_dsa_it: bool) -> Result<Target> {
     let dn = parse_dn(dn)?;
     let name = NormalName::of(&dn, &state.catalog.schema);
     locate_name(state, &dn, &name, manage_dsa_it)
@@ -46,7 +46,12 @@ pub fn locate(state: State<'_>, dn: &str, manage_dsa_it: bool) -> Result<Target>
 ///
 /// # Errors
 /// As [`locate`].
-pub fn locate_name(state: State<'_>, dn: &Dn<'_>, name: &NormalName, manage_dsa_it: bool) -> Result<Target> {
+pub fn locate_name(
+    state: TreeState<'_>,
+    dn: &Dn<'_>,
+    name: &NormalName,
+    manage_dsa_it: bool,
+) -> Result<Target> {
     match state.find(name)? {
         Found::Missing { nearest } => Err(missing(state, dn, name, nearest)?),
         Found::Entry(id, flags) if flags.is_referral() && !manage_dsa_it => {
@@ -56,9 +61,9 @@ pub fn locate_name(state: State<'_>, dn: &Dn<'_>, name: &NormalName, manage_dsa_
     }
 }
 
-/// Why the entry of a name was not found, as [`State::find`] has it.
+/// Why the entry of a name was not found, as [`TreeState::find`] has it.
 pub(crate) fn missing(
-    state: State<'_>,
+    state: TreeState<'_>,
     dn: &Dn<'_>,
     name: &NormalName,
     nearest: Option<(EntryId, NodeFlags, usize)>,
@@ -98,7 +103,7 @@ pub(crate) fn missing(
 }
 
 /// What to say of a name under which not even a suffix entry exists.
-fn outside(state: State<'_>, dn: &Dn<'_>, name: &NormalName) -> String {
+fn outside(state: TreeState<'_>, dn: &Dn<'_>, name: &NormalName) -> String {
     if let Some(suffix) = state.catalog.suffix_above(&name.key) {
         return format!(
             "{} does not exist: its suffix {} has no entry yet",
@@ -121,7 +126,7 @@ fn outside(state: State<'_>, dn: &Dn<'_>, name: &NormalName) -> String {
 /// # Errors
 /// `code`, saying which it is.
 pub(crate) fn check_not_virtual(
-    state: State<'_>,
+    state: TreeState<'_>,
     dn: &Dn<'_>,
     name: &NormalName,
     code: ResultCode,
@@ -161,6 +166,6 @@ pub(crate) fn check_depth(rdn_count: usize, suffix_rdn_count: usize) -> Result<(
 }
 
 /// The DN of an entry that `names` has just led to.
-pub(crate) fn entry_dn(state: State<'_>, id: EntryId) -> Result<String> {
+pub(crate) fn entry_dn(state: TreeState<'_>, id: EntryId) -> Result<String> {
     state.dn(id)?.ok_or_else(|| damaged_row("nodes", id))
 }

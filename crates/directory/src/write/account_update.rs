@@ -18,7 +18,7 @@ use crate::model::record::{Change, Modify, Record};
 use crate::model::rows::EntryId;
 use crate::model::stamp::Stamp;
 use crate::read::controls::RequestControls;
-use crate::tree::{State, damaged_row};
+use crate::tree::{TreeState, damaged_row};
 use crate::write::deciding::Deciding;
 use crate::write::working_entry::WorkingEntry;
 
@@ -50,7 +50,7 @@ pub struct AccountUpdate {
 /// # Errors
 /// invalidCredentials where the last grace login, or the time-based code, was used by another bind; the store failed.
 pub(crate) fn decide(
-    state: State<'_>,
+    state: TreeState<'_>,
     id: EntryId,
     update: &AccountUpdate,
     stamp: &Stamp,

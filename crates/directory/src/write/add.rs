@@ -23,7 +23,7 @@ use crate::model::rows::EntryId;
 use crate::model::value_list::{KeyedValue, ValueList};
 use crate::tree::referral::referral;
 use crate::tree::target::{check_depth, check_not_virtual, entry_dn, missing};
-use crate::tree::{Found, State};
+use crate::tree::{Found, TreeState};
 use crate::write::deciding::Deciding;
 use crate::write::given_values::{Newcomer, check_value, given_twice, only_value, read_values};
 use crate::write::new_entry::NewEntry;
@@ -81,7 +81,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &AddRequest<'_>) -> Result
 
 /// Whether the asker may add this entry at this place.
 fn check_permitted(
-    state: State<'_>,
+    state: TreeState<'_>,
     standing: &Standing,
     request: &AddRequest<'_>,
     dn: &Dn<'_>,
@@ -217,7 +217,7 @@ struct NewEntryPlace {
 }
 
 /// The parent of an entry of this name, where there is one, and the nearest entry at or above that place.
-fn place_of(state: State<'_>, name: &NormalName) -> Result<(Option<EntryId>, Option<EntryId>)> {
+fn place_of(state: TreeState<'_>, name: &NormalName) -> Result<(Option<EntryId>, Option<EntryId>)> {
     let suffix = state.catalog.suffix_above(&name.key);
     if suffix.is_some_and(|suffix| suffix.key == name.key) {
         return Ok((Some(EntryId::ROOT), None));
@@ -276,7 +276,7 @@ fn find_place(deciding: Deciding<'_>, dn: &Dn<'_>, name: &NormalName) -> Result<
 ///
 /// # Errors
 /// aliasProblem below an alias (RFC 4512 section 2.6), objectClassViolation below a subentry (RFC 3672 section 2).
-pub(crate) fn check_superior(state: State<'_>, superior: EntryId) -> Result<()> {
+pub(crate) fn check_superior(state: TreeState<'_>, superior: EntryId) -> Result<()> {
     let Some(node) = state.node(superior)? else { return Ok(()) };
     let dn = || entry_dn(state, superior);
     if node.flags.is_alias() {

@@ -16,7 +16,7 @@ use crate::model::outcome::OperationError;
 use crate::model::record::Record;
 use crate::model::stamp::Stamp;
 use crate::read::controls::RequestControls;
-use crate::tree::State;
+use crate::tree::TreeState;
 use crate::write::deciding::Deciding;
 use crate::write::{add, delete, modify, modify_dn};
 
@@ -27,7 +27,7 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// # Errors
 /// Why the request is refused; nothing has changed then.
 pub fn decide(
-    state: State<'_>,
+    state: TreeState<'_>,
     requester: &Requester,
     request: &Request<'_>,
     controls: &RequestControls,

@@ -10,13 +10,13 @@ use crate::model::origin::Origin;
 use crate::model::record::{Change, Record};
 use crate::model::stamp::Stamp;
 use crate::read::controls::RequestControls;
-use crate::tree::State;
+use crate::tree::TreeState;
 
 /// What every write operation works with.
 #[derive(Clone, Copy)]
 pub(crate) struct Deciding<'a> {
     /// The rows, with the batch's earlier operations.
-    pub(crate) state: State<'a>,
+    pub(crate) state: TreeState<'a>,
     /// Who asks.
     pub(crate) requester: &'a Requester,
     /// What the controls ask for.

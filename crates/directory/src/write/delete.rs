@@ -13,7 +13,7 @@ use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
 use crate::model::record::{Change, Delete, Record};
 use crate::model::rows::{AttrId, children_counter};
-use crate::tree::State;
+use crate::tree::TreeState;
 use crate::tree::target::{check_not_virtual, locate_name};
 use crate::write::deciding::Deciding;
 use crate::write::permitted;
@@ -44,7 +44,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &DeleteRequest<'_>) -> Res
 }
 
 /// The link attributes for which integrity is on.
-fn vanishing_attributes(state: State<'_>) -> Vec<AttrId> {
+fn vanishing_attributes(state: TreeState<'_>) -> Vec<AttrId> {
     let catalog = state.catalog;
     let names = &state.settings.general.integrity_attributes;
     let types = names.iter().filter_map(|name| catalog.schema.attribute_type(name));

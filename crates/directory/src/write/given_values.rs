@@ -14,7 +14,7 @@ use crate::model::outcome::OperationError;
 use crate::model::record::Value;
 use crate::model::rows::EntryId;
 use crate::model::value_list::{KeyedValue, ValueList};
-use crate::tree::{Found, State};
+use crate::tree::{Found, TreeState};
 use crate::write::deciding::Deciding;
 use crate::write::passwords::stored_form;
 
@@ -58,7 +58,7 @@ pub(crate) fn read_link_key(key: &[u8]) -> Result<EntryId, &[u8]> {
 /// # Errors
 /// As [`read_value`].
 pub(crate) fn only_value<'v>(
-    state: State<'_>,
+    state: TreeState<'_>,
     description: &AttributeDescription,
     values: Values<'v>,
 ) -> Result<Option<&'v [u8]>, OperationError> {
@@ -122,7 +122,7 @@ pub(crate) fn given_twice(attribute: &str, place: usize) -> OperationError {
 /// # Errors
 /// invalidAttributeSyntax, saying which value and what is wrong with it.
 pub(crate) fn read_value(
-    state: &State<'_>,
+    state: &TreeState<'_>,
     newcomer: Option<&Newcomer<'_>>,
     description: &AttributeDescription,
     place: usize,
@@ -207,7 +207,7 @@ fn append_normal(
 
 /// The entry that a link attribute's value names.
 fn named_entry(
-    state: &State<'_>,
+    state: &TreeState<'_>,
     newcomer: Option<&Newcomer<'_>>,
     bytes: &[u8],
 ) -> Result<Option<EntryId>, OperationError> {

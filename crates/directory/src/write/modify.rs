@@ -24,7 +24,7 @@ use crate::model::value_list::{KeyedValue, ValueList};
 use crate::password::app_password::names_application;
 use crate::read::bind::is_administrator;
 use crate::tree::target::{Target, check_not_virtual, locate_name};
-use crate::tree::{State, damaged_row};
+use crate::tree::{TreeState, damaged_row};
 use crate::write::add::naming_values;
 use crate::write::deciding::Deciding;
 use crate::write::given_values::{read_value, read_values};
@@ -291,7 +291,7 @@ fn increment(schema: &Schema, entry: &mut WorkingEntry<'_>, change: &ReadChange<
 
 /// Checks that the values of the RDN are all there. `given` is the name that was asked for.
 fn check_naming(
-    state: State<'_>,
+    state: TreeState<'_>,
     entry: &mut WorkingEntry<'_>,
     given: &Dn<'_>,
     target: &Target,
@@ -319,7 +319,7 @@ fn check_naming(
 
 /// The classes of the entry after the changes.
 fn check_classes<'s>(
-    state: State<'s>,
+    state: TreeState<'s>,
     entry: &mut WorkingEntry<'_>,
     target: &Target,
     changes: &[ReadChange<'_>],

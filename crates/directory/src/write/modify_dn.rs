@@ -24,7 +24,7 @@ use crate::model::quoted::Quoted;
 use crate::model::record::{Change, ModifyDn, Record};
 use crate::model::rows::{EntryId, NAMES, children_counter, decode_name_row, id_key, subtree_counter};
 use crate::tree::target::{Target, check_not_virtual, entry_dn, locate_name, missing};
-use crate::tree::{Found, State, damaged_row};
+use crate::tree::{Found, TreeState, damaged_row};
 use crate::write::add::{NamingValue, check_superior, naming_values};
 use crate::write::deciding::Deciding;
 use crate::write::permitted;
@@ -101,7 +101,7 @@ fn parse_rdn(text: &str) -> Result<Dn<'_>> {
     })
 }
 
-fn normal_rdn(state: State<'_>, new_rdn: &Dn<'_>) -> Result<Vec<u8>> {
+fn normal_rdn(state: TreeState<'_>, new_rdn: &Dn<'_>) -> Result<Vec<u8>> {
     let normal = NormalName::of(new_rdn, &state.catalog.schema);
     match normal.failure {
         None => Ok(normal.key),
@@ -117,7 +117,12 @@ fn normal_rdn(state: State<'_>, new_rdn: &Dn<'_>) -> Result<Vec<u8>> {
 }
 
 /// The entry below which the target is to go.
-fn find_superior(state: State<'_>, target: &Target, name: &NormalName, superior: &Dn<'_>) -> Result<EntryId> {
+fn find_superior(
+    state: TreeState<'_>,
+    target: &Target,
+    name: &NormalName,
+    superior: &Dn<'_>,
+) -> Result<EntryId> {
     let superior_name = NormalName::of(superior, &state.catalog.schema);
     let several_servers = |why: String| OperationError::refused(ResultCode::AFFECTS_MULTIPLE_DSAS, why);
     let suffix_of = |name: &NormalName| state.catalog.suffix_above(&name.key);
@@ -164,7 +169,7 @@ fn find_superior(state: State<'_>, target: &Target, name: &NormalName, superior:
 }
 
 /// Checks that a subtree has at most `level_max` levels, the first of which is its top entry.
-fn check_height(state: State<'_>, target: &Target, level_max: usize) -> Result<()> {
+fn check_height(state: TreeState<'_>, target: &Target, level_max: usize) -> Result<()> {
     let subordinates = state.read.count(&subtree_counter(target.id))?;
     if usize::try_from(subordinates).unwrap_or(0) < level_max {
         // No more entries than levels: no need to look. A leaf or a small branch, nearly always.
@@ -193,7 +198,7 @@ fn check_height(state: State<'_>, target: &Target, level_max: usize) -> Result<(
 }
 
 /// Appends the entries one level below `parent` that have entries below them.
-fn inner_children(state: State<'_>, parent: EntryId, found: &mut Vec<EntryId>) -> Result<()> {
+fn inner_children(state: TreeState<'_>, parent: EntryId, found: &mut Vec<EntryId>) -> Result<()> {
     let prefix = id_key(parent);
     for row in state.read.scan(NAMES, (Bound::Included(&prefix), Bound::Unbounded), Direction::Forward) {
         let (key, value) = row?;
@@ -210,7 +215,7 @@ fn inner_children(state: State<'_>, parent: EntryId, found: &mut Vec<EntryId>) -
 
 /// Checks that no other entry has the new name.
 fn check_free(
-    state: State<'_>,
+    state: TreeState<'_>,
     target: &Target,
     parent: EntryId,
     normal_rdn: &[u8],
@@ -233,7 +238,7 @@ fn check_free(
 
 /// Takes the values of the old RDN out, where asked to, and puts those of the new one in.
 fn rename(
-    state: State<'_>,
+    state: TreeState<'_>,
     entry: &mut WorkingEntry<'_>,
     target: &Target,
     naming: Vec<NamingValue>,

@@ -26,7 +26,7 @@ use crate::model::stamp::Stamp;
 use crate::password::{StorageScheme, is_hashed};
 use crate::read::bind::stored_passwords;
 use crate::snapshot::Snapshot;
-use crate::tree::{Found, State};
+use crate::tree::{Found, TreeState};
 
 /// The values of an add or modify request that have to be hashed before it is carried out, in the order given.
 pub fn clear_passwords<'a>(request: &Request<'a>, snapshot: &Snapshot) -> Vec<&'a [u8]> {
@@ -101,7 +101,7 @@ pub fn new_password_rules(
 
 /// The policy that will govern the entry of an add.
 fn policy_of_new(
-    state: State<'_>,
+    state: TreeState<'_>,
     add: &AddRequest<'_>,
 ) -> Result<Option<Arc<PasswordPolicy>>, OperationError> {
     let named = add.attributes.iter().find(|given| given.description.eq_ignore_ascii_case(POLICY_SUBENTRY));
@@ -175,7 +175,7 @@ pub fn deleted_passwords<'a>(
 
 /// The entry of this name, if the requester may change its password.
 fn changed_entry(
-    state: State<'_>,
+    state: TreeState<'_>,
     name: &str,
     requester: &Requester,
     link: Option<&ClientLink>,
@@ -204,7 +204,11 @@ pub(crate) fn deleted_form<'v>(stamp: &'v Stamp, value: &'v [u8]) -> &'v [u8] {
 ///
 /// # Errors
 /// unavailable when the value was to be hashed beforehand and was not: the setting changed in between.
-pub(crate) fn stored_form(state: State<'_>, stamp: &Stamp, value: &[u8]) -> Result<Vec<u8>, OperationError> {
+pub(crate) fn stored_form(
+    state: TreeState<'_>,
+    stamp: &Stamp,
+    value: &[u8],
+) -> Result<Vec<u8>, OperationError> {
     if is_hashed(value) {
         return Ok(value.to_vec());
     }

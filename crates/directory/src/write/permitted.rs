@@ -5,7 +5,7 @@ use crate::model::access_rule::Rights;
 use crate::model::client_link::ClientLink;
 use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
-use crate::tree::State;
+use crate::tree::TreeState;
 use crate::tree::target::Target;
 
 type Result<T> = std::result::Result<T, OperationError>;
@@ -13,7 +13,7 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// The standing of who wants to add, delete, rename or move entries; `None` where no rules bind. Ask before looking for
 /// the entry.
 pub(crate) fn tree_writer(
-    state: State<'_>,
+    state: TreeState<'_>,
     requester: &Requester,
     link: Option<&ClientLink>,
 ) -> Result<Option<Standing>> {
@@ -28,7 +28,7 @@ pub(crate) fn tree_writer(
 
 /// The entry that is to be changed, where the asker may see it and `may` says yes to the rights there.
 pub(crate) fn target(
-    state: State<'_>,
+    state: TreeState<'_>,
     standing: Option<&Standing>,
     dn: &str,
     located: Result<Target>,
@@ -53,7 +53,7 @@ pub(crate) fn target(
 /// Whether the asker may put an entry below `parent`, where `nearest` is the nearest entry that there is at or above
 /// the place; the entry itself may be there already. `None` stands for a parent that is not there.
 pub(crate) fn check_new(
-    state: State<'_>,
+    state: TreeState<'_>,
     standing: &Standing,
     dn: &str,
     (parent, nearest): (Option<EntryId>, Option<EntryId>),

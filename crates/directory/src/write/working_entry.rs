@@ -19,7 +19,7 @@ use crate::model::rows::{
 };
 use crate::model::value_list::{KeyedValue, ValueList};
 use crate::tree::stored_values::{large_value, table_values};
-use crate::tree::{State, damaged_row};
+use crate::tree::{TreeState, damaged_row};
 use crate::write::deciding::Deciding;
 use crate::write::given_values::{normal_value, read_link_key};
 use crate::write::schema_check::Present;
@@ -31,7 +31,7 @@ const TYPICAL_TOUCHED_COUNT: usize = 6;
 
 /// An entry and what an operation has done to it so far.
 pub(crate) struct WorkingEntry<'a> {
-    state: State<'a>,
+    state: TreeState<'a>,
     id: EntryId,
     row: EntryRow<'a>,
     touched: Vec<WorkingAttribute>,
@@ -69,7 +69,7 @@ enum RowKind {
 
 impl<'a> WorkingEntry<'a> {
     /// An entry that exists.
-    pub(crate) fn of(state: State<'a>, id: EntryId) -> Result<WorkingEntry<'a>> {
+    pub(crate) fn of(state: TreeState<'a>, id: EntryId) -> Result<WorkingEntry<'a>> {
         let bytes = state.read.get(ENTRIES, &id_key(id))?.ok_or_else(|| damaged_row("entries", id))?;
         let row = EntryRow::decode(bytes).ok_or_else(|| damaged_row("entries", id))?;
         Ok(WorkingEntry { state, id, row, touched: Vec::with_capacity(TYPICAL_TOUCHED_COUNT) })
@@ -339,7 +339,7 @@ impl WorkingAttribute {
         rows + self.values.len()
     }
 
-    fn contains(&self, state: &State<'_>, entry: EntryId, key: &[u8]) -> Result<bool> {
+    fn contains(&self, state: &TreeState<'_>, entry: EntryId, key: &[u8]) -> Result<bool> {
         if self.values.contains(key) {
             return Ok(true);
         }
@@ -350,7 +350,7 @@ impl WorkingAttribute {
     }
 
     /// The value of this key among the rows, `None` if there is none or the values are not kept in rows.
-    fn row_value(&self, state: &State<'_>, entry: EntryId, key: &[u8]) -> Result<Option<Value>> {
+    fn row_value(&self, state: &TreeState<'_>, entry: EntryId, key: &[u8]) -> Result<Option<Value>> {
         let (Before::Rows(kind, _), Some(id)) = (&self.before, self.id) else { return Ok(None) };
         let normal = match kind {
             RowKind::Table => key,
@@ -375,7 +375,7 @@ impl WorkingAttribute {
         self.values.insert(value);
     }
 
-    fn remove(&mut self, state: &State<'_>, entry: EntryId, key: &[u8]) -> Result<bool> {
+    fn remove(&mut self, state: &TreeState<'_>, entry: EntryId, key: &[u8]) -> Result<bool> {
         if self.values.remove(key).is_some() {
             return Ok(true);
         }
@@ -393,7 +393,7 @@ impl WorkingAttribute {
         self.keeps_rows = false;
     }
 
-    fn all(&self, state: &State<'_>, entry: EntryId) -> Result<Vec<Vec<u8>>> {
+    fn all(&self, state: &TreeState<'_>, entry: EntryId) -> Result<Vec<Vec<u8>>> {
         let mut all = Vec::new();
         if let (Before::Rows(RowKind::Table, _), true, Some(id)) = (&self.before, self.keeps_rows, self.id) {
             for row in table_values(state.read, entry, id) {

@@ -8,7 +8,7 @@ use directory::rehearse::{
     self, AccessChange, DecisionChange, RecordedExplainer, RecordedLimits, RecordedRehearsal, RecordedTally,
     Rehearsal, Rehearsed, RulesVersion,
 };
-use directory::tree::State;
+use directory::tree::TreeState;
 use directory::{NodeSettings, Outcome, ReadOnlyDirectory, Requester, Settings, access_question, settings};
 use ldap::AccessQuestion;
 
@@ -29,7 +29,7 @@ pub fn explain_access(
 ) -> Result<AccessExplanation, ExplainError> {
     let directory = open_read_only(config)?;
     let settings = settings_of(config, &directory);
-    let state = State { settings: &settings, ..directory.state() };
+    let state = TreeState { settings: &settings, ..directory.state() };
     let administrator = Requester::Administrator { dn: config.admin_dn.as_str().to_owned() };
     access_question::answer(state, &administrator, question).map_err(refused)
 }
@@ -47,7 +47,7 @@ pub fn rehearse_access(
     check(file)?;
     let directory = open_read_only(config)?;
     let settings = settings_of(config, &directory);
-    let state = State { settings: &settings, ..directory.state() };
+    let state = TreeState { settings: &settings, ..directory.state() };
     rehearse::rehearse(state, &file.settings().general, rehearsal, each)
         .map_err(|error| refused(error.into()))
 }
@@ -82,7 +82,7 @@ pub fn rehearse_recorded(
     check(file)?;
     let directory = open_read_only(config)?;
     let settings = settings_of(config, &directory);
-    let state = State { settings: &settings, ..directory.state() };
+    let state = TreeState { settings: &settings, ..directory.state() };
     let mut rehearsal = RecordedRehearsal::new(state, &file.settings().general, limits);
     let asks_link = rehearsal.asks_link();
     let (mut rehearsed, mut damages) = (RecordedRehearsed::default(), 0);
@@ -125,7 +125,7 @@ pub fn explain_recorded(
 ) -> Result<(), ExplainError> {
     let directory = open_read_only(config)?;
     let settings = settings_of(config, &directory);
-    let state = State { settings: &settings, ..directory.state() };
+    let state = TreeState { settings: &settings, ..directory.state() };
     let mut explainer = RecordedExplainer::new(state).map_err(refused)?;
     RecordedReader::default().read::<ExplainError>(
         folder,

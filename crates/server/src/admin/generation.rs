@@ -8,7 +8,7 @@ use directory::replicated::{copy_plain, replace_node};
 use replication::message::{Body, Generation, Message, encode_generation};
 use replication::{Follower, RowChange, Tag};
 
-use super::membership::Place;
+use super::membership::Member;
 use crate::admin::cluster::{append, refused, settings_of};
 use crate::cluster::ClusterError;
 use crate::cluster::identity::{Identity, write_private};
@@ -43,7 +43,7 @@ pub fn reseed_node(config: &Config, from: &Path) -> Result<u32, ServeError> {
 /// Another generation is in force, or one was begun here; a directory is served; the log cannot be reached.
 pub fn begin_generation(config: &Config, from: &Path) -> Result<u64, ServeError> {
     refuse_unfinished(&config.data)?;
-    let mut place = Place::of(config)?;
+    let mut place = Member::of(config)?;
     let stage = config.data.join(STAGE);
     if stage.exists() {
         fs::remove_dir_all(&stage)?;
@@ -74,7 +74,7 @@ pub fn finish_generation(config: &Config) -> Result<u64, ServeError> {
         return Err(refused("no generation was begun here and not finished"));
     };
     drop(Opened::open_to(config.clone(), true)?);
-    let mut place = Place::of(config)?;
+    let mut place = Member::of(config)?;
     let (id, generation) = begun(&place.follower, &bytes)?;
     if place.follower.cursor().generation != id {
         let (offset, tag) = told(&mut place, id, &bytes)?;
@@ -102,7 +102,7 @@ fn begun(follower: &Follower, bytes: &[u8]) -> Result<([u8; 16], Generation), Se
 
 /// Where the log has the message. Where it has none yet, or none that was read, it is told; a message that lands twice
 /// counts once.
-fn told(place: &mut Place, id: [u8; 16], bytes: &[u8]) -> Result<(u64, Tag), ServeError> {
+fn told(place: &mut Member, id: [u8; 16], bytes: &[u8]) -> Result<(u64, Tag), ServeError> {
     let mut found = place.catch_up()?.generation;
     if found.is_none() {
         append(&place.log, bytes)?;

@@ -24,19 +24,19 @@ use crate::open::Opened;
 const KEY_LOOK: Duration = Duration::from_millis(100);
 
 /// What a node's data says of its cluster, and how its log is reached.
-pub(super) struct Place {
+pub(super) struct Member {
     pub(super) identity: Identity,
     pub(super) follower: Follower,
     pub(super) log: Settings,
 }
 
-impl Place {
-    pub(super) fn of(config: &Config) -> Result<Place, ServeError> {
+impl Member {
+    pub(super) fn of(config: &Config) -> Result<Member, ServeError> {
         let settings = settings_of(config)?;
         let identity = Identity::open(&settings.keys).map_err(ClusterError::from)?;
         let follower = follower_in(&config.data, &identity)?;
         let log = log_settings(&settings, &identity);
-        Ok(Place { identity, follower, log })
+        Ok(Member { identity, follower, log })
     }
 
     /// Tells the log something of a node, and reads it back: what was on its way when the key changed counts for
@@ -131,7 +131,7 @@ pub(super) fn follower_in(data: &Path, identity: &Identity) -> Result<Follower, 
 /// # Errors
 /// It is in use, or no node; the log cannot be reached.
 pub fn leave_cluster(config: Config, is_told: bool) -> Result<(), ServeError> {
-    let mut place = Place::of(&config)?;
+    let mut place = Member::of(&config)?;
     let mut opened = Opened::open_to(config, true)?;
     let rows = opened.directory().log_rows()?;
     if is_told {
@@ -156,7 +156,7 @@ pub fn leave_cluster(config: Config, is_told: bool) -> Result<(), ServeError> {
 /// # Errors
 /// It is this one, or gone already; the log cannot be reached.
 pub fn unregister_node(config: &Config, node: u32) -> Result<u64, ServeError> {
-    let (mut place, node) = (Place::of(config)?, NodeId(node));
+    let (mut place, node) = (Member::of(config)?, NodeId(node));
     if node == place.identity.node() {
         return Err(refused(format!("{node} is this one: stop it, and use `pando cluster leave`")));
     }
@@ -181,7 +181,7 @@ pub struct Kept {
 /// # Errors
 /// It is no node, `to` has data, the copy is not whole; the log cannot be reached.
 pub fn keep_snapshot(config: &Config, to: &Path) -> Result<Kept, ServeError> {
-    let mut place = Place::of(config)?;
+    let mut place = Member::of(config)?;
     let failed = |error| ServeError::Open { path: config.data.clone(), error };
     copy_node(&config.data, to, &store::Options::default()).map_err(failed)?;
     let Verified { offset, checked } = verify(to).map_err(refused)?;
@@ -204,7 +204,7 @@ pub struct Trimmed {
 /// # Errors
 /// Nothing may be deleted; the log cannot be reached or does not let this client.
 pub fn trim_log(config: &Config, is_rehearsal: bool) -> Result<Trimmed, ServeError> {
-    let place = Place::of(config)?;
+    let place = Member::of(config)?;
     let kept = |kept: replication::retention::Kept| refused(format!("nothing may be deleted: {kept}"));
     let offset = place.follower.deletable_before().map_err(kept)?;
     let failed = |error: kafka_log::LogError| ServeError::from(ClusterError::from(error));
@@ -227,7 +227,7 @@ pub fn trim_log(config: &Config, is_rehearsal: bool) -> Result<Trimmed, ServeErr
 /// # Errors
 /// Nobody serves the node, too few nodes are there, or not all know the feature level.
 pub fn rotate_key(config: &Config) -> Result<u32, ServeError> {
-    let mut place = Place::of(config)?;
+    let mut place = Member::of(config)?;
     let before = place.follower.cursor().key;
     if place.follower.level() < KEYS_LEVEL {
         return Err(refused(format!("not all nodes know feature level {KEYS_LEVEL}: update them first")));

@@ -14,7 +14,7 @@ use std::path::Path;
 use directory::index::maintenance::IndexProgress;
 use directory::index_build::build_indexes;
 use directory::settings::{self, Difference, SettingsError};
-use directory::tree::State;
+use directory::tree::TreeState;
 use directory::{DirectorySettings, ReadOnlyDirectory};
 
 use crate::admin::verify::open_read_only;
@@ -137,7 +137,7 @@ fn first_changes(file: &SettingsFile) -> Result<Changes, ServeError> {
     Ok(Changes { is_new: true, lines: describe(&differences, None)? })
 }
 
-fn describe(differences: &[Difference], state: Option<State<'_>>) -> Result<Vec<String>, ServeError> {
+fn describe(differences: &[Difference], state: Option<TreeState<'_>>) -> Result<Vec<String>, ServeError> {
     let mut lines = Vec::new();
     for difference in differences {
         lines.extend(difference.describe(state, true)?);

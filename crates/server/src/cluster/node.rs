@@ -35,7 +35,7 @@ use super::growth::Growth;
 use super::identity::Identity;
 use super::operation::{Ids, Operation};
 use super::transport::Forwarder;
-use super::{NodeEvent, Place};
+use super::{LogPlace, NodeEvent};
 use crate::limits::{CLUSTER_CHANGE_PATIENCE, CLUSTER_RETRY, CLUSTER_START_OVER};
 use crate::stamp::{Random, now_micros};
 use crate::workers::index_upkeep::Upkeep;
@@ -253,7 +253,7 @@ impl Node {
     /// [`Node::lead`] while a batch is held.
     fn take(&mut self, event: NodeEvent) {
         match event {
-            NodeEvent::Place(found) => self.placed(found),
+            NodeEvent::LogPlace(found) => self.placed(found),
             NodeEvent::Log(reading, event)
                 if reading == self.reading || !matches!(event, Event::Message(_)) =>
             {
@@ -280,7 +280,7 @@ impl Node {
                     self.writer_address = address;
                 }
             }
-            NodeEvent::Place(_) | NodeEvent::Log(..) => {}
+            NodeEvent::LogPlace(_) | NodeEvent::Log(..) => {}
         }
     }
 
@@ -470,8 +470,8 @@ impl Node {
                 let found = kafka_log::fetch(&settings, cursor, CLUSTER_CHANGE_PATIENCE);
                 let is_found = found.is_ok();
                 let follower = Box::new(follower.clone());
-                let found = found.map(|(message, start, end)| Place { follower, message, start, end });
-                if sender.send(NodeEvent::Place(found.map_err(|error| error.to_string()))).is_err()
+                let found = found.map(|(message, start, end)| LogPlace { follower, message, start, end });
+                if sender.send(NodeEvent::LogPlace(found.map_err(|error| error.to_string()))).is_err()
                     || is_found
                 {
                     return;
@@ -484,7 +484,7 @@ impl Node {
         }
     }
 
-    fn placed(&mut self, found: Result<Place, String>) {
+    fn placed(&mut self, found: Result<LogPlace, String>) {
         let place = match found {
             Ok(place) => place,
             Err(reason) => {

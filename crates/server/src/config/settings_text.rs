@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 
 use directory::DirectorySettings;
 use directory::index::IndexKinds;
-use directory::settings::{GENERAL, GeneralSetting, Place, SettingValue};
+use directory::settings::{GENERAL, GeneralSetting, SettingPath, SettingValue};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -24,7 +24,7 @@ pub const TEXT_SIZE_MAX: usize = 8 << 20;
 pub struct SettingsText {
     /// The settings, as stated.
     pub settings: DirectorySettings,
-    lines: BTreeMap<Place, usize>,
+    lines: BTreeMap<SettingPath, usize>,
 }
 
 /// What is wrong with a text, and where.
@@ -43,25 +43,25 @@ pub type ReadSchema<'r> = dyn FnMut(&str, &str) -> Result<String, String> + 'r;
 impl SettingsText {
     /// Whether the text says which suffixes there are; else they are the default.
     pub fn names_suffixes(&self) -> bool {
-        self.lines.contains_key(&Place::Key("suffixes".to_owned()))
+        self.lines.contains_key(&SettingPath::Key("suffixes".to_owned()))
     }
 
     /// The line on which a setting stands; where it is not in the text, that of its table, else the first.
-    pub fn line(&self, place: &Place) -> usize {
-        let line = |place: &Place| self.lines.get(place).copied();
+    pub fn line(&self, place: &SettingPath) -> usize {
+        let line = |place: &SettingPath| self.lines.get(place).copied();
         if let Some(line) = line(place) {
             return line;
         }
         match place {
-            Place::Key(key) => {
-                let table = key.split_once('.').map(|(table, _)| Place::Key(table.to_owned()));
+            SettingPath::Key(key) => {
+                let table = key.split_once('.').map(|(table, _)| SettingPath::Key(table.to_owned()));
                 table.and_then(|table| line(&table)).unwrap_or(1)
             }
-            Place::Member(key, _) => self.line(&Place::Key(key.clone())),
+            SettingPath::Member(key, _) => self.line(&SettingPath::Key(key.clone())),
             // Where an inline text begins is kept as the place of its first line.
-            Place::Line(key, number) => match line(&Place::Line(key.clone(), 1)) {
+            SettingPath::Line(key, number) => match line(&SettingPath::Line(key.clone(), 1)) {
                 Some(first) => first + number.saturating_sub(1),
-                None => self.line(&Place::Key(key.clone())),
+                None => self.line(&SettingPath::Key(key.clone())),
             },
         }
     }
@@ -117,7 +117,7 @@ impl Reading<'_, '_, '_> {
     fn document(&mut self, document: &DeTable<'_>) {
         for (key, value) in document {
             let name = key.get_ref().as_ref();
-            self.note(Place::Key(name.to_owned()), key.span().start);
+            self.note(SettingPath::Key(name.to_owned()), key.span().start);
             match name {
                 "suffixes" => {
                     if let Some(dns) = self.texts("suffixes", value, "[\"dc=example,dc=com\"]") {
@@ -150,7 +150,7 @@ impl Reading<'_, '_, '_> {
         let Some(table) = self.table("limits", value) else { return };
         for (key, value) in table {
             let name = format!("limits.{}", key.get_ref());
-            self.note(Place::Key(name.clone()), key.span().start);
+            self.note(SettingPath::Key(name.clone()), key.span().start);
             match GeneralSetting::of_key(&name) {
                 Some(setting) => self.set(setting, value),
                 None => self.unknown(&name, key),
@@ -186,7 +186,7 @@ impl Reading<'_, '_, '_> {
         self.read.settings.indexes.clear();
         for (key, value) in table {
             let attribute = key.get_ref().to_string();
-            self.note(Place::Key(format!("indexes.{attribute}")), key.span().start);
+            self.note(SettingPath::Key(format!("indexes.{attribute}")), key.span().start);
             let members: Vec<&Value<'_>> = match value.get_ref() {
                 DeValue::Array(members) => members.iter().collect(),
                 _ => vec![value],
@@ -210,7 +210,7 @@ impl Reading<'_, '_, '_> {
         let Some(table) = self.table("schema", value) else { return };
         for (key, value) in table {
             let name = key.get_ref().to_string();
-            self.note(Place::Key(format!("schema.{name}")), key.span().start);
+            self.note(SettingPath::Key(format!("schema.{name}")), key.span().start);
             let DeValue::String(text) = value.get_ref() else {
                 let what = format!(
                     "{} is no text of definitions: write {name} = '''...''', or name a file in schema_files",
@@ -219,7 +219,10 @@ impl Reading<'_, '_, '_> {
                 self.problem(value.span().start, what);
                 continue;
             };
-            self.note(Place::Line(format!("schema.{name}"), 1), first_line_at(self.text, value.span().start));
+            self.note(
+                SettingPath::Line(format!("schema.{name}"), 1),
+                first_line_at(self.text, value.span().start),
+            );
             self.add_schema(name, text.to_string(), key.span().start);
         }
     }
@@ -231,7 +234,7 @@ impl Reading<'_, '_, '_> {
             let stem = std::path::Path::new(path).file_stem().and_then(std::ffi::OsStr::to_str);
             let name = stem.unwrap_or_default().to_owned();
             let place = member.span().start;
-            self.note(Place::Key(format!("schema.{name}")), place);
+            self.note(SettingPath::Key(format!("schema.{name}")), place);
             match (self.read_schema)(&name, path) {
                 Ok(text) => self.add_schema(name, text, place),
                 Err(what) => self.problem(place, what),
@@ -258,7 +261,7 @@ impl Reading<'_, '_, '_> {
         };
         let mut texts = Vec::new();
         for (number, member) in members.iter().enumerate() {
-            self.note(Place::Member(key.to_owned(), number), member.span().start);
+            self.note(SettingPath::Member(key.to_owned(), number), member.span().start);
             match member.get_ref() {
                 DeValue::String(text) => texts.push(text.to_string()),
                 other => {
@@ -316,7 +319,7 @@ impl Reading<'_, '_, '_> {
         }
     }
 
-    fn note(&mut self, place: Place, offset: usize) {
+    fn note(&mut self, place: SettingPath, offset: usize) {
         let line = line_of(self.text, offset);
         self.read.lines.insert(place, line);
     }

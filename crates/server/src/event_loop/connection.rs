@@ -27,7 +27,7 @@ use crate::net::tls::{Incoming, TlsSession};
 use crate::session::context::Context;
 use crate::session::positions::PositionWait;
 use crate::session::turn_budget::TurnBudget;
-use crate::session::{MEMORY_USED, Next, Place, Session, Urgent};
+use crate::session::{ConnectionPlace, MEMORY_USED, Next, Session, Urgent};
 use crate::workers::read_ahead::{Ahead, Answers, ReadingAhead};
 
 /// A connection. An idle one is this struct and nothing else.
@@ -140,7 +140,7 @@ impl Connection {
         let Accepted { stream, peer, number, listener, has_tls } = new;
         let settings = &context.settings;
         let is_trusted = peer.hops().is_none_or(|hops| hops.are_all(|address| settings.trusts(address)));
-        let place = Place { number, slot, listener };
+        let place = ConnectionPlace { number, slot, listener };
         let is_proxy = peer.address().is_some_and(|address| settings.is_proxy(address));
         let mut session = Session::new(place, Arc::clone(&context.anonymous), &peer, is_trusted && !is_proxy);
         if !is_proxy {

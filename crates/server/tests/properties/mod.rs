@@ -27,7 +27,7 @@ pub(crate) fn settings_text(bytes: &[u8]) {
         Err(problems) => {
             assert!(!problems.is_empty());
             for problem in problems {
-                let place: settings::Place =
+                let place: settings::SettingPath =
                     problem.place.to_string().parse().unwrap_or_else(|error| match error {});
                 assert_eq!(place, problem.place);
                 assert!(read.line(&problem.place) >= 1, "{problem}");

@@ -11,13 +11,13 @@ use crate::model::index_definition::{IndexPart, Phase};
 use crate::model::rows::{
     AttrId, CLASSES, DANGLING, INDEX, LINKED, LINKS, NAMES, PIECES, VALUES, decode_name_row, map_spec,
 };
-use crate::tree::State;
+use crate::tree::TreeState;
 
 /// Ids read at a time.
 const BLOCK: usize = 512;
 
 /// Compares everything.
-pub(super) fn compare(state: State<'_>, expected: Expected, report: &mut Report<'_>) -> Result<()> {
+pub(super) fn compare(state: TreeState<'_>, expected: Expected, report: &mut Report<'_>) -> Result<()> {
     let Expected { rows, counters, indexes } = expected;
     let cleared = indexes.iter().flat_map(|(base, row)| {
         let parts = IndexPart::ALL.into_iter().filter(|part| row.index.phase(*part) == Phase::Clearing);

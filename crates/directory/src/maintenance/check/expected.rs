@@ -23,7 +23,7 @@ use crate::model::rows::{
     subtree_counter, value_counter, value_hash, value_key,
 };
 use crate::tree::stored_values::table_values;
-use crate::tree::{Found, State, node};
+use crate::tree::{Found, TreeState, node};
 use crate::write::schema_check::object_class_type;
 
 /// Counters added up in memory before they are sorted.
@@ -46,7 +46,7 @@ pub(super) struct Expected {
 
 /// Goes through all entries.
 pub(super) fn derive(
-    state: State<'_>,
+    state: TreeState<'_>,
     options: &CheckOptions<'_>,
     report: &mut Report<'_>,
 ) -> Result<Expected> {
@@ -91,7 +91,7 @@ fn log(read: &Read, report: &mut Report<'_>) -> Result<()> {
 }
 
 struct Derivation<'s> {
-    state: State<'s>,
+    state: TreeState<'s>,
     rows: Sorter,
     counters: Sorter,
     counts: HashMap<Box<[u8]>, i64>,

@@ -11,7 +11,7 @@ use store::{Direction, MapId, Read};
 use super::emit::NodeItem;
 use super::ids::IdBits;
 use super::job::{ImportError, Job};
-use super::prepare::Place;
+use super::prepare::RecordPlace;
 use super::sorters::Sorters;
 use crate::catalog::normal_value;
 use crate::model::limits::TREE_DEPTH_MAX;
@@ -113,7 +113,7 @@ impl Carry<'_> {
             let entry = self.old.get(ENTRIES, key)?.ok_or_else(|| damaged_row("entries", id))?;
             item.clear();
             let NodeRow { class_set, flags, .. } = node;
-            NodeItem { id, class_set, flags, rdn, place: Place::default() }.encode(&mut item);
+            NodeItem { id, class_set, flags, rdn, place: RecordPlace::default() }.encode(&mut item);
             put(id, entry, &item)?;
         }
         Ok(())

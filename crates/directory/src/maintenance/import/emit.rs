@@ -7,7 +7,7 @@ use schema::Schema;
 
 use super::job::ImportError;
 use super::known::KnownAttribute;
-use super::prepare::{Checked, Place, Prepared, Preparer};
+use super::prepare::{Checked, Prepared, Preparer, RecordPlace};
 use super::sorters::Rows;
 use crate::catalog::AttributeDef;
 use crate::index::keys::for_each_row;
@@ -24,7 +24,12 @@ type Result<T> = std::result::Result<T, ImportError>;
 
 impl Preparer<'_> {
     /// Makes the rows of the entry in the draft.
-    pub(super) fn emit(&mut self, checked: &Checked, place: Place, prepared: &mut Prepared) -> Result<()> {
+    pub(super) fn emit(
+        &mut self,
+        checked: &Checked,
+        place: RecordPlace,
+        prepared: &mut Prepared,
+    ) -> Result<()> {
         let id = checked.id;
         let mut row = RowWriter::begin(std::mem::take(&mut prepared.rows), self.job.position);
         for number in 0..self.draft.attributes().len() {
@@ -135,7 +140,7 @@ pub(super) struct NodeItem<'a> {
     pub(super) class_set: ClassSetId,
     pub(super) flags: NodeFlags,
     pub(super) rdn: &'a str,
-    pub(super) place: Place,
+    pub(super) place: RecordPlace,
 }
 
 impl<'a> NodeItem<'a> {
@@ -162,7 +167,7 @@ impl<'a> NodeItem<'a> {
             class_set: ClassSetId(decoder.number()?),
             flags: NodeFlags(decoder.byte()?),
             rdn: decoder.str()?,
-            place: Place {
+            place: RecordPlace {
                 source: decoder.number()?,
                 offset: decoder.varint()?,
                 length: decoder.varint()?,
@@ -183,7 +188,7 @@ mod tests {
             class_set: ClassSetId(3),
             flags: NodeFlags(2),
             rdn: "cn=Ærø",
-            place: Place { source: 1, offset: 1 << 40, length: 700, line: 12 },
+            place: RecordPlace { source: 1, offset: 1 << 40, length: 700, line: 12 },
         };
         let mut bytes = Vec::new();
         item.encode(&mut bytes);

@@ -14,7 +14,7 @@ use ldap::ldif::{LdifBody, LdifReader};
 use super::emit::emit_pieces;
 use super::job::ImportError;
 use super::known::Named;
-use super::prepare::{Failure, Place, Prepared, Preparer, Refusal, Rejected, refusal_of};
+use super::prepare::{Failure, Prepared, Preparer, RecordPlace, Refusal, Rejected, refusal_of};
 use crate::model::limits::INLINE_VALUE_COUNT_MAX;
 use crate::model::outcome::OperationError;
 use crate::model::rows::{EntryId, INDEX, VALUES, index_key, value_key};
@@ -53,8 +53,12 @@ impl Preparer<'_> {
         self.statistics.records = 1;
         let id = EntryId(text.id);
         prepared.last_id = id;
-        let place =
-            Place { source: text.source, offset: text.offset, length: text.length, line: text.line + 1 };
+        let place = RecordPlace {
+            source: text.source,
+            offset: text.offset,
+            length: text.length,
+            line: text.line + 1,
+        };
         let checked = self.read_large(id, text).and_then(|dn| {
             self.finish(id, &dn).map_err(|error| match error {
                 refused @ OperationError::Refused { .. } => self.refused(place.line, refused),
@@ -67,7 +71,7 @@ impl Preparer<'_> {
             Err(Failure::Refused(refusal, line, reason)) => {
                 // Rows of it may be there already.
                 prepared.refused.push(id);
-                prepared.rejected.push(Rejected { place: Place { line, ..place }, refusal, reason });
+                prepared.rejected.push(Rejected { place: RecordPlace { line, ..place }, refusal, reason });
             }
         }
         self.complete_statistics(&mut prepared);

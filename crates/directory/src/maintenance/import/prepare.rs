@@ -46,7 +46,7 @@ pub type RandomSource = Box<dyn FnMut() -> Result<[u8; 16], String> + Send>;
 
 /// Where a record stands in what is imported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct RecordPlace {
     /// Number of the text, as its caller counts them.
     pub source: u32,
     /// Bytes of that text before the record.
@@ -91,7 +91,7 @@ pub enum Refusal {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejected {
     /// Where it stands.
-    pub place: Place,
+    pub place: RecordPlace,
     /// The kind of reason.
     pub refusal: Refusal,
     /// The reason, for a person to read.
@@ -251,7 +251,7 @@ impl<'j> Preparer<'j> {
             };
             end = reader.get_ref().position();
             self.statistics.records += 1;
-            let place = Place {
+            let place = RecordPlace {
                 source: text.source,
                 offset: text.offset + start,
                 length: end - start,
@@ -259,12 +259,12 @@ impl<'j> Preparer<'j> {
             };
             match outcome {
                 Ok((line, checked)) => {
-                    let place = Place { line: text.line + line, ..place };
+                    let place = RecordPlace { line: text.line + line, ..place };
                     self.emit(&checked, place, &mut prepared)?;
                 }
                 Err(Failure::Ended(error)) => return Err(error),
                 Err(Failure::Refused(refusal, line, reason)) => {
-                    let place = Place { line: text.line + line, ..place };
+                    let place = RecordPlace { line: text.line + line, ..place };
                     prepared.rejected.push(Rejected { place, refusal, reason });
                 }
             }

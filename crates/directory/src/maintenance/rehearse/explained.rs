@@ -8,8 +8,8 @@ use foldhash::fast::RandomState;
 use schema::TypeId;
 
 use super::operation::{
-    ASKERS_KEPT_MAX, Act, Askers, At, Place, Recorded, base_of, moved, new_place_of, place_of, rights_at,
-    search_request, type_of,
+    ASKERS_KEPT_MAX, Act, Askers, At, Recorded, SettingPath, base_of, moved, new_place_of, place_of,
+    rights_at, search_request, type_of,
 };
 use super::rules_history;
 use crate::access::{
@@ -21,7 +21,7 @@ use crate::model::access_rule::{
 use crate::model::outcome::{OperationError, Outcome};
 use crate::model::rows::EntryId;
 use crate::read::search::{Extent, SearchAgain, Sight};
-use crate::tree::State;
+use crate::tree::TreeState;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -30,7 +30,7 @@ const EXTENT: Extent = Extent { matching_max: 100, examined_max: 10_000 };
 
 /// Says by which rules operations are decided.
 pub struct RecordedExplainer<'s> {
-    state: State<'s>,
+    state: TreeState<'s>,
     /// The rules that there were, each from a time in microseconds since 1970 on, oldest first.
     versions: Vec<(u64, Arc<RulesInForce>)>,
     askers: Askers,
@@ -82,7 +82,7 @@ impl<'s> RecordedExplainer<'s> {
     ///
     /// # Errors
     /// The store failed; a record cannot be read.
-    pub fn new(state: State<'s>) -> std::result::Result<RecordedExplainer<'s>, Outcome> {
+    pub fn new(state: TreeState<'s>) -> std::result::Result<RecordedExplainer<'s>, Outcome> {
         let versions = versions(state).map_err(Outcome::from)?;
         Ok(RecordedExplainer { state, versions, askers: Askers::default(), standings: HashMap::default() })
     }
@@ -149,7 +149,7 @@ impl<'s> RecordedExplainer<'s> {
 }
 
 impl Asking<'_> {
-    fn say_act(&self, state: State<'_>, said: &mut Said) -> Result<()> {
+    fn say_act(&self, state: TreeState<'_>, said: &mut Said) -> Result<()> {
         let target = self.recorded.target;
         if let Act::Search { scope, .. } = self.recorded.act {
             return match base_of(state, target, scope)? {
@@ -188,8 +188,8 @@ impl Asking<'_> {
 
     fn say_of(
         &self,
-        state: State<'_>,
-        place: Place<'_>,
+        state: TreeState<'_>,
+        place: SettingPath<'_>,
         right: Rights,
         attribute: &str,
         said: &mut Said,
@@ -201,7 +201,13 @@ impl Asking<'_> {
     }
 
     /// What decides about changed values: where nobody may write, what lets the own name be changed.
-    fn say_change(&self, state: State<'_>, place: Place<'_>, attribute: &str, said: &mut Said) -> Result<()> {
+    fn say_change(
+        &self,
+        state: TreeState<'_>,
+        place: SettingPath<'_>,
+        attribute: &str,
+        said: &mut Said,
+    ) -> Result<()> {
         let Some(type_id) = type_of(state, attribute) else { return Ok(()) };
         let rights = rights_at(state, &self.standing, place)?;
         let own_name = [(JOIN, rights.may_join(type_id)), (LEAVE, rights.may_leave(type_id))];
@@ -212,7 +218,7 @@ impl Asking<'_> {
     }
 
     /// What decides at the entries that the search finds now, or would find if it were let.
-    fn say_search(&self, state: State<'_>, base: EntryId, said: &mut Said) -> Result<()> {
+    fn say_search(&self, state: TreeState<'_>, base: EntryId, said: &mut Said) -> Result<()> {
         let Act::Search { scope, filter, attributes } = self.recorded.act else { return Ok(()) };
         let request = search_request(self.recorded.target, scope, filter, attributes);
         let mut again = SearchAgain::of(state, self.asker, base, &request)?;
@@ -227,7 +233,8 @@ impl Asking<'_> {
             for asked in std::iter::once((BROWSE, None)).chain(searched).chain(read) {
                 if known.insert((Arc::as_ptr(rights), asked.0.0, asked.1)) {
                     let dn = self.recorded.target;
-                    let place = Place { dn, at: At::Entry(candidate.id), parent: candidate.node.parent };
+                    let place =
+                        SettingPath { dn, at: At::Entry(candidate.id), parent: candidate.node.parent };
                     self.say(state, place, asked, said)?;
                 }
             }
@@ -242,8 +249,8 @@ impl Asking<'_> {
     /// Says what decides about a right.
     fn say(
         &self,
-        state: State<'_>,
-        place: Place<'_>,
+        state: TreeState<'_>,
+        place: SettingPath<'_>,
         (right, type_id): (Rights, Option<TypeId>),
         said: &mut Said,
     ) -> Result<()> {
@@ -270,7 +277,7 @@ fn verdict(why: &AccessExplanation) -> String {
 }
 
 /// The rules that the log has, each from a time on; without any change of them those in force.
-fn versions(state: State<'_>) -> Result<Vec<(u64, Arc<RulesInForce>)>> {
+fn versions(state: TreeState<'_>) -> Result<Vec<(u64, Arc<RulesInForce>)>> {
     let schema = &state.catalog.schema;
     let in_force =
         |rules: &[String]| Arc::new(RulesInForce::proposed(rules, state.settings.anonymous_read(), schema));

@@ -14,7 +14,7 @@ use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
 use crate::read::identity;
-use crate::tree::{Found, State, damaged_row};
+use crate::tree::{Found, TreeState, damaged_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -69,7 +69,7 @@ pub enum Act<'a> {
 
 /// Where something is decided.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct SettingPath<'a> {
     pub(super) dn: &'a str,
     pub(super) at: At,
     pub(super) parent: EntryId,
@@ -82,7 +82,7 @@ pub(super) enum At {
     New(Option<EntryId>),
 }
 
-impl<'a> Place<'a> {
+impl<'a> SettingPath<'a> {
     /// The question why somebody has a right here, by its word, or has not.
     pub(super) fn asked(
         self,
@@ -98,7 +98,7 @@ impl<'a> Place<'a> {
 }
 
 /// The entry that a search begins at; `None` for none of the tree.
-pub(super) fn base_of(state: State<'_>, dn: &str, scope: Scope) -> Result<Option<EntryId>> {
+pub(super) fn base_of(state: TreeState<'_>, dn: &str, scope: Scope) -> Result<Option<EntryId>> {
     if dn.is_empty() {
         // What is there by that name itself is the root DSE.
         return Ok((scope != Scope::BaseObject).then_some(EntryId::ROOT));
@@ -107,12 +107,12 @@ pub(super) fn base_of(state: State<'_>, dn: &str, scope: Scope) -> Result<Option
 }
 
 /// The normal form of a name; `None` for what is none.
-pub(super) fn name_of(state: State<'_>, dn: &str) -> Option<NormalName> {
+pub(super) fn name_of(state: TreeState<'_>, dn: &str) -> Option<NormalName> {
     parse_dn(dn).ok().map(|dn| NormalName::of(&dn, &state.catalog.schema))
 }
 
 /// Where an entry is, or was; `None` where not even its superior is.
-pub(super) fn place_of<'a>(state: State<'_>, dn: &'a str) -> Result<Option<Place<'a>>> {
+pub(super) fn place_of<'a>(state: TreeState<'_>, dn: &'a str) -> Result<Option<SettingPath<'a>>> {
     let Some(name) = name_of(state, dn) else { return Ok(None) };
     let (at, parent) = match state.find(&name)? {
         Found::Entry(id, _) => {
@@ -124,20 +124,20 @@ pub(super) fn place_of<'a>(state: State<'_>, dn: &'a str) -> Result<Option<Place
         }
         Found::Missing { .. } => return Ok(None),
     };
-    Ok(Some(Place { dn, at, parent }))
+    Ok(Some(SettingPath { dn, at, parent }))
 }
 
 /// Where an entry was put, whether it is there now or not.
-pub(super) fn new_place_of<'a>(state: State<'_>, dn: &'a str) -> Result<Option<Place<'a>>> {
+pub(super) fn new_place_of<'a>(state: TreeState<'_>, dn: &'a str) -> Result<Option<SettingPath<'a>>> {
     let place = place_of(state, dn)?;
     Ok(place.map(|place| match place.at {
-        At::Entry(id) => Place { at: At::New(Some(id)), ..place },
+        At::Entry(id) => SettingPath { at: At::New(Some(id)), ..place },
         At::New(_) => place,
     }))
 }
 
 /// The DN that an entry was moved to; `None` where it stayed below its superior.
-pub(super) fn moved(state: State<'_>, target: &str, rdn: &str, superior: Option<&str>) -> Option<String> {
+pub(super) fn moved(state: TreeState<'_>, target: &str, rdn: &str, superior: Option<&str>) -> Option<String> {
     let superior = superior?;
     let (from, to) = (name_of(state, target)?, name_of(state, superior)?);
     let end_above = from.depth().checked_sub(2).and_then(|place| from.ends.get(place)).copied();
@@ -146,7 +146,11 @@ pub(super) fn moved(state: State<'_>, target: &str, rdn: &str, superior: Option<
 }
 
 /// What may be done there.
-pub(super) fn rights_at(state: State<'_>, standing: &Standing, place: Place<'_>) -> Result<Arc<EntryRights>> {
+pub(super) fn rights_at(
+    state: TreeState<'_>,
+    standing: &Standing,
+    place: SettingPath<'_>,
+) -> Result<Arc<EntryRights>> {
     match place.at {
         At::Entry(id) => standing.at(state, &mut Walk::default(), id, place.parent),
         At::New(there) => {
@@ -156,7 +160,7 @@ pub(super) fn rights_at(state: State<'_>, standing: &Standing, place: Place<'_>)
     }
 }
 
-pub(super) fn type_of(state: State<'_>, attribute: &str) -> Option<TypeId> {
+pub(super) fn type_of(state: TreeState<'_>, attribute: &str) -> Option<TypeId> {
     state.catalog.schema.parse_description(attribute).ok().map(|known| known.type_id)
 }
 
@@ -189,7 +193,7 @@ impl Askers {
     /// Whose the connection was, and as whom the operation ran; `None` for who is nobody now.
     pub(super) fn of(
         &mut self,
-        state: State<'_>,
+        state: TreeState<'_>,
         recorded: &Recorded<'_>,
     ) -> Result<(Option<Requester>, Option<Requester>)> {
         let own = match recorded.who {
@@ -203,7 +207,7 @@ impl Askers {
         Ok((own, asker))
     }
 
-    fn asker(&mut self, state: State<'_>, identity: &str) -> Result<Option<Requester>> {
+    fn asker(&mut self, state: TreeState<'_>, identity: &str) -> Result<Option<Requester>> {
         if let Some(known) = self.known.get(identity) {
             return Ok(known.clone());
         }

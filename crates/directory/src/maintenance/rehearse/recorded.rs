@@ -14,7 +14,7 @@ use ldap::{Scope, SearchRequest};
 use schema::TypeId;
 
 use super::operation::{
-    ASKERS_KEPT_MAX, Act, Askers, At, Place, Recorded, base_of, moved, name_of, new_place_of, place_of,
+    ASKERS_KEPT_MAX, Act, Askers, At, Recorded, SettingPath, base_of, moved, name_of, new_place_of, place_of,
     rights_at, search_request, type_of,
 };
 use crate::access::{
@@ -30,7 +30,7 @@ use crate::model::outcome::{OperationError, Outcome};
 use crate::model::rows::EntryId;
 use crate::model::settings::GeneralSettings;
 use crate::read::search::{Extent, SearchAgain, Shift, Sight};
-use crate::tree::{State, damaged_row};
+use crate::tree::{TreeState, damaged_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -102,7 +102,7 @@ pub struct RecordedTally {
 
 /// A rehearsal that is fed with operations.
 pub struct RecordedRehearsal<'s> {
-    state: State<'s>,
+    state: TreeState<'s>,
     rules: [RulesInForce; 2],
     limits: RecordedLimits,
     askers: Askers,
@@ -148,7 +148,7 @@ struct Deciding<'a> {
 impl<'s> RecordedRehearsal<'s> {
     /// One of the rules that these settings propose.
     pub fn new(
-        state: State<'s>,
+        state: TreeState<'s>,
         proposal: &GeneralSettings,
         limits: RecordedLimits,
     ) -> RecordedRehearsal<'s> {
@@ -252,7 +252,7 @@ impl<'s> RecordedRehearsal<'s> {
         }
         let dn = self.state.dn(id)?.unwrap_or_default();
         let Some(node) = self.state.node(id)? else { return Ok(Effect::default()) };
-        let place = Place { dn: &dn, at: At::Entry(id), parent: node.parent };
+        let place = SettingPath { dn: &dn, at: At::Entry(id), parent: node.parent };
         let (key, pair) = self.pair(&deciding)?;
         if let Some(pair) = pair {
             self.hold(&pair, &mut deciding, place, (PROXY, None))?;
@@ -356,7 +356,7 @@ impl<'s> RecordedRehearsal<'s> {
             }
         };
         let dn = self.state.dn(at.0)?.unwrap_or_default();
-        let place = Place { dn: &dn, at: At::Entry(at.0), parent: at.1 };
+        let place = SettingPath { dn: &dn, at: At::Entry(at.0), parent: at.1 };
         // Rights that the entry's not being there takes away are told as that.
         let (old, new) = (
             rights_at(self.state, &pair.before.standing, place)?,
@@ -376,7 +376,7 @@ impl<'s> RecordedRehearsal<'s> {
         let Some(name) = name_of(self.state, dn) else { return Ok(false) };
         let Some(id) = self.state.entry_of(&name)? else { return Ok(false) };
         let node = self.state.node(id)?.ok_or_else(|| damaged_row("nodes", id))?;
-        let place = Place { dn, at: At::Entry(id), parent: node.parent };
+        let place = SettingPath { dn, at: At::Entry(id), parent: node.parent };
         if self.hold_browse(pair, deciding, place)? {
             return Ok(true);
         }
@@ -441,14 +441,19 @@ impl<'s> RecordedRehearsal<'s> {
         Ok(true)
     }
 
-    fn place<'a>(&mut self, dn: &'a str) -> Result<Option<Place<'a>>> {
+    fn place<'a>(&mut self, dn: &'a str) -> Result<Option<SettingPath<'a>>> {
         let place = place_of(self.state, dn)?;
         self.tally.by_place += u64::from(place.is_some_and(|place| matches!(place.at, At::New(_))));
         Ok(place)
     }
 
     /// Notes whether the entry is there for one of both; true where that is all that there is to say.
-    fn hold_browse(&mut self, pair: &Pair, deciding: &mut Deciding<'_>, place: Place<'_>) -> Result<bool> {
+    fn hold_browse(
+        &mut self,
+        pair: &Pair,
+        deciding: &mut Deciding<'_>,
+        place: SettingPath<'_>,
+    ) -> Result<bool> {
         let (old, new) = (
             rights_at(self.state, &pair.before.standing, place)?,
             rights_at(self.state, &pair.after.standing, place)?,
@@ -462,7 +467,7 @@ impl<'s> RecordedRehearsal<'s> {
         &mut self,
         pair: &Pair,
         deciding: &mut Deciding<'_>,
-        place: Place<'_>,
+        place: SettingPath<'_>,
         (right, type_id): (Rights, Option<TypeId>),
     ) -> Result<()> {
         let is_write = [WRITE, JOIN, LEAVE].contains(&right);

@@ -7,7 +7,7 @@ use ldap::ResultCode;
 /// Where in the settings something is wrong. Shows itself as the path of a key: `limits.size_limit`, `suffixes[1]`,
 /// `indexes.mail`, `schema.local:3` for the third line of a schema text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum SettingPath {
     /// A key.
     Key(String),
     /// A member of a list, counted from 0.
@@ -16,32 +16,32 @@ pub enum Place {
     Line(String, usize),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SettingPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Key(key) => f.write_str(key),
-            Place::Member(key, number) => write!(f, "{key}[{number}]"),
-            Place::Line(key, line) => write!(f, "{key}:{line}"),
+            SettingPath::Key(key) => f.write_str(key),
+            SettingPath::Member(key, number) => write!(f, "{key}[{number}]"),
+            SettingPath::Line(key, line) => write!(f, "{key}:{line}"),
         }
     }
 }
 
-impl std::str::FromStr for Place {
+impl std::str::FromStr for SettingPath {
     type Err = std::convert::Infallible;
 
     /// As it shows itself. Lists are no members of tables, and only schema texts have lines, so that an index of any
     /// name is told from both.
-    fn from_str(text: &str) -> Result<Place, Self::Err> {
+    fn from_str(text: &str) -> Result<SettingPath, Self::Err> {
         let member = text.strip_suffix(']').filter(|text| !text.contains('.'));
         let member = member.and_then(|text| text.rsplit_once('['));
         if let Some((key, Ok(number))) = member.map(|(key, number)| (key, number.parse())) {
-            return Ok(Place::Member(key.to_owned(), number));
+            return Ok(SettingPath::Member(key.to_owned(), number));
         }
         let line = text.rsplit_once(':').filter(|(key, _)| key.starts_with("schema."));
         if let Some((key, Ok(line))) = line.map(|(key, line)| (key, line.parse())) {
-            return Ok(Place::Line(key.to_owned(), line));
+            return Ok(SettingPath::Line(key.to_owned(), line));
         }
-        Ok(Place::Key(text.to_owned()))
+        Ok(SettingPath::Key(text.to_owned()))
     }
 }
 
@@ -50,7 +50,7 @@ impl std::str::FromStr for Place {
 #[error("{place}: {what}")]
 pub struct SettingsProblem {
     /// Where.
-    pub place: Place,
+    pub place: SettingPath,
     /// What is wrong, and what would be right.
     pub what: String,
     /// What an LDAP client gets for it: constraintViolation where the setting itself is wrong, unwillingToPerform where
@@ -59,7 +59,7 @@ pub struct SettingsProblem {
 }
 
 impl SettingsProblem {
-    pub(crate) fn new(place: Place, what: impl Into<String>) -> SettingsProblem {
+    pub(crate) fn new(place: SettingPath, what: impl Into<String>) -> SettingsProblem {
         SettingsProblem { place, what: what.into(), code: ResultCode::CONSTRAINT_VIOLATION }
     }
 
@@ -68,6 +68,6 @@ impl SettingsProblem {
     }
 
     pub(crate) fn key(key: impl Into<String>, what: impl Into<String>) -> SettingsProblem {
-        SettingsProblem::new(Place::Key(key.into()), what)
+        SettingsProblem::new(SettingPath::Key(key.into()), what)
     }
 }

@@ -20,7 +20,7 @@ use crate::model::rows::{AttrId, EntryId};
 use crate::read::controls::RequestControls;
 use crate::snapshot::name_cache::NameCache;
 use crate::tree::operational::for_each_group;
-use crate::tree::{State, node};
+use crate::tree::{TreeState, node};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -82,7 +82,11 @@ impl Sight {
         Sight { standing, walk: Walk::default(), matcher }
     }
 
-    pub(crate) fn rights(&mut self, state: State<'_>, candidate: &Candidate<'_>) -> Result<Arc<EntryRights>> {
+    pub(crate) fn rights(
+        &mut self,
+        state: TreeState<'_>,
+        candidate: &Candidate<'_>,
+    ) -> Result<Arc<EntryRights>> {
         self.standing.at(state, &mut self.walk, candidate.id, candidate.node.parent)
     }
 }
@@ -93,7 +97,7 @@ impl SearchAgain {
     /// # Errors
     /// The store failed.
     pub(crate) fn of(
-        state: State<'_>,
+        state: TreeState<'_>,
         asker: &Requester,
         base: EntryId,
         request: &SearchRequest<'_>,
@@ -116,7 +120,7 @@ impl SearchAgain {
     /// The store failed.
     pub(crate) fn compare<'s>(
         &mut self,
-        state: State<'s>,
+        state: TreeState<'s>,
         extent: Extent,
         (before, after): (&mut Sight, &mut Sight),
         each: &mut dyn FnMut(&Candidate<'s>, Shift) -> Result<()>,
@@ -135,7 +139,7 @@ impl SearchAgain {
     /// The store failed.
     pub(crate) fn look<'s>(
         &mut self,
-        state: State<'s>,
+        state: TreeState<'s>,
         extent: Extent,
         sight: &mut Sight,
         each: &mut impl FnMut(&Candidate<'s>, &Arc<EntryRights>, &Uses) -> Result<()>,
@@ -160,7 +164,7 @@ impl SearchAgain {
 
     fn for_each_matching<'s>(
         &mut self,
-        state: State<'s>,
+        state: TreeState<'s>,
         extent: Extent,
         each: &mut impl FnMut((&Term, &mut Selection), &Candidate<'s>) -> Result<()>,
     ) -> Result<bool> {
@@ -190,7 +194,7 @@ impl SearchAgain {
 }
 
 fn compare_at<'s>(
-    state: State<'s>,
+    state: TreeState<'s>,
     (filter, selection): (&Term, &mut Selection),
     candidate: &Candidate<'s>,
     (before, after): (&mut Sight, &mut Sight),
@@ -247,7 +251,7 @@ fn compare_at<'s>(
 
 /// The groups of an entry that show for one of both.
 fn compare_groups(
-    state: State<'_>,
+    state: TreeState<'_>,
     id: EntryId,
     in_filter: bool,
     (before, after): (&Sight, &Sight),

@@ -17,7 +17,7 @@ use crate::read::controls::RequestControls;
 use crate::snapshot::Snapshot;
 use crate::tree::stored_values::for_each_value;
 use crate::tree::target::missing;
-use crate::tree::{Found, State, damaged_row};
+use crate::tree::{Found, TreeState, damaged_row};
 
 /// OID of `aliasedObjectName`.
 const ALIASED_OBJECT_NAME: &str = "2.5.4.1";
@@ -134,7 +134,7 @@ fn remembered(
 /// # Errors
 /// noSuchObject, referral, aliasProblem, aliasDereferencingProblem; the matched DN says how far it went.
 pub(crate) fn find_entry(
-    state: State<'_>,
+    state: TreeState<'_>,
     dn: &Dn<'_>,
     name: &NormalName,
     finding: Finding<'_>,
@@ -160,7 +160,7 @@ impl Finding<'_> {
     }
 
     /// Whether the asker may see an alias, or what it leads to.
-    fn sees(self, state: State<'_>, id: EntryId) -> Result<bool, OperationError> {
+    fn sees(self, state: TreeState<'_>, id: EntryId) -> Result<bool, OperationError> {
         match self.standing {
             Some(standing) => Ok(standing.at_entry(state, id)?.may_browse()),
             None => Ok(true),
@@ -176,7 +176,7 @@ impl Finding<'_> {
 /// Goes on from where the plain look-up ended.
 #[cold]
 fn find_on(
-    state: State<'_>,
+    state: TreeState<'_>,
     dn: &Dn<'_>,
     name: &NormalName,
     found: Found,
@@ -215,7 +215,7 @@ fn find_on(
 
 /// Follows an alias to the name it gives, with `below` in front of it, through further aliases.
 fn follow(
-    state: State<'_>,
+    state: TreeState<'_>,
     aliased: Option<String>,
     below: String,
     finding: Finding<'_>,
@@ -258,7 +258,7 @@ fn follow(
 /// Where an alias met while searching leads: `None` where it leads nowhere, in a circle, or to another server. Such
 /// aliases are passed over: the search answers with what there is.
 pub(crate) fn dereference(
-    state: State<'_>,
+    state: TreeState<'_>,
     alias: EntryId,
     standing: Option<&Standing>,
 ) -> Result<Option<EntryId>, OperationError> {
@@ -275,7 +275,7 @@ pub(crate) fn dereference(
 }
 
 /// The value of `aliasedObjectName`.
-fn aliased_name(state: State<'_>, alias: EntryId) -> Result<Option<String>, OperationError> {
+fn aliased_name(state: TreeState<'_>, alias: EntryId) -> Result<Option<String>, OperationError> {
     let Some(attribute_type) = state.catalog.schema.attribute_type(ALIASED_OBJECT_NAME) else {
         return Ok(None);
     };
@@ -299,7 +299,7 @@ fn leading_rdns(dn: &Dn<'_>, count: usize) -> String {
 }
 
 fn alias_error(
-    state: State<'_>,
+    state: TreeState<'_>,
     alias: EntryId,
     fault: AliasFault,
 ) -> Result<OperationError, OperationError> {

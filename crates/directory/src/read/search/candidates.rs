@@ -12,7 +12,7 @@ use crate::filter::prefilter::Guard;
 use crate::model::entry::Located;
 use crate::model::outcome::OperationError;
 use crate::model::rows::{ENTRIES, EntryId, NODES, NodeRow, id_key};
-use crate::tree::{State, damaged_row};
+use crate::tree::{TreeState, damaged_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -93,7 +93,7 @@ impl<'s> Candidates<'s> {
     /// The candidates of `source` whose id is at least `from`.
     #[inline]
     pub(super) fn open(
-        state: State<'s>,
+        state: TreeState<'s>,
         source: &'s Source,
         from: u64,
         kind: ScanKind<'s>,

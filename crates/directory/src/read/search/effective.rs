@@ -23,7 +23,7 @@ use crate::model::outcome::OperationError;
 use crate::read::access_question;
 use crate::read::controls::EffectiveRightsAsked;
 use crate::snapshot::Snapshot;
-use crate::tree::State;
+use crate::tree::TreeState;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -116,7 +116,7 @@ impl EffectiveRights {
     /// The store failed.
     pub(super) fn attributes(
         &self,
-        state: State<'_>,
+        state: TreeState<'_>,
         candidate: &Candidate<'_>,
     ) -> Result<Vec<(String, Vec<u8>)>> {
         let (id, parent) = (candidate.id, candidate.node.parent);
@@ -147,7 +147,7 @@ impl EffectiveRights {
     }
 
     /// The types that are told of, once each, those named first.
-    fn types(&self, state: State<'_>, candidate: &Candidate<'_>) -> Vec<TypeId> {
+    fn types(&self, state: TreeState<'_>, candidate: &Candidate<'_>) -> Vec<TypeId> {
         let mut types = Vec::new();
         let mut add = |type_id: TypeId| {
             if !types.contains(&type_id) {
@@ -168,7 +168,7 @@ impl EffectiveRights {
     /// `aclRightsInfo`: which rule decides each right.
     fn add_info(
         &self,
-        state: State<'_>,
+        state: TreeState<'_>,
         candidate: &Candidate<'_>,
         types: &[TypeId],
         all: &mut Vec<(String, Vec<u8>)>,
@@ -215,7 +215,7 @@ fn same(one: &Requester, other: &Requester) -> bool {
 }
 
 /// As 389 DS tells it.
-fn letters(state: State<'_>, shown: Shown<'_>, types: &[TypeId]) -> Vec<(String, Vec<u8>)> {
+fn letters(state: TreeState<'_>, shown: Shown<'_>, types: &[TypeId]) -> Vec<(String, Vec<u8>)> {
     let may = |may: fn(&EntryRights) -> bool| shown.rights.is_none_or(may);
     let entry: String = [
         ('v', may(EntryRights::may_browse)),
@@ -253,7 +253,7 @@ fn letters(state: State<'_>, shown: Shown<'_>, types: &[TypeId]) -> Vec<(String,
 }
 
 /// As OpenDJ tells it.
-fn acl_rights(state: State<'_>, shown: Shown<'_>, types: &[TypeId]) -> Vec<(String, Vec<u8>)> {
+fn acl_rights(state: TreeState<'_>, shown: Shown<'_>, types: &[TypeId]) -> Vec<(String, Vec<u8>)> {
     let may = |may: fn(&EntryRights) -> bool| u8::from(shown.rights.is_none_or(may));
     let entry = format!(
         "add:{},delete:{},read:{},write:{},proxy:{}",
@@ -289,7 +289,7 @@ struct Shown<'r> {
 
 impl Shown<'_> {
     /// Whether values of a type may be searched, read, compared, written. To write passwords of others is to reset them.
-    fn of_type(self, state: State<'_>, type_id: TypeId) -> [bool; 4] {
+    fn of_type(self, state: TreeState<'_>, type_id: TypeId) -> [bool; 4] {
         let Some(rights) = self.rights else { return [true; 4] };
         let is_reset = !self.is_own && is_user_password(&state.catalog.schema, type_id);
         [

@@ -11,7 +11,7 @@ use crate::filter::{Item, Subject, Term, Test, Truth};
 use crate::index::keys::{NeededGrams, needed_grams};
 use crate::model::index_definition::{IndexPart, Phase};
 use crate::model::rows::NODES;
-use crate::tree::State;
+use crate::tree::TreeState;
 
 /// How a search goes about it, and how far it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,7 +110,7 @@ impl fmt::Display for Explanation {
 }
 
 /// Explains a plan. What the search has done so far is for the caller to fill in.
-pub(super) fn explain(state: State<'_>, filter: &Term, plan: &Plan) -> Result<Explanation> {
+pub(super) fn explain(state: TreeState<'_>, filter: &Term, plan: &Plan) -> Result<Explanation> {
     let entry_count = state.read.row_count(NODES)?;
     let mut explained = Explained { planner: Planner { state, entry_count }, terms: Vec::new() };
     let source = match plan.source() {

@@ -16,7 +16,7 @@ use crate::filter::Term;
 use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
 use crate::snapshot::Snapshot;
-use crate::tree::State;
+use crate::tree::TreeState;
 
 /// Looks at ranges of the candidates of one search. `Send`; owns what it needs.
 pub struct PartScanner(Scanner);
@@ -139,7 +139,7 @@ impl Sink for Piece {
         self.examined_count += 1;
     }
 
-    fn rejected(&mut self, _: State<'_>, _: &Term) -> Result<(), OperationError> {
+    fn rejected(&mut self, _: TreeState<'_>, _: &Term) -> Result<(), OperationError> {
         self.rejected_count += 1;
         Ok(())
     }

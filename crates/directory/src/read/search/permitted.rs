@@ -16,7 +16,7 @@ use crate::filter::{Candidate, Matcher};
 use crate::filter::{Item, Subject, Term, Truth};
 use crate::model::outcome::OperationError;
 use crate::model::rows::AttrId;
-use crate::tree::State;
+use crate::tree::TreeState;
 
 /// The rights of one search.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl Permitted {
     /// read.
     pub(super) fn admits<'s>(
         &mut self,
-        state: State<'s>,
+        state: TreeState<'s>,
         filter: &Term,
         matcher: &mut Matcher,
         candidate: &Candidate<'s>,
@@ -191,7 +191,7 @@ fn add_types_asked(filter: &Term, catalog: &Catalog, asked: &mut TypesAsked) {
 
 /// Whether an entry that passes the filter and may be browsed is a result under these rights.
 pub(super) fn is_found<'s>(
-    state: State<'s>,
+    state: TreeState<'s>,
     filter: &Term,
     rights: &EntryRights,
     matcher: &mut Matcher,

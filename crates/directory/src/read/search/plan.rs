@@ -29,7 +29,7 @@ use crate::model::rows::{
     AttrId, CLASSES, DANGLING, EntryId, INDEX, LINKED, LINKS, NODES, children_counter, class_key,
     dangling_key, link_key, subtree_counter, with_index_key,
 };
-use crate::tree::State;
+use crate::tree::TreeState;
 use crate::tree::operational::member_attributes;
 use ranges::{Gathered, Gathering, KeyRange};
 
@@ -121,7 +121,7 @@ impl Plan {
     }
 
     /// The cheapest way to the entries in `scope` that pass `filter`.
-    pub(crate) fn choose(state: State<'_>, scope: &SearchScope, filter: &Term) -> Result<Plan> {
+    pub(crate) fn choose(state: TreeState<'_>, scope: &SearchScope, filter: &Term) -> Result<Plan> {
         if scope.kind == Scope::BaseObject {
             return Ok(Plan::ids(vec![scope.base.0]));
         }
@@ -231,7 +231,7 @@ impl Plan {
 }
 
 pub(super) struct Planner<'a> {
-    pub(super) state: State<'a>,
+    pub(super) state: TreeState<'a>,
     pub(super) entry_count: u64,
 }
 

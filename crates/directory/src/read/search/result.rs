@@ -27,7 +27,7 @@ use crate::model::rows::{AttrId, EntryId, LINKS, link_key};
 use crate::model::virtual_entries::VirtualEntry;
 use crate::snapshot::name_cache::NameCache;
 use crate::tree::stored_values::{for_each_value, table_values};
-use crate::tree::{State, damaged_row, node};
+use crate::tree::{TreeState, damaged_row, node};
 
 /// Writes results; keeps the buffers for it.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ impl ResultWriter {
     pub(crate) fn put_entry<'s>(
         &mut self,
         out: &mut Vec<u8>,
-        state: State<'s>,
+        state: TreeState<'s>,
         names: &mut NameCache,
         candidate: &Candidate<'s>,
     ) -> Result<bool, OperationError> {
@@ -109,7 +109,7 @@ impl ResultWriter {
     fn put_head(
         &self,
         out: &mut Vec<u8>,
-        state: State<'_>,
+        state: TreeState<'_>,
         names: &mut NameCache,
         candidate: &Candidate<'_>,
         attributes_len: usize,
@@ -133,7 +133,7 @@ impl ResultWriter {
     fn put_attributes<'s>(
         &mut self,
         out: &mut Vec<u8>,
-        state: State<'s>,
+        state: TreeState<'s>,
         names: &mut NameCache,
         candidate: &Candidate<'s>,
         row: Option<EntryRow<'s>>,
@@ -234,7 +234,7 @@ struct Head {
 
 /// Appends the values of an attribute that is not copied, encoded; of too many for [`GATHERED_MAX`] only some.
 fn gather_values(
-    state: State<'_>,
+    state: TreeState<'_>,
     names: &mut NameCache,
     id: EntryId,
     attribute: &AttributeRow<'_>,
@@ -269,7 +269,7 @@ fn gather_values(
 /// of their ids, each in three pieces: its RDN, a comma unless it is at the root, and the container's DN. Breaks with
 /// the id at which it was told to stop.
 pub(super) fn for_each_target(
-    state: State<'_>,
+    state: TreeState<'_>,
     names: &mut NameCache,
     (source, attribute): (EntryId, AttrId),
     from: u64,

@@ -17,7 +17,7 @@ use crate::model::entry::EntryRow;
 use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
 use crate::snapshot::Snapshot;
-use crate::tree::{State, damaged_row, node};
+use crate::tree::{TreeState, damaged_row, node};
 
 /// Keys of an index that are gone through for the work that one candidate costs.
 const KEYS_PER_ENTRY: usize = 8;
@@ -65,7 +65,7 @@ pub(super) trait Sink {
     fn examined(&mut self);
 
     /// It was not a result. An error ends the search.
-    fn rejected(&mut self, state: State<'_>, filter: &Term) -> Result<(), OperationError>;
+    fn rejected(&mut self, state: TreeState<'_>, filter: &Term) -> Result<(), OperationError>;
 
     /// It is a result. False if there is no room for it: the search is over.
     fn accepts(&mut self) -> bool;
@@ -166,7 +166,7 @@ impl Scanner {
     }
 
     /// Goes on gathering the ids of candidates; true when that is done.
-    pub(super) fn gather(&mut self, state: State<'_>, budget: u32) -> Result<bool, OperationError> {
+    pub(super) fn gather(&mut self, state: TreeState<'_>, budget: u32) -> Result<bool, OperationError> {
         self.plan.gather(state.read, budget as usize * KEYS_PER_ENTRY)
     }
 
@@ -337,7 +337,7 @@ fn matcher(access: Access, permitted: Option<&Permitted>) -> Matcher {
 #[inline]
 fn is_permitted<'s>(
     permitted: &mut Option<Box<Permitted>>,
-    state: State<'s>,
+    state: TreeState<'s>,
     filter: &Term,
     (matcher, writer): (&mut Matcher, &mut ResultWriter),
     candidate: &Candidate<'s>,
@@ -354,7 +354,7 @@ fn truth<'s>(
     matcher: &mut Matcher,
     filter: &Term,
     implied: Implied,
-    state: State<'s>,
+    state: TreeState<'s>,
     candidate: &Candidate<'s>,
 ) -> Result<Truth, OperationError> {
     match (implied, filter) {

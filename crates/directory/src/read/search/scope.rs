@@ -12,7 +12,7 @@ use crate::model::rows::{CLASSES, EntryId, NodeFlags, NodeRow, class_key};
 use crate::read::controls::RequestControls;
 use crate::snapshot::Snapshot;
 use crate::snapshot::name_cache::NameCache;
-use crate::tree::{State, node};
+use crate::tree::{TreeState, node};
 
 /// The entries that a search is about.
 #[derive(Clone, Debug)]
@@ -78,7 +78,7 @@ impl SearchScope {
     #[inline]
     pub(crate) fn contains(
         &mut self,
-        state: State<'_>,
+        state: TreeState<'_>,
         names: &mut NameCache,
         id: EntryId,
         row: &NodeRow<'_>,
@@ -101,7 +101,7 @@ impl SearchScope {
     #[inline]
     fn is_inside(
         &mut self,
-        state: State<'_>,
+        state: TreeState<'_>,
         names: &mut NameCache,
         container: EntryId,
     ) -> Result<bool, OperationError> {
@@ -117,7 +117,7 @@ impl SearchScope {
 
     fn walk_up(
         &self,
-        state: State<'_>,
+        state: TreeState<'_>,
         names: &mut NameCache,
         container: EntryId,
     ) -> Result<bool, OperationError> {
@@ -162,7 +162,7 @@ impl SearchScope {
     /// adminLimitExceeded for more than [`ALIASES_FOLLOWED_MAX`] aliases.
     fn follow_aliases(
         &mut self,
-        state: State<'_>,
+        state: TreeState<'_>,
         names: &mut NameCache,
         standing: Option<&Standing>,
     ) -> Result<(), OperationError> {
@@ -197,7 +197,11 @@ impl SearchScope {
     ///
     /// # Errors
     /// adminLimitExceeded for more than [`COLLECTED_IDS_MAX`] referral entries.
-    fn referrals(&mut self, state: State<'_>, names: &mut NameCache) -> Result<Vec<EntryId>, OperationError> {
+    fn referrals(
+        &mut self,
+        state: TreeState<'_>,
+        names: &mut NameCache,
+    ) -> Result<Vec<EntryId>, OperationError> {
         let mut referrals = Vec::new();
         for id in ids_with_flag(
             state,
@@ -228,7 +232,7 @@ impl SearchScope {
 
 /// The entries whose classes give them a flag, ascending.
 fn ids_with_flag(
-    state: State<'_>,
+    state: TreeState<'_>,
     has_flag: fn(NodeFlags) -> bool,
     what: &str,
     count_max: usize,

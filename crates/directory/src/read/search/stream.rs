@@ -28,7 +28,7 @@ use crate::model::rows::{AttrId, EntryId, VALUES, link_key};
 use crate::snapshot::name_cache::NameCache;
 use crate::snapshot::{Directory, Snapshot};
 use crate::tree::stored_values::large_value;
-use crate::tree::{State, damaged_row, node};
+use crate::tree::{TreeState, damaged_row, node};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -251,7 +251,7 @@ impl Walk {
     /// Shows values from this place on, each in three pieces, until told to stop. Where that was.
     fn go_on(
         &self,
-        state: State<'_>,
+        state: TreeState<'_>,
         names: &mut NameCache,
         id: EntryId,
         row: &AttributeRow<'_>,
@@ -275,7 +275,7 @@ impl Walk {
 }
 
 fn inline(
-    state: State<'_>,
+    state: TreeState<'_>,
     id: EntryId,
     row: &AttributeRow<'_>,
     from: usize,
@@ -296,7 +296,7 @@ fn inline(
 }
 
 fn links(
-    state: State<'_>,
+    state: TreeState<'_>,
     names: &mut NameCache,
     id: EntryId,
     attribute: AttrId,
@@ -310,7 +310,7 @@ fn links(
 }
 
 fn table(
-    state: State<'_>,
+    state: TreeState<'_>,
     id: EntryId,
     attribute: AttrId,
     after: Option<&[u8]>,

@@ -26,7 +26,7 @@ use crate::model::rows::{ENTRIES, EntryId, NODES, children_counter, subtree_coun
 use crate::read::controls::RequestControls;
 use crate::snapshot::Snapshot;
 use crate::snapshot::name_cache::NameCache;
-use crate::tree::{State, node};
+use crate::tree::{TreeState, node};
 
 /// A search in the tree.
 pub(super) struct TreeSearch {
@@ -149,7 +149,12 @@ impl TreeSearch {
 
     /// Makes it the search for a page of up to `room` entries, which begins at the id `from`. References to other
     /// servers come with the first page.
-    pub(super) fn turn_to(&mut self, from: u64, room: u32, state: State<'_>) -> Result<(), OperationError> {
+    pub(super) fn turn_to(
+        &mut self,
+        from: u64,
+        room: u32,
+        state: TreeState<'_>,
+    ) -> Result<(), OperationError> {
         self.next_id = from;
         if from > 0 {
             self.referrals.clear();
@@ -369,7 +374,7 @@ impl TreeSearch {
 
     /// Ends a search that found nothing below a base that the asker may not see.
     #[inline]
-    fn check_base(&self, state: State<'_>) -> Result<(), OperationError> {
+    fn check_base(&self, state: TreeState<'_>) -> Result<(), OperationError> {
         match &self.base_text {
             Some(dn) if self.tally.entries_sent == 0 => self.check_seen(state, dn),
             _ => Ok(()),
@@ -377,7 +382,7 @@ impl TreeSearch {
     }
 
     #[cold]
-    fn check_seen(&self, state: State<'_>, dn: &str) -> Result<(), OperationError> {
+    fn check_seen(&self, state: TreeState<'_>, dn: &str) -> Result<(), OperationError> {
         let (Some(permitted), base) = (&self.scanner.permitted, self.scanner.scope.base) else {
             return Ok(());
         };
@@ -391,7 +396,7 @@ impl TreeSearch {
     fn put_reference(
         &mut self,
         out: &mut Vec<u8>,
-        state: State<'_>,
+        state: TreeState<'_>,
         names: &mut NameCache,
         id: EntryId,
     ) -> Result<(), OperationError> {
@@ -421,7 +426,7 @@ impl Sink for Tally {
         self.examined_count += 1;
     }
 
-    fn rejected(&mut self, state: State<'_>, filter: &Term) -> Result<(), OperationError> {
+    fn rejected(&mut self, state: TreeState<'_>, filter: &Term) -> Result<(), OperationError> {
         self.rejected_count += 1;
         if self.rejected_count > self.rejected_max {
             let counted = (!self.is_bound).then_some(self.examined_count);
@@ -442,7 +447,7 @@ impl Sink for Tally {
 /// Refuses a search that an index is missing for and that would look at too many entries without it. What only shows on
 /// the way is refused on the way.
 fn check_cost(
-    state: State<'_>,
+    state: TreeState<'_>,
     (access, is_bound): (Access, bool),
     filter: &Term,
     plan: &Plan,
@@ -456,7 +461,7 @@ fn check_cost(
 }
 
 /// `examined` is `None` for askers whom access rules bind: how many entries they cannot see is not to be told.
-fn unindexed(state: State<'_>, filter: &Term, examined: Option<u64>, max: u64) -> OperationError {
+fn unindexed(state: TreeState<'_>, filter: &Term, examined: Option<u64>, max: u64) -> OperationError {
     let help = match explain::missing(state.catalog, filter).as_slice() {
         [] => "a narrower base or filter is needed".to_owned(),
         missing => format!("missing: {}", missing.join(", ")),

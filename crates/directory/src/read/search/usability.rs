@@ -10,14 +10,14 @@ use crate::accounts::{LOCKED_TIME, account_or_default, description};
 use crate::catalog::USER_PASSWORD;
 use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
-use crate::tree::State;
+use crate::tree::TreeState;
 
 /// Adds the control to the message of an entry, which begins at `start` and ends `out`, where the entry has a password
 /// and the asker may know of its state. `now` is microseconds since 1970.
 pub(super) fn put_control(
     out: &mut Vec<u8>,
     start: usize,
-    state: State<'_>,
+    state: TreeState<'_>,
     selection: &Selection,
     id: EntryId,
     now: i64,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use directory::DirectorySettings;
-use directory::settings::{Place, SettingsProblem};
+use directory::settings::{SettingPath, SettingsProblem};
 
 use crate::config::ConfigError;
 use crate::config::settings_text::{self as text, SettingsText, TextProblem};
@@ -66,13 +66,13 @@ impl SettingsFile {
 
     /// The file, and the line on which a member of a list stands.
     pub fn line_of(&self, key: &str, number: usize) -> (&Path, usize) {
-        (&self.path, self.text.line(&Place::Member(key.to_owned(), number)))
+        (&self.path, self.text.line(&SettingPath::Member(key.to_owned(), number)))
     }
 
     /// A problem as an error with its file and line.
     pub(crate) fn error(&self, problem: &SettingsProblem) -> ConfigError {
         let what = problem.what.clone();
-        if let Place::Line(key, line) = &problem.place
+        if let SettingPath::Line(key, line) = &problem.place
             && let Some(file) = key.strip_prefix("schema.").and_then(|name| self.schema_files.get(name))
         {
             return ConfigError::File { file: file.clone(), line: *line, what };

@@ -13,7 +13,7 @@ use crate::net::request_memory::Admission;
 use crate::net::stream::Peer;
 use crate::net::tls::TlsSession;
 use crate::session::context::Context;
-use crate::session::{Place, Session};
+use crate::session::{ConnectionPlace, Session};
 
 /// What is missing of a connection's beginning.
 #[derive(Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(super) struct Beginning {
     pub(super) since: Instant,
     /// The proxy.
     pub(super) peer: Peer,
-    pub(super) place: Place,
+    pub(super) place: ConnectionPlace,
     /// Whether TLS follows.
     pub(super) has_tls: bool,
 }
