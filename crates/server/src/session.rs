@@ -15,6 +15,7 @@ mod audit;
 mod bearer;
 mod changes;
 pub(crate) mod context;
+mod dispatch;
 mod kerberos;
 mod outstanding;
 mod own_limits;
@@ -31,21 +32,16 @@ mod start_tls;
 pub(crate) mod turn_budget;
 mod uses;
 
-use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use std::time::Instant;
 
-use directory::bind::{ExternalIdentity, Offered};
-use directory::controls::{ControlContext, RequestControls};
-use directory::identity::proxied_requester;
-use directory::search::Search;
-use directory::virtual_entries::{APPLY_SETTINGS, EXPLAIN_ACCESS};
-use directory::{BindMethod, Outcome, Requester, access_question};
+use directory::bind::ExternalIdentity;
+use directory::{BindMethod, Outcome, Requester};
 use ldap::{
-    AccessQuestion, Controls, DecodeError, DecodeErrorKind, DecodeLimits, LdapResult, Message, MessageId,
-    Request, ResponseOp, ResultCode, StateRequest, request_tag, response,
+    Controls, DecodeError, DecodeErrorKind, LdapResult, Message, MessageId, Request, ResponseOp, ResultCode,
+    request_tag, response,
 };
 
 use self::sasl::SaslExchange;
@@ -56,17 +52,15 @@ use crate::net::request_memory::{Account, Admission, HolderKey, Source};
 use crate::net::stream::Peer;
 use crate::session::context::Context;
 use crate::session::own_limits::OwnLimits;
-use crate::stamp::password_time;
 use crate::telemetry::counters::Operation;
 use crate::workers::hash_pool::HashClaim;
 use crate::workers::read_ahead::{Ahead, Answers, look_ahead};
 use audit::{Ending, Told};
 use changes::HeldChange;
 use outstanding::{Outstanding, OutstandingRequests, RequestHead, Work};
-use password_state::changes_password_state;
-use positions::{PositionWait, Reached};
+use positions::PositionWait;
 use proof::Proof;
-use start_tls::{Protection, is_start_tls};
+use start_tls::Protection;
 use turn_budget::TurnBudget;
 
 /// One client's session.
@@ -373,260 +367,6 @@ impl Session {
         ControlFlow::Continue(())
     }
 
-    /// Carries a request out, as somebody else if a control asks for that and the requester may (RFC 4370).
-    fn dispatch_permitted(
-        &mut self,
-        context: &mut Context,
-        message: &Message<'_>,
-        frame: &[u8],
-        answer: Option<(Search, &[u8])>,
-        out: &mut Vec<u8>,
-    ) -> ControlFlow<Next> {
-        if message.controls.is_empty() {
-            return self.dispatch_as_requester(context, message, (frame, None), answer, out);
-        }
-        match self.reach_position(context, message) {
-            Reached::Shown => {}
-            Reached::Later => return ControlFlow::Break(Next::Position),
-            Reached::Never(outcome) => {
-                return self.dispatch_as_requester(context, message, (frame, Some(outcome)), None, out);
-            }
-        }
-        match self.proxied_requester(context, message) {
-            Ok(None) => self.dispatch_as_requester(context, message, (frame, None), answer, out),
-            // What was looked at ahead, the requester's own rights found.
-            Ok(Some(other)) => {
-                let own = std::mem::replace(&mut self.requester, Arc::new(other));
-                self.now_acts_for(Some(&own));
-                let taken = self.dispatch_as_requester(context, message, (frame, None), None, out);
-                self.now_acts_for(None);
-                self.requester = own;
-                taken
-            }
-            Err(outcome) => self.dispatch_as_requester(context, message, (frame, Some(outcome)), None, out),
-        }
-    }
-
-    /// Whom a request runs as that is not a bind.
-    fn proxied_requester(
-        &self,
-        context: &Context,
-        message: &Message<'_>,
-    ) -> Result<Option<Requester>, Outcome> {
-        match message.request {
-            // Of no use there: unknown to `RequestControls`, or ignored.
-            Request::Bind(_) | Request::Unbind | Request::Abandon(_) => Ok(None),
-            _ => {
-                let other = proxied_requester(&context.snapshot, &self.requester, &message.controls)?;
-                if other.is_some() && is_start_tls(&message.request) {
-                    let text = "StartTLS protects the connection, whoever asks: nobody's identity goes with it \
-                                (RFC 4370 section 3)";
-                    return Err(Outcome::new(ResultCode::UNAVAILABLE_CRITICAL_EXTENSION, text));
-                }
-                Ok(other)
-            }
-        }
-    }
-
-    fn dispatch_as_requester(
-        &mut self,
-        context: &mut Context,
-        message: &Message<'_>,
-        (frame, refused): (&[u8], Option<Outcome>),
-        answer: Option<(Search, &[u8])>,
-        out: &mut Vec<u8>,
-    ) -> ControlFlow<Next> {
-        if let Request::Bind(_) = message.request
-            && !self.is_idle()
-        {
-            return ControlFlow::Break(Next::Finish);
-        }
-        if is_start_tls(&message.request) && !out.is_empty() {
-            // Its answer must be the last in the clear.
-            return ControlFlow::Break(Next::Send);
-        }
-        if self.admission(context) == Admission::Refused
-            && ResponseOp::answering_tag(message.request.tag()).is_some()
-        {
-            return self.refuse_for_memory(context, message, out);
-        }
-        let is_change = match &message.request {
-            Request::Add(_) | Request::Delete(_) | Request::Modify(_) | Request::ModifyDn(_) => true,
-            Request::Extended(request) => request.name == APPLY_SETTINGS || changes_password_state(request),
-            _ => false,
-        };
-        let (frame, work, refused) = match self.password_change(context, message) {
-            Some(Ok(change)) if refused.is_none() => {
-                (Cow::Owned(change.message), Work::PasswordModify(change.answer), None)
-            }
-            Some(Err(outcome)) => (Cow::Borrowed(frame), Work::Change, refused.or(Some(outcome))),
-            _ => (Cow::Borrowed(frame), Work::Change, refused),
-        };
-        let is_change = is_change || matches!(work, Work::PasswordModify(_));
-        let reservation = match is_change.then(|| context.shared.writes.reserve(frame.len())) {
-            Some(None) => return ControlFlow::Break(Next::WriterRoom),
-            reservation => reservation.flatten(),
-        };
-        let Some(operation) = Operation::of(message.request.tag()) else { return ControlFlow::Continue(()) };
-        context.counters.received(operation);
-        let event = self.begin_event(context, message, operation);
-        let head = RequestHead::of(message, operation, event);
-        if operation != Operation::BIND {
-            self.sasl = None;
-        }
-        if !self.is_idle() && self.is_duplicate(message) {
-            let text = format!("message id {} belongs to an operation that is outstanding", message.id);
-            self.answer(context, &head, &Outcome::new(ResultCode::PROTOCOL_ERROR, text), out);
-            return ControlFlow::Continue(());
-        }
-        if let Some(outcome) = self.refuse_unprotected(context, &message.request) {
-            self.end_identity_if_bind(context, operation);
-            self.answer(context, &head, &outcome, out);
-            return ControlFlow::Continue(());
-        }
-        if let Some(outcome) = refused.or_else(|| self.refuse_until_changed(context, &message.request)) {
-            self.end_identity_if_bind(context, operation);
-            self.answer(context, &head, &outcome, out);
-            return ControlFlow::Continue(());
-        }
-        if let Some(reservation) = reservation {
-            // What the server wrote itself can be read.
-            let limits = DecodeLimits { message_size_max: usize::MAX, ..DecodeLimits::AUTHENTICATED };
-            match (&frame, Message::decode(&frame, &limits)) {
-                (Cow::Owned(_), Ok(written)) => {
-                    self.change(context, head, &written, (&frame, reservation), work, out);
-                }
-                _ => self.change(context, head, message, (&frame, reservation), work, out),
-            }
-            return ControlFlow::Continue(());
-        }
-        let controls = match RequestControls::read(&message.controls, ControlContext::of(&message.request)) {
-            Ok(controls) => {
-                let usability_at = controls.account_usability.map(|_| password_time());
-                let offered = self.offered_to(context, &message.request);
-                let link = self.client_link(context);
-                let limits = self.stated_limits().map(|limits| limits.search).unwrap_or_default();
-                let position = controls.wants_position.then(|| context.token().map(Box::new)).flatten();
-                RequestControls {
-                    offered,
-                    account_usability: usability_at,
-                    link,
-                    limits,
-                    position,
-                    ..controls
-                }
-            }
-            Err(outcome) => {
-                self.end_identity_if_bind(context, operation);
-                self.answer(context, &head, &outcome, out);
-                return ControlFlow::Continue(());
-            }
-        };
-        match &message.request {
-            Request::Search(request) => match answer {
-                Some(answer) if !self.wants_slice() && self.limits.is_none() => {
-                    self.found_search(context, head, answer, out)
-                }
-                _ => self.search(context, head, request, &controls, out),
-            },
-            Request::Bind(request) => self.bind(context, head, request, out),
-            Request::Compare(request) => self.compare(context, head, request, &controls, out),
-            Request::Extended(request) if is_start_tls(&message.request) => {
-                return self.start_tls(context, &head, request, out);
-            }
-            Request::Extended(request) => self.extended(context, &head, request, out),
-            Request::Abandon(id) => {
-                self.abandon(context, *id);
-                self.complete_unanswered(context, &head);
-            }
-            Request::Unbind => {
-                self.complete_unanswered(context, &head);
-                return ControlFlow::Break(Next::Close);
-            }
-            Request::Add(_) | Request::Delete(_) | Request::Modify(_) | Request::ModifyDn(_) => {}
-        }
-        ControlFlow::Continue(())
-    }
-
-    /// Answers a request busy because the request memory is used.
-    fn refuse_for_memory(
-        &mut self,
-        context: &mut Context,
-        message: &Message<'_>,
-        out: &mut Vec<u8>,
-    ) -> ControlFlow<Next> {
-        let Some(operation) = Operation::of(message.request.tag()) else { return ControlFlow::Continue(()) };
-        self.end_identity_if_bind(context, operation);
-        context.counters.received(operation);
-        context.shared.request_memory.refuse(context.now);
-        let event = self.begin_event(context, message, operation);
-        let head = RequestHead::of(message, operation, event);
-        self.answer(context, &head, &Outcome::new(ResultCode::BUSY, MEMORY_USED), out);
-        ControlFlow::Continue(())
-    }
-
-    /// How one binds here, for the requests that may ask: those for the root DSE.
-    fn offered_to(&self, context: &Context, request: &Request<'_>) -> Offered {
-        match request {
-            Request::Search(search) if search.base_object.is_empty() => self.offered(context),
-            Request::Compare(compare) if compare.entry.is_empty() => self.offered(context),
-            _ => Offered::default(),
-        }
-    }
-
-    /// A refused bind leaves the session anonymous (RFC 4513 section 4).
-    fn end_identity_if_bind(&mut self, context: &mut Context, operation: Operation) {
-        if operation == Operation::BIND {
-            self.set_requester(context, Arc::clone(&context.anonymous));
-        }
-    }
-
-    /// Whether the id belongs to another request. Abandon and Unbind have no response that could be confused.
-    fn is_duplicate(&self, message: &Message<'_>) -> bool {
-        !matches!(message.request, Request::Abandon(_) | Request::Unbind)
-            && self.outstanding.iter().any(|other| other.has_id(message.id))
-    }
-
-    fn extended(
-        &mut self,
-        context: &mut Context,
-        head: &RequestHead,
-        request: &ldap::ExtendedRequest<'_>,
-        out: &mut Vec<u8>,
-    ) {
-        if request.name == WHO_AM_I {
-            let identity = self.requester.authorization_id();
-            return self.answer_with(context, head, &Outcome::success(), Some(identity.as_bytes()), out);
-        }
-        if request.name == EXPLAIN_ACCESS {
-            return self.explain_access(context, head, request.value.unwrap_or_default(), out);
-        }
-        if StateRequest::is_name(request.name) {
-            return self.password_state(context, head, request, out);
-        }
-        // RFC 4511 section 4.12: protocolError, without a response name.
-        let text = match ldap::oids::extended_operation_name(request.name) {
-            Some(name) => format!("{name} ({}) is not supported here", request.name),
-            None => format!("extended operation {:?} is not known here", ldap::Excerpt(request.name)),
-        };
-        self.answer(context, head, &Outcome::new(ResultCode::PROTOCOL_ERROR, text), out);
-    }
-
-    /// Says who may do what, and by which rule.
-    fn explain_access(&self, context: &mut Context, head: &RequestHead, value: &[u8], out: &mut Vec<u8>) {
-        let explained = match AccessQuestion::decode(value) {
-            Some(question) => access_question::answer(context.snapshot.state(), &self.requester, &question),
-            None => Err(Outcome::new(ResultCode::PROTOCOL_ERROR, "the value is no question about access")),
-        };
-        match explained {
-            Ok(explanation) => {
-                let lines = explanation.to_lines();
-                self.answer_with(context, head, &Outcome::success(), Some(lines.as_bytes()), out);
-            }
-            Err(outcome) => self.answer(context, head, &outcome, out),
-        }
-    }
-
     /// Abandons an operation (RFC 4511 section 4.11). A change that the writer has already is made nevertheless.
     fn abandon(&mut self, context: &mut Context, id: MessageId) {
         let mut numbered = self.outstanding.iter_mut().enumerate();
@@ -781,9 +521,6 @@ impl Session {
 /// Diagnostic text for a client above its share while the request memory is used.
 pub(crate) const MEMORY_USED: &str = "requests hold all the memory that they may, and yours more than their share; \
                                       read your answers, or try again later";
-
-/// Who am I? (RFC 4532).
-const WHO_AM_I: &str = "1.3.6.1.4.1.4203.1.11.3";
 
 /// The first message in `bytes`; `None` while it is not complete. A message that is too large is refused as soon as its
 /// header is there.
