@@ -61,7 +61,8 @@ fn controls_and_operations_of_global_acis_become_rules_of_use() {
          allow(read) userdn=\"ldap:///all\";)\n\
         ds-cfg-global-aci: (extop=\"1.3.6.1.4.1.4203.1.11.1 || 1.3.6.1.4.1.4203.1.11.3\")(version 3.0; \n \
          acl \"Operations\"; deny(all) userdn=\"ldap:///uid=app,dc=x\" and ip=\"10.0.0.0/8\";)\n\
-        ds-cfg-global-aci: (targetcontrol=\"*\")(version 3.0; acl \"All\"; allow(read) groupdn=\"ldap:///cn=g,dc=x\";)\n\
+        ds-cfg-global-aci: (targetcontrol=\"*\")(version 3.0; acl \"All\"; \n \
+         allow(read) groupdn=\"ldap:///cn=g,dc=x\";)\n\
         ds-cfg-global-aci: (extop=\"1.2.3\")(version 3.0; acl \"None\"; allow(read) userdn=\"ldap:///all\";)\n\
         ds-cfg-global-aci: (extop=\"*\")(version 3.0; acl \"Own\"; allow(read) userdn=\"ldap:///self\";)\n\
         ds-cfg-global-aci: (extop=\"*\")(version 3.0; acl \"Write\"; allow(write) userdn=\"ldap:///all\";)\n\

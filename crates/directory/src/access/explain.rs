@@ -280,7 +280,8 @@ pub(crate) fn explain_standing(
     Ok(explanation)
 }
 
-/// The right that is asked for: to write the password of somebody else is to reset it, and to reset the own to write it.
+/// The right that is asked for: to write the password of somebody else is to reset it, and to reset the own is to write
+/// it.
 pub(crate) fn right_over_password(
     schema: &Schema,
     is_own: bool,

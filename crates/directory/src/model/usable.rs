@@ -1,7 +1,7 @@
 //! What access rules call the controls and extended operations that they may keep from some.
 //!
-//! Left out is what goes with a bind, at which nobody is anybody yet, StartTLS, which protects the bind, and what is for
-//! the administrator alone.
+//! Left out is what goes with a bind, at which nobody is anybody yet, StartTLS, which protects the bind, and what is
+//! for the administrator alone.
 
 use ldap::oids;
 
@@ -57,7 +57,11 @@ impl Uses {
             let is_named = |(word, oids): &(&str, &[&str])| word == name || oids.contains(&name.as_str());
             let place = USABLE.iter().position(is_named).ok_or_else(|| {
                 let words: Vec<_> = USABLE.iter().map(|(word, _)| *word).collect();
-                format!("{name} is no control and no extended operation that rules are about: there are {}, and their OIDs", words.join(", "))
+                let words = words.join(", ");
+                format!(
+                    "{name} is no control and no extended operation that rules are about: there are {words}, and \
+                     their OIDs"
+                )
             })?;
             uses = uses.and(Uses::at(Some(place)));
         }

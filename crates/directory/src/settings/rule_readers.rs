@@ -1,5 +1,5 @@
-//! Who but the administrator may ask which access rules hold: a change after which nobody could is refused, unless a rule
-//! says that this is meant.
+//! Who but the administrator may ask which access rules hold: a change after which nobody could is refused, unless a
+//! rule says that this is meant.
 
 use schema::Schema;
 
@@ -12,8 +12,8 @@ use crate::tree::TreeState;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// What is wrong with rules that take from everybody what somebody has. The first rules of a directory take nothing, and
-/// where there are no rules there is nothing to ask for.
+/// What is wrong with rules that take from everybody what somebody has. The first rules of a directory take nothing,
+/// and where there are no rules there is nothing to ask for.
 ///
 /// # Errors
 /// The store failed.
@@ -30,8 +30,8 @@ pub(super) fn lost(
     if rules.rules.iter().any(is_meant) || is_somebody(state, &rules)? {
         return Ok(Vec::new());
     }
-    let what = "nobody but the administrator could ask for these rules any more: allow somebody to explain, or say that \
-                this is meant by a rule \"nobody: deny explain to anyone\"";
+    let what = "nobody but the administrator could ask for these rules any more: allow somebody to explain, or say \
+                that this is meant by a rule \"nobody: deny explain to anyone\"";
     Ok(vec![SettingsProblem::key("access_rules", what.to_owned())])
 }
 

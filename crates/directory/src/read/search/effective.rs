@@ -288,7 +288,8 @@ struct Shown<'r> {
 }
 
 impl Shown<'_> {
-    /// Whether values of a type may be searched, read, compared, written. To write passwords of others is to reset them.
+    /// Whether values of a type may be searched, read, compared, written. To write passwords of others is to reset
+    /// them.
     fn of_type(self, state: TreeState<'_>, type_id: TypeId) -> [bool; 4] {
         let Some(rights) = self.rights else { return [true; 4] };
         let is_reset = !self.is_own && is_user_password(&state.catalog.schema, type_id);
