@@ -72,11 +72,12 @@ fn stand(consumer: &BaseConsumer<Candidate>, topic: &str, is_stopping: &AtomicBo
             tracing::warn!(%error, "electing the writer");
         }
         if asked.is_none_or(|asked| asked.elapsed() >= ASK_END) {
-            asked = Some(Instant::now());
+            let now = Instant::now();
+            asked = Some(now);
             let number = |offset| u64::try_from(offset).unwrap_or(0);
             let ends = consumer.fetch_watermarks(topic, 0, ASK_END);
             let ends = ends.map(|(start, end)| (number(start), number(end)));
-            sink(Event::Ends(ends.map_err(|error| error.to_string())));
+            sink(Event::Ends { asked: now, ends: ends.map_err(|error| error.to_string()) });
         }
     }
 }

@@ -18,6 +18,8 @@ pub use reader::{Reader, fetch};
 pub use settings::Settings;
 pub use topic::{TopicFacts, create_topic, delete_before, topic_facts};
 
+use std::time::Instant;
+
 use replication::AppendError;
 
 /// The largest message of a topic that nothing else is said of (`max.message.bytes`).
@@ -47,7 +49,12 @@ pub enum Event {
     /// This node is the one that should write, or is no longer.
     Elected(bool),
     /// The offsets of the log's first message and of the one to come, from time to time; or why nobody can say.
-    Ends(Result<(u64, u64), String>),
+    Ends {
+        /// When that was asked.
+        asked: Instant,
+        /// The answer.
+        ends: Result<(u64, u64), String>,
+    },
     /// The log cannot be read on from where it was to be: nothing will come any more.
     Lost(String),
 }

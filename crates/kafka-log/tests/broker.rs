@@ -166,7 +166,7 @@ fn a_topic_is_a_log() {
     let (sink, first_said) = events();
     let first = Election::start(&settings, sink).unwrap();
     assert!(next_election(&first_said));
-    let end = next(&first_said, |event| if let Event::Ends(end) = event { Some(end) } else { None });
+    let end = next(&first_said, |event| if let Event::Ends { ends, .. } = event { Some(ends) } else { None });
     assert_eq!(end, Ok((2, 3)));
     let (sink, second_said) = events();
     let _second = Election::start(&settings, sink).unwrap();

@@ -144,7 +144,7 @@ enum ClusterVerb {
         data: DataArguments,
         /// Where other nodes reach that one (`cluster.listen`, or `cluster.address`)
         #[arg(long, value_name = "HOST:PORT")]
-        from: String,
+        keys_from: String,
         /// The number of that node
         #[arg(long, value_name = "NUMBER", default_value_t = 1)]
         number_there: u32,
@@ -212,8 +212,8 @@ pub(crate) fn run(arguments: &ClusterArguments) -> ExitCode {
             let number = server::rotate_key(&config)?;
             Ok(format!("key {number} of the cluster is in force; messages under another count no longer\n"))
         }),
-        ClusterVerb::FetchKeys { data, from, number_there } => load(data).and_then(|config| {
-            let count = server::fetch_keys(&config, from, *number_there)?;
+        ClusterVerb::FetchKeys { data, keys_from, number_there } => load(data).and_then(|config| {
+            let count = server::fetch_keys(&config, keys_from, *number_there)?;
             Ok(format!("this node has the {count} keys that node {number_there} gives\n"))
         }),
         ClusterVerb::Unregister { data, number } => load(data).and_then(|config| {

@@ -5,7 +5,7 @@ mod support;
 
 use std::time::Instant;
 
-use ldap::{ChangeOperation, ResultCode};
+use ldap::{ChangeOperation, ResultCode, Scope};
 use rustix::process::Signal;
 use support::SUFFIX;
 use support::cluster::{Cluster, add, add_unit, figure, read, unit, until};
@@ -155,4 +155,34 @@ fn a_writer_that_slept_undoes_nothing_and_without_the_log_reads_go_on() {
     }
     cluster.expect_equal(&[(1, &first), (2, &second)]);
     assert_eq!((figure(&first, "Alarms"), figure(&second, "Alarms")), ("0".to_owned(), "0".to_owned()));
+}
+
+/// A node that bounds how old what it shows may be answers no reads without the log, but to the administrator and about
+/// itself; and again when it has heard of it.
+#[test]
+fn what_may_be_too_old_is_not_shown() {
+    let (cluster, first) = Cluster::new("cluster-old");
+    first.stop();
+    let file = cluster.node_file(1);
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replace("[cluster]\n", "[cluster]\nread_age_seconds = 3\n")).unwrap();
+    let node = cluster.start(1);
+    let mut administrator = node.administrator();
+    let mut nobody = node.connect();
+    let mut told = |is_old: bool| {
+        let found = nobody.search(SUFFIX, Scope::BaseObject, "(objectClass=*)", &[]).unwrap().outcome;
+        let compared = nobody.compare(SUFFIX, "dc", "example").unwrap();
+        let old = [found.code, compared.code].map(|code| code == ResultCode::UNAVAILABLE);
+        assert!(!old[0] || found.diagnostic.contains("ask another node"), "{found:?}");
+        (old == [is_old; 2]).then_some(())
+    };
+    until("the node has heard of the log", || told(false));
+    cluster.brokers.halt(0, true).unwrap();
+    until("what it shows is too old", || told(true));
+    assert!(read(&mut administrator, SUFFIX).is_some(), "not to the administrator");
+    let root =
+        node.connect().search("", Scope::BaseObject, "(objectClass=*)", &["pandoClusterRole"]).unwrap();
+    assert!(root.outcome.is_success() && !root.entries.is_empty(), "what it says of itself is not old");
+    cluster.brokers.halt(0, false).unwrap();
+    until("it has heard of the log again", || told(false));
 }

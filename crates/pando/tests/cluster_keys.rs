@@ -121,7 +121,7 @@ fn who_left_writes_nothing_with_the_key_of_before() {
     let returns = cluster.data(3).join("cluster");
     std::fs::rename(&identity, &returns).unwrap();
     let address = figure(&first, "Address");
-    let refused = cluster.cluster_command(3, &["fetch-keys", "--from", &address]);
+    let refused = cluster.cluster_command(3, &["fetch-keys", "--keys-from", &address]);
     assert!(refused.code != Some(0) && refused.stderr.contains("no keys of node 1"), "{refused}");
 
     // What it writes with the key that it has would fit, and is ignored by all and told.
@@ -159,7 +159,7 @@ fn who_left_writes_nothing_with_the_key_of_before() {
     let second = cluster.start(2);
     until("it says so", || figure_of(&second, "Role").filter(|role| role.contains("fetch-keys")));
     assert!(second.stop().success());
-    let fetched = cluster.cluster_command(2, &["fetch-keys", "--from", &address]).expect_code(0);
+    let fetched = cluster.cluster_command(2, &["fetch-keys", "--keys-from", &address]).expect_code(0);
     fetched.expect_output("this node has the 3 keys that node 1 gives");
     first.kill();
     let (first, second) = (cluster.start(1), cluster.start(2));

@@ -32,6 +32,7 @@ use crate::limits::{
     CLUSTER_SESSION_TIMEOUT, CLUSTER_SNAPSHOT_INTERVAL,
 };
 use crate::telemetry::health::Health;
+use crate::workers::read_age::ReadAge;
 use crate::workers::writer::{WriteQueue, WriteRequest};
 use figures::Figures;
 use gone::Gone;
@@ -165,6 +166,7 @@ impl Cluster {
         data: &Path,
         directory: &Arc<Directory>,
         queue: &Arc<WriteQueue>,
+        read_age: Option<Arc<ReadAge>>,
     ) -> Result<Cluster, ClusterError> {
         stage::refuse_unfinished(data)?;
         let identity = Identity::open(&settings.keys)?;
@@ -219,6 +221,7 @@ impl Cluster {
             forwarder,
             client,
             seals: settings.seal,
+            read_age,
             snapshots: settings.snapshots.clone().map(|folder| Schedule {
                 folder,
                 interval: settings.snapshot_minutes.map_or(CLUSTER_SNAPSHOT_INTERVAL, |minutes| {

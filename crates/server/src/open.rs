@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use directory::{Directory, DirectorySettings, NodeSettings, OpenOptions, Stamp, Writer, password};
 use ldap::ServerUrl;
@@ -42,6 +43,7 @@ use crate::workers::delays::Delays;
 use crate::workers::hash_pool::HashPool;
 use crate::workers::logins::{self, Logins};
 use crate::workers::pass_through::{PassThrough, StartError};
+use crate::workers::read_age::ReadAge;
 use crate::workers::read_ahead::ReadAheadPool;
 use crate::workers::scan_pool::ScanPool;
 use crate::workers::warm_up;
@@ -195,11 +197,13 @@ impl Opened {
         let trail = audit::open(&self.config.audit, data, &self.directory)?;
         let feed = trail.as_ref().map(|_| Arc::new(AuditFeed::new(self.config.audit.clone())));
         let generation = generation(&self.directory)?;
+        let read_age = self.config.cluster.as_ref().and_then(|cluster| cluster.read_age);
         let logins_max = if self.config.cluster.is_some() { CLUSTER_LOGINS_MAX } else { LOGINS_MAX };
         let shared = Arc::new(Shared {
             directory: Arc::clone(&self.directory),
             writes: Arc::new(WriteQueue::new(Arc::clone(&mailboxes)).audited(feed.clone())),
             logins: Arc::new(Logins::new(logins_max)),
+            read_age: read_age.map(|max| Arc::new(ReadAge::new(max, Instant::now()))),
             pass_through: match &self.config.pass_through {
                 Some(settings) => Some(start_pass_through(settings, &mailboxes)?),
                 None => None,
@@ -225,7 +229,8 @@ impl Opened {
         #[cfg(feature = "kafka")]
         let cluster = match &self.config.cluster {
             Some(settings) => {
-                Some(Cluster::open(settings, &self.config.data, &self.directory, &shared.writes)?)
+                let age = shared.read_age.clone();
+                Some(Cluster::open(settings, &self.config.data, &self.directory, &shared.writes, age)?)
             }
             None => None,
         };

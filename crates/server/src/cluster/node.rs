@@ -39,6 +39,7 @@ use super::{LogPlace, NodeEvent};
 use crate::limits::{CLUSTER_CHANGE_PATIENCE, CLUSTER_RETRY, CLUSTER_START_OVER};
 use crate::stamp::{Random, now_micros};
 use crate::workers::index_upkeep::Upkeep;
+use crate::workers::read_age::ReadAge;
 use crate::workers::writer::WriteQueue;
 use digests::Digests;
 use keys::Keys;
@@ -74,6 +75,8 @@ pub(super) struct Parts {
     pub(super) gone: Arc<Gone>,
     /// Where and how often this node keeps snapshots by itself.
     pub(super) snapshots: Option<Schedule>,
+    /// Bounds how old what this node shows may be.
+    pub(super) read_age: Option<Arc<ReadAge>>,
     /// How often nodes are compared.
     pub(super) digest_interval: Option<Duration>,
 }
@@ -102,6 +105,8 @@ pub(super) struct Node {
     appended: VecDeque<(usize, Tag)>,
     /// Up to where the log was read when its end was last asked for.
     read_at_last_end: u64,
+    /// Where the log ended when that was asked for last, and when that was.
+    end_heard: Option<(u64, Instant)>,
     /// Where the writer is reached, as its claim said.
     writer_address: Option<String>,
     ids: Ids,
@@ -159,6 +164,7 @@ impl Node {
             group: None,
             appended: VecDeque::new(),
             read_at_last_end: 0,
+            end_heard: None,
             writer_address: None,
             ids,
             waiting: VecDeque::new(),
@@ -319,8 +325,8 @@ impl Node {
                 }
                 None
             }
-            Event::Ends(ends) => {
-                self.take_ends(ends);
+            Event::Ends { asked, ends } => {
+                self.take_ends(asked, ends);
                 None
             }
             Event::Failed { ticket, error, reason } => {
@@ -377,7 +383,7 @@ impl Node {
     }
 
     /// The log begins and ends there, or nobody can say.
-    fn take_ends(&mut self, ends: Result<(u64, u64), String>) {
+    fn take_ends(&mut self, asked: Instant, ends: Result<(u64, u64), String>) {
         let next = self.member.as_ref().map_or(0, |member| member.follower().next_offset());
         let (start, end) = match ends {
             Ok(ends) => ends,
@@ -398,6 +404,7 @@ impl Node {
             let alarm = member.went_back(end);
             return self.raise(&alarm, end);
         }
+        self.end_heard = Some((end, asked));
         let mut figures = self.parts.figures.lock();
         (figures.start_offset, figures.end_offset) = (start, end.max(next));
         figures.unreachable = None;
@@ -628,7 +635,7 @@ impl Node {
         self.reading += 1;
         self.budget.close();
         self.clients = None;
-        self.read_at_last_end = 0;
+        (self.read_at_last_end, self.end_heard) = (0, None);
         (self.is_elected, self.claim, self.group) = (false, None, None);
     }
 
@@ -667,6 +674,11 @@ impl Node {
         if let Some(epoch) = follower.epoch() {
             figures.writer = Some(epoch.node);
             figures.epoch = epoch.offset;
+        }
+        if let (Some(age), Some((end, asked))) = (&self.parts.read_age, self.end_heard)
+            && follower.next_offset() >= end
+        {
+            age.is_complete_as_of(asked);
         }
         let is_behind = figures.end_offset > figures.next_offset;
         let now = i64::try_from(now_micros() / 1_000).unwrap_or(i64::MAX);

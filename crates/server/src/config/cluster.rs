@@ -2,7 +2,9 @@
 
 mod kafka_security;
 
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::Deserialize;
 
@@ -22,6 +24,7 @@ pub(crate) struct ClusterKeys {
     pub(crate) append_timeout_ms: Option<u32>,
     pub(crate) change_timeout_ms: Option<u32>,
     pub(crate) compare_minutes: Option<u32>,
+    pub(crate) read_age_seconds: Option<NonZeroU32>,
     pub(crate) seal: Option<bool>,
     pub(crate) snapshots: Option<PathBuf>,
     pub(crate) snapshot_minutes: Option<u32>,
@@ -56,6 +59,8 @@ pub struct ClusterSettings {
     pub change_timeout_ms: Option<u32>,
     /// How often, in minutes, the writer has the data of all nodes compared; 0 is never.
     pub compare_minutes: Option<u32>,
+    /// How old what this node shows may be; `None` is any age.
+    pub read_age: Option<Duration>,
     /// Whether the groups that this node writes are sealed.
     pub seal: bool,
     /// Where this node keeps snapshots that it makes by itself, and how often, in minutes.
@@ -101,6 +106,7 @@ impl ClusterSettings {
             append_timeout_ms: keys.append_timeout_ms,
             change_timeout_ms: keys.change_timeout_ms,
             compare_minutes: keys.compare_minutes,
+            read_age: keys.read_age_seconds.map(|seconds| Duration::from_secs(u64::from(seconds.get()))),
             seal: keys.seal.unwrap_or(false),
             snapshots: keys.snapshots,
             snapshot_minutes: keys.snapshot_minutes,

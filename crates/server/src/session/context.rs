@@ -24,6 +24,7 @@ use crate::workers::guesses::Guesses;
 use crate::workers::hash_pool::HashPool;
 use crate::workers::logins::Logins;
 use crate::workers::pass_through::PassThrough;
+use crate::workers::read_age::ReadAge;
 use crate::workers::read_ahead::{Answers, Coldness, PrefetchJob, ReadAheadPool};
 use crate::workers::scan_pool::ScanPool;
 use crate::workers::writer::{WriteQueue, WriteRequest};
@@ -34,6 +35,8 @@ pub(crate) struct Shared {
     pub(crate) writes: Arc<WriteQueue>,
     /// Last logins that are recorded later.
     pub(crate) logins: Arc<Logins>,
+    /// Bounds how old what is read here may be; `None` where nothing does.
+    pub(crate) read_age: Option<Arc<ReadAge>>,
     pub(crate) hash_pool: HashPool,
     /// Passwords that another server verifies; `None` where the settings name none.
     pub(crate) pass_through: Option<PassThrough>,

@@ -135,7 +135,8 @@ impl Session {
             self.answer(context, &head, &outcome, out);
             return ControlFlow::Continue(());
         }
-        if let Some(outcome) = refused.or_else(|| self.refuse_until_changed(context, &message.request)) {
+        let refused = refused.or_else(|| self.refuse_until_changed(context, &message.request));
+        if let Some(outcome) = refused.or_else(|| self.refuse_old(context, &message.request)) {
             self.end_identity_if_bind(context, operation);
             self.answer(context, &head, &outcome, out);
             return ControlFlow::Continue(());

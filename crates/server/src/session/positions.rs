@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use directory::Outcome;
+use directory::{Outcome, Requester};
 use ldap::{AtLeast, Control, ControlsBuf, Message, PositionToken, Request, ResultCode, oids};
 
 use super::outstanding::RequestHead;
@@ -36,6 +36,21 @@ impl Session {
     /// What the first request of the input waits for, if that is a position.
     pub(crate) fn position_wait(&self) -> Option<PositionWait> {
         self.position_wait.as_deref().copied()
+    }
+
+    /// Why a read is not answered here now: what it would show may be older than the node's settings let it be. The
+    /// administrator looks after the node, and what a server says of itself is not old.
+    pub(super) fn refuse_old(&self, context: &Context, request: &Request<'_>) -> Option<Outcome> {
+        let age = context.shared.read_age.as_deref()?;
+        let is_bounded = match request {
+            Request::Search(search) => !is_about_server(search.base_object),
+            Request::Compare(_) => true,
+            _ => false,
+        };
+        if !is_bounded || matches!(*self.requester, Requester::Administrator { .. }) {
+            return None;
+        }
+        age.too_old(context.now).map(|text| Outcome::new(ResultCode::UNAVAILABLE, text))
     }
 
     /// Whether the position is shown from which on the request wants an answer.
@@ -77,6 +92,12 @@ impl Session {
         let text = format!("this node shows position {shown}, {behind} changes before {position}: {text}");
         Reached::Never(Outcome::new(ResultCode::BUSY, text))
     }
+}
+
+/// Whether a base is the root DSE or below `cn=monitor`. Another spelling of that is a read like others.
+fn is_about_server(base: &str) -> bool {
+    let monitor = base.len().checked_sub("cn=monitor".len()).and_then(|from| base.get(from..));
+    base.is_empty() || monitor.is_some_and(|end| end.eq_ignore_ascii_case("cn=monitor"))
 }
 
 impl RequestHead {

@@ -1,0 +1,67 @@
+//! How old what a node of a cluster shows may be. A node that cannot hear of the log does not know which changes it
+//! lacks: it knows when it had them all.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// When a node had all that was in the log, and for how long it may be read from then on.
+#[derive(Debug)]
+pub(crate) struct ReadAge {
+    max: Duration,
+    began: Instant,
+    /// Milliseconds from `began` to the last such time, and one; 0 while none is known.
+    complete: AtomicU64,
+}
+
+impl ReadAge {
+    /// Nothing is known yet.
+    pub(crate) fn new(max: Duration, now: Instant) -> ReadAge {
+        ReadAge { max, began: now, complete: AtomicU64::new(0) }
+    }
+
+    /// All that was in the log at that time is here.
+    #[cfg(any(feature = "kafka", test))]
+    pub(crate) fn is_complete_as_of(&self, at: Instant) {
+        let millis =
+            u64::try_from(at.saturating_duration_since(self.began).as_millis()).unwrap_or(u64::MAX - 1);
+        self.complete.fetch_max(millis.saturating_add(1), Ordering::Relaxed);
+    }
+
+    /// Why nothing is to be read now, where what is here may be too old.
+    pub(crate) fn too_old(&self, now: Instant) -> Option<String> {
+        let Some(millis) = self.complete.load(Ordering::Relaxed).checked_sub(1) else {
+            return Some(
+                "this node has not heard of the cluster's log since it started: ask another node".to_owned(),
+            );
+        };
+        let age = now.saturating_duration_since(self.began + Duration::from_millis(millis));
+        (age > self.max).then(|| {
+            let (age, max) = (age.as_secs(), self.max.as_secs());
+            format!(
+                "this node may lack changes of {age} seconds, and {max} are allowed (cluster.read_age_seconds): ask \
+                 another node"
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_read_is_no_older_than_is_allowed() {
+        let start = Instant::now();
+        let after = |millis| start + Duration::from_millis(millis);
+        let age = ReadAge::new(Duration::from_secs(5), start);
+        assert!(age.too_old(start).unwrap().contains("since it started"));
+        age.is_complete_as_of(start);
+        assert_eq!(age.too_old(after(5_000)), None);
+        assert!(age.too_old(after(5_001)).unwrap().contains("changes of 5 seconds, and 5 are allowed"));
+        age.is_complete_as_of(after(4_000));
+        // Answers may come in another order.
+        age.is_complete_as_of(after(1_000));
+        assert_eq!(age.too_old(after(9_000)), None);
+        assert!(age.too_old(after(9_001)).is_some());
+    }
+}
