@@ -22,15 +22,25 @@ bench=$(cargo build --release --locked -p directory --bench instructions --messa
 counts=$(mktemp -d)
 trap 'rm -rf "$counts"' EXIT
 failed=no
+
+# The instructions of all requests of a case, and how many requests these are.
+count() {
+    valgrind --tool=callgrind --callgrind-out-file=/dev/null --toggle-collect='instructions::measured' \
+        --log-file="$counts/$1.log" "$bench" "$1" >"$counts/$1.requests"
+}
+export -f count
+export bench counts
+
+cases=$("$bench")
+# As many at a time as there are processors: others at work change no count.
+echo "$cases" | xargs -P "$(nproc)" -I {} bash -c 'count {}'
 {
     compiler=$(rustc --version | cut -d' ' -f1,2)
     echo "# Instructions a request, counted by valgrind: see bench/instructions.sh. $compiler"
-    for case in $("$bench"); do
-        valgrind --tool=callgrind --callgrind-out-file=/dev/null --toggle-collect='instructions::measured' \
-            --log-file="$counts/log" "$bench" "$case" >"$counts/requests"
-        total=$(sed -n 's/.*Collected : \([0-9]*\)$/\1/p' "$counts/log")
+    for case in $cases; do
+        total=$(sed -n 's/.*Collected : \([0-9]*\)$/\1/p' "$counts/$case.log")
         [ "${total:-0}" -gt 0 ] || { echo "$case: valgrind counted nothing" >&2 && exit 1; }
-        echo "$case $((total / $(cat "$counts/requests")))"
+        echo "$case $((total / $(cat "$counts/$case.requests")))"
     done
 } >"$counts/now"
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
@@ -15,9 +16,10 @@ use crate::{Event, LogError, Message, Sink, failed};
 /// How long one wait for a message takes at most: a reader that is stopped ends within it.
 const POLL: Duration = Duration::from_millis(100);
 
-/// Brings all messages from an offset on, in order, until it is dropped; its thread ends some time after that.
+/// Brings all messages from an offset on, in order, until it is dropped.
 pub struct Reader {
     is_stopping: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Reader {
@@ -30,14 +32,20 @@ impl Reader {
         let is_stopping = Arc::new(AtomicBool::new(false));
         let stop = Arc::clone(&is_stopping);
         let run = move || read(&consumer, &stop, &sink);
-        std::thread::Builder::new().name("pando-log".to_owned()).spawn(run)?;
-        Ok(Reader { is_stopping })
+        let thread = std::thread::Builder::new().name("pando-log".to_owned()).spawn(run)?;
+        Ok(Reader { is_stopping, thread: Some(thread) })
     }
 }
 
 impl Drop for Reader {
+    /// Waits for the thread, which still has a client of Kafka: where a process ends meanwhile, OpenSSL is taken from
+    /// under that, and the process dies.
     fn drop(&mut self) {
         self.is_stopping.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // It has nothing to tell.
+            let _ = thread.join();
+        }
     }
 }
 

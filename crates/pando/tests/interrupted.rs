@@ -13,7 +13,7 @@ use support::pando::Start;
 use support::{Pando, SUFFIX, Scratch};
 
 /// Kills, power cuts and full disks of each command.
-const ROUNDS: u64 = 5;
+const ROUNDS: u64 = 3;
 /// The same where each takes long.
 const ROUNDS_LARGE: u64 = 2;
 

@@ -1,11 +1,8 @@
 //! Who belongs to a cluster, and what of its log may go: real nodes on a real broker.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
-
+use crate::support::cluster::{Cluster, add_unit, figure, figure_of, read, unit, until};
+use crate::support::pando::{Start, command};
 use ldap::ResultCode;
-use support::cluster::{Cluster, add_unit, figure, figure_of, read, unit, until};
-use support::pando::{Start, command};
 
 /// Nodes come and go, and what nobody needs any longer of the log goes too.
 #[test]

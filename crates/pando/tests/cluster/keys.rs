@@ -1,19 +1,16 @@
 //! The key of a cluster changes, and groups are sealed: real nodes on a real broker.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
-
-mod support;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use crate::support::Pando;
+use crate::support::cluster::{Cluster, add_unit, figure, figure_of, read, unit, until};
 use kafka_log::{Appender, Event, Settings, fetch};
 use ldap::ResultCode;
 use replication::{ClusterKey, KeyRing, Tag};
 use rustix::process::Signal;
-use support::Pando;
-use support::cluster::{Cluster, add_unit, figure, figure_of, read, unit, until};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 

@@ -1,17 +1,14 @@
 //! What nodes of a cluster owe each other and their clients, on one broker.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
-
-mod support;
 
 use std::path::Path;
 
+use crate::support::cluster::{Cluster, add_unit, figure, read as entry, unit, until};
+use crate::support::pando::{Start, command};
+use crate::support::positions::{add, at_least, position_of, read, send_read};
+use crate::support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX};
 use client::Entry;
 use ldap::{ChangeOperation, ResultCode, Scope, oids};
 use rustix::process::Signal;
-use support::cluster::{Cluster, add_unit, figure, read as entry, unit, until};
-use support::pando::{Start, command};
-use support::positions::{add, at_least, position_of, read, send_read};
-use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX};
 
 #[test]
 fn nodes_keep_what_they_promise() {

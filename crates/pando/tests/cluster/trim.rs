@@ -1,14 +1,11 @@
 //! Nodes make snapshots and keep the log small by themselves: real nodes on a real broker.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
-
-mod support;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use crate::support::cluster::{Cluster, add_unit, figure, figure_of, until};
+use crate::support::pando::command;
 use ldap::ResultCode;
-use support::cluster::{Cluster, add_unit, figure, figure_of, until};
-use support::pando::command;
 
 /// Has a node keep snapshots in a folder.
 fn keep_snapshots(cluster: &Cluster, node: u32, folder: &Path) {
@@ -22,12 +19,12 @@ fn snapshots_in(folder: &Path) -> Vec<PathBuf> {
     std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
 }
 
-fn start_of(server: &support::Pando) -> u64 {
+fn start_of(server: &crate::support::Pando) -> u64 {
     figure(server, "Log Start Offset").parse().unwrap()
 }
 
 /// Up to which offset a node has told that it has committed.
-fn committed(server: &support::Pando, node: u32) -> Option<u64> {
+fn committed(server: &crate::support::Pando, node: u32) -> Option<u64> {
     let text = figure_of(server, &format!("Node {node}"))?;
     text.strip_prefix("committed up to offset ")?.split(',').next()?.parse().ok()
 }

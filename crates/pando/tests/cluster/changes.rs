@@ -1,15 +1,12 @@
 //! Nodes of a cluster, each the real binary, on a real broker.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
-
-mod support;
 
 use std::time::Instant;
 
+use crate::support::SUFFIX;
+use crate::support::cluster::{Cluster, add, add_unit, figure, read, unit, until};
+use crate::support::pando::{Start, command};
 use ldap::{ChangeOperation, ResultCode, Scope};
 use rustix::process::Signal;
-use support::SUFFIX;
-use support::cluster::{Cluster, add, add_unit, figure, read, unit, until};
-use support::pando::{Start, command};
 
 #[test]
 fn a_change_on_one_node_is_read_on_all() {

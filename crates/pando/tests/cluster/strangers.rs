@@ -1,20 +1,17 @@
 //! Copies that break off while a node joins, and changes that are forwarded by somebody who is no node.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
-
-mod support;
 
 use std::io::Read;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 
+use crate::support::cluster::{Cluster, add, add_unit, figure, position, read, unit, until};
+use crate::support::pando::Start;
+use crate::support::{ADMIN_DN, Pando};
 use client::{ClientError, Connection, Tls};
 use ldap::{AddRequest, AttributesBuf, Controls, Message, MessageId, Request, ResultCode};
 use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair};
 use replication::forward::{self, Asker, BindMethod, Link, Prepared, Work};
 use replication::{NodeId, OperationId};
-use support::cluster::{Cluster, add, add_unit, figure, position, read, unit, until};
-use support::pando::Start;
-use support::{ADMIN_DN, Pando};
 
 /// What a copy sends before it breaks off: less than the directory of this test has, packed.
 const BREAKS_AFTER: u64 = 8_000;
@@ -188,7 +185,7 @@ fn send_and_be_closed(address: SocketAddr, tls: Option<(&Tls, &str)>, frame: &[u
 fn who_is_no_node_forwards_nothing(cluster: &Cluster, first: Pando) {
     cluster.join(3);
     let third = cluster.start(3);
-    until("the log knows node 3", || support::cluster::figure_of(&first, "Node 3"));
+    until("the log knows node 3", || crate::support::cluster::figure_of(&first, "Node 3"));
     assert!(third.stop().success());
     let node = Papers::of(cluster, 3);
 
