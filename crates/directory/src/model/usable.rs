@@ -5,7 +5,7 @@
 
 use ldap::oids;
 
-use crate::model::virtual_entries::{EXPLAIN_ACCESS, WHO_AM_I};
+use crate::model::virtual_entries::EXPLAIN_ACCESS;
 
 /// OID of the control that asks how a search is carried out: no value in the request; in the searchResDone the
 /// explanation as UTF-8 text (`docs/explanation/indexes.md`). The arc is a placeholder, as in `pando.schema`.
@@ -26,7 +26,7 @@ const USABLE: [(&str, &[&str]); 15] = [
     ("search-plan", &[EXPLAIN]),
     ("password-modify", &[oids::MODIFY_PASSWORD]),
     ("password-state", &[oids::PASSWORD_STATE, oids::PASSWORD_STATE_UNBOUNDID]),
-    ("who-am-i", &[WHO_AM_I]),
+    ("who-am-i", &[oids::WHO_AM_I]),
     ("explain-access", &[EXPLAIN_ACCESS]),
 ];
 

@@ -9,9 +9,6 @@ pub const MONITOR_DN: &str = "cn=monitor";
 /// DN of the root of the directory-wide settings; see [`crate::settings::entries`].
 pub const CONFIG_DN: &str = "cn=config";
 
-/// OID of "who am I?" (RFC 4532).
-pub const WHO_AM_I: &str = "1.3.6.1.4.1.4203.1.11.3";
-
 /// OID of the extended operation that puts directory-wide settings in force, all at once: see
 /// `docs/how-to/configure.md`. The arc is a placeholder until we have a number of our own.
 pub const APPLY_SETTINGS: &str = "1.3.6.1.4.1.99999.5.1";
@@ -27,7 +24,7 @@ pub const SUPPORTED_EXTENSIONS: [(&str, &str); 7] = [
     (ldap::oids::MODIFY_PASSWORD, "password modify, RFC 3062"),
     (ldap::oids::PASSWORD_STATE, "password policy state"),
     (ldap::oids::PASSWORD_STATE_UNBOUNDID, "password policy state, as UnboundID calls it"),
-    (WHO_AM_I, "who am I?"),
+    (ldap::oids::WHO_AM_I, "who am I?"),
     (APPLY_SETTINGS, "settings of the directory"),
     (EXPLAIN_ACCESS, "explanation of access"),
 ];

@@ -7,6 +7,7 @@
 
 use std::time::{Duration, Instant};
 
+use directory::virtual_entries::MONITOR_DN;
 use directory::{Outcome, Requester};
 use ldap::{AtLeast, Control, ControlsBuf, Message, PositionToken, Request, ResultCode, oids};
 
@@ -96,8 +97,8 @@ impl Session {
 
 /// Whether a base is the root DSE or below `cn=monitor`. Another spelling of that is a read like others.
 fn is_about_server(base: &str) -> bool {
-    let monitor = base.len().checked_sub("cn=monitor".len()).and_then(|from| base.get(from..));
-    base.is_empty() || monitor.is_some_and(|end| end.eq_ignore_ascii_case("cn=monitor"))
+    let monitor = base.len().checked_sub(MONITOR_DN.len()).and_then(|from| base.get(from..));
+    base.is_empty() || monitor.is_some_and(|end| end.eq_ignore_ascii_case(MONITOR_DN))
 }
 
 impl RequestHead {

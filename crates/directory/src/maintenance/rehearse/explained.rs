@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
+use ldap::SearchRequest;
 use schema::TypeId;
 
 use super::operation::{
-    ASKERS_KEPT_MAX, Act, Askers, At, Recorded, SettingPath, base_of, moved, new_place_of, place_of,
-    rights_at, search_request, type_of,
+    ASKERS_KEPT_MAX, Act, Askers, At, EntryPlace, Recorded, base_of, moved, new_place_of, place_of,
+    rights_at, type_of,
 };
 use super::rules_history;
 use crate::access::{
@@ -189,7 +190,7 @@ impl Asking<'_> {
     fn say_of(
         &self,
         state: TreeState<'_>,
-        place: SettingPath<'_>,
+        place: EntryPlace<'_>,
         right: Rights,
         attribute: &str,
         said: &mut Said,
@@ -204,7 +205,7 @@ impl Asking<'_> {
     fn say_change(
         &self,
         state: TreeState<'_>,
-        place: SettingPath<'_>,
+        place: EntryPlace<'_>,
         attribute: &str,
         said: &mut Said,
     ) -> Result<()> {
@@ -220,7 +221,7 @@ impl Asking<'_> {
     /// What decides at the entries that the search finds now, or would find if it were let.
     fn say_search(&self, state: TreeState<'_>, base: EntryId, said: &mut Said) -> Result<()> {
         let Act::Search { scope, filter, attributes } = self.recorded.act else { return Ok(()) };
-        let request = search_request(self.recorded.target, scope, filter, attributes);
+        let request = SearchRequest::new(self.recorded.target, scope, filter, attributes);
         let mut again = SearchAgain::of(state, self.asker, base, &request)?;
         let mut sight = Sight::of(Arc::clone(&self.standing));
         // Where the same rules hold the same rule decides.
@@ -233,8 +234,7 @@ impl Asking<'_> {
             for asked in std::iter::once((BROWSE, None)).chain(searched).chain(read) {
                 if known.insert((Arc::as_ptr(rights), asked.0.0, asked.1)) {
                     let dn = self.recorded.target;
-                    let place =
-                        SettingPath { dn, at: At::Entry(candidate.id), parent: candidate.node.parent };
+                    let place = EntryPlace { dn, at: At::Entry(candidate.id), parent: candidate.node.parent };
                     self.say(state, place, asked, said)?;
                 }
             }
@@ -250,7 +250,7 @@ impl Asking<'_> {
     fn say(
         &self,
         state: TreeState<'_>,
-        place: SettingPath<'_>,
+        place: EntryPlace<'_>,
         (right, type_id): (Rights, Option<TypeId>),
         said: &mut Said,
     ) -> Result<()> {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-use ldap::{AttributeSelection, DerefAliases, Filter, Scope, SearchRequest};
+use ldap::{AttributeSelection, Filter, Scope};
 use schema::TypeId;
 
 use crate::access::{Asked, EntryRights, Newcomer, Requester, Standing, Walk};
@@ -69,7 +69,7 @@ pub enum Act<'a> {
 
 /// Where something is decided.
 #[derive(Clone, Copy)]
-pub(super) struct SettingPath<'a> {
+pub(super) struct EntryPlace<'a> {
     pub(super) dn: &'a str,
     pub(super) at: At,
     pub(super) parent: EntryId,
@@ -82,7 +82,7 @@ pub(super) enum At {
     New(Option<EntryId>),
 }
 
-impl<'a> SettingPath<'a> {
+impl<'a> EntryPlace<'a> {
     /// The question why somebody has a right here, by its word, or has not.
     pub(super) fn asked(
         self,
@@ -112,7 +112,7 @@ pub(super) fn name_of(state: TreeState<'_>, dn: &str) -> Option<NormalName> {
 }
 
 /// Where an entry is, or was; `None` where not even its superior is.
-pub(super) fn place_of<'a>(state: TreeState<'_>, dn: &'a str) -> Result<Option<SettingPath<'a>>> {
+pub(super) fn place_of<'a>(state: TreeState<'_>, dn: &'a str) -> Result<Option<EntryPlace<'a>>> {
     let Some(name) = name_of(state, dn) else { return Ok(None) };
     let (at, parent) = match state.find(&name)? {
         Found::Entry(id, _) => {
@@ -124,14 +124,14 @@ pub(super) fn place_of<'a>(state: TreeState<'_>, dn: &'a str) -> Result<Option<S
         }
         Found::Missing { .. } => return Ok(None),
     };
-    Ok(Some(SettingPath { dn, at, parent }))
+    Ok(Some(EntryPlace { dn, at, parent }))
 }
 
 /// Where an entry was put, whether it is there now or not.
-pub(super) fn new_place_of<'a>(state: TreeState<'_>, dn: &'a str) -> Result<Option<SettingPath<'a>>> {
+pub(super) fn new_place_of<'a>(state: TreeState<'_>, dn: &'a str) -> Result<Option<EntryPlace<'a>>> {
     let place = place_of(state, dn)?;
     Ok(place.map(|place| match place.at {
-        At::Entry(id) => SettingPath { at: At::New(Some(id)), ..place },
+        At::Entry(id) => EntryPlace { at: At::New(Some(id)), ..place },
         At::New(_) => place,
     }))
 }
@@ -149,7 +149,7 @@ pub(super) fn moved(state: TreeState<'_>, target: &str, rdn: &str, superior: Opt
 pub(super) fn rights_at(
     state: TreeState<'_>,
     standing: &Standing,
-    place: SettingPath<'_>,
+    place: EntryPlace<'_>,
 ) -> Result<Arc<EntryRights>> {
     match place.at {
         At::Entry(id) => standing.at(state, &mut Walk::default(), id, place.parent),
@@ -162,25 +162,6 @@ pub(super) fn rights_at(
 
 pub(super) fn type_of(state: TreeState<'_>, attribute: &str) -> Option<TypeId> {
     state.catalog.schema.parse_description(attribute).ok().map(|known| known.type_id)
-}
-
-/// The request of a search, as far as a trail tells it.
-pub(super) fn search_request<'a>(
-    base_object: &'a str,
-    scope: Scope,
-    filter: Filter<'a>,
-    attributes: AttributeSelection<'a>,
-) -> SearchRequest<'a> {
-    SearchRequest {
-        base_object,
-        scope,
-        deref_aliases: DerefAliases::Never,
-        size_limit: 0,
-        time_limit_seconds: 0,
-        types_only: false,
-        filter,
-        attributes,
-    }
 }
 
 /// Who the identities of a trail are now.

@@ -14,8 +14,8 @@ use ldap::{Scope, SearchRequest};
 use schema::TypeId;
 
 use super::operation::{
-    ASKERS_KEPT_MAX, Act, Askers, At, Recorded, SettingPath, base_of, moved, name_of, new_place_of, place_of,
-    rights_at, search_request, type_of,
+    ASKERS_KEPT_MAX, Act, Askers, At, EntryPlace, Recorded, base_of, moved, name_of, new_place_of, place_of,
+    rights_at, type_of,
 };
 use crate::access::{
     ASKED, Access, AccessExplanation, Requester, RulesInForce, Standing, explain_under, may,
@@ -252,7 +252,7 @@ impl<'s> RecordedRehearsal<'s> {
         }
         let dn = self.state.dn(id)?.unwrap_or_default();
         let Some(node) = self.state.node(id)? else { return Ok(Effect::default()) };
-        let place = SettingPath { dn: &dn, at: At::Entry(id), parent: node.parent };
+        let place = EntryPlace { dn: &dn, at: At::Entry(id), parent: node.parent };
         let (key, pair) = self.pair(&deciding)?;
         if let Some(pair) = pair {
             self.hold(&pair, &mut deciding, place, (PROXY, None))?;
@@ -268,7 +268,7 @@ impl<'s> RecordedRehearsal<'s> {
         let may_change = Access::of(deciding.asker, self.state.settings).check_modify_some().is_ok();
         let is_decided = match recorded.act {
             Act::Search { scope, filter, attributes } => {
-                let request = search_request(recorded.target, scope, filter, attributes);
+                let request = SearchRequest::new(recorded.target, scope, filter, attributes);
                 self.decide_search(&mut pair, deciding, &key, &request)?
             }
             Act::Compare(attribute) => self.decide_compare(&pair, deciding, recorded.target, attribute)?,
@@ -356,7 +356,7 @@ impl<'s> RecordedRehearsal<'s> {
             }
         };
         let dn = self.state.dn(at.0)?.unwrap_or_default();
-        let place = SettingPath { dn: &dn, at: At::Entry(at.0), parent: at.1 };
+        let place = EntryPlace { dn: &dn, at: At::Entry(at.0), parent: at.1 };
         // Rights that the entry's not being there takes away are told as that.
         let (old, new) = (
             rights_at(self.state, &pair.before.standing, place)?,
@@ -376,7 +376,7 @@ impl<'s> RecordedRehearsal<'s> {
         let Some(name) = name_of(self.state, dn) else { return Ok(false) };
         let Some(id) = self.state.entry_of(&name)? else { return Ok(false) };
         let node = self.state.node(id)?.ok_or_else(|| damaged_row("nodes", id))?;
-        let place = SettingPath { dn, at: At::Entry(id), parent: node.parent };
+        let place = EntryPlace { dn, at: At::Entry(id), parent: node.parent };
         if self.hold_browse(pair, deciding, place)? {
             return Ok(true);
         }
@@ -441,7 +441,7 @@ impl<'s> RecordedRehearsal<'s> {
         Ok(true)
     }
 
-    fn place<'a>(&mut self, dn: &'a str) -> Result<Option<SettingPath<'a>>> {
+    fn place<'a>(&mut self, dn: &'a str) -> Result<Option<EntryPlace<'a>>> {
         let place = place_of(self.state, dn)?;
         self.tally.by_place += u64::from(place.is_some_and(|place| matches!(place.at, At::New(_))));
         Ok(place)
@@ -452,7 +452,7 @@ impl<'s> RecordedRehearsal<'s> {
         &mut self,
         pair: &Pair,
         deciding: &mut Deciding<'_>,
-        place: SettingPath<'_>,
+        place: EntryPlace<'_>,
     ) -> Result<bool> {
         let (old, new) = (
             rights_at(self.state, &pair.before.standing, place)?,
@@ -467,7 +467,7 @@ impl<'s> RecordedRehearsal<'s> {
         &mut self,
         pair: &Pair,
         deciding: &mut Deciding<'_>,
-        place: SettingPath<'_>,
+        place: EntryPlace<'_>,
         (right, type_id): (Rights, Option<TypeId>),
     ) -> Result<()> {
         let is_write = [WRITE, JOIN, LEAVE].contains(&right);
