@@ -6,6 +6,7 @@
 mod support;
 
 mod changes;
+mod compose;
 mod keys;
 mod members;
 mod nodes;
