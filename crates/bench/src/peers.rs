@@ -23,6 +23,7 @@ mod openldap;
 mod pando;
 pub mod process;
 pub mod ratios;
+mod replicas;
 pub mod under_load;
 mod warmth;
 
@@ -38,9 +39,10 @@ pub use data::{Data, DataError};
 pub use ds389::Ds389;
 pub use loading::{Product, Programs, Room, configure, description, export, load_result, room};
 pub use opendj::OpenDj;
-pub use openldap::{Amendments, OpenLdap};
+pub use openldap::{Amendments, OpenLdap, SyncreplRole};
 pub use pando::Pando;
 pub use process::{Cost, Server};
+pub use replicas::Replicas;
 
 /// What a filter asks of an attribute, that an index may answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

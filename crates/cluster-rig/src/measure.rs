@@ -1,11 +1,14 @@
 //! `./dev cluster --measure DIR`: what a cluster costs and how fast it is, beside one node alone on the same machine.
 //!
 //! Searches and rates of changes are measured by `pando bench run`, whose results are kept; what is between nodes,
-//! which it does not know, is measured here. Everything shares one machine: see the page that this writes.
+//! which it does not know, is measured here. Other servers that replicate come afterwards, by themselves. Everything
+//! shares one machine: see the page that this writes.
 
 mod asked;
+mod driver;
 mod page;
 mod processes;
+mod replicas;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -13,10 +16,12 @@ use std::time::{Duration, Instant};
 use kafka_broker::Brokers;
 use serde_json::{Value, json};
 
-use crate::nodes::{Alone, Nodes, PASSWORD, figure, position, run as run_command};
+use crate::nodes::{ADMIN_DN, Alone, Nodes, PASSWORD, figure, position, run as run_command};
 use crate::{Result, until};
 use asked::{Adding, Times, see_everywhere};
+use driver::Driver;
 use processes::{Processes, disk_bytes};
+use replicas::{Measured, Peers};
 
 /// What is measured, and where it goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,8 +56,7 @@ const ON_THE_WAY: u64 = 50;
 /// The whole stand.
 struct Stand<'m> {
     what: &'m Measure,
-    program: PathBuf,
-    folder: PathBuf,
+    driver: Driver<'m>,
     brokers: Brokers,
     nodes: Nodes,
     alone: Alone,
@@ -61,9 +65,10 @@ struct Stand<'m> {
 
 /// Measures everything.
 pub(crate) fn run(program: PathBuf, folder: &Path, what: &Measure) -> Result<()> {
+    let peers = Peers::find()?;
     std::fs::create_dir_all(&what.to)?;
     let begun = Instant::now();
-    let mut stand = Stand::start(program, folder, what)?;
+    let mut stand = Stand::start(program.clone(), folder, what)?;
     stand.join()?;
     stand.settle()?;
     stand.searches()?;
@@ -71,18 +76,23 @@ pub(crate) fn run(program: PathBuf, folder: &Path, what: &Measure) -> Result<()>
     stand.changes()?;
     stand.visible()?;
     stand.failover()?;
-    let steps = Value::Array(std::mem::take(&mut stand.steps));
-    let seconds = begun.elapsed().as_secs();
+    let mut steps = std::mem::take(&mut stand.steps);
     drop(stand);
+    let mut replicated = Measured::default();
+    // What was measured is written even so.
+    let replicated_all = peers.measure(&program, folder, what, &mut replicated);
+    steps.extend(replicated.steps);
+    let seconds = begun.elapsed().as_secs();
     let mut all = asked::read_circumstances(&what.to.join(format!("{FIRST_KEPT}.json.zst")))?;
     all["entries"] = json!(what.entries);
     all["seconds"] = json!(what.seconds);
     all["took_seconds"] = json!(seconds);
-    all["steps"] = steps;
+    all["steps"] = Value::Array(steps);
+    all["replicated_peers"] = Value::Array(replicated.groups);
     std::fs::write(what.to.join("cluster.json"), serde_json::to_string_pretty(&all)? + "\n")?;
     std::fs::write(what.to.join("README.md"), page::of(&all))?;
     println!("measured in {seconds} s: {}", what.to.join("README.md").display());
-    Ok(())
+    replicated_all
 }
 
 impl<'m> Stand<'m> {
@@ -90,7 +100,8 @@ impl<'m> Stand<'m> {
     fn start(program: PathBuf, folder: &Path, what: &'m Measure) -> Result<Stand<'m>> {
         let alone = folder.join("alone");
         std::fs::create_dir_all(&alone)?;
-        std::fs::write(folder.join("password"), PASSWORD)?;
+        let password = folder.join("password");
+        std::fs::write(&password, PASSWORD)?;
         let data = make_data(&program, folder, &alone, what.entries)?;
         let brokers = Brokers::start(3, folder)?;
         let mut nodes = Nodes::new(program.clone(), folder, brokers.bootstrap(), None);
@@ -100,7 +111,8 @@ impl<'m> Stand<'m> {
         nodes.found()?;
         nodes.join()?;
         let alone = Alone::start(&program, &data, &folder.join("alone.log"))?;
-        Ok(Stand { what, program, folder: folder.to_owned(), brokers, nodes, alone, steps: Vec::new() })
+        let driver = Driver { what, program, user: ADMIN_DN.to_owned(), password };
+        Ok(Stand { what, driver, brokers, nodes, alone, steps: Vec::new() })
     }
 
     /// Everything whose CPU counts.
@@ -189,8 +201,8 @@ impl<'m> Stand<'m> {
         self.bench("changes at a rate, alone", "people-modify", &alone.1, alone.2, &paced)?;
         for (at, searched) in [(&writer, self.follower()?), (&alone, alone.clone())] {
             let name = format!("search beside changes, {}", searched.0);
-            let kept = self.kept(&format!("{name}, changes"));
-            let mut more = self.bench_command("people-modify", &at.1, at.2, &kept);
+            let kept = self.driver.kept(&format!("{name}, changes"));
+            let mut more = self.driver.command("people-modify", &at.1, at.2, &kept);
             more.args(paced).args(["--duration", &format!("{}s", self.what.seconds + 6)]);
             let mut meanwhile = more.spawn()?;
             std::thread::sleep(Duration::from_secs(3));
@@ -302,36 +314,9 @@ impl<'m> Stand<'m> {
         Ok((name, format!("ldap://{}", self.nodes.address(node)?), process))
     }
 
-    /// Where the result of a step is kept.
-    fn kept(&self, step: &str) -> PathBuf {
-        let name: String = step.replace(", ", "-").replace(' ', "-");
-        self.what.to.join(format!("{name}.json.zst"))
-    }
-
-    fn bench_command(&self, workload: &str, target: &str, process: u32, to: &Path) -> std::process::Command {
-        let mut command = std::process::Command::new(&self.program);
-        command
-            .args(["bench", "run", workload, "--target", target, "-D", "cn=admin", "--no-limit", "-y"])
-            .arg(self.folder.join("password"))
-            .args(["--entries", &self.what.entries.to_string(), "--server-pid", &process.to_string()])
-            // Another one for each step: what is as it should be already needs no record.
-            .args(["--seed", &fastrand::u64(1..1 << 32).to_string(), "--warmup", "1s", "-o"])
-            .arg(to)
-            .stdout(std::process::Stdio::null());
-        command
-    }
-
     fn bench(&mut self, step: &str, workload: &str, target: &str, process: u32, more: &[&str]) -> Result<()> {
-        let kept = self.kept(step);
-        let mut command = self.bench_command(workload, target, process, &kept);
-        command.args(more).args(["--duration", &format!("{}s", self.what.seconds)]);
         let cost = self.processes();
-        // Answers that are errors are in the result.
-        let status = command.status()?;
-        if !kept.exists() {
-            return Err(format!("{step}: pando bench: {status}").into());
-        }
-        let figures = asked::read_result(&kept)?;
+        let figures = self.driver.run(step, workload, target, process, more)?;
         self.note(step, &cost, figures);
         Ok(())
     }

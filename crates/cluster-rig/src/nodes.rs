@@ -17,7 +17,7 @@ use crate::{Result, until};
 
 /// The suffix of the tree.
 pub(crate) const SUFFIX: &str = "dc=example,dc=com";
-const ADMIN_DN: &str = "cn=admin";
+pub(crate) const ADMIN_DN: &str = "cn=admin";
 pub(crate) const PASSWORD: &str = "cluster";
 
 /// Has the server leave core dumps, without which only root sees what it uses.

@@ -19,6 +19,7 @@
 //!   Default index entry limit.
 //! - `import-ldif` offline, with half of the memory as its heap: the guide says to give it as much as possible.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -38,6 +39,7 @@ pub struct OpenDj {
     folder: PathBuf,
     setup: Setup,
     product: String,
+    administration: Option<SocketAddr>,
 }
 
 impl OpenDj {
@@ -46,10 +48,15 @@ impl OpenDj {
     /// # Errors
     /// When there is no OpenDJ, its setup fails, or its files are of a form that we do not know.
     pub fn configure(pristine: &Path, folder: &Path, setup: &Setup) -> Result<OpenDj, PeerError> {
-        must_exist(&pristine.join("setup"))?;
+        OpenDj::must_be_installed(pristine)?;
         copy_folder(pristine, folder)?;
-        let peer = OpenDj { folder: folder.to_owned(), setup: setup.clone(), product: String::new() };
-        let port = |address: std::net::SocketAddr| address.port().to_string();
+        let peer = OpenDj {
+            folder: folder.to_owned(),
+            setup: setup.clone(),
+            product: String::new(),
+            administration: None,
+        };
+        let port = |address: SocketAddr| address.port().to_string();
         let mut command = Command::new(folder.join("setup"));
         command.args(["--cli", "--no-prompt", "--doNotStart", "--acceptLicense", "--noPropertiesFile"]);
         command.args(["--skipPortCheck", "--backendType", "je", "--hostname", "localhost"]);
@@ -66,6 +73,47 @@ impl OpenDj {
         let (_, said) = process::output(Command::new(folder.join("bin/start-ds")).arg("--version"))?;
         let product = format!("OpenDJ {}", version_in(&said).unwrap_or("of an unknown version"));
         Ok(OpenDj { product, ..peer })
+    }
+
+    /// Succeeds where it is installed.
+    ///
+    /// # Errors
+    /// When it is not, with how to get it.
+    pub fn must_be_installed(pristine: &Path) -> Result<(), PeerError> {
+        must_exist(&pristine.join("setup"))
+    }
+
+    /// Where its database is.
+    pub(super) fn database(&self) -> PathBuf {
+        self.folder.join("db/userRoot")
+    }
+
+    /// Has this server and another one, both started and with the same data, replicate the suffix from now on.
+    /// `dsreplication` asks for a common administrator, who gets the name `replication` and the password of ours.
+    ///
+    /// # Errors
+    /// When they are not started, or the tool fails.
+    pub(super) fn enable_replication(&self, other: &OpenDj) -> Result<(), PeerError> {
+        let mut command = Command::new(self.folder.join("bin/dsreplication"));
+        command.args(["enable", "--no-prompt", "--trustAll", "--noPropertiesFile", "--skipPortCheck"]);
+        command.args(["--baseDN", &self.setup.suffix, "--adminUID", "replication"]);
+        command.args(["--adminPassword", &self.setup.admin_password]);
+        for (peer, number) in [(self, 1), (other, 2)] {
+            let address = peer.administration;
+            let address =
+                address.ok_or_else(|| PeerError::Answer(format!("{} is not started", self.product)))?;
+            let option = |name: &str| format!("--{name}{number}");
+            command.args([
+                option("host"),
+                "localhost".to_owned(),
+                option("port"),
+                address.port().to_string(),
+            ]);
+            command.args([option("bindDN"), peer.setup.admin_dn.clone()]);
+            command.args([option("bindPassword"), peer.setup.admin_password.clone()]);
+            command.args([option("replicationPort"), free_address()?.port().to_string()]);
+        }
+        process::run(&command, &self.log(), process::SETUP_MAX).map(drop)
     }
 
     fn log(&self) -> PathBuf {
@@ -110,7 +158,7 @@ impl Peer for OpenDj {
                 self.product
             )));
         }
-        let disk_bytes = process::disk_bytes(&self.folder.join("db/userRoot"));
+        let disk_bytes = process::disk_bytes(&self.database());
         Ok(BulkLoad { command: "import-ldif --offline".to_owned(), cost, disk_bytes })
     }
 
@@ -131,6 +179,7 @@ impl Peer for OpenDj {
             &[("ds-cfg-listen-port", &port), ("ds-cfg-listen-address", "127.0.0.1")],
         )?;
         write_file(&file, &blocks.text())?;
+        self.administration = Some(administration);
         let mut command = Command::new(self.folder.join("bin/start-ds"));
         // In the foreground: the script becomes the server.
         command.arg("--nodetach");

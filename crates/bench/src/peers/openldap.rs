@@ -17,6 +17,9 @@
 //!   for users that are named by their DN (`dn:cn=...`), of which slapd makes a value with escapes. Debian has the
 //!   mechanisms in libsasl2-modules.
 //! - Under load over TLS a certificate of P-256, as Pando makes one itself; versions and ciphers are GnuTLS's own.
+//! - Replicated: the lines of the Administrator's Guide for syncrepl with refreshAndPersist (chapter on replication):
+//!   `syncprov-checkpoint 100 10`, `syncprov-sessionlog 100`, indexes of entryCSN and entryUUID. `slapadd -w` writes
+//!   the contextCSN that copies of the database begin from.
 //! - Loading by slapadd with `-q` and as many `tool-threads` as there are cores, the most that slapd.conf(5) allows.
 
 use std::net::SocketAddr;
@@ -34,6 +37,15 @@ const LOADER: &str = "/usr/sbin/slapadd";
 const EXPORTER: &str = "/usr/sbin/slapcat";
 const THREADS: u32 = 16;
 
+/// The part of a server in replication by syncrepl.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyncreplRole {
+    /// It takes changes, and sends them to its consumers.
+    Provider,
+    /// It has the changes of the provider that listens here.
+    Consumer(SocketAddr),
+}
+
 /// What a test wants otherwise than a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Amendments {
@@ -43,6 +55,8 @@ pub struct Amendments {
     pub rules: Option<String>,
     /// Listen for `ldaps://` as well; the lines about TLS are in `global`.
     pub secure: bool,
+    /// It is one of several that replicate.
+    pub syncrepl: Option<SyncreplRole>,
 }
 
 /// slapd in a folder.
@@ -51,6 +65,7 @@ pub struct OpenLdap {
     setup: Setup,
     product: String,
     secure: Option<SocketAddr>,
+    syncrepl: Option<SyncreplRole>,
 }
 
 impl OpenLdap {
@@ -68,7 +83,7 @@ impl OpenLdap {
     /// # Errors
     /// As [`OpenLdap::configure`].
     pub fn amended(folder: &Path, setup: &Setup, amendments: &Amendments) -> Result<OpenLdap, PeerError> {
-        must_exist(Path::new(PROGRAM))?;
+        OpenLdap::must_be_installed()?;
         make_folder(&folder.join("data"))?;
         let (_, said) = process::output(Command::new(PROGRAM).arg("-VV"))?;
         let product = format!("OpenLDAP {}", version_in(&said).unwrap_or("of an unknown version"));
@@ -76,9 +91,23 @@ impl OpenLdap {
             write_file(&folder.join("data.schema"), schema)?;
         }
         let secure = amendments.secure.then(free_address).transpose()?;
-        let peer = OpenLdap { folder: folder.to_owned(), setup: setup.clone(), product, secure };
+        let syncrepl = amendments.syncrepl;
+        let peer = OpenLdap { folder: folder.to_owned(), setup: setup.clone(), product, secure, syncrepl };
         write_file(&peer.file(), &configuration(folder, setup, amendments))?;
         Ok(peer)
+    }
+
+    /// Succeeds where it is installed.
+    ///
+    /// # Errors
+    /// When it is not, with how to get it.
+    pub fn must_be_installed() -> Result<(), PeerError> {
+        must_exist(Path::new(PROGRAM))
+    }
+
+    /// Where its database is.
+    pub(super) fn database(&self) -> PathBuf {
+        self.folder.join("data")
     }
 
     /// Where it listens for `ldaps://`.
@@ -106,7 +135,7 @@ impl Peer for OpenLdap {
 
     fn settings(&self) -> Vec<(String, String)> {
         let text = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        vec![
+        let mut settings = vec![
             text("database", "mdb"),
             ("maxsize".to_owned(), format!("{} bytes", map_bytes(&self.setup))),
             ("threads".to_owned(), THREADS.to_string()),
@@ -115,17 +144,23 @@ impl Peer for OpenLdap {
             text("operation log", self.setup.on_or_off()),
             text("access control", "anonymous reads, userPassword for authentication only"),
             text("limits", "none"),
-        ]
+        ];
+        if let Some(role) = self.syncrepl {
+            settings.push(text("replication", role.words()));
+        }
+        settings
     }
 
     fn bulk_load(&mut self, data: &Data) -> Result<BulkLoad, PeerError> {
         let mut command = Command::new(LOADER);
-        command.args(["-q", "-f"]).arg(self.file()).arg("-l").arg(&data.path);
+        // A provider without a contextCSN sends a consumer every entry.
+        let quick = if self.syncrepl.is_some() { "-qw" } else { "-q" };
+        command.args([quick, "-f"]).arg(self.file()).arg("-l").arg(&data.path);
         let cost = process::run(&command, &self.log(), process::data_time_max(data.bytes))?;
         Ok(BulkLoad {
-            command: "slapadd -q".to_owned(),
+            command: format!("slapadd {quick}"),
             cost,
-            disk_bytes: process::disk_bytes(&self.folder.join("data")),
+            disk_bytes: process::disk_bytes(&self.database()),
         })
     }
 
@@ -147,6 +182,30 @@ impl Peer for OpenLdap {
 
     fn folder(&self) -> &Path {
         &self.folder
+    }
+}
+
+impl SyncreplRole {
+    /// In words, for the result.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            SyncreplRole::Provider => "syncprov overlay, syncprov-checkpoint 100 10, syncprov-sessionlog 100",
+            SyncreplRole::Consumer(_) => "syncrepl type=refreshAndPersist retry=\"1 +\"",
+        }
+    }
+
+    /// What goes after everything else of the database; the module of the overlay is named before.
+    fn lines(self, setup: &Setup) -> String {
+        match self {
+            SyncreplRole::Provider => {
+                "overlay syncprov\nsyncprov-checkpoint 100 10\nsyncprov-sessionlog 100\n".to_owned()
+            }
+            SyncreplRole::Consumer(provider) => format!(
+                "syncrepl rid=1 provider=ldap://{provider} type=refreshAndPersist retry=\"1 +\" searchbase=\"{}\" \
+                 bindmethod=simple binddn=\"{}\" credentials=\"{}\"\nupdateref ldap://{provider}\n",
+                setup.suffix, setup.admin_dn, setup.admin_password
+            ),
+        }
     }
 }
 
@@ -178,9 +237,10 @@ fn configuration(folder: &Path, setup: &Setup, amendments: &Amendments) -> Strin
         text.push_str(&format!("include {folder}/data.schema\n"));
     }
     text.push_str(&format!(
-        "modulepath /usr/lib/ldap\nmoduleload back_mdb\nloglevel 0\nthreads {THREADS}\ntool-threads {}\n\
+        "modulepath /usr/lib/ldap\nmoduleload back_mdb\n{}loglevel 0\nthreads {THREADS}\ntool-threads {}\n\
          sizelimit unlimited\ntimelimit unlimited\npassword-hash {}\n{}{}\n\
          database mdb\nsuffix \"{}\"\nrootdn \"{}\"\nrootpw \"{}\"\ndirectory {folder}/data\nmaxsize {}\n",
+        if amendments.syncrepl.is_some() { "moduleload syncprov\n" } else { "" },
         std::thread::available_parallelism().map_or(1, usize::from),
         if setup.passwords == Passwords::Clear { "{CLEARTEXT}" } else { "{SSHA}" },
         if setup.passwords == Passwords::Clear { sasl_users() } else { String::new() },
@@ -204,6 +264,9 @@ fn configuration(folder: &Path, setup: &Setup, amendments: &Amendments) -> Strin
         "access to attrs=userPassword by anonymous auth by self write by * none\naccess to * by * read";
     text.push_str(amendments.rules.as_deref().unwrap_or(rules));
     text.push('\n');
+    if let Some(role) = amendments.syncrepl {
+        text.push_str(&role.lines(setup));
+    }
     text
 }
 
@@ -261,6 +324,28 @@ mod tests {
         let rule =
             "authz-regexp \"uid=dn:([^,]+).3D([^,]+).2C([^,]+).3D([^,]+),cn=[^,]+,cn=auth\" \"$1=$2,$3=$4\"";
         assert!(text.lines().any(|found| found == rule), "{text}");
+    }
+
+    #[test]
+    fn who_replicates_has_the_lines_of_its_role() {
+        let setup = Setup::new("dc=a", vec!["uid".parse().unwrap()], 0);
+        let text = |syncrepl| {
+            let amendments = Amendments { syncrepl, ..Amendments::default() };
+            configuration(Path::new("/f"), &setup, &amendments)
+        };
+        let provider = text(Some(SyncreplRole::Provider));
+        assert!(provider.contains("moduleload syncprov\n"), "{provider}");
+        let end = "by * read\noverlay syncprov\nsyncprov-checkpoint 100 10\nsyncprov-sessionlog 100\n";
+        assert!(provider.ends_with(end), "{provider}");
+        let consumer = text(Some(SyncreplRole::Consumer("127.0.0.1:9".parse().unwrap())));
+        for part in [
+            "\nsyncrepl rid=1 provider=ldap://127.0.0.1:9 type=refreshAndPersist ",
+            " searchbase=\"dc=a\" bindmethod=simple binddn=\"cn=admin,dc=a\" credentials=\"peers-password\"\n",
+            "\nupdateref ldap://127.0.0.1:9\n",
+        ] {
+            assert!(consumer.contains(part), "no {part:?} in\n{consumer}");
+        }
+        assert!(!text(None).contains("sync"));
     }
 
     #[test]

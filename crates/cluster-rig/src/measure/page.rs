@@ -4,6 +4,21 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
+/// Of a line of text.
+const COLUMNS_MAX: usize = 120;
+/// The table that has the replicated peers too.
+const CHANGES: &str = "As many changes as it goes";
+
+/// What an answer to a change promises, of the servers that are not described in the results.
+const PROMISES: [(&str, &str); 2] = [
+    ("alone", "Pando alone answers when the change is synced to its own disk."),
+    (
+        "at the writer, at another node",
+        "Pando's cluster answers when every broker in sync has synced the change to its disk (at least two of three) \
+         and the client's own node shows it: what was answered survives the loss of a broker and of all nodes but one.",
+    ),
+];
+
 /// Of which steps there is a table, and of which of their figures.
 const TABLES: [(&str, &str, &[&str]); 6] = [
     ("Searches without changes", "search, ", &["per_second", "p50_ms", "p99_ms", "cpu_micros"]),
@@ -13,7 +28,7 @@ const TABLES: [(&str, &str, &[&str]); 6] = [
         &["per_second", "p50_ms", "p99_ms", "cpu_micros"],
     ),
     ("", "search beside changes, ", &["per_second", "p50_ms", "p99_ms", "cpu_micros", "changes_per_second"]),
-    ("As many changes as it goes", "changes of ", &["per_second", "p50_ms", "p99_ms", "cpu_micros"]),
+    (CHANGES, "changes of ", &["per_second", "p50_ms", "p99_ms", "cpu_micros", "wrong", "others_behind_ms"]),
     ("Visible on all nodes", "visible everywhere, ", &["from_the_answer", "from_the_request"]),
     ("Failover: for how long changes stand still", "the writer is killed", &["count", "p50_ms", "max_ms"]),
 ];
@@ -25,8 +40,9 @@ pub(super) fn of(all: &Value) -> String {
         "# A cluster of three nodes, measured on one machine\n\n\
          {} people, {} s for each step, {} s in all, {}; commit {}{}.\nMachine: {} processors ({}), {}.\n\n\
          Three brokers, three nodes, a server alone with the same data, and the load share these processors and one \
-         disk:\nrates and latencies are what was left of those, so compare the CPU. `cluster.json` has the figures, \
-         `NAME.json.zst`\nwhat `pando bench run` measured.\n\n    \
+         disk:\nrates and latencies are what was left of those, so compare the CPU. The replicated peers are measured \
+         when all of these\nhave ended, one group at a time. `cluster.json` has the figures, `NAME.json.zst` what \
+         `pando bench run` measured.\n\n    \
          ./dev cluster --measure DIR --entries {0} --seconds {1}\n",
         text(&all["entries"]),
         text(&all["seconds"]),
@@ -44,7 +60,9 @@ pub(super) fn of(all: &Value) -> String {
     );
     let _ = write!(page, "\n| of medians | |\n|---|---|\n{}", ratios(&steps));
     for (title, prefix, figures) in TABLES {
-        let rows: Vec<&Value> = steps.iter().filter(|step| name(step).starts_with(prefix)).copied().collect();
+        let mut rows: Vec<&Value> =
+            steps.iter().filter(|step| name(step).starts_with(prefix)).copied().collect();
+        rows.sort_by_key(|row| clients(name(row)));
         if !title.is_empty() {
             let _ = write!(page, "\n## {title}\n");
         }
@@ -53,6 +71,9 @@ pub(super) fn of(all: &Value) -> String {
             let cells: Vec<String> = figures.iter().map(|figure| text(&row["figures"][*figure])).collect();
             let _ = writeln!(page, "| {} | {} |", name(row), cells.join(" | "));
         }
+        if title == CHANGES {
+            page.push_str(&promises(all));
+        }
     }
     let _ = write!(page, "\n## A node joins, and what a change takes\n\n| | |\n|---|---|\n");
     for step in steps.iter().filter(|step| ["a node joins", "bytes of a change"].contains(&name(step))) {
@@ -60,8 +81,85 @@ pub(super) fn of(all: &Value) -> String {
             let _ = writeln!(page, "| {}: {} | {} |", name(step), figure.replace('_', " "), text(value));
         }
     }
-    let _ = write!(page, "\n## Processors that each process used\n\n{}", cores(&steps));
+    page.push_str(&peers(all));
+    let (replicated, own): (Vec<_>, Vec<_>) = steps.iter().partition(|step| is_of_a_peer(all, name(step)));
+    let _ = write!(page, "\n## Processors that each process used\n\n{}", cores(&own));
+    for group in groups(all) {
+        let of_group: Vec<&Value> =
+            replicated.iter().filter(|step| name(step).ends_with(&text(&group["name"]))).copied().collect();
+        let _ = write!(page, "\n{}", cores(&of_group));
+    }
     page
+}
+
+/// The groups of other servers that replicate.
+fn groups(all: &Value) -> impl Iterator<Item = &Value> {
+    all["replicated_peers"].as_array().into_iter().flatten()
+}
+
+fn is_of_a_peer(all: &Value, step: &str) -> bool {
+    groups(all).any(|group| step.ends_with(&format!(", {}", text(&group["name"]))))
+}
+
+/// The clients of a step that is named after them.
+fn clients(step: &str) -> Option<u64> {
+    step.strip_prefix("changes of ")?.split(' ').next()?.parse().ok()
+}
+
+/// What the answers of each row of a table promise: rates do not compare without.
+fn promises(all: &Value) -> String {
+    let mut page = "\n`cpu_micros` is the CPU of the process that was asked, for each change; the last tables of this \
+                    page have the others.\n`wrong` counts answers that are errors. `others_behind_ms`: so long after \
+                    the load had ended all other servers of the\ngroup had all changes. What an answer promises is \
+                    not the same everywhere:\n\n"
+        .to_owned();
+    let peers = groups(all).map(|group| (text(&group["name"]), text(&group["promise"])));
+    let own = PROMISES.map(|(name, promise)| (name.to_owned(), promise.to_owned()));
+    for (name, promise) in own.into_iter().chain(peers) {
+        page.push_str(&wrapped(&format!("- *{name}*: {promise}"), "  "));
+    }
+    page
+}
+
+/// How the other servers are set.
+fn peers(all: &Value) -> String {
+    let mut page = String::new();
+    for group in groups(all) {
+        let _ = write!(page, "\n## Settings of {}\n\n", text(&group["name"]));
+        let loaded = format!(
+            "{}. One was loaded by `{}` in {} s, the others began with a copy of its database.",
+            text(&group["product"]),
+            text(&group["loader"]),
+            text(&group["load_seconds"])
+        );
+        page.push_str(&wrapped(&loaded, ""));
+        page.push('\n');
+        for (setting, value) in group["settings"].as_object().into_iter().flatten() {
+            page.push_str(&wrapped(&format!("- {setting}: `{}`", text(value)), "  "));
+        }
+    }
+    page
+}
+
+/// A paragraph in lines of at most 120 columns, those after the first indented.
+fn wrapped(paragraph: &str, indent: &str) -> String {
+    let mut lines = String::new();
+    let mut columns = 0;
+    for word in paragraph.split(' ') {
+        let width = word.chars().count();
+        if columns > 0 && columns + 1 + width > COLUMNS_MAX {
+            lines.push('\n');
+            lines.push_str(indent);
+            columns = indent.len();
+        } else if columns > 0 {
+            lines.push(' ');
+            columns += 1;
+        }
+        lines.push_str(word);
+        columns += width;
+    }
+    lines.push('\n');
+    lines
 }
 
 fn name(step: &Value) -> &str {
@@ -166,6 +264,7 @@ mod tests {
         ]);
         let page = of(&json!({ "entries": 1000, "seconds": 3, "took_seconds": 60, "steps": steps,
             "tool": { "is_debug_build": true } }));
+        assert!(!page.contains("Settings of"), "{page}");
         for line in [
             "| CPU of a search, another node by one alone | 1.050 |",
             "| search, alone, round 2 | 5000 | 0.50 | 1.25 | 30 |",
@@ -177,5 +276,43 @@ mod tests {
         ] {
             assert!(page.contains(line), "{line}:\n{page}");
         }
+    }
+
+    #[test]
+    fn peers_stand_beside_the_cluster_with_their_promises_and_settings() {
+        let step = |name: &str, behind: Value, process: &str| {
+            let figures = json!({ "per_second": 700.0, "wrong": 0.0, "others_behind_ms": behind });
+            json!({ "step": name, "figures": figures, "cores": { process: 0.5 } })
+        };
+        let steps = json!([
+            step("changes of 10 clients, alone", Value::Null, "alone"),
+            step("changes of 500 clients, alone", Value::Null, "alone"),
+            step("changes of 10 clients, slapd", json!(12.5), "slapd provider"),
+        ]);
+        let group = json!({
+            "name": "slapd", "product": "OpenLDAP 2.5", "promise": "It promises little.", "loader": "slapadd -qw",
+            "load_seconds": 3, "settings": { "provider: database": "mdb" },
+        });
+        let page = of(&json!({ "steps": steps, "replicated_peers": [group] }));
+        let of_10 = "| changes of 10 clients, slapd | 700 | - | - | - | 0 | 12.50 |\n| changes of 500 clients, alone |";
+        for part in [
+            of_10,
+            "\n- *slapd*: It promises little.\n",
+            "\n## Settings of slapd\n\nOpenLDAP 2.5. One was loaded by `slapadd -qw` in 3 s",
+            "\n- provider: database: `mdb`\n",
+            "\n| step | alone |\n|---|---|\n| changes of 10 clients, alone | 0.50 |\n| changes of 500",
+            "\n| step | slapd provider |\n|---|---|\n| changes of 10 clients, slapd | 0.50 |\n",
+        ] {
+            assert!(page.contains(part), "no {part:?} in\n{page}");
+        }
+    }
+
+    #[test]
+    fn a_paragraph_is_wrapped_at_120_columns() {
+        let page = wrapped(&["word"; 30].join(" "), "  ");
+        let widths: Vec<usize> = page.lines().map(str::len).collect();
+        assert_eq!(widths, [119, 31], "{page}");
+        assert!(page.lines().nth(1).is_some_and(|line| line.starts_with("  word word")), "{page}");
+        assert_eq!(wrapped("short", "  "), "short\n");
     }
 }

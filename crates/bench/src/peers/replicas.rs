@@ -1,0 +1,245 @@
+//! Servers of one product that replicate among each other on this machine: slapd with two consumers, and two replicas
+//! of OpenDJ.
+//!
+//! The first of them takes the changes. It is loaded by its bulk loader; the others begin with a copy of its database
+//! folder, which both vendors document as a way to set a replica up. Settings are those of a comparison
+//! ([`OpenLdap`], [`OpenDj`]), durability included, on each of them, and the vendor's defaults of replication. The
+//! machine's memory is shared among them.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use client::{Connection, Entry};
+use ldap::Scope;
+
+use super::{
+    Amendments, BulkLoad, Data, OpenDj, OpenLdap, Peer, PeerError, Server, Setup, SyncreplRole, process,
+};
+
+/// How often servers are asked whether they have the same.
+const ASK_EVERY: Duration = Duration::from_millis(5);
+
+/// How servers say which changes they have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    /// By the suffix's contextCSN (slapo-syncprov(5)).
+    ContextCsn,
+    /// By the server-state of OpenDJ's monitor: the last change of each replica whose changes are all there.
+    ServerState,
+}
+
+/// A group of servers that runs.
+pub struct Replicas {
+    product: String,
+    promise: &'static str,
+    settings: Vec<(String, String)>,
+    members: Vec<(String, Server)>,
+    setup: Setup,
+    load: BulkLoad,
+    progress: Progress,
+}
+
+impl Replicas {
+    /// slapd as provider, and two consumers that have what it sends them (refreshAndPersist).
+    ///
+    /// # Errors
+    /// When slapd is not installed, or one of the three cannot be loaded or started.
+    pub fn openldap(folder: &Path, setup: &Setup, data: &Data) -> Result<Replicas, PeerError> {
+        let mut setup = setup.clone();
+        for attribute in ["entryCSN", "entryUUID"] {
+            setup.indexes.extend(attribute.parse());
+        }
+        let configured = |name: &str, role| {
+            let amendments = Amendments { syncrepl: Some(role), ..Amendments::default() };
+            OpenLdap::amended(&folder.join(name), &setup, &amendments)
+        };
+        let mut provider = configured("provider", SyncreplRole::Provider)?;
+        let load = provider.bulk_load(data)?;
+        let copies = ["consumer-1", "consumer-2"];
+        for name in copies {
+            // Before the provider runs and writes to it.
+            copy_database(&provider.database(), &folder.join(name).join("data"), &setup)?;
+        }
+        let server = provider.start()?;
+        let role = SyncreplRole::Consumer(server.address());
+        let mut settings = labelled("all three", &setup, provider.settings());
+        // The one setting that is not the same on all.
+        settings.retain(|(name, _)| !name.ends_with(": replication"));
+        let said = |who: &str, role: SyncreplRole| (format!("{who}: replication"), role.words().to_owned());
+        settings.extend([said("provider", SyncreplRole::Provider), said("consumers", role)]);
+        let mut members = vec![("slapd provider".to_owned(), server)];
+        for name in copies {
+            members.push((format!("slapd {name}"), configured(name, role)?.start()?));
+        }
+        Ok(Replicas {
+            product: provider.product().to_owned(),
+            promise: "slapd answers when the provider has committed the change to its own disk. Consumers get it \
+                      afterwards: no consumer is waited for (slapo-syncprov(5), slapd.conf(5)), so what was \
+                      answered can be lost with the provider's disk.",
+            settings,
+            members,
+            setup,
+            load,
+            progress: Progress::ContextCsn,
+        })
+    }
+
+    /// Two OpenDJ, each a directory server and a replication server, as `dsreplication enable` sets them up.
+    ///
+    /// # Errors
+    /// When there is no OpenDJ in `pristine`, or one of the two cannot be loaded, started or replicated.
+    pub fn opendj(pristine: &Path, folder: &Path, setup: &Setup, data: &Data) -> Result<Replicas, PeerError> {
+        // Heaps are shares of the memory.
+        let setup = Setup { memory_bytes: setup.memory_bytes / 2, ..setup.clone() };
+        let mut first = OpenDj::configure(pristine, &folder.join("replica-1"), &setup)?;
+        let mut second = OpenDj::configure(pristine, &folder.join("replica-2"), &setup)?;
+        let load = first.bulk_load(data)?;
+        copy_database(&first.database(), &second.database(), &setup)?;
+        let servers = [("replica 1", first.start()?), ("replica 2", second.start()?)];
+        first.enable_replication(&second)?;
+        let mut settings = labelled("both replicas", &setup, first.settings());
+        let replication = "dsreplication enable: both are directory and replication server; assured replication off, \
+                           its default; changelog written, and not synced, for each change";
+        settings.push(("both replicas: replication".to_owned(), replication.to_owned()));
+        Ok(Replicas {
+            product: first.product().to_owned(),
+            promise: "OpenDJ answers when the replica that was asked has committed the change to its own disk, and \
+                      sends it to the other one meanwhile (its Administration Guide, chapter on replication: the \
+                      client can conclude that the update was successful only on the replica that handled it). \
+                      Assured replication, which waits for others, is off.",
+            settings,
+            members: servers.map(|(name, server)| (format!("OpenDJ {name}"), server)).into(),
+            setup,
+            load,
+            progress: Progress::ServerState,
+        })
+    }
+
+    /// Product and version.
+    pub fn product(&self) -> &str {
+        &self.product
+    }
+
+    /// What an answer to a change promises, in a sentence or two.
+    pub fn promise(&self) -> &'static str {
+        self.promise
+    }
+
+    /// What is set on them; each name says on which.
+    pub fn settings(&self) -> &[(String, String)] {
+        &self.settings
+    }
+
+    /// What loading the first one cost.
+    pub fn load(&self) -> &BulkLoad {
+        &self.load
+    }
+
+    /// Their names and processes, the one that takes changes first.
+    pub fn processes(&self) -> impl Iterator<Item = (&str, &Server)> {
+        self.members.iter().map(|(name, server)| (name.as_str(), server))
+    }
+
+    /// Waits until all servers have the same changes: how long that took, or nothing if it takes longer than `time`.
+    ///
+    /// # Errors
+    /// When one of them does not say what it has.
+    pub fn caught_up_within(&self, time: Duration) -> Result<Option<Duration>, PeerError> {
+        let begun = Instant::now();
+        let bound =
+            |(_, server): &(String, Server)| server.bound(&self.setup.admin_dn, &self.setup.admin_password);
+        let mut connections = self.members.iter().map(bound).collect::<Result<Vec<_>, _>>()?;
+        loop {
+            let asked = begun.elapsed();
+            let states = connections.iter_mut().map(|connection| self.state(connection));
+            let states = states.collect::<Result<Vec<_>, _>>()?;
+            if states.windows(2).all(|pair| pair.first() == pair.last()) {
+                return Ok(Some(asked));
+            }
+            if asked > time {
+                return Ok(None);
+            }
+            std::thread::sleep(ASK_EVERY);
+        }
+    }
+
+    /// Which changes a server has.
+    fn state(&self, connection: &mut Connection) -> Result<Vec<String>, PeerError> {
+        let suffix = &self.setup.suffix;
+        let reply = match self.progress {
+            Progress::ContextCsn => {
+                connection.search(suffix, Scope::BaseObject, "(objectClass=*)", &["contextCSN"])
+            }
+            Progress::ServerState => {
+                let filter = format!("(&(cn=Directory server*)(domain-name={suffix}))");
+                let base = "cn=Replication,cn=monitor";
+                connection.search(base, Scope::WholeSubtree, &filter, &["server-state"])
+            }
+        };
+        let reply =
+            reply.map_err(|error| PeerError::Answer(format!("{}: its state: {error}", self.product)))?;
+        let entry = reply.entries.first();
+        entry.map(|entry| state_of(entry, self.progress)).ok_or_else(|| {
+            PeerError::Answer(format!(
+                "{} does not say which changes it has: {:?}",
+                self.product, reply.outcome
+            ))
+        })
+    }
+}
+
+/// The values that say it, in an order of their own. OpenDJ writes dates behind a change number.
+fn state_of(entry: &Entry, progress: Progress) -> Vec<String> {
+    let mut values = match progress {
+        Progress::ContextCsn => entry.texts("contextCSN"),
+        Progress::ServerState => entry.texts("server-state"),
+    };
+    for value in &mut values {
+        value.truncate(value.find(' ').unwrap_or(value.len()));
+    }
+    values.sort();
+    values
+}
+
+/// Settings of some of a group, indexes among them.
+fn labelled(who: &str, setup: &Setup, settings: Vec<(String, String)>) -> Vec<(String, String)> {
+    let indexes: Vec<_> = setup.indexes.iter().map(ToString::to_string).collect();
+    let settings = settings.into_iter().chain([("indexes".to_owned(), indexes.join(" "))]);
+    settings.map(|(name, value)| (format!("{who}: {name}"), value)).collect()
+}
+
+/// Copies a database of a server that is stopped in the place of another one's. slapd's file is mostly a hole.
+fn copy_database(from: &Path, to: &Path, setup: &Setup) -> Result<(), PeerError> {
+    if to.exists() {
+        std::fs::remove_dir_all(to).map_err(PeerError::io("remove", to))?;
+    }
+    let folder = to.parent().unwrap_or(to);
+    super::make_folder(folder)?;
+    let mut command = Command::new("cp");
+    command.args(["-r", "--sparse=always"]).args([from, to]);
+    process::run(&command, &folder.join("copy.log"), process::data_time_max(setup.ldif_bytes)).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use client::Attribute;
+
+    use super::*;
+
+    #[test]
+    fn states_are_equal_when_changes_are() {
+        let entry = |description: &str, values: &[&str]| {
+            let values = values.iter().map(|value| value.as_bytes().to_vec()).collect();
+            let attributes = vec![Attribute { description: description.to_owned(), values }];
+            Entry { dn: String::new(), attributes }
+        };
+        let one = entry("server-state", &["02b Tue 1795545613803", "01a Tue Nov 24 18:40:13 UTC 2026"]);
+        let other = entry("server-state", &["01a Tue Nov 24 18:40:13 CET 2026", "02b Wed 1"]);
+        assert_eq!(state_of(&one, Progress::ServerState), ["01a", "02b"]);
+        assert_eq!(state_of(&one, Progress::ServerState), state_of(&other, Progress::ServerState));
+        let csn = entry("contextCSN", &["20261124184013.803812Z#000000#000#000000"]);
+        assert_eq!(state_of(&csn, Progress::ContextCsn), ["20261124184013.803812Z#000000#000#000000"]);
+        assert!(state_of(&csn, Progress::ServerState).is_empty());
+    }
+}
