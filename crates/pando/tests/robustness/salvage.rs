@@ -1,8 +1,7 @@
 //! `pando verify --salvage`: directories whose redo log is damaged in the middle are refused with the name of the way
 //! out, and the way out gives every change before the gap, none behind it, and says which are lost.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
+use crate::support;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

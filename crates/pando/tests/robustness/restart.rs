@@ -1,7 +1,6 @@
 //! What was answered is there after the server ends, however it ends.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
+use crate::support;
 
 use ldap::{ChangeOperation, Scope};
 use std::time::Instant;

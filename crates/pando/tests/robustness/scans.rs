@@ -1,9 +1,7 @@
 //! Long searches beside short ones, over the real binary. What threads do with them is tested in
 //! `crates/server/tests/scans.rs`.
 
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
-
-mod support;
+use crate::support;
 
 use std::fmt::Write as _;
 

@@ -1,8 +1,7 @@
 //! A server at work whose disk is full, or that is killed while it makes an index: changes are refused and nothing
 //! else, and everything goes on when there is room again, or after a start.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
+use crate::support;
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;

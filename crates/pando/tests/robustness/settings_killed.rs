@@ -1,9 +1,7 @@
 //! `pando apply` that is killed, loses its power or runs out of disk, anywhere: the old settings or the new, never
 //! half; the next one goes on.
 
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
-
-mod support;
+use crate::support;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -1,8 +1,7 @@
 //! Files of the data directory damaged while acknowledged changes are in the redo log: a start and `pando verify` name
 //! the file, and change nothing.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
+use crate::support;
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;

@@ -1,8 +1,7 @@
 //! Killed under load, again and again: every acknowledged change is there, none is half there, and the check of all
 //! rows against all entries passes.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
+use crate::support;
 
 use ldap::ChangeOperation;
 use powercut::{FailKind, PowerCut};

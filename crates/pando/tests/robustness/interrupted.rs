@@ -1,8 +1,7 @@
 //! Commands that make data, killed or out of room at points spread over all of their way: the old data is there or the
 //! new, as a whole and sound; the same command then comes to its end, and nothing is left over.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
+use crate::support;
 
 use std::path::{Path, PathBuf};
 

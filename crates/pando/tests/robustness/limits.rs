@@ -1,7 +1,6 @@
 //! Limits for some of all clients: by identity, group, network and listener, and which wins.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
+use crate::support;
 
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Instant;

@@ -1,7 +1,6 @@
 //! Connections that want all file descriptors there are: the store keeps finding one, and so does the administrator.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
+use crate::support;
 
 use std::time::Duration;
 

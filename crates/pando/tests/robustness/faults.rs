@@ -1,9 +1,8 @@
 //! What is wrong with the server itself is said to its operator and not only to the client who meets it: in the log, to
 //! the service manager, below `cn=monitor`, by the exit code. Faults are injected into the real binary, most of them
 //! while the file `on` is there.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
+use crate::support;
 
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
