@@ -1,8 +1,7 @@
 //! What those hear and set who look after accounts: the Password Policy State operation and the account usability
 //! control, with UnboundID's clients and our own.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
+use crate::support;
 
 use client::Connection;
 use ldap::oids::{ACCOUNT_USABILITY, PASSWORD_STATE};

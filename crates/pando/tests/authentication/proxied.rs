@@ -1,8 +1,7 @@
 //! Who acts as whom: proxied authorization (RFC 4370 and its draft), the authorization identities of SASL, and what a
 //! bind says of whose the connection is (RFC 3829).
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
+use crate::support;
 
 use client::Connection;
 use ldap::oids::{

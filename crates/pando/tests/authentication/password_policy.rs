@@ -1,9 +1,8 @@
 //! Password policies (draft-behera-ldap-password-policy), seen from outside.
 //!
 //! The clock is not touched: what lies in the past is imported with its times.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
+use crate::support;
 
 use client::{Connection, Entry};
 use ldap::oids::{MODIFY_PASSWORD, PASSWORD_EXPIRED, PASSWORD_EXPIRING, PASSWORD_POLICY};

@@ -1,8 +1,7 @@
 //! TLS: from the first octet and by StartTLS, with own and with made certificates, for clients with certificates, and
 //! what is refused without it.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
+use crate::support;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -1,7 +1,6 @@
 //! What a flood of binds costs others, and what a password costs that was verified a moment ago.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
+use crate::support;
 
 use std::net::{SocketAddr, TcpStream};
 

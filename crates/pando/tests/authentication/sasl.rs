@@ -1,7 +1,6 @@
 //! Binds by SASL with the clients that people have: Cyrus SASL's, by way of ldap-utils, and UnboundID's.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
+use crate::support;
 
 use base64::Engine as _;
 use client::{Connection, Tls};

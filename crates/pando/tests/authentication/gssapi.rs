@@ -1,10 +1,10 @@
 //! Binds by Kerberos (GSSAPI and GSS-SPNEGO), by the clients of OpenLDAP with Cyrus SASL, and by octets that are none.
 //! Tickets are those of a realm that each test has for itself.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-#[path = "support/kdc.rs"]
+use crate::support;
+
+#[path = "../support/kdc.rs"]
 mod kdc;
-mod support;
 
 use client::Connection;
 use kdc::{HOST, Kdc};

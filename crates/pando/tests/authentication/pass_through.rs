@@ -1,7 +1,6 @@
 //! Passwords that others verify: a second Pando, or Debian's saslauthd, which asks that.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
+use crate::support;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;

@@ -1,7 +1,6 @@
 //! Time-based codes behind passwords (RFC 6238), with the clients that know nothing of them.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
+use crate::support;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

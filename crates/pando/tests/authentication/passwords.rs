@@ -1,7 +1,6 @@
 //! Changing passwords by the extended operation of RFC 3062, with the clients that people have.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
+use crate::support;
 
 use client::Connection;
 use ldap::oids::MODIFY_PASSWORD;

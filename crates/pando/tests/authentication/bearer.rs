@@ -1,7 +1,6 @@
 //! Binds with tokens (OAUTHBEARER), by UnboundID's client and our own.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
+use crate::support;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

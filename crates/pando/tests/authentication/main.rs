@@ -1,0 +1,19 @@
+//! Who clients are, and how they prove it: passwords, SASL, TLS, tokens and codes.
+//!
+//! One binary, so that it is linked once and tests that wait do so at the same time.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod bearer;
+mod bind_shield;
+mod gssapi;
+mod pass_through;
+mod password_policy;
+mod password_state;
+mod passwords;
+mod proxied;
+mod sasl;
+mod tls;
+mod totp;
