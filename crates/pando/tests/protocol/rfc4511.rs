@@ -1,7 +1,6 @@
 //! RFC 4511 to the letter, and what no well-behaved client would send.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
+use crate::support;
 
 use client::{ClientError, Connection};
 use ldap::{

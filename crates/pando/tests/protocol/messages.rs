@@ -1,8 +1,7 @@
 //! Everything that can be wrong has a message that says what and where. Settings and schema end the start with an exit
 //! code; names, filters and requests are answered with a result code and a diagnostic text.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
+use crate::support;
 
 use client::{ClientError, Connection};
 use ldap::{ChangeOperation, MessageId, ResultCode, Scope};

@@ -1,7 +1,6 @@
 //! The main road, end to end: start the binary, add, search, change, compare, rename, delete, stop.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
+use crate::support;
 
 use ldap::{ChangeOperation, ResultCode, Scope};
 use support::pando::Start;

@@ -11,9 +11,8 @@
 //!   values (member, manager ...) without regard to case, because in Pando they show the current name of their entry.
 //! - slapd rewrites names of object classes into the schema's spelling, so those are compared without regard to case.
 //! - Pando stores a hash of a password that arrives in clear, so values of userPassword are only counted.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
+use crate::support;
 
 use client::{Connection, Entry, Reply};
 use ldap::{Dn, PagedResults, ResultCode, Scope};

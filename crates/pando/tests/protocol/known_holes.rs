@@ -1,8 +1,7 @@
 //! What has been wrong with other servers, tried on this one: `docs/explanation/known-holes.md` names each with the
 //! test that shows it absent here. These are the tests that belong nowhere else.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
+use crate::support;
 
 use std::fs;
 use std::path::Path;

@@ -1,7 +1,6 @@
 //! Small print of RFC 4511, 4512, 4514 and 4522 that clients rely on, over the wire.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
+use crate::support;
 
 use ldap::{MessageId, ResultCode, Scope};
 use support::tree::{person_dn, plant};

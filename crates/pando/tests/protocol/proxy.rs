@@ -1,7 +1,6 @@
 //! The PROXY protocol: whoever a proxy tells is the client, and nobody else may tell.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
+use crate::support;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -1,7 +1,6 @@
 //! Paged results as ldapsearch asks for them: all entries, each once, whatever leads to them.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
+use crate::support;
 
 use std::fmt::Write as _;
 

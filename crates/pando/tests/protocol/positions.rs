@@ -1,8 +1,7 @@
 //! Positions of answers, and requests that want at least one, on a server by itself: nothing is behind there, so what
 //! waits is a request for a change that is still to come.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
+use crate::support;
 
 use ldap::{
     Authentication, BindRequest, CompareRequest, Control, ControlsBuf, DeleteRequest, ExtendedRequest,

@@ -1,8 +1,7 @@
 //! The programs that people use, against the real server. A program that is missing fails its test: `./dev test`
 //! installs them all.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
+use crate::support;
 
 use ldap::Scope;
 use support::clients::{ldap_utility, python_script, repository, run, unboundid_tool};

@@ -1,0 +1,18 @@
+//! LDAP as clients speak it, and what no well-behaved client would say.
+//!
+//! One binary, so that it is linked once and tests that wait do so at the same time.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod clients;
+mod conformance;
+mod differential;
+mod known_holes;
+mod messages;
+mod pages;
+mod positions;
+mod proxy;
+mod rfc4511;
+mod smoke;
