@@ -1,8 +1,7 @@
 //! Sockets of the file system: who may connect, who is the administrator without a password, and what becomes of the
 //! file.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
+use crate::support;
 
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};

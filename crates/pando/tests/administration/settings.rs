@@ -1,8 +1,6 @@
 //! Directory-wide settings as an operator changes them: `pando plan`, `apply` and `export --settings-only`.
 
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
-
-mod support;
+use crate::support;
 
 use std::time::Instant;
 

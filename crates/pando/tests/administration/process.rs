@@ -1,8 +1,6 @@
 //! The process as an operator and a service manager see it: signals, notifications, the log.
 
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
-
-mod support;
+use crate::support;
 
 use ldap::Scope;
 use rustix::process::Signal;

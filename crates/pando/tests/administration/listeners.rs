@@ -1,7 +1,6 @@
 //! Listeners with rules of their own: what each takes in the clear, and how weak a bind may be.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
+use crate::support;
 
 use std::net::SocketAddr;
 

@@ -1,8 +1,7 @@
 //! What the process may do, and what others may do with it: the user it becomes, core dumps, files that others can
 //! read, and the sandbox of the shipped unit.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
+use crate::support;
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, chown};
@@ -25,9 +24,14 @@ fn was_run_as_root(test: &str) -> bool {
         return false;
     }
     let program = std::env::current_exe().unwrap();
+    // The name within this binary: the path of this module without the crate.
+    let (_, module) = module_path!().split_once("::").unwrap();
     let mut sudo = Command::new("sudo");
-    let status = sudo.arg("-n").arg(program).args(["--exact", test]).status().unwrap();
-    assert!(status.success(), "{test} needs root, and fails as root or there is no way to it: {status}");
+    sudo.arg("-n").arg(program).arg("--exact").arg(format!("{module}::{test}"));
+    let output = sudo.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let is_passed = output.status.success() && said.contains("1 passed");
+    assert!(is_passed, "{test} needs root, and fails as root or there is no way to it: {output:?}");
     true
 }
 

@@ -1,9 +1,7 @@
 //! The audit trail, as who reads it sees it: who did what is there, no password is, no acknowledged change is missing
 //! whatever happens to the server, and a full disk does what the settings say.
 
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
-
-mod support;
+use crate::support;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

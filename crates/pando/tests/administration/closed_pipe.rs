@@ -1,9 +1,7 @@
 //! Output that nobody reads to its end, as in `pando index list | head -1`: commands panicked because they could not
 //! print. The server's threads would when the reader of its log goes away.
 
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
-
-mod support;
+use crate::support;
 
 use std::process::{Command, Stdio};
 

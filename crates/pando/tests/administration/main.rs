@@ -1,0 +1,15 @@
+//! What an operator sees of the server and does with it: settings, listeners, signals, the log, the audit trail.
+//!
+//! One binary, so that it is linked once and tests that wait do so at the same time.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod audit;
+mod closed_pipe;
+mod listeners;
+mod local;
+mod privileges;
+mod process;
+mod settings;
