@@ -1,8 +1,6 @@
 //! `pando import` as people use it: files, packed or not, exit codes, rejects, and kills at any moment.
 
-#![allow(clippy::unwrap_used, reason = "a panic in a test is the failure we want to see")]
-
-mod support;
+use crate::support;
 
 use std::fs;
 use std::io::Write;

@@ -1,7 +1,6 @@
 //! Commands that ask a running server: export over LDAP, from Pando and from another server, and explain.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
+use crate::support;
 
 use ldap::{ChangeOperation, ServerUrl};
 use support::clients::{self, Run, ldap_utility};

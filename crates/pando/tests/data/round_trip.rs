@@ -1,9 +1,8 @@
 //! Directories made at random, with values of every syntax: what goes in by LDIF in any of its forms comes out by
 //! export, goes in again and comes out the same, from the files and over LDAP. What cannot go in is rejected with its
 //! reason and the rest is there.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
+use crate::support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -1,5 +1,4 @@
 //! `pando generate` as a command: what it prints, what it refuses, and that an import takes it from a pipe.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::process::{Command, Output, Stdio};
 

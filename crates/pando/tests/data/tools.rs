@@ -1,8 +1,6 @@
 //! The commands that look after data: export, verify, compact, passwd, ldif.
 
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
-
-mod support;
+use crate::support;
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;

@@ -1,8 +1,6 @@
 //! `pando index` and `pando explain` as an operator uses them, and what a power cut leaves of an index in the making.
 
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
-
-mod support;
+use crate::support;
 
 use std::process::Command;
 

@@ -1,0 +1,14 @@
+//! The commands that fill, read and look after data.
+//!
+//! One binary, so that it is linked once and tests that wait do so at the same time.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod generate;
+mod import;
+mod indexes;
+mod online;
+mod round_trip;
+mod tools;
