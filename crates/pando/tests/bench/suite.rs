@@ -1,8 +1,6 @@
 //! `pando bench suite` as people use it: it measures, goes on where it was, and says which goals are reached.
 
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
-
-mod support;
+use crate::support;
 
 use std::path::{Path, PathBuf};
 

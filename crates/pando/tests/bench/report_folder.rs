@@ -1,8 +1,6 @@
 //! `pando bench report FOLDER`: all that people read, from the results of a folder.
 
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
-
-mod support;
+use crate::support;
 
 use std::path::Path;
 

@@ -1,7 +1,6 @@
 //! What a generator says it measured, against what the server counted: for the second generator and for `pando bench`.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
+use crate::support;
 
 use std::process::Command;
 

@@ -1,7 +1,6 @@
 //! The load driver with TLS and with SASL, against a server that others have written: Debian's slapd.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
+use crate::support;
 
 use bench::driver::{self, DriveError, Options, Targets};
 use bench::peers::Amendments;

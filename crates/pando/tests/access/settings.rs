@@ -1,7 +1,6 @@
 //! Access rules before and after they are in force: expectations, rehearsal, versions.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
+use crate::support;
 
 use support::pando::command;
 use support::tree::{person_dn, plant};

@@ -1,8 +1,7 @@
 //! Access that explains itself: `pando access explain`, the Get Effective Rights control, and refusals that name the
 //! rule.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
+use crate::support;
 
 use ldap::ChangeOperation;
 use support::clients::{Run, run};

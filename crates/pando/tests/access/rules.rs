@@ -1,8 +1,7 @@
 //! Access rules as people use them: written into the settings, seen by OpenLDAP's clients. What each right means is
 //! tested in `crates/directory/src/access/tests.rs`.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
+use crate::support;
 
 use std::fmt::Write as _;
 

@@ -1,8 +1,6 @@
 //! `pando bench sweep` as people use it: each step is measured on a server of its own, and the report draws the curve.
 
-#![allow(clippy::unwrap_used, reason = "a panic in a test is the failure we want to see")]
-
-mod support;
+use crate::support;
 
 use std::process::{Command, Stdio};
 

@@ -1,8 +1,7 @@
 //! Access rules of other servers: what `pando access translate` makes of them, and that Debian's slapd under the
 //! clauses and Pando under the rules show the same.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
+use crate::support;
 
 use bench::peers::Amendments;
 use client::Connection;

@@ -1,8 +1,6 @@
 //! Several load machines: agents are processes of the real binary, and one of them is killed while it measures.
 
-#![allow(clippy::unwrap_used, reason = "a panic in a test is the failure we want to see")]
-
-mod support;
+use crate::support;
 
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -2,9 +2,8 @@
 //! left.
 //!
 //! slapd is here for every `./dev test`; `./dev test-peers` installs the others and runs the ignored test too.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
+use crate::support;
 
 use bench::peers::comparison::BULK_LOAD;
 use bench::result::{RunResult, WorkloadResult};

@@ -1,8 +1,7 @@
 //! Access rules rehearsed on the operations of an audit trail: what is said before they are in force is what clients
 //! see once they are.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
+use crate::support;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -1,7 +1,6 @@
 //! The load driver beside what servers themselves count, and every shipped workload against Pando.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-mod support;
+use crate::support;
 
 use bench::driver::{self, Options, Targets};
 use bench::peers::Amendments;

@@ -1,0 +1,13 @@
+//! Access rules as people write, try out and explain them.
+//!
+//! One binary, so that it is linked once and tests that wait do so at the same time.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod explain;
+mod rehearse;
+mod rules;
+mod settings;
+mod translate;
