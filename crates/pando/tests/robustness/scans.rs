@@ -1,5 +1,5 @@
 //! Long searches beside short ones, over the real binary. What threads do with them is tested in
-//! `crates/server/tests/scans.rs`.
+//! `crates/server/tests/in_process/scans.rs`.
 
 use crate::support;
 

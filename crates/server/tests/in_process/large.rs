@@ -1,9 +1,6 @@
 //! Entries too large for memory, over a connection: nothing gets into the middle of their messages.
 
-#![allow(clippy::unwrap_used, reason = "a panic in a test is the failure we want to see")]
-
-#[allow(dead_code, reason = "other tests use more of it")]
-mod running;
+use crate::running;
 
 use ldap::{
     ChangeOperation, ChangesBuf, Controls, ExtendedRequest, FilterBuf, Message, MessageId, ModifyRequest,

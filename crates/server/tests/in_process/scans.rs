@@ -1,9 +1,6 @@
 //! Long searches, which scan threads share: the same answers, nobody held up, and bounds on what waits.
 
-#![allow(clippy::unwrap_used, reason = "a panic in a test is the failure we want to see")]
-
-#[allow(dead_code, reason = "other tests use more of it")]
-mod running;
+use crate::running;
 
 use client::{ClientError, Connection};
 use directory::settings::GeneralSettings;

@@ -1,9 +1,6 @@
-//! A server in this process: what depends on its threads, limits and settings. The protocol itself is tested over the
-//! real binary, in `crates/pando/tests`.
+//! Connections and requests: deadlines, limits, and whose turn it is.
 
-#![allow(clippy::unwrap_used, reason = "a panic in a test is the failure we want to see")]
-
-mod running;
+use crate::running;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

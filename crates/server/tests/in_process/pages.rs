@@ -1,10 +1,7 @@
 //! Paged results (RFC 2696) over connections: the server keeps nothing between pages, so cookies know no connection,
 //! and thousands of sequences that nobody ends cost nothing.
 
-#![allow(clippy::unwrap_used, reason = "a panic in a test is the failure we want to see")]
-
-#[allow(dead_code, reason = "other tests use more of it")]
-mod running;
+use crate::running;
 
 use client::{Connection, Entry};
 use directory::settings::GeneralSettings;

@@ -1,0 +1,13 @@
+//! A server in this process: what depends on its threads, limits and settings. The protocol itself is tested over the
+//! real binary, in `crates/pando/tests`.
+//!
+//! One binary, so that it is linked once and tests that wait do so at the same time.
+#![allow(clippy::unwrap_used, reason = "a panic in a test is the failure we want to see")]
+
+#[path = "../running/mod.rs"]
+mod running;
+
+mod large;
+mod pages;
+mod scans;
+mod sessions;
