@@ -1,4 +1,6 @@
 //! What the time of a bind tells, and what binds of clients that have gone cost.
+//!
+//! A binary of its own, because other tests beside it would be in what it measures.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod support;

@@ -1,4 +1,6 @@
 //! `./dev cluster --smoke` as a test: three brokers, three nodes, a load, and five rounds of trouble.
+//!
+//! A binary of its own: three brokers, three nodes and a load are as much as a machine with two cores bears.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 #[test]

@@ -1,5 +1,8 @@
 //! A directory whose data is not in memory: other threads bring in what requests lack, or go through them, and every
 //! answer is what it would be otherwise.
+//!
+//! A binary of its own: a server says that it waits for the disk by the time that it lost, and other tests would keep
+//! the disk busy.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

@@ -1,4 +1,6 @@
 //! Guessing passwords from one place: answers take longer, and nobody else notices.
+//!
+//! A binary of its own: its binds have to arrive while others of them wait, which a busy machine hinders.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod support;

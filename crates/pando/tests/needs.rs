@@ -1,5 +1,8 @@
 //! `./dev` on machines that lack Rust: what it installs, and from where (`tools/needs.sh`). The machines are folders of
 //! stand-ins for apt, curl and rustup, with nothing else on the PATH but the tools that every Debian has.
+//!
+//! A binary of its own: it writes programs and runs them, which fails (ETXTBSY) while a process that another test just
+//! started still has one of them open for writing.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod support;
