@@ -43,7 +43,9 @@ use crate::catalog::{Shown, is_unreadable, is_user_password};
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
-pub use crate::model::sasl_mechanisms::{ANONYMOUS, CRAM_MD5, GSS_SPNEGO, GSSAPI, OAUTHBEARER, PLAIN};
+pub use crate::model::sasl_mechanisms::{
+    ANONYMOUS, CRAM_MD5, DIGEST_MD5, GSS_SPNEGO, GSSAPI, OAUTHBEARER, PLAIN,
+};
 use crate::model::settings::Settings;
 use crate::model::usable::Uses;
 use crate::tree::{Found, TreeState};

@@ -20,6 +20,8 @@ use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::password_policy::{PasswordPolicy, PolicyArea, PolicyEntry, PolicyTable};
 use crate::model::rows::{CLASSES, ENTRIES, EntryId, class_key, id_key};
+use crate::model::sasl_keys::{DigestNames, SaslKeyRules};
+use crate::model::sasl_mechanisms::DIGEST_MD5;
 use crate::password::app_password::{AppPassword, names_application};
 pub(crate) use crate::password::policy::Account;
 use crate::password::policy::Lock;
@@ -175,7 +177,7 @@ pub(crate) fn account(state: TreeState<'_>, id: EntryId) -> Result<Option<Accoun
     }
     let row = row(state.read, id)?;
     let Some(policy) = policy_of(state, id, &row)? else { return Ok(None) };
-    Ok(Some(read_account(state.catalog, id, &row, policy)))
+    read_account(state, id, &row, policy).map(Some)
 }
 
 /// What is on record of the password of an entry, under a policy that says nothing where none governs it.
@@ -185,7 +187,7 @@ pub(crate) fn account(state: TreeState<'_>, id: EntryId) -> Result<Option<Accoun
 pub(crate) fn account_or_default(state: TreeState<'_>, id: EntryId) -> Result<Account> {
     let row = row(state.read, id)?;
     let policy = policy_of(state, id, &row)?.unwrap_or_default();
-    Ok(read_account(state.catalog, id, &row, policy))
+    read_account(state, id, &row, policy)
 }
 
 /// Whether an entry has an attribute without options.
@@ -246,7 +248,13 @@ fn governing(
     Ok(table.default.and_then(|id| table.of(id)).map(Arc::clone))
 }
 
-fn read_account(catalog: &Catalog, id: EntryId, row: &EntryRow<'_>, policy: Arc<PasswordPolicy>) -> Account {
+fn read_account(
+    state: TreeState<'_>,
+    id: EntryId,
+    row: &EntryRow<'_>,
+    policy: Arc<PasswordPolicy>,
+) -> Result<Account> {
+    let catalog = state.catalog;
     let times = |name| small_values(catalog, row, name).filter_map(schema::generalized_micros);
     let time = |name| times(name).next();
     let locked = small_values(catalog, row, LOCKED_TIME).next().and_then(|value| {
@@ -265,16 +273,8 @@ fn read_account(catalog: &Catalog, id: EntryId, row: &EntryRow<'_>, policy: Arc<
         Box::new(Totp { secret: secret.to_vec(), last_step: step, window: policy.totp_window() })
     });
     let apps = if policy.app_passwords > 0 { app_passwords(catalog, row, &policy) } else { Vec::new() };
-    let has_key = |mechanism: &str| {
-        let is_of = |key: &[u8]| {
-            let scheme = key.split(|octet| *octet == b'$').next().unwrap_or_default();
-            scheme.eq_ignore_ascii_case(mechanism.as_bytes())
-        };
-        [SCRAM_KEYS, AUTH_PASSWORD].iter().any(|name| small_values(catalog, row, name).any(is_of))
-    };
-    let missing_keys = policy.scram_mechanisms.iter().filter(|mechanism| !has_key(mechanism)).cloned();
-    let missing_keys = missing_keys.collect();
-    Account {
+    let missing_keys = missing_keys(state, id, row, &policy)?;
+    Ok(Account {
         id,
         policy,
         totp,
@@ -288,7 +288,67 @@ fn read_account(catalog: &Catalog, id: EntryId, row: &EntryRow<'_>, policy: Arc<
         start: time(START_TIME),
         end: time(END_TIME),
         last_success: time(LAST_SUCCESS),
+    })
+}
+
+/// The keys of a policy that an entry lacks.
+fn missing_keys(
+    state: TreeState<'_>,
+    id: EntryId,
+    row: &EntryRow<'_>,
+    policy: &PasswordPolicy,
+) -> Result<SaslKeyRules> {
+    let catalog = state.catalog;
+    let has_key = |mechanism: &str| {
+        let is_of = |key: &[u8]| {
+            let scheme = key.split(|octet| *octet == b'$').next().unwrap_or_default();
+            scheme.eq_ignore_ascii_case(mechanism.as_bytes())
+        };
+        [SCRAM_KEYS, AUTH_PASSWORD].iter().any(|name| small_values(catalog, row, name).any(is_of))
+    };
+    let rules = key_rules(state, policy, |names| {
+        for name in &state.settings.general.identity_attributes {
+            if let Some(attribute) = attribute_row(catalog, row, name) {
+                for_each_value(state, id, &attribute, &mut |value| names.look_at(value))?;
+            }
+        }
+        Ok(())
+    })?;
+    // `DIGEST-MD5$KEY$REALM$NAME`: one for each name.
+    let has_digest_key = |name: &String| {
+        let mut keys =
+            small_values(catalog, row, SCRAM_KEYS).map(|key| key.splitn(4, |octet| *octet == b'$'));
+        keys.any(|mut key| {
+            key.next().is_some_and(|scheme| scheme == DIGEST_MD5.as_bytes())
+                && key.nth(1) == Some(rules.realm.as_bytes())
+                && key.next() == Some(name.as_bytes())
+        })
+    };
+    let is_missing = |mechanism: &&String| match mechanism.as_str() {
+        DIGEST_MD5 => !rules.names.iter().all(has_digest_key),
+        other => !has_key(other),
+    };
+    let mechanisms = rules.mechanisms.iter().filter(is_missing).cloned().collect();
+    Ok(SaslKeyRules { mechanisms, ..rules })
+}
+
+/// The keys that a policy has made of passwords, for the names that are looked at.
+pub(crate) fn key_rules(
+    state: TreeState<'_>,
+    policy: &PasswordPolicy,
+    look_at_names: impl FnOnce(&mut DigestNames) -> Result<()>,
+) -> Result<SaslKeyRules> {
+    let realm = state.settings.general.sasl_realm.clone();
+    let mut names = DigestNames::default();
+    if !realm.is_empty() && policy.scram_mechanisms.iter().any(|mechanism| mechanism == DIGEST_MD5) {
+        look_at_names(&mut names)?;
     }
+    Ok(SaslKeyRules {
+        mechanisms: policy.scram_mechanisms.clone(),
+        iterations: policy.scram_iterations(),
+        names: names.finish(),
+        realm,
+    })
 }
 
 /// The passwords of applications, no more than the policy allows.
@@ -315,8 +375,8 @@ fn app_passwords(catalog: &Catalog, row: &EntryRow<'_>, policy: &PasswordPolicy)
     named.take(usize::try_from(policy.app_passwords).unwrap_or(usize::MAX)).collect()
 }
 
-/// The text forms of an entry's keys for SCRAM (RFC 5803) and CRAM-MD5: those that the server made, and of the former
-/// those that came by import.
+/// The text forms of an entry's keys for SCRAM (RFC 5803), CRAM-MD5 and DIGEST-MD5: those that the server made, and of
+/// the first those that came by import.
 ///
 /// # Errors
 /// The store failed, or rows contradict each other.

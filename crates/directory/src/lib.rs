@@ -47,6 +47,7 @@ pub use maintenance::{check, digest, export, import, index_build, ldif_check, ld
 pub use model::client_link::{BindMethod, ClientLink, WeekTime};
 pub use model::open_error::OpenError;
 pub use model::outcome::{OperationError, Outcome, ServerFault};
+pub use model::sasl_keys::SaslKeyRules;
 pub use model::stamp::{HistoryChecks, Stamp};
 pub use model::{csn, entry, index_definition, limits, name, origin, outcome, record, rows, virtual_entries};
 pub use read::{

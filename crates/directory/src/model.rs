@@ -22,6 +22,7 @@ pub mod record;
 pub(crate) mod record_value;
 pub mod rows;
 pub(crate) mod rule_tokens;
+pub(crate) mod sasl_keys;
 pub(crate) mod sasl_mechanisms;
 pub(crate) mod schema_times;
 pub(crate) mod settings;

@@ -1,14 +1,15 @@
 //! SASL mechanisms with passwords and tokens (RFC 4422): what both ends of an exchange say, and what the server checks.
 //!
 //! PLAIN (RFC 4616), SCRAM with SHA-1, SHA-256 and SHA-512 (RFC 5802, RFC 7677), with channel binding, CRAM-MD5 (RFC
-//! 2195), OAUTHBEARER (RFC 7628), and what GSSAPI (RFC 4752) says behind the messages of Kerberos. Nothing here reads a
-//! clock or a random source, looks for users or keeps anything: the caller brings nonces, keys, bindings and the time.
-//! Every text is bounded, and none panics.
+//! 2195), DIGEST-MD5 (RFC 2831), OAUTHBEARER (RFC 7628), and what GSSAPI (RFC 4752) says behind the messages of
+//! Kerberos. Nothing here reads a clock or a random source, looks for users or keeps anything: the caller brings
+//! nonces, keys, bindings and the time. Every text is bounded, and none panics.
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 #![forbid(unsafe_code)]
 
 pub mod cram;
+pub mod digest;
 pub mod gssapi;
 mod keys;
 pub mod limits;

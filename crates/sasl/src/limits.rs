@@ -2,6 +2,8 @@
 
 /// Octets of a message that is looked at.
 pub const MESSAGE_SIZE_MAX: usize = 8_192;
+/// Octets of a response of DIGEST-MD5 (RFC 2831 section 2.1.2 wants fewer than 4,096).
+pub const DIGEST_MESSAGE_SIZE_MAX: usize = 4_095;
 /// Octets of a message with a token, which lists a user's groups at times.
 pub const BEARER_MESSAGE_SIZE_MAX: usize = 32_768;
 /// Octets of a token of Kerberos: 64 KiB is the largest that Windows makes of a user with many groups.

@@ -15,6 +15,7 @@ mod audit;
 mod bearer;
 mod changes;
 pub(crate) mod context;
+mod digest;
 mod dispatch;
 mod kerberos;
 mod outstanding;

@@ -1,5 +1,12 @@
 //! Every bound of this crate in one place.
 
+/// Names of an entry that keys for DIGEST-MD5 are made for: its first values of the identity attributes.
+pub const DIGEST_NAMES_MAX: usize = 4;
+/// Octets of such a name.
+pub const DIGEST_NAME_SIZE_MAX: usize = 128;
+/// Octets of the realm of the setting `sasl_realm`.
+pub const REALM_SIZE_MAX: usize = 128;
+
 /// Largest number a [`crate::model::csn::Csn`] can count within a microsecond (six hexadecimal digits).
 pub const CSN_COUNT_MAX: u32 = 0xff_ffff;
 

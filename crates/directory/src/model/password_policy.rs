@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::limits::{APP_PASSWORDS_MAX, PASSWORD_HISTORY_MAX, TOTP_WINDOW_MAX, TOTP_WINDOW_USUAL};
 use super::rows::EntryId;
-use super::sasl_mechanisms::CRAM_MD5;
+use super::sasl_mechanisms::{CRAM_MD5, DIGEST_MD5};
 use super::storage_scheme::StorageScheme;
 
 /// A password policy. Times are in seconds; 0 is always "no such rule".
@@ -73,7 +73,7 @@ pub struct PasswordPolicy {
     pub app_passwords: u32,
     /// How new passwords are stored, where it is not as the settings say.
     pub scheme: Option<StorageScheme>,
-    /// SCRAM mechanisms, and CRAM-MD5, for which keys are made.
+    /// SCRAM mechanisms, CRAM-MD5 and DIGEST-MD5, for which keys are made.
     pub scram_mechanisms: Vec<String>,
 }
 
@@ -122,7 +122,8 @@ const TOTP_WINDOW: &str = "pandoPwdTotpWindow";
 const SCRAM_MECHANISM: &str = "pandoPwdScramMechanism";
 
 /// Mechanisms for which keys can be made.
-pub(crate) const SCRAM_MECHANISMS: [&str; 4] = ["SCRAM-SHA-1", "SCRAM-SHA-256", "SCRAM-SHA-512", CRAM_MD5];
+pub(crate) const SCRAM_MECHANISMS: [&str; 5] =
+    ["SCRAM-SHA-1", "SCRAM-SHA-256", "SCRAM-SHA-512", CRAM_MD5, DIGEST_MD5];
 
 /// Iterations of SCRAM keys where a policy says nothing, and the fewest and most that it may say (RFC 7677 section 4).
 pub(crate) const SCRAM_ITERATIONS: (u32, u32, u32) = (4_096, 4_096, 1_000_000);

@@ -15,11 +15,14 @@ pub const GSS_SPNEGO: &str = "GSS-SPNEGO";
 /// A proof of the password by an old hash, for old clients (RFC 2195).
 pub const CRAM_MD5: &str = "CRAM-MD5";
 
+/// The same with a realm, and with a proof of the server's (RFC 2831).
+pub const DIGEST_MD5: &str = "DIGEST-MD5";
+
 /// Nobody, with a trace for the log (RFC 4505).
 pub const ANONYMOUS: &str = "ANONYMOUS";
 
 /// All that there are, the strongest first, as clients take them.
-pub(crate) const MECHANISMS: [&str; 13] = [
+pub(crate) const MECHANISMS: [&str; 14] = [
     "EXTERNAL",
     GSSAPI,
     GSS_SPNEGO,
@@ -31,6 +34,7 @@ pub(crate) const MECHANISMS: [&str; 13] = [
     "SCRAM-SHA-1",
     OAUTHBEARER,
     PLAIN,
+    DIGEST_MD5,
     CRAM_MD5,
     ANONYMOUS,
 ];

@@ -15,7 +15,7 @@ pub struct Stamp {
     pub matched_passwords: Vec<(Vec<u8>, Vec<u8>)>,
     /// What the new passwords were compared with.
     pub history: HistoryChecks,
-    /// Clear passwords of the request with the text forms of their keys for SCRAM.
+    /// Clear passwords of the request with the text forms of their keys for SCRAM, CRAM-MD5 and DIGEST-MD5.
     pub scram_keys: Vec<(Vec<u8>, Vec<String>)>,
     /// Clear passwords of the request that are on the server's lists of bad ones.
     pub listed_passwords: Vec<Vec<u8>>,

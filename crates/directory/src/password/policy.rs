@@ -9,6 +9,7 @@ use ldap::{AccountUsability, PolicyError, PolicyResponse, PolicyWarning, Unusabl
 
 pub use crate::model::password_policy::PasswordPolicy;
 use crate::model::rows::EntryId;
+use crate::model::sasl_keys::SaslKeyRules;
 use crate::password::app_password::AppPassword;
 use crate::password::totp::Totp;
 
@@ -42,8 +43,8 @@ pub struct Account {
     pub totp: Option<Box<Totp>>,
     /// Passwords of applications.
     pub apps: Vec<AppPassword>,
-    /// Mechanisms of the policy for which the entry has no keys.
-    pub missing_keys: Vec<String>,
+    /// The policy's keys that the entry lacks. The names are there also where it has theirs.
+    pub missing_keys: SaslKeyRules,
 }
 
 /// What pwdAccountLockedTime says.
@@ -345,7 +346,7 @@ mod tests {
             last_success: None,
             totp: None,
             apps: Vec::new(),
-            missing_keys: Vec::new(),
+            missing_keys: SaslKeyRules::default(),
         }
     }
 

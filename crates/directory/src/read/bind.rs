@@ -13,8 +13,8 @@ use std::ops::ControlFlow;
 use ldap::{Authentication, BindRequest, ResultCode};
 
 pub use crate::access::{
-    ANONYMOUS, AskerLimits, BindStrength, CRAM_MD5, ExternalIdentity, GSS_SPNEGO, GSSAPI, OAUTHBEARER,
-    Offered, PLAIN,
+    ANONYMOUS, AskerLimits, BindStrength, CRAM_MD5, DIGEST_MD5, ExternalIdentity, GSS_SPNEGO, GSSAPI,
+    OAUTHBEARER, Offered, PLAIN,
 };
 use crate::access::{EXTERNAL, Requester};
 use crate::accounts;

@@ -28,7 +28,7 @@ type Result<T> = std::result::Result<T, OperationError>;
 pub struct Identified {
     /// Who it is then.
     pub requester: Requester,
-    /// The text forms of keys for SCRAM (RFC 5803) and CRAM-MD5.
+    /// The text forms of keys for SCRAM (RFC 5803), CRAM-MD5 and DIGEST-MD5.
     pub sasl_keys: Vec<String>,
     /// What is on record of the password, where a policy governs it.
     pub account: Option<Box<Account>>,

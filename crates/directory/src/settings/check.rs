@@ -12,10 +12,12 @@ use crate::catalog::access_rules::Rule;
 use crate::catalog::{Catalog, is_link_type, is_secret, schema_of};
 use crate::index::check_kinds;
 use crate::model::index_definition::IndexKinds;
-use crate::model::limits::{ACCESS_RULES_MAX, IDENTITIES_MAX, SCHEMA_NAME_MAX, SCHEMA_TEXTS_BYTES_MAX};
+use crate::model::limits::{
+    ACCESS_RULES_MAX, IDENTITIES_MAX, REALM_SIZE_MAX, SCHEMA_NAME_MAX, SCHEMA_TEXTS_BYTES_MAX,
+};
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::quoted::Quoted;
-use crate::model::sasl_mechanisms::MECHANISMS;
+use crate::model::sasl_mechanisms::{DIGEST_MD5, MECHANISMS};
 use crate::model::virtual_entries::{CONFIG_DN, MONITOR_DN, SUBSCHEMA_DN};
 
 /// Settings in canonical form: names in the schema's spelling, DNs as rendered, lists without repetitions.
@@ -48,6 +50,7 @@ pub fn check(proposal: &DirectorySettings) -> Result<Checked, Vec<SettingsProble
     settings.general.sasl_mechanisms = check_mechanisms(&general.sasl_mechanisms, &mut problems);
     settings.general.identity_attributes =
         check_identities(&general.identity_attributes, &schema, &mut problems);
+    check_realm(&general.sasl_realm, &settings.general.sasl_mechanisms, &mut problems);
     check_access_rules(&general.access_rules, &schema, &mut problems);
     expectations::check(&general.access_expectations, &schema, &mut problems);
     check_name("password_policy", &general.password_policy, &schema, &mut problems);
@@ -193,6 +196,19 @@ fn check_mechanisms(names: &[String], problems: &mut Vec<SettingsProblem>) -> Ve
     }
     let named = MECHANISMS.iter().filter(|known| names.iter().any(|name| is(known, name)));
     named.map(|known| (*known).to_owned()).collect()
+}
+
+/// The realm of DIGEST-MD5: its letters are those that need no escape in messages and in keys.
+fn check_realm(realm: &str, mechanisms: &[String], problems: &mut Vec<SettingsProblem>) {
+    let is_fit = |letter: char| letter.is_ascii_alphanumeric() || "-._@".contains(letter);
+    if realm.len() > REALM_SIZE_MAX || !realm.chars().all(is_fit) {
+        let what = format!("a realm has up to {REALM_SIZE_MAX} letters and digits of ASCII, and - . _ @");
+        problems.push(SettingsProblem::key("sasl_realm", what));
+    }
+    if realm.is_empty() && mechanisms.iter().any(|mechanism| mechanism == DIGEST_MD5) {
+        let what = "DIGEST-MD5 needs the setting sasl_realm (pandoSaslRealm), which its keys are made for";
+        problems.push(SettingsProblem::key("sasl_mechanisms", what.to_owned()));
+    }
 }
 
 /// Attribute types by whose values users are found.

@@ -39,7 +39,7 @@ pub struct AccountUpdate {
     pub app_uses: Vec<(String, i64)>,
     /// The step of a time-based code that was used.
     pub totp_step: Option<i64>,
-    /// The stored form that a good bind verified, and keys for SCRAM and CRAM-MD5 of the same password.
+    /// The stored form that a good bind verified, and keys of the same password for SCRAM, CRAM-MD5 and DIGEST-MD5.
     pub keys: Option<(Vec<u8>, Vec<String>)>,
     /// The stored form that a good bind verified, and a stronger one of the same password.
     pub rehashed: Option<(Vec<u8>, Vec<u8>)>,

@@ -22,6 +22,7 @@ use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::{OperationError, Outcome};
 use crate::model::password_policy::PasswordPolicy;
 use crate::model::rows::EntryId;
+use crate::model::sasl_keys::{DigestNames, SaslKeyRules};
 use crate::model::stamp::Stamp;
 use crate::password::{StorageScheme, is_hashed};
 use crate::read::bind::stored_passwords;
@@ -61,8 +62,8 @@ pub struct NewPasswordRules {
     pub former: Vec<Vec<u8>>,
     /// Whether they may not be on the server's lists of bad passwords.
     pub checks_lists: bool,
-    /// SCRAM mechanisms for which keys are made of them, and with how many iterations.
-    pub scram: (Vec<String>, u32),
+    /// The keys that are made of them.
+    pub scram: SaslKeyRules,
 }
 
 /// What holds for the new passwords of an add or modify request, which is for the caller to find out about them before
@@ -79,24 +80,53 @@ pub fn new_password_rules(
     let state = snapshot.state();
     let scheme = state.settings.general.password_scheme;
     let mut rules =
-        NewPasswordRules { scheme, former: Vec::new(), checks_lists: false, scram: (Vec::new(), 0) };
+        NewPasswordRules { scheme, former: Vec::new(), checks_lists: false, scram: SaslKeyRules::default() };
     let policy = match request {
         Request::Modify(modify) => match changed_entry(state, modify.object, requester, link)? {
-            Some(id) => accounts::account(state, id)?.map(|account| (account.policy, Some(id))),
+            Some(id) => accounts::account(state, id)?.map(|account| {
+                let mechanisms = account.policy.scram_mechanisms.clone();
+                (account.policy, Some(id), SaslKeyRules { mechanisms, ..account.missing_keys })
+            }),
             None => None,
         },
-        Request::Add(add) => policy_of_new(state, add)?.map(|policy| (policy, None)),
+        Request::Add(add) => match policy_of_new(state, add)? {
+            Some(policy) => {
+                let keys = accounts::key_rules(state, &policy, |names| {
+                    look_at_names_of_new(state, add, names);
+                    Ok(())
+                })?;
+                Some((policy, None, keys))
+            }
+            None => None,
+        },
         _ => None,
     };
-    let Some((policy, id)) = policy else { return Ok(rules) };
+    let Some((policy, id, keys)) = policy else { return Ok(rules) };
     rules.scheme = policy.scheme.unwrap_or(scheme);
     rules.checks_lists = policy.check_lists;
-    rules.scram = (policy.scram_mechanisms.clone(), policy.scram_iterations());
+    rules.scram = keys;
     if let Some(id) = id.filter(|_| policy.in_history > 0) {
         rules.former = accounts::former_passwords(state, id)?;
         rules.former.extend(stored_passwords(state, id)?);
     }
     Ok(rules)
+}
+
+/// Looks at the names by which the user of an entry that an add brings is going to be found.
+fn look_at_names_of_new(state: TreeState<'_>, add: &AddRequest<'_>, names: &mut DigestNames) {
+    let schema = &*state.catalog.schema;
+    for identity in &state.settings.general.identity_attributes {
+        let Some(known) = schema.attribute_type(identity) else { continue };
+        let is_it = |given: &PartialAttribute<'_>| {
+            let description = schema.parse_description(given.description);
+            description.is_ok_and(|given| given.type_id == known.id && given.options.is_empty())
+        };
+        for given in add.attributes.iter().filter(is_it) {
+            if given.values.iter().any(|value| names.look_at(value).is_break()) {
+                return;
+            }
+        }
+    }
 }
 
 /// The policy that will govern the entry of an add.

@@ -23,7 +23,11 @@ const ALL: &[&str] = &[
     "SCRAM-SHA-512",
     "SCRAM-SHA-512-PLUS",
     "CRAM-MD5",
+    "DIGEST-MD5",
 ];
+
+/// The realm of DIGEST-MD5.
+const REALM: &str = "ldap.example.com";
 
 /// A server with all mechanisms, a policy that makes keys for SCRAM, and anna and bert, whose passwords are set under
 /// it.
@@ -38,10 +42,12 @@ fn start(scratch: &Scratch) -> Pando {
         ("pandoPwdScramMechanism", "SCRAM-SHA-256"),
         ("pandoPwdScramMechanism", "SCRAM-SHA-512"),
         ("pandoPwdScramMechanism", "CRAM-MD5"),
+        ("pandoPwdScramMechanism", "DIGEST-MD5"),
         ("pwdLockout", "TRUE"),
         ("pwdMaxFailure", "3"),
     ];
     plant_policy(&mut administrator, &policy);
+    replace(&mut administrator, "cn=config", "pandoSaslRealm", &[REALM]);
     replace(&mut administrator, "cn=config", "pandoSaslMechanism", ALL);
     for name in ["anna", "bert"] {
         let secret = format!("{name}-s3cret");
@@ -114,6 +120,21 @@ fn cyrus_sasl_binds_by_every_mechanism() {
     cram("anna", "wrong").expect_code(49);
     cram("nobody", "wrong").expect_code(49);
     cram(&anna, "anna-s3cret").expect_code(0).expect_output(&anna);
+    let digest = |more: &[&str]| who_am_i(&pando, &[&["-Y", "DIGEST-MD5"], more].concat());
+    digest(&["-U", "anna", "-w", "anna-s3cret"]).expect_code(0).expect_output(&anna);
+    digest(&["-U", "anna", "-w", "anna-s3cret", "-R", REALM]).expect_code(0).expect_output(&anna);
+    digest(&["-U", "anna", "-w", "anna-s3cret", "-X", &anna]).expect_code(0).expect_output(&anna);
+    digest(&["-U", "anna", "-w", "anna-s3cret", "-X", "u:bert"]).expect_code(49);
+    digest(&["-U", "anna", "-w", "wrong"]).expect_code(49);
+    digest(&["-U", "nobody", "-w", "wrong"]).expect_code(49);
+    // The name is hashed as the client spells it.
+    digest(&["-U", "Anna", "-w", "anna-s3cret"]).expect_code(49);
+    // A client that would like a layer is content without one.
+    let url = format!("ldap://{}", pando.address());
+    let liking = ["-Q", "-H", &url, "-Y", "DIGEST-MD5", "-U", "anna", "-w", "anna-s3cret"];
+    run("ldapwhoami", &liking, "").expect_code(0).expect_output(&anna);
+    let insisting = run("ldapwhoami", &[&liking[..], &["-O", "minssf=56"]].concat(), "");
+    assert!(insisting.code != Some(0) && insisting.stdout.is_empty(), "{insisting}");
     who_am_i(&pando, &["-Y", "ANONYMOUS"]).expect_code(0).expect_output("anonymous");
     let administrator = format!("dn:{ADMIN_DN}");
     let plain = ["-Y", "PLAIN", "-U", &administrator, "-w", ADMIN_PASSWORD];
@@ -130,6 +151,8 @@ fn unboundid_binds_by_plain_and_scram() {
         ("SCRAM-SHA-256", "username=anna"),
         ("SCRAM-SHA-512", "username=anna"),
         ("CRAM-MD5", "authID=u:anna"),
+        // It hashes the name as it is given, `u:` and all.
+        ("DIGEST-MD5", "authID=anna"),
     ] {
         let mechanism = format!("mech={mechanism}");
         let arguments = [
@@ -250,7 +273,7 @@ fn broken_exchanges_end_in_nobody() {
         ("SCRAM-SHA-256", b"p=tls-exporter,,n=anna,r=x"),
         ("SCRAM-SHA-256", b"c=biws,r=x,p=AAAA"),
         ("SCRAM-SHA-256", b"n,,m=x,n=anna,r=x"),
-        ("DIGEST-MD5", b""),
+        ("GSSAPI", b""),
         ("CRAM-MD5", b"anna b913a602c7eda7a495b4e6e7334d3890"),
         ("", b""),
     ] {
@@ -321,6 +344,181 @@ fn answers_of_cram_md5_are_for_one_challenge() {
     assert_eq!(cram(&mut connection, &answer(&next, "anna")), ResultCode::SUCCESS);
 }
 
+fn md5(parts: &[&[u8]]) -> Vec<u8> {
+    use md5::Digest as _;
+    md5::Md5::digest(parts.concat()).to_vec()
+}
+
+fn digits(octets: &[u8]) -> String {
+    octets.iter().map(|octet| format!("{octet:02x}")).collect()
+}
+
+/// A client's response of DIGEST-MD5 to a challenge, and what the server says if it is right.
+fn digest_response(challenge: &str, (name, password): (&str, &str), realm: &str) -> (String, String) {
+    let nonce = challenge.split("nonce=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
+    let uri = "ldap/localhost";
+    let secret = md5(&[name.as_bytes(), b":", realm.as_bytes(), b":", password.as_bytes()]);
+    let session = digits(&md5(&[&secret, b":", nonce.as_bytes(), b":of-the-test"]));
+    let digest = |method: &str| {
+        let request = digits(&md5(&[method.as_bytes(), b":", uri.as_bytes()]));
+        digits(&md5(&[format!("{session}:{nonce}:00000001:of-the-test:auth:{request}").as_bytes()]))
+    };
+    let response = format!(
+        "charset=utf-8,username=\"{name}\",realm=\"{realm}\",nonce=\"{nonce}\",nc=00000001,\
+        cnonce=\"of-the-test\",digest-uri=\"{uri}\",response={},qop=auth",
+        digest("AUTHENTICATE")
+    );
+    (response, format!("rspauth={}", digest("")))
+}
+
+fn digest_challenge(connection: &mut Connection) -> String {
+    let (code, challenge) = sasl_bind(connection, "DIGEST-MD5", b"");
+    assert_eq!(code, ResultCode::SASL_BIND_IN_PROGRESS);
+    challenge
+}
+
+/// A whole exchange of DIGEST-MD5 in a realm.
+fn digest_md5(connection: &mut Connection, user: (&str, &str), realm: &str) -> ResultCode {
+    let challenge = digest_challenge(connection);
+    let (response, expected) = digest_response(&challenge, user, realm);
+    let (code, said) = sasl_bind(connection, "DIGEST-MD5", response.as_bytes());
+    assert_eq!(said, if code == ResultCode::SUCCESS { expected } else { String::new() });
+    code
+}
+
+/// A response of DIGEST-MD5 is good for its challenge alone, and counts as an attempt.
+#[test]
+fn responses_of_digest_md5_are_for_one_challenge() {
+    let scratch = Scratch::new("sasl-digest");
+    let pando = start(&scratch);
+    let mut connection = pando.connect();
+    let bert = ("bert", "bert-s3cret");
+    let say =
+        |connection: &mut Connection, said: &str| sasl_bind(connection, "DIGEST-MD5", said.as_bytes()).0;
+    let challenge = digest_challenge(&mut connection);
+    let begins = format!("realm=\"{REALM}\",nonce=\"");
+    assert!(challenge.starts_with(&begins), "{challenge}");
+    assert!(challenge.ends_with(",qop=\"auth\",charset=utf-8,algorithm=md5-sess"), "{challenge}");
+    let (first, expected) = digest_response(&challenge, bert, REALM);
+    let done = sasl_bind(&mut connection, "DIGEST-MD5", first.as_bytes());
+    assert_eq!(done, (ResultCode::SUCCESS, expected));
+    // The nonce is used up: the client gets another one (RFC 2831 section 2.2).
+    let (code, again) = sasl_bind(&mut connection, "DIGEST-MD5", first.as_bytes());
+    assert!(code == ResultCode::SASL_BIND_IN_PROGRESS && again.starts_with(&begins) && again != challenge);
+    assert_eq!(say(&mut connection, &first), ResultCode::INVALID_CREDENTIALS, "of another challenge");
+    // What is no response, or wants what there is not, does not count.
+    for (old, new, expected) in [
+        ("nc=00000001", "nc=00000002", ResultCode::PROTOCOL_ERROR),
+        ("qop=auth", "qop=auth-conf", ResultCode::AUTH_METHOD_NOT_SUPPORTED),
+        ("qop=auth", "qop=auth-int", ResultCode::AUTH_METHOD_NOT_SUPPORTED),
+        ("qop=auth", "qop=auth,realm=\"x\"", ResultCode::PROTOCOL_ERROR),
+        ("ldap/localhost", "imap/localhost", ResultCode::PROTOCOL_ERROR),
+        ("username=\"bert\",", "", ResultCode::PROTOCOL_ERROR),
+    ] {
+        let challenge = digest_challenge(&mut connection);
+        let (response, _) = digest_response(&challenge, bert, REALM);
+        assert_eq!(say(&mut connection, &response.replace(old, new)), expected, "{new}");
+    }
+    assert_eq!(digest_md5(&mut connection, ("nobody", "x"), REALM), ResultCode::INVALID_CREDENTIALS);
+    assert_eq!(digest_md5(&mut connection, bert, "other.example.com"), ResultCode::INVALID_CREDENTIALS);
+    let wrong = digest_md5(&mut connection, ("bert", "wrong"), REALM);
+    assert_eq!(wrong, ResultCode::INVALID_CREDENTIALS);
+    assert_eq!(digest_md5(&mut connection, bert, REALM), ResultCode::INVALID_CREDENTIALS, "locked");
+    let mut administrator = pando.administrator();
+    let failures = administrator.entry(&person_dn("bert"), &["pwdFailureTime"]).unwrap().unwrap();
+    assert_eq!(failures.values("pwdFailureTime").len(), 3, "the replay, the other realm, the wrong password");
+    let anna = ("anna", "anna-s3cret");
+    assert_eq!(digest_md5(&mut connection, anna, REALM), ResultCode::SUCCESS);
+    // Another exchange between ends the first.
+    let challenge = digest_challenge(&mut connection);
+    assert_eq!(sasl_bind(&mut connection, "CRAM-MD5", b"").0, ResultCode::SASL_BIND_IN_PROGRESS);
+    let (response, _) = digest_response(&challenge, anna, REALM);
+    assert_eq!(say(&mut connection, &response), ResultCode::SASL_BIND_IN_PROGRESS, "a new challenge");
+}
+
+/// Keys for DIGEST-MD5 are of names and a realm: they follow both, few of them, and only where it is switched on.
+#[test]
+fn keys_for_digest_md5_follow_names_and_realm() {
+    let scratch = Scratch::new("sasl-digest-keys");
+    let pando = start(&scratch);
+    let mut administrator = pando.administrator();
+    let keys = |administrator: &mut Connection, dn: &str| {
+        let entry = administrator.entry(dn, &["pandoScramKeys"]).unwrap().unwrap();
+        let of_digest = |key: &String| key.starts_with("DIGEST-MD5$");
+        let mut keys: Vec<String> = entry.texts("pandoScramKeys").into_iter().filter(of_digest).collect();
+        keys.sort();
+        keys
+    };
+    let digest = |user: (&str, &str), realm: &str| digest_md5(&mut pando.connect(), user, realm);
+    // Somebody with a thousand names has keys for four.
+    let names: Vec<String> = (0..1_000).map(|number| format!("many{number:04}")).collect();
+    let mut many = vec![("objectClass", "inetOrgPerson"), ("cn", "many"), ("sn", "many")];
+    many.extend(names.iter().map(|name| ("uid", name.as_str())));
+    many.push(("userPassword", "many-s3cret"));
+    let dn = format!("cn=many,{SUFFIX}");
+    assert!(administrator.add(&dn, &many).unwrap().is_success());
+    assert_eq!(keys(&mut administrator, &dn).len(), 4);
+    assert_eq!(digest(("many0000", "many-s3cret"), REALM), ResultCode::SUCCESS);
+    assert_eq!(digest(("many0999", "many-s3cret"), REALM), ResultCode::INVALID_CREDENTIALS);
+    replace(&mut administrator, &dn, "userPassword", &["another"]);
+    assert_eq!(keys(&mut administrator, &dn).len(), 4);
+    assert_eq!(digest(("many0000", "many-s3cret"), REALM), ResultCode::INVALID_CREDENTIALS);
+    assert_eq!(digest(("many0000", "another"), REALM), ResultCode::SUCCESS);
+
+    // A new name has a key behind the next good simple bind, and the old one's goes.
+    let simple = |name: &str, password: &str| {
+        let mut connection = pando.connect();
+        assert!(connection.bind(&person_dn(name), password).unwrap().is_success());
+        // The writer has done what the same connection asked before when it has done this.
+        assert!(connection.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
+        replace(&mut connection, &person_dn("bert"), "description", &["done"]);
+    };
+    let anna = person_dn("anna");
+    let (old, name) = (keys(&mut administrator, &anna), format!("${REALM}$anna"));
+    assert!(old.len() == 1 && old[0].ends_with(&name), "{old:?}");
+    let add: &[(_, &str, &[&str])] = &[(ChangeOperation::Add, "uid", &["änn"])];
+    assert!(administrator.modify(&anna, add).unwrap().is_success());
+    assert_eq!(digest(("anna", "anna-s3cret"), REALM), ResultCode::SUCCESS);
+    assert_eq!(keys(&mut administrator, &anna), old);
+    simple("anna", "anna-s3cret");
+    let both = keys(&mut administrator, &anna);
+    assert!(both.len() == 2 && both.contains(&old[0]), "{both:?}");
+    let latin = md5(&[b"\xe4nn:", REALM.as_bytes(), b":anna-s3cret"]);
+    let latin = base64::engine::general_purpose::STANDARD.encode(latin);
+    assert!(both.contains(&format!("DIGEST-MD5${latin}${REALM}$änn")), "{both:?}");
+    simple("anna", "anna-s3cret");
+    assert_eq!(keys(&mut administrator, &anna), both);
+
+    // In another realm the keys are made anew.
+    replace(&mut administrator, "cn=config", "pandoSaslRealm", &["OTHER"]);
+    assert_eq!(digest(("anna", "anna-s3cret"), REALM), ResultCode::INVALID_CREDENTIALS);
+    assert_eq!(digest(("anna", "anna-s3cret"), "OTHER"), ResultCode::INVALID_CREDENTIALS);
+    simple("anna", "anna-s3cret");
+    assert_eq!(digest(("anna", "anna-s3cret"), "OTHER"), ResultCode::SUCCESS);
+    assert!(keys(&mut administrator, &anna).iter().all(|key| key.contains("$OTHER$")));
+
+    // Off as long as nobody names it, and not without a realm.
+    let set = |administrator: &mut Connection, attribute: &str, values: &[&str]| {
+        let change: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, attribute, values)];
+        administrator.modify("cn=config", change).unwrap().code
+    };
+    for realm in [&[][..], &["a realm"], &["a$b"], &["a\"b"]] {
+        let code = set(&mut administrator, "pandoSaslRealm", realm);
+        assert_eq!(code, ResultCode::CONSTRAINT_VIOLATION, "{realm:?}");
+    }
+    replace(&mut administrator, "cn=config", "pandoSaslMechanism", &["PLAIN", "CRAM-MD5"]);
+    let refused = sasl_bind(&mut pando.connect(), "DIGEST-MD5", b"").0;
+    assert_eq!(refused, ResultCode::AUTH_METHOD_NOT_SUPPORTED);
+    let offered = |administrator: &mut Connection| {
+        let root =
+            administrator.search("", Scope::BaseObject, "(objectClass=*)", &["supportedSASLMechanisms"]);
+        root.unwrap().entries[0].texts("supportedSASLMechanisms")
+    };
+    assert!(!offered(&mut administrator).contains(&"DIGEST-MD5".to_owned()));
+    replace(&mut administrator, "cn=config", "pandoSaslMechanism", &["digest-md5"]);
+    assert_eq!(offered(&mut administrator), ["DIGEST-MD5"]);
+}
+
 /// An attempt by SCRAM is one under the password policy, and new passwords have new keys.
 #[test]
 fn the_password_policy_holds_for_scram() {
@@ -367,14 +565,14 @@ fn the_password_policy_holds_for_scram() {
     assert_eq!(simple("imported"), ResultCode::SUCCESS);
     assert_eq!(scram(&mut connection, mechanism, bert("imported"), None), ResultCode::SUCCESS);
     let made = administrator.entry(&person_dn("bert"), &["pandoScramKeys", "userPassword"]).unwrap().unwrap();
-    assert_eq!(made.values("pandoScramKeys").len(), 4);
+    assert_eq!(made.values("pandoScramKeys").len(), 5);
     // Nobody but the administrator sees keys.
     let mut anna = pando.connect();
     assert_eq!(scram(&mut anna, mechanism, ("anna", "anna-s3cret"), None), ResultCode::SUCCESS);
     let own = anna.entry(&person_dn("anna"), &["*", "+"]).unwrap().unwrap();
     assert!(own.values("pandoScramKeys").is_empty() && own.values("pwdHistory").is_empty());
     let all = administrator.entry(&person_dn("anna"), &["pandoScramKeys"]).unwrap().unwrap();
-    assert_eq!(all.values("pandoScramKeys").len(), 4);
+    assert_eq!(all.values("pandoScramKeys").len(), 5);
 }
 
 #[test]

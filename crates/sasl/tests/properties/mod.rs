@@ -1,6 +1,7 @@
 //! What holds for any octets: the fuzz target and the replay of its corpus check the same.
 
 use sasl::cram::{self, CramKey};
+use sasl::digest::{self, DigestKey, LDAP_SERVICE};
 use sasl::oauth::Bearer;
 use sasl::scram::{Client, ClientFirst, Exchange};
 use sasl::{Hash, Plain, ScramKeys, TokenKeys, TokenRules};
@@ -29,12 +30,21 @@ pub(crate) fn sasl(bytes: &[u8]) {
     if let Ok(answer) = cram::Answer::parse(bytes) {
         assert!(!answer.name.is_empty() && !answer.is_right(&CramKey::of_nobody(), "<1.2@pando>"));
     }
+    if let Ok(response) = digest::Response::parse(bytes, LDAP_SERVICE) {
+        assert!(!response.name.is_empty() && bytes.len() < 4_096);
+        let key = DigestKey::derive(&response.name, "realm", "a password that nobody has");
+        let (exchange, _) = digest::Exchange::begin("realm", "nonce");
+        assert!(exchange.finish(&response, Some(&key)).is_err() && exchange.finish(&response, None).is_err());
+    }
     if let Ok(bearer) = Bearer::parse(bytes) {
         assert!(bearer.token.is_ascii() && bearer.authorization.len() <= 1_024);
     }
     if let Ok(text) = std::str::from_utf8(bytes) {
         if let Some(key) = CramKey::parse(text) {
             assert_eq!(CramKey::parse(&key.text()), Some(key));
+        }
+        if let Some(key) = DigestKey::parse(text) {
+            assert_eq!(DigestKey::parse(&key.text()), Some(key));
         }
         let _ = TokenKeys::parse(text);
         assert!(rules().user(text, 0).is_err(), "nobody has signed that");

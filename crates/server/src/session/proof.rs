@@ -2,7 +2,7 @@
 
 use directory::password::StorageScheme;
 use directory::password::policy::Account;
-use directory::{Outcome, Requester};
+use directory::{Outcome, Requester, SaslKeyRules};
 use ldap::PolicyWarning;
 
 use crate::workers::guesses::GuessKey;
@@ -42,10 +42,9 @@ pub(super) enum SecondFactor {
 }
 
 impl Attempt {
-    /// Mechanisms for which keys are to be made of the password if it is right, and with how many iterations.
-    pub(super) fn missing_keys(&self) -> (Vec<String>, u32) {
-        let missing = if self.is_refused { Vec::new() } else { self.account.missing_keys.clone() };
-        (missing, self.account.policy.scram_iterations())
+    /// The keys that are to be made of the password if it is right.
+    pub(super) fn missing_keys(&self) -> SaslKeyRules {
+        if self.is_refused { SaslKeyRules::default() } else { self.account.missing_keys.clone() }
     }
 
     /// How the password is to be stored anew if it is right, where the policy wants it stronger.

@@ -1,5 +1,5 @@
 //! Binds by SASL (RFC 4422, RFC 4513 section 5.2): PLAIN, SCRAM with and without channel binding, ANONYMOUS, EXTERNAL;
-//! those with a token are in `bearer.rs`, those with a ticket in `kerberos.rs`.
+//! those with a token are in `bearer.rs`, those with a ticket in `kerberos.rs`, those of DIGEST-MD5 in `digest.rs`.
 //!
 //! PLAIN is a simple bind with the DN of whoever the name is of: the same verification, the same time, the same
 //! answer. An exchange of SCRAM keeps its keys in the session, a few hundred bytes, until the client's next request:
@@ -8,13 +8,14 @@
 
 use directory::Requester;
 use directory::bind::{
-    ANONYMOUS, BindOutcome, CRAM_MD5, GSS_SPNEGO, GSSAPI, OAUTHBEARER, Offered, PLAIN, bind, bind_as_nobody,
-    bind_without_password,
+    ANONYMOUS, BindOutcome, CRAM_MD5, DIGEST_MD5, GSS_SPNEGO, GSSAPI, OAUTHBEARER, Offered, PLAIN, bind,
+    bind_as_nobody, bind_without_password,
 };
 use directory::identity::{self, Identified, identify, usual_scram_iterations};
 use directory::{Outcome, bind::ExternalIdentity};
 use ldap::{Authentication, BindRequest, ResultCode};
 use sasl::cram::{self, CramKey};
+use sasl::digest;
 use sasl::scram::{Binding, ClientFirst, Exchange};
 use sasl::{Hash, Plain, SaslError, ScramKeys};
 use system::gss::GssMechanism;
@@ -34,6 +35,8 @@ pub(super) enum SaslExchange {
     Scram(ScramBind),
     /// CRAM-MD5, behind this challenge.
     Cram(String),
+    /// DIGEST-MD5, behind its challenge.
+    Digest(digest::Exchange),
     /// A token that is no good: the client is going to hear the result (RFC 7628 section 3.2.3).
     RefusedToken,
     /// GSSAPI or GSS-SPNEGO, whose client is to go on.
@@ -105,6 +108,15 @@ impl Session {
                     self.answer(context, &head, &Outcome::new(ResultCode::PROTOCOL_ERROR, text), out);
                 }
                 (None, _) => self.cram_challenge(context, head, out),
+            };
+        }
+        if *mechanism == DIGEST_MD5 {
+            return match (credentials.filter(|octets| !octets.is_empty()), pending.as_deref()) {
+                (Some(response), Some(SaslExchange::Digest(exchange))) => {
+                    self.digest_response(context, head, exchange, response, out);
+                }
+                // Who wants to use a nonce again (RFC 2831 section 2.2) gets a new one.
+                _ => self.digest_challenge(context, head, out),
             };
         }
         if let Some(gss) = gss_mechanism(mechanism) {
@@ -277,7 +289,7 @@ impl Session {
         }
         let is_right = proved.is_ok() && identified.is_some();
         head.sasl_credentials = proved.ok().map(String::into_bytes);
-        self.proved(context, head, (&name, identified), is_right, out);
+        self.proved(context, head, (&name, identified, None), is_right, out);
     }
 
     /// Begins an exchange of CRAM-MD5, in which the server speaks first.
@@ -315,15 +327,15 @@ impl Session {
         let is_known = key.is_some();
         let is_right = answer.is_right(&key.unwrap_or_else(CramKey::of_nobody), challenge) && is_known;
         let identified = identified.filter(|_| is_known);
-        self.proved(context, head, (answer.name, identified), is_right, out);
+        self.proved(context, head, (answer.name, identified, None), is_right, out);
     }
 
-    /// Ends an exchange that brings a proof of the password.
-    fn proved(
+    /// Ends an exchange that brings a proof of the password; `acts_as` as in [`Proof`].
+    pub(super) fn proved(
         &mut self,
         context: &mut Context,
         mut head: RequestHead,
-        (name, identified): (&str, Option<Identified>),
+        (name, identified, acts_as): (&str, Option<Identified>, Option<Requester>),
         is_right: bool,
         out: &mut Vec<u8>,
     ) {
@@ -337,7 +349,7 @@ impl Session {
         if guess.is_some_and(|key| context.shared.guesses.are_too_many(&key)) {
             return self.answer(context, &head, &too_many_guesses(), out);
         }
-        let proof = Proof { requester: Some(requester), acts_as: None, attempt, guess };
+        let proof = Proof { requester: Some(requester), acts_as, attempt, guess };
         self.verified(context, head, proof, is_right.into(), out);
     }
 }

@@ -18,9 +18,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use directory::password::{self, StorageScheme, Verification};
-use directory::{HistoryChecks, ServerFault};
+use directory::{HistoryChecks, SaslKeyRules, ServerFault};
 
 use sasl::cram::{CRAM_MD5, CramKey};
+use sasl::digest::{DIGEST_MD5, DigestKey};
 use sasl::{Hash, ScramKeys};
 
 use zeroize::Zeroizing;
@@ -94,14 +95,14 @@ pub(crate) enum HashWork {
 pub(crate) struct Wanted {
     /// A form of this scheme, where a weaker one is stored.
     pub(crate) stronger: Option<StorageScheme>,
-    /// Keys for these mechanisms, with so many iterations.
-    pub(crate) keys: (Vec<String>, u32),
+    /// Keys for proofs.
+    pub(crate) keys: SaslKeyRules,
 }
 
 impl Wanted {
     /// Whether the password is enough.
     pub(crate) fn is_nothing(&self) -> bool {
-        self.stronger.is_none() && self.keys.0.is_empty()
+        self.stronger.is_none() && self.keys.mechanisms.is_empty()
     }
 }
 
@@ -116,8 +117,8 @@ pub(crate) struct ChangedPasswords {
     pub(crate) former: Vec<Vec<u8>>,
     /// Whether new ones may not be on the lists of bad ones.
     pub(crate) checks_lists: bool,
-    /// SCRAM mechanisms for which keys are made of new ones, and with how many iterations.
-    pub(crate) scram: (Vec<String>, u32),
+    /// The keys for proofs that are made of new ones.
+    pub(crate) scram: SaslKeyRules,
 }
 
 impl ChangedPasswords {
@@ -135,7 +136,7 @@ impl ChangedPasswords {
         let old = self.old.iter().flat_map(|(_, stored)| stored);
         let former = self.former.iter().filter(|_| !self.new.is_empty());
         let mut stored = old.chain(former);
-        let makes_slow = self.scheme.is_slow() || !self.scram.0.is_empty() || self.checks_lists;
+        let makes_slow = self.scheme.is_slow() || !self.scram.mechanisms.is_empty() || self.checks_lists;
         (!self.new.is_empty() && makes_slow) || stored.any(|stored| password::is_slow(stored))
     }
 
@@ -382,7 +383,7 @@ fn perform(
                 Some((old.to_vec(), password::hash(scheme, &asserted, &random.bytes().ok()?)))
             });
             // Without random numbers there are none this time.
-            let made = match is_right && !wanted.keys.0.is_empty() {
+            let made = match is_right && !wanted.keys.mechanisms.is_empty() {
                 true => {
                     scram_keys(&[asserted.to_vec()], &wanted.keys, random).ok().and_then(|mut all| all.pop())
                 }
@@ -404,14 +405,14 @@ fn perform(
     }
 }
 
-/// Clear passwords with the text forms of their keys for SCRAM, each with its own salt, and for CRAM-MD5. What is no
-/// UTF-8 has none.
+/// Clear passwords with the text forms of their keys: for SCRAM, each with its own salt, for CRAM-MD5, and for
+/// DIGEST-MD5, one a name. What is no UTF-8 has none.
 ///
 /// # Errors
 /// The system gave no random salt.
 fn scram_keys(
     clear: &[Vec<u8>],
-    (mechanisms, iterations): &(Vec<String>, u32),
+    SaslKeyRules { mechanisms, iterations, names, realm }: &SaslKeyRules,
     random: &mut Random,
 ) -> Result<PasswordKeys, getrandom::Error> {
     let mut all = Vec::new();
@@ -420,6 +421,9 @@ fn scram_keys(
         let mut keys = Vec::new();
         if mechanisms.iter().any(|name| name == CRAM_MD5) {
             keys.push(CramKey::derive(text.as_bytes()).text());
+        }
+        if mechanisms.iter().any(|name| name == DIGEST_MD5) {
+            keys.extend(names.iter().map(|name| DigestKey::derive(name, realm, text).text()));
         }
         for (hash, _) in mechanisms.iter().filter_map(|name| Hash::of_mechanism(name)) {
             keys.push(ScramKeys::derive(hash, text, &random.bytes()?, *iterations).text());

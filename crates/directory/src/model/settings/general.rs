@@ -22,6 +22,8 @@ pub struct GeneralSettings {
     pub sasl_mechanisms: Vec<String>,
     /// Attribute types by whose values users are found who bind by SASL without a DN.
     pub identity_attributes: Vec<String>,
+    /// The realm of DIGEST-MD5; empty for none, and then it is not offered.
+    pub sasl_realm: String,
     /// Access rules; without any the fixed ones hold.
     pub access_rules: Vec<String>,
     /// What access rules are expected to allow and to deny.
@@ -52,6 +54,7 @@ impl Default for GeneralSettings {
             password_scheme: StorageScheme::default(),
             sasl_mechanisms: vec!["EXTERNAL".to_owned(), PLAIN.to_owned()],
             identity_attributes: vec!["uid".to_owned()],
+            sasl_realm: String::new(),
             access_rules: Vec::new(),
             access_expectations: Vec::new(),
             password_policy: String::new(),
@@ -104,7 +107,7 @@ pub struct GeneralSetting {
 }
 
 /// All of them, in the order of the settings file: those outside of tables first.
-pub const GENERAL: [GeneralSetting; 15] = [
+pub const GENERAL: [GeneralSetting; 16] = [
     GeneralSetting {
         key: "administrator",
         attribute: "pandoAdministrator",
@@ -154,6 +157,15 @@ pub const GENERAL: [GeneralSetting; 15] = [
         help: "attributes with an equality index by which users are found who bind by SASL with a name",
         read: |of| SettingValue::Words(of.identity_attributes.clone()),
         write: |of, value| words(value, "uid").map(|words| of.identity_attributes = words),
+    },
+    GeneralSetting {
+        key: "sasl_realm",
+        attribute: "pandoSaslRealm",
+        help: "the realm of DIGEST-MD5, which its keys are made for; \"\" for none, which it is not offered without",
+        read: |of| SettingValue::Word(of.sasl_realm.clone()),
+        write: |of, value| {
+            word(value, "a name of a host such as \"ldap.example.com\"").map(|word| of.sasl_realm = word)
+        },
     },
     GeneralSetting {
         key: "access_rules",

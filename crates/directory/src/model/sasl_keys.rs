@@ -1,0 +1,69 @@
+//! Which keys are made of a clear password, so that its user can bind by proofs of it.
+
+use std::ops::ControlFlow;
+
+use super::limits::{DIGEST_NAME_SIZE_MAX, DIGEST_NAMES_MAX};
+
+/// What keys are made of a clear password.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SaslKeyRules {
+    /// The mechanisms.
+    pub mechanisms: Vec<String>,
+    /// Iterations of the keys for SCRAM.
+    pub iterations: u32,
+    /// The names with a key for DIGEST-MD5 each, as the client spells them; none without a realm.
+    pub names: Vec<String>,
+    /// The realm of the keys for DIGEST-MD5.
+    pub realm: String,
+}
+
+/// Gathers the names of somebody that keys for DIGEST-MD5 are made for. A key costs a row about 300 octets, so there
+/// are few, and no more values are looked at.
+#[derive(Debug, Default)]
+pub(crate) struct DigestNames {
+    names: Vec<String>,
+    looked_at: usize,
+}
+
+impl DigestNames {
+    /// Looks at a value of an attribute by which users are found.
+    pub(crate) fn look_at(&mut self, value: &[u8]) -> ControlFlow<()> {
+        if self.looked_at == DIGEST_NAMES_MAX {
+            return ControlFlow::Break(());
+        }
+        self.looked_at += 1;
+        let fits = |name: &&str| !name.is_empty() && name.len() <= DIGEST_NAME_SIZE_MAX;
+        if let Some(name) = std::str::from_utf8(value).ok().filter(fits)
+            && !self.names.iter().any(|other| other == name)
+        {
+            self.names.push(name.to_owned());
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Those that were found.
+    pub(crate) fn finish(self) -> Vec<String> {
+        self.names
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_few_and_short() {
+        let long = "x".repeat(DIGEST_NAME_SIZE_MAX + 1);
+        let gathered = |values: &[&[u8]]| {
+            let mut names = DigestNames::default();
+            let looked_at = values.iter().take_while(|value| names.look_at(value).is_continue()).count();
+            (names.finish(), looked_at)
+        };
+        let (names, looked_at) = gathered(&[b"anna", b"\xff", long.as_bytes(), b"anna", b"a", b"b"]);
+        assert_eq!((names, looked_at), (vec!["anna".to_owned()], DIGEST_NAMES_MAX));
+        let many: Vec<String> = (0..1_000).map(|number| format!("u{number}")).collect();
+        let (names, looked_at) = gathered(&many.iter().map(|name| name.as_bytes()).collect::<Vec<_>>());
+        assert_eq!((names.len(), looked_at), (DIGEST_NAMES_MAX, DIGEST_NAMES_MAX));
+        assert_eq!(gathered(&[b"", &long.as_bytes()[1..]]).0, [&long[1..]]);
+    }
+}

@@ -1,0 +1,61 @@
+//! Binds by DIGEST-MD5 (RFC 2831), in which the server speaks first. The challenge is the same for everybody, so a name
+//! that nobody has fails as a wrong password does, at the end and in the same time.
+
+use directory::Outcome;
+use directory::identity::identify;
+use ldap::ResultCode;
+use sasl::digest::{DigestKey, Exchange, LDAP_SERVICE, Response};
+
+use super::sasl::{SaslExchange, authorized, refusal};
+use super::{RequestHead, Session};
+use crate::session::context::Context;
+use crate::stamp::{no_random_numbers, readable_password};
+
+impl Session {
+    /// Begins an exchange.
+    pub(super) fn digest_challenge(
+        &mut self,
+        context: &mut Context,
+        mut head: RequestHead,
+        out: &mut Vec<u8>,
+    ) {
+        let nonce = match context.random.bytes() {
+            Ok(bytes) => readable_password(&bytes),
+            Err(error) => return self.answer(context, &head, &no_random_numbers(error), out),
+        };
+        let realm = &context.snapshot.state().settings.general.sasl_realm;
+        let (exchange, challenge) = Exchange::begin(realm, &nonce);
+        head.sasl_credentials = Some(challenge.into_bytes());
+        self.sasl = Some(Box::new(SaslExchange::Digest(exchange)));
+        self.answer(context, &head, &Outcome::code(ResultCode::SASL_BIND_IN_PROGRESS), out);
+    }
+
+    /// Takes the client's response. Whoever it proves to be becomes whom the authorization identity names.
+    pub(super) fn digest_response(
+        &mut self,
+        context: &mut Context,
+        mut head: RequestHead,
+        exchange: &Exchange,
+        credentials: &[u8],
+        out: &mut Vec<u8>,
+    ) {
+        let response = match Response::parse(credentials, LDAP_SERVICE) {
+            Ok(response) => response,
+            Err(error) => return self.answer(context, &head, &refusal(error), out),
+        };
+        let identified = match identify(&context.snapshot, &response.name) {
+            Ok(identified) => identified,
+            Err(outcome) => return self.answer(context, &head, &outcome, out),
+        };
+        let own = identified.as_ref().map(|of| &of.requester);
+        let acts_as = own.and_then(|own| authorized(context, own, &response.authorization));
+        let mut keys = identified.iter().flat_map(|of| &of.sasl_keys).filter_map(|key| DigestKey::parse(key));
+        let key = keys.find(|key| key.is_for(&response.name, exchange.realm()));
+        let proved = exchange.finish(&response, key.as_ref());
+        let identified = identified.filter(|_| key.is_some() && acts_as.is_some());
+        let is_right = proved.is_ok() && identified.is_some();
+        // Who may not act as that one does not hear either that the proof is right.
+        head.sasl_credentials = proved.ok().filter(|_| is_right).map(String::into_bytes);
+        self.proved(context, head, (&response.name, identified, acts_as), is_right, out);
+    }
+}
