@@ -436,6 +436,23 @@ fn responses_of_digest_md5_are_for_one_challenge() {
     assert_eq!(say(&mut connection, &response), ResultCode::SASL_BIND_IN_PROGRESS, "a new challenge");
 }
 
+/// Under a password policy the identity that was asked for was forgotten: the session was that of the password's user.
+#[test]
+fn who_may_act_as_others_does_so_under_a_policy() {
+    let scratch = Scratch::new("sasl-acts-as");
+    let pando = start(&scratch);
+    let (anna, bert) = (person_dn("anna"), person_dn("bert"));
+    let rule = format!("agents: allow proxy at '{bert}' to user '{anna}'");
+    replace(&mut pando.administrator(), "cn=config", "pandoAccessRule", &[&rule]);
+    for mechanism in ["PLAIN", "DIGEST-MD5"] {
+        let as_whom =
+            |whom: &str| who_am_i(&pando, &["-Y", mechanism, "-U", "anna", "-w", "anna-s3cret", "-X", whom]);
+        as_whom("u:bert").expect_code(0).expect_output(&bert);
+        as_whom("u:anna").expect_code(0).expect_output(&anna);
+        as_whom(&format!("dn:{ADMIN_DN}")).expect_code(49);
+    }
+}
+
 /// Keys for DIGEST-MD5 are of names and a realm: they follow both, few of them, and only where it is switched on.
 #[test]
 fn keys_for_digest_md5_follow_names_and_realm() {

@@ -188,7 +188,8 @@ impl Session {
         let is_right = verified.is_right;
         let decided = match (attempt, requester) {
             (Some(attempt), requester) => {
-                let ended = self.end_attempt(context, head, *attempt, verified, (requester, guess));
+                let becomes = requester.map(|own| acts_as.unwrap_or(own));
+                let ended = self.end_attempt(context, head, *attempt, verified, (becomes, guess));
                 if let Some((head, decided)) = ended {
                     self.conclude(context, head, decided, out);
                 }
