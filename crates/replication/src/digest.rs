@@ -89,14 +89,18 @@ impl Comparison {
         }
     }
 
+    /// Whether all of these nodes have told of a mark.
+    pub fn is_told(&self, mark: u64, registered: &BTreeSet<NodeId>) -> bool {
+        self.0.get(&mark).is_some_and(|told| registered.iter().all(|node| told.contains_key(node)))
+    }
+
     /// What the digests at a mark come to: those that all registered nodes have told, or where no more are to come. As
     /// long as some are to come nobody knows of a dispute, but a node that a majority contradicts is wrong already.
     /// `None` where nothing can be said.
     pub fn found(&self, mark: u64, registered: &BTreeSet<NodeId>, is_over: bool) -> Option<Divergence> {
         let told = self.0.get(&mark)?;
         let found = compare(registered, told);
-        let is_complete = registered.iter().all(|node| told.contains_key(node));
-        match is_complete || is_over {
+        match self.is_told(mark, registered) || is_over {
             true => Some(found),
             false if !found.wrong.is_empty() => Some(Divergence { disputed: BTreeSet::new(), ..found }),
             false => None,

@@ -2,6 +2,7 @@
 //! depends on nothing but the message and those accepted before it.
 
 mod keys;
+mod marks;
 mod resume;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use crate::message::{
 use crate::operation::{NodeId, OperationId};
 use crate::retention::Kept;
 use crate::rotation::Rotation;
+use crate::round::{Round, Slice};
 use crate::rows::{Cursor, Epoch, Row, RowChange, StateError};
 pub use crate::window::Known;
 use crate::window::Window;
@@ -34,6 +36,7 @@ pub struct Follower {
     window: Window,
     members: Members,
     rotation: Rotation,
+    round: Round,
     stopped: Option<Alarm>,
     /// What a test has this follower do wrong.
     #[cfg(test)]
@@ -49,8 +52,8 @@ pub enum Verdict<'m> {
     NewEpoch(NewEpoch),
     /// Something is new of a node.
     Member(MemberNews),
-    /// Here the data of all nodes is compared: that of the messages before this offset.
-    Mark(u64),
+    /// Here the data of all nodes is compared.
+    Mark(Mark),
     /// What the data of a node came to at a mark.
     Digests {
         /// Whose.
@@ -112,6 +115,17 @@ pub struct NewEpoch {
     pub rows: Vec<RowChange>,
 }
 
+/// A mark, at which all nodes compare what they have from the messages before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Where it stands.
+    pub offset: u64,
+    /// Which rows are compared.
+    pub slice: Slice,
+    /// What goes into a commit, alone or with the next group's.
+    pub rows: Vec<RowChange>,
+}
+
 /// Accepted news of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberNews {
@@ -169,6 +183,9 @@ pub enum Ignored {
     /// It is about a key that is not offered, or that too few have.
     #[error("a key that is not offered, or that few nodes have")]
     NotOffered,
+    /// It landed twice, or behind one of another node for the same slice.
+    #[error("a mark of a slice that is compared already")]
+    ComparedAlready,
     /// The claimant has made a newer claim, which landed first.
     #[error("a claim older than another of its node")]
     OlderClaim,
@@ -292,7 +309,7 @@ impl Follower {
         rows: impl IntoIterator<Item = (K, V)>,
     ) -> Result<Follower, StateError> {
         let (mut found, mut window, mut members) = (None, Window::default(), Members::default());
-        let mut rotation = Rotation::default();
+        let (mut rotation, mut round) = (Rotation::default(), Round::default());
         for (key, value) in rows {
             match Row::decode(key.as_ref(), value.as_ref()) {
                 Some(Row::Cursor(cursor)) => found = Some(cursor),
@@ -304,6 +321,7 @@ impl Follower {
                     (rotation.is_due, rotation.offered) = (is_due, offered);
                 }
                 Some(Row::Holder(node, address)) => drop(rotation.holders.insert(node, address)),
+                Some(Row::Round(loaded)) => round = loaded,
                 Some(Row::Operation(operation, position)) => window.load_operation(operation, position),
                 None => return Err(StateError::Damaged(key.as_ref().to_vec())),
             }
@@ -312,7 +330,7 @@ impl Follower {
         if !keys.has(cursor.key) {
             return Err(StateError::NoKey(cursor.key));
         }
-        Ok(Follower::new(keys, cursor, (window, members, rotation)))
+        Ok(Follower { round, ..Follower::new(keys, cursor, (window, members, rotation)) })
     }
 
     fn new(keys: KeyRing, cursor: Cursor, state: (Window, Members, Rotation)) -> Follower {
@@ -324,6 +342,7 @@ impl Follower {
             window,
             members,
             rotation,
+            round: Round::default(),
             stopped: None,
             #[cfg(test)]
             defect: None,
@@ -380,7 +399,8 @@ impl Follower {
                 Verdict::Ignored(Ignored::Gone)
             }
             // They are no part of the state: a node that reads them again may do so.
-            Body::Mark(_) => Verdict::Mark(offset),
+            Body::Mark(_) => Verdict::Mark(Mark { offset, slice: Slice::default(), rows: Vec::new() }),
+            Body::SliceMark(mark) => self.slice_mark(offset, message.tag, &mark),
             Body::Digests(digests) => {
                 Verdict::Digests { node: digests.node, mark: digests.mark, parts: digests.parts() }
             }
@@ -536,11 +556,6 @@ impl Follower {
     /// The nodes that belong to the cluster, as far as they have told.
     pub fn registered(&self) -> BTreeSet<NodeId> {
         self.members.iter().filter(|(_, row)| !row.is_gone).map(|(node, _)| node).collect()
-    }
-
-    /// The message with which a node wants the data of all compared.
-    pub fn mark_of(&self, node: NodeId) -> Vec<u8> {
-        message::encode_mark(&self.keys, self.cursor.key, &self.cursor.generation, node)
     }
 
     /// What the data of a node came to at a mark, as a message.

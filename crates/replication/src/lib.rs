@@ -24,6 +24,7 @@ pub mod message;
 mod operation;
 pub mod retention;
 mod rotation;
+mod round;
 mod rows;
 mod shared_log;
 #[cfg(test)]
@@ -31,12 +32,13 @@ mod simulation;
 mod window;
 
 pub use follower::{
-    Accepted, Alarm, Follower, Ignored, KeyNews, Known, MemberNews, NewEpoch, Reseed, Rotated, Verdict,
+    Accepted, Alarm, Follower, Ignored, KeyNews, Known, Mark, MemberNews, NewEpoch, Reseed, Rotated, Verdict,
 };
 pub use key::{ClusterKey, FIRST_KEY, Fingerprint, KeyRing, Tag};
 pub use member::{CannotClaim, CannotPropose, Fit, GroupBuilder, Held, Member, Role, Step};
 pub use members::MemberRow;
 pub use operation::{NodeId, OperationId};
 pub use rotation::Offered;
+pub use round::{PlannedSlice, Round, Slice};
 pub use rows::{Cursor, Epoch, RowChange, StateError};
 pub use shared_log::{AppendError, LogEvent, SharedLog};

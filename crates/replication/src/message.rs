@@ -11,8 +11,9 @@ use std::borrow::Cow;
 use crate::codec::{Reader, put_length};
 use crate::digest::{Parts, RollingDigest};
 use crate::key::{ClusterKey, KeyRing, Tag};
-use crate::limits::{DIGEST_PARTS_MAX, KEYS_LEVEL, MESSAGE_BYTES_MAX};
+use crate::limits::{DIGEST_PARTS_MAX, KEYS_LEVEL, MESSAGE_BYTES_MAX, SLICES_LEVEL};
 use crate::operation::NodeId;
+pub use crate::round::SliceMark;
 pub use keys::{KeyHolder, KeyOffer, KeyRotation};
 pub(crate) use records::{Proposal, put_record};
 pub use records::{Record, Records, record_size};
@@ -30,6 +31,7 @@ const KIND_OFFER: u8 = 7;
 const KIND_HOLDER: u8 = 8;
 const KIND_ROTATION: u8 = 9;
 const KIND_SEALED: u8 = 10;
+const KIND_SLICE_MARK: u8 = 11;
 
 const NEWS_DURABLE: u8 = 1;
 const NEWS_SNAPSHOT: u8 = 2;
@@ -68,8 +70,10 @@ pub enum Body<'m> {
     Group(Group<'m>),
     /// News of a node.
     Member(Member),
-    /// This node wants all to compare the data that they have here.
+    /// This node wants all to compare all data that they have here.
     Mark(NodeId),
+    /// All compare a slice of the data that they have here.
+    SliceMark(SliceMark),
     /// What the data of a node came to at a mark.
     Digests(Digests<'m>),
     /// There is a new key.
@@ -218,8 +222,11 @@ impl<'m> Message<'m> {
 
     /// The feature level that it takes.
     pub(crate) fn level(bytes: &[u8]) -> u64 {
-        let is_newer = bytes.get(1).is_some_and(|kind| *kind >= KIND_OFFER);
-        if is_newer { KEYS_LEVEL } else { 1 }
+        match bytes.get(1) {
+            Some(KIND_SLICE_MARK..) => SLICES_LEVEL,
+            Some(KIND_OFFER..) => KEYS_LEVEL,
+            _ => 1,
+        }
     }
 
     /// The number of the key that bytes say to be under.
@@ -261,6 +268,7 @@ fn decode<'m>(
             let body = Body::Digests(Digests::decode(&mut reader)?);
             return Some(Message { generation, body, tag });
         }
+        KIND_SLICE_MARK => Body::SliceMark(SliceMark::decode(&mut reader)?),
         KIND_OFFER => Body::Offer(KeyOffer::decode(&mut reader)?),
         KIND_HOLDER => Body::Holder(KeyHolder::decode(&mut reader)?),
         KIND_ROTATION => Body::Rotation(KeyRotation::decode(&mut reader)?),
@@ -335,10 +343,22 @@ pub(crate) fn encode_member(keys: &KeyRing, key: u32, generation: &GenerationId,
     sealed(keys, key, out).0
 }
 
-/// The message with which a node wants the data compared.
+/// The message with which a node wants all data compared.
 pub(crate) fn encode_mark(keys: &KeyRing, key: u32, generation: &GenerationId, node: NodeId) -> Vec<u8> {
     let mut out = head(key, KIND_MARK, generation);
     out.extend(node.0.to_be_bytes());
+    sealed(keys, key, out).0
+}
+
+/// The message of a mark that names a slice.
+pub(crate) fn encode_slice_mark(
+    keys: &KeyRing,
+    key: u32,
+    generation: &GenerationId,
+    mark: &SliceMark,
+) -> Vec<u8> {
+    let mut out = head(key, KIND_SLICE_MARK, generation);
+    mark.put(&mut out);
     sealed(keys, key, out).0
 }
 
@@ -417,6 +437,7 @@ mod tests {
     use super::*;
     use crate::key::Fingerprint;
     use crate::operation::OperationId;
+    use crate::round::{PlannedSlice, Slice};
 
     const GENERATION: GenerationId = [7; 16];
 
@@ -504,6 +525,13 @@ mod tests {
         let bytes = encode_mark(&keys(), 1, &GENERATION, NodeId(6));
         let read = Message::decode(&bytes, &keys(), 1).map(|message| message.body);
         assert_eq!(read, Ok(Body::Mark(NodeId(6))));
+        let slice = Slice { from: b"a".to_vec(), to: b"b".to_vec() };
+        let planned = PlannedSlice { slice, bytes: 7 };
+        let mark = SliceMark { node: NodeId(6), round: 8, at: 9, planned };
+        let bytes = encode_slice_mark(&keys(), 1, &GENERATION, &mark);
+        assert_eq!(Message::level(&bytes), SLICES_LEVEL);
+        let read = Message::decode(&bytes, &keys(), 1).map(|message| message.body);
+        assert_eq!(read, Ok(Body::SliceMark(mark)));
         let (node, number, fingerprint) = (NodeId(4), 77, Fingerprint([8; 32]));
         let offer = KeyOffer { node, fingerprint, address: "host:1" };
         let holder = KeyHolder { node, number, address: "" };
@@ -571,7 +599,7 @@ mod tests {
         }
         let count_at = HEAD_SIZE + GROUP_HEAD_SIZE - 1;
         check(|bytes| bytes[0] = 2, MessageError::NewerVersion(2));
-        check(|bytes| bytes[1] = 11, MessageError::Malformed);
+        check(|bytes| bytes[1] = 12, MessageError::Malformed);
         check(|bytes| bytes[count_at] = 1, MessageError::Malformed);
         check(|bytes| bytes[count_at] = 3, MessageError::Malformed);
         check(|bytes| bytes[count_at - 3] = 0xff, MessageError::Malformed);

@@ -8,6 +8,7 @@
 //! | `m`, node | what is known of it as a member |
 //! | `k` | the key that is offered, and whether one is due |
 //! | `h`, node | a node that has it, and where it is reached |
+//! | `r` | how far the round of comparisons is |
 //! | `o`, node, incarnation, sequence | the position of an applied operation |
 
 use crate::codec::{Reader, put_operation};
@@ -17,10 +18,12 @@ use crate::members::MemberRow;
 use crate::message::GenerationId;
 use crate::operation::{NodeId, OperationId};
 use crate::rotation::{Offered, Rotation};
+use crate::round::Round;
 
 const CURSOR_KEY: &[u8] = b"c";
 const LEVEL_KEY: &[u8] = b"l";
 const ROTATION_KEY: &[u8] = b"k";
+const ROUND_KEY: &[u8] = b"r";
 const HOLDER_PREFIX: u8 = b'h';
 const NODE_PREFIX: u8 = b'n';
 const OPERATION_PREFIX: u8 = b'o';
@@ -35,7 +38,7 @@ const CURSOR_VERSION: u8 = 1;
 pub struct RowChange {
     /// At most 40 bytes.
     pub key: Vec<u8>,
-    /// At most 256 bytes.
+    /// At most 640 bytes.
     pub value: Option<Vec<u8>>,
 }
 
@@ -123,6 +126,7 @@ pub(crate) enum Row {
     /// Whether a key is due, and which one is offered.
     Rotation(bool, Option<Offered>),
     Holder(NodeId, String),
+    Round(Round),
 }
 
 impl Row {
@@ -140,6 +144,7 @@ impl Row {
                 let (is_due, offered) = rotation(&mut value)?;
                 Row::Rotation(is_due, offered)
             }
+            prefix if [prefix] == ROUND_KEY => Row::Round(Round::decode(&mut value)?),
             HOLDER_PREFIX => Row::Holder(NodeId(key.u32()?), text(&mut value)?),
             MEMBER_PREFIX => Row::Member(NodeId(key.u32()?), member(&mut value)?),
             OPERATION_PREFIX => Row::Operation(key.operation()?, value.u64()?),
@@ -191,6 +196,10 @@ impl RowChange {
             value.extend(offered.address.as_bytes());
         }
         RowChange { key: ROTATION_KEY.to_vec(), value: Some(value) }
+    }
+
+    pub(crate) fn round(round: &Round) -> RowChange {
+        RowChange { key: ROUND_KEY.to_vec(), value: Some(round.encode()) }
     }
 
     /// Where the node is reached.
@@ -334,6 +343,10 @@ mod tests {
         let row = RowChange::holder(NodeId(4), Some("host:2"));
         let read = Row::decode(&row.key, row.value.as_deref().unwrap());
         assert!(matches!(read, Some(Row::Holder(NodeId(4), address)) if address == "host:2"));
+        let round = Round { ended: 3, next: b"n".to_vec(), bytes: 4, ..Round::default() };
+        let row = RowChange::round(&round);
+        let read = Row::decode(&row.key, row.value.as_deref().unwrap());
+        assert!(matches!(read, Some(Row::Round(read)) if read == round));
         let operation = OperationId { node: NodeId(1), incarnation: 2, sequence: 3 };
         let row = RowChange::operation(&operation, Some(44));
         let read = Row::decode(&row.key, row.value.as_deref().unwrap());

@@ -39,6 +39,10 @@ pub(crate) enum Defect {
     RowsCommittedLate,
     /// A message counts under any key that the node has, not only under the one in force.
     OldKeyAccepted,
+    /// One node compares all that it has where a slice is to be compared.
+    SliceIgnored,
+    /// A node that starts again has forgotten how far the round of comparisons is.
+    RoundForgotten,
     /// A node goes on behind a rotation without the key, by what it can read.
     RotationIgnored,
 }
@@ -92,6 +96,26 @@ fn a_log_that_goes_back_makes_no_silent_difference() {
     assert!(sum.runs < 500 || sum.went_back() > 0);
 }
 
+/// A value of a node is altered in peace: the round under way or the next one finds it, whichever slice it is in, and
+/// says which node and which part it is, where there is a majority.
+#[test]
+fn what_is_altered_is_found_within_one_round() {
+    let (mut in_the_first, mut in_others) = (0, 0);
+    for seed in seeds(200) {
+        let planted = match World::new(seed, None).plant() {
+            Ok(Some(planted)) => planted,
+            Ok(None) => continue,
+            Err(Violation(text)) => panic!("PANDO_TEST_SEED={seed}: {text}"),
+        };
+        let (found, expected) = (&planted.found, &planted.expected);
+        assert!(found.contains(expected), "PANDO_TEST_SEED={seed}: {found}, expected: {expected}");
+        assert!(planted.rounds <= 1, "PANDO_TEST_SEED={seed}: after {} rounds", planted.rounds);
+        *(if planted.is_first_slice { &mut in_the_first } else { &mut in_others }) += 1;
+    }
+    println!("{in_the_first} were in the first slice, {in_others} in others");
+    assert!(in_the_first + in_others < 100 || (in_the_first > 0 && in_others > 0));
+}
+
 /// Seeds in which a defect is looked for: far fewer than those that must hold.
 const DEFECT_SEEDS: u64 = 100;
 
@@ -139,6 +163,16 @@ fn finds_stale_reads() {
 #[test]
 fn finds_rows_that_are_committed_late() {
     finds(Defect::RowsCommittedLate);
+}
+
+#[test]
+fn finds_that_a_slice_is_ignored() {
+    finds(Defect::SliceIgnored);
+}
+
+#[test]
+fn finds_that_a_round_is_forgotten() {
+    finds(Defect::RoundForgotten);
 }
 
 #[test]

@@ -22,14 +22,14 @@ use std::time::Duration;
 
 use directory::{Directory, Writer};
 use kafka_log::{Message, Settings, topic_facts};
-use replication::Follower;
 use replication::digest::Parts as DigestParts;
 use replication::forward::Answer;
+use replication::{Follower, PlannedSlice};
 
 use crate::config::ClusterSettings;
 use crate::limits::{
-    CLUSTER_APPEND_TIMEOUT, CLUSTER_CHANGE_PATIENCE, CLUSTER_DIGEST_INTERVAL, CLUSTER_MESSAGE_OVERHEAD,
-    CLUSTER_SESSION_TIMEOUT, CLUSTER_SNAPSHOT_INTERVAL,
+    CLUSTER_APPEND_TIMEOUT, CLUSTER_CHANGE_PATIENCE, CLUSTER_DIGEST_INTERVAL, CLUSTER_DIGEST_SLICE_BYTES,
+    CLUSTER_MESSAGE_OVERHEAD, CLUSTER_SESSION_TIMEOUT, CLUSTER_SNAPSHOT_INTERVAL,
 };
 use crate::telemetry::health::Health;
 use crate::workers::read_age::ReadAge;
@@ -92,6 +92,8 @@ enum NodeEvent {
     Trimmed(Result<u64, String>),
     /// Keys of the cluster, from another node.
     Keys(Result<Vec<NumberedKey>, String>),
+    /// The slice to compare next.
+    SlicePlanned(Result<PlannedSlice, String>),
     /// What this node has at a mark.
     Digested(u64, Result<DigestParts, String>),
     /// Where the writer of an epoch is reached.
@@ -211,6 +213,7 @@ impl Cluster {
                 Some(0) => None,
                 Some(minutes) => Some(Duration::from_secs(u64::from(minutes) * 60)),
             },
+            digest_bytes_max: settings.compare_bytes.map_or(CLUSTER_DIGEST_SLICE_BYTES, u64::from),
             group_bytes_max: message_bytes_max.saturating_sub(CLUSTER_MESSAGE_OVERHEAD),
             identity,
             directory: Arc::clone(directory),

@@ -219,9 +219,17 @@ pub const CLUSTER_FRAME_PATIENCE: Duration = Duration::from_secs(60);
 /// How fast a node sends a copy of its data to another, at most.
 pub const CLUSTER_COPY_BYTES_PER_SECOND: u64 = 48 << 20;
 
-/// How often the writer has the data of all nodes compared, unless the settings say otherwise. Each node reads all of
-/// its data for it.
+/// How often the writer has a slice of the data of all nodes compared, unless the settings say otherwise.
 pub const CLUSTER_DIGEST_INTERVAL: Duration = Duration::from_secs(3_600);
+
+/// What such a slice costs at most, in bytes of rows, unless the settings say otherwise.
+pub const CLUSTER_DIGEST_SLICE_BYTES: u64 = 1 << 30;
+
+/// How fast a node reads a slice, at most: others use the disk, and the memory in which the system keeps files.
+pub const CLUSTER_DIGEST_BYTES_PER_SECOND: u64 = 64 << 20;
+
+/// How nice the thread that reads it is to the others: no client waits for it.
+pub const CLUSTER_DIGEST_NICENESS: i32 = 19;
 
 /// After how long no more is expected of nodes that have not told what they have.
 pub const CLUSTER_DIGEST_PATIENCE: Duration = Duration::from_secs(600);

@@ -259,6 +259,10 @@ fn add_cluster(tree: &mut MonitorTree, figures: &crate::cluster::figures::Figure
     if let Some((mark, digest)) = &state.digest {
         tree.info("Digest", &parent, format!("at offset {mark}: {digest}"));
     }
+    tree.info("Comparison Round", &parent, round_text(&state.round));
+    if state.round.ended > 0 {
+        tree.timestamp("Last Comparison Round", &parent, state.round.ended_at);
+    }
     tree.counter("Position", &parent, state.position);
     tree.counter("Next Offset", &parent, state.next_offset);
     tree.counter("Log Start Offset", &parent, state.start_offset);
@@ -303,6 +307,24 @@ fn add_cluster(tree: &mut MonitorTree, figures: &crate::cluster::figures::Figure
     tree.counter("Groups Sealed", &parent, state.groups_sealed);
     tree.counter("Forwarded", &parent, state.forwarded);
     tree.counter("Alarms", &parent, state.alarms);
+}
+
+/// How far the comparison of all data is.
+#[cfg(feature = "kafka")]
+fn round_text(round: &replication::Round) -> String {
+    let last = match round.ended {
+        0 => String::new(),
+        ended => format!("; round {ended} had {} bytes", round.ended_bytes),
+    };
+    match round.next.is_empty() {
+        true => format!("none under way{last}"),
+        false => format!(
+            "round {} since {}: {} bytes{last}",
+            round.ended.saturating_add(1),
+            generalized_time(round.began_at),
+            round.bytes
+        ),
+    }
 }
 
 /// What the log says of a node.

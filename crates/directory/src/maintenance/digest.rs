@@ -5,11 +5,16 @@
 //!
 //! A part is what stands below an entry directly below a suffix. Entries there that have nothing below them belong to
 //! the part of the suffix.
+//!
+//! Rows are read a slice at a time: those between two points. A point is a letter for the map and a key of it, and for
+//! a link also the id of its target, so that a slice may end within the members of one group. Their order is that of
+//! their octets. A point need not be that of a row: what is deleted meanwhile moves no slice, and what is added is in
+//! the slice where it belongs.
 
 use std::collections::HashMap;
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 
-use store::Direction;
+use store::{Direction, MapId};
 
 use crate::catalog::{
     META_ADMINISTRATOR, META_ATTRIBUTE, META_CLASS_SET, META_CONTEXT_CSN, META_LAST_CSN, META_LAST_ENTRY,
@@ -23,8 +28,39 @@ use crate::tree::TreeState;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// What a row is given to: its part, its key, which no row of another map has, and its value.
-pub type EachRow<'f> = dyn FnMut(&str, &[u8], &[u8]) + 'f;
+/// What a row is given to: its part, its key, which no row of another map has, and its value. Whether more are wanted.
+pub type EachRow<'f> = dyn FnMut(&str, &[u8], &[u8]) -> ControlFlow<()> + 'f;
+
+/// The same without the part.
+type Visit<'f> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>> + 'f;
+
+/// The rows from one point up to another. An empty point stands for the beginning, or for the end.
+#[derive(Clone, Copy, Debug)]
+pub struct RowSlice<'p> {
+    /// Its first point.
+    pub from: &'p [u8],
+    /// The point behind it.
+    pub to: &'p [u8],
+}
+
+/// The part of a slice that is of one map: points without their letter. `None` is no bound.
+struct MapSlice<'p> {
+    from: Option<&'p [u8]>,
+    to: Option<&'p [u8]>,
+}
+
+/// What a row costs beside its bytes: finding its part, and a hash. As bytes, so that there is one bound for both.
+pub const ROW_COST: u64 = 64;
+
+/// The maps, by letter.
+const MAPS: [(u8, MapId); 4] = [(LETTER_ENTRY, ENTRIES), (LETTER_LINK, LINKS), (b'n', NODES), (b'v', VALUES)];
+
+const LETTER_ENTRY: u8 = b'e';
+const LETTER_LINK: u8 = b'l';
+const LETTER_SETTING: u8 = b'm';
+
+/// Octets of a key of links. In a point, the id of a target follows.
+const LINK_KEY_SIZE: usize = 12;
 
 /// The part of settings and schema.
 const SETTINGS: &str = "settings";
@@ -40,52 +76,157 @@ const ID_BLOCK: usize = 512;
 
 const ALL: store::KeyRange<'static> = (Bound::Unbounded, Bound::Unbounded);
 
-/// Gives every such row to `each`, in no particular order. Reads all of the directory.
+/// Gives the rows of a slice to `each`, and those of settings and schema with every slice.
 ///
 /// # Errors
 /// The store failed.
-pub fn each_row(snapshot: &Snapshot, each: &mut EachRow<'_>) -> Result<()> {
+pub fn each_row(snapshot: &Snapshot, slice: RowSlice<'_>, each: &mut EachRow<'_>) -> Result<ControlFlow<()>> {
     let state = snapshot.state();
-    settings(state, each)?;
+    if settings(state, each)?.is_break() {
+        return Ok(ControlFlow::Break(()));
+    }
     let mut parts = Parts { state, names: vec![NOWHERE.to_owned()], of: HashMap::new(), last: None };
-    for (letter, map) in [(b'n', NODES), (b'e', ENTRIES), (b'v', VALUES)] {
-        for row in state.read.scan(map, ALL, Direction::Forward) {
+    walk(state, slice, &mut |key, value| Ok(each(parts.name(key.get(1..).unwrap_or_default())?, key, value)))
+}
+
+/// Where a slice ends that begins at `from` and costs at most `bytes_max`, or has one row, and what it costs: as the
+/// rows are now. Each row counts its key, its value and [`ROW_COST`]. The end is empty where no row is left behind it.
+/// `step` is told the bytes of each row, and says whether to go on; `None` if it does not.
+///
+/// # Errors
+/// The store failed.
+pub fn plan(
+    snapshot: &Snapshot,
+    from: &[u8],
+    bytes_max: u64,
+    step: &mut dyn FnMut(u64) -> ControlFlow<()>,
+) -> Result<Option<(Vec<u8>, u64)>> {
+    let (mut bytes, mut end, mut is_stopped) = (0, Vec::new(), false);
+    let _ = walk(snapshot.state(), RowSlice { from, to: &[] }, &mut |key, value| {
+        let cost = row_cost(key, value);
+        if bytes > 0 && bytes + cost > bytes_max {
+            end = key.to_vec();
+            if key.first() == Some(&LETTER_LINK) {
+                end.extend(value);
+            }
+            return Ok(ControlFlow::Break(()));
+        }
+        bytes += cost;
+        is_stopped = step(cost).is_break();
+        Ok(if is_stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })?;
+    Ok((!is_stopped).then_some((end, bytes)))
+}
+
+/// What a row counts.
+pub fn row_cost(key: &[u8], value: &[u8]) -> u64 {
+    (key.len() as u64 + value.len() as u64).saturating_add(ROW_COST)
+}
+
+/// Gives the rows of a slice to `visit`, in the order of their points: letter and key, and value. A link's value is the
+/// id of its target.
+fn walk(state: TreeState<'_>, slice: RowSlice<'_>, visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
+    let mut tagged = Vec::new();
+    for (letter, map) in MAPS {
+        let Some(MapSlice { from, to }) = slice.of_map(letter) else { continue };
+        if letter == LETTER_LINK {
+            if links(state, MapSlice { from, to }, visit)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+            continue;
+        }
+        let low = from.map_or(Bound::Unbounded, Bound::Included);
+        let high = to.map_or(Bound::Unbounded, Bound::Excluded);
+        for row in state.read.scan(map, (low, high), Direction::Forward) {
             let (key, value) = row?;
-            each(parts.name(key)?, &tagged(letter, key), value);
+            tag(&mut tagged, letter, key);
+            if visit(&tagged, value)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
         }
     }
-    let mut block = Vec::new();
-    for row in state.read.scan_keys(LINKS, ALL, Direction::Forward) {
+    Ok(ControlFlow::Continue(()))
+}
+
+/// The links between two points, without their letter. The targets of one key are read from the first wanted one on.
+fn links(state: TreeState<'_>, slice: MapSlice<'_>, visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
+    let (from, to) = (slice.from.map(link_point), slice.to.map(link_point));
+    let low = from.map_or(Bound::Unbounded, |(key, _)| Bound::Included(key));
+    let high = to.map_or(Bound::Unbounded, |(key, _)| Bound::Included(key));
+    let (mut tagged, mut block) = (Vec::new(), Vec::new());
+    for row in state.read.scan_keys(LINKS, (low, high), Direction::Forward) {
         let (key, _) = row?;
-        let name = parts.name(key)?;
-        let tagged = tagged(b'l', key);
+        tag(&mut tagged, LETTER_LINK, key);
+        let first = from.filter(|(of, _)| *of == key).map_or(0, |(_, id)| id);
+        let end = to.filter(|(of, _)| *of == key).map(|(_, id)| id);
         let mut ids = state.read.ids(LINKS, key)?;
+        ids.seek(first)?;
         loop {
             block.clear();
             if ids.next_block(&mut block, ID_BLOCK)? == 0 {
                 break;
             }
-            block.iter().for_each(|id| each(name, &tagged, &id.to_be_bytes()));
+            for id in &block {
+                if end.is_some_and(|end| *id >= end) {
+                    return Ok(ControlFlow::Continue(()));
+                }
+                if visit(&tagged, &id.to_be_bytes())?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
         }
     }
-    Ok(())
+    Ok(ControlFlow::Continue(()))
 }
 
-fn tagged(letter: u8, key: &[u8]) -> Vec<u8> {
-    [&[letter], key].concat()
+/// Key and target of a point among links.
+fn link_point(point: &[u8]) -> (&[u8], u64) {
+    match point.split_at_checked(LINK_KEY_SIZE) {
+        Some((key, id)) => (key, id.first_chunk().map_or(0, |id| u64::from_be_bytes(*id))),
+        None => (point, 0),
+    }
 }
 
-fn settings(state: TreeState<'_>, each: &mut EachRow<'_>) -> Result<()> {
+impl<'p> RowSlice<'p> {
+    /// What of a map is in the slice, if anything can be.
+    fn of_map(self, letter: u8) -> Option<MapSlice<'p>> {
+        let from = match self.from.split_first() {
+            Some((of, _)) if *of > letter => return None,
+            // A key is never empty.
+            Some((of, key)) if *of == letter && !key.is_empty() => Some(key),
+            _ => None,
+        };
+        let to = match self.to.split_first() {
+            Some((of, _)) if *of < letter => return None,
+            Some((of, [])) if *of == letter => return None,
+            Some((of, key)) if *of == letter => Some(key),
+            _ => None,
+        };
+        Some(MapSlice { from, to })
+    }
+}
+
+fn tag(tagged: &mut Vec<u8>, letter: u8, key: &[u8]) {
+    tagged.clear();
+    tagged.push(letter);
+    tagged.extend_from_slice(key);
+}
+
+fn settings(state: TreeState<'_>, each: &mut EachRow<'_>) -> Result<ControlFlow<()>> {
     let whole = [META_SETTINGS, META_SCHEMA, META_ADMINISTRATOR, META_LAST_ENTRY, META_LAST_CSN];
     let numbered = [META_ATTRIBUTE, META_CLASS_SET, META_SUFFIX, META_CONTEXT_CSN];
+    let mut tagged = Vec::new();
     for row in state.read.scan(META, ALL, Direction::Forward) {
         let (key, value) = row?;
         let is_numbered = key.len() == 5 && key.first().is_some_and(|kind| numbered.contains(kind));
         if is_numbered || whole.contains(&key) {
-            each(SETTINGS, &tagged(b'm', key), value);
+            tag(&mut tagged, LETTER_SETTING, key);
+            if each(SETTINGS, &tagged, value).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
         }
     }
-    Ok(())
+    Ok(ControlFlow::Continue(()))
 }
 
 /// Finds the parts of rows.

@@ -10,5 +10,6 @@ mod compose;
 mod keys;
 mod members;
 mod nodes;
+mod slices;
 mod strangers;
 mod trim;

@@ -146,7 +146,7 @@ fn a_node_with_other_data_stops_serving(cluster: &Cluster, first: &Pando, second
         let [one, two, three] = digests();
         (one.is_some() && one == two && two == three).then_some(())
     });
-    assert_eq!(figure(&third, "Level"), "2");
+    assert_eq!(figure(&third, "Level"), "3");
 
     assert!(third.stop().success());
     plant(&cluster.data(3), b"leaf");
@@ -173,7 +173,7 @@ fn a_node_with_other_data_stops_serving(cluster: &Cluster, first: &Pando, second
 }
 
 /// Alters the row of an entry that has this text.
-fn plant(data: &Path, text: &[u8]) {
+pub(crate) fn plant(data: &Path, text: &[u8]) {
     let (_store, mut writer) =
         store::Store::open(data, directory::rows::MAPS, &store::Options::default()).unwrap();
     let mut batch = writer.begin().unwrap();
@@ -190,7 +190,7 @@ fn plant(data: &Path, text: &[u8]) {
 }
 
 /// Gives a node the data of the first.
-fn reseed(cluster: &Cluster, node: u32) {
+pub(crate) fn reseed(cluster: &Cluster, node: u32) {
     let (own, from) = (cluster.node_file(node), cluster.data(1));
     let arguments =
         ["cluster", "reseed", "--node", own.to_str().unwrap(), "--copy-of", from.to_str().unwrap()];

@@ -1,7 +1,8 @@
 use super::*;
 use crate::key::ClusterKey;
-use crate::limits::{IDS_PER_NODE, NODES_MAX};
+use crate::limits::{IDS_PER_NODE, NODES_MAX, SLICES_LEVEL};
 use crate::message::{GroupHead, put_record};
+use crate::round::PlannedSlice;
 use std::collections::BTreeMap;
 
 const TOPIC: [u8; 16] = [1; 16];
@@ -63,6 +64,13 @@ impl Fixture {
             Verdict::Key(news) => {
                 self.keep(news.rows);
                 format!("{:?}", news.what)
+            }
+            Verdict::Mark(mark) if !mark.rows.is_empty() => {
+                let [from, to] =
+                    [&mark.slice.from, &mark.slice.to].map(|point| String::from_utf8_lossy(point));
+                let text = format!("mark {from:?}..{to:?}");
+                self.keep(mark.rows);
+                text
             }
             other => format!("{other:?}"),
         }
@@ -331,8 +339,9 @@ fn a_level_is_in_force_once_all_nodes_know_it_and_stops_who_does_not() {
 fn marks_and_digests_change_nothing() {
     let mut fixture = Fixture::led();
     let before = *fixture.follower.cursor();
-    let mark = fixture.follower.mark_of(NodeId(1));
-    assert_eq!(fixture.push(mark), format!("Mark({})", before.offset + 1));
+    let mark = mark_of(&fixture, 1, (b"", b"m"));
+    let expected = Mark { offset: before.offset + 1, slice: Slice::default(), rows: Vec::new() };
+    assert_eq!(fixture.push(mark), format!("Mark({expected:?})"), "all nodes do not know slices yet");
     let parts = crate::digest::Parts::from([("a".to_owned(), Default::default())]);
     let digests = fixture.follower.digests_of(NodeId(1), 2, &parts);
     assert!(fixture.push(digests).starts_with("Digests { node: NodeId(1), mark: 2"));
@@ -341,8 +350,53 @@ fn marks_and_digests_change_nothing() {
     assert_eq!(fixture.push(group), "apply 101..101");
     let gone = fixture.follower.news_of(NodeId(1), News::Gone);
     fixture.push(gone);
-    let mark = fixture.follower.mark_of(NodeId(1));
+    let mark = mark_of(&fixture, 1, (b"", b"m"));
     assert_eq!(fixture.push(mark), "Ignored(Gone)");
+}
+
+fn mark_of(fixture: &Fixture, node: u32, slice: (&[u8], &[u8])) -> Vec<u8> {
+    let slice = Slice { from: slice.0.to_vec(), to: slice.1.to_vec() };
+    fixture
+        .follower
+        .mark_of(NodeId(node), PlannedSlice { slice, bytes: 5 }, 77)
+        .expect("it is the next slice")
+}
+
+/// Two nodes set the mark of the same slice, a mark lands twice, a node starts again from its rows in the middle of a
+/// round: every slice is compared, once.
+#[test]
+fn slices_go_round_by_the_log_alone() {
+    let (mut fixture, ..) = with_two_nodes();
+    assert!(!fixture.follower.compares_slices());
+    for node in [1, 2] {
+        let message = fixture.follower.news_of(NodeId(node), News::Level(SLICES_LEVEL));
+        fixture.push(message);
+    }
+    let first = mark_of(&fixture, 1, (b"", b"k"));
+    let rival = mark_of(&fixture, 2, (b"", b"m"));
+    assert_eq!(fixture.push(first.clone()), "mark \"\"..\"k\"");
+    for late in [first, rival] {
+        assert_eq!(fixture.push(late), "Ignored(ComparedAlready)");
+    }
+    fixture.follower = fixture.reload();
+    fixture.follower.next_offset = fixture.log.len() as u64;
+    assert_eq!(fixture.follower.round().next, b"k");
+    let last = mark_of(&fixture, 2, (b"k", b""));
+    assert_eq!(fixture.push(last), "mark \"k\"..\"\"");
+    let before = fixture.follower.round().clone();
+    let slice = Slice { from: b"a".to_vec(), to: b"b".to_vec() };
+    let again = fixture.follower.mark_again_of(NodeId(1), slice.clone(), 99);
+    for _ in 0..2 {
+        let expected = Mark { offset: fixture.log.len() as u64, slice: slice.clone(), rows: Vec::new() };
+        assert_eq!(fixture.push(again.clone()), format!("Mark({expected:?})"), "besides the round");
+    }
+    assert_eq!(*fixture.follower.round(), before);
+    let round = fixture.reload().round().clone();
+    assert_eq!((round.ended, round.ended_at, round.ended_bytes), (1, 77, 10));
+    let gone = fixture.follower.news_of(NodeId(2), News::Gone);
+    fixture.push(gone);
+    let by_who_is_gone = mark_of(&fixture, 2, (b"", b""));
+    assert_eq!(fixture.push(by_who_is_gone), "Ignored(Gone)");
 }
 
 #[test]

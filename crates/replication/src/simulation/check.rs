@@ -148,7 +148,7 @@ impl Model {
                 Err(error) => return violation(error.to_string()),
             };
             match message.body {
-                Body::Generation(_) | Body::Mark(_) | Body::Digests(_) => {}
+                Body::Generation(_) | Body::Mark(_) | Body::SliceMark(_) | Body::Digests(_) => {}
                 Body::Member(member) => members.take(&member),
                 Body::Offer(offer) => {
                     (members.offered, members.holders) = (Some(offer.fingerprint.number()), HashSet::new());

@@ -9,13 +9,14 @@ use super::log::LogEnd;
 use super::rotation::Keys;
 use super::{Defect, Violation};
 use crate::digest::{Comparison, Parts, RollingDigest};
-use crate::follower::{Alarm, Follower, Known, Rotated, Verdict};
+use crate::follower::{Alarm, Follower, Known, Mark, Rotated, Verdict};
 use crate::forward::{
     self, Answer, Asker, BindMethod, Gate, LdapResult, Link, Prepared, Reply, Request, Work,
 };
 use crate::key::{KeyRing, Tag};
 use crate::member::{Fit, GroupBuilder, Held, Member, Role};
 use crate::operation::{NodeId, OperationId};
+use crate::round::{PlannedSlice, Slice};
 use crate::rows::RowChange;
 use crate::shared_log::{LogEvent, SharedLog};
 
@@ -25,6 +26,8 @@ const CLAIM_TIMEOUT: u64 = 60_000;
 const RESEND_TIMEOUT: u64 = 80_000;
 const RESEND_DELAY: u64 = 10_000;
 const REFUSED: u32 = 53;
+/// Few, so that a round has several slices.
+const SLICE_ROWS_MAX: usize = 2;
 
 /// What survives a crash.
 #[derive(Clone, Debug, Default)]
@@ -126,6 +129,8 @@ pub(super) struct Process {
     /// The log may lose messages.
     pub(super) may_stop: bool,
     comparison: Comparison,
+    /// Nobody is found to be wrong before all, or most, have told.
+    pub(super) waits_for_all: bool,
     late_rows: Vec<RowChange>,
     pub(super) counted: Counted,
 }
@@ -144,6 +149,9 @@ pub(super) struct Counted {
     pub(super) missing: u64,
     /// Digests held against others.
     pub(super) compared: u64,
+    /// Marks of slices, and rounds of more than one.
+    pub(super) slices: u64,
+    pub(super) rounds: u64,
     /// Messages under a key that is not in force, and keys that came in force.
     pub(super) old_keys: u64,
     pub(super) rotations: u64,
@@ -154,14 +162,26 @@ pub(super) struct Counted {
     pub(super) went_back: u64,
 }
 
-/// By the lowest bit of the key.
-fn digests(values: &Values) -> Parts {
+/// The part of a row: by the lowest bit of the key.
+pub(super) fn part_of(key: u32) -> String {
+    (key % 2).to_string()
+}
+
+fn digests(values: &Values, slice: &Slice) -> Parts {
     let mut parts = Parts::new();
-    for (key, value) in values {
-        let part: &mut RollingDigest = parts.entry((key % 2).to_string()).or_default();
+    for (key, value) in values.iter().filter(|(key, _)| slice.has(&key.to_be_bytes())) {
+        let part: &mut RollingDigest = parts.entry(part_of(*key)).or_default();
         part.add(&key.to_be_bytes(), &value.to_be_bytes());
     }
     parts
+}
+
+/// The slice that begins there.
+fn plan(values: &Values, from: &[u8]) -> PlannedSlice {
+    let rows = values.keys().map(|key| key.to_be_bytes()).filter(|row| *from <= row[..]);
+    let to = rows.clone().nth(SLICE_ROWS_MAX).map(Vec::from).unwrap_or_default();
+    let bytes = rows.take(SLICE_ROWS_MAX).count() as u64;
+    PlannedSlice { slice: Slice { from: from.to_vec(), to }, bytes }
 }
 
 impl Process {
@@ -198,6 +218,7 @@ impl Process {
             keys: Keys::default(),
             may_stop: false,
             comparison: Comparison::default(),
+            waits_for_all: false,
             late_rows: Vec::new(),
             counted: Counted::default(),
         }
@@ -359,11 +380,8 @@ impl Process {
             }
             Verdict::Alarm(Alarm::OtherKey(_)) => return self.other_key(offset, bytes),
             Verdict::Mark(mark) => {
-                self.comparison.begin(mark);
-                let message =
-                    self.member.follower().digests_of(self.member.node(), mark, &digests(&self.values));
-                sent.push(Sent::Append { ticket: u64::MAX, message });
-                return Ok(());
+                self.sum_up(&mark, sent);
+                Commit { done_at, effects: Vec::new(), rows: mark.rows }
             }
             Verdict::Digests { node, mark, parts } => return self.compare(node, mark, parts),
             Verdict::Ignored(_) => {
@@ -388,11 +406,30 @@ impl Process {
         Ok(())
     }
 
+    /// The mark of the next slice, at a time.
+    pub(super) fn mark(&self, now: u64) -> Option<Vec<u8>> {
+        let follower = self.member.follower();
+        let planned = plan(&self.values, &follower.round().next);
+        follower.mark_of(self.member.node(), planned, now / 1_000_000)
+    }
+
+    fn sum_up(&mut self, mark: &Mark, sent: &mut Vec<Sent>) {
+        self.counted.slices += 1;
+        self.counted.rounds += u64::from(mark.slice.to.is_empty() && !mark.slice.from.is_empty());
+        self.comparison.begin(mark.offset);
+        let is_wrong = self.has(Defect::SliceIgnored) && self.member.node() == NodeId(0);
+        let whole = Slice::default();
+        let parts = digests(&self.values, if is_wrong { &whole } else { &mark.slice });
+        let message = self.member.follower().digests_of(self.member.node(), mark.offset, &parts);
+        sent.push(Sent::Append { ticket: u64::MAX, message });
+    }
+
     /// Where the log keeps what it has nobody ever differs from anybody.
     fn compare(&mut self, node: NodeId, mark: u64, parts: Parts) -> Result<(), Violation> {
         self.comparison.tell(node, mark, parts);
         let registered = self.member.follower().registered();
-        let found = self.comparison.found(mark, &registered, true).filter(|found| !found.is_empty());
+        let found = self.comparison.found(mark, &registered, !self.waits_for_all);
+        let found = found.filter(|found| !found.is_empty());
         self.counted.compared += 1;
         match found.filter(|_| !self.may_stop) {
             Some(found) => Err(Violation(format!("{} finds {found:?} at {mark}", self.member.node()))),

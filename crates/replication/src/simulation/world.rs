@@ -1,5 +1,7 @@
 //! What lies between nodes, log and clients, and what goes wrong there.
 
+mod marks;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -10,7 +12,7 @@ use super::{Defect, Violation, check};
 use crate::follower::Follower;
 use crate::forward::Link;
 use crate::key::{ClusterKey, KeyRing};
-use crate::limits::KEYS_LEVEL;
+use crate::limits::SLICES_LEVEL;
 use crate::message::{self, Generation, GenerationId, News};
 use crate::operation::{NodeId, OperationId};
 use crate::rows::RowChange;
@@ -195,6 +197,8 @@ enum Event {
     Restart {
         node: usize,
     },
+    /// A node has a slice compared, in peace.
+    Mark,
     Mischief,
 }
 
@@ -233,7 +237,7 @@ impl World {
         let (_, rows) = Follower::seed((keys.clone(), 1), TOPIC, GENERATION, &generation, 0, tag);
         let mut disk = Disk::default();
         disk.put_rows(rows);
-        disk.put_rows(vec![RowChange::level(KEYS_LEVEL)]);
+        disk.put_rows(vec![RowChange::level(SLICES_LEVEL)]);
         let node_count = rng.usize(2..=4);
         let nodes = (0..node_count)
             .map(|id| Node {
@@ -296,24 +300,7 @@ impl World {
 
     /// Trouble, then peace, then the verdict.
     pub(super) fn run(mut self) -> Result<Figures, Violation> {
-        while let Some(Reverse(Scheduled { at, event, .. })) = self.queue.pop() {
-            self.now = at;
-            if self.order > EVENTS_MAX {
-                return Err(Violation(format!("it does not come to rest: {EVENTS_MAX} events")));
-            }
-            if self.loses_at.is_some_and(|loses_at| at > loses_at) {
-                self.loses_at = Some(u64::MAX);
-                let kept = self.log.len().saturating_sub(self.rng.usize(1..5)).max(1);
-                self.log.truncate(kept);
-            }
-            if self.trouble && at > TROUBLE {
-                self.make_peace();
-            }
-            if at > QUIET {
-                break;
-            }
-            self.handle(event)?;
-        }
+        while self.step()? {}
         for node in &self.nodes {
             if let Some(process) = &node.process {
                 self.figures.counted = self.figures.counted.with(&process.counted);
@@ -329,6 +316,27 @@ impl World {
         self.figures.facts = self.clients.iter().map(|client| client.facts.len() as u64).sum();
         self.figures.unknown = self.clients.iter().map(|client| client.unknown).sum();
         Ok(self.figures)
+    }
+
+    /// Handles the next event. Whether there was one before the end.
+    fn step(&mut self) -> Result<bool, Violation> {
+        let Some(Reverse(Scheduled { at, event, .. })) = self.queue.pop() else { return Ok(false) };
+        self.now = at;
+        if self.order > EVENTS_MAX {
+            return Err(Violation(format!("it does not come to rest: {EVENTS_MAX} events")));
+        }
+        if self.loses_at.is_some_and(|loses_at| at > loses_at) {
+            self.loses_at = Some(u64::MAX);
+            let kept = self.log.len().saturating_sub(self.rng.usize(1..5)).max(1);
+            self.log.truncate(kept);
+        }
+        if self.trouble && at > TROUBLE {
+            self.make_peace();
+        }
+        if at > QUIET {
+            return Ok(false);
+        }
+        self.handle(event).map(|()| true)
     }
 
     fn schedule(&mut self, after: u64, event: Event) {
@@ -449,6 +457,7 @@ impl World {
                 }
             }
             Event::Restart { node } => self.restart(node),
+            Event::Mark => self.mark_in_peace(),
             Event::Mischief => self.mischief(),
         }
         Ok(())
@@ -621,7 +630,11 @@ impl World {
             // One that was never there.
             _ => (NodeId(99), News::Gone),
         };
-        let message = if kind == 3 { follower.mark_of(own) } else { follower.news_of(who, news) };
+        let message = match kind {
+            3 => process.mark(self.now),
+            _ => Some(follower.news_of(who, news)),
+        };
+        let Some(message) = message else { return };
         self.send(false, || Event::Append { node, incarnation, ticket: u64::MAX, message: message.clone() });
     }
 
@@ -653,6 +666,9 @@ impl World {
         }
         self.incarnation += 1;
         let Node { id, disk, keys, process, .. } = &mut self.nodes[node];
+        if self.defect == Some(Defect::RoundForgotten) {
+            disk.rows.remove(&b"r"[..]);
+        }
         let mut started = Process::start(*id, disk, self.incarnation, keys, self.defect);
         started.keys.seals = self.seals;
         started.may_stop = self.loses_at.is_some();
@@ -674,6 +690,7 @@ impl World {
             self.cut_until[node] = 0;
             self.restart(node);
         }
+        self.schedule(TICK, Event::Mark);
         // Behind what is left of earlier elections.
         self.schedule(600_000, Event::Elect);
     }
@@ -710,6 +727,8 @@ impl Counted {
             other_copies: self.other_copies + other.other_copies,
             missing: self.missing + other.missing,
             compared: self.compared + other.compared,
+            slices: self.slices + other.slices,
+            rounds: self.rounds + other.rounds,
             old_keys: self.old_keys + other.old_keys,
             rotations: self.rotations + other.rotations,
             lacked: self.lacked + other.lacked,
@@ -718,7 +737,7 @@ impl Counted {
         }
     }
 
-    fn all(&self) -> [(&'static str, u64); 14] {
+    fn all(&self) -> [(&'static str, u64); 16] {
         [
             ("dropped", self.dropped),
             ("doubted", self.doubted),
@@ -730,6 +749,8 @@ impl Counted {
             ("other copies", self.other_copies),
             ("missing", self.missing),
             ("compared", self.compared),
+            ("slices", self.slices),
+            ("rounds", self.rounds),
             ("old keys", self.old_keys),
             ("rotations", self.rotations),
             ("lacked", self.lacked),

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use directory::csn::generalized_time;
-use replication::{MemberRow, NodeId};
+use replication::{MemberRow, NodeId, Round};
 
 /// The node's state, as its thread last said.
 #[derive(Debug, Default)]
@@ -63,6 +63,8 @@ pub(crate) struct NodeState {
     pub(crate) forwarded: u64,
     /// At which mark the data was last summed up, and what it came to.
     pub(crate) digest: Option<(u64, String)>,
+    /// How far the round of comparisons is.
+    pub(crate) round: Round,
     /// The feature level in force.
     pub(crate) level: u64,
     /// The number of the key in force, and of the one that is offered.

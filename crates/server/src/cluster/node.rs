@@ -77,8 +77,9 @@ pub(super) struct Parts {
     pub(super) snapshots: Option<Schedule>,
     /// Bounds how old what this node shows may be.
     pub(super) read_age: Option<Arc<ReadAge>>,
-    /// How often nodes are compared.
+    /// How often nodes are compared, and what that costs at a time, in bytes of rows.
     pub(super) digest_interval: Option<Duration>,
+    pub(super) digest_bytes_max: u64,
 }
 
 /// The node's thread.
@@ -276,6 +277,7 @@ impl Node {
             NodeEvent::Closed => self.close(),
             NodeEvent::Frame(frame) => self.take_frame(frame),
             NodeEvent::Answers(number, answers) => self.take_answers(number, answers),
+            NodeEvent::SlicePlanned(planned) => self.slice_planned(planned),
             NodeEvent::Digested(mark, summed) => self.digested(mark, summed),
             NodeEvent::Keys(given) => self.take_keys(given),
             NodeEvent::SnapshotMade(made) => self.snapshot_made(made),
@@ -668,6 +670,9 @@ impl Node {
         figures.seals = self.parts.seals && follower.level() >= KEYS_LEVEL;
         figures.generation = follower.cursor().generation;
         figures.level = follower.level();
+        if figures.round != *follower.round() {
+            figures.round = follower.round().clone();
+        }
         figures.position = follower.position();
         figures.next_offset = follower.next_offset();
         figures.end_offset = figures.end_offset.max(follower.next_offset());

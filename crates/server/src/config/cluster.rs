@@ -24,6 +24,7 @@ pub(crate) struct ClusterKeys {
     pub(crate) append_timeout_ms: Option<u32>,
     pub(crate) change_timeout_ms: Option<u32>,
     pub(crate) compare_minutes: Option<u32>,
+    pub(crate) compare_bytes: Option<NonZeroU32>,
     pub(crate) read_age_seconds: Option<NonZeroU32>,
     pub(crate) seal: Option<bool>,
     pub(crate) snapshots: Option<PathBuf>,
@@ -57,8 +58,10 @@ pub struct ClusterSettings {
     pub append_timeout_ms: Option<u32>,
     /// How many milliseconds a change waits before its client is told that nobody makes it now.
     pub change_timeout_ms: Option<u32>,
-    /// How often, in minutes, the writer has the data of all nodes compared; 0 is never.
+    /// How often, in minutes, the writer has a slice of the data of all nodes compared; 0 is never.
     pub compare_minutes: Option<u32>,
+    /// What a slice costs at most, in bytes of rows.
+    pub compare_bytes: Option<u32>,
     /// How old what this node shows may be; `None` is any age.
     pub read_age: Option<Duration>,
     /// Whether the groups that this node writes are sealed.
@@ -106,6 +109,7 @@ impl ClusterSettings {
             append_timeout_ms: keys.append_timeout_ms,
             change_timeout_ms: keys.change_timeout_ms,
             compare_minutes: keys.compare_minutes,
+            compare_bytes: keys.compare_bytes.map(NonZeroU32::get),
             read_age: keys.read_age_seconds.map(|seconds| Duration::from_secs(u64::from(seconds.get()))),
             seal: keys.seal.unwrap_or(false),
             snapshots: keys.snapshots,

@@ -109,6 +109,7 @@ pub(crate) const NODE_KEYS: &[&str] = &[
     "cluster.kafka_user",
     "cluster.kafka_password_file",
     "cluster.compare_minutes",
+    "cluster.compare_bytes",
     "cluster.read_age_seconds",
     "cluster.seal",
     "cluster.snapshots",

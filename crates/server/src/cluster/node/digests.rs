@@ -3,84 +3,143 @@
 //!
 //! A mark stands between two messages, so all nodes have the same there if they have ever had. The rows themselves are
 //! read, on a thread of their own: a change costs nothing for it, and what a disk has lost or altered is found too.
+//!
+//! A mark names a slice of the rows. Whoever sets it plans the slice first: it goes through its own rows from where the
+//! last slice ended, until they cost as much as a slice may. So the cost of a mark is bounded on every node, however
+//! large the data is. The thread has the lowest priority and reads no faster than [`CLUSTER_DIGEST_BYTES_PER_SECOND`].
 
-use std::collections::BTreeMap;
-use std::time::Instant;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::ControlFlow;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
 use directory::{Snapshot, digest};
-use replication::Role;
 use replication::digest::{Comparison, Divergence, Parts, RollingDigest};
+use replication::limits::COMPARISONS_KEPT;
+use replication::{PlannedSlice, Role, Slice};
 
 use super::{Node, NodeEvent};
-use crate::limits::CLUSTER_DIGEST_PATIENCE;
+use crate::limits::{CLUSTER_DIGEST_BYTES_PER_SECOND, CLUSTER_DIGEST_NICENESS, CLUSTER_DIGEST_PATIENCE};
+use crate::stamp::now_micros;
+use crate::telemetry::process::lower_priority;
+
+/// Bytes of rows between two looks at the clock.
+const PACE_BYTES: u64 = 1 << 20;
+
+/// Slices that are remembered because nodes differ in them.
+const DISPUTES_MAX: usize = 16;
 
 /// What a node knows of comparisons.
 #[derive(Default)]
 pub(super) struct Digests {
     comparison: Comparison,
-    /// Marks of which nothing is said yet, and since when they are known.
+    /// Marks of which not all nodes have told yet, and since when they are known.
     open: BTreeMap<u64, Instant>,
+    /// What the last marks are of: as many as comparisons are kept.
+    slices: BTreeMap<u64, Slice>,
     is_summing: bool,
     /// What was there at the newest mark that came meanwhile.
-    waiting: Option<(u64, Snapshot)>,
+    waiting: Option<(u64, Slice, Snapshot)>,
+    is_planning: bool,
+    /// Threads that read end once this is gone.
+    alive: Arc<()>,
     /// When this node last set a mark, or read one.
     marked: Option<Instant>,
     /// What was found last, and at which mark.
     found: Option<(u64, Divergence)>,
-    /// Where nodes differ and no majority agrees: changes are refused.
-    pub(super) disputed: Option<String>,
+    /// Slices in which nodes differ and no majority agrees, with what is said of each: changes are refused while there
+    /// is one.
+    disputed: VecDeque<(Slice, String)>,
     /// Where this node differs from a majority: it serves no longer.
     pub(super) diverged: Option<String>,
 }
 
 impl Node {
-    /// Sets a mark: at the start, once it has read all of the log, and as the writer from time to time.
+    /// Sets a mark: at the start, once it has read all of the log, and as the writer from time to time, when all nodes
+    /// have told of the last one.
     pub(super) fn mark_if_due(&mut self) {
         let interval = self.parts.digest_interval;
-        let (Some(member), Some(clients), Some(interval)) = (&self.member, &self.clients, interval) else {
+        let (Some(member), Some(_), Some(interval)) = (&self.member, &self.clients, interval) else {
             return;
         };
         let is_due = match self.digests.marked {
             None => self.parts.figures.lock().lag_messages() == 0 && self.told.is_known(),
-            Some(last) => matches!(member.role(), Role::Leading { .. }) && last.elapsed() >= interval,
+            Some(last) => {
+                let is_writer = matches!(member.role(), Role::Leading { .. });
+                is_writer && last.elapsed() >= interval && self.digests.open.is_empty()
+            }
         };
-        if is_due && self.stopped.is_none() {
-            self.digests.marked = Some(Instant::now());
-            self.tickets += 1;
-            clients.appender.append(self.tickets, b"", &member.follower().mark_of(self.ids.node));
+        if !is_due || self.digests.is_planning || self.stopped.is_some() {
+            return;
+        }
+        self.digests.marked = Some(Instant::now());
+        if !member.follower().compares_slices() {
+            return self.slice_planned(Ok(PlannedSlice::default()));
+        }
+        let (from, bytes_max) = (member.follower().round().next.clone(), self.parts.digest_bytes_max);
+        let planning = self.parts.directory.snapshot().map_err(|error| error.to_string());
+        let planning = planning.and_then(|snapshot| {
+            let (sender, alive) = (self.parts.sender.clone(), Arc::downgrade(&self.digests.alive));
+            in_background(move || {
+                let _ = sender.send(NodeEvent::SlicePlanned(plan(&snapshot, from, bytes_max, alive)));
+            })
+        });
+        match planning {
+            Ok(()) => self.digests.is_planning = true,
+            Err(error) => tracing::warn!("the data is not compared with that of other nodes: {error}"),
+        }
+    }
+
+    /// Sets the mark of a slice, unless another node has done so meanwhile.
+    pub(super) fn slice_planned(&mut self, planned: Result<PlannedSlice, String>) {
+        self.digests.is_planning = false;
+        let (Some(member), Some(clients)) = (&self.member, &self.clients) else { return };
+        match planned {
+            Ok(planned) => {
+                let now = now_micros() / 1_000_000;
+                if let Some(message) = member.follower().mark_of(self.ids.node, planned, now) {
+                    self.tickets += 1;
+                    clients.appender.append(self.tickets, b"", &message);
+                }
+            }
+            Err(error) => tracing::error!("the data cannot be compared with that of other nodes: {error}"),
         }
     }
 
     /// Sums up what this node has at a mark, after what it is busy with. Everything before the mark is committed,
     /// and nothing behind it.
-    pub(super) fn sum_up(&mut self, mark: u64) {
+    pub(super) fn sum_up(&mut self, mark: u64, slice: Slice) {
         let now = Instant::now();
         self.digests.marked = Some(now);
         self.digests.comparison.begin(mark);
         self.digests.open.insert(mark, now);
+        self.digests.slices.insert(mark, slice.clone());
+        while self.digests.slices.len() > COMPARISONS_KEPT {
+            self.digests.slices.pop_first();
+        }
         match self.parts.directory.snapshot() {
-            Ok(snapshot) if self.digests.is_summing => self.digests.waiting = Some((mark, snapshot)),
-            Ok(snapshot) => self.sum_up_in_background(mark, snapshot),
+            Ok(snapshot) if self.digests.is_summing => self.digests.waiting = Some((mark, slice, snapshot)),
+            Ok(snapshot) => self.sum_up_in_background(mark, slice, snapshot),
             Err(error) => tracing::warn!(%error, "the data is not compared with that of other nodes"),
         }
     }
 
-    fn sum_up_in_background(&mut self, mark: u64, snapshot: Snapshot) {
-        let sender = self.parts.sender.clone();
-        let sum = move || {
-            let _ = sender.send(NodeEvent::Digested(mark, digests(&snapshot)));
-        };
-        match std::thread::Builder::new().name("pando-digest".to_owned()).spawn(sum) {
-            Ok(_) => self.digests.is_summing = true,
-            Err(error) => tracing::warn!(%error, "the data is not compared with that of other nodes"),
+    fn sum_up_in_background(&mut self, mark: u64, slice: Slice, snapshot: Snapshot) {
+        let (sender, alive) = (self.parts.sender.clone(), Arc::downgrade(&self.digests.alive));
+        let summing = in_background(move || {
+            let _ = sender.send(NodeEvent::Digested(mark, digests(&snapshot, &slice, alive)));
+        });
+        match summing {
+            Ok(()) => self.digests.is_summing = true,
+            Err(error) => tracing::warn!("the data is not compared with that of other nodes: {error}"),
         }
     }
 
     /// What this node has at a mark.
     pub(super) fn digested(&mut self, mark: u64, summed: Result<Parts, String>) {
         self.digests.is_summing = false;
-        if let Some((next, snapshot)) = self.digests.waiting.take() {
-            self.sum_up_in_background(next, snapshot);
+        if let Some((next, slice, snapshot)) = self.digests.waiting.take() {
+            self.sum_up_in_background(next, slice, snapshot);
         }
         let (Some(member), Some(clients)) = (&self.member, &self.clients) else { return };
         match summed {
@@ -98,12 +157,17 @@ impl Node {
     pub(super) fn take_digests(&mut self, node: replication::NodeId, mark: u64, parts: Parts) {
         self.digests.comparison.tell(node, mark, parts);
         self.compare(mark, false);
+        let registered =
+            self.member.as_ref().map(|member| member.follower().registered()).unwrap_or_default();
+        if self.digests.comparison.is_told(mark, &registered) {
+            self.digests.open.remove(&mark);
+        }
     }
 
     /// Says what there is to say of marks that no more is to come of.
     pub(super) fn compare_late(&mut self) {
-        let late = |since: &Instant| since.elapsed() > CLUSTER_DIGEST_PATIENCE;
-        while let Some((&mark, _)) = self.digests.open.first_key_value().filter(|(_, since)| late(since)) {
+        let is_late = |since: &Instant| since.elapsed() > CLUSTER_DIGEST_PATIENCE;
+        while let Some((&mark, _)) = self.digests.open.first_key_value().filter(|(_, since)| is_late(since)) {
             self.compare(mark, true);
             self.digests.open.remove(&mark);
         }
@@ -119,6 +183,31 @@ impl Node {
         }
         self.say_found(mark, &found);
         self.digests.found = Some((mark, found));
+    }
+
+    /// Nodes differ in the slice of a mark, and no majority agrees.
+    fn dispute(&mut self, mark: u64, text: String) {
+        let Some(slice) = self.digests.slices.get(&mark).cloned() else { return };
+        let disputed = &mut self.digests.disputed;
+        disputed.retain(|(of, _)| !slice.covers(of));
+        // One is enough to refuse changes; the next round finds what is not remembered.
+        disputed.truncate(DISPUTES_MAX - 1);
+        disputed.push_back((slice, text));
+    }
+
+    /// Nobody differs at a mark. That ends disputes about its slice; one of another slice is looked into again.
+    fn settle(&mut self, mark: u64) {
+        let Some(slice) = self.digests.slices.get(&mark).cloned() else { return };
+        self.digests.disputed.retain(|(of, _)| !slice.covers(of));
+        let Some((disputed, _)) = self.digests.disputed.front() else {
+            tracing::warn!(mark, "all nodes have the same data again: changes are made");
+            return;
+        };
+        let (Some(member), Some(clients)) = (&self.member, &self.clients) else { return };
+        let now = now_micros() / 1_000_000;
+        let message = member.follower().mark_again_of(self.ids.node, disputed.clone(), now);
+        self.tickets += 1;
+        clients.appender.append(self.tickets, b"", &message);
     }
 
     fn say_found(&mut self, mark: u64, found: &Divergence) {
@@ -148,18 +237,73 @@ impl Node {
                 );
                 self.parts.figures.lock().alarms += 1;
                 tracing::error!(mark, "{text}; changes are refused until a comparison finds nothing");
-                self.digests.disputed = Some(text);
+                self.dispute(mark, text);
             }
-            true if found.is_empty() && self.digests.disputed.take().is_some() => {
-                tracing::warn!(mark, "all nodes have the same data again: changes are made");
-            }
+            true if found.is_empty() && !self.digests.disputed.is_empty() => self.settle(mark),
             true => tracing::info!(mark, "the data of nodes is compared: {} differ", found.wrong.len()),
         }
     }
 }
 
-/// Sums of the rows of a snapshot, by part.
-fn digests(snapshot: &Snapshot) -> Result<Parts, String> {
+impl Digests {
+    /// Why changes are refused.
+    pub(super) fn dispute(&self) -> Option<&String> {
+        self.disputed.front().map(|(_, text)| text)
+    }
+}
+
+fn in_background(work: impl FnOnce() + Send + 'static) -> Result<(), String> {
+    let work = move || {
+        lower_priority(CLUSTER_DIGEST_NICENESS, "comparing data with other nodes has no low priority");
+        work();
+    };
+    let started = std::thread::Builder::new().name("pando-digest".to_owned()).spawn(work);
+    started.map(drop).map_err(|error| error.to_string())
+}
+
+/// Bounds how fast rows are read, and ends with the node.
+struct Pace {
+    begun: Instant,
+    bytes: u64,
+    looked_at: u64,
+    alive: Weak<()>,
+}
+
+impl Pace {
+    fn new(alive: Weak<()>) -> Pace {
+        Pace { begun: Instant::now(), bytes: 0, looked_at: 0, alive }
+    }
+
+    /// So many more bytes are read. Whether to go on.
+    fn step(&mut self, bytes: u64) -> ControlFlow<()> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.bytes - self.looked_at < PACE_BYTES {
+            return ControlFlow::Continue(());
+        }
+        self.looked_at = self.bytes;
+        let due = Duration::from_millis(self.bytes.saturating_mul(1_000) / CLUSTER_DIGEST_BYTES_PER_SECOND);
+        std::thread::sleep(due.saturating_sub(self.begun.elapsed()));
+        match self.alive.strong_count() {
+            0 => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
+
+/// What a thread says that has ended with its node: nobody hears it.
+const ENDED: &str = "the node ends";
+
+/// The slice that begins at a point, as this node has its rows now.
+fn plan(snapshot: &Snapshot, from: Vec<u8>, bytes_max: u64, alive: Weak<()>) -> Result<PlannedSlice, String> {
+    let mut pace = Pace::new(alive);
+    let planned = digest::plan(snapshot, &from, bytes_max, &mut |bytes| pace.step(bytes));
+    let (to, bytes) = planned.map_err(|error| error.to_string())?.ok_or(ENDED)?;
+    Ok(PlannedSlice { slice: Slice { from, to }, bytes })
+}
+
+/// Sums of the rows of a slice, by part.
+fn digests(snapshot: &Snapshot, slice: &Slice, alive: Weak<()>) -> Result<Parts, String> {
+    let (mut pace, mut rows) = (Pace::new(alive), 0_u64);
     let mut parts = Parts::new();
     // Most rows are of the part of the row before.
     let mut last: (String, RollingDigest) = Default::default();
@@ -170,8 +314,19 @@ fn digests(snapshot: &Snapshot) -> Result<Parts, String> {
             parts.insert(name, digest);
         }
         last.1.add(key, value);
+        rows += 1;
+        pace.step(digest::row_cost(key, value))
     };
-    digest::each_row(snapshot, &mut add).map_err(|error| error.to_string())?;
+    let rows_wanted = digest::RowSlice { from: &slice.from, to: &slice.to };
+    if digest::each_row(snapshot, rows_wanted, &mut add).map_err(|error| error.to_string())?.is_break() {
+        return Err(ENDED.to_owned());
+    }
+    tracing::debug!(
+        rows,
+        bytes = pace.bytes,
+        millis = pace.begun.elapsed().as_millis(),
+        "a slice is summed up"
+    );
     parts.insert(last.0, last.1);
     parts.remove("");
     Ok(parts)

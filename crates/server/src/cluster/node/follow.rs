@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use directory::Writer;
 use kafka_log::{Event, Message};
-use replication::{NewEpoch, RowChange, Verdict};
+use replication::{NewEpoch, RowChange, Slice, Verdict};
 
 use super::{Node, NodeEvent};
 use crate::limits::{CLUSTER_FOLLOW_BYTES_MAX, CLUSTER_RETRY};
@@ -19,7 +19,7 @@ pub(super) struct Gathered {
     pub(super) rows: Vec<RowChange>,
     groups: u64,
     /// The last message is a mark.
-    pub(super) mark: Option<u64>,
+    pub(super) mark: Option<(u64, Slice)>,
 }
 
 impl Gathered {
@@ -51,8 +51,8 @@ impl Node {
         }
         self.commit(writer, &gathered);
         // Unless what came before it could not be committed.
-        if let Some(mark) = gathered.mark.filter(|_| self.member.is_some()) {
-            self.sum_up(mark);
+        if let Some((mark, slice)) = gathered.mark.take().filter(|_| self.member.is_some()) {
+            self.sum_up(mark, slice);
         }
     }
 
@@ -87,7 +87,10 @@ impl Node {
             Verdict::Member(news) => self.take_news(news, gathered),
             Verdict::Key(news) => self.take_key_news(news, gathered),
             Verdict::NeedsKey(number) => self.need_key(number),
-            Verdict::Mark(mark) => gathered.mark = Some(mark),
+            Verdict::Mark(mark) => {
+                gathered.rows.extend(mark.rows);
+                gathered.mark = Some((mark.offset, mark.slice));
+            }
             Verdict::Digests { node, mark, parts } => self.take_digests(node, mark, parts),
             Verdict::NewGeneration(_) => {
                 self.stop("all data of the cluster is new: copy another node's with `pando cluster reseed`");

@@ -273,9 +273,9 @@ impl Node {
             (held, verdict) => {
                 let mut gathered = Gathered::default();
                 self.gather_verdict(verdict, message, &mut gathered);
-                if let Some(mark) = gathered.mark {
+                if let Some((mark, slice)) = gathered.mark.take() {
                     // The held batch is not there, and everything before the mark is.
-                    self.sum_up(mark);
+                    self.sum_up(mark, slice);
                 }
                 match held {
                     Some(Held::Dropped) => Some(Fate::Dropped(gathered)),

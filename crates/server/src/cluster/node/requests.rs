@@ -220,7 +220,7 @@ impl Node {
     pub(super) fn refuse_if_stopped(&mut self) {
         let stopped =
             self.stopped.as_ref().map(|cause| format!("this node follows its cluster no longer: {cause}"));
-        let Some(cause) = stopped.or_else(|| self.digests.disputed.clone()) else { return };
+        let Some(cause) = stopped.or_else(|| self.digests.dispute().cloned()) else { return };
         let sent = self.sent.take().map_or_else(Vec::new, |sent| sent.operations);
         let shown = std::mem::take(&mut self.shown).into_iter().map(|shown| shown.operation);
         let all: Vec<Operation> = sent.into_iter().chain(shown).chain(self.waiting.drain(..)).collect();

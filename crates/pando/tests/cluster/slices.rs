@@ -1,0 +1,102 @@
+//! Nodes that compare their data a slice at a time.
+
+use super::nodes::{plant, reseed};
+use crate::support::cluster::{Cluster, add_unit, figure, figure_of, read, unit, until};
+use crate::support::{Pando, SUFFIX};
+use ldap::ResultCode;
+
+/// So small that a round of some forty entries has several slices.
+const SLICE_BYTES: usize = 2_500;
+
+/// Most starts of a node until a round is over: each has one slice compared.
+const STARTS_MAX: usize = 30;
+
+/// A row of one node is altered, where the slice of its start does not have it, or does. The slices that follow do, and
+/// the node stops. The others know how far the round is.
+#[test]
+fn a_slice_of_a_round_finds_what_was_altered() {
+    let (cluster, first) = Cluster::new("cluster-slices");
+    for node in [2, 3] {
+        cluster.join(node);
+        let file = cluster.node_file(node);
+        let text = std::fs::read_to_string(&file).unwrap() + &format!("compare_bytes = {SLICE_BYTES}\n");
+        std::fs::write(&file, text).unwrap();
+    }
+    let third = cluster.start(3);
+    let mut second = cluster.start(2);
+    let mut one = first.administrator();
+    for number in 10..50 {
+        assert_eq!(add_unit(&mut one, &format!("unit-{number}")).code, ResultCode::SUCCESS);
+    }
+    until("node 3 has them", || read(&mut third.administrator(), &unit("unit-49")));
+    assert!(third.stop().success());
+    plant(&cluster.data(3), b"unit-37");
+    let mut third = cluster.start(3);
+
+    let mut is_under_way = false;
+    let has_alarms = || figure(&first, "Alarms") != "0";
+    for _ in 0..STARTS_MAX {
+        second = compare_next(&cluster, &first, second);
+        is_under_way |= figure(&first, "Comparison Round").contains(" since ");
+        if is_under_way && has_alarms() {
+            break;
+        }
+    }
+    let round = figure(&first, "Comparison Round");
+    assert!(is_under_way, "a round has several slices: {round}");
+    assert!(has_alarms(), "{round}");
+    assert!(!third.exit().success());
+    let said = third.log();
+    assert!(
+        said.contains("is not that of the cluster") && said.contains(&format!("in: {SUFFIX}.")),
+        "{said}"
+    );
+    assert_eq!(add_unit(&mut one, "unmoved").code, ResultCode::SUCCESS, "the others go on");
+
+    cluster.cluster_command(1, &["unregister", "3"]).expect_code(0);
+    // Marks that are on their way when the key changes count for nobody.
+    until("the new key is in force", || {
+        [&first, &second].iter().all(|node| figure(node, "Key") != "1").then_some(())
+    });
+    a_dispute_stands_until_its_slice_is_equal(&cluster, &first, second);
+}
+
+/// Of two nodes one has an altered row: neither is right. That another slice is equal ends nothing; that the node has
+/// right data again does, although the mark of its start is not of the slice in question.
+fn a_dispute_stands_until_its_slice_is_equal(cluster: &Cluster, first: &Pando, mut second: Pando) {
+    let mut one = first.administrator();
+    let before = figure(first, "Alarms");
+    until("node 2 has it", || read(&mut second.administrator(), &unit("unmoved")));
+    assert!(second.stop().success());
+    plant(&cluster.data(2), b"unit-12");
+    second = cluster.start(2);
+    let is_disputed = || figure(first, "Alarms") != before;
+    for _ in 0..STARTS_MAX {
+        if is_disputed() {
+            break;
+        }
+        second = compare_next(cluster, first, second);
+    }
+    assert!(is_disputed(), "{}", figure(first, "Comparison Round"));
+    assert_eq!(add_unit(&mut one, "disputed").code, ResultCode::UNAVAILABLE);
+    second = compare_next(cluster, first, second);
+    assert_eq!(add_unit(&mut one, "disputed").code, ResultCode::UNAVAILABLE);
+
+    assert!(second.stop().success());
+    reseed(cluster, 2);
+    let second = cluster.start(2);
+    until("changes are made", || (add_unit(&mut one, "settled").code == ResultCode::SUCCESS).then_some(()));
+    cluster.expect_equal(&[(1, first), (2, &second)]);
+}
+
+/// Starts node 2 again, which has the next slice compared.
+fn compare_next(cluster: &Cluster, first: &Pando, second: Pando) -> Pando {
+    let before = figure_of(first, "Digest");
+    assert!(second.stop().success());
+    let second = cluster.start(2);
+    until("a slice is compared", || {
+        let now = figure_of(first, "Digest");
+        (now != before && now.is_some() && figure_of(&second, "Digest").is_some()).then_some(())
+    });
+    second
+}
