@@ -6,7 +6,10 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::error::AuditError;
-use crate::format::{BLOCK_HEAD_LEN, BlockHead, HASH_LEN, HEADER_LEN, Hash, SegmentHeader, find_block, hash};
+use crate::format::{
+    BLOCK_HEAD_LEN, BlockHead, HASH_LEN, HEADER_LEN, Hash, HeadFile, SegmentHeader, find_block, hash,
+};
+use crate::key::PublicKey;
 use crate::limits::SEGMENTS_MAX;
 
 /// How much is read at a time while the next block is looked for.
@@ -35,6 +38,14 @@ pub(crate) fn list(folder: &Path) -> Result<Vec<u64>, AuditError> {
     }
     numbers.sort_unstable();
     Ok(numbers)
+}
+
+/// The number of the last block that is known to be durable with all before it: the anchor in the file `head`, if this
+/// key signed it for this trail.
+pub(crate) fn anchored(folder: &Path, trail: [u8; 16], key: PublicKey) -> Option<u64> {
+    let bytes = fs::read(folder.join("head")).ok()?;
+    let (head, text, signature) = HeadFile::decode(&bytes)?;
+    (head.trail == trail && key.has_signed(&text, &signature)).then_some(head.block)
 }
 
 /// A segment that is read.
@@ -168,10 +179,17 @@ impl SegmentFile {
         Ok(hash)
     }
 
-    /// The last whole block, and where it ends. Goes on behind what is damaged.
-    pub(crate) fn last_whole(&self) -> Result<Option<(Box<StoredBlock>, u64)>, AuditError> {
+    /// The last whole block, and where it ends. What is not whole and lies before block `anchored`, which was synced,
+    /// was changed: it goes on behind that. With all up to that one read, a power cut may have taken any page: the
+    /// first block that is not whole is the end, whatever lies behind.
+    pub(crate) fn last_whole(
+        &self,
+        anchored: Option<u64>,
+    ) -> Result<Option<(Box<StoredBlock>, u64)>, AuditError> {
         let end = self.len()?;
-        let (mut offset, mut last) = (HEADER_LEN as u64, None);
+        let mut offset = HEADER_LEN as u64;
+        let mut last: Option<(Box<StoredBlock>, u64)> = None;
+        let before = self.header.map(|header| header.first_block.saturating_sub(1));
         loop {
             match self.block_at(offset, end)? {
                 Found::Block(block) if block.is_whole() => {
@@ -179,10 +197,16 @@ impl SegmentFile {
                     last = Some((block, offset));
                 }
                 Found::End => return Ok(last),
-                Found::Short | Found::NoHead | Found::Block(_) => match self.next_block(offset, end)? {
-                    Some(next) => offset = next,
-                    None => return Ok(last),
-                },
+                Found::Short | Found::NoHead | Found::Block(_) => {
+                    let reached = last.as_ref().map(|(block, _)| block.head.number).or(before);
+                    if anchored.is_some() && anchored <= reached {
+                        return Ok(last);
+                    }
+                    match self.next_block(offset, end)? {
+                        Some(next) => offset = next,
+                        None => return Ok(last),
+                    }
+                }
             }
         }
     }

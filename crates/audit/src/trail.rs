@@ -19,7 +19,7 @@ use crate::format::{
     BLOCK_HEAD_LEN, BlockHead, BlockKind, HASH_LEN, HEADER_LEN, Hash, HeadFile, SIGNATURE_LEN, SegmentHeader,
     anchor_text, hash,
 };
-use crate::key::NodeKey;
+use crate::key::{NodeKey, PublicKey};
 use crate::limits::{ANCHOR_MICROS, PAYLOAD_BYTES_MAX, STORED_BYTES_MAX};
 use crate::segments::{self, SegmentFile, path_of};
 
@@ -52,7 +52,7 @@ pub struct Opening {
     pub torn: Option<Torn>,
 }
 
-/// Bytes behind the last whole block, of a write that a crash cut.
+/// Bytes behind the last whole block, of writes that a crash cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Torn {
     /// The segment.
@@ -404,13 +404,17 @@ struct End {
     torn: Option<Torn>,
 }
 
-/// The last whole block of a folder. A segment without any, which a crash while it was begun leaves, is removed.
+/// The last block of a folder that a crash left whole with all before it. A segment that begins with none, which a
+/// crash while it was begun leaves, is removed.
 fn find_end(folder: &Path) -> Result<Option<End>, AuditError> {
     let mut numbers = segments::list(folder)?;
     let has_any = !numbers.is_empty();
     while let Some(number) = numbers.pop() {
         let segment = SegmentFile::open(folder, number)?;
-        let Some((block, end)) = segment.last_whole()? else {
+        let header = segment.header;
+        let anchored =
+            header.and_then(|header| segments::anchored(folder, header.trail, PublicKey(header.public_key)));
+        let Some((block, end)) = segment.last_whole(anchored)? else {
             let path = path_of(folder, number);
             fs::remove_file(&path).map_err(AuditError::io(path))?;
             continue;
@@ -422,7 +426,7 @@ fn find_end(folder: &Path) -> Result<Option<End>, AuditError> {
             None
         };
         // With its own header damaged, another segment still says whose trail it is.
-        let mut header = segment.header;
+        let mut header = header;
         while let (None, Some(other)) = (header, numbers.pop()) {
             header = SegmentFile::open(folder, other)?.header;
         }

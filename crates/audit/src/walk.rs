@@ -284,11 +284,11 @@ impl Walk {
         let (number, offset) = (segment.number, self.offset);
         match segment.block_at(offset, self.end)? {
             Found::End => return Ok(false),
-            Found::Block(block) => {
+            Found::Block(block) if block.is_whole() || !self.may_be_torn() => {
                 self.offset += block.head.block_len();
                 self.check_block(number, offset, &block);
             }
-            Found::Short | Found::NoHead => match segment.next_block(offset, self.end)? {
+            Found::Short | Found::NoHead | Found::Block(_) => match self.next_block(segment)? {
                 Some(next) => {
                     let place = self.place(number, self.next_number, offset, next - offset);
                     self.damage(place, Damage::Head);
@@ -308,6 +308,20 @@ impl Walk {
             },
         }
         Ok(true)
+    }
+
+    /// Whether a power cut may have taken what is not whole here: nothing says that it was synced.
+    fn may_be_torn(&self) -> bool {
+        let (Some(trail), Some(key), Some(next)) = (self.trail, self.public_key, self.next_number) else {
+            return false;
+        };
+        self.ahead.is_empty()
+            && segments::anchored(&self.folder, trail, key).is_some_and(|anchored| anchored < next)
+    }
+
+    /// Where the walk goes on behind what is not whole; `None` where nothing else counts in this segment.
+    fn next_block(&self, segment: &SegmentFile) -> Result<Option<u64>, AuditError> {
+        if self.may_be_torn() { Ok(None) } else { segment.next_block(self.offset, self.end) }
     }
 
     fn check_block(&mut self, segment: u64, offset: u64, block: &StoredBlock) {

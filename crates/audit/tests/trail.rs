@@ -255,6 +255,67 @@ fn a_torn_end_is_noted_and_the_chain_goes_on() {
     }
 }
 
+/// Pages reach the disk in any order, so a power cut may leave a hole before what is whole. Nothing behind the hole
+/// counts: the changes that it had are read from the log again.
+#[test]
+fn what_lies_behind_a_hole_that_a_power_cut_left_does_not_count() {
+    let folder = Folder::new();
+    let (mut trail, _) = folder.open(0);
+    trail.write(&event("cn=kept"), 1, 6, SECOND).unwrap();
+    let whole = fs::metadata(folder.segment(1)).unwrap().len() as usize;
+    for number in 0..4 {
+        trail.write(&event(&format!("cn=lost{number}")), 1, 7 + number, SECOND).unwrap();
+    }
+    drop(trail);
+    let bytes = fs::read(folder.segment(1)).unwrap();
+    let head = fs::read(folder.trail().join("head")).unwrap();
+    let last = blocks(&folder.trail()).last().unwrap().0.offset as usize;
+    for hole in [whole..whole + 10, whole + 80..whole + 81, whole..last, whole + 50..last + 3] {
+        let mut cut = bytes.clone();
+        cut[hole.clone()].fill(0);
+        fs::write(folder.segment(1), &cut).unwrap();
+        fs::write(folder.trail().join("head"), &head).unwrap();
+        let _ = fs::remove_file(folder.segment(2));
+        let report = folder.verify();
+        assert_eq!(
+            (report.damage.as_slice(), report.torn.len(), report.position),
+            (&[][..], 1, 6),
+            "{hole:?}"
+        );
+        let (mut trail, opening) = folder.open(2 * SECOND);
+        assert_eq!(opening.position, Some(6), "{hole:?}");
+        let torn = opening.torn.unwrap();
+        assert_eq!((torn.offset, torn.bytes), (whole as u64, (bytes.len() - whole) as u64));
+        trail.write(&event("cn=again"), 1, 10, 2 * SECOND).unwrap();
+        trail.close(3 * SECOND).unwrap();
+        let report = folder.verify();
+        assert_eq!((report.damage.as_slice(), report.torn.len()), (&[][..], 1), "{hole:?}");
+        assert_eq!(targets(&folder.trail()), ["cn=kept", "cn=again"]);
+    }
+}
+
+/// What an anchor says was on the disk no power cut takes: a hole there is damage, and is told as such for ever.
+#[test]
+fn a_hole_before_an_anchor_is_damage() {
+    let folder = Folder::new();
+    let (mut trail, _) = folder.open(0);
+    let hole = fs::metadata(folder.segment(1)).unwrap().len() as usize;
+    for number in 0..3 {
+        trail.write(&event(&format!("cn=a{number}")), 1, 6 + number, SECOND).unwrap();
+    }
+    trail.anchor(SECOND).unwrap();
+    drop(trail);
+    let mut bytes = fs::read(folder.segment(1)).unwrap();
+    bytes[hole..hole + 20].fill(0);
+    fs::write(folder.segment(1), &bytes).unwrap();
+    let is_told = |report: &Report| report.damage.iter().any(|(_, damage)| *damage == Damage::Head);
+    assert!(is_told(&folder.verify()));
+    let (trail, opening) = folder.open(2 * SECOND);
+    assert_eq!((opening.position, opening.torn), (Some(8), None));
+    trail.close(3 * SECOND).unwrap();
+    assert!(is_told(&folder.verify()));
+}
+
 /// A crash while a segment begins leaves it without a block, or without its whole header.
 #[test]
 fn a_segment_without_a_block_is_begun_again() {
