@@ -40,8 +40,7 @@ use ldap::ldif::LdifWriter;
 use sha1::{Digest as _, Sha1};
 
 use crate::Seeded;
-use names::DEPARTMENTS;
-pub(crate) use names::{GIVEN_NAMES, SURNAMES};
+pub(crate) use names::COMPANY;
 use people::Person;
 
 /// The password of everyone in the sample.
@@ -157,7 +156,7 @@ impl Sample {
     /// Departments and, below each, its teams.
     fn departments(&self) -> Vec<SampleEntry> {
         let mut entries = Vec::new();
-        for (number, department) in DEPARTMENTS.iter().enumerate() {
+        for (number, department) in COMPANY.departments.iter().enumerate() {
             let dn = format!(
                 "ou={},ou=departments,{}",
                 ldap::escaped_value(department.name.as_bytes()),
@@ -166,7 +165,7 @@ impl Sample {
             let head = people::head_of(number);
             entries.push(
                 Builder::new(dn.clone(), &["top", "organizationalUnit"])
-                    .text("ou", department.name)
+                    .text("ou", &department.name)
                     .text("seeAlso", &self.person_dn(head))
                     .text("businessCategory", if number == 0 { "Management" } else { "Department" })
                     .text("telephoneNumber", &format!("+41 44 555 00 {number:02}"))

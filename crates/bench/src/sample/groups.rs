@@ -2,20 +2,20 @@
 
 use ldap::{LdapUrl, Scope, UrlScheme};
 
-use super::names::DEPARTMENTS;
+use super::names::{COMPANY, Department};
 use super::people::{GID_NUMBER_FIRST, Person, Rank, head_of};
 use super::{Builder, Sample, SampleEntry};
 
 impl Sample {
     /// A group per department with everyone in it: these come before their members.
     pub(super) fn department_groups(&self) -> Vec<SampleEntry> {
-        let group = |(number, department): (usize, &super::names::Department)| {
-            self.group(department.key, &format!("Everyone in {}", department.name))
+        let group = |(number, department): (usize, &Department)| {
+            self.group(&department.key, &format!("Everyone in {}", department.name))
                 .text("owner", &self.person_dn(head_of(number)))
                 .texts("member", &self.dns_of(|person| person.post.department == number))
                 .done()
         };
-        DEPARTMENTS.iter().enumerate().map(group).collect()
+        COMPANY.departments.iter().enumerate().map(group).collect()
     }
 
     /// Groups across departments: these come after their members.
@@ -81,17 +81,13 @@ impl Sample {
 
     /// A POSIX group per department, and two small ones.
     pub(super) fn unix_groups(&self) -> Vec<SampleEntry> {
-        let mut groups: Vec<SampleEntry> = DEPARTMENTS
-            .iter()
-            .enumerate()
-            .map(|(number, department)| {
-                self.unix_group(department.key, GID_NUMBER_FIRST + number, |person| {
-                    person.post.department == number
-                })
-            })
-            .collect();
+        let departments = COMPANY.departments.iter().enumerate();
+        let of_department = |(number, department): (usize, &Department)| {
+            self.unix_group(&department.key, GID_NUMBER_FIRST + number, |it| it.post.department == number)
+        };
+        let mut groups: Vec<SampleEntry> = departments.map(of_department).collect();
         groups.push(self.unix_group("wheel", 4_000, |person| {
-            DEPARTMENTS[person.post.department].key == "operations" && person.post.rank != Rank::Staff
+            COMPANY.departments[person.post.department].key == "operations" && person.post.rank != Rank::Staff
         }));
         groups.push(self.unix_group("leads", 4_001, |person| person.post.rank == Rank::Lead));
         groups

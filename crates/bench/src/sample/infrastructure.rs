@@ -1,20 +1,13 @@
 //! What is not people: contractors with odd names apart, hosts, service accounts, an alias, a referral.
 
+use super::names::COMPANY;
 use super::{Builder, Sample, SampleEntry, password_value};
 use crate::Seeded;
 
 impl Sample {
-    /// RDNs that need care (RFC 4514 section 2.4): several values, commas, a plus sign, a leading `#`, a space at the
-    /// end.
+    /// People whose names are hard to write in a DN.
     pub(super) fn contractors(&self, seeded: &mut Seeded) -> Vec<SampleEntry> {
-        const CONTRACTORS: &[(&str, &str, &str)] = &[
-            ("Smith, John", "Smith", "700001"),
-            ("O'Neill + Daughter", "O'Neill", "700002"),
-            ("#1 Plumbing", "Plumbing", "700003"),
-            ("Weiß & Söhne \"Glas\"", "Weiß", "700004"),
-            ("C:\\Temp Staff <agency>; Ltd", "Staff", "700005"),
-        ];
-        let entry = |&(name, surname, number): &(&str, &str, &str)| {
+        let entry = |(name, surname, number): &(String, String, String)| {
             let rdn = format!("cn={}+employeeNumber={number}", ldap::escaped_value(name.as_bytes()));
             let classes = ["top", "person", "organizationalPerson", "inetOrgPerson"];
             Builder::new(format!("{rdn},ou=contractors,{}", self.suffix), &classes)
@@ -26,15 +19,13 @@ impl Sample {
                 .text("userPassword", &password_value(seeded))
                 .done()
         };
-        CONTRACTORS.iter().map(entry).collect()
+        COMPANY.contractors.iter().map(entry).collect()
     }
 
     /// Addresses from the ranges for documentation (RFC 5737, RFC 3849, RFC 7042).
     pub(super) fn hosts(&self) -> Vec<SampleEntry> {
-        const PURPOSES: &[(&str, usize)] = &[("build", 8), ("web", 6), ("db", 4), ("mail", 2)];
-        let names = PURPOSES
-            .iter()
-            .flat_map(|&(purpose, count)| (1..=count).map(move |n| format!("{purpose}-{n:02}")));
+        let names = COMPANY.hosts.iter();
+        let names = names.flat_map(|(purpose, count)| (1..=*count).map(move |n| format!("{purpose}-{n:02}")));
         names
             .zip(1..)
             .map(|(name, number)| {
@@ -52,13 +43,7 @@ impl Sample {
     }
 
     pub(super) fn services(&self, seeded: &mut Seeded) -> Vec<SampleEntry> {
-        const SERVICES: &[(&str, &str)] = &[
-            ("backup", "Copies everything every night"),
-            ("mail", "Looks up addresses"),
-            ("monitoring", "Checks that all is well"),
-            ("wiki", "Lets people log in to the wiki"),
-        ];
-        let entry = |&(uid, description): &(&str, &str)| {
+        let entry = |(uid, description): &(String, String)| {
             let classes = ["top", "account", "simpleSecurityObject"];
             Builder::new(self.service_dn(uid), &classes)
                 .text("uid", uid)
@@ -66,7 +51,7 @@ impl Sample {
                 .text("userPassword", &password_value(seeded))
                 .done()
         };
-        SERVICES.iter().map(entry).collect()
+        COMPANY.services.iter().map(entry).collect()
     }
 
     /// One alias of an entry and one of a subtree. The class has no naming attribute of its own, hence

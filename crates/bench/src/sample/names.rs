@@ -1,432 +1,80 @@
-//! Who works at Sample Works, and where: names for the generator to combine, and the people written by hand.
+//! Who works at Sample Works, and where: `sample/company.toml`, read once.
 
-/// A person whose name is written in another script or with another alphabet's letters. The Latin spelling is the plain
-/// `cn`, the other carries the language as an option (RFC 3866), as directories of international companies do.
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+/// The whole file.
+#[derive(Deserialize)]
+pub(crate) struct Company {
+    pub(crate) given_names: Vec<String>,
+    pub(crate) surnames: Vec<String>,
+    pub(super) contractors: Vec<(String, String, String)>,
+    pub(super) hosts: Vec<(String, usize)>,
+    pub(super) services: Vec<(String, String)>,
+    pub(super) notable: Vec<NotableName>,
+    pub(super) departments: Vec<Department>,
+    pub(super) offices: Vec<Office>,
+    ascii: HashMap<char, String>,
+}
+
+pub(crate) static COMPANY: LazyLock<Company> = LazyLock::new(|| {
+    let file = include_str!("../../sample/company.toml");
+    toml::from_str(file).expect("a shipped file, which a test reads")
+});
+
+/// A person whose name is written in another script or with another alphabet's letters.
+#[derive(Deserialize)]
 pub(super) struct NotableName {
     /// ASCII user name.
-    pub(super) uid: &'static str,
+    pub(super) uid: String,
     /// Given name and surname in Latin letters.
-    pub(super) latin: (&'static str, &'static str),
+    pub(super) latin: (String, String),
     /// Language tag of `native`.
-    pub(super) language: &'static str,
+    pub(super) language: String,
     /// Given name and surname in their own script; `native_full` has them in their own order.
-    pub(super) native: (&'static str, &'static str),
+    pub(super) native: (String, String),
     /// The full name as it is written at home.
-    pub(super) native_full: &'static str,
+    pub(super) native_full: String,
 }
-
-const fn notable(
-    uid: &'static str,
-    latin: (&'static str, &'static str),
-    language: &'static str,
-    native: (&'static str, &'static str),
-    native_full: &'static str,
-) -> NotableName {
-    NotableName { uid, latin, language, native, native_full }
-}
-
-pub(super) const NOTABLE: &[NotableName] = &[
-    notable("jmueller", ("Jürgen", "Müller"), "de", ("Jürgen", "Müller"), "Jürgen Müller"),
-    notable("gstrauss", ("Gisela", "Strauß"), "de", ("Gisela", "Strauß"), "Gisela Strauß"),
-    notable("jnunez", ("José", "Núñez"), "es", ("José Ángel", "Núñez Ibáñez"), "José Ángel Núñez Ibáñez"),
-    notable("bpena", ("Begoña", "Peña"), "es", ("Begoña", "Peña"), "Begoña Peña"),
-    notable("gpapad", ("Giorgos", "Papadopoulos"), "el", ("Γιώργος", "Παπαδόπουλος"), "Γιώργος Παπαδόπουλος"),
-    notable("enikol", ("Eleni", "Nikolaidou"), "el", ("Ελένη", "Νικολαΐδου"), "Ελένη Νικολαΐδου"),
-    notable("wzhang", ("Wei", "Zhang"), "zh", ("伟", "张"), "张伟"),
-    notable("nli", ("Na", "Li"), "zh", ("娜", "李"), "李娜"),
-    notable("mwojcik", ("Małgorzata", "Wójcik"), "pl", ("Małgorzata", "Wójcik"), "Małgorzata Wójcik"),
-    notable("lzolc", ("Łukasz", "Żółć"), "pl", ("Łukasz", "Żółć"), "Łukasz Żółć"),
-    notable("malarabi", ("Muhammad", "al-Arabi"), "ar", ("محمد", "العربي"), "محمد العربي"),
-    notable("fhaddad", ("Fatima", "Haddad"), "ar", ("فاطمة", "حداد"), "فاطمة حداد"),
-    notable("ysato", ("Yuki", "Sato"), "ja", ("由紀", "佐藤"), "佐藤 由紀"),
-    notable("tsuzuki", ("Taro", "Suzuki"), "ja", ("太郎", "鈴木"), "鈴木 太郎"),
-    notable("jkim", ("Ji-woo", "Kim"), "ko", ("지우", "김"), "김지우"),
-    notable("iivanova", ("Irina", "Ivanova"), "ru", ("Ирина", "Иванова"), "Ирина Иванова"),
-    notable("oshevch", ("Oksana", "Shevchenko"), "uk", ("Оксана", "Шевченко"), "Оксана Шевченко"),
-    notable("dcohen", ("David", "Cohen"), "he", ("דוד", "כהן"), "דוד כהן"),
-    notable("psharma", ("Priya", "Sharma"), "hi", ("प्रिया", "शर्मा"), "प्रिया शर्मा"),
-    notable("iyildiz", ("İbrahim", "Yıldız"), "tr", ("İbrahim", "Yıldız"), "İbrahim Yıldız"),
-    notable("tnguyen", ("Thi Hoa", "Nguyen"), "vi", ("Thị Hoa", "Nguyễn"), "Nguyễn Thị Hoa"),
-    notable("sthorsd", ("Sigríður", "Þórsdóttir"), "is", ("Sigríður", "Þórsdóttir"), "Sigríður Þórsdóttir"),
-    notable("jnovak", ("Jiří", "Novák"), "cs", ("Jiří", "Novák"), "Jiří Novák"),
-    notable("sarun", ("Somchai", "Arun"), "th", ("สมชาย", "อรุณ"), "สมชาย อรุณ"),
-];
-
-pub(crate) const GIVEN_NAMES: &[&str] = &[
-    "Aaron",
-    "Ada",
-    "Adèle",
-    "Agnes",
-    "Ahmed",
-    "Aisha",
-    "Alba",
-    "Alexander",
-    "Alice",
-    "Amélie",
-    "Amir",
-    "Ana",
-    "Andrea",
-    "Anna",
-    "Anton",
-    "Åsa",
-    "Astrid",
-    "Beatriz",
-    "Ben",
-    "Björn",
-    "Camila",
-    "Carlos",
-    "Cécile",
-    "Charlotte",
-    "Chloé",
-    "Claudia",
-    "Daniel",
-    "David",
-    "Diego",
-    "Dora",
-    "Elena",
-    "Elias",
-    "Emil",
-    "Emma",
-    "Erik",
-    "Esther",
-    "Eva",
-    "Fatou",
-    "Felix",
-    "Fiona",
-    "François",
-    "Frida",
-    "Gabriel",
-    "Grace",
-    "Hanna",
-    "Hans",
-    "Hélène",
-    "Hugo",
-    "Ida",
-    "Ines",
-    "Ingrid",
-    "Isabel",
-    "Ivan",
-    "Jana",
-    "João",
-    "Johanna",
-    "Jonas",
-    "Julia",
-    "Karim",
-    "Karl",
-    "Katarina",
-    "Laura",
-    "Lea",
-    "Leo",
-    "Liam",
-    "Linnéa",
-    "Louise",
-    "Lucas",
-    "Maja",
-    "Marco",
-    "Maria",
-    "Martin",
-    "Mateo",
-    "Maya",
-    "Mehmet",
-    "Mila",
-    "Nadia",
-    "Nils",
-    "Noah",
-    "Nora",
-    "Olga",
-    "Oliver",
-    "Oscar",
-    "Paula",
-    "Pedro",
-    "Peter",
-    "Rafael",
-    "René",
-    "Rosa",
-    "Ruth",
-    "Samuel",
-    "Sara",
-    "Simon",
-    "Sofia",
-    "Søren",
-    "Stefan",
-    "Teresa",
-    "Theo",
-    "Tomás",
-    "Ulrich",
-    "Vera",
-    "Victor",
-    "Yara",
-    "Zoë",
-];
-
-pub(crate) const SURNAMES: &[&str] = &[
-    "Adams",
-    "Almeida",
-    "Andersson",
-    "Arslan",
-    "Bach",
-    "Baker",
-    "Bauer",
-    "Becker",
-    "Berg",
-    "Bernard",
-    "Bianchi",
-    "Blanc",
-    "Böhm",
-    "Brown",
-    "Brunner",
-    "Carvalho",
-    "Castillo",
-    "Clark",
-    "Conti",
-    "Costa",
-    "D'Angelo",
-    "da Silva",
-    "de Vries",
-    "Díaz",
-    "Dubois",
-    "Dupont",
-    "Edwards",
-    "Eriksen",
-    "Fischer",
-    "Fontaine",
-    "Fournier",
-    "Frei",
-    "García",
-    "Gruber",
-    "Gustafsson",
-    "Haas",
-    "Hall",
-    "Hansen",
-    "Hernández",
-    "Hoffmann",
-    "Horvat",
-    "Huber",
-    "Ito",
-    "Jansen",
-    "Jensen",
-    "Jones",
-    "Kaya",
-    "Keller",
-    "King",
-    "Klein",
-    "Koch",
-    "Kowalski",
-    "Krüger",
-    "Lange",
-    "Larsson",
-    "Lefèvre",
-    "Lehmann",
-    "Lindqvist",
-    "López",
-    "MacDonald",
-    "Marín",
-    "Martínez",
-    "Mayer",
-    "Meier",
-    "Meyer",
-    "Moreau",
-    "Moreno",
-    "Moser",
-    "Nagy",
-    "Nielsen",
-    "Novak",
-    "O'Brien",
-    "Okafor",
-    "Olsen",
-    "Ortega",
-    "Østergaard",
-    "Patel",
-    "Pereira",
-    "Pérez",
-    "Petrov",
-    "Popescu",
-    "Reyes",
-    "Ricci",
-    "Richter",
-    "Robinson",
-    "Romero",
-    "Rossi",
-    "Roth",
-    "Ruiz",
-    "Sánchez",
-    "Schmid",
-    "Schneider",
-    "Schröder",
-    "Silva",
-    "Smith",
-    "Sørensen",
-    "Suter",
-    "Taylor",
-    "Tóth",
-    "van den Berg",
-    "Vargas",
-    "Virtanen",
-    "Vogel",
-    "Wagner",
-    "Walker",
-    "Weber",
-    "White",
-    "Wilson",
-    "Wolf",
-    "Wright",
-    "Wyss",
-    "Young",
-    "Zimmermann",
-];
 
 /// A place of work.
+#[derive(Deserialize)]
 pub(super) struct Office {
-    pub(super) locality: &'static str,
-    pub(super) state: &'static str,
-    pub(super) street: &'static str,
-    pub(super) postal_code: &'static str,
-    pub(super) country: &'static str,
+    pub(super) locality: String,
+    pub(super) state: String,
+    pub(super) street: String,
+    pub(super) postal_code: String,
+    pub(super) country: String,
     /// Country and area, the subscriber's number follows.
-    pub(super) telephone_prefix: &'static str,
+    pub(super) telephone_prefix: String,
     /// Language tag for preferredLanguage (RFC 2798 section 2.7).
-    pub(super) language: &'static str,
+    pub(super) language: String,
 }
-
-pub(super) const OFFICES: &[Office] = &[
-    Office {
-        locality: "Zürich",
-        state: "ZH",
-        street: "Beispielstrasse 12",
-        postal_code: "8001",
-        country: "Switzerland",
-        telephone_prefix: "+41 44 555",
-        language: "de-CH, en;q=0.8",
-    },
-    Office {
-        locality: "Berlin",
-        state: "Berlin",
-        street: "Musterallee 7",
-        postal_code: "10115",
-        country: "Germany",
-        telephone_prefix: "+49 30 555",
-        language: "de, en;q=0.7",
-    },
-    Office {
-        locality: "Málaga",
-        state: "Andalucía",
-        street: "Calle Ejemplo 3",
-        postal_code: "29001",
-        country: "Spain",
-        telephone_prefix: "+34 952 555",
-        language: "es, en;q=0.5",
-    },
-    Office {
-        locality: "Kraków",
-        state: "Małopolskie",
-        street: "ul. Przykładowa 21",
-        postal_code: "31-001",
-        country: "Poland",
-        telephone_prefix: "+48 12 555",
-        language: "pl, en;q=0.8",
-    },
-    Office {
-        locality: "Boston",
-        state: "MA",
-        street: "400 Example Street, Suite 5",
-        postal_code: "02108",
-        country: "USA",
-        telephone_prefix: "+1 617 555",
-        language: "en-US",
-    },
-];
 
 /// A department: its name, number of people, what its people are called, and its teams.
+#[derive(Deserialize)]
 pub(super) struct Department {
-    pub(super) name: &'static str,
+    pub(super) name: String,
     /// Name of its groups, ASCII.
-    pub(super) key: &'static str,
+    pub(super) key: String,
     pub(super) people: usize,
-    pub(super) titles: &'static [&'static str],
-    pub(super) teams: &'static [&'static str],
+    pub(super) titles: Vec<String>,
+    pub(super) teams: Vec<String>,
 }
-
-const fn department(
-    name: &'static str,
-    key: &'static str,
-    people: usize,
-    titles: &'static [&'static str],
-    teams: &'static [&'static str],
-) -> Department {
-    Department { name, key, people, titles, teams }
-}
-
-/// 1,000 people in all. The first department's first person leads the company.
-pub(super) const DEPARTMENTS: &[Department] = &[
-    department("Executive Office", "executive-office", 8, &["Executive Assistant", "Chief of Staff"], &[]),
-    department(
-        "Engineering",
-        "engineering",
-        290,
-        &["Software Engineer", "Senior Engineer", "Test Engineer", "Principal Engineer"],
-        &["Storage", "Protocol", "Tools", "Quality", "Design, Writing and Translation"],
-    ),
-    department(
-        "Research",
-        "research",
-        92,
-        &["Researcher", "Research Fellow"],
-        &["Algorithms", "Größe und Maß"],
-    ),
-    department(
-        "Operations",
-        "operations",
-        150,
-        &["System Administrator", "Network Engineer", "Operator"],
-        &["Network", "Hosting", "Service Desk"],
-    ),
-    department("Sales", "sales", 140, &["Account Manager", "Sales Engineer"], &["North", "South", "Online"]),
-    department("Marketing", "marketing", 70, &["Marketing Manager", "Writer", "Designer"], &[]),
-    department("Finance", "finance", 60, &["Accountant", "Controller"], &["Accounting", "Controlling"]),
-    department("People & Culture", "people-and-culture", 45, &["Recruiter", "HR Partner"], &[]),
-    department("Legal", "legal", 25, &["Counsel", "Paralegal"], &[]),
-    department("Procurement", "procurement", 30, &["Buyer"], &[]),
-    department("Facilities", "facilities", 40, &["Technician", "Receptionist", "Caretaker"], &[]),
-    department(
-        "Customer Support",
-        "customer-support",
-        50,
-        &["Support Engineer", "Support Lead"],
-        &["Tier 1", "Tier 2"],
-    ),
-];
 
 /// The nearest ASCII spelling of Latin letters, for user names, mail and gecos (all IA5 strings). Other scripts never
 /// come here: those people have a Latin spelling of their own.
 pub(super) fn fold_to_ascii(text: &str) -> String {
-    text.chars().fold(String::with_capacity(text.len()), |mut folded, letter| {
-        match letter {
-            'ä' => folded.push_str("ae"),
-            'ö' | 'ø' => folded.push_str("oe"),
-            'ü' => folded.push_str("ue"),
-            'Ö' | 'Ø' => folded.push_str("Oe"),
-            'ß' => folded.push_str("ss"),
-            'Þ' => folded.push_str("Th"),
-            'å' | 'á' | 'à' | 'ã' => folded.push('a'),
-            'Å' | 'Á' => folded.push('A'),
-            'é' | 'è' | 'ê' | 'ë' => folded.push('e'),
-            'í' | 'ı' | 'ï' => folded.push('i'),
-            'İ' => folded.push('I'),
-            'ó' | 'ô' => folded.push('o'),
-            'ú' => folded.push('u'),
-            'ç' | 'ć' => folded.push('c'),
-            'ñ' => folded.push('n'),
-            'ł' => folded.push('l'),
-            'Ł' => folded.push('L'),
-            'Ż' => folded.push('Z'),
-            'ř' => folded.push('r'),
-            'ð' => folded.push('d'),
-            'ý' => folded.push('y'),
-            ascii if ascii.is_ascii() => folded.push(ascii),
-            _ => folded.push('?'),
+    let mut folded = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match COMPANY.ascii.get(&letter) {
+            Some(spelling) => folded.push_str(spelling),
+            None => folded.push(if letter.is_ascii() { letter } else { '?' }),
         }
-        folded
-    })
+    }
+    folded
 }
 
 #[cfg(test)]
@@ -435,11 +83,12 @@ mod tests {
 
     #[test]
     fn a_thousand_people_with_ascii_user_names() {
-        assert_eq!(DEPARTMENTS.iter().map(|department| department.people).sum::<usize>(), 1000);
-        let latin = NOTABLE.iter().flat_map(|person| [person.latin.0, person.latin.1]);
-        for name in latin.chain(GIVEN_NAMES.iter().copied()).chain(SURNAMES.iter().copied()) {
+        let Company { departments, notable, given_names, surnames, .. } = &*COMPANY;
+        assert_eq!(departments.iter().map(|department| department.people).sum::<usize>(), 1000);
+        let latin = notable.iter().flat_map(|person| [&person.latin.0, &person.latin.1]);
+        for name in latin.chain(given_names).chain(surnames) {
             assert!(!fold_to_ascii(name).contains('?'), "{name}");
         }
-        assert!(NOTABLE.iter().all(|person| person.uid.is_ascii()));
+        assert!(notable.iter().all(|person| person.uid.is_ascii()));
     }
 }

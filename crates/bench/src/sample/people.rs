@@ -5,9 +5,7 @@ use std::collections::HashMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::names::{
-    DEPARTMENTS, Department, GIVEN_NAMES, NOTABLE, NotableName, OFFICES, Office, SURNAMES, fold_to_ascii,
-};
+use super::names::{COMPANY, Department, NotableName, Office, fold_to_ascii};
 use super::{Builder, ORGANISATION_NAME, Sample, SampleEntry, password_value};
 use crate::Seeded;
 
@@ -62,7 +60,7 @@ pub(super) enum Rank {
 
 /// The person who heads a department; the first department's heads the company.
 pub(super) fn head_of(department: usize) -> usize {
-    DEPARTMENTS[..department].iter().map(|before| before.people).sum()
+    COMPANY.departments[..department].iter().map(|before| before.people).sum()
 }
 
 /// The person who leads a team.
@@ -74,14 +72,14 @@ pub(super) fn lead_of(department: usize, team: usize) -> usize {
 pub(super) fn roster(seeded: &mut Seeded) -> Vec<Person> {
     let mut namesakes = HashMap::new();
     let mut people = Vec::new();
-    for (number, department) in DEPARTMENTS.iter().enumerate() {
+    for (number, department) in COMPANY.departments.iter().enumerate() {
         for position in 0..department.people {
             let name = Name::for_person(people.len(), seeded);
             let post = Post::at(number, position);
             people.push(Person {
                 uid: unique(name.user_name(), &mut namesakes),
                 name,
-                office: seeded.choose(OFFICES),
+                office: seeded.choose(&COMPANY.offices),
                 employee_type: match seeded.below(20) {
                     0 if post.rank == Rank::Staff => "intern",
                     1 | 2 if post.rank == Rank::Staff => "part-time",
@@ -97,10 +95,10 @@ pub(super) fn roster(seeded: &mut Seeded) -> Vec<Person> {
 impl Name {
     /// Every 41st person is one of the notable ones, until those are used up.
     fn for_person(index: usize, seeded: &mut Seeded) -> Name {
-        let notable = if index % 41 == 3 { NOTABLE.get(index / 41) } else { None };
+        let notable = if index % 41 == 3 { COMPANY.notable.get(index / 41) } else { None };
         let (given_name, surname) = match notable {
-            Some(notable) => notable.latin,
-            None => (*seeded.choose(GIVEN_NAMES), *seeded.choose(SURNAMES)),
+            Some(notable) => (&notable.latin.0, &notable.latin.1),
+            None => (seeded.choose(&COMPANY.given_names), seeded.choose(&COMPANY.surnames)),
         };
         Name { given_name, surname, notable }
     }
@@ -112,7 +110,7 @@ impl Name {
     /// First letter and surname, in lower-case ASCII letters.
     fn user_name(&self) -> String {
         if let Some(notable) = self.notable {
-            return notable.uid.to_owned();
+            return notable.uid.clone();
         }
         let initial = fold_to_ascii(self.given_name).chars().take(1).collect::<String>();
         let letters = initial + &fold_to_ascii(self.surname);
@@ -130,7 +128,7 @@ fn unique(name: String, namesakes: &mut HashMap<String, usize>) -> String {
 impl Post {
     fn at(department: usize, position: usize) -> Post {
         let head = head_of(department);
-        let teams = DEPARTMENTS[department].teams.len();
+        let teams = COMPANY.departments[department].teams.len();
         let rank = match position {
             0 => Rank::Head,
             1 => Rank::Assistant,
@@ -154,7 +152,7 @@ impl Post {
             (Rank::Head, _) => format!("Head of {}", department.name),
             (Rank::Assistant, _) => format!("Assistant to the Head of {}", department.name),
             (Rank::Lead, Some(team)) => format!("Team Lead {}", department.teams[team]),
-            _ => (*seeded.choose(department.titles)).to_owned(),
+            _ => seeded.choose(&department.titles).clone(),
         }
     }
 }
@@ -190,16 +188,16 @@ impl Sample {
         let Some(notable) = notable else { return builder };
         let option = |attribute: &str| format!("{attribute};lang-{}", notable.language);
         builder
-            .text(&option("cn"), notable.native_full)
-            .text(&option("givenName"), notable.native.0)
-            .text(&option("sn"), notable.native.1)
+            .text(&option("cn"), &notable.native_full)
+            .text(&option("givenName"), &notable.native.0)
+            .text(&option("sn"), &notable.native.1)
     }
 
     fn work(&self, builder: Builder, index: usize, seeded: &mut Seeded) -> Builder {
         let person = &self.people[index];
-        let department = &DEPARTMENTS[person.post.department];
-        let mut units = vec![department.name];
-        units.extend(person.post.team.map(|team| department.teams[team]));
+        let department = &COMPANY.departments[person.post.department];
+        let mut units = vec![&department.name];
+        units.extend(person.post.team.map(|team| &department.teams[team]));
         let links =
             |people: Option<usize>| people.map(|other| self.person_dn(other)).into_iter().collect::<Vec<_>>();
         builder
@@ -228,12 +226,12 @@ fn contact(builder: Builder, person: &Person, mail_domain: &str, seeded: &mut Se
         .text("telephoneNumber", &telephone(extension))
         .text("facsimileTelephoneNumber", &telephone(seeded.below(100)))
         .text("roomNumber", &format!("{}.{:02}", 1 + seeded.below(5), 1 + seeded.below(40)))
-        .text("street", office.street)
-        .text("postalCode", office.postal_code)
-        .text("l", office.locality)
-        .text("st", office.state)
+        .text("street", &office.street)
+        .text("postalCode", &office.postal_code)
+        .text("l", &office.locality)
+        .text("st", &office.state)
         .text("postalAddress", &format!("{ORGANISATION_NAME}${}${city}${}", office.street, office.country))
-        .text("preferredLanguage", office.language)
+        .text("preferredLanguage", &office.language)
         .text("labeledURI", &format!("https://people.{mail_domain}/{} Profile", person.uid));
     if seeded.below(3) == 0 { builder.text("mobile", &telephone(seeded.below(10_000))) } else { builder }
 }
