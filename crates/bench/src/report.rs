@@ -18,7 +18,7 @@ mod plot;
 mod problems;
 mod rows;
 mod sweeps;
-mod text;
+pub mod text;
 mod verdict;
 mod view;
 

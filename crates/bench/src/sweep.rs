@@ -208,12 +208,8 @@ impl Run<'_, '_> {
             entries: self.group.entries,
             ..ServerDescription::default()
         };
-        let mut step = WorkloadResult::unsupported(&workload.name, &workload.title, server, String::new());
-        step.unsupported = None;
-        step.complete = false;
-        step.failures.push(failure);
-        step.sweep = Some(self.axis);
-        self.result.workloads.push(step);
+        let step = WorkloadResult { server, failures: vec![failure], ..workload.result() };
+        self.result.workloads.push(WorkloadResult { sweep: Some(self.axis), ..step });
     }
 }
 

@@ -4,6 +4,7 @@ mod agent;
 mod limit;
 mod list;
 mod live;
+mod options;
 mod peers;
 mod report;
 mod run;
@@ -13,9 +14,11 @@ mod summary;
 mod sweep;
 mod tables;
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use bench::result::RunResult;
 use clap::{Args, Subcommand};
 
 use self::agent::AgentArguments;
@@ -26,6 +29,7 @@ use self::report::ReportArguments;
 use self::run::RunArguments;
 use self::suite::SuiteArguments;
 use self::sweep::SweepArguments;
+use crate::exit;
 
 /// The options of `pando bench`.
 #[derive(Debug, Args)]
@@ -62,8 +66,16 @@ enum BenchVerb {
     Suite(SuiteArguments),
 }
 
+/// Why a command has nothing to show.
+enum Stop {
+    /// The command line, or a file that it names, is wrong.
+    Refused(String),
+    /// It could not be done.
+    Failed(String),
+}
+
 pub(crate) fn run(arguments: BenchArguments) -> ExitCode {
-    match arguments.verb {
+    let done = match arguments.verb {
         BenchVerb::Peers(arguments) => peers::run(&arguments),
         BenchVerb::Report(arguments) => report::run(&arguments),
         BenchVerb::List(arguments) => list::run(&arguments),
@@ -72,7 +84,51 @@ pub(crate) fn run(arguments: BenchArguments) -> ExitCode {
         BenchVerb::Sweep(arguments) => sweep::run(&arguments),
         BenchVerb::Suite(arguments) => suite::run(&arguments),
         BenchVerb::Limit(arguments) => limit::run(&arguments),
+    };
+    match done {
+        Ok(code) => code,
+        Err(Stop::Refused(message)) => exit::refused(&message),
+        Err(Stop::Failed(message)) => exit::failure(&message),
     }
+}
+
+/// The exit code of something measured.
+fn code_of(is_clean: bool) -> ExitCode {
+    if is_clean { ExitCode::SUCCESS } else { exit::some_failed() }
+}
+
+fn is_clean(result: &RunResult) -> bool {
+    result.workloads.iter().all(|workload| workload.is_clean())
+}
+
+/// For `map_err`.
+fn refused(error: impl ToString) -> Stop {
+    Stop::Refused(error.to_string())
+}
+
+/// For `map_err`.
+fn failed(error: impl ToString) -> Stop {
+    Stop::Failed(error.to_string())
+}
+
+/// A file that the command line names.
+fn read(path: &Path) -> Result<String, Stop> {
+    std::fs::read_to_string(path).map_err(|error| refused(format!("cannot read {}: {error}", path.display())))
+}
+
+/// The program that runs, to be started once more.
+fn this_program() -> Result<PathBuf, Stop> {
+    std::env::current_exe().map_err(|error| failed(format!("cannot find this program: {error}")))
+}
+
+fn make_folder(path: &Path) -> Result<(), Stop> {
+    let made = std::fs::create_dir_all(path);
+    made.map_err(|error| failed(format!("cannot make {}: {error}", path.display())))
+}
+
+/// Says how a command is getting on.
+fn say(text: &str) {
+    eprintln!("pando: {text}");
 }
 
 /// `10`, `90s`, `5m`, `8h`, `500ms`.
@@ -122,11 +178,11 @@ impl std::str::FromStr for Cpus {
 
 impl Cpus {
     /// Keeps this process, and the threads that it starts from now on, on these processors.
-    fn pin_this_process(&self) -> Result<(), String> {
+    fn pin_this_process(&self) -> Result<(), Stop> {
         let mut set = rustix::thread::CpuSet::new();
         self.0.iter().for_each(|cpu| set.set(*cpu));
         rustix::thread::sched_setaffinity(None, &set)
-            .map_err(|error| format!("cannot run on processors {self}: {error}"))
+            .map_err(|error| failed(format!("cannot run on processors {self}: {error}")))
     }
 }
 

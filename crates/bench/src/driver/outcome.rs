@@ -8,7 +8,7 @@ use super::worker::{Finished, Schedule};
 use super::{Options, Targets};
 use crate::result::{
     DataSet, Load, OperationKind, OperationTotals, Parameters, Second, ServerDescription, WorkloadResult,
-    now_text, setting,
+    setting,
 };
 use crate::workload::{KeyOrder, KeySource, Operation, OperationName, Workload};
 
@@ -257,11 +257,6 @@ fn frame(workload: &Workload, targets: &Targets, options: &Options) -> WorkloadR
         entry_bytes: None,
     });
     WorkloadResult {
-        workload: workload.name.clone(),
-        title: workload.title.clone(),
-        document: workload.document.as_ref().map(Into::into),
-        started: now_text(),
-        round: 1,
         server: ServerDescription {
             uris: targets.uris.clone(),
             entries: Some(options.entries.unwrap_or(workload.data.entries)),
@@ -276,7 +271,7 @@ fn frame(workload: &Workload, targets: &Targets, options: &Options) -> WorkloadR
             ..Parameters::default()
         },
         notes: if workload.about.is_empty() { Vec::new() } else { vec![workload.about.clone()] },
-        ..WorkloadResult::default()
+        ..workload.result()
     }
 }
 

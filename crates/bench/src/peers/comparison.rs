@@ -198,13 +198,14 @@ impl Run<'_> {
             Err(error) => {
                 (self.say)(&format!("{}: {error}", product.label()));
                 let server = done::known_server(self.result, product);
-                let row = failed(BULK_LOAD, LOAD_TITLE, &server, error.to_string());
+                let mut row =
+                    WorkloadResult::unsupported(BULK_LOAD, LOAD_TITLE, server.clone(), error.to_string());
+                row.complete = false;
                 self.result.workloads.push(row);
-                for workload in measure.workloads() {
-                    let reason = format!("the server could not be set up: {error}");
-                    let row = failed(&workload.name, &workload.title, &server, reason);
-                    self.result.workloads.push(row);
-                }
+                let reason = format!("the server could not be set up: {error}");
+                let rows = measure.workloads().iter();
+                let rows = rows.map(|workload| workload.failed(server.clone(), reason.clone()));
+                self.result.workloads.extend(rows);
                 None
             }
         }
@@ -327,11 +328,9 @@ impl Run<'_> {
     ) {
         let takes_turns = contestants.len() > 1;
         for contestant in contestants {
-            let (name, title, wants_start) = {
-                let workload = &measure.workloads()[workload];
-                (workload.name.clone(), workload.title.clone(), workload.needs.fresh_start)
-            };
-            if done::is_done(self.result, &name, round, &contestant.description.product) {
+            let Workload { name, needs, .. } = &measure.workloads()[workload];
+            let wants_start = needs.fresh_start;
+            if done::is_done(self.result, name, round, &contestant.description.product) {
                 continue;
             }
             let has_ended = contestant.server.as_ref().is_none_or(Server::has_ended);
@@ -347,9 +346,9 @@ impl Run<'_> {
             let ready = ready.and_then(|()| contestant.set_for(&measure.workloads()[workload]));
             if let Err(error) = ready {
                 (self.say)(&error.to_string());
-                let mut row = failed(&name, &title, &contestant.description, error.to_string());
-                row.round = round;
-                self.result.workloads.push(row);
+                let server = ServerDescription { bulk_load: None, ..contestant.description.clone() };
+                let row = measure.workloads()[workload].failed(server, error.to_string());
+                self.result.workloads.push(WorkloadResult { round, ..row });
                 continue;
             }
             let Some(server) = &contestant.server else { continue };
@@ -394,14 +393,6 @@ impl Run<'_> {
             (self.say)(&format!("remove {}: {error}", contestant.peer.folder().display()));
         }
     }
-}
-
-/// What was not measured because the server failed; a run that goes on with this one tries again.
-fn failed(workload: &str, title: &str, server: &ServerDescription, reason: String) -> WorkloadResult {
-    let server = ServerDescription { bulk_load: None, ..server.clone() };
-    let mut row = WorkloadResult::unsupported(workload, title, server, reason);
-    row.complete = false;
-    row
 }
 
 /// One measurement for a person.

@@ -9,7 +9,7 @@ use super::fitted::{self, Fitted};
 use super::{Data, DataError, Index, Passwords, Setup, merge_indexes, process, warmth};
 use crate::driver::{self, Options, Progress, Targets};
 use crate::result::setting;
-use crate::result::{DocumentRow, WarmUp, WorkloadResult, now_text};
+use crate::result::{WarmUp, WorkloadResult};
 use crate::template::Parameters;
 use crate::workload::{Operation, OperationName, Scope, Workload};
 
@@ -250,13 +250,7 @@ impl Measure for Driven<'_> {
         } else {
             let earlier = &self.workloads[..number];
             match fitted::fit(workload, earlier, &self.options, target, fitted::open_files_max()) {
-                Err(reason) => {
-                    let server = target.description.clone();
-                    let mut row =
-                        WorkloadResult::unsupported(&workload.name, &workload.title, server, reason);
-                    row.document = workload.document.as_ref().map(DocumentRow::from);
-                    row
-                }
+                Err(reason) => workload.unsupported(target.description.clone(), reason),
                 Ok(fitted) => {
                     let warm_up = self.warm_until_steady(number, &fitted, target);
                     let mut result = self.drive_fitted(&fitted, round, target);
@@ -353,15 +347,7 @@ impl Driven<'_> {
         target: &Target<'_>,
     ) -> WorkloadResult {
         let done = self.drive(workload, options, round, target);
-        done.unwrap_or_else(|failure| WorkloadResult {
-            workload: workload.name.clone(),
-            title: workload.title.clone(),
-            document: workload.document.as_ref().map(DocumentRow::from),
-            started: now_text(),
-            failures: vec![failure],
-            complete: false,
-            ..WorkloadResult::default()
-        })
+        done.unwrap_or_else(|failure| WorkloadResult { failures: vec![failure], ..workload.result() })
     }
 
     fn drive(
@@ -422,14 +408,10 @@ fn load_row(workload: &Workload, target: &Target<'_>) -> WorkloadResult {
     let load = target.description.bulk_load.as_ref();
     let seconds = load.map_or(0.0, |load| load.seconds);
     WorkloadResult {
-        workload: workload.name.clone(),
-        title: workload.title.clone(),
-        document: workload.document.as_ref().map(DocumentRow::from),
-        started: now_text(),
         measured_seconds: seconds,
         per_second: load.map_or(0.0, |load| load.entries as f64 / seconds.max(1e-9)),
         complete: true,
-        ..WorkloadResult::default()
+        ..workload.result()
     }
 }
 

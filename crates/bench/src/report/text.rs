@@ -1,15 +1,15 @@
 //! Figures as people read them.
 
 /// Shown where there is nothing.
-pub(crate) const NOTHING: &str = "–";
+pub const NOTHING: &str = "–";
 
 /// With commas between thousands: `441,029`; below 100 with one decimal, as slow servers need.
-pub(crate) fn rate(per_second: f64) -> String {
+pub fn rate(per_second: f64) -> String {
     if per_second < 99.95 { format!("{per_second:.1}") } else { count(per_second.round() as u64) }
 }
 
 /// With commas between thousands.
-pub(crate) fn count(number: u64) -> String {
+pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.chars().enumerate() {
@@ -22,7 +22,7 @@ pub(crate) fn count(number: u64) -> String {
 }
 
 /// Three digits with the unit that suits: `870 µs`, `1.48 ms`, `37.2 s`.
-pub(crate) fn micros(micros: f64) -> String {
+pub fn micros(micros: f64) -> String {
     match micros {
         micros if micros < 999.5 => format!("{} µs", three_digits(micros)),
         micros if micros < 999_500.0 => format!("{} ms", three_digits(micros / 1e3)),
@@ -31,7 +31,7 @@ pub(crate) fn micros(micros: f64) -> String {
 }
 
 /// Three digits with a binary unit: `512 B`, `1.50 GiB`.
-pub(crate) fn bytes(bytes: f64) -> String {
+pub fn bytes(bytes: f64) -> String {
     let mut value = bytes;
     for unit in ["B", "KiB", "MiB", "GiB"] {
         if value < 999.5 {
@@ -43,7 +43,7 @@ pub(crate) fn bytes(bytes: f64) -> String {
 }
 
 /// For axes: `50 k`, `1.2 M`.
-pub(crate) fn short(number: f64) -> String {
+pub fn short(number: f64) -> String {
     let scaled = |value: f64, unit: &str| {
         let text = format!("{value:.2}");
         format!("{}{unit}", text.trim_end_matches('0').trim_end_matches('.'))
@@ -56,18 +56,18 @@ pub(crate) fn short(number: f64) -> String {
 }
 
 /// A ratio: `1.84×`, `24×`.
-pub(crate) fn ratio(ratio: f64) -> String {
+pub fn ratio(ratio: f64) -> String {
     format!("{}×", three_digits(ratio))
 }
 
 /// A duration in seconds as the documents write load times: `01:54:05`.
-pub(crate) fn clock(seconds: f64) -> String {
+pub fn clock(seconds: f64) -> String {
     let seconds = seconds.round() as u64;
     format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
 /// A duration: `45 s`, `12 min`, `8 h`.
-pub(crate) fn duration(seconds: f64) -> String {
+pub fn duration(seconds: f64) -> String {
     match seconds {
         seconds if seconds >= 7200.0 => format!("{} h", short((seconds / 360.0).round() / 10.0)),
         seconds if seconds >= 300.0 => format!("{} min", short((seconds / 6.0).round() / 10.0)),
@@ -76,7 +76,7 @@ pub(crate) fn duration(seconds: f64) -> String {
 }
 
 /// A percentile as HdrHistogram's plots label it, from the number of nines: 0 is 0%, 1 is 90%, 3 is 99.9%.
-pub(crate) fn nines(nines: f64) -> String {
+pub fn nines(nines: f64) -> String {
     match nines.round() as usize {
         0 => "0%".to_owned(),
         1 => "90%".to_owned(),

@@ -3,7 +3,9 @@
 use serde::Deserialize;
 
 use super::error::{WorkloadError, line_of};
-use crate::result::{DocumentFigure, DocumentRow, OperationKind};
+use crate::result::{
+    DocumentFigure, DocumentRow, OperationKind, ServerDescription, WorkloadResult, now_text,
+};
 
 /// A text of the file, which knows where it stands. May have [places](crate::driver#places) that each request fills.
 pub type Text = toml::Spanned<String>;
@@ -541,6 +543,28 @@ impl Workload {
             }
             _ => Ok(()),
         }
+    }
+
+    /// A result of it that begins now and has measured nothing yet.
+    pub fn result(&self) -> WorkloadResult {
+        WorkloadResult {
+            workload: self.name.clone(),
+            title: self.title.clone(),
+            document: self.document.as_ref().map(DocumentRow::from),
+            started: now_text(),
+            round: 1,
+            ..WorkloadResult::default()
+        }
+    }
+
+    /// Nothing measured, because the server cannot do it.
+    pub fn unsupported(&self, server: ServerDescription, reason: String) -> WorkloadResult {
+        WorkloadResult { server, unsupported: Some(reason), complete: true, ..self.result() }
+    }
+
+    /// Nothing measured, because something failed: it may be tried again.
+    pub fn failed(&self, server: ServerDescription, reason: String) -> WorkloadResult {
+        WorkloadResult { complete: false, ..self.unsupported(server, reason) }
     }
 
     /// Searches of a list, in its order.

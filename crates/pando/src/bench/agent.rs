@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use bench::agents::{Agent, AgentEvent, Token};
 use clap::Args;
 
-use crate::exit;
+use super::{Stop, failed, read, refused, say};
 
 /// The options of `pando bench agent`.
 #[derive(Debug, Args)]
@@ -21,34 +21,27 @@ pub(crate) struct AgentArguments {
     token_file: PathBuf,
 }
 
-pub(crate) fn run(arguments: &AgentArguments) -> ExitCode {
-    let token = match read_token(&arguments.token_file) {
-        Ok(token) => token,
-        Err(message) => return exit::refused(&message),
-    };
-    let served = Agent::listen(arguments.listen, token, say).and_then(|agent| {
+pub(super) fn run(arguments: &AgentArguments) -> Result<ExitCode, Stop> {
+    let token = read_token(&arguments.token_file)?;
+    let served = Agent::listen(arguments.listen, token, tell).and_then(|agent| {
         println!("pando: load agent waits on {}", agent.address()?);
         agent.serve()
     });
-    match served {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => exit::failure(&format!("cannot listen on {}: {error}", arguments.listen)),
-    }
+    served.map_err(|error| failed(format!("cannot listen on {}: {error}", arguments.listen)))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The token of a file.
-pub(crate) fn read_token(path: &Path) -> Result<Token, String> {
-    let text =
-        std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-    Token::new(&text).map_err(|error| format!("{}: {error}", path.display()))
+pub(super) fn read_token(path: &Path) -> Result<Token, Stop> {
+    Token::new(&read(path)?).map_err(|error| refused(format!("{}: {error}", path.display())))
 }
 
-fn say(event: AgentEvent) {
+fn tell(event: AgentEvent) {
     match event {
-        AgentEvent::Begins { coordinator, workload } => eprintln!("pando: {workload} for {coordinator}"),
-        AgentEvent::Ended { workload, failure: None } => eprintln!("pando: {workload} is done"),
-        AgentEvent::Ended { workload, failure: Some(reason) } => eprintln!("pando: {workload}: {reason}"),
-        AgentEvent::Refused { peer, reason } => eprintln!("pando: {peer} was turned away: {reason}"),
+        AgentEvent::Begins { coordinator, workload } => say(&format!("{workload} for {coordinator}")),
+        AgentEvent::Ended { workload, failure: None } => say(&format!("{workload} is done")),
+        AgentEvent::Ended { workload, failure: Some(reason) } => say(&format!("{workload}: {reason}")),
+        AgentEvent::Refused { peer, reason } => say(&format!("{peer} was turned away: {reason}")),
         _ => {}
     }
 }

@@ -7,15 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bench::driver::{self, Options, Targets};
-use bench::responder::{self, Delay, Faults, Report, Stall};
+use bench::driver::{self, DriveError, Options, Progress, Targets};
+use bench::responder::{self, Delay, Faults, Stall};
 use bench::result::{RunResult, WorkloadResult};
 use bench::workload::{self, KeyOrder, Workload};
 use clap::Args;
 
 use super::live::Live;
-use super::{Cpus, parse_duration, summary};
-use crate::exit;
+use super::{Cpus, Stop, failed, parse_duration, summary, this_program};
 
 /// The workload whose shape the floor is measured with: the simplest there is.
 const WORKLOAD: &str = "oid-search-sequential";
@@ -68,17 +67,15 @@ pub(crate) struct LimitArguments {
     until_input_ends: bool,
 }
 
-pub(crate) fn run(arguments: &LimitArguments) -> ExitCode {
+pub(super) fn run(arguments: &LimitArguments) -> Result<ExitCode, Stop> {
     match arguments.listen {
         Some(address) => serve(address, arguments),
         None => measure(arguments),
     }
 }
 
-fn serve(address: SocketAddr, arguments: &LimitArguments) -> ExitCode {
-    if let Some(Err(message)) = arguments.server_cpus.as_ref().map(Cpus::pin_this_process) {
-        return exit::failure(&message);
-    }
+fn serve(address: SocketAddr, arguments: &LimitArguments) -> Result<ExitCode, Stop> {
+    arguments.server_cpus.as_ref().map_or(Ok(()), Cpus::pin_this_process)?;
     let faults = Faults {
         delay: arguments.delay.clone(),
         stall: arguments.stall,
@@ -100,25 +97,22 @@ fn serve(address: SocketAddr, arguments: &LimitArguments) -> ExitCode {
             stop.store(true, Ordering::Relaxed);
         });
     }
-    match responder::serve(address, faults, &stop, ready) {
-        Ok(Report { .. }) => ExitCode::SUCCESS,
-        Err(error) => exit::failure(&format!("cannot serve on {address}: {error}")),
-    }
+    let served = responder::serve(address, faults, &stop, ready);
+    served.map_err(|error| failed(format!("cannot serve on {address}: {error}")))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// A responder in a process of its own, which ends with this value.
-pub(super) struct Process {
+struct Process {
     child: Child,
     /// Where it listens.
-    pub(super) uri: String,
+    uri: String,
 }
 
 impl Process {
     /// Starts one, on these processors.
-    pub(super) fn start(cpus: Option<&Cpus>, more: &[String]) -> Result<Process, String> {
-        let program =
-            std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
-        let mut command = Command::new(program);
+    fn start(cpus: Option<&Cpus>, more: &[String]) -> Result<Process, Stop> {
+        let mut command = Command::new(this_program()?);
         command.args(["bench", "limit", "--until-input-ends", "--listen", "127.0.0.1:0"]).args(more);
         if let Some(cpus) = cpus {
             command.args(["--server-cpus", &cpus.to_string()]);
@@ -127,7 +121,7 @@ impl Process {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .map_err(|error| format!("cannot start the null responder: {error}"))?;
+            .map_err(|error| failed(format!("cannot start the null responder: {error}")))?;
         let mut line = String::new();
         if let Some(out) = child.stdout.take() {
             // An empty line is told below.
@@ -135,12 +129,8 @@ impl Process {
         }
         let uri = line.trim().strip_prefix(READY).map(|address| format!("ldap://{address}"));
         let mut process = Process { child, uri: String::new() };
-        process.uri = uri.ok_or_else(|| "the null responder has not started".to_owned())?;
+        process.uri = uri.ok_or_else(|| failed("the null responder has not started"))?;
         Ok(process)
-    }
-
-    pub(super) fn id(&self) -> u32 {
-        self.child.id()
     }
 }
 
@@ -153,8 +143,8 @@ impl Drop for Process {
 }
 
 /// What is asked of it: the simplest search there is.
-fn simple_search() -> Option<Workload> {
-    let mut workload = workload::shipped(WORKLOAD)?;
+fn simple_search() -> Result<Workload, Stop> {
+    let mut workload = workload::shipped(WORKLOAD).ok_or_else(|| failed("a shipped workload is missing"))?;
     "limit".clone_into(&mut workload.name);
     "Null responder: a search that returns one entry".clone_into(&mut workload.title);
     workload.about.clear();
@@ -162,11 +152,11 @@ fn simple_search() -> Option<Workload> {
     for job in &mut workload.jobs {
         job.operations.iter_mut().for_each(|operation| operation.order = KeyOrder::Random);
     }
-    Some(workload)
+    Ok(workload)
 }
 
 /// Measures the floor under each shape of load that was measured, prints it and adds it to the result.
-pub(super) fn add_floors(run: &mut RunResult, options: &Options, cpus: Option<&Cpus>) -> Result<(), String> {
+pub(super) fn add_floors(run: &mut RunResult, options: &Options, cpus: Option<&Cpus>) -> Result<(), Stop> {
     let is_loaded =
         |result: &&WorkloadResult| result.unsupported.is_none() && result.parameters.connections > 0;
     let shape = |result: &WorkloadResult| (result.parameters.connections, result.parameters.outstanding);
@@ -174,8 +164,7 @@ pub(super) fn add_floors(run: &mut RunResult, options: &Options, cpus: Option<&C
     shapes.sort_unstable();
     shapes.dedup();
     for (connections, outstanding) in shapes {
-        let result = floor(connections as usize, outstanding as usize, options, cpus)
-            .map_err(|message| format!("null responder: {message}"))?;
+        let result = floor(connections as usize, outstanding as usize, options, cpus)?;
         print!("{}", summary::of(&result));
         run.limits.push(result);
     }
@@ -188,8 +177,7 @@ fn floor(
     outstanding: usize,
     options: &Options,
     cpus: Option<&Cpus>,
-) -> Result<WorkloadResult, String> {
-    let workload = simple_search().ok_or("a shipped workload is missing")?;
+) -> Result<WorkloadResult, Stop> {
     let process = Process::start(cpus, &[])?;
     let options = Options {
         clients: Some(clients),
@@ -201,50 +189,35 @@ fn floor(
         bind: None,
         ..options.clone()
     };
-    measure_responder(&workload, &process, options)
+    measure_responder(&process, options)
 }
 
-fn measure_responder(
-    workload: &Workload,
-    process: &Process,
-    options: Options,
-) -> Result<WorkloadResult, String> {
-    let options = Options { canned: true, server_processes: vec![process.id()], ..options };
-    let targets = Targets::resolve(&[&process.uri]).map_err(|error| error.to_string())?;
+fn measure_responder(process: &Process, options: Options) -> Result<WorkloadResult, Stop> {
+    let wrong = |error: DriveError| failed(format!("null responder: {error}"));
+    let options = Options { canned: true, server_processes: vec![process.child.id()], ..options };
+    let targets = Targets::resolve(&[&process.uri]).map_err(wrong)?;
     let mut live = Live::new("null responder");
-    let mut result = driver::run_watched(workload, &targets, &options, &mut |progress| live.show(progress))
-        .map_err(|error| error.to_string())?;
+    let mut watch = |progress: &Progress| live.show(progress);
+    let mut result = driver::run_watched(&simple_search()?, &targets, &options, &mut watch).map_err(wrong)?;
     "Null responder".clone_into(&mut result.server.product);
     result.server.entries = None;
     result.server.data = None;
     Ok(result)
 }
 
-fn measure(arguments: &LimitArguments) -> ExitCode {
-    if let Some(Err(message)) = arguments.load_cpus.as_ref().map(Cpus::pin_this_process) {
-        return exit::failure(&message);
-    }
-    let Some(workload) = simple_search() else {
-        return exit::failure("a shipped workload is missing");
+fn measure(arguments: &LimitArguments) -> Result<ExitCode, Stop> {
+    arguments.load_cpus.as_ref().map_or(Ok(()), Cpus::pin_this_process)?;
+    let process = Process::start(arguments.server_cpus.as_ref(), &words(arguments))?;
+    let options = Options {
+        clients: Some(arguments.clients),
+        outstanding: Some(arguments.outstanding),
+        duration: Some(arguments.duration),
+        warm_up: Some(Duration::from_secs(1)),
+        threads: arguments.threads,
+        ..Options::default()
     };
-    let measured = Process::start(arguments.server_cpus.as_ref(), &words(arguments)).and_then(|process| {
-        let options = Options {
-            clients: Some(arguments.clients),
-            outstanding: Some(arguments.outstanding),
-            duration: Some(arguments.duration),
-            warm_up: Some(Duration::from_secs(1)),
-            threads: arguments.threads,
-            ..Options::default()
-        };
-        measure_responder(&workload, &process, options)
-    });
-    match measured {
-        Ok(result) => {
-            print!("{}", summary::of(&result));
-            ExitCode::SUCCESS
-        }
-        Err(message) => exit::failure(&message),
-    }
+    print!("{}", summary::of(&measure_responder(&process, options)?));
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The same faults for another process.

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use bench::workload;
 use clap::Args;
 
-use crate::exit;
+use super::{Stop, refused};
 
 /// The options of `pando bench list`.
 #[derive(Debug, Args)]
@@ -15,23 +15,15 @@ pub(crate) struct ListArguments {
     workload: Option<String>,
 }
 
-pub(crate) fn run(arguments: &ListArguments) -> ExitCode {
+pub(super) fn run(arguments: &ListArguments) -> Result<ExitCode, Stop> {
     let text = match &arguments.workload {
-        None => workload::shipped_names()
-            .filter_map(workload::shipped)
-            .map(|workload| line_of(&workload))
-            .collect(),
-        Some(name) => match workload::shipped_text(name) {
-            Some(text) => text.to_owned(),
-            None => {
-                return exit::refused(&format!(
-                    "there is no workload {name:?}; `pando bench list` shows them"
-                ));
-            }
-        },
+        None => workload::shipped_names().filter_map(workload::shipped).map(|it| line_of(&it)).collect(),
+        Some(name) => workload::shipped_text(name).map(str::to_owned).ok_or_else(|| {
+            refused(format!("there is no workload {name:?}; `pando bench list` shows them"))
+        })?,
     };
     print!("{text}");
-    ExitCode::SUCCESS
+    Ok(ExitCode::SUCCESS)
 }
 
 fn line_of(workload: &workload::Workload) -> String {

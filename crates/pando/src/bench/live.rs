@@ -3,8 +3,9 @@
 use std::io::{IsTerminal, Write};
 
 use bench::driver::{Phase, Progress};
+use bench::report::text::{count, duration};
 
-use super::summary::{count, duration, micros};
+use super::summary::micros;
 
 /// The line.
 pub(super) struct Live {
@@ -23,7 +24,7 @@ impl Live {
         if !self.is_terminal {
             return;
         }
-        let left = duration(progress.left);
+        let left = duration(progress.left.as_secs() as f64);
         let line = match (progress.phase, &progress.second) {
             (Phase::Prepare, _) => "preparing".to_owned(),
             (Phase::WarmUp, _) => format!("warming up, {left} left"),

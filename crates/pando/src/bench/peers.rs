@@ -11,15 +11,17 @@ use bench::driver::Options;
 use bench::peers::comparison::{self, Follower, Plan};
 use bench::peers::done;
 use bench::peers::under_load::{self, Driven, Group, Grouped};
-use bench::peers::{Index, Product, Programs, ratios};
-use bench::result::{Environment, RunResult, WorkloadResult};
+use bench::peers::{Index, Product, ratios};
+use bench::result::{Environment, RunResult};
 use bench::workload::{Circumstances, Workload};
 use clap::Args;
 use client::Tls;
 
+use super::options::{LoadArguments, PlaceArguments};
 use super::run::{command_line, of_file, raise_open_files, shipped};
-use super::{Cpus, limit, live, parse_duration, tables};
-use crate::exit;
+use super::{
+    Stop, code_of, failed, is_clean, limit, live, make_folder, parse_duration, read, refused, say, tables,
+};
 
 /// The indexes that the comparison of loaders has.
 const LOAD_INDEXES: [&str; 6] =
@@ -55,30 +57,11 @@ pub(crate) struct PeersArguments {
     /// turns
     #[arg(long)]
     one_at_a_time: bool,
-    /// How long each run measures: 10s, 5m [default: as the workload says]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-    duration: Option<Duration>,
-    /// How long each run goes before that; OpenDJ's compiler needs some [default: as the workload says]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-    warmup: Option<Duration>,
-    /// How long it does nothing between the two [default: as the workload says]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-    pause: Option<Duration>,
     /// How long OpenDJ is warmed up after each start, by operations of all kinds that will be measured
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "10s")]
     java_warmup: Duration,
-    /// Clients of a workload, instead of what it says; of one with several groups, those of the first
-    #[arg(long, value_name = "N")]
-    clients: Option<NonZeroUsize>,
-    /// Requests outstanding on each connection
-    #[arg(long, value_name = "N")]
-    outstanding: Option<NonZeroUsize>,
-    /// Threads of the load
-    #[arg(long, value_name = "N", default_value = "1")]
-    threads: NonZeroUsize,
-    /// Seed of the data, and of the keys of the first round
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
+    #[command(flatten)]
+    load: LoadArguments,
     /// An index that all servers keep besides those that a workload needs, as cn:equality,substring; may be given
     /// several times
     #[arg(long, value_name = "ATTRIBUTE[:KIND,...]")]
@@ -89,22 +72,8 @@ pub(crate) struct PeersArguments {
     /// Template for --load-only (`pando generate --list`)
     #[arg(long, value_name = "NAME", default_value = "people", requires = "load_only")]
     template: String,
-    /// Where data is kept meanwhile; a folder of the run's own is made in it and removed [default: the temporary
-    /// folder]
-    #[arg(long, value_name = "DIR")]
-    folder: Option<PathBuf>,
-    /// OpenDJ as it was unpacked; ./dev peers puts it there
-    #[arg(long, value_name = "DIR", env = "PANDO_OPENDJ", default_value = ".dev/peers/opendj")]
-    opendj: PathBuf,
-    /// Processors that each server runs on, alone of the servers
-    #[arg(long, value_name = "CPUS", default_value = "0")]
-    server_cpus: Cpus,
-    /// Processors that the load runs on
-    #[arg(long, value_name = "CPUS", default_value = "1")]
-    load_cpus: Cpus,
-    /// Keep the latency histogram of every second in the result
-    #[arg(long)]
-    keep_histograms: bool,
+    #[command(flatten)]
+    place: PlaceArguments,
     /// Ask the servers for TLS (StartTLS), with certificates of their own, which are trusted; Pando and OpenLDAP only
     #[arg(long, requires = "no_limit", conflicts_with = "load_only")]
     start_tls: bool,
@@ -123,31 +92,19 @@ pub(crate) struct PeersArguments {
     resume: bool,
 }
 
-pub(crate) fn run(arguments: &PeersArguments) -> ExitCode {
-    let grouped = match groups(arguments) {
-        Ok(grouped) => grouped,
-        Err(message) => return exit::refused(&message),
-    };
-    let folder = arguments.folder.clone().unwrap_or_else(std::env::temp_dir);
-    let folder = match std::path::absolute(&folder) {
-        Ok(folder) => folder.join(format!("pando-peers-{}", std::process::id())),
-        Err(error) => return exit::refused(&format!("{}: {error}", folder.display())),
-    };
+pub(super) fn run(arguments: &PeersArguments) -> Result<ExitCode, Stop> {
+    let grouped = groups(arguments)?;
+    let folder = arguments.place.own_folder()?;
     let done = measure(arguments, &grouped, &folder);
     // Whatever happened: what servers left there is of no use to anybody.
     let _ = std::fs::remove_dir_all(&folder);
-    match done {
-        Ok(result) => {
-            print!("{}{}", tables::loads(&result), tables::workloads(&result));
-            let is_clean = result.workloads.iter().all(WorkloadResult::is_clean);
-            if is_clean { ExitCode::SUCCESS } else { exit::some_failed() }
-        }
-        Err(message) => exit::failure(&message),
-    }
+    let result = done?;
+    print!("{}{}", tables::loads(&result), tables::workloads(&result));
+    Ok(code_of(is_clean(&result)))
 }
 
 /// What is to be loaded, and measured on it.
-fn groups(arguments: &PeersArguments) -> Result<Grouped, String> {
+fn groups(arguments: &PeersArguments) -> Result<Grouped, Stop> {
     if arguments.load_only {
         let defaults = LOAD_INDEXES.iter().filter_map(|text| text.parse().ok()).collect();
         let indexes = if arguments.index.is_empty() { defaults } else { arguments.index.clone() };
@@ -164,13 +121,11 @@ fn groups(arguments: &PeersArguments) -> Result<Grouped, String> {
         workloads.append(&mut with_clients(name, shipped)?);
     }
     if !arguments.settings.is_empty() && arguments.peers.iter().any(|peer| *peer != Product::Pando) {
-        return Err("--settings are Pando's: give --peers pando with them".to_owned());
+        return Err(refused("--settings are Pando's: give --peers pando with them"));
     }
     let has_tls = |peer: &Product| matches!(peer, Product::Pando | Product::OpenLdap);
     if arguments.start_tls && !arguments.peers.iter().all(has_tls) {
-        return Err(
-            "--start-tls is for Pando and OpenLDAP: give --peers openldap or pando with it".to_owned()
-        );
+        return Err(refused("--start-tls is for Pando and OpenLDAP: give --peers openldap or pando with it"));
     }
     let plain = workloads.clone();
     if arguments.settings_alone {
@@ -183,21 +138,19 @@ fn groups(arguments: &PeersArguments) -> Result<Grouped, String> {
     Ok(under_load::groups(workloads, arguments.entries, &arguments.index))
 }
 
-fn circumstances(file: &Path) -> Result<Circumstances, String> {
-    let text = std::fs::read_to_string(file);
-    let text = text.map_err(|error| format!("cannot read {}: {error}", file.display()))?;
-    Circumstances::parse(&file.to_string_lossy(), &text).map_err(|error| error.to_string())
+fn circumstances(file: &Path) -> Result<Circumstances, Stop> {
+    Circumstances::parse(&file.to_string_lossy(), &read(file)?).map_err(refused)
 }
 
 /// The workloads of this name. With `@N` behind it they have N clients in their first job, and that in their names: the
 /// same workload under several loads is one comparison.
 fn with_clients(
     name: &str,
-    find: impl FnOnce(&str) -> Result<Vec<Workload>, String>,
-) -> Result<Vec<Workload>, String> {
+    find: impl FnOnce(&str) -> Result<Vec<Workload>, Stop>,
+) -> Result<Vec<Workload>, Stop> {
     let Some((name, clients)) = name.rsplit_once('@') else { return find(name) };
-    let count: NonZeroUsize =
-        clients.parse().map_err(|_| format!("{name}@{clients}: write the number of clients behind @"))?;
+    let wrong = |_| refused(format!("{name}@{clients}: write the number of clients behind @"));
+    let count: NonZeroUsize = clients.parse().map_err(wrong)?;
     let mut found = find(name)?;
     for workload in &mut found {
         workload.name.push_str(&format!("@{count}"));
@@ -209,76 +162,67 @@ fn with_clients(
 }
 
 /// A result to begin with: a new one, or that of an earlier run of the same command.
-fn begin(arguments: &PeersArguments) -> Result<RunResult, String> {
+fn begin(arguments: &PeersArguments) -> Result<RunResult, Stop> {
     let command = command_line(std::env::args());
     let mut result = match arguments.output.as_ref().filter(|file| arguments.resume && file.exists()) {
         None => RunResult::begin(command, Environment::detect()),
         Some(file) => {
-            let mut result = RunResult::read(file).map_err(|error| error.to_string())?;
+            let mut result = RunResult::read(file).map_err(failed)?;
             if result.command != command {
-                return Err(format!(
+                return Err(failed(format!(
                     "{} is the result of another command, which cannot be gone on with:\n  {}\n\
                      hint: give another --output, or that command",
                     file.display(),
                     result.command
-                ));
+                )));
             }
             done::forget_failed(&mut result);
             result
         }
     };
     if !arguments.load_only {
-        result.environment.load_generator_cpus = Some(arguments.load_cpus.to_string());
+        result.environment.load_generator_cpus = Some(arguments.place.load_cpus.to_string());
     }
     Ok(result)
 }
 
-fn measure(arguments: &PeersArguments, grouped: &Grouped, folder: &Path) -> Result<RunResult, String> {
+fn measure(arguments: &PeersArguments, grouped: &Grouped, folder: &Path) -> Result<RunResult, Stop> {
     let mut products = vec![Product::Pando];
     products.extend(arguments.peers.iter().filter(|product| **product != Product::Pando));
     let mut result = begin(arguments)?;
     raise_open_files()?;
-    let mut say = |text: &str| eprintln!("pando: {text}");
     for group in &grouped.groups {
         if done::is_group_done(&result, group, &products, arguments.rounds) {
             continue;
         }
-        let measured = measure_group(arguments, group, &products, folder, &mut result, &mut say);
+        let measured = measure_group(arguments, group, &products, folder, &mut result);
         // The next group's data may be as large.
         let _ = std::fs::remove_dir_all(folder);
-        if let Err(message) = measured {
-            say(&message);
-            if grouped.groups.len() == 1 {
-                return Err(message);
-            }
-            // The others may still go; what this one has measured stays.
-            for (workload, product) in group
-                .workloads
-                .iter()
-                .flat_map(|workload| products.iter().map(move |product| (workload, product)))
-            {
-                let server = done::known_server(&result, *product);
-                let mut row =
-                    WorkloadResult::unsupported(&workload.name, &workload.title, server, message.clone());
-                row.complete = false;
-                result.workloads.push(row);
-            }
+        let Err(Stop::Failed(message) | Stop::Refused(message)) = measured else { continue };
+        if grouped.groups.len() == 1 {
+            return Err(Stop::Failed(message));
+        }
+        // The others may still go; what this one has measured stays.
+        say(&message);
+        for workload in &group.workloads {
+            let servers = products.iter().map(|product| done::known_server(&result, *product));
+            let rows: Vec<_> = servers.map(|server| workload.failed(server, message.clone())).collect();
+            result.workloads.extend(rows);
         }
     }
     for (workload, reason) in &grouped.left_out {
         say(&format!("{}: not measured: {reason}", workload.name));
         result.workloads.retain(|measured| measured.workload != workload.name);
-        for product in &products {
-            let server = done::known_server(&result, *product);
-            let row = WorkloadResult::unsupported(&workload.name, &workload.title, server, reason.clone());
-            result.workloads.push(row);
-        }
+        let servers = products.iter().map(|product| done::known_server(&result, *product));
+        let rows: Vec<_> = servers.map(|server| workload.unsupported(server, reason.clone())).collect();
+        result.workloads.extend(rows);
     }
     if !arguments.no_limit && !arguments.load_only {
-        arguments.load_cpus.pin_this_process()?;
-        let options =
-            Options { threads: arguments.threads.get(), seed: arguments.seed, ..Options::default() };
-        if let Err(message) = limit::add_floors(&mut result, &options, Some(&arguments.server_cpus)) {
+        arguments.place.load_cpus.pin_this_process()?;
+        let Options { threads, seed, .. } = arguments.load.options();
+        let options = Options { threads, seed, ..Options::default() };
+        let added = limit::add_floors(&mut result, &options, Some(&arguments.place.server_cpus));
+        if let Err(Stop::Failed(message) | Stop::Refused(message)) = added {
             say(&message);
         }
     }
@@ -293,14 +237,10 @@ fn measure_group(
     products: &[Product],
     folder: &Path,
     result: &mut RunResult,
-    say: &mut dyn FnMut(&str),
-) -> Result<(), String> {
-    let pando = std::env::current_exe().map_err(|error| format!("find this program: {error}"))?;
-    let programs = Programs { pando, opendj: arguments.opendj.clone() };
-    std::fs::create_dir_all(folder).map_err(|error| format!("make {}: {error}", folder.display()))?;
+) -> Result<(), Stop> {
+    make_folder(folder)?;
     let began = Instant::now();
-    let data =
-        group.generate(arguments.seed, &folder.join("data.ldif")).map_err(|error| error.to_string())?;
+    let data = group.generate(arguments.load.seed, &folder.join("data.ldif")).map_err(failed)?;
     say(&format!(
         "{}: {} entries, {:.1} MB of LDIF, generated in {:.1} s; {} workloads",
         group.template,
@@ -310,11 +250,11 @@ fn measure_group(
         group.workloads.len()
     ));
     let mut setup = group.setup(&data);
-    setup.server_cores.clone_from(&arguments.server_cpus.0);
+    setup.server_cores.clone_from(&arguments.place.server_cpus.0);
     setup.tls = arguments.start_tls;
     let plan = Plan {
         products,
-        programs: &programs,
+        programs: &arguments.place.programs()?,
         folder: folder.to_owned(),
         setup,
         export: arguments.load_only,
@@ -326,7 +266,7 @@ fn measure_group(
     let mut driven = Driven {
         workloads: &group.workloads,
         options: options(arguments, group.entries)?,
-        cores: arguments.load_cpus.0.clone(),
+        cores: arguments.place.load_cpus.0.clone(),
         watch: &mut watch,
         warm: HashSet::new(),
     };
@@ -336,36 +276,24 @@ fn measure_group(
             unsaved = result.write(file).err();
         }
     };
-    let follower = Follower { say, save: &mut keep };
-    comparison::compare(&plan, &data, &mut driven, result, follower).map_err(|error| error.to_string())?;
-    unsaved.map_or(Ok(()), |error| Err(error.to_string()))
+    let follower = Follower { say: &mut say, save: &mut keep };
+    comparison::compare(&plan, &data, &mut driven, result, follower).map_err(failed)?;
+    unsaved.map_or(Ok(()), |error| Err(failed(error)))
 }
 
 /// Writes the result with what follows from all of it.
-fn save(arguments: &PeersArguments, result: &mut RunResult) -> Result<(), String> {
+fn save(arguments: &PeersArguments, result: &mut RunResult) -> Result<(), Stop> {
     result.ratios = ratios::ratios(&ratios::medians(&result.workloads));
     match &arguments.output {
-        Some(file) => result.write(file).map_err(|error| error.to_string()),
+        Some(file) => result.write(file).map_err(failed),
         None => Ok(()),
     }
 }
 
-fn options(arguments: &PeersArguments, entries: Option<u64>) -> Result<Options, String> {
-    let tls = arguments.start_tls.then(Tls::insecure).transpose().map_err(|error| error.to_string())?;
-    Ok(Options {
-        tls: tls.map(|tls| if arguments.tls_resume { tls.resuming() } else { tls }),
-        start_tls: arguments.start_tls,
-        entries,
-        clients: arguments.clients.map(NonZeroUsize::get),
-        outstanding: arguments.outstanding.map(NonZeroUsize::get),
-        duration: arguments.duration,
-        warm_up: arguments.warmup,
-        pause: arguments.pause,
-        threads: arguments.threads.get(),
-        seed: arguments.seed,
-        keep_histograms: arguments.keep_histograms,
-        ..Options::default()
-    })
+fn options(arguments: &PeersArguments, entries: Option<u64>) -> Result<Options, Stop> {
+    let tls = arguments.start_tls.then(Tls::insecure).transpose().map_err(failed)?;
+    let tls = tls.map(|tls| if arguments.tls_resume { tls.resuming() } else { tls });
+    Ok(Options { tls, start_tls: arguments.start_tls, entries, ..arguments.load.options() })
 }
 
 pub(crate) const HELP: &str = "\

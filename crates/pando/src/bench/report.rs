@@ -8,6 +8,7 @@ use bench::report::Report;
 use bench::result::RunResult;
 use clap::Args;
 
+use super::{Stop, failed, refused, say};
 use crate::exit;
 use crate::output::Output;
 
@@ -51,34 +52,26 @@ impl ReportArguments {
     }
 }
 
-pub(crate) fn run(arguments: &ReportArguments) -> ExitCode {
+pub(super) fn run(arguments: &ReportArguments) -> Result<ExitCode, Stop> {
     if arguments.is_to_standard_output() && (arguments.csv || arguments.json || arguments.markdown) {
-        return exit::refused(
+        return Err(refused(
             "--csv, --json and --markdown write beside the page: give it a name with --output",
-        );
+        ));
     }
     let runs: Result<Vec<Vec<RunResult>>, _> =
         arguments.results.iter().map(|path| RunResult::read_all(path)).collect();
-    let mut report = match runs {
-        Ok(runs) => Report::new(runs.concat()),
-        Err(error) => return exit::refused(&error.to_string()),
-    };
-    if let Some(product) = &arguments.compare_with
-        && let Err(products) = report.compare_with(product)
-    {
-        let products = products.join(", ");
-        return exit::refused(&format!(
-            "no server's name begins with {product:?}; measured were: {products}"
-        ));
+    let mut report = Report::new(runs.map_err(refused)?.concat());
+    if let Some(product) = &arguments.compare_with {
+        report.compare_with(product).map_err(|products| {
+            let products = products.join(", ");
+            refused(format!("no server's name begins with {product:?}; measured were: {products}"))
+        })?;
     }
     write_all(&report, arguments)
 }
 
-fn write_all(report: &Report, arguments: &ReportArguments) -> ExitCode {
-    let html = match report.html() {
-        Ok(html) => html,
-        Err(error) => return exit::failure(&error.to_string()),
-    };
+fn write_all(report: &Report, arguments: &ReportArguments) -> Result<ExitCode, Stop> {
+    let html = report.html().map_err(failed)?;
     let page = arguments.page();
     let beside = |ending: &str| {
         let mut name = page.file_stem().unwrap_or_default().to_owned();
@@ -98,23 +91,21 @@ fn write_all(report: &Report, arguments: &ReportArguments) -> ExitCode {
         files.push((beside(".md"), Box::new(|sink| report.write_markdown(sink))));
     }
     if let Some((path, _)) = files.iter().find(|(path, _)| arguments.results.contains(path)) {
-        return exit::refused(&format!(
-            "{} is one of the results; write the report elsewhere",
-            path.display()
-        ));
+        let path = path.display();
+        return Err(refused(format!("{path} is one of the results; write the report elsewhere")));
     }
     for (path, fill) in &files {
         if let Err(error) = write(path, fill) {
-            return exit::not_written(path.display(), &error);
+            return Ok(exit::not_written(path.display(), &error));
         }
         if path.as_os_str() != "-" {
-            eprintln!("pando: wrote {}", path.display());
+            say(&format!("wrote {}", path.display()));
         }
     }
     if !report.is_clean() {
-        eprintln!("pando: something went wrong in these runs; the page says at its top what");
+        say("something went wrong in these runs; the page says at its top what");
     }
-    ExitCode::SUCCESS
+    Ok(ExitCode::SUCCESS)
 }
 
 type Fill<'a> = dyn Fn(&mut Output) -> io::Result<()> + 'a;

@@ -5,7 +5,6 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bench::agents::Machines;
 use bench::driver::{self, DriveError, Options, Targets};
@@ -16,9 +15,9 @@ use client::Tls;
 
 use super::agent::read_token;
 use super::live::Live;
+use super::options::LoadArguments;
 use super::serve::{self, Serving};
-use super::{Cpus, limit, parse_duration, summary};
-use crate::exit;
+use super::{Cpus, Stop, code_of, failed, is_clean, limit, read, refused, say, summary};
 
 /// Open files that are left for everything but connections.
 const OTHER_FILES: u64 = 200;
@@ -47,33 +46,14 @@ pub(crate) struct RunArguments {
     /// Seed that the data was generated with
     #[arg(long, value_name = "N", default_value_t = 1)]
     data_seed: u64,
-    /// Clients; of a workload of several groups, those of the first
-    #[arg(long, value_name = "N")]
-    clients: Option<NonZeroUsize>,
-    /// Requests outstanding on each connection
-    #[arg(long, value_name = "N")]
-    outstanding: Option<NonZeroUsize>,
-    /// How long to measure: 10s, 5m, 8h
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-    duration: Option<Duration>,
-    /// How long to run before that
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-    warmup: Option<Duration>,
-    /// How long to do nothing between warm-up and measuring
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-    pause: Option<Duration>,
+    #[command(flatten)]
+    load: LoadArguments,
     /// Requests a second (open loop, latency from the intended start), instead of as many as the server can
     #[arg(long, value_name = "N", value_parser = parse_rate)]
     rate: Option<f64>,
     /// Raise the number of clients until it brings no more
     #[arg(long, conflicts_with_all = ["rate", "clients"])]
     find_max: bool,
-    /// Threads of the load
-    #[arg(long, value_name = "N", default_value = "1")]
-    threads: NonZeroUsize,
-    /// Where random keys and values begin
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
     /// Simple bind DN of every connection that the workload does not bind itself
     #[arg(short = 'D', long, value_name = "DN")]
     bind_dn: Option<String>,
@@ -134,9 +114,6 @@ pub(crate) struct RunArguments {
     /// Leave the entries that the workload added
     #[arg(long)]
     no_cleanup: bool,
-    /// Keep the latency histogram of every second in the result
-    #[arg(long)]
-    keep_histograms: bool,
     /// Do not measure the null responder under the same load
     #[arg(long)]
     no_limit: bool,
@@ -150,23 +127,7 @@ fn parse_rate(text: &str) -> Result<f64, String> {
     if rate > 0.0 && rate.is_finite() { Ok(rate) } else { Err("a rate is above 0".to_owned()) }
 }
 
-/// What ends the command, and with which code.
-enum Stop {
-    Refused(String),
-    Failed(String),
-}
-
-pub(crate) fn run(arguments: &RunArguments) -> ExitCode {
-    match measure(arguments) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => exit::some_failed(),
-        Err(Stop::Refused(message)) => exit::refused(&message),
-        Err(Stop::Failed(message)) => exit::failure(&message),
-    }
-}
-
-/// Measures all; whether everything was answered as it should be.
-fn measure(arguments: &RunArguments) -> Result<bool, Stop> {
+pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, Stop> {
     let workloads = workloads(arguments)?;
     let options = options(arguments)?;
     let command = command_line(std::env::args());
@@ -184,12 +145,12 @@ fn measure(arguments: &RunArguments) -> Result<bool, Stop> {
         save(arguments, &run)?;
     }
     done?;
-    Ok(run.workloads.iter().all(WorkloadResult::is_clean))
+    Ok(code_of(is_clean(&run)))
 }
 
 fn save(arguments: &RunArguments, run: &RunResult) -> Result<(), Stop> {
     match &arguments.output {
-        Some(path) => run.write(path).map_err(|error| Stop::Failed(error.to_string())),
+        Some(path) => run.write(path).map_err(failed),
         None => Ok(()),
     }
 }
@@ -199,8 +160,8 @@ fn machines(arguments: &RunArguments) -> Result<Option<Machines>, Stop> {
     let Some(path) = arguments.token_file.as_ref().filter(|_| !arguments.agents.is_empty()) else {
         return Ok(None);
     };
-    let token = read_token(path).map_err(Stop::Refused)?;
-    Machines::connect(&arguments.agents, &token).map(Some).map_err(|error| Stop::Failed(error.to_string()))
+    let token = read_token(path)?;
+    Machines::connect(&arguments.agents, &token).map(Some).map_err(failed)
 }
 
 fn run_together(
@@ -212,7 +173,7 @@ fn run_together(
     let mut live = Live::new(&workload.name);
     let result = machines.run(workload, &targets.uris, options, &mut |progress| live.show(progress));
     drop(live);
-    result.map_err(|error| Stop::Failed(format!("{}: {error}", workload.name)))
+    result.map_err(|error| failed(format!("{}: {error}", workload.name)))
 }
 
 /// Measures a Pando of its own.
@@ -235,14 +196,12 @@ fn measure_own(
     for workload in &workloads {
         need_files(workload, options)?;
     }
-    serve::measure(workloads, &serving, run).map_err(Stop::Failed)?;
-    if let Some(cpus) = &load_cpus {
-        cpus.pin_this_process().map_err(Stop::Failed)?;
-    }
+    serve::measure(workloads, &serving, run)?;
+    load_cpus.as_ref().map_or(Ok(()), Cpus::pin_this_process)?;
     if arguments.no_limit {
         return Ok(());
     }
-    limit::add_floors(run, options, server_cpus.as_ref()).map_err(Stop::Failed)
+    limit::add_floors(run, options, server_cpus.as_ref())
 }
 
 /// Measures a Pando over data that is there.
@@ -253,12 +212,11 @@ fn measure_data(
     options: &Options,
     run: &mut RunResult,
 ) -> Result<(), Stop> {
-    let server = serve::existing(data, arguments.server_cpus.as_ref()).map_err(Stop::Failed)?;
+    let server = serve::existing(data, arguments.server_cpus.as_ref())?;
     let options = Options { server_processes: vec![server.id()], ..options.clone() };
     let served = Served { uris: &[format!("ldap://{}", server.address())], process: Some(server.id()) };
     let done = measure_target(&served, arguments, workloads, &options, run);
-    let stopped = server.stop().map_err(|error| Stop::Failed(error.to_string()));
-    done.and(stopped)
+    done.and(server.stop().map_err(failed))
 }
 
 /// A server that is there.
@@ -276,10 +234,10 @@ fn measure_target(
     options: &Options,
     run: &mut RunResult,
 ) -> Result<(), Stop> {
-    let targets = Targets::resolve(served.uris).map_err(|error| Stop::Refused(error.to_string()))?;
+    let targets = Targets::resolve(served.uris).map_err(refused)?;
     let mut machines = machines(arguments)?;
     if let Some(cpus) = &arguments.load_cpus {
-        cpus.pin_this_process().map_err(Stop::Failed)?;
+        cpus.pin_this_process()?;
         run.environment.load_generator_cpus = Some(cpus.to_string());
     }
     if let Some(process) = served.process {
@@ -298,15 +256,8 @@ fn measure_target(
                 run.workloads.push(result);
             }
             Err(Stop::Failed(message)) if workloads.len() > 1 => {
-                eprintln!("pando: {message}");
-                let mut result = WorkloadResult::unsupported(
-                    &workload.name,
-                    &workload.title,
-                    ServerDescription::default(),
-                    message.clone(),
-                );
-                result.complete = false;
-                run.workloads.push(result);
+                say(&message);
+                run.workloads.push(workload.failed(ServerDescription::default(), message.clone()));
                 failure = Some(message);
             }
             Err(stop) => return Err(stop),
@@ -321,7 +272,7 @@ fn measure_target(
     }
     let told = run.environment.server_cpus.as_deref().and_then(|cpus| cpus.parse().ok());
     let cpus = arguments.server_cpus.clone().or(told);
-    limit::add_floors(run, options, cpus.as_ref()).map_err(Stop::Failed)
+    limit::add_floors(run, options, cpus.as_ref())
 }
 
 /// The command as it was given, without a password in it and fit for a shell.
@@ -361,38 +312,35 @@ fn run_one(
     };
     drop(live);
     result.map_err(|error| match error {
-        DriveError::Workload { .. } | DriveError::Target { .. } | DriveError::Template(_) => {
-            Stop::Refused(error.to_string())
-        }
-        error => Stop::Failed(format!("{}: {error}", workload.name)),
+        DriveError::Workload { .. } | DriveError::Target { .. } | DriveError::Template(_) => refused(error),
+        error => failed(format!("{}: {error}", workload.name)),
     })
 }
 
 fn workloads(arguments: &RunArguments) -> Result<Vec<Workload>, Stop> {
     let mut workloads = Vec::new();
     for name in &arguments.names {
-        let mut named = shipped(name).map_err(Stop::Refused)?;
+        let mut named = shipped(name)?;
         named.retain(|workload| !workload.jobs.is_empty() || workload.name == *name);
         workloads.append(&mut named);
     }
     for path in &arguments.files {
-        workloads.push(of_file(path).map_err(Stop::Refused)?);
+        workloads.push(of_file(path)?);
     }
     if let Some(path) = &arguments.list {
         let name = path.to_string_lossy();
         let base = arguments.base.as_deref().unwrap_or_default();
         let listed = Listed::parse(&name, &read(path)?, base, &[]);
-        let listed = listed.map_err(|error| Stop::Refused(error.to_string()))?;
-        workloads.push(Workload::of_list(Arc::new(listed)));
+        workloads.push(Workload::of_list(Arc::new(listed.map_err(refused)?)));
     }
     if workloads.is_empty() {
-        return Err(Stop::Refused("name a workload, a file by --workload, or a list by --list".to_owned()));
+        return Err(refused("name a workload, a file by --workload, or a list by --list"));
     }
     Ok(workloads)
 }
 
 /// The shipped workload of this name, or those that begin so if it ends with a star.
-pub(super) fn shipped(name: &str) -> Result<Vec<Workload>, String> {
+pub(super) fn shipped(name: &str) -> Result<Vec<Workload>, Stop> {
     let found: Vec<_> = match name.strip_suffix('*') {
         Some(start) => {
             let names = workload::shipped_names().filter(|name| name.starts_with(start));
@@ -401,23 +349,16 @@ pub(super) fn shipped(name: &str) -> Result<Vec<Workload>, String> {
         None => workload::shipped(name).into_iter().collect(),
     };
     if found.is_empty() {
-        return Err(format!(
+        return Err(refused(format!(
             "there is no workload {name:?}; `pando bench list` shows them, --workload takes a file"
-        ));
+        )));
     }
     Ok(found)
 }
 
 /// A workload of one's own.
-pub(super) fn of_file(path: &Path) -> Result<Workload, String> {
-    let text =
-        std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-    Workload::parse(&path.to_string_lossy(), &text).map_err(|error| error.to_string())
-}
-
-fn read(path: &Path) -> Result<String, Stop> {
-    std::fs::read_to_string(path)
-        .map_err(|error| Stop::Refused(format!("cannot read {}: {error}", path.display())))
+pub(super) fn of_file(path: &Path) -> Result<Workload, Stop> {
+    Workload::parse(&path.to_string_lossy(), &read(path)?).map_err(refused)
 }
 
 fn options(arguments: &RunArguments) -> Result<Options, Stop> {
@@ -427,14 +368,7 @@ fn options(arguments: &RunArguments) -> Result<Options, Stop> {
     };
     Ok(Options {
         entries: arguments.entries,
-        clients: arguments.clients.map(NonZeroUsize::get),
-        outstanding: arguments.outstanding.map(NonZeroUsize::get),
-        duration: arguments.duration,
-        warm_up: arguments.warmup,
-        pause: arguments.pause,
         rate: arguments.rate,
-        threads: arguments.threads.get(),
-        seed: arguments.seed,
         data_seed: arguments.data_seed,
         bind,
         tls: tls(arguments)?,
@@ -443,24 +377,19 @@ fn options(arguments: &RunArguments) -> Result<Options, Stop> {
         sources: arguments.source.clone(),
         check_data: !arguments.no_check,
         clean_up: !arguments.no_cleanup,
-        keep_histograms: arguments.keep_histograms,
-        ..Options::default()
+        ..arguments.load.options()
     })
 }
 
 /// Whom to trust, if that was said.
 fn tls(arguments: &RunArguments) -> Result<Option<Tls>, Stop> {
-    let trusted = match &arguments.tls_ca {
-        Some(path) => {
-            Tls::authorities(read(path)?.as_bytes()).map_err(|error| (path.display().to_string(), error))
-        }
-        None if arguments.tls_insecure => {
-            Tls::insecure().map_err(|error| ("--tls-insecure".to_owned(), error))
-        }
+    let tls = match &arguments.tls_ca {
+        Some(path) => Tls::authorities(read(path)?.as_bytes())
+            .map_err(|error| refused(format!("{}: {error}", path.display())))?,
+        None if arguments.tls_insecure => Tls::insecure().map_err(refused)?,
         None => return Ok(None),
     };
-    let trusted = trusted.map(|tls| if arguments.tls_resume { tls.resuming() } else { tls });
-    trusted.map(Some).map_err(|(what, error)| Stop::Refused(format!("{what}: {error}")))
+    Ok(Some(if arguments.tls_resume { tls.resuming() } else { tls }))
 }
 
 fn password(arguments: &RunArguments) -> Result<String, Stop> {
@@ -472,7 +401,7 @@ fn password(arguments: &RunArguments) -> Result<String, Stop> {
         return Ok(text.strip_suffix('\n').unwrap_or(&text).to_owned());
     }
     rpassword::prompt_password("Password: ")
-        .map_err(|error| Stop::Refused(format!("cannot ask for the password: {error}; use -y FILE")))
+        .map_err(|error| refused(format!("cannot ask for the password: {error}; use -y FILE")))
 }
 
 /// Says before connecting that the kernel will not allow it.
@@ -482,26 +411,22 @@ fn need_files(workload: &Workload, options: &Options) -> Result<(), Stop> {
     let limits = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let hard = limits.maximum.unwrap_or(u64::MAX);
     if wanted > hard {
-        return Err(Stop::Failed(format!(
+        return Err(failed(format!(
             "{} wants {wanted} open files, the hard limit is {hard} (ulimit -Hn): give --clients, or several load \
              machines",
             workload.name
         )));
     }
-    if limits.current.is_some_and(|soft| soft < wanted) {
-        raise_open_files().map_err(Stop::Failed)
-    } else {
-        Ok(())
-    }
+    if limits.current.is_some_and(|soft| soft < wanted) { raise_open_files() } else { Ok(()) }
 }
 
 /// Lets this process, and those that it starts from now on, open as many files as the hard limit allows; up to that
 /// everyone may.
-pub(super) fn raise_open_files() -> Result<(), String> {
+pub(super) fn raise_open_files() -> Result<(), Stop> {
     let limits = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let raised = rustix::process::Rlimit { current: limits.maximum, maximum: limits.maximum };
     rustix::process::setrlimit(rustix::process::Resource::Nofile, raised)
-        .map_err(|error| format!("cannot raise the limit of open files: {error}"))
+        .map_err(|error| failed(format!("cannot raise the limit of open files: {error}")))
 }
 
 pub(crate) const HELP: &str = "\

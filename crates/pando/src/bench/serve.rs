@@ -9,27 +9,26 @@ use bench::driver::Options;
 use bench::peers::comparison::{self, BULK_LOAD, Follower, Plan};
 use bench::peers::under_load::{self, Driven, Group, Grouped};
 use bench::peers::{Product, Programs, Server, free_address};
-use bench::result::{RunResult, ServerDescription, WorkloadResult};
+use bench::result::{RunResult, ServerDescription};
 use bench::workload::Workload;
 
-use super::{Cpus, live, summary};
+use super::{Cpus, Stop, failed, live, make_folder, say, summary, this_program};
 
 /// A Pando over a data directory, on a free port. Its log is thrown away, what it says at its end is in the error.
-pub(super) fn existing(data: &Path, cpus: Option<&Cpus>) -> Result<Server, String> {
+pub(super) fn existing(data: &Path, cpus: Option<&Cpus>) -> Result<Server, Stop> {
     // `pando serve` would make it.
     if !data.is_dir() {
-        return Err(format!("{} is no data directory", data.display()));
+        return Err(failed(format!("{} is no data directory", data.display())));
     }
-    let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
-    let address = free_address().map_err(|error| error.to_string())?;
-    let mut command = Command::new(program);
+    let address = free_address().map_err(failed)?;
+    let mut command = Command::new(this_program()?);
     command.arg("serve").arg("--data").arg(data).args(["--listen", &format!("ldap://{address}")]);
     let log = std::env::temp_dir().join(format!("pando-bench-{}.log", std::process::id()));
     let cores = cpus.map(|cpus| cpus.0.clone()).unwrap_or_default();
     let server = Server::start("Pando", &command, &log, address, &cores);
     // The server writes to it all the same.
     let _ = std::fs::remove_file(&log);
-    server.map_err(|error| error.to_string())
+    server.map_err(failed)
 }
 
 /// Where and how.
@@ -44,17 +43,15 @@ pub(super) fn measure(
     workloads: Vec<Workload>,
     serving: &Serving<'_>,
     run: &mut RunResult,
-) -> Result<(), String> {
+) -> Result<(), Stop> {
     let Grouped { groups, left_out } = under_load::groups(workloads, serving.options.entries, &[]);
     for (workload, reason) in left_out {
-        let server = ServerDescription::default();
-        let result = WorkloadResult::unsupported(&workload.name, &workload.title, server, reason);
+        let result = workload.unsupported(ServerDescription::default(), reason);
         print!("{}", summary::of(&result));
         run.workloads.push(result);
     }
-    let pando = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     // There is only the one product.
-    let programs = Programs { pando, opendj: std::path::PathBuf::new() };
+    let programs = Programs { pando: this_program()?, opendj: std::path::PathBuf::new() };
     let folder = std::env::temp_dir().join(format!("pando-bench-{}", std::process::id()));
     for group in &groups {
         let done = measure_group(group, &programs, &folder, serving, run);
@@ -71,11 +68,10 @@ fn measure_group(
     folder: &Path,
     serving: &Serving<'_>,
     run: &mut RunResult,
-) -> Result<(), String> {
+) -> Result<(), Stop> {
     let cpus = |cpus: Option<&Cpus>| cpus.map(|cpus| cpus.0.clone()).unwrap_or_default();
-    std::fs::create_dir_all(folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
-    let data = group.generate(serving.options.data_seed, &folder.join("data.ldif"));
-    let data = data.map_err(|error| error.to_string())?;
+    make_folder(folder)?;
+    let data = group.generate(serving.options.data_seed, &folder.join("data.ldif")).map_err(failed)?;
     let mut setup = group.setup(&data);
     setup.server_cores = cpus(serving.server_cpus);
     let plan = Plan {
@@ -100,11 +96,11 @@ fn measure_group(
     // What was measured is printed below.
     let mut say = |text: &str| {
         if !text.starts_with("round ") {
-            eprintln!("pando: {text}");
+            say(text);
         }
     };
     let follower = Follower { say: &mut say, save: &mut |_| {} };
-    comparison::compare(&plan, &data, &mut driven, run, follower).map_err(|error| error.to_string())?;
+    comparison::compare(&plan, &data, &mut driven, run, follower).map_err(failed)?;
     drop(watch);
     for result in run.workloads[before..].iter().filter(|result| result.workload != BULK_LOAD) {
         print!("{}", summary::of(result));

@@ -9,7 +9,7 @@ use bench::result::RunResult;
 use bench::suite::{Outcome, Step, Suite, table};
 use clap::Args;
 
-use crate::exit;
+use super::{Stop, code_of, failed, make_folder, read, refused, say, this_program};
 
 /// The options of `pando bench suite`.
 #[derive(Debug, Args)]
@@ -39,28 +39,19 @@ fn parse_variable(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-pub(crate) fn run(arguments: &SuiteArguments) -> ExitCode {
+pub(super) fn run(arguments: &SuiteArguments) -> Result<ExitCode, Stop> {
     let file = arguments.suite.display().to_string();
-    let text = match std::fs::read_to_string(&arguments.suite) {
-        Ok(text) => text,
-        Err(error) => return exit::refused(&format!("{file}: {error}")),
-    };
-    let suite = match Suite::parse(&file, &text, &arguments.set) {
-        Ok(suite) => suite,
-        Err(error) => return exit::refused(&error.to_string()),
-    };
+    let text = read(&arguments.suite)?;
+    let suite = Suite::parse(&file, &text, &arguments.set).map_err(refused)?;
     let unknown = |name: &&String| !suite.steps.iter().any(|step| step.name == **name);
     if let Some(name) = arguments.only.iter().find(unknown) {
-        return exit::refused(&format!("{file}: there is no step {name}; --list shows them"));
+        return Err(refused(format!("{file}: there is no step {name}; --list shows them")));
     }
     let Some(output) = arguments.output.as_ref().filter(|_| !arguments.list) else {
         print!("{}", listed(&suite));
-        return ExitCode::SUCCESS;
+        return Ok(ExitCode::SUCCESS);
     };
-    match measure(arguments, &suite, &text, output) {
-        Ok(code) => code,
-        Err(message) => exit::failure(&message),
-    }
+    measure(arguments, &suite, &text, output)
 }
 
 fn listed(suite: &Suite) -> String {
@@ -69,17 +60,11 @@ fn listed(suite: &Suite) -> String {
     steps.chain(goals).collect()
 }
 
-fn measure(arguments: &SuiteArguments, suite: &Suite, text: &str, output: &Path) -> Result<ExitCode, String> {
-    let make = |folder: &Path| {
-        std::fs::create_dir_all(folder).map_err(|error| format!("make {}: {error}", folder.display()))
-    };
-    make(output)?;
-    let output = std::path::absolute(output).map_err(|error| format!("{}: {error}", output.display()))?;
-    let folder = arguments.folder.as_ref().map(std::path::absolute).transpose();
-    let folder = folder.map_err(|error| format!("--folder: {error}"))?;
-    if let Some(folder) = &folder {
-        make(folder)?;
-    }
+fn measure(arguments: &SuiteArguments, suite: &Suite, text: &str, output: &Path) -> Result<ExitCode, Stop> {
+    make_folder(output)?;
+    let output = std::path::absolute(output).map_err(failed)?;
+    let folder = arguments.folder.as_ref().map(std::path::absolute).transpose().map_err(failed)?;
+    folder.as_deref().map_or(Ok(()), make_folder)?;
     write(&output.join("suite.toml"), text)?;
     for step in &suite.steps {
         if arguments.only.is_empty() || arguments.only.contains(&step.name) {
@@ -95,16 +80,16 @@ fn result_file(step: &Step, output: &Path) -> PathBuf {
 }
 
 /// Measures one step, unless it has been measured by the same command.
-fn take(step: &Step, arguments: &SuiteArguments, output: &Path, folder: Option<&Path>) -> Result<(), String> {
-    let failed = |error: std::io::Error| format!("step {}: {error}", step.name);
+fn take(step: &Step, arguments: &SuiteArguments, output: &Path, folder: Option<&Path>) -> Result<(), Stop> {
+    let wrong = |error: std::io::Error| failed(format!("step {}: {error}", step.name));
     let result = result_file(step, output);
     let done = output.join(format!("{}.done", step.name));
     if std::fs::read_to_string(&done).is_ok_and(|command| command == step.run) && result.exists() {
-        eprintln!("pando: {}: is measured", step.name);
+        say(&format!("{}: is measured", step.name));
         return Ok(());
     }
-    eprintln!("pando: {}: pando bench {}", step.name, step.run);
-    let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+    say(&format!("{}: pando bench {}", step.name, step.run));
+    let mut command = Command::new(this_program()?);
     command.arg("bench").args(step.run.split_whitespace()).arg("--output").arg(&result);
     let is_comparison = step.run.starts_with("peers");
     if is_comparison {
@@ -117,24 +102,24 @@ fn take(step: &Step, arguments: &SuiteArguments, output: &Path, folder: Option<&
     let beside = arguments.suite.parent().filter(|parent| !parent.as_os_str().is_empty());
     command.current_dir(beside.unwrap_or(Path::new(".")));
     if std::env::var_os("PANDO_OPENDJ").is_none() {
-        command.env("PANDO_OPENDJ", std::path::absolute(".dev/peers/opendj").map_err(failed)?);
+        command.env("PANDO_OPENDJ", std::path::absolute(".dev/peers/opendj").map_err(wrong)?);
     }
-    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status().map_err(failed)?;
+    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status().map_err(wrong)?;
     match status.code() {
         Some(0) => write(&done, &step.run),
         // What was not measured, or not rightly, is in the result, and goals say so.
         Some(7) => Ok(()),
-        _ => Err(format!("step {}: its command ended with {status}", step.name)),
+        _ => Err(failed(format!("step {}: its command ended with {status}", step.name))),
     }
 }
 
 /// Holds the goals against what is in the folder, and makes the page.
-fn judge(suite: &Suite, output: &Path) -> Result<ExitCode, String> {
+fn judge(suite: &Suite, output: &Path) -> Result<ExitCode, Stop> {
     let mut results = BTreeMap::new();
     for step in &suite.steps {
         let file = result_file(step, output);
         if file.exists() {
-            results.insert(step.name.clone(), RunResult::read(&file).map_err(|error| error.to_string())?);
+            results.insert(step.name.clone(), RunResult::read(&file).map_err(failed)?);
         }
     }
     let verdicts = suite.verdicts(&results);
@@ -144,11 +129,11 @@ fn judge(suite: &Suite, output: &Path) -> Result<ExitCode, String> {
     let page =
         format!("# {}\n\n{}\n\n{}\n\n{goals}", suite.title, suite.about.trim(), circumstances(&results));
     write(&output.join("goals.md"), &page)?;
-    let html = Report::new(results.into_values().collect()).html().map_err(|error| error.to_string())?;
+    let html = Report::new(results.into_values().collect()).html().map_err(failed)?;
     write(&output.join("report.html"), &html)?;
     print!("{goals}");
-    eprintln!("pando: {}: goals.md has this table, report.html all figures", output.display());
-    Ok(if is_reached && is_clean { ExitCode::SUCCESS } else { exit::some_failed() })
+    say(&format!("{}: goals.md has this table, report.html all figures", output.display()));
+    Ok(code_of(is_reached && is_clean))
 }
 
 /// The machine, and every server that was measured.
@@ -166,8 +151,8 @@ fn circumstances(results: &BTreeMap<String, RunResult>) -> String {
     format!("{cpus} processors, {model}, {kernel}; {}", servers.join(", "))
 }
 
-fn write(file: &Path, text: &str) -> Result<(), String> {
-    std::fs::write(file, text).map_err(|error| format!("write {}: {error}", file.display()))
+fn write(file: &Path, text: &str) -> Result<(), Stop> {
+    std::fs::write(file, text).map_err(|error| failed(format!("write {}: {error}", file.display())))
 }
 
 pub(crate) const HELP: &str = "\

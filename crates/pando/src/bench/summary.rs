@@ -1,8 +1,8 @@
 //! A result in some lines of text.
 
 use std::fmt::Write;
-use std::time::Duration;
 
+use bench::report::text::{self, count};
 use bench::result::{Load, WorkloadResult};
 
 /// Figures of a document that are shown; the report has them all.
@@ -99,69 +99,18 @@ fn put(result: &WorkloadResult, out: &mut String) -> std::fmt::Result {
 }
 
 fn figure(figure: &bench::result::DocumentFigure) -> String {
-    let mut text = figure.label.clone();
+    let mut line = figure.label.clone();
     if let Some(per_second) = figure.per_second {
-        let space = if text.is_empty() { "" } else { " " };
-        let _ = write!(
-            text,
-            "{space}{}/s",
-            if per_second < 100.0 { per_second.to_string() } else { count(per_second as u64) }
-        );
+        let space = if line.is_empty() { "" } else { " " };
+        let _ = write!(line, "{space}{}/s", text::rate(per_second));
     }
     if let Some(latency) = figure.latency_ms {
-        let _ = write!(text, ", {latency} ms");
+        let _ = write!(line, ", {latency} ms");
     }
-    text
-}
-
-/// With a comma at every thousand.
-pub(super) fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    line
 }
 
 /// Microseconds in a unit that reads well.
 pub(super) fn micros(micros: Option<u64>) -> String {
-    match micros {
-        None => "-".to_owned(),
-        Some(micros @ 0..1000) => format!("{micros} us"),
-        Some(micros @ 1000..1_000_000) => format!("{:.2} ms", micros as f64 / 1e3),
-        Some(micros) => format!("{:.2} s", micros as f64 / 1e6),
-    }
-}
-
-/// A time that is left.
-pub(super) fn duration(duration: Duration) -> String {
-    match duration.as_secs() {
-        seconds @ 0..60 => format!("{seconds} s"),
-        seconds @ 60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
-        seconds => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn figures_read_well() {
-        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
-            assert_eq!(count(number), text);
-        }
-        assert_eq!(
-            [Some(5), Some(1500), Some(2_500_000), None].map(micros),
-            ["5 us", "1.50 ms", "2.50 s", "-"]
-        );
-        assert_eq!(
-            [5, 65, 7265].map(|seconds| duration(Duration::from_secs(seconds))),
-            ["5 s", "1 min 5 s", "2 h 1 min"]
-        );
-    }
+    micros.map_or("-".to_owned(), |micros| text::micros(micros as f64))
 }

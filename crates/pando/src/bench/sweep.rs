@@ -4,19 +4,17 @@ use std::collections::HashSet;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
-use bench::driver::Options;
+use bench::peers::Product;
 use bench::peers::under_load::Driven;
-use bench::peers::{Product, Programs};
-use bench::result::{Environment, RunResult, WorkloadResult};
+use bench::result::{Environment, RunResult};
 use bench::sweep::{self, Steps, Sweep, SweepError};
 use bench::workload::Workload;
 use clap::Args;
 
+use super::options::{LoadArguments, PlaceArguments};
 use super::run::{command_line, of_file, shipped};
-use super::{Cpus, live, parse_duration};
-use crate::exit;
+use super::{Stop, code_of, failed, is_clean, live, refused, say};
 
 /// The options of `pando bench sweep`.
 #[derive(Debug, Args)]
@@ -36,34 +34,10 @@ pub(crate) struct SweepArguments {
     /// The servers: pando, openldap, ds389, opendj
     #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = "pando")]
     servers: Vec<Product>,
-    /// How long each step measures [default: as the workload says]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-    duration: Option<Duration>,
-    /// How long each step goes before that [default: as the workload says]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-    warmup: Option<Duration>,
-    /// Requests outstanding on each connection
-    #[arg(long, value_name = "N")]
-    outstanding: Option<NonZeroUsize>,
-    /// Threads of the load
-    #[arg(long, value_name = "N", default_value = "1")]
-    threads: NonZeroUsize,
-    /// Seed of the data and of the keys
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
-    /// Where data is kept meanwhile; a folder of the sweep's own is made in it and removed [default: the temporary
-    /// folder]
-    #[arg(long, value_name = "DIR")]
-    folder: Option<PathBuf>,
-    /// OpenDJ as it was unpacked; ./dev peers puts it there
-    #[arg(long, value_name = "DIR", env = "PANDO_OPENDJ", default_value = ".dev/peers/opendj")]
-    opendj: PathBuf,
-    /// Processors that each server runs on
-    #[arg(long, value_name = "CPUS", default_value = "0")]
-    server_cpus: Cpus,
-    /// Processors that the load runs on
-    #[arg(long, value_name = "CPUS", default_value = "1")]
-    load_cpus: Cpus,
+    #[command(flatten)]
+    load: LoadArguments,
+    #[command(flatten)]
+    place: PlaceArguments,
     /// File for the result, for `pando bench report`
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
@@ -87,80 +61,53 @@ fn parse_scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(factor).filter(|number| *number > 0)
 }
 
-pub(crate) fn run(arguments: &SweepArguments) -> ExitCode {
-    match measure(arguments) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => exit::some_failed(),
-        Err((message, true)) => exit::refused(&message),
-        Err((message, false)) => exit::failure(&message),
-    }
-}
-
-/// Whether every step was clean; why there is none, and whether that is the command line's fault.
-fn measure(arguments: &SweepArguments) -> Result<bool, (String, bool)> {
-    let refused = |message: String| (message, true);
-    let workload = workload(&arguments.workload).map_err(refused)?;
+pub(super) fn run(arguments: &SweepArguments) -> Result<ExitCode, Stop> {
+    let workload = workload(&arguments.workload)?;
     let steps = Steps {
         entries: arguments.entries.clone(),
         memory_bytes: arguments.memory.clone(),
         connections: arguments.connections.iter().map(|count| count.get()).collect(),
     };
-    steps.axis().map_err(|error| refused(error.to_string()))?;
-    let failed = |message: String| (message, false);
-    let pando = std::env::current_exe().map_err(|error| failed(format!("find this program: {error}")))?;
-    let programs = Programs { pando, opendj: arguments.opendj.clone() };
-    let folder = arguments.folder.clone().unwrap_or_else(std::env::temp_dir);
-    let folder = std::path::absolute(&folder).map_err(|error| refused(error.to_string()))?;
-    let folder = folder.join(format!("pando-sweep-{}", std::process::id()));
+    steps.axis().map_err(refused)?;
+    let PlaceArguments { server_cpus, load_cpus, .. } = &arguments.place;
     let plan = Sweep {
         products: &arguments.servers,
-        programs: &programs,
-        folder: folder.clone(),
-        server_cores: arguments.server_cpus.0.clone(),
-        seed: arguments.seed,
+        programs: &arguments.place.programs()?,
+        folder: arguments.place.own_folder()?,
+        server_cores: server_cpus.0.clone(),
+        seed: arguments.load.seed,
         steps,
     };
     let mut result = RunResult::begin(command_line(std::env::args()), Environment::detect());
-    result.environment.load_generator_cpus = Some(arguments.load_cpus.to_string());
-    result.environment.server_cpus = Some(arguments.server_cpus.to_string());
-    let mut watch = live::of_each();
+    result.environment.load_generator_cpus = Some(load_cpus.to_string());
+    result.environment.server_cpus = Some(server_cpus.to_string());
     let mut driven = Driven {
         workloads: &[],
-        options: options(arguments),
-        cores: arguments.load_cpus.0.clone(),
-        watch: &mut watch,
+        options: arguments.load.options(),
+        cores: load_cpus.0.clone(),
+        watch: &mut live::of_each(),
         warm: HashSet::new(),
     };
-    let mut say = |text: &str| eprintln!("pando: {text}");
     let done = sweep::sweep(&plan, &workload, &mut driven, &mut result, &mut say);
     // Whatever happened: what servers left there is of no use to anybody.
-    let _ = std::fs::remove_dir_all(&folder);
+    let _ = std::fs::remove_dir_all(&plan.folder);
     done.map_err(|error| match error {
-        error @ (SweepError::Axes | SweepError::Workload { .. }) => (error.to_string(), true),
-        error => (error.to_string(), false),
+        SweepError::Axes | SweepError::Workload { .. } => refused(error),
+        error => failed(error),
     })?;
-    result.write(&arguments.output).map_err(|error| failed(error.to_string()))?;
-    Ok(result.workloads.iter().all(WorkloadResult::is_clean))
+    result.write(&arguments.output).map_err(failed)?;
+    Ok(code_of(is_clean(&result)))
 }
 
-fn workload(name: &str) -> Result<Workload, String> {
+fn workload(name: &str) -> Result<Workload, Stop> {
     if name.ends_with(".toml") {
         return of_file(Path::new(name));
     }
     match shipped(name)?.as_slice() {
         [workload] if !workload.jobs.is_empty() => Ok(workload.clone()),
-        _ => Err(format!("{name} is not one workload with operations; `pando bench list` shows them")),
-    }
-}
-
-fn options(arguments: &SweepArguments) -> Options {
-    Options {
-        outstanding: arguments.outstanding.map(NonZeroUsize::get),
-        duration: arguments.duration,
-        warm_up: arguments.warmup,
-        threads: arguments.threads.get(),
-        seed: arguments.seed,
-        ..Options::default()
+        _ => {
+            Err(refused(format!("{name} is not one workload with operations; `pando bench list` shows them")))
+        }
     }
 }
 

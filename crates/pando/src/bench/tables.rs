@@ -21,9 +21,6 @@ pub(super) fn workloads(result: &RunResult) -> String {
             text.push_str(&format!("{:<22} not measured: {reason}\n", medians.server));
             continue;
         }
-        let number = |value: Option<f64>, places: usize| {
-            value.map_or("-".to_owned(), |value| format!("{value:.places$}"))
-        };
         text.push_str(&format!(
             "{:<22}{:>11}{:>10}{:>10}{:>10}",
             medians.server,
@@ -72,9 +69,6 @@ pub(super) fn loads(result: &RunResult) -> String {
             ));
             (loaded, first) = (name, None);
         }
-        let number = |value: Option<f64>, places: usize| {
-            value.map_or("-".to_owned(), |value| format!("{value:.places$}"))
-        };
         let megabytes = |bytes: Option<u64>| number(bytes.map(|bytes| bytes as f64 / 1e6), 0);
         let export = load.export_bytes.zip(load.export_seconds);
         let share = load.disk_bytes.zip(load.ldif_bytes).map(|(disk, ldif)| disk as f64 / ldif as f64);
@@ -91,4 +85,9 @@ pub(super) fn loads(result: &RunResult) -> String {
         ));
     }
     text
+}
+
+/// Rounded, or a dash where there is none.
+fn number(value: Option<f64>, places: usize) -> String {
+    value.map_or("-".to_owned(), |value| format!("{value:.places$}"))
 }
