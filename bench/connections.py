@@ -20,14 +20,27 @@ import os
 import pathlib
 import secrets
 import shutil
+import socket
 import subprocess
 import sys
-
-sys.dont_write_bytecode = True
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-import servers  # noqa: E402
+import time
 
 PANDO = "target/release/pando"
+SUFFIX = "dc=example,dc=com"
+ADMIN = f"cn=admin,{SUFFIX}"
+PASSWORD = "connections-password"
+SETTINGS = f"""suffixes = ["{SUFFIX}"]
+anonymous_read = true
+password_scheme = "ssha"
+
+[limits]
+size_limit = 0
+time_limit_seconds = 0
+unindexed_examined = 0
+
+[indexes]
+uid = ["equality"]
+"""
 
 
 def options():
@@ -41,74 +54,95 @@ def options():
     return parser.parse_args()
 
 
-class Agent(servers.Process):
-    """A load agent, on the other processor than the servers."""
+@contextlib.contextmanager
+def listening(words, scheme, log, cpu):
+    """A command of Pando that listens on a free port, on a processor, until it is done with: address and process id."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    address = f"127.0.0.1:{port}"
+    command = ["taskset", "-c", cpu, PANDO, *words, "--listen", scheme + address]
+    environment = dict(os.environ, PANDO_ADMIN_PASSWORD=PASSWORD)
+    with open(log, "ab") as said:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, env=environment)
+    try:
+        deadline = time.monotonic() + 60
+        while True:
+            with contextlib.suppress(OSError):
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                break
+            if process.poll() is not None or time.monotonic() > deadline:
+                sys.exit(f"{words[0]} does not listen: see {log}")
+            time.sleep(0.05)
+        yield address, process.pid
+    finally:
+        process.terminate()
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
-    name = "agent"
 
-    def __init__(self, folder, token):
-        super().__init__(PANDO, str(folder), "1")
-        self.token = token
-        folder.mkdir(parents=True, exist_ok=True)
-
-    def command(self):
-        return [self.pando, "bench", "agent", "--listen", self.address, "--token-file", str(self.token)]
-
-
-def run(clients, at_work, agents, arguments, how):
+def run(server, clients, targets, agents, arguments, how):
     """One run; the result's only workload. The null responder answers with other entries: code 7 says that."""
-    output, first = arguments.folder / "run.json", at_work[0]
-    command = [PANDO, "bench", "run", "people-search", "--no-limit", "--no-check", "-D", first.admin]
+    output = arguments.folder / "run.json"
+    command = [PANDO, "bench", "run", "people-search", "--no-limit", "--no-check", "-D", ADMIN]
     command += ["-y", str(arguments.folder / "password"), "--entries", str(arguments.entries)]
     command += ["--clients", str(clients), "--warmup", "3s", "-o", str(output)]
-    command += ["--agents", ",".join(agent.address for agent in agents)]
+    command += ["--agents", ",".join(address for address, _ in agents)]
     command += ["--token-file", str(arguments.folder / "token")]
-    for server in at_work:
-        command += ["--target", server.uri, "--server-pid", str(server.process.pid)]
+    for address, process in targets:
+        command += ["--target", f"ldap://{address}", "--server-pid", str(process)]
     finished = subprocess.run(command + how, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    if finished.returncode != (7 if first.name == "null" else 0):
+    if finished.returncode != (7 if server == "null" else 0):
         sys.exit(f"{clients} connections: {finished.stdout[-2000:]} {finished.stderr[-2000:]}")
     return json.loads(output.read_text())["workloads"][0]
 
 
-def folder_of(number, arguments):
-    """What the server process of this number has for itself."""
-    return arguments.folder / f"process-{number}"
-
-
-def measure(kind, clients, arguments):
+def measure(server, clients, arguments):
     """One step of one server."""
-    count = -(-clients // arguments.per_process)
-    data = servers.people(arguments.entries)
-    at_work = [kind(PANDO, str(folder_of(number, arguments)), data, "0") for number in range(count)]
-    agents = [Agent(folder_of(number, arguments) / "agent", arguments.folder / "token") for number in range(count)]
-    with contextlib.ExitStack() as ended:
-        for process in at_work + agents:
-            ended.callback(process.stop)
-            process.start()
-        idle = run(clients, at_work, agents, arguments, ["--rate", "1000", "--duration", "3s"])
-        busy = run(clients, at_work, agents, arguments, ["--duration", f"{arguments.seconds}s"])
+    numbers = range(-(-clients // arguments.per_process))
+    token = ["bench", "agent", "--token-file", str(arguments.folder / "token")]
+    log = arguments.folder / "server.log"
+
+    def command(number):
+        if server == "null":
+            return ["bench", "limit"]
+        return ["serve", "--data", str(arguments.folder / f"data-{number}"), "--admin-dn", ADMIN]
+
+    with contextlib.ExitStack() as running:
+        scheme = "" if server == "null" else "ldap://"
+        targets = [running.enter_context(listening(command(number), scheme, log, "0")) for number in numbers]
+        agents = [running.enter_context(listening(token, "", log, "1")) for _ in numbers]
+        idle = run(server, clients, targets, agents, arguments, ["--rate", "1000", "--duration", "3s"])
+        busy = run(server, clients, targets, agents, arguments, ["--duration", f"{arguments.seconds}s"])
+    # The null responder's answers are none of people-search's, so they count as wrong.
+    search = busy["operations"]["search"]
+    answered = search["operations"] + search["wrong_answers"]
     return {
-        "server": kind.name,
+        "server": server,
         "connections": clients,
-        "processes": count,
-        "operations_per_second": busy["per_second"],
-        "cpu_micros_per_operation": busy["cost"]["cpu_micros_per_operation"],
-        "p99_micros": busy["operations"]["search"]["latency"]["p99_micros"],
-        "private_bytes_per_process_idle": idle["cost"]["rss_anon_peak_bytes"] / count,
+        "processes": len(targets),
+        "operations_per_second": answered / busy["measured_seconds"],
+        "cpu_micros_per_operation": busy["cost"]["cpu_micros"] / max(answered, 1),
+        "p99_micros": search["latency"]["p99_micros"],
+        "private_bytes_per_process_idle": idle["cost"]["rss_anon_peak_bytes"] / len(targets),
     }
 
 
 def load(steps, arguments):
     """Loads one directory, and copies it for the other processes."""
-    say = lambda text: print(text, file=sys.stderr)
-    data = servers.people(arguments.entries)
-    for kind in (servers.Pando, servers.Null):
-        first = kind(PANDO, str(folder_of(0, arguments)), data, "0")
-        first.load(say)
-        for number in range(1, -(-max(steps) // arguments.per_process)):
-            other = kind(PANDO, str(folder_of(number, arguments)), data, "0")
-            shutil.copytree(first.folder, other.folder)
+    data, settings, ldif = (arguments.folder / name for name in ("data-0", "settings.toml", "data.ldif"))
+    settings.write_text(SETTINGS)
+    with open(ldif, "wb") as file:
+        subprocess.run(
+            [PANDO, "generate", "people", "--entries", str(arguments.entries), "--seed", "1"], stdout=file, check=True
+        )
+    subprocess.run([PANDO, "apply", "--data", data, settings], stdout=subprocess.DEVNULL, check=True)
+    subprocess.run([PANDO, "import", "--data", data, "--suffix", SUFFIX, ldif], check=True)
+    for number in range(1, -(-max(steps) // arguments.per_process)):
+        shutil.copytree(data, arguments.folder / f"data-{number}")
 
 
 def main():
@@ -117,14 +151,14 @@ def main():
     steps = [int(step) for step in arguments.steps.split(",")]
     shutil.rmtree(arguments.folder, ignore_errors=True)
     arguments.folder.mkdir(parents=True)
-    for name, secret in [("token", secrets.token_hex(24)), ("password", servers.PASSWORD)]:
+    for name, secret in [("token", secrets.token_hex(24)), ("password", PASSWORD)]:
         (arguments.folder / name).write_text(secret)
         (arguments.folder / name).chmod(0o600)
     load(steps, arguments)
     results = []
     for step in steps:
-        for kind in (servers.Pando, servers.Null):
-            results.append(measure(kind, step, arguments))
+        for server in ("pando", "null"):
+            results.append(measure(server, step, arguments))
             print(json.dumps(results[-1]), file=sys.stderr)
     report(results)
     if arguments.output:
