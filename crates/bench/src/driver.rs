@@ -36,6 +36,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Barrier, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 use crate::result::{Second, WorkloadResult, moment_text};
 use crate::template::TemplateError;
 use crate::workload::Workload;
@@ -44,12 +46,12 @@ pub use find_max::find_max;
 use observe::Observer;
 use outcome::{Collected, Seconds};
 pub(crate) use plan::{CANNED_DN, check};
-use plan::{Plan, PlanOptions, PlannedKeys};
+use plan::{Plan, PlannedKeys};
 use tally::Tally;
 use worker::{Schedule, Shared, Worker};
 
-/// How to drive. What is `None` is as the workload says.
-#[derive(Clone, Debug)]
+/// How to drive. What is `None` is as the workload says. Load machines are sent what is not about one machine.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Options {
     /// Entries that the server holds, of the kind that are keys.
     pub entries: Option<u64>,
@@ -74,12 +76,15 @@ pub struct Options {
     /// Name and password that connections are bound with; anonymous without.
     pub bind: Option<(String, String)>,
     /// Whom to trust where TLS is spoken; needed for `ldaps://` and StartTLS.
+    #[serde(skip)]
     pub tls: Option<client::Tls>,
     /// Ask `ldap://` targets for TLS (StartTLS).
     pub start_tls: bool,
     /// The server's processes, if they are on this machine.
+    #[serde(skip)]
     pub server_processes: Vec<u32>,
     /// Local addresses to connect from, in turn. Loopback targets get some if there are none.
+    #[serde(skip)]
     pub sources: Vec<IpAddr>,
     /// Which of how many load machines this is: keys in order are shared out.
     pub shard: (u64, u64),
@@ -92,6 +97,7 @@ pub struct Options {
     /// Keep the histogram of every second, for merging with other load machines.
     pub keep_histograms: bool,
     /// Waits for other load machines before loading, and again before cleaning up.
+    #[serde(skip)]
     pub together: Option<Together>,
 }
 
@@ -352,15 +358,7 @@ fn ready(workload: &Workload, options: &Options) -> Result<Plan, DriveError> {
     } else {
         KeyData::of_template(data, entries, options.data_seed, &columns)?
     };
-    let plan_options = PlanOptions {
-        clients: options.clients,
-        outstanding: options.outstanding,
-        rate: options.rate,
-        seed: options.seed,
-        shard: options.shard,
-        canned: options.canned,
-    };
-    plan::plan(workload, keys, &plan_options).map_err(wrong)
+    plan::plan(workload, keys, options).map_err(wrong)
 }
 
 /// Addresses to connect from when nobody says: a pair of addresses has 28,000 ports, and loopback has addresses enough.

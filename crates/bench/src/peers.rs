@@ -225,9 +225,6 @@ pub struct BulkLoad {
 
 /// A product, configured in a folder of its own.
 pub trait Peer {
-    /// What it is called on the command line and in tables: `openldap`.
-    fn name(&self) -> &'static str;
-
     /// Product and version: `OpenLDAP 2.5.13`.
     fn product(&self) -> &str;
 

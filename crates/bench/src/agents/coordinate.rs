@@ -133,27 +133,20 @@ fn orders(
     if clients < machines {
         return Err(format!("{clients} clients are too few for {machines} load machines"));
     }
+    let rate = options.rate.or(workload.jobs.first().and_then(|job| job.rate));
     let order = |index: usize| RunOrder {
         workload_name: workload.name.clone(),
         workload_text: workload.text.clone(),
         targets: targets.to_vec(),
-        entries: options.entries,
-        clients: Some(clients / machines + usize::from(index < clients % machines)),
-        outstanding: options.outstanding,
-        duration: options.duration,
-        warm_up: options.warm_up,
-        rate: options
-            .rate
-            .or(workload.jobs.first().and_then(|job| job.rate))
-            .map(|rate| rate / machines as f64),
-        threads: options.threads,
-        // Random keys of the machines are not the same ones.
-        seed: options.seed.wrapping_add((index as u64) << 32),
-        data_seed: options.data_seed,
-        bind: options.bind.clone(),
-        shard: (index as u64, machines as u64),
-        check_data: options.check_data && index == 0,
-        clean_up: options.clean_up,
+        options: Options {
+            clients: Some(clients / machines + usize::from(index < clients % machines)),
+            rate: rate.map(|rate| rate / machines as f64),
+            // Random keys of the machines are not the same ones.
+            seed: options.seed.wrapping_add((index as u64) << 32),
+            shard: (index as u64, machines as u64),
+            check_data: options.check_data && index == 0,
+            ..options.clone()
+        },
     };
     Ok((0..machines).map(order).collect())
 }
@@ -521,10 +514,10 @@ mod tests {
         let workload = crate::workload::shipped("oid-search-sequential").unwrap();
         let options = Options { clients: Some(10), rate: Some(300.0), ..Options::default() };
         let orders = orders(&workload, &[], &options, 3).unwrap();
-        let clients: Vec<_> = orders.iter().map(|order| order.clients.unwrap()).collect();
+        let clients: Vec<_> = orders.iter().map(|order| order.options.clients.unwrap()).collect();
         assert_eq!(clients, [4, 3, 3]);
-        assert!(orders.iter().all(|order| order.rate == Some(100.0)));
-        assert_eq!(orders[2].shard, (2, 3));
+        assert!(orders.iter().all(|order| order.options.rate == Some(100.0)));
+        assert_eq!(orders[2].options.shard, (2, 3));
         assert!(super::orders(&workload, &[], &options, 11).unwrap_err().contains("too few"));
     }
 }

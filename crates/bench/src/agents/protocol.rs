@@ -5,6 +5,7 @@
 //! ```
 
 use super::Token;
+use crate::driver::Options;
 use crate::result::{Environment, Second, WorkloadResult};
 use hmac::{Hmac, KeyInit, Mac};
 use serde::de::DeserializeOwned;
@@ -14,7 +15,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Changed whenever a message changes.
-pub(crate) const PROTOCOL: u32 = 1;
+pub(crate) const PROTOCOL: u32 = 2;
 /// Octets of a message before the token is proved.
 pub(crate) const GREETING_BYTES_MAX: usize = 4096;
 /// Octets of a message afterwards: a result has a histogram for each second, some kilobytes of text.
@@ -64,26 +65,14 @@ pub(crate) enum Order {
     Go { at_micros: u64 },
 }
 
-/// A workload and the agent's share of it. Fields are those of [`crate::driver::Options`].
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+/// A workload and the agent's share of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct RunOrder {
     pub(crate) workload_name: String,
     /// The workload file.
     pub(crate) workload_text: String,
     pub(crate) targets: Vec<String>,
-    pub(crate) entries: Option<u64>,
-    pub(crate) clients: Option<usize>,
-    pub(crate) outstanding: Option<usize>,
-    pub(crate) duration: Option<Duration>,
-    pub(crate) warm_up: Option<Duration>,
-    pub(crate) rate: Option<f64>,
-    pub(crate) threads: usize,
-    pub(crate) seed: u64,
-    pub(crate) data_seed: u64,
-    pub(crate) bind: Option<(String, String)>,
-    pub(crate) shard: (u64, u64),
-    pub(crate) check_data: bool,
-    pub(crate) clean_up: bool,
+    pub(crate) options: Options,
 }
 
 /// From the agent.

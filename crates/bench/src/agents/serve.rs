@@ -199,8 +199,11 @@ fn work(order: &RunOrder, stream: &TcpStream) -> Result<WorkloadResult, String> 
     });
     let ticker = ticker.map_err(|error| error.to_string())?;
     let waiting = Arc::clone(&line);
-    let mut options = options(order);
-    options.together = Some(Together::new(move || waiting.wait_for_go().ok()));
+    let options = Options {
+        keep_histograms: true,
+        together: Some(Together::new(move || waiting.wait_for_go().ok())),
+        ..order.options.clone()
+    };
     let mut watch = |progress: &Progress| {
         let second = progress.second.clone().map(|second| Box::new(Second { latency: None, ..second }));
         let phase = format!("{:?}", progress.phase);
@@ -211,26 +214,6 @@ fn work(order: &RunOrder, stream: &TcpStream) -> Result<WorkloadResult, String> 
     drop(stop);
     let _ = ticker.join();
     result.map_err(|error| error.to_string())
-}
-
-fn options(order: &RunOrder) -> Options {
-    Options {
-        entries: order.entries,
-        clients: order.clients,
-        outstanding: order.outstanding,
-        duration: order.duration,
-        warm_up: order.warm_up,
-        rate: order.rate,
-        threads: order.threads.max(1),
-        seed: order.seed,
-        data_seed: order.data_seed,
-        bind: order.bind.clone(),
-        shard: order.shard,
-        check_data: order.check_data,
-        clean_up: order.clean_up,
-        keep_histograms: true,
-        ..Options::default()
-    }
 }
 
 /// The connection, written to by two threads and read by one.

@@ -11,6 +11,7 @@ use ldap::{
     SelectionBuf,
 };
 
+use super::Options;
 use super::data::KeyData;
 use super::keys::KeySequence;
 use super::pattern::{ColumnNames, Pattern, Places};
@@ -133,19 +134,6 @@ pub(crate) struct Expected {
     pub(crate) attribute: Option<(Vec<u8>, Pattern)>,
 }
 
-/// What comes from outside the workload.
-#[derive(Clone, Debug)]
-pub(crate) struct PlanOptions {
-    pub(crate) clients: Option<usize>,
-    pub(crate) outstanding: Option<usize>,
-    pub(crate) rate: Option<f64>,
-    pub(crate) seed: u64,
-    /// Which part of keys that come in order: `index` of `count` load machines.
-    pub(crate) shard: (u64, u64),
-    /// Answers are those of the null responder.
-    pub(crate) canned: bool,
-}
-
 /// The columns of the data that a workload names.
 pub(crate) fn columns(workload: &Workload) -> At<ColumnNames> {
     let mut columns = ColumnNames::default();
@@ -164,7 +152,7 @@ pub(crate) fn check(workload: &Workload) -> At<()> {
 }
 
 /// Makes a workload ready for these data.
-pub(crate) fn plan(workload: &Workload, data: KeyData, options: &PlanOptions) -> At<Plan> {
+pub(crate) fn plan(workload: &Workload, data: KeyData, options: &Options) -> At<Plan> {
     let mut columns = columns(workload)?;
     let own = workload.own_entries;
     let operations = workload.jobs.iter().flat_map(|job| &job.operations);
@@ -184,7 +172,7 @@ fn plan_job(
     workload: &Workload,
     index: usize,
     data: &KeyData,
-    options: &PlanOptions,
+    options: &Options,
     kinds: &[OperationKind],
     columns: &mut ColumnNames,
 ) -> At<PlannedJob> {

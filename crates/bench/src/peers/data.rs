@@ -16,7 +16,7 @@ use client::{Attribute, Entry};
 use ldap::ldif::{LdifBody, LdifReader};
 use sha_crypt::{PasswordHasher as _, ShaCrypt};
 
-use super::{Passwords, ssha};
+use super::{Passwords, PeerError, ssha};
 use crate::Seeded;
 use crate::template::{Parameters, Template, TemplateError, shipped};
 
@@ -118,6 +118,17 @@ impl Data {
             samples: filtered.samples,
             user: filtered.user,
         })
+    }
+}
+
+impl Data {
+    /// Whether a loader took all of it, by its own count.
+    pub(super) fn must_be_loaded(&self, loaded: Option<u64>, by: &str, said: &str) -> Result<(), PeerError> {
+        if loaded == Some(self.entries) {
+            return Ok(());
+        }
+        let wanted = self.entries;
+        Err(PeerError::Answer(format!("{by} took {loaded:?} of {wanted} entries; it said:\n{said}")))
     }
 }
 

@@ -101,10 +101,6 @@ impl Ds389 {
 }
 
 impl Peer for Ds389 {
-    fn name(&self) -> &'static str {
-        "ds389"
-    }
-
     fn product(&self) -> &str {
         &self.product
     }
@@ -130,14 +126,7 @@ impl Peer for Ds389 {
         let cost = process::run(&command, &self.log(), process::data_time_max(data.bytes))?;
         // What it has to say is in its own log.
         let said = process::end_of(&self.folder.join("log/errors"));
-        let loaded = imported_in(&said);
-        if loaded != Some(data.entries) {
-            let wanted = data.entries;
-            return Err(PeerError::Answer(format!(
-                "{}: ldif2db took {loaded:?} of {wanted} entries; it said:\n{said}",
-                self.product
-            )));
-        }
+        data.must_be_loaded(imported_in(&said), &format!("{}: ldif2db", self.product), &said)?;
         let disk_bytes = process::disk_bytes(&self.folder.join("db"));
         Ok(BulkLoad { command: "ns-slapd ldif2db".to_owned(), cost, disk_bytes })
     }

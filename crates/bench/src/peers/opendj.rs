@@ -122,10 +122,6 @@ impl OpenDj {
 }
 
 impl Peer for OpenDj {
-    fn name(&self) -> &'static str {
-        "opendj"
-    }
-
     fn product(&self) -> &str {
         &self.product
     }
@@ -150,14 +146,7 @@ impl Peer for OpenDj {
         command.args(["--offline", "--backendID", "userRoot", "--ldifFile"]).arg(&data.path);
         let cost = process::run(&command, &self.log(), process::data_time_max(data.bytes))?;
         let said = process::end_of(&self.log());
-        let loaded = imported_in(&said);
-        if loaded != Some(data.entries) {
-            let wanted = data.entries;
-            return Err(PeerError::Answer(format!(
-                "{}: import-ldif took {loaded:?} of {wanted} entries; it said:\n{said}",
-                self.product
-            )));
-        }
+        data.must_be_loaded(imported_in(&said), &format!("{}: import-ldif", self.product), &said)?;
         let disk_bytes = process::disk_bytes(&self.database());
         Ok(BulkLoad { command: "import-ldif --offline".to_owned(), cost, disk_bytes })
     }

@@ -125,10 +125,6 @@ impl OpenLdap {
 }
 
 impl Peer for OpenLdap {
-    fn name(&self) -> &'static str {
-        "openldap"
-    }
-
     fn product(&self) -> &str {
         &self.product
     }

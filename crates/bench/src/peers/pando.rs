@@ -115,10 +115,6 @@ impl Pando {
 }
 
 impl Peer for Pando {
-    fn name(&self) -> &'static str {
-        "pando"
-    }
-
     fn product(&self) -> &str {
         &self.product
     }

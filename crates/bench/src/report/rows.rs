@@ -1,6 +1,6 @@
 //! The report's figures for other programs: CSV and JSON, one row a result, and CSV with one row a second.
 
-use crate::result::{Load, OperationKind, RunResult, Second, WorkloadResult};
+use crate::result::{Load, OperationKind, RunResult, WorkloadResult};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -149,62 +149,25 @@ pub(crate) fn write_json(runs: &[RunResult], sink: impl Write) -> io::Result<()>
 pub(crate) fn write_seconds(runs: &[RunResult], sink: impl Write) -> io::Result<()> {
     let kinds: BTreeSet<OperationKind> =
         results(runs).flat_map(|(_, result, _)| result.operations.keys().copied()).collect();
-    let mut writer = csv::Writer::from_writer(sink);
-    let heads =
-        ["run_started", "workload", "product", "entries", "connections", "round", "second", "operations"];
-    let kind_heads = kinds.iter().map(|kind| format!("{kind}_operations"));
-    let tails = [
-        "errors",
-        "p50_micros",
-        "p99_micros",
-        "max_micros",
-        "server_cpu_micros",
-        "load_cpu_micros",
-        "rss_anon_bytes",
-        "rss_file_bytes",
-        "disk_read_bytes",
-        "disk_written_bytes",
-        "stolen_cpu_micros",
-    ];
-    writer.write_record(
-        heads.iter().map(|head| (*head).to_owned()).chain(kind_heads).chain(tails.map(str::to_owned)),
-    )?;
+    let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(sink);
+    let heads = "run_started workload product entries connections round second operations".split(' ');
+    let kind_heads: Vec<_> = kinds.iter().map(|kind| format!("{kind}_operations")).collect();
+    let tails = "errors p50_micros p99_micros max_micros server_cpu_micros load_cpu_micros rss_anon_bytes \
+                 rss_file_bytes disk_read_bytes disk_written_bytes stolen_cpu_micros";
+    writer.write_record(heads.chain(kind_heads.iter().map(String::as_str)).chain(tails.split(' ')))?;
     for (run, result, product) in results(runs) {
+        let of_result = (&run.started, &result.workload, product, result.server.entries);
+        let load = (result.parameters.connections, result.round);
         for second in &result.seconds {
-            let fixed = [
-                run.started.clone(),
-                result.workload.clone(),
-                product.to_owned(),
-                or_empty(result.server.entries),
-                result.parameters.connections.to_string(),
-                result.round.to_string(),
-                second.second.to_string(),
-                second.operations_total().to_string(),
-            ];
-            let counts =
-                kinds.iter().map(|kind| second.operations.get(kind).copied().unwrap_or_default().to_string());
-            writer.write_record(fixed.into_iter().chain(counts).chain(rest(second)))?;
+            let counts = |kind| second.operations.get(kind).copied().unwrap_or_default();
+            let counts: Vec<u64> = kinds.iter().map(counts).collect();
+            let latency = (second.errors, second.p50_micros, second.p99_micros, second.max_micros);
+            let cpu = (second.server_cpu_micros, second.load_cpu_micros);
+            let memory = (second.rss_anon_bytes, second.rss_file_bytes);
+            let disk = (second.disk_read_bytes, second.disk_written_bytes, second.stolen_cpu_micros);
+            let count = (second.second, second.operations_total());
+            writer.serialize((of_result, load, count, counts, latency, cpu, memory, disk))?;
         }
     }
     writer.flush()
-}
-
-fn rest(second: &Second) -> [String; 11] {
-    [
-        second.errors.to_string(),
-        or_empty(second.p50_micros),
-        or_empty(second.p99_micros),
-        or_empty(second.max_micros),
-        or_empty(second.server_cpu_micros),
-        or_empty(second.load_cpu_micros),
-        or_empty(second.rss_anon_bytes),
-        or_empty(second.rss_file_bytes),
-        or_empty(second.disk_read_bytes),
-        or_empty(second.disk_written_bytes),
-        or_empty(second.stolen_cpu_micros),
-    ]
-}
-
-fn or_empty(number: Option<u64>) -> String {
-    number.map(|number| number.to_string()).unwrap_or_default()
 }

@@ -3,7 +3,7 @@
 //! Every line of every entry draws from a random stream of its own, which follows from the seed, the entry's number and
 //! the line's. So the DN of an entry can be had without the rest of it, and comes out the same.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::LazyLock;
 
 use ldap::ldif::put_ldif_line;
@@ -12,7 +12,7 @@ use super::certificate;
 use super::lists::{FIRST_NAMES, LAST_NAMES};
 use super::parse::Line;
 use super::plan::{Location, Node, Plan, Step};
-use super::random::{self, Alphabet};
+use super::random::{self, DIGIT};
 use super::tag::{Attribute, Part};
 use crate::Seeded;
 
@@ -234,22 +234,18 @@ impl<'p> Entry<'p> {
         let out = &mut self.text;
         match part {
             Part::Text(text) => out.extend_from_slice(text),
-            Part::Characters { alphabet, min, max } => {
-                let count = random_length(seeded, *min, *max);
+            Part::Characters(alphabet, lengths) => {
+                let count = random_length(seeded, lengths);
                 alphabet.put(seeded, count, out);
             }
-            Part::OwnCharacters { alphabet, min, max } => {
-                let count = random_length(seeded, *min, *max);
-                alphabet.put(seeded, count, out);
-            }
-            Part::Base64 { min, max } => {
-                let count = random_length(seeded, *min, *max);
+            Part::Base64(lengths) => {
+                let count = random_length(seeded, lengths);
                 random::put_base64(seeded, count, out);
             }
             Part::Number { min, max, format } => format.put(between(seeded, *min, *max), out),
             Part::Telephone => put_telephone(seeded, out),
             Part::Month { len_max } => {
-                let month = seeded.choose(&MONTHS);
+                let month = MONTHS.split(' ').nth(seeded.below(12)).unwrap_or_default();
                 out.extend_from_slice(&month.as_bytes()[..month.len().min(*len_max)]);
             }
             Part::Sequential { start, starts_over } => {
@@ -307,22 +303,10 @@ impl<'p> Entry<'p> {
     }
 }
 
-const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
+const MONTHS: &str = "January February March April May June July August September October November December";
 
-fn random_length(seeded: &mut Seeded, min: usize, max: usize) -> usize {
+fn random_length(seeded: &mut Seeded, lengths: &RangeInclusive<usize>) -> usize {
+    let (min, max) = (*lengths.start(), *lengths.end());
     if min == max { min } else { min + seeded.below(max - min + 1) }
 }
 
@@ -338,7 +322,7 @@ fn put_telephone(seeded: &mut Seeded, out: &mut Vec<u8>) {
     out.extend_from_slice(b"+1");
     for count in [3, 3, 4] {
         out.push(b' ');
-        Alphabet::digits().put(seeded, count, out);
+        DIGIT.put(seeded, count, out);
     }
 }
 

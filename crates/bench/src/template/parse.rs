@@ -27,6 +27,7 @@ pub(super) enum BlockKind {
     Template(String),
 }
 
+#[derive(Clone)]
 pub(super) struct Subordinate {
     pub(super) template: String,
     pub(super) count: u64,
@@ -89,14 +90,7 @@ pub(super) fn blocks(lines: &[SourceLine]) -> Result<Vec<Block>, TemplateError> 
             _ => None,
         };
         if let Some(kind) = kind {
-            blocks.push(Block {
-                kind,
-                place: place.clone(),
-                extends: Vec::new(),
-                naming: Vec::new(),
-                subordinates: Vec::new(),
-                lines: Vec::new(),
-            });
+            blocks.push(Block::new(kind, place.clone()));
             is_open = true;
             continue;
         }
@@ -109,6 +103,10 @@ pub(super) fn blocks(lines: &[SourceLine]) -> Result<Vec<Block>, TemplateError> 
 }
 
 impl Block {
+    pub(super) fn new(kind: BlockKind, place: TemplateLine) -> Block {
+        Block { kind, place, extends: vec![], naming: vec![], subordinates: vec![], lines: vec![] }
+    }
+
     fn add(
         &mut self,
         name: &str,

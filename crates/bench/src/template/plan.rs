@@ -308,14 +308,7 @@ impl Compiler {
         let unknown = || place.fault(TemplateFault::UnknownTemplate(name.to_owned()));
         let own = self.templates.get(&key).ok_or_else(unknown)?;
         seen.push(key);
-        let mut whole = Block {
-            kind: BlockKind::Template(name.to_owned()),
-            place: own.place.clone(),
-            extends: Vec::new(),
-            naming: Vec::new(),
-            subordinates: Vec::new(),
-            lines: Vec::new(),
-        };
+        let mut whole = Block::new(BlockKind::Template(name.to_owned()), own.place.clone());
         for (base, place) in &own.extends {
             let base = self.extended(base, place, seen)?;
             whole.naming = base.naming;
@@ -327,11 +320,7 @@ impl Compiler {
             whole.naming.clone_from(&own.naming);
         }
         whole.lines.extend(own.lines.iter().cloned());
-        whole.subordinates.extend(own.subordinates.iter().map(|own| super::parse::Subordinate {
-            template: own.template.clone(),
-            count: own.count,
-            place: own.place.clone(),
-        }));
+        whole.subordinates.extend(own.subordinates.iter().cloned());
         Ok(whole)
     }
 

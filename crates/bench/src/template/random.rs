@@ -1,5 +1,7 @@
 //! Random characters and formatted numbers, many at a time.
 
+use std::sync::LazyLock;
+
 use crate::Seeded;
 
 /// Characters to draw from, all ASCII.
@@ -9,26 +11,19 @@ pub(super) struct Alphabet {
     per_draw: usize,
 }
 
-macro_rules! alphabets {
-    ($($name:ident $characters:literal)*) => {
-        $(pub(super) fn $name() -> &'static Alphabet {
-            static ALPHABET: std::sync::LazyLock<Alphabet> =
-                std::sync::LazyLock::new(|| Alphabet::of($characters.to_vec()));
-            &ALPHABET
-        })*
-    };
-}
+// Lower case alone, as with OpenDJ: most attributes do not tell case apart.
+pub(super) const ALPHA: &[u8] = b"abcdefghijklmnopqrstuvwxyz";
+pub(super) const ALPHANUMERIC: &[u8] = b"abcdefghijklmnopqrstuvwxyz0123456789";
+pub(super) const DIGITS: &[u8] = b"0123456789";
+pub(super) const HEX: &[u8] = b"0123456789abcdef";
+
+static BASE64: LazyLock<Alphabet> = LazyLock::new(|| {
+    Alphabet::of(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".to_vec())
+});
+
+pub(super) static DIGIT: LazyLock<Alphabet> = LazyLock::new(|| Alphabet::of(DIGITS.to_vec()));
 
 impl Alphabet {
-    // Lower case alone, as with OpenDJ: most attributes do not tell case apart.
-    alphabets! {
-        alpha b"abcdefghijklmnopqrstuvwxyz"
-        alphanumeric b"abcdefghijklmnopqrstuvwxyz0123456789"
-        digits b"0123456789"
-        hex b"0123456789abcdef"
-        base64 b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-    }
-
     /// None if there is nothing to draw from, or a character that is not ASCII.
     pub(super) fn new(characters: &[u8]) -> Option<Alphabet> {
         (!characters.is_empty() && characters.is_ascii()).then(|| Alphabet::of(characters.to_vec()))
@@ -59,7 +54,7 @@ impl Alphabet {
 /// Appends base64 text of `count` characters that decodes: rounded up to whole groups by `=`, where a single character
 /// over becomes two.
 pub(super) fn put_base64(seeded: &mut Seeded, count: usize, out: &mut Vec<u8>) {
-    let alphabet = Alphabet::base64();
+    let alphabet = &*BASE64;
     let (characters, unused_bits, padding) = match count % 4 {
         0 => (count, 0, 0),
         // The bits that no octet takes must be zero for a strict reader.
@@ -179,7 +174,7 @@ mod tests {
 
     #[test]
     fn characters_are_of_the_alphabet_and_all_of_them() {
-        for alphabet in [Alphabet::alpha(), Alphabet::digits(), Alphabet::base64()] {
+        for alphabet in [&Alphabet::of(ALPHA.to_vec()), &*DIGIT, &*BASE64] {
             let mut out = Vec::new();
             alphabet.put(&mut Seeded::new(3), 10_000, &mut out);
             let average = 10_000 / alphabet.characters.len();

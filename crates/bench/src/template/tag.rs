@@ -2,31 +2,20 @@
 //!
 //! Names of tags are read in any case. Names of attributes and templates are resolved later, by [`super::plan`].
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::error::{TemplateError, TemplateFault, TemplateLine};
 use super::lists;
-use super::random::{Alphabet, NumberFormat};
+use super::random::{ALPHA, ALPHANUMERIC, Alphabet, DIGITS, HEX, NumberFormat};
 
 /// A piece of a value.
 #[derive(Clone)]
 pub(super) enum Part {
     Text(Vec<u8>),
-    Characters {
-        alphabet: &'static Alphabet,
-        min: usize,
-        max: usize,
-    },
-    OwnCharacters {
-        alphabet: Arc<Alphabet>,
-        min: usize,
-        max: usize,
-    },
-    Base64 {
-        min: usize,
-        max: usize,
-    },
+    Characters(Arc<Alphabet>, RangeInclusive<usize>),
+    Base64(RangeInclusive<usize>),
     Number {
         min: i64,
         max: i64,
@@ -255,63 +244,45 @@ fn target(template: &str) -> Target {
 }
 
 fn random(kind: &str, arguments: &[&str], place: &TemplateLine) -> Result<Part, TemplateError> {
-    let wrong = |usage| place.fault(TemplateFault::Arguments(usage));
-    let kind = kind.trim().to_ascii_lowercase();
-    let characters = |alphabet, arguments, usage| {
-        let (min, max) = lengths(arguments).ok_or_else(|| wrong(usage))?;
-        Ok(Part::Characters { alphabet, min, max })
+    const NUMERIC: &str = "random:numeric:LENGTH, random:numeric:MIN:MAX or random:numeric:MIN:MAX:FORMAT";
+    const CHARS: &str = "random:chars:CHARACTERS:LENGTH or random:chars:CHARACTERS:MIN:MAX";
+    const MONTH: &str = "random:month:LENGTH";
+    let (part, usage) = match (kind.trim().to_ascii_lowercase().as_str(), arguments) {
+        ("alpha", _) => (characters(ALPHA, arguments), "random:alpha:LENGTH or random:alpha:MIN:MAX"),
+        ("alphanumeric", _) => {
+            (characters(ALPHANUMERIC, arguments), "random:alphanumeric:LENGTH or random:alphanumeric:MIN:MAX")
+        }
+        ("hex", _) => (characters(HEX, arguments), "random:hex:LENGTH or random:hex:MIN:MAX"),
+        ("base64", _) => {
+            (lengths(arguments).map(Part::Base64), "random:base64:LENGTH or random:base64:MIN:MAX")
+        }
+        ("numeric", [_]) => (characters(DIGITS, arguments), NUMERIC),
+        ("numeric", _) => (number(arguments), NUMERIC),
+        ("chars", [set, arguments @ ..]) => (characters(set.as_bytes(), arguments), CHARS),
+        ("chars", []) => (None, CHARS),
+        ("telephone", []) => (Some(Part::Telephone), ""),
+        ("month", []) => (Some(Part::Month { len_max: usize::MAX }), MONTH),
+        ("month", [length]) => (length.trim().parse().ok().map(|len_max| Part::Month { len_max }), MONTH),
+        ("month", _) => (None, MONTH),
+        _ => (None, "random:alpha, alphanumeric, numeric, hex, base64, chars, month or telephone"),
     };
-    match kind.as_str() {
-        "alpha" => characters(Alphabet::alpha(), arguments, "random:alpha:LENGTH or random:alpha:MIN:MAX"),
-        "alphanumeric" => characters(
-            Alphabet::alphanumeric(),
-            arguments,
-            "random:alphanumeric:LENGTH or random:alphanumeric:MIN:MAX",
-        ),
-        "hex" => characters(Alphabet::hex(), arguments, "random:hex:LENGTH or random:hex:MIN:MAX"),
-        "base64" => {
-            let (min, max) =
-                lengths(arguments).ok_or_else(|| wrong("random:base64:LENGTH or random:base64:MIN:MAX"))?;
-            Ok(Part::Base64 { min, max })
-        }
-        "numeric" => {
-            const USAGE: &str =
-                "random:numeric:LENGTH, random:numeric:MIN:MAX or random:numeric:MIN:MAX:FORMAT";
-            match arguments {
-                [_] => characters(Alphabet::digits(), arguments, USAGE),
-                _ => number(arguments).ok_or_else(|| wrong(USAGE)),
-            }
-        }
-        "chars" => {
-            const USAGE: &str = "random:chars:CHARACTERS:LENGTH or random:chars:CHARACTERS:MIN:MAX";
-            let [set, arguments @ ..] = arguments else { return Err(wrong(USAGE)) };
-            let alphabet = Arc::new(Alphabet::new(set.as_bytes()).ok_or_else(|| wrong(USAGE))?);
-            let (min, max) = lengths(arguments).ok_or_else(|| wrong(USAGE))?;
-            Ok(Part::OwnCharacters { alphabet, min, max })
-        }
-        "telephone" if arguments.is_empty() => Ok(Part::Telephone),
-        "month" => match arguments {
-            [] => Ok(Part::Month { len_max: usize::MAX }),
-            [length] => match length.trim().parse() {
-                Ok(len_max) => Ok(Part::Month { len_max }),
-                Err(_) => Err(wrong("random:month:LENGTH")),
-            },
-            _ => Err(wrong("random:month:LENGTH")),
-        },
-        _ => Err(wrong("random:alpha, alphanumeric, numeric, hex, base64, chars, month or telephone")),
-    }
+    part.ok_or_else(|| place.fault(TemplateFault::Arguments(usage)))
+}
+
+fn characters(set: &[u8], arguments: &[&str]) -> Option<Part> {
+    Some(Part::Characters(Arc::new(Alphabet::new(set)?), lengths(arguments)?))
 }
 
 /// Longest random value: more would be held in memory as a whole.
 const RANDOM_LEN_MAX: usize = 64 << 20;
 
-fn lengths(arguments: &[&str]) -> Option<(usize, usize)> {
+fn lengths(arguments: &[&str]) -> Option<RangeInclusive<usize>> {
     let (min, max) = match arguments {
         [length] => (length.trim().parse().ok()?, length.trim().parse().ok()?),
         [min, max] => (min.trim().parse().ok()?, max.trim().parse().ok()?),
         _ => return None,
     };
-    (min <= max && max <= RANDOM_LEN_MAX).then_some((min, max))
+    (min <= max && max <= RANDOM_LEN_MAX).then_some(min..=max)
 }
 
 fn number(arguments: &[&str]) -> Option<Part> {
