@@ -82,6 +82,10 @@ impl Report {
         let mut templates = minijinja::Environment::new();
         templates.set_undefined_behavior(minijinja::UndefinedBehavior::Strict);
         templates.add_template("page.html", include_str!("report/page.html"))?;
+        templates.add_filter("number", text::count);
+        templates.add_filter("rate", text::rate);
+        templates.add_filter("bytes", text::bytes);
+        templates.add_filter("duration", text::duration);
         let style = include_str!("report/style.css");
         Ok(templates
             .get_template("page.html")?

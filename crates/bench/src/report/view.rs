@@ -10,12 +10,12 @@ use super::sweeps::{self, SweepView};
 use super::text::{self, NOTHING};
 use super::verdict::{self, Verdict};
 use super::{environment, environment::EnvironmentView};
-use crate::result::{OperationTotals, RunResult, WorkloadResult};
+use crate::result::{AgentState, OperationTotals, Parameters, RunResult, WorkloadResult};
 use serde::Serialize;
 
 /// The whole page.
 #[derive(Debug, Serialize)]
-pub(crate) struct Page {
+pub(crate) struct Page<'a> {
     title: String,
     subtitle: String,
     problems: Vec<Problem>,
@@ -24,10 +24,10 @@ pub(crate) struct Page {
     verdicts: Vec<Verdict>,
     overview: Option<Overview>,
     glance: Vec<GlanceGroup>,
-    workloads: Vec<WorkloadView>,
+    workloads: Vec<WorkloadView<'a>>,
     documents: Vec<DocumentView>,
     sweeps: Vec<SweepView>,
-    environment: EnvironmentView,
+    environment: EnvironmentView<'a>,
     series_count: usize,
 }
 
@@ -60,13 +60,14 @@ struct GlanceRow {
 
 /// One workload in full.
 #[derive(Debug, Serialize)]
-struct WorkloadView {
+struct WorkloadView<'a> {
     anchor: String,
     name: String,
     title: String,
     load: String,
     request: String,
-    details: Vec<(String, String)>,
+    parameters: &'a Parameters,
+    agents: &'a [AgentState],
     document: Option<String>,
     problems: Vec<Problem>,
     notes: Vec<String>,
@@ -117,8 +118,8 @@ pub(crate) fn anchor(index: usize) -> String {
     format!("workload-{}", index + 1)
 }
 
-impl Page {
-    pub(crate) fn new(runs: &[RunResult], groups: &Groups<'_>) -> Result<Page, PlotError> {
+impl<'a> Page<'a> {
+    pub(crate) fn new(runs: &'a [RunResult], groups: &Groups<'a>) -> Result<Page<'a>, PlotError> {
         let workloads =
             groups.groups.iter().enumerate().map(|(index, group)| workload_view(index, group, groups));
         let glance =
@@ -196,7 +197,11 @@ fn cpu_each(result: &WorkloadResult) -> String {
     cost.map_or(NOTHING.to_owned(), |cost| text::micros(cost.cpu_micros_per_operation))
 }
 
-fn workload_view(index: usize, group: &Group<'_>, groups: &Groups<'_>) -> Result<WorkloadView, PlotError> {
+fn workload_view<'a>(
+    index: usize,
+    group: &Group<'a>,
+    groups: &Groups<'a>,
+) -> Result<WorkloadView<'a>, PlotError> {
     let anchor = anchor(index);
     let mut problems = Vec::new();
     let mut notes: Vec<String> = Vec::new();
@@ -221,7 +226,8 @@ fn workload_view(index: usize, group: &Group<'_>, groups: &Groups<'_>) -> Result
         title: group.title.to_owned(),
         load: group.load_text(),
         request: any.parameters.request.clone(),
-        details: environment::parameters(any),
+        parameters: &any.parameters,
+        agents: &any.agents,
         document: group.document().map(document_text),
         problems,
         notes,
