@@ -270,7 +270,7 @@ pub struct Progress {
 }
 
 /// Part of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Phase {
     /// Entries are looked for and added, connections made.
     Prepare,

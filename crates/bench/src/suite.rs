@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::Deserialize;
+use strum::Display;
 
 use crate::peers::Product;
 use crate::peers::ratios::median;
@@ -76,34 +77,47 @@ pub struct Goal {
 }
 
 /// A figure of a result, the median of its rounds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Display)]
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {
     /// Right answers a second.
+    #[strum(serialize = "operations a second")]
     PerSecond,
     /// CPU time of the server for an operation, in microseconds.
+    #[strum(serialize = "server CPU an operation, us")]
     CpuMicros,
     /// The latency, in microseconds, that half of the operations did not exceed.
+    #[strum(serialize = "p50, us")]
     P50Micros,
     /// That 99% did not exceed.
+    #[strum(serialize = "p99, us")]
     P99Micros,
     /// That 99.9% did not exceed.
+    #[strum(serialize = "p99.9, us")]
     P999Micros,
     /// Share of the seconds whose rate is within 15% of the median second's.
+    #[strum(serialize = "share of the seconds within 15% of the median rate")]
     SteadySeconds,
     /// By how much the line through the seconds' rates rises from first to last, as a part of their mean.
+    #[strum(serialize = "rise of the rate from begin to end")]
     RateTrend,
     /// Private memory of the server in the last quarter of the time at its peak, as a multiple of that in the second.
+    #[strum(serialize = "private memory of the last quarter / the second")]
     MemoryGrowth,
     /// Private memory of the server at its peak, in MiB.
+    #[strum(serialize = "private memory, MiB")]
     PrivateMib,
     /// Entries a second of the server's own loader.
+    #[strum(serialize = "entries loaded a second")]
     LoadedPerSecond,
     /// Private memory of the loader at its peak, in MiB.
+    #[strum(serialize = "private memory of the loader, MiB")]
     LoaderMib,
     /// Octets on the disk after loading for each octet of LDIF.
+    #[strum(serialize = "disk / LDIF")]
     DiskPerLdif,
     /// Megabytes of LDIF a second that the server's own export writes.
+    #[strum(serialize = "MB exported a second")]
     ExportedMbPerSecond,
 }
 
@@ -291,9 +305,9 @@ impl Goal {
 
     /// What is wanted, in words.
     pub fn wanted(&self) -> String {
-        let mut text = self.figure.words().to_owned();
+        let mut text = self.figure.to_string();
         if let Some(kind) = self.kind {
-            text = format!("{text} of {}", kind.name());
+            text = format!("{text} of {kind}");
         }
         let others: Vec<_> = self.over.iter().map(Source::to_string).collect();
         if !others.is_empty() {
@@ -308,24 +322,6 @@ impl Goal {
 }
 
 impl Figure {
-    fn words(self) -> &'static str {
-        match self {
-            Figure::PerSecond => "operations a second",
-            Figure::CpuMicros => "server CPU an operation, us",
-            Figure::P50Micros => "p50, us",
-            Figure::P99Micros => "p99, us",
-            Figure::P999Micros => "p99.9, us",
-            Figure::SteadySeconds => "share of the seconds within 15% of the median rate",
-            Figure::RateTrend => "rise of the rate from begin to end",
-            Figure::MemoryGrowth => "private memory of the last quarter / the second",
-            Figure::PrivateMib => "private memory, MiB",
-            Figure::LoadedPerSecond => "entries loaded a second",
-            Figure::LoaderMib => "private memory of the loader, MiB",
-            Figure::DiskPerLdif => "disk / LDIF",
-            Figure::ExportedMbPerSecond => "MB exported a second",
-        }
-    }
-
     /// The figure in one round's result; none where that has none.
     fn of(self, result: &WorkloadResult, kind: Option<OperationKind>) -> Option<f64> {
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
@@ -418,7 +414,7 @@ impl Source {
             }
         }
         let figures: Vec<_> = rounds.iter().filter_map(|round| goal.figure.of(round, goal.kind)).collect();
-        median(figures).ok_or_else(|| format!("no {} was measured", goal.figure.words()))
+        median(figures).ok_or_else(|| format!("no {} was measured", goal.figure))
     }
 
     /// The rounds of this source; of the null responder those under a load of the workload's shape.

@@ -336,7 +336,7 @@ impl<'a> Run<'a> {
                 None
             }
             Ok(Word::Second { phase, left, second }) => {
-                self.tell(index, &phase, left, second.map(|second| *second), watch);
+                self.tell(index, phase, left, second.map(|second| *second), watch);
                 None
             }
             Ok(Word::Result(result)) if !has_begun => return Ok(Some(*result)),
@@ -383,17 +383,11 @@ impl<'a> Run<'a> {
     fn tell(
         &mut self,
         index: usize,
-        phase: &str,
+        phase: Phase,
         left: Duration,
         second: Option<Second>,
         watch: &mut dyn FnMut(&Progress),
     ) {
-        let phase = match phase {
-            "Measure" => Phase::Measure,
-            "Pause" => Phase::Pause,
-            "WarmUp" => Phase::WarmUp,
-            _ => Phase::Prepare,
-        };
         if let Some(second) = second {
             if self.seconds[index].insert(second.second, second.operations_total()).is_some() {
                 return;

@@ -5,7 +5,7 @@
 //! ```
 
 use super::Token;
-use crate::driver::Options;
+use crate::driver::{Options, Phase};
 use crate::result::{Environment, Second, WorkloadResult};
 use hmac::{Hmac, KeyInit, Mac};
 use serde::de::DeserializeOwned;
@@ -86,7 +86,7 @@ pub(crate) enum Word {
     /// Waits for [`Order::Go`].
     Ready,
     /// What the last second brought.
-    Second { phase: String, left: Duration, second: Option<Box<Second>> },
+    Second { phase: Phase, left: Duration, second: Option<Box<Second>> },
     /// Done.
     Result(Box<WorkloadResult>),
     /// Nothing was measured.

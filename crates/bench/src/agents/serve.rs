@@ -206,9 +206,8 @@ fn work(order: &RunOrder, stream: &TcpStream) -> Result<WorkloadResult, String> 
     };
     let mut watch = |progress: &Progress| {
         let second = progress.second.clone().map(|second| Box::new(Second { latency: None, ..second }));
-        let phase = format!("{:?}", progress.phase);
         // A coordinator that is gone shows when the result is sent.
-        let _ = line.say(&Word::Second { phase, left: progress.left, second });
+        let _ = line.say(&Word::Second { phase: progress.phase, left: progress.left, second });
     };
     let result = driver::run_watched(&workload, &targets, &options, &mut watch);
     drop(stop);

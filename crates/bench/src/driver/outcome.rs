@@ -287,7 +287,7 @@ fn key_order(workload: &Workload) -> String {
         };
         let text = match operation.order {
             KeyOrder::Random => format!("random, {share}"),
-            order => format!("{}, no key twice, {share}", order.name()),
+            order => format!("{order}, no key twice, {share}"),
         };
         if !orders.contains(&text) {
             orders.push(text);
@@ -330,7 +330,7 @@ fn describe(operation: &Operation) -> String {
         } else {
             list(&operation.attributes)
         };
-        format!("search {:?} {} {filter} for {attributes}", text(&operation.base), operation.scope.name())
+        format!("search {:?} {} {filter} for {attributes}", text(&operation.base), operation.scope)
     };
     match operation.kind.get_ref() {
         OperationName::Search => search(),
@@ -338,7 +338,7 @@ fn describe(operation: &Operation) -> String {
         OperationName::Bind => {
             let how = operation.mechanism.sasl_name().unwrap_or("simple");
             let who = if operation.user.is_some() { text(&operation.user) } else { text(&operation.dn) };
-            format!("{} ({how}) as {who}", operation.kind().name())
+            format!("{} ({how}) as {who}", operation.kind())
         }
         OperationName::Compare => {
             format!("compare {} of {}", text(&operation.attribute), text(&operation.dn))

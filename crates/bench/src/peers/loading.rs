@@ -3,11 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use strum::IntoStaticStr;
+
 use super::{BulkLoad, Cost, Data, Ds389, OpenDj, OpenLdap, Pando, Peer, PeerError, Setup, process};
 use crate::result::{self, DataSet, ServerDescription, setting};
 
 /// A product that we know how to run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Product {
     /// This program's own server.
     Pando,
@@ -25,12 +28,7 @@ impl Product {
 
     /// What it is called on the command line.
     pub fn name(self) -> &'static str {
-        match self {
-            Product::Pando => "pando",
-            Product::OpenLdap => "openldap",
-            Product::Ds389 => "ds389",
-            Product::OpenDj => "opendj",
-        }
+        self.into()
     }
 
     /// What it is called in tables, without its version.

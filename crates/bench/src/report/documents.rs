@@ -7,6 +7,7 @@ use super::groups::{Groups, Row};
 use super::text;
 use crate::result::{BulkLoad, OperationKind, Second, ServerDescription, WorkloadResult, setting};
 use serde::{Deserialize, Serialize};
+use strum::Display;
 
 /// The documents, in the order shown.
 const DOCUMENTS: [&str; 5] = [
@@ -80,32 +81,26 @@ struct Query {
     indexed: Option<bool>,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
+/// By its heading in a table.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Display)]
 #[serde(rename_all = "snake_case")]
 enum Measure {
+    #[strum(serialize = "clients")]
     Clients,
+    #[strum(serialize = "operations/s")]
     PerSecond,
+    #[strum(serialize = "mean latency")]
     MeanMs,
+    #[strum(serialize = "searches/s")]
     SearchPerSecond,
+    #[strum(serialize = "mean latency")]
     SearchMeanMs,
+    #[strum(serialize = "time")]
     SecondsToFullSpeed,
+    #[strum(serialize = "entries/s")]
     LoadPerSecond,
+    #[strum(serialize = "load time")]
     LoadClock,
-}
-
-impl Measure {
-    fn heading(self) -> &'static str {
-        match self {
-            Measure::Clients => "clients",
-            Measure::PerSecond => "operations/s",
-            Measure::MeanMs => "mean latency",
-            Measure::SearchPerSecond => "searches/s",
-            Measure::SearchMeanMs => "mean latency",
-            Measure::SecondsToFullSpeed => "time",
-            Measure::LoadPerSecond => "entries/s",
-            Measure::LoadClock => "load time",
-        }
-    }
 }
 
 /// A document on the page.
@@ -210,7 +205,7 @@ impl Table {
             title: self.title.clone(),
             columns: self.columns.clone(),
             our_columns: variants.iter().map(|variant| variant.label(groups)).collect(),
-            measures: self.measures.iter().map(|measure| measure.heading()).collect::<Vec<_>>().join(", "),
+            measures: self.measures.iter().map(Measure::to_string).collect::<Vec<_>>().join(", "),
             rows: self.rows.iter().map(row).collect(),
             our_rows: Vec::new(),
         })

@@ -56,7 +56,7 @@ impl<'a> ResultRow<'a> {
             title: &result.title,
             document: result.document.as_ref().map(|row| row.document.as_str()).unwrap_or_default(),
             product,
-            sweep: result.sweep.map(|axis| axis.name()),
+            sweep: result.sweep.map(Into::into),
             round: result.round,
             started: &result.started,
             entries: result.server.entries,

@@ -3,7 +3,7 @@
 use super::{Environment, Latency};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fmt;
+use strum::{Display, IntoStaticStr};
 
 /// What was measured of one workload on one server.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -85,8 +85,11 @@ fn first_round() -> u32 {
 }
 
 /// What a client asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, IntoStaticStr, Display,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum OperationKind {
     /// A search; the latency is that until its result.
     Search,
@@ -111,23 +114,7 @@ pub enum OperationKind {
 impl OperationKind {
     /// As it is written in results.
     pub fn name(self) -> &'static str {
-        match self {
-            OperationKind::Search => "search",
-            OperationKind::Authentication => "authentication",
-            OperationKind::Bind => "bind",
-            OperationKind::ConnectBind => "connect-bind",
-            OperationKind::Compare => "compare",
-            OperationKind::Add => "add",
-            OperationKind::Delete => "delete",
-            OperationKind::Modify => "modify",
-            OperationKind::ModifyDn => "modify-dn",
-        }
-    }
-}
-
-impl fmt::Display for OperationKind {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.name())
+        self.into()
     }
 }
 
@@ -475,8 +462,9 @@ pub struct AgentState {
 }
 
 /// What a sweep varies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum SweepAxis {
     /// [`ServerDescription::entries`]
     Entries,
@@ -484,17 +472,6 @@ pub enum SweepAxis {
     Memory,
     /// [`Parameters::connections`]
     Connections,
-}
-
-impl SweepAxis {
-    /// As it is written in results.
-    pub fn name(self) -> &'static str {
-        match self {
-            SweepAxis::Entries => "entries",
-            SweepAxis::Memory => "memory",
-            SweepAxis::Connections => "connections",
-        }
-    }
 }
 
 impl WorkloadResult {

@@ -1,6 +1,7 @@
 //! The form of a workload file.
 
 use serde::Deserialize;
+use strum::{Display, EnumString, IntoStaticStr};
 
 use super::error::{WorkloadError, line_of};
 use crate::result::{
@@ -323,8 +324,9 @@ pub enum KeySource {
 }
 
 /// The order of keys.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Display)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum KeyOrder {
     /// Uniformly at random.
     #[default]
@@ -335,26 +337,19 @@ pub enum KeyOrder {
     Shuffled,
 }
 
-impl KeyOrder {
-    /// As in files.
-    pub fn name(self) -> &'static str {
-        match self {
-            KeyOrder::Random => "random",
-            KeyOrder::Sequential => "sequential",
-            KeyOrder::Shuffled => "shuffled",
-        }
-    }
-}
-
-/// Search scopes, by the names that ldapsearch has for them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+/// Search scopes, by the names that ldapsearch has for them; in lists and logs also by their numbers in a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Display, EnumString)]
 #[serde(rename_all = "kebab-case")]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Scope {
+    #[strum(to_string = "base", serialize = "0")]
     Base,
+    #[strum(to_string = "one", serialize = "1")]
     One,
     #[default]
+    #[strum(to_string = "sub", serialize = "2", serialize = "")]
     Sub,
+    #[strum(to_string = "children", serialize = "subord", serialize = "3")]
     Children,
 }
 
@@ -368,56 +363,34 @@ impl Scope {
             Scope::Children => ldap::Scope::Subordinate,
         }
     }
-
-    /// As in files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Scope::Base => "base",
-            Scope::One => "one",
-            Scope::Sub => "sub",
-            Scope::Children => "children",
-        }
-    }
-
-    /// By its name or its number in a request.
-    pub fn of_name(name: &str) -> Option<Scope> {
-        Some(match name {
-            "base" | "0" => Scope::Base,
-            "one" | "1" => Scope::One,
-            "sub" | "2" | "" => Scope::Sub,
-            "children" | "subord" | "3" => Scope::Children,
-            _ => return None,
-        })
-    }
 }
 
 /// How to bind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, IntoStaticStr)]
 pub enum BindMechanism {
     /// Name and password.
     #[default]
     #[serde(rename = "simple")]
+    #[strum(serialize = "simple")]
     Simple,
     /// RFC 2195.
     #[serde(rename = "CRAM-MD5")]
+    #[strum(serialize = "CRAM-MD5")]
     CramMd5,
     /// RFC 5802.
     #[serde(rename = "SCRAM-SHA-1")]
+    #[strum(serialize = "SCRAM-SHA-1")]
     ScramSha1,
     /// RFC 7677.
     #[serde(rename = "SCRAM-SHA-256")]
+    #[strum(serialize = "SCRAM-SHA-256")]
     ScramSha256,
 }
 
 impl BindMechanism {
     /// Its SASL name; `None` for a simple bind.
     pub fn sasl_name(self) -> Option<&'static str> {
-        match self {
-            BindMechanism::Simple => None,
-            BindMechanism::CramMd5 => Some("CRAM-MD5"),
-            BindMechanism::ScramSha1 => Some("SCRAM-SHA-1"),
-            BindMechanism::ScramSha256 => Some("SCRAM-SHA-256"),
-        }
+        (self != BindMechanism::Simple).then(|| self.into())
     }
 }
 

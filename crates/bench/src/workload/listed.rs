@@ -65,7 +65,7 @@ fn list(name: &str, text: &str, base: &str, attributes: &[String]) -> Result<Lis
             match line.split('\t').collect::<Vec<_>>().as_slice() {
                 [filter] => (base.to_owned(), Scope::Sub, (*filter).to_owned(), attributes.to_vec()),
                 [base, scope, filter] => {
-                    let scope = Scope::of_name(scope).ok_or_else(|| {
+                    let scope = scope.parse().map_err(|_| {
                         wrong(format!("the scope is base, one, sub or children, not {scope:?}"))
                     })?;
                     ((*base).to_owned(), scope, (*filter).to_owned(), attributes.to_vec())
@@ -115,7 +115,7 @@ fn log(text: &str) -> Listed {
         } else if rest.starts_with("SRCH base=") || rest.starts_with("search ") {
             let base = quoted(rest, if rest.starts_with('S') { "base=" } else { "dn=" });
             let filter = quoted(rest, "filter=").filter(|filter| FilterBuf::parse(filter).is_ok());
-            let scope = word(rest, "scope=").and_then(Scope::of_name);
+            let scope = word(rest, "scope=").and_then(|scope| scope.parse().ok());
             match (base, scope, filter) {
                 (Some(base), Some(scope), Some(filter)) => {
                     attributes_of.insert(connection, listed.searches.len());
