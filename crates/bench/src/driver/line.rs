@@ -11,9 +11,10 @@ use socket2::{Domain, Protocol, Socket, Type};
 use super::plan::On;
 
 /// Where a connection stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum State {
     /// There is none.
+    #[default]
     Down,
     Connecting,
     /// The server was asked for TLS (StartTLS).
@@ -40,6 +41,7 @@ impl State {
 }
 
 /// A connection.
+#[derive(Default)]
 pub(crate) struct Line {
     stream: Option<TcpStream>,
     tls: Option<Box<ClientConnection>>,
@@ -73,21 +75,7 @@ pub(crate) enum ReadEnd {
 
 impl Line {
     pub(crate) fn new(client: usize, on: On, target: usize) -> Line {
-        Line {
-            stream: None,
-            tls: None,
-            state: State::Down,
-            client,
-            on,
-            target,
-            partial: Vec::new(),
-            output: Vec::new(),
-            written: 0,
-            attempts: 0,
-            retry_at: 0,
-            queue: std::collections::VecDeque::new(),
-            is_busy: false,
-        }
+        Line { client, on, target, ..Line::default() }
     }
 
     /// Begins to connect.

@@ -21,7 +21,7 @@ struct Sample {
 }
 
 /// Watches processes, and what their machine has for them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Observer {
     processes: Vec<u32>,
     /// Absent where no disk can be told, or nothing can be told of it.
@@ -37,17 +37,8 @@ pub(crate) struct Observer {
 
 impl Observer {
     pub(crate) fn new(processes: &[u32]) -> Observer {
-        Observer {
-            processes: processes.to_vec(),
-            disk: Disk::of_processes(processes),
-            first: None,
-            last: Sample::default(),
-            peak: Sample::default(),
-            next_second: 0,
-            is_over: false,
-            seconds: Vec::new(),
-            failure: None,
-        }
+        let disk = Disk::of_processes(processes);
+        Observer { processes: processes.to_vec(), disk, ..Observer::default() }
     }
 
     fn has_nothing_to_see(&self) -> bool {

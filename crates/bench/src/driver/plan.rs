@@ -85,9 +85,10 @@ pub(crate) enum PlannedKeys {
 }
 
 /// Which of a client's connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum On {
     /// The one that everything but binds goes over.
+    #[default]
     Main,
     /// One that is bound again and again.
     Bind,

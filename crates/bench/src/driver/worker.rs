@@ -126,6 +126,7 @@ struct Client {
     parked: Vec<usize>,
 }
 
+#[derive(Default)]
 struct Slot {
     client: usize,
     operation: usize,
@@ -295,20 +296,7 @@ impl<'a> Worker<'a> {
         // A connection has one bind at a time, so a client that does nothing else has no more than one request.
         let slot_count = if main.is_some() { job.outstanding } else { 1 };
         let slots = self.slots.len();
-        self.slots.extend((0..slot_count).map(|_| Slot {
-            client,
-            operation: 0,
-            step: 0,
-            key: 0,
-            id: 0,
-            line: None,
-            intended: 0,
-            entries: 0,
-            is_found: false,
-            cookie: Vec::new(),
-            exchange: None,
-            owed: Vec::new(),
-        }));
+        self.slots.extend((0..slot_count).map(|_| Slot { client, ..Slot::default() }));
         self.jobs[job_index].free.extend(slots..slots + slot_count);
         let parked = Vec::new();
         self.clients.push(Client { job: job_index, main, bind, slots, slot_count, next_sequence: 0, parked });

@@ -7,6 +7,7 @@ use super::groups::{Groups, Row};
 use super::text;
 use crate::result::{BulkLoad, OperationKind, Second, ServerDescription, WorkloadResult, setting};
 use serde::{Deserialize, Serialize};
+use std::sync::LazyLock;
 use strum::Display;
 
 /// The documents, in the order shown.
@@ -18,16 +19,17 @@ const DOCUMENTS: [&str; 5] = [
     include_str!("../../documents/edirectory.toml"),
 ];
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Document {
     name: String,
     title: String,
     hardware: String,
+    #[serde(skip_serializing)]
     table: Vec<Table>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
     title: String,
@@ -48,7 +50,7 @@ struct Table {
     our_columns: Vec<Query>,
 }
 
-#[derive(Debug, Default, Deserialize, PartialEq)]
+#[derive(Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(rename_all = "lowercase")]
 enum Layout {
     #[default]
@@ -56,7 +58,7 @@ enum Layout {
     Rows,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct TableRow {
     label: String,
@@ -70,7 +72,7 @@ struct TableRow {
 }
 
 /// What to look up for one cell.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Query {
     workload: Option<String>,
@@ -82,7 +84,7 @@ struct Query {
 }
 
 /// By its heading in a table.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Display)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Display)]
 #[serde(rename_all = "snake_case")]
 enum Measure {
     #[strum(serialize = "clients")]
@@ -106,31 +108,23 @@ enum Measure {
 /// A document on the page.
 #[derive(Debug, Serialize)]
 pub(crate) struct DocumentView {
-    name: String,
-    title: String,
-    hardware: String,
+    document: &'static Document,
     tables: Vec<TableView>,
     /// Titles of tables of which nothing was rerun.
-    absent: Vec<String>,
+    absent: Vec<&'static str>,
 }
 
 #[derive(Debug, Serialize)]
 struct TableView {
-    title: String,
-    columns: Vec<String>,
+    table: &'static Table,
     /// Headings of our columns: a server at a size.
     our_columns: Vec<String>,
     /// What a cell of ours says.
     measures: String,
-    rows: Vec<RowView>,
-    our_rows: Vec<RowView>,
-}
-
-#[derive(Debug, Serialize)]
-struct RowView {
-    label: String,
-    cells: Vec<String>,
-    ours: Vec<Cell>,
+    /// Our cells for each row of the table, where we stand beside.
+    ours: Vec<Vec<Cell>>,
+    /// Servers with their cells, where we stand below.
+    our_rows: Vec<(String, Vec<Cell>)>,
 }
 
 /// One of our figures.
@@ -153,65 +147,52 @@ struct Variant {
     memory_limit_bytes: Option<u64>,
 }
 
+/// All documents.
+static PARSED: LazyLock<Vec<Document>> = LazyLock::new(|| DOCUMENTS.iter().map(|text| parse(text)).collect());
+
 /// The documents of which something was rerun.
 pub(crate) fn views(groups: &Groups<'_>) -> Vec<DocumentView> {
-    let documents = DOCUMENTS.iter().map(|text| parse(text));
-    documents.map(|document| document.view(groups)).filter(|view| !view.tables.is_empty()).collect()
+    let views = PARSED.iter().map(|document| {
+        let (mut tables, mut absent) = (Vec::new(), Vec::new());
+        for table in &document.table {
+            match table.view(groups) {
+                Some(view) => tables.push(view),
+                None => absent.push(table.title.as_str()),
+            }
+        }
+        DocumentView { document, tables, absent }
+    });
+    views.filter(|view| !view.tables.is_empty()).collect()
 }
 
 fn parse(text: &str) -> Document {
     toml::from_str(text).expect("a shipped file, which a test reads")
 }
 
-impl Document {
-    fn view(self, groups: &Groups<'_>) -> DocumentView {
-        let mut view = DocumentView {
-            name: self.name,
-            title: self.title,
-            hardware: self.hardware,
-            tables: Vec::new(),
-            absent: Vec::new(),
-        };
-        for table in &self.table {
-            match table.view(groups) {
-                Some(table) => view.tables.push(table),
-                None => view.absent.push(table.title.clone()),
-            }
-        }
-        view
-    }
-}
-
 impl Table {
     /// `None` when nothing in it was rerun.
-    fn view(&self, groups: &Groups<'_>) -> Option<TableView> {
+    fn view(&'static self, groups: &Groups<'_>) -> Option<TableView> {
         match self.ours {
             Layout::Columns => self.beside(groups),
             Layout::Rows => self.below(groups),
         }
     }
 
-    fn beside(&self, groups: &Groups<'_>) -> Option<TableView> {
+    fn beside(&'static self, groups: &Groups<'_>) -> Option<TableView> {
         let variants = self.variants(groups);
-        if variants.is_empty() {
-            return None;
-        }
-        let row = |row: &TableRow| RowView {
-            label: row.label.clone(),
-            cells: row.cells.clone(),
-            ours: variants.iter().map(|variant| self.cell(row, *variant, groups)).collect(),
+        let cells = |row: &TableRow| -> Vec<Cell> {
+            variants.iter().map(|variant| self.cell(row, *variant, groups)).collect()
         };
-        Some(TableView {
-            title: self.title.clone(),
-            columns: self.columns.clone(),
+        (!variants.is_empty()).then(|| TableView {
+            table: self,
             our_columns: variants.iter().map(|variant| variant.label(groups)).collect(),
             measures: self.measures.iter().map(Measure::to_string).collect::<Vec<_>>().join(", "),
-            rows: self.rows.iter().map(row).collect(),
+            ours: self.rows.iter().map(cells).collect(),
             our_rows: Vec::new(),
         })
     }
 
-    fn below(&self, groups: &Groups<'_>) -> Option<TableView> {
+    fn below(&'static self, groups: &Groups<'_>) -> Option<TableView> {
         let mut our_rows = Vec::new();
         for (index, server) in groups.servers.iter().enumerate() {
             let cell = |query: &Query| match query.measure {
@@ -234,17 +215,14 @@ impl Table {
             };
             let ours: Vec<Cell> = self.our_columns.iter().map(cell).collect();
             if ours.iter().any(|cell| !cell.is_empty()) {
-                our_rows.push(RowView { label: server.label.clone(), cells: Vec::new(), ours });
+                our_rows.push((server.label.clone(), ours));
             }
         }
-        let row =
-            |row: &TableRow| RowView { label: row.label.clone(), cells: row.cells.clone(), ours: Vec::new() };
         (!our_rows.is_empty()).then(|| TableView {
-            title: self.title.clone(),
-            columns: self.columns.clone(),
+            table: self,
             our_columns: Vec::new(),
             measures: String::new(),
-            rows: self.rows.iter().map(row).collect(),
+            ours: Vec::new(),
             our_rows,
         })
     }

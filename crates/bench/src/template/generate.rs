@@ -1,14 +1,13 @@
 //! The whole document, by as many threads as are asked for, in order and never in memory.
 //!
 //! The document is cut into pieces: a range of entries, or, of an entry with more members than [`MEMBERS_PER_PIECE`], a
-//! range of its members. Threads take pieces in turn and hand them in numbered; one thread writes them in order. A
-//! thread that is far ahead waits, so at most [`PIECES_AHEAD_MAX`] pieces are held.
+//! range of its members. Pieces are dealt to the threads in turn, and what they generate is written in the same turn. A
+//! thread that is far ahead waits: about [`PIECES_AHEAD_MAX`] pieces are held, and one for each thread.
 
-use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
 use std::ops::Range;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::sync_channel;
 
 use super::entry::Renderer;
 use super::parse::Line;
@@ -21,7 +20,7 @@ const ENTRIES_PER_PIECE: u64 = 256;
 const MEMBERS_PER_PIECE: u64 = 4096;
 
 /// Pieces that wait for an earlier one to be written.
-const PIECES_AHEAD_MAX: u64 = 32;
+const PIECES_AHEAD_MAX: usize = 32;
 
 /// Writes the document; gives the number of octets.
 pub(super) fn generate(
@@ -30,37 +29,31 @@ pub(super) fn generate(
     threads: NonZeroUsize,
     out: &mut impl Write,
 ) -> io::Result<u64> {
-    let mut pieces = Pieces::new(plan);
-    let mut octets = 0;
-    if threads.get() == 1 {
-        let mut renderer = Renderer::new(plan, seed);
-        let mut text = Vec::new();
-        while let Some(piece) = pieces.next() {
-            text.clear();
-            piece.render(plan, &mut renderer, &mut text);
+    let threads = threads.get();
+    std::thread::scope(|scope| {
+        let mut receivers = Vec::new();
+        for thread in 0..threads {
+            let (sender, receiver) = sync_channel(PIECES_AHEAD_MAX.div_ceil(threads));
+            receivers.push(receiver);
+            scope.spawn(move || {
+                let mut renderer = Renderer::new(plan, seed);
+                for piece in Pieces::new(plan).skip(thread).step_by(threads) {
+                    let mut text = Vec::new();
+                    piece.render(plan, &mut renderer, &mut text);
+                    if sender.send(text).is_err() {
+                        // Nobody writes any more.
+                        return;
+                    }
+                }
+            });
+        }
+        let mut octets = 0;
+        // The first thread that has none when it is its turn is at the end of the document.
+        for text in receivers.iter().cycle().map_while(|receiver| receiver.recv().ok()) {
             out.write_all(&text)?;
             octets += text.len() as u64;
         }
-        return Ok(octets);
-    }
-    let desk = Desk {
-        state: Mutex::new(State {
-            pieces,
-            taken: 0,
-            written: 0,
-            done: BTreeMap::new(),
-            spare: Vec::new(),
-            workers: threads.get(),
-            is_stopped: false,
-        }),
-        handed_in: Condvar::new(),
-        has_room: Condvar::new(),
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..threads.get() {
-            scope.spawn(|| desk.work(plan, seed));
-        }
-        desk.write(out)
+        Ok(octets)
     })
 }
 
@@ -142,27 +135,6 @@ impl<'p> Pieces<'p> {
         }
     }
 
-    fn next(&mut self) -> Option<Piece> {
-        if let Some(group) = self.begun.take() {
-            return Some(self.piece_of(group));
-        }
-        if self.next == self.total {
-            return None;
-        }
-        if self.next_large == Some(self.next) {
-            self.plan.locate(self.plan.all(), self.next, &mut self.location);
-            let step = self.location.path.last().copied()?;
-            self.next += 1;
-            self.find_large();
-            let group = Group { step, next_line: 0, members: None };
-            return Some(self.piece_of(group));
-        }
-        let end = (self.next + ENTRIES_PER_PIECE).min(self.total).min(self.next_large.unwrap_or(u64::MAX));
-        let range = self.next..end;
-        self.next = end;
-        Some(Piece::Entries(range))
-    }
-
     /// The next piece of a group; what is left stays begun.
     fn piece_of(&mut self, mut group: Group) -> Piece {
         let Step { node, index, .. } = group.step;
@@ -188,83 +160,27 @@ impl<'p> Pieces<'p> {
     }
 }
 
-/// Where threads take pieces and hand in text.
-struct Desk<'p> {
-    state: Mutex<State<'p>>,
-    handed_in: Condvar,
-    has_room: Condvar,
-}
+impl Iterator for Pieces<'_> {
+    type Item = Piece;
 
-struct State<'p> {
-    pieces: Pieces<'p>,
-    taken: u64,
-    written: u64,
-    done: BTreeMap<u64, Vec<u8>>,
-    /// Buffers to use again.
-    spare: Vec<Vec<u8>>,
-    /// Threads still at work.
-    workers: usize,
-    /// Nobody writes any more.
-    is_stopped: bool,
-}
-
-impl<'p> Desk<'p> {
-    fn lock(&self) -> MutexGuard<'_, State<'p>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn work(&self, plan: &Plan, seed: u64) {
-        // However this ends, the writer must not wait for it.
-        struct Leaving<'d, 'p>(&'d Desk<'p>);
-        impl Drop for Leaving<'_, '_> {
-            fn drop(&mut self) {
-                self.0.lock().workers -= 1;
-                self.0.handed_in.notify_one();
-            }
+    fn next(&mut self) -> Option<Piece> {
+        if let Some(group) = self.begun.take() {
+            return Some(self.piece_of(group));
         }
-        let _leaving = Leaving(self);
-        let mut renderer = Renderer::new(plan, seed);
-        loop {
-            let (number, piece, mut text) = {
-                let mut state = self.lock();
-                while state.taken >= state.written + PIECES_AHEAD_MAX && !state.is_stopped {
-                    state = self.has_room.wait(state).unwrap_or_else(PoisonError::into_inner);
-                }
-                if state.is_stopped {
-                    return;
-                }
-                let Some(piece) = state.pieces.next() else { return };
-                state.taken += 1;
-                (state.taken - 1, piece, state.spare.pop().unwrap_or_default())
-            };
-            text.clear();
-            piece.render(plan, &mut renderer, &mut text);
-            self.lock().done.insert(number, text);
-            self.handed_in.notify_one();
+        if self.next == self.total {
+            return None;
         }
-    }
-
-    fn write(&self, out: &mut impl Write) -> io::Result<u64> {
-        let mut octets = 0;
-        let mut state = self.lock();
-        loop {
-            let number = state.written;
-            let Some(text) = state.done.remove(&number) else {
-                if state.workers == 0 {
-                    return Ok(octets);
-                }
-                state = self.handed_in.wait(state).unwrap_or_else(PoisonError::into_inner);
-                continue;
-            };
-            drop(state);
-            let result = out.write_all(&text);
-            octets += text.len() as u64;
-            state = self.lock();
-            state.written += 1;
-            state.spare.push(text);
-            state.is_stopped |= result.is_err();
-            self.has_room.notify_all();
-            result?;
+        if self.next_large == Some(self.next) {
+            self.plan.locate(self.plan.all(), self.next, &mut self.location);
+            let step = self.location.path.last().copied()?;
+            self.next += 1;
+            self.find_large();
+            let group = Group { step, next_line: 0, members: None };
+            return Some(self.piece_of(group));
         }
+        let end = (self.next + ENTRIES_PER_PIECE).min(self.total).min(self.next_large.unwrap_or(u64::MAX));
+        let range = self.next..end;
+        self.next = end;
+        Some(Piece::Entries(range))
     }
 }

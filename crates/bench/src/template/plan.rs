@@ -20,6 +20,7 @@ pub(super) struct Plan {
 }
 
 /// A branch or a template in use.
+#[derive(Default)]
 pub(super) struct Node {
     pub(super) name: String,
     place: TemplateLine,
@@ -226,11 +227,9 @@ impl Compiler {
             name: dn.clone(),
             place: block.place.clone(),
             fixed_dn: Some(dn.clone()),
-            naming: Vec::new(),
             lines,
-            order: Vec::new(),
-            naming_len: 0,
             children,
+            ..Node::default()
         };
         self.add(node)
     }
@@ -265,12 +264,10 @@ impl Compiler {
         let node = Node {
             name: name.to_owned(),
             place: block.place.clone(),
-            fixed_dn: None,
             naming,
             lines: block.lines,
-            order: Vec::new(),
-            naming_len: 0,
             children,
+            ..Node::default()
         };
         let node = self.add(node)?;
         self.nodes.insert(key, node);
