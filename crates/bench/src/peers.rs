@@ -34,6 +34,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::str::FromStr;
 
+use strum::{EnumString, IntoStaticStr};
+
 use crate::workload::Workload;
 pub use data::{Data, DataError};
 pub use ds389::Ds389;
@@ -44,34 +46,30 @@ pub use pando::Pando;
 pub use process::{Cost, Server};
 pub use replicas::Replicas;
 
-/// What a filter asks of an attribute, that an index may answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// What a filter asks of an attribute, that an index may answer; read by its word, or by OpenLDAP's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, EnumString, IntoStaticStr)]
 pub enum IndexKind {
     /// `(a=v)`
+    #[strum(to_string = "equality", serialize = "eq")]
     Equality,
     /// `(a=*)`
+    #[strum(to_string = "presence", serialize = "pres")]
     Presence,
     /// `(a=v*)`, `(a=*v*)`
+    #[strum(to_string = "substring", serialize = "sub")]
     Substring,
     /// `(a>=v)`, `(a<=v)`
+    #[strum(to_string = "ordering", serialize = "ord")]
     Ordering,
     /// `(a~=v)`
+    #[strum(to_string = "approximate", serialize = "approx")]
     Approximate,
 }
 
 impl IndexKind {
-    /// With the word for it, and OpenLDAP's.
-    const ALL: [(IndexKind, &'static str, &'static str); 5] = [
-        (IndexKind::Equality, "equality", "eq"),
-        (IndexKind::Presence, "presence", "pres"),
-        (IndexKind::Substring, "substring", "sub"),
-        (IndexKind::Ordering, "ordering", "ord"),
-        (IndexKind::Approximate, "approximate", "approx"),
-    ];
-
     /// The word for it.
     pub fn name(self) -> &'static str {
-        IndexKind::ALL.iter().find(|(kind, ..)| *kind == self).map_or("", |(_, name, _)| name)
+        self.into()
     }
 }
 
@@ -94,9 +92,7 @@ impl FromStr for Index {
             return Err(format!("'{text}' names no attribute; write as cn:equality,substring"));
         }
         let kind = |name: &str| {
-            let name = name.trim();
-            let found = IndexKind::ALL.iter().find(|(_, word, short)| *word == name || *short == name);
-            found.map(|(kind, ..)| *kind).ok_or_else(|| {
+            name.trim().parse().map_err(|_| {
                 format!(
                     "'{name}' is no kind of index: equality, presence, substring, ordering or approximate"
                 )
@@ -130,27 +126,19 @@ pub fn merge_indexes(mut all: Vec<Index>, more: &[Index]) -> Vec<Index> {
 }
 
 /// How passwords are stored in the data, the same on all servers. New ones are stored as {SSHA}, or in clear.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoStaticStr)]
 pub enum Passwords {
     /// {SSHA}: one round of SHA-1, which costs a server next to nothing.
     #[default]
+    #[strum(serialize = "{SSHA}")]
     Salted,
     /// As they are, for mechanisms that compute with the password itself.
+    #[strum(serialize = "clear")]
     Clear,
     /// {CRYPT} with SHA-512 and its default of 5,000 rounds: slow on purpose, and the one slow form that all of the
     /// servers verify.
+    #[strum(serialize = "{CRYPT}, SHA-512 of 5,000 rounds")]
     Slow,
-}
-
-impl Passwords {
-    /// In words.
-    pub fn name(self) -> &'static str {
-        match self {
-            Passwords::Salted => "{SSHA}",
-            Passwords::Clear => "clear",
-            Passwords::Slow => "{CRYPT}, SHA-512 of 5,000 rounds",
-        }
-    }
 }
 
 /// What all servers of a comparison get alike.
@@ -208,7 +196,7 @@ impl Setup {
     }
 
     fn password_scheme(&self) -> &'static str {
-        self.passwords.name()
+        self.passwords.into()
     }
 }
 

@@ -13,7 +13,7 @@ use strum::Display;
 
 use crate::peers::Product;
 use crate::peers::ratios::median;
-use crate::result::{OperationKind, RunResult, Second, SweepAxis, WorkloadResult};
+use crate::result::{OperationKind, RunResult, Second, WorkloadResult};
 
 /// The server's name in goals for the null responder.
 const NULL: &str = "null";
@@ -423,7 +423,7 @@ impl Source {
             round.workload == self.workload
                 && self
                     .value
-                    .is_none_or(|value| round.sweep.and_then(|axis| value_of(axis, round)) == Some(value))
+                    .is_none_or(|value| round.sweep.and_then(|axis| axis.value(round)) == Some(value))
         };
         let of_workload = result.workloads.iter().filter(is_of_workload);
         if self.server == NULL {
@@ -434,15 +434,6 @@ impl Source {
         let product = Product::ALL.iter().find(|product| product.name() == self.server);
         let label = product.map_or("", |product| product.label());
         of_workload.filter(|round| round.server.product.starts_with(label)).collect()
-    }
-}
-
-/// Where on the axis of its sweep a result stands.
-fn value_of(axis: SweepAxis, result: &WorkloadResult) -> Option<u64> {
-    match axis {
-        SweepAxis::Entries => result.server.entries,
-        SweepAxis::Memory => result.server.memory_limit_bytes,
-        SweepAxis::Connections => Some(result.parameters.connections),
     }
 }
 

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use super::{DriveError, Options, Progress, Targets, run_watched};
-use crate::result::{Latency, WorkloadResult};
+use crate::result::WorkloadResult;
 use crate::workload::Workload;
 
 /// Where it begins.
@@ -56,9 +56,7 @@ pub fn find_max(
         if result.unsupported.is_some() {
             return Ok(result);
         }
-        let mut latency = Latency::new();
-        result.operations.values().for_each(|totals| latency.add(&totals.latency));
-        let p99_micros = latency.percentile_micros(99.0).unwrap_or_default();
+        let p99_micros = result.latency().percentile_micros(99.0).unwrap_or_default();
         let step = Step { clients, per_second: result.per_second, p99_micros };
         notes.push(format!("{clients} clients: {:.0}/s, p99 {p99_micros} us", step.per_second));
         search.take(step);

@@ -25,8 +25,8 @@ use std::process::Command;
 
 use super::blocks::Blocks;
 use super::{
-    BulkLoad, Data, IndexKind, Passwords, Peer, PeerError, Server, Setup, definitions, free_address,
-    must_exist, process, read_file, write_file,
+    BulkLoad, Data, Passwords, Peer, PeerError, Server, Setup, definitions, free_address, must_exist,
+    process, read_file, write_file,
 };
 
 const BACKEND: &str = "ds-cfg-backend-id=userRoot,cn=Backends,cn=config";
@@ -253,7 +253,7 @@ fn configuration(text: &str, file: &Path, setup: &Setup) -> Result<String, PeerE
     });
     for index in setup.indexes.iter().filter(|index| !OWN_INDEXES.contains(&index.attribute.as_str())) {
         let attribute = &index.attribute;
-        let kinds = index.kinds.iter().map(|kind| ("ds-cfg-index-type", index_word(*kind)));
+        let kinds = index.kinds.iter().map(|kind| ("ds-cfg-index-type", kind.name()));
         let values = [
             ("objectClass", "top"),
             ("objectClass", "ds-cfg-backend-index"),
@@ -262,16 +262,6 @@ fn configuration(text: &str, file: &Path, setup: &Setup) -> Result<String, PeerE
         blocks.add(&format!("ds-cfg-attribute={attribute},{index_folder}"), values.into_iter().chain(kinds));
     }
     Ok(blocks.text())
-}
-
-fn index_word(kind: IndexKind) -> &'static str {
-    match kind {
-        IndexKind::Equality => "equality",
-        IndexKind::Presence => "presence",
-        IndexKind::Substring => "substring",
-        IndexKind::Ordering => "ordering",
-        IndexKind::Approximate => "approximate",
-    }
 }
 
 /// `OpenDJ Server 5.0.3`

@@ -89,29 +89,25 @@ pub(crate) fn all(
     anchor_of: impl Fn(usize) -> String,
 ) -> Vec<Problem> {
     let mut problems = of_runs(runs);
+    let mut add = |subject: String, anchor: String, result: &WorkloadResult| {
+        problems.extend(problems_of(result).into_iter().map(|text| {
+            let anchor = Some(anchor.clone());
+            Problem { subject: subject.clone(), anchor, text }
+        }));
+    };
     for (index, group) in groups.groups.iter().enumerate() {
         for row in &group.rows {
             for round in &row.rounds {
                 let of_round =
                     if row.rounds.len() > 1 { format!(", round {}", round.round) } else { String::new() };
                 let subject = format!("{}, {}{of_round}", groups.servers[row.server].label, group.title);
-                let texts = problems_of(round).into_iter();
-                problems.extend(texts.map(|text| Problem {
-                    subject: subject.clone(),
-                    anchor: Some(anchor_of(index)),
-                    text,
-                }));
+                add(subject, anchor_of(index), round);
             }
         }
     }
     for (_, server, result) in &groups.sweeps {
         let subject = format!("{}, sweep of {}", groups.servers[*server].label, result.title);
-        let texts = problems_of(result).into_iter();
-        problems.extend(texts.map(|text| Problem {
-            subject: subject.clone(),
-            anchor: Some("sweeps".to_owned()),
-            text,
-        }));
+        add(subject, "sweeps".to_owned(), result);
     }
     without_repetition(problems)
 }

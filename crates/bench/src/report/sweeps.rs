@@ -42,7 +42,7 @@ pub(crate) fn views(groups: &Groups<'_>) -> Result<Vec<SweepView>, PlotError> {
             .copied()
             .filter(|step| (step.0, step.2.workload.as_str()) == (axis, workload))
             .collect();
-        steps.sort_by_key(|(_, server, result)| (*server, varied(axis, result)));
+        steps.sort_by_key(|(_, server, result)| (*server, axis.value(result)));
         view(axis, &steps, groups)
     };
     sweeps.into_iter().map(view).collect()
@@ -59,7 +59,7 @@ fn view(axis: SweepAxis, steps: &[Step<'_>], groups: &Groups<'_>) -> Result<Swee
             let mine =
                 steps.iter().filter(|(_, other, result)| *other == index && result.unsupported.is_none());
             let points =
-                mine.filter_map(|(axis, _, result)| Some((varied(*axis, result)? as f64, value(result)?)));
+                mine.filter_map(|(axis, _, result)| Some((axis.value(result)? as f64, value(result)?)));
             let mut line = Line::new(server.label.clone(), Paint::Series(index), points.collect());
             line.has_dots = true;
             line
@@ -102,22 +102,14 @@ fn view(axis: SweepAxis, steps: &[Step<'_>], groups: &Groups<'_>) -> Result<Swee
     })
 }
 
-fn varied(axis: SweepAxis, result: &WorkloadResult) -> Option<u64> {
-    match axis {
-        SweepAxis::Entries => result.server.entries,
-        SweepAxis::Memory => result.server.memory_limit_bytes,
-        SweepAxis::Connections => Some(result.parameters.connections),
-    }
-}
-
 fn row(&(axis, server, result): &Step<'_>, groups: &Groups<'_>) -> SweepRow {
     let latency = result.latency();
     let cost = result.cost.as_ref();
-    let step = varied(axis, result).map(|step| match axis {
+    let step = axis.value(result).map(|step| match axis {
         SweepAxis::Memory => text::bytes(step as f64),
         _ => text::count(step),
     });
-    let micros = |percentile| latency.percentile_micros(percentile).map(|micros| text::micros(micros as f64));
+    let micros = |percent| text::percentile(&latency, percent);
     let bytes = |bytes: Option<u64>| bytes.map(|bytes| text::bytes(bytes as f64));
     let cells = [
         step,

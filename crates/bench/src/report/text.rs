@@ -1,5 +1,7 @@
 //! Figures as people read them.
 
+use crate::result::Latency;
+
 /// Shown where there is nothing.
 pub const NOTHING: &str = "–";
 
@@ -28,6 +30,11 @@ pub fn micros(micros: f64) -> String {
         micros if micros < 999_500.0 => format!("{} ms", three_digits(micros / 1e3)),
         micros => format!("{} s", three_digits(micros / 1e6)),
     }
+}
+
+/// The latency that so many percent of the operations did not exceed, if there were any.
+pub(crate) fn percentile(latency: &Latency, percentile: f64) -> Option<String> {
+    latency.percentile_micros(percentile).map(|latency| micros(latency as f64))
 }
 
 /// Three digits with a binary unit: `512 B`, `1.50 GiB`.

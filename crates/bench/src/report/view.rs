@@ -165,8 +165,7 @@ fn glance_group(index: usize, group: &Group<'_>, groups: &Groups<'_>) -> GlanceG
     let row = |row: &Row<'_>| {
         let result = row.median();
         let latency = result.latency();
-        let micros =
-            |percentile| latency.percentile_micros(percentile).map(|micros| text::micros(micros as f64));
+        let micros = |percent| text::percentile(&latency, percent);
         GlanceRow {
             server: groups.servers[row.server].label.clone(),
             colour: row.server,
@@ -280,8 +279,7 @@ fn result_row(row: &Row<'_>, groups: &Groups<'_>) -> ResultRow {
 
 fn result_cells(result: &WorkloadResult) -> Vec<String> {
     let latency = result.latency();
-    let percentile =
-        |percentile| latency.percentile_micros(percentile).map(|micros| text::micros(micros as f64));
+    let percentile = |percent| text::percentile(&latency, percent);
     let cost = result.cost.as_ref();
     let seconds = result.measured_seconds.max(f64::MIN_POSITIVE);
     let cells = [
@@ -317,8 +315,7 @@ fn kind_rows(group: &Group<'_>, groups: &Groups<'_>) -> Vec<KindRow> {
 }
 
 fn kind_cells(result: &WorkloadResult, totals: &OperationTotals) -> Vec<String> {
-    let percentile =
-        |percentile| totals.latency.percentile_micros(percentile).map(|micros| text::micros(micros as f64));
+    let percentile = |percent| text::percentile(&totals.latency, percent);
     let seconds = result.measured_seconds.max(f64::MIN_POSITIVE);
     let codes = totals.result_codes.iter().filter(|(code, _)| **code != 0);
     let codes: Vec<_> =

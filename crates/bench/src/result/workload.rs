@@ -474,6 +474,17 @@ pub enum SweepAxis {
     Connections,
 }
 
+impl SweepAxis {
+    /// Where on it a result stands.
+    pub fn value(self, result: &WorkloadResult) -> Option<u64> {
+        match self {
+            SweepAxis::Entries => result.server.entries,
+            SweepAxis::Memory => result.server.memory_limit_bytes,
+            SweepAxis::Connections => Some(result.parameters.connections),
+        }
+    }
+}
+
 impl WorkloadResult {
     /// Nothing measured, because the server cannot do it.
     pub fn unsupported(

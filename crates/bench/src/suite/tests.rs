@@ -1,5 +1,5 @@
 use super::*;
-use crate::result::{BulkLoad, Environment, OperationTotals, ServerCost};
+use crate::result::{BulkLoad, Environment, OperationTotals, ServerCost, SweepAxis};
 
 const HEAD: &str = "title = 's'\n[variables]\nentries = '1000'\n\
     [[step]]\nname = 'reads'\nrun = 'peers --entries {entries} --workload a.toml'\n";

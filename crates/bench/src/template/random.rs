@@ -1,5 +1,6 @@
 //! Random characters and formatted numbers, many at a time.
 
+use std::io::Write as _;
 use std::sync::LazyLock;
 
 use crate::Seeded;
@@ -150,21 +151,8 @@ impl NumberFormat {
 
 /// Appends a number as it is.
 pub(super) fn put_decimal(number: i64, out: &mut Vec<u8>) {
-    let mut buffer = [0; 20];
-    let mut at = buffer.len();
-    let mut rest = number.unsigned_abs();
-    loop {
-        at -= 1;
-        buffer[at] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    if number < 0 {
-        out.push(b'-');
-    }
-    out.extend_from_slice(&buffer[at..]);
+    // Writing to a Vec cannot fail.
+    let _ = write!(out, "{number}");
 }
 
 #[cfg(test)]

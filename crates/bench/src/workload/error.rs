@@ -1,9 +1,8 @@
 //! What is wrong with a workload file, and where.
 
-use std::fmt;
-
 /// What is wrong with a workload.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}{}: {message}", if *line == 0 { String::new() } else { format!(" line {line}") })]
 pub struct WorkloadError {
     /// The file, or the name of a shipped workload.
     pub file: String,
@@ -18,17 +17,6 @@ impl WorkloadError {
         WorkloadError { file: file.to_owned(), line, message: message.into() }
     }
 }
-
-impl fmt::Display for WorkloadError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            0 => write!(formatter, "{}: {}", self.file, self.message),
-            line => write!(formatter, "{} line {line}: {}", self.file, self.message),
-        }
-    }
-}
-
-impl std::error::Error for WorkloadError {}
 
 /// The line, from 1, of an octet of a text.
 pub(crate) fn line_of(text: &str, at: usize) -> usize {
