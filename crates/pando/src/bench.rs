@@ -149,22 +149,6 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
 }
 
 /// Processors as `taskset` writes them: `0`, `0-3`, `0,2`.
-fn parse_cpus(text: &str) -> Result<Vec<usize>, String> {
-    let wrong = || "write processors as 0, 0-3 or 0,2".to_owned();
-    let mut cpus = Vec::new();
-    for range in text.split(',') {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let (first, last): (usize, usize) =
-            (first.trim().parse().map_err(|_| wrong())?, last.trim().parse().map_err(|_| wrong())?);
-        if first > last || last > 4095 {
-            return Err(wrong());
-        }
-        cpus.extend(first..=last);
-    }
-    Ok(cpus)
-}
-
-/// Processors on the command line.
 #[derive(Clone, Debug)]
 pub(crate) struct Cpus(pub(crate) Vec<usize>);
 
@@ -172,7 +156,18 @@ impl std::str::FromStr for Cpus {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Cpus, String> {
-        parse_cpus(text).map(Cpus)
+        let wrong = || "write processors as 0, 0-3 or 0,2".to_owned();
+        let number = |text: &str| text.trim().parse::<usize>().map_err(|_| wrong());
+        let mut cpus = Vec::new();
+        for range in text.split(',') {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            let (first, last) = (number(first)?, number(last)?);
+            if first > last || last > 4095 {
+                return Err(wrong());
+            }
+            cpus.extend(first..=last);
+        }
+        Ok(Cpus(cpus))
     }
 }
 
@@ -218,7 +213,7 @@ mod tests {
             ("a", None),
             ("0-99999", None),
         ] {
-            assert_eq!(parse_cpus(text).ok(), cpus, "{text}");
+            assert_eq!(text.parse::<Cpus>().ok().map(|cpus| cpus.0), cpus, "{text}");
         }
     }
 }

@@ -244,34 +244,25 @@ impl Table {
             }
         }
         if self.rows.iter().any(|row| row.measure.is_some()) {
-            variants.extend(self.loads(groups).filter(|load| !variants.contains(load)).collect::<Vec<_>>());
-            variants.dedup();
+            self.add_loads(groups, &mut variants);
         }
         variants.sort_by_key(|variant| (variant.server, variant.entries, variant.memory_limit_bytes));
         variants
     }
 
-    /// Servers that loaded the table's data, which counts where loading is what it shows.
-    fn loads<'a>(&'a self, groups: &'a Groups<'_>) -> impl Iterator<Item = Variant> + 'a {
-        groups.servers.iter().enumerate().flat_map(move |(server, held)| {
-            let loaded = held.results.iter().filter(|result| {
-                let data = result.server.data.as_ref();
-                data.is_some_and(|data| Some(&data.template) == self.template.as_ref())
-                    && result.server.bulk_load.is_some()
-            });
-            let variant = loaded.map(move |result| Variant {
-                server,
-                entries: result.server.entries,
-                memory_limit_bytes: None,
-            });
-            let mut all: Vec<Variant> = Vec::new();
-            for variant in variant {
-                if !all.contains(&variant) {
-                    all.push(variant);
+    /// Adds servers that loaded the table's data, which counts where loading is what it shows.
+    fn add_loads(&self, groups: &Groups<'_>, variants: &mut Vec<Variant>) {
+        for (server, held) in groups.servers.iter().enumerate() {
+            for loaded in held.results.iter().map(|result| &result.server) {
+                let template = loaded.data.as_ref().map(|data| &data.template);
+                let variant = Variant { server, entries: loaded.entries, memory_limit_bytes: None };
+                let counts =
+                    loaded.bulk_load.is_some() && template.is_some() && template == self.template.as_ref();
+                if counts && !variants.contains(&variant) {
+                    variants.push(variant);
                 }
             }
-            all
-        })
+        }
     }
 
     /// The first measure large, the others as details.

@@ -3,6 +3,7 @@
 //! Every line of every entry draws from a random stream of its own, which follows from the seed, the entry's number and
 //! the line's. So the DN of an entry can be had without the rest of it, and comes out the same.
 
+use std::io::Write as _;
 use std::ops::{Range, RangeInclusive};
 use std::sync::LazyLock;
 
@@ -353,16 +354,10 @@ fn common_divisor(left: u64, right: u64) -> u64 {
 
 /// A random UUID (RFC 9562 section 5.4).
 fn put_guid(seeded: &mut Seeded, out: &mut Vec<u8>) {
-    let high = seeded.next_u64() & 0xffff_ffff_ffff_0fff | 0x4000;
-    let low = seeded.next_u64() & 0x3fff_ffff_ffff_ffff | 0x8000_0000_0000_0000;
-    for (at, octet) in high.to_be_bytes().into_iter().chain(low.to_be_bytes()).enumerate() {
-        if matches!(at, 4 | 6 | 8 | 10) {
-            out.push(b'-');
-        }
-        for digit in [octet >> 4, octet & 15] {
-            out.push(b"0123456789abcdef"[usize::from(digit)]);
-        }
-    }
+    let (high, low) = (u128::from(seeded.next_u64()), u128::from(seeded.next_u64()));
+    let uuid = uuid::Builder::from_random_bytes((high << 64 | low).to_be_bytes()).into_uuid();
+    // Writing to a Vec cannot fail.
+    let _ = write!(out, "{uuid}");
 }
 
 /// All of a DN, its first RDNs, or its last; with underscores for the commas between RDNs if wanted.
