@@ -69,22 +69,22 @@ pub struct SupportedControl {
     pub name: &'static str,
     /// The operations it fits.
     contexts: &'static [ControlContext],
-    /// Takes its value over; says what is wrong with it.
-    read: fn(&mut RequestControls, Option<&[u8]>) -> Result<(), &'static str>,
+    read: ReadControl,
 }
 
-/// What somebody may ask in the name of another (RFC 4370 section 3).
-const PROXIED: &[ControlContext] = &[
-    ControlContext::Search,
-    ControlContext::Compare,
-    ControlContext::Add,
-    ControlContext::Delete,
-    ControlContext::Modify,
-    ControlContext::ModifyDn,
-    ControlContext::Extended,
-];
+/// Takes the value of a control over; says what is wrong with it.
+type ReadControl = fn(&mut RequestControls, Option<&[u8]>) -> Result<(), &'static str>;
 
-/// Every operation that has an answer.
+const fn control(
+    oid: &'static str,
+    name: &'static str,
+    contexts: &'static [ControlContext],
+    read: ReadControl,
+) -> SupportedControl {
+    SupportedControl { oid, name, contexts, read }
+}
+
+/// Every operation that has an answer: bind, the operations on entries, extended operations.
 const ANSWERED: &[ControlContext] = &[
     ControlContext::Bind,
     ControlContext::Search,
@@ -96,93 +96,34 @@ const ANSWERED: &[ControlContext] = &[
     ControlContext::Extended,
 ];
 
+const BIND: &[ControlContext] = &[ControlContext::Bind];
+const SEARCH: &[ControlContext] = &[ControlContext::Search];
+
+/// What somebody may ask in the name of another (RFC 4370 section 3): all of these but a bind.
+const PROXIED: &[ControlContext] = ANSWERED.split_at(1).1;
+
+/// The operations that name an entry, but for a bind.
+const ON_ENTRIES: &[ControlContext] = PROXIED.split_at(PROXIED.len() - 1).0;
+
 /// Every control that works.
 pub static SUPPORTED_CONTROLS: &[SupportedControl] = &[
-    SupportedControl {
-        oid: MANAGE_DSA_IT,
-        name: "ManageDsaIT",
-        contexts: &[
-            ControlContext::Search,
-            ControlContext::Compare,
-            ControlContext::Add,
-            ControlContext::Delete,
-            ControlContext::Modify,
-            ControlContext::ModifyDn,
-        ],
-        read: RequestControls::read_manage_dsa_it,
-    },
-    SupportedControl {
-        oid: SUBENTRIES,
-        name: "subentries",
-        contexts: &[ControlContext::Search],
-        read: RequestControls::read_subentries,
-    },
-    SupportedControl {
-        oid: oids::PAGED_RESULTS,
-        name: "paged results",
-        contexts: &[ControlContext::Search],
-        read: RequestControls::read_paged_results,
-    },
-    SupportedControl {
-        oid: oids::PASSWORD_POLICY,
-        name: "password policy",
-        contexts: ANSWERED,
-        read: RequestControls::read_password_policy,
-    },
-    SupportedControl {
-        oid: oids::ACCOUNT_USABILITY,
-        name: "account usability",
-        contexts: &[ControlContext::Search],
-        read: RequestControls::read_account_usability,
-    },
-    SupportedControl {
-        oid: oids::SESSION_TRACKING,
-        name: "session tracking",
-        contexts: ANSWERED,
-        read: RequestControls::read_session_tracking,
-    },
-    SupportedControl {
-        oid: oids::PROXIED_AUTHORIZATION,
-        name: "proxied authorization",
-        contexts: PROXIED,
-        read: RequestControls::read_proxied,
-    },
-    SupportedControl {
-        oid: oids::PROXIED_AUTHORIZATION_V1,
-        name: "proxied authorization, version 1",
-        contexts: PROXIED,
-        read: RequestControls::read_proxied,
-    },
-    SupportedControl {
-        oid: oids::AUTHORIZATION_IDENTITY_REQUEST,
-        name: "authorization identity",
-        contexts: &[ControlContext::Bind],
-        read: RequestControls::read_authorization_identity,
-    },
-    SupportedControl {
-        oid: oids::EFFECTIVE_RIGHTS,
-        name: "effective rights",
-        contexts: &[ControlContext::Search],
-        read: RequestControls::read_effective_rights,
-    },
-    SupportedControl {
-        oid: oids::POSITION,
-        name: "position",
-        contexts: ANSWERED,
-        read: RequestControls::read_position,
-    },
-    SupportedControl {
-        oid: oids::AT_LEAST,
-        name: "at least",
-        contexts: ANSWERED,
-        read: RequestControls::read_at_least,
-    },
-    SupportedControl {
-        oid: EXPLAIN,
-        name: "explain",
-        contexts: &[ControlContext::Search],
-        read: RequestControls::read_explain,
-    },
+    control(MANAGE_DSA_IT, "ManageDsaIT", ON_ENTRIES, |read, value| {
+        read_flag(&mut read.manage_dsa_it, value)
+    }),
+    control(SUBENTRIES, "subentries", SEARCH, read_subentries),
+    control(oids::PAGED_RESULTS, "paged results", SEARCH, read_paged_results),
+    control(oids::PASSWORD_POLICY, "password policy", ANSWERED, |read, value| {
+        read_flag(&mut read.password_policy, value)
+    }),
+    control(oids::ACCOUNT_USABILITY, "account usability", SEARCH, read_account_usability),
+    control(oids::SESSION_TRACKING, "session tracking", ANSWERED, read_session_tracking),
+    control(oids::PROXIED_AUTHORIZATION, "proxied authorization", PROXIED, read_proxied),
+    control(oids::PROXIED_AUTHORIZATION_V1, "proxied authorization, version 1", PROXIED, read_proxied),
+    control(oids::AUTHORIZATION_IDENTITY_REQUEST, "authorization identity", BIND, |_, value| no_value(value)),
+    control(oids::EFFECTIVE_RIGHTS, "effective rights", SEARCH, read_effective_rights),
+    control(oids::POSITION, "position", ANSWERED, |read, value| read_flag(&mut read.wants_position, value)),
+    control(oids::AT_LEAST, "at least", ANSWERED, read_at_least),
+    control(EXPLAIN, "explain", SEARCH, |read, value| read_flag(&mut read.explain, value)),
 ];
 
 /// Whose rights a search asks for.
@@ -258,90 +199,76 @@ impl RequestControls {
         }
         Ok(read)
     }
+}
 
-    fn read_manage_dsa_it(&mut self, value: Option<&[u8]>) -> Result<(), &'static str> {
-        self.manage_dsa_it = true;
-        // RFC 3296 section 3: the value is absent. An empty one is what some clients send for that.
-        if value.is_some_and(|value| !value.is_empty()) { Err("takes no value") } else { Ok(()) }
-    }
+fn read_account_usability(controls: &mut RequestControls, value: Option<&[u8]>) -> Result<(), &'static str> {
+    controls.account_usability = Some(0);
+    no_value(value)
+}
 
-    fn read_password_policy(&mut self, value: Option<&[u8]>) -> Result<(), &'static str> {
-        self.password_policy = true;
-        if value.is_some_and(|value| !value.is_empty()) { Err("takes no value") } else { Ok(()) }
-    }
+/// What is in it is for the audit trail; services on the way may have added more of it. It decides nothing, so a
+/// broken one is no reason to refuse (draft-wahl-ldap-session sections 2.2 and 2.3).
+fn read_session_tracking(_: &mut RequestControls, _: Option<&[u8]>) -> Result<(), &'static str> {
+    Ok(())
+}
 
-    fn read_account_usability(&mut self, value: Option<&[u8]>) -> Result<(), &'static str> {
-        self.account_usability = Some(0);
-        if value.is_some_and(|value| !value.is_empty()) { Err("takes no value") } else { Ok(()) }
+fn read_proxied(controls: &mut RequestControls, value: Option<&[u8]>) -> Result<(), &'static str> {
+    if controls.proxied {
+        return Err("comes with the other version of it");
     }
+    controls.proxied = true;
+    if value.is_some() { Ok(()) } else { Err("takes an identity as its value") }
+}
 
-    /// What is in it is for the audit trail; services on the way may have added more of it. It decides nothing, so a
-    /// broken one is no reason to refuse (draft-wahl-ldap-session sections 2.2 and 2.3).
-    fn read_session_tracking(&mut self, _: Option<&[u8]>) -> Result<(), &'static str> {
-        Ok(())
+/// The server waits before it looks at anything else of the request.
+fn read_at_least(_: &mut RequestControls, value: Option<&[u8]>) -> Result<(), &'static str> {
+    match AtLeast::decode(value.unwrap_or_default()) {
+        Some(_) => Ok(()),
+        None => Err("takes a position and milliseconds from 0 to 2147483647 as its value"),
     }
+}
 
-    fn read_proxied(&mut self, value: Option<&[u8]>) -> Result<(), &'static str> {
-        if self.proxied {
-            return Err("comes with the other version of it");
-        }
-        self.proxied = true;
-        if value.is_some() { Ok(()) } else { Err("takes an identity as its value") }
+fn read_effective_rights(controls: &mut RequestControls, value: Option<&[u8]>) -> Result<(), &'static str> {
+    const EXPECTED: &str = "takes an authorization identity, alone or with attributes, as its value";
+    let asked = EffectiveRightsRequest::decode(value.unwrap_or_default()).ok_or(EXPECTED)?;
+    if asked.attributes.len() > RIGHTS_ATTRIBUTES_MAX {
+        return Err("names more attributes than are answered for");
     }
+    controls.effective_rights = Some(Box::new(EffectiveRightsAsked {
+        identity: asked.identity.map(str::to_owned),
+        attributes: asked.attributes.into_iter().map(str::to_owned).collect(),
+    }));
+    Ok(())
+}
 
-    fn read_authorization_identity(&mut self, value: Option<&[u8]>) -> Result<(), &'static str> {
-        // RFC 3829 section 3: the value is absent.
-        if value.is_some_and(|value| !value.is_empty()) { Err("takes no value") } else { Ok(()) }
+fn read_subentries(controls: &mut RequestControls, value: Option<&[u8]>) -> Result<(), &'static str> {
+    const EXPECTED: &str = "takes a BOOLEAN as its value";
+    let mut reader = Reader::new(value.ok_or(EXPECTED)?);
+    let visible = reader.element(Tag::BOOLEAN).map_err(|_| EXPECTED)?;
+    if visible.len() != 1 || !reader.is_empty() {
+        return Err(EXPECTED);
     }
+    controls.subentries = Some(visible != [0]);
+    Ok(())
+}
 
-    fn read_position(&mut self, value: Option<&[u8]>) -> Result<(), &'static str> {
-        self.wants_position = true;
-        if value.is_some_and(|value| !value.is_empty()) { Err("takes no value") } else { Ok(()) }
-    }
+fn read_paged_results(controls: &mut RequestControls, value: Option<&[u8]>) -> Result<(), &'static str> {
+    const EXPECTED: &str = "takes a page size from 0 to 2147483647 and a cookie as its value";
+    let asked = PagedResults::decode(value.ok_or(EXPECTED)?).ok_or(EXPECTED)?;
+    controls.page = Some(PageRequest::of(asked));
+    Ok(())
+}
 
-    /// The server waits before it looks at anything else of the request.
-    fn read_at_least(&mut self, value: Option<&[u8]>) -> Result<(), &'static str> {
-        match AtLeast::decode(value.unwrap_or_default()) {
-            Some(_) => Ok(()),
-            None => Err("takes a position and milliseconds from 0 to 2147483647 as its value"),
-        }
-    }
+/// A control that says all by being there.
+fn read_flag(flag: &mut bool, value: Option<&[u8]>) -> Result<(), &'static str> {
+    *flag = true;
+    no_value(value)
+}
 
-    fn read_explain(&mut self, value: Option<&[u8]>) -> Result<(), &'static str> {
-        self.explain = true;
-        if value.is_some_and(|value| !value.is_empty()) { Err("takes no value") } else { Ok(()) }
-    }
-
-    fn read_effective_rights(&mut self, value: Option<&[u8]>) -> Result<(), &'static str> {
-        const EXPECTED: &str = "takes an authorization identity, alone or with attributes, as its value";
-        let asked = EffectiveRightsRequest::decode(value.unwrap_or_default()).ok_or(EXPECTED)?;
-        if asked.attributes.len() > RIGHTS_ATTRIBUTES_MAX {
-            return Err("names more attributes than are answered for");
-        }
-        self.effective_rights = Some(Box::new(EffectiveRightsAsked {
-            identity: asked.identity.map(str::to_owned),
-            attributes: asked.attributes.into_iter().map(str::to_owned).collect(),
-        }));
-        Ok(())
-    }
-
-    fn read_subentries(&mut self, value: Option<&[u8]>) -> Result<(), &'static str> {
-        const EXPECTED: &str = "takes a BOOLEAN as its value";
-        let mut reader = Reader::new(value.ok_or(EXPECTED)?);
-        let visible = reader.element(Tag::BOOLEAN).map_err(|_| EXPECTED)?;
-        if visible.len() != 1 || !reader.is_empty() {
-            return Err(EXPECTED);
-        }
-        self.subentries = Some(visible != [0]);
-        Ok(())
-    }
-
-    fn read_paged_results(&mut self, value: Option<&[u8]>) -> Result<(), &'static str> {
-        const EXPECTED: &str = "takes a page size from 0 to 2147483647 and a cookie as its value";
-        let asked = PagedResults::decode(value.ok_or(EXPECTED)?).ok_or(EXPECTED)?;
-        self.page = Some(PageRequest::of(asked));
-        Ok(())
-    }
+/// The value is absent (as in RFC 3296 section 3 and RFC 3829 section 3). An empty one is what some clients send for
+/// that.
+fn no_value(value: Option<&[u8]>) -> Result<(), &'static str> {
+    if value.is_some_and(|value| !value.is_empty()) { Err("takes no value") } else { Ok(()) }
 }
 
 fn unavailable(control: &Control<'_>, known: Option<&SupportedControl>) -> Outcome {
