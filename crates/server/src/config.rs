@@ -26,6 +26,7 @@ use std::sync::Arc;
 use directory::DirectorySettings;
 use ldap::ServerUrl;
 use sasl::{TokenKeys, TokenRules};
+use serde::Deserialize;
 use zeroize::Zeroize as _;
 
 use crate::config::audit::AuditSettings;
@@ -230,8 +231,9 @@ pub struct Config {
     pub pass_through: Option<PassThroughSettings>,
 }
 
-/// Files of passwords that attackers try first.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Files of passwords that attackers try first: the table `[bad_passwords]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct BadPasswordFiles {
     /// Words, a line each.
     pub words: Option<PathBuf>,
@@ -384,8 +386,6 @@ impl Config {
             kerberos: kerberos_rules(file.kerberos)?,
         };
         online.find_rules(&listen);
-        let bad_passwords =
-            BadPasswordFiles { words: file.bad_passwords.words, breached: file.bad_passwords.breached };
         let tls = TlsSettings {
             certificate: file.tls.certificate,
             key: file.tls.key,
@@ -422,7 +422,7 @@ impl Config {
                 file: file.log.file,
             },
             tls,
-            bad_passwords,
+            bad_passwords: file.bad_passwords,
             pass_through: PassThroughSettings::of(file.pass_through)?,
             audit: file.audit.settings(),
             cluster: file.cluster.map(|keys| ClusterSettings::of(keys, &defaults.data)).transpose()?,
@@ -432,23 +432,15 @@ impl Config {
 
     /// Takes over what a reload applies, and keeps what needs a restart.
     pub(crate) fn take_online(&mut self, new: Config) {
-        let kept = std::mem::replace(self, new);
-        self.data = kept.data;
-        self.listen = kept.listen;
+        self.initial = new.initial;
+        self.admin_dn = new.admin_dn;
+        self.admin_password = new.admin_password;
+        self.admin_password_file = new.admin_password_file;
+        self.anonymous_read = new.anonymous_read;
+        self.online = new.online;
         self.online.find_rules(&self.listen);
-        self.threads = kept.threads;
-        self.hash_threads = kept.hash_threads;
-        self.scan_threads = kept.scan_threads;
-        self.read_ahead_threads = kept.read_ahead_threads;
-        self.row_cache_bytes = kept.row_cache_bytes;
-        self.warm_up_bytes = kept.warm_up_bytes;
-        self.request_memory_bytes = kept.request_memory_bytes;
-        self.suffixes = kept.suffixes;
-        self.run_as = kept.run_as;
-        self.bad_passwords = kept.bad_passwords;
-        self.pass_through = kept.pass_through;
-        self.audit = kept.audit;
-        self.cluster = kept.cluster;
+        self.log = new.log;
+        self.tls = new.tls;
     }
 
     /// The names of the settings in which `new` differs, with whether a reload applies them.

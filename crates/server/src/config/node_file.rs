@@ -12,124 +12,32 @@ use directory::bind::AskerLimits;
 use directory::settings::GENERAL;
 use ipnet::IpNet;
 use ldap::ServerUrl;
-use serde::Deserialize;
+use serde::de::{Error as _, Visitor};
+use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::config::ConfigError;
 use crate::config::audit::AuditKeys;
 use crate::config::cluster::ClusterKeys;
 use crate::config::kerberos::KerberosKeys;
 use crate::config::limit_tables::{ConnectionsLimit, LimitTable, LimitedWho, StatedLimits};
 use crate::config::pass_through::PassThroughKeys;
 use crate::config::values::{DnText, FromText, LogLevel, TlsNeed, TlsVersion, WeakestBind};
-
-/// The keys of a node file that a settings file does not have.
-pub(crate) const NODE_KEYS: &[&str] = &[
-    "audit",
-    "data",
-    "listen",
-    "listener",
-    "listener.url",
-    "listener.tls_needed_for",
-    "listener.clear_networks",
-    "listener.weakest_bind",
-    "threads",
-    "hash_threads",
-    "scan_threads",
-    "read_ahead_threads",
-    "row_cache_bytes",
-    "warm_up_bytes",
-    "request_memory_bytes",
-    "weakest_bind",
-    "admin_dn",
-    "admin_password_file",
-    "user",
-    "group",
-    "idle_timeout_seconds",
-    "first_request_seconds",
-    "bind_cache_seconds",
-    "trusted_networks",
-    "proxy_networks",
-    "log",
-    "limit",
-    "limit.for",
-    "limit.size",
-    "limit.time_seconds",
-    "limit.examined",
-    "limit.outstanding",
-    "limit.message_size",
-    "limit.idle_seconds",
-    "limit.connections",
-    "limit.slow_reader_bytes",
-    "limits.connections",
-    "limits.connections_per_address",
-    "limits.connects_per_second",
-    "limits.outstanding",
-    "limits.message_size",
-    "limits.message_size_unauthenticated",
-    "tls.certificate",
-    "tls.key",
-    "tls.client_authorities",
-    "tls.client_certificates_required",
-    "tls.minimum_version",
-    "tls.clear_networks",
-    "tls.needed_for",
-    "bad_passwords.words",
-    "bad_passwords.breached",
-    "pass_through.server",
-    "pass_through.authorities",
-    "pass_through.saslauthd",
-    "pass_through.service",
-    "pass_through.timeout_seconds",
-    "pass_through.threads",
-    "oauth.issuer",
-    "oauth.audience",
-    "oauth.keys",
-    "oauth.claim",
-    "oauth.clock_skew_seconds",
-    "kerberos.keytab",
-    "kerberos.principal",
-    "kerberos.realms",
-    "kerberos.attribute",
-    "kerberos.listeners",
-    "cluster.brokers",
-    "cluster.topic",
-    "cluster.listen",
-    "cluster.address",
-    "cluster.keys",
-    "cluster.session_timeout_ms",
-    "cluster.append_timeout_ms",
-    "cluster.change_timeout_ms",
-    "cluster.kafka_tls",
-    "cluster.kafka_ca",
-    "cluster.kafka_certificate",
-    "cluster.kafka_key",
-    "cluster.kafka_sasl",
-    "cluster.kafka_user",
-    "cluster.kafka_password_file",
-    "cluster.compare_minutes",
-    "cluster.compare_bytes",
-    "cluster.read_age_seconds",
-    "cluster.seal",
-    "cluster.snapshots",
-    "cluster.snapshot_minutes",
-    "cluster.kafka",
-];
+use crate::config::{BadPasswordFiles, ConfigError};
 
 /// What a node file says. The names of the fields are the keys of the file; `docs/how-to/configure.md` explains them.
 #[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(default, deny_unknown_fields)]
 pub(crate) struct NodeFile {
     pub(crate) data: Option<PathBuf>,
     #[serde(rename = "listen")]
     listen_texts: Option<Vec<Spanned<String>>>,
     #[serde(skip)]
     pub(crate) listen: Vec<ServerUrl>,
-    #[serde(default, rename = "listener")]
+    #[serde(rename = "listener")]
     pub(crate) listeners: Vec<ListenerKeys>,
     pub(crate) weakest_bind: Option<FromText<WeakestBind>>,
-    #[serde(default, rename = "limit")]
+    #[serde(rename = "limit")]
     pub(crate) limit_tables: Vec<LimitTableKeys>,
     pub(crate) threads: Option<NonZeroUsize>,
     pub(crate) hash_threads: Option<NonZeroUsize>,
@@ -147,21 +55,13 @@ pub(crate) struct NodeFile {
     pub(crate) bind_cache_seconds: Option<u64>,
     pub(crate) trusted_networks: Option<Vec<IpNet>>,
     pub(crate) proxy_networks: Option<Vec<IpNet>>,
-    #[serde(default)]
     pub(crate) limits: LimitKeys,
-    #[serde(default)]
     pub(crate) log: LogKeys,
-    #[serde(default)]
     pub(crate) tls: TlsKeys,
-    #[serde(default)]
-    pub(crate) bad_passwords: BadPasswordKeys,
-    #[serde(default)]
+    pub(crate) bad_passwords: BadPasswordFiles,
     pub(crate) audit: AuditKeys,
-    #[serde(default)]
     pub(crate) oauth: OauthKeys,
-    #[serde(default)]
     pub(crate) kerberos: KerberosKeys,
-    #[serde(default)]
     pub(crate) pass_through: PassThroughKeys,
     pub(crate) cluster: Option<ClusterKeys>,
 }
@@ -223,14 +123,6 @@ impl From<LimitTableKeys> for LimitTable {
     }
 }
 
-/// The table `[bad_passwords]`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct BadPasswordKeys {
-    pub(crate) words: Option<PathBuf>,
-    pub(crate) breached: Option<PathBuf>,
-}
-
 /// The table `[limits]`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -263,6 +155,48 @@ pub(crate) struct TlsKeys {
     pub(crate) minimum_version: Option<FromText<TlsVersion>>,
     pub(crate) clear_networks: Option<Vec<IpNet>>,
     pub(crate) needed_for: Option<FromText<TlsNeed>>,
+}
+
+/// Whether a node file has this key; those of the table `[limits]` stand behind its name.
+pub(crate) fn is_node_key(name: &str) -> bool {
+    match name.strip_prefix("limits.") {
+        Some(key) => keys_of::<LimitKeys>().contains(&key),
+        None => keys_of::<NodeFile>().contains(&name),
+    }
+}
+
+/// The keys of a table: serde tells whoever is to give a table which fields it looks for.
+fn keys_of<'de, T: Deserialize<'de>>() -> &'static [&'static str] {
+    let mut keys: &[&str] = &[];
+    // Nothing is given.
+    let _ = T::deserialize(FieldNames(&mut keys));
+    keys
+}
+
+/// Notes the names of the fields that it is asked for.
+struct FieldNames<'n>(&'n mut &'static [&'static str]);
+
+impl<'de> Deserializer<'de> for FieldNames<'_> {
+    type Error = serde::de::value::Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Self::Error> {
+        Err(Self::Error::custom("there are only names"))
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Self::Error> {
+        *self.0 = fields;
+        self.deserialize_any(visitor)
+    }
+
+    serde::forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
 }
 
 impl NodeFile {
@@ -395,7 +329,8 @@ fn problem(
     problems
 }
 
-fn line_of(text: &str, offset: usize) -> usize {
+/// The line of an octet of a text, counted from 1.
+pub(super) fn line_of(text: &str, offset: usize) -> usize {
     1 + text.bytes().take(offset).filter(|&byte| byte == b'\n').count()
 }
 
@@ -420,9 +355,29 @@ mod tests {
     fn every_key_is_explained() {
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/settings.md");
         let page = std::fs::read_to_string(page).unwrap();
-        // Tables are explained by their keys.
-        for key in NODE_KEYS.iter().filter(|key| !["audit", "log", "listener", "limit"].contains(key)) {
-            assert!(page.contains(&format!("`{key}`")), "{key}");
+        let tables = [
+            ("audit", keys_of::<AuditKeys>()),
+            ("bad_passwords", keys_of::<BadPasswordFiles>()),
+            ("cluster", keys_of::<ClusterKeys>()),
+            ("kerberos", keys_of::<KerberosKeys>()),
+            ("limit", keys_of::<LimitTableKeys>()),
+            ("limits", keys_of::<LimitKeys>()),
+            ("listener", keys_of::<ListenerKeys>()),
+            ("log", keys_of::<LogKeys>()),
+            ("oauth", keys_of::<OauthKeys>()),
+            ("pass_through", keys_of::<PassThroughKeys>()),
+            ("tls", keys_of::<TlsKeys>()),
+        ];
+        for key in keys_of::<NodeFile>() {
+            // Tables are explained by their keys.
+            let keys = match tables.iter().find(|(table, _)| table == key) {
+                Some((_, keys)) => keys.iter().map(|inner| format!("`{key}.{inner}`")).collect(),
+                None => vec![format!("`{key}`")],
+            };
+            assert!(!keys.is_empty(), "{key}");
+            for key in keys {
+                assert!(page.contains(&key), "{key}");
+            }
         }
     }
 

@@ -14,7 +14,7 @@ use directory::settings::{GENERAL, GeneralSetting, SettingPath, SettingValue};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::config::node_file::NODE_KEYS;
+use crate::config::node_file::{is_node_key, line_of};
 
 /// Longest text that is looked at, in octets.
 pub const TEXT_SIZE_MAX: usize = 8 << 20;
@@ -94,10 +94,6 @@ pub fn parse(text: &str, read_schema: &mut ReadSchema<'_>) -> Result<SettingsTex
     let Reading { read, mut problems, .. } = reading;
     problems.sort_by_key(|problem| problem.line);
     if problems.is_empty() { Ok(read) } else { Err(problems) }
-}
-
-fn line_of(text: &str, offset: usize) -> usize {
-    1 + text.bytes().take(offset).filter(|&byte| byte == b'\n').count()
 }
 
 /// A text while it is read.
@@ -295,7 +291,7 @@ impl Reading<'_, '_, '_> {
             .chain(GENERAL.iter().map(|setting| setting.key))
             .chain(["indexes", "schema"])
             .collect();
-        let what = if NODE_KEYS.contains(&name) {
+        let what = if is_node_key(name) {
             format!("{name} belongs to one machine: it is said in the node file of `pando serve --node`")
         } else {
             format!("unknown key {name}: there are {}", known.join(", "))
