@@ -131,15 +131,11 @@ impl Session {
             return ControlFlow::Continue(());
         }
         if let Some(outcome) = self.refuse_unprotected(context, &message.request) {
-            self.end_identity_if_bind(context, operation);
-            self.answer(context, &head, &outcome, out);
-            return ControlFlow::Continue(());
+            return self.refuse(context, &head, &outcome, out);
         }
         let refused = refused.or_else(|| self.refuse_until_changed(context, &message.request));
         if let Some(outcome) = refused.or_else(|| self.refuse_old(context, &message.request)) {
-            self.end_identity_if_bind(context, operation);
-            self.answer(context, &head, &outcome, out);
-            return ControlFlow::Continue(());
+            return self.refuse(context, &head, &outcome, out);
         }
         if let Some(reservation) = reservation {
             // What the server wrote itself can be read.
@@ -168,11 +164,7 @@ impl Session {
                     ..controls
                 }
             }
-            Err(outcome) => {
-                self.end_identity_if_bind(context, operation);
-                self.answer(context, &head, &outcome, out);
-                return ControlFlow::Continue(());
-            }
+            Err(outcome) => return self.refuse(context, &head, &outcome, out),
         };
         match &message.request {
             Request::Search(request) => match answer {
@@ -197,6 +189,19 @@ impl Session {
             }
             Request::Add(_) | Request::Delete(_) | Request::Modify(_) | Request::ModifyDn(_) => {}
         }
+        ControlFlow::Continue(())
+    }
+
+    /// Answers a request that is not carried out.
+    fn refuse(
+        &mut self,
+        context: &mut Context,
+        head: &RequestHead,
+        outcome: &Outcome,
+        out: &mut Vec<u8>,
+    ) -> ControlFlow<Next> {
+        self.end_identity_if_bind(context, head.operation);
+        self.answer(context, head, outcome, out);
         ControlFlow::Continue(())
     }
 
@@ -270,11 +275,20 @@ impl Session {
             Some(question) => access_question::answer(context.snapshot.state(), &self.requester, &question),
             None => Err(Outcome::new(ResultCode::PROTOCOL_ERROR, "the value is no question about access")),
         };
-        match explained {
-            Ok(explanation) => {
-                let lines = explanation.to_lines();
-                self.answer_with(context, head, &Outcome::success(), Some(lines.as_bytes()), out);
-            }
+        let lines = explained.map(|explanation| explanation.to_lines().into_bytes());
+        self.answer_value(context, head, lines, out);
+    }
+
+    /// Answers an extended request with a value, or says why there is none.
+    pub(super) fn answer_value(
+        &self,
+        context: &mut Context,
+        head: &RequestHead,
+        value: Result<Vec<u8>, Outcome>,
+        out: &mut Vec<u8>,
+    ) {
+        match value {
+            Ok(value) => self.answer_with(context, head, &Outcome::success(), Some(&value), out),
             Err(outcome) => self.answer(context, head, &outcome, out),
         }
     }

@@ -164,18 +164,9 @@ impl Outstanding {
 
     /// Bytes that its search holds; 0 if it is no search.
     fn search_bytes(&mut self) -> usize {
-        match &mut self.work {
-            Work::Search { search, rest, .. } => {
-                let parts = rest.as_ref().map_or(0, |rest| rest.scanners() * search.part_bytes());
-                search.memory_bytes() + parts
-            }
-            Work::Change
-            | Work::PasswordModify(_)
-            | Work::Verify(_)
-            | Work::Kerberos
-            | Work::Decided(_)
-            | Work::Delayed { .. } => 0,
-        }
+        let Work::Search { search, rest, .. } = &mut self.work else { return 0 };
+        let parts = rest.as_ref().map_or(0, |rest| rest.scanners() * search.part_bytes());
+        search.memory_bytes() + parts
     }
 
     pub(super) fn is_search(&self) -> bool {
@@ -183,17 +174,8 @@ impl Outstanding {
     }
 
     pub(super) fn wants_slice(&self) -> bool {
-        match &self.work {
-            Work::Search { search, rest, .. } => {
-                search.is_streaming() || rest.as_ref().is_none_or(SharedRest::is_ready)
-            }
-            Work::Change
-            | Work::PasswordModify(_)
-            | Work::Verify(_)
-            | Work::Kerberos
-            | Work::Decided(_)
-            | Work::Delayed { .. } => false,
-        }
+        let Work::Search { search, rest, .. } = &self.work else { return false };
+        search.is_streaming() || rest.as_ref().is_none_or(SharedRest::is_ready)
     }
 
     pub(super) fn is_mid_message(&self) -> bool {
@@ -201,15 +183,7 @@ impl Outstanding {
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {
-        match self.work {
-            Work::Search { deadline, .. } => deadline,
-            Work::Change
-            | Work::PasswordModify(_)
-            | Work::Verify(_)
-            | Work::Kerberos
-            | Work::Decided(_)
-            | Work::Delayed { .. } => None,
-        }
+        if let Work::Search { deadline, .. } = self.work { deadline } else { None }
     }
 }
 

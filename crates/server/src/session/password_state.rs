@@ -29,9 +29,6 @@ impl Session {
                 Err(Outcome::new(ResultCode::PROTOCOL_ERROR, "this is no value of Password Policy State"))
             }
         };
-        match answer {
-            Ok(value) => self.answer_with(context, head, &Outcome::success(), Some(&value), out),
-            Err(outcome) => self.answer(context, head, &outcome, out),
-        }
+        self.answer_value(context, head, answer, out);
     }
 }
