@@ -241,10 +241,8 @@ impl WriteBatch<'_> {
         controls: &RequestControls,
         stamp: &Stamp,
     ) -> Outcome {
-        match self.try_execute(requester, request, controls, stamp) {
-            Ok(()) => Outcome::success(),
-            Err(error) => error.into(),
-        }
+        self.try_execute(requester, request, controls, stamp)
+            .map_or_else(Outcome::from, |()| Outcome::success())
     }
 
     fn try_execute(
@@ -254,25 +252,23 @@ impl WriteBatch<'_> {
         controls: &RequestControls,
         stamp: &Stamp,
     ) -> Result<(), OperationError> {
-        self.check_failure()?;
-        if let (Some(full), false) = (&self.full, matches!(request, Request::Delete(_))) {
-            return Err(full.clone().into());
+        match request {
+            Request::Delete(_) => self.check_failure()?,
+            _ => self.check_room()?,
         }
         if let Some(proposal) = change_entries::proposal(self.state(), requester, request)? {
             let changed = self.change_settings(requester.dn(), &proposal, stamp);
             return changed.map(drop).map_err(change_entries::refusal);
         }
-        let csn = Csn::after(catalog::last_csn(&self.batch)?, stamp.now_micros, SERVER_NUMBER);
-        match decide(self.state(), requester, request, controls, stamp, csn)? {
-            Some(mut record) => {
-                record.origin = stamp.origin.clone();
-                if stamp.keeps_old_values {
-                    record.origin.old_values = old_values(self.state(), &record.change)?;
-                }
-                self.append(&record)
-            }
-            None => Ok(()),
+        let csn = self.next_csn(stamp)?;
+        let Some(mut record) = decide(self.state(), requester, request, controls, stamp, csn)? else {
+            return Ok(());
+        };
+        record.origin = stamp.origin.clone();
+        if stamp.keeps_old_values {
+            record.origin.old_values = old_values(self.state(), &record.change)?;
         }
+        self.append(&record)
     }
 
     /// Changes what is on record of a password, as somebody asks who looks after it: the response's value. As
@@ -286,35 +282,20 @@ impl WriteBatch<'_> {
         request: &StateRequest<'_>,
         stamp: &Stamp,
     ) -> Result<Vec<u8>, Outcome> {
-        self.try_change_password_state(requester, request, stamp).map_err(Outcome::from)
-    }
-
-    fn try_change_password_state(
-        &mut self,
-        requester: &Requester,
-        request: &StateRequest<'_>,
-        stamp: &Stamp,
-    ) -> Result<Vec<u8>, OperationError> {
-        self.check_failure()?;
-        if let Some(full) = &self.full {
-            return Err(full.clone().into());
-        }
-        let csn = Csn::after(catalog::last_csn(&self.batch)?, stamp.now_micros, SERVER_NUMBER);
+        self.check_room()?;
+        let csn = self.next_csn(stamp)?;
         let controls = RequestControls::default();
         let deciding = Deciding { state: self.state(), requester, controls: &controls, stamp, csn };
         if let Some(record) = password_state::decide(deciding, request)? {
             self.append(&record)?;
         }
         let now = i64::try_from(stamp.now_micros).unwrap_or(i64::MAX);
-        Managed::find(self.state(), requester, request.user)?.answer(self.state(), request, now)
+        Ok(Managed::find(self.state(), requester, request.user)?.answer(self.state(), request, now)?)
     }
 
     /// Records what happened to the password of the entry `id`. As [`execute`](WriteBatch::execute) otherwise.
     pub fn update_account(&mut self, id: EntryId, update: &AccountUpdate, stamp: &Stamp) -> Outcome {
-        match self.try_update_account(id, update, stamp) {
-            Ok(()) => Outcome::success(),
-            Err(error) => error.into(),
-        }
+        self.try_update_account(id, update, stamp).map_or_else(Outcome::from, |()| Outcome::success())
     }
 
     fn try_update_account(
@@ -323,15 +304,10 @@ impl WriteBatch<'_> {
         update: &AccountUpdate,
         stamp: &Stamp,
     ) -> Result<(), OperationError> {
-        self.check_failure()?;
-        if let Some(full) = &self.full {
-            return Err(full.clone().into());
-        }
-        let csn = Csn::after(catalog::last_csn(&self.batch)?, stamp.now_micros, SERVER_NUMBER);
-        match account_update::decide(self.state(), id, update, stamp, csn)? {
-            Some(record) => self.append(&record),
-            None => Ok(()),
-        }
+        self.check_room()?;
+        let csn = self.next_csn(stamp)?;
+        account_update::decide(self.state(), id, update, stamp, csn)?
+            .map_or(Ok(()), |record| self.append(&record))
     }
 
     pub(super) fn check_failure(&self) -> Result<(), OperationError> {
@@ -342,6 +318,17 @@ impl WriteBatch<'_> {
                 Err(OperationError::Damaged(format!("an operation of the same batch failed: {cause}")))
             }
         }
+    }
+
+    /// Whether anything but a delete is accepted.
+    fn check_room(&self) -> Result<(), OperationError> {
+        self.check_failure()?;
+        self.full.as_ref().map_or(Ok(()), |full| Err(full.clone().into()))
+    }
+
+    /// The number of a change that is decided now.
+    fn next_csn(&self, stamp: &Stamp) -> Result<Csn, OperationError> {
+        Ok(Csn::after(catalog::last_csn(&self.batch)?, stamp.now_micros, SERVER_NUMBER))
     }
 
     /// See [`Writer::define_index`].
@@ -383,10 +370,7 @@ impl WriteBatch<'_> {
         proposal: &DirectorySettings,
         stamp: &Stamp,
     ) -> Result<Vec<Difference>, SettingsError> {
-        self.check_failure()?;
-        if let Some(full) = &self.full {
-            return Err(OperationError::from(full.clone()).into());
-        }
+        self.check_room()?;
         let decided = settings::decide(self.state(), proposal)?;
         if !decided.record.is_empty() {
             self.record_with(requester, Change::Settings(decided.record), decided.attributes, stamp)?;
@@ -401,7 +385,7 @@ impl WriteBatch<'_> {
         attributes: Vec<AttributeAllocation>,
         stamp: &Stamp,
     ) -> Result<(), OperationError> {
-        let csn = Csn::after(catalog::last_csn(&self.batch)?, stamp.now_micros, SERVER_NUMBER);
+        let csn = self.next_csn(stamp)?;
         let requester = requester.to_owned();
         let origin = stamp.origin.clone();
         self.append(&Record { csn, requester, attributes, class_sets: Vec::new(), origin, change })

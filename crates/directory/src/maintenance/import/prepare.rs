@@ -301,9 +301,7 @@ impl<'j> Preparer<'j> {
     /// Reads a record into the draft and checks it.
     fn record(&mut self, id: EntryId, record: &LdifRecord<'_>) -> Result<Checked, Failure> {
         let LdifBody::Entry(values) = record.body else {
-            let reason =
-                "this is a change, and only entries are imported: apply it with ldapmodify afterwards";
-            return Err(Failure::Refused(Refusal::Bad, record.line, reason.to_owned()));
+            return Err(Failure::Refused(Refusal::Bad, record.line, IS_A_CHANGE.to_owned()));
         };
         self.entry(id, record.dn, values).map_err(|(line, error)| match error {
             error @ OperationError::Refused { .. } => self.refused(line.unwrap_or(record.line), error),

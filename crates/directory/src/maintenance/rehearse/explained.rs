@@ -93,10 +93,6 @@ impl<'s> RecordedExplainer<'s> {
     /// # Errors
     /// The store failed.
     pub fn explain(&mut self, recorded: &Recorded<'_>) -> std::result::Result<Vec<String>, Outcome> {
-        self.try_explain(recorded).map_err(Outcome::from)
-    }
-
-    fn try_explain(&mut self, recorded: &Recorded<'_>) -> Result<Vec<String>> {
         let Some(version) = self.versions.iter().rposition(|(since, _)| *since <= recorded.micros) else {
             return Ok(vec!["the log does not have the rules of that time any more".to_owned()]);
         };

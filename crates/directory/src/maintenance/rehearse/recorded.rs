@@ -179,24 +179,6 @@ impl<'s> RecordedRehearsal<'s> {
     /// # Errors
     /// The store failed. An operation that cannot be decided is counted.
     pub fn decide(&mut self, recorded: &Recorded<'_>) -> std::result::Result<(), Outcome> {
-        self.try_decide(recorded).map_err(Outcome::from)
-    }
-
-    /// What would be decided otherwise, by asker, entry and right, and how much was looked at.
-    pub fn finish(mut self) -> (Vec<DecisionChange>, RecordedTally) {
-        self.lines.sort_by(|one, other| {
-            (&one.asker, &one.dn, &one.right, one.is_gained).cmp(&(
-                &other.asker,
-                &other.dn,
-                &other.right,
-                other.is_gained,
-            ))
-        });
-        self.tally.unlisted = self.unlisted.len();
-        (self.lines, self.tally)
-    }
-
-    fn try_decide(&mut self, recorded: &Recorded<'_>) -> Result<()> {
         let (own, asker) = self.askers.of(self.state, recorded)?;
         let Some(asker) = asker else {
             self.tally.asker_gone += 1;
@@ -226,6 +208,20 @@ impl<'s> RecordedRehearsal<'s> {
         }
         self.count(recorded.micros, deciding.effect);
         Ok(())
+    }
+
+    /// What would be decided otherwise, by asker, entry and right, and how much was looked at.
+    pub fn finish(mut self) -> (Vec<DecisionChange>, RecordedTally) {
+        self.lines.sort_by(|one, other| {
+            (&one.asker, &one.dn, &one.right, one.is_gained).cmp(&(
+                &other.asker,
+                &other.dn,
+                &other.right,
+                other.is_gained,
+            ))
+        });
+        self.tally.unlisted = self.unlisted.len();
+        (self.lines, self.tally)
     }
 
     fn count(&mut self, micros: u64, mut effect: Effect) {
