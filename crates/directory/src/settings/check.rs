@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use schema::Schema;
 
-use super::{DirectorySettings, SettingPath, SettingsProblem, expectations};
+use super::{DirectorySettings, SettingsProblem, expectations};
 use crate::catalog::access_rules::Rule;
 use crate::catalog::{Catalog, is_link_type, is_secret, schema_of};
 use crate::index::check_kinds;
@@ -40,9 +40,9 @@ pub fn check(proposal: &DirectorySettings) -> Result<Checked, Vec<SettingsProble
     let mut settings = proposal.clone();
     settings.suffixes = check_suffixes(&proposal.suffixes, &schema, &mut problems);
     settings.indexes = check_indexes(&proposal.indexes, &schema, &mut problems);
-    let integrity = &proposal.general.integrity_attributes;
-    settings.general.integrity_attributes = check_links(integrity, &schema, &mut problems);
     let general = &proposal.general;
+    settings.general.integrity_attributes =
+        check_links(&general.integrity_attributes, &schema, &mut problems);
     settings.general.password_comparers =
         check_names("password_comparers", &general.password_comparers, &schema, &mut problems);
     settings.general.monitor_readers =
@@ -66,16 +66,13 @@ fn check_access_rules(texts: &[String], schema: &Schema, problems: &mut Vec<Sett
     }
     let mut names: Vec<String> = Vec::new();
     for (number, text) in texts.iter().enumerate() {
-        let place = || SettingPath::Member("access_rules".to_owned(), number);
+        let mut refuse = |what| problems.push(SettingsProblem::member("access_rules", number, what));
         match Rule::read(text, schema) {
             Ok(rule) if names.iter().any(|name| name.eq_ignore_ascii_case(&rule.name)) => {
-                let what = format!("there is another rule {:?}", rule.name);
-                problems.push(SettingsProblem::new(place(), what));
+                refuse(format!("there is another rule {:?}", rule.name));
             }
             Ok(rule) => names.push(rule.name),
-            Err(what) => {
-                problems.push(SettingsProblem::new(place(), format!("access rule {text:?}: {what}")))
-            }
+            Err(what) => refuse(format!("access rule {text:?}: {what}")),
         }
     }
 }
@@ -113,9 +110,7 @@ fn check_suffixes(dns: &[String], schema: &Arc<Schema>, problems: &mut Vec<Setti
     // A catalogue of nothing knows the rules for suffixes among each other.
     let mut catalog = Catalog::new(Arc::clone(schema));
     for (number, dn) in dns.iter().enumerate() {
-        let mut refuse = |what: String| {
-            problems.push(SettingsProblem::new(SettingPath::Member("suffixes".to_owned(), number), what));
-        };
+        let mut refuse = |what| problems.push(SettingsProblem::member("suffixes", number, what));
         if let Some(reserved) = reserved(&catalog, dn) {
             refuse(format!("suffix {dn:?}: {reserved} is the server's own"));
             continue;
@@ -165,10 +160,7 @@ fn check_indexes(
 fn check_links(names: &[String], schema: &Schema, problems: &mut Vec<SettingsProblem>) -> Vec<String> {
     let mut canonical = Vec::new();
     for (number, name) in names.iter().enumerate() {
-        let mut refuse = |what: String| {
-            let place = SettingPath::Member("integrity_attributes".to_owned(), number);
-            problems.push(SettingsProblem::new(place, what));
-        };
+        let mut refuse = |what| problems.push(SettingsProblem::member("integrity_attributes", number, what));
         match schema.attribute_type(name) {
             None => refuse(undefined(name)),
             Some(attribute_type) if !is_link_type(attribute_type) => refuse(format!(
@@ -190,8 +182,7 @@ fn check_mechanisms(names: &[String], problems: &mut Vec<SettingsProblem>) -> Ve
         if !MECHANISMS.iter().any(|known| is(known, name)) {
             let what =
                 format!("there is no SASL mechanism {name:?} here: there are {}", MECHANISMS.join(", "));
-            problems
-                .push(SettingsProblem::new(SettingPath::Member("sasl_mechanisms".to_owned(), number), what));
+            problems.push(SettingsProblem::member("sasl_mechanisms", number, what));
         }
     }
     let named = MECHANISMS.iter().filter(|known| names.iter().any(|name| is(known, name)));
@@ -215,10 +206,7 @@ fn check_realm(realm: &str, mechanisms: &[String], problems: &mut Vec<SettingsPr
 fn check_identities(names: &[String], schema: &Schema, problems: &mut Vec<SettingsProblem>) -> Vec<String> {
     let mut canonical: Vec<String> = Vec::new();
     for (number, name) in names.iter().enumerate() {
-        let mut refuse = |what: String| {
-            let place = SettingPath::Member("identity_attributes".to_owned(), number);
-            problems.push(SettingsProblem::new(place, what));
-        };
+        let mut refuse = |what| problems.push(SettingsProblem::member("identity_attributes", number, what));
         match schema.attribute_type(name) {
             None => refuse(undefined(name)),
             Some(known) if known.equality.is_none() || is_secret(schema, known.id) => {
@@ -237,15 +225,11 @@ fn check_identities(names: &[String], schema: &Schema, problems: &mut Vec<Settin
 
 /// A name, or none. There need be no such entry yet.
 fn check_name(key: &str, text: &str, schema: &Schema, problems: &mut Vec<SettingsProblem>) {
-    if text.is_empty() {
-        return;
+    if !text.is_empty()
+        && let Err(what) = entry_name(text, schema)
+    {
+        problems.push(SettingsProblem::key(key, what));
     }
-    let what = match parse_dn(text) {
-        Ok(dn) if !dn.is_empty() && NormalName::of(&dn, schema).failure.is_none() => return,
-        Ok(_) => format!("{} is not the name of an entry", Quoted(text)),
-        Err(error) => error.to_string(),
-    };
-    problems.push(SettingsProblem::key(key, what));
 }
 
 /// DNs, in the spelling that the first of each was given in. There need be no entries yet.
@@ -257,27 +241,27 @@ fn check_names(
 ) -> Vec<String> {
     let mut canonical = BTreeMap::new();
     for (number, text) in dns.iter().enumerate() {
-        let mut refuse = |what: String| {
-            problems.push(SettingsProblem::new(SettingPath::Member(key.to_owned(), number), what));
-        };
-        let dn = match parse_dn(text) {
-            Ok(dn) => dn,
-            Err(error) => {
-                refuse(error.to_string());
-                continue;
+        match entry_name(text, schema) {
+            Ok(name) => {
+                canonical.entry(name.key).or_insert_with(|| text.clone());
             }
-        };
-        let name = NormalName::of(&dn, schema);
-        if dn.is_empty() || name.failure.is_some() {
-            refuse(format!("{} is not the name of an entry", Quoted(text)));
-        } else {
-            canonical.entry(name.key).or_insert_with(|| text.clone());
+            Err(what) => problems.push(SettingsProblem::member(key, number, what)),
         }
     }
     if canonical.len() > IDENTITIES_MAX {
         problems.push(SettingsProblem::key(key, format!("more than {IDENTITIES_MAX} names")));
     }
     canonical.into_values().collect()
+}
+
+/// The name of an entry that a text is, or why it is none.
+fn entry_name(text: &str, schema: &Schema) -> Result<NormalName, String> {
+    let dn = parse_dn(text).map_err(|error| error.to_string())?;
+    let name = NormalName::of(&dn, schema);
+    match dn.is_empty() || name.failure.is_some() {
+        true => Err(format!("{} is not the name of an entry", Quoted(text))),
+        false => Ok(name),
+    }
 }
 
 fn undefined(name: &str) -> String {

@@ -2,7 +2,7 @@
 
 use schema::Schema;
 
-use super::{DirectorySettings, SettingPath, SettingsProblem};
+use super::{DirectorySettings, SettingsProblem};
 use crate::access::{
     ASKED, AccessExplanation, Asked, QuestionPlace, Requester, RulesInForce, explain_under, explain_use,
 };
@@ -31,7 +31,7 @@ pub(super) fn check(texts: &[String], schema: &Schema, problems: &mut Vec<Settin
 }
 
 fn problem(number: usize, what: String) -> SettingsProblem {
-    SettingsProblem::new(SettingPath::Member(KEY.to_owned(), number), format!("access expectation {what}"))
+    SettingsProblem::member(KEY, number, format!("access expectation {what}"))
 }
 
 fn checked(text: &str, schema: &Schema) -> Result<Expectation, String> {

@@ -70,4 +70,9 @@ impl SettingsProblem {
     pub(crate) fn key(key: impl Into<String>, what: impl Into<String>) -> SettingsProblem {
         SettingsProblem::new(SettingPath::Key(key.into()), what)
     }
+
+    /// Of the member of a list, counted from 0.
+    pub(crate) fn member(key: &str, number: usize, what: impl Into<String>) -> SettingsProblem {
+        SettingsProblem::new(SettingPath::Member(key.to_owned(), number), what)
+    }
 }
