@@ -9,10 +9,8 @@
 //!
 //! A uniqueMember value with the optional UID (RFC 4517 section 3.3.21) stays text as given.
 
-use std::ops::Bound;
-
 use schema::Schema;
-use store::{Batch, Direction, Read};
+use store::{Batch, Read};
 
 use crate::catalog::{AttributeDef, Catalog, normal_value};
 use crate::model::entry::{EncodedAttribute, StoredEntry};
@@ -245,11 +243,8 @@ fn dangling_below(
     let head = normal_dn.len().min(NAME_KEY_MAX - KEY_HASH_SIZE);
     let prefix = dangling_key(attribute, normal_dn.get(..head).unwrap_or(normal_dn));
     let mut names = Vec::new();
-    for row in batch.scan_keys(DANGLING, (Bound::Included(&prefix), Bound::Unbounded), Direction::Forward) {
+    for row in batch.scan_keys_below(DANGLING, &prefix) {
         let (key, _) = row?;
-        if !key.starts_with(&prefix) {
-            break;
-        }
         let Some(source) = batch.ids(DANGLING, key)?.seek(0)? else { continue };
         // The key may be shortened: the text itself says which name it is.
         for row in table_values(batch, EntryId(source), attribute) {

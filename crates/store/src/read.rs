@@ -72,6 +72,16 @@ impl Read {
         Scan::new(self, self.map(map), range, direction)
     }
 
+    /// The rows of a plain map whose keys begin with `prefix`, ascending.
+    pub fn scan_below<'r>(
+        &'r self,
+        map: MapId,
+        prefix: &'r [u8],
+    ) -> impl Iterator<Item = Result<(&'r [u8], &'r [u8])>> {
+        let rows = self.scan(map, (Bound::Included(prefix), Bound::Unbounded), Direction::Forward);
+        rows.take_while(move |row| row.as_ref().map_or(true, |(key, _)| key.starts_with(prefix)))
+    }
+
     /// The ids under `key` of an id set map. A missing key gives a cursor over nothing.
     ///
     /// # Errors
@@ -109,6 +119,16 @@ impl Read {
     /// on the numbers.
     pub fn scan_keys(&self, map: MapId, range: KeyRange<'_>, direction: Direction) -> KeyScan<'_> {
         KeyScan::new(self, self.map(map), range, direction)
+    }
+
+    /// The keys of an id set map that begin with `prefix`, ascending, as [`scan_keys`](Read::scan_keys) has them.
+    pub fn scan_keys_below<'r>(
+        &'r self,
+        map: MapId,
+        prefix: &'r [u8],
+    ) -> impl Iterator<Item = Result<(&'r [u8], u64)>> {
+        let keys = self.scan_keys(map, (Bound::Included(prefix), Bound::Unbounded), Direction::Forward);
+        keys.take_while(move |key| key.as_ref().map_or(true, |(key, _)| key.starts_with(prefix)))
     }
 
     /// Rows of a plain map, or ids under all keys together of an id set map. Constant cost.

@@ -205,18 +205,27 @@ pub fn run_slice(
 ) -> Result<bool> {
     let bases: Vec<AttrId> =
         indexed(catalog).filter(|base| catalog.attribute(*base).index.has_work()).collect();
+    let mut slice = Slice { batch, catalog, budget, maybe_yield };
     for base in &bases {
-        let row = row(batch, *base)?;
+        let row = row(slice.batch, *base)?;
         if let Some(part) = in_phase(&row, Phase::Clearing).next() {
-            clear(batch, catalog, *base, part, row, budget, maybe_yield)?;
+            slice.clear(*base, part, row)?;
             return Ok(true);
         }
     }
     if bases.is_empty() {
         return Ok(false);
     }
-    build(batch, catalog, &bases, budget, maybe_yield)?;
+    slice.build(&bases)?;
     Ok(true)
+}
+
+/// Some of what remains to be done, in one batch.
+struct Slice<'s, 'b> {
+    batch: &'s mut Batch<'b>,
+    catalog: &'s mut Arc<Catalog>,
+    budget: &'s SliceBudget,
+    maybe_yield: &'s mut dyn FnMut(),
 }
 
 fn in_phase(row: &IndexRow, phase: Phase) -> impl Iterator<Item = IndexPart> {
@@ -224,37 +233,104 @@ fn in_phase(row: &IndexRow, phase: Phase) -> impl Iterator<Item = IndexPart> {
     IndexPart::ALL.into_iter().filter(move |part| index.phase(*part) == phase)
 }
 
-/// Removes some rows of a part, and ends its removal when there are none left.
-fn clear(
-    batch: &mut Batch<'_>,
-    catalog: &mut Arc<Catalog>,
-    base: AttrId,
-    part: IndexPart,
-    mut row: IndexRow,
-    budget: &SliceBudget,
-    maybe_yield: &mut dyn FnMut(),
-) -> Result<()> {
-    let rows = some_rows(batch, base, part, budget.rows_max)?;
-    let ids = rows.iter().flat_map(|(key, ids)| ids.iter().map(move |id| (key, *id)));
-    for (count, (key, id)) in ids.enumerate() {
-        batch.remove_id(part.map(), key, id)?;
+/// Index rows of the entries of a slice.
+struct Made {
+    /// Sorted, so that they are inserted in the order of the pages.
+    rows: Vec<(IndexPart, Vec<u8>, u64)>,
+    /// The last entry of the slice; `None` when there is none behind it.
+    last: Option<u64>,
+}
+
+impl Slice<'_, '_> {
+    /// Removes some rows of a part, and ends its removal when there are none left.
+    fn clear(&mut self, base: AttrId, part: IndexPart, mut row: IndexRow) -> Result<()> {
+        let rows = some_rows(self.batch, base, part, self.budget.rows_max)?;
+        let ids = rows.iter().flat_map(|(key, ids)| ids.iter().map(move |id| (key, *id)));
+        for (count, (key, id)) in ids.enumerate() {
+            self.batch.remove_id(part.map(), key, id)?;
+            self.breathe(count);
+        }
+        if rows.is_empty() {
+            row.index.set_phase(part, Phase::Absent);
+            if part == IndexPart::Grams {
+                let type_id = self.catalog.attribute(base).description.type_id;
+                row.index.gram_rule = gram_rule(self.catalog.schema.type_by_id(type_id));
+            }
+            if part.is_of(row.index.kinds) {
+                row.index.set_phase(part, first_phase(self.batch)?);
+            }
+            row.set_built_to(part, 0);
+            put_row(self.batch, self.catalog, base, &row)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the rows of some entries for all indexes that have come as far as the one that is behind the others.
+    fn build(&mut self, bases: &[AttrId]) -> Result<()> {
+        let mut rows = Vec::with_capacity(bases.len());
+        for base in bases {
+            rows.push((*base, row(self.batch, *base)?));
+        }
+        let building = |row: &IndexRow| in_phase(row, Phase::Building).map(|part| row.built_to(part)).min();
+        let Some(from) = rows.iter().filter_map(|(_, row)| building(row)).min() else { return Ok(()) };
+        let at_hand = |row: &IndexRow| {
+            let behind = in_phase(row, Phase::Building).filter(|part| row.built_to(*part) == from);
+            behind.fold(IndexParts::NONE, IndexParts::with)
+        };
+        let work: Vec<(AttrId, IndexParts)> = rows.iter().map(|(base, row)| (*base, at_hand(row))).collect();
+        let made = self.make_rows(&work, from)?;
+        for (count, (part, key, id)) in made.rows.iter().enumerate() {
+            self.batch.insert_id(part.map(), key, *id)?;
+            self.breathe(count);
+        }
+        for ((base, mut row), (_, parts)) in rows.into_iter().zip(work) {
+            for part in IndexPart::ALL.into_iter().filter(|part| parts.has(*part)) {
+                match made.last {
+                    Some(last) => row.set_built_to(part, last),
+                    None => {
+                        row.set_built_to(part, 0);
+                        row.index.set_phase(part, Phase::Complete);
+                    }
+                }
+            }
+            if !parts.is_empty() {
+                put_row(self.batch, self.catalog, base, &row)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The index rows of the entries behind `from`.
+    fn make_rows(&mut self, work: &IndexWork, from: u64) -> Result<Made> {
+        let Slice { batch, catalog, budget, maybe_yield } = self;
+        let mut made = Made { rows: Vec::new(), last: None };
+        let low = from.to_be_bytes();
+        let mut rows: Vec<RowKey> = Vec::new();
+        let scan = batch.scan(ENTRIES, (Bound::Excluded(&low[..]), Bound::Unbounded), Direction::Forward);
+        for (count, row) in scan.enumerate() {
+            // Only now is it known that there is an entry behind the slice.
+            if count == budget.entries_max || made.rows.len() >= budget.rows_max {
+                made.rows.sort_unstable();
+                return Ok(made);
+            }
+            let (key, bytes) = row?;
+            let id = entry_rows(batch, catalog, work, key, bytes, &mut rows)?;
+            made.rows.extend(rows.drain(..).map(|(part, key)| (part, key, id.0)));
+            made.last = Some(id.0);
+            if count.is_multiple_of(BREATH_ROWS) {
+                maybe_yield();
+            }
+        }
+        made.last = None;
+        made.rows.sort_unstable();
+        Ok(made)
+    }
+
+    fn breathe(&mut self, count: usize) {
         if count.is_multiple_of(BREATH_ROWS) {
-            maybe_yield();
+            (self.maybe_yield)();
         }
     }
-    if rows.is_empty() {
-        row.index.set_phase(part, Phase::Absent);
-        if part == IndexPart::Grams {
-            let type_id = catalog.attribute(base).description.type_id;
-            row.index.gram_rule = gram_rule(catalog.schema.type_by_id(type_id));
-        }
-        if part.is_of(row.index.kinds) {
-            row.index.set_phase(part, first_phase(batch)?);
-        }
-        row.set_built_to(part, 0);
-        put_row(batch, catalog, base, &row)?;
-    }
-    Ok(())
 }
 
 /// The first rows of a part.
@@ -267,10 +343,9 @@ fn some_rows(
     let prefix = part.key_prefix(base);
     let mut rows = Vec::new();
     let mut left = rows_max;
-    let range = (Bound::Included(&prefix[..]), Bound::Unbounded);
-    for key in read.scan_keys(part.map(), range, Direction::Forward) {
+    for key in read.scan_keys_below(part.map(), &prefix) {
         let (key, _) = key?;
-        if left == 0 || !key.starts_with(&prefix) {
+        if left == 0 {
             break;
         }
         let mut ids = Vec::new();
@@ -278,88 +353,6 @@ fn some_rows(
         rows.push((key.to_vec(), ids));
     }
     Ok(rows)
-}
-
-/// Makes the rows of some entries for all indexes that have come as far as the one that is behind the others.
-fn build(
-    batch: &mut Batch<'_>,
-    catalog: &mut Arc<Catalog>,
-    bases: &[AttrId],
-    budget: &SliceBudget,
-    maybe_yield: &mut dyn FnMut(),
-) -> Result<()> {
-    let mut rows = Vec::with_capacity(bases.len());
-    for base in bases {
-        rows.push((*base, row(batch, *base)?));
-    }
-    let building = |row: &IndexRow| in_phase(row, Phase::Building).map(|part| row.built_to(part)).min();
-    let Some(from) = rows.iter().filter_map(|(_, row)| building(row)).min() else { return Ok(()) };
-    let at_hand = |row: &IndexRow| {
-        let behind = in_phase(row, Phase::Building).filter(|part| row.built_to(*part) == from);
-        behind.fold(IndexParts::NONE, IndexParts::with)
-    };
-    let work: Vec<(AttrId, IndexParts)> = rows.iter().map(|(base, row)| (*base, at_hand(row))).collect();
-    let made = make_rows(batch, catalog, &work, from, budget, maybe_yield)?;
-    for (count, (part, key, id)) in made.rows.iter().enumerate() {
-        batch.insert_id(part.map(), key, *id)?;
-        if count.is_multiple_of(BREATH_ROWS) {
-            maybe_yield();
-        }
-    }
-    for ((base, mut row), (_, parts)) in rows.into_iter().zip(work) {
-        for part in IndexPart::ALL.into_iter().filter(|part| parts.has(*part)) {
-            match made.last {
-                Some(last) => row.set_built_to(part, last),
-                None => {
-                    row.set_built_to(part, 0);
-                    row.index.set_phase(part, Phase::Complete);
-                }
-            }
-        }
-        if !parts.is_empty() {
-            put_row(batch, catalog, base, &row)?;
-        }
-    }
-    Ok(())
-}
-
-/// Index rows of the entries of a slice.
-struct Made {
-    /// Sorted, so that they are inserted in the order of the pages.
-    rows: Vec<(IndexPart, Vec<u8>, u64)>,
-    /// The last entry of the slice; `None` when there is none behind it.
-    last: Option<u64>,
-}
-
-fn make_rows(
-    read: &Read,
-    catalog: &Catalog,
-    work: &[(AttrId, IndexParts)],
-    from: u64,
-    budget: &SliceBudget,
-    maybe_yield: &mut dyn FnMut(),
-) -> Result<Made> {
-    let mut made = Made { rows: Vec::new(), last: None };
-    let low = from.to_be_bytes();
-    let mut rows: Vec<RowKey> = Vec::new();
-    let scan = read.scan(ENTRIES, (Bound::Excluded(&low[..]), Bound::Unbounded), Direction::Forward);
-    for (count, row) in scan.enumerate() {
-        // Only now is it known that there is an entry behind the slice.
-        if count == budget.entries_max || made.rows.len() >= budget.rows_max {
-            made.rows.sort_unstable();
-            return Ok(made);
-        }
-        let (key, bytes) = row?;
-        let id = entry_rows(read, catalog, work, key, bytes, &mut rows)?;
-        made.rows.extend(rows.drain(..).map(|(part, key)| (part, key, id.0)));
-        made.last = Some(id.0);
-        if count.is_multiple_of(BREATH_ROWS) {
-            maybe_yield();
-        }
-    }
-    made.last = None;
-    made.rows.sort_unstable();
-    Ok(made)
 }
 
 /// Appends the rows that an entry has in these parts, each once. `key` and `bytes` are its row of `entries`.

@@ -222,12 +222,8 @@ impl<'s, 'o> Export<'s, 'o> {
     fn children_below(&self, container: EntryId, last: EntryId) -> Result<Vec<EntryId>> {
         let prefix = container.0.to_be_bytes();
         let mut children = Vec::new();
-        let range = (Bound::Included(&prefix[..]), Bound::Unbounded);
-        for row in self.state.read.scan(NAMES, range, Direction::Forward) {
-            let (key, value) = row?;
-            if !key.starts_with(&prefix) {
-                break;
-            }
+        for row in self.state.read.scan_below(NAMES, &prefix) {
+            let (_, value) = row?;
             let (id, _) = decode_name_row(value).ok_or_else(|| damaged_row("names", container))?;
             if id < last {
                 children.push(id);

@@ -1,9 +1,5 @@
 //! What differs between settings, and what the change costs, for people.
 
-use std::ops::Bound;
-
-use store::Direction;
-
 use super::{DirectorySettings, GENERAL, SettingValue};
 use crate::catalog::Catalog;
 use crate::model::index_definition::{IndexKinds, IndexPart};
@@ -200,13 +196,9 @@ fn indexes(kinds: IndexKinds, parts: &[IndexPart]) -> String {
 fn row_count(state: TreeState<'_>, attribute: &str, part: IndexPart) -> Result<u64, OperationError> {
     let Some(base) = base_of(state.catalog, attribute) else { return Ok(0) };
     let prefix = part.key_prefix(base);
-    let range = (Bound::Included(&prefix[..]), Bound::Unbounded);
     let mut count = 0;
-    for row in state.read.scan_keys(part.map(), range, Direction::Forward) {
+    for row in state.read.scan_keys_below(part.map(), &prefix) {
         let (key, _) = row?;
-        if !key.starts_with(&prefix) {
-            break;
-        }
         count += state.read.ids(part.map(), key)?.estimate();
     }
     Ok(count)

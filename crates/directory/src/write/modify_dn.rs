@@ -8,11 +8,8 @@
 //! With deleteOldRDN the old RDN's values go unless the new RDN has them; a value that differs in case only is then
 //! stored as the new RDN spells it. Without it they stay as they are, also where the new RDN spells them otherwise.
 
-use std::ops::Bound;
-
 use ldap::{Dn, ModifyDnRequest, ResultCode};
 use schema::NameError;
-use store::Direction;
 
 use crate::access::{EntryRights, Newcomer};
 use crate::catalog::Allocations;
@@ -200,11 +197,8 @@ fn check_height(state: TreeState<'_>, target: &Target, level_max: usize) -> Resu
 /// Appends the entries one level below `parent` that have entries below them.
 fn inner_children(state: TreeState<'_>, parent: EntryId, found: &mut Vec<EntryId>) -> Result<()> {
     let prefix = id_key(parent);
-    for row in state.read.scan(NAMES, (Bound::Included(&prefix), Bound::Unbounded), Direction::Forward) {
-        let (key, value) = row?;
-        if !key.starts_with(&prefix) {
-            break;
-        }
+    for row in state.read.scan_below(NAMES, &prefix) {
+        let (_, value) = row?;
         let (child, _) = decode_name_row(value).ok_or_else(|| damaged_row("names", parent))?;
         if state.read.count(&children_counter(child))? > 0 {
             found.push(child);

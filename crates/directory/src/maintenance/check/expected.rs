@@ -54,6 +54,7 @@ pub(super) fn derive(
     let sorter = |part| Sorter::new(options.scratch, options.memory_bytes / 8 * part);
     let mut derivation = Derivation {
         state,
+        report,
         rows: sorter(7),
         counters: sorter(1),
         counts: HashMap::new(),
@@ -68,9 +69,9 @@ pub(super) fn derive(
     for def in state.catalog.attributes().iter().filter(|def| def.id == def.base) {
         derivation.indexes.insert(def.id, maintenance::row(state.read, def.id)?);
     }
-    derivation.nodes(report)?;
-    derivation.entries(report)?;
-    log(state.read, report)?;
+    derivation.nodes()?;
+    derivation.entries()?;
+    log(state.read, derivation.report)?;
     derivation.flush_counts()?;
     Ok(Expected {
         rows: derivation.rows.finish()?,
@@ -90,8 +91,9 @@ fn log(read: &Read, report: &mut Report<'_>) -> Result<()> {
     Ok(())
 }
 
-struct Derivation<'s> {
+struct Derivation<'s, 'r, 'e> {
     state: TreeState<'s>,
+    report: &'r mut Report<'e>,
     rows: Sorter,
     counters: Sorter,
     counts: HashMap<Box<[u8]>, i64>,
@@ -104,7 +106,7 @@ struct Derivation<'s> {
     row: Vec<u8>,
 }
 
-impl<'s> Derivation<'s> {
+impl Derivation<'_, '_, '_> {
     fn expect(&mut self, map: MapId, key: &[u8], value: &[u8]) -> Result<()> {
         self.row.clear();
         self.row.push(map_number(map));
@@ -137,27 +139,27 @@ impl<'s> Derivation<'s> {
         Ok(())
     }
 
-    fn nodes(&mut self, report: &mut Report<'_>) -> Result<()> {
+    fn nodes(&mut self) -> Result<()> {
         let read = self.state.read;
         let mut highest = EntryId::ROOT;
         for row in read.scan(NODES, (Bound::Unbounded, Bound::Unbounded), Direction::Forward) {
             let (key, value) = row?;
             let id = EntryId(u64::from_be_bytes(key.try_into().unwrap_or_default()));
             highest = id;
-            report.checked.entries += 1;
+            self.report.checked.entries += 1;
             let Some(node) = NodeRow::decode(value) else {
-                report.lost_nodes = true;
-                report.unreadable(id, "its node row is damaged, so its name and place are lost")?;
+                self.report.lost_nodes = true;
+                self.report.unreadable(id, "its node row is damaged, so its name and place are lost")?;
                 continue;
             };
-            self.node(id, &node, report)?;
+            self.node(id, &node)?;
             if read.get(ENTRIES, key)?.is_none() {
-                report.unreadable(id, "its attributes are lost")?;
+                self.report.unreadable(id, "its attributes are lost")?;
             }
         }
         if last_entry_id(read)? < highest {
             let fix = Fix::Put(META, META_LAST_ENTRY.to_vec(), highest.0.to_be_bytes().to_vec());
-            report.found(
+            self.report.found(
                 format!("meta: the highest entry id is {}, more than it says", highest.0),
                 vec![fix],
             )?;
@@ -166,29 +168,29 @@ impl<'s> Derivation<'s> {
     }
 
     /// The name, the class posting and the counters.
-    fn node(&mut self, id: EntryId, node: &NodeRow<'_>, report: &mut Report<'_>) -> Result<()> {
+    fn node(&mut self, id: EntryId, node: &NodeRow<'_>) -> Result<()> {
         let catalog = self.state.catalog;
         let Some(class_set) = catalog.class_sets().get(node.class_set.0 as usize) else {
-            report.lost_nodes = true;
-            return report.unreadable(id, &format!("its class set {} does not exist", node.class_set.0));
+            self.report.lost_nodes = true;
+            return self.report.unreadable(id, &format!("its class set {} does not exist", node.class_set.0));
         };
         if class_set.flags != node.flags {
             let right = NodeRow { flags: class_set.flags, ..*node };
             let fix = Fix::Put(NODES, id_key(id).to_vec(), right.encode());
-            report.found(format!("entry {}: flags are not those of its classes", id.0), vec![fix])?;
+            self.report.found(format!("entry {}: flags are not those of its classes", id.0), vec![fix])?;
         }
         let normal =
             node.rdn_text().map(|rdn| crate::tree::entry_rows::normal_rdn(catalog, node.parent, rdn));
         let Some(Ok(normal)) = normal else {
-            report.lost_nodes = true;
+            self.report.lost_nodes = true;
             let rdn = String::from_utf8_lossy(node.rdn);
-            return report.unreadable(id, &format!("its RDN {rdn:?} is damaged"));
+            return self.report.unreadable(id, &format!("its RDN {rdn:?} is damaged"));
         };
         self.expect(NAMES, &name_key(node.parent, &normal), &encode_name_row(id, class_set.flags))?;
         self.expect_id(CLASSES, &class_key(node.class_set), id.0, REQUIRED)?;
         self.count(&children_counter(node.parent), 1)?;
         if self.chain.0 != Some(node.parent) {
-            self.chain = (Some(node.parent), self.superiors(id, node.parent, report)?);
+            self.chain = (Some(node.parent), self.superiors(id, node.parent)?);
         }
         let superiors = std::mem::take(&mut self.chain.1);
         let counted = superiors.iter().try_for_each(|superior| self.count(&subtree_counter(*superior), 1));
@@ -196,13 +198,13 @@ impl<'s> Derivation<'s> {
         counted
     }
 
-    fn superiors(&self, id: EntryId, parent: EntryId, report: &mut Report<'_>) -> Result<Vec<EntryId>> {
+    fn superiors(&mut self, id: EntryId, parent: EntryId) -> Result<Vec<EntryId>> {
         let mut chain = vec![parent];
         let mut at = parent;
         while at != EntryId::ROOT {
             if chain.len() > TREE_DEPTH_MAX {
-                report.lost_nodes = true;
-                report.found(format!("entry {}: its superiors do not end", id.0), Vec::new())?;
+                self.report.lost_nodes = true;
+                self.report.found(format!("entry {}: its superiors do not end", id.0), Vec::new())?;
                 break;
             }
             match self.state.read.get(NODES, &id_key(at))?.map(NodeRow::decode) {
@@ -210,8 +212,8 @@ impl<'s> Derivation<'s> {
                 // Told where it is found.
                 Some(None) => break,
                 None => {
-                    report.lost_nodes = true;
-                    report
+                    self.report.lost_nodes = true;
+                    self.report
                         .found(format!("entry {}: its superior {} does not exist", id.0, at.0), Vec::new())?;
                     break;
                 }
@@ -221,40 +223,42 @@ impl<'s> Derivation<'s> {
         Ok(chain)
     }
 
-    fn entries(&mut self, report: &mut Report<'_>) -> Result<()> {
+    fn entries(&mut self) -> Result<()> {
         let read = self.state.read;
         let last = read.position()?;
         for row in read.scan(ENTRIES, (Bound::Unbounded, Bound::Unbounded), Direction::Forward) {
             let (key, value) = row?;
             let id = EntryId(u64::from_be_bytes(key.try_into().unwrap_or_default()));
             let Some(entry) = EntryRow::decode(value) else {
-                report.unreadable(id, "its attributes are damaged")?;
+                self.report.unreadable(id, "its attributes are damaged")?;
                 continue;
             };
             let node = read.get(NODES, key)?;
             if node.is_none() {
-                report.lost_nodes = true;
-                report.unreadable(id, "it has attributes but no node, so its name and place are lost")?;
+                self.report.lost_nodes = true;
+                self.report
+                    .unreadable(id, "it has attributes but no node, so its name and place are lost")?;
             }
             if entry.position > last {
                 let text = format!("entry {}: changed at {}, the log ends at {last}", id.0, entry.position);
-                report.found(text, Vec::new())?;
+                self.report.found(text, Vec::new())?;
             }
             for attribute in entry.attributes() {
                 let Some(def) = self.state.catalog.attributes().get(attribute.id.0 as usize) else {
-                    report.unreadable(id, &format!("its attribute {} does not exist", attribute.id.0))?;
+                    self.report
+                        .unreadable(id, &format!("its attribute {} does not exist", attribute.id.0))?;
                     continue;
                 };
                 match attribute.content {
-                    Content::Inline(values) => self.inline(id, def, values, report)?,
-                    Content::Table => self.table(id, def, report)?,
-                    Content::Links => self.links(id, def, report)?,
+                    Content::Inline(values) => self.inline(id, def, values)?,
+                    Content::Table => self.table(id, def)?,
+                    Content::Links => self.links(id, def)?,
                 }
                 if let (Content::Inline(values), Some(node)) =
                     (attribute.content, node.and_then(NodeRow::decode))
                     && Some(attribute.id) == self.object_class
                 {
-                    self.classes(id, &node, values, report)?;
+                    self.classes(id, &node, values)?;
                 }
             }
         }
@@ -262,13 +266,7 @@ impl<'s> Derivation<'s> {
     }
 
     /// Whether the class set is that of the classes.
-    fn classes(
-        &mut self,
-        id: EntryId,
-        node: &NodeRow<'_>,
-        values: InlineValues<'_>,
-        report: &mut Report<'_>,
-    ) -> Result<()> {
+    fn classes(&mut self, id: EntryId, node: &NodeRow<'_>, values: InlineValues<'_>) -> Result<()> {
         let catalog = self.state.catalog;
         let class = |value| match value {
             InlineValue::Here(name) => {
@@ -277,7 +275,9 @@ impl<'s> Derivation<'s> {
             InlineValue::Elsewhere(_) => None,
         };
         let Some(classes) = values.iter().map(|value| class(value).map(|class| class.id)).collect() else {
-            return report.found(format!("entry {}: a value of objectClass is damaged", id.0), Vec::new());
+            return self
+                .report
+                .found(format!("entry {}: a value of objectClass is damaged", id.0), Vec::new());
         };
         let class_set = ClassSet::of(classes, &catalog.schema);
         let stored = catalog.class_sets().get(node.class_set.0 as usize);
@@ -290,42 +290,36 @@ impl<'s> Derivation<'s> {
             Fix::Put(NODES, id_key(id).to_vec(), right.encode())
         });
         let text = format!("entry {}: class set {} is not that of its objectClass", id.0, node.class_set.0);
-        report.found(text, fix.into_iter().collect())
+        self.report.found(text, fix.into_iter().collect())
     }
 
-    fn inline(
-        &mut self,
-        id: EntryId,
-        def: &AttributeDef,
-        values: InlineValues<'_>,
-        report: &mut Report<'_>,
-    ) -> Result<()> {
+    fn inline(&mut self, id: EntryId, def: &AttributeDef, values: InlineValues<'_>) -> Result<()> {
         let mut count = 0;
         for value in values.iter() {
             count += 1;
             match value {
                 InlineValue::Here(value) => self.indexed(id, def, value)?,
-                InlineValue::Elsewhere(hash) => self.large(id, def, &hash, report)?,
+                InlineValue::Elsewhere(hash) => self.large(id, def, &hash)?,
             }
         }
         if count != values.count {
-            report.unreadable(id, &format!("{} has another number of values than it says", def.name))?;
+            self.report.unreadable(id, &format!("{} has another number of values than it says", def.name))?;
         }
         Ok(())
     }
 
-    fn large(&mut self, id: EntryId, def: &AttributeDef, hash: &[u8], report: &mut Report<'_>) -> Result<()> {
+    fn large(&mut self, id: EntryId, def: &AttributeDef, hash: &[u8]) -> Result<()> {
         let key = value_key(id, def.id, hash);
         match self.state.read.get(VALUES, &key)? {
             Some(value) => {
                 if value_hash(value) == hash {
                     self.indexed(id, def, value)?;
                 } else {
-                    report.unreadable(id, &format!("a large value of {} is damaged", def.name))?;
+                    self.report.unreadable(id, &format!("a large value of {} is damaged", def.name))?;
                 }
                 self.expect(VALUES, &key, &[])
             }
-            None => report.unreadable(id, &format!("a large value of {} is lost", def.name)),
+            None => self.report.unreadable(id, &format!("a large value of {} is lost", def.name)),
         }
     }
 
@@ -347,9 +341,9 @@ impl<'s> Derivation<'s> {
         Ok(())
     }
 
-    fn table(&mut self, id: EntryId, def: &AttributeDef, report: &mut Report<'_>) -> Result<()> {
+    fn table(&mut self, id: EntryId, def: &AttributeDef) -> Result<()> {
         for row in table_values(self.state.read, id, def.id) {
-            let (_, value) = self.table_row(id, def, row?, report)?;
+            let (_, value) = self.table_row(id, def, row?)?;
             self.indexed(id, def, value)?;
         }
         Ok(())
@@ -361,7 +355,6 @@ impl<'s> Derivation<'s> {
         id: EntryId,
         def: &AttributeDef,
         row: (&[u8], &'r [u8]),
-        report: &mut Report<'_>,
     ) -> Result<(Vec<u8>, &'r [u8])> {
         let (place, value) = row;
         let mut key = link_key(id, def.id).to_vec();
@@ -371,17 +364,18 @@ impl<'s> Derivation<'s> {
         let right = value_key(id, def.id, &normal_value(&self.state.catalog.schema, def, value));
         if right != key {
             let fixes = vec![Fix::Delete(VALUES, key.clone()), Fix::Put(VALUES, right, value.to_vec())];
-            report.found(format!("entry {}: a value of {} is under another's key", id.0, def.name), fixes)?;
+            self.report
+                .found(format!("entry {}: a value of {} is under another's key", id.0, def.name), fixes)?;
         }
         Ok((key, value))
     }
 
-    fn links(&mut self, id: EntryId, def: &AttributeDef, report: &mut Report<'_>) -> Result<()> {
+    fn links(&mut self, id: EntryId, def: &AttributeDef) -> Result<()> {
         let mut has_values = false;
         for row in table_values(self.state.read, id, def.id) {
             has_values = true;
-            let (key, text) = self.table_row(id, def, row?, report)?;
-            self.link_text(id, def, key, text, report)?;
+            let (key, text) = self.table_row(id, def, row?)?;
+            self.link_text(id, def, key, text)?;
         }
         let read = self.state.read;
         let mut targets = read.ids(LINKS, &link_key(id, def.id))?;
@@ -395,7 +389,7 @@ impl<'s> Derivation<'s> {
                     let fixes = vec![Fix::RemoveId(LINKS, key, target), Fix::Mark(id, def.id)];
                     let text =
                         format!("entry {}: {} leads to entry {target}, which does not exist", id.0, def.name);
-                    report.found(text, fixes)?;
+                    self.report.found(text, fixes)?;
                     continue;
                 }
                 self.expect_id(LINKED, &link_key(EntryId(target), def.id), id.0, REQUIRED)?;
@@ -404,20 +398,13 @@ impl<'s> Derivation<'s> {
         }
         if !has_values {
             let text = format!("entry {}: {} has no values", id.0, def.name);
-            report.found(text, vec![Fix::Mark(id, def.id)])?;
+            self.report.found(text, vec![Fix::Mark(id, def.id)])?;
         }
         Ok(())
     }
 
     /// A name in a link attribute that should be one of no entry.
-    fn link_text(
-        &mut self,
-        id: EntryId,
-        def: &AttributeDef,
-        key: Vec<u8>,
-        text: &[u8],
-        report: &mut Report<'_>,
-    ) -> Result<()> {
+    fn link_text(&mut self, id: EntryId, def: &AttributeDef, key: Vec<u8>, text: &[u8]) -> Result<()> {
         let catalog: &Catalog = self.state.catalog;
         let Some(name) = name_in(&catalog.schema, text) else { return Ok(()) };
         let dangling = dangling_key(def.id, &name.key);
@@ -433,6 +420,6 @@ impl<'s> Derivation<'s> {
             Fix::InsertId(LINKED, link_key(target, def.id).to_vec(), id.0),
         ];
         let text = format!("entry {}: {} has the name of entry {} as text", id.0, def.name, target.0);
-        report.found(text, fixes)
+        self.report.found(text, fixes)
     }
 }

@@ -158,12 +158,8 @@ impl Carry<'_> {
             }
             let mut targets = self.old.ids(LINKS, key)?;
             let mut block = Vec::new();
-            while {
-                block.clear();
-                targets.next_block(&mut block, 1_024)?;
-                !block.is_empty()
-            } {
-                for &target in &block {
+            while targets.next_block(&mut block, 1_024)? > 0 {
+                for target in block.drain(..) {
                     self.link(source, attribute, EntryId(target))?;
                 }
             }
@@ -190,12 +186,8 @@ impl Carry<'_> {
             let (key, _) = row?;
             let mut ids = self.old.ids(map, key)?;
             let mut block = Vec::new();
-            while {
-                block.clear();
-                ids.next_block(&mut block, 1_024)?;
-                !block.is_empty()
-            } {
-                for id in block.iter().copied().map(EntryId).filter(|id| !self.dropped.ids.contains(*id)) {
+            while ids.next_block(&mut block, 1_024)? > 0 {
+                for id in block.drain(..).map(EntryId).filter(|id| !self.dropped.ids.contains(*id)) {
                     self.sorters.rows.id(map, key, id)?;
                 }
             }
