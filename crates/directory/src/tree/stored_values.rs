@@ -4,7 +4,7 @@ use std::ops::{Bound, ControlFlow};
 
 use store::{Direction, Read};
 
-use crate::model::entry::{AttributeRow, Content, InlineValue, StoredEntry};
+use crate::model::entry::{AttributeRow, Content, InlineValue, InlineValues, StoredEntry};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{AttrId, EntryId, LINKS, VALUES, link_key, value_key};
 use crate::tree::{TreeState, damaged_row, dn_of};
@@ -34,16 +34,34 @@ pub fn table_values(
 pub(crate) fn all(read: &Read, id: EntryId, entry: &StoredEntry, attribute: AttrId) -> Result<Vec<Vec<u8>>> {
     match entry.find(attribute) {
         None => Ok(Vec::new()),
-        Some(Content::Inline(values)) => values
-            .iter()
-            .map(|value| match value {
-                InlineValue::Here(bytes) => Ok(bytes.to_vec()),
-                InlineValue::Elsewhere(hash) => large_value(read, id, attribute, &hash).map(<[u8]>::to_vec),
-            })
-            .collect(),
+        Some(Content::Inline(values)) => inline_values(read, id, attribute, values),
         Some(Content::Table | Content::Links) => {
             table_values(read, id, attribute).map(|row| row.map(|(_, value)| value.to_vec())).collect()
         }
+    }
+}
+
+/// The values of an entry row, copied, the large ones from beside it.
+pub(crate) fn inline_values(
+    read: &Read,
+    id: EntryId,
+    attribute: AttrId,
+    values: InlineValues<'_>,
+) -> Result<Vec<Vec<u8>>> {
+    values.iter().map(|value| whole_value(read, id, attribute, value).map(<[u8]>::to_vec)).collect()
+}
+
+/// A value of an entry row, a large one from beside it.
+#[inline]
+fn whole_value<'v>(
+    read: &'v Read,
+    id: EntryId,
+    attribute: AttrId,
+    value: InlineValue<'v>,
+) -> Result<&'v [u8]> {
+    match value {
+        InlineValue::Here(bytes) => Ok(bytes),
+        InlineValue::Elsewhere(hash) => large_value(read, id, attribute, &hash),
     }
 }
 
@@ -59,11 +77,7 @@ pub(crate) fn any(
         None => {}
         Some(Content::Inline(values)) => {
             for value in values.iter() {
-                let value = match value {
-                    InlineValue::Here(bytes) => bytes,
-                    InlineValue::Elsewhere(hash) => large_value(read, id, attribute, &hash)?,
-                };
-                if is_it(value) {
+                if is_it(whole_value(read, id, attribute, value)?) {
                     return Ok(true);
                 }
             }
@@ -90,11 +104,7 @@ pub(crate) fn for_each_value(
     match row.content {
         Content::Inline(values) => {
             for value in values.iter() {
-                let value = match value {
-                    InlineValue::Here(value) => value,
-                    InlineValue::Elsewhere(hash) => large_value(state.read, id, row.id, &hash)?,
-                };
-                if each(value).is_break() {
+                if each(whole_value(state.read, id, row.id, value)?).is_break() {
                     return Ok(());
                 }
             }

@@ -26,106 +26,15 @@ pub(crate) fn change(
     if changed.catalog.attribute(attribute).is_link {
         links::change(batch, changed, attribute, kind, values)
     } else {
-        change_ordinary(batch, changed, attribute, kind, values)
+        OrdinaryValues { batch, changed, attribute }.change(kind, values)
     }
 }
 
-/// The same for an attribute that is not a link.
-fn change_ordinary(
-    batch: &mut Batch<'_>,
-    changed: &mut ChangedEntry<'_>,
+/// The values of one ordinary attribute while they change.
+struct OrdinaryValues<'v, 'b, 'c> {
+    batch: &'v mut Batch<'b>,
+    changed: &'v mut ChangedEntry<'c>,
     attribute: AttrId,
-    kind: ValueChangeKind,
-    values: &[Value],
-) -> Result<()> {
-    let given: Vec<&[u8]> = values.iter().filter_map(Value::as_bytes).collect();
-    let before = match kind {
-        ValueChangeKind::Replace => all(batch, changed.id, changed.entry, attribute)?,
-        ValueChangeKind::Add | ValueChangeKind::Remove => Vec::new(),
-    };
-    let (removed, added) = match kind {
-        ValueChangeKind::Add => (Vec::new(), given),
-        ValueChangeKind::Remove => (given, Vec::new()),
-        ValueChangeKind::Replace => (before.iter().map(Vec::as_slice).collect(), given),
-    };
-    remove(batch, changed, attribute, &removed)?;
-    add(batch, changed, attribute, &added)?;
-    if !changed.catalog.attribute(attribute).index.kept_parts().is_empty() {
-        index::update(batch, changed, attribute, &removed, &added)?;
-    }
-    Ok(())
-}
-
-fn remove(
-    batch: &mut Batch<'_>,
-    changed: &mut ChangedEntry<'_>,
-    attribute: AttrId,
-    values: &[&[u8]],
-) -> Result<()> {
-    if values.is_empty() {
-        return Ok(());
-    }
-    let id = changed.id;
-    match changed.entry.find(attribute) {
-        None => Ok(()),
-        Some(Content::Inline(stored)) => {
-            let mut stored: Vec<InlineValue<'_>> = stored.iter().collect();
-            for value in values {
-                if value.len() <= INLINE_VALUE_MAX {
-                    stored.retain(|kept| *kept != InlineValue::Here(value));
-                    continue;
-                }
-                let hash = value_hash(value);
-                stored.retain(|kept| *kept != InlineValue::Elsewhere(hash));
-                batch.delete(VALUES, &value_key(id, attribute, &hash))?;
-            }
-            let content = (!stored.is_empty()).then(|| EncodedAttribute::inline(attribute, &stored));
-            changed.entry.set(attribute, content);
-            Ok(())
-        }
-        Some(Content::Table | Content::Links) => {
-            let def = changed.catalog.attribute(attribute);
-            for value in values {
-                let key = value_key(id, attribute, &normal_value(&changed.catalog.schema, def, value));
-                if batch.delete(VALUES, &key)? {
-                    batch.bump(&value_counter(id, attribute), -1)?;
-                }
-            }
-            if batch.count(&value_counter(id, attribute))? < TABLE_VALUE_COUNT_MIN as i64 {
-                table_to_inline(batch, changed, attribute)?;
-            }
-            Ok(())
-        }
-    }
-}
-
-fn add(
-    batch: &mut Batch<'_>,
-    changed: &mut ChangedEntry<'_>,
-    attribute: AttrId,
-    values: &[&[u8]],
-) -> Result<()> {
-    if values.is_empty() {
-        return Ok(());
-    }
-    let stored: Vec<InlineValue<'_>> = match changed.entry.find(attribute) {
-        Some(Content::Table | Content::Links) => {
-            return add_to_table(batch, changed, attribute, values);
-        }
-        Some(Content::Inline(stored)) => stored.iter().collect(),
-        None => Vec::new(),
-    };
-    if stored.len() + values.len() > INLINE_VALUE_COUNT_MAX {
-        inline_to_table(batch, changed, attribute)?;
-        return add_to_table(batch, changed, attribute, values);
-    }
-    let mut stored = stored;
-    for value in values {
-        stored.push(store_inline(batch, changed.id, attribute, value)?);
-    }
-    let content = EncodedAttribute::inline(attribute, &stored);
-    changed.entry.set(attribute, Some(content));
-    Ok(())
 }
 
 /// Puts a value beside the entry row if it is a large one. Returns what the row has of it.
@@ -143,46 +52,138 @@ pub(crate) fn store_inline<'v>(
     Ok(InlineValue::Elsewhere(hash))
 }
 
-fn add_to_table(
-    batch: &mut Batch<'_>,
-    changed: &ChangedEntry<'_>,
-    attribute: AttrId,
-    values: &[&[u8]],
-) -> Result<()> {
-    let def = changed.catalog.attribute(attribute);
-    for value in values {
-        let key = value_key(changed.id, attribute, &normal_value(&changed.catalog.schema, def, value));
-        if batch.get(VALUES, &key)?.is_none() {
-            batch.bump(&value_counter(changed.id, attribute), 1)?;
+impl OrdinaryValues<'_, '_, '_> {
+    fn change(&mut self, kind: ValueChangeKind, values: &[Value]) -> Result<()> {
+        let given: Vec<&[u8]> = values.iter().filter_map(Value::as_bytes).collect();
+        let before = match kind {
+            ValueChangeKind::Replace => self.all()?,
+            ValueChangeKind::Add | ValueChangeKind::Remove => Vec::new(),
+        };
+        let (removed, added) = match kind {
+            ValueChangeKind::Add => (Vec::new(), given),
+            ValueChangeKind::Remove => (given, Vec::new()),
+            ValueChangeKind::Replace => (before.iter().map(Vec::as_slice).collect(), given),
+        };
+        self.remove(&removed)?;
+        self.add(&added)?;
+        if !self.changed.catalog.attribute(self.attribute).index.kept_parts().is_empty() {
+            index::update(self.batch, self.changed, self.attribute, &removed, &added)?;
         }
-        batch.put(VALUES, &key, value)?;
+        Ok(())
     }
-    Ok(())
+
+    fn remove(&mut self, values: &[&[u8]]) -> Result<()> {
+        if values.is_empty() {
+            return Ok(());
+        }
+        match self.changed.entry.find(self.attribute) {
+            None => {}
+            Some(Content::Inline(stored)) => {
+                let mut stored: Vec<InlineValue<'_>> = stored.iter().collect();
+                for value in values {
+                    if value.len() <= INLINE_VALUE_MAX {
+                        stored.retain(|kept| *kept != InlineValue::Here(value));
+                        continue;
+                    }
+                    let hash = value_hash(value);
+                    stored.retain(|kept| *kept != InlineValue::Elsewhere(hash));
+                    self.batch.delete(VALUES, &value_key(self.changed.id, self.attribute, &hash))?;
+                }
+                let content = inline(self.attribute, &stored);
+                self.changed.entry.set(self.attribute, content);
+            }
+            Some(Content::Table | Content::Links) => {
+                for value in values {
+                    let key = self.table_key(value);
+                    if self.batch.delete(VALUES, &key)? {
+                        self.count(-1)?;
+                    }
+                }
+                let counter = value_counter(self.changed.id, self.attribute);
+                if self.batch.count(&counter)? < TABLE_VALUE_COUNT_MIN as i64 {
+                    self.table_to_inline()?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, values: &[&[u8]]) -> Result<()> {
+        if values.is_empty() {
+            return Ok(());
+        }
+        let mut stored: Vec<InlineValue<'_>> = match self.changed.entry.find(self.attribute) {
+            Some(Content::Table | Content::Links) => return self.add_to_table(values),
+            Some(Content::Inline(stored)) => stored.iter().collect(),
+            None => Vec::new(),
+        };
+        if stored.len() + values.len() > INLINE_VALUE_COUNT_MAX {
+            self.inline_to_table()?;
+            return self.add_to_table(values);
+        }
+        for value in values {
+            stored.push(store_inline(self.batch, self.changed.id, self.attribute, value)?);
+        }
+        let content = inline(self.attribute, &stored);
+        self.changed.entry.set(self.attribute, content);
+        Ok(())
+    }
+
+    fn add_to_table(&mut self, values: &[&[u8]]) -> Result<()> {
+        for value in values {
+            let key = self.table_key(value);
+            if self.batch.get(VALUES, &key)?.is_none() {
+                self.count(1)?;
+            }
+            self.batch.put(VALUES, &key, value)?;
+        }
+        Ok(())
+    }
+
+    fn inline_to_table(&mut self) -> Result<()> {
+        let values = self.all()?;
+        for value in values.iter().filter(|value| value.len() > INLINE_VALUE_MAX) {
+            let key = value_key(self.changed.id, self.attribute, &value_hash(value));
+            self.batch.delete(VALUES, &key)?;
+        }
+        self.changed.entry.set(self.attribute, Some(EncodedAttribute::table(self.attribute)));
+        let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
+        self.add_to_table(&values)
+    }
+
+    fn table_to_inline(&mut self) -> Result<()> {
+        let values = self.all()?;
+        for value in &values {
+            let key = self.table_key(value);
+            self.batch.delete(VALUES, &key)?;
+        }
+        self.count(-(values.len() as i64))?;
+        let mut stored = Vec::with_capacity(values.len());
+        for value in &values {
+            stored.push(store_inline(self.batch, self.changed.id, self.attribute, value)?);
+        }
+        self.changed.entry.set(self.attribute, inline(self.attribute, &stored));
+        Ok(())
+    }
+
+    fn all(&self) -> Result<Vec<Vec<u8>>> {
+        all(self.batch, self.changed.id, self.changed.entry, self.attribute)
+    }
+
+    /// The key of a value that has a row of its own.
+    fn table_key(&self, value: &[u8]) -> Vec<u8> {
+        let catalog = self.changed.catalog;
+        let normal = normal_value(&catalog.schema, catalog.attribute(self.attribute), value);
+        value_key(self.changed.id, self.attribute, &normal)
+    }
+
+    fn count(&mut self, delta: i64) -> Result<()> {
+        self.batch.bump(&value_counter(self.changed.id, self.attribute), delta)?;
+        Ok(())
+    }
 }
 
-fn inline_to_table(batch: &mut Batch<'_>, changed: &mut ChangedEntry<'_>, attribute: AttrId) -> Result<()> {
-    let values = all(batch, changed.id, changed.entry, attribute)?;
-    for value in values.iter().filter(|value| value.len() > INLINE_VALUE_MAX) {
-        batch.delete(VALUES, &value_key(changed.id, attribute, &value_hash(value)))?;
-    }
-    changed.entry.set(attribute, Some(EncodedAttribute::table(attribute)));
-    let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
-    add_to_table(batch, changed, attribute, &values)
-}
-
-fn table_to_inline(batch: &mut Batch<'_>, changed: &mut ChangedEntry<'_>, attribute: AttrId) -> Result<()> {
-    let values = all(batch, changed.id, changed.entry, attribute)?;
-    let def = changed.catalog.attribute(attribute);
-    for value in &values {
-        let normal = normal_value(&changed.catalog.schema, def, value);
-        batch.delete(VALUES, &value_key(changed.id, attribute, &normal))?;
-    }
-    batch.bump(&value_counter(changed.id, attribute), -(values.len() as i64))?;
-    let mut stored = Vec::with_capacity(values.len());
-    for value in &values {
-        stored.push(store_inline(batch, changed.id, attribute, value)?);
-    }
-    let content = (!stored.is_empty()).then(|| EncodedAttribute::inline(attribute, &stored));
-    changed.entry.set(attribute, content);
-    Ok(())
+/// What the entry row has of these values, nothing where there are none.
+fn inline(attribute: AttrId, values: &[InlineValue<'_>]) -> Option<EncodedAttribute> {
+    (!values.is_empty()).then(|| EncodedAttribute::inline(attribute, values))
 }

@@ -11,14 +11,14 @@ use std::borrow::Cow;
 use schema::{AttributeDescription, AttributeType, TypeId};
 
 use crate::catalog::Allocations;
-use crate::model::entry::{Content, EntryRow, InlineValue, InlineValues};
+use crate::model::entry::{Content, EntryRow};
 use crate::model::outcome::OperationError;
 use crate::model::record::{Value, ValueChange, ValueChangeKind};
 use crate::model::rows::{
     AttrId, ENTRIES, EntryId, LINKS, VALUES, id_key, link_key, value_counter, value_key,
 };
 use crate::model::value_list::{KeyedValue, ValueList};
-use crate::tree::stored_values::{large_value, table_values};
+use crate::tree::stored_values::{inline_values, table_values};
 use crate::tree::{TreeState, damaged_row};
 use crate::write::deciding::Deciding;
 use crate::write::given_values::{normal_value, read_link_key};
@@ -287,7 +287,9 @@ impl<'a> WorkingEntry<'a> {
         Ok(match stored.content {
             Content::Table => Before::Rows(RowKind::Table, self.row_count(stored.id)?),
             Content::Links => Before::Rows(RowKind::Links, self.row_count(stored.id)?),
-            Content::Inline(values) => Before::Inline(self.load_inline(stored.id, values)?),
+            Content::Inline(values) => {
+                Before::Inline(inline_values(self.state.read, self.id, stored.id, values)?)
+            }
         })
     }
 
@@ -295,18 +297,6 @@ impl<'a> WorkingEntry<'a> {
     /// so that is damage) counts by its bytes, as for `apply`.
     fn stored_key(&self, attribute_type: &AttributeType, bytes: &[u8]) -> Vec<u8> {
         normal_value(&self.state.catalog.schema, attribute_type, bytes).unwrap_or_else(|_| bytes.to_vec())
-    }
-
-    fn load_inline(&self, attribute: AttrId, values: InlineValues<'_>) -> Result<Vec<Vec<u8>>> {
-        values
-            .iter()
-            .map(|value| match value {
-                InlineValue::Here(bytes) => Ok(bytes.to_vec()),
-                InlineValue::Elsewhere(hash) => {
-                    large_value(self.state.read, self.id, attribute, &hash).map(<[u8]>::to_vec)
-                }
-            })
-            .collect()
     }
 
     fn row_count(&self, attribute: AttrId) -> Result<usize> {
