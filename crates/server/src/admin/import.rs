@@ -164,33 +164,37 @@ struct Run<'r> {
     spares: &'r Spares,
 }
 
+/// What an import makes.
+struct Making {
+    builder: Builder,
+    rejects: Rejects,
+    imported: Imported,
+    progress: Progress,
+}
+
 impl<'r> Run<'r> {
     fn failed(&self, error: ImportError) -> ServeError {
         ServeError::Import { path: self.data.clone(), error }
     }
 
-    fn run(
-        &self,
-        mut builder: Builder,
-        mut rejects: Rejects,
-        generation: [u8; 16],
-    ) -> Result<Imported, ServeError> {
-        let mut progress = Progress::new(self.sources.total_bytes());
+    fn run(&self, builder: Builder, rejects: Rejects, generation: [u8; 16]) -> Result<Imported, ServeError> {
         let early_sync = builder.new_file().and_then(EarlySync::of);
         let early_sync = early_sync.map_err(|error| self.failed(error.into()))?;
-        let mut imported = Imported::default();
+        let progress = Progress::new(self.sources.total_bytes());
+        let mut making = Making { builder, rejects, imported: Imported::default(), progress };
         // Five eighths of the memory are for the preparers. The rest is for pieces of text, pages, and the two sorters
         // that fill while those of the preparers are read.
         let mut carried = Sorters::new(self.data, self.memory / 16);
-        imported.carried_over =
-            builder.carry_over(self.job, &mut carried).map_err(|error| self.failed(error))?;
-        let mut sorters = self.prepare(&mut builder, &mut rejects, &mut imported, &mut progress)?;
+        let carried_over = making.builder.carry_over(self.job, &mut carried);
+        making.imported.carried_over = carried_over.map_err(|error| self.failed(error))?;
+        let mut sorters = self.prepare(&mut making)?;
         // The entries are written, and resolving names leaves a core idle.
         early_sync.request();
         sorters.push(carried);
         let (mut rows, names): (Vec<Rows>, Vec<_>) =
             sorters.into_iter().map(|sorters| (sorters.rows, sorters.names)).unzip();
-        progress.begin(Phase::Names, imported.statistics.records);
+        let progress = &mut making.progress;
+        progress.begin(Phase::Names, making.imported.statistics.records);
         let mut resolved_rows = Rows::new(self.data, self.memory / 8);
         let outcomes = store::Sorter::new(self.data, self.memory / 16);
         let resolved = std::thread::scope(|scope| {
@@ -199,14 +203,14 @@ impl<'r> Run<'r> {
             resolve(self.job, blocks.into_iter(), &mut resolved_rows, outcomes, |count| progress.at(count))
         })
         .map_err(|error| self.failed(error))?;
-        imported.dangling = resolved.dangling;
+        making.imported.dangling = resolved.dangling;
         rows.push(resolved_rows);
         std::thread::scope(|scope| {
             // Merging begins while the tree is written, until its channel is full.
             let (sender, blocks) = sync_channel(self.blocks_max());
             scope.spawn(move || hand_over(SortedRows::merge(rows), &sender));
-            let refused =
-                self.write_tree(&mut builder, resolved, &mut rejects, &mut imported, &mut progress)?;
+            let refused = self.write_tree(&mut making, resolved)?;
+            let Making { builder, imported, progress, .. } = &mut making;
             if imported.entries == 0 {
                 return Ok(());
             }
@@ -222,6 +226,7 @@ impl<'r> Run<'r> {
             imported.repeated_values = written.map_err(|error| self.failed(error))?;
             Ok::<(), ServeError>(())
         })?;
+        let Making { builder, rejects, mut imported, mut progress } = making;
         if imported.entries == 0 {
             let reason = rejects.first_reason().to_owned();
             rejects.keep();
@@ -242,14 +247,8 @@ impl<'r> Run<'r> {
     }
 
     /// Writes the tree, and records without a place in it to the rejects.
-    fn write_tree(
-        &self,
-        builder: &mut Builder,
-        resolved: Resolved,
-        rejects: &mut Rejects,
-        imported: &mut Imported,
-        progress: &mut Progress,
-    ) -> Result<Refused, ServeError> {
+    fn write_tree(&self, making: &mut Making, resolved: Resolved) -> Result<Refused, ServeError> {
+        let Making { builder, rejects, imported, progress } = making;
         progress.begin(Phase::Tree, imported.statistics.records);
         let mut not_written = None;
         let refused = builder
@@ -267,13 +266,7 @@ impl<'r> Run<'r> {
     }
 
     /// Reads all texts and writes all entry rows.
-    fn prepare(
-        &self,
-        builder: &mut Builder,
-        rejects: &mut Rejects,
-        imported: &mut Imported,
-        progress: &mut Progress,
-    ) -> Result<Vec<Sorters>, ServeError> {
+    fn prepare(&self, making: &mut Making) -> Result<Vec<Sorters>, ServeError> {
         let threads = self.threads;
         let memory = self.memory / 8 * 5 / threads;
         let stopped = AtomicBool::new(false);
@@ -297,7 +290,7 @@ impl<'r> Run<'r> {
                 .collect();
             drop((piece_receiver, done_sender));
             // If this ends early, it drops the receivers, which ends the threads that send.
-            let written = self.write(builder, rejects, imported, progress, done_receiver, ticket_receiver);
+            let written = self.write(making, done_receiver, ticket_receiver);
             let prepared: Vec<_> = preparers.into_iter().map(|thread| joined(thread.join())).collect();
             let read = joined(reader.join());
             // A failed preparer is the cause, and the others end without an error, so its error comes first.
@@ -367,10 +360,7 @@ impl<'r> Run<'r> {
     /// Writes entry rows in the order of the text.
     fn write(
         &self,
-        builder: &mut Builder,
-        rejects: &mut Rejects,
-        imported: &mut Imported,
-        progress: &mut Progress,
+        Making { builder, rejects, imported, progress }: &mut Making,
         done: Receiver<(Piece<'_>, Prepared)>,
         tickets: Receiver<()>,
     ) -> Result<(), ServeError> {

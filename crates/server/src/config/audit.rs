@@ -6,7 +6,7 @@ use std::str::FromStr;
 use audit::Kind;
 use serde::Deserialize;
 
-use crate::config::values::{ChoiceError, DnText, FromText};
+use crate::config::values::{ChoiceError, DnText, FromText, choose};
 
 const MIB: u64 = 1 << 20;
 
@@ -127,12 +127,8 @@ impl FromStr for AuditValues {
     type Err = ChoiceError;
 
     fn from_str(text: &str) -> Result<AuditValues, ChoiceError> {
-        match text {
-            "none" => Ok(AuditValues::None),
-            "new" => Ok(AuditValues::New),
-            "all" => Ok(AuditValues::All),
-            _ => Err(ChoiceError::new(text, "none, new or all")),
-        }
+        let values = [("none", AuditValues::None), ("new", AuditValues::New), ("all", AuditValues::All)];
+        choose(text, "none, new or all", &values)
     }
 }
 
@@ -150,11 +146,7 @@ impl FromStr for Overload {
     type Err = ChoiceError;
 
     fn from_str(text: &str) -> Result<Overload, ChoiceError> {
-        match text {
-            "hold" => Ok(Overload::Hold),
-            "count" => Ok(Overload::Count),
-            _ => Err(ChoiceError::new(text, "hold or count")),
-        }
+        choose(text, "hold or count", &[("hold", Overload::Hold), ("count", Overload::Count)])
     }
 }
 

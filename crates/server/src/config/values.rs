@@ -104,17 +104,13 @@ impl FromStr for WeakestBind {
     type Err = ChoiceError;
 
     fn from_str(text: &str) -> Result<WeakestBind, ChoiceError> {
-        let strength = match text {
-            "anonymous" => BindStrength::Anonymous,
-            "password" => BindStrength::Password,
-            "proof" => BindStrength::Proof,
-            "certificate" => BindStrength::Certificate,
-            _ => {
-                let choices = "anonymous, password, proof or certificate";
-                return Err(ChoiceError { text: text.to_owned(), choices });
-            }
-        };
-        Ok(WeakestBind(strength))
+        let strengths = [
+            ("anonymous", BindStrength::Anonymous),
+            ("password", BindStrength::Password),
+            ("proof", BindStrength::Proof),
+            ("certificate", BindStrength::Certificate),
+        ];
+        choose(text, "anonymous, password, proof or certificate", &strengths).map(WeakestBind)
     }
 }
 
@@ -136,15 +132,21 @@ impl ChoiceError {
     }
 }
 
+/// The value that a word stands for.
+pub(super) fn choose<T: Copy>(
+    text: &str,
+    choices: &'static str,
+    values: &[(&str, T)],
+) -> Result<T, ChoiceError> {
+    let found = values.iter().find(|(word, _)| *word == text);
+    found.map(|(_, value)| *value).ok_or_else(|| ChoiceError::new(text, choices))
+}
+
 impl FromStr for TlsVersion {
     type Err = ChoiceError;
 
     fn from_str(text: &str) -> Result<TlsVersion, ChoiceError> {
-        match text {
-            "1.2" => Ok(TlsVersion::Tls12),
-            "1.3" => Ok(TlsVersion::Tls13),
-            _ => Err(ChoiceError { text: text.to_owned(), choices: "1.2 or 1.3" }),
-        }
+        choose(text, "1.2 or 1.3", &[("1.2", TlsVersion::Tls12), ("1.3", TlsVersion::Tls13)])
     }
 }
 
@@ -152,11 +154,8 @@ impl FromStr for TlsNeed {
     type Err = ChoiceError;
 
     fn from_str(text: &str) -> Result<TlsNeed, ChoiceError> {
-        match text {
-            "passwords" => Ok(TlsNeed::Passwords),
-            "everything" => Ok(TlsNeed::Everything),
-            _ => Err(ChoiceError { text: text.to_owned(), choices: "passwords or everything" }),
-        }
+        let needs = [("passwords", TlsNeed::Passwords), ("everything", TlsNeed::Everything)];
+        choose(text, "passwords or everything", &needs)
     }
 }
 
