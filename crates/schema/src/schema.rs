@@ -186,14 +186,6 @@ impl Schema {
         restoring(out, |out| name_key::dn_key(self, dn, Strictness::Entry, 0, out))
     }
 
-    /// Appends the key of a DN that is a *value* (of `member`, say) and may name types we do not know and values we
-    /// would refuse: those count by their octets. The key of [`Self::normalize_dn`] wherever that has one. This is what
-    /// `distinguishedNameMatch` makes of a DN.
-    pub fn normalize_dn_value(&self, dn: &Dn<'_>, out: &mut Vec<u8>) {
-        // Values have no failures: what is unknown or invalid is kept as octets.
-        let _ = restoring(out, |out| name_key::dn_key(self, dn, Strictness::Value, 0, out));
-    }
-
     /// Appends the octets of an identifier: a numeric OID, or the name of a class, attribute type or rule. Classes come
     /// first, because values of objectClass are what this is asked for most.
     pub(crate) fn encode_identifier(&self, name: &str, out: &mut Vec<u8>) -> bool {

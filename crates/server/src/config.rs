@@ -43,8 +43,6 @@ pub use pass_through::{PassThroughSettings, Verifier};
 pub use run_as::RunAs;
 
 /// Where a server listens unless told otherwise: only on this machine, above the ports that need privileges.
-pub const DEFAULT_LISTEN: &str = "ldap://127.0.0.1:1389";
-
 fn default_listen() -> ServerUrl {
     ServerUrl::Internet { host: "127.0.0.1".to_owned(), port: 1389, tls: false }
 }
