@@ -7,7 +7,7 @@ use clap::Args;
 use client::Connection;
 use directory::virtual_entries::APPLY_SETTINGS;
 use ldap::ServerUrl;
-use server::settings::{self, Changes, SettingsFile, online};
+use server::settings::{self, SettingsChanges, SettingsFile, online};
 use server::{Arguments, Config, Fault, ServeError};
 
 use crate::exit;
@@ -119,21 +119,21 @@ fn send(mut connection: Connection, file: &SettingsFile, url: &ServerUrl) -> Exi
     }
 }
 
-fn say(changes: &Changes, config: &Config) {
+fn say(changes: &SettingsChanges, config: &Config) {
     if changes.is_new {
         println!("makes a new directory in {}", config.data.display());
     }
     say_lines(changes);
 }
 
-fn say_lines(changes: &Changes) {
+fn say_lines(changes: &SettingsChanges) {
     if !changes.is_new && changes.lines.is_empty() {
         println!("no change: these settings are in force");
     }
     changes.lines.iter().for_each(|line| println!("{line}"));
 }
 
-fn say_applied(changes: &Changes) -> ExitCode {
+fn say_applied(changes: &SettingsChanges) -> ExitCode {
     if changes.is_new || !changes.lines.is_empty() {
         println!("applied");
     }

@@ -17,8 +17,8 @@
 //! [`serve()`] is the whole process: settings, log, signals, service manager. [`Opened`] and [`Server`] are the parts,
 //! for tests and other programs: there is no global state but the log.
 //!
-//! What this crate leaves out: it knows nothing of entries, filters or indexes, which are the directory's; TLS is not
-//! there yet, and of SASL only EXTERNAL, over sockets of the file system.
+//! What this crate leaves out: it knows nothing of entries, filters or indexes, which are the directory's, nor how SASL
+//! mechanisms prove a password, which is the crate `sasl`'s.
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 #![forbid(unsafe_code)]
@@ -52,7 +52,7 @@ pub use admin::generation::{begin_generation, finish_generation, reseed_node};
 pub use admin::indexes::{ExplainError, IndexChange, Indexes, change_index, explain, list_indexes};
 #[cfg(feature = "kafka")]
 pub use admin::membership::{
-    Kept, Trimmed, fetch_keys, keep_snapshot, leave_cluster, rotate_key, trim_log, unregister_node,
+    KeptSnapshot, Trimmed, fetch_keys, keep_snapshot, leave_cluster, rotate_key, trim_log, unregister_node,
 };
 pub use admin::recorded::Written;
 pub use admin::salvage::salvage;

@@ -20,7 +20,7 @@ use crate::layout;
 use crate::lmdb::{Env, Failure, Mode, PutKind, Txn, TxnKind};
 use crate::maps::{self, Map, MapId, MapKind, MapSpec};
 use crate::meta;
-use crate::open::{self, Directory, MissingMaps, Opening, engine_error};
+use crate::open::{self, DataDirectory, MissingMaps, Opening, engine_error};
 use crate::redo::{self, Identity};
 use crate::shared::{Shared, WrittenBy};
 use crate::{OpenError, Options, Position, Result, StoreError, View, log};
@@ -102,7 +102,7 @@ impl BulkStore {
         maps: &'static [MapSpec],
         options: &Options,
     ) -> Result<BulkStore, OpenError> {
-        let own = Directory::take(directory, maps)?;
+        let own = DataDirectory::take(directory, maps)?;
         let old_file = disk::hold_data_file(directory, true)?;
         let room = Room::new(own.opened, directory, options.reserve_bytes);
         room.check_reserve()?;

@@ -64,7 +64,7 @@ impl Store {
         maps: &'static [MapSpec],
         options: &Options,
     ) -> Result<(Store, Writer), OpenError> {
-        let own = Directory::take(directory, maps)?;
+        let own = DataDirectory::take(directory, maps)?;
         let data_file = directory.join(layout::DATA_FILE);
         if !data_file.try_exists().map_err(failed("read", directory))? {
             create(&own, &data_file, options)?;
@@ -208,23 +208,23 @@ fn recover(
 }
 
 /// A data directory that is ours until the lock is let go.
-pub(crate) struct Directory<'a> {
+pub(crate) struct DataDirectory<'a> {
     pub(crate) path: &'a Path,
     pub(crate) opened: File,
     pub(crate) lock: File,
 }
 
-impl Directory<'_> {
+impl DataDirectory<'_> {
     /// Takes a directory, made where it is missing, and removes what a crash has left in it. Checks the names of the
     /// maps first.
-    pub(crate) fn take<'a>(path: &'a Path, maps: &'static [MapSpec]) -> Result<Directory<'a>, OpenError> {
+    pub(crate) fn take<'a>(path: &'a Path, maps: &'static [MapSpec]) -> Result<DataDirectory<'a>, OpenError> {
         maps::check_names(maps)?;
         disk::make_directory(path).map_err(failed("create", path))?;
         let lock = disk::lock(path)?;
         has_data_file(path)?;
         disk::remove_left_over(path).map_err(failed("clear", path))?;
         let opened = File::open(path).map_err(failed("open", path))?;
-        Ok(Directory { path, opened, lock })
+        Ok(DataDirectory { path, opened, lock })
     }
 }
 
@@ -366,7 +366,7 @@ fn format_of(env: &Arc<Env>) -> Result<Option<u32>, Failure> {
 }
 
 /// Makes an empty data file, complete or not at all.
-fn create(own: &Directory<'_>, data_file: &Path, options: &Options) -> Result<(), OpenError> {
+fn create(own: &DataDirectory<'_>, data_file: &Path, options: &Options) -> Result<(), OpenError> {
     let new_file = own.path.join(layout::NEW_DATA_FILE);
     let env_options = EnvOptions {
         data_file: &new_file,

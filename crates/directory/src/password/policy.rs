@@ -58,7 +58,7 @@ pub enum Lock {
 
 /// What is to be recorded of a bind or compare.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Recorded {
+pub struct AttemptRecord {
     /// Failures and a lock that has passed are forgotten.
     pub clears_failures: bool,
     /// The time is that of the last success.
@@ -77,7 +77,7 @@ pub struct Judgement {
     /// Whether the user has to change the password before anything else.
     pub must_change: bool,
     /// What is to be recorded.
-    pub recorded: Recorded,
+    pub recorded: AttemptRecord,
 }
 
 fn seconds(number: u32) -> i64 {
@@ -234,7 +234,7 @@ impl Account {
     /// What a right password of an account that is not locked comes to (draft section 8.1.2).
     pub fn verified(&self, now: i64) -> Judgement {
         let policy = &self.policy;
-        let recorded = Recorded {
+        let recorded = AttemptRecord {
             clears_failures: !self.failures.is_empty() || self.locked.is_some(),
             success: self.wants_success(now),
             grace: false,
@@ -249,7 +249,7 @@ impl Account {
             return match self.grace_left(now).checked_sub(1) {
                 Some(rest) => {
                     let warning = Some(PolicyWarning::GraceLeft(rest));
-                    let recorded = Recorded { grace: true, ..recorded };
+                    let recorded = AttemptRecord { grace: true, ..recorded };
                     Judgement { response: PolicyResponse { warning, error: None }, recorded, ..good }
                 }
                 // A success that is refused is none, and its failures stay.

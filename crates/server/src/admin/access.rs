@@ -13,7 +13,7 @@ use directory::{NodeSettings, Outcome, ReadOnlyDirectory, Requester, Settings, a
 use ldap::AccessQuestion;
 
 use crate::admin::indexes::ExplainError;
-use crate::admin::recorded::{Reading, RecordedReader, Written};
+use crate::admin::recorded::{EventReading, RecordedReader, Written};
 use crate::admin::settings::{SettingsFile, of_directory};
 use crate::admin::verify::open_read_only;
 use crate::config::{Config, settings_text};
@@ -93,9 +93,11 @@ pub fn rehearse_recorded(
                 return Ok(());
             }
             match reader.recorded(event, &mut |recorded| rehearsal.decide(recorded).map_err(refused))? {
-                Reading::Nothing => {}
-                Reading::Withheld => rehearsed.withheld += 1,
-                Reading::Read { has_link } => rehearsed.link_unknown += u64::from(asks_link && !has_link),
+                EventReading::Nothing => {}
+                EventReading::Withheld => rehearsed.withheld += 1,
+                EventReading::Read { has_link } => {
+                    rehearsed.link_unknown += u64::from(asks_link && !has_link)
+                }
             }
             Ok(())
         },

@@ -8,7 +8,7 @@ use directory::replicated::{copy_plain, replace_node};
 use replication::message::{Body, Generation, Message, encode_generation};
 use replication::{Follower, RowChange, Tag};
 
-use super::membership::Member;
+use super::membership::LogClient;
 use crate::admin::cluster::{append, refused, settings_of};
 use crate::cluster::ClusterError;
 use crate::cluster::identity::{Identity, write_private};
@@ -43,7 +43,7 @@ pub fn reseed_node(config: &Config, from: &Path) -> Result<u32, ServeError> {
 /// Another generation is in force, or one was begun here; a directory is served; the log cannot be reached.
 pub fn begin_generation(config: &Config, from: &Path) -> Result<u64, ServeError> {
     refuse_unfinished(&config.data)?;
-    let mut place = Member::of(config)?;
+    let mut client = LogClient::of(config)?;
     let stage = config.data.join(STAGE);
     if stage.exists() {
         fs::remove_dir_all(&stage)?;
@@ -53,12 +53,12 @@ pub fn begin_generation(config: &Config, from: &Path) -> Result<u64, ServeError>
     let failed = |error| ServeError::Open { path: from.to_owned(), error };
     copy_plain(from, &stage, &store::Options::default()).map_err(failed)?;
     let position = open_staged(config)?.directory().facts()?.position;
-    if place.catch_up()?.generation.is_some() {
+    if client.catch_up()?.generation.is_some() {
         return Err(refused(OTHER));
     }
     let id = Random::default().bytes()?;
-    let generation = Generation { follows: place.follower.cursor().generation, position };
-    let (keys, key) = (place.follower.keys(), place.follower.cursor().key);
+    let generation = Generation { follows: client.follower.cursor().generation, position };
+    let (keys, key) = (client.follower.keys(), client.follower.cursor().key);
     let (message, _) = encode_generation(keys, key, &id, &generation);
     write_private(&stage, MESSAGE_FILE, &message)?;
     finish_generation(config)
@@ -74,17 +74,17 @@ pub fn finish_generation(config: &Config) -> Result<u64, ServeError> {
         return Err(refused("no generation was begun here and not finished"));
     };
     drop(Opened::open_to(config.clone(), true)?);
-    let mut place = Member::of(config)?;
-    let (id, generation) = begun(&place.follower, &bytes)?;
-    if place.follower.cursor().generation != id {
-        let (offset, tag) = told(&mut place, id, &bytes)?;
-        let rows = place.follower.succeed(id, &generation, offset, tag);
+    let mut client = LogClient::of(config)?;
+    let (id, generation) = begun(&client.follower, &bytes)?;
+    if client.follower.cursor().generation != id {
+        let (offset, tag) = told(&mut client, id, &bytes)?;
+        let rows = client.follower.succeed(id, &generation, offset, tag);
         let rows: Vec<_> = rows.iter().map(|RowChange { key, value }| (&**key, value.as_deref())).collect();
         open_staged(config)?.writer().0.apply_group(1, [], &rows)?;
         let failed = |error| ServeError::Open { path: config.data.clone(), error };
         replace_node(&stage, &config.data, &store::Options::default()).map_err(failed)?;
     }
-    place.identity.set_diverged(None).map_err(ClusterError::from)?;
+    client.identity.set_diverged(None).map_err(ClusterError::from)?;
     fs::remove_dir_all(&stage)?;
     Ok(generation.position)
 }
@@ -102,11 +102,11 @@ fn begun(follower: &Follower, bytes: &[u8]) -> Result<([u8; 16], Generation), Se
 
 /// Where the log has the message. Where it has none yet, or none that was read, it is told; a message that lands twice
 /// counts once.
-fn told(place: &mut Member, id: [u8; 16], bytes: &[u8]) -> Result<(u64, Tag), ServeError> {
-    let mut found = place.catch_up()?.generation;
+fn told(client: &mut LogClient, id: [u8; 16], bytes: &[u8]) -> Result<(u64, Tag), ServeError> {
+    let mut found = client.catch_up()?.generation;
     if found.is_none() {
-        append(&place.log, bytes)?;
-        found = place.catch_up()?.generation;
+        append(&client.log, bytes)?;
+        found = client.catch_up()?.generation;
     }
     match found {
         Some((begun, offset, tag)) if begun == id => Ok((offset, tag)),

@@ -24,19 +24,19 @@ use crate::open::Opened;
 const KEY_LOOK: Duration = Duration::from_millis(100);
 
 /// What a node's data says of its cluster, and how its log is reached.
-pub(super) struct Member {
+pub(super) struct LogClient {
     pub(super) identity: Identity,
     pub(super) follower: Follower,
     pub(super) log: Settings,
 }
 
-impl Member {
-    pub(super) fn of(config: &Config) -> Result<Member, ServeError> {
+impl LogClient {
+    pub(super) fn of(config: &Config) -> Result<LogClient, ServeError> {
         let settings = settings_of(config)?;
         let identity = Identity::open(&settings.keys).map_err(ClusterError::from)?;
         let follower = follower_in(&config.data, &identity)?;
         let log = log_settings(&settings, &identity);
-        Ok(Member { identity, follower, log })
+        Ok(LogClient { identity, follower, log })
     }
 
     /// Tells the log something of a node, and reads it back: what was on its way when the key changed counts for
@@ -52,7 +52,7 @@ impl Member {
     }
 
     /// Reads the log to its end, from where the data of the node stands.
-    pub(super) fn catch_up(&mut self) -> Result<Read, ServeError> {
+    pub(super) fn catch_up(&mut self) -> Result<CaughtUp, ServeError> {
         let failed = |error: kafka_log::LogError| ServeError::from(ClusterError::from(error));
         let cursor = *self.follower.cursor();
         let (message, start, end) = fetch(&self.log, cursor.offset, PATIENCE).map_err(failed)?;
@@ -63,12 +63,12 @@ impl Member {
     }
 
     /// Reads the log up to an offset.
-    fn read_to(&mut self, end: u64) -> Result<Read, ServeError> {
+    fn read_to(&mut self, end: u64) -> Result<CaughtUp, ServeError> {
         let failed = |error: kafka_log::LogError| ServeError::from(ClusterError::from(error));
         let (sender, events) = channel();
         let sink = Arc::new(move |event| drop(sender.send(event)));
         let _reader = Reader::start(&self.log, self.follower.next_offset(), sink).map_err(failed)?;
-        let mut read = Read::default();
+        let mut read = CaughtUp::default();
         while self.follower.next_offset() < end {
             let Ok(event) = events.recv_timeout(PATIENCE) else {
                 return Err(refused("the log cannot be read in time"));
@@ -111,7 +111,7 @@ impl Member {
 
 /// What reading the log came to.
 #[derive(Default)]
-pub(super) struct Read {
+pub(super) struct CaughtUp {
     /// A new generation begins: which, where, and the tag of its message. Nothing is read behind that.
     pub(super) generation: Option<([u8; 16], u64, Tag)>,
     /// The last message was under another key than the one in force.
@@ -131,12 +131,12 @@ pub(super) fn follower_in(data: &Path, identity: &Identity) -> Result<Follower, 
 /// # Errors
 /// It is in use, or no node; the log cannot be reached.
 pub fn leave_cluster(config: Config, is_told: bool) -> Result<(), ServeError> {
-    let mut place = Member::of(&config)?;
+    let mut client = LogClient::of(&config)?;
     let mut opened = Opened::open_to(config, true)?;
     let rows = opened.directory().log_rows()?;
     if is_told {
-        let own = place.identity.node();
-        place.tell(own, News::Gone).map_err(|error| {
+        let own = client.identity.node();
+        client.tell(own, News::Gone).map_err(|error| {
             refused(format!(
                 "{error}: nothing is changed; with --untold the directory leaves without its cluster's knowledge, and \
                  `pando cluster unregister {}` on another node has its certificate refused",
@@ -146,7 +146,7 @@ pub fn leave_cluster(config: Config, is_told: bool) -> Result<(), ServeError> {
     }
     let gone: Vec<_> = rows.iter().map(|(key, _)| (&**key, None)).collect();
     opened.writer().0.apply_group(1, [], &gone)?;
-    place.identity.discard();
+    client.identity.discard();
     Ok(())
 }
 
@@ -156,19 +156,19 @@ pub fn leave_cluster(config: Config, is_told: bool) -> Result<(), ServeError> {
 /// # Errors
 /// It is this one, or gone already; the log cannot be reached.
 pub fn unregister_node(config: &Config, node: u32) -> Result<u64, ServeError> {
-    let (mut place, node) = (Member::of(config)?, NodeId(node));
-    if node == place.identity.node() {
+    let (mut client, node) = (LogClient::of(config)?, NodeId(node));
+    if node == client.identity.node() {
         return Err(refused(format!("{node} is this one: stop it, and use `pando cluster leave`")));
     }
-    if place.follower.is_gone(node) {
+    if client.follower.is_gone(node) {
         return Err(refused(format!("{node} does not belong to the cluster any longer")));
     }
-    place.tell(node, News::Gone)
+    client.tell(node, News::Gone)
 }
 
 /// What [`keep_snapshot`] came to.
 #[derive(Debug)]
-pub struct Kept {
+pub struct KeptSnapshot {
     /// The offset of the log up to which the snapshot has everything.
     pub offset: u64,
     /// Its number of entries.
@@ -180,14 +180,14 @@ pub struct Kept {
 ///
 /// # Errors
 /// It is no node, `to` has data, the copy is not whole; the log cannot be reached.
-pub fn keep_snapshot(config: &Config, to: &Path) -> Result<Kept, ServeError> {
-    let mut place = Member::of(config)?;
+pub fn keep_snapshot(config: &Config, to: &Path) -> Result<KeptSnapshot, ServeError> {
+    let mut client = LogClient::of(config)?;
     let failed = |error| ServeError::Open { path: config.data.clone(), error };
     copy_node(&config.data, to, &store::Options::default()).map_err(failed)?;
     let Verified { offset, checked } = verify(to).map_err(refused)?;
-    let own = place.identity.node();
-    place.tell(own, News::Snapshot(offset))?;
-    Ok(Kept { offset, entries: checked.entries })
+    let own = client.identity.node();
+    client.tell(own, News::Snapshot(offset))?;
+    Ok(KeptSnapshot { offset, entries: checked.entries })
 }
 
 /// What [`trim_log`] came to: the log begins at `start` now, and did at `before`.
@@ -204,20 +204,20 @@ pub struct Trimmed {
 /// # Errors
 /// Nothing may be deleted; the log cannot be reached or does not let this client.
 pub fn trim_log(config: &Config, is_rehearsal: bool) -> Result<Trimmed, ServeError> {
-    let place = Member::of(config)?;
+    let client = LogClient::of(config)?;
     let kept = |kept: replication::retention::Kept| refused(format!("nothing may be deleted: {kept}"));
-    let offset = place.follower.deletable_before().map_err(kept)?;
+    let offset = client.follower.deletable_before().map_err(kept)?;
     let failed = |error: kafka_log::LogError| ServeError::from(ClusterError::from(error));
-    let cursor = place.follower.cursor().offset;
-    let (message, start, end) = fetch(&place.log, cursor, PATIENCE).map_err(failed)?;
-    let topic = place.follower.cursor().topic;
+    let cursor = client.follower.cursor().offset;
+    let (message, start, end) = fetch(&client.log, cursor, PATIENCE).map_err(failed)?;
+    let topic = client.follower.cursor().topic;
     let bytes = message.as_ref().map(|message| &*message.bytes);
     // Another topic has other offsets.
-    place.follower.check_start(topic, start, end, bytes).map_err(|reseed| refused(reseed.to_string()))?;
+    client.follower.check_start(topic, start, end, bytes).map_err(|reseed| refused(reseed.to_string()))?;
     if offset <= start {
         return Ok(Trimmed { before: start, start });
     }
-    let now = if is_rehearsal { offset } else { delete_before(&place.log, offset).map_err(failed)? };
+    let now = if is_rehearsal { offset } else { delete_before(&client.log, offset).map_err(failed)? };
     Ok(Trimmed { before: start, start: now })
 }
 
@@ -227,30 +227,30 @@ pub fn trim_log(config: &Config, is_rehearsal: bool) -> Result<Trimmed, ServeErr
 /// # Errors
 /// Nobody serves the node, too few nodes are there, or not all know the feature level.
 pub fn rotate_key(config: &Config) -> Result<u32, ServeError> {
-    let mut place = Member::of(config)?;
-    let before = place.follower.cursor().key;
-    if place.follower.level() < KEYS_LEVEL {
+    let mut client = LogClient::of(config)?;
+    let before = client.follower.cursor().key;
+    if client.follower.level() < KEYS_LEVEL {
         return Err(refused(format!("not all nodes know feature level {KEYS_LEVEL}: update them first")));
     }
     if Opened::open_to(config.clone(), true).is_ok() {
         return Err(refused("nobody serves this node: start it, or use another one"));
     }
-    place.identity.want_key(true).map_err(ClusterError::from)?;
+    client.identity.want_key(true).map_err(ClusterError::from)?;
     let begun = Instant::now();
     loop {
         std::thread::sleep(KEY_LOOK);
-        let waits = StillWaiting { identity: &place.identity, since: begun };
-        place.follower = match follower_in(&config.data, &place.identity) {
+        let waits = StillWaiting { identity: &client.identity, since: begun };
+        client.follower = match follower_in(&config.data, &client.identity) {
             Ok(follower) => follower,
             // It came in force a moment ago.
             Err(error) if waits.is_over() => return Err(error),
             Err(_) => continue,
         };
-        if place.follower.cursor().key != before {
-            return Ok(place.follower.cursor().key);
+        if client.follower.cursor().key != before {
+            return Ok(client.follower.cursor().key);
         }
         if waits.is_over() {
-            return Err(waits.say(&place.follower));
+            return Err(waits.say(&client.follower));
         }
     }
 }

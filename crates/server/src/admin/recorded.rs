@@ -121,7 +121,7 @@ fn method_of(event: Event<'_>) -> Option<BindMethod> {
 }
 
 /// What an event of an operation is to access rules.
-pub(crate) enum Reading {
+pub(crate) enum EventReading {
     /// They are not asked about it.
     Nothing,
     /// They are, and the trail does not say enough of it.
@@ -219,10 +219,12 @@ impl RecordedReader {
         &self,
         event: Event<'_>,
         each: &mut dyn FnMut(&Recorded<'_>) -> Taken<E>,
-    ) -> std::result::Result<Reading, E> {
-        let Some(kind) = event.kind().filter(|kind| is_decided(*kind)) else { return Ok(Reading::Nothing) };
+    ) -> std::result::Result<EventReading, E> {
+        let Some(kind) = event.kind().filter(|kind| is_decided(*kind)) else {
+            return Ok(EventReading::Nothing);
+        };
         if event.number(Field::Result) == Some(u64::from(ResultCode::PROTOCOL_ERROR.0)) {
-            return Ok(Reading::Nothing);
+            return Ok(EventReading::Nothing);
         }
         let text = |field| event.text(field).unwrap_or_default();
         let (who, target, acts_as) = (text(Field::Who), text(Field::Target), event.text(Field::ActsAs));
@@ -239,12 +241,12 @@ impl RecordedReader {
                 let filter = event.bytes(Field::Filter);
                 let filter =
                     filter.and_then(|bytes| Filter::from_bytes(bytes, &DecodeLimits::AUTHENTICATED).ok());
-                let Some(filter) = filter else { return Ok(Reading::Withheld) };
+                let Some(filter) = filter else { return Ok(EventReading::Withheld) };
                 Act::Search { scope: scope_of(event), filter, attributes: selection.as_selection() }
             }
             Kind::Compare => match names.first() {
                 Some(name) => Act::Compare(name),
-                None => return Ok(Reading::Withheld),
+                None => return Ok(EventReading::Withheld),
             },
             Kind::Modify => Act::Modify(&names),
             Kind::Add => Act::Add,
@@ -252,12 +254,12 @@ impl RecordedReader {
             _ => Act::Rename { rdn: &rdn, superior: superior.as_deref() },
         };
         if target.starts_with(WITHHELD) || rdn.starts_with(WITHHELD) {
-            return Ok(Reading::Withheld);
+            return Ok(EventReading::Withheld);
         }
         let (link, has_link) = self.connections.link(event);
         let micros = event.number(Field::Time).unwrap_or(0);
         each(&Recorded { who: &who, acts_as: acts_as.as_deref(), link, micros, target: &target, act })?;
-        Ok(Reading::Read { has_link })
+        Ok(EventReading::Read { has_link })
     }
 }
 
@@ -314,7 +316,7 @@ mod tests {
                 link = Some((recorded.micros, recorded.link));
                 Ok::<_, AuditError>(())
             });
-            if let (Ok(Reading::Read { has_link }), Some((micros, link))) = (reading, link) {
+            if let (Ok(EventReading::Read { has_link }), Some((micros, link))) = (reading, link) {
                 assert_eq!(link.address.unwrap().to_string(), "192.0.2.1");
                 given.push((micros, link.is_protected, link.method, has_link));
             }

@@ -26,7 +26,7 @@ pub use file::SettingsFile;
 
 /// The changes that applying a settings file would make, or has made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Changes {
+pub struct SettingsChanges {
     /// Whether there was no directory yet.
     pub is_new: bool,
     /// A line for each change; empty if the settings are in force already.
@@ -38,12 +38,12 @@ pub struct Changes {
 ///
 /// # Errors
 /// The file or the data cannot be read, or the settings are not valid.
-pub fn plan(config: &Config, file: &SettingsFile) -> Result<Changes, ServeError> {
+pub fn plan(config: &Config, file: &SettingsFile) -> Result<SettingsChanges, ServeError> {
     match existing(config)? {
         Some(directory) => {
             let state = directory.state();
             let decided = settings::decide(state, file.settings()).map_err(|error| located(error, file))?;
-            Ok(Changes { is_new: false, lines: describe(&decided.differences, Some(state))? })
+            Ok(SettingsChanges { is_new: false, lines: describe(&decided.differences, Some(state))? })
         }
         None => first_changes(file),
     }
@@ -58,7 +58,7 @@ pub fn apply(
     config: Config,
     file: &SettingsFile,
     report: impl FnMut(&IndexProgress),
-) -> Result<Changes, ServeError> {
+) -> Result<SettingsChanges, ServeError> {
     if existing(&config)?.is_none() {
         let changes = first_changes(file)?;
         drop(Opened::open_as_is(Config { initial: Some(file.settings().clone()), ..config })?);
@@ -77,7 +77,7 @@ pub fn apply(
     let stamp = new_stamp(random)?;
     writer.change_settings(&requester, file.settings(), &stamp).map_err(|error| located(error, file))?;
     build_indexes(writer, &folder, INDEX_BUILD_MEMORY, report)?;
-    Ok(Changes { is_new: false, lines })
+    Ok(SettingsChanges { is_new: false, lines })
 }
 
 /// The settings of a data directory as the text of a file. The directory may be served meanwhile.
@@ -126,7 +126,7 @@ fn existing(config: &Config) -> Result<Option<ReadOnlyDirectory>, ServeError> {
     }
 }
 
-fn first_changes(file: &SettingsFile) -> Result<Changes, ServeError> {
+fn first_changes(file: &SettingsFile) -> Result<SettingsChanges, ServeError> {
     let checked = settings::check(file.settings()).map_err(|problems| located(problems.into(), file))?;
     let nothing = DirectorySettings {
         suffixes: Vec::new(),
@@ -134,7 +134,7 @@ fn first_changes(file: &SettingsFile) -> Result<Changes, ServeError> {
         ..DirectorySettings::default()
     };
     let differences = Difference::between(&nothing, &checked.settings);
-    Ok(Changes { is_new: true, lines: describe(&differences, None)? })
+    Ok(SettingsChanges { is_new: true, lines: describe(&differences, None)? })
 }
 
 fn describe(differences: &[Difference], state: Option<TreeState<'_>>) -> Result<Vec<String>, ServeError> {

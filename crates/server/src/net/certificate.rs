@@ -52,7 +52,7 @@ impl TlsError {
 pub(crate) struct Certificates {
     in_force: ArcSwap<InForce>,
     /// What that was made of.
-    source: Mutex<Source>,
+    source: Mutex<TlsFiles>,
     /// When the certificate ends to be valid, in seconds since 1970.
     not_after: AtomicU64,
     /// Sessions whose handshake was done.
@@ -72,7 +72,7 @@ struct InForce {
 
 /// The settings and the contents of the files that they name.
 #[derive(Clone, PartialEq, Eq)]
-struct Source {
+struct TlsFiles {
     settings: TlsSettings,
     certificate: Vec<u8>,
     key: Zeroizing<Vec<u8>>,
@@ -93,7 +93,7 @@ impl Certificates {
             Some(_) => settings.clone(),
             None => own_certificate(settings, data, hosts)?,
         };
-        let source = Source::read(&settings)?;
+        let source = TlsFiles::read(&settings)?;
         let (in_force, not_after) = source.build()?;
         let certificates = Certificates {
             in_force: ArcSwap::from_pointee(in_force),
@@ -126,7 +126,7 @@ impl Certificates {
             settings.certificate.clone_from(&in_force.settings.certificate);
             settings.key.clone_from(&in_force.settings.key);
         }
-        let source = Source::read(&settings)?;
+        let source = TlsFiles::read(&settings)?;
         if source == *in_force {
             return Ok(false);
         }
@@ -158,10 +158,10 @@ impl Certificates {
     }
 }
 
-impl Source {
-    fn read(settings: &TlsSettings) -> Result<Source, TlsError> {
+impl TlsFiles {
+    fn read(settings: &TlsSettings) -> Result<TlsFiles, TlsError> {
         let read = |file: &Option<PathBuf>| file.as_deref().map_or(Ok(Vec::new()), read_bounded);
-        Ok(Source {
+        Ok(TlsFiles {
             settings: settings.clone(),
             certificate: read(&settings.certificate)?,
             // One file may have both.

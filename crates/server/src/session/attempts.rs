@@ -12,7 +12,7 @@ use std::time::Duration;
 use directory::account_update::AccountUpdate;
 use directory::password::Verification;
 use directory::password::app_password::right_one;
-use directory::password::policy::{Account, Judgement, Recorded};
+use directory::password::policy::{Account, AttemptRecord, Judgement};
 use directory::password::totp::CODE_SIZE;
 use directory::{Outcome, Requester};
 use ldap::ResultCode;
@@ -165,7 +165,7 @@ impl Session {
                 );
             }
         }
-        let Recorded { clears_failures, success, grace } = judged.recorded;
+        let AttemptRecord { clears_failures, success, grace } = judged.recorded;
         let totp_step = match second {
             SecondFactor::Step(step) if judged.succeeds => Some(step),
             _ => None,

@@ -68,7 +68,7 @@ pub(crate) enum Shift {
 
 /// What a search does with an entry.
 #[derive(Debug, Default)]
-pub(crate) struct Uses {
+pub(crate) struct TypesUsed {
     /// Types that the filter asks for.
     pub(crate) searched: Vec<TypeId>,
     /// Types that are asked for and that the entry has, where the asker finds it.
@@ -142,14 +142,15 @@ impl SearchAgain {
         state: TreeState<'s>,
         extent: Extent,
         sight: &mut Sight,
-        each: &mut impl FnMut(&Candidate<'s>, &Arc<EntryRights>, &Uses) -> Result<()>,
+        each: &mut impl FnMut(&Candidate<'s>, &Arc<EntryRights>, &TypesUsed) -> Result<()>,
     ) -> Result<bool> {
         self.for_each_matching(state, extent, &mut |(filter, selection), candidate| {
             let rights = sight.rights(state, candidate)?;
             if !rights.may_browse() {
                 return Ok(());
             }
-            let mut uses = Uses { searched: types_asked(filter, state.catalog).types, ..Uses::default() };
+            let mut uses =
+                TypesUsed { searched: types_asked(filter, state.catalog).types, ..TypesUsed::default() };
             if is_found(state, filter, &rights, &mut sight.matcher, candidate)? {
                 for row in candidate.entry(state)?.attributes() {
                     if selection.decide(state.catalog, row.id) {

@@ -8,7 +8,7 @@
 use directory::settings::SettingsProblem;
 use ldap::ResultCode;
 
-use super::{Changes, SettingsFile};
+use super::{SettingsChanges, SettingsFile};
 use crate::config::settings_text as text;
 use crate::error::ServeError;
 
@@ -26,11 +26,11 @@ pub fn answer(
     code: ResultCode,
     diagnostic: &str,
     value: Option<&[u8]>,
-) -> Result<Changes, ServeError> {
+) -> Result<SettingsChanges, ServeError> {
     let lines: Vec<String> =
         String::from_utf8_lossy(value.unwrap_or_default()).lines().map(str::to_owned).collect();
     if code == ResultCode::SUCCESS {
-        return Ok(Changes { is_new: false, lines });
+        return Ok(SettingsChanges { is_new: false, lines });
     }
     let problem = |line: &String| {
         let (place, what) = line.split_once('\t')?;
