@@ -60,6 +60,8 @@ pub struct AccessQuestion<'a> {
     pub bound_by: Option<&'a str>,
     /// When, such as `monday 08:30`.
     pub time: Option<&'a str>,
+    /// The name of the listener.
+    pub listener: Option<&'a str>,
 }
 
 const ATTRIBUTE: Tag = Tag::context(0);
@@ -67,6 +69,7 @@ const ADDRESS: Tag = Tag::context(1);
 const OVER_TLS: Tag = Tag::context(2);
 const BOUND_BY: Tag = Tag::context(3);
 const TIME: Tag = Tag::context(4);
+const LISTENER: Tag = Tag::context(5);
 
 impl<'a> AccessQuestion<'a> {
     /// Takes the value of an extended request apart; `None` where it is none.
@@ -79,11 +82,11 @@ impl<'a> AccessQuestion<'a> {
         let (attribute, address) = (named(ATTRIBUTE)?, named(ADDRESS)?);
         let over_tls = fields.optional(OVER_TLS).ok()?;
         let mut named = |tag| Some(fields.optional(tag).ok()?.map(text));
-        let (bound_by, time) = (named(BOUND_BY)?, named(TIME)?);
+        let (bound_by, time, listener) = (named(BOUND_BY)?, named(TIME)?, named(LISTENER)?);
         let is_whole = reader.is_empty() && fields.is_empty() && over_tls.is_none_or(<[u8]>::is_empty);
-        let are_texts = ![attribute, address, bound_by, time].contains(&Some(None));
+        let are_texts = ![attribute, address, bound_by, time, listener].contains(&Some(None));
         let (attribute, address) = (attribute.flatten(), address.flatten());
-        let (bound_by, time) = (bound_by.flatten(), time.flatten());
+        let (bound_by, time, listener) = (bound_by.flatten(), time.flatten(), listener.flatten());
         let over_tls = over_tls.is_some();
         (is_whole && are_texts).then_some(AccessQuestion {
             asker,
@@ -94,6 +97,7 @@ impl<'a> AccessQuestion<'a> {
             over_tls,
             bound_by,
             time,
+            listener,
         })
     }
 
@@ -112,7 +116,7 @@ impl<'a> AccessQuestion<'a> {
         if self.over_tls {
             writer.element(OVER_TLS, &[]);
         }
-        for (tag, said) in [(BOUND_BY, self.bound_by), (TIME, self.time)] {
+        for (tag, said) in [(BOUND_BY, self.bound_by), (TIME, self.time), (LISTENER, self.listener)] {
             if let Some(text) = said {
                 writer.element(tag, text.as_bytes());
             }
@@ -170,6 +174,7 @@ mod tests {
                 over_tls,
                 bound_by: attribute.map(|_| "simple"),
                 time: over_tls.then_some("monday 08:30"),
+                listener: over_tls.then_some("ldaps"),
             };
             let value = question.encode();
             assert_eq!(AccessQuestion::decode(&value), Some(question));

@@ -50,6 +50,8 @@ pub struct Request {
     pub strength: u32,
     /// From where; none for the local socket.
     pub network: Option<IpAddr>,
+    /// The name of the listener that took the connection; none where the asked node's rules do not ask for it.
+    pub listener: Option<String>,
     /// What is asked.
     pub work: Work,
 }

@@ -338,6 +338,7 @@ impl Config {
         };
         let usual = ListenerRules::default().with(ListenerKeys {
             url: None,
+            name: None,
             tls_needed_for: file.tls.needed_for,
             clear_networks: file.tls.clear_networks,
             weakest_bind: file.weakest_bind,

@@ -125,6 +125,7 @@ pub(crate) struct AccessRules {
     /// but the administrator has any right, since what is missing may be a refusal.
     pub(crate) is_broken: bool,
     asks_link: bool,
+    asks_listener: bool,
     asks_uses: bool,
 }
 
@@ -139,6 +140,7 @@ impl AccessRules {
             }
         }
         rules.asks_link = rules.rules.iter().any(Rule::asks_link);
+        rules.asks_listener = rules.rules.iter().any(|rule| rule.link.ask_listener());
         rules.asks_uses = rules.rules.iter().any(|rule| rule.rights.has(USE));
         rules
     }
@@ -146,6 +148,11 @@ impl AccessRules {
     /// Whether some depend on where a request comes from.
     pub(crate) fn ask_link(&self) -> bool {
         self.asks_link
+    }
+
+    /// Whether some depend on the listener.
+    pub(crate) fn ask_listener(&self) -> bool {
+        self.asks_listener
     }
 
     /// Whether some are about controls and extended operations.

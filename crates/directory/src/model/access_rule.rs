@@ -4,7 +4,7 @@
 //! NAME: allow|deny RIGHT, ... [of ATTRIBUTE, ...] [but not of ATTRIBUTE, ...]
 //!     [in|at|below|children of 'DN'] [but not in|at|below|children of 'DN', ...] [matching 'FILTER']
 //!     [where seen] to WHO, ... [from 'NETWORK', ...] [over tls] [bound by METHOD, ...]
-//!     [on DAY, ...] [between HH:MM and HH:MM]
+//!     [on DAY, ...] [between HH:MM and HH:MM] [at listener NAME, ...]
 //! ```
 //!
 //! A DN or filter stands in single or in double quotes.

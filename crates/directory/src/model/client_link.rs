@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::str::FromStr;
 
 use crate::model::sasl_mechanisms::MECHANISMS;
 
@@ -16,6 +17,68 @@ pub struct ClientLink {
     pub method: Option<BindMethod>,
     /// When the request came; `None` where that is not known.
     pub at: Option<WeekTime>,
+    /// The listener that took the connection; `None` where that is not known.
+    pub listener: Option<ListenerName>,
+}
+
+/// The name of a listener. Two listeners of a node may have the same, and those of other nodes have theirs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct ListenerName([u8; ListenerName::OCTETS_MAX]);
+
+impl ListenerName {
+    /// Octets of a name at most.
+    pub const OCTETS_MAX: usize = 32;
+
+    /// That of a listener without TLS of its own.
+    pub const LDAP: ListenerName = ListenerName::of_scheme(b"ldap");
+    /// That of a listener with TLS from the first octet.
+    pub const LDAPS: ListenerName = ListenerName::of_scheme(b"ldaps");
+    /// That of a socket of the file system.
+    pub const LDAPI: ListenerName = ListenerName::of_scheme(b"ldapi");
+
+    const fn of_scheme(scheme: &[u8]) -> ListenerName {
+        let mut octets = [0; ListenerName::OCTETS_MAX];
+        let (name, _) = octets.split_at_mut(scheme.len());
+        name.copy_from_slice(scheme);
+        ListenerName(octets)
+    }
+
+    /// The name, without the octets that fill it up.
+    pub fn as_str(&self) -> &str {
+        let name = self.0.split(|octet| *octet == 0).next();
+        name.and_then(|name| std::str::from_utf8(name).ok()).unwrap_or_default()
+    }
+}
+
+impl FromStr for ListenerName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<ListenerName, String> {
+        let is_good = |octet: u8| octet.is_ascii_lowercase() || octet.is_ascii_digit() || octet == b'-';
+        let mut octets = [0; ListenerName::OCTETS_MAX];
+        match octets.get_mut(..text.len()) {
+            Some(name) if !text.is_empty() && text.bytes().all(is_good) => {
+                name.copy_from_slice(text.as_bytes());
+                Ok(ListenerName(octets))
+            }
+            _ => Err(format!(
+                "{text:?} is no name of a listener: write 1 to {} of a to z, 0 to 9 and hyphens",
+                ListenerName::OCTETS_MAX
+            )),
+        }
+    }
+}
+
+impl fmt::Display for ListenerName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for ListenerName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.as_str())
+    }
 }
 
 /// How somebody showed who they are.
@@ -119,6 +182,20 @@ pub(crate) fn clock(minutes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_listeners_are_short_words() {
+        let longest = "a".repeat(ListenerName::OCTETS_MAX);
+        for text in ["ldaps", "internal-2", "0", &longest] {
+            assert_eq!(text.parse::<ListenerName>().unwrap().as_str(), text);
+        }
+        assert_eq!("ldapi".parse(), Ok(ListenerName::LDAPI));
+        assert_ne!(ListenerName::LDAP, ListenerName::LDAPS);
+        for wrong in ["", "LDAP", "a b", "ldap://", "\u{e9}", "a\0", &format!("{longest}a")] {
+            let error = wrong.parse::<ListenerName>().unwrap_err();
+            assert!(error.contains("is no name of a listener"), "{error}");
+        }
+    }
 
     #[test]
     fn times_have_their_days() {

@@ -1,11 +1,12 @@
-//! What an access rule asks of the way by which a request comes: from where, over what, by which bind, when.
+//! What an access rule asks of the way by which a request comes: from where, over what, by which bind, when, at which
+//! listener.
 
 use std::fmt;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use crate::model::client_link::{BindMethod, ClientLink, DAYS, clock, minutes};
+use crate::model::client_link::{BindMethod, ClientLink, DAYS, ListenerName, clock, minutes};
 use crate::model::rule_tokens::Parser;
 use crate::model::sasl_mechanisms::MECHANISMS;
 
@@ -22,6 +23,8 @@ pub(crate) struct LinkConditions {
     days: Option<[bool; 7]>,
     /// In which part of a day, in minutes; it may go past midnight.
     hours: Option<(u64, u64)>,
+    /// At which listeners; empty for any.
+    listeners: Vec<ListenerName>,
 }
 
 const SIMPLE: &str = "simple";
@@ -59,6 +62,10 @@ impl LinkConditions {
                     return Err("the times behind \"between\" are the same".to_owned());
                 }
                 read.hours = Some((start, end));
+            } else if read.listeners.is_empty() && parser.takes("at") {
+                parser.expect("listener")?;
+                let words = parser.list("the name of a listener")?;
+                read.listeners = words.into_iter().map(str::parse).collect::<Result<_, _>>()?;
             } else {
                 return Ok(read);
             }
@@ -68,6 +75,11 @@ impl LinkConditions {
     /// Whether there are any.
     pub(crate) fn are_there(&self) -> bool {
         *self != LinkConditions::default()
+    }
+
+    /// Whether one is the listener.
+    pub(crate) fn ask_listener(&self) -> bool {
+        !self.listeners.is_empty()
     }
 
     /// Whether they are met; `None` where that is not known.
@@ -91,6 +103,10 @@ impl LinkConditions {
             if self.methods.is_empty() { Some(true) } else { link.method.map(is_bound) },
             self.days.map_or(Some(true), |days| link.at.map(|at| at.is_on(days))),
             self.hours.map_or(Some(true), |hours| link.at.map(|at| at.is_between(hours))),
+            match self.listeners.is_empty() {
+                true => Some(true),
+                false => link.listener.map(|listener| self.listeners.contains(&listener)),
+            },
         ];
         match met.contains(&Some(false)) {
             true => Some(false),
@@ -119,6 +135,10 @@ impl fmt::Display for LinkConditions {
         }
         if let Some((start, end)) = self.hours {
             write!(f, ", between {} and {} UTC", clock(start), clock(end))?;
+        }
+        if !self.listeners.is_empty() {
+            let names: Vec<_> = self.listeners.iter().map(ListenerName::as_str).collect();
+            write!(f, ", at listener {}", names.join(", "))?;
         }
         Ok(())
     }
@@ -173,11 +193,12 @@ mod tests {
     #[test]
     fn what_is_not_known_is_neither_met_nor_not() {
         let at = |text: &str| Some(WeekTime::parse(text).unwrap());
-        let link = |method, at| ClientLink { method, at, ..ClientLink::default() };
+        let listener = Some(ListenerName::LDAPS);
+        let link = |method, at| ClientLink { method, at, listener, ..ClientLink::default() };
         let met = |text: &str, link: ClientLink| conditions(text).are_met(Some(&link));
         let simple = link(Some(BindMethod::Simple), at("friday 23:30"));
         let scram = link(Some(BindMethod::of_mechanism("scram-sha-256")), at("saturday 05:59"));
-        let unknown = link(None, None);
+        let unknown = ClientLink::default();
         for (text, expected) in [
             ("", [Some(true), Some(true), Some(true)]),
             ("bound by simple", [Some(true), Some(false), None]),
@@ -187,6 +208,8 @@ mod tests {
             ("between 22:00 and 06:00", [Some(true), Some(true), None]),
             ("between 06:00 and 23:30", [Some(false), Some(false), None]),
             ("between 05:59 and 24:00 on saturday, friday", [Some(true), Some(true), None]),
+            ("at listener ldap, ldaps", [Some(true), Some(true), None]),
+            ("at listener internal", [Some(false), Some(false), None]),
             ("on friday over tls", [Some(false), Some(false), Some(false)]),
         ] {
             assert_eq!([simple, scram, unknown].map(|link| met(text, link)), expected, "{text}");
@@ -197,10 +220,10 @@ mod tests {
 
     #[test]
     fn conditions_are_said_and_wrong_ones_refused() {
-        let all =
-            "between 08:00 and 18:00 on friday, monday bound by simple over tls from '10.1.0.0/8', '::1'";
+        let all = "at listener ldaps, internal between 08:00 and 18:00 on friday, monday bound by simple \
+             over tls from '10.1.0.0/8', '::1'";
         let says = ", from 10.0.0.0/8, ::1/128, over tls, bound by simple, on monday, friday, \
-             between 08:00 and 18:00 UTC";
+             between 08:00 and 18:00 UTC, at listener ldaps, internal";
         assert_eq!(conditions(all).to_string(), says);
         for (text, expected) in [
             ("from 'x'", "\"x\" is no network"),
@@ -211,6 +234,9 @@ mod tests {
             ("between 8:00 and 18:00", "\"8:00\" is no time"),
             ("between 08:00 and 08:00", "are the same"),
             ("between 08:00 to 18:00", "\"to\" stands where \"and\""),
+            ("at ldaps", "\"ldaps\" stands where \"listener\""),
+            ("at listener LDAPS", "\"LDAPS\" is no name of a listener"),
+            ("at listener 'ldaps'", "\"ldaps\" stands where the name of a listener"),
             ("on monday on friday", "\"on\" is left"),
         ] {
             let error = read(text).unwrap_err();

@@ -9,7 +9,7 @@ use crate::access::{
     ASKED, Access, AccessExplanation, Asked, QuestionPlace, Requester, RulesInForce, Standing, denied,
     explain, explain_use,
 };
-use crate::model::client_link::{BindMethod, ClientLink, WeekTime};
+use crate::model::client_link::{BindMethod, ClientLink, ListenerName, WeekTime};
 use crate::model::expectation::USE_WORD;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::{OperationError, Outcome};
@@ -145,8 +145,9 @@ fn answer_use(
 
 /// The way by which the request would come, if something is said of it.
 fn link_of(question: &AccessQuestion<'_>) -> Result<Option<ClientLink>> {
-    let AccessQuestion { address, over_tls, bound_by, time, .. } = *question;
-    if address.is_none() && !over_tls && bound_by.is_none() && time.is_none() {
+    let AccessQuestion { address, over_tls, bound_by, time, listener, .. } = *question;
+    let has_text = [address, bound_by, time, listener].iter().any(Option::is_some);
+    if !has_text && !over_tls {
         return Ok(None);
     }
     let no_address = |text: &str| wrong(format!("{text:?} is no address"));
@@ -165,6 +166,7 @@ fn link_of(question: &AccessQuestion<'_>) -> Result<Option<ClientLink>> {
         is_protected: over_tls,
         method: method.transpose()?,
         at: time.map(|text| WeekTime::parse(text).ok_or_else(|| no_time(text))).transpose()?,
+        listener: listener.map(|text| text.parse::<ListenerName>().map_err(wrong)).transpose()?,
     }))
 }
 

@@ -18,7 +18,7 @@ use std::net::IpAddr;
 use directory::compare::{CompareOutcome, compare};
 use directory::controls::RequestControls;
 use directory::identity::identify;
-use directory::{BindMethod, ClientLink, Requester, WeekTime};
+use directory::{BindMethod, ClientLink, ListenerName, Requester, WeekTime};
 use fastrand::Rng;
 use filters::Filter;
 use ldap::{
@@ -142,8 +142,10 @@ fn answers_are_those_of_the_plain_rules() {
             None,
             of_link(10, true, None, None),
             of_link(127, false, Some(BindMethod::Simple), Some("monday 07:59")),
-            of_link(1, true, Some(BindMethod::of_mechanism("EXTERNAL")), Some("sunday 12:00")),
-            of_link(10, true, Some(BindMethod::None), Some("monday 18:00")),
+            of_link(1, true, Some(BindMethod::of_mechanism("EXTERNAL")), Some("sunday 12:00"))
+                .map(|link| ClientLink { listener: Some(ListenerName::LDAPI), ..link }),
+            of_link(10, true, Some(BindMethod::None), Some("monday 18:00"))
+                .map(|link| ClientLink { listener: Some(ListenerName::LDAPS), ..link }),
         ];
         for _ in 0..25 {
             directory.use_indexes = rng.bool();
@@ -157,8 +159,8 @@ fn answers_are_those_of_the_plain_rules() {
                 for _ in 0..6 {
                     shown += check_search(&mut directory, &mut rng, &rights, &texts);
                     check_compare(&directory, &mut rng, &rights, &texts);
+                    changed += usize::from(check_password(&mut directory, &mut rng, &rights, &texts));
                 }
-                changed += usize::from(check_password(&mut directory, &mut rng, &rights, &texts));
             }
         }
         assert!(shown > 20, "too little was to be seen: {shown}");
@@ -204,7 +206,7 @@ fn of_link(
 ) -> Option<ClientLink> {
     let address = Some(IpAddr::from([network, 0, 0, 1]));
     let at = at.map(|text| WeekTime::parse(text).unwrap());
-    Some(ClientLink { address, is_protected, method, at })
+    Some(ClientLink { address, is_protected, method, at, listener: None })
 }
 
 fn in_scope(dn: &str, base: &str, scope: Scope) -> bool {

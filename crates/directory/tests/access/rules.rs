@@ -74,6 +74,8 @@ pub(crate) struct Rule {
     pub(crate) day: Option<&'static str>,
     /// The hours between which.
     pub(crate) hours: Option<(u8, u8)>,
+    /// The listeners.
+    pub(crate) listeners: &'static [&'static str],
 }
 
 fn some<'a, T>(rng: &mut Rng, all: &'a [T]) -> &'a T {
@@ -134,6 +136,11 @@ impl Rule {
             method: (rng.u8(0..16) == 0).then(|| *some(rng, &["simple", "sasl", "EXTERNAL", "PLAIN"])),
             day: (rng.u8(0..16) == 0).then(|| *some(rng, &["monday", "sunday", "friday"])),
             hours: (rng.u8(0..16) == 0).then(|| *some(rng, &[(8, 18), (18, 8), (0, 24)])),
+            listeners: match rng.u8(0..16) {
+                0 if rng.bool() => &["ldapi"],
+                0 => &["ldap", "ldaps"],
+                _ => &[],
+            },
         }
     }
 
@@ -171,6 +178,9 @@ impl Rule {
         if let Some(method) = self.method {
             text += &format!(" bound by {method}");
         }
+        if !self.listeners.is_empty() {
+            text += &format!(" at listener {}", self.listeners.join(", "));
+        }
         match self.hours {
             Some((from, to)) => text + &format!(" between {from:02}:00 and {to:02}:00"),
             None => text,
@@ -191,6 +201,10 @@ impl Rule {
                 BindMethod::Simple => wanted == "simple",
                 BindMethod::Sasl(mechanism) => wanted == "sasl" || wanted == mechanism.name(),
             })
+        }));
+        known.extend((!self.listeners.is_empty()).then(|| {
+            let listener = link.and_then(|link| link.listener);
+            listener.map(|listener| self.listeners.contains(&listener.as_str()))
         }));
         let at = link.and_then(|link| link.at).map(|at| at.to_string());
         known.extend(self.day.map(|day| at.as_ref().map(|at| at.starts_with(day))));

@@ -59,6 +59,9 @@ pub(crate) struct ExplainArguments {
     /// When it would come, in UTC, such as "monday 08:30"
     #[arg(long, value_name = "DAY_AND_TIME")]
     time: Option<String>,
+    /// The name of the listener that it would come to, such as ldaps
+    #[arg(long, value_name = "NAME")]
+    at_listener: Option<String>,
     /// The settings file that the rules were applied from: says the line of each
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
@@ -87,6 +90,7 @@ pub(super) fn run(arguments: &ExplainArguments) -> ExitCode {
         over_tls: arguments.over_tls,
         bound_by: arguments.bound_by.as_deref(),
         time: arguments.time.as_deref(),
+        listener: arguments.at_listener.as_deref(),
     };
     if let Some(url) = arguments.server.server(arguments.data.directory().as_deref()) {
         let asked = arguments.server.connect(&url).map_err(|error| error.to_string());

@@ -5,10 +5,12 @@ use crate::support;
 
 use std::fmt::Write as _;
 
+use std::net::SocketAddr;
+
 use client::Connection;
 use ldap::{ChangeOperation, ResultCode, Scope};
 use support::clients::{Run, run};
-use support::pando::command;
+use support::pando::{Start, command};
 use support::tree::{add, person_dn, plant, plant_policy, replace};
 use support::{Pando, SUFFIX, Scratch};
 
@@ -199,6 +201,62 @@ fn rules_know_by_which_bind_requests_come_and_when() {
     ask(&["--time", "monday 08:00"], "employeeType").expect_code(8).expect_output("rule 6: nights: ");
     ask(&["--bound-by", "fax"], "cn").expect_code(1).expect_error("neither simple nor a mechanism");
     ask(&["--time", "noon"], "cn").expect_code(1).expect_error("is no time");
+}
+
+#[test]
+fn rules_know_at_which_listener_requests_come() {
+    let scratch = Scratch::new("access-listener");
+    let node = "[[listener]]\nurl = \"ldap://127.0.0.2:0\"\nname = \"internal\"\n";
+    let node = scratch.write("node.toml", node);
+    let pando = Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]).ready();
+    let mut admin = pando.administrator();
+    plant(&mut admin);
+    let anna = person_dn("anna");
+    let rules = [
+        "all: allow browse, read of uid to anyone",
+        "inside: allow read of cn to authenticated at listener internal",
+        "usual: allow read of sn to anyone at listener ldap, ldaps",
+        "socket: allow read of mail to anyone at listener ldapi",
+        "not here: deny read of uid to anonymous at listener internal, ldapi",
+        "own: allow write of description to self at listener internal",
+    ];
+    replace(&mut admin, "cn=config", "pandoAccessRule", &rules);
+    replace(&mut admin, &anna, "mail", &["anna@example.com"]);
+    let rest = pando.ready_line.split_once("ldap://127.0.0.2:").unwrap().1;
+    let port: u16 = rest.split_whitespace().next().unwrap().parse().unwrap();
+    let inside = || Connection::open(SocketAddr::from(([127, 0, 0, 2], port))).unwrap();
+    let socket = ldap::ServerUrl::local(Pando::data(&scratch).join("pando.sock")).to_string();
+    let names = ["uid", "cn", "sn", "mail"];
+    let shown = |connection: &mut Connection| {
+        let entry = connection.entry(&anna, &names).unwrap().unwrap();
+        names.map(|name| !entry.texts(name).is_empty())
+    };
+    let bound = |mut connection: Connection| {
+        assert!(connection.bind(&anna, "anna-secret").unwrap().is_success());
+        connection
+    };
+    assert_eq!(shown(&mut bound(pando.connect())), [true, false, true, false]);
+    assert_eq!(shown(&mut bound(inside())), [true, true, false, false]);
+    assert_eq!(shown(&mut pando.connect()), [true, false, true, false]);
+    assert_eq!(shown(&mut inside()), [false; 4]);
+    let local = ["-x", "-H", &socket, "-LLL", "-b", &anna, "-s", "base"];
+    let local = run("ldapsearch", &[&local[..], &names].concat(), "").expect_code(0).stdout;
+    assert_eq!(names.map(|name| local.contains(&format!("\n{name}: "))), [false, false, false, true]);
+    let change: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "description", &["new"])];
+    let code = |mut connection: Connection| connection.modify(&anna, change).unwrap().code;
+    assert_eq!(code(bound(pando.connect())), ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
+    assert_eq!(code(bound(inside())), ResultCode::SUCCESS);
+
+    let ask = |asker: &str, attribute: &str, by: &[&str]| {
+        let fixed = ["access", "explain", "--as", asker, "--operation", "read", &anna, attribute];
+        command(&[&fixed[..], by].concat(), Some(&Pando::data(&scratch)))
+    };
+    ask(&anna, "cn", &["--at-listener", "internal"]).expect_code(0).expect_output("rule 2: inside: ");
+    ask(&anna, "cn", &["--at-listener", "ldap"]).expect_code(8).expect_output(", at listener internal");
+    ask(&anna, "cn", &["--at-listener", "LDAP"]).expect_code(1).expect_error("is no name of a listener");
+    // Where nobody says by which listener, what is denied at one is denied.
+    ask("anonymous", "uid", &["--from", "10.0.0.1"]).expect_code(8).expect_output("rule 5: not here: ");
+    ask("anonymous", "uid", &["--at-listener", "ldap"]).expect_code(0);
 }
 
 #[test]

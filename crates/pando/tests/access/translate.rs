@@ -53,6 +53,27 @@ fn clauses_of_openldap_become_rules_or_are_named() {
 }
 
 #[test]
+fn listeners_of_openldap_are_named_by_their_scheme() {
+    let scratch = Scratch::new("translate-listeners");
+    let clauses = "access to * by sockurl=\"ldapi:///\" write\n \
+        by users sockurl.exact=ldaps:/// read by sockname=\"PATH=/run/slapd/ldapi\" read\n \
+        by sockurl=\"ldap://10.0.0.1:389\" read by sockurl.regex=.* read by * none\n";
+    let run = translate(&scratch, clauses);
+    assert_eq!(
+        rules_of(&run),
+        [
+            "to 1 by 1: allow read, write to anyone at listener ldapi",
+            "to 1 by 1 entries: allow add, delete, rename to anyone at listener ldapi",
+            "to 1 by 2: allow read to authenticated at listener ldaps",
+            "to 1 by 3: allow read to anyone at listener ldapi",
+        ]
+    );
+    run.expect_code(6)
+        .expect_error("\"ldap://10.0.0.1:389\" is a listener with an address: give it a name (listener.name")
+        .expect_error("\"sockurl.regex=.*\" names whom no rule can name here");
+}
+
+#[test]
 fn controls_and_operations_of_global_acis_become_rules_of_use() {
     let scratch = Scratch::new("translate-uses");
     let acis = "dn: cn=Access Control Handler,cn=config\n\

@@ -159,6 +159,7 @@ fn forged(node: u32, epoch: u64, number: u64, name: &str) -> Vec<u8> {
         method: BindMethod::Simple,
         strength: 256,
         network: None,
+        listener: None,
         work: Work::Change { message, passwords: Prepared::default() },
     };
     let frame = forward::encode_requests(&[request]);

@@ -20,6 +20,7 @@ pub fn decode_requests(frame: &[u8]) -> Option<Vec<Request>> {
             method: method(reader)?,
             strength: reader.u32()?,
             network: network(reader)?,
+            listener: option(reader, text)?,
             work: work(reader)?,
         })
     })

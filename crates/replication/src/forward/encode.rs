@@ -19,6 +19,7 @@ pub fn encode_requests(requests: &[Request]) -> Vec<u8> {
         put_method(out, &request.method);
         out.extend(request.strength.to_be_bytes());
         put_network(out, request.network);
+        put_option(out, request.listener.as_ref(), |out, name| put_bytes(out, name.as_bytes()));
         put_work(out, &request.work);
     })
 }

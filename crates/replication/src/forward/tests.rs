@@ -39,6 +39,7 @@ fn requests() -> Vec<Request> {
         method,
         strength: 256,
         network,
+        listener: network.map(|_| "ldaps".to_owned()),
         work,
     };
     let change = |passwords| Work::Change { message: b"message".to_vec(), passwords };

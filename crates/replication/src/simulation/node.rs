@@ -607,6 +607,7 @@ impl Process {
                     method: BindMethod::None,
                     strength: 0,
                     network: None,
+                    listener: None,
                     work: Work::Change { message: pending.ask.encode(), passwords: Prepared::default() },
                 }
             })

@@ -84,7 +84,7 @@ pub fn rehearse_recorded(
     let settings = settings_of(config, &directory);
     let state = TreeState { settings: &settings, ..directory.state() };
     let mut rehearsal = RecordedRehearsal::new(state, &file.settings().general, limits);
-    let asks_link = rehearsal.asks_link();
+    let (asks_link, asks_listener) = (rehearsal.asks_link(), rehearsal.asks_listener());
     let (mut rehearsed, mut damages) = (RecordedRehearsed::default(), 0);
     RecordedReader::default().read::<ExplainError>(
         folder,
@@ -96,7 +96,7 @@ pub fn rehearse_recorded(
                 EventReading::Nothing => {}
                 EventReading::Withheld => rehearsed.withheld += 1,
                 EventReading::Read { has_link } => {
-                    rehearsed.link_unknown += u64::from(asks_link && !has_link)
+                    rehearsed.link_unknown += u64::from(asks_listener || (asks_link && !has_link));
                 }
             }
             Ok(())

@@ -106,6 +106,7 @@ impl Connections {
             is_protected: address.is_none() || last.is_some_and(|last| last.has_tls),
             method: if is_anonymous { Some(BindMethod::None) } else { last.and_then(|last| last.method) },
             at: event.number(Field::Time).map(WeekTime::of_micros),
+            listener: None,
         };
         (link, last.is_some_and(|last| last.method.is_some()))
     }

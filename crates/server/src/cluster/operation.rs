@@ -85,8 +85,20 @@ impl Operation {
         };
         let network = link.address;
         let strength = if link.is_protected { PROTECTED } else { 0 };
+        let listener = link.listener.map(|listener| listener.to_string());
         let (operation, link) = (self.id, Link::default());
-        forward::Request { operation, epoch, link, position, asker, method, strength, network, work }
+        forward::Request {
+            operation,
+            epoch,
+            link,
+            position,
+            asker,
+            method,
+            strength,
+            network,
+            listener,
+            work,
+        }
     }
 
     /// One that another node sent: the place `place` of the frame `frame`.
@@ -119,6 +131,7 @@ impl Operation {
                 BindMethod::Sasl(mechanism) => Some(directory::BindMethod::of_mechanism(mechanism)),
             },
             at: Some(WeekTime::of_micros(now_micros())),
+            listener: request.listener.as_deref().and_then(|name| name.parse().ok()),
         });
         let origin = Waiter::Remote { frame, place, copy: Box::new(request) };
         Operation {

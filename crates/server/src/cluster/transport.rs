@@ -372,6 +372,7 @@ mod tests {
             method: BindMethod::None,
             strength: 0,
             network: None,
+            listener: None,
             work: Work::Account { id: 1, update: forward::AccountUpdate::default() },
         }
     }

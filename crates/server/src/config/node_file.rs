@@ -8,6 +8,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use directory::ListenerName;
 use directory::bind::AskerLimits;
 use directory::settings::GENERAL;
 use ipnet::IpNet;
@@ -83,6 +84,7 @@ pub(crate) struct OauthKeys {
 pub(crate) struct ListenerKeys {
     /// Always there in a file without problems.
     pub(crate) url: Option<FromText<ServerUrl>>,
+    pub(crate) name: Option<FromText<ListenerName>>,
     pub(crate) tls_needed_for: Option<FromText<TlsNeed>>,
     pub(crate) clear_networks: Option<Vec<IpNet>>,
     pub(crate) weakest_bind: Option<FromText<WeakestBind>>,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use directory::ListenerName;
 use directory::bind::BindStrength;
 use ipnet::IpNet;
 use ldap::ServerUrl;
@@ -96,6 +97,16 @@ impl OnlineSettings {
         self.listeners.get(usize::from(listener.0)).unwrap_or(&self.usual)
     }
 
+    /// The name of a connection's listener: that of the node file, or the scheme of its URL.
+    pub(crate) fn listener_name(&self, listener: ListenerIndex) -> ListenerName {
+        let stated = self.rules(listener).name;
+        stated.unwrap_or_else(|| match self.listen.get(usize::from(listener.0)) {
+            Some(ServerUrl::Internet { tls: false, .. }) => ListenerName::LDAP,
+            Some(ServerUrl::Internet { tls: true, .. }) => ListenerName::LDAPS,
+            Some(ServerUrl::Local(_)) | None => ListenerName::LDAPI,
+        })
+    }
+
     /// Limits of a client of its own, by the tables; `None` where none of them fits. `is_named` says whether it is the
     /// user of an entry, or with `true` in a group.
     pub(crate) fn limits_of(
@@ -138,6 +149,8 @@ impl OnlineSettings {
 /// What a listener demands of its clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenerRules {
+    /// What access rules call it; `None` is by the scheme of its URL.
+    pub name: Option<ListenerName>,
     /// The networks whose clients need no TLS.
     pub clear_networks: Vec<IpNet>,
     /// What the other clients need TLS for.
@@ -149,6 +162,7 @@ pub struct ListenerRules {
 impl Default for ListenerRules {
     fn default() -> ListenerRules {
         ListenerRules {
+            name: None,
             clear_networks: this_machine(),
             tls_needed_for: TlsNeed::Passwords,
             weakest_bind: BindStrength::Anonymous,
@@ -165,6 +179,7 @@ impl ListenerRules {
     /// These rules, but for what a listener says.
     pub(super) fn with(&self, keys: ListenerKeys) -> ListenerRules {
         ListenerRules {
+            name: keys.name.map(|name| name.0),
             clear_networks: keys.clear_networks.unwrap_or_else(|| self.clear_networks.clone()),
             tls_needed_for: keys.tls_needed_for.map_or(self.tls_needed_for, |need| need.0),
             weakest_bind: keys.weakest_bind.map_or(self.weakest_bind, |weakest| weakest.0.0),

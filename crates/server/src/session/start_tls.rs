@@ -78,7 +78,9 @@ impl Session {
                 Requester::Administrator { .. } | Requester::User { .. } => self.bind_method,
             };
             let at = Some(WeekTime::of_micros(now_micros()));
-            ClientLink { address: self.protection.address(), is_protected, method: Some(method), at }
+            let listener = Some(context.settings.listener_name(self.listener));
+            let address = self.protection.address();
+            ClientLink { address, is_protected, method: Some(method), at, listener }
         })
     }
 

@@ -174,6 +174,11 @@ impl<'s> RecordedRehearsal<'s> {
         self.rules.iter().any(|rules| rules.rules.ask_link())
     }
 
+    /// Whether rules ask at which listener, which no trail tells.
+    pub fn asks_listener(&self) -> bool {
+        self.rules.iter().any(|rules| rules.rules.ask_listener())
+    }
+
     /// Decides an operation under both.
     ///
     /// # Errors

@@ -399,7 +399,7 @@ fn rights(word: &str) -> Option<Rights> {
 }
 
 fn who(by: &[&str]) -> Result<String, String> {
-    let (mut whom, mut from, mut over_tls) = (None, None, false);
+    let (mut whom, mut from, mut over_tls, mut listener) = (None, None, false, None);
     for word in by {
         let (key, value) = word.split_once('=').unwrap_or((word, ""));
         let found = match key.to_ascii_lowercase().as_str() {
@@ -435,6 +435,14 @@ fn who(by: &[&str]) -> Result<String, String> {
                 from = Some(network(value)?);
                 continue;
             }
+            "sockurl" | "sockurl.exact" => {
+                listener = Some(listener_of(value)?);
+                continue;
+            }
+            "sockname" | "sockname.exact" if value.to_ascii_uppercase().starts_with("PATH=") => {
+                listener = Some("ldapi");
+                continue;
+            }
             _ => return Err(format!("{word:?} names whom no rule can name here")),
         };
         if whom.replace(found).is_some() {
@@ -445,7 +453,24 @@ fn who(by: &[&str]) -> Result<String, String> {
     if let Some(from) = from {
         text += &format!(" from '{from}'");
     }
-    Ok(if over_tls { text + " over tls" } else { text })
+    if over_tls {
+        text += " over tls";
+    }
+    Ok(listener.map_or(text.clone(), |name| format!("{text} at listener {name}")))
+}
+
+/// The name of the listener that has no other than its scheme.
+fn listener_of(url: &str) -> Result<&'static str, String> {
+    let trimmed = url.trim_end_matches('/').to_ascii_lowercase();
+    match trimmed.split_once(':').map_or((trimmed.as_str(), ""), |(scheme, rest)| (scheme, rest)) {
+        ("ldapi", _) => Ok("ldapi"),
+        ("ldap", "") => Ok("ldap"),
+        ("ldaps", "") => Ok("ldaps"),
+        _ => Err(format!(
+            "{url:?} is a listener with an address: give it a name (listener.name in the node file) and write \
+             \"at listener\" and that"
+        )),
+    }
 }
 
 /// `10.0.0.0%255.0.0.0`, with a port behind it that is of no interest.
