@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use bench::peers::{Data, PeerError, Replicas, Setup};
+use bench::peers::{Data, OpenDj, PeerError, Replicas, Setup};
 use bench::template::Parameters;
 use ldap::{ChangeOperation, Scope};
 
@@ -60,7 +60,8 @@ fn consumers_of_slapd_have_what_the_provider_answered() {
 #[test]
 #[ignore = "needs OpenDJ, which ./dev test-peers fetches"]
 fn a_replica_of_opendj_has_what_the_other_one_answered() {
-    let pristine: PathBuf = std::env::var_os("PANDO_OPENDJ").expect("PANDO_OPENDJ, as ./dev sets it").into();
+    let pristine: PathBuf =
+        std::env::var_os(OpenDj::VARIABLE).expect("PANDO_OPENDJ, as ./dev sets it").into();
     check("opendj", &["OpenDJ replica 1", "OpenDJ replica 2"], |folder, setup, data| {
         Replicas::opendj(&pristine, folder, setup, data)
     });

@@ -13,8 +13,8 @@ use std::io::{self, Write};
 
 use ldap::ldif::put_ldif_line;
 use ldap::{
-    Control, ControlsBuf, DerefAliases, Dn, Filter, FilterBuf, ResultCode, Scope, SearchEntry, SearchRequest,
-    SelectionBuf, oids,
+    Control, ControlsBuf, Dn, Filter, FilterBuf, ResultCode, Scope, SearchEntry, SearchRequest, SelectionBuf,
+    oids,
 };
 
 use crate::{ClientError, Connection, Outcome};
@@ -179,16 +179,8 @@ impl Export<'_> {
         let every = FilterBuf::parse("(objectClass=*)").map_err(ClientError::Filter)?;
         let attributes =
             SelectionBuf::from_iter(request.attributes.iter().map(String::as_str).chain([HAS_SUBORDINATES]));
-        let search = SearchRequest {
-            base_object: base,
-            scope: Scope::WholeSubtree,
-            deref_aliases: DerefAliases::Never,
-            size_limit: 0,
-            time_limit_seconds: 0,
-            types_only: false,
-            filter: request.filter.unwrap_or(every.as_filter()),
-            attributes: attributes.as_selection(),
-        };
+        let filter = request.filter.unwrap_or(every.as_filter());
+        let search = SearchRequest::new(base, Scope::WholeSubtree, filter, attributes.as_selection());
         let last = connection.search_each(search, controls.as_controls(), |entry| self.entry(entry))?;
         let Some(outcome) = last.outcome() else { return Ok(true) };
         match outcome.code {

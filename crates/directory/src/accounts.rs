@@ -306,7 +306,7 @@ fn missing_keys(
         };
         [SCRAM_KEYS, AUTH_PASSWORD].iter().any(|name| small_values(catalog, row, name).any(is_of))
     };
-    let rules = key_rules(state, policy, |names| {
+    let mut rules = key_rules(state, policy, |names| {
         for name in &state.settings.general.identity_attributes {
             if let Some(attribute) = attribute_row(catalog, row, name) {
                 for_each_value(state, id, &attribute, &mut |value| names.look_at(value))?;
@@ -324,12 +324,11 @@ fn missing_keys(
                 && key.next() == Some(name.as_bytes())
         })
     };
-    let is_missing = |mechanism: &&String| match mechanism.as_str() {
+    rules.mechanisms.retain(|mechanism| match mechanism.as_str() {
         DIGEST_MD5 => !rules.names.iter().all(has_digest_key),
         other => !has_key(other),
-    };
-    let mechanisms = rules.mechanisms.iter().filter(is_missing).cloned().collect();
-    Ok(SaslKeyRules { mechanisms, ..rules })
+    });
+    Ok(rules)
 }
 
 /// The keys that a policy has made of passwords, for the names that are looked at.
@@ -338,10 +337,12 @@ pub(crate) fn key_rules(
     policy: &PasswordPolicy,
     look_at_names: impl FnOnce(&mut DigestNames) -> Result<()>,
 ) -> Result<SaslKeyRules> {
-    let realm = state.settings.general.sasl_realm.clone();
-    let mut names = DigestNames::default();
-    if !realm.is_empty() && policy.scram_mechanisms.iter().any(|mechanism| mechanism == DIGEST_MD5) {
-        look_at_names(&mut names)?;
+    let (mut names, mut realm) = (DigestNames::default(), String::new());
+    if policy.scram_mechanisms.iter().any(|mechanism| mechanism == DIGEST_MD5) {
+        realm.clone_from(&state.settings.general.sasl_realm);
+        if !realm.is_empty() {
+            look_at_names(&mut names)?;
+        }
     }
     Ok(SaslKeyRules {
         mechanisms: policy.scram_mechanisms.clone(),

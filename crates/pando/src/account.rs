@@ -12,8 +12,8 @@ use directory::password::totp::secret_text;
 use ldap::oids::{MODIFY_PASSWORD, PASSWORD_STATE};
 use ldap::state_operation::{CLEAR_DISABLED, CLEAR_FAILURES, CLEAR_TOTP, SET_DISABLED, SET_TOTP};
 use ldap::{
-    Controls, DerefAliases, FilterBuf, PasswordModify, Response, ResultCode, Scope, SearchRequest,
-    SelectionBuf, StateOperation, decode_generated_password, encode_password_state,
+    Controls, FilterBuf, PasswordModify, Response, ResultCode, Scope, SearchRequest, SelectionBuf,
+    StateOperation, decode_generated_password, encode_password_state,
 };
 
 use crate::arguments::DataArguments;
@@ -273,16 +273,8 @@ fn report(mut connection: Connection) -> Result<String, String> {
     let roots = roots.map_err(|error| error.to_string())?;
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     for base in roots.entries.first().map(|root| root.texts("namingContexts")).unwrap_or_default() {
-        let request = SearchRequest {
-            base_object: &base,
-            scope: Scope::WholeSubtree,
-            deref_aliases: DerefAliases::Never,
-            size_limit: 0,
-            time_limit_seconds: 0,
-            types_only: false,
-            filter: filter.as_filter(),
-            attributes: selection.as_selection(),
-        };
+        let request =
+            SearchRequest::new(&base, Scope::WholeSubtree, filter.as_filter(), selection.as_selection());
         let ended = connection.search_each::<ClientError>(request, Controls::NONE, |entry| {
             for attribute in entry.attributes.iter() {
                 for value in attribute.values.iter() {

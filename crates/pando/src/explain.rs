@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use client::Connection;
 use directory::controls::EXPLAIN;
-use ldap::{Control, ControlsBuf, DerefAliases, FilterBuf, Scope, SearchRequest, SelectionBuf, ServerUrl};
+use ldap::{Control, ControlsBuf, FilterBuf, Scope, SearchRequest, SelectionBuf, ServerUrl};
 use server::{Config, ExplainError, Fault, ServeError};
 
 use crate::arguments::DataArguments;
@@ -113,16 +113,8 @@ fn report(explained: Result<String, String>) -> ExitCode {
 fn explain(arguments: &ExplainArguments, mut connection: Connection) -> Result<String, String> {
     let filter = FilterBuf::parse(&arguments.filter).map_err(|error| error.to_string())?;
     let selection = SelectionBuf::from_iter(["1.1"]);
-    let request = SearchRequest {
-        base_object: &arguments.base,
-        scope: arguments.scope.scope(),
-        deref_aliases: DerefAliases::Never,
-        size_limit: 0,
-        time_limit_seconds: 0,
-        types_only: false,
-        filter: filter.as_filter(),
-        attributes: selection.as_selection(),
-    };
+    let scope = arguments.scope.scope();
+    let request = SearchRequest::new(&arguments.base, scope, filter.as_filter(), selection.as_selection());
     let controls = ControlsBuf::from_iter([Control { oid: EXPLAIN, critical: true, value: None }]);
     let last = connection
         .search_each(request, controls.as_controls(), |_| Ok::<_, client::ClientError>(()))

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use client::{Connection, Entry};
-use ldap::{Controls, DerefAliases, Dn, FilterBuf, Request, ResultCode, Scope, SearchRequest, SelectionBuf};
+use ldap::{Controls, Dn, FilterBuf, Request, ResultCode, Scope, SearchRequest, SelectionBuf};
 
 use super::{Data, IndexKind, Passwords, PeerError, Setup};
 use crate::result::Comparison;
@@ -100,15 +100,10 @@ fn ask_one(
     };
     let filter = FilterBuf::parse(&question.filter).map_err(|error| failed(&error))?;
     let attributes = SelectionBuf::from_iter(["*"]);
+    let (filter, attributes) = (filter.as_filter(), attributes.as_selection());
     let request = SearchRequest {
-        base_object: &question.base,
-        scope: question.scope,
-        deref_aliases: DerefAliases::Never,
         size_limit: SIZE_LIMIT,
-        time_limit_seconds: 0,
-        types_only: false,
-        filter: filter.as_filter(),
-        attributes: attributes.as_selection(),
+        ..SearchRequest::new(&question.base, question.scope, filter, attributes)
     };
     let reply =
         connection.request(Request::Search(request), Controls::NONE).map_err(|error| failed(&error))?;

@@ -75,6 +75,12 @@ impl OpenDj {
         Ok(OpenDj { product, ..peer })
     }
 
+    /// The variable of the environment that names OpenDJ as it was unpacked, and where that is without it: where
+    /// `./dev peers` puts it, below the current folder.
+    pub const VARIABLE: &str = "PANDO_OPENDJ";
+    /// See [`VARIABLE`](OpenDj::VARIABLE).
+    pub const USUAL_FOLDER: &str = ".dev/peers/opendj";
+
     /// Succeeds where it is installed.
     ///
     /// # Errors

@@ -42,7 +42,7 @@ impl Peers {
     /// # Errors
     /// When one is missing.
     pub(super) fn find() -> Result<Peers> {
-        let opendj = std::env::var_os("PANDO_OPENDJ").unwrap_or_else(|| ".dev/peers/opendj".into());
+        let opendj = std::env::var_os(OpenDj::VARIABLE).unwrap_or_else(|| OpenDj::USUAL_FOLDER.into());
         let opendj = std::path::absolute(opendj)?;
         OpenLdap::must_be_installed()?;
         OpenDj::must_be_installed(&opendj)?;

@@ -13,7 +13,7 @@ pub struct SaslKeyRules {
     pub iterations: u32,
     /// The names with a key for DIGEST-MD5 each, as the client spells them; none without a realm.
     pub names: Vec<String>,
-    /// The realm of the keys for DIGEST-MD5.
+    /// The realm of the keys for DIGEST-MD5; empty where that is none of the mechanisms.
     pub realm: String,
 }
 

@@ -63,7 +63,7 @@ pub struct NewPasswordRules {
     /// Whether they may not be on the server's lists of bad passwords.
     pub checks_lists: bool,
     /// The keys that are made of them.
-    pub scram: SaslKeyRules,
+    pub keys: SaslKeyRules,
 }
 
 /// What holds for the new passwords of an add or modify request, which is for the caller to find out about them before
@@ -80,7 +80,7 @@ pub fn new_password_rules(
     let state = snapshot.state();
     let scheme = state.settings.general.password_scheme;
     let mut rules =
-        NewPasswordRules { scheme, former: Vec::new(), checks_lists: false, scram: SaslKeyRules::default() };
+        NewPasswordRules { scheme, former: Vec::new(), checks_lists: false, keys: SaslKeyRules::default() };
     let policy = match request {
         Request::Modify(modify) => match changed_entry(state, modify.object, requester, link)? {
             Some(id) => accounts::account(state, id)?.map(|account| {
@@ -104,7 +104,7 @@ pub fn new_password_rules(
     let Some((policy, id, keys)) = policy else { return Ok(rules) };
     rules.scheme = policy.scheme.unwrap_or(scheme);
     rules.checks_lists = policy.check_lists;
-    rules.scram = keys;
+    rules.keys = keys;
     if let Some(id) = id.filter(|_| policy.in_history > 0) {
         rules.former = accounts::former_passwords(state, id)?;
         rules.former.extend(stored_passwords(state, id)?);

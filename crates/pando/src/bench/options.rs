@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bench::driver::Options;
-use bench::peers::Programs;
+use bench::peers::{OpenDj, Programs};
 use clap::Args;
 
 use super::{Cpus, Stop, parse_duration, refused, this_program};
@@ -63,7 +63,7 @@ pub(crate) struct PlaceArguments {
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
     /// OpenDJ as it was unpacked; ./dev peers puts it there
-    #[arg(long, value_name = "DIR", env = "PANDO_OPENDJ", default_value = ".dev/peers/opendj")]
+    #[arg(long, value_name = "DIR", env = OpenDj::VARIABLE, default_value = OpenDj::USUAL_FOLDER)]
     opendj: PathBuf,
     /// Processors that each server runs on, alone of the servers
     #[arg(long, value_name = "CPUS", default_value = "0")]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
+use bench::peers::OpenDj;
 use bench::report::Report;
 use bench::result::RunResult;
 use bench::suite::{Outcome, Step, Suite, table};
@@ -101,8 +102,8 @@ fn take(step: &Step, arguments: &SuiteArguments, output: &Path, folder: Option<&
     // Files that a step names stand beside the suite, a peer's programs where this command was given.
     let beside = arguments.suite.parent().filter(|parent| !parent.as_os_str().is_empty());
     command.current_dir(beside.unwrap_or(Path::new(".")));
-    if std::env::var_os("PANDO_OPENDJ").is_none() {
-        command.env("PANDO_OPENDJ", std::path::absolute(".dev/peers/opendj").map_err(wrong)?);
+    if std::env::var_os(OpenDj::VARIABLE).is_none() {
+        command.env(OpenDj::VARIABLE, std::path::absolute(OpenDj::USUAL_FOLDER).map_err(wrong)?);
     }
     let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status().map_err(wrong)?;
     match status.code() {

@@ -443,17 +443,9 @@ fn search_many(connection: &mut Connection, random: &mut fastrand::Rng) {
     for _ in 0..SEARCHES {
         let value: String = (0..900).map(|_| random.alphanumeric()).collect();
         let filter = ldap::FilterBuf::parse(&format!("(description={value})")).unwrap();
-        let request = ldap::Request::Search(ldap::SearchRequest {
-            base_object: SUFFIX,
-            scope: ldap::Scope::BaseObject,
-            deref_aliases: ldap::DerefAliases::Never,
-            size_limit: 0,
-            time_limit_seconds: 0,
-            types_only: false,
-            filter: filter.as_filter(),
-            attributes: ldap::AttributeSelection::default(),
-        });
-        ids.push(connection.send(request, ldap::Controls::NONE).unwrap());
+        let all = ldap::AttributeSelection::default();
+        let request = ldap::SearchRequest::new(SUFFIX, ldap::Scope::BaseObject, filter.as_filter(), all);
+        ids.push(connection.send(ldap::Request::Search(request), ldap::Controls::NONE).unwrap());
     }
     ids.into_iter().for_each(|id| {
         connection.reply(id).unwrap();

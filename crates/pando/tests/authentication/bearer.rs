@@ -5,7 +5,7 @@ use crate::support;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use client::{Connection, Tls};
-use ldap::{Authentication, BindRequest, ChangeOperation, Controls, Request, Response, ResultCode, Scope};
+use ldap::{ChangeOperation, ResultCode, Scope};
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use sasl::oauth::Bearer;
 use support::clients::{Run, unboundid_jar_tool};
@@ -58,15 +58,7 @@ fn secured(pando: &Pando) -> Connection {
 }
 
 fn sasl_bind(connection: &mut Connection, credentials: &[u8]) -> (ResultCode, String) {
-    let authentication = Authentication::Sasl { mechanism: "OAUTHBEARER", credentials: Some(credentials) };
-    let request = Request::Bind(BindRequest { version: 3, name: "", authentication });
-    let reply = connection.request(request, Controls::NONE).unwrap();
-    let Response::Bind { server_sasl_credentials, .. } = reply.last.as_ref().unwrap().message().response
-    else {
-        panic!("{reply:?}")
-    };
-    let said = String::from_utf8(server_sasl_credentials.unwrap_or_default().to_vec()).unwrap();
-    (reply.outcome.code, said)
+    super::sasl::sasl_bind(connection, "OAUTHBEARER", credentials)
 }
 
 fn who_am_i(connection: &mut Connection) -> String {

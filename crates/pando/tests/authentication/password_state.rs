@@ -7,8 +7,8 @@ use client::Connection;
 use ldap::oids::{ACCOUNT_USABILITY, PASSWORD_STATE};
 use ldap::state_operation::{ADD_FAILURE, CLEAR_FAILURES, SET_DISABLED, SET_LAST_LOGIN};
 use ldap::{
-    AccountUsability, ChangeOperation, Control, ControlsBuf, DerefAliases, FilterBuf, Request, Response,
-    ResultCode, Scope, SearchRequest, SelectionBuf, StateOperation, Unusable, encode_password_state,
+    AccountUsability, ChangeOperation, Control, ControlsBuf, FilterBuf, Request, Response, ResultCode, Scope,
+    SearchRequest, SelectionBuf, StateOperation, Unusable, encode_password_state,
 };
 use support::clients::{Run, unboundid_jar_tool, unboundid_tool};
 use support::tree::{bind, person_dn, plant, plant_policy, replace};
@@ -209,17 +209,9 @@ fn usability(connection: &mut Connection, filter: &str) -> Vec<(String, Option<A
     let control = Control { oid: ACCOUNT_USABILITY, critical: true, value: None };
     let controls: ControlsBuf = [control].into_iter().collect();
     let (filter, selection) = (FilterBuf::parse(filter).unwrap(), SelectionBuf::from_iter(["cn"]));
-    let request = Request::Search(SearchRequest {
-        base_object: SUFFIX,
-        scope: Scope::WholeSubtree,
-        deref_aliases: DerefAliases::Never,
-        size_limit: 0,
-        time_limit_seconds: 0,
-        types_only: false,
-        filter: filter.as_filter(),
-        attributes: selection.as_selection(),
-    });
-    let id = connection.send(request, controls.as_controls()).unwrap();
+    let request =
+        SearchRequest::new(SUFFIX, Scope::WholeSubtree, filter.as_filter(), selection.as_selection());
+    let id = connection.send(Request::Search(request), controls.as_controls()).unwrap();
     let mut told = Vec::new();
     loop {
         let message = connection.receive_any().unwrap();

@@ -61,7 +61,12 @@ fn who_am_i(pando: &Pando, arguments: &[&str]) -> Run {
     run("ldapwhoami", &[&["-Q", "-O", "none", "-H", &url], arguments].concat(), "")
 }
 
-fn sasl_bind(connection: &mut Connection, mechanism: &str, credentials: &[u8]) -> (ResultCode, String) {
+/// Sends credentials of a mechanism: the result, and what the server says to the client.
+pub(crate) fn sasl_bind(
+    connection: &mut Connection,
+    mechanism: &str,
+    credentials: &[u8],
+) -> (ResultCode, String) {
     let authentication = Authentication::Sasl { mechanism, credentials: Some(credentials) };
     let request = Request::Bind(BindRequest { version: 3, name: "", authentication });
     let reply = connection.request(request, Controls::NONE).unwrap();

@@ -26,13 +26,10 @@ fn nothing_acknowledged_is_lost_by_kill_9() {
     let seed = support::seed();
     let mut random = fastrand::Rng::with_seed(seed);
     let scratch = Scratch::new("crash");
-    let mut writers: Vec<Writer> =
-        (0..WRITERS).map(|index| Writer::new(&format!("w{index}"), random.u64(..))).collect();
+    let mut writers;
     {
         let pando = Pando::start(&scratch);
-        let mut admin = pando.administrator();
-        plant_suffix(&mut admin);
-        writers.iter().for_each(|writer| writer.plant(&mut admin));
+        writers = Writer::planted(WRITERS, &mut random, &mut pando.administrator());
         // The first kill comes right behind these.
         pando.kill();
     }
@@ -78,13 +75,10 @@ fn nothing_acknowledged_is_lost_by_a_power_cut() {
     let seed = support::seed();
     let mut random = fastrand::Rng::with_seed(seed);
     let scratch = Scratch::new("powercut");
-    let mut writers: Vec<Writer> =
-        (0..WRITERS).map(|index| Writer::new(&format!("w{index}"), random.u64(..))).collect();
+    let mut writers;
     {
         let pando = Start::new(&scratch).ready();
-        let mut admin = pando.administrator();
-        plant_suffix(&mut admin);
-        writers.iter().for_each(|writer| writer.plant(&mut admin));
+        writers = Writer::planted(WRITERS, &mut random, &mut pando.administrator());
         assert!(pando.stop().success());
     }
     let data = Pando::data(&scratch).canonicalize().unwrap();

@@ -12,7 +12,7 @@ use ldap::{ResultCode, Scope};
 use powercut::PowerCut;
 use support::interrupted::must;
 use support::pando::Start;
-use support::writers::{Writer, plant_suffix};
+use support::writers::Writer;
 use support::{ADMIN_DN, DEADLINE, Pando, SUFFIX, Scratch};
 
 const WRITERS: u64 = 4;
@@ -37,13 +37,10 @@ const INDEXED: [(&str, &str); 4] = [
 fn a_full_disk_refuses_changes_and_nothing_else() {
     let mut random = fastrand::Rng::with_seed(support::seed());
     let scratch = Scratch::new("full");
-    let mut writers: Vec<Writer> =
-        (0..WRITERS).map(|index| Writer::new(&format!("w{index}"), random.u64(..))).collect();
+    let mut writers;
     {
         let pando = Pando::start(&scratch);
-        let mut admin = pando.administrator();
-        plant_suffix(&mut admin);
-        writers.iter().for_each(|writer| writer.plant(&mut admin));
+        writers = Writer::planted(WRITERS, &mut random, &mut pando.administrator());
         assert!(pando.stop().success());
     }
     let data = Pando::data(&scratch).canonicalize().unwrap();

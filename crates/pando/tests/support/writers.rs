@@ -56,6 +56,13 @@ impl Writer {
         }
     }
 
+    /// Adds the suffix and so many writers' units and groups.
+    pub fn planted(count: u64, random: &mut fastrand::Rng, connection: &mut Connection) -> Vec<Writer> {
+        plant_suffix(connection);
+        let writers = (0..count).map(|index| Writer::new(&format!("w{index}"), random.u64(..)));
+        writers.inspect(|writer| writer.plant(connection)).collect()
+    }
+
     fn unit(&self) -> String {
         format!("ou={},{SUFFIX}", self.name)
     }

@@ -74,8 +74,8 @@ impl Session {
         message: &Message<'_>,
     ) -> Result<ChangedPasswords, Outcome> {
         let scheme = context.shared.directory.settings().general.password_scheme;
-        let (new, old, former, checks_lists, scram) = Default::default();
-        let mut passwords = ChangedPasswords { scheme, new, old, former, checks_lists, scram };
+        let (new, old, former, checks_lists, keys) = Default::default();
+        let mut passwords = ChangedPasswords { scheme, new, old, former, checks_lists, keys };
         let has_values = matches!(message.request, Request::Add(_) | Request::Modify(_));
         if has_values && *self.requester != Requester::Anonymous {
             let (request, snapshot) = (&message.request, &context.snapshot);
@@ -86,7 +86,7 @@ impl Session {
             if !passwords.new.is_empty() {
                 let rules = directory::passwords::new_password_rules(request, snapshot, requester, link)?;
                 (passwords.scheme, passwords.former) = (rules.scheme, rules.former);
-                (passwords.scram, passwords.checks_lists) = (rules.scram, rules.checks_lists);
+                (passwords.keys, passwords.checks_lists) = (rules.keys, rules.checks_lists);
             }
             let old = directory::passwords::deleted_passwords(request, snapshot, requester, link)?;
             passwords.old = old.into_iter().map(|old| (old.clear.to_vec(), old.stored)).collect();

@@ -118,7 +118,7 @@ pub(crate) struct ChangedPasswords {
     /// Whether new ones may not be on the lists of bad ones.
     pub(crate) checks_lists: bool,
     /// The keys for proofs that are made of new ones.
-    pub(crate) scram: SaslKeyRules,
+    pub(crate) keys: SaslKeyRules,
 }
 
 impl ChangedPasswords {
@@ -136,7 +136,7 @@ impl ChangedPasswords {
         let old = self.old.iter().flat_map(|(_, stored)| stored);
         let former = self.former.iter().filter(|_| !self.new.is_empty());
         let mut stored = old.chain(former);
-        let makes_slow = self.scheme.is_slow() || !self.scram.mechanisms.is_empty() || self.checks_lists;
+        let makes_slow = self.scheme.is_slow() || !self.keys.mechanisms.is_empty() || self.checks_lists;
         (!self.new.is_empty() && makes_slow) || stored.any(|stored| password::is_slow(stored))
     }
 
@@ -150,7 +150,7 @@ impl ChangedPasswords {
         };
         let matching = self.former.iter().filter(is_used).cloned().collect();
         let history = HistoryChecks { matching, forms: self.former };
-        let scram = scram_keys(&self.new, &self.scram, random)?;
+        let scram = make_keys(&self.new, &self.keys, random)?;
         let hashed = hash_all(self.scheme, self.new, random)?;
         let matching = self.old.into_iter().filter_map(|(clear, stored)| {
             let stored = stored.into_iter().find(|stored| password::verify(stored, &clear))?;
@@ -385,7 +385,7 @@ fn perform(
             // Without random numbers there are none this time.
             let made = match is_right && !wanted.keys.mechanisms.is_empty() {
                 true => {
-                    scram_keys(&[asserted.to_vec()], &wanted.keys, random).ok().and_then(|mut all| all.pop())
+                    make_keys(&[asserted.to_vec()], &wanted.keys, random).ok().and_then(|mut all| all.pop())
                 }
                 false => None,
             };
@@ -410,7 +410,7 @@ fn perform(
 ///
 /// # Errors
 /// The system gave no random salt.
-fn scram_keys(
+fn make_keys(
     clear: &[Vec<u8>],
     SaslKeyRules { mechanisms, iterations, names, realm }: &SaslKeyRules,
     random: &mut Random,
@@ -520,7 +520,7 @@ mod tests {
             old,
             former,
             checks_lists: false,
-            scram: Default::default(),
+            keys: Default::default(),
         };
         assert!(passwords.is_slow() && passwords.hash_count() == 5);
         let _prepares = sample.submit(1, HashWork::Prepare(passwords)).unwrap();
