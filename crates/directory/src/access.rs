@@ -27,6 +27,7 @@
 //! [`GeneralSettings::password_comparers`]: crate::settings::GeneralSettings::password_comparers
 
 mod asker;
+mod entry_rights;
 mod explain;
 mod external;
 mod sources;
@@ -50,15 +51,16 @@ use crate::model::settings::Settings;
 use crate::model::usable::Uses;
 use crate::tree::{Found, TreeState};
 pub(crate) use asker::groups_of;
+pub(crate) use entry_rights::{EntryRights, RightExtent};
 pub(crate) use explain::{
     ASKED, Asked, QuestionPlace, RulesInForce, explain, explain_standing, explain_under, explain_use, hint,
-    may, right_over_password,
+    right_over_password,
 };
 pub use explain::{AccessExplanation, DecidingRule};
 pub(crate) use external::EXTERNAL;
 pub use external::{BindStrength, ExternalIdentity, Offered};
 pub(crate) use sources::{Sources, Touch, touches};
-pub(crate) use standing::{EntryRights, Newcomer, Standing, Walk};
+pub(crate) use standing::{Newcomer, Standing, Walk};
 
 /// Whether access rules may be about the control or extended operation of this OID.
 pub fn may_be_used(oid: &str) -> bool {

@@ -5,6 +5,7 @@
 //! (RFC 4511 section 4.5.1.7). It is never an error. Tests of object classes become tests of the entry's class set,
 //! which the node row has, so that most filters on `objectClass` never open an entry.
 
+mod by_value;
 mod matcher;
 pub(crate) mod prefilter;
 
@@ -18,6 +19,7 @@ use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
 use crate::password::verify_auth_password;
 use crate::tree::TreeState;
+pub(crate) use by_value::{ByValue, ShownTest, ValueRule};
 pub(crate) use matcher::{Candidate, GroupsOf, InMemory, Matcher, MemberUse, Memberships};
 
 /// A value of three-valued logic. The order makes *and* the minimum and *or* the maximum.
@@ -98,6 +100,8 @@ pub(crate) enum Test {
     Extensible(MatchingRule, Box<RuleAssertion>),
     /// One value has words that sound like all of these (see [`schema::sound_codes`]).
     Sounds(Vec<String>),
+    /// One of the values that show, where some of an attribute do not.
+    Shown(Box<ShownTest>),
 }
 
 #[derive(Clone, Debug)]
@@ -111,10 +115,26 @@ pub(crate) struct Target {
 }
 
 impl Test {
+    /// Bytes of memory that it holds besides itself.
+    fn heap_bytes(&self) -> usize {
+        match self {
+            Test::Present => 0,
+            Test::Equal(_, key) | Test::AtLeast(_, key) | Test::AtMost(_, key) => key.capacity(),
+            Test::Substring(_, assertion) => size_of::<SubstringAssertion>() + assertion.heap_bytes(),
+            Test::Extensible(_, assertion) => size_of::<RuleAssertion>() + assertion.heap_bytes(),
+            Test::Sounds(codes) => {
+                let texts: usize = codes.iter().map(String::capacity).sum();
+                codes.capacity() * size_of::<String>() + texts
+            }
+            Test::Shown(shown) => size_of::<ShownTest>() + shown.test.heap_bytes(),
+        }
+    }
+
     /// The rule whose keys are compared; `None` for presence and sounds.
     pub(crate) fn rule(&self) -> Option<MatchingRule> {
         match self {
             Test::Present | Test::Sounds(_) => None,
+            Test::Shown(shown) => shown.test.rule(),
             Test::Equal(rule, _)
             | Test::AtLeast(rule, _)
             | Test::AtMost(rule, _)
@@ -144,6 +164,8 @@ impl Test {
         }
         match self {
             Test::Present | Test::Sounds(_) => true,
+            // It is not for a value whose type is not known.
+            Test::Shown(_) => false,
             Test::Equal(_, asserted) => key == asserted,
             Test::AtLeast(_, asserted) => *key >= *asserted,
             Test::AtMost(_, asserted) => *key <= *asserted,
@@ -318,6 +340,11 @@ impl Compiler<'_> {
         }
     }
 
+    /// Whether there is a value of an attribute already resolved.
+    pub(crate) fn presence_of(&self, description: AttributeDescription) -> Term {
+        Term::Item(self.item(description, Test::Present))
+    }
+
     fn present(&self, description: &str) -> Term {
         // Every entry has it, and it is what most reads of one entry ask for: not worth a look-up.
         if description.eq_ignore_ascii_case("objectClass") {
@@ -328,7 +355,7 @@ impl Compiler<'_> {
             // By its OID.
             return Term::Constant(Truth::True);
         }
-        Term::Item(self.item(description, Test::Present))
+        self.presence_of(description)
     }
 
     fn extensible(&self, extensible: &ExtensibleMatch<'_>) -> Term {
@@ -579,16 +606,7 @@ impl Item {
             Subject::Attribute(description) => description.options.len(),
             Subject::Virtual(_) | Subject::Any => 0,
         };
-        let test = match &self.test {
-            Test::Present => 0,
-            Test::Equal(_, key) | Test::AtLeast(_, key) | Test::AtMost(_, key) => key.capacity(),
-            Test::Substring(_, assertion) => size_of::<SubstringAssertion>() + assertion.heap_bytes(),
-            Test::Extensible(_, assertion) => size_of::<RuleAssertion>() + assertion.heap_bytes(),
-            Test::Sounds(codes) => {
-                let texts: usize = codes.iter().map(String::capacity).sum();
-                codes.capacity() * size_of::<String>() + texts
-            }
-        };
+        let test = self.test.heap_bytes();
         let target = self.target.as_ref().map_or(0, |target| {
             let name = target.name.as_ref().map_or(0, NormalName::heap_bytes);
             size_of::<Target>() + target.text.len() + name

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use schema::{Schema, TypeId};
 
 use super::asker::AskerFacts;
-use super::standing::{EntryRights, Standing, Walk};
+use super::entry_rights::{EntryRights, RightExtent};
+use super::standing::{Standing, Walk};
 use super::uses::{self, Says};
 use super::{Access, Requester};
 use crate::catalog::access_rules::{AccessRules, Rule, default_rules, goes_with_the_entry};
@@ -33,6 +34,8 @@ type Result<T> = std::result::Result<T, OperationError>;
 pub struct AccessExplanation {
     /// Whether it is allowed.
     pub is_allowed: bool,
+    /// Whether it is allowed of some values alone.
+    pub is_partly: bool,
     /// Who asks for what, and the answer.
     pub verdict: String,
     /// The rules that decide.
@@ -72,10 +75,18 @@ impl fmt::Display for DecidingRule {
 }
 
 impl AccessExplanation {
+    /// The answer in a word.
+    pub fn word(&self) -> &'static str {
+        match (self.is_allowed, self.is_partly) {
+            (true, _) => "allowed",
+            (false, true) => "partly",
+            (false, false) => "denied",
+        }
+    }
+
     /// It as lines of text, each its kind, a tab and the rest.
     pub fn to_lines(&self) -> String {
-        let word = if self.is_allowed { "allowed" } else { "denied" };
-        let mut lines = format!("{word}\t{}\n", self.verdict);
+        let mut lines = format!("{}\t{}\n", self.word(), self.verdict);
         for rule in &self.rules {
             let kind = if rule.is_allow { "allow" } else { "deny" };
             lines += &format!("{kind}\t{}\t{}\n", rule.number, rule.text.replace('\n', " "));
@@ -90,8 +101,9 @@ impl AccessExplanation {
         let mut explanation = AccessExplanation::default();
         for (kind, rest) in lines.lines().filter_map(|line| line.split_once('\t')) {
             match kind {
-                "allowed" | "denied" => {
-                    (explanation.is_allowed, explanation.verdict) = (kind == "allowed", rest.to_owned());
+                "allowed" | "partly" | "denied" => {
+                    explanation.verdict = rest.to_owned();
+                    (explanation.is_allowed, explanation.is_partly) = (kind == "allowed", kind == "partly");
                 }
                 "allow" | "deny" => {
                     let Some((number, text)) = rest.split_once('\t') else { continue };
@@ -233,7 +245,7 @@ pub(crate) fn explain_under(
         None => {
             let note = "the administrator is above all rules".to_owned();
             let mut explanation = AccessExplanation { notes: vec![note], ..AccessExplanation::default() };
-            say(&mut explanation, state, subject, asked, true);
+            say(&mut explanation, state, subject, asked, &RightExtent::All);
             Ok(explanation)
         }
     }
@@ -251,8 +263,8 @@ pub(crate) fn explain_standing(
 ) -> Result<AccessExplanation> {
     let RulesInForce { rules, texts, by_default } = rules;
     let mut explanation = AccessExplanation::default();
-    let say = |explanation: &mut AccessExplanation, is_allowed| {
-        say(explanation, state, subject, asked, is_allowed);
+    let say = |explanation: &mut AccessExplanation, extent: &RightExtent<'_>| {
+        say(explanation, state, subject, asked, extent);
     };
     let rights = standing.at(state, &mut Walk::default(), asked.id, asked.parent)?;
     let is_own = standing.own() == Some(asked.id);
@@ -263,19 +275,18 @@ pub(crate) fn explain_standing(
         explanation.notes.push("a rule cannot be read: then nobody has any right".to_owned());
     }
     if !rights.may_browse() && asked.right != BROWSE && asked.right != ADD {
-        say(&mut explanation, false);
+        say(&mut explanation, &RightExtent::Nothing);
         explanation.notes.push("the entry cannot be seen: it is as one that is not there".to_owned());
         deciding.add(&mut explanation, Asked { word: "browse", right: BROWSE, type_id: None, ..asked })?;
         return Ok(explanation);
     }
     let decided = Asked { right, type_id, ..asked };
     if let Some((is_allowed, note)) = deciding.beside_rules(subject, decided)? {
-        say(&mut explanation, is_allowed);
+        say(&mut explanation, &is_allowed.into());
         explanation.notes.push(note);
         return Ok(explanation);
     }
-    let is_allowed = may(&rights, right, type_id);
-    say(&mut explanation, is_allowed);
+    say(&mut explanation, &rights.extent(right, type_id));
     deciding.add(&mut explanation, decided)?;
     Ok(explanation)
 }
@@ -358,36 +369,21 @@ fn say(
     state: TreeState<'_>,
     subject: &Requester,
     asked: Asked<'_>,
-    is_allowed: bool,
+    extent: &RightExtent<'_>,
 ) {
     let of = match asked.type_id {
         Some(type_id) => format!(" {} of", state.catalog.schema.type_by_id(type_id).name()),
         None => String::new(),
     };
-    let may = if is_allowed { "may" } else { "may not" };
-    explanation.is_allowed = is_allowed;
+    let (may, some) = match extent {
+        RightExtent::All => ("may", ""),
+        RightExtent::Some(..) => ("may", " some values of"),
+        RightExtent::Nothing => ("may not", ""),
+    };
+    explanation.is_allowed = *extent == RightExtent::All;
+    explanation.is_partly = matches!(extent, RightExtent::Some(..));
     explanation.verdict =
-        format!("{} {may} {}{of} {}", Quoted(name_of(subject)), asked.word, Quoted(asked.dn));
-}
-
-/// Whether rights have a right.
-pub(crate) fn may(rights: &EntryRights, right: Rights, type_id: Option<TypeId>) -> bool {
-    match (right, type_id) {
-        (BROWSE, _) => rights.may_browse(),
-        (ADD, _) => rights.may_add(),
-        (DELETE, _) => rights.may_delete(),
-        (RENAME, _) => rights.may_rename(),
-        (EXPLAIN, _) => rights.may_explain(),
-        (PROXY, _) => rights.may_proxy(),
-        (RESET, _) => rights.may_reset(),
-        (JOIN, Some(type_id)) => rights.may_join(type_id),
-        (LEAVE, Some(type_id)) => rights.may_leave(type_id),
-        (COMPARE, Some(type_id)) => rights.may_compare(type_id),
-        (SEARCH, Some(type_id)) => rights.may_search(type_id),
-        (READ, Some(type_id)) => rights.may_read(type_id),
-        (WRITE, Some(type_id)) => rights.may_write(type_id),
-        _ => false,
-    }
+        format!("{} {may} {}{some}{of} {}", Quoted(name_of(subject)), asked.word, Quoted(asked.dn));
 }
 
 /// Says the rule by which an asker may not do something, to askers who may ask for the rules here; empty for others.
@@ -409,12 +405,19 @@ pub(crate) fn hint(
     let texts = &state.settings.general.access_rules;
     let holding = standing.holding(state, id, node.parent)?;
     let rules = &standing.rules().rules;
-    let denies = holding.iter().find(|place| {
-        rules.get(**place).is_some_and(|rule| !rule.is_allow && is_about(rule, right, type_id))
-    });
-    Ok(match denies {
+    let is_partly = matches!(rights.extent(right, type_id), RightExtent::Some(..));
+    let decides = |rule: &Rule| match is_partly {
+        true => rule.values.is_some(),
+        false => rule.values.is_none() && !rule.is_allow,
+    };
+    let decides = holding
+        .iter()
+        .find(|place| rules.get(**place).is_some_and(|rule| decides(rule) && is_about(rule, right, type_id)));
+    Ok(match decides {
         Some(place) => {
-            format!(": rule {} denies it: {}", place + 1, texts.get(*place).map_or("", String::as_str))
+            let text = texts.get(*place).map_or("", String::as_str);
+            let does = if is_partly { "is about some values" } else { "denies it" };
+            format!(": rule {} {does}: {text}", place + 1)
         }
         None => ": none allows it here, ask `pando access explain` what would".to_owned(),
     })
@@ -476,13 +479,24 @@ impl Deciding<'_> {
     fn add(&self, explanation: &mut AccessExplanation, asked: Asked<'_>) -> Result<()> {
         let rules = &self.standing.rules().rules;
         let holding = self.standing.holding(self.state, asked.id, asked.parent)?;
-        let about =
-            |place: &usize| rules.get(*place).is_some_and(|rule| is_about(rule, asked.right, asked.type_id));
+        // Rules about single values decide nothing where a right extends to all or to none.
+        let is_partly = explanation.is_partly;
+        let about = |place: &usize| {
+            rules.get(*place).is_some_and(|rule| {
+                is_about(rule, asked.right, asked.type_id) && (is_partly || rule.values.is_none())
+            })
+        };
         let is_allow = |place: &usize| rules.get(*place).is_some_and(|rule| rule.is_allow);
         let (allow, deny): (Vec<usize>, Vec<usize>) =
             holding.iter().copied().filter(about).partition(is_allow);
-        let deciding = if deny.is_empty() { &allow } else { &deny };
-        explanation.rules.extend(deciding.iter().map(|place| self.rule(*place)));
+        let allowing = allow.iter().filter(|_| is_partly || deny.is_empty());
+        explanation.rules.extend(allowing.chain(&deny).map(|place| self.rule(*place)));
+        let is_for_all = |place: &usize| rules.get(*place).is_some_and(|rule| rule.values.is_none());
+        if is_partly && !allow.iter().any(is_for_all) {
+            let filters = allow.iter().filter_map(|place| self.value_filter_text(*place));
+            let filters: Vec<_> = filters.collect();
+            explanation.needed.push(format!("that the value matches {}", filters.join(" or ")));
+        }
         for place in &deny {
             let rule = self.rule(*place);
             let whom = self.askers(*place).iter().map(Asker::to_string).collect::<Vec<_>>().join(", ");
@@ -495,6 +509,10 @@ impl Deciding<'_> {
             };
             let needed = match self.filter_text(*place) {
                 Some(filter) => format!("{needed}, or that the entry does not match {filter}"),
+                None => needed,
+            };
+            let needed = match self.value_filter_text(*place) {
+                Some(filter) => format!("{needed}, or that the value does not match {filter}"),
                 None => needed,
             };
             explanation.needed.push(needed);
@@ -572,6 +590,12 @@ impl Deciding<'_> {
     /// The filter on entries of a rule, in quotes.
     fn filter_text(&self, place: usize) -> Option<String> {
         let filter = self.standing.rules().rules.get(place)?.filter.as_ref()?;
+        Some(format!("{:?}", filter.to_string()))
+    }
+
+    /// The filter on values of a rule, in quotes.
+    fn value_filter_text(&self, place: usize) -> Option<String> {
+        let filter = self.standing.rules().rules.get(place)?.values.as_ref()?;
         Some(format!("{:?}", filter.to_string()))
     }
 

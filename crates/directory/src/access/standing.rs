@@ -9,19 +9,18 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use foldhash::fast::RandomState;
+use ldap::FilterBuf;
 use schema::TypeId;
 
 use super::Requester;
 use super::asker::{AskerFacts, Condition};
+use super::entry_rights::EntryRights;
 use super::sources::{Sources, Touch};
 use super::uses;
-use crate::catalog::access_rules::{AccessRules, TypeSet, goes_with_the_entry};
-use crate::catalog::{Shown, counts_entries};
-use crate::filter::{Candidate, InMemory, Matcher, MemberUse, Memberships, Term, Truth};
-use crate::model::access_rule::{
-    ADD, BROWSE, COMPARE, DELETE, EXPLAIN, JOIN, LEAVE, PROXY, READ, RENAME, RESET, Reach, Rights, SEARCH,
-    USE, WRITE,
-};
+use crate::catalog::Shown;
+use crate::catalog::access_rules::{AccessRules, Rule};
+use crate::filter::{Candidate, Compiler, InMemory, Matcher, MemberUse, Memberships, Term, Truth, ValueRule};
+use crate::model::access_rule::{EXPLAIN, Reach, USE};
 use crate::model::client_link::ClientLink;
 use crate::model::limits::{ENTRIES_OF_ASKER_MAX, RIGHTS_KEPT_MAX, TREE_DEPTH_MAX};
 use crate::model::name::{NormalName, parse_dn};
@@ -72,6 +71,8 @@ struct Mine {
     condition: Condition,
     /// What has to match the entry.
     filter: Option<Term>,
+    /// What it says of single values.
+    values: Option<Arc<ValueRule>>,
     /// What it says where nobody knows whether the filter matches: what a rule denies is denied then.
     is_deny: bool,
 }
@@ -114,90 +115,6 @@ impl Mine {
             }
         }
         Ok(false)
-    }
-}
-
-/// What the asker may do with an entry.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct EntryRights {
-    entry: Rights,
-    compare: TypeSet,
-    search: TypeSet,
-    read: TypeSet,
-    write: TypeSet,
-    join: TypeSet,
-    leave: TypeSet,
-}
-
-impl EntryRights {
-    /// Whether the entry is there for the asker.
-    pub(crate) fn may_browse(&self) -> bool {
-        self.entry.has(BROWSE)
-    }
-
-    /// Whether values of the type may be compared with.
-    pub(crate) fn may_compare(&self, type_id: TypeId) -> bool {
-        self.compare.contains(type_id)
-    }
-
-    /// Whether a filter may ask for values of the type.
-    pub(crate) fn may_search(&self, type_id: TypeId) -> bool {
-        self.search.contains(type_id)
-    }
-
-    /// Whether values of the type may be returned.
-    pub(crate) fn may_read(&self, type_id: TypeId) -> bool {
-        self.read.contains(type_id)
-    }
-
-    /// Whether the entry may be added here.
-    pub(crate) fn may_add(&self) -> bool {
-        self.entry.has(ADD)
-    }
-
-    /// Whether the entry may be deleted.
-    pub(crate) fn may_delete(&self) -> bool {
-        self.entry.has(DELETE)
-    }
-
-    /// Whether the entry may be renamed, and moved away.
-    pub(crate) fn may_rename(&self) -> bool {
-        self.entry.has(RENAME)
-    }
-
-    /// Whether the own name may be added to values of the type.
-    pub(crate) fn may_join(&self, type_id: TypeId) -> bool {
-        self.join.contains(type_id)
-    }
-
-    /// Whether the own name may be deleted from values of the type.
-    pub(crate) fn may_leave(&self, type_id: TypeId) -> bool {
-        self.leave.contains(type_id)
-    }
-
-    /// Whether requests may run as the user of the entry.
-    pub(crate) fn may_proxy(&self) -> bool {
-        self.entry.has(PROXY)
-    }
-
-    /// Whether the password of the entry may be set by somebody whose it is not.
-    pub(crate) fn may_reset(&self) -> bool {
-        self.entry.has(RESET)
-    }
-
-    /// Whether the rules that hold here may be asked for.
-    pub(crate) fn may_explain(&self) -> bool {
-        self.entry.has(EXPLAIN)
-    }
-
-    /// Whether values of any type may be changed.
-    pub(crate) fn may_write_some(&self) -> bool {
-        !self.write.is_empty()
-    }
-
-    /// Whether values of the type may be changed.
-    pub(crate) fn may_write(&self, type_id: TypeId) -> bool {
-        self.write.contains(type_id)
     }
 }
 
@@ -311,7 +228,9 @@ impl Standing {
                 }
                 let filter = rule.filter.as_ref().map(|filter| asker.ready(filter)).transpose()?;
                 is_uniform &= filter.is_none();
-                mine.push(Mine { rule: number, place, but, condition, filter, is_deny: !rule.is_allow });
+                let values = rule.values.as_ref().map(|filter| Arc::new(value_rule(state, rule, filter)));
+                let is_deny = !rule.is_allow;
+                mine.push(Mine { rule: number, place, but, condition, filter, values, is_deny });
             }
         }
         is_uniform &= mine.iter().all(|of| of.condition == Condition::Always);
@@ -619,49 +538,10 @@ impl Standing {
         }
         let holds = |place: usize| holding.get(place / 64).is_some_and(|bits| bits >> (place % 64) & 1 != 0);
         let mine = self.mine.iter().enumerate().filter(|(place, _)| holds(*place));
-        let rules: Vec<_> = mine.filter_map(|(_, mine)| self.rules.rules.get(mine.rule)).collect();
-        let mut rights = EntryRights::default();
-        let EntryRights { entry, compare, search, read, write, join, leave } = &mut rights;
-        for wants_allow in [true, false] {
-            for rule in rules.iter().filter(|rule| rule.is_allow == wants_allow) {
-                for (right, types) in [
-                    (COMPARE, &mut *compare),
-                    (SEARCH, &mut *search),
-                    (READ, &mut *read),
-                    (WRITE, &mut *write),
-                    (JOIN, &mut *join),
-                    (LEAVE, &mut *leave),
-                ] {
-                    match (rule.rights.has(right), wants_allow) {
-                        (true, true) => types.add(&rule.types),
-                        (true, false) => types.remove(&rule.types),
-                        (false, _) => {}
-                    }
-                }
-                for right in [BROWSE, ADD, DELETE, RENAME, EXPLAIN, PROXY, RESET] {
-                    match (rule.rights.has(right), wants_allow) {
-                        (true, true) => entry.0 |= right.0,
-                        (true, false) => entry.0 &= !right.0,
-                        (false, _) => {}
-                    }
-                }
-            }
-        }
-        if !entry.has(BROWSE) {
-            rights = EntryRights::default();
-        } else {
-            let schema = &state.catalog.schema;
-            for type_id in (0..).map(TypeId).take(schema.attribute_types().len()) {
-                if goes_with_the_entry(schema, type_id) {
-                    search.insert(type_id);
-                }
-                if counts_entries(schema, type_id) && !self.is_uniform {
-                    [&mut *compare, &mut *search, &mut *read]
-                        .into_iter()
-                        .for_each(|set| set.take_out(type_id));
-                }
-            }
-        }
+        let rules: Vec<_> = mine
+            .filter_map(|(_, mine)| Some((self.rules.rules.get(mine.rule)?, mine.values.as_ref())))
+            .collect();
+        let rights = EntryRights::of(&rules, &state.catalog.schema, self.is_uniform);
         if known.len() >= RIGHTS_KEPT_MAX {
             known.clear();
         }
@@ -687,6 +567,18 @@ impl Memberships for Standing {
                 MemberUse::Search => rights.may_search(type_id),
                 MemberUse::Read => rights.may_read(type_id),
             })
+    }
+}
+
+/// What a rule says of single values. There are no names of entries in their filters.
+fn value_rule(state: TreeState<'_>, rule: &Rule, filter: &FilterBuf) -> ValueRule {
+    let compiler = Compiler { catalog: state.catalog, shown: Shown::Plain, known: None };
+    ValueRule {
+        is_allow: rule.is_allow,
+        rights: rule.rights,
+        types: rule.types.clone(),
+        text: filter.to_string(),
+        filter: compiler.compile(filter.as_filter()),
     }
 }
 

@@ -1,3 +1,5 @@
+mod values;
+
 use ldap::{ChangeOperation, CompareRequest, ResultCode, Scope};
 
 use super::Requester;

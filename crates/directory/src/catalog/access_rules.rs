@@ -4,7 +4,7 @@
 use ldap::FilterBuf;
 use schema::{Schema, TypeId};
 
-use super::rule_filter::rule_filter;
+use super::rule_filter::{rule_filter, value_filter};
 use super::secret::{USER_PASSWORD, is_secret};
 use crate::model::access_rule::{AccessRule, Asker, RESET, Reach, Rights, USE, WRITE};
 use crate::model::client_link::ClientLink;
@@ -56,6 +56,11 @@ impl TypeSet {
         self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own |= other);
     }
 
+    /// What both have.
+    pub(crate) fn and(&self, other: &TypeSet) -> TypeSet {
+        TypeSet(self.0.iter().zip(&other.0).map(|(own, other)| own & other).collect())
+    }
+
     /// Takes away what the other has.
     pub(crate) fn remove(&mut self, other: &TypeSet) {
         self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own &= !other);
@@ -92,6 +97,8 @@ pub(crate) struct Rule {
     pub(crate) is_allow: bool,
     pub(crate) rights: Rights,
     pub(crate) types: TypeSet,
+    /// What has to match the values of the one type.
+    pub(crate) values: Option<FilterBuf>,
     /// The controls and extended operations that it is about.
     pub(crate) uses: Uses,
     pub(crate) place: Option<(Reach, NormalName)>,
@@ -197,13 +204,31 @@ impl Rule {
             let mut uses =
                 if read.attributes.is_empty() { Uses::ALL } else { Uses::named(&read.attributes)? };
             uses = uses.without(Uses::named(&read.but_attributes)?);
-            let (types, but, filter) = (TypeSet::default(), Vec::new(), None);
-            return Ok(Rule { name, is_allow, rights, types, uses, place: None, but, filter, askers, link });
+            let (types, values, but, filter) = (TypeSet::default(), None, Vec::new(), None);
+            let place = None;
+            return Ok(Rule {
+                name,
+                is_allow,
+                rights,
+                types,
+                values,
+                uses,
+                place,
+                but,
+                filter,
+                askers,
+                link,
+            });
         }
         let mut about = types(&read.attributes, is_allow, schema)?;
         if !read.but_attributes.is_empty() {
             about.remove(&types(&read.but_attributes, is_allow, schema)?);
         }
+        let named = read.attributes.first().and_then(|name| schema.attribute_type(name));
+        let values = match (&read.values, named) {
+            (Some(text), Some(named)) => Some(value_filter(text, named.id, rights, schema)?),
+            _ => None,
+        };
         let but = read.but_places.iter().map(|(reach, dn)| Ok((*reach, normal(dn, schema)?)));
         let but = but.collect::<Result<_, String>>()?;
         let filter = read.filter.as_deref().map(|text| rule_filter(text, schema)).transpose()?;
@@ -214,6 +239,7 @@ impl Rule {
             is_allow,
             rights,
             types: about,
+            values,
             uses: Uses::default(),
             place,
             but,

@@ -5,10 +5,14 @@
 //! the type does not have, and a secret, of which a rule would tell.
 
 use ldap::{Assertion, ExtensibleMatch, Filter, FilterBuf, FilterKind, Substrings};
-use schema::{AttributeType, MatchingRule, RuleAssertion, Schema, SubstringAssertion};
+use schema::{
+    AttributeDescription, AttributeType, MatchingRule, RuleAssertion, Schema, SubstringAssertion, TypeId,
+};
 
+use super::is_link_type;
 use super::secret::is_secret;
 use super::virtual_attribute::{VirtualAttribute, counts_entries};
+use crate::model::access_rule::{COMPARE, READ, Rights, SEARCH};
 
 /// Reads a filter of a rule.
 ///
@@ -18,6 +22,74 @@ pub(crate) fn rule_filter(text: &str, schema: &Schema) -> Result<FilterBuf, Stri
     let filter = FilterBuf::parse(text).map_err(|error| format!("{text:?} is no filter: {error}"))?;
     check(filter.as_filter(), schema).map_err(|what| format!("filter {text:?}: {what}"))?;
     Ok(filter)
+}
+
+/// Reads the filter that single values of an attribute have to match, each for itself.
+///
+/// What it says of a value is what it says of every other spelling of the value, and the same wherever the value is:
+/// so it never tells more of a value that is there than of one that is asked for.
+///
+/// # Errors
+/// What is wrong with it, or with a filter for values of the attribute.
+pub(crate) fn value_filter(
+    text: &str,
+    of: TypeId,
+    rights: Rights,
+    schema: &Schema,
+) -> Result<FilterBuf, String> {
+    let filter = rule_filter(text, schema)?;
+    let equality = schema.type_by_id(of).equality;
+    for type_id in schema.subtypes(of) {
+        let attribute_type = schema.type_by_id(*type_id);
+        let name = attribute_type.name();
+        if attribute_type.equality.is_none() || attribute_type.equality != equality {
+            return Err(format!(
+                "values of {name} are not told apart by the equality rule of the attribute type"
+            ));
+        }
+        if VirtualAttribute::of(attribute_type).is_some() {
+            return Err(format!("values of {name} are made when they are asked for"));
+        }
+        if is_link_type(attribute_type) || schema.syntax_by_id(attribute_type.syntax).name_syntax().is_some()
+        {
+            return Err(format!("values of {name} are names of entries, which rules do not tell apart"));
+        }
+        if attribute_type.oid == OBJECT_CLASS && rights.has(READ.with(SEARCH).with(COMPARE)) {
+            return Err(format!("every filter may ask for {name}: some values of it can only be written"));
+        }
+    }
+    check_items(filter.as_filter(), of, schema).map_err(|what| format!("filter {text:?}: {what}"))?;
+    Ok(filter)
+}
+
+/// Whether a filter for values asks for nothing but the values.
+fn check_items(filter: Filter<'_>, of: TypeId, schema: &Schema) -> Result<(), String> {
+    let attribute_type = schema.type_by_id(of);
+    let (description, rule) = match filter.kind() {
+        FilterKind::And(list) | FilterKind::Or(list) => {
+            return list.iter().try_for_each(|filter| check_items(filter, of, schema));
+        }
+        FilterKind::Not(filter) => return check_items(filter, of, schema),
+        FilterKind::EqualityMatch(assertion) => (assertion.description, attribute_type.equality),
+        FilterKind::GreaterOrEqual(assertion) | FilterKind::LessOrEqual(assertion) => {
+            (assertion.description, attribute_type.ordering)
+        }
+        FilterKind::Substrings(substrings) => (substrings.description, attribute_type.substring),
+        FilterKind::Present(_)
+        | FilterKind::ApproxMatch(_)
+        | FilterKind::ExtensibleMatch(_)
+        | FilterKind::Unrecognized(_) => {
+            return Err("values are told apart by equality, substrings, >= and <=".to_owned());
+        }
+    };
+    let parsed = schema.parse_description(description).map_err(|error| error.to_string())?;
+    if parsed != AttributeDescription::of(of) {
+        return Err(format!("{description} is not the attribute of the rule, {}", attribute_type.name()));
+    }
+    match (attribute_type.equality, rule) {
+        (Some(equality), Some(rule)) if equality.shares_key_with(rule) => Ok(()),
+        _ => Err(format!("{} does not tell values apart as its equality rule does", attribute_type.name())),
+    }
 }
 
 fn check(filter: Filter<'_>, schema: &Schema) -> Result<(), String> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use schema::{AttributeDescription, Schema};
 
-use super::{Item, Subject, Target, Term, Test, Truth};
+use super::{Item, ShownTest, Subject, Target, Term, Test, Truth};
 use crate::catalog::{Shown, VirtualAttribute};
 use crate::model::entry::{AttributeRow, Content, EntryRow, InlineValue};
 use crate::model::outcome::OperationError;
@@ -196,6 +196,7 @@ impl Matcher {
     ) -> Result<bool, OperationError> {
         let schema = &state.catalog.schema;
         match (row.content, &item.test) {
+            (_, Test::Shown(shown)) => self.shown_passes(shown, state, id, row),
             // An attribute without values does not exist.
             (_, Test::Present) => Ok(true),
             (Content::Inline(values), test) => {
@@ -235,6 +236,31 @@ impl Matcher {
                 Ok(passes)
             }
         }
+    }
+
+    /// The same where only values that show count.
+    fn shown_passes(
+        &mut self,
+        shown: &ShownTest,
+        state: TreeState<'_>,
+        id: EntryId,
+        row: &AttributeRow<'_>,
+    ) -> Result<bool, OperationError> {
+        let (schema, def) = (&state.catalog.schema, state.catalog.attribute(row.id));
+        let type_id = def.description.type_id;
+        let buffer = &mut self.key;
+        if let (Content::Table, Test::Equal(rule, key)) = (row.content, &shown.test)
+            && def.equality.is_some_and(|own| own.shares_key_with(*rule))
+        {
+            let value = state.read.get(VALUES, &value_key(id, row.id, key))?;
+            return Ok(value.is_some_and(|value| shown.passes(type_id, schema, value, buffer)));
+        }
+        let mut passes = false;
+        for_each_value(state, id, row, &mut |value| {
+            passes = shown.passes(type_id, schema, value, buffer);
+            if passes { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        Ok(passes)
     }
 
     fn virtual_passes<'s>(

@@ -11,8 +11,9 @@ use std::sync::Arc;
 use schema::TypeId;
 use store::Direction;
 
-use crate::access::{Access, EntryRights, Requester, RulesInForce, Standing, Walk};
+use crate::access::{Access, EntryRights, Requester, RightExtent, RulesInForce, Standing, Walk};
 use crate::catalog::{USER_PASSWORD, is_secret};
+use crate::model::access_rule::{COMPARE, JOIN, LEAVE, READ, SEARCH, WRITE};
 use crate::model::entry::EntryRow;
 use crate::model::outcome::OperationError;
 use crate::model::record::{Change, Record};
@@ -171,15 +172,14 @@ fn types_of(state: TreeState<'_>, id: EntryId) -> Result<Vec<TypeId>> {
 }
 
 /// The rights that `with` has and `without` has not.
-fn difference(
+fn difference<'r>(
     state: TreeState<'_>,
-    without: &EntryRights,
-    with: &EntryRights,
+    without: &'r EntryRights,
+    with: &'r EntryRights,
     types: &[TypeId],
     may_change: bool,
 ) -> Vec<String> {
     type OfEntry = fn(&EntryRights) -> bool;
-    type OfType = fn(&EntryRights, TypeId) -> bool;
     let mut rights = Vec::new();
     let of_entry: [(&str, OfEntry, bool); 7] = [
         ("browse", EntryRights::may_browse, true),
@@ -199,25 +199,38 @@ fn difference(
             rights.push(word.to_owned());
         }
     }
-    let of_types: [(&str, OfType, bool); 6] = [
-        ("read", EntryRights::may_read, false),
-        ("search", EntryRights::may_search, false),
-        ("compare", EntryRights::may_compare, false),
-        ("write", EntryRights::may_write, true),
-        ("join", EntryRights::may_join, true),
-        ("leave", EntryRights::may_leave, true),
+    let of_types = [
+        ("read", READ, false),
+        ("search", SEARCH, false),
+        ("compare", COMPARE, false),
+        ("write", WRITE, true),
+        ("join", JOIN, true),
+        ("leave", LEAVE, true),
     ];
-    for (word, may, is_write) in of_types {
+    for (word, right, is_write) in of_types {
         for type_id in types {
             let counts = if is_write { may_change } else { !is_secret(&state.catalog.schema, *type_id) };
             // Who writes joins and leaves too.
             let is_said = matches!(word, "join" | "leave") && with.may_write(*type_id);
-            if counts && !is_said && may(with, *type_id) && !may(without, *type_id) {
-                rights.push(format!("{word} {}", state.catalog.schema.type_by_id(*type_id).name()));
+            let extent = |rights: &'r EntryRights| rights.extent(right, Some(*type_id));
+            if let (true, false, Some(gain)) = (counts, is_said, gain(&extent(without), &extent(with))) {
+                rights.push(format!("{word} {gain}{}", state.catalog.schema.type_by_id(*type_id).name()));
             }
         }
     }
     rights
+}
+
+/// Over what of an attribute a right extends `with` that it does not `without`, as it is said before the attribute's
+/// name.
+fn gain(without: &RightExtent<'_>, with: &RightExtent<'_>) -> Option<&'static str> {
+    match (without, with) {
+        (RightExtent::Nothing, RightExtent::All) => Some(""),
+        (RightExtent::Some(..), RightExtent::All) => Some("all values of "),
+        (RightExtent::Nothing, RightExtent::Some(..)) => Some("some values of "),
+        (RightExtent::Some(..), RightExtent::Some(..)) if without != with => Some("other values of "),
+        _ => None,
+    }
 }
 
 /// Rules that were put in force.

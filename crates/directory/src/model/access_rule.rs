@@ -1,7 +1,7 @@
 //! The text of an access rule, as the settings have it:
 //!
 //! ```text
-//! NAME: allow|deny RIGHT, ... [of ATTRIBUTE, ...] [but not of ATTRIBUTE, ...]
+//! NAME: allow|deny RIGHT, ... [of ATTRIBUTE, ...] [values matching 'FILTER'] [but not of ATTRIBUTE, ...]
 //!     [in|at|below|children of 'DN'] [but not in|at|below|children of 'DN', ...] [matching 'FILTER']
 //!     [where seen] to WHO, ... [from 'NETWORK', ...] [over tls] [bound by METHOD, ...]
 //!     [on DAY, ...] [between HH:MM and HH:MM] [at listener NAME, ...]
@@ -68,6 +68,15 @@ impl Rights {
 
     pub(crate) fn with(self, other: Rights) -> Rights {
         Rights(self.0 | other.0)
+    }
+
+    /// Those that are among others.
+    pub(crate) fn of(self, others: Rights) -> Rights {
+        Rights(self.0 & others.0)
+    }
+
+    pub(crate) fn without(self, other: Rights) -> Rights {
+        Rights(self.0 & !other.0)
     }
 
     /// What goes with these: who reads also searches and compares, who writes adds and deletes the own name too.
@@ -153,6 +162,8 @@ pub(crate) struct AccessRule {
     pub(crate) rights: Rights,
     /// Types, `*`, `+`, `@class`, or names of controls and extended operations; empty where none are named.
     pub(crate) attributes: Vec<String>,
+    /// What has to match single values.
+    pub(crate) values: Option<String>,
     /// Types that it is not about all the same.
     pub(crate) but_attributes: Vec<String>,
     pub(crate) place: Option<(Reach, String)>,
@@ -203,6 +214,7 @@ impl AccessRule {
             is_allow,
             rights: if is_allow { rights.allowed() } else { rights.denied() },
             attributes: Vec::new(),
+            values: None,
             but_attributes: Vec::new(),
             place: None,
             but_places: Vec::new(),
@@ -222,6 +234,9 @@ impl AccessRule {
                 && let Some(reach) = parser.reach()?
             {
                 rule.place = Some((reach, parser.quoted("a DN")?));
+            } else if rule.values.is_none() && parser.takes("values") {
+                parser.expect("matching")?;
+                rule.values = Some(parser.quoted("a filter")?);
             } else if rule.filter.is_none() && parser.takes("matching") {
                 rule.filter = Some(parser.quoted("a filter")?);
             } else {
@@ -249,6 +264,7 @@ impl AccessRule {
         }
         rule.link = LinkConditions::parse(&mut parser)?;
         rule.check_use(rights)?;
+        rule.check_values(rights)?;
         match parser.tokens {
             [] => Ok(rule),
             _ => Err(format!("{} stands behind the end of the rule", parser.next_text())),
@@ -271,7 +287,31 @@ impl AccessRule {
         }
         Ok(())
     }
+
+    /// A rule about single values names the one attribute that they are of. `rights` are those that it names.
+    fn check_values(&self, rights: Rights) -> Result<(), String> {
+        if self.values.is_none() {
+            return Ok(());
+        }
+        let is_kind = |name: &String| matches!(name.as_bytes(), [b'*' | b'+' | b'@', ..]);
+        if self.attributes.len() != 1
+            || self.attributes.iter().any(is_kind)
+            || !self.but_attributes.is_empty()
+        {
+            return Err("a rule for some values names the one attribute type that they are of".into());
+        }
+        if rights.without(OF_VALUES) != Rights::default() {
+            return Err(
+                "some values can be read, searched, compared and written: a rule for them has no other right"
+                    .into(),
+            );
+        }
+        Ok(())
+    }
 }
+
+/// The rights that a rule can have over single values.
+const OF_VALUES: Rights = Rights(COMPARE.0 | SEARCH.0 | READ.0 | WRITE.0);
 
 /// Longest name of a rule, in octets.
 const NAME_MAX: usize = 100;
@@ -358,6 +398,9 @@ mod tests {
         assert_eq!(rule.place, Some((Reach::In, "ou=people,dc=example".to_owned())));
         assert_eq!(rule.askers, [Asker::Group("cn=a, o=b".to_owned())]);
         assert_eq!(AccessRule::parse(&text.replace('"', "'")), Ok(rule));
+        let text = "x: deny write of mail values matching '(mail=*@b)' matching '(sn=a)' to self";
+        let rule = AccessRule::parse(text).unwrap();
+        assert_eq!((rule.values.as_deref(), rule.filter.as_deref()), (Some("(mail=*@b)"), Some("(sn=a)")));
         let text = "x: allow read in 'o=x' matching '(sn=a*)' to users in 'o=y' matching '(uid=b)', \
                     users matching '(uid=c)'";
         let rule = AccessRule::parse(text).unwrap();
@@ -402,6 +445,28 @@ mod tests {
             ("x: deny use matching '(sn=a)' to anyone", "use is of no entry"),
             ("x: deny use to anonymous, self", "use is of no entry"),
             ("x: deny use to named by owner", "use is of no entry"),
+            ("x: allow read of mail values '(mail=a)' to anyone", "matching"),
+            ("x: allow read of mail values matching (mail=a) to anyone", "a filter in quotes"),
+            ("x: allow read values matching '(mail=a)' to anyone", "names the one attribute type"),
+            (
+                "x: allow read of mail, cn values matching '(mail=a)' to anyone",
+                "names the one attribute type",
+            ),
+            ("x: allow read of * values matching '(mail=a)' to anyone", "names the one attribute type"),
+            ("x: allow read of @person values matching '(sn=a)' to anyone", "names the one attribute type"),
+            (
+                "x: allow read of cn values matching '(cn=a)' but not of sn to anyone",
+                "names the one attribute type",
+            ),
+            (
+                "x: allow read, browse of cn values matching '(cn=a)' to anyone",
+                "a rule for them has no other right",
+            ),
+            ("x: allow join of cn values matching '(cn=a)' to anyone", "a rule for them has no other right"),
+            (
+                "x: deny use of paging values matching '(cn=a)' to anyone",
+                "a rule for them has no other right",
+            ),
         ] {
             let error = AccessRule::parse(text).unwrap_err();
             assert!(error.contains(expected), "{text:?}: {error}");

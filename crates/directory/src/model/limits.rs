@@ -159,6 +159,9 @@ pub const PASSWORD_POLICIES_MAX: usize = 10_000;
 /// Letters in the name of a schema text.
 pub const SCHEMA_NAME_MAX: usize = 64;
 
+/// Values of an attribute, before a change and after it, that are compared where somebody may write only some of them.
+pub const VALUES_COMPARED_MAX: usize = 1_000;
+
 /// Records that the log keeps unless a setting says otherwise; older ones are trimmed, a few with every commit.
 pub const LOG_RECORDS_KEPT: u64 = 1_000_000;
 

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use ldap::{CompareRequest, ResultCode};
 use schema::{AttributeDescription, MatchingRule};
 
-use crate::access::{Access, Requester, denied, hint};
+use crate::access::{Access, Requester, RightExtent, denied, hint};
 use crate::accounts;
 use crate::catalog::{is_secret, is_user_password};
 use crate::filter::{Candidate, Compiler, GroupsOf, InMemory, Matcher, MemberUse, Term, Truth};
@@ -23,7 +23,7 @@ use crate::password::Verification;
 use crate::password::policy::Account;
 use crate::read::bind::stored_passwords;
 use crate::read::controls::RequestControls;
-use crate::read::search::{entries_outside, resolved};
+use crate::read::search::{ValuesAllowed, entries_outside, resolved};
 use crate::snapshot::Snapshot;
 use crate::tree::target::{Target, locate_name};
 use crate::tree::{TreeState, damaged_row, node};
@@ -125,20 +125,32 @@ fn try_compare(
     };
     let description = described(state, request.description)?;
     access.check_compare(state, target, description.type_id)?;
-    if let (Some(rights), Some(standing)) = (rights, &standing)
-        && !is_secret(&state.catalog.schema, description.type_id)
-        && !rights.may_compare(description.type_id)
+    let schema = &state.catalog.schema;
+    let rights = rights.filter(|_| !is_secret(schema, description.type_id));
+    if let (Some(rights), Some(standing)) = (&rights, &standing)
+        && rights.extent(COMPARE, Some(description.type_id)) == RightExtent::Nothing
     {
-        let hint = hint(state, standing, &rights, (target, COMPARE, Some(description.type_id)))?;
+        let hint = hint(state, standing, rights, (target, COMPARE, Some(description.type_id)))?;
         return Err(denied(format!("no access rule lets you compare {}{hint}", request.description)));
     }
+    // Where some subtypes or values may not be compared with.
+    let allowed = rights.as_deref().map(|rights| ValuesAllowed { rights, right: COMPARE });
+    let allowed = allowed.filter(|allowed| !allowed.has_whole(description.type_id, schema));
     let row = match row {
         Some(row) => row,
         None => node(state.read, target)?.ok_or_else(|| damaged_row("nodes", target))?,
     };
     let candidate = Candidate::new(target, row);
     let groups = standing.map(|standing| GroupsOf { view: standing, by: MemberUse::Compare });
-    if !has_attribute(state, &candidate, &description, groups.as_ref())? {
+    let is_there = match allowed {
+        None => has_attribute(state, &candidate, &description, groups.as_ref())?,
+        Some(allowed) => {
+            let compiler = Compiler { catalog: state.catalog, shown: access.shown(), known: None };
+            let present = allowed.left_of(&compiler.presence_of(description.clone()), state.catalog);
+            Matcher::new(access.shown()).truth(&present, state, &candidate)? == Truth::True
+        }
+    };
+    if !is_there {
         return Err(no_such_attribute(request.description));
     }
     if is_user_password(&state.catalog.schema, description.type_id) {
@@ -149,6 +161,9 @@ fn try_compare(
     }
     let mut term = assertion(state, access, description, request.value)?;
     term.find_targets(snapshot)?;
+    if let Some(allowed) = allowed {
+        term = allowed.left_of(&term, state.catalog);
+    }
     let truth = Matcher::under(access.shown(), groups).truth(&term, state, &candidate)?;
     Ok(CompareOutcome::Done(compare_result(truth == Truth::True)))
 }

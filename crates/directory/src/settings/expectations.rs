@@ -101,7 +101,9 @@ pub(super) fn unfulfilled(
         match explained(state, &rules, &read)? {
             Answer::NotYet => {}
             Answer::Missing(dn) => problems.push(problem(number, format!("{text:?}: {dn:?} does not exist"))),
-            Answer::Explained(explained) if explained.is_allowed == read.is_allowed => {}
+            // What is true of some values alone is neither.
+            Answer::Explained(explained)
+                if explained.is_allowed == read.is_allowed && !explained.is_partly => {}
             Answer::Explained(explained) => {
                 let mut what = format!("{text:?}: {}", explained.verdict);
                 explained.rules.iter().for_each(|rule| what += &format!("; {rule}"));

@@ -9,13 +9,17 @@
 //! count whether stored or not.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use ldap::{Change, ChangeOperation, Dn, ModifyRequest, ResultCode, Values};
 use schema::{AttributeDescription, ClassId, Schema};
 
 use crate::access::{Access, EntryRights, Standing, denied, hint};
 use crate::catalog::{Allocations, ClassSet, check_modifiable, is_user_password, read_description};
-use crate::model::access_rule::{BROWSE, WRITE};
+use crate::filter::ByValue;
+use crate::model::access_rule::{BROWSE, READ, WRITE};
+use crate::model::limits::VALUES_COMPARED_MAX;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::record::{self, Modify, Record, Value};
@@ -67,19 +71,18 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Res
     let may = ("change", BROWSE, EntryRights::may_browse as fn(&EntryRights) -> bool);
     let target = permitted::target(state, standing.as_ref(), request.object, located, may)?;
     let types = changes.iter().map(|change| change.description.type_id);
-    match &standing {
-        None => access.check_modify(schema, target.id, types)?,
-        Some(standing) => {
-            let rights = standing.at_entry(state, target.id)?;
-            let refused =
-                changes.iter().find(|change| !may_make(schema, standing, (target.id, &rights), change));
-            if let Some(type_id) = refused.map(|change| change.description.type_id) {
-                let name = schema.type_by_id(type_id).name();
-                let hint = hint(state, standing, &rights, (target.id, WRITE, Some(type_id)))?;
-                return Err(denied(format!("no access rule lets you change {name} of this entry{hint}")));
-            }
+    let rules = match &standing {
+        None => {
+            access.check_modify(schema, target.id, types)?;
+            None
         }
-    }
+        Some(standing) => {
+            let rules =
+                Rules { state, standing, id: target.id, rights: standing.at_entry(state, target.id)? };
+            changes.iter().try_for_each(|change| rules.check(change))?;
+            Some(rules)
+        }
+    };
     let mut entry = WorkingEntry::of(state, target.id)?;
     let is_of_app = |change: &ReadChange<'_>| names_application(&change.description.options);
     let is_any_password = |change: &ReadChange<'_>| is_user_password(schema, change.description.type_id);
@@ -90,7 +93,10 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Res
         None
     };
     for change in &changes {
-        carry_out(schema, &mut entry, change)?;
+        match rules.as_ref().and_then(|rules| Some((rules, rules.judged_by_outcome(change)?))) {
+            None => carry_out(schema, &mut entry, change)?,
+            Some((rules, view)) => rules.carry_out(&mut entry, change, view)?,
+        }
     }
     if let Some(before) = passwords {
         let brings_old = |change: &ReadChange<'_>| {
@@ -123,6 +129,100 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Res
         changes: entry.changes(&mut allocations),
     };
     Ok(Some(deciding.record(allocations, record::Change::Modify(modify))))
+}
+
+/// The rules that bind who changes an entry.
+struct Rules<'r> {
+    state: TreeState<'r>,
+    standing: &'r Standing,
+    id: EntryId,
+    rights: Arc<EntryRights>,
+}
+
+impl Rules<'_> {
+    /// Refuses a change that may not be made, as far as the request tells.
+    fn check(&self, change: &ReadChange<'_>) -> Result<()> {
+        match self.may_make(change) {
+            true => Ok(()),
+            false => self.refuse(change, ""),
+        }
+    }
+
+    fn refuse(&self, change: &ReadChange<'_>, why: &str) -> Result<()> {
+        let type_id = change.description.type_id;
+        let name = self.state.catalog.schema.type_by_id(type_id).name();
+        let hint = hint(self.state, self.standing, &self.rights, (self.id, WRITE, Some(type_id)))?;
+        Err(denied(format!("no access rule lets you change {name} of this entry{why}{hint}")))
+    }
+
+    /// Whether rules let a change be made: of any values, of those that it names, of a password, or of the asker's own
+    /// name alone.
+    fn may_make(&self, change: &ReadChange<'_>) -> bool {
+        let Rules { standing, id, rights, .. } = self;
+        let schema = &*self.state.catalog.schema;
+        let type_id = change.description.type_id;
+        if is_user_password(schema, type_id) {
+            // One of an application lets in beside the own password: to reset that is not enough.
+            let is_of_app = names_application(&change.description.options);
+            return standing.may_change_password(rights, *id, type_id)
+                && (!is_of_app || rights.may_write(type_id));
+        }
+        if rights.may_write(type_id) {
+            return true;
+        }
+        if let Some(view) = rights.over_values(WRITE, type_id) {
+            let mut key = Vec::new();
+            let mut may = |value: &[u8]| view.allows(WRITE, type_id, schema, value, &mut key);
+            return self.judged_by_outcome(change).is_some()
+                || change.values.iter().all(|keyed| keyed.value.as_bytes().is_some_and(&mut may));
+        }
+        let may = match change.operation {
+            ChangeOperation::Add => rights.may_join(type_id),
+            ChangeOperation::Delete => rights.may_leave(type_id),
+            _ => false,
+        };
+        let Some(own) = standing.own().filter(|_| may) else { return false };
+        let is_own = |keyed: &KeyedValue| matches!(keyed.value, record::Value::Link(id) if id == own);
+        change.values.len() > 0 && change.values.iter().all(is_own)
+    }
+
+    /// What tells values apart, where only some may be written and the request does not name all that it changes.
+    fn judged_by_outcome(&self, change: &ReadChange<'_>) -> Option<&Arc<ByValue>> {
+        let names_all = match change.operation {
+            ChangeOperation::Add => true,
+            ChangeOperation::Delete => change.values.len() > 0,
+            ChangeOperation::Replace | ChangeOperation::Increment => false,
+        };
+        if names_all { None } else { self.rights.over_values(WRITE, change.description.type_id) }
+    }
+
+    /// Carries out such a change, and refuses it if it takes or brings a value that may not be written. One that stays
+    /// may be named where it may be read: otherwise a refusal would tell whether it is there.
+    fn carry_out(&self, entry: &mut WorkingEntry<'_>, change: &ReadChange<'_>, view: &ByValue) -> Result<()> {
+        let (schema, description) = (&*self.state.catalog.schema, &change.description);
+        let type_id = description.type_id;
+        if entry.value_count(description)?.max(change.values.len()) > VALUES_COMPARED_MAX {
+            let why = format!(
+                " so: it has more than {VALUES_COMPARED_MAX} values, and you may write only some: name those to be \
+                 added and deleted"
+            );
+            return self.refuse(change, &why);
+        }
+        let before: BTreeSet<Vec<u8>> = entry.values(description)?.into_iter().collect();
+        carry_out(schema, entry, change)?;
+        let after: BTreeSet<Vec<u8>> = entry.values(description)?.into_iter().collect();
+        let mut key = Vec::new();
+        let mut may = |right, value: &[u8]| view.allows(right, type_id, schema, value, &mut key);
+        let reads_all = self.rights.may_read(type_id);
+        let takes_other = before.difference(&after).any(|value| !may(WRITE, value));
+        let brings_other = after
+            .iter()
+            .any(|value| !may(WRITE, value) && !(before.contains(value) && (reads_all || may(READ, value))));
+        match takes_other || brings_other {
+            true => self.refuse(change, " so: you may write only some of its values"),
+            false => Ok(()),
+        }
+    }
 }
 
 /// The administrator, of whom there is no entry, changes the password that the directory keeps.
@@ -230,33 +330,6 @@ fn carry_out(schema: &Schema, entry: &mut WorkingEntry<'_>, change: &ReadChange<
         ChangeOperation::Increment => increment(schema, entry, change)?,
     }
     Ok(())
-}
-
-/// Whether rules let a change be made: of any values, of a password, or of the asker's own name alone.
-fn may_make(
-    schema: &Schema,
-    standing: &Standing,
-    (id, rights): (EntryId, &EntryRights),
-    change: &ReadChange<'_>,
-) -> bool {
-    let type_id = change.description.type_id;
-    if is_user_password(schema, type_id) {
-        // One of an application lets in beside the own password: to reset that is not enough.
-        let is_of_app = names_application(&change.description.options);
-        return standing.may_change_password(rights, id, type_id)
-            && (!is_of_app || rights.may_write(type_id));
-    }
-    if rights.may_write(type_id) {
-        return true;
-    }
-    let may = match change.operation {
-        ChangeOperation::Add => rights.may_join(type_id),
-        ChangeOperation::Delete => rights.may_leave(type_id),
-        _ => false,
-    };
-    let Some(own) = standing.own().filter(|_| may) else { return false };
-    let is_own = |keyed: &KeyedValue| matches!(keyed.value, record::Value::Link(id) if id == own);
-    change.values.len() > 0 && change.values.iter().all(is_own)
 }
 
 /// Adds a number to every value of an attribute.

@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 
-use crate::rules::{Rights, TYPES};
+use crate::rules::{Extent, Rights, TYPES};
 use crate::tree::{Attributes, GROUPS, Tree, user};
 
 #[derive(Clone, Debug)]
@@ -24,6 +24,21 @@ pub(crate) enum Sign {
     ByRule,
 }
 
+impl Sign {
+    fn passes(self, have: &str, wanted: &str) -> bool {
+        let (have, wanted) = (have.to_lowercase(), wanted.to_lowercase());
+        match self {
+            Sign::Present => true,
+            Sign::Equal | Sign::ByRule => have == wanted,
+            Sign::Has => have.contains(&wanted),
+        }
+    }
+}
+
+/// The values of an attribute that may be asked for, and whether these are all that there can be; `None` where none
+/// may.
+type Asked = Option<(Vec<String>, bool)>;
+
 impl Filter {
     pub(crate) fn random(rng: &mut Rng, depth: usize) -> Filter {
         match rng.u8(0..if depth == 0 { 1 } else { 6 }) {
@@ -31,6 +46,32 @@ impl Filter {
             2 => Filter::Or((0..rng.usize(1..4)).map(|_| Filter::random(rng, depth - 1)).collect()),
             3 => Filter::Not(Box::new(Filter::random(rng, depth - 1))),
             _ => Filter::item(rng),
+        }
+    }
+
+    /// One for the values of an attribute.
+    pub(crate) fn of_values(rng: &mut Rng, attribute: &'static str, depth: usize) -> Filter {
+        let values =
+            ["anna", "common", "Person", "anna@example.com", "bert@example.com", "same for all", "+1", "+99"];
+        match rng.u8(0..if depth == 0 { 1 } else { 5 }) {
+            1 => Filter::Not(Box::new(Filter::of_values(rng, attribute, depth - 1))),
+            2 => Filter::Or((0..2).map(|_| Filter::of_values(rng, attribute, depth - 1)).collect()),
+            3 => Filter::And((0..2).map(|_| Filter::of_values(rng, attribute, depth - 1)).collect()),
+            _ if rng.bool() => {
+                let part = ["a", "o", "9", "ex", "1"][rng.usize(..5)];
+                Filter::Item(attribute, Sign::Has, part.to_owned())
+            }
+            _ => Filter::Item(attribute, Sign::Equal, values[rng.usize(..values.len())].to_owned()),
+        }
+    }
+
+    /// Whether it matches a value, whatever attribute it names.
+    pub(crate) fn matches_value(&self, value: &str) -> bool {
+        match self {
+            Filter::And(filters) => filters.iter().all(|filter| filter.matches_value(value)),
+            Filter::Or(filters) => filters.iter().any(|filter| filter.matches_value(value)),
+            Filter::Not(filter) => !filter.matches_value(value),
+            Filter::Item(_, sign, wanted) => sign.passes(value, wanted),
         }
     }
 
@@ -83,7 +124,10 @@ impl Filter {
 
     /// What it says of an entry to an asker; `None` is Undefined.
     pub(crate) fn truth(&self, rights: &Rights<'_>, dn: &str) -> Option<bool> {
-        self.truth_of(&|name| rights.may("search", dn, name).then(|| rights.values(dn, name, "search")))
+        self.truth_of(&|name| match rights.extent("search", dn, name) {
+            Extent::Nothing => None,
+            extent => Some((rights.values(dn, name, "search"), extent == Extent::All)),
+        })
     }
 
     /// Whether it matches an entry, whoever asks.
@@ -97,11 +141,11 @@ impl Filter {
             "entryDN" => vec![dn.to_owned()],
             _ => tree[dn].get(name).cloned().unwrap_or_default(),
         };
-        self.truth_of(&|name| Some(values(name))) == Some(true)
+        self.truth_of(&|name| Some((values(name), true))) == Some(true)
     }
 
     /// What it says of values; `None` stands for those that may not be asked for.
-    fn truth_of(&self, values: &dyn Fn(&str) -> Option<Vec<String>>) -> Option<bool> {
+    fn truth_of(&self, values: &dyn Fn(&str) -> Asked) -> Option<bool> {
         match self {
             Filter::And(filters) => {
                 let truths: Vec<_> = filters.iter().map(|filter| filter.truth_of(values)).collect();
@@ -125,12 +169,7 @@ impl Filter {
 
 /// A supertype asks for its subtypes; of these some may be hidden. That none of the others matches does not say then
 /// that none does.
-fn item(
-    values: &dyn Fn(&str) -> Option<Vec<String>>,
-    attribute: &str,
-    sign: Sign,
-    value: &str,
-) -> Option<bool> {
+fn item(values: &dyn Fn(&str) -> Asked, attribute: &str, sign: Sign, value: &str) -> Option<bool> {
     let is_asked = |(name, _, above): &&(&'static str, &[&str], &[&str])| {
         *name == attribute || above.contains(&attribute)
     };
@@ -141,19 +180,15 @@ fn item(
     }
     let mut is_hidden = false;
     for name in asked {
-        let Some(mut values) = values(name) else {
+        let Some((mut values, is_all)) = values(name) else {
             is_hidden = true;
             continue;
         };
+        is_hidden |= !is_all;
         if name == "objectClass" && values.iter().any(|class| class == "inetOrgPerson") {
             values.push("person".to_owned());
         }
-        let folded = value.to_lowercase();
-        let passes = values.iter().map(|value| value.to_lowercase()).any(|have| match sign {
-            Sign::Present => true,
-            Sign::Equal | Sign::ByRule => have == folded,
-            Sign::Has => have.contains(&folded),
-        });
+        let passes = values.iter().any(|have| sign.passes(have, value));
         if passes {
             return Some(true);
         }

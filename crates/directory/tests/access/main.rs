@@ -25,7 +25,7 @@ use ldap::{
     AddRequest, AttributesBuf, ChangeOperation, ChangesBuf, CompareRequest, Control, ControlsBuf, FilterBuf,
     ModifyRequest, PagedResults, Request, ResultCode, Scope, SearchRequest, SelectionBuf,
 };
-use rules::{Rights, Rule, USES, UseRule};
+use rules::{Extent, Rights, Rule, USES, UseRule};
 use testing::{Found, TestDirectory};
 use tree::{Attributes, Tree, user};
 
@@ -147,7 +147,7 @@ fn answers_are_those_of_the_plain_rules() {
             of_link(10, true, Some(BindMethod::None), Some("monday 18:00"))
                 .map(|link| ClientLink { listener: Some(ListenerName::LDAPS), ..link }),
         ];
-        for _ in 0..25 {
+        for _ in 0..40 {
             directory.use_indexes = rng.bool();
             let rules: Vec<Rule> =
                 (0..rng.usize(1..7)).map(|place| Rule::random(&mut rng, place < 3)).collect();
@@ -165,6 +165,43 @@ fn answers_are_those_of_the_plain_rules() {
         }
         assert!(shown > 20, "too little was to be seen: {shown}");
         assert!(changed > 0, "nobody changed a password");
+    });
+}
+
+#[test]
+fn single_values_are_changed_as_the_plain_rules_say() {
+    for_seeds(4, |seed| {
+        let mut rng = Rng::with_seed(seed);
+        let entries: Vec<_> =
+            tree::sample().into_iter().zip(0..).map(|((dn, entry), number)| (number, dn, entry)).collect();
+        let tree: Tree = entries.iter().map(|(_, dn, entry)| (dn.clone(), entry.clone())).collect();
+        let mut directory = directory_of(&entries);
+        let (mut refused, mut changed) = (0, 0);
+        for _ in 0..40 {
+            // Rules by which somebody may write some values of an attribute of somebody.
+            let (rules, asker, dn, attribute) = loop {
+                let rules: Vec<Rule> =
+                    (0..rng.usize(1..6)).map(|place| Rule::random(&mut rng, place < 3)).collect();
+                let (asker, dn) = (user(rng.usize(..4)), user(rng.usize(..4)));
+                let attribute = ["mail", "description", "telephoneNumber"][rng.usize(..3)];
+                let rights = Rights { rules: &rules, asker: &asker, tree: &tree, link: None };
+                if rights.extent("write", &dn, attribute) == Extent::Some {
+                    break (rules, asker, dn, attribute);
+                }
+            };
+            directory.requester = Requester::Administrator { dn: "cn=admin".to_owned() };
+            let texts = set_rules(&mut directory, &rules);
+            let rights = Rights { rules: &rules, asker: &asker, tree: &tree, link: None };
+            for _ in 0..12 {
+                ask_as(&mut directory, &asker);
+                match check_values(&mut directory, &mut rng, &rights, (&dn, attribute), &texts) {
+                    ResultCode::INSUFFICIENT_ACCESS_RIGHTS => refused += 1,
+                    ResultCode::SUCCESS => changed += 1,
+                    _ => {}
+                }
+            }
+        }
+        assert!(refused > 20 && changed > 20, "{refused} refused, {changed} changed");
     });
 }
 
@@ -329,12 +366,97 @@ fn check_password(
     outcome.code == ResultCode::SUCCESS
 }
 
+/// Changes values of an attribute, and puts them back. What the asker was told.
+fn check_values(
+    directory: &mut TestDirectory,
+    rng: &mut Rng,
+    rights: &Rights<'_>,
+    (dn, attribute): (&str, &str),
+    texts: &[String],
+) -> ResultCode {
+    let before: BTreeSet<String> = rights.tree[dn][attribute].iter().cloned().collect();
+    let mut given = BTreeSet::new();
+    for _ in 0..rng.usize(1..3) {
+        let all = ["anna@example.com", "same for all", "+1", "+2", "other"];
+        let value = match before.first() {
+            Some(value) if rng.bool() => value.clone(),
+            _ if attribute == "telephoneNumber" => all[rng.usize(2..4)].to_owned(),
+            _ => all[rng.usize(..all.len())].to_owned(),
+        };
+        given.insert(value);
+    }
+    let operation = [ChangeOperation::Add, ChangeOperation::Delete, ChangeOperation::Replace][rng.usize(..3)];
+    if operation != ChangeOperation::Add && rng.u8(0..4) == 0 {
+        given.clear();
+    }
+    let names_all = operation != ChangeOperation::Replace && !given.is_empty();
+    let after: BTreeSet<String> = match operation {
+        ChangeOperation::Add => before.union(&given).cloned().collect(),
+        ChangeOperation::Delete if given.is_empty() => BTreeSet::new(),
+        ChangeOperation::Delete => before.difference(&given).cloned().collect(),
+        _ => given.clone(),
+    };
+    let may = |right, value: &String| rights.may_value(right, dn, attribute, value);
+    let stays = |value: &String| before.contains(value) && may("read", value);
+    let is_allowed = match names_all {
+        true => given.iter().all(|value| may("write", value)),
+        // All that goes and all that is there then, but for what stays and is known.
+        false => {
+            before.difference(&after).all(|value| may("write", value))
+                && after.iter().all(|value| may("write", value) || stays(value))
+        }
+    };
+    let extent = rights.extent("write", dn, attribute);
+    let expected = match extent {
+        _ if rights.asker.is_empty() => ResultCode::STRONGER_AUTH_REQUIRED,
+        _ if !rights.sees(dn) => ResultCode::NO_SUCH_OBJECT,
+        Extent::Nothing => ResultCode::INSUFFICIENT_ACCESS_RIGHTS,
+        Extent::Some if !is_allowed => ResultCode::INSUFFICIENT_ACCESS_RIGHTS,
+        _ if operation == ChangeOperation::Add && !before.is_disjoint(&given) => {
+            ResultCode::ATTRIBUTE_OR_VALUE_EXISTS
+        }
+        _ if operation == ChangeOperation::Delete && !given.is_subset(&before) => {
+            ResultCode::NO_SUCH_ATTRIBUTE
+        }
+        _ => ResultCode::SUCCESS,
+    };
+    let change = |operation, values: &BTreeSet<String>| {
+        let mut changes = ChangesBuf::new();
+        changes.push(operation, attribute, values.iter());
+        changes
+    };
+    let changes = change(operation, &given);
+    let request = Request::Modify(ModifyRequest { object: dn, changes: changes.as_changes() });
+    let controls = RequestControls { link: rights.link, ..RequestControls::default() };
+    let stamp = directory.stamp();
+    let outcome = directory.execute_with(&request, &controls, &stamp);
+    assert_eq!(
+        outcome.code, expected,
+        "{operation:?} {attribute} {given:?} of {dn}, which has {before:?}, as {:?} under {texts:#?}: {}",
+        rights.asker, outcome.diagnostic
+    );
+    if outcome.code == ResultCode::SUCCESS {
+        directory.requester = Requester::Administrator { dn: "cn=admin".to_owned() };
+        let changes = change(ChangeOperation::Replace, &before);
+        let request = Request::Modify(ModifyRequest { object: dn, changes: changes.as_changes() });
+        let stamp = directory.stamp();
+        let outcome = directory.execute_with(&request, &RequestControls::default(), &stamp);
+        assert_eq!(outcome.code, ResultCode::SUCCESS, "{}", outcome.diagnostic);
+        directory.snapshot.renew().unwrap();
+    }
+    outcome.code
+}
+
 fn check_compare(directory: &TestDirectory, rng: &mut Rng, rights: &Rights<'_>, texts: &[String]) {
     let names: Vec<&String> = rights.tree.keys().collect();
     let dn = names[rng.usize(..names.len())];
-    let all = ["cn", "mail", "description", "manager", "member", "memberOf", "title"];
+    let all = ["cn", "mail", "description", "manager", "member", "memberOf", "title", "name"];
     let attribute = all[rng.usize(..all.len())];
-    let values = rights.values(dn, attribute, "compare");
+    // A supertype stands for its subtypes, each under its own rights.
+    let is_asked = |(name, _, above): &&(&str, _, &[&str])| *name == attribute || above.contains(&attribute);
+    let names = rules::TYPES.iter().filter(is_asked).map(|(name, ..)| *name);
+    let names = names.filter(|name| rights.may("compare", dn, name));
+    let values: Vec<String> = names.flat_map(|name| rights.values(dn, name, "compare")).collect();
     let value = match values.first() {
         Some(value) if rng.bool() => value.clone(),
         _ if ["manager", "member", "memberOf"].contains(&attribute) => {

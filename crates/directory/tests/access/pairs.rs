@@ -166,16 +166,20 @@ fn second(rng: &mut Rng, rules: &[Rule], asker: &str, first: &Numbered) -> Numbe
     for (_, dn, entry) in &mut second {
         let naming = dn.split_once('=').unwrap().0.to_owned();
         for (name, values) in entry.iter_mut() {
-            let is_open = ["read", "search", "compare"].iter().any(|right| rights.may(right, dn, name));
+            let is_open = |value: &str| {
+                ["read", "search", "compare"].iter().any(|right| rights.may_value(right, dn, name, value))
+            };
             let is_text =
                 !["objectClass", "manager", "member", "aliasedObjectName", "ref"].contains(&name.as_str());
-            if !is_open
-                && is_text
-                && *name != naming
-                && TYPES.iter().any(|(known, ..)| known == name)
-                && rng.bool()
-            {
-                *values = vec!["+99".to_owned()];
+            if is_text && *name != naming && TYPES.iter().any(|(known, ..)| known == name) && rng.bool() {
+                // What shows stays, and what does not becomes another value that does not.
+                let mut others: Vec<String> = values.iter().filter(|value| is_open(value)).cloned().collect();
+                others.extend(["+99", "hidden too"].map(str::to_owned).into_iter().filter(|of| !is_open(of)));
+                if !others.is_empty()
+                    && (*name != "telephoneNumber" || !others.iter().any(|of| of == "hidden too"))
+                {
+                    *values = others;
+                }
             }
         }
     }
@@ -198,7 +202,14 @@ fn second(rng: &mut Rng, rules: &[Rule], asker: &str, first: &Numbered) -> Numbe
 /// Whether there was a pair to be checked.
 fn check_pair(rng: &mut Rng, asker: &str) -> bool {
     let one = first(rng);
-    let rules: Vec<Rule> = (0..rng.usize(2..7)).map(|place| Rule::random(rng, place < 2)).collect();
+    let mut rules: Vec<Rule> = (0..rng.usize(2..7)).map(|place| Rule::random(rng, place < 2)).collect();
+    // Nobody changes anything, so that the two stay as they are.
+    for rule in &mut rules {
+        rule.rights.retain(|right| !["write", "reset"].contains(right));
+        if rule.rights.is_empty() {
+            rule.rights.push("read");
+        }
+    }
     let other = second(rng, &rules, asker, &one);
     if one == other || view(&rules, asker, &tree_of(&one)) != view(&rules, asker, &tree_of(&other)) {
         return false;

@@ -58,6 +58,8 @@ pub(crate) struct Rule {
     /// Empty where the rule names none.
     pub(crate) attributes: Vec<&'static str>,
     pub(crate) place: Option<(&'static str, String)>,
+    /// What has to match the values of the one attribute.
+    pub(crate) values: Option<Filter>,
     /// What it is not about all the same.
     pub(crate) but_attributes: Vec<&'static str>,
     pub(crate) but_places: Vec<(&'static str, String)>,
@@ -119,12 +121,25 @@ impl Rule {
             0 => vec![(*some(rng, &["in", "at", "below", "children of"]), (*some(rng, &places)).to_owned())],
             _ => Vec::new(),
         };
+        let of_values = (rng.u8(0..4) == 0).then(|| {
+            let attribute = *some(rng, &["mail", "description", "cn", "telephoneNumber", "name"]);
+            rights.retain(|right| ["compare", "search", "read", "write"].contains(right));
+            if rights.is_empty() || rng.bool() {
+                rights.push("write");
+            }
+            (attribute, Filter::of_values(rng, attribute, 2))
+        });
+        let (attributes, but_attributes) = match &of_values {
+            Some((attribute, _)) => (vec![*attribute], Vec::new()),
+            None => (attributes, but_attributes),
+        };
         let who = (0..rng.usize(1..3)).map(|_| Who::random(rng)).collect();
         let network = (rng.u8(0..6) == 0).then(|| if rng.bool() { 10 } else { 127 });
         Rule {
             is_allow,
             rights,
             attributes,
+            values: of_values.map(|(_, filter)| filter),
             place,
             but_attributes,
             but_places,
@@ -150,6 +165,9 @@ impl Rule {
         let mut text = format!("{name}: {allow} {}", self.rights.join(", "));
         if !self.attributes.is_empty() {
             text += &format!(" of {}", self.attributes.join(", "));
+        }
+        if let Some(filter) = &self.values {
+            text += &format!(" values matching '{}'", filter.text());
         }
         if !self.but_attributes.is_empty() {
             text += &format!(" but not of {}", self.but_attributes.join(", "));
@@ -421,39 +439,69 @@ pub(crate) struct Rights<'r> {
 }
 
 impl Rights<'_> {
-    fn decides(&self, is_allow: bool, right: Right, dn: &str, attribute: Option<&str>) -> bool {
-        self.rules.iter().any(|rule| {
+    fn deciding(&self, is_allow: bool, right: Right, dn: &str, attribute: Option<&str>) -> Vec<&Rule> {
+        let rules = self.rules.iter().filter(|rule| {
             rule.is_allow == is_allow
                 && rule.holds_over(self.link)
                 && rule.has(right)
                 && attribute.is_none_or(|attribute| rule.is_about(attribute))
                 && rule.is_at(dn, self.tree)
                 && rule.is_for(self.asker, dn, self.tree)
-        })
+        });
+        rules.collect()
+    }
+
+    fn decides(&self, is_allow: bool, right: Right, dn: &str) -> bool {
+        !self.deciding(is_allow, right, dn, None).is_empty()
     }
 
     pub(crate) fn sees(&self, dn: &str) -> bool {
-        self.decides(true, "browse", dn, None) && !self.decides(false, "browse", dn, None)
+        self.decides(true, "browse", dn) && !self.decides(false, "browse", dn)
+    }
+
+    /// Whether all values of an attribute are allowed, some of them (perhaps none that is there), or none whatever it
+    /// is.
+    pub(crate) fn extent(&self, right: Right, dn: &str, attribute: &str) -> Extent {
+        if !self.sees(dn) {
+            return Extent::Nothing;
+        }
+        if attribute == "objectClass" && right == "search" {
+            return Extent::All;
+        }
+        if matches!(attribute, "numSubordinates" | "hasSubordinates") && !self.same_everywhere() {
+            return Extent::Nothing;
+        }
+        let allows = self.deciding(true, right, dn, Some(attribute));
+        let denies = self.deciding(false, right, dn, Some(attribute));
+        let is_for_all = |rule: &&Rule| rule.values.is_none();
+        if allows.is_empty() || denies.iter().any(is_for_all) {
+            return Extent::Nothing;
+        }
+        if allows.iter().any(is_for_all) && denies.is_empty() { Extent::All } else { Extent::Some }
     }
 
     pub(crate) fn may(&self, right: Right, dn: &str, attribute: &str) -> bool {
-        if !self.sees(dn) {
-            return false;
+        self.extent(right, dn, attribute) != Extent::Nothing
+    }
+
+    /// Whether a right over an attribute extends to a value.
+    pub(crate) fn may_value(&self, right: Right, dn: &str, attribute: &str, value: &str) -> bool {
+        let is_meant = |rule: &&Rule| rule.values.as_ref().is_none_or(|filter| filter.matches_value(value));
+        match self.extent(right, dn, attribute) {
+            Extent::All => true,
+            Extent::Nothing => false,
+            Extent::Some => {
+                self.deciding(true, right, dn, Some(attribute)).iter().any(is_meant)
+                    && !self.deciding(false, right, dn, Some(attribute)).iter().any(is_meant)
+            }
         }
-        if attribute == "objectClass" && right == "search" {
-            return true;
-        }
-        if matches!(attribute, "numSubordinates" | "hasSubordinates") && !self.same_everywhere() {
-            return false;
-        }
-        self.decides(true, right, dn, Some(attribute)) && !self.decides(false, right, dn, Some(attribute))
     }
 
     /// Whether the password of an entry that shows may be changed: the own is written, another is reset.
     pub(crate) fn may_change_password(&self, dn: &str) -> bool {
         match self.asker == dn {
             true => self.may("write", dn, "userPassword"),
-            false => self.decides(true, "reset", dn, None) && !self.decides(false, "reset", dn, None),
+            false => self.decides(true, "reset", dn) && !self.decides(false, "reset", dn),
         }
     }
 
@@ -484,7 +532,7 @@ impl Rights<'_> {
         String::new()
     }
 
-    /// Values of an attribute, those of memberOf as far as the asker may do this with the members of the groups.
+    /// Values of an attribute that are allowed, those of memberOf as far as the asker may do this with the members of the groups.
     pub(crate) fn values(&self, dn: &str, attribute: &str, right: Right) -> Vec<String> {
         match attribute {
             "memberOf" => {
@@ -498,7 +546,18 @@ impl Rights<'_> {
                 groups.map(|(group, _)| group.clone()).collect()
             }
             "entryDN" => vec![dn.to_owned()],
-            _ => self.tree[dn].get(attribute).cloned().unwrap_or_default(),
+            _ => {
+                let values = self.tree[dn].get(attribute).into_iter().flatten();
+                values.filter(|value| self.may_value(right, dn, attribute, value)).cloned().collect()
+            }
         }
     }
+}
+
+/// How much of an attribute is allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    Nothing,
+    Some,
+    All,
 }

@@ -130,8 +130,7 @@ fn ask(mut connection: Connection, question: &AccessQuestion<'_>) -> Result<Acce
 }
 
 fn print(explanation: &AccessExplanation, file: Option<&SettingsFile>) -> ExitCode {
-    let word = if explanation.is_allowed { "allowed" } else { "denied" };
-    println!("{word}: {}", explanation.verdict);
+    println!("{}: {}", explanation.word(), explanation.verdict);
     for rule in &explanation.rules {
         match file.and_then(|file| line(rule, file)) {
             Some(line) => println!("  {line}: {rule}"),

@@ -266,6 +266,7 @@ fn verdict(why: &AccessExplanation) -> String {
     let names: Vec<&str> = why.rules.iter().map(DecidingRule::name).collect();
     match (why.is_allowed, names.is_empty()) {
         (true, false) => format!("allowed by {}", names.join(", ")),
+        (false, false) if why.is_partly => format!("some values by {}", names.join(", ")),
         (false, false) => format!("denied by {}", names.join(", ")),
         (false, true) if why.notes.is_empty() => "none allows it".to_owned(),
         _ => why.notes.join("; "),

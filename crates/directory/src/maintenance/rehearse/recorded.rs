@@ -13,13 +13,14 @@ use foldhash::fast::RandomState;
 use ldap::{Scope, SearchRequest};
 use schema::TypeId;
 
+use super::gain;
 use super::operation::{
     ASKERS_KEPT_MAX, Act, Askers, At, EntryPlace, Recorded, base_of, moved, name_of, new_place_of, place_of,
     rights_at, type_of,
 };
 use crate::access::{
-    ASKED, Access, AccessExplanation, Requester, RulesInForce, Standing, explain_under, may,
-    right_over_password,
+    ASKED, Access, AccessExplanation, EntryRights, Requester, RightExtent, RulesInForce, Standing,
+    explain_under, right_over_password,
 };
 use crate::catalog::is_secret;
 use crate::model::access_rule::{
@@ -411,9 +412,10 @@ impl<'s> RecordedRehearsal<'s> {
                 continue;
             }
             // Whether a value was the own name is not told: where that alone may be changed both rights count.
-            let rights = match (old.may_write(type_id), new.may_write(type_id)) {
-                (false, false) => [JOIN, LEAVE].as_slice(),
-                _ => [WRITE].as_slice(),
+            let writes = |rights: &EntryRights| rights.extent(WRITE, Some(type_id)) != RightExtent::Nothing;
+            let rights = match writes(&old) || writes(&new) {
+                true => [WRITE].as_slice(),
+                false => [JOIN, LEAVE].as_slice(),
             };
             for right in rights {
                 self.hold(pair, deciding, place, (*right, Some(type_id)))?;
@@ -475,14 +477,17 @@ impl<'s> RecordedRehearsal<'s> {
         if type_id.is_some_and(|type_id| !is_write && is_secret(&self.state.catalog.schema, type_id)) {
             return Ok(());
         }
-        let was = may(&*rights_at(self.state, &pair.before.standing, place)?, right, type_id);
-        let is = may(&*rights_at(self.state, &pair.after.standing, place)?, right, type_id);
-        if was == is {
-            return Ok(());
-        }
+        let old = rights_at(self.state, &pair.before.standing, place)?;
+        let new = rights_at(self.state, &pair.after.standing, place)?;
         let (word, ..) = ASKED.iter().find(|(_, known, _)| *known == right).copied().unwrap_or_default();
-        let said = match type_id {
-            Some(type_id) => format!("{word} {}", self.state.catalog.schema.type_by_id(type_id).name()),
+        let name = type_id.map(|type_id| self.state.catalog.schema.type_by_id(type_id).name());
+        let (was, will) = (old.extent(right, type_id), new.extent(right, type_id));
+        let gained = gain(&was, &will).map(|gain| (gain, true));
+        let Some((gain, is)) = gained.or_else(|| gain(&will, &was).map(|loss| (loss, false))) else {
+            return Ok(());
+        };
+        let said = match name {
+            Some(name) => format!("{word} {gain}{name}"),
             None => word.to_owned(),
         };
         let asker = match deciding.asker {

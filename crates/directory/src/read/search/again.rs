@@ -15,6 +15,7 @@ use super::selection::Selection;
 use crate::access::{Access, EntryRights, Requester, Standing, Walk};
 use crate::catalog::Shown;
 use crate::filter::{Candidate, Compiler, GroupsOf, Matcher, MemberUse, Memberships, Term, Truth};
+use crate::model::access_rule::{READ, SEARCH};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{AttrId, EntryId};
 use crate::read::controls::RequestControls;
@@ -216,7 +217,7 @@ fn compare_at<'s>(
     }
     if was_found != is_found {
         for type_id in asked.types {
-            if old.may_search(type_id) != new.may_search(type_id) {
+            if old.extent(SEARCH, Some(type_id)) != new.extent(SEARCH, Some(type_id)) {
                 each(Shift::Search(type_id))?;
             }
         }
@@ -231,7 +232,7 @@ fn compare_at<'s>(
     let mut told = Vec::new();
     for row in candidate.entry(state)?.attributes() {
         let type_id = state.catalog.attribute(row.id).description.type_id;
-        let differs = old.may_read(type_id) != new.may_read(type_id);
+        let differs = old.extent(READ, Some(type_id)) != new.extent(READ, Some(type_id));
         // A type may be there with several options.
         if differs && !told.contains(&type_id) && selection.decide(state.catalog, row.id) {
             told.push(type_id);

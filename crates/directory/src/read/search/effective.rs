@@ -308,7 +308,7 @@ impl Shown<'_> {
 }
 
 fn summary(explanation: &AccessExplanation) -> String {
-    let mut parts = vec![if explanation.is_allowed { "allowed" } else { "denied" }.to_owned()];
+    let mut parts = vec![explanation.word().to_owned()];
     parts.extend(explanation.rules.iter().map(ToString::to_string));
     parts.extend(explanation.notes.iter().cloned());
     parts.join("; ")

@@ -12,8 +12,8 @@ use schema::{Schema, TypeId};
 use super::result::ResultWriter;
 use crate::access::{EntryRights, Standing, Walk};
 use crate::catalog::{Catalog, VirtualAttribute, is_secret};
-use crate::filter::{Candidate, Matcher};
-use crate::filter::{Item, Subject, Term, Truth};
+use crate::filter::{Candidate, Item, Matcher, ShownTest, Subject, Term, Test, Truth};
+use crate::model::access_rule::{Rights, SEARCH};
 use crate::model::outcome::OperationError;
 use crate::model::rows::AttrId;
 use crate::tree::TreeState;
@@ -57,8 +57,9 @@ impl Permitted {
             if self.filters.len() >= FILTERS_MAX {
                 self.filters.clear();
             }
-            let left =
-                (!may_ask(filter, state.catalog, &rights)).then(|| left_of(filter, state.catalog, &rights));
+            let allowed = ValuesAllowed { rights: &rights, right: SEARCH };
+            let is_whole = allowed.may_ask(filter, &state.catalog.schema);
+            let left = (!is_whole).then(|| allowed.left_of(filter, state.catalog));
             self.filters.push((Arc::clone(&rights), left));
             self.filters.len() - 1
         });
@@ -89,64 +90,88 @@ fn type_of(item: &Item, schema: &Schema) -> Option<TypeId> {
     }
 }
 
-fn may_ask_item(item: &Item, catalog: &Catalog, rights: &EntryRights) -> bool {
-    let by_type = type_of(item, &catalog.schema).is_some_and(|type_id| {
-        catalog.schema.subtypes(type_id).iter().all(|subtype| rights.may_search(*subtype))
-    });
-    by_type || (matches!(item.subject, Subject::Any) && may_ask_any(item, &catalog.schema, rights))
+/// What may be done with values, by a right over them: searched, or compared.
+#[derive(Clone, Copy)]
+pub(crate) struct ValuesAllowed<'r> {
+    pub(crate) rights: &'r EntryRights,
+    pub(crate) right: Rights,
 }
 
-/// Whether all types may be searched that a rule applies to: not just those that some entry has, which would tell what
-/// hidden entries have.
-fn may_ask_any(item: &Item, schema: &Schema, rights: &EntryRights) -> bool {
-    let Some(rule) = item.test.rule() else { return false };
-    schema.attribute_types().iter().all(|known| {
-        !schema.rule_applies(rule, known) || is_secret(schema, known.id) || rights.may_search(known.id)
-    })
-}
+impl ValuesAllowed<'_> {
+    fn has(self, type_id: TypeId) -> bool {
+        self.rights.has(self.right, Some(type_id))
+    }
 
-fn may_ask_number(catalog: &Catalog, id: AttrId, rights: &EntryRights) -> bool {
-    rights.may_search(catalog.attribute(id).description.type_id)
-}
+    /// Whether values of a type, and of all its subtypes, may be asked for.
+    pub(crate) fn has_whole(self, type_id: TypeId, schema: &Schema) -> bool {
+        schema.subtypes(type_id).iter().all(|subtype| self.has(*subtype))
+    }
 
-/// Whether all that a filter asks for may be searched.
-fn may_ask(term: &Term, catalog: &Catalog, rights: &EntryRights) -> bool {
-    match term {
-        // objectClass goes with the entry, and what it tells is what structuralObjectClass does.
-        Term::Constant(_) | Term::Class(_) | Term::StructuralClass(_) => true,
-        Term::And(terms) | Term::Or(terms) => terms.iter().all(|term| may_ask(term, catalog, rights)),
-        Term::Not(term) => may_ask(term, catalog, rights),
-        Term::Item(item) => may_ask_item(item, catalog, rights) && !is_membership(item),
+    fn may_ask_item(self, item: &Item, schema: &Schema) -> bool {
+        type_of(item, schema).is_some_and(|type_id| self.has_whole(type_id, schema))
+            || (matches!(item.subject, Subject::Any) && self.may_ask_any(item, schema))
+    }
+
+    /// Whether all types may be asked for that a rule applies to: not just those that some entry has, which would tell
+    /// what hidden entries have.
+    fn may_ask_any(self, item: &Item, schema: &Schema) -> bool {
+        let Some(rule) = item.test.rule() else { return false };
+        schema.attribute_types().iter().all(|known| {
+            !schema.rule_applies(rule, known) || is_secret(schema, known.id) || self.has(known.id)
+        })
+    }
+
+    /// Whether all that a filter asks for may be asked for.
+    fn may_ask(self, term: &Term, schema: &Schema) -> bool {
+        match term {
+            // objectClass goes with the entry, and what it tells is what structuralObjectClass does.
+            Term::Constant(_) | Term::Class(_) | Term::StructuralClass(_) => true,
+            Term::And(terms) | Term::Or(terms) => terms.iter().all(|term| self.may_ask(term, schema)),
+            Term::Not(term) => self.may_ask(term, schema),
+            Term::Item(item) => self.may_ask_item(item, schema) && !is_membership(item),
+        }
+    }
+
+    /// What is left of a filter: what may not be asked for is Undefined. Of a type of which only some subtypes or
+    /// values may be, these are left.
+    pub(crate) fn left_of(self, term: &Term, catalog: &Catalog) -> Term {
+        let all = |terms: &[Term]| terms.iter().map(|term| self.left_of(term, catalog)).collect();
+        match term {
+            Term::Constant(_) | Term::Class(_) | Term::StructuralClass(_) => term.clone(),
+            Term::And(terms) => Term::And(all(terms)),
+            Term::Or(terms) => Term::Or(all(terms)),
+            Term::Not(term) => Term::Not(Box::new(self.left_of(term, catalog))),
+            Term::Item(item) if self.may_ask_item(item, &catalog.schema) => term.clone(),
+            Term::Item(item) => {
+                let type_of_number = |id: AttrId| catalog.attribute(id).description.type_id;
+                let attributes = item.attributes.only(|id| self.has(type_of_number(id)));
+                let is_own = type_of(item, &catalog.schema).is_some_and(|type_id| self.has(type_id));
+                let is_virtual = matches!(item.subject, Subject::Virtual(_));
+                let mut left = Vec::new();
+                if !attributes.is_empty() || (is_own && !is_virtual) {
+                    left.push(Term::Item(Item { attributes, ..item.clone() }));
+                }
+                let by_value = |id| self.rights.over_values(self.right, type_of_number(id)).is_some();
+                let attributes = item.attributes.only(by_value);
+                if let (false, Some(view)) = (attributes.is_empty(), self.rights.by_value()) {
+                    let shown =
+                        ShownTest { test: item.test.clone(), view: Arc::clone(view), right: self.right };
+                    let test = Test::Shown(Box::new(shown));
+                    // The values of the entry's name are for the item before, if for any.
+                    let dn_attributes = false;
+                    left.push(Term::Item(Item { attributes, test, dn_attributes, ..item.clone() }));
+                }
+                // Whether what may not be asked for would match is not known: behind a `not` this matters.
+                left.push(Term::Constant(Truth::Undefined));
+                Term::Or(left)
+            }
+        }
     }
 }
 
 /// Whether an item is about groups, of which some may not show: what the index says of it may be more.
 fn is_membership(item: &Item) -> bool {
     matches!(item.subject, Subject::Virtual(attribute) if attribute.is_membership())
-}
-
-/// What is left of a filter: what may not be searched is Undefined. Of a type of which only some subtypes may be, these
-/// are left.
-fn left_of(term: &Term, catalog: &Catalog, rights: &EntryRights) -> Term {
-    let all = |terms: &[Term]| terms.iter().map(|term| left_of(term, catalog, rights)).collect();
-    match term {
-        Term::Constant(_) | Term::Class(_) | Term::StructuralClass(_) => term.clone(),
-        Term::And(terms) => Term::And(all(terms)),
-        Term::Or(terms) => Term::Or(all(terms)),
-        Term::Not(term) => Term::Not(Box::new(left_of(term, catalog, rights))),
-        Term::Item(item) if may_ask_item(item, catalog, rights) => term.clone(),
-        Term::Item(item) => {
-            let attributes = item.attributes.only(|id| may_ask_number(catalog, id, rights));
-            let is_own = type_of(item, &catalog.schema).is_some_and(|type_id| rights.may_search(type_id));
-            let is_virtual = matches!(item.subject, Subject::Virtual(_));
-            if attributes.is_empty() && (is_virtual || !is_own) {
-                return Term::Constant(Truth::Undefined);
-            }
-            // Whether what may not be asked for would match is not known: behind a `not` this matters.
-            let left = Term::Item(Item { attributes, ..item.clone() });
-            Term::Or(vec![left, Term::Constant(Truth::Undefined)])
-        }
-    }
 }
 
 /// What a filter asks for.
@@ -197,9 +222,10 @@ pub(super) fn is_found<'s>(
     matcher: &mut Matcher,
     candidate: &Candidate<'s>,
 ) -> Result<bool, OperationError> {
-    if may_ask(filter, state.catalog, rights) {
+    let allowed = ValuesAllowed { rights, right: SEARCH };
+    if allowed.may_ask(filter, &state.catalog.schema) {
         return Ok(true);
     }
-    let left = left_of(filter, state.catalog, rights);
+    let left = allowed.left_of(filter, state.catalog);
     Ok(matcher.truth(&left, state, candidate)? == Truth::True)
 }

@@ -11,6 +11,8 @@ use schema::{AttributeDescription, Schema, TypeId};
 
 use crate::access::{Access, EntryRights};
 use crate::catalog::{Catalog, VirtualAttribute};
+use crate::filter::ByValue;
+use crate::model::access_rule::READ;
 use crate::model::entry::EntryRow;
 use crate::model::rows::AttrId;
 
@@ -133,10 +135,20 @@ impl Selection {
         let by_kind = if def.is_operational { self.all_operational } else { self.all_user };
         (by_kind || self.is_numbered(catalog, attribute))
             && (!def.is_secret || (self.access.is_administrator() && !def.is_unreadable))
-            && self.permits(def.description.type_id)
+            && (self.permits(def.description.type_id) || self.over_values(def.description.type_id).is_some())
     }
 
-    /// Whether access rules let values of a type be read.
+    /// What tells values of a type apart, where access rules let only some be read.
+    pub(super) fn over_values(&self, type_id: TypeId) -> Option<&Arc<ByValue>> {
+        self.rights.as_ref()?.over_values(READ, type_id)
+    }
+
+    /// What tells values apart, where access rules let only some of any type be read.
+    pub(super) fn by_value(&self) -> Option<&Arc<ByValue>> {
+        self.rights.as_ref()?.by_value()
+    }
+
+    /// Whether access rules let all values of a type be read.
     #[inline]
     pub(crate) fn permits(&self, type_id: TypeId) -> bool {
         self.rights.as_ref().is_none_or(|rights| rights.may_read(type_id))

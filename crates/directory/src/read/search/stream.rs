@@ -20,7 +20,8 @@ use store::Direction;
 
 use super::result::{ResultWriter, for_each_target};
 use super::scanner::Scanner;
-use crate::filter::Candidate;
+use crate::filter::{ByValue, Candidate};
+use crate::model::access_rule::READ;
 use crate::model::entry::{AttributeRow, Content, InlineValue};
 use crate::model::limits::STREAMS_MAX;
 use crate::model::outcome::OperationError;
@@ -40,6 +41,8 @@ pub(super) struct EntryStream {
     attributes: Vec<(AttrId, usize)>,
     /// The attributes that are made when asked for: their values, encoded.
     made: Vec<(String, Vec<u8>)>,
+    /// What tells values apart, where only some of an attribute may be read.
+    view: Option<Arc<ByValue>>,
     types_only: bool,
     /// The attribute that is gone through.
     at: usize,
@@ -135,9 +138,21 @@ impl EntryStream {
         if let Some(effective) = effective {
             made.extend(effective.attributes(state, &candidate)?);
         }
+        let view = selection.by_value().cloned();
         let types_only = scanner.writer.types_only;
         let (at, walk, is_begun) = (0, Walk::Start, false);
-        Ok(Some(EntryStream { snapshot, id, attributes, made, types_only, at, walk, is_begun, _pin: pin }))
+        Ok(Some(EntryStream {
+            snapshot,
+            id,
+            attributes,
+            made,
+            view,
+            types_only,
+            at,
+            walk,
+            is_begun,
+            _pin: pin,
+        }))
     }
 
     /// Goes through up to `values_max` values, or appends about `bytes_max` bytes; true when the message is complete.
@@ -161,7 +176,7 @@ impl EntryStream {
             };
             if self.is_begun && self.walk == Walk::Start {
                 let name = &self.snapshot.state().catalog.attribute(attribute).name;
-                put_attribute_header(out, name, size);
+                put_attribute_header(out, name, if self.types_only { 0 } else { size });
             }
             let (seen, measured) = self.go_on(attribute, left, out_end, out)?;
             left = left.saturating_sub(seen.max(1));
@@ -186,19 +201,29 @@ impl EntryStream {
         out_end: usize,
         out: &mut Vec<u8>,
     ) -> Result<(usize, usize)> {
-        if self.types_only {
+        let state = self.snapshot.state();
+        let (schema, type_id) =
+            (&state.catalog.schema, state.catalog.attribute(attribute).description.type_id);
+        let view = self.view.as_ref().filter(|view| view.is_for(READ, type_id));
+        // Whether there is a value that shows is not known without looking.
+        if self.types_only && (view.is_none() || self.is_begun) {
             self.walk = Walk::Done;
             return Ok((0, 0));
         }
-        let state = self.snapshot.state();
         let names = &mut *self.snapshot.names();
         let row = node(state.read, self.id)?.ok_or_else(|| damaged_row("nodes", self.id))?;
         let entry = Candidate::new(self.id, row).entry(state)?;
         let row = entry.find(attribute).ok_or_else(|| damaged_row("entries", self.id))?;
         let (mut seen, mut measured, writes) = (0, 0, self.is_begun);
+        let mut key = Vec::new();
         let mut each = |pieces: [&[u8]; 3]| {
             let len = pieces.iter().map(|piece| piece.len()).sum();
             seen += 1;
+            // What shows value by value is no link, which would be in pieces.
+            let [value, ..] = pieces;
+            if view.is_some_and(|view| !view.allows(READ, type_id, schema, value, &mut key)) {
+                return if seen >= values_max { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+            }
             measured += value_len(len);
             if writes {
                 ber::put_header(out, ber::Tag::OCTET_STRING, len);
@@ -214,16 +239,27 @@ impl EntryStream {
                 break;
             }
         }
+        // One value that shows is enough for the name.
+        if self.types_only && measured > 0 {
+            self.walk = Walk::Done;
+        }
         Ok((seen, measured))
     }
 
     /// Begins the message, and the second way through.
     fn put_head(&mut self, writer: &ResultWriter, out: &mut Vec<u8>) -> Result<()> {
         let state = self.snapshot.state();
-        let stored = self
-            .attributes
-            .iter()
-            .map(|(attribute, size)| attribute_len(state.catalog.attribute(*attribute).name.len(), *size));
+        if self.view.is_some() {
+            // An attribute without a value that shows is not there.
+            self.attributes.retain(|(attribute, size)| {
+                let type_id = state.catalog.attribute(*attribute).description.type_id;
+                *size > 0 || !self.view.as_ref().is_some_and(|view| view.is_for(READ, type_id))
+            });
+        }
+        let stored = self.attributes.iter().map(|(attribute, size)| {
+            let size = if self.types_only { 0 } else { *size };
+            attribute_len(state.catalog.attribute(*attribute).name.len(), size)
+        });
         let made = self.made.iter().map(|(name, values)| {
             let size = if self.types_only { 0 } else { values.len() };
             attribute_len(name.len(), size)

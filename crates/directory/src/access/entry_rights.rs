@@ -1,0 +1,196 @@
+//! What somebody may do with an entry: what the rules that hold there come to.
+
+use std::sync::Arc;
+
+use schema::{Schema, TypeId};
+
+use crate::catalog::access_rules::{Rule, TypeSet, goes_with_the_entry};
+use crate::catalog::counts_entries;
+use crate::filter::{ByValue, ValueRule};
+use crate::model::access_rule::{
+    ADD, BROWSE, COMPARE, DELETE, EXPLAIN, JOIN, LEAVE, PROXY, READ, RENAME, RESET, Rights, SEARCH, WRITE,
+};
+
+/// The rights that are of entries.
+const OF_ENTRY: Rights = Rights(BROWSE.0 | ADD.0 | DELETE.0 | RENAME.0 | EXPLAIN.0 | PROXY.0 | RESET.0);
+
+/// What the asker may do with an entry. The sets are of types of which all values are meant.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct EntryRights {
+    entry: Rights,
+    compare: TypeSet,
+    search: TypeSet,
+    read: TypeSet,
+    write: TypeSet,
+    join: TypeSet,
+    leave: TypeSet,
+    /// What depends on the value; `None` where nothing does.
+    by_value: Option<Arc<ByValue>>,
+}
+
+/// Over how much of an attribute a right extends.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum RightExtent<'r> {
+    Nothing,
+    /// Those values that these rules allow and do not deny; others too where the first is true.
+    Some(bool, Vec<&'r ValueRule>),
+    All,
+}
+
+impl From<bool> for RightExtent<'static> {
+    fn from(is_allowed: bool) -> RightExtent<'static> {
+        if is_allowed { RightExtent::All } else { RightExtent::Nothing }
+    }
+}
+
+impl EntryRights {
+    /// What these rules come to, each with what it says of single values. `is_uniform` where the same holds for every
+    /// entry.
+    pub(super) fn of(
+        rules: &[(&Rule, Option<&Arc<ValueRule>>)],
+        schema: &Schema,
+        is_uniform: bool,
+    ) -> EntryRights {
+        let mut rights = EntryRights::default();
+        let mut denied = EntryRights::default();
+        for (rule, by_value) in rules {
+            let sum = if rule.is_allow { &mut rights } else { &mut denied };
+            sum.entry = sum.entry.with(rule.rights.of(OF_ENTRY));
+            if by_value.is_none() {
+                let sets = sum.sets().into_iter().filter(|(right, _)| rule.rights.has(*right));
+                sets.for_each(|(_, types)| types.add(&rule.types));
+            }
+        }
+        rights.entry = rights.entry.without(denied.entry);
+        if !rights.entry.has(BROWSE) {
+            return EntryRights::default();
+        }
+        rights.sets().into_iter().zip(denied.sets()).for_each(|((_, own), (_, denied))| own.remove(denied));
+        let by_value: Vec<_> = rules.iter().filter_map(|(_, by_value)| by_value.cloned()).collect();
+        if !by_value.is_empty() {
+            let EntryRights { compare, search, read, write, .. } = &mut rights;
+            let denied = [denied.compare, denied.search, denied.read, denied.write];
+            rights.by_value = ByValue::of(by_value, [compare, search, read, write], &denied).map(Arc::new);
+        }
+        for type_id in (0..).map(TypeId).take(schema.attribute_types().len()) {
+            if goes_with_the_entry(schema, type_id) {
+                rights.search.insert(type_id);
+            }
+            if counts_entries(schema, type_id) && !is_uniform {
+                let EntryRights { compare, search, read, .. } = &mut rights;
+                [compare, search, read].into_iter().for_each(|set| set.take_out(type_id));
+            }
+        }
+        rights
+    }
+
+    fn sets(&mut self) -> [(Rights, &mut TypeSet); 6] {
+        let EntryRights { compare, search, read, write, join, leave, .. } = self;
+        [(COMPARE, compare), (SEARCH, search), (READ, read), (WRITE, write), (JOIN, join), (LEAVE, leave)]
+    }
+
+    /// Whether the entry is there for the asker.
+    pub(crate) fn may_browse(&self) -> bool {
+        self.entry.has(BROWSE)
+    }
+
+    /// Whether all values of the type may be compared with.
+    pub(crate) fn may_compare(&self, type_id: TypeId) -> bool {
+        self.compare.contains(type_id)
+    }
+
+    /// Whether a filter may ask for all values of the type.
+    pub(crate) fn may_search(&self, type_id: TypeId) -> bool {
+        self.search.contains(type_id)
+    }
+
+    /// Whether all values of the type may be returned.
+    pub(crate) fn may_read(&self, type_id: TypeId) -> bool {
+        self.read.contains(type_id)
+    }
+
+    /// Whether the entry may be added here.
+    pub(crate) fn may_add(&self) -> bool {
+        self.entry.has(ADD)
+    }
+
+    /// Whether the entry may be deleted.
+    pub(crate) fn may_delete(&self) -> bool {
+        self.entry.has(DELETE)
+    }
+
+    /// Whether the entry may be renamed, and moved away.
+    pub(crate) fn may_rename(&self) -> bool {
+        self.entry.has(RENAME)
+    }
+
+    /// Whether the own name may be added to values of the type.
+    pub(crate) fn may_join(&self, type_id: TypeId) -> bool {
+        self.join.contains(type_id)
+    }
+
+    /// Whether the own name may be deleted from values of the type.
+    pub(crate) fn may_leave(&self, type_id: TypeId) -> bool {
+        self.leave.contains(type_id)
+    }
+
+    /// Whether requests may run as the user of the entry.
+    pub(crate) fn may_proxy(&self) -> bool {
+        self.entry.has(PROXY)
+    }
+
+    /// Whether the password of the entry may be set by somebody whose it is not.
+    pub(crate) fn may_reset(&self) -> bool {
+        self.entry.has(RESET)
+    }
+
+    /// Whether the rules that hold here may be asked for.
+    pub(crate) fn may_explain(&self) -> bool {
+        self.entry.has(EXPLAIN)
+    }
+
+    /// Whether all values of any type may be changed.
+    pub(crate) fn may_write_some(&self) -> bool {
+        !self.write.is_empty()
+    }
+
+    /// Whether all values of the type may be changed.
+    pub(crate) fn may_write(&self, type_id: TypeId) -> bool {
+        self.write.contains(type_id)
+    }
+
+    /// What tells values apart, where rights over some attribute depend on the value.
+    pub(crate) fn by_value(&self) -> Option<&Arc<ByValue>> {
+        self.by_value.as_ref()
+    }
+
+    /// What tells values of the type apart, where this right depends on the value.
+    pub(crate) fn over_values(&self, right: Rights, type_id: TypeId) -> Option<&Arc<ByValue>> {
+        self.by_value.as_ref().filter(|by_value| by_value.is_for(right, type_id))
+    }
+
+    /// Over how much a right extends: all or nothing for one that is about no attribute.
+    pub(crate) fn extent(&self, right: Rights, type_id: Option<TypeId>) -> RightExtent<'_> {
+        if let Some(type_id) = type_id
+            && let Some(by_value) = self.over_values(right, type_id)
+        {
+            let (is_open, rules) = by_value.deciding(right, type_id);
+            return RightExtent::Some(is_open, rules);
+        }
+        self.has(right, type_id).into()
+    }
+
+    /// Whether a right extends to the whole entry, or to all values of the type that it is about.
+    pub(crate) fn has(&self, right: Rights, type_id: Option<TypeId>) -> bool {
+        match (right, type_id) {
+            (JOIN, Some(type_id)) => self.may_join(type_id),
+            (LEAVE, Some(type_id)) => self.may_leave(type_id),
+            (COMPARE, Some(type_id)) => self.may_compare(type_id),
+            (SEARCH, Some(type_id)) => self.may_search(type_id),
+            (READ, Some(type_id)) => self.may_read(type_id),
+            (WRITE, Some(type_id)) => self.may_write(type_id),
+            (BROWSE | ADD | DELETE | RENAME | EXPLAIN | PROXY | RESET, _) => self.entry.has(right),
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Which single values of an attribute show to somebody, or may be changed: what access rules say of values by filters.
+//!
+//! A value that does not show is as if it were not there: it is not returned, and no test of a filter finds it. Rules
+//! tell values apart by nothing but the value, in whatever spelling (`catalog::rule_filter::value_filter`), so what
+//! they say of a value that is asked for tells nothing of those that are stored.
+
+use std::sync::Arc;
+
+use schema::{Schema, TypeId};
+
+use super::{Term, Truth};
+use crate::catalog::access_rules::TypeSet;
+use crate::model::access_rule::{COMPARE, READ, Rights, SEARCH, WRITE};
+
+/// The rights that can be over single values.
+const OF_VALUES: [Rights; 4] = [COMPARE, SEARCH, READ, WRITE];
+
+/// A set of types for each of these rights.
+type OfRights = [TypeSet; OF_VALUES.len()];
+
+/// A rule about the values that a filter matches.
+#[derive(Debug)]
+pub(crate) struct ValueRule {
+    pub(crate) is_allow: bool,
+    pub(crate) rights: Rights,
+    pub(crate) types: TypeSet,
+    /// The filter as it is written, by which two are known to say the same.
+    pub(crate) text: String,
+    pub(crate) filter: Term,
+}
+
+impl PartialEq for ValueRule {
+    fn eq(&self, other: &ValueRule) -> bool {
+        let key = |rule: &ValueRule| (rule.is_allow, rule.rights);
+        key(self) == key(other) && self.types == other.types && self.text == other.text
+    }
+}
+
+impl Eq for ValueRule {}
+
+impl ValueRule {
+    fn is_about(&self, right: Rights, type_id: TypeId) -> bool {
+        self.rights.has(right) && self.types.contains(type_id)
+    }
+}
+
+/// What rules come to where it depends on the value.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct ByValue {
+    rules: Vec<Arc<ValueRule>>,
+    /// For each right the types of which it depends on the value.
+    some: OfRights,
+    /// Those of them of which every value is allowed that no rule about single values denies.
+    open: OfRights,
+}
+
+impl ByValue {
+    /// What these rules come to beside those about whole attributes. For each right these allow the types in `allowed`,
+    /// of which those stay that no value is taken out of, and deny those in `denied`. `None` where no right depends on
+    /// the value.
+    pub(crate) fn of(
+        rules: Vec<Arc<ValueRule>>,
+        allowed: [&mut TypeSet; OF_VALUES.len()],
+        denied: &OfRights,
+    ) -> Option<ByValue> {
+        let mut known = ByValue { rules, ..ByValue::default() };
+        let sets = known.some.iter_mut().zip(&mut known.open);
+        for (((some, open), (right, denied)), allowed) in sets.zip(OF_VALUES.iter().zip(denied)).zip(allowed)
+        {
+            for rule in known.rules.iter().filter(|rule| rule.rights.has(*right)) {
+                let mut types = rule.types.clone();
+                match rule.is_allow {
+                    true => {
+                        types.remove(denied);
+                        types.remove(allowed);
+                    }
+                    false => types = types.and(allowed),
+                }
+                some.add(&types);
+            }
+            *open = some.and(allowed);
+            allowed.remove(some);
+        }
+        known.some.iter().any(|some| !some.is_empty()).then_some(known)
+    }
+
+    /// Whether a right over values of a type depends on the value.
+    pub(crate) fn is_for(&self, right: Rights, type_id: TypeId) -> bool {
+        self.sets(right).is_some_and(|(some, _)| some.contains(type_id))
+    }
+
+    /// The rules that decide a right over values of a type, and whether what they leave open is allowed.
+    pub(crate) fn deciding(&self, right: Rights, type_id: TypeId) -> (bool, Vec<&ValueRule>) {
+        let is_open = self.sets(right).is_some_and(|(_, open)| open.contains(type_id));
+        let rules = self.rules.iter().map(Arc::as_ref).filter(|rule| rule.is_about(right, type_id));
+        (is_open, rules.collect())
+    }
+
+    /// Whether a right extends to a value of a type of which it depends on the value. `key` is a buffer to work in.
+    pub(crate) fn allows(
+        &self,
+        right: Rights,
+        type_id: TypeId,
+        schema: &Schema,
+        value: &[u8],
+        key: &mut Vec<u8>,
+    ) -> bool {
+        let Some((some, open)) = self.sets(right) else { return false };
+        if !some.contains(type_id) {
+            return false;
+        }
+        let mut is_allowed = open.contains(type_id);
+        for rule in self.rules.iter().filter(|rule| rule.is_about(right, type_id)) {
+            match rule.is_allow {
+                true if is_allowed => {}
+                true => is_allowed = of_value(&rule.filter, schema, value, key) == Truth::True,
+                // What a rule denies is denied where nobody knows.
+                false if of_value(&rule.filter, schema, value, key) != Truth::False => return false,
+                false => {}
+            }
+        }
+        is_allowed
+    }
+
+    fn sets(&self, right: Rights) -> Option<(&TypeSet, &TypeSet)> {
+        let place = OF_VALUES.iter().position(|known| *known == right)?;
+        self.some.get(place).zip(self.open.get(place))
+    }
+}
+
+/// What a filter about single values says of one: all its items are about the attribute that the value is of.
+fn of_value(filter: &Term, schema: &Schema, value: &[u8], key: &mut Vec<u8>) -> Truth {
+    match filter {
+        Term::Constant(truth) => *truth,
+        Term::And(terms) => {
+            terms.iter().map(|term| of_value(term, schema, value, key)).min().unwrap_or(Truth::True)
+        }
+        Term::Or(terms) => {
+            terms.iter().map(|term| of_value(term, schema, value, key)).max().unwrap_or(Truth::False)
+        }
+        Term::Not(term) => !of_value(term, schema, value, key),
+        Term::Class(class) => {
+            let named = std::str::from_utf8(value).ok().and_then(|name| schema.object_class(name.trim()));
+            named.map_or(Truth::Undefined, |named| named.is_subclass_of(*class).into())
+        }
+        Term::StructuralClass(_) => Truth::Undefined,
+        Term::Item(item) => item.test.passes(schema, value, key).into(),
+    }
+}
+
+/// A test that finds only what shows.
+#[derive(Clone, Debug)]
+pub(crate) struct ShownTest {
+    pub(crate) test: super::Test,
+    pub(crate) view: Arc<ByValue>,
+    /// The right by which values show.
+    pub(crate) right: Rights,
+}
+
+impl ShownTest {
+    /// Whether a value of a type shows and passes.
+    pub(super) fn passes(&self, type_id: TypeId, schema: &Schema, value: &[u8], key: &mut Vec<u8>) -> bool {
+        self.test.passes(schema, value, key) && self.view.allows(self.right, type_id, schema, value, key)
+    }
+}
