@@ -532,7 +532,8 @@ impl Rights<'_> {
         String::new()
     }
 
-    /// Values of an attribute that are allowed, those of memberOf as far as the asker may do this with the members of the groups.
+    /// Values of an attribute that are allowed, those of memberOf as far as the asker may do this with the members of
+    /// the groups.
     pub(crate) fn values(&self, dn: &str, attribute: &str, right: Right) -> Vec<String> {
         match attribute {
             "memberOf" => {

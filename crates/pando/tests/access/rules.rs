@@ -307,6 +307,85 @@ fn rules_ask_entries_and_askers_by_filters() {
 }
 
 #[test]
+fn rules_tell_single_values_apart() {
+    let scratch = Scratch::new("access-values");
+    let pando = Pando::start(&scratch);
+    let mut admin = pando.administrator();
+    plant(&mut admin);
+    let (anna, bert) = (person_dn("anna"), person_dn("bert"));
+    replace(&mut admin, &bert, "mail", &["bert@example.com", "bert@home.example"]);
+    let rules = [
+        "all: allow read of uid, cn, objectClass to authenticated",
+        "work: allow read, write of mail values matching '(mail=*@example.com)' to authenticated",
+    ];
+    replace(&mut admin, "cn=config", "pandoAccessRule", &rules);
+    let found = |filter: &str| {
+        let read = ["-LLL", "-o", "ldif-wrap=no", "-b", SUFFIX, filter, "mail"];
+        as_person(&pando, "anna", "ldapsearch", &read, "").expect_code(0).stdout
+    };
+    let shown = format!("dn: {bert}\nmail: bert@example.com\n\n");
+    assert_eq!(found("(uid=bert)"), shown);
+    assert_eq!(found("(&(uid=bert)(mail=BERT@Example.com))"), shown);
+    assert_eq!(found("(mail=bert@home.example)"), "");
+    let compare =
+        |value: &str| as_person(&pando, "anna", "ldapcompare", &[&bert, &format!("mail:{value}")], "");
+    compare("bert@example.com").expect_code(6);
+    compare("bert@home.example").expect_code(5);
+    let change = |what: &str, value: &str| {
+        let ldif = format!("dn: {bert}\nchangetype: modify\n{what}: mail\nmail: {value}\n");
+        as_person(&pando, "anna", "ldapmodify", &[], &ldif)
+    };
+    change("add", "b@example.com").expect_code(0);
+    change("delete", "bert@example.com").expect_code(0);
+    for (what, value) in [("add", "b@home.example"), ("delete", "bert@home.example")] {
+        change(what, value).expect_code(50).expect_error("no access rule lets you change mail of this entry");
+    }
+    change("replace", "b@example.com").expect_code(50).expect_error("you may write only some of its values");
+    let mut mail = admin.entry(&bert, &["mail"]).unwrap().unwrap().texts("mail");
+    mail.sort();
+    assert_eq!(mail, ["b@example.com", "bert@home.example"]);
+
+    let ask = |attribute: &str| {
+        let fixed = ["access", "explain", "--as", &anna, "--operation", "read", &bert, attribute];
+        command(&fixed, Some(&Pando::data(&scratch)))
+    };
+    ask("uid").expect_code(0).expect_output("allowed: ");
+    ask("mail")
+        .expect_code(8)
+        .expect_output("partly: \"uid=anna,ou=people,dc=example,dc=com\" may read some values of mail of")
+        .expect_output("rule 2: work: ")
+        .expect_output("needed: that the value matches \"(mail=*@example.com)\"");
+    // What goes for some values is neither: an expectation speaks of all.
+    for says in ["may", "may not"] {
+        let expected = format!("'{anna}' {says} read mail of '{bert}'");
+        let refused = admin
+            .modify(
+                "cn=config",
+                &[(ChangeOperation::Replace, "pandoAccessExpectation", &[expected.as_str()])],
+            )
+            .unwrap();
+        assert!(refused.diagnostic.contains("may read some values of mail of"), "{refused:?}");
+    }
+    // A proposal that shows more, other and fewer values, before it is in force.
+    let general = "all: allow read of uid, cn, objectClass to authenticated";
+    for (rule, says) in [
+        ("work: allow read of mail to authenticated", "may now read all values of mail"),
+        (
+            "work: allow read of mail values matching '(mail=*@home.example)' to authenticated",
+            "may now read other values of mail",
+        ),
+        ("work: allow write of mail to authenticated", "may no more read some values of mail"),
+    ] {
+        let file =
+            scratch.write("proposal.toml", format!("access_rules = [\n  \"{general}\",\n  \"{rule}\",\n]\n"));
+        let file = file.to_str().unwrap();
+        command(&["access", "rehearse", file, "--as", &anna], Some(&Pando::data(&scratch)))
+            .expect_code(0)
+            .expect_output(says);
+    }
+}
+
+#[test]
 fn rules_know_where_requests_come_from_and_whose_name_is_written() {
     const GROUP: &str = "cn=staff,ou=groups,dc=example,dc=com";
     let scratch = Scratch::new("access-link");

@@ -9,6 +9,7 @@ pub(super) fn translate(translation: &mut Translation, line: usize, dn: &str, va
     };
     let mut place = (!dn.is_empty()).then(|| ("in", dn.to_owned()));
     let (mut attributes, mut matching, mut uses) = (None, String::new(), Vec::new());
+    let mut values = Vec::new();
     for target in targets {
         let (key, negated, text) = match parts(target) {
             Some(parts) => parts,
@@ -40,6 +41,7 @@ pub(super) fn translate(translation: &mut Translation, line: usize, dn: &str, va
                 }
                 Err(_) => Err("this is no filter"),
             },
+            "targattrfilters" if !negated => values_of(text).map(|of| values = of),
             "targetcontrol" | "extop" if !negated && dn.is_empty() => {
                 uses.extend(text.split("||").map(str::trim).filter(|oid| !oid.is_empty()));
                 Ok(())
@@ -50,6 +52,14 @@ pub(super) fn translate(translation: &mut Translation, line: usize, dn: &str, va
             let clause = format!("({target}) of {}", first_words(value));
             return translation.leave_out(line, &clause, format!("{why}; the whole aci is left out"));
         }
+    }
+    let names_others = |named: &str| {
+        let mut named = named.trim_start_matches(" of ").split(", ");
+        !named.all(|name| values.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)))
+    };
+    if !values.is_empty() && attributes.as_deref().is_some_and(names_others) {
+        let why = "it is about some values of one attribute and all of another; the whole aci is left out";
+        return translation.leave_out(line, &first_words(value), why);
     }
     let (name, permissions) = rest;
     for permission in permissions {
@@ -65,8 +75,22 @@ pub(super) fn translate(translation: &mut Translation, line: usize, dn: &str, va
                     say_uses(translation, (line, &text, &name), &said, &uses);
                     continue;
                 }
+                if !values.is_empty() && said.rights != ["write"] {
+                    let why = "of single values write alone is carried over";
+                    translation.leave_out(line, &text, why);
+                    continue;
+                }
                 let at = place.as_ref().map_or(String::new(), |(word, dn)| format!(" {word} {}", quoted(dn)));
                 let at = at + &matching;
+                for (attribute, filter) in &values {
+                    let word = if said.is_allow { "allow" } else { "deny" };
+                    let to = format!(" to {}{}", said.who.join(", "), said.rest);
+                    let of = format!("of {attribute} values matching {}", quoted(filter));
+                    translation.add(&name, &format!("{word} write {of}{at}{to}"));
+                }
+                if !values.is_empty() {
+                    continue;
+                }
                 say(translation, (line, &text, &name), &said, attributes.as_deref(), &at);
             }
         }
@@ -136,6 +160,35 @@ fn attributes_of(text: &str, negated: bool) -> Result<String, &'static str> {
         true => format!(" of * but not of {}", names.join(", ")),
         false => format!(" of {}", names.join(", ")),
     })
+}
+
+/// The attributes of `add=ATTRIBUTE:FILTER && ..., del=...`, each with the filter for its values.
+fn values_of(text: &str) -> Result<Vec<(String, String)>, &'static str> {
+    const WRONG: &str = "this is no list of attributes and filters";
+    let (mut added, mut deleted) = (Vec::new(), Vec::new());
+    let mut rest = text.trim();
+    while !rest.is_empty() {
+        let (operation, list) = rest.split_once('=').ok_or(WRONG)?;
+        let end = ["add=", "del=", "delete="].iter().filter_map(|word| list.find(word)).min();
+        let (list, behind) = list.split_at(end.unwrap_or(list.len()));
+        rest = behind;
+        let into = match operation.trim().to_ascii_lowercase().as_str() {
+            "add" => &mut added,
+            "del" | "delete" => &mut deleted,
+            _ => return Err(WRONG),
+        };
+        for named in list.trim_end_matches([',', ';', ' ']).split("&&") {
+            let (attribute, filter) = named.trim().split_once(':').ok_or(WRONG)?;
+            let filter = ldap::FilterBuf::parse(filter.trim()).map_err(|_| WRONG)?;
+            into.push((attribute.trim().to_owned(), filter.to_string()));
+        }
+    }
+    added.sort();
+    deleted.sort();
+    match added == deleted && !added.is_empty() {
+        true => Ok(added),
+        false => Err("other values may be added than deleted"),
+    }
 }
 
 /// A permission taken apart.

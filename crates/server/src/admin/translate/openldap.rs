@@ -2,8 +2,8 @@
 //!
 //! There the first clause that is about something decides, and in it the first `by` that is about somebody. Here
 //! nothing depends on an order, so what earlier clauses are about is taken out of later ones: as attributes, as places,
-//! and what a filter matches by its opposite. Of the `by`s of a clause an earlier one with less access becomes a
-//! refusal.
+//! and what a filter matches by its opposite, of entries and of single values. Of the `by`s of a clause an earlier one
+//! with less access becomes a refusal.
 
 use super::{Translation, quoted};
 
@@ -15,6 +15,8 @@ struct Region {
     /// `None` for all.
     attributes: Option<Vec<String>>,
     but_attributes: Vec<String>,
+    /// What has to match single values of the one attribute.
+    values: Option<String>,
     /// What has to match the entries.
     filter: Option<String>,
 }
@@ -154,26 +156,28 @@ fn region(what: &[String]) -> Result<Region, String> {
         but_places: Vec::new(),
         attributes: None,
         but_attributes: Vec::new(),
+        values: None,
         filter: None,
     };
+    let mut value = None;
     for word in what {
         let lower = word.to_ascii_lowercase();
         if word == "*" {
             continue;
         }
-        let Some((key, value)) = word.split_once('=') else {
+        let Some((key, text)) = word.split_once('=') else {
             return Err(format!("{word:?} is not known"));
         };
         match lower.split_once('=').map_or("", |(key, _)| key) {
             "dn" | "dn.exact" | "dn.base" | "dn.baseobject" => {
-                region.place = Some((Reach::At, value.to_owned()));
+                region.place = Some((Reach::At, text.to_owned()));
             }
-            "dn.subtree" | "dn.sub" if value.is_empty() => {}
-            "dn.subtree" | "dn.sub" => region.place = Some((Reach::In, value.to_owned())),
-            "dn.children" => region.place = Some((Reach::Below, value.to_owned())),
-            "dn.one" | "dn.onelevel" => region.place = Some((Reach::Children, value.to_owned())),
+            "dn.subtree" | "dn.sub" if text.is_empty() => {}
+            "dn.subtree" | "dn.sub" => region.place = Some((Reach::In, text.to_owned())),
+            "dn.children" => region.place = Some((Reach::Below, text.to_owned())),
+            "dn.one" | "dn.onelevel" => region.place = Some((Reach::Children, text.to_owned())),
             "attrs" | "attr" => {
-                let names: Vec<String> = value.split(',').map(|name| name.trim().to_owned()).collect();
+                let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
                 if let Some(name) = names.iter().find(|name| name.starts_with('!')) {
                     return Err(format!("{name} is the attributes that a class does not have"));
                 }
@@ -181,18 +185,63 @@ fn region(what: &[String]) -> Result<Region, String> {
             }
             _ if key.starts_with("dn.regex") => return Err("a place by a regular expression".to_owned()),
             "filter" => {
-                ldap::FilterBuf::parse(value).map_err(|error| format!("{value:?} is no filter: {error}"))?;
-                region.filter = Some(value.to_owned());
+                ldap::FilterBuf::parse(text).map_err(|error| format!("{text:?} is no filter: {error}"))?;
+                region.filter = Some(text.to_owned());
             }
+            "val" | "val.exact" => value = Some(text),
+            _ if key.starts_with("val") => return Err("values by a pattern, a rule or a place".to_owned()),
             _ => return Err(format!("{word:?} is not known")),
         }
+    }
+    if let Some(value) = value {
+        region.values = Some(value_filter(region.attributes.as_deref(), value)?);
     }
     Ok(region)
 }
 
+/// A filter for this value of the one attribute.
+fn value_filter(attributes: Option<&[String]>, value: &str) -> Result<String, String> {
+    let Some([name]) = attributes else { return Err("a value of more than one attribute".to_owned()) };
+    if NOT_BY_VALUE.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+        return Err(format!("values of {name} are not told apart here"));
+    }
+    let mut filter = format!("({name}=");
+    for c in value.chars() {
+        match c {
+            '(' | ')' | '*' | '\\' | '\'' | '\0' => filter += &format!("\\{:02x}", u32::from(c)),
+            c => filter.push(c),
+        }
+    }
+    Ok(filter + ")")
+}
+
+/// What stands for an entry, names entries, or goes with it.
+const NOT_BY_VALUE: [&str; 12] = [
+    "entry",
+    "children",
+    "objectClass",
+    "userPassword",
+    "member",
+    "uniqueMember",
+    "owner",
+    "manager",
+    "secretary",
+    "seeAlso",
+    "roleOccupant",
+    "memberOf",
+];
+
 /// What is left of a region without another.
 fn subtract(region: &Region, other: &Region) -> Vec<Region> {
     let mut left = subtract_whole(region, other);
+    // Left besides are the values that the other is not about.
+    left.extend(other.values.as_ref().filter(|_| region.values != other.values).and_then(|taken| {
+        let values = match &region.values {
+            Some(own) => format!("(&{own}(!{taken}))"),
+            None => format!("(!{taken})"),
+        };
+        Some(Region { values: Some(values), ..common(region, other)? })
+    }));
     // Left besides is what both are about and the other's filter does not match.
     left.extend(other.filter.as_ref().and_then(|filter| {
         let filter = format!("(!{filter})");
@@ -597,6 +646,9 @@ fn about(region: &Region, of_entries: bool, is_allow: bool) -> Option<String> {
             region.but_attributes.iter().filter(|name| !is_entry(name)).map(String::as_str).collect();
         if !but.is_empty() {
             text += &format!(" but not of {}", but.join(", "));
+        }
+        if let Some(filter) = &region.values {
+            text += &format!(" values matching {}", quoted(filter));
         }
     }
     if let Some((reach, dn)) = &region.place {
