@@ -130,11 +130,10 @@ impl Test {
         }
     }
 
-    /// The rule whose keys are compared; `None` for presence and sounds.
+    /// The rule whose keys are compared; `None` for presence, sounds and what shows.
     pub(crate) fn rule(&self) -> Option<MatchingRule> {
         match self {
-            Test::Present | Test::Sounds(_) => None,
-            Test::Shown(shown) => shown.test.rule(),
+            Test::Present | Test::Sounds(_) | Test::Shown(_) => None,
             Test::Equal(rule, _)
             | Test::AtLeast(rule, _)
             | Test::AtMost(rule, _)
@@ -148,7 +147,8 @@ impl Test {
         if let Test::Sounds(asserted) = self {
             return sounds_like(value, asserted);
         }
-        let Some(rule) = self.rule() else { return true };
+        // What shows is no question of a value whose type is not known.
+        let Some(rule) = self.rule() else { return matches!(self, Test::Present) };
         // Most values need no key of their own to be compared.
         let told = match self {
             Test::Substring(_, assertion) => assertion.matches_plain(value),
@@ -163,9 +163,7 @@ impl Test {
             return false;
         }
         match self {
-            Test::Present | Test::Sounds(_) => true,
-            // It is not for a value whose type is not known.
-            Test::Shown(_) => false,
+            Test::Present | Test::Sounds(_) | Test::Shown(_) => true,
             Test::Equal(_, asserted) => key == asserted,
             Test::AtLeast(_, asserted) => *key >= *asserted,
             Test::AtMost(_, asserted) => *key <= *asserted,

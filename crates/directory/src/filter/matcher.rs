@@ -239,6 +239,7 @@ impl Matcher {
     }
 
     /// The same where only values that show count.
+    #[cold]
     fn shown_passes(
         &mut self,
         shown: &ShownTest,

@@ -19,7 +19,7 @@ use schema::AttributeDescription;
 use super::effective::EffectiveRights;
 use super::selection::Selection;
 use crate::catalog::AttributeDef;
-use crate::filter::{ByValue, Candidate, GroupsOf};
+use crate::filter::{Candidate, GroupsOf};
 use crate::model::access_rule::READ;
 use crate::model::entry::{AttributeRow, Content, EntryRow, InlineValues};
 use crate::model::limits::GATHERED_MAX;
@@ -141,23 +141,9 @@ impl ResultWriter {
     ) -> Result<bool, OperationError> {
         let mut gathered_len = 0;
         if let Some(row) = row {
-            let is_by_value = self.selection.by_value().is_some();
             let mut attributes = row.attributes();
             while let Some(attribute) = attributes.next_where(|id| self.selection.decide(state.catalog, id)) {
                 let def = state.catalog.attribute(attribute.id);
-                if is_by_value && let Some(view) = self.selection.over_values(def.description.type_id) {
-                    self.gathered.clear();
-                    gathered_len += gather_shown(state, candidate.id, &attribute, view, &mut self.gathered)?;
-                    if gathered_len > GATHERED_MAX {
-                        self.gathered = Vec::new();
-                        return Ok(false);
-                    }
-                    if !self.gathered.is_empty() {
-                        let values: &[u8] = if self.types_only { &[] } else { &self.gathered };
-                        put_encoded_attribute(out, &def.encoded_name, values);
-                    }
-                    continue;
-                }
                 let values: &[u8] = match attribute.content {
                     _ if self.types_only => &[],
                     // Most attributes: they go out as they are stored.
@@ -178,6 +164,11 @@ impl ResultWriter {
                     self.gathered = Vec::new();
                     return Ok(false);
                 }
+            }
+            if self.selection.by_value().is_some()
+                && !self.put_shown(out, state, candidate.id, row, gathered_len)?
+            {
+                return Ok(false);
             }
         }
         for (attribute, type_id) in &self.selection.made {
@@ -208,6 +199,46 @@ impl ResultWriter {
                 let values: &[u8] = if self.types_only { &[] } else { &values };
                 put_attribute_header(out, &name, values.len());
                 out.extend_from_slice(values);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Appends the attributes of which only some values may be read, those values of each, if there are any. False if
+    /// there are too many values to look at, after `looked_at` octets of others.
+    #[cold]
+    fn put_shown(
+        &mut self,
+        out: &mut Vec<u8>,
+        state: TreeState<'_>,
+        id: EntryId,
+        row: EntryRow<'_>,
+        mut looked_at: usize,
+    ) -> Result<bool, OperationError> {
+        let (schema, mut key) = (&state.catalog.schema, Vec::new());
+        let mut attributes = row.attributes();
+        while let Some(attribute) =
+            attributes.next_where(|attribute| self.selection.decide_some(state.catalog, attribute))
+        {
+            let def = state.catalog.attribute(attribute.id);
+            let type_id = def.description.type_id;
+            let Some(view) = self.selection.over_values(type_id) else { continue };
+            let gathered = &mut self.gathered;
+            gathered.clear();
+            for_each_value(state, id, &attribute, &mut |value| {
+                looked_at += value_len(value.len());
+                if view.allows(READ, type_id, schema, value, &mut key) {
+                    put_value(gathered, value);
+                }
+                if looked_at > GATHERED_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })?;
+            if looked_at > GATHERED_MAX {
+                self.gathered = Vec::new();
+                return Ok(false);
+            }
+            if !self.gathered.is_empty() {
+                let values: &[u8] = if self.types_only { &[] } else { &self.gathered };
+                put_encoded_attribute(out, &def.encoded_name, values);
             }
         }
         Ok(true)
@@ -278,28 +309,6 @@ fn gather_values(
         }
     }
     Ok(())
-}
-
-/// Appends those values of an attribute that the asker may read, encoded. How many octets were looked at: of more than
-/// [`GATHERED_MAX`] only some.
-fn gather_shown(
-    state: TreeState<'_>,
-    id: EntryId,
-    attribute: &AttributeRow<'_>,
-    view: &ByValue,
-    gathered: &mut Vec<u8>,
-) -> Result<usize, OperationError> {
-    let schema = &state.catalog.schema;
-    let type_id = state.catalog.attribute(attribute.id).description.type_id;
-    let (mut looked_at, mut key) = (0, Vec::new());
-    for_each_value(state, id, attribute, &mut |value| {
-        looked_at += value_len(value.len());
-        if view.allows(READ, type_id, schema, value, &mut key) {
-            put_value(gathered, value);
-        }
-        if looked_at > GATHERED_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    })?;
-    Ok(looked_at)
 }
 
 /// Shows the DNs of the entries that a link attribute (of an entry) names, those with ids from `from` on in the order

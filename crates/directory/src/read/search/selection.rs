@@ -128,14 +128,22 @@ impl Selection {
         if self.all_user { row.len() } else { self.named.len() * TYPICAL_ATTRIBUTE_LEN }
     }
 
-    /// Whether a stored attribute is asked for and may be read.
+    /// Whether a stored attribute is asked for and all its values may be read.
     #[inline]
     pub(crate) fn decide(&mut self, catalog: &Catalog, attribute: AttrId) -> bool {
         let def = catalog.attribute(attribute);
         let by_kind = if def.is_operational { self.all_operational } else { self.all_user };
         (by_kind || self.is_numbered(catalog, attribute))
             && (!def.is_secret || (self.access.is_administrator() && !def.is_unreadable))
-            && (self.permits(def.description.type_id) || self.over_values(def.description.type_id).is_some())
+            && self.permits(def.description.type_id)
+    }
+
+    /// Whether a stored attribute is asked for of which only some values may be read. There are none of secrets.
+    pub(super) fn decide_some(&mut self, catalog: &Catalog, attribute: AttrId) -> bool {
+        let def = catalog.attribute(attribute);
+        let by_kind = if def.is_operational { self.all_operational } else { self.all_user };
+        self.over_values(def.description.type_id).is_some()
+            && (by_kind || self.is_numbered(catalog, attribute))
     }
 
     /// What tells values of a type apart, where access rules let only some be read.

@@ -114,7 +114,10 @@ impl EntryStream {
         let ResultWriter { selection, groups, effective, .. } = &mut scanner.writer;
         let attributes = candidate.entry(state)?.attributes();
         let attributes = attributes
-            .filter(|attribute| selection.decide(state.catalog, attribute.id))
+            .filter(|attribute| {
+                let id = attribute.id;
+                selection.decide(state.catalog, id) || selection.decide_some(state.catalog, id)
+            })
             .map(|row| (row.id, 0));
         let attributes = attributes.collect();
         let mut made = Vec::new();
