@@ -103,6 +103,28 @@ impl Walk {
         })
     }
 
+    /// Goes on at the end of a block that a walk has read; in the oldest segment that there is, if that one is gone.
+    ///
+    /// # Errors
+    /// As [`begin`](Walk::begin).
+    pub fn resume(folder: &Path, segment: u64, offset: u64) -> Result<Walk, AuditError> {
+        let mut walk = Walk::begin(folder)?;
+        walk.ahead.retain(|number| *number >= segment);
+        if walk.ahead.is_empty() {
+            walk.last_segment = segment.checked_sub(1);
+        }
+        if walk.ahead.front() == Some(&segment) && offset > HEADER_LEN as u64 {
+            walk.ahead.pop_front();
+            walk.enter(segment)?;
+            // What there is to say of its head was said by then, and what the next block links to is not known.
+            walk.found.clear();
+            walk.offset = offset.min(walk.end);
+            walk.links.clear();
+            walk.next_number = None;
+        }
+        Ok(walk)
+    }
+
     /// The key that signs; `None` where no header can be read.
     pub fn public_key(&self) -> Option<PublicKey> {
         self.public_key

@@ -422,6 +422,30 @@ fn a_walk_follows_what_is_written() {
 }
 
 #[test]
+fn a_walk_goes_on_where_another_was() {
+    let folder = Folder::new();
+    let places = sample(&folder);
+    let rest = |segment: u64, offset: u64| -> Vec<TrailPlace> {
+        let mut walk = Walk::resume(&folder.trail(), segment, offset).unwrap();
+        let items = std::iter::from_fn(|| walk.follow().unwrap());
+        items
+            .map(|item| if let Item::Block(block) = item { block.place } else { panic!("{item:?}") })
+            .collect()
+    };
+    let all: Vec<TrailPlace> = places.iter().map(|(place, _)| *place).collect();
+    assert_eq!(rest(0, 0), all);
+    for (number, place) in all.iter().enumerate() {
+        assert_eq!(rest(place.segment, place.offset + place.length), all[number + 1..], "behind {place}");
+        assert_eq!(rest(place.segment, place.offset), all[number..], "at {place}");
+    }
+    assert_eq!(rest(1, u64::MAX), all.iter().filter(|place| place.segment > 1).copied().collect::<Vec<_>>());
+    assert_eq!(rest(4, 0), []);
+    // What is gone is behind: it goes on with what is left.
+    fs::remove_file(folder.segment(1)).unwrap();
+    assert_eq!(rest(1, 200), all.iter().filter(|place| place.segment > 1).copied().collect::<Vec<_>>());
+}
+
+#[test]
 fn random_batches_come_back_in_order() {
     let seed = std::env::var("PANDO_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(|| fastrand::u64(..));

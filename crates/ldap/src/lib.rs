@@ -40,6 +40,7 @@ pub mod response;
 mod response_decode;
 mod result_code;
 mod server_url;
+mod trail_values;
 mod url;
 
 pub use access_values::{AccessQuestion, EffectiveRightsRequest};
@@ -71,4 +72,5 @@ pub use response::{LdapResult, ResponseOp};
 pub use response_decode::{ReceivedResult, Response, ResponseMessage, SearchEntry, Uris};
 pub use result_code::ResultCode;
 pub use server_url::{ServerUrl, ServerUrlError};
+pub use trail_values::{TrailAnswer, TrailPiece, TrailPosition, TrailRequest};
 pub use url::{LdapUrl, LdapUrlError, LdapUrlErrorKind, UrlExtension, UrlScheme};

@@ -2,26 +2,25 @@
 
 mod chosen;
 mod rows;
+mod source;
 mod syslog;
 
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
-use audit::{Anchored, AuditError, Events, Item, PublicKey, Report, Walk};
+use audit::{Anchored, AuditError, Events, PublicKey, Report};
 use clap::{Args, Subcommand};
 use server::{Config, ExplainError, Written};
 
 use crate::arguments::DataArguments;
 use crate::exit;
+use crate::online::ServerArguments;
 pub(crate) use chosen::ChoiceArguments;
 pub(crate) use rows::rfc3339;
 use rows::{Form, Printer};
+use source::{Source, SourceError, Told};
 use syslog::SyslogTarget;
-
-/// How often a trail that is followed is looked at.
-const FOLLOW_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The options of `pando audit`.
 #[derive(Debug, Args)]
@@ -31,6 +30,8 @@ pub(crate) struct AuditArguments {
     verb: Option<AuditVerb>,
     #[command(flatten)]
     place: PlaceArguments,
+    #[command(flatten)]
+    server: ServerArguments,
     #[command(flatten)]
     choice: ChoiceArguments,
     /// A JSON object a line
@@ -48,7 +49,7 @@ pub(crate) struct AuditArguments {
     follow: bool,
     /// Say which access rules decided about each operation: those of its time, at the entries of now; takes the data
     /// directory besides
-    #[arg(long, conflicts_with = "follow")]
+    #[arg(long, conflicts_with_all = ["follow", "url", "online"])]
     explain: bool,
 }
 
@@ -86,10 +87,7 @@ pub(crate) fn run(arguments: &AuditArguments) -> ExitCode {
             Ok(folder) => verify(&folder, arguments),
             Err(code) => code,
         },
-        None => match folder(&arguments.place) {
-            Ok(folder) => print(&folder, arguments),
-            Err(code) => code,
-        },
+        None => print(arguments).unwrap_or_else(|code| code),
     }
 }
 
@@ -108,11 +106,20 @@ fn failed(error: &AuditError) -> ExitCode {
     exit::damaged(&error.to_string())
 }
 
-fn print(folder: &Path, arguments: &AuditArguments) -> ExitCode {
+fn print(arguments: &AuditArguments) -> Result<ExitCode, ExitCode> {
+    let server = arguments.server.server(arguments.place.data.directory().as_deref());
+    let mut source = match server {
+        Some(url) => {
+            let connected =
+                arguments.server.connect(&url).map_err(|error| exit::failure(&error.to_string()))?;
+            Source::server(connected, arguments.choice.since_micros())
+        }
+        None => Source::folder(&folder(&arguments.place)?).map_err(|error| failed(&error))?,
+    };
     let (form, out, target): (_, Box<dyn Write>, _) = match &arguments.syslog {
         Some(target) => match target.connect() {
             Ok(writer) => (Form::Syslog, Box::new(writer), "to the syslog server"),
-            Err(error) => return exit::failure(&format!("cannot reach the syslog server: {error}")),
+            Err(error) => return Err(exit::failure(&format!("cannot reach the syslog server: {error}"))),
         },
         None => {
             let form = match (arguments.json, arguments.csv) {
@@ -125,34 +132,27 @@ fn print(folder: &Path, arguments: &AuditArguments) -> ExitCode {
     };
     let mut out = Printer::new(out, form);
     if arguments.explain {
-        return explain(folder, arguments, &mut out, target);
+        return Ok(explain(&folder(&arguments.place)?, arguments, &mut out, target));
     }
-    let mut walk = match Walk::begin(folder) {
-        Ok(walk) => walk,
-        Err(error) => return failed(&error),
-    };
     let mut damages = 0;
     loop {
-        let item = match arguments.follow {
-            true => walk.follow(),
-            false => walk.next().transpose(),
-        };
-        let written = match item {
-            Err(error) => return failed(&error),
-            Ok(None) if arguments.follow => out.flush().map(|()| std::thread::sleep(FOLLOW_INTERVAL)),
+        let written = match source.next(arguments.follow) {
+            Err(SourceError::Trail(error)) => return Err(failed(&error)),
+            Err(error) => return Err(exit::failure(&error.to_string())),
+            Ok(None) if arguments.follow => out.flush().map(|()| std::thread::sleep(source.interval())),
             Ok(None) => break,
-            Ok(Some(Item::Damage(place, damage))) => {
+            Ok(Some(Told::Damage(text))) => {
                 damages += 1;
-                eprintln!("pando: {place}: {damage}");
+                eprintln!("pando: {text}");
                 Ok(())
             }
-            Ok(Some(Item::Torn(place))) => {
+            Ok(Some(Told::Torn(place))) => {
                 eprintln!("pando: {place}: a crash cut the last write here");
                 Ok(())
             }
-            Ok(Some(Item::Block(block))) => {
-                let mut events = Events::of(&block.events).filter_map(Result::ok);
-                let written = Written { block: block.number, micros: block.written_micros };
+            Ok(Some(Told::Block { number, written_micros, events })) => {
+                let mut events = Events::of(&events).filter_map(Result::ok);
+                let written = Written { block: number, micros: written_micros };
                 events.try_for_each(|event| match arguments.choice.has(event) {
                     true => out.event(event, written, Vec::new()),
                     false => Ok(()),
@@ -160,10 +160,10 @@ fn print(folder: &Path, arguments: &AuditArguments) -> ExitCode {
             }
         };
         if let Err(error) = written {
-            return exit::not_written(target, &error);
+            return Err(exit::not_written(target, &error));
         }
     }
-    end(&mut out, damages, target)
+    Ok(end(&mut out, damages, target))
 }
 
 fn end(out: &mut Printer<Box<dyn Write>>, damages: u64, target: &str) -> ExitCode {
@@ -255,7 +255,8 @@ fn say(report: &Report) {
 
 pub(crate) const HELP: &str = "\
 Prints the events of the trail, the oldest first, while a server writes it or not. All that is asked for has to
-hold; of an option that is given several times one value has to.
+hold; of an option that is given several times one value has to. With --online or --url the server is asked; it
+answers the administrator, and whom an access rule allows the use of read-audit.
 
 Examples:
   pando audit --folder /var/lib/pando-audit --since 1h --operation bind --result failed
@@ -263,6 +264,7 @@ Examples:
   pando audit --node /etc/pando/node.toml --follow --json | vector --config ship.toml
   pando audit --node /etc/pando/node.toml --follow --syslog tcp://log.example.com:514
   pando audit --node /etc/pando/node.toml --operation modify --explain
+  pando audit --url ldaps://ldap.example.com --bind-dn uid=auditor,dc=example,dc=com --password-file secret --since 7d
   pando audit verify --folder /var/lib/pando-audit --key key.pub --noted 812:9f...
 
 Exit codes:

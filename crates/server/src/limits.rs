@@ -491,6 +491,12 @@ pub const AUDIT_RETRY: Duration = Duration::from_millis(500);
 /// the changes count as lost.
 pub const AUDIT_CHANGES_BEHIND_MAX: u64 = 100_000;
 
+/// Bytes of events in an answer to who reads the trail, about: a block more.
+pub const TRAIL_ANSWER_BYTES: usize = 1 << 20;
+
+/// Requests for the trail that wait for its thread.
+pub const TRAIL_READS_MAX: usize = 16;
+
 /// Longest text of a filter or a name in an event. The rest is cut off.
 pub const AUDIT_TEXT_SIZE_MAX: usize = 1_024;
 

@@ -46,6 +46,7 @@ use crate::workers::pass_through::{PassThrough, StartError};
 use crate::workers::read_age::ReadAge;
 use crate::workers::read_ahead::ReadAheadPool;
 use crate::workers::scan_pool::ScanPool;
+use crate::workers::trail_reader::TrailReader;
 use crate::workers::warm_up;
 use crate::workers::writer::{self, WriteQueue};
 
@@ -223,6 +224,10 @@ impl Opened {
             health: Arc::clone(&self.health),
             certificates: Arc::clone(&certificates),
             row_cache_bytes: (self.config.row_cache_bytes - writer_cache_bytes) / threads,
+            trail_reader: match &self.config.audit.folder {
+                Some(folder) => Some(TrailReader::start(folder, &mailboxes)?),
+                None => None,
+            },
             audit: feed.clone(),
             generation,
         });

@@ -26,6 +26,7 @@ mod password_state;
 mod passwords;
 pub(crate) mod positions;
 mod proof;
+mod read_audit;
 mod sasl;
 mod searches;
 mod shared_rest;

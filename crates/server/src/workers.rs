@@ -17,6 +17,7 @@ pub(crate) mod read_ahead;
 pub(crate) mod scan;
 pub(crate) mod scan_pool;
 pub(crate) mod settings_change;
+pub(crate) mod trail_reader;
 pub(crate) mod verified_binds;
 pub(crate) mod warm_up;
 pub(crate) mod writer;

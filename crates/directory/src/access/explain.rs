@@ -351,8 +351,11 @@ pub(crate) fn explain_use(
         }
     }
     if explanation.rules.is_empty() {
-        let note =
-            if is_refused { "rules allow it to others alone" } else { "no rule keeps it from anybody" };
+        let note = match (is_refused, decides) {
+            (true, None) => "it is for those alone whom a rule allows it by name",
+            (true, Some(_)) => "rules allow it to others alone",
+            (false, _) => "no rule keeps it from anybody",
+        };
         explanation.notes.push(note.to_owned());
     }
     Ok(explanation)

@@ -1,5 +1,6 @@
-//! Who may use which controls and extended operations. Whatever rules do not name is for everybody, and what an `allow`
-//! names for those alone for whom such rules are; what a `deny` names is not for those whom it is for.
+//! Who may use which controls and extended operations. Whatever rules do not name is for everybody, but for what has to
+//! be named, and what an `allow` names for those alone for whom such rules are; what a `deny` names is not for those
+//! whom it is for.
 
 use super::asker::AskerFacts;
 use crate::catalog::access_rules::{AccessRules, Rule};
@@ -53,12 +54,13 @@ pub(super) fn refused(
         return Ok(Uses::ALL);
     }
     if !rules.ask_uses() {
-        return Ok(Uses::default());
+        return Ok(Uses::BY_NAME);
     }
     let said = said(rules, asker, link)?;
     let all = |what: Says| {
         let of_kind = said.iter().filter(|(.., says)| *says == what);
         of_kind.fold(Uses::default(), |all, (_, uses, _)| all.and(*uses))
     };
-    Ok(all(Says::AllowsOthers).without(all(Says::Allows)).and(all(Says::Denies)))
+    let kept = all(Says::AllowsOthers).and(Uses::BY_NAME);
+    Ok(kept.without(all(Says::Allows)).and(all(Says::Denies)))
 }

@@ -201,8 +201,11 @@ impl Rule {
         };
         let askers = askers.iter().map(|asker| RuleAsker::of(asker, schema)).collect::<Result<_, _>>()?;
         if rights.has(USE) {
-            let mut uses =
-                if read.attributes.is_empty() { Uses::ALL } else { Uses::named(&read.attributes)? };
+            let mut uses = match (read.attributes.is_empty(), is_allow) {
+                (false, _) => Uses::named(&read.attributes)?,
+                (true, true) => Uses::ALL.without(Uses::BY_NAME),
+                (true, false) => Uses::ALL,
+            };
             uses = uses.without(Uses::named(&read.but_attributes)?);
             let (types, values, but, filter) = (TypeSet::default(), None, Vec::new(), None);
             let place = None;

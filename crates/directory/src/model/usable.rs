@@ -5,14 +5,14 @@
 
 use ldap::oids;
 
-use crate::model::virtual_entries::EXPLAIN_ACCESS;
+use crate::model::virtual_entries::{EXPLAIN_ACCESS, READ_AUDIT};
 
 /// OID of the control that asks how a search is carried out: no value in the request; in the searchResDone the
 /// explanation as UTF-8 text (`docs/explanation/indexes.md`). The arc is a placeholder, as in `pando.schema`.
 pub const EXPLAIN: &str = "1.3.6.1.4.1.99999.4.1";
 
 /// The words of rules, with the OIDs that each stands for.
-const USABLE: [(&str, &[&str]); 15] = [
+const USABLE: [(&str, &[&str]); 16] = [
     ("manage-dsa-it", &[oids::MANAGE_DSA_IT]),
     ("subentries", &[oids::SUBENTRIES]),
     ("paging", &[oids::PAGED_RESULTS]),
@@ -28,7 +28,11 @@ const USABLE: [(&str, &[&str]); 15] = [
     ("password-state", &[oids::PASSWORD_STATE, oids::PASSWORD_STATE_UNBOUNDID]),
     ("who-am-i", &[oids::WHO_AM_I]),
     ("explain-access", &[EXPLAIN_ACCESS]),
+    (READ_AUDIT_WORD, &[READ_AUDIT]),
 ];
+
+/// The one that nobody but the administrator may use unless a rule names it.
+const READ_AUDIT_WORD: &str = "read-audit";
 
 /// A set of them, a bit for each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,6 +41,9 @@ pub(crate) struct Uses(u32);
 impl Uses {
     /// All of them.
     pub(crate) const ALL: Uses = Uses(u32::MAX);
+
+    /// Those that are for nobody whom no rule allows them by name.
+    pub(crate) const BY_NAME: Uses = Uses(1 << (USABLE.len() - 1));
 
     fn at(place: Option<usize>) -> Uses {
         Uses(place.map_or(0, |place| 1 << place))

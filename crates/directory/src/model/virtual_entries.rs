@@ -18,8 +18,12 @@ pub const APPLY_SETTINGS: &str = "1.3.6.1.4.1.99999.5.1";
 /// [`AccessExplanation`](crate::access::AccessExplanation).
 pub const EXPLAIN_ACCESS: &str = "1.3.6.1.4.1.99999.5.2";
 
+/// OID of the extended operation that reads the audit trail: see `docs/how-to/audit.md`. Its value is an
+/// [`ldap::TrailRequest`], that of the answer an [`ldap::TrailAnswer`].
+pub const READ_AUDIT: &str = "1.3.6.1.4.1.99999.5.3";
+
 /// Extended operations that work, with their names.
-pub const SUPPORTED_EXTENSIONS: [(&str, &str); 7] = [
+pub const SUPPORTED_EXTENSIONS: [(&str, &str); 8] = [
     (ldap::oids::START_TLS, "StartTLS, RFC 4511 section 4.14"),
     (ldap::oids::MODIFY_PASSWORD, "password modify, RFC 3062"),
     (ldap::oids::PASSWORD_STATE, "password policy state"),
@@ -27,6 +31,7 @@ pub const SUPPORTED_EXTENSIONS: [(&str, &str); 7] = [
     (ldap::oids::WHO_AM_I, "who am I?"),
     (APPLY_SETTINGS, "settings of the directory"),
     (EXPLAIN_ACCESS, "explanation of access"),
+    (READ_AUDIT, "the audit trail"),
 ];
 
 /// Features that work, with their names (RFC 3674).

@@ -127,6 +127,11 @@ impl ChoiceArguments {
             || !(self.operation.is_empty() && self.result.is_empty() && self.connection.is_empty())
     }
 
+    /// What is asked for is not older, in microseconds since 1970.
+    pub(crate) fn since_micros(&self) -> u64 {
+        self.since.map_or(0, |Time(micros)| micros)
+    }
+
     /// Whether an event is asked for.
     pub(crate) fn has(&self, event: Event<'_>) -> bool {
         let time = event.number(Field::Time).unwrap_or(0);

@@ -4,9 +4,11 @@
 use crate::support;
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use client::Connection;
 use ldap::{ChangeOperation, Control, ControlsBuf, ResultCode, Scope};
@@ -227,6 +229,102 @@ fn a_failed_sasl_bind_names_the_user_and_a_refusal_its_rule() {
     one(&all, &[("operation", "delete"), ("target", &bert), ("rule", "none allows it")]);
     let printed = audit(&scratch, &["--json"]).stdout;
     assert!(!printed.contains("-secret"), "{printed}");
+}
+
+#[test]
+fn the_trail_is_read_over_the_network_by_whom_a_rule_names() {
+    let scratch = Scratch::new("audit-online");
+    let pando = start(&scratch, "").ready();
+    let mut admin = pando.administrator();
+    plant(&mut admin);
+    let (anna, bert) = (person_dn("anna"), person_dn("bert"));
+    let ask = |dn: &str, password: &str, more: &[&str]| ask_server(&scratch, &pando, (dn, password), more);
+    let set = |rules: &[&str]| {
+        let change: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pandoAccessRule", rules)];
+        assert!(pando.administrator().modify("cn=config", change).unwrap().is_success());
+    };
+    // Without a rule that names it, it is for the administrator alone.
+    let adds = ["--json", "--operation", "add"];
+    let last = format!("ou=last,{SUFFIX}");
+    add(&mut admin, &last, &[("objectClass", "organizationalUnit")]);
+    let begun = Instant::now();
+    while !audit(&scratch, &adds).stdout.contains(&last) {
+        assert!(begun.elapsed() < DEADLINE, "the last add is not told");
+    }
+    let remote = ask(ADMIN_DN, ADMIN_PASSWORD, &adds).expect_code(0).stdout;
+    let local = audit(&scratch, &adds).expect_code(0).stdout;
+    assert!(remote.contains(&anna), "{remote}");
+    assert_eq!(remote, local);
+    ask(&anna, "anna-secret", &[]).expect_code(1).expect_error("whom a rule allows the use of read-audit");
+    let all = "all: allow read to authenticated";
+    for rules in
+        [&[all][..], &[all, "any: allow use to authenticated"], &[all, "b: allow use of paging to anyone"]]
+    {
+        set(rules);
+        ask(&anna, "anna-secret", &[]).expect_code(1).expect_error("insufficientAccessRights");
+    }
+    let named = format!("auditors: allow use of read-audit to user '{anna}'");
+    set(&[all, &named]);
+    assert_eq!(ask(&anna, "anna-secret", &adds).expect_code(0).stdout, remote);
+    ask(&bert, "bert-secret", &adds).expect_code(1).expect_error("insufficientAccessRights");
+    set(&[all, &named, "not: deny use of read-audit to anyone from '127.0.0.0/8'"]);
+    ask(&anna, "anna-secret", &adds).expect_code(1);
+    let explain = |asker: &str| {
+        let fixed = ["access", "explain", "--as", asker, "--operation", "use", "read-audit"];
+        command(&fixed, Some(&scratch.join("data")))
+    };
+    set(&[all, &named]);
+    explain(&anna).expect_code(0).expect_output("rule 2: auditors: ");
+    explain(&bert).expect_code(8);
+    set(&[all]);
+    explain(&bert).expect_code(8).expect_output("it is for those alone whom a rule allows it by name");
+
+    // More than one answer has, damage in it, and what is older left out.
+    let mut filters = 0;
+    while files(&folder(&scratch)).iter().map(|(_, bytes)| bytes.len()).sum::<usize>() < 300_000 {
+        for number in 0..1_000 {
+            let noise = format!("(description={:016x}{:016x})", fastrand::u64(..), number);
+            admin.search(&bert, Scope::BaseObject, &noise, &["1.1"]).unwrap();
+        }
+        filters += 1_000;
+    }
+    let searches = ["--json", "--operation", "search", "--target", &bert];
+    let count = |text: &str| text.lines().count();
+    assert!(count(&ask(ADMIN_DN, ADMIN_PASSWORD, &searches).expect_code(0).stdout) > filters / 2);
+    let later = [&searches[..], &["--since", "2100-01-01"]].concat();
+    assert_eq!(ask(ADMIN_DN, ADMIN_PASSWORD, &later).expect_code(0).stdout, "");
+    // The events say who read them.
+    let reads = ask(ADMIN_DN, ADMIN_PASSWORD, &["--json", "--operation", "extended", "--who", &anna]);
+    let reads = reads.expect_code(0).stdout;
+    assert!(reads.contains("1.3.6.1.4.1.99999.5.3") && reads.contains("insufficientAccessRights"), "{reads}");
+    let (path, bytes) =
+        files(&folder(&scratch)).into_iter().find(|(_, bytes)| bytes.len() > 100_000).unwrap();
+    assert!(pando.stop().success());
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    file.write_all_at(&[bytes[50_000] ^ 1], 50_000).unwrap();
+    let pando = start(&scratch, "").ready();
+    let damaged = ask_server(&scratch, &pando, (ADMIN_DN, ADMIN_PASSWORD), &searches).expect_code(1);
+    assert!(count(&damaged.stdout) > 1_000, "what can be read is printed: {}", count(&damaged.stdout));
+    damaged.expect_error("the trail is damaged");
+    assert!(pando.stop().success());
+
+    // A server without a trail says so.
+    let other = Scratch::new("audit-online-none");
+    let bare = Pando::start(&other);
+    let asked = ask_server(&other, &bare, (ADMIN_DN, ADMIN_PASSWORD), &[]);
+    asked.expect_code(1).expect_error("writes no audit trail");
+}
+
+/// What `pando audit` prints of a server's trail.
+fn ask_server(
+    scratch: &Scratch,
+    server: &Pando,
+    (dn, password): (&str, &str),
+    more: &[&str],
+) -> support::clients::Run {
+    let (url, file) = (format!("ldap://{}", server.address()), scratch.write("password", password));
+    let fixed = ["audit", "--url", &url, "--bind-dn", dn, "--password-file", file.to_str().unwrap()];
+    command(&[&fixed[..], more].concat(), None)
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use crate::support::cluster::{Cluster, add_unit, figure, read as entry, unit, until};
+use crate::support::clients::run;
+use crate::support::cluster::{Cluster, add_unit, figure, read as entry, try_add, unit, until};
 use crate::support::pando::{Start, command};
 use crate::support::positions::{add, at_least, position_of, read, send_read};
 use crate::support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX};
@@ -16,10 +17,48 @@ fn nodes_keep_what_they_promise() {
     cluster.join(2);
     let second = cluster.start(2);
     positions_hold_on_every_node(&first, &second);
+    a_forwarded_change_has_the_listener_of_its_client(&cluster, &second);
     nodes_say_where_they_are(&cluster, &first, &second);
     let second = the_administrator_is_the_same_on_every_node(&cluster, &first, second);
     let third = a_node_with_other_data_stops_serving(&cluster, &first, &second);
     all_nodes_begin_again_with_other_data(&cluster, first, [second, third]);
+}
+
+/// Rules go by the listener at which the client is, whichever node decides.
+fn a_forwarded_change_has_the_listener_of_its_client(cluster: &Cluster, second: &Pando) {
+    let mut admin = second.administrator();
+    let ada = format!("uid=ada,{SUFFIX}");
+    let attributes =
+        [("objectClass", "inetOrgPerson"), ("cn", "Ada"), ("sn", "A"), ("userPassword", "secret")];
+    assert!(try_add(&mut admin, &ada, &attributes).is_success());
+    let rules = [
+        "all: allow read to authenticated",
+        "socket: allow write of description to self at listener ldapi",
+        "wire: allow write of title to self at listener ldap",
+    ];
+    let mut set = |rules: &[&str]| {
+        let changed =
+            admin.modify("cn=config", &[(ChangeOperation::Replace, "pandoAccessRule", rules)]).unwrap();
+        assert!(changed.is_success(), "{changed:?}");
+    };
+    set(&rules);
+    assert_ne!(figure(second, "Writer"), "2", "its changes are forwarded");
+    let mut wire = second.connect();
+    assert!(wire.bind(&ada, "secret").unwrap().is_success());
+    let mut by_wire = |attribute: &str| {
+        wire.modify(&ada, &[(ChangeOperation::Replace, attribute, &["by wire"])]).unwrap().code
+    };
+    assert_eq!(by_wire("title"), ResultCode::SUCCESS);
+    assert_eq!(by_wire("description"), ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
+    let socket = ldap::ServerUrl::local(cluster.data(2).join("pando.sock")).to_string();
+    let by_socket = |attribute: &str| {
+        let ldif = format!("dn: {ada}\nchangetype: modify\nreplace: {attribute}\n{attribute}: by socket\n");
+        run("ldapmodify", &["-x", "-H", &socket, "-D", &ada, "-w", "secret"], &ldif)
+    };
+    by_socket("description").expect_code(0);
+    by_socket("title").expect_code(50);
+    set(&[]);
+    assert!(admin.delete(&ada).unwrap().is_success());
 }
 
 /// What a client has seen on one node it sees on another, if it says so; and its own changes without saying anything.

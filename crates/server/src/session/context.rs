@@ -27,6 +27,7 @@ use crate::workers::pass_through::PassThrough;
 use crate::workers::read_age::ReadAge;
 use crate::workers::read_ahead::{Answers, Coldness, PrefetchJob, ReadAheadPool};
 use crate::workers::scan_pool::ScanPool;
+use crate::workers::trail_reader::TrailReader;
 use crate::workers::writer::{WriteQueue, WriteRequest};
 
 /// What all threads of a server share.
@@ -57,6 +58,8 @@ pub(crate) struct Shared {
     pub(crate) certificates: Arc<Certificates>,
     /// Bytes for the row cache of each event loop.
     pub(crate) row_cache_bytes: usize,
+    /// What reads the audit trail for clients, if there is one.
+    pub(crate) trail_reader: Option<TrailReader>,
     /// What is told to the audit trail, if there is one.
     pub(crate) audit: Option<Arc<AuditFeed>>,
     /// Which data positions are of.

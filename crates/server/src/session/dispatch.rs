@@ -8,7 +8,7 @@ use directory::bind::Offered;
 use directory::controls::{ControlContext, RequestControls};
 use directory::identity::proxied_requester;
 use directory::search::Search;
-use directory::virtual_entries::{APPLY_SETTINGS, EXPLAIN_ACCESS};
+use directory::virtual_entries::{APPLY_SETTINGS, EXPLAIN_ACCESS, READ_AUDIT};
 use directory::{Outcome, Requester, access_question};
 use ldap::oids::WHO_AM_I;
 use ldap::{AccessQuestion, DecodeLimits, Message, Request, ResponseOp, ResultCode, StateRequest};
@@ -177,6 +177,9 @@ impl Session {
             Request::Compare(request) => self.compare(context, head, request, &controls, out),
             Request::Extended(request) if is_start_tls(&message.request) => {
                 return self.start_tls(context, &head, request, out);
+            }
+            Request::Extended(request) if request.name == READ_AUDIT => {
+                self.read_audit(context, head, request.value, out);
             }
             Request::Extended(request) => self.extended(context, &head, request, out),
             Request::Abandon(id) => {

@@ -119,7 +119,7 @@ pub(super) struct Outstanding {
 pub(super) enum Work {
     /// Its next slice, or a piece from the scan threads that look at the rest of its candidates.
     Search { search: Box<Search>, deadline: Option<Instant>, rest: Option<SharedRest> },
-    /// The writer.
+    /// The writer, or the thread that reads the audit trail.
     Change,
     /// The writer, which changes a password.
     PasswordModify(PasswordAnswer),

@@ -1,0 +1,168 @@
+//! The audit trail on the wire: the values of the extended operation by which `pando audit --url` reads it.
+
+use ber::{Reader, Tag, Writer};
+
+/// A place in a trail: a segment, and where in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TrailPosition {
+    /// Number of the segment.
+    pub segment: u64,
+    /// Octets before the place.
+    pub offset: u64,
+}
+
+/// What is asked for: `SEQUENCE { sinceMicros INTEGER, [segment INTEGER, offset INTEGER] }`, the place where an answer
+/// said how it goes on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TrailRequest {
+    /// Blocks that were written before are left out, in microseconds since 1970-01-01T00:00:00Z.
+    pub since_micros: u64,
+    /// Where to go on; `None` to begin with what is oldest.
+    pub from: Option<TrailPosition>,
+}
+
+/// A part of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrailPiece<'a> {
+    /// A block of events: number, when it was written in microseconds, the events as `docs/reference/audit-format.md`
+    /// has them.
+    Block(u64, u64, &'a [u8]),
+    /// Damage, in words.
+    Damage(&'a str),
+    /// Where a crash cut the last write, or one is under way.
+    Torn(&'a str),
+}
+
+/// An answer, taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrailAnswer<'a> {
+    /// Where the next request goes on.
+    pub next: TrailPosition,
+    /// Whether this is all that there is by now.
+    pub is_end: bool,
+    /// What stands before that place.
+    pub pieces: Vec<TrailPiece<'a>>,
+}
+
+const BLOCK: Tag = Tag::SEQUENCE;
+const DAMAGE: Tag = Tag::OCTET_STRING;
+const TORN: Tag = Tag::context(0);
+
+impl TrailRequest {
+    /// Takes a value apart; `None` where it is none.
+    pub fn decode(value: &[u8]) -> Option<TrailRequest> {
+        let mut reader = Reader::new(value);
+        let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;
+        let since_micros = number(&mut fields)?;
+        let from = match fields.is_empty() {
+            true => None,
+            false => Some(TrailPosition { segment: number(&mut fields)?, offset: number(&mut fields)? }),
+        };
+        (reader.is_empty() && fields.is_empty()).then_some(TrailRequest { since_micros, from })
+    }
+
+    /// The value.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut value = Vec::new();
+        let mut writer = Writer::new(&mut value);
+        let fields = writer.begin(Tag::SEQUENCE);
+        put_number(&mut writer, self.since_micros);
+        if let Some(TrailPosition { segment, offset }) = self.from {
+            put_number(&mut writer, segment);
+            put_number(&mut writer, offset);
+        }
+        writer.end(fields);
+        value
+    }
+}
+
+impl<'a> TrailAnswer<'a> {
+    /// Takes a value apart; `None` where it is none.
+    pub fn decode(value: &'a [u8]) -> Option<TrailAnswer<'a>> {
+        let mut reader = Reader::new(value);
+        let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;
+        let next = TrailPosition { segment: number(&mut fields)?, offset: number(&mut fields)? };
+        let is_end = fields.boolean().ok()?;
+        let mut pieces = Vec::new();
+        while !fields.is_empty() {
+            pieces.push(match fields.any().ok()? {
+                (BLOCK, content) => {
+                    let mut block = Reader::new(content);
+                    let (number, micros) = (number(&mut block)?, number(&mut block)?);
+                    let events = block.octet_string().ok()?;
+                    block.is_empty().then_some(TrailPiece::Block(number, micros, events))?
+                }
+                (DAMAGE, text) => TrailPiece::Damage(std::str::from_utf8(text).ok()?),
+                (TORN, text) => TrailPiece::Torn(std::str::from_utf8(text).ok()?),
+                _ => return None,
+            });
+        }
+        reader.is_empty().then_some(TrailAnswer { next, is_end, pieces })
+    }
+
+    /// The value.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut value = Vec::new();
+        let mut writer = Writer::new(&mut value);
+        let fields = writer.begin(Tag::SEQUENCE);
+        put_number(&mut writer, self.next.segment);
+        put_number(&mut writer, self.next.offset);
+        writer.boolean(self.is_end);
+        for piece in &self.pieces {
+            match piece {
+                TrailPiece::Block(number, micros, events) => {
+                    let block = writer.begin(BLOCK);
+                    put_number(&mut writer, *number);
+                    put_number(&mut writer, *micros);
+                    writer.octet_string(events);
+                    writer.end(block);
+                }
+                TrailPiece::Damage(text) => writer.element(DAMAGE, text.as_bytes()),
+                TrailPiece::Torn(text) => writer.element(TORN, text.as_bytes()),
+            }
+        }
+        writer.end(fields);
+        value
+    }
+}
+
+fn number(fields: &mut Reader<'_>) -> Option<u64> {
+    u64::try_from(fields.integer().ok()?).ok()
+}
+
+/// Numbers of a trail are far below the largest that an INTEGER has here.
+fn put_number(writer: &mut Writer<'_>, number: u64) {
+    writer.integer(i64::try_from(number).unwrap_or(i64::MAX));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_come_back_as_they_were() {
+        let from = Some(TrailPosition { segment: 7, offset: 1 << 40 });
+        for asked in [TrailRequest::default(), TrailRequest { since_micros: 5, from }] {
+            assert_eq!(TrailRequest::decode(&asked.encode()), Some(asked));
+        }
+        let pieces = vec![
+            TrailPiece::Block(3, 4, b"events"),
+            TrailPiece::Damage("damage"),
+            TrailPiece::Block(4, 5, b""),
+            TrailPiece::Torn("torn"),
+        ];
+        let answer = TrailAnswer { next: TrailPosition { segment: 1, offset: 2 }, is_end: true, pieces };
+        let value = answer.encode();
+        assert_eq!(TrailAnswer::decode(&value), Some(answer));
+        for len in 0..value.len() {
+            assert_eq!(TrailAnswer::decode(&value[..len]), None, "cut to {len}");
+        }
+        assert_eq!(TrailRequest::decode(b"\x30\x03\x02\x01\xff"), None, "a number below 0");
+        assert_eq!(
+            TrailRequest::decode(b"\x30\x06\x02\x01\x01\x02\x01\x01"),
+            None,
+            "a segment without an offset"
+        );
+        assert_eq!(TrailRequest::decode(b""), None);
+    }
+}

@@ -1,0 +1,48 @@
+//! The audit trail, read over the network by the administrator and by whom a rule lets `use read-audit`.
+
+use directory::Outcome;
+use directory::virtual_entries::READ_AUDIT;
+use ldap::{ResultCode, TrailRequest};
+
+use super::{RequestHead, Session, Work};
+use crate::limits::TRAIL_ANSWER_BYTES;
+use crate::session::context::Context;
+
+impl Session {
+    /// Has a part of the trail read, if the requester may have it.
+    pub(super) fn read_audit(
+        &mut self,
+        context: &mut Context,
+        head: RequestHead,
+        value: Option<&[u8]>,
+        out: &mut Vec<u8>,
+    ) {
+        let taken = self.trail_request(context, value).and_then(|asked| {
+            let refused = |code, text: &str| Err(Outcome::new(code, text));
+            match &context.shared.trail_reader {
+                None => refused(ResultCode::UNWILLING_TO_PERFORM, "this server writes no audit trail"),
+                Some(reader) if reader.submit(self.address(context), asked) => Ok(()),
+                Some(_) => refused(ResultCode::BUSY, "too many requests for the audit trail wait: try again"),
+            }
+        });
+        match taken {
+            Ok(()) => self.keep(head, Work::Change, TRAIL_ANSWER_BYTES, None),
+            Err(outcome) => self.answer(context, &head, &outcome, out),
+        }
+    }
+
+    fn trail_request(&self, context: &Context, value: Option<&[u8]>) -> Result<TrailRequest, Outcome> {
+        let link = self.client_link(context);
+        if !context.snapshot.may_use(&self.requester, link.as_ref(), READ_AUDIT)? {
+            let text =
+                "the audit trail is for the administrator, and for whom a rule allows the use of read-audit";
+            return Err(Outcome::new(ResultCode::INSUFFICIENT_ACCESS_RIGHTS, text));
+        }
+        match value {
+            None => Ok(TrailRequest::default()),
+            Some(value) => TrailRequest::decode(value).ok_or_else(|| {
+                Outcome::new(ResultCode::PROTOCOL_ERROR, "the value is no request for the audit trail")
+            }),
+        }
+    }
+}
