@@ -3,7 +3,8 @@
 //! Whoever asks gets the data at one moment: the sender copies it into a folder beside its data first, which is quick
 //! and holds nothing up, and sends that file in parts, each compressed, no faster than
 //! [`CLUSTER_COPY_BYTES_PER_SECOND`]. The end has the SHA-256 of it all. A copy that breaks off leaves nothing behind
-//! on either side and begins anew.
+//! on either side and begins anew. Both sides sync what they write as they go: changes that wait for the same disk would
+//! otherwise wait for all of it at the end.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
@@ -37,6 +38,10 @@ const FILE: &str = "data.mdb";
 const FOLDER: &str = "copy-being-sent";
 /// How often whoever waits is told that it goes on.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(2);
+/// How often what has been copied by then is synced.
+const SYNC_INTERVAL: Duration = Duration::from_millis(100);
+/// Bytes of a copy that are received before they are synced.
+const SYNC_BYTES: u64 = 16 << 20;
 
 /// Sends copies of the data in a folder, one at a time.
 pub(crate) struct Sender {
@@ -91,9 +96,15 @@ impl Sender {
                 waiting.unpark();
                 copied.map_err(|error| error.to_string())
             });
+            let mut told = Instant::now();
             while !copying.is_finished() {
-                std::thread::park_timeout(SIGN_OF_LIFE);
-                write_frame(stream, &[WAIT])?;
+                std::thread::park_timeout(SYNC_INTERVAL);
+                // That it could not be synced yet is nothing: the copy itself is at its end.
+                let _ = File::open(to.join(FILE)).and_then(|file| file.sync_data());
+                if told.elapsed() >= SIGN_OF_LIFE {
+                    write_frame(stream, &[WAIT])?;
+                    told = Instant::now();
+                }
             }
             Ok(copying.join().unwrap_or_else(|_| Err("a defect was met".to_owned())))
         })
@@ -138,7 +149,7 @@ pub(crate) fn receive(node: NodeId, address: &str, config: &Arc<ClientConfig>, t
 fn receive_file(stream: &mut impl Read, to: &Path) -> io::Result<u64> {
     let bad = |text: &str| io::Error::new(ErrorKind::InvalidData, text.to_owned());
     let mut file = File::create_new(to)?;
-    let (mut received, mut hash) = (0, Sha256::new());
+    let (mut received, mut synced, mut hash) = (0, 0, Sha256::new());
     loop {
         let frame = read_frame(stream, &|| true)?;
         let Some((kind, content)) = frame.split_first() else { return Err(bad("an empty frame")) };
@@ -149,6 +160,10 @@ fn receive_file(stream: &mut impl Read, to: &Path) -> io::Result<u64> {
                 hash.update(&part);
                 file.write_all(&part)?;
                 received += part.len() as u64;
+                if received - synced >= SYNC_BYTES {
+                    file.sync_data()?;
+                    synced = received;
+                }
             }
             END if hash.finalize().as_slice() == content => {
                 file.sync_all()?;
