@@ -238,7 +238,9 @@ impl ResultWriter {
             }
             if !self.gathered.is_empty() {
                 let values: &[u8] = if self.types_only { &[] } else { &self.gathered };
-                put_encoded_attribute(out, &def.encoded_name, values);
+                // Not as above: what is called from there alone is part of that loop, which saves it 2%.
+                put_attribute_header(out, &def.name, values.len());
+                out.extend_from_slice(values);
             }
         }
         Ok(true)

@@ -3,8 +3,8 @@
 //! Whoever asks gets the data at one moment: the sender copies it into a folder beside its data first, which is quick
 //! and holds nothing up, and sends that file in parts, each compressed, no faster than
 //! [`CLUSTER_COPY_BYTES_PER_SECOND`]. The end has the SHA-256 of it all. A copy that breaks off leaves nothing behind
-//! on either side and begins anew. Both sides sync what they write as they go: changes that wait for the same disk would
-//! otherwise wait for all of it at the end.
+//! on either side and begins anew. Both sides sync what they write as they go: changes that wait for the same disk
+//! would otherwise wait for all of it at the end.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
