@@ -63,6 +63,14 @@ fn directory_of(entries: &[(u64, String, Attributes)]) -> TestDirectory {
     directory
 }
 
+/// The sample, as maps and as a directory.
+fn sample() -> (Tree, TestDirectory) {
+    let entries: Vec<_> =
+        tree::sample().into_iter().zip(0..).map(|((dn, entry), number)| (number, dn, entry)).collect();
+    let tree = entries.iter().map(|(_, dn, entry)| (dn.clone(), entry.clone())).collect();
+    (tree, directory_of(&entries))
+}
+
 fn set_rules(directory: &mut TestDirectory, rules: &[Rule]) -> Vec<String> {
     let texts: Vec<String> =
         rules.iter().enumerate().map(|(number, rule)| rule.text(&format!("rule {number}"))).collect();
@@ -132,10 +140,7 @@ const HIDDEN_TEXT: &str = "does not exist, or you may not see it";
 fn answers_are_those_of_the_plain_rules() {
     for_seeds(8, |seed| {
         let mut rng = Rng::with_seed(seed);
-        let entries: Vec<_> =
-            tree::sample().into_iter().zip(0..).map(|((dn, entry), number)| (number, dn, entry)).collect();
-        let tree: Tree = entries.iter().map(|(_, dn, entry)| (dn.clone(), entry.clone())).collect();
-        let mut directory = directory_of(&entries);
+        let (tree, mut directory) = sample();
         directory.finish_indexes();
         let (mut shown, mut changed) = (0, 0);
         let links = [
@@ -172,10 +177,7 @@ fn answers_are_those_of_the_plain_rules() {
 fn single_values_are_changed_as_the_plain_rules_say() {
     for_seeds(4, |seed| {
         let mut rng = Rng::with_seed(seed);
-        let entries: Vec<_> =
-            tree::sample().into_iter().zip(0..).map(|((dn, entry), number)| (number, dn, entry)).collect();
-        let tree: Tree = entries.iter().map(|(_, dn, entry)| (dn.clone(), entry.clone())).collect();
-        let mut directory = directory_of(&entries);
+        let (tree, mut directory) = sample();
         let (mut refused, mut changed) = (0, 0);
         for _ in 0..40 {
             // Rules by which somebody may write some values of an attribute of somebody.
@@ -209,10 +211,7 @@ fn single_values_are_changed_as_the_plain_rules_say() {
 fn controls_are_for_those_whom_the_plain_rules_say() {
     for_seeds(4, |seed| {
         let mut rng = Rng::with_seed(seed);
-        let entries: Vec<_> =
-            tree::sample().into_iter().zip(0..).map(|((dn, entry), number)| (number, dn, entry)).collect();
-        let tree: Tree = entries.iter().map(|(_, dn, entry)| (dn.clone(), entry.clone())).collect();
-        let mut directory = directory_of(&entries);
+        let (tree, mut directory) = sample();
         let links = [None, of_link(10, true, None, None), of_link(127, false, None, None)];
         let mut both = BTreeSet::new();
         for _ in 0..25 {
