@@ -132,18 +132,25 @@ impl Selection {
     #[inline]
     pub(crate) fn decide(&mut self, catalog: &Catalog, attribute: AttrId) -> bool {
         let def = catalog.attribute(attribute);
-        let by_kind = if def.is_operational { self.all_operational } else { self.all_user };
-        (by_kind || self.is_numbered(catalog, attribute))
+        self.asks_for(catalog, attribute)
             && (!def.is_secret || (self.access.is_administrator() && !def.is_unreadable))
             && self.permits(def.description.type_id)
     }
 
     /// Whether a stored attribute is asked for of which only some values may be read. There are none of secrets.
     pub(super) fn decide_some(&mut self, catalog: &Catalog, attribute: AttrId) -> bool {
-        let def = catalog.attribute(attribute);
-        let by_kind = if def.is_operational { self.all_operational } else { self.all_user };
-        self.over_values(def.description.type_id).is_some()
-            && (by_kind || self.is_numbered(catalog, attribute))
+        let type_id = catalog.attribute(attribute).description.type_id;
+        self.over_values(type_id).is_some() && self.asks_for(catalog, attribute)
+    }
+
+    /// Whether a stored attribute is asked for, by its kind or by name.
+    #[inline]
+    fn asks_for(&mut self, catalog: &Catalog, attribute: AttrId) -> bool {
+        let by_kind = match catalog.attribute(attribute).is_operational {
+            true => self.all_operational,
+            false => self.all_user,
+        };
+        by_kind || self.is_numbered(catalog, attribute)
     }
 
     /// What tells values of a type apart, where access rules let only some be read.
