@@ -13,8 +13,9 @@ use schema::{AttributeDescription, SubtreeSpecification};
 use store::Read;
 
 use crate::catalog::{Catalog, USER_PASSWORD};
+use crate::model::account_attribute::AccountAttribute;
 use crate::model::csn::generalized_time;
-use crate::model::entry::{AttributeRow, Content, EntryRow, InlineValue};
+use crate::model::entry::{AttributeRow, Content, EntryRow, InlineValue, InlineValues};
 use crate::model::limits::{PASSWORD_POLICIES_MAX, TREE_DEPTH_MAX};
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
@@ -35,25 +36,24 @@ type Result<T> = std::result::Result<T, OperationError>;
 const PASSWORD_POLICY: &str = "pwdPolicy";
 
 /// Attributes of the state of a password.
-pub(crate) const CHANGED_TIME: &str = "pwdChangedTime";
-pub(crate) const LOCKED_TIME: &str = "pwdAccountLockedTime";
-pub(crate) const FAILURE_TIME: &str = "pwdFailureTime";
+pub(crate) const CHANGED_TIME: &str = AccountAttribute::ChangedTime.name();
+pub(crate) const LOCKED_TIME: &str = AccountAttribute::LockedTime.name();
+pub(crate) const FAILURE_TIME: &str = AccountAttribute::FailureTime.name();
 pub(crate) const HISTORY: &str = "pwdHistory";
-pub(crate) const GRACE_USE_TIME: &str = "pwdGraceUseTime";
-pub(crate) const RESET: &str = "pwdReset";
-pub(crate) const POLICY_SUBENTRY: &str = "pwdPolicySubentry";
-pub(crate) const START_TIME: &str = "pwdStartTime";
-pub(crate) const END_TIME: &str = "pwdEndTime";
-pub(crate) const LAST_SUCCESS: &str = "pwdLastSuccess";
+pub(crate) const GRACE_USE_TIME: &str = AccountAttribute::GraceUseTime.name();
+pub(crate) const RESET: &str = AccountAttribute::Reset.name();
+pub(crate) const POLICY_SUBENTRY: &str = AccountAttribute::PolicySubentry.name();
+pub(crate) const START_TIME: &str = AccountAttribute::StartTime.name();
+pub(crate) const END_TIME: &str = AccountAttribute::EndTime.name();
+pub(crate) const LAST_SUCCESS: &str = AccountAttribute::LastSuccess.name();
 
 /// Keys for SCRAM that the server made of the password.
-pub(crate) const SCRAM_KEYS: &str = "pandoScramKeys";
+pub(crate) const SCRAM_KEYS: &str = AccountAttribute::ScramKeys.name();
 /// The secret of a user's time-based codes, and the step of the last one that was used.
-pub(crate) const TOTP_SECRET: &str = "pandoTotpSecret";
-pub(crate) const TOTP_LAST_STEP: &str = "pandoTotpLastStep";
+pub(crate) const TOTP_SECRET: &str = AccountAttribute::TotpSecret.name();
+pub(crate) const TOTP_LAST_STEP: &str = AccountAttribute::TotpLastStep.name();
 
-/// Where others keep such keys (RFC 5803).
-pub(crate) const AUTH_PASSWORD: &str = "authPassword";
+pub(crate) const AUTH_PASSWORD: &str = AccountAttribute::AuthPassword.name();
 
 /// The description of one of these attributes.
 pub(crate) fn description(catalog: &Catalog, name: &str) -> Result<AttributeDescription> {
@@ -152,14 +152,41 @@ fn small_values<'r>(
     row: &EntryRow<'r>,
     name: &str,
 ) -> impl Iterator<Item = &'r [u8]> + use<'r> {
-    let values = attribute_row(catalog, row, name).and_then(|row| match row.content {
+    small(attribute_row(catalog, row, name).and_then(inline))
+}
+
+fn inline(row: AttributeRow<'_>) -> Option<InlineValues<'_>> {
+    match row.content {
         Content::Inline(values) => Some(values),
         Content::Table | Content::Links => None,
-    });
+    }
+}
+
+fn small(values: Option<InlineValues<'_>>) -> impl Iterator<Item = &[u8]> {
     values.into_iter().flat_map(|values| values.iter()).filter_map(|value| match value {
         InlineValue::Here(bytes) => Some(bytes),
         InlineValue::Elsewhere(_) => None,
     })
+}
+
+/// What an entry has on record, found in one pass.
+struct OnRecord<'r>([Option<InlineValues<'r>>; AccountAttribute::ALL.len()]);
+
+impl<'r> OnRecord<'r> {
+    fn of(catalog: &Catalog, row: &EntryRow<'r>) -> OnRecord<'r> {
+        let mut found = [None; AccountAttribute::ALL.len()];
+        for row in row.attributes() {
+            let attribute = catalog.attribute(row.id).of_account;
+            if let Some(place) = attribute.and_then(|attribute| found.get_mut(attribute as usize)) {
+                *place = inline(row);
+            }
+        }
+        OnRecord(found)
+    }
+
+    fn values(&self, attribute: AccountAttribute) -> impl Iterator<Item = &'r [u8]> + use<'r> {
+        small(self.0.get(attribute as usize).copied().flatten())
+    }
 }
 
 fn attribute_row<'r>(catalog: &Catalog, row: &EntryRow<'r>, name: &str) -> Option<AttributeRow<'r>> {
@@ -176,8 +203,9 @@ pub(crate) fn account(state: TreeState<'_>, id: EntryId) -> Result<Option<Accoun
         return Ok(None);
     }
     let row = row(state.read, id)?;
-    let Some(policy) = policy_of(state, id, &row)? else { return Ok(None) };
-    read_account(state, id, &row, policy).map(Some)
+    let on_record = OnRecord::of(state.catalog, &row);
+    let Some(policy) = policy_of(state, id, &on_record)? else { return Ok(None) };
+    read_account(state, id, (&row, &on_record), policy).map(Some)
 }
 
 /// What is on record of the password of an entry, under a policy that says nothing where none governs it.
@@ -186,8 +214,9 @@ pub(crate) fn account(state: TreeState<'_>, id: EntryId) -> Result<Option<Accoun
 /// The store failed, or rows contradict each other.
 pub(crate) fn account_or_default(state: TreeState<'_>, id: EntryId) -> Result<Account> {
     let row = row(state.read, id)?;
-    let policy = policy_of(state, id, &row)?.unwrap_or_default();
-    read_account(state, id, &row, policy)
+    let on_record = OnRecord::of(state.catalog, &row);
+    let policy = policy_of(state, id, &on_record)?.unwrap_or_default();
+    read_account(state, id, (&row, &on_record), policy)
 }
 
 /// Whether an entry has an attribute without options.
@@ -210,9 +239,12 @@ pub(crate) fn policy_of_new(
     governing(state, parent, 1, named)
 }
 
-fn policy_of(state: TreeState<'_>, id: EntryId, row: &EntryRow<'_>) -> Result<Option<Arc<PasswordPolicy>>> {
-    let named = small_values(state.catalog, row, POLICY_SUBENTRY).next();
-    governing(state, id, 0, named)
+fn policy_of(
+    state: TreeState<'_>,
+    id: EntryId,
+    on_record: &OnRecord<'_>,
+) -> Result<Option<Arc<PasswordPolicy>>> {
+    governing(state, id, 0, on_record.values(AccountAttribute::PolicySubentry).next())
 }
 
 /// The policy that governs what lies `below` levels below the entry `at`.
@@ -251,43 +283,46 @@ fn governing(
 fn read_account(
     state: TreeState<'_>,
     id: EntryId,
-    row: &EntryRow<'_>,
+    (row, on_record): (&EntryRow<'_>, &OnRecord<'_>),
     policy: Arc<PasswordPolicy>,
 ) -> Result<Account> {
-    let catalog = state.catalog;
-    let times = |name| small_values(catalog, row, name).filter_map(schema::generalized_micros);
-    let time = |name| times(name).next();
-    let locked = small_values(catalog, row, LOCKED_TIME).next().and_then(|value| {
+    use AccountAttribute::{
+        ChangedTime, EndTime, FailureTime, GraceUseTime, LastSuccess, LockedTime, Reset, StartTime,
+        TotpLastStep, TotpSecret,
+    };
+    let times = |attribute| on_record.values(attribute).filter_map(schema::generalized_micros);
+    let time = |attribute| times(attribute).next();
+    let locked = on_record.values(LockedTime).next().and_then(|value| {
         if value.starts_with(b"0000") {
             Some(Lock::Permanent)
         } else {
             schema::generalized_micros(value).map(Lock::Since)
         }
     });
-    let is_reset = small_values(catalog, row, RESET).any(|value| value.eq_ignore_ascii_case(b"TRUE"));
+    let is_reset = on_record.values(Reset).any(|value| value.eq_ignore_ascii_case(b"TRUE"));
     // Whoever has a secret that cannot be read has no good code.
-    let secret = if policy.totp { small_values(catalog, row, TOTP_SECRET).next() } else { None };
+    let secret = if policy.totp { on_record.values(TotpSecret).next() } else { None };
     let totp = secret.map(|secret| {
-        let step = small_values(catalog, row, TOTP_LAST_STEP).next();
+        let step = on_record.values(TotpLastStep).next();
         let step = step.and_then(|step| std::str::from_utf8(step).ok()?.parse().ok());
         Box::new(Totp { secret: secret.to_vec(), last_step: step, window: policy.totp_window() })
     });
-    let apps = if policy.app_passwords > 0 { app_passwords(catalog, row, &policy) } else { Vec::new() };
-    let missing_keys = missing_keys(state, id, row, &policy)?;
+    let apps = if policy.app_passwords > 0 { app_passwords(state.catalog, row, &policy) } else { Vec::new() };
+    let missing_keys = missing_keys(state, id, (row, on_record), &policy)?;
     Ok(Account {
         id,
         policy,
         totp,
         apps,
         missing_keys,
-        changed: time(CHANGED_TIME),
+        changed: time(ChangedTime),
         locked,
-        failures: times(FAILURE_TIME).collect(),
-        grace_uses: u32::try_from(times(GRACE_USE_TIME).count()).unwrap_or(u32::MAX),
+        failures: times(FailureTime).collect(),
+        grace_uses: u32::try_from(times(GraceUseTime).count()).unwrap_or(u32::MAX),
         is_reset,
-        start: time(START_TIME),
-        end: time(END_TIME),
-        last_success: time(LAST_SUCCESS),
+        start: time(StartTime),
+        end: time(EndTime),
+        last_success: time(LastSuccess),
     })
 }
 
@@ -295,20 +330,20 @@ fn read_account(
 fn missing_keys(
     state: TreeState<'_>,
     id: EntryId,
-    row: &EntryRow<'_>,
+    (row, on_record): (&EntryRow<'_>, &OnRecord<'_>),
     policy: &PasswordPolicy,
 ) -> Result<SaslKeyRules> {
-    let catalog = state.catalog;
+    use AccountAttribute::{AuthPassword, ScramKeys};
     let has_key = |mechanism: &str| {
         let is_of = |key: &[u8]| {
             let scheme = key.split(|octet| *octet == b'$').next().unwrap_or_default();
             scheme.eq_ignore_ascii_case(mechanism.as_bytes())
         };
-        [SCRAM_KEYS, AUTH_PASSWORD].iter().any(|name| small_values(catalog, row, name).any(is_of))
+        on_record.values(ScramKeys).chain(on_record.values(AuthPassword)).any(is_of)
     };
     let mut rules = key_rules(state, policy, |names| {
         for name in &state.settings.general.identity_attributes {
-            if let Some(attribute) = attribute_row(catalog, row, name) {
+            if let Some(attribute) = attribute_row(state.catalog, row, name) {
                 for_each_value(state, id, &attribute, &mut |value| names.look_at(value))?;
             }
         }
@@ -316,8 +351,7 @@ fn missing_keys(
     })?;
     // `DIGEST-MD5$KEY$REALM$NAME`: one for each name.
     let has_digest_key = |name: &String| {
-        let mut keys =
-            small_values(catalog, row, SCRAM_KEYS).map(|key| key.splitn(4, |octet| *octet == b'$'));
+        let mut keys = on_record.values(ScramKeys).map(|key| key.splitn(4, |octet| *octet == b'$'));
         keys.any(|mut key| {
             key.next().is_some_and(|scheme| scheme == DIGEST_MD5.as_bytes())
                 && key.nth(1) == Some(rules.realm.as_bytes())

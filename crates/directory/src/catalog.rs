@@ -21,6 +21,7 @@ use ldap::Dn;
 use schema::{AttributeDescription, AttributeType, ClassId, MatchingRule, NameSyntax, Schema, TypeId};
 use store::{Read, StoreError};
 
+use crate::model::account_attribute::AccountAttribute;
 use crate::model::allocation::rules_of;
 pub use crate::model::allocation::{AttributeAllocation, ClassSetAllocation};
 use crate::model::attribute_numbers::AttributeNumbers;
@@ -106,6 +107,8 @@ pub struct AttributeDef {
     pub(crate) is_unreadable: bool,
     /// Which kind of names values are, if they are names and compared as such.
     pub(crate) name_syntax: Option<NameSyntax>,
+    /// Which of the attributes that decide about a password it is. One with options is none of them.
+    pub(crate) of_account: Option<AccountAttribute>,
 }
 
 impl AttributeDef {
@@ -249,6 +252,14 @@ fn octet_string(text: &str) -> Box<[u8]> {
     out.into()
 }
 
+fn account_attribute(schema: &Schema, description: &AttributeDescription) -> Option<AccountAttribute> {
+    let is_it = |attribute: &AccountAttribute| {
+        let known = schema.attribute_type(attribute.name());
+        known.is_some_and(|known| *description == AttributeDescription::of(known.id))
+    };
+    AccountAttribute::ALL.into_iter().find(is_it)
+}
+
 /// Whether values of the type are links to entries.
 pub fn is_link_type(attribute_type: &AttributeType) -> bool {
     LINK_TYPES.contains(&attribute_type.oid.as_str())
@@ -371,6 +382,7 @@ impl Catalog {
             is_operational: attribute_type.is_operational(),
             is_secret: is_secret(&self.schema, type_id),
             is_unreadable: is_unreadable(&self.schema, type_id),
+            of_account: account_attribute(&self.schema, &description),
             description: description.clone(),
         });
         self.by_description.insert((type_id, description.options), allocation.id);

@@ -2,6 +2,7 @@
 //! store.
 
 pub(crate) mod access_rule;
+pub(crate) mod account_attribute;
 pub(crate) mod allocation;
 pub(crate) mod attribute_numbers;
 pub(crate) mod client_link;

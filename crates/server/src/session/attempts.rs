@@ -33,7 +33,7 @@ const APP_USE_PRECISION: i64 = 3_600_000_000;
 
 /// An account and its failures, with what is not recorded yet.
 struct Standing {
-    account: Account,
+    account: Box<Account>,
     /// The last success that is recorded.
     recorded_success: Option<i64>,
     failures: usize,
@@ -42,7 +42,12 @@ struct Standing {
 }
 
 impl Standing {
-    fn of(context: &Context, mut account: Account, unrecorded: &UnrecordedAttempts, now: i64) -> Standing {
+    fn of(
+        context: &Context,
+        mut account: Box<Account>,
+        unrecorded: &UnrecordedAttempts,
+        now: i64,
+    ) -> Standing {
         let UnrecordedAttempts { times, ends_recorded, success } = unrecorded;
         let failures = account.failure_count_with(times, *ends_recorded, now);
         let recorded_success = account.last_success;
@@ -54,13 +59,25 @@ impl Standing {
     }
 
     /// As it is now. What is recorded between the two looks is in both, and counted once; it never is in neither.
-    /// `known` stands for an account that has no policy any more: the old one decides.
-    fn now(context: &mut Context, known: Account, now: i64) -> Standing {
+    /// `known` is the account as it was after so many commits: it is read again if there were others, or may have
+    /// been. It stands for an account that has no policy any more: the old one decides.
+    fn now(context: &mut Context, known: Box<Account>, commits: Option<u64>, now: i64) -> Standing {
         let unrecorded = context.shared.writes.attempts().unrecorded(known.id);
         // What cannot be read is logged, and the older state decides.
         let _ = context.catch_up();
-        let current = directory::bind::account(&context.snapshot, known.id).ok().flatten();
-        Standing::of(context, current.unwrap_or(known), &unrecorded, now)
+        let is_current = commits == Some(context.commits_seen());
+        let current = if is_current {
+            None
+        } else {
+            directory::bind::account(&context.snapshot, known.id).ok().flatten()
+        };
+        Standing::of(context, current.map_or(known, Box::new), &unrecorded, now)
+    }
+
+    /// The account as it is recorded.
+    fn into_recorded(mut self) -> Box<Account> {
+        self.account.last_success = self.recorded_success;
+        self.account
     }
 
     /// Whether no password is good now.
@@ -69,10 +86,14 @@ impl Standing {
     }
 }
 
-/// Whether the account is locked, as far as is known without another look: the end of an attempt takes one.
-fn is_locked(context: &Context, account: &Account, now: i64) -> bool {
-    let unrecorded = context.shared.writes.attempts().unrecorded(account.id);
-    Standing::of(context, account.clone(), &unrecorded, now).is_locked(now)
+/// An attempt on an account, which is refused if that is locked, as far as is known without another look: the end of
+/// an attempt takes one.
+fn attempt(context: &Context, account: Box<Account>, second: SecondFactor) -> Box<Attempt> {
+    let (unrecorded, now) = (context.shared.writes.attempts().unrecorded(account.id), password_time());
+    let standing = Standing::of(context, account, &unrecorded, now);
+    let is_refused = standing.is_locked(now);
+    let (account, commits) = (standing.into_recorded(), Some(context.commits_seen()));
+    Box::new(Attempt { account, commits, is_refused, second, app: None })
 }
 
 /// The password in what a client sends, and what the code behind it is worth, where one has to be there (RFC 6238).
@@ -84,19 +105,19 @@ pub(super) fn without_code<'a>(account: Option<&Account>, sent: &'a [u8]) -> (&'
     (password, totp.step_of(code, password_time()).map_or(SecondFactor::Wrong, SecondFactor::Step))
 }
 
-/// Begins an attempt. Where the account is locked, the verification becomes one of nothing, which costs the same.
+/// Begins an attempt on an account that was just read. Where the account is locked, the verification becomes one of
+/// nothing, which costs the same.
 pub(super) fn begin(
     context: &Context,
     account: Option<Box<Account>>,
     verification: &mut Verification,
     second: SecondFactor,
 ) -> Option<Box<Attempt>> {
-    let account = account?;
-    let is_refused = is_locked(context, &account, password_time());
-    if is_refused {
+    let attempt = attempt(context, account?, second);
+    if attempt.is_refused {
         verification.verify_nothing();
     }
-    Some(Box::new(Attempt { account, is_refused, second, app: None }))
+    Some(attempt)
 }
 
 /// An attempt that brings the password of an application, if it is one.
@@ -104,22 +125,17 @@ pub(super) fn begin_app(context: &Context, account: &Account, sent: &[u8]) -> Op
     if account.apps.is_empty() {
         return None;
     }
-    let now = password_time();
-    let app = right_one(&account.apps, sent, now)?;
-    let (app, is_refused) = (Some((app.options.clone(), app.last_used)), is_locked(context, account, now));
-    Some(Box::new(Attempt {
-        account: Box::new(account.clone()),
-        is_refused,
-        second: SecondFactor::NotNeeded,
-        app,
-    }))
+    let app = right_one(&account.apps, sent, password_time())?;
+    let app = Some((app.options.clone(), app.last_used));
+    let attempt = attempt(context, Box::new(account.clone()), SecondFactor::NotNeeded);
+    Some(Box::new(Attempt { app, ..*attempt }))
 }
 
 /// Begins an attempt that brings a proof instead of a password: of the password alone, without a code.
 pub(super) fn begin_proof(context: &Context, account: Box<Account>) -> Box<Attempt> {
-    let is_refused = is_locked(context, &account, password_time());
     let second = if account.totp.is_some() { SecondFactor::Wrong } else { SecondFactor::NotNeeded };
-    Box::new(Attempt { account, is_refused, second, app: None })
+    // It was read when the exchange began, maybe many commits ago.
+    Box::new(Attempt { commits: None, ..*attempt(context, account, second) })
 }
 
 impl Session {
@@ -136,26 +152,26 @@ impl Session {
         let (id, now) = (attempt.account.id, password_time());
         let (second, app) = (attempt.second, attempt.app);
         // It may have changed while the password was verified.
-        let mut standing = Standing::now(context, *attempt.account, now);
+        let mut standing = Standing::now(context, attempt.account, attempt.commits, now);
         let is_refused = attempt.is_refused || standing.is_locked(now);
         let is_right = is_right && second != SecondFactor::Wrong;
-        let account = standing.account.clone();
         let judged = match (is_refused, is_right) {
-            (true, _) => account.refused(),
+            (true, _) => standing.account.refused(),
             // Neither age nor change of the user's own password is about it.
             (false, true) if app.is_some() => Judgement { succeeds: true, ..Judgement::default() },
-            (false, true) => account.verified(now),
+            (false, true) => standing.account.verified(now),
             (false, false) => Judgement::default(),
         };
         let fails = !is_refused && !is_right;
         let (mut locks, mut delay) = (false, 0);
         if fails {
-            let asks = self.note(context, id, |update| push_failure(update, now), &account);
+            let asks = self.note(context, id, |update| push_failure(update, now), &standing.account);
             // With those of others meanwhile.
-            standing = Standing::now(context, standing.account, now);
+            let commits = Some(context.commits_seen());
+            standing = Standing::now(context, standing.into_recorded(), commits, now);
             let failures = standing.failures;
-            locks = account.locks_at(failures) && asks.is_some();
-            delay = account.delay(failures);
+            locks = standing.account.locks_at(failures) && asks.is_some();
+            delay = standing.account.delay(failures);
             if locks {
                 tracing::warn!(
                     conn = self.number(),
@@ -175,7 +191,7 @@ impl Session {
             // With what is written anyway it is written now.
             let is_alone = !clears_failures && !unrecorded && rehashed.is_none() && keys.is_none();
             let login = Login { time: now, over: standing.recorded_success };
-            let precision = account.policy.last_success_precision;
+            let precision = standing.account.policy.last_success_precision;
             !is_alone || !context.shared.logins.keep(id, login, precision, context.now)
         };
         if clears_failures || success || unrecorded || rehashed.is_some() || keys.is_some() {
@@ -192,7 +208,7 @@ impl Session {
                     update.rehashed = rehashed.or_else(|| update.rehashed.take());
                     update.keys = keys.or_else(|| update.keys.take());
                 },
-                &account,
+                &standing.account,
             );
         }
         if let Some((options, last_used)) = app.filter(|_| judged.succeeds)
@@ -202,7 +218,7 @@ impl Session {
                 update.app_uses.retain(|(known, _)| *known != options);
                 update.app_uses.push((options, now));
             };
-            let _ = self.note(context, id, name, &account);
+            let _ = self.note(context, id, name, &standing.account);
         }
         let decided = DecidedAttempt { guess, delay, ..decide(&judged, requester) };
         let waits = grace || locks || totp_step.is_some();

@@ -180,6 +180,11 @@ impl Context {
         self.shared.writes.commits() != self.commits_seen
     }
 
+    /// How many commits the snapshot shows.
+    pub(crate) fn commits_seen(&self) -> u64 {
+        self.commits_seen
+    }
+
     fn renew(&mut self, commits: u64) -> Result<(), StoreError> {
         self.snapshot.renew().inspect_err(|error| {
             tracing::error!(%error, "an event loop cannot read the directory");

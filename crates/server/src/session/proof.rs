@@ -22,6 +22,8 @@ pub(super) struct Proof {
 /// An attempt whose password is being verified.
 pub(super) struct Attempt {
     pub(super) account: Box<Account>,
+    /// After how many commits the account was read, where that is known.
+    pub(super) commits: Option<u64>,
     /// The account is locked: the verification is for its time alone.
     pub(super) is_refused: bool,
     /// What came besides the password.
