@@ -1,7 +1,7 @@
 //! The attributes in which an entry has on record what decides about its password (draft-behera section 5.3).
 //!
-//! Every bind under a policy reads all of them, so an attribute of the catalogue knows which of them it is: one pass over
-//! the entry's row finds those that are there.
+//! Every bind under a policy reads all of them, so an attribute of the catalogue knows which of them it is: one pass
+//! over the entry's row finds those that are there.
 
 /// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
