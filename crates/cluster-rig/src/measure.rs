@@ -50,6 +50,8 @@ const FIRST_KEPT: &str = "search-alone-round-1";
 const LOAD: u64 = 200;
 const LOADING: usize = 16;
 const LOOKED_FOR: u64 = 20;
+/// Seconds of processor time after which a node that had nothing to do is at something.
+const BEGUN: f64 = 0.3;
 /// Records that a node may lack and is with the others all the same: they are on their way.
 const ON_THE_WAY: u64 = 50;
 
@@ -73,6 +75,7 @@ pub(crate) fn run(program: PathBuf, folder: &Path, what: &Measure) -> Result<()>
     stand.settle()?;
     stand.searches()?;
     stand.searches_beside_changes()?;
+    stand.comparison()?;
     stand.changes()?;
     stand.visible()?;
     stand.failover()?;
@@ -217,6 +220,46 @@ impl<'m> Stand<'m> {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// What it costs that the nodes compare their data, which they do when one of them has started: processor time, and
+    /// searches meanwhile.
+    fn comparison(&mut self) -> Result<()> {
+        self.settle()?;
+        let (writer, (_, url, searched)) = (self.nodes.writer()?, self.follower()?);
+        let mut following = self.nodes.processes().into_iter().filter(|(node, _)| *node != writer);
+        let (third, _) = following.nth(1).ok_or("no third node runs")?;
+        let at = self.nodes.address(writer)?;
+        let before = figure(at, "Digest");
+        self.nodes.kill(third)?;
+        self.nodes.start(third)?;
+        // Nothing else is done there, so what the writing node does now is this.
+        let cost = self.processes();
+        let own = format!("node {writer}");
+        let is_done = || figure(at, "Digest") != before;
+        until("a comparison begins", || (cost.seconds(&own) > BEGUN || is_done()).then_some(()))?;
+        let begun = Instant::now();
+        let clients = SEARCHING.to_string();
+        self.bench(
+            "search beside a comparison, at another node",
+            "people-search",
+            &url,
+            searched,
+            &["--clients", &clients],
+        )?;
+        until("a comparison of all nodes", || {
+            let mut found = self.nodes.addresses().into_iter().map(|node| figure(node, "Digest"));
+            let first = found.next().flatten();
+            (first.is_some() && first != before && found.all(|other| other == first)).then_some(())
+        })?;
+        let cpu_seconds = cost.seconds(&own);
+        let figures = json!({
+            "cpu_seconds": cpu_seconds,
+            "cpu_micros_per_entry": cpu_seconds * 1e6 / self.what.entries.max(1) as f64,
+            "seconds": begun.elapsed().as_secs_f64(),
+        });
+        self.note("nodes compare their data", &cost, figures);
         Ok(())
     }
 

@@ -20,7 +20,7 @@ const PROMISES: [(&str, &str); 2] = [
 ];
 
 /// Of which steps there is a table, and of which of their figures.
-const TABLES: [(&str, &str, &[&str]); 6] = [
+const TABLES: [(&str, &str, &[&str]); 8] = [
     ("Searches without changes", "search, ", &["per_second", "p50_ms", "p99_ms", "cpu_micros"]),
     (
         "Changes at a rate, and searches beside them",
@@ -28,6 +28,12 @@ const TABLES: [(&str, &str, &[&str]); 6] = [
         &["per_second", "p50_ms", "p99_ms", "cpu_micros"],
     ),
     ("", "search beside changes, ", &["per_second", "p50_ms", "p99_ms", "cpu_micros", "changes_per_second"]),
+    (
+        "Nodes compare their data",
+        "nodes compare their data",
+        &["seconds", "cpu_seconds", "cpu_micros_per_entry"],
+    ),
+    ("", "search beside a comparison, ", &["per_second", "p50_ms", "p99_ms", "cpu_micros"]),
     (CHANGES, "changes of ", &["per_second", "p50_ms", "p99_ms", "cpu_micros", "wrong", "others_behind_ms"]),
     ("Visible on all nodes", "visible everywhere, ", &["from_the_answer", "from_the_request"]),
     ("Failover: for how long changes stand still", "the writer is killed", &["count", "p50_ms", "max_ms"]),

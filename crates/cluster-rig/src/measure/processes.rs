@@ -22,6 +22,14 @@ impl Processes {
         Processes { since: Instant::now(), all }
     }
 
+    /// The processor time in seconds of the one with this name since then; none of one that has ended.
+    pub(super) fn seconds(&self, name: &str) -> f64 {
+        let of = |(known, id, before): &(String, u32, f64)| {
+            (known == name).then(|| seconds(*id).map_or(0.0, |now| now - before))
+        };
+        self.all.iter().find_map(of).unwrap_or(0.0)
+    }
+
     /// How many processors each has used since then, on average. One that has ended is left out.
     pub(super) fn cores(&self) -> Value {
         let elapsed = self.since.elapsed().as_secs_f64().max(0.001);
