@@ -216,8 +216,11 @@ pub const CLUSTER_FRAMES_MAX: usize = CLUSTER_CONNECTIONS_MAX;
 /// How long a frame between nodes may be on its way.
 pub const CLUSTER_FRAME_PATIENCE: Duration = Duration::from_secs(60);
 
+/// How fast a node copies its data beside what it does, in bytes of rows: clients and other nodes use the same disk.
+pub const COPY_BYTES_PER_SECOND: u64 = 96 << 20;
+
 /// How fast a node sends a copy of its data to another, at most.
-pub const CLUSTER_COPY_BYTES_PER_SECOND: u64 = 48 << 20;
+pub const CLUSTER_SEND_BYTES_PER_SECOND: u64 = 48 << 20;
 
 /// How often the writer has a slice of the data of all nodes compared, unless the settings say otherwise.
 pub const CLUSTER_DIGEST_INTERVAL: Duration = Duration::from_secs(3_600);
@@ -228,8 +231,8 @@ pub const CLUSTER_DIGEST_SLICE_BYTES: u64 = 1 << 30;
 /// How fast a node reads a slice, at most: others use the disk, and the memory in which the system keeps files.
 pub const CLUSTER_DIGEST_BYTES_PER_SECOND: u64 = 64 << 20;
 
-/// How nice the thread that reads it is to the others: no client waits for it.
-pub const CLUSTER_DIGEST_NICENESS: i32 = 19;
+/// How nice the threads are to the others that read it, and that copy a node's data: no client waits for them.
+pub const CLUSTER_BACKGROUND_NICENESS: i32 = 19;
 
 /// After how long no more is expected of nodes that have not told what they have.
 pub const CLUSTER_DIGEST_PATIENCE: Duration = Duration::from_secs(600);

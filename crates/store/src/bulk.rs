@@ -13,6 +13,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::disk::{self, Room};
 use crate::error::failed;
@@ -28,6 +29,8 @@ use crate::{OpenError, Options, Position, Result, StoreError, View, log};
 /// Bytes of rows after which a transaction is cut. Few enough for their pages to stay in the processor's cache: with 64
 /// MiB a row of 700 bytes takes 1.6 times as long.
 const CUT_BYTES: usize = 8 << 20;
+/// The same where there is a bound on how fast it goes: what others on the same disk wait for at a time.
+const PACED_CUT_BYTES: usize = 1 << 20;
 /// What a row takes on a page beside its key and value: its header and its place in the page's table.
 const ROW_HEAD_LEN: usize = 10;
 /// What a removal counts as: the pages from the root to the row's, copied because they were written out before.
@@ -62,6 +65,9 @@ pub struct BulkStore {
     next_position: Position,
     /// Bytes of rows in the transaction under way.
     pending_bytes: usize,
+    /// Bytes of rows before, and since when.
+    cut_bytes: u64,
+    begun: Instant,
     broken: Option<StoreError>,
     frame: Vec<u8>,
     id_bytes: Vec<u8>,
@@ -138,6 +144,8 @@ impl BulkStore {
             last_keys: (0..maps::map_count(maps)).map(|_| LastKey::default()).collect(),
             next_position: 1,
             pending_bytes: 0,
+            cut_bytes: 0,
+            begun: Instant::now(),
             broken: None,
             frame: Vec::new(),
             id_bytes: Vec::new(),
@@ -319,7 +327,7 @@ impl BulkStore {
     fn written(&mut self, written: Result<(), Failure>, map: Map, row_len: usize) -> Result<()> {
         self.pending_bytes += row_len;
         let outcome = match written {
-            Ok(()) if self.pending_bytes < CUT_BYTES => return Ok(()),
+            Ok(()) if self.pending_bytes < self.cut_bytes_max() => return Ok(()),
             Ok(()) => self.cut(),
             Err(Failure { code: Failure::KEY_EXISTS, .. }) => {
                 Err(StoreError::OutOfOrder { map: map.spec.name })
@@ -333,14 +341,29 @@ impl BulkStore {
         outcome
     }
 
+    fn cut_bytes_max(&self) -> usize {
+        if self.options.bulk_bytes_per_second.is_some() { PACED_CUT_BYTES } else { CUT_BYTES }
+    }
+
     /// Writes out the pages in memory and begins another transaction.
     #[cold]
     fn cut(&mut self) -> Result<()> {
+        self.cut_bytes += self.pending_bytes as u64;
         self.pending_bytes = 0;
         let begun = self.txn.take().map_or(Ok(()), Txn::commit);
+        let begun = begun.and_then(|()| self.keep_pace());
         let begun = begun.and_then(|()| Txn::begin(&self.env, TxnKind::Write));
         self.txn = Some(begun.map_err(|failure| self.room.write_error(failure))?);
         self.room.check_reserve()
+    }
+
+    /// Where there is a bound on how fast it goes, syncs what is written by now, and waits.
+    fn keep_pace(&self) -> Result<(), Failure> {
+        let Some(bytes_per_second) = self.options.bulk_bytes_per_second else { return Ok(()) };
+        self.env.sync()?;
+        let due = Duration::from_millis(self.cut_bytes.saturating_mul(1_000) / bytes_per_second.max(1));
+        std::thread::sleep(due.saturating_sub(self.begun.elapsed()));
+        Ok(())
     }
 }
 

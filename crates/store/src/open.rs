@@ -255,6 +255,23 @@ pub fn has_data_file(directory: &Path) -> Result<bool, OpenError> {
     Err(OpenError::DataFileMissing { directory: directory.to_owned(), files })
 }
 
+/// Moves a data file into a directory without one, on the same file system. Nobody has the store in `from` open, and it
+/// has no redo log: it was written by a [`BulkStore`](crate::BulkStore) and not opened since, but for reading. False:
+/// `to` has a data file.
+///
+/// # Errors
+/// As [`Store::open`]; the file cannot be moved.
+pub fn move_data_file(from: &Path, to: &Path, maps: &'static [MapSpec]) -> Result<bool, OpenError> {
+    let directory = DataDirectory::take(to, maps)?;
+    let (source, target) = (from.join(layout::DATA_FILE), to.join(layout::DATA_FILE));
+    if has_data_file(to)? {
+        return Ok(false);
+    }
+    fs::rename(&source, &target).map_err(failed("move", &source))?;
+    directory.opened.sync_all().map_err(failed("sync the directory of", &target))?;
+    Ok(true)
+}
+
 pub(crate) fn own_process_has(directory: &Path) -> OpenError {
     OpenError::InUse { directory: directory.to_owned(), pid: Some(std::process::id()) }
 }

@@ -21,6 +21,9 @@ pub struct Options {
     /// Memory, about, for changes that are durable and not in the data file yet; at that much batches wait. They begin
     /// to go there at a quarter of it. Default 64 MiB.
     pub pending_bytes_max: u64,
+    /// How fast a new data file is written, in bytes of rows a second; it is synced as it grows then. `None`, the
+    /// default: as fast as it goes, with one sync at the end, for which others wait that use the same disk.
+    pub bulk_bytes_per_second: Option<u64>,
     /// Who is told of what happens on the store's own thread. Default nobody.
     pub observer: Option<Arc<dyn Observer>>,
 }
@@ -32,6 +35,7 @@ impl Default for Options {
             views_max: 1024,
             map_bytes: None,
             pending_bytes_max: 64 << 20,
+            bulk_bytes_per_second: None,
             observer: None,
         }
     }

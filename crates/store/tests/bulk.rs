@@ -13,7 +13,7 @@ use std::path::Path;
 use fastrand::Rng;
 use model_state::{Model, compare};
 use scratch::{MAPS, ROWS, SETS, Scratch};
-use store::{BulkStore, OpenError, Options, StoreError};
+use store::{BulkStore, OpenError, Options, StoreError, move_data_file};
 
 fn create(scratch: &Scratch) -> BulkStore {
     BulkStore::create(scratch.path(), MAPS, &Options::default()).unwrap()
@@ -109,6 +109,27 @@ fn what_was_appended_is_read_back() {
         batch.put(ROWS, b"new", b"row").unwrap();
         batch.commit().unwrap();
     }
+}
+
+#[test]
+fn what_was_written_at_a_pace_is_all_there_and_can_be_moved_once() {
+    let mut random = Rng::with_seed(9);
+    let (making, scratch) = (Scratch::new(), Scratch::new());
+    let model = model(&mut random);
+    let options = Options { bulk_bytes_per_second: Some(1 << 30), ..Options::default() };
+    let mut bulk = BulkStore::create(making.path(), MAPS, &options).unwrap();
+    append(&mut bulk, &mut random, &model);
+    bulk.finish().unwrap();
+    assert!(move_data_file(making.path(), scratch.path(), MAPS).unwrap());
+    assert_eq!(names(scratch.path()), ["data.mdb", "lock"]);
+    compare(&scratch.open().0.view().unwrap(), &model);
+    // Nothing is there any more, and where there is data nothing is put in its place.
+    assert!(move_data_file(making.path(), Scratch::new().path(), MAPS).is_err());
+    let mut other = create(&making);
+    append(&mut other, &mut random, &Model::default());
+    other.finish().unwrap();
+    assert!(!move_data_file(making.path(), scratch.path(), MAPS).unwrap());
+    compare(&scratch.open().0.view().unwrap(), &model);
 }
 
 #[test]

@@ -38,15 +38,16 @@ impl Directory {
         Ok(owned_rows(&self.store.view()?)?)
     }
 
-    /// As [`copy_node`], in the process that serves the data.
+    /// As [`copy_node`], in the process that serves the data, and no faster than so many bytes of rows a second.
     ///
     /// # Errors
     /// As there.
-    pub fn copy_to(&self, to: &Path, options: &store::Options) -> Result<(), OpenError> {
+    pub fn copy_to(&self, to: &Path, bytes_per_second: u64) -> Result<(), OpenError> {
         if store::has_data_file(to)? {
             return Err(OpenError::HasData);
         }
-        copy_view(&self.store.view()?, to, options)
+        let options = store::Options { bulk_bytes_per_second: Some(bytes_per_second), ..Default::default() };
+        copy_view(&self.store.view()?, to, &options)
     }
 }
 
@@ -93,12 +94,26 @@ pub fn replace_node(from: &Path, to: &Path, options: &store::Options) -> Result<
 fn copy(from: &Path, to: &Path, options: &store::Options, of_node: bool) -> Result<(), OpenError> {
     let source = Store::open_read_only(from, MAPS)?;
     let view = source.view()?;
-    match (check_versions(&view)?, is_node(&view)?) {
-        (false, is_node) if is_node == of_node => {}
-        (false, true) => return Err(OpenError::ChangedNode),
-        _ => return Err(OpenError::NoNode),
-    }
+    check_kind(&view, of_node)?;
     copy_view(&view, to, options)
+}
+
+fn check_kind(view: &store::View, of_node: bool) -> Result<(), OpenError> {
+    match (check_versions(view)?, is_node(view)?) {
+        (false, is_node) if is_node == of_node => Ok(()),
+        (false, true) => Err(OpenError::ChangedNode),
+        _ => Err(OpenError::NoNode),
+    }
+}
+
+/// Makes the copy of a node's data that [`Directory::copy_to`] wrote, in a folder on the same file system, that of the
+/// new data directory `to`. The folder has it no longer.
+///
+/// # Errors
+/// See [`OpenError`]; `from` is no node, or `to` has data. Nothing is there then.
+pub fn take_copy(from: &Path, to: &Path) -> Result<(), OpenError> {
+    check_kind(&Store::open_read_only(from, MAPS)?.view()?, true)?;
+    if store::move_data_file(from, to, MAPS)? { Ok(()) } else { Err(OpenError::HasData) }
 }
 
 fn copy_view(view: &store::View, to: &Path, options: &store::Options) -> Result<(), OpenError> {

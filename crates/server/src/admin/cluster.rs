@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use directory::replicated::copy_node;
+use directory::replicated::{copy_node, take_copy};
 use kafka_log::{Appender, Event, create_topic, fetch, topic_facts};
 use replication::message::{Generation, encode_generation};
 use replication::{FIRST_KEY, Follower, NodeId, RowChange};
@@ -139,11 +139,14 @@ pub fn invite_node(config: &Config) -> Result<(String, u32), ServeError> {
 /// # Errors
 /// There is data already; the invitation or what is to be copied is none.
 pub fn join_cluster(config: &Config, invitation: &Path, from: &Path) -> Result<u32, ServeError> {
-    let settings = settings_of(config)?;
     let failed = |error| ServeError::Open { path: from.to_owned(), error };
     copy_node(from, &config.data, &store::Options::default()).map_err(failed)?;
-    let identity = Identity::accept(&settings.keys, invitation).map_err(ClusterError::from)?;
-    Ok(identity.node().0)
+    Ok(accept(config, invitation)?.node().0)
+}
+
+/// Becomes the node that an invitation names.
+fn accept(config: &Config, invitation: &Path) -> Result<Identity, ServeError> {
+    Ok(Identity::accept(&settings_of(config)?.keys, invitation).map_err(ClusterError::from)?)
 }
 
 /// As [`join_cluster`], with a copy that comes from the node `there` over the listener of the cluster at `address`.
@@ -165,11 +168,14 @@ pub fn join_from(config: &Config, invitation: &Path, address: &str, there: u32) 
     let received = snapshot::receive(there, address, &client, &incoming);
     // Its data may be under a key that came in force since the invitation.
     let joined = match received.and_then(|_| keys::receive(there, address, &client)) {
-        Ok(keys) => join_cluster(config, invitation, &incoming).and_then(|node| {
-            let identity = Identity::open(&settings.keys).map_err(ClusterError::from)?;
-            identity.take_keys(&keys).map_err(ClusterError::from)?;
-            Ok(node)
-        }),
+        Ok(keys) => {
+            let failed = |error| ServeError::Open { path: incoming.clone(), error };
+            take_copy(&incoming, &config.data).map_err(failed).and_then(|()| {
+                let identity = accept(config, invitation)?;
+                identity.take_keys(&keys).map_err(ClusterError::from)?;
+                Ok(identity.node().0)
+            })
+        }
         Err(error) => Err(refused(format!("no copy of {there} at {address}: {error}"))),
     };
     let _ = std::fs::remove_dir_all(&incoming);

@@ -145,8 +145,7 @@ fn serve(socket: TcpStream, host: &Host) -> io::Result<()> {
             return Err(is_revoked());
         }
         if frame == snapshot::REQUEST {
-            copies.send(node, &mut stream)?;
-            continue;
+            return copies.send(node, &mut stream);
         }
         if frame == keys::REQUEST {
             keys.send(node, &mut stream)?;

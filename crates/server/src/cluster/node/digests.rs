@@ -19,7 +19,7 @@ use replication::limits::COMPARISONS_KEPT;
 use replication::{PlannedSlice, Role, Slice};
 
 use super::{Node, NodeEvent};
-use crate::limits::{CLUSTER_DIGEST_BYTES_PER_SECOND, CLUSTER_DIGEST_NICENESS, CLUSTER_DIGEST_PATIENCE};
+use crate::limits::{CLUSTER_BACKGROUND_NICENESS, CLUSTER_DIGEST_BYTES_PER_SECOND, CLUSTER_DIGEST_PATIENCE};
 use crate::stamp::now_micros;
 use crate::telemetry::process::lower_priority;
 
@@ -254,7 +254,7 @@ impl Digests {
 
 fn in_background(work: impl FnOnce() + Send + 'static) -> Result<(), String> {
     let work = move || {
-        lower_priority(CLUSTER_DIGEST_NICENESS, "comparing data with other nodes has no low priority");
+        lower_priority(CLUSTER_BACKGROUND_NICENESS, "comparing data with other nodes has no low priority");
         work();
     };
     let started = std::thread::Builder::new().name("pando-digest".to_owned()).spawn(work);

@@ -15,7 +15,7 @@ use replication::{Cursor, Role};
 
 use super::keys::is_due;
 use super::{Node, NodeEvent};
-use crate::limits::{CLUSTER_SNAPSHOT_RETRY, CLUSTER_TRIM_INTERVAL};
+use crate::limits::{CLUSTER_SNAPSHOT_RETRY, CLUSTER_TRIM_INTERVAL, COPY_BYTES_PER_SECOND};
 use crate::stamp::now_micros;
 
 /// Names of snapshots begin so; the offset of the log follows.
@@ -82,7 +82,7 @@ fn make(directory: &Weak<Directory>, folder: &Path) -> Result<u64, String> {
     }
     fs::create_dir_all(folder).map_err(failed)?;
     let directory = directory.upgrade().ok_or("the server stops")?;
-    directory.copy_to(&making, &store::Options::default()).map_err(|error| error.to_string())?;
+    directory.copy_to(&making, COPY_BYTES_PER_SECOND).map_err(|error| error.to_string())?;
     drop(directory);
     let offset = verify(&making)?.offset;
     let older = kept(folder).map_err(failed)?;

@@ -1,10 +1,10 @@
 //! Copying a node's data over the listener of the cluster, to make another node of it.
 //!
-//! Whoever asks gets the data at one moment: the sender copies it into a folder beside its data first, which is quick
-//! and holds nothing up, and sends that file in parts, each compressed, no faster than
-//! [`CLUSTER_COPY_BYTES_PER_SECOND`]. The end has the SHA-256 of it all. A copy that breaks off leaves nothing behind
+//! Whoever asks gets the data at one moment: the sender copies it into a folder beside its data first, no faster than
+//! [`COPY_BYTES_PER_SECOND`], and sends that file in parts, each compressed, no faster than
+//! [`CLUSTER_SEND_BYTES_PER_SECOND`]. The end has the SHA-256 of it all. A copy that breaks off leaves nothing behind
 //! on either side and begins anew. Both sides sync what they write as they go: changes that wait for the same disk
-//! would otherwise wait for all of it at the end.
+//! would otherwise wait for all of it at the end. Both have the lowest priority.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
@@ -19,7 +19,8 @@ use rustls::ClientConfig;
 use sha2::{Digest, Sha256};
 
 use super::{connect, read_frame, write_frame};
-use crate::limits::CLUSTER_COPY_BYTES_PER_SECOND;
+use crate::limits::{CLUSTER_BACKGROUND_NICENESS, CLUSTER_SEND_BYTES_PER_SECOND, COPY_BYTES_PER_SECOND};
+use crate::telemetry::process::lower_priority;
 
 /// The frame that asks for a copy. No frame of requests begins so.
 pub(super) const REQUEST: &[u8] = b"\0snapshot 1";
@@ -38,10 +39,10 @@ const FILE: &str = "data.mdb";
 const FOLDER: &str = "copy-being-sent";
 /// How often whoever waits is told that it goes on.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(2);
-/// How often what has been copied by then is synced.
-const SYNC_INTERVAL: Duration = Duration::from_millis(100);
+/// Begins a warning.
+const NO_LOW_PRIORITY: &str = "copying a node's data has no low priority";
 /// Bytes of a copy that are received before they are synced.
-const SYNC_BYTES: u64 = 16 << 20;
+const SYNC_BYTES: u64 = 1 << 20;
 
 /// Sends copies of the data in a folder, one at a time.
 pub(crate) struct Sender {
@@ -66,7 +67,7 @@ impl Sender {
         Sender { directory, data: data.to_owned(), is_sending: AtomicBool::new(false) }
     }
 
-    /// Sends one to `node`.
+    /// Sends one to `node`, on a thread that does nothing else afterwards: its priority is the lowest then.
     pub(super) fn send(&self, node: NodeId, stream: &mut impl Write) -> io::Result<()> {
         if self.is_sending.swap(true, Ordering::Acquire) {
             return refuse(stream, "another copy is being sent: try again later");
@@ -75,6 +76,7 @@ impl Sender {
         // An earlier process may have been killed meanwhile.
         let _ = fs::remove_dir_all(&folder.0);
         tracing::info!("{node} copies this node's data");
+        lower_priority(CLUSTER_BACKGROUND_NICENESS, NO_LOW_PRIORITY);
         let begun = Instant::now();
         if let Err(reason) = self.copy(&folder.0, stream)? {
             tracing::warn!("{node} gets no copy: {reason}");
@@ -92,15 +94,13 @@ impl Sender {
         std::thread::scope(|scope| {
             let waiting = std::thread::current();
             let copying = scope.spawn(move || {
-                let copied = directory.copy_to(to, &store::Options::default());
+                let copied = directory.copy_to(to, COPY_BYTES_PER_SECOND);
                 waiting.unpark();
                 copied.map_err(|error| error.to_string())
             });
             let mut told = Instant::now();
             while !copying.is_finished() {
-                std::thread::park_timeout(SYNC_INTERVAL);
-                // That it could not be synced yet is nothing: the copy itself is at its end.
-                let _ = File::open(to.join(FILE)).and_then(|file| file.sync_data());
+                std::thread::park_timeout(SIGN_OF_LIFE.saturating_sub(told.elapsed()));
                 if told.elapsed() >= SIGN_OF_LIFE {
                     write_frame(stream, &[WAIT])?;
                     told = Instant::now();
@@ -128,7 +128,7 @@ fn send_file(file: &mut impl Read, stream: &mut impl Write) -> io::Result<u64> {
         sent += part.len() as u64;
         write_frame(stream, &[vec![PART], zstd::bulk::compress(&part, 1)?].concat())?;
         // Others use this machine too.
-        let due = Duration::from_millis(sent * 1_000 / CLUSTER_COPY_BYTES_PER_SECOND);
+        let due = Duration::from_millis(sent * 1_000 / CLUSTER_SEND_BYTES_PER_SECOND);
         std::thread::sleep(due.saturating_sub(begun.elapsed()));
     }
     write_frame(stream, &[&[END][..], hash.finalize().as_slice()].concat())?;
@@ -139,7 +139,10 @@ fn send_file(file: &mut impl Read, stream: &mut impl Write) -> io::Result<u64> {
 ///
 /// # Errors
 /// It does not let this one in, has no copy to give, or the connection broke. The folder is of no use then.
+///
+/// The priority of the calling thread is the lowest from here on.
 pub(crate) fn receive(node: NodeId, address: &str, config: &Arc<ClientConfig>, to: &Path) -> io::Result<u64> {
+    lower_priority(CLUSTER_BACKGROUND_NICENESS, NO_LOW_PRIORITY);
     let mut stream = connect(node, address, config)?;
     write_frame(&mut stream, REQUEST)?;
     fs::create_dir_all(to)?;
