@@ -44,6 +44,8 @@ pub struct Unusable {
 
 /// What stands for no end: what OpenDJ says.
 const NEVER: i64 = -1;
+/// maxInt of RFC 4511 section 4.1.1. Larger numbers count as this, whoever says them.
+const NUMBER_MAX: u32 = i32::MAX.unsigned_abs();
 
 impl AccountUsability {
     /// The control's value.
@@ -52,8 +54,7 @@ impl AccountUsability {
         let mut writer = Writer::new(&mut value);
         let number = |seconds: Option<u32>| {
             let mut content = Vec::new();
-            // maxInt of RFC 4511 section 4.1.1.
-            let seconds = seconds.map_or(NEVER, |seconds| i64::from(seconds.min(i32::MAX.unsigned_abs())));
+            let seconds = seconds.map_or(NEVER, |seconds| i64::from(seconds.min(NUMBER_MAX)));
             ber::put_integer_content(&mut content, seconds);
             content
         };
@@ -85,7 +86,7 @@ impl AccountUsability {
         let mut reader = Reader::new(value);
         let number = |content: &[u8]| match ber::integer_content(content).ok()? {
             NEVER => Some(None),
-            seconds => Some(Some(u32::try_from(seconds).ok()?)),
+            seconds => Some(Some(u32::try_from(seconds).ok()?.min(NUMBER_MAX))),
         };
         let found = if reader.peek_tag() == Some(AVAILABLE) {
             AccountUsability::Usable(number(reader.element(AVAILABLE).ok()?)?)
@@ -135,6 +136,13 @@ mod tests {
         let bytes = [0xa1, 15, 0x80, 1, 0xff, 0x81, 1, 0xff, 0x82, 1, 0xff, 0x83, 1, 2, 0x84, 1, 60];
         check(AccountUsability::Unusable(all), &bytes);
         check(AccountUsability::Unusable(Unusable { locked: Some(None), ..none }), &[0xa1, 3, 0x84, 1, 0xff]);
+    }
+
+    #[test]
+    fn numbers_above_max_int_count_as_that() {
+        let most = AccountUsability::Usable(Some(NUMBER_MAX));
+        assert_eq!(AccountUsability::Usable(Some(u32::MAX)).encode(), most.encode());
+        assert_eq!(AccountUsability::decode(&[0x80, 5, 0, 0xff, 0xff, 0xff, 0xff]), Some(most));
     }
 
     #[test]
