@@ -597,6 +597,28 @@ fn the_password_policy_holds_for_scram() {
     assert_eq!(all.values("pandoScramKeys").len(), 5);
 }
 
+/// What was read of an account when an exchange began says nothing of it at its end.
+#[test]
+fn a_lock_that_comes_between_the_steps_of_an_exchange_counts() {
+    let scratch = Scratch::new("sasl-locked-meanwhile");
+    let pando = start(&scratch);
+    let (mut connection, mut other) = (pando.connect(), pando.connect());
+    let mechanism = "SCRAM-SHA-512";
+    let (hash, _) = Hash::of_mechanism(mechanism).unwrap();
+    let (client, first) = Client::begin(hash, "bert", "a-nonce-of-the-test", None);
+    let (code, challenge) = sasl_bind(&mut connection, mechanism, first.as_bytes());
+    assert_eq!(code, ResultCode::SASL_BIND_IN_PROGRESS);
+    let mut administrator = pando.administrator();
+    let locked: &[(_, &str, &[&str])] =
+        &[(ChangeOperation::Replace, "pwdAccountLockedTime", &["000001010000Z"])];
+    assert!(administrator.modify(&person_dn("bert"), locked).unwrap().is_success());
+    let (last, _) = client.finish(&challenge, "bert-s3cret", &mut None).unwrap();
+    assert_eq!(sasl_bind(&mut connection, mechanism, last.as_bytes()).0, ResultCode::INVALID_CREDENTIALS);
+    let unlocked: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pwdAccountLockedTime", &[])];
+    assert!(administrator.modify(&person_dn("bert"), unlocked).unwrap().is_success());
+    assert_eq!(scram(&mut other, mechanism, ("bert", "bert-s3cret"), None), ResultCode::SUCCESS);
+}
+
 #[test]
 fn names_that_two_entries_have_are_nobodys() {
     let scratch = Scratch::new("sasl-names");
