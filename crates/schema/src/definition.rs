@@ -305,7 +305,10 @@ impl<'a> Parser<'a> {
             Shape::Numbers => self.numbers()?,
             Shape::Word => vec![self.word("a word")?],
         };
-        definition.terms.push((keyword, values));
+        // `MUST ( )`, which others write, says nothing.
+        if shape == Shape::Flag || !values.is_empty() {
+            definition.terms.push((keyword, values));
+        }
         Ok(())
     }
 

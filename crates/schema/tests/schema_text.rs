@@ -115,6 +115,7 @@ fn mistakes() {
         ("ditstructurerule ( x FORM f )", "1: \"x\" is not a number"),
         ("ditstructurerule ( 1 )", "1: FORM is missing"),
         ("nameform ( 1.2.3 MUST cn )", "1: OC is missing"),
+        ("nameform ( 1.2.3 OC person MUST ( ) )", "1: MUST is missing"),
         // The file.
         (
             "# fine\n\nattributtype ( 1.2.3 <string> )",
