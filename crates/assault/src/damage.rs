@@ -33,6 +33,9 @@ const DATA: i32 = 4;
 /// A block of the redo log, and a page of the data file.
 const BLOCK: usize = 4_096;
 
+/// What a group takes at most: the text of its change in its record and in its entry's row, and small rows.
+const GROUP_MAX: usize = 2 * FILLING + 2 * BLOCK;
+
 /// Ways to damage a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
@@ -393,7 +396,7 @@ fn groups(plan: &Plan, template: &Template) -> Finding {
         bytes[at..end].iter_mut().for_each(|byte| *byte = if is_zeroed { 0 } else { random.u8(..) });
         fs::write(&path, bytes).unwrap();
         let outcome = open(&trial);
-        let is_at_the_end = name == newest && end + 2 * BLOCK + FILLING >= used;
+        let is_at_the_end = name == newest && end + GROUP_MAX >= used;
         let complaint = match &outcome {
             Outcome::Opened { found, is_sound: true } if is_at_the_end && CHANGES - found <= 1 => None,
             // Zeroes up to the end of the newest segment are what nothing looks like.
