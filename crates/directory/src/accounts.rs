@@ -391,13 +391,7 @@ fn app_passwords(catalog: &Catalog, row: &EntryRow<'_>, policy: &PasswordPolicy)
     let schema = &catalog.schema;
     let first = |name: &str, options: &str| {
         let id = catalog.attribute_id(schema.attribute_type(name)?.id, options)?;
-        match row.find(id)?.content {
-            Content::Inline(values) => values.iter().find_map(|value| match value {
-                InlineValue::Here(bytes) => Some(bytes),
-                InlineValue::Elsewhere(_) => None,
-            }),
-            Content::Table | Content::Links => None,
-        }
+        small(row.find(id).and_then(inline)).next()
     };
     let passwords = schema.attribute_type(USER_PASSWORD).map(|known| catalog.attributes_of_type(known.id));
     let options = passwords.unwrap_or_default().iter().map(|id| &*catalog.attribute(*id).description.options);

@@ -13,7 +13,8 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+
+use system::RateLimit;
 
 use crate::disk::{self, Room};
 use crate::error::failed;
@@ -65,9 +66,9 @@ pub struct BulkStore {
     next_position: Position,
     /// Bytes of rows in the transaction under way.
     pending_bytes: usize,
-    /// Bytes of rows before, and since when.
+    /// Bytes of rows before, and how fast they may be written.
     cut_bytes: u64,
-    begun: Instant,
+    rate_limit: Option<RateLimit>,
     broken: Option<StoreError>,
     frame: Vec<u8>,
     id_bytes: Vec<u8>,
@@ -145,7 +146,7 @@ impl BulkStore {
             next_position: 1,
             pending_bytes: 0,
             cut_bytes: 0,
-            begun: Instant::now(),
+            rate_limit: options.bulk_bytes_per_second.map(RateLimit::new),
             broken: None,
             frame: Vec::new(),
             id_bytes: Vec::new(),
@@ -342,7 +343,7 @@ impl BulkStore {
     }
 
     fn cut_bytes_max(&self) -> usize {
-        if self.options.bulk_bytes_per_second.is_some() { PACED_CUT_BYTES } else { CUT_BYTES }
+        if self.rate_limit.is_some() { PACED_CUT_BYTES } else { CUT_BYTES }
     }
 
     /// Writes out the pages in memory and begins another transaction.
@@ -359,10 +360,9 @@ impl BulkStore {
 
     /// Where there is a bound on how fast it goes, syncs what is written by now, and waits.
     fn keep_pace(&self) -> Result<(), Failure> {
-        let Some(bytes_per_second) = self.options.bulk_bytes_per_second else { return Ok(()) };
+        let Some(rate_limit) = self.rate_limit else { return Ok(()) };
         self.env.sync()?;
-        let due = Duration::from_millis(self.cut_bytes.saturating_mul(1_000) / bytes_per_second.max(1));
-        std::thread::sleep(due.saturating_sub(self.begun.elapsed()));
+        rate_limit.wait(self.cut_bytes);
         Ok(())
     }
 }

@@ -3,10 +3,12 @@
 mod available_memory;
 pub mod gss;
 mod memory;
+mod rate_limit;
 mod scheduling;
 
 pub use available_memory::available_memory_bytes;
 pub use memory::{CACHE_LINE_LEN, ask_for_huge_pages, prefetch};
+pub use rate_limit::RateLimit;
 pub use scheduling::{CooperativeYield, set_thread_niceness};
 
 /// The allocator of the program.

@@ -24,21 +24,23 @@ impl Processes {
 
     /// The processor time in seconds of the one with this name since then; none of one that has ended.
     pub(super) fn seconds(&self, name: &str) -> f64 {
-        let of = |(known, id, before): &(String, u32, f64)| {
-            (known == name).then(|| seconds(*id).map_or(0.0, |now| now - before))
-        };
-        self.all.iter().find_map(of).unwrap_or(0.0)
+        self.all.iter().find(|(known, ..)| known == name).and_then(used).unwrap_or(0.0)
     }
 
     /// How many processors each has used since then, on average. One that has ended is left out.
     pub(super) fn cores(&self) -> Value {
         let elapsed = self.since.elapsed().as_secs_f64().max(0.001);
-        let share = |(name, id, before): &(String, u32, f64)| {
-            let cores = (seconds(*id)? - before) / elapsed;
-            Some((name.clone(), json!((cores * 1_000.0).round() / 1_000.0)))
+        let share = |process: &(String, u32, f64)| {
+            let cores = used(process)? / elapsed;
+            Some((process.0.clone(), json!((cores * 1_000.0).round() / 1_000.0)))
         };
         Value::Object(self.all.iter().filter_map(share).collect::<Map<_, _>>())
     }
+}
+
+/// The processor time of a process since it was noted; none of one that has ended.
+fn used((_, id, before): &(String, u32, f64)) -> Option<f64> {
+    Some(seconds(*id)? - before)
 }
 
 /// The 14th and 15th field of /proc/PID/stat; the second, in parentheses, may have spaces.

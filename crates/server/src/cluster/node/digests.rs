@@ -11,12 +11,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use directory::{Snapshot, digest};
 use replication::digest::{Comparison, Divergence, Parts, RollingDigest};
 use replication::limits::COMPARISONS_KEPT;
 use replication::{PlannedSlice, Role, Slice};
+use system::RateLimit;
 
 use super::{Node, NodeEvent};
 use crate::limits::{CLUSTER_BACKGROUND_NICENESS, CLUSTER_DIGEST_BYTES_PER_SECOND, CLUSTER_DIGEST_PATIENCE};
@@ -264,6 +265,7 @@ fn in_background(work: impl FnOnce() + Send + 'static) -> Result<(), String> {
 /// Bounds how fast rows are read, and ends with the node.
 struct Pace {
     begun: Instant,
+    limit: RateLimit,
     bytes: u64,
     looked_at: u64,
     alive: Weak<()>,
@@ -271,7 +273,13 @@ struct Pace {
 
 impl Pace {
     fn new(alive: Weak<()>) -> Pace {
-        Pace { begun: Instant::now(), bytes: 0, looked_at: 0, alive }
+        Pace {
+            begun: Instant::now(),
+            limit: RateLimit::new(CLUSTER_DIGEST_BYTES_PER_SECOND),
+            bytes: 0,
+            looked_at: 0,
+            alive,
+        }
     }
 
     /// So many more bytes are read. Whether to go on.
@@ -281,8 +289,7 @@ impl Pace {
             return ControlFlow::Continue(());
         }
         self.looked_at = self.bytes;
-        let due = Duration::from_millis(self.bytes.saturating_mul(1_000) / CLUSTER_DIGEST_BYTES_PER_SECOND);
-        std::thread::sleep(due.saturating_sub(self.begun.elapsed()));
+        self.limit.wait(self.bytes);
         match self.alive.strong_count() {
             0 => ControlFlow::Break(()),
             _ => ControlFlow::Continue(()),

@@ -17,6 +17,7 @@ use directory::Directory;
 use replication::NodeId;
 use rustls::ClientConfig;
 use sha2::{Digest, Sha256};
+use system::RateLimit;
 
 use super::{connect, read_frame, write_frame};
 use crate::limits::{CLUSTER_BACKGROUND_NICENESS, CLUSTER_SEND_BYTES_PER_SECOND, COPY_BYTES_PER_SECOND};
@@ -116,7 +117,7 @@ fn refuse(stream: &mut impl Write, text: &str) -> io::Result<()> {
 }
 
 fn send_file(file: &mut impl Read, stream: &mut impl Write) -> io::Result<u64> {
-    let (begun, mut sent, mut hash) = (Instant::now(), 0_u64, Sha256::new());
+    let (limit, mut sent, mut hash) = (RateLimit::new(CLUSTER_SEND_BYTES_PER_SECOND), 0_u64, Sha256::new());
     let mut part = Vec::with_capacity(PART_BYTES);
     loop {
         part.clear();
@@ -128,8 +129,7 @@ fn send_file(file: &mut impl Read, stream: &mut impl Write) -> io::Result<u64> {
         sent += part.len() as u64;
         write_frame(stream, &[vec![PART], zstd::bulk::compress(&part, 1)?].concat())?;
         // Others use this machine too.
-        let due = Duration::from_millis(sent * 1_000 / CLUSTER_SEND_BYTES_PER_SECOND);
-        std::thread::sleep(due.saturating_sub(begun.elapsed()));
+        limit.wait(sent);
     }
     write_frame(stream, &[&[END][..], hash.finalize().as_slice()].concat())?;
     Ok(sent)

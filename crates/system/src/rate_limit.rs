@@ -1,0 +1,42 @@
+//! A bound on how fast work goes that others should not feel.
+
+use std::time::{Duration, Instant};
+
+/// Holds a thread to so much a second, on average since it began.
+#[derive(Clone, Copy, Debug)]
+pub struct RateLimit {
+    begun: Instant,
+    per_second: u64,
+}
+
+impl RateLimit {
+    /// From now on so much a second.
+    pub fn new(per_second: u64) -> RateLimit {
+        RateLimit { begun: Instant::now(), per_second }
+    }
+
+    /// Sleeps until `done`, all that was done since it began, is not too much.
+    pub fn wait(&self, done: u64) {
+        std::thread::sleep(self.due(done).saturating_sub(self.begun.elapsed()));
+    }
+
+    /// How long so much takes at least.
+    fn due(&self, done: u64) -> Duration {
+        Duration::from_millis(done.saturating_mul(1_000) / self.per_second.max(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_much_takes_so_long() {
+        let due = |per_second, done| RateLimit::new(per_second).due(done).as_millis();
+        assert_eq!(due(48 << 20, 0), 0);
+        assert_eq!(due(48 << 20, 24 << 20), 500);
+        assert_eq!(due(u64::MAX, 1 << 50), 0);
+        assert_eq!(due(0, 2), 2_000, "nothing a second is one");
+        assert_eq!(due(1_000, u64::MAX), u128::from(u64::MAX / 1_000));
+    }
+}
