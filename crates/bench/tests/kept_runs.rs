@@ -24,7 +24,7 @@ fn check_kind(file: &Path) {
         "json" => is_json(&text()),
         "jsonl" => text().lines().all(is_json),
         "toml" => text().parse::<toml::Table>().is_ok(),
-        "md" | "patch" => !text().is_empty(),
+        "md" | "patch" | "py" => !text().is_empty(),
         _ => panic!("{}: what is made from results is not kept beside them", file.display()),
     };
     assert!(is_whole, "{} is broken", file.display());
