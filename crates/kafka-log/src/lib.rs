@@ -14,7 +14,7 @@ mod wait;
 
 pub use appender::Appender;
 pub use election::Election;
-pub use reader::{Reader, fetch};
+pub use reader::{Reader, fetch, fetch_unless};
 pub use settings::Settings;
 pub use topic::{TopicFacts, create_topic, delete_before, topic_facts};
 

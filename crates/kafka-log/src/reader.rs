@@ -16,6 +16,9 @@ use crate::{Event, LogError, Message, Sink, failed};
 /// How long one wait for a message takes at most: a reader that is stopped ends within it.
 const POLL: Duration = Duration::from_millis(100);
 
+/// How long one question takes at most, which nothing interrupts.
+const ONE_CALL: Duration = Duration::from_secs(1);
+
 /// Brings all messages from an offset on, in order, until it is dropped.
 pub struct Reader {
     is_stopping: Arc<AtomicBool>,
@@ -64,20 +67,39 @@ fn read(consumer: &BaseConsumer<Quiet>, is_stopping: &AtomicBool, sink: &Sink) {
 /// `None` where there is no message at that offset.
 ///
 /// # Errors
-/// Kafka cannot be reached, or does not have the topic.
+/// Kafka cannot be reached in time, or does not have the topic.
 pub fn fetch(
     settings: &Settings,
     offset: u64,
     patience: Duration,
 ) -> Result<(Option<Message>, u64, u64), LogError> {
+    fetch_unless(settings, offset, patience, &AtomicBool::new(false))
+}
+
+/// The same for who may have to end: it takes little more than a second once `is_ending` is set.
+///
+/// # Errors
+/// As [`fetch`], and `is_ending` was set.
+pub fn fetch_unless(
+    settings: &Settings,
+    offset: u64,
+    patience: Duration,
+    is_ending: &AtomicBool,
+) -> Result<(Option<Message>, u64, u64), LogError> {
     let consumer = consumer_at(settings, offset)?;
-    let watermarks = consumer.fetch_watermarks(&settings.topic, 0, patience);
-    let (start, end) = watermarks.map_err(failed("asking where the log begins and ends"))?;
+    let begun = Instant::now();
+    let is_over = || begun.elapsed() > patience || is_ending.load(Ordering::Relaxed);
+    let (start, end) = loop {
+        match consumer.fetch_watermarks(&settings.topic, 0, ONE_CALL) {
+            Ok(ends) => break ends,
+            Err(error) if is_timeout(&error) && !is_over() => {}
+            Err(error) => return Err(failed("asking where the log begins and ends")(error)),
+        }
+    };
     let (start, end) = (u64::try_from(start).unwrap_or(0), u64::try_from(end).unwrap_or(0));
     if !(start..end).contains(&offset) {
         return Ok((None, start, end));
     }
-    let begun = Instant::now();
     loop {
         match consumer.poll(POLL) {
             Some(Ok(message)) => {
@@ -85,8 +107,8 @@ pub fn fetch(
                 return Ok(((message.offset == offset).then_some(message), start, end));
             }
             Some(Err(error)) if is_loss(&error) => return Ok((None, start, end)),
-            Some(Err(error)) if begun.elapsed() > patience => return Err(failed("reading the log")(error)),
-            None if begun.elapsed() > patience => {
+            Some(Err(error)) if is_over() => return Err(failed("reading the log")(error)),
+            None if is_over() => {
                 let error = KafkaError::MessageConsumption(RDKafkaErrorCode::OperationTimedOut);
                 return Err(failed("reading the log")(error));
             }
@@ -124,6 +146,10 @@ fn owned(message: &rdkafka::message::BorrowedMessage<'_>) -> Message {
         bytes: message.payload().unwrap_or_default().to_vec(),
         millis: message.timestamp().to_millis().unwrap_or(0),
     }
+}
+
+fn is_timeout(error: &KafkaError) -> bool {
+    error.rdkafka_error_code() == Some(RDKafkaErrorCode::OperationTimedOut)
 }
 
 /// Whether nothing comes any more behind this error: the log has no such offset, and no other one is taken instead.

@@ -105,8 +105,12 @@ fn who_left_is_let_in_no_longer_and_the_log_is_deleted_only_up_to_what_all_have(
 
     // The nodes go on, and so does one that begins from a snapshot; what is older than the log refuses.
     cluster.expect_equal(&[(1, &first), (2, &second)]);
-    assert!(second.stop().success());
-    let second = cluster.start(2);
+    let mut second = second;
+    for _ in 0..5 {
+        // Right behind a start it still asks Kafka where it is, and it stops well all the same.
+        assert!(second.stop().success());
+        second = cluster.start(2);
+    }
     cluster.expect_equal(&[(1, &first), (2, &second)]);
     let kept = cluster.scratch.join("later-1");
     cluster.join_from(4, &kept);

@@ -238,7 +238,11 @@ impl Pando {
         let started = Instant::now();
         while self.lines.recv_timeout(remaining(started)).is_ok() {}
         assert!(started.elapsed() < DEADLINE, "pando does not stop; its log:\n{}", self.log());
-        self.child.wait().unwrap()
+        let status = self.child.wait().unwrap();
+        if !status.success() {
+            eprintln!("--- pando ended with {status}; its log:\n{}", self.log());
+        }
+        status
     }
 
     /// The folder that a start with [`Start::new`] keeps its data in.

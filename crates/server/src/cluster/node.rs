@@ -8,6 +8,7 @@
 //! - A change keeps its id on all its ways, so it is made once however often it is sent.
 
 mod digests;
+mod errands;
 mod follow;
 mod keys;
 mod lead;
@@ -17,6 +18,7 @@ pub(super) mod snapshots;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
@@ -42,6 +44,7 @@ use crate::workers::index_upkeep::Upkeep;
 use crate::workers::read_age::ReadAge;
 use crate::workers::writer::WriteQueue;
 use digests::Digests;
+use errands::Errands;
 use keys::Keys;
 use news::Told;
 use requests::{RemoteFrame, Sent, Shown};
@@ -90,6 +93,7 @@ pub(super) struct Node {
     /// Why the node takes no more of the log, for good.
     stopped: Option<String>,
     clients: Option<Clients>,
+    errands: Errands,
     /// Which reader's messages count.
     reading: u64,
     budget: Arc<Budget>,
@@ -155,6 +159,7 @@ impl Node {
             member: None,
             stopped: None,
             clients: None,
+            errands: Errands::default(),
             reading: 0,
             budget: Arc::default(),
             ahead: VecDeque::new(),
@@ -237,9 +242,10 @@ impl Node {
         self.say_role("stopped");
         // The channel first: a client of Kafka that waits for room in it would never end.
         self.budget.close();
-        let Node { parts, clients, .. } = self;
+        let Node { parts, clients, errands, .. } = self;
         drop(parts.events);
         drop(clients);
+        drop(errands);
     }
 
     fn may_end(&self) -> bool {
@@ -473,10 +479,10 @@ impl Node {
         let cursor = follower.cursor().offset;
         self.member = None;
         self.say_role("connecting");
-        let look = move || {
-            std::thread::sleep(delay);
-            loop {
-                let found = kafka_log::fetch(&settings, cursor, CLUSTER_CHANGE_PATIENCE);
+        let look = move |is_ending: &AtomicBool| {
+            std::thread::park_timeout(delay);
+            while !is_ending.load(Ordering::Relaxed) {
+                let found = kafka_log::fetch_unless(&settings, cursor, CLUSTER_CHANGE_PATIENCE, is_ending);
                 let is_found = found.is_ok();
                 let follower = Box::new(follower.clone());
                 let found = found.map(|(message, start, end)| LogPlace { follower, message, start, end });
@@ -488,7 +494,7 @@ impl Node {
                 std::thread::park_timeout(CLUSTER_RETRY);
             }
         };
-        if let Err(error) = std::thread::Builder::new().name("pando-place".to_owned()).spawn(look) {
+        if let Err(error) = self.errands.run("pando-place", look) {
             self.stop(&error.to_string());
         }
     }
@@ -579,13 +585,13 @@ impl Node {
     /// Asks the log where the writer is reached: its claim has it.
     fn ask_address(&mut self, epoch: u64) {
         let (settings, sender) = (self.parts.settings.clone(), self.parts.sender.clone());
-        let ask = move || {
-            let found = kafka_log::fetch(&settings, epoch, CLUSTER_CHANGE_PATIENCE);
+        let ask = move |is_ending: &AtomicBool| {
+            let found = kafka_log::fetch_unless(&settings, epoch, CLUSTER_CHANGE_PATIENCE, is_ending);
             let message = found.ok().and_then(|(message, ..)| message);
             let address = message.and_then(|message| String::from_utf8(message.key).ok());
             let _ = sender.send(NodeEvent::WriterAddress(epoch, address));
         };
-        if let Err(error) = std::thread::Builder::new().name("pando-address".to_owned()).spawn(ask) {
+        if let Err(error) = self.errands.run("pando-address", ask) {
             tracing::warn!(%error, "the address of the writer is not looked up");
         }
     }

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -189,13 +190,13 @@ impl Node {
             return;
         }
         let (settings, sender) = (self.parts.settings.clone(), self.parts.sender.clone());
-        let trim = move || {
+        let trim = move |_: &AtomicBool| {
             let trimmed = delete_before(&settings, offset).map_err(|error| error.to_string());
             let _ = sender.send(NodeEvent::Trimmed(trimmed));
         };
         self.snapshots.trimmed = Some(Instant::now());
-        match std::thread::Builder::new().name("pando-trim".to_owned()).spawn(trim) {
-            Ok(_) => self.snapshots.is_trimming = true,
+        match self.errands.run("pando-trim", trim) {
+            Ok(()) => self.snapshots.is_trimming = true,
             Err(error) => self.trimmed(Err(error.to_string())),
         }
     }
