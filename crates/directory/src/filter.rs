@@ -412,7 +412,7 @@ impl Compiler<'_> {
     }
 
     /// The attribute of a description, if the schema knows it and the requester may read it.
-    fn readable(&self, description: &str) -> Option<AttributeDescription> {
+    pub(crate) fn readable(&self, description: &str) -> Option<AttributeDescription> {
         let description = self.catalog.schema.parse_description(description).ok()?;
         self.shown.includes(&self.catalog.schema, description.type_id).then_some(description)
     }
@@ -626,7 +626,8 @@ impl Item {
         }
     }
 
-    fn find_attributes(&mut self, catalog: &Catalog, shown: Shown) {
+    /// Takes over attributes that got their numbers since it was made.
+    pub(crate) fn find_attributes(&mut self, catalog: &Catalog, shown: Shown) {
         match (&self.subject, &self.test) {
             (Subject::Attribute(description), _) => {
                 self.attributes = catalog.matching_attributes(description)

@@ -3,6 +3,8 @@
 
 use ber::{Reader, Tag, Writer};
 
+use crate::control::text;
+
 /// Whose rights the Get Effective Rights control asks for
 /// (draft-ietf-ldapext-acl-model-08 section 9, and what servers made of it).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -124,10 +126,6 @@ impl<'a> AccessQuestion<'a> {
         writer.end(fields);
         value
     }
-}
-
-fn text(octets: &[u8]) -> Option<&str> {
-    std::str::from_utf8(octets).ok()
 }
 
 #[cfg(test)]

@@ -141,3 +141,7 @@ impl fmt::Debug for Controls<'_> {
         f.debug_list().entries(self.iter()).finish()
     }
 }
+/// Text in the value of a control or an extended operation.
+pub(crate) fn text(octets: &[u8]) -> Option<&str> {
+    std::str::from_utf8(octets).ok()
+}

@@ -23,6 +23,10 @@ pub const SELECTOR_COUNT_MAX: usize = 4096;
 pub const VALUE_COUNT_MAX: usize = 1 << 20;
 /// How many controls a message may have.
 pub const CONTROL_COUNT_MAX: usize = 64;
+/// Most attribute descriptions in a dereference control.
+pub const DEREFERENCED_MAX: usize = 100;
+/// Most keys that results are sorted by.
+pub const SORT_KEYS_MAX: usize = 8;
 /// How many names and values a DN may have; each takes some 60 octets when parsed.
 pub const DN_AVA_COUNT_MAX: usize = 1024;
 /// Longest LDIF record, in octets as written, unless the reader is told otherwise: 256 MiB, which holds a group of some

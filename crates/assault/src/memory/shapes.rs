@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use ldap::{
     AddRequest, AttributesBuf, Authentication, BindRequest, ChangeOperation, ChangesBuf, CompareRequest,
     Control, Controls, ControlsBuf, FilterBuf, Message, MessageId, ModifyDnRequest, ModifyRequest,
-    PagedResults, Request, Scope, SearchRequest, SelectionBuf, oids,
+    PagedResults, Request, Scope, SearchRequest, SelectionBuf, SortKey, oids,
 };
 
 use crate::data::{MANY, PERSON, PERSON_PASSWORD};
@@ -178,6 +178,15 @@ pub(super) const SHAPES: &[Shape] = &[
         messages: candidates,
     },
     Shape {
+        name: "sorted-8",
+        what: "1,024 searches that sort all entries, as the administrator",
+        connections: 8,
+        one_source: false,
+        bind: ADMIN_BIND,
+        in_quick: true,
+        messages: sorted,
+    },
+    Shape {
         name: "changes-8",
         what: "20 changes of 15 MiB that they may not make",
         connections: 8,
@@ -326,6 +335,24 @@ fn candidates() -> Messages {
         let scope = if number % 4 < 2 { Scope::SingleLevel } else { Scope::WholeSubtree };
         let controls = if number % 2 == 0 { paged.as_controls() } else { Controls::NONE };
         let whole = || search(number, MANY, scope, &filters[number % filters.len()], &selection, controls);
+        (number < OUTSTANDING).then(whole)
+    })
+}
+
+/// Searches that keep the keys of all that they find, to sort it, every second one for a page.
+fn sorted() -> Messages {
+    let filter = FilterBuf::parse("(objectClass=device)").unwrap();
+    let selection = SelectionBuf::from_iter(["1.1"]);
+    let by = |attribute, reverse| SortKey { attribute, rule: None, reverse };
+    let keys = SortKey::encode_list(&[by("description", true), by("cn", false), by("entryUUID", false)]);
+    let page = PagedResults { size: i32::MAX.unsigned_abs(), cookie: &[] }.encode();
+    let sort = Control { oid: oids::SORT_REQUEST, critical: true, value: Some(&keys) };
+    let alone = ControlsBuf::from_iter([sort]);
+    let page = Control { oid: oids::PAGED_RESULTS, critical: true, value: Some(&page) };
+    let paged = ControlsBuf::from_iter([sort, page]);
+    Box::new(move |number| {
+        let controls = if number % 2 == 0 { alone.as_controls() } else { paged.as_controls() };
+        let whole = || search(number, MANY, Scope::WholeSubtree, &filter, &selection, controls);
         (number < OUTSTANDING).then(whole)
     })
 }

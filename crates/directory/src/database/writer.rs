@@ -25,6 +25,7 @@ use crate::model::settings::{Settings, SettingsRecord};
 use crate::model::stamp::Stamp;
 use crate::read::controls::RequestControls;
 use crate::read::log_changes::old_values;
+use crate::read::search::check_no_assertion;
 use crate::settings::{self, Difference, DirectorySettings, SettingsError, change_entries};
 use crate::snapshot::Directory;
 use crate::tree::TreeState;
@@ -257,6 +258,7 @@ impl WriteBatch<'_> {
             _ => self.check_room()?,
         }
         if let Some(proposal) = change_entries::proposal(self.state(), requester, request)? {
+            check_no_assertion(controls)?;
             let changed = self.change_settings(requester.dn(), &proposal, stamp);
             return changed.map(drop).map_err(change_entries::refusal);
         }

@@ -126,6 +126,20 @@ pub const STREAMED_PER_ENTRY: usize = 4;
 /// Postings that a search merges; where a filter needs more, it scans.
 pub const POSTINGS_MERGED_MAX: usize = 256;
 
+/// Entries that are looked up for one result, where the client wants to know what the entries that it names are like:
+/// some 5 ms.
+pub const DEREFERENCED_ENTRIES_MAX: u32 = 2_000;
+
+/// Bytes that the keys of a sorted search may take: 32 MiB, some 400,000 entries by a short value. A search that
+/// returns fewer, by its page or limit, keeps no more than these.
+pub const SORT_BYTES_MAX: usize = if cfg!(test) { 64 << 10 } else { 32 << 20 };
+
+/// Octets of a value's normal form that count when results are sorted. What is alike as far as that is in order of ids.
+pub const SORT_VALUE_MAX: usize = 512;
+
+/// Values of an entry that are looked at for the least, by which it is sorted.
+pub const SORT_VALUES_MAX: usize = 1_000;
+
 /// Entries that a search without an index may look at unless a setting says otherwise: some 0.2 s of a core.
 pub const UNINDEXED_EXAMINED_MAX: u64 = 100_000;
 

@@ -12,12 +12,16 @@ use crate::model::virtual_entries::{EXPLAIN_ACCESS, READ_AUDIT};
 pub const EXPLAIN: &str = "1.3.6.1.4.1.99999.4.1";
 
 /// The words of rules, with the OIDs that each stands for.
-const USABLE: [(&str, &[&str]); 16] = [
+const USABLE: [(&str, &[&str]); 20] = [
     ("manage-dsa-it", &[oids::MANAGE_DSA_IT]),
+    ("assertion", &[oids::ASSERTION]),
+    ("permissive-modify", &[oids::PERMISSIVE_MODIFY]),
     ("subentries", &[oids::SUBENTRIES]),
     ("paging", &[oids::PAGED_RESULTS]),
+    ("sorting", &[oids::SORT_REQUEST]),
     ("password-policy", &[oids::PASSWORD_POLICY]),
     ("account-usability", &[oids::ACCOUNT_USABILITY]),
+    ("dereference", &[oids::DEREFERENCE]),
     ("session-tracking", &[oids::SESSION_TRACKING]),
     ("proxied-authorization", &[oids::PROXIED_AUTHORIZATION, oids::PROXIED_AUTHORIZATION_V1]),
     ("effective-rights", &[oids::EFFECTIVE_RIGHTS]),

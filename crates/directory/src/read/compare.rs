@@ -23,7 +23,9 @@ use crate::password::Verification;
 use crate::password::policy::Account;
 use crate::read::bind::stored_passwords;
 use crate::read::controls::RequestControls;
-use crate::read::search::{ValuesAllowed, entries_outside, resolved};
+use crate::read::search::{
+    ValuesAllowed, check_assertion, check_assertion_in_memory, entries_outside, resolved,
+};
 use crate::snapshot::Snapshot;
 use crate::tree::target::{Target, locate_name};
 use crate::tree::{TreeState, damaged_row, node};
@@ -99,8 +101,7 @@ fn try_compare(
                 if let Some(entries) = entries_outside(snapshot, access, &dn, &name, controls.offered)?
                     && let Some((_, entry)) = entries.first()
                 {
-                    let description = described(state, request.description)?;
-                    let outcome = compare_outside(state, access, entry, description, request.value);
+                    let outcome = compare_outside(state, access, entry, request, controls);
                     return outcome.map(CompareOutcome::Done);
                 }
                 access.check_read_tree()?;
@@ -123,6 +124,7 @@ fn try_compare(
             Some(rights)
         }
     };
+    check_assertion(state, requester, controls, target)?;
     let description = described(state, request.description)?;
     access.check_compare(state, target, description.type_id)?;
     let schema = &state.catalog.schema;
@@ -168,19 +170,23 @@ fn try_compare(
     Ok(CompareOutcome::Done(compare_result(truth == Truth::True)))
 }
 
+#[cold]
+#[inline(never)]
 fn compare_outside(
     state: TreeState<'_>,
     access: Access,
     entry: &VirtualEntry,
-    description: AttributeDescription,
-    value: &[u8],
+    request: &CompareRequest<'_>,
+    controls: &RequestControls,
 ) -> Result<Outcome, OperationError> {
     let schema = &state.catalog.schema;
     let in_memory = InMemory { dn: &entry.dn, attributes: resolved(schema, entry) };
+    check_assertion_in_memory(state, access, controls, &in_memory)?;
+    let description = described(state, request.description)?;
     if !in_memory.attributes.iter().any(|(has, _)| has.is_subtype_of(schema, &description)) {
         return Err(no_such_attribute(schema.type_by_id(description.type_id).name()));
     }
-    let term = assertion(state, access, description, value)?;
+    let term = assertion(state, access, description, request.value)?;
     let truth = Matcher::new(access.shown()).truth_in_memory(&term, schema, &in_memory);
     Ok(compare_result(truth == Truth::True))
 }

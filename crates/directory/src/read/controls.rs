@@ -5,8 +5,8 @@
 
 use ber::{Reader, Tag};
 use ldap::{
-    AtLeast, Control, Controls, EffectiveRightsRequest, PagedResults, PositionToken, Request, ResultCode,
-    oids,
+    AtLeast, Control, Controls, DecodeLimits, DereferenceSpec, EffectiveRightsRequest, Filter, FilterBuf,
+    PagedResults, PositionToken, Request, ResultCode, SortKey, oids,
 };
 
 use crate::access::{AskerLimits, Offered};
@@ -98,6 +98,7 @@ const ANSWERED: &[ControlContext] = &[
 
 const BIND: &[ControlContext] = &[ControlContext::Bind];
 const SEARCH: &[ControlContext] = &[ControlContext::Search];
+const MODIFY: &[ControlContext] = &[ControlContext::Modify];
 
 /// What somebody may ask in the name of another (RFC 4370 section 3): all of these but a bind.
 const PROXIED: &[ControlContext] = ANSWERED.split_at(1).1;
@@ -110,12 +111,18 @@ pub static SUPPORTED_CONTROLS: &[SupportedControl] = &[
     control(MANAGE_DSA_IT, "ManageDsaIT", ON_ENTRIES, |read, value| {
         read_flag(&mut read.manage_dsa_it, value)
     }),
+    control(oids::ASSERTION, "assertion", ON_ENTRIES, read_assertion),
+    control(oids::PERMISSIVE_MODIFY, "permissive modify", MODIFY, |read, value| {
+        read_flag(&mut read.permissive_modify, value)
+    }),
     control(SUBENTRIES, "subentries", SEARCH, read_subentries),
     control(oids::PAGED_RESULTS, "paged results", SEARCH, read_paged_results),
+    control(oids::SORT_REQUEST, "server-side sorting", SEARCH, read_sort),
     control(oids::PASSWORD_POLICY, "password policy", ANSWERED, |read, value| {
         read_flag(&mut read.password_policy, value)
     }),
     control(oids::ACCOUNT_USABILITY, "account usability", SEARCH, read_account_usability),
+    control(oids::DEREFERENCE, "dereference", SEARCH, read_dereference),
     control(oids::SESSION_TRACKING, "session tracking", ANSWERED, read_session_tracking),
     control(oids::PROXIED_AUTHORIZATION, "proxied authorization", PROXIED, read_proxied),
     control(oids::PROXIED_AUTHORIZATION_V1, "proxied authorization, version 1", PROXIED, read_proxied),
@@ -135,11 +142,57 @@ pub struct EffectiveRightsAsked {
     pub attributes: Vec<String>,
 }
 
+/// What is wanted of the entries that results name (draft-masarati-ldap-deref).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DereferenceAsked {
+    /// Whether the results are of no use to the client without.
+    pub is_critical: bool,
+    /// Descriptions of attributes with names, each with those that are wanted of the entries.
+    pub specs: Vec<(String, Vec<String>)>,
+}
+
+/// What results are to be sorted by (RFC 2891).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SortAsked {
+    /// Whether they are of no use to the client otherwise.
+    pub is_critical: bool,
+    /// The most important key first.
+    pub keys: Vec<SortKeyAsked>,
+}
+
+/// One key that results are to be sorted by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SortKeyAsked {
+    /// The attribute description as the client wrote it.
+    pub attribute: String,
+    /// The name or OID of a matching rule; `None` for the attribute's own.
+    pub rule: Option<String>,
+    /// Whether the greatest comes first.
+    pub reverse: bool,
+}
+
+/// What few requests ask for. All the others carry but one word for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SeldomControls {
+    /// The request is carried out if this is true of the entry that it is about (RFC 4528).
+    pub assertion: Option<FilterBuf>,
+    /// The results say what the entries that they name are like.
+    pub dereference: Option<DereferenceAsked>,
+    /// The results of the search say what somebody may do with them.
+    pub effective_rights: Option<EffectiveRightsAsked>,
+    /// The search returns one page of its results (RFC 2696).
+    pub page: Option<PageRequest>,
+    /// The results come in an order.
+    pub sort: Option<SortAsked>,
+}
+
 /// What comes with a request: what its controls ask for, and what its connection says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestControls {
     /// Referral entries are treated as ordinary entries (RFC 3296 section 3).
     pub manage_dsa_it: bool,
+    /// A modify may add values that are there and delete those that are not (Active Directory).
+    pub permissive_modify: bool,
     /// `Some(true)`: a search below its base sees subentries and nothing else. `Some(false)` and `None`: it sees
     /// everything but subentries (RFC 3672 section 3).
     pub subentries: Option<bool>,
@@ -153,10 +206,8 @@ pub struct RequestControls {
     /// The request runs as somebody else, whom its value names: see
     /// [`proxied_identity`](crate::identity::proxied_identity).
     pub proxied: bool,
-    /// The results of the search say what somebody may do with them.
-    pub effective_rights: Option<Box<EffectiveRightsAsked>>,
-    /// The search returns one page of its results (RFC 2696).
-    pub page: Option<PageRequest>,
+    /// What few requests ask for.
+    pub seldom: Option<Box<SeldomControls>>,
     /// Whether the answer says at which position it stands.
     pub wants_position: bool,
     /// That position, for the end of a search. Set by the server.
@@ -196,8 +247,45 @@ impl RequestControls {
                 return Err(protocol_error("is given twice"));
             }
             (known.read)(&mut read, control.value).map_err(protocol_error)?;
+            if let Some(seldom) = read.seldom.as_deref_mut() {
+                match (control.oid, &mut seldom.sort, &mut seldom.dereference) {
+                    (oids::SORT_REQUEST, Some(sort), _) => sort.is_critical = control.critical,
+                    (oids::DEREFERENCE, _, Some(asked)) => asked.is_critical = control.critical,
+                    _ => {}
+                }
+            }
         }
         Ok(read)
+    }
+
+    /// What must be true of the entry that the request is about.
+    #[inline]
+    pub(crate) fn assertion(&self) -> Option<&FilterBuf> {
+        self.seldom.as_ref()?.assertion.as_ref()
+    }
+
+    /// Whose rights results tell.
+    pub(crate) fn effective_rights(&self) -> Option<&EffectiveRightsAsked> {
+        self.seldom.as_ref()?.effective_rights.as_ref()
+    }
+
+    /// The page that the search returns.
+    pub(crate) fn page(&self) -> Option<&PageRequest> {
+        self.seldom.as_ref()?.page.as_ref()
+    }
+
+    /// What is wanted of the entries that results name.
+    pub(crate) fn dereference(&self) -> Option<&DereferenceAsked> {
+        self.seldom.as_ref()?.dereference.as_ref()
+    }
+
+    /// What results are to be sorted by.
+    pub(crate) fn sort(&self) -> Option<&SortAsked> {
+        self.seldom.as_ref()?.sort.as_ref()
+    }
+
+    fn seldom(&mut self) -> &mut SeldomControls {
+        self.seldom.get_or_insert_default()
     }
 }
 
@@ -234,10 +322,10 @@ fn read_effective_rights(controls: &mut RequestControls, value: Option<&[u8]>) -
     if asked.attributes.len() > RIGHTS_ATTRIBUTES_MAX {
         return Err("names more attributes than are answered for");
     }
-    controls.effective_rights = Some(Box::new(EffectiveRightsAsked {
+    controls.seldom().effective_rights = Some(EffectiveRightsAsked {
         identity: asked.identity.map(str::to_owned),
         attributes: asked.attributes.into_iter().map(str::to_owned).collect(),
-    }));
+    });
     Ok(())
 }
 
@@ -255,7 +343,37 @@ fn read_subentries(controls: &mut RequestControls, value: Option<&[u8]>) -> Resu
 fn read_paged_results(controls: &mut RequestControls, value: Option<&[u8]>) -> Result<(), &'static str> {
     const EXPECTED: &str = "takes a page size from 0 to 2147483647 and a cookie as its value";
     let asked = PagedResults::decode(value.ok_or(EXPECTED)?).ok_or(EXPECTED)?;
-    controls.page = Some(PageRequest::of(asked));
+    controls.seldom().page = Some(PageRequest::of(asked));
+    Ok(())
+}
+
+fn read_assertion(controls: &mut RequestControls, value: Option<&[u8]>) -> Result<(), &'static str> {
+    let filter = Filter::from_bytes(value.unwrap_or_default(), &DecodeLimits::default());
+    controls.seldom().assertion = Some(filter.map_err(|_| "takes a filter as its value")?.into());
+    Ok(())
+}
+
+fn read_dereference(controls: &mut RequestControls, value: Option<&[u8]>) -> Result<(), &'static str> {
+    let specs = DereferenceSpec::decode_list(value.unwrap_or_default())
+        .ok_or("takes a list of attributes with at most 100 names as its value")?;
+    let owned = |spec: DereferenceSpec<'_>| {
+        let wanted = spec.wanted.into_iter().map(str::to_owned).collect();
+        (spec.attribute.to_owned(), wanted)
+    };
+    let specs = specs.into_iter().map(owned).collect();
+    controls.seldom().dereference = Some(DereferenceAsked { is_critical: false, specs });
+    Ok(())
+}
+
+fn read_sort(controls: &mut RequestControls, value: Option<&[u8]>) -> Result<(), &'static str> {
+    let keys = SortKey::decode_list(value.unwrap_or_default()).ok_or("takes a list of keys as its value")?;
+    let owned = |key: SortKey<'_>| SortKeyAsked {
+        attribute: key.attribute.to_owned(),
+        rule: key.rule.map(str::to_owned),
+        reverse: key.reverse,
+    };
+    let keys = keys.into_iter().map(owned).collect();
+    controls.seldom().sort = Some(SortAsked { is_critical: false, keys });
     Ok(())
 }
 
@@ -315,7 +433,8 @@ mod tests {
         assert_eq!(read(&[(SUBENTRIES, true, Some(&[1, 1, 0xff]))], Search), Ok(subentries(true)));
         assert_eq!(read(&[(SUBENTRIES, true, Some(&[1, 1, 0]))], Search), Ok(subentries(false)));
         let page = PagedResults { size: 100, cookie: b"abc" };
-        let paged = RequestControls { page: Some(PageRequest::of(page)), ..none() };
+        let seldom = SeldomControls { page: Some(PageRequest::of(page)), ..SeldomControls::default() };
+        let paged = RequestControls { seldom: Some(Box::new(seldom)), ..none() };
         assert_eq!(read(&[(oids::PAGED_RESULTS, true, Some(&page.encode()))], Search), Ok(paged));
     }
 

@@ -4,11 +4,11 @@
 //! long as its budget lasts, on whatever snapshot the calling thread has by then. So a long search never holds up a
 //! thread or a position of the store, and any thread may run its next slice.
 //!
-//! Results come in ascending entry id. An entry that matches throughout is returned exactly once, one that changes
-//! meanwhile at most once, and each is consistent in itself: between slices the search remembers the last id and goes
-//! on behind it. When the snapshot has moved, names in the filter are looked up again and nothing is taken for granted
-//! of candidates found before. [`Search::split`] lets several threads do the rest of a long search in parts; the
-//! promise stays the same.
+//! Results come in ascending entry id, unless the client wants them in another order. An entry that matches throughout
+//! is returned exactly once, one that changes meanwhile at most once, and each is consistent in itself: between slices
+//! the search remembers the last id and goes on behind it. When the snapshot has moved, names in the filter are looked
+//! up again and nothing is taken for granted of candidates found before. [`Search::split`] lets several threads do the
+//! rest of a long search in parts; the promise stays the same.
 //!
 //! Each step is a type of its own, and none looks back:
 //!
@@ -19,14 +19,18 @@
 //! 4. `scanner` looks at `candidates` in slices: `scope` and `matcher` say which are results, `result` writes them,
 //!    `stream` those that are too large for a buffer
 //!
-//! `usability` says of each result whether one can bind with it, `paging` returns one page at a time, `parts` has
-//! several threads look at candidates, `explain` tells the plan, `again` compares what access rules show.
+//! `sorting` keeps results until they can go out in an order, `usability` says of each whether one can bind with it,
+//! `paging` returns one page at a time, `parts` has several threads look at candidates, `explain` tells the plan,
+//! `again` compares what access rules show.
 
 mod again;
+mod assertion;
 mod base;
 mod budget;
 mod candidates;
+mod dereference;
 mod effective;
+mod entry_controls;
 mod explain;
 mod outside;
 mod paging;
@@ -37,6 +41,7 @@ mod result;
 mod scanner;
 mod scope;
 mod selection;
+mod sorting;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -44,24 +49,30 @@ mod tree_search;
 mod usability;
 
 use ldap::response::{LdapResult, ResponseOp, encode_result};
-use ldap::{Control, ControlsBuf, MessageId, PagedResults, PositionToken, ResultCode, SearchRequest, oids};
+use ldap::{
+    Control, ControlsBuf, MessageId, PagedResults, PositionToken, ResultCode, SearchRequest, SortResult, oids,
+};
 
 use crate::access::{Access, Requester};
+use crate::filter::InMemory;
 use crate::model::outcome::{OperationError, Outcome, ServerFault};
-use crate::read::controls::{EXPLAIN, RequestControls};
+use crate::model::rows::EntryId;
+use crate::read::controls::{EXPLAIN, RequestControls, SortAsked};
 use crate::snapshot::Snapshot;
 pub(crate) use again::{Extent, SearchAgain, Shift, Sight};
+pub(crate) use assertion::{check_assertion, check_assertion_in_memory, check_no_assertion};
 use base::{Base, find_permitted_base};
 pub use budget::{Budget, Clock, Step};
 pub use explain::{CandidateSource, ExplainedTerm, Explanation, StepTimes};
 use outside::Results;
 pub(crate) use outside::entries as entries_outside;
-use paging::Paging;
+use paging::{NextPage, Paging};
 pub use parts::{PartScanner, Piece, PieceEnd};
 pub(crate) use permitted::ValuesAllowed;
 pub(crate) use result::resolved;
 pub(crate) use scope::SearchScope;
 pub(crate) use selection::Selection;
+use sorting::SortOutcome;
 use tree_search::TreeSearch;
 
 /// A search under way. `Send`; owns everything it needs.
@@ -75,6 +86,8 @@ pub struct Search {
     work: Work,
     /// The page that it returns, where it is one of several.
     paging: Option<Box<Paging>>,
+    /// What the client is told of the order of its results, where it asked for one.
+    order: Option<Box<Order>>,
     /// Where in the order of changes it began, for whoever wants to know.
     position: Option<Box<PositionToken>>,
 }
@@ -84,6 +97,12 @@ pub struct Search {
 struct AskedLimits {
     size: u32,
     time_seconds: u32,
+}
+
+/// The order that a client wants its results in.
+struct Order {
+    outcome: SortOutcome,
+    is_critical: bool,
 }
 
 enum Work {
@@ -123,7 +142,7 @@ impl Search {
                 "only the administrator may ask how a search is carried out",
             ));
         }
-        let paging = match &controls.page {
+        let paging = match controls.page() {
             None => None,
             Some(page) => {
                 let key = &snapshot.directory().page_key;
@@ -134,6 +153,10 @@ impl Search {
         let mut work = match find_permitted_base(snapshot, (access, standing.as_deref()), request, controls)?
         {
             Base::Tree(base) => {
+                match base {
+                    EntryId::ROOT => check_no_assertion(controls)?,
+                    base => check_assertion(state, requester, controls, base)?,
+                }
                 let scans = paging.as_deref().is_some_and(|page| page.scans);
                 Work::Tree(TreeSearch::start(
                     snapshot,
@@ -145,8 +168,17 @@ impl Search {
                     scans,
                 )?)
             }
-            Base::Outside(entries) => Work::Made(Results::of(snapshot, access, id, request, &entries)?),
+            Base::Outside(entries) => {
+                if let Some((_, base)) = entries.first() {
+                    let attributes = resolved(&state.catalog.schema, base);
+                    let base = InMemory { dn: &base.dn, attributes };
+                    check_assertion_in_memory(state, access, controls, &base)?;
+                }
+                Work::Made(Results::of(snapshot, access, id, request, &entries)?)
+            }
         };
+        let order = controls.sort();
+        let order = order.map(|asked| Box::new(work.sort(asked, paging.as_deref(), snapshot, access)));
         if let Some(page) = paging.as_deref() {
             // The setting is a limit of each page: of all of them together a client gets as many as it asks for.
             work.turn_to(page, access.size_limit(page.room()), snapshot)?;
@@ -159,6 +191,7 @@ impl Search {
             fault: None,
             work,
             paging,
+            order,
             position: controls.position.clone(),
         })
     }
@@ -167,7 +200,10 @@ impl Search {
     /// searchResDone last. Not to be called again after [`Step::Done`].
     pub fn run(&mut self, snapshot: &Snapshot, out: &mut Vec<u8>, budget: &Budget) -> Step {
         let outcome = match &mut self.work {
-            Work::Made(results) => Ok(Some(results.send(out))),
+            Work::Made(results) => match self.order.as_ref().and_then(|order| order.refusal()) {
+                Some(refusal) => Err(refusal),
+                None => Ok(Some(results.send(out))),
+            },
             Work::Tree(search) => search.run_measured(snapshot, out, budget),
         };
         self.end_slice(snapshot, outcome, out)
@@ -239,6 +275,9 @@ impl Search {
             outcome.code = code;
             controls.push(page_control(&value));
         }
+        if let Some(value) = self.sort_result(outcome.code) {
+            controls.push(Control { oid: oids::SORT_RESPONSE, critical: false, value: Some(&value) });
+        }
         if let Some(position) = &self.position {
             controls.push(position_control(&position.encode()));
         }
@@ -290,12 +329,33 @@ impl Search {
         }
     }
 
-    /// Where the first entry is for which there was no room, and whether the next page is to scan.
-    fn next(&self) -> (u64, bool) {
+    /// Where the first entry is for which there was no room.
+    fn next(&self) -> NextPage<'_> {
         match &self.work {
-            Work::Made(results) => (results.next(), false),
-            Work::Tree(search) => (search.next_id, search.scans_for_page),
+            Work::Made(results) => NextPage::From(results.next(), false),
+            Work::Tree(search) => match search.last_key() {
+                Some(key) => NextPage::Behind(key),
+                None => NextPage::From(search.next_id, search.scans_for_page),
+            },
         }
+    }
+
+    /// What the client is told of the order of its results, where the search ends with this code: nothing where there
+    /// are none (RFC 2891 section 2, scenario 6), but why the search is refused.
+    fn sort_result(&self, code: ResultCode) -> Option<Vec<u8>> {
+        let order = self.order.as_deref()?;
+        let is_told = match code {
+            ResultCode::UNAVAILABLE_CRITICAL_EXTENSION => true,
+            ResultCode::SUCCESS | ResultCode::SIZE_LIMIT_EXCEEDED => self.entries_sent() > 0,
+            _ => false,
+        };
+        let given_up = match &self.work {
+            Work::Made(_) => None,
+            Work::Tree(search) => search.gave_up_sorting(),
+        };
+        let outcome = given_up.unwrap_or(&order.outcome);
+        let result = SortResult { code: outcome.code, attribute: outcome.attribute.as_deref() };
+        is_told.then(|| result.encode())
     }
 
     /// How many entries all pages have together, where that is easily told; else 0.
@@ -372,7 +432,8 @@ impl Search {
             Work::Made(results) => results.heap_bytes(),
             Work::Tree(search) => size_of::<TreeSearch>() + search.heap_bytes(),
         };
-        size_of::<Search>() + work + self.paging.as_ref().map_or(0, |_| size_of::<Paging>())
+        let order = self.order.as_ref().map_or(0, |_| size_of::<Order>());
+        size_of::<Search>() + work + order + self.paging.as_ref().map_or(0, |_| size_of::<Paging>())
     }
 
     /// Bytes of memory that each [`PartScanner`] of this search holds, its results apart.
@@ -420,19 +481,51 @@ impl Search {
     }
 }
 
+impl Order {
+    /// Why the search is refused, if it is.
+    fn refusal(&self) -> Option<OperationError> {
+        let is_refused = self.is_critical && self.outcome.code != ResultCode::SUCCESS;
+        is_refused.then(|| self.outcome.refusal())
+    }
+}
+
 impl Work {
+    /// Makes it return its results in an order, or, where the client has no use for them otherwise, nothing.
+    fn sort(
+        &mut self,
+        asked: &SortAsked,
+        page: Option<&Paging>,
+        snapshot: &Snapshot,
+        access: Access,
+    ) -> Order {
+        let outcome = match self {
+            Work::Made(_) => SortOutcome::not(
+                ResultCode::UNWILLING_TO_PERFORM,
+                "entries that are not in the tree come as they are",
+            ),
+            Work::Tree(_) if page.is_some_and(Paging::goes_on_unsorted) => SortOutcome::as_before(),
+            Work::Tree(search) => search.sort_by(asked, snapshot.state().catalog, access),
+        };
+        let order = Order { outcome, is_critical: asked.is_critical };
+        if order.refusal().is_some() {
+            *self = Work::Made(Results::default());
+        }
+        order
+    }
+
     /// Makes it the work for a page of up to `room` entries.
     fn turn_to(&mut self, page: &Paging, room: u32, snapshot: &Snapshot) -> Result<(), OperationError> {
         if page.is_abandoned() {
             *self = Work::Made(Results::default());
         }
         match self {
-            Work::Made(results) => {
-                results.turn_to(page.from, room);
-                Ok(())
-            }
-            Work::Tree(search) => search.turn_to(page.from, room, snapshot.state()),
+            Work::Tree(search) if search.is_sorted() => search.turn_to_sorted(page.after.clone(), room),
+            // They could be sorted when the page before was made.
+            _ if page.after.is_some() && !page.is_abandoned() => return Err(paging::foreign()),
+            Work::Made(results) => results.turn_to(page.from, room),
+            Work::Tree(search) => search.turn_to(page.from, room, snapshot.state())?,
         }
+        Ok(())
     }
 }
 

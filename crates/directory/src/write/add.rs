@@ -10,7 +10,7 @@
 use ldap::{AddRequest, Dn, ResultCode};
 use schema::{AttributeDescription, AttributeType, Schema};
 
-use crate::access::{self, Standing};
+use crate::access::{self, Access, Standing};
 use crate::catalog::{
     Allocations, check_modifiable, is_link_type, is_user_password, last_entry_id, read_description,
 };
@@ -21,6 +21,7 @@ use crate::model::quoted::Quoted;
 use crate::model::record::{Add, Change, Record, Value};
 use crate::model::rows::EntryId;
 use crate::model::value_list::{KeyedValue, ValueList};
+use crate::read::search::check_assertion_in_memory;
 use crate::tree::referral::referral;
 use crate::tree::target::{check_depth, check_not_virtual, entry_dn, missing};
 use crate::tree::{Found, TreeState};
@@ -43,6 +44,11 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &AddRequest<'_>) -> Result
     check_not_virtual(state, &dn, &name, ResultCode::ENTRY_ALREADY_EXISTS)?;
     if let Some(standing) = &standing {
         check_permitted(state, standing, request, &dn, place_of(state, &name)?)?;
+    }
+    if controls.assertion().is_some() {
+        let access = Access::of(requester, state.settings);
+        let values = given_values(schema, request, &dn);
+        check_assertion_in_memory(state, access, controls, &in_memory(request, &values))?;
     }
     if name.failure.is_some()
         && let Found::Missing { nearest } = state.find(&name)?
@@ -90,8 +96,17 @@ fn check_permitted(
     if !standing.asks_filters() {
         return permitted::check_new(state, standing, request.entry, place, access::Newcomer::Unknown);
     }
-    let schema = &state.catalog.schema;
-    // What is wrong with it is said later, to those who may add it.
+    let values = given_values(&state.catalog.schema, request, dn);
+    let given = in_memory(request, &values);
+    permitted::check_new(state, standing, request.entry, place, access::Newcomer::Given(&given))
+}
+
+/// What a request gives an entry, its name included. What is wrong with it is said later, to those who may add it.
+fn given_values(
+    schema: &Schema,
+    request: &AddRequest<'_>,
+    dn: &Dn<'_>,
+) -> Vec<(AttributeDescription, Vec<Vec<u8>>)> {
     let read = |name| schema.parse_description(name).ok();
     let given = request.attributes.iter().filter_map(|attribute| {
         Some((read(attribute.description)?, attribute.values.iter().map(<[u8]>::to_vec).collect()))
@@ -101,10 +116,15 @@ fn check_permitted(
         .into_iter()
         .flat_map(|rdn| rdn.avas)
         .filter_map(|ava| Some((read(ava.attribute)?, vec![ava.value.as_ref().to_vec()])));
-    let values: Vec<(AttributeDescription, Vec<Vec<u8>>)> = given.chain(naming).collect();
+    given.chain(naming).collect()
+}
+
+fn in_memory<'e>(
+    request: &AddRequest<'e>,
+    values: &'e [(AttributeDescription, Vec<Vec<u8>>)],
+) -> InMemory<'e> {
     let attributes = values.iter().map(|(description, values)| (description.clone(), values.as_slice()));
-    let given = InMemory { dn: request.entry, attributes: attributes.collect() };
-    permitted::check_new(state, standing, request.entry, place, access::Newcomer::Given(&given))
+    InMemory { dn: request.entry, attributes: attributes.collect() }
 }
 
 /// Puts the attributes of the request into the entry.

@@ -13,6 +13,7 @@ use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
 use crate::model::record::{Change, Delete, Record};
 use crate::model::rows::{AttrId, children_counter};
+use crate::read::search::check_assertion;
 use crate::tree::TreeState;
 use crate::tree::target::{check_not_virtual, locate_name};
 use crate::write::deciding::Deciding;
@@ -28,6 +29,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &DeleteRequest<'_>) -> Res
     let located = locate_name(state, &dn, &name, controls.manage_dsa_it);
     let may = ("delete", DELETE, EntryRights::may_delete as fn(&EntryRights) -> bool);
     let target = permitted::target(state, standing.as_ref(), request.entry, located, may)?;
+    check_assertion(state, requester, controls, target.id)?;
     let child_count = state.read.count(&children_counter(target.id))?;
     if child_count > 0 {
         let entries = if child_count == 1 { "entry" } else { "entries" };

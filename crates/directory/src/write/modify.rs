@@ -27,6 +27,7 @@ use crate::model::rows::EntryId;
 use crate::model::value_list::{KeyedValue, ValueList};
 use crate::password::app_password::names_application;
 use crate::read::bind::is_administrator;
+use crate::read::search::{check_assertion, check_no_assertion};
 use crate::tree::target::{Target, check_not_virtual, locate_name};
 use crate::tree::{TreeState, damaged_row};
 use crate::write::add::naming_values;
@@ -66,6 +67,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Res
         request.changes.iter().map(|change| read_change(deciding, change)).collect::<Result<Vec<_>>>()?;
     let located = locate_name(state, &dn, &name, controls.manage_dsa_it);
     if located.is_err() && access.is_administrator() && is_administrator(state, &name)? {
+        check_no_assertion(controls)?;
         return administrator_password(deciding, &changes).map(Some);
     }
     let may = ("change", BROWSE, EntryRights::may_browse as fn(&EntryRights) -> bool);
@@ -83,6 +85,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Res
             Some(rules)
         }
     };
+    check_assertion(state, requester, controls, target.id)?;
     let mut entry = WorkingEntry::of(state, target.id)?;
     let is_of_app = |change: &ReadChange<'_>| names_application(&change.description.options);
     let is_any_password = |change: &ReadChange<'_>| is_user_password(schema, change.description.type_id);
@@ -93,9 +96,11 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Res
         None
     };
     for change in &changes {
+        // Naming an old password is what proves to know it.
+        let is_lenient = controls.permissive_modify && !is_any_password(change);
         match rules.as_ref().and_then(|rules| Some((rules, rules.judged_by_outcome(change)?))) {
-            None => carry_out(schema, &mut entry, change)?,
-            Some((rules, view)) => rules.carry_out(&mut entry, change, view)?,
+            None => carry_out(schema, &mut entry, change, is_lenient)?,
+            Some((rules, view)) => rules.carry_out(&mut entry, change, is_lenient, view)?,
         }
     }
     if let Some(before) = passwords {
@@ -198,7 +203,13 @@ impl Rules<'_> {
 
     /// Carries out such a change, and refuses it if it takes or brings a value that may not be written. One that stays
     /// may be named where it may be read: otherwise a refusal would tell whether it is there.
-    fn carry_out(&self, entry: &mut WorkingEntry<'_>, change: &ReadChange<'_>, view: &ByValue) -> Result<()> {
+    fn carry_out(
+        &self,
+        entry: &mut WorkingEntry<'_>,
+        change: &ReadChange<'_>,
+        is_lenient: bool,
+        view: &ByValue,
+    ) -> Result<()> {
         let (schema, description) = (&*self.state.catalog.schema, &change.description);
         let type_id = description.type_id;
         if entry.value_count(description)?.max(change.values.len()) > VALUES_COMPARED_MAX {
@@ -209,7 +220,7 @@ impl Rules<'_> {
             return self.refuse(change, &why);
         }
         let before: BTreeSet<Vec<u8>> = entry.values(description)?.into_iter().collect();
-        carry_out(schema, entry, change)?;
+        carry_out(schema, entry, change, is_lenient)?;
         let after: BTreeSet<Vec<u8>> = entry.values(description)?.into_iter().collect();
         let mut key = Vec::new();
         let mut may = |right, value: &[u8]| view.allows(right, type_id, schema, value, &mut key);
@@ -293,13 +304,19 @@ fn values_to_find(
     Ok(found)
 }
 
-fn carry_out(schema: &Schema, entry: &mut WorkingEntry<'_>, change: &ReadChange<'_>) -> Result<()> {
+/// Carries a change out. With `is_lenient` it may add what is there and delete what is not.
+fn carry_out(
+    schema: &Schema,
+    entry: &mut WorkingEntry<'_>,
+    change: &ReadChange<'_>,
+    is_lenient: bool,
+) -> Result<()> {
     let ReadChange { operation, text, description, values } = change;
     let no_such = |what: String| OperationError::refused(ResultCode::NO_SUCH_ATTRIBUTE, what);
     match operation {
         ChangeOperation::Add => {
             for (place, value) in values.iter().enumerate() {
-                if !entry.add(description, value.clone())? {
+                if !entry.add(description, value.clone())? && !is_lenient {
                     return Err(OperationError::refused(
                         ResultCode::ATTRIBUTE_OR_VALUE_EXISTS,
                         format!("{text}: the entry already has value {} of the add", place + 1),
@@ -313,13 +330,13 @@ fn carry_out(schema: &Schema, entry: &mut WorkingEntry<'_>, change: &ReadChange<
                 entry.add(description, value.clone())?;
             }
         }
-        ChangeOperation::Delete if entry.value_count(description)? == 0 => {
+        ChangeOperation::Delete if entry.value_count(description)? == 0 && !is_lenient => {
             return Err(no_such(format!("{text}: the entry does not have this attribute")));
         }
         ChangeOperation::Delete if values.len() == 0 => entry.clear(description)?,
         ChangeOperation::Delete => {
             for (place, value) in values.iter().enumerate() {
-                if !entry.remove(description, &value.key)? {
+                if !entry.remove(description, &value.key)? && !is_lenient {
                     let place = place + 1;
                     return Err(no_such(format!(
                         "{text}: the entry does not have value {place} of the delete"

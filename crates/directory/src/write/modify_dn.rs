@@ -20,6 +20,7 @@ use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
 use crate::model::record::{Change, ModifyDn, Record};
 use crate::model::rows::{EntryId, NAMES, children_counter, decode_name_row, id_key, subtree_counter};
+use crate::read::search::check_assertion;
 use crate::tree::target::{Target, check_not_virtual, entry_dn, locate_name, missing};
 use crate::tree::{Found, TreeState, damaged_row};
 use crate::write::add::{NamingValue, check_superior, naming_values};
@@ -45,6 +46,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyDnRequest<'_>) -> R
     let located = locate_name(state, &dn, &name, controls.manage_dsa_it);
     let may = ("rename", RENAME, EntryRights::may_rename as fn(&EntryRights) -> bool);
     let target = permitted::target(state, standing.as_ref(), request.entry, located, may)?;
+    check_assertion(state, requester, controls, target.id)?;
     let node = state.node(target.id)?.ok_or_else(|| damaged_row("nodes", target.id))?;
     if node.parent == EntryId::ROOT {
         return Err(OperationError::refused(

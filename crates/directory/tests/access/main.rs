@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use directory::compare::{CompareOutcome, compare};
-use directory::controls::RequestControls;
+use directory::controls::{RequestControls, SeldomControls, SortAsked, SortKeyAsked};
 use directory::identity::identify;
 use directory::{BindMethod, ClientLink, ListenerName, Requester, WeekTime};
 use fastrand::Rng;
@@ -94,6 +94,14 @@ struct Asked {
     attributes: Vec<&'static str>,
     deref: ldap::DerefAliases,
     size_limit: u32,
+    sort: Option<SortAsked>,
+}
+
+impl Asked {
+    fn seldom(&self) -> Option<Box<SeldomControls>> {
+        let sort = Some(self.sort.clone()?);
+        Some(Box::new(SeldomControls { sort, ..SeldomControls::default() }))
+    }
 }
 
 fn search(directory: &mut TestDirectory, asked: &Asked, controls: &RequestControls) -> Found {
@@ -104,7 +112,7 @@ fn search(directory: &mut TestDirectory, asked: &Asked, controls: &RequestContro
         SearchRequest::new(&asked.base, asked.scope, filter.as_filter(), selection.as_selection());
     request.size_limit = asked.size_limit;
     request.deref_aliases = asked.deref;
-    directory.search_request(&request, controls)
+    directory.search_request(&request, &RequestControls { seldom: asked.seldom(), ..controls.clone() })
 }
 
 fn compared(
@@ -282,6 +290,7 @@ fn check_search(
         attributes: vec!["*", "memberOf", "entryDN", "numSubordinates"],
         deref: ldap::DerefAliases::Never,
         size_limit: 0,
+        sort: None,
     };
     let controls = RequestControls { link: rights.link, ..RequestControls::default() };
     let found = search(directory, &asked, &controls);
@@ -321,6 +330,11 @@ fn check_search(
         })
         .collect();
     assert_eq!(got, expected, "{}", what());
+    let by = SORTED_BY[rng.usize(..SORTED_BY.len())];
+    let in_order = Asked { sort: sort(by, rng.bool()), ..asked.clone() };
+    let sorted = search(directory, &in_order, &controls);
+    let dns = |found: &Found| found.entries.iter().map(|entry| entry.dn.clone()).collect::<Vec<_>>();
+    assert_eq!(dns(&sorted), expected_order(&in_order, rights, dns(&found)), "{in_order:?}: {}", what());
     // A limit counts what is seen.
     let count = u32::try_from(expected.len()).unwrap();
     if count > 0 {
@@ -337,7 +351,36 @@ fn check_search(
         "{}",
         what()
     );
+    let paged = pairs::pages(directory, &in_order, rng.u32(1..4), rights.link);
+    let paged: Vec<_> = paged.iter().flat_map(|page| dns(&page.found)).collect();
+    assert_eq!(paged, dns(&sorted), "{in_order:?}: {}", what());
     expected.len()
+}
+
+/// What searches are sorted by.
+const SORTED_BY: [&str; 6] = ["cn", "mail", "description", "uid", "telephoneNumber", "ou"];
+
+fn sort(by: &str, reverse: bool) -> Option<SortAsked> {
+    let key = SortKeyAsked { attribute: by.to_owned(), rule: None, reverse };
+    Some(SortAsked { is_critical: true, keys: vec![key] })
+}
+
+/// Results in the order of the least value that may be read; those without come behind all others.
+fn expected_order(asked: &Asked, rights: &Rights<'_>, mut dns: Vec<String>) -> Vec<String> {
+    let key = &asked.sort.as_ref().unwrap().keys[0];
+    let least = |dn: &String| {
+        let values = match rights.may("read", dn, &key.attribute) {
+            true => rights.values(dn, &key.attribute, "read"),
+            false => Vec::new(),
+        };
+        let least = values.into_iter().map(|value| value.to_lowercase()).min();
+        (least.is_none(), least)
+    };
+    dns.sort_by(|a, b| {
+        let order = least(a).cmp(&least(b));
+        if key.reverse { order.reverse() } else { order }
+    });
+    dns
 }
 
 /// Changes the password of somebody, as a modify and what is prepared for it.

@@ -11,7 +11,10 @@ use ldap::{ChangeOperation, DerefAliases, MessageId, ResultCode};
 use crate::filters::Filter;
 use crate::rules::{Rights, Rule, TYPES};
 use crate::tree::{Attributes, GROUPS, HIDDEN, PEOPLE, STAFF, SUFFIX, Tree, parent, sample, user};
-use crate::{Asked, SCOPES, ask_as, compared, directory_of, for_seeds, page, search, set_rules, testing};
+use crate::{
+    Asked, SCOPES, SORTED_BY, ask_as, compared, directory_of, for_seeds, page, search, set_rules, sort,
+    testing,
+};
 
 type Numbered = Vec<(u64, String, Attributes)>;
 
@@ -40,7 +43,8 @@ pub(crate) fn pages(
     request.deref_aliases = asked.deref;
     let (mut pages, mut cookie) = (Vec::new(), Vec::new());
     loop {
-        let controls = RequestControls { link, ..page(size, &cookie) };
+        let mut controls = RequestControls { link, ..page(size, &cookie) };
+        controls.seldom.get_or_insert_default().sort.clone_from(&asked.sort);
         let mut out = Vec::new();
         let started =
             Search::start(&directory.snapshot, &directory.requester, MessageId(7), &request, &controls);
@@ -246,6 +250,7 @@ fn check_pair(rng: &mut Rng, asker: &str) -> bool {
                 DerefAliases::FindingBase,
             ][rng.usize(..4)],
             size_limit: if rng.u8(0..4) == 0 { rng.u32(1..4) } else { 0 },
+            sort: if rng.bool() { sort(SORTED_BY[rng.usize(..SORTED_BY.len())], rng.bool()) } else { None },
         };
         let what = || {
             let gone = one.iter().filter(|entry| !other.contains(entry)).map(|(_, dn, _)| dn);

@@ -5,9 +5,9 @@
 
 use ldap::ldif::{LdifBody, LdifReader, LdifRecord, LdifWriter};
 use ldap::{
-    AccessQuestion, AccountUsability, Attributes, Control, DecodeLimits, Dn, EffectiveRightsRequest, Filter,
-    FilterBuf, FilterKind, LdapUrl, Message, PasswordModify, PolicyResponse, Request, Response,
-    ResponseMessage, StateRequest, encode_password_state,
+    AccessQuestion, AccountUsability, Attributes, Control, DecodeLimits, DereferenceSpec, Dereferenced, Dn,
+    EffectiveRightsRequest, Filter, FilterBuf, FilterKind, LdapUrl, Message, PasswordModify, PolicyResponse,
+    Request, Response, ResponseMessage, SortKey, SortResult, StateRequest, encode_password_state,
 };
 
 /// Limits that short inputs can reach.
@@ -35,6 +35,20 @@ pub(crate) fn operation_values(bytes: &[u8]) {
     }
     if let Some(asked) = PasswordModify::decode(Some(bytes)) {
         assert!(PasswordModify::decode(Some(&asked.encode())) == Some(asked));
+    }
+    if let Some(specs) = DereferenceSpec::decode_list(bytes) {
+        assert!(specs.iter().map(|spec| 1 + spec.wanted.len()).sum::<usize>() <= ldap::DEREFERENCED_MAX);
+        assert_eq!(DereferenceSpec::decode_list(&DereferenceSpec::encode_list(&specs)), Some(specs));
+    }
+    if let Some(all) = Dereferenced::decode_list(bytes) {
+        assert!(all.iter().all(|one| one.attribute.len() + one.value.len() < bytes.len()));
+    }
+    if let Some(keys) = SortKey::decode_list(bytes) {
+        assert!(keys.len() <= ldap::SORT_KEYS_MAX + 1);
+        assert_eq!(SortKey::decode_list(&SortKey::encode_list(&keys)), Some(keys));
+    }
+    if let Some(result) = SortResult::decode(bytes) {
+        assert_eq!(SortResult::decode(&result.encode()), Some(result));
     }
 }
 

@@ -8,6 +8,7 @@ mod support;
 
 mod clients;
 mod conformance;
+mod dereference;
 mod differential;
 mod known_holes;
 mod messages;
@@ -16,3 +17,4 @@ mod positions;
 mod proxy;
 mod rfc4511;
 mod smoke;
+mod sorting;

@@ -1,7 +1,7 @@
 //! A search in pages (RFC 2696) of which the server remembers nothing.
 //!
-//! Results come in ascending entry id, so a page is a search that begins at some id and ends after some entries, and
-//! goes straight there. What the next page needs to know is in the cookie:
+//! Results come in ascending entry id where nobody wants them sorted, so a page is a search that begins at some id and
+//! ends after some entries, and goes straight there. What the next page needs to know is in the cookie:
 //!
 //! ```text
 //! offset  size  content
@@ -11,13 +11,24 @@
 //!     17    16  the first octets of the HMAC-SHA-256 of the request, of who asks, and of the above
 //! ```
 //!
+//! and where results are sorted (RFC 2891 section 3):
+//!
+//! ```text
+//! offset  size  content
+//!      0     1  3: sorted
+//!      1     8  how many entries the pages until now have returned
+//!      9     n  the key of the last of them, behind which the next page begins: see [`super::sorting`]
+//!  9 + n    16  the seal, as above
+//! ```
+//!
 //! Integers are big-endian. The key is the data directory's generation, so a cookie is good for any connection, for a
 //! second time, and after a restart. With another request or from somebody else it is refused, and so it is where the
 //! data directory was made anew, because ids name other entries then. A forged one would show nothing but what its
 //! sender may find anyway; the seal makes sure that a mistake is told, not answered with the wrong entries.
 //!
 //! An entry that matches throughout is on exactly one page, whatever is added, changed and deleted between pages, and
-//! one that begins to match meanwhile is on one at most.
+//! one that begins to match meanwhile is on one at most. Of sorted results that is so as long as an entry keeps its
+//! place among them.
 
 use hmac::{Hmac, Mac};
 use ldap::{PagedResults, ResultCode, SearchRequest};
@@ -32,6 +43,11 @@ use crate::snapshot::page_key::PageKey;
 /// The first octet of a cookie: every page is planned by itself, or a scan is known to be best.
 const PLANNED: u8 = 1;
 const SCANNED: u8 = 2;
+/// Results are sorted.
+const SORTED: u8 = 3;
+
+/// Octets before the key in the cookie of sorted results.
+const SORTED_HEAD_SIZE: usize = 9;
 
 impl PageKey {
     /// A seal that has taken in who asks for what; the page size may change from page to page, and so may the time
@@ -67,8 +83,21 @@ impl PageKey {
         request.filter.encode(&mut filter);
         put(&filter);
         put(request.attributes.as_bytes());
+        for key in controls.sort().iter().flat_map(|sort| &sort.keys) {
+            put(&[u8::from(key.reverse), u8::from(key.rule.is_some())]);
+            put(key.attribute.as_bytes());
+            put(key.rule.as_deref().unwrap_or_default().as_bytes());
+        }
         seal
     }
+}
+
+/// Where the next page begins.
+pub(super) enum NextPage<'a> {
+    /// At this id; whether it is to scan.
+    From(u64, bool),
+    /// Behind the result that is sorted by this key.
+    Behind(&'a [u8]),
 }
 
 /// The page that a search returns.
@@ -80,6 +109,8 @@ pub(super) struct Paging {
     size_limit: u32,
     /// Where the page begins: 0 for the first one.
     pub(super) from: u64,
+    /// The key behind which it begins, where results are sorted and it is not the first one.
+    pub(super) after: Option<Box<[u8]>>,
     /// Entries on the pages before.
     returned_before: u64,
     /// Whether it is known to scan, so that it needs no plan.
@@ -97,16 +128,25 @@ impl Paging {
         page: &PageRequest,
     ) -> Result<Paging, OperationError> {
         let seal = key.seal(requester, request, controls);
-        let (kind, from, returned_before) = match &page.cookie {
+        let ((kind, from, returned_before), after) = match &page.cookie {
             Cookie::Empty if page.size == 0 => {
                 return Err(refused("a page of no entries ends a sequence of pages and needs its cookie"));
             }
-            Cookie::Empty => (PLANNED, 0, 0),
-            Cookie::Sealed(cookie) => opened(&seal, cookie).ok_or_else(foreign)?,
+            Cookie::Empty => ((PLANNED, 0, 0), None),
+            Cookie::Sealed(cookie) => (opened(&seal, cookie).ok_or_else(foreign)?, None),
+            Cookie::Sorted(cookie) => {
+                let (returned, key) = opened_sorted(&seal, cookie).ok_or_else(foreign)?;
+                ((SORTED, 0, returned), Some(key.into()))
+            }
             Cookie::Foreign => return Err(foreign()),
         };
         let (size, size_limit, scans) = (page.size, request.size_limit, kind == SCANNED);
-        Ok(Paging { seal, size, size_limit, from, returned_before, scans })
+        Ok(Paging { seal, size, size_limit, from, after, returned_before, scans })
+    }
+
+    /// Whether the pages before were not sorted, so that this one is not, either.
+    pub(super) fn goes_on_unsorted(&self) -> bool {
+        self.from > 0
     }
 
     /// Whether the client wants no more pages (RFC 2696 section 3). There is nothing to forget.
@@ -126,12 +166,12 @@ impl Paging {
     }
 
     /// How the page ends, and the value of the response control, where the search ends with `code` after `returned`
-    /// entries. sizeLimitExceeded means that there was no room for an entry: the one of the id `next`. `estimate` says
-    /// how many entries all pages may have, and `scans` whether the next page is to scan.
+    /// entries. sizeLimitExceeded means that there was no room for an entry: the one where the page `next` begins.
+    /// `estimate` says how many entries all pages may have.
     pub(super) fn end(
         &self,
         code: ResultCode,
-        (next, scans): (u64, bool),
+        next: NextPage<'_>,
         returned: u64,
         estimate: u64,
     ) -> (ResultCode, Vec<u8>) {
@@ -143,8 +183,25 @@ impl Paging {
         if is_last {
             return (code, PagedResults { size, cookie: b"" }.encode());
         }
-        let cookie = self.cookie(if scans { SCANNED } else { PLANNED }, next, returned);
-        (ResultCode::SUCCESS, PagedResults { size, cookie: &cookie }.encode())
+        let value = match next {
+            NextPage::From(next, scans) => {
+                let cookie = self.cookie(if scans { SCANNED } else { PLANNED }, next, returned);
+                PagedResults { size, cookie: &cookie }.encode()
+            }
+            NextPage::Behind(key) => {
+                PagedResults { size, cookie: &self.sorted_cookie(key, returned) }.encode()
+            }
+        };
+        (ResultCode::SUCCESS, value)
+    }
+
+    fn sorted_cookie(&self, key: &[u8], returned: u64) -> Vec<u8> {
+        let mut cookie = vec![SORTED];
+        cookie.extend_from_slice(&returned.to_be_bytes());
+        cookie.extend_from_slice(key);
+        let seal = self.seal.clone().chain_update(&cookie).finalize().into_bytes();
+        cookie.extend(seal.iter().take(SEAL_SIZE));
+        cookie
     }
 
     #[expect(clippy::indexing_slicing, reason = "constants divide the cookie, and the seal is a longer hash")]
@@ -168,7 +225,17 @@ fn opened(seal: &Hmac<Sha256>, cookie: &CookieBytes) -> Option<(u8, u64, u64)> {
     matches!(*kind, PLANNED | SCANNED).then_some((*kind, number(next)?, number(returned)?))
 }
 
-fn foreign() -> OperationError {
+/// What the cookie of sorted results says, if it is from here.
+fn opened_sorted<'c>(seal: &Hmac<Sha256>, cookie: &'c [u8]) -> Option<(u64, &'c [u8])> {
+    let (position, tag) = cookie.split_at_checked(cookie.len().checked_sub(SEAL_SIZE)?)?;
+    seal.clone().chain_update(position).verify_truncated_left(tag).ok()?;
+    let (head, key) = position.split_at_checked(SORTED_HEAD_SIZE)?;
+    let (kind, returned) = head.split_first()?;
+    let returned = returned.try_into().map(u64::from_be_bytes).ok()?;
+    (*kind == SORTED).then_some((returned, key))
+}
+
+pub(super) fn foreign() -> OperationError {
     refused(
         "the cookie of the paged results control was not given for this search and this identity, or before the data \
          was made anew: begin again without a cookie",

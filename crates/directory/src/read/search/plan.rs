@@ -163,6 +163,12 @@ impl Plan {
         Plan { is_by_place: true, ..plan }
     }
 
+    /// These, in this order. They are looked at from the first to the last: nothing may begin behind an id.
+    pub(super) fn in_order(ids: Vec<u64>) -> Plan {
+        let candidate_count = ids.len() as u64;
+        Plan { source: Source::Indexed { ids, postings: Vec::new() }, ..Plan::scan(candidate_count) }
+    }
+
     /// Where the candidates come from.
     #[inline]
     pub(crate) fn source(&self) -> &Source {

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use super::budget::Budget;
 use super::candidates::{AtHand, Candidates, ScanKind};
+use super::entry_controls::EntryControls;
 use super::permitted::Permitted;
 use super::plan::{Implied, Plan, Source};
 use super::result::ResultWriter;
 use super::scope::SearchScope;
-use super::usability;
+use super::sorting::Sorting;
 use crate::access::Access;
 use crate::filter::{Candidate, GroupsOf, Matcher, MemberUse};
 use crate::filter::{Term, Truth};
@@ -34,8 +35,10 @@ pub(super) struct Scanner {
     pub(super) writer: ResultWriter,
     /// What access rules let the asker see; `None` where none bind.
     pub(super) permitted: Option<Box<Permitted>>,
-    /// Time at which each result says whether one can bind with its password; `None` where that is not asked.
-    pub(super) usability_at: Option<i64>,
+    /// Keeps results, which are not written then, while a search that sorts looks for them.
+    pub(super) sorting: Option<Box<Sorting>>,
+    /// Controls that come with each result; `None` where none do.
+    pub(super) entry_controls: Option<Box<EntryControls>>,
     matcher: Matcher,
     /// Whether a scan goes through entry rows.
     pub(super) by_rows: bool,
@@ -83,7 +86,7 @@ pub(super) enum Reached {
     RangeEnd(u64),
     /// There are no more candidates, here or behind.
     End,
-    /// The sink took no more: not the result of this id.
+    /// The sink, or what sorts, took no more: not the result of this id.
     Full(u64),
     /// A result that is too large to be put together in memory; candidates behind it were not looked at.
     Giant(EntryId),
@@ -112,7 +115,8 @@ impl Scanner {
             plan,
             writer,
             permitted,
-            usability_at: None,
+            sorting: None,
+            entry_controls: None,
             matcher,
             planned_version: snapshot.version(),
             version: snapshot.version(),
@@ -133,6 +137,7 @@ impl Scanner {
             + self.scope.heap_bytes()
             + self.writer.buffer_bytes()
             + self.matcher.heap_bytes()
+            + self.entry_controls.as_ref().map_or(0, |controls| controls.memory_bytes())
             + self.key.capacity()
     }
 
@@ -150,7 +155,8 @@ impl Scanner {
             plan: self.plan.share(),
             writer: self.writer.copy(),
             permitted: self.permitted.as_ref().map(|of| Box::new(Permitted::new(Arc::clone(&of.standing)))),
-            usability_at: self.usability_at,
+            sorting: None,
+            entry_controls: self.entry_controls.as_ref().map(|controls| Box::new(controls.copy())),
             matcher: matcher(self.access, self.permitted.as_deref()),
             by_rows: self.by_rows,
             key: Vec::new(),
@@ -246,6 +252,15 @@ impl Scanner {
                 sink.rejected(state, &self.filter)?;
                 continue;
             }
+            if let Some(sorting) = &mut self.sorting {
+                match sorting.keep(state, &candidate, self.writer.selection.rights.as_deref())? {
+                    Some(cost) => {
+                        left = left.saturating_sub(cost);
+                        continue;
+                    }
+                    None => return Ok(Reached::Full(id.0)),
+                }
+            }
             if !sink.accepts() {
                 return Ok(Reached::Full(id.0));
             }
@@ -253,8 +268,10 @@ impl Scanner {
             if !self.writer.put_entry(out, state, names, &candidate)? {
                 return Ok(Reached::Giant(id));
             }
-            if let Some(now) = self.usability_at {
-                usability::put_control(out, start, state, &self.writer.selection, id, now)?;
+            if let Some(controls) = &mut self.entry_controls {
+                let selection = &self.writer.selection;
+                let looked_up = controls.put((&mut *out, start), state, names, &candidate, selection)?;
+                left = left.saturating_sub(looked_up);
             }
             sink.written(id, out.len());
         }

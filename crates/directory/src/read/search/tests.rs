@@ -1,6 +1,8 @@
 //! Searches on a small directory in a temporary folder. Every search runs twice, with indexes and without: the results
 //! must be the same.
 
+mod assertion;
+mod dereference;
 mod explained;
 mod filters;
 mod large;
@@ -13,6 +15,7 @@ mod results;
 mod rows;
 mod scopes;
 mod slices;
+mod sorted;
 
 use ldap::{DerefAliases, FilterBuf, MessageId, ResultCode, Scope, SearchRequest, SelectionBuf};
 

@@ -1,6 +1,8 @@
 //! A search in the tree: referrals first, then its candidates in ascending id, by itself or in parts, within its
 //! limits.
 
+mod sorted;
+
 use std::sync::Arc;
 
 use ldap::response::encode_search_reference;
@@ -8,6 +10,7 @@ use ldap::{Controls, MessageId, ResultCode, Scope, SearchRequest};
 
 use super::budget::{Budget, Clock};
 use super::effective::EffectiveRights;
+use super::entry_controls::EntryControls;
 use super::explain::{self, StepTimes};
 use super::parts::{PartScanner, Piece, PieceEnd};
 use super::permitted::Permitted;
@@ -16,6 +19,7 @@ use super::result::ResultWriter;
 use super::scanner::{Reached, Scanner, Sink};
 use super::scope::SearchScope;
 use super::selection::Selection;
+use super::sorting::Sorting;
 use super::stream::EntryStream;
 use crate::access::{Access, Requester, Standing};
 use crate::filter::Term;
@@ -44,6 +48,8 @@ pub(super) struct TreeSearch {
     base_text: Option<Box<str>>,
     /// A result that is sent as a stream, before anything else goes on.
     stream: Option<Box<EntryStream>>,
+    /// What puts the results in an order; `None` where they come by id.
+    sorting: Option<Box<Sorting>>,
     pub(super) tally: Tally,
     /// Whether the searchResDone explains the plan.
     pub(super) explains: bool,
@@ -89,13 +95,14 @@ impl TreeSearch {
             check_cost(state, (access, standing.is_some()), &filter, &plan)?;
             plan
         };
-        let effective = match &controls.effective_rights {
+        let effective = match controls.effective_rights() {
             Some(asked) => {
-                let asked = (&**asked, controls.link.as_ref());
+                let asked = (asked, controls.link.as_ref());
                 Some(Box::new(EffectiveRights::of(snapshot, requester, request, asked)?))
             }
             None => None,
         };
+        let entry_controls = EntryControls::of(snapshot, (access, standing.as_ref()), controls)?;
         // All of these come from memory at the same time, and while the search is put together.
         for candidate in plan.first_few() {
             state.read.prefetch(NODES, *candidate);
@@ -130,6 +137,7 @@ impl TreeSearch {
                 is_split: false,
                 base_text,
                 stream: None,
+                sorting: None,
                 tally: Tally {
                     size_limit: access.size_limit(request.size_limit),
                     rejected_max: access.examined_max(),
@@ -143,7 +151,7 @@ impl TreeSearch {
                 times: StepTimes::default(),
             },
         );
-        search.scanner.usability_at = controls.account_usability;
+        search.scanner.entry_controls = entry_controls;
         Ok(search)
     }
 
@@ -157,8 +165,7 @@ impl TreeSearch {
     ) -> Result<(), OperationError> {
         self.next_id = from;
         if from > 0 {
-            self.referrals.clear();
-            self.base_text = None;
+            self.begins_later();
         }
         self.tally.size_limit = room;
         let scanner = &mut self.scanner;
@@ -176,6 +183,12 @@ impl TreeSearch {
             self.tally.rejected_max = u64::MAX;
         }
         Ok(())
+    }
+
+    /// It is not the first page: what comes before the entries was there.
+    fn begins_later(&mut self) {
+        self.referrals.clear();
+        self.base_text = None;
     }
 
     /// How many entries the search has in all, where its plan leads to nothing but results, save for those that scope
@@ -204,7 +217,8 @@ impl TreeSearch {
     /// Bytes of memory that it holds besides itself.
     pub(super) fn heap_bytes(&mut self) -> usize {
         let stream = self.stream.as_ref().map_or(0, |stream| stream.heap_bytes());
-        self.scanner.heap_bytes() + self.referrals.capacity() * size_of::<EntryId>() + stream
+        let sorting = self.sorting.as_ref().map_or(0, |sorting| size_of::<Sorting>() + sorting.heap_bytes());
+        self.scanner.heap_bytes() + self.referrals.capacity() * size_of::<EntryId>() + stream + sorting
     }
 
     fn now(&self) -> u64 {
@@ -262,6 +276,9 @@ impl TreeSearch {
         if !is_gathered {
             return Ok(None);
         }
+        if self.is_sorted() {
+            return self.run_sorted(snapshot, out, &budget);
+        }
         let range = (self.next_id, u64::MAX);
         Ok(match self.scanner.examine(snapshot, range, &budget, out, &mut self.tally)? {
             Reached::Budget(next_id) | Reached::RangeEnd(next_id) => {
@@ -301,8 +318,10 @@ impl TreeSearch {
     /// How many candidates are left, as the plan estimates; fewer where the limit on results will be reached before, if
     /// it goes on as until now. `None` while they are not known.
     pub(super) fn candidates_left(&self) -> Option<u64> {
-        let is_ready =
-            self.referrals.is_empty() && self.scanner.plan.gathering.is_none() && self.stream.is_none();
+        let is_ready = self.referrals.is_empty()
+            && self.scanner.plan.gathering.is_none()
+            && self.stream.is_none()
+            && !self.is_sorted();
         let Tally { size_limit, entries_sent, examined_count, .. } = self.tally;
         let left = self.scanner.plan.candidate_count.saturating_sub(examined_count);
         let wanted = (u64::from(size_limit) + 1).saturating_sub(entries_sent);

@@ -417,3 +417,49 @@ fn a_certificate_is_one_attribute_with_and_without_binary() {
     refused(attribute("jpegPhoto;binary"), Code::UNDEFINED_ATTRIBUTE_TYPE, "", "no binary form");
     assert_eq!(crate::catalog::last_entry_id(directory.snapshot.state().read).unwrap(), EntryId(2));
 }
+
+#[test]
+fn a_permissive_modify_adds_what_is_there_and_deletes_what_is_not() {
+    let permissive = RequestControls { permissive_modify: true, ..RequestControls::default() };
+    let run = |directory: &mut TestDirectory, changes: Changes<'_>, controls: &RequestControls| {
+        let mut buffer = ChangesBuf::new();
+        changes.iter().for_each(|(operation, name, values)| buffer.push(*operation, name, *values));
+        let request = Request::Modify(ModifyRequest { object: ANN, changes: buffer.as_changes() });
+        let stamp = directory.stamp();
+        directory.execute_with(&request, controls, &stamp)
+    };
+    let cases: [(Changes<'_>, Code, &[&str]); 6] = [
+        (
+            &[(Add, "description", &["ONE", "four"])],
+            Code::ATTRIBUTE_OR_VALUE_EXISTS,
+            &["one", "two", "three", "four"],
+        ),
+        (&[(Delete, "description", &["two", "six"])], Code::NO_SUCH_ATTRIBUTE, &["one", "three"]),
+        (&[(Delete, "mail", &[])], Code::NO_SUCH_ATTRIBUTE, &["one", "two", "three"]),
+        (&[(Delete, "mail", &["a@b"])], Code::NO_SUCH_ATTRIBUTE, &["one", "two", "three"]),
+        (&[(Add, "description", &["three"])], Code::ATTRIBUTE_OR_VALUE_EXISTS, &["one", "two", "three"]),
+        (&[(Delete, "description", &[]), (Delete, "description", &[])], Code::NO_SUCH_ATTRIBUTE, &[]),
+    ];
+    for (changes, code, expected) in cases {
+        let mut directory = directory();
+        assert_eq!(run(&mut directory, changes, &RequestControls::default()).code, code, "{changes:?}");
+        ok(run(&mut directory, changes, &permissive));
+        assert_eq!(directory.read(ANN).unwrap().texts("description"), expected, "{changes:?}");
+        assert_eq!(crate::maintenance::check::check(&directory.snapshot).unwrap(), Vec::<String>::new());
+    }
+    let mut directory = directory();
+    // What else refuses a change still does, and a password that is not there is not deleted.
+    for (changes, code) in [
+        (&[(Delete, "sn", &[][..])] as Changes<'_>, Code::OBJECT_CLASS_VIOLATION),
+        (&[(Delete, "cn", &["Ann"])], Code::NOT_ALLOWED_ON_RDN),
+        (&[(Add, "uidNumber", &["5"])], Code::CONSTRAINT_VIOLATION),
+        (&[(Add, "nonsense", &["5"])], Code::UNDEFINED_ATTRIBUTE_TYPE),
+        (&[(Increment, "description", &["1"])], Code::CONSTRAINT_VIOLATION),
+        (
+            &[(Delete, "userPassword", &["wrong"]), (Add, "userPassword", &["{SSHA}x"])],
+            Code::NO_SUCH_ATTRIBUTE,
+        ),
+    ] {
+        assert_eq!(run(&mut directory, changes, &permissive).code, code, "{changes:?}");
+    }
+}

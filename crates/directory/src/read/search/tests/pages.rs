@@ -11,23 +11,29 @@ use crate::model::rows::EntryId;
 use crate::model::settings::GeneralSettings;
 use crate::read::controls::RequestControls;
 use crate::read::page_request::PageRequest;
-use crate::read::search::paging::Paging;
+use crate::read::search::paging::{NextPage, Paging};
 use crate::snapshot::page_key::PageKey;
 use crate::testing::{Found, SUFFIX, TestDirectory, received};
 
 /// A page, and what the control says of it.
 #[derive(Debug, PartialEq)]
-struct Page {
-    found: Found,
+pub(super) struct Page {
+    pub(super) found: Found,
     size: u32,
-    cookie: Vec<u8>,
+    pub(super) cookie: Vec<u8>,
 }
 
 impl Question<'_> {
     /// Asks for a page. A refusal has no control, and so no size and no cookie.
-    fn page(&self, directory: &TestDirectory, size: u32, cookie: &[u8], ignores_indexes: bool) -> Page {
-        let page = Some(PageRequest::of(PagedResults { size, cookie }));
-        let controls = RequestControls { page, ..self.controls.clone() };
+    pub(super) fn page(
+        &self,
+        directory: &TestDirectory,
+        size: u32,
+        cookie: &[u8],
+        ignores_indexes: bool,
+    ) -> Page {
+        let mut controls = self.controls.clone();
+        controls.seldom.get_or_insert_default().page = Some(PageRequest::of(PagedResults { size, cookie }));
         let question = Question { controls, ..*self };
         let Ok(messages) = question.answer(directory, ignores_indexes) else {
             let found = question.ask_once(directory, ignores_indexes);
@@ -46,7 +52,7 @@ impl Question<'_> {
     }
 
     /// All pages, with `between` called between them.
-    fn pages_with(
+    pub(super) fn pages_with(
         &self,
         directory: &mut TestDirectory,
         (size, ignores_indexes): (u32, bool),
@@ -65,13 +71,13 @@ impl Question<'_> {
         }
     }
 
-    fn pages(&self, directory: &mut TestDirectory, size: u32, ignores_indexes: bool) -> Vec<Page> {
+    pub(super) fn pages(&self, directory: &mut TestDirectory, size: u32, ignores_indexes: bool) -> Vec<Page> {
         self.pages_with(directory, (size, ignores_indexes), |_| {})
     }
 }
 
 /// The entries of all pages, all of which succeeded.
-fn dns(pages: &[Page]) -> Vec<&str> {
+pub(super) fn dns(pages: &[Page]) -> Vec<&str> {
     for page in pages {
         assert_eq!(page.found.code, ResultCode::SUCCESS, "{}", page.found.diagnostic);
     }
@@ -79,12 +85,12 @@ fn dns(pages: &[Page]) -> Vec<&str> {
 }
 
 /// A user who is not above limits.
-fn user() -> Requester {
+pub(super) fn user() -> Requester {
     Requester::User { id: EntryId(1), dn: SUFFIX.to_owned() }
 }
 
 /// `ou=0` to `ou=3`, and people below them in turn: `count` people, added in one batch.
-fn crowd(settings: GeneralSettings, count: u32) -> TestDirectory {
+pub(super) fn crowd(settings: GeneralSettings, count: u32) -> TestDirectory {
     let mut directory = TestDirectory::with_settings(settings);
     add(&mut directory, SUFFIX, &[("objectClass", &["domain"]), ("dc", &["example"])]);
     for unit in ["0", "1", "2", "3"] {
@@ -176,7 +182,7 @@ fn a_page_says_how_many_entries_there_are_where_that_is_easily_told() {
     }
 }
 
-fn refused(page: &Page, about: &str) {
+pub(super) fn refused(page: &Page, about: &str) {
     assert_eq!(page.found.code, ResultCode::UNWILLING_TO_PERFORM, "{about}: {page:?}");
     assert!(page.found.entries.is_empty() && page.found.diagnostic.contains("cookie"), "{about}: {page:?}");
 }
@@ -248,11 +254,11 @@ fn a_directory_made_anew_knows_no_old_cookies() {
         ldap::SearchRequest::new(SUFFIX, Scope::WholeSubtree, filter.as_filter(), selection.as_selection());
     let begin = |generation, cookie: &[u8]| {
         let page = PageRequest::of(PagedResults { size: 2, cookie });
-        let controls = RequestControls { page: Some(page), ..RequestControls::default() };
+        let controls = RequestControls::default();
         Paging::begin(&PageKey::new([generation; 16]), &Requester::Anonymous, &request, &controls, &page)
     };
     let first = begin(1, b"").unwrap();
-    let (code, value) = first.end(ResultCode::SIZE_LIMIT_EXCEEDED, (17, false), 2, 5);
+    let (code, value) = first.end(ResultCode::SIZE_LIMIT_EXCEEDED, NextPage::From(17, false), 2, 5);
     let value = PagedResults::decode(&value).unwrap();
     assert_eq!((code, value.size), (ResultCode::SUCCESS, 5));
     assert_eq!(begin(1, value.cookie).map(|page| page.from).ok(), Some(17));
@@ -328,8 +334,11 @@ fn where_many_match_a_page_scans_instead_of_gathering() {
         let selection = ldap::SelectionBuf::new();
         let request =
             ldap::SearchRequest::new(&unit, Scope::SingleLevel, filter.as_filter(), selection.as_selection());
-        let page = (size > 0).then(|| PageRequest::of(PagedResults { size, cookie: b"" }));
-        let controls = RequestControls { page, ..RequestControls::default() };
+        let mut controls = RequestControls::default();
+        if size > 0 {
+            controls.seldom.get_or_insert_default().page =
+                Some(PageRequest::of(PagedResults { size, cookie: b"" }));
+        }
         let (snapshot, id) = (&directory.snapshot, ldap::MessageId(1));
         let search = super::Search::start(snapshot, &directory.requester, id, &request, &controls);
         let search = search.unwrap_or_else(|outcome| panic!("{outcome:?}"));

@@ -66,7 +66,8 @@ fn start(directory: &TestDirectory, filter: &str, wanted: Wanted) -> Search {
         Wanted::Page(size) => (0, Some(PageRequest::of(PagedResults { size, cookie: b"" }))),
     };
     let request = SearchRequest { size_limit, ..plain };
-    let controls = RequestControls { page, ..RequestControls::default() };
+    let mut controls = RequestControls::default();
+    controls.seldom.get_or_insert_default().page = page;
     Search::start(&directory.snapshot, &directory.requester, MessageId(3), &request, &controls).unwrap()
 }
 

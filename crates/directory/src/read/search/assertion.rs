@@ -1,0 +1,87 @@
+//! The assertion control (RFC 4528): a request is carried out if a filter is true of the entry that it is about, and
+//! refused if not. It is asked as a part of the operation: of changes by the one writer, on the state that it decides
+//! on; of searches and compares on their snapshot. The asker may search for what it asks, or it is Undefined.
+
+use std::sync::Arc;
+
+use ldap::ResultCode;
+
+use super::permitted::ValuesAllowed;
+use crate::access::{Access, Requester, Standing};
+use crate::filter::{Candidate, Compiler, GroupsOf, InMemory, Matcher, MemberUse, Truth};
+use crate::model::access_rule::SEARCH;
+use crate::model::outcome::OperationError;
+use crate::model::rows::EntryId;
+use crate::read::controls::RequestControls;
+use crate::tree::{TreeState, damaged_row, node};
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// Refuses a request whose assertion is not true of an entry of the tree, which the asker is known to see.
+///
+/// # Errors
+/// assertionFailed.
+#[inline(always)]
+pub(crate) fn check_assertion(
+    state: TreeState<'_>,
+    requester: &Requester,
+    controls: &RequestControls,
+    id: EntryId,
+) -> Result<()> {
+    if controls.seldom.is_none() { Ok(()) } else { check_of_entry(state, requester, controls, id) }
+}
+
+#[cold]
+#[inline(never)]
+fn check_of_entry(
+    state: TreeState<'_>,
+    requester: &Requester,
+    controls: &RequestControls,
+    id: EntryId,
+) -> Result<()> {
+    let Some(filter) = controls.assertion() else { return Ok(()) };
+    let shown = Access::of(requester, state.settings).shown();
+    let mut term = Compiler { catalog: state.catalog, shown, known: None }.compile(filter.as_filter());
+    term.find_targets_in(state)?;
+    let standing = Standing::of(state, requester, controls.link.as_ref())?.map(Arc::new);
+    if let Some(standing) = &standing {
+        let rights = standing.at_entry(state, id)?;
+        term = ValuesAllowed { rights: &rights, right: SEARCH }.left_of(&term, state.catalog);
+    }
+    let groups = standing.map(|standing| GroupsOf { view: standing as _, by: MemberUse::Search });
+    let row = node(state.read, id)?.ok_or_else(|| damaged_row("nodes", id))?;
+    let truth = Matcher::under(shown, groups).truth(&term, state, &Candidate::new(id, row))?;
+    if truth == Truth::True { Ok(()) } else { Err(failed()) }
+}
+
+/// The same of an entry that is not in the tree: one that is to be added, or one that the server makes.
+///
+/// # Errors
+/// assertionFailed.
+pub(crate) fn check_assertion_in_memory(
+    state: TreeState<'_>,
+    access: Access,
+    controls: &RequestControls,
+    entry: &InMemory<'_>,
+) -> Result<()> {
+    let Some(filter) = controls.assertion() else { return Ok(()) };
+    let compiler = Compiler { catalog: state.catalog, shown: access.shown(), known: None };
+    let term = compiler.compile(filter.as_filter());
+    let truth = Matcher::new(access.shown()).truth_in_memory(&term, &state.catalog.schema, entry);
+    if truth == Truth::True { Ok(()) } else { Err(failed()) }
+}
+
+/// The same where there is no entry of which an assertion could be true.
+///
+/// # Errors
+/// assertionFailed.
+pub(crate) fn check_no_assertion(controls: &RequestControls) -> Result<()> {
+    if controls.assertion().is_none() { Ok(()) } else { Err(failed()) }
+}
+
+fn failed() -> OperationError {
+    OperationError::refused(
+        ResultCode::ASSERTION_FAILED,
+        "the assertion that comes with the request (RFC 4528) is not true of the entry",
+    )
+}

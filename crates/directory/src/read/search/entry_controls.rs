@@ -1,0 +1,89 @@
+//! Controls that come with each result: whether one can bind with its password, and what the entries that it names are
+//! like. They are put behind a message that is written already. A result that is too large to be put together in memory
+//! has none.
+
+use std::sync::Arc;
+
+use ldap::{Control, ControlsBuf, oids, response};
+
+use super::dereference::Dereferencing;
+use super::selection::Selection;
+use super::usability;
+use crate::access::{Access, Standing};
+use crate::filter::Candidate;
+use crate::model::outcome::OperationError;
+use crate::read::controls::RequestControls;
+use crate::snapshot::Snapshot;
+use crate::snapshot::name_cache::NameCache;
+use crate::tree::TreeState;
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// What is told with each result.
+#[derive(Debug)]
+pub(super) struct EntryControls {
+    /// The time at which one would bind, in microseconds since 1970.
+    usability_at: Option<i64>,
+    dereferencing: Option<Dereferencing>,
+}
+
+impl EntryControls {
+    /// Those that a request asks for; `None` where it asks for none, as most.
+    ///
+    /// # Errors
+    /// One cannot be as it is asked for.
+    pub(super) fn of(
+        snapshot: &Snapshot,
+        (access, standing): (Access, Option<&Arc<Standing>>),
+        controls: &RequestControls,
+    ) -> Result<Option<Box<EntryControls>>> {
+        let usability_at = controls.account_usability;
+        let dereferencing = match controls.dereference() {
+            Some(asked) => Dereferencing::of(snapshot, (access, standing), asked)?,
+            None => None,
+        };
+        let is_none = usability_at.is_none() && dereferencing.is_none();
+        Ok((!is_none).then(|| Box::new(EntryControls { usability_at, dereferencing })))
+    }
+
+    /// Others that tell the same, with buffers of their own.
+    pub(super) fn copy(&self) -> EntryControls {
+        let dereferencing = self.dereferencing.as_ref().map(Dereferencing::copy);
+        EntryControls { usability_at: self.usability_at, dereferencing }
+    }
+
+    /// Bytes of memory that they hold, themselves included.
+    pub(super) fn memory_bytes(&self) -> usize {
+        size_of::<EntryControls>() + self.dereferencing.as_ref().map_or(0, Dereferencing::heap_bytes)
+    }
+
+    /// Adds controls to the message of a result, which begins at `start` and ends `out`. Returns how many entries were
+    /// looked up for them.
+    pub(super) fn put<'s>(
+        &mut self,
+        (out, start): (&mut Vec<u8>, usize),
+        state: TreeState<'s>,
+        names: &mut NameCache,
+        candidate: &Candidate<'s>,
+        selection: &Selection,
+    ) -> Result<u32> {
+        let (mut controls, mut looked_up) = (ControlsBuf::new(), 0);
+        let mut add = |oid, value: Option<Vec<u8>>| {
+            if let Some(value) = value {
+                controls.push(Control { oid, critical: false, value: Some(&value) });
+            }
+        };
+        if let Some(now) = self.usability_at {
+            add(oids::ACCOUNT_USABILITY, usability::value(state, selection, candidate.id, now)?);
+        }
+        if let Some(dereferencing) = &mut self.dereferencing {
+            let value;
+            (value, looked_up) = dereferencing.value(state, names, candidate, selection)?;
+            add(oids::DEREFERENCE, value);
+        }
+        if !controls.as_controls().is_empty() {
+            response::add_controls(out, start, controls.as_controls());
+        }
+        Ok(looked_up)
+    }
+}

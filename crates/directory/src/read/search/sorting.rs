@@ -1,0 +1,381 @@
+//! Results in an order that the client wants (RFC 2891).
+//!
+//! What passes is not written at once. Its key is kept, in a set that never has more than may be returned: a page, or
+//! the size limit. When all candidates were looked at, the set is the answer: its entries are looked at again in their
+//! order, because they may have changed, and written. Nothing stays between pages: a page has the first results behind
+//! the last key of the page before, which is in the cookie.
+//!
+//! A key is octets that compare as results do. For each thing to sort by:
+//!
+//! ```text
+//! 1, the normal form of the least value, of which the first SORT_VALUE_MAX octets count, with 0xff behind each zero
+//! octet, and two zero octets. Or 2, where there is no value: NULL is larger than all others (section 2.2).
+//! All of it complemented where the order is reversed.
+//! ```
+//!
+//! The entry's id (8 octets) comes last, so that no two keys are alike and the rest is in order of ids.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::ops::ControlFlow;
+
+use ldap::{ResultCode, SORT_KEYS_MAX};
+use schema::{AttributeDescription, MatchingRule, RuleUse};
+
+use crate::access::{Access, EntryRights};
+use crate::catalog::Catalog;
+use crate::filter::{Candidate, Compiler, Item, Subject, Term};
+use crate::model::access_rule::READ;
+use crate::model::limits::{SORT_BYTES_MAX, SORT_VALUE_MAX, SORT_VALUES_MAX, STREAMED_PER_ENTRY};
+use crate::model::outcome::OperationError;
+use crate::read::controls::{SortAsked, SortKeyAsked};
+use crate::tree::TreeState;
+use crate::tree::stored_values::for_each_value;
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// Octets of an entry id.
+const ID_SIZE: usize = size_of::<u64>();
+
+/// What a kept key takes besides its octets, about.
+const KEPT_BYTES: usize = 48;
+
+/// Octets of values that are looked at for the work that one candidate of a search costs.
+const OCTETS_PER_ENTRY: usize = 512;
+
+/// How many results are taken out of the set at a time.
+const TAKEN: usize = 256;
+
+/// Whether results can be sorted as asked; what the client is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SortOutcome {
+    /// Success, or why not.
+    pub(super) code: ResultCode,
+    /// The attribute that is to blame.
+    pub(super) attribute: Option<String>,
+    /// What is wrong, in words.
+    pub(super) text: String,
+}
+
+impl SortOutcome {
+    pub(super) fn success() -> SortOutcome {
+        SortOutcome::not(ResultCode::SUCCESS, "")
+    }
+
+    pub(super) fn not(code: ResultCode, text: &str) -> SortOutcome {
+        SortOutcome { code, attribute: None, text: text.to_owned() }
+    }
+
+    fn too_much() -> SortOutcome {
+        let text = format!(
+            "sorting takes more than the {} KiB that a search has for it: ask in pages (RFC 2696) or for less",
+            SORT_BYTES_MAX >> 10
+        );
+        SortOutcome::not(ResultCode::ADMIN_LIMIT_EXCEEDED, &text)
+    }
+
+    fn too_many(max: u64) -> SortOutcome {
+        let text = format!(
+            "there are more results than the {max} that are sorted (limits.unindexed_examined_max): ask for less"
+        );
+        SortOutcome::not(ResultCode::ADMIN_LIMIT_EXCEEDED, &text)
+    }
+
+    /// Where the pages before were too many, or too much.
+    pub(super) fn as_before() -> SortOutcome {
+        SortOutcome::not(ResultCode::ADMIN_LIMIT_EXCEEDED, "the pages before are not sorted")
+    }
+
+    /// Why the search is refused to a client that has no use for other results (section 2, scenario 3).
+    pub(super) fn refusal(&self) -> OperationError {
+        let text = format!("critical control server-side sorting: {}", self.text);
+        OperationError::refused(ResultCode::UNAVAILABLE_CRITICAL_EXTENSION, text)
+    }
+}
+
+/// One thing that results are sorted by.
+struct SortBy {
+    item: Item,
+    description: AttributeDescription,
+    rule: MatchingRule,
+    is_reversed: bool,
+}
+
+/// A search that sorts.
+pub(super) struct Sorting {
+    by: Vec<SortBy>,
+    pub(super) is_critical: bool,
+    /// Attributes of the catalogue that are taken into account.
+    attribute_count: usize,
+    /// The keys of the results that come first.
+    first: BTreeSet<Box<[u8]>>,
+    /// Bytes of memory that they hold.
+    bytes: usize,
+    /// Most of them.
+    pub(super) room: usize,
+    /// The results come behind this key.
+    pub(super) after: Option<Box<[u8]>>,
+    /// Whether there were more than there was room for.
+    pub(super) is_cut: bool,
+    /// Whether all candidates were looked at, so that the results can go out.
+    pub(super) is_complete: bool,
+    /// Why the results come as without it, after all.
+    pub(super) given_up: Option<SortOutcome>,
+    /// Results until now, and the most that are sorted for the asker: a page of ten may be one of millions.
+    result_count: u64,
+    results_max: u64,
+    /// Those that go out next.
+    coming: VecDeque<Box<[u8]>>,
+    /// The last one that went out, or was no result any longer.
+    pub(super) last: Option<Box<[u8]>>,
+    buffers: Buffers,
+}
+
+#[derive(Default)]
+struct Buffers {
+    key: Vec<u8>,
+    normal: Vec<u8>,
+    least: Vec<u8>,
+    shown: Vec<u8>,
+    /// Values of the last entry that were looked at, and their octets.
+    values: usize,
+    octets: usize,
+}
+
+impl SortBy {
+    fn of(asked: &SortKeyAsked, compiler: &Compiler<'_>) -> std::result::Result<SortBy, SortOutcome> {
+        let wrong = |code, text: &str| SortOutcome {
+            code,
+            attribute: Some(asked.attribute.clone()),
+            text: format!("{:?} {text}", ldap::Excerpt(&asked.attribute)),
+        };
+        // What one may not ask for is as what the schema does not know.
+        let Some(description) = compiler.readable(&asked.attribute) else {
+            return Err(wrong(ResultCode::NO_SUCH_ATTRIBUTE, "is no attribute type"));
+        };
+        let schema = &compiler.catalog.schema;
+        let known = schema.type_by_id(description.type_id);
+        let rule = match &asked.rule {
+            Some(name) => MatchingRule::find(name).filter(|rule| schema.rule_applies(*rule, known)),
+            // Most types of RFC 4519 have no ordering rule of their own, and everybody sorts by them.
+            None => known.ordering.or(known.equality),
+        };
+        let orders = |rule: &MatchingRule| {
+            matches!(rule.rule_use(), RuleUse::Ordering | RuleUse::Equality) && rule.is_order_preserving()
+        };
+        let Some(rule) = rule.filter(orders) else {
+            return Err(wrong(ResultCode::INAPPROPRIATE_MATCHING, "has no such rule to sort by"));
+        };
+        match compiler.presence_of(description.clone()) {
+            Term::Item(item) => Ok(SortBy { item, description, rule, is_reversed: asked.reverse }),
+            _ => Err(wrong(ResultCode::UNWILLING_TO_PERFORM, "has no values to sort by")),
+        }
+    }
+
+    /// Appends what this makes of an entry.
+    fn put_key<'s>(
+        &self,
+        state: TreeState<'s>,
+        candidate: &Candidate<'s>,
+        rights: Option<&EntryRights>,
+        buffers: &mut Buffers,
+    ) -> Result<()> {
+        let is_there = self.find_least(state, candidate, rights, buffers)?;
+        let Buffers { key, least, .. } = buffers;
+        let start = key.len();
+        if is_there {
+            key.push(1);
+            for octet in least.iter().take(SORT_VALUE_MAX) {
+                key.push(*octet);
+                if *octet == 0 {
+                    key.push(0xff);
+                }
+            }
+            key.extend_from_slice(&[0, 0]);
+        } else {
+            key.push(2);
+        }
+        if self.is_reversed {
+            key.iter_mut().skip(start).for_each(|octet| *octet = !*octet);
+        }
+        Ok(())
+    }
+
+    /// Puts the normal form of the least value that the asker may read into the buffer; false where there is
+    /// none.
+    fn find_least<'s>(
+        &self,
+        state: TreeState<'s>,
+        candidate: &Candidate<'s>,
+        rights: Option<&EntryRights>,
+        Buffers { normal, least, shown, values, octets, .. }: &mut Buffers,
+    ) -> Result<bool> {
+        let schema = &state.catalog.schema;
+        let (mut is_there, mut seen) = (false, 0);
+        let mut look = |value: &[u8]| {
+            normal.clear();
+            let is_value = self.rule.normalize(schema, value, normal).is_ok();
+            if is_value && (!is_there || normal < least) {
+                std::mem::swap(normal, least);
+                is_there = true;
+            }
+        };
+        let mut go_on = |value: &[u8]| {
+            seen += 1;
+            (*values, *octets) = (*values + 1, *octets + value.len());
+            if seen < SORT_VALUES_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        };
+        let may_read = |type_id| rights.is_none_or(|rights| rights.has(READ, Some(type_id)));
+        match &self.item.subject {
+            Subject::Virtual(attribute) if !attribute.is_membership() => {
+                if may_read(self.description.type_id) {
+                    attribute.for_each_value(state, candidate.id, &candidate.node, &mut |value| {
+                        look(value);
+                        go_on(value)
+                    })?;
+                }
+            }
+            Subject::Virtual(_) | Subject::Any => {}
+            Subject::Attribute(_) => {
+                let mut rows = candidate.entry(state)?.attributes();
+                while let Some(row) = rows.next_of(&self.item.attributes) {
+                    let type_id = state.catalog.attribute(row.id).description.type_id;
+                    let by_value = rights.and_then(|rights| rights.over_values(READ, type_id));
+                    if by_value.is_none() && !may_read(type_id) {
+                        continue;
+                    }
+                    for_each_value(state, candidate.id, &row, &mut |value| {
+                        if by_value.is_none_or(|rule| rule.allows(READ, type_id, schema, value, shown)) {
+                            look(value);
+                        }
+                        go_on(value)
+                    })?;
+                }
+            }
+        }
+        Ok(is_there)
+    }
+}
+
+impl Sorting {
+    /// Finds out whether it can be done.
+    pub(super) fn of(
+        asked: &SortAsked,
+        catalog: &Catalog,
+        access: Access,
+    ) -> std::result::Result<Sorting, SortOutcome> {
+        let unwilling = |text: &str| SortOutcome::not(ResultCode::UNWILLING_TO_PERFORM, text);
+        if asked.keys.len() > SORT_KEYS_MAX {
+            return Err(unwilling(&format!("results are sorted by at most {SORT_KEYS_MAX} keys")));
+        }
+        let compiler = Compiler { catalog, shown: access.shown(), known: None };
+        let mut by: Vec<SortBy> = Vec::with_capacity(asked.keys.len());
+        for key in &asked.keys {
+            let next = SortBy::of(key, &compiler)?;
+            if by.iter().any(|other| other.description == next.description) {
+                let attribute = Some(key.attribute.clone());
+                return Err(SortOutcome { attribute, ..unwilling("an attribute is given twice") });
+            }
+            by.push(next);
+        }
+        Ok(Sorting {
+            by,
+            is_critical: asked.is_critical,
+            attribute_count: catalog.attributes().len(),
+            first: BTreeSet::new(),
+            bytes: 0,
+            room: usize::MAX,
+            after: None,
+            is_cut: false,
+            is_complete: false,
+            given_up: None,
+            result_count: 0,
+            results_max: access.examined_max(),
+            coming: VecDeque::new(),
+            last: None,
+            buffers: Buffers::default(),
+        })
+    }
+
+    /// Bytes of memory that it holds besides itself.
+    pub(super) fn heap_bytes(&self) -> usize {
+        let Buffers { key, normal, least, shown, .. } = &self.buffers;
+        let buffers = [key, normal, least, shown].map(Vec::capacity).iter().sum::<usize>();
+        let places = [&self.after, &self.last].into_iter().flatten().map(|key| key.len()).sum::<usize>();
+        self.bytes + buffers + places + self.by.capacity() * size_of::<SortBy>()
+    }
+
+    /// Takes over attributes that got their numbers since it began.
+    pub(super) fn catch_up(&mut self, catalog: &Catalog, access: Access) {
+        if catalog.attributes().len() != self.attribute_count {
+            self.attribute_count = catalog.attributes().len();
+            self.by.iter_mut().for_each(|by| by.item.find_attributes(catalog, access.shown()));
+        }
+    }
+
+    /// Keeps a result, if it is one of the first: for the work of how many other candidates. `None` when it gives up.
+    pub(super) fn keep<'s>(
+        &mut self,
+        state: TreeState<'s>,
+        candidate: &Candidate<'s>,
+        rights: Option<&EntryRights>,
+    ) -> Result<Option<u32>> {
+        self.result_count += 1;
+        if self.result_count > self.results_max {
+            self.given_up = Some(SortOutcome::too_many(self.results_max));
+            return Ok(None);
+        }
+        self.buffers.key.clear();
+        (self.buffers.values, self.buffers.octets) = (0, 0);
+        for by in &self.by {
+            by.put_key(state, candidate, rights, &mut self.buffers)?;
+        }
+        let cost = self.buffers.values / STREAMED_PER_ENTRY + self.buffers.octets / OCTETS_PER_ENTRY;
+        let cost = Some(u32::try_from(cost).unwrap_or(u32::MAX));
+        let key = &mut self.buffers.key;
+        key.extend_from_slice(&candidate.id.0.to_be_bytes());
+        if self.after.as_deref().is_some_and(|after| **key <= *after) {
+            return Ok(cost);
+        }
+        if self.first.len() >= self.room {
+            self.is_cut = true;
+            if self.first.last().is_some_and(|last| **last <= **key) {
+                return Ok(cost);
+            }
+            if let Some(last) = self.first.pop_last() {
+                self.bytes -= KEPT_BYTES + last.len();
+            }
+        }
+        self.bytes += KEPT_BYTES + key.len();
+        self.first.insert(key.as_slice().into());
+        if self.bytes > SORT_BYTES_MAX {
+            self.given_up = Some(SortOutcome::too_much());
+        }
+        Ok(cost.filter(|_| self.given_up.is_none()))
+    }
+
+    /// Forgets what it has kept.
+    pub(super) fn clear(&mut self) {
+        (self.first, self.bytes) = (BTreeSet::new(), 0);
+    }
+
+    /// The ids of the results that come next.
+    pub(super) fn next_ids(&mut self) -> Vec<u64> {
+        if self.coming.is_empty() {
+            self.coming.extend(std::iter::from_fn(|| self.first.pop_first()).take(TAKEN));
+        }
+        self.coming.iter().map(|key| id_of(key)).collect()
+    }
+
+    /// So many of them went out, or are no results any longer.
+    pub(super) fn done(&mut self, count: usize) {
+        for key in self.coming.drain(..count.min(self.coming.len())) {
+            self.bytes -= KEPT_BYTES + key.len();
+            self.last = Some(key);
+        }
+    }
+}
+
+/// The id at the end of a key.
+fn id_of(key: &[u8]) -> u64 {
+    key.last_chunk::<ID_SIZE>().map_or(0, |id| u64::from_be_bytes(*id))
+}

@@ -1,0 +1,401 @@
+//! Results in an order (RFC 2891): that of the keys, in pages and as a whole, whatever leads to them.
+
+use ldap::{DecodeLimits, FilterBuf, MessageId, ResponseMessage, ResultCode, SortResult, oids};
+
+use super::pages::{Page, crowd, dns, refused, user};
+use super::{Attributes, Question, add, sample};
+use crate::model::limits::SORT_BYTES_MAX;
+use crate::model::settings::GeneralSettings;
+use crate::read::controls::{RequestControls, SeldomControls, SortAsked, SortKeyAsked};
+use crate::read::search::{Budget, Search, Step};
+use crate::testing::{Found, SUFFIX, TestDirectory, received};
+
+/// What to sort by: descriptions, with `-` in front where the greatest comes first, and a rule behind a colon.
+fn sort(keys: &[&str]) -> RequestControls {
+    let keys = keys.iter().map(|key| {
+        let (reverse, key) = key.strip_prefix('-').map_or((false, *key), |key| (true, key));
+        let (attribute, rule) = key.split_once(':').map_or((key, None), |(key, rule)| (key, Some(rule)));
+        SortKeyAsked { attribute: attribute.to_owned(), rule: rule.map(str::to_owned), reverse }
+    });
+    let sort = Some(SortAsked { is_critical: false, keys: keys.collect() });
+    let seldom = Some(Box::new(SeldomControls { sort, ..SeldomControls::default() }));
+    RequestControls { seldom, ..RequestControls::default() }
+}
+
+fn sorted<'a>(filter: &'a str, keys: &[&str]) -> Question<'a> {
+    Question { controls: sort(keys), ..Question::everywhere(filter) }
+}
+
+fn make_critical(question: &mut Question<'_>) {
+    question.controls.seldom.as_mut().and_then(|seldom| seldom.sort.as_mut()).unwrap().is_critical = true;
+}
+
+/// What the last message says of the order.
+fn told(messages: &[u8]) -> Option<(ResultCode, Option<String>)> {
+    let (mut last, mut rest) = (messages, messages);
+    while let Some(length) = ldap::frame_len(rest).unwrap() {
+        (last, rest) = rest.split_at(length);
+    }
+    let done = ResponseMessage::decode(last, &DecodeLimits::default()).unwrap();
+    let control = done.controls.find(oids::SORT_RESPONSE)?;
+    assert!(!control.critical);
+    let result = SortResult::decode(control.value.unwrap()).unwrap();
+    Some((result.code, result.attribute.map(str::to_owned)))
+}
+
+/// People with values of many kinds, some with several, some with none.
+fn mixed(rng: &mut fastrand::Rng, count: usize) -> TestDirectory {
+    let mut directory = TestDirectory::with_suffix_entry();
+    const WORDS: [&str; 8] = ["a", "B", "b c", "bc", "\u{e9}t\u{e9}", "A longer text", "z", "1"];
+    for number in 0..count {
+        let uid = format!("p{number}");
+        let mut texts: Vec<(&str, Vec<String>)> = Vec::new();
+        for name in ["description", "title", "givenName", "cn;lang-fr"] {
+            let mut values: Vec<String> =
+                (0..rng.usize(0..4)).map(|_| rng.choice(WORDS).unwrap().to_owned()).collect();
+            values.sort_by_key(|value| value.to_lowercase());
+            values.dedup_by_key(|value| value.to_lowercase());
+            texts.push((name, values));
+        }
+        texts.push(("uidNumber", vec![rng.i32(-300..300).to_string()]));
+        texts.push(("gidNumber", vec![rng.i32(0..3).to_string()]));
+        let texts: Vec<(&str, Vec<&str>)> = texts
+            .iter()
+            .filter(|(_, values)| !values.is_empty())
+            .map(|(name, values)| (*name, values.iter().map(String::as_str).collect()))
+            .collect();
+        let mut attributes: Vec<(&str, &[&str])> = vec![
+            ("objectClass", &["inetOrgPerson", "posixAccount"]),
+            ("cn", &["x"]),
+            ("sn", &["x"]),
+            ("homeDirectory", &["/"]),
+        ];
+        attributes.extend(texts.iter().map(|(name, values)| (*name, values.as_slice())));
+        add(&mut directory, &format!("uid={uid},{SUFFIX}"), &attributes);
+    }
+    directory
+}
+
+/// The least of the values by which an entry is sorted, as something to compare: none is more than any.
+fn least(entry: &crate::testing::Entry, attribute: &str) -> (bool, i64, String) {
+    let values = entry.texts(attribute).into_iter().map(|value| match value.parse() {
+        Ok(number) if attribute.ends_with("Number") => (false, number, String::new()),
+        _ => (false, 0, value.to_lowercase()),
+    });
+    values.min().unwrap_or((true, 0, String::new()))
+}
+
+/// What should be found: the results of the plain search, put in order.
+fn expected(plain: &Found, keys: &[&str]) -> Vec<String> {
+    let mut entries: Vec<_> = plain.entries.iter().collect();
+    entries.sort_by(|a, b| {
+        let by = keys.iter().map(|key| {
+            let name = key.trim_start_matches('-');
+            let order = least(a, name).cmp(&least(b, name));
+            if key.starts_with('-') { order.reverse() } else { order }
+        });
+        by.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
+    });
+    entries.into_iter().map(|entry| entry.dn.clone()).collect()
+}
+
+#[test]
+fn results_come_in_the_order_of_the_keys() {
+    const KEYS: [&[&str]; 9] = [
+        &["uidNumber"],
+        &["-uidNumber"],
+        &["description"],
+        &["-description"],
+        &["gidNumber", "uidNumber"],
+        &["-gidNumber", "title", "-givenName"],
+        &["cn;lang-fr", "-title"],
+        &["gidNumber"],
+        &["entryUUID"],
+    ];
+    const FILTERS: [&str; 4] =
+        ["(objectClass=person)", "(uidNumber>=0)", "(description=*)", "(&(uid=p*)(!(title=z)))"];
+    for seed in 0..4 {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let mut directory = mixed(&mut rng, 50);
+        for keys in KEYS {
+            for filter in FILTERS {
+                let about = format!("{filter} by {keys:?}, seed {seed}");
+                let plain = Question::everywhere(filter).attributes(&["*", "+"]).ask(&directory);
+                let question = sorted(filter, keys);
+                let whole = expected(&plain, keys);
+                assert_eq!(question.ask(&directory).dns(), whole, "{about}");
+                assert_eq!(
+                    told(&question.answer(&directory, false).unwrap()),
+                    (!whole.is_empty()).then_some((ResultCode::SUCCESS, None)),
+                    "{about}"
+                );
+                let size = rng.u32(1..12);
+                let pages = question.pages(&mut directory, size, rng.bool());
+                assert_eq!(dns(&pages), whole, "{about} in pages of {size}");
+                let full = &pages[..pages.len() - 1];
+                assert!(full.iter().all(|page| page.found.entries.len() == size as usize), "{about}");
+                // The first ones of all.
+                let size_limit = rng.u32(1..20);
+                let limited = Question { size_limit, ..sorted(filter, keys) }.ask(&directory);
+                let count = whole.len().min(size_limit as usize);
+                assert_eq!(limited.dns(), whole[..count], "{about}, limit {size_limit}");
+                let is_cut = whole.len() > count;
+                assert_eq!(limited.code == ResultCode::SIZE_LIMIT_EXCEEDED, is_cut, "{about}");
+                if size_limit > size {
+                    let limited = Question { size_limit, ..sorted(filter, keys) };
+                    let pages = limited.pages(&mut directory, size, false);
+                    let found: Vec<_> = pages.iter().flat_map(|page| page.found.dns()).collect();
+                    assert_eq!(found, whole[..count], "{about}, limit {size_limit} in pages of {size}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_rule_of_the_clients_is_the_order() {
+    let mut directory = TestDirectory::with_suffix_entry();
+    for (uid, name) in [("1", "b"), ("2", "A"), ("3", "a"), ("4", "B")] {
+        let attributes: Attributes<'_> =
+            &[("objectClass", &["inetOrgPerson"]), ("cn", &["x"]), ("sn", &["x"]), ("title", &[name])];
+        add(&mut directory, &format!("uid={uid},{SUFFIX}"), attributes);
+    }
+    let order = |key: &str| {
+        let found = sorted("(uid=*)", &[key]).ask(&directory);
+        found.dns().iter().map(|dn| dn[4..5].to_owned()).collect::<String>()
+    };
+    assert_eq!(order("title"), "2314");
+    for rule in ["caseExactOrderingMatch", "2.5.13.6", "caseExactMatch", "caseexactorderingmatch"] {
+        assert_eq!(order(&format!("title:{rule}")), "2431", "{rule}");
+        assert_eq!(order(&format!("-title:{rule}")), "1342", "{rule}");
+    }
+}
+
+#[test]
+fn what_cannot_be_sorted_comes_as_it_is_or_not_at_all() {
+    let directory = sample();
+    let filter = "(objectClass=person)";
+    let plain = Question::everywhere(filter).ask(&directory);
+    let nine: Vec<String> = (0..9).map(|number| format!("cn;x-{number}")).collect();
+    let nine: Vec<&str> = nine.iter().map(String::as_str).collect();
+    let cases: [(&[&str], ResultCode, Option<&str>); 9] = [
+        (&["nonsense"], ResultCode::NO_SUCH_ATTRIBUTE, Some("nonsense")),
+        (&["cn", "-nonsense", "more"], ResultCode::NO_SUCH_ATTRIBUTE, Some("nonsense")),
+        (&["no good name"], ResultCode::NO_SUCH_ATTRIBUTE, Some("no good name")),
+        (&["cn:integerOrderingMatch"], ResultCode::INAPPROPRIATE_MATCHING, Some("cn")),
+        (&["cn:nonsense"], ResultCode::INAPPROPRIATE_MATCHING, Some("cn")),
+        (&["cn:caseIgnoreSubstringsMatch"], ResultCode::INAPPROPRIATE_MATCHING, Some("cn")),
+        // Names have no order.
+        (&["manager"], ResultCode::INAPPROPRIATE_MATCHING, Some("manager")),
+        (&["cn", "-2.5.4.3"], ResultCode::UNWILLING_TO_PERFORM, Some("2.5.4.3")),
+        (&nine, ResultCode::UNWILLING_TO_PERFORM, None),
+    ];
+    for (keys, code, attribute) in cases {
+        let mut question = sorted(filter, keys);
+        let told_of = Some((code, attribute.map(str::to_owned)));
+        let messages = question.answer(&directory, false).unwrap();
+        assert_eq!(told(&messages), told_of, "{keys:?}");
+        assert_eq!(received(&messages).dns(), plain.dns(), "{keys:?}");
+        // RFC 2891 section 2, scenario 3.
+        make_critical(&mut question);
+        let messages = question.answer(&directory, false).unwrap();
+        assert_eq!(told(&messages), told_of, "{keys:?}");
+        let found = received(&messages);
+        assert_eq!((found.code, found.entries.len()), (ResultCode::UNAVAILABLE_CRITICAL_EXTENSION, 0));
+        assert!(found.diagnostic.contains("server-side sorting"), "{}", found.diagnostic);
+    }
+    // Entries outside of the tree are few, and come as they are.
+    let outside = Question { base: "cn=config", ..sorted("(objectClass=*)", &["cn"]) };
+    let messages = outside.answer(&directory, false).unwrap();
+    assert_eq!(told(&messages), Some((ResultCode::UNWILLING_TO_PERFORM, None)));
+    assert!(received(&messages).entries.len() > 5);
+    // Nothing is told of no entries, and of a search that fails.
+    assert_eq!(told(&sorted("(sn=nobody)", &["cn"]).answer(&directory, false).unwrap()), None);
+    let nowhere = Question { base: "ou=nowhere,dc=example,dc=com", ..sorted(filter, &["cn"]) };
+    assert_eq!(nowhere.ask(&directory).code, ResultCode::NO_SUCH_OBJECT);
+}
+
+#[test]
+fn a_password_is_nothing_to_sort_by_for_anybody_else() {
+    let mut directory = sample();
+    directory.requester = user();
+    let question = sorted("(objectClass=person)", &["userPassword"]);
+    let told_of = told(&question.answer(&directory, false).unwrap());
+    assert_eq!(told_of, Some((ResultCode::NO_SUCH_ATTRIBUTE, Some("userPassword".to_owned()))));
+}
+
+#[test]
+fn a_cookie_is_good_for_the_keys_it_was_given_for() {
+    let mut directory = crowd(GeneralSettings::default(), 30);
+    let filter = "(objectClass=person)";
+    let question = sorted(filter, &["sn", "-cn"]);
+    let first = question.page(&directory, 5, b"", false);
+    let second = question.page(&directory, 5, &first.cookie, false);
+    assert!(dns(&[second]).len() == 5 && first.cookie.len() > 33);
+    for keys in
+        [&["sn"][..], &["sn", "cn"], &["-cn", "sn"], &["sn", "-cn", "description"], &["sn", "-cn:2.5.13.3"]]
+    {
+        refused(&sorted(filter, keys).page(&directory, 5, &first.cookie, false), &format!("{keys:?}"));
+    }
+    refused(&Question::everywhere(filter).page(&directory, 5, &first.cookie, false), "not sorted");
+    let unsorted = Question::everywhere(filter).page(&directory, 5, b"", false);
+    refused(&question.page(&directory, 5, &unsorted.cookie, false), "the cookie of another search");
+    for bit in 0..first.cookie.len() * 8 {
+        let mut cookie = first.cookie.clone();
+        cookie[bit / 8] ^= 1 << (bit % 8);
+        refused(&question.page(&directory, 5, &cookie, false), "bit of the cookie");
+    }
+    for length in [1, 16, 24, 34, first.cookie.len() - 1] {
+        refused(&question.page(&directory, 5, &first.cookie[..length], false), "length of the cookie");
+    }
+    let end = question.page(&directory, 0, &first.cookie, false);
+    assert_eq!((end.found.code, end.found.entries.len(), end.cookie.len()), (ResultCode::SUCCESS, 0, 0));
+    directory.requester = user();
+    refused(&question.page(&directory, 5, &first.cookie, false), "another identity");
+}
+
+#[test]
+fn what_stays_in_its_place_is_on_exactly_one_page_whatever_changes() {
+    use ldap::ChangeOperation::Replace;
+    for seed in 0..4 {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let mut directory = crowd(GeneralSettings::default(), 60);
+        let question = sorted("(objectClass=person)", &["sn", "-cn"]);
+        let stays = |dn: &&str| {
+            dn.strip_prefix("uid=p")
+                .and_then(|dn| dn.split(',').next()?.parse().ok())
+                .is_some_and(|n: usize| n < 20)
+        };
+        let expected: Vec<String> =
+            question.ask(&directory).dns().into_iter().filter(stays).map(str::to_owned).collect();
+        let pages = question.pages_with(&mut directory, (rng.u32(1..9), rng.bool()), |directory| {
+            for _ in 0..rng.usize(0..4) {
+                let number = rng.usize(20..60);
+                let dn = format!("uid=p{number},ou={},{SUFFIX}", number % 4);
+                match rng.u8(0..3) {
+                    0 => drop(directory.delete(&dn)),
+                    1 => drop(directory.modify(&dn, &[(Replace, "sn", &["zz"])])),
+                    _ => drop(directory.modify(&dn, &[(Replace, "cn", &["Person 0000"])])),
+                }
+            }
+        });
+        let found: Vec<&str> = dns(&pages).into_iter().filter(stays).collect();
+        assert_eq!(found, expected, "seed {seed}");
+    }
+}
+
+/// Runs slices until results are about to go out, changes something, then runs the rest.
+fn with_change(size_limit: u32, change: impl FnOnce(&mut TestDirectory)) -> Found {
+    let mut directory = sample();
+    let filter = FilterBuf::parse("(objectClass=person)").unwrap();
+    let selection = ldap::SelectionBuf::from_iter(["1.1"]);
+    let request = ldap::SearchRequest {
+        size_limit,
+        ..ldap::SearchRequest::new(
+            SUFFIX,
+            ldap::Scope::WholeSubtree,
+            filter.as_filter(),
+            selection.as_selection(),
+        )
+    };
+    let controls = sort(&["-uid"]);
+    let started = Search::start(&directory.snapshot, &directory.requester, MessageId(1), &request, &controls);
+    let mut search = started.unwrap_or_else(|outcome| panic!("{outcome:?}"));
+    let budget = Budget { entries_examined_max: 1, out_bytes_max: 1 << 20 };
+    let mut out = Vec::new();
+    while out.is_empty() {
+        assert_eq!(search.run(&directory.snapshot, &mut out, &budget), Step::More);
+        assert!(search.candidates_left().is_none() && search.split().is_none());
+        assert!(search.memory_bytes() > 0);
+    }
+    change(&mut directory);
+    while search.run(&directory.snapshot, &mut out, &budget) == Step::More {}
+    // Each is counted once, however often it was looked at.
+    assert_eq!(search.entries_examined(), 4);
+    received(&out)
+}
+
+#[test]
+fn what_changes_before_it_goes_out_is_looked_at_again() {
+    let (ada, bob) = ("uid=ada,ou=people,dc=example,dc=com", "uid=bob,ou=people,dc=example,dc=com");
+    let dora = "cn=Dora+sn=Lang,ou=people,dc=example,dc=com";
+    let carl = "uid=carl,ou=people,dc=example,dc=com";
+    assert_eq!(with_change(0, |_| {}).dns(), [dora, carl, bob, ada]);
+    let deleted = with_change(0, |directory| assert!(directory.delete(bob).code == ResultCode::SUCCESS));
+    assert_eq!((deleted.code, deleted.dns()), (ResultCode::SUCCESS, vec![dora, carl, ada]));
+    let renamed = with_change(0, |directory| {
+        assert!(directory.modify_dn(bob, "uid=robert", false, None).code == ResultCode::SUCCESS);
+    });
+    assert_eq!(renamed.dns(), [dora, carl, "uid=robert,ou=people,dc=example,dc=com", ada]);
+    // Another one is not looked for in the place of what is gone, but there are more.
+    let cut = with_change(3, |directory| assert!(directory.delete(bob).code == ResultCode::SUCCESS));
+    assert_eq!((cut.code, cut.dns()), (ResultCode::SIZE_LIMIT_EXCEEDED, vec![dora, carl]));
+}
+
+#[test]
+fn sorting_holds_no_more_than_it_may() {
+    let long = "x".repeat(400);
+    let mut directory = TestDirectory::with_suffix_entry();
+    let count = SORT_BYTES_MAX / 400 + 20;
+    for number in 0..count {
+        let name = format!("{long} {:04}", count - number);
+        let attributes: Attributes<'_> =
+            &[("objectClass", &["inetOrgPerson"]), ("cn", &[&name]), ("sn", &["x"])];
+        add(&mut directory, &format!("uid={number},{SUFFIX}"), attributes);
+    }
+    let filter = "(objectClass=person)";
+    let mut question = sorted(filter, &["cn"]);
+    let plain = Question::everywhere(filter).ask(&directory);
+    let messages = question.answer(&directory, false).unwrap();
+    assert_eq!(told(&messages), Some((ResultCode::ADMIN_LIMIT_EXCEEDED, None)));
+    assert_eq!(received(&messages).dns(), plain.dns());
+    // In pages it is no different, if they are as large.
+    let pages = question.pages(&mut directory, count as u32 - 1, false);
+    assert_eq!(dns(&pages), plain.dns());
+    // In smaller ones it is not too much.
+    let mut turned = plain.dns();
+    turned.reverse();
+    let pages: Vec<Page> = question.pages(&mut directory, 50, false);
+    assert_eq!(dns(&pages), turned);
+    make_critical(&mut question);
+    let messages = question.answer(&directory, false).unwrap();
+    assert_eq!(told(&messages), Some((ResultCode::ADMIN_LIMIT_EXCEEDED, None)));
+    let found = received(&messages);
+    assert_eq!((found.code, found.entries.len()), (ResultCode::UNAVAILABLE_CRITICAL_EXTENSION, 0));
+}
+
+#[test]
+fn no_more_is_sorted_than_may_be_looked_at() {
+    let settings =
+        GeneralSettings { unindexed_examined_max: 20, size_limit: 5, ..GeneralSettings::default() };
+    let mut directory = crowd(settings, 60);
+    directory.requester = user();
+    for (filter, code) in [
+        // Twenty are found, and thirty.
+        ("(sn=third)", ResultCode::SUCCESS),
+        ("(|(cn=person 003*)(cn=person 004*)(cn=person 005*))", ResultCode::ADMIN_LIMIT_EXCEEDED),
+    ] {
+        let question = sorted(filter, &["-cn"]);
+        let messages = question.answer(&directory, false).unwrap();
+        assert_eq!(told(&messages), Some((code, None)), "{filter}");
+        let (found, plain) = (received(&messages), Question::everywhere(filter).ask_once(&directory, false));
+        assert_eq!((found.code, found.entries.len()), (ResultCode::SIZE_LIMIT_EXCEEDED, 5), "{filter}");
+        assert_eq!(found.dns() == plain.dns(), code != ResultCode::SUCCESS, "{filter}");
+        // In pages of any size it is the same.
+        let page = question.page(&directory, 2, b"", false);
+        assert_eq!(page.found.dns() == plain.dns()[..2], code != ResultCode::SUCCESS, "{filter}");
+    }
+}
+
+#[test]
+fn values_that_are_alike_for_long_are_in_order_of_ids() {
+    let mut directory = TestDirectory::with_suffix_entry();
+    for (uid, end) in [("1", "b"), ("2", "a"), ("3", "c")] {
+        let name = format!("{}{end}", "x".repeat(600));
+        let attributes: Attributes<'_> =
+            &[("objectClass", &["inetOrgPerson"]), ("cn", &["x"]), ("sn", &["x"]), ("title", &[&name])];
+        add(&mut directory, &format!("uid={uid},{SUFFIX}"), attributes);
+    }
+    let found = sorted("(uid=*)", &["title"]).ask(&directory);
+    assert_eq!(found.dns().iter().map(|dn| &dn[4..5]).collect::<String>(), "123");
+}

@@ -1,0 +1,131 @@
+//! A search whose results come in an order: kept first, see `sorting`, then looked at again and written.
+
+use ldap::ResultCode;
+
+use super::TreeSearch;
+use crate::access::Access;
+use crate::catalog::Catalog;
+use crate::model::outcome::OperationError;
+use crate::read::controls::SortAsked;
+use crate::read::search::budget::Budget;
+use crate::read::search::plan::Plan;
+use crate::read::search::scanner::Reached;
+use crate::read::search::sorting::{SortOutcome, Sorting};
+use crate::snapshot::Snapshot;
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+impl TreeSearch {
+    /// Makes it return its results in an order, if that can be.
+    pub(in crate::read::search) fn sort_by(
+        &mut self,
+        asked: &SortAsked,
+        catalog: &Catalog,
+        access: Access,
+    ) -> SortOutcome {
+        match Sorting::of(asked, catalog, access) {
+            Ok(mut sorting) => {
+                sorting.room = room(self.tally.size_limit);
+                self.sorting = Some(Box::new(sorting));
+                SortOutcome::success()
+            }
+            Err(outcome) => outcome,
+        }
+    }
+
+    /// Makes a sorted search that for a page of up to `room` results, behind the key `after`.
+    pub(in crate::read::search) fn turn_to_sorted(&mut self, after: Option<Box<[u8]>>, entries_max: u32) {
+        if after.is_some() {
+            self.begins_later();
+        }
+        self.tally.size_limit = entries_max;
+        if let Some(sorting) = &mut self.sorting {
+            (sorting.room, sorting.after) = (room(entries_max), after);
+        }
+    }
+
+    /// Whether the results come, or came, in an order.
+    pub(in crate::read::search) fn is_sorted(&self) -> bool {
+        self.sorting.as_ref().is_some_and(|sorting| sorting.given_up.is_none())
+    }
+
+    /// Why they do not, after all.
+    pub(in crate::read::search) fn gave_up_sorting(&self) -> Option<&SortOutcome> {
+        self.sorting.as_ref()?.given_up.as_ref()
+    }
+
+    /// The key of the last result, behind which the next page begins.
+    pub(in crate::read::search) fn last_key(&self) -> Option<&[u8]> {
+        self.sorting.as_ref().filter(|sorting| sorting.given_up.is_none())?.last.as_deref()
+    }
+
+    /// One slice; the result code if it is the last.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn run_sorted(
+        &mut self,
+        snapshot: &Snapshot,
+        out: &mut Vec<u8>,
+        budget: &Budget,
+    ) -> Result<Option<ResultCode>> {
+        let Some(sorting) = &mut self.sorting else { return Ok(None) };
+        sorting.catch_up(snapshot.state().catalog, self.scanner.access);
+        if sorting.is_complete {
+            return self.send_sorted(snapshot, out, budget);
+        }
+        self.scanner.sorting = self.sorting.take();
+        let reached = self.scanner.examine(snapshot, (self.next_id, u64::MAX), budget, out, &mut self.tally);
+        self.sorting = self.scanner.sorting.take();
+        let Some(sorting) = &mut self.sorting else { return Ok(None) };
+        match reached? {
+            Reached::Budget(next_id) | Reached::RangeEnd(next_id) => self.next_id = next_id,
+            // Nothing is written yet, so nothing is too large.
+            Reached::End | Reached::Giant(_) => sorting.is_complete = true,
+            Reached::Full(_) => {
+                sorting.clear();
+                if let Some(outcome) = sorting.given_up.as_ref().filter(|_| sorting.is_critical) {
+                    return Err(outcome.refusal());
+                }
+                // All over again, without.
+                (self.next_id, self.tally.rejected_count) = (0, 0);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Writes what comes next.
+    fn send_sorted(
+        &mut self,
+        snapshot: &Snapshot,
+        out: &mut Vec<u8>,
+        budget: &Budget,
+    ) -> Result<Option<ResultCode>> {
+        let Some(sorting) = &mut self.sorting else { return Ok(None) };
+        let ids = sorting.next_ids();
+        if ids.is_empty() {
+            if sorting.is_cut {
+                return Ok(Some(ResultCode::SIZE_LIMIT_EXCEEDED));
+            }
+            self.check_base(snapshot.state())?;
+            return Ok(Some(ResultCode::SUCCESS));
+        }
+        // They were counted when they were found.
+        let counted = (self.tally.examined_count, self.tally.rejected_count);
+        let found = std::mem::replace(&mut self.scanner.plan, Plan::in_order(ids));
+        let reached = self.scanner.examine(snapshot, (0, u64::MAX), budget, out, &mut self.tally);
+        self.scanner.plan = found;
+        let looked_at = self.tally.examined_count - counted.0;
+        (self.tally.examined_count, self.tally.rejected_count) = counted;
+        sorting.done(usize::try_from(looked_at).unwrap_or(usize::MAX));
+        match reached? {
+            Reached::Budget(_) | Reached::RangeEnd(_) | Reached::End => Ok(None),
+            Reached::Giant(id) => self.begin_stream(snapshot, id).map(|()| None),
+            Reached::Full(_) => Ok(Some(ResultCode::SIZE_LIMIT_EXCEEDED)),
+        }
+    }
+}
+
+/// As many as this limit allows.
+fn room(size_limit: u32) -> usize {
+    if size_limit == 0 { usize::MAX } else { size_limit as usize }
+}

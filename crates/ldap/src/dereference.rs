@@ -1,0 +1,195 @@
+//! The values of the dereference control (draft-masarati-ldap-deref-00 sections 2.2 and 2.3).
+
+use ber::{Reader, Tag, Writer};
+
+use crate::control::text;
+use crate::limits::DEREFERENCED_MAX;
+
+/// The attributes that come with an entry that another one names (`PartialAttributeList`).
+const ATTRIBUTES: Tag = Tag::context_constructed(0);
+
+/// An attribute that names entries, and what of these is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DereferenceSpec<'a> {
+    /// The description of the attribute with the names.
+    pub attribute: &'a str,
+    /// Descriptions of attributes of the entries that it names.
+    pub wanted: Vec<&'a str>,
+}
+
+impl<'a> DereferenceSpec<'a> {
+    /// Takes the value of a request control apart; `None` where it is none, and where it has more than
+    /// [`DEREFERENCED_MAX`] descriptions.
+    pub fn decode_list(value: &'a [u8]) -> Option<Vec<DereferenceSpec<'a>>> {
+        let mut reader = Reader::new(value);
+        let mut list = reader.sequence(Tag::SEQUENCE).ok()?;
+        let (mut specs, mut count) = (Vec::new(), 0);
+        while !list.is_empty() {
+            let mut fields = list.sequence(Tag::SEQUENCE).ok()?;
+            let attribute = text(fields.octet_string().ok()?)?;
+            let mut names = fields.sequence(Tag::SEQUENCE).ok()?;
+            let mut wanted = Vec::new();
+            while !names.is_empty() {
+                wanted.push(text(names.octet_string().ok()?)?);
+                count += 1;
+            }
+            count += 1;
+            if !fields.is_empty() || count > DEREFERENCED_MAX {
+                return None;
+            }
+            specs.push(DereferenceSpec { attribute, wanted });
+        }
+        (reader.is_empty() && !specs.is_empty()).then_some(specs)
+    }
+
+    /// The value of a request control.
+    pub fn encode_list(specs: &[DereferenceSpec<'_>]) -> Vec<u8> {
+        let mut value = Vec::new();
+        let mut writer = Writer::new(&mut value);
+        let list = writer.begin(Tag::SEQUENCE);
+        for spec in specs {
+            let fields = writer.begin(Tag::SEQUENCE);
+            writer.octet_string(spec.attribute.as_bytes());
+            let wanted = writer.begin(Tag::SEQUENCE);
+            spec.wanted.iter().for_each(|name| writer.octet_string(name.as_bytes()));
+            writer.end(wanted);
+            writer.end(fields);
+        }
+        writer.end(list);
+        value
+    }
+}
+
+/// The value of a response control in the making.
+#[derive(Debug, Default)]
+pub struct DereferencedBuf(Vec<u8>);
+
+impl DereferencedBuf {
+    /// Adds what is told of the entry that a value of an attribute names. `attributes` has an attribute after another,
+    /// each encoded as in a search result entry.
+    pub fn push(&mut self, attribute: &str, value: &[u8], attributes: &[u8]) {
+        let mut writer = Writer::new(&mut self.0);
+        let fields = writer.begin(Tag::SEQUENCE);
+        writer.octet_string(attribute.as_bytes());
+        writer.octet_string(value);
+        if !attributes.is_empty() {
+            writer.element(ATTRIBUTES, attributes);
+        }
+        writer.end(fields);
+    }
+
+    /// Octets until now.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether it has nothing.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The value.
+    pub fn finish(&self) -> Vec<u8> {
+        let mut value = Vec::with_capacity(self.0.len() + 8);
+        Writer::new(&mut value).element(Tag::SEQUENCE, &self.0);
+        value
+    }
+}
+
+/// What is told of an entry that a value of an attribute names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dereferenced<'a> {
+    /// The attribute.
+    pub attribute: &'a str,
+    /// Its value, a DN.
+    pub value: &'a [u8],
+    /// What was wanted and shows, with its values.
+    pub attributes: Vec<(&'a str, Vec<&'a [u8]>)>,
+}
+
+impl<'a> Dereferenced<'a> {
+    /// Takes the value of a response control apart; `None` where it is none.
+    pub fn decode_list(value: &'a [u8]) -> Option<Vec<Dereferenced<'a>>> {
+        let mut reader = Reader::new(value);
+        let mut list = reader.sequence(Tag::SEQUENCE).ok()?;
+        let mut all = Vec::new();
+        while !list.is_empty() {
+            let mut fields = list.sequence(Tag::SEQUENCE).ok()?;
+            let attribute = text(fields.octet_string().ok()?)?;
+            let value = fields.octet_string().ok()?;
+            let mut attributes = Vec::new();
+            if let Some(content) = fields.optional(ATTRIBUTES).ok()? {
+                let mut rest = Reader::new(content);
+                while !rest.is_empty() {
+                    let mut fields = rest.sequence(Tag::SEQUENCE).ok()?;
+                    let name = text(fields.octet_string().ok()?)?;
+                    let mut set = fields.sequence(Tag::SET).ok()?;
+                    let mut values = Vec::new();
+                    while !set.is_empty() {
+                        values.push(set.octet_string().ok()?);
+                    }
+                    if !fields.is_empty() {
+                        return None;
+                    }
+                    attributes.push((name, values));
+                }
+            }
+            if !fields.is_empty() {
+                return None;
+            }
+            all.push(Dereferenced { attribute, value, attributes });
+        }
+        reader.is_empty().then_some(all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_on_the_wire() {
+        let specs = [
+            DereferenceSpec { attribute: "member", wanted: vec!["uid", "cn"] },
+            DereferenceSpec { attribute: "m", wanted: vec![] },
+        ];
+        let first = [&[0x30, 19, 4, 6][..], b"member", &[0x30, 9, 4, 3], b"uid", &[4, 2], b"cn"].concat();
+        let second = [0x30, 5, 4, 1, b'm', 0x30, 0];
+        let value = DereferenceSpec::encode_list(&specs);
+        assert_eq!(value, [&[0x30, 28][..], &first, &second].concat());
+        assert_eq!(DereferenceSpec::decode_list(&value).as_deref(), Some(&specs[..]));
+        let many = [DereferenceSpec { attribute: "m", wanted: vec!["x"; DEREFERENCED_MAX] }];
+        assert_eq!(DereferenceSpec::decode_list(&DereferenceSpec::encode_list(&many)), None);
+        let cases: [&[u8]; 6] = [
+            b"",
+            &[0x30, 0],
+            &[0x30, 2, 0x30, 0],
+            // Without the list, with something behind it, with a broken name.
+            &[0x30, 5, 0x30, 3, 4, 1, b'm'],
+            &[0x30, 9, 0x30, 7, 4, 1, b'm', 0x30, 0, 5, 0],
+            &[0x30, 10, 0x30, 8, 4, 1, b'm', 0x30, 3, 4, 1, 0xff],
+        ];
+        for value in cases {
+            assert_eq!(DereferenceSpec::decode_list(value), None, "{value:02x?}");
+        }
+    }
+
+    #[test]
+    fn responses_on_the_wire() {
+        let mut buffer = DereferencedBuf::default();
+        assert!(buffer.is_empty());
+        let uid = [0x30, 10, 4, 3, b'u', b'i', b'd', 0x31, 3, 4, 1, b'a'];
+        buffer.push("m", b"cn=a", &uid);
+        buffer.push("m", b"cn=b", b"");
+        let value = buffer.finish();
+        assert_eq!(value.len(), buffer.len() + 2);
+        let expected = [
+            Dereferenced { attribute: "m", value: b"cn=a", attributes: vec![("uid", vec![&b"a"[..]])] },
+            Dereferenced { attribute: "m", value: b"cn=b", attributes: vec![] },
+        ];
+        assert_eq!(Dereferenced::decode_list(&value).as_deref(), Some(&expected[..]));
+        for cut in 1..value.len() {
+            assert_eq!(Dereferenced::decode_list(&value[..cut]), None, "{cut}");
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! What the members of a group are like, as ldapsearch asks for it (draft-masarati-ldap-deref).
+
+use crate::support;
+
+use support::clients::ldap_utility;
+use support::{Pando, SUFFIX, Scratch};
+
+#[test]
+fn ldapsearch_gets_members_with_their_names() {
+    let scratch = Scratch::new("dereference");
+    let pando = Pando::start(&scratch);
+    let ldif = format!(
+        "dn: {SUFFIX}\nobjectClass: domain\ndc: example\n\n\
+         dn: uid=anna,{SUFFIX}\nobjectClass: inetOrgPerson\ncn: Anna\nsn: A\n\n\
+         dn: uid=bert,{SUFFIX}\nobjectClass: inetOrgPerson\ncn: Bert\nsn: B\n\n\
+         dn: cn=both,{SUFFIX}\nobjectClass: groupOfNames\nmember: uid=anna,{SUFFIX}\nmember: uid=bert,{SUFFIX}\n\n"
+    );
+    ldap_utility("ldapadd", pando.address(), &[], &ldif).expect_code(0);
+    let search = ["-E", "!deref=member:cn,sn", "-b", SUFFIX, "(cn=both)", "1.1"];
+    let run = ldap_utility("ldapsearch", pando.address(), &search, "").expect_code(0);
+    for (member, line) in [("anna", "<cn=Anna>;<sn=A>"), ("bert", "<cn=Bert>;<sn=B>")] {
+        assert!(run.stdout.contains(member) && run.stdout.contains(line), "{run}");
+    }
+    let search = ["-E", "!deref=sn:cn", "-b", SUFFIX, "(cn=both)", "1.1"];
+    ldap_utility("ldapsearch", pando.address(), &search, "").expect_code(2);
+}

@@ -1,0 +1,84 @@
+//! Sorted results as ldapsearch asks for them (RFC 2891).
+
+use crate::support;
+
+use support::clients::{Run, ldap_utility};
+use support::pando::command;
+use support::{Pando, SUFFIX, Scratch};
+
+/// People whose surnames repeat and whose numbers do not; every tenth has no room number.
+const PEOPLE: usize = 2_000;
+
+fn people(scratch: &Scratch) -> Pando {
+    use std::fmt::Write as _;
+    let mut ldif = format!("dn: {SUFFIX}\nobjectClass: domain\ndc: example\n\n");
+    for number in 0..PEOPLE {
+        let turned = number * 7_919 % PEOPLE;
+        let room = if number % 10 == 0 { String::new() } else { format!("roomNumber: {:05}\n", turned / 2) };
+        writeln!(
+            ldif,
+            "dn: uid=p{number},{SUFFIX}\nobjectClass: inetOrgPerson\ncn: x\nsn: Name {:02}\n\
+             employeeNumber: {turned:05}\n{room}",
+            turned % 40
+        )
+        .unwrap();
+    }
+    let file = scratch.join("people.ldif");
+    std::fs::write(&file, ldif).unwrap();
+    command(&["import", "--suffix", SUFFIX, file.to_str().unwrap()], Some(&Pando::data(scratch)))
+        .expect_code(0);
+    Pando::start(scratch)
+}
+
+/// The values of an attribute in ldapsearch's output, in its order; `-` for an entry without.
+fn values<'r>(run: &'r Run, attribute: &str) -> Vec<&'r str> {
+    let entries = run.stdout.split("\n\n").filter(|entry| entry.contains("dn: uid="));
+    let value = |entry: &'r str| {
+        entry.lines().find_map(|line| line.strip_prefix(attribute)?.strip_prefix(": ")).unwrap_or("-")
+    };
+    entries.map(value).collect()
+}
+
+fn is_sorted(values: &[&str]) -> bool {
+    values.windows(2).all(|pair| pair[0] <= pair[1])
+}
+
+#[test]
+fn ldapsearch_gets_the_order_it_asks_for() {
+    let scratch = Scratch::new("sorting");
+    let pando = people(&scratch);
+    let search = |options: &[&str], code: i32| {
+        let all = [options, &["-b", SUFFIX, "(uid=*)", "employeeNumber", "sn", "roomNumber"]].concat();
+        ldap_utility("ldapsearch", pando.address(), &all, "").expect_code(code)
+    };
+    let root = ldap_utility("ldapsearch", pando.address(), &["-s", "base", "-b", "", "supportedControl"], "");
+    root.expect_code(0).expect_output("supportedControl: 1.2.840.113556.1.4.473");
+
+    let run = search(&["-E", "!sss=employeeNumber"], 0).expect_output("sortResult: (0) Success");
+    let numbers = values(&run, "employeeNumber");
+    assert!(numbers.len() == PEOPLE && is_sorted(&numbers), "{run}");
+
+    // Two keys in pages, one of them reversed.
+    let paged = search(&["-E", "!sss=sn/-employeeNumber", "-E", "pr=300/noprompt"], 0);
+    let (names, mut numbers) = (values(&paged, "sn"), values(&paged, "employeeNumber"));
+    assert!(names.len() == PEOPLE && is_sorted(&names));
+    for name in numbers.chunks(PEOPLE / 40) {
+        assert!(name.windows(2).all(|pair| pair[0] > pair[1]), "{name:?}");
+    }
+    numbers.sort_unstable();
+    numbers.dedup();
+    assert_eq!(numbers.len(), PEOPLE);
+
+    // The greatest first is those without a value first.
+    let rooms = search(&["-E", "!sss=-roomNumber:caseIgnoreOrderingMatch", "-z", "250"], 4);
+    let rooms = values(&rooms, "roomNumber");
+    assert_eq!(rooms.len(), 250);
+    assert!(rooms[..200].iter().all(|room| *room == "-") && !rooms[200..].contains(&"-"));
+    assert_eq!(rooms[200], format!("{:05}", PEOPLE / 2 - 1));
+
+    let plain = search(&[], 0);
+    let unsorted = search(&["-E", "sss=nonsense"], 0).expect_output("sortResult: (16) No such attribute");
+    assert_eq!(values(&unsorted, "employeeNumber"), values(&plain, "employeeNumber"));
+    let refused = search(&["-E", "!sss=nonsense"], 12);
+    assert_eq!(values(&refused, "employeeNumber").len(), 0);
+}
