@@ -72,8 +72,8 @@ pub struct SupportedControl {
     read: ReadControl,
 }
 
-/// Takes the value of a control over; says what is wrong with it.
-type ReadControl = fn(&mut RequestControls, Option<&[u8]>) -> Result<(), &'static str>;
+/// Takes a control over; says what is wrong with its value.
+type ReadControl = fn(&mut RequestControls, &Control<'_>) -> Result<(), &'static str>;
 
 const fn control(
     oid: &'static str,
@@ -108,29 +108,33 @@ const ON_ENTRIES: &[ControlContext] = PROXIED.split_at(PROXIED.len() - 1).0;
 
 /// Every control that works.
 pub static SUPPORTED_CONTROLS: &[SupportedControl] = &[
-    control(MANAGE_DSA_IT, "ManageDsaIT", ON_ENTRIES, |read, value| {
-        read_flag(&mut read.manage_dsa_it, value)
+    control(MANAGE_DSA_IT, "ManageDsaIT", ON_ENTRIES, |read, control| {
+        read_flag(&mut read.manage_dsa_it, control)
     }),
     control(oids::ASSERTION, "assertion", ON_ENTRIES, read_assertion),
-    control(oids::PERMISSIVE_MODIFY, "permissive modify", MODIFY, |read, value| {
-        read_flag(&mut read.permissive_modify, value)
+    control(oids::PERMISSIVE_MODIFY, "permissive modify", MODIFY, |read, control| {
+        read_flag(&mut read.permissive_modify, control)
     }),
     control(SUBENTRIES, "subentries", SEARCH, read_subentries),
     control(oids::PAGED_RESULTS, "paged results", SEARCH, read_paged_results),
     control(oids::SORT_REQUEST, "server-side sorting", SEARCH, read_sort),
-    control(oids::PASSWORD_POLICY, "password policy", ANSWERED, |read, value| {
-        read_flag(&mut read.password_policy, value)
+    control(oids::PASSWORD_POLICY, "password policy", ANSWERED, |read, control| {
+        read_flag(&mut read.password_policy, control)
     }),
     control(oids::ACCOUNT_USABILITY, "account usability", SEARCH, read_account_usability),
     control(oids::DEREFERENCE, "dereference", SEARCH, read_dereference),
     control(oids::SESSION_TRACKING, "session tracking", ANSWERED, read_session_tracking),
     control(oids::PROXIED_AUTHORIZATION, "proxied authorization", PROXIED, read_proxied),
     control(oids::PROXIED_AUTHORIZATION_V1, "proxied authorization, version 1", PROXIED, read_proxied),
-    control(oids::AUTHORIZATION_IDENTITY_REQUEST, "authorization identity", BIND, |_, value| no_value(value)),
+    control(oids::AUTHORIZATION_IDENTITY_REQUEST, "authorization identity", BIND, |_, control| {
+        no_value(control)
+    }),
     control(oids::EFFECTIVE_RIGHTS, "effective rights", SEARCH, read_effective_rights),
-    control(oids::POSITION, "position", ANSWERED, |read, value| read_flag(&mut read.wants_position, value)),
+    control(oids::POSITION, "position", ANSWERED, |read, control| {
+        read_flag(&mut read.wants_position, control)
+    }),
     control(oids::AT_LEAST, "at least", ANSWERED, read_at_least),
-    control(EXPLAIN, "explain", SEARCH, |read, value| read_flag(&mut read.explain, value)),
+    control(EXPLAIN, "explain", SEARCH, |read, control| read_flag(&mut read.explain, control)),
 ];
 
 /// Whose rights a search asks for.
@@ -246,14 +250,7 @@ impl RequestControls {
             if !may_repeat && controls.iter().take(place).any(|earlier| earlier.oid == control.oid) {
                 return Err(protocol_error("is given twice"));
             }
-            (known.read)(&mut read, control.value).map_err(protocol_error)?;
-            if let Some(seldom) = read.seldom.as_deref_mut() {
-                match (control.oid, &mut seldom.sort, &mut seldom.dereference) {
-                    (oids::SORT_REQUEST, Some(sort), _) => sort.is_critical = control.critical,
-                    (oids::DEREFERENCE, _, Some(asked)) => asked.is_critical = control.critical,
-                    _ => {}
-                }
-            }
+            (known.read)(&mut read, &control).map_err(protocol_error)?;
         }
         Ok(read)
     }
@@ -289,36 +286,36 @@ impl RequestControls {
     }
 }
 
-fn read_account_usability(controls: &mut RequestControls, value: Option<&[u8]>) -> Result<(), &'static str> {
+fn read_account_usability(controls: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
     controls.account_usability = Some(0);
-    no_value(value)
+    no_value(control)
 }
 
 /// What is in it is for the audit trail; services on the way may have added more of it. It decides nothing, so a
 /// broken one is no reason to refuse (draft-wahl-ldap-session sections 2.2 and 2.3).
-fn read_session_tracking(_: &mut RequestControls, _: Option<&[u8]>) -> Result<(), &'static str> {
+fn read_session_tracking(_: &mut RequestControls, _: &Control<'_>) -> Result<(), &'static str> {
     Ok(())
 }
 
-fn read_proxied(controls: &mut RequestControls, value: Option<&[u8]>) -> Result<(), &'static str> {
+fn read_proxied(controls: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
     if controls.proxied {
         return Err("comes with the other version of it");
     }
     controls.proxied = true;
-    if value.is_some() { Ok(()) } else { Err("takes an identity as its value") }
+    if control.value.is_some() { Ok(()) } else { Err("takes an identity as its value") }
 }
 
 /// The server waits before it looks at anything else of the request.
-fn read_at_least(_: &mut RequestControls, value: Option<&[u8]>) -> Result<(), &'static str> {
-    match AtLeast::decode(value.unwrap_or_default()) {
+fn read_at_least(_: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
+    match AtLeast::decode(control.value.unwrap_or_default()) {
         Some(_) => Ok(()),
         None => Err("takes a position and milliseconds from 0 to 2147483647 as its value"),
     }
 }
 
-fn read_effective_rights(controls: &mut RequestControls, value: Option<&[u8]>) -> Result<(), &'static str> {
+fn read_effective_rights(controls: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
     const EXPECTED: &str = "takes an authorization identity, alone or with attributes, as its value";
-    let asked = EffectiveRightsRequest::decode(value.unwrap_or_default()).ok_or(EXPECTED)?;
+    let asked = EffectiveRightsRequest::decode(control.value.unwrap_or_default()).ok_or(EXPECTED)?;
     if asked.attributes.len() > RIGHTS_ATTRIBUTES_MAX {
         return Err("names more attributes than are answered for");
     }
@@ -329,9 +326,9 @@ fn read_effective_rights(controls: &mut RequestControls, value: Option<&[u8]>) -
     Ok(())
 }
 
-fn read_subentries(controls: &mut RequestControls, value: Option<&[u8]>) -> Result<(), &'static str> {
+fn read_subentries(controls: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
     const EXPECTED: &str = "takes a BOOLEAN as its value";
-    let mut reader = Reader::new(value.ok_or(EXPECTED)?);
+    let mut reader = Reader::new(control.value.ok_or(EXPECTED)?);
     let visible = reader.element(Tag::BOOLEAN).map_err(|_| EXPECTED)?;
     if visible.len() != 1 || !reader.is_empty() {
         return Err(EXPECTED);
@@ -340,53 +337,54 @@ fn read_subentries(controls: &mut RequestControls, value: Option<&[u8]>) -> Resu
     Ok(())
 }
 
-fn read_paged_results(controls: &mut RequestControls, value: Option<&[u8]>) -> Result<(), &'static str> {
+fn read_paged_results(controls: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
     const EXPECTED: &str = "takes a page size from 0 to 2147483647 and a cookie as its value";
-    let asked = PagedResults::decode(value.ok_or(EXPECTED)?).ok_or(EXPECTED)?;
+    let asked = PagedResults::decode(control.value.ok_or(EXPECTED)?).ok_or(EXPECTED)?;
     controls.seldom().page = Some(PageRequest::of(asked));
     Ok(())
 }
 
-fn read_assertion(controls: &mut RequestControls, value: Option<&[u8]>) -> Result<(), &'static str> {
-    let filter = Filter::from_bytes(value.unwrap_or_default(), &DecodeLimits::default());
+fn read_assertion(controls: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
+    let filter = Filter::from_bytes(control.value.unwrap_or_default(), &DecodeLimits::default());
     controls.seldom().assertion = Some(filter.map_err(|_| "takes a filter as its value")?.into());
     Ok(())
 }
 
-fn read_dereference(controls: &mut RequestControls, value: Option<&[u8]>) -> Result<(), &'static str> {
-    let specs = DereferenceSpec::decode_list(value.unwrap_or_default())
+fn read_dereference(controls: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
+    let specs = DereferenceSpec::decode_list(control.value.unwrap_or_default())
         .ok_or("takes a list of attributes with at most 100 names as its value")?;
     let owned = |spec: DereferenceSpec<'_>| {
         let wanted = spec.wanted.into_iter().map(str::to_owned).collect();
         (spec.attribute.to_owned(), wanted)
     };
     let specs = specs.into_iter().map(owned).collect();
-    controls.seldom().dereference = Some(DereferenceAsked { is_critical: false, specs });
+    controls.seldom().dereference = Some(DereferenceAsked { is_critical: control.critical, specs });
     Ok(())
 }
 
-fn read_sort(controls: &mut RequestControls, value: Option<&[u8]>) -> Result<(), &'static str> {
-    let keys = SortKey::decode_list(value.unwrap_or_default()).ok_or("takes a list of keys as its value")?;
+fn read_sort(controls: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
+    let keys =
+        SortKey::decode_list(control.value.unwrap_or_default()).ok_or("takes a list of keys as its value")?;
     let owned = |key: SortKey<'_>| SortKeyAsked {
         attribute: key.attribute.to_owned(),
         rule: key.rule.map(str::to_owned),
         reverse: key.reverse,
     };
     let keys = keys.into_iter().map(owned).collect();
-    controls.seldom().sort = Some(SortAsked { is_critical: false, keys });
+    controls.seldom().sort = Some(SortAsked { is_critical: control.critical, keys });
     Ok(())
 }
 
 /// A control that says all by being there.
-fn read_flag(flag: &mut bool, value: Option<&[u8]>) -> Result<(), &'static str> {
+fn read_flag(flag: &mut bool, control: &Control<'_>) -> Result<(), &'static str> {
     *flag = true;
-    no_value(value)
+    no_value(control)
 }
 
 /// The value is absent (as in RFC 3296 section 3 and RFC 3829 section 3). An empty one is what some clients send for
 /// that.
-fn no_value(value: Option<&[u8]>) -> Result<(), &'static str> {
-    if value.is_some_and(|value| !value.is_empty()) { Err("takes no value") } else { Ok(()) }
+fn no_value(control: &Control<'_>) -> Result<(), &'static str> {
+    if control.value.is_some_and(|value| !value.is_empty()) { Err("takes no value") } else { Ok(()) }
 }
 
 fn unavailable(control: &Control<'_>, known: Option<&SupportedControl>) -> Outcome {
