@@ -66,7 +66,7 @@ numbered! {
         FilterText = 17,
         /// An attribute asked for, compared or changed.
         Attribute = 18,
-        /// Entries returned.
+        /// Entries returned, or deleted with the one above them.
         Entries = 19,
         /// Position in the log.
         Position = 20,

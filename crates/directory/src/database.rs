@@ -3,6 +3,7 @@
 //! [`Directory::open`](crate::Directory::open) (`open.rs`) gives it and its one [`Writer`] (`writer.rs`), which changes
 //! it in [`WriteBatch`]es.
 
+mod copies;
 mod open;
 pub(crate) mod read_only;
 pub mod replicated;

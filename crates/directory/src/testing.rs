@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use directory::controls::RequestControls;
+use directory::controls::{RequestControls, SeldomControls};
 use directory::index::IndexKinds;
 use directory::index::maintenance::SliceBudget;
 use directory::search::{Budget, Search, Step};
@@ -251,6 +251,12 @@ impl TestDirectory {
         self.execute(&Request::Delete(DeleteRequest { entry: dn }))
     }
 
+    /// Deletes an entry with everything below.
+    pub(crate) fn delete_tree(&mut self, dn: &str) -> Outcome {
+        let stamp = self.stamp();
+        self.execute_with(&Request::Delete(DeleteRequest { entry: dn }), &tree_delete(), &stamp)
+    }
+
     pub(crate) fn modify(&mut self, dn: &str, changes: &[(ChangeOperation, &str, &[&str])]) -> Outcome {
         let mut buffer = ChangesBuf::new();
         for (operation, name, values) in changes {
@@ -345,6 +351,12 @@ impl TestDirectory {
     pub(crate) fn read(&mut self, dn: &str) -> Option<Entry> {
         self.search(dn, Scope::BaseObject, "(objectClass=*)", &["*", "+"]).entries.pop()
     }
+}
+
+/// The control that deletes an entry with everything below.
+pub(crate) fn tree_delete() -> RequestControls {
+    let seldom = SeldomControls { tree_delete: true, ..SeldomControls::default() };
+    RequestControls { seldom: Some(Box::new(seldom)), ..RequestControls::default() }
 }
 
 /// A filter that says the same and that no index answers: not not what it is (RFC 4511 section 4.5.1.7). `bytes` is

@@ -111,9 +111,35 @@ fn eventful() -> TestDirectory {
     ok(d.add(&format!("cn=i,{base}"), person));
     d.define_index("sn", "none");
     d.define_index("cn", "equality,ordering");
+    trees_come_and_go(&mut d);
     d.finish_indexes();
     assert_eq!(directory::check::check(&d.snapshot).unwrap(), Vec::<String>::new());
     d
+}
+
+/// Trees with links in, out and across are deleted, and their names come back; one entry was moved out before.
+fn trees_come_and_go(d: &mut TestDirectory) {
+    let base = testing::SUFFIX;
+    let unit = [("objectClass", &["organizationalUnit"][..])];
+    let person = |manager: &'static [&'static str]| {
+        [("objectClass", &["inetOrgPerson"][..]), ("sn", &["S"]), ("manager", manager)]
+    };
+    for round in 0..2 {
+        for place in ["ou=t", "ou=u,ou=t", "ou=v,ou=u,ou=t"] {
+            assert_eq!(d.add(&format!("{place},{base}"), &unit).code, ResultCode::SUCCESS);
+        }
+        let first = person(&["cn=out,dc=example,dc=com", "cn=two,ou=u,ou=t,dc=example,dc=com"]);
+        assert_eq!(d.add(&format!("cn=one,ou=v,ou=u,ou=t,{base}"), &first).code, ResultCode::SUCCESS);
+        let second = person(&["cn=one,ou=v,ou=u,ou=t,dc=example,dc=com"]);
+        assert_eq!(d.add(&format!("cn=two,ou=u,ou=t,{base}"), &second).code, ResultCode::SUCCESS);
+        let moved = d.modify_dn(&format!("cn=two,ou=u,ou=t,{base}"), "cn=out", true, Some(base));
+        assert_eq!(moved.code, ResultCode::SUCCESS);
+        assert_eq!(d.delete_tree(&format!("ou=t,{base}")).code, ResultCode::SUCCESS);
+        assert!(d.read(&format!("ou=u,ou=t,{base}")).is_none());
+        if round == 0 {
+            assert_eq!(d.delete_tree(&format!("cn=out,{base}")).code, ResultCode::SUCCESS);
+        }
+    }
 }
 
 /// Settings of every kind change: suffixes, a schema that entries use, one whose rules change, limits, several at once.

@@ -234,6 +234,19 @@ impl<'a> AttributeSelection<'a> {
         std::iter::from_fn(move || reader.octet_string().ok().map(checked_text))
     }
 
+    /// Decodes a selection that stands by itself, as in the controls of RFC 4527.
+    ///
+    /// # Errors
+    /// What is wrong with it. Trailing octets are wrong too.
+    pub fn from_bytes(
+        bytes: &'a [u8],
+        limits: &DecodeLimits,
+    ) -> Result<AttributeSelection<'a>, DecodeErrorKind> {
+        let mut reader = Reader::new(bytes);
+        let selection = AttributeSelection::decode(&mut reader, limits).map_err(|error| error.kind)?;
+        if reader.is_empty() { Ok(selection) } else { Err(DecodeErrorKind::Misplaced) }
+    }
+
     /// Whether there are none.
     pub const fn is_empty(&self) -> bool {
         self.content.is_empty()
@@ -343,6 +356,12 @@ impl SelectionBuf {
     /// The selection, to put into a request.
     pub fn as_selection(&self) -> AttributeSelection<'_> {
         AttributeSelection { content: &self.content }
+    }
+}
+
+impl From<AttributeSelection<'_>> for SelectionBuf {
+    fn from(selection: AttributeSelection<'_>) -> SelectionBuf {
+        SelectionBuf { content: selection.content.to_vec() }
     }
 }
 

@@ -41,6 +41,11 @@ impl<'a> Controls<'a> {
         })
     }
 
+    /// Takes what [`as_bytes`](Controls::as_bytes) gives; `None` where that is not what it is.
+    pub fn from_bytes(bytes: &'a [u8]) -> Option<Controls<'a>> {
+        Controls::decode(Some(bytes), &DecodeLimits::default()).ok()
+    }
+
     /// The first control of this OID.
     pub fn find(&self, oid: &str) -> Option<Control<'a>> {
         self.iter().find(|control| control.oid == oid)

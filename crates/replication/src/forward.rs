@@ -199,7 +199,7 @@ pub struct LdapResult {
     pub referrals: Vec<String>,
     /// The error of the password policy response control.
     pub policy: Option<u8>,
-    /// The value of an extended response.
+    /// The value of an extended response; the controls of any other.
     pub value: Option<Vec<u8>>,
 }
 

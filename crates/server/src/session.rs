@@ -475,6 +475,11 @@ impl Session {
         let result = LdapResult { code: *code, matched_dn, diagnostic, referrals };
         let mut controls = head.response_controls(outcome, &self.requester);
         head.put_position(context, &mut controls);
+        let is_extended = response == ResponseOp::Extended;
+        let (value, copies) = if is_extended { (value, None) } else { (None, value) };
+        if let Some(copies) = copies.and_then(Controls::from_bytes) {
+            copies.iter().for_each(|copy| controls.push(copy));
+        }
         let sasl_credentials = head
             .sasl_credentials
             .as_deref()

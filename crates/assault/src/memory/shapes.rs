@@ -187,6 +187,15 @@ pub(super) const SHAPES: &[Shape] = &[
         messages: sorted,
     },
     Shape {
+        name: "copies-8",
+        what: "1,023 changes of an entry of 240 KiB that want it back twice, as the administrator",
+        connections: 8,
+        one_source: false,
+        bind: ADMIN_BIND,
+        in_quick: true,
+        messages: copies,
+    },
+    Shape {
         name: "changes-8",
         what: "20 changes of 15 MiB that they may not make",
         connections: 8,
@@ -354,6 +363,27 @@ fn sorted() -> Messages {
         let controls = if number % 2 == 0 { alone.as_controls() } else { paged.as_controls() };
         let whole = || search(number, MANY, Scope::WholeSubtree, &filter, &selection, controls);
         (number < OUTSTANDING).then(whole)
+    })
+}
+
+/// Changes whose answers have the entry before and after them (RFC 4527): a large one, which the first message adds.
+fn copies() -> Messages {
+    let entry = format!("cn=large,{SUFFIX}");
+    let mut attributes = AttributesBuf::new();
+    attributes.push("objectClass", ["device"]);
+    attributes.push("description", ["d".repeat(240 << 10)]);
+    // All attributes: an empty list.
+    let copy = |oid| Control { oid, critical: true, value: Some(&[0x30, 0]) };
+    let both = ControlsBuf::from_iter([copy(oids::PRE_READ), copy(oids::POST_READ)]);
+    Box::new(move |number| {
+        if number == 0 {
+            let add = AddRequest { entry: &entry, attributes: attributes.as_attributes() };
+            return Some(encode(number, Request::Add(add), Controls::NONE));
+        }
+        let mut changes = ChangesBuf::new();
+        changes.push(ChangeOperation::Replace, "serialNumber", [number.to_string()]);
+        let modify = ModifyRequest { object: &entry, changes: changes.as_changes() };
+        (number < OUTSTANDING).then(|| encode(number, Request::Modify(modify), both.as_controls()))
     })
 }
 

@@ -76,7 +76,9 @@ pub(crate) fn touches(record: &Record) -> Option<Vec<Touch>> {
         }
         Change::Delete(delete) => vec![Touch::Gone(delete.id), Touch::Changed(delete.id)],
         Change::Administrator { .. } => Vec::new(),
-        Change::ModifyDn(_) | Change::Settings(_) | Change::Suffix { .. } => return None,
+        Change::DeleteTree(_) | Change::ModifyDn(_) | Change::Settings(_) | Change::Suffix { .. } => {
+            return None;
+        }
     })
 }
 

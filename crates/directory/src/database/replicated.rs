@@ -196,6 +196,11 @@ impl WriteBatch<'_> {
         self.held_back = None;
     }
 
+    /// Refuses to delete an entry with what lies below it: nodes that are to apply its record do not know such.
+    pub fn refuse_trees(&mut self) {
+        self.refuses_trees = true;
+    }
+
     /// The size of the last record that had no room, if any, since this was last asked.
     pub fn held_back(&mut self) -> Option<usize> {
         self.held_back.take()

@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
-use ldap::{Request, ResultCode, StateRequest};
+use ldap::{ControlsBuf, Request, ResultCode, StateRequest};
 use schema::AttributeDescription;
 use store::{Batch, SetInserter, StoreError};
 
-use super::SERVER_NUMBER;
+use super::{SERVER_NUMBER, copies};
 use crate::access::Requester;
 use crate::accounts::managed::Managed;
 use crate::catalog::{self, Allocations, AttributeAllocation, Catalog};
@@ -81,6 +81,7 @@ impl Writer {
             failure: None,
             record_bytes_left: usize::MAX,
             held_back: None,
+            refuses_trees: false,
         })
     }
 
@@ -217,6 +218,9 @@ pub struct WriteBatch<'w> {
     pub(super) record_bytes_left: usize,
     /// The size of a record that had no room.
     pub(super) held_back: Option<usize>,
+    /// Whether nodes of the cluster do not know records of trees yet: see
+    /// [`refuse_trees`](WriteBatch::refuse_trees).
+    pub(super) refuses_trees: bool,
 }
 
 /// What ended a batch.
@@ -242,35 +246,72 @@ impl WriteBatch<'_> {
         controls: &RequestControls,
         stamp: &Stamp,
     ) -> Outcome {
-        self.try_execute(requester, request, controls, stamp)
-            .map_or_else(Outcome::from, |()| Outcome::success())
+        self.execute_and_copy(requester, request, controls, stamp, &mut ControlsBuf::new())
     }
 
+    /// As [`execute`](WriteBatch::execute). Adds the controls of the response with the copies of the entry that the
+    /// request asks for (RFC 4527).
+    pub fn execute_and_copy(
+        &mut self,
+        requester: &Requester,
+        request: &Request<'_>,
+        controls: &RequestControls,
+        stamp: &Stamp,
+        copies: &mut ControlsBuf,
+    ) -> Outcome {
+        let outcome = match self.try_execute(requester, request, controls, stamp, copies) {
+            Ok(note) => Outcome { diagnostic: note, ..Outcome::success() },
+            Err(error) => Outcome::from(error),
+        };
+        if outcome.code != ResultCode::SUCCESS {
+            copies.clear();
+        }
+        outcome
+    }
+
+    /// Returns what is to be said of a success.
     fn try_execute(
         &mut self,
         requester: &Requester,
         request: &Request<'_>,
         controls: &RequestControls,
         stamp: &Stamp,
-    ) -> Result<(), OperationError> {
+        copies: &mut ControlsBuf,
+    ) -> Result<String, OperationError> {
         match request {
             Request::Delete(_) => self.check_failure()?,
             _ => self.check_room()?,
         }
         if let Some(proposal) = change_entries::proposal(self.state(), requester, request)? {
             check_no_assertion(controls)?;
+            copies::check_none(controls)?;
             let changed = self.change_settings(requester.dn(), &proposal, stamp);
-            return changed.map(drop).map_err(change_entries::refusal);
+            return changed.map(|_| String::new()).map_err(change_entries::refusal);
+        }
+        if self.refuses_trees && controls.tree_delete() {
+            let text = "nodes of the cluster run a version that does not know tree delete yet";
+            return Err(OperationError::refused(ResultCode::UNAVAILABLE, text));
         }
         let csn = self.next_csn(stamp)?;
-        let Some(mut record) = decide(self.state(), requester, request, controls, stamp, csn)? else {
-            return Ok(());
+        let record = decide(self.state(), requester, request, controls, stamp, csn)?;
+        let subject = match controls.wants_copies() {
+            false => None,
+            true => Some(copies::subject(self.state(), request, record.as_ref())?),
         };
-        record.origin = stamp.origin.clone();
-        if stamp.keeps_old_values {
-            record.origin.old_values = old_values(self.state(), &record.change)?;
+        if let Some(id) = subject {
+            copies::put_before(self.state(), requester, controls, id, copies)?;
         }
-        self.append(&record)
+        if let Some(mut record) = record {
+            record.origin = stamp.origin.clone();
+            if stamp.keeps_old_values {
+                record.origin.old_values = old_values(self.state(), &record.change)?;
+            }
+            self.append(&record)?;
+        }
+        let Some(id) = subject else { return Ok(String::new()) };
+        let put = copies::put_after(self.state(), requester, controls, id, copies);
+        // The change is in the batch by now.
+        put.inspect_err(|error| self.fail(error))
     }
 
     /// Changes what is on record of a password, as somebody asks who looks after it: the response's value. As
@@ -414,16 +455,21 @@ impl WriteBatch<'_> {
             Err(error) => Err(error.into()),
         };
         if let Err(error) = &written {
-            self.failure = Some(match error {
-                OperationError::Store(error) => BatchFailure::Store(error.clone()),
-                other => BatchFailure::Damaged(other.to_string()),
-            });
+            self.fail(error);
         } else if let Change::Settings(_) = record.change {
             // Operations behind it in the batch go by the new settings.
             let settings = Settings::of(&self.directory.lock_node(), &self.catalog.settings.general);
             self.settings = Arc::new(settings);
         }
         written
+    }
+
+    /// Keeps nothing of the batch: an operation may be half there.
+    fn fail(&mut self, error: &OperationError) {
+        self.failure = Some(match error {
+            OperationError::Store(error) => BatchFailure::Store(error.clone()),
+            other => BatchFailure::Damaged(other.to_string()),
+        });
     }
 
     /// The state with the batch's operations so far.

@@ -155,6 +155,9 @@ fn describe(change: &Change) -> String {
         Change::Add(add) => format!("add {}", Quoted(&add.dn)),
         Change::Modify(modify) => format!("modify {}", Quoted(&modify.dn)),
         Change::Delete(delete) => format!("delete {}", Quoted(&delete.dn)),
+        Change::DeleteTree(tree) => {
+            format!("delete {} with the {} entries below it", Quoted(&tree.dn), tree.below.len())
+        }
         Change::ModifyDn(rename) => format!("rename {} to {}", Quoted(&rename.old_dn), Quoted(&rename.rdn)),
         Change::Suffix { dn } => format!("suffix {}", Quoted(dn)),
         Change::Settings(_) => "settings of the directory".to_owned(),

@@ -117,6 +117,12 @@ pub const INTERSECTION_COUNT_MAX: u64 = 131_072;
 /// Bytes of values that are gathered for one result. An entry that has more is sent as a stream.
 pub const GATHERED_MAX: usize = 256 << 10;
 
+/// Entries below one that are deleted with it in one step, for which all other changes wait: a second or less.
+pub const TREE_DELETED_MAX: usize = if cfg!(test) { 100 } else { 50_000 };
+
+/// Octets of a copy of an entry that the answer to a change has (RFC 4527).
+pub const COPY_BYTES_MAX: usize = 256 << 10;
+
 /// Entries that are sent as streams at a time, each with a snapshot of its own; for one more the answer is busy.
 pub const STREAMS_MAX: usize = 32;
 

@@ -50,6 +50,8 @@ pub enum Change {
     Modify(Modify),
     /// An entry without subordinates is gone.
     Delete(Delete),
+    /// An entry is gone, with all that lay below.
+    DeleteTree(DeleteTree),
     /// Another name or place, with all that lies below.
     ModifyDn(ModifyDn),
     /// A naming context (its entry is added separately).
@@ -110,6 +112,45 @@ pub struct Delete {
     pub dn: String,
     /// Link attributes whose values vanish with the entry instead, as integrity was set when it was deleted.
     pub vanishing: Vec<AttrId>,
+}
+
+/// See [`Change::DeleteTree`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeleteTree {
+    /// The entry.
+    pub top: EntryId,
+    /// DN it had.
+    pub dn: String,
+    /// The entries below, each behind its superior.
+    pub below: Vec<Below>,
+    /// As of a [`Delete`].
+    pub vanishing: Vec<AttrId>,
+}
+
+/// An entry of a [`DeleteTree`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Below {
+    /// The entry.
+    pub id: EntryId,
+    /// RDN it had, as rendered.
+    pub rdn: String,
+    /// Its superior: 0 for the top entry, n for the nth entry below.
+    pub superior: u32,
+}
+
+impl DeleteTree {
+    /// The entries with their DNs, each before its superior.
+    pub fn entries(&self) -> Vec<(EntryId, String)> {
+        let mut entries = Vec::with_capacity(1 + self.below.len());
+        entries.push((self.top, self.dn.clone()));
+        for Below { id, rdn, superior } in &self.below {
+            let above = entries.get(*superior as usize).map_or("", |(_, dn)| dn);
+            let dn = [rdn, ",", above].concat();
+            entries.push((*id, dn));
+        }
+        entries.reverse();
+        entries
+    }
 }
 
 /// See [`Change::ModifyDn`].
@@ -197,6 +238,7 @@ impl Change {
             Change::Add(_) => 1,
             Change::Modify(_) => 2,
             Change::Delete(_) => 3,
+            Change::DeleteTree(_) => 10,
             Change::ModifyDn(_) => 4,
             Change::Suffix { .. } => 5,
             Change::Settings(_) => 9,
@@ -229,6 +271,16 @@ impl Change {
                 put_varint(out, delete.id.0);
                 put_bytes(out, delete.dn.as_bytes());
                 put_list(out, &delete.vanishing, |out, attribute| put_varint(out, u64::from(attribute.0)));
+            }
+            Change::DeleteTree(tree) => {
+                put_varint(out, tree.top.0);
+                put_bytes(out, tree.dn.as_bytes());
+                put_list(out, &tree.below, |out, below| {
+                    put_varint(out, below.id.0);
+                    put_bytes(out, below.rdn.as_bytes());
+                    put_varint(out, u64::from(below.superior));
+                });
+                put_list(out, &tree.vanishing, |out, attribute| put_varint(out, u64::from(attribute.0)));
             }
             Change::ModifyDn(rename) => {
                 put_varint(out, rename.id.0);
@@ -266,6 +318,7 @@ impl Change {
                 dn: decoder.string()?,
                 vanishing: decoder.list(|d| Some(AttrId(d.number()?)))?,
             }),
+            10 => Change::DeleteTree(take_tree(decoder)?),
             4 => Change::ModifyDn(ModifyDn {
                 id: EntryId(decoder.varint()?),
                 old_dn: decoder.string()?,
@@ -282,6 +335,17 @@ impl Change {
             _ => return None,
         })
     }
+}
+
+fn take_tree(decoder: &mut Decoder<'_>) -> Option<DeleteTree> {
+    let (top, dn) = (EntryId(decoder.varint()?), decoder.string()?);
+    let below = |d: &mut Decoder<'_>| {
+        Some(Below { id: EntryId(d.varint()?), rdn: d.string()?, superior: d.number()? })
+    };
+    let below = decoder.list(below)?;
+    let is_ordered = (0..).zip(&below).all(|(place, below)| below.superior <= place);
+    let vanishing = decoder.list(|d| Some(AttrId(d.number()?)))?;
+    is_ordered.then_some(DeleteTree { top, dn, below, vanishing })
 }
 
 fn index(attribute: AttrId, kinds: IndexKinds) -> Change {
@@ -343,6 +407,15 @@ mod tests {
                 changes: changes.clone(),
             }),
             Change::Delete(Delete { id: EntryId(5), dn: dn.clone(), vanishing: vec![AttrId(300)] }),
+            Change::DeleteTree(DeleteTree {
+                top: EntryId(5),
+                dn: dn.clone(),
+                below: vec![
+                    Below { id: EntryId(6), rdn: "cn=b".to_owned(), superior: 0 },
+                    Below { id: EntryId(7), rdn: "cn=c".to_owned(), superior: 1 },
+                ],
+                vanishing: vec![AttrId(300)],
+            }),
             Change::ModifyDn(ModifyDn {
                 id: EntryId(5),
                 old_dn: dn.clone(),

@@ -12,10 +12,13 @@ use crate::model::virtual_entries::{EXPLAIN_ACCESS, READ_AUDIT};
 pub const EXPLAIN: &str = "1.3.6.1.4.1.99999.4.1";
 
 /// The words of rules, with the OIDs that each stands for.
-const USABLE: [(&str, &[&str]); 20] = [
+const USABLE: [(&str, &[&str]); 23] = [
     ("manage-dsa-it", &[oids::MANAGE_DSA_IT]),
     ("assertion", &[oids::ASSERTION]),
     ("permissive-modify", &[oids::PERMISSIVE_MODIFY]),
+    ("tree-delete", &[oids::TREE_DELETE]),
+    ("pre-read", &[oids::PRE_READ]),
+    ("post-read", &[oids::POST_READ]),
     ("subentries", &[oids::SUBENTRIES]),
     ("paging", &[oids::PAGED_RESULTS]),
     ("sorting", &[oids::SORT_REQUEST]),

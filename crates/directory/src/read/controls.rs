@@ -5,13 +5,13 @@
 
 use ber::{Reader, Tag};
 use ldap::{
-    AtLeast, Control, Controls, DecodeLimits, DereferenceSpec, EffectiveRightsRequest, Filter, FilterBuf,
-    PagedResults, PositionToken, Request, ResultCode, SortKey, oids,
+    AtLeast, AttributeSelection, Control, Controls, DecodeLimits, DereferenceSpec, EffectiveRightsRequest,
+    Filter, FilterBuf, PagedResults, PositionToken, Request, ResultCode, SelectionBuf, SortKey, oids,
 };
 
 use crate::access::{AskerLimits, Offered};
 use crate::model::client_link::ClientLink;
-use crate::model::limits::RIGHTS_ATTRIBUTES_MAX;
+use crate::model::limits::{COPY_BYTES_MAX, RIGHTS_ATTRIBUTES_MAX};
 use crate::model::outcome::Outcome;
 pub use crate::model::usable::EXPLAIN;
 use crate::read::page_request::PageRequest;
@@ -99,6 +99,11 @@ const ANSWERED: &[ControlContext] = &[
 const BIND: &[ControlContext] = &[ControlContext::Bind];
 const SEARCH: &[ControlContext] = &[ControlContext::Search];
 const MODIFY: &[ControlContext] = &[ControlContext::Modify];
+const DELETE: &[ControlContext] = &[ControlContext::Delete];
+const WITH_ENTRY_BEFORE: &[ControlContext] =
+    &[ControlContext::Delete, ControlContext::Modify, ControlContext::ModifyDn];
+const WITH_ENTRY_AFTER: &[ControlContext] =
+    &[ControlContext::Add, ControlContext::Modify, ControlContext::ModifyDn];
 
 /// What somebody may ask in the name of another (RFC 4370 section 3): all of these but a bind.
 const PROXIED: &[ControlContext] = ANSWERED.split_at(1).1;
@@ -114,6 +119,17 @@ pub static SUPPORTED_CONTROLS: &[SupportedControl] = &[
     control(oids::ASSERTION, "assertion", ON_ENTRIES, read_assertion),
     control(oids::PERMISSIVE_MODIFY, "permissive modify", MODIFY, |read, control| {
         read_flag(&mut read.permissive_modify, control)
+    }),
+    control(oids::TREE_DELETE, "tree delete", DELETE, |read, control| {
+        read_flag(&mut read.seldom().tree_delete, control)
+    }),
+    control(oids::PRE_READ, "pre-read", WITH_ENTRY_BEFORE, |read, control| {
+        read.seldom().copy_before = Some(read_copy(control)?);
+        Ok(())
+    }),
+    control(oids::POST_READ, "post-read", WITH_ENTRY_AFTER, |read, control| {
+        read.seldom().copy_after = Some(read_copy(control)?);
+        Ok(())
     }),
     control(SUBENTRIES, "subentries", SEARCH, read_subentries),
     control(oids::PAGED_RESULTS, "paged results", SEARCH, read_paged_results),
@@ -137,6 +153,18 @@ pub static SUPPORTED_CONTROLS: &[SupportedControl] = &[
     control(EXPLAIN, "explain", SEARCH, |read, control| read_flag(&mut read.explain, control)),
 ];
 
+/// Whether a control does something on an operation.
+pub fn fits(oid: &str, context: ControlContext) -> bool {
+    SUPPORTED_CONTROLS.iter().any(|known| known.oid == oid && known.contexts.contains(&context))
+}
+
+/// The most octets that the copies take which the controls of a change ask for (RFC 4527).
+pub fn copies_bytes_max(controls: &Controls<'_>) -> usize {
+    let count =
+        [oids::PRE_READ, oids::POST_READ].into_iter().filter(|oid| controls.find(oid).is_some()).count();
+    count * COPY_BYTES_MAX
+}
+
 /// Whose rights a search asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EffectiveRightsAsked {
@@ -144,6 +172,15 @@ pub struct EffectiveRightsAsked {
     pub identity: Option<String>,
     /// Attributes of interest besides those that the search asks for.
     pub attributes: Vec<String>,
+}
+
+/// What is wanted of an entry that a change is about (RFC 4527).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CopyAsked {
+    /// Whether the change is of no use to the client without.
+    pub is_critical: bool,
+    /// Which attributes, as a search asks for them.
+    pub selection: SelectionBuf,
 }
 
 /// What is wanted of the entries that results name (draft-masarati-ldap-deref).
@@ -180,8 +217,14 @@ pub struct SortKeyAsked {
 pub struct SeldomControls {
     /// The request is carried out if this is true of the entry that it is about (RFC 4528).
     pub assertion: Option<FilterBuf>,
+    /// The answer has a copy of the entry as it was before the change (RFC 4527).
+    pub copy_before: Option<CopyAsked>,
+    /// The answer has a copy of the entry as it is after the change (RFC 4527).
+    pub copy_after: Option<CopyAsked>,
     /// The results say what the entries that they name are like.
     pub dereference: Option<DereferenceAsked>,
+    /// A delete takes all that lies below the entry.
+    pub tree_delete: bool,
     /// The results of the search say what somebody may do with them.
     pub effective_rights: Option<EffectiveRightsAsked>,
     /// The search returns one page of its results (RFC 2696).
@@ -259,6 +302,25 @@ impl RequestControls {
     #[inline]
     pub(crate) fn assertion(&self) -> Option<&FilterBuf> {
         self.seldom.as_ref()?.assertion.as_ref()
+    }
+
+    /// Whether a delete takes all that lies below the entry.
+    pub(crate) fn tree_delete(&self) -> bool {
+        self.seldom.as_ref().is_some_and(|seldom| seldom.tree_delete)
+    }
+
+    /// Whether the answer is to have copies of the entry.
+    #[inline]
+    pub(crate) fn wants_copies(&self) -> bool {
+        self.seldom.is_some() && self.copies() != (None, None)
+    }
+
+    /// The copies of the entry that the answer is to have: as it was before the change, and as it is after it.
+    pub(crate) fn copies(&self) -> (Option<&CopyAsked>, Option<&CopyAsked>) {
+        match &self.seldom {
+            None => (None, None),
+            Some(seldom) => (seldom.copy_before.as_ref(), seldom.copy_after.as_ref()),
+        }
     }
 
     /// Whose rights results tell.
@@ -348,6 +410,13 @@ fn read_assertion(controls: &mut RequestControls, control: &Control<'_>) -> Resu
     let filter = Filter::from_bytes(control.value.unwrap_or_default(), &DecodeLimits::default());
     controls.seldom().assertion = Some(filter.map_err(|_| "takes a filter as its value")?.into());
     Ok(())
+}
+
+fn read_copy(control: &Control<'_>) -> Result<CopyAsked, &'static str> {
+    let limits = DecodeLimits::default();
+    let selection = AttributeSelection::from_bytes(control.value.unwrap_or_default(), &limits);
+    let selection = selection.map_err(|_| "takes a list of attributes as its value")?.into();
+    Ok(CopyAsked { is_critical: control.critical, selection })
 }
 
 fn read_dereference(controls: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {

@@ -19,7 +19,7 @@ use crate::links;
 use crate::model::entry::StoredEntry;
 use crate::model::open_error::OpenError;
 use crate::model::outcome::OperationError;
-use crate::model::record::{Add, Change, Delete, Modify, ModifyDn, Record, ValueChange};
+use crate::model::record::{Add, Change, Delete, DeleteTree, Modify, ModifyDn, Record, ValueChange};
 use crate::model::rows::{
     CLASSES, ClassSetId, DANGLING, EntryId, META, NAMES, NODES, NodeFlags, NodeRow, children_counter,
     class_key, encode_name_row, id_key, name_key, subtree_counter,
@@ -55,6 +55,7 @@ pub fn apply(
         Change::Add(add) => apply_add(batch, catalog, position, add)?,
         Change::Modify(modify) => apply_modify(batch, catalog, position, modify)?,
         Change::Delete(delete) => apply_delete(batch, catalog, position, delete)?,
+        Change::DeleteTree(tree) => apply_delete_tree(batch, catalog, position, tree)?,
         Change::ModifyDn(rename) => apply_modify_dn(batch, catalog, position, rename)?,
         Change::Settings(settings) => apply_rest(batch, catalog, position, settings)?,
         Change::Suffix { dn } => apply_suffix(batch, catalog, position, dn)?,
@@ -79,7 +80,7 @@ fn changes_policies(catalog: &Catalog, change: &Change) -> bool {
         Change::Add(add) => is_policy(add.class_set),
         Change::Modify(modify) => is_policy(modify.class_set) || catalog.policies.of(modify.id).is_some(),
         Change::Delete(delete) => catalog.policies.of(delete.id).is_some(),
-        Change::ModifyDn(_) => has_policies(catalog),
+        Change::DeleteTree(_) | Change::ModifyDn(_) => has_policies(catalog),
         Change::Settings(settings) => settings.general.is_some() && has_policies(catalog),
         Change::Suffix { .. } | Change::Administrator { .. } => false,
     }
@@ -136,6 +137,7 @@ fn stamp(batch: &mut Batch<'_>, catalog: &Catalog, record: &Record) -> Result<()
         Change::Add(add) => &add.dn,
         Change::Modify(modify) => &modify.dn,
         Change::Delete(delete) => &delete.dn,
+        Change::DeleteTree(tree) => &tree.dn,
         Change::ModifyDn(rename) => &rename.old_dn,
         Change::Suffix { .. } | Change::Settings(_) | Change::Administrator { .. } => return Ok(()),
     };
@@ -206,6 +208,20 @@ fn apply_delete(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, delete:
     }
     // Also without the entry: links to it may be replayed from before it was deleted.
     links::detach(batch, catalog, position, delete)
+}
+
+fn apply_delete_tree(
+    batch: &mut Batch<'_>,
+    catalog: &Catalog,
+    position: u64,
+    tree: &DeleteTree,
+) -> Result<()> {
+    let mut delete = Delete { id: tree.top, dn: String::new(), vanishing: tree.vanishing.clone() };
+    for (id, dn) in tree.entries() {
+        (delete.id, delete.dn) = (id, dn);
+        apply_delete(batch, catalog, position, &delete)?;
+    }
+    Ok(())
 }
 
 fn change_values(

@@ -1,21 +1,23 @@
 //! Delete (RFC 4511 section 4.8).
 //!
-//! Only leaves are deleted; a suffix entry is a leaf like another and can be added again. Links to the entry become
-//! text or, where the setting asks for integrity, vanish: `apply` does that.
+//! Only leaves are deleted; a suffix entry is a leaf like another and can be added again. With the control tree delete
+//! an entry goes with all that lies below, as one record, or nothing goes. Links to what goes become text or, where the
+//! setting asks for integrity, vanish: `apply` does that.
 
 use ldap::{DeleteRequest, ResultCode};
 
-use crate::access::EntryRights;
+use crate::access::{EntryRights, Standing, denied};
 use crate::catalog::Allocations;
 use crate::model::access_rule::DELETE;
+use crate::model::limits::TREE_DELETED_MAX;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
-use crate::model::record::{Change, Delete, Record};
-use crate::model::rows::{AttrId, children_counter};
+use crate::model::record::{Below, Change, Delete, DeleteTree, Record};
+use crate::model::rows::{AttrId, NAMES, children_counter, decode_name_row, id_key, subtree_counter};
 use crate::read::search::check_assertion;
-use crate::tree::TreeState;
-use crate::tree::target::{check_not_virtual, locate_name};
+use crate::tree::target::{Target, check_not_virtual, locate_name};
+use crate::tree::{TreeState, damaged_row};
 use crate::write::deciding::Deciding;
 use crate::write::permitted;
 
@@ -31,18 +33,67 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &DeleteRequest<'_>) -> Res
     let target = permitted::target(state, standing.as_ref(), request.entry, located, may)?;
     check_assertion(state, requester, controls, target.id)?;
     let child_count = state.read.count(&children_counter(target.id))?;
-    if child_count > 0 {
-        let entries = if child_count == 1 { "entry" } else { "entries" };
+    let vanishing = vanishing_attributes(state);
+    let change = match (child_count, controls.tree_delete()) {
+        (0, _) => Change::Delete(Delete { id: target.id, dn: target.dn, vanishing }),
+        (_, true) => {
+            let below = below(state, standing.as_ref(), &target, controls.manage_dsa_it)?;
+            Change::DeleteTree(DeleteTree { top: target.id, dn: target.dn, below, vanishing })
+        }
+        (_, false) => {
+            let entries = if child_count == 1 { "entry" } else { "entries" };
+            return Err(OperationError::refused(
+                ResultCode::NOT_ALLOWED_ON_NON_LEAF,
+                format!(
+                    "{} has {child_count} {entries} directly below it: delete what is below first",
+                    Quoted(&target.dn)
+                ),
+            ));
+        }
+    };
+    Ok(deciding.record(Allocations::new(state.catalog), change))
+}
+
+/// All entries below one that is to go with them, each behind its superior.
+fn below(
+    state: TreeState<'_>,
+    standing: Option<&Standing>,
+    top: &Target,
+    manage_dsa_it: bool,
+) -> Result<Vec<Below>, OperationError> {
+    if state.read.count(&subtree_counter(top.id))? > TREE_DELETED_MAX as i64 {
         return Err(OperationError::refused(
-            ResultCode::NOT_ALLOWED_ON_NON_LEAF,
-            format!(
-                "{} has {child_count} {entries} directly below it: delete what is below first",
-                Quoted(&target.dn)
-            ),
+            ResultCode::ADMIN_LIMIT_EXCEEDED,
+            format!("more than {TREE_DELETED_MAX} entries are below {}: delete parts of it", Quoted(&top.dn)),
         ));
     }
-    let delete = Delete { id: target.id, dn: target.dn, vanishing: vanishing_attributes(state) };
-    Ok(deciding.record(Allocations::new(state.catalog), Change::Delete(delete)))
+    let mut found = Vec::new();
+    let mut superior = 0;
+    let mut next = Some(top.id);
+    while let Some(parent) = next {
+        for row in state.read.scan_below(NAMES, &id_key(parent)) {
+            let (_, value) = row?;
+            let (id, flags) = decode_name_row(value).ok_or_else(|| damaged_row("names", parent))?;
+            if flags.is_referral() && !manage_dsa_it {
+                return Err(OperationError::refused(
+                    ResultCode::AFFECTS_MULTIPLE_DSAS,
+                    "an entry below is a referral to another server, which would keep what it has: manageDsaIT \
+                     says to delete the referral",
+                ));
+            }
+            if let Some(standing) = standing
+                && !standing.at_entry(state, id)?.may_delete()
+            {
+                return Err(denied("no access rule lets you delete everything below this entry"));
+            }
+            let node = state.node(id)?.ok_or_else(|| damaged_row("nodes", id))?;
+            let rdn = node.rdn_text().ok_or_else(|| damaged_row("nodes", id))?;
+            found.push(Below { id, rdn: rdn.to_owned(), superior });
+        }
+        next = found.get(superior as usize).map(|below: &Below| below.id);
+        superior += 1;
+    }
+    Ok(found)
 }
 
 /// The link attributes for which integrity is on.

@@ -124,9 +124,11 @@ fn execute(directory: &mut TestDirectory, plain: &mut Plain, operations: &[Opera
     let requester = Requester::Administrator { dn: "cn=admin".to_owned() };
     let mut batch = directory.writer.begin().unwrap();
     for (operation, stamp) in operations.iter().zip(&stamps) {
-        let outcome = with_request(operation, |request| {
-            batch.execute(&requester, request, &RequestControls::default(), stamp)
-        });
+        let mut controls = RequestControls::default();
+        if let Operation::Delete { with_tree: true, .. } = operation {
+            controls = testing::tree_delete();
+        }
+        let outcome = with_request(operation, |request| batch.execute(&requester, request, &controls, stamp));
         let expected = plain.execute(operation);
         assert!(
             expected.contains(&outcome.code),
@@ -144,7 +146,7 @@ fn with_request<T>(operation: &Operation, run: impl FnOnce(&Request<'_>) -> T) -
             attributes.iter().for_each(|(name, values)| buffer.push(name, values));
             run(&Request::Add(AddRequest { entry: dn, attributes: buffer.as_attributes() }))
         }
-        Operation::Delete { dn } => run(&Request::Delete(DeleteRequest { entry: dn })),
+        Operation::Delete { dn, .. } => run(&Request::Delete(DeleteRequest { entry: dn })),
         Operation::Modify { dn, changes } => {
             let mut buffer = ChangesBuf::new();
             changes.iter().for_each(|(kind, name, values)| buffer.push(*kind, name, values));

@@ -12,7 +12,7 @@ use crate::testing::SUFFIX;
 #[derive(Clone, Debug)]
 pub(crate) enum Operation {
     Add { dn: String, attributes: Vec<(&'static str, Vec<String>)> },
-    Delete { dn: String },
+    Delete { dn: String, with_tree: bool },
     Modify { dn: String, changes: Vec<(ChangeOperation, &'static str, Vec<String>)> },
     ModifyDn { dn: String, new_rdn: String, delete_old_rdn: bool, new_superior: Option<String> },
 }
@@ -131,7 +131,7 @@ impl Plain {
     pub(crate) fn execute(&mut self, operation: &Operation) -> Vec<ResultCode> {
         let result = match operation {
             Operation::Add { dn, attributes } => self.add(dn, attributes),
-            Operation::Delete { dn } => self.delete(dn),
+            Operation::Delete { dn, with_tree } => self.delete(dn, *with_tree),
             Operation::Modify { dn, changes } => self.modify(dn, changes),
             Operation::ModifyDn { dn, new_rdn, delete_old_rdn, new_superior } => {
                 self.modify_dn(dn, new_rdn, *delete_old_rdn, new_superior.as_deref())
@@ -208,11 +208,21 @@ impl Plain {
         }
     }
 
-    fn delete(&mut self, dn: &str) -> Result<(), Vec<ResultCode>> {
+    fn delete(&mut self, dn: &str, with_tree: bool) -> Result<(), Vec<ResultCode>> {
         let id = self.find(dn).ok_or(vec![ResultCode::NO_SUCH_OBJECT])?;
-        if self.has_children(id) {
+        if self.has_children(id) && !with_tree {
             return Err(vec![ResultCode::NOT_ALLOWED_ON_NON_LEAF]);
         }
+        self.remove(id);
+        Ok(())
+    }
+
+    /// Takes an entry out, after those below it.
+    fn remove(&mut self, id: usize) {
+        let is_child =
+            |(child, entry): (&usize, &PlainEntry)| (entry.parent == id && *child != id).then_some(*child);
+        let children: Vec<usize> = self.entries.iter().filter_map(is_child).collect();
+        children.into_iter().for_each(|child| self.remove(child));
         let name = self.dn(id);
         self.entries.remove(&id);
         for link in self.entries.values_mut().flat_map(|entry| entry.links.values_mut()).flatten() {
@@ -220,7 +230,6 @@ impl Plain {
                 *link = Link::Text(name.clone());
             }
         }
-        Ok(())
     }
 
     fn modify(
@@ -338,7 +347,11 @@ impl Plain {
         }
         match rng.u32(0..10) {
             0..4 => self.random_add(rng),
-            4..5 => Operation::Delete { dn: self.random_dn(rng) },
+            4..5 => {
+                // A tree now and then: not much would be left otherwise.
+                let dn = self.random_dn(rng);
+                Operation::Delete { with_tree: rng.u32(0..8) == 0 && dn.len() > SUFFIX.len(), dn }
+            }
             5..8 => self.random_modify(rng),
             _ => self.random_modify_dn(rng),
         }

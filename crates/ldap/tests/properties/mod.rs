@@ -5,9 +5,10 @@
 
 use ldap::ldif::{LdifBody, LdifReader, LdifRecord, LdifWriter};
 use ldap::{
-    AccessQuestion, AccountUsability, Attributes, Control, DecodeLimits, DereferenceSpec, Dereferenced, Dn,
-    EffectiveRightsRequest, Filter, FilterBuf, FilterKind, LdapUrl, Message, PasswordModify, PolicyResponse,
-    Request, Response, ResponseMessage, SortKey, SortResult, StateRequest, encode_password_state,
+    AccessQuestion, AccountUsability, AttributeSelection, Attributes, Control, Controls, DecodeLimits,
+    DereferenceSpec, Dereferenced, Dn, EffectiveRightsRequest, Filter, FilterBuf, FilterKind, LdapUrl,
+    Message, PasswordModify, PolicyResponse, Request, Response, ResponseMessage, SelectionBuf, SortKey,
+    SortResult, StateRequest, encode_password_state,
 };
 
 /// Limits that short inputs can reach.
@@ -46,6 +47,15 @@ pub(crate) fn operation_values(bytes: &[u8]) {
     if let Some(keys) = SortKey::decode_list(bytes) {
         assert!(keys.len() <= ldap::SORT_KEYS_MAX + 1);
         assert_eq!(SortKey::decode_list(&SortKey::encode_list(&keys)), Some(keys));
+    }
+    if let Ok(selection) = AttributeSelection::from_bytes(bytes, &LIMITS) {
+        assert!(selection.iter().count() <= LIMITS.element_count_max);
+        let again: SelectionBuf = selection.iter().collect();
+        assert!(again.as_selection().iter().eq(selection.iter()));
+    }
+    if let Some(controls) = Controls::from_bytes(bytes) {
+        assert_eq!(controls.iter().next().is_none(), controls.is_empty());
+        walk_controls(controls.iter().take(LIMITS.control_count_max));
     }
     if let Some(result) = SortResult::decode(bytes) {
         assert_eq!(SortResult::decode(&result.encode()), Some(result));

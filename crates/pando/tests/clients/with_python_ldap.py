@@ -10,6 +10,7 @@ import ldap.filter
 import ldap.modlist
 import ldap.schema
 from ldap.controls.libldap import SimplePagedResultsControl
+from ldap.controls.readentry import PostReadControl, PreReadControl
 from ldap.controls.simple import ManageDSAITControl
 
 url, admin_dn, password = sys.argv[1:4]
@@ -105,6 +106,21 @@ connection.rename_s(dn, "uid=pyldap2", serverctrls=[ManageDSAITControl(criticali
 dn = f"uid=pyldap2,{PEOPLE}"
 ((_, found),) = connection.search_s(dn, ldap.SCOPE_BASE, attrlist=["uid"])
 assert found == {"uid": [b"pyldap2"]}, found
-connection.delete_s(dn)
+
+# The entry before and after a change (RFC 4527), and a delete with everything below.
+before, after = PreReadControl(criticality=True, attrList=["title"]), PostReadControl(criticality=True, attrList=["*"])
+changed = connection.modify_ext(dn, [(ldap.MOD_REPLACE, "title", [b"read"])], serverctrls=[before, after])
+_, _, _, controls = connection.result3(changed)
+found = {control.controlType: control.entry for control in controls}
+assert found[after.controlType]["title"] == [b"read"] and found[after.controlType]["uid"] == [b"pyldap2"], found
+assert found[before.controlType]["title"] == [b"Snake"], found
+connection.add_s(f"cn=below,{dn}", [("objectClass", [b"device"]), ("cn", [b"below"])])
+try:
+    connection.delete_s(dn)
+    raise AssertionError("an entry with others below it is deleted")
+except ldap.NOT_ALLOWED_ON_NONLEAF:
+    pass
+connection.delete_ext_s(dn, serverctrls=[ldap.controls.RequestControl("1.2.840.113556.1.4.805", True)])
+assert connection.search_s(PEOPLE, ldap.SCOPE_SUBTREE, "(|(uid=pyldap2)(cn=below))") == []
 connection.unbind_s()
 print("python-ldap is content")

@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
-use crate::support::clients::run;
+use crate::support::clients::{ldap_utility, run};
 use crate::support::cluster::{Cluster, add_unit, figure, read as entry, try_add, unit, until};
 use crate::support::pando::{Start, command};
 use crate::support::positions::{add, at_least, position_of, read, send_read};
 use crate::support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX};
 use client::Entry;
 use ldap::{ChangeOperation, ResultCode, Scope, oids};
+use replication::limits::LEVEL_MAX;
 use rustix::process::Signal;
 
 #[test]
@@ -18,6 +19,7 @@ fn nodes_keep_what_they_promise() {
     let second = cluster.start(2);
     positions_hold_on_every_node(&first, &second);
     a_forwarded_change_has_the_listener_of_its_client(&cluster, &second);
+    a_forwarded_change_brings_copies_and_takes_trees(&cluster, &first, &second);
     nodes_say_where_they_are(&cluster, &first, &second);
     let second = the_administrator_is_the_same_on_every_node(&cluster, &first, second);
     let third = a_node_with_other_data_stops_serving(&cluster, &first, &second);
@@ -59,6 +61,29 @@ fn a_forwarded_change_has_the_listener_of_its_client(cluster: &Cluster, second: 
     by_socket("title").expect_code(50);
     set(&[]);
     assert!(admin.delete(&ada).unwrap().is_success());
+}
+
+/// The copies of RFC 4527 come back from the writer, and all nodes delete the same tree.
+fn a_forwarded_change_brings_copies_and_takes_trees(cluster: &Cluster, first: &Pando, second: &Pando) {
+    assert_ne!(figure(second, "Writer"), "2", "its changes are forwarded");
+    let ldif = ["", "ou=middle,", "ou=low,ou=middle,"].map(|place| {
+        let name = if place.is_empty() { "top" } else { place.split(['=', ',']).nth(1).unwrap() };
+        format!("dn: {place}ou=top,{SUFFIX}\nobjectClass: organizationalUnit\nou: {name}\n\n")
+    });
+    let added = ldap_utility("ldapadd", second.address(), &["-e", "!postread=entryUUID"], &ldif.concat());
+    let added = added.expect_code(0);
+    assert_eq!(added.stdout.matches("entryUUID: ").count(), 3, "{added}");
+    until("all nodes know trees", || (figure(first, "Level") == LEVEL_MAX.to_string()).then_some(()));
+    let options = ["-e", "!1.2.840.113556.1.4.805", "-e", "!preread=ou", &unit("top")];
+    let deleted = ldap_utility("ldapdelete", second.address(), &options, "").expect_code(0);
+    assert!(deleted.stdout.contains("ou: top"), "{deleted}");
+    for server in [first, second] {
+        until("the tree is gone", || {
+            let gone = |dn: &str| entry(&mut server.administrator(), dn).is_none();
+            (gone(&unit("top")) && gone(&format!("ou=low,ou=middle,{}", unit("top")))).then_some(())
+        });
+    }
+    cluster.expect_equal(&[(1, first), (2, second)]);
 }
 
 /// What a client has seen on one node it sees on another, if it says so; and its own changes without saying anything.
@@ -185,7 +210,7 @@ fn a_node_with_other_data_stops_serving(cluster: &Cluster, first: &Pando, second
         let [one, two, three] = digests();
         (one.is_some() && one == two && two == three).then_some(())
     });
-    assert_eq!(figure(&third, "Level"), "3");
+    assert_eq!(figure(&third, "Level"), LEVEL_MAX.to_string());
 
     assert!(third.stop().success());
     plant(&cluster.data(3), b"leaf");

@@ -8,6 +8,7 @@ mod support;
 
 mod clients;
 mod conformance;
+mod copies;
 mod dereference;
 mod differential;
 mod known_holes;

@@ -1,6 +1,6 @@
 use super::*;
 use crate::key::ClusterKey;
-use crate::limits::{IDS_PER_NODE, NODES_MAX, SLICES_LEVEL};
+use crate::limits::{IDS_PER_NODE, LEVEL_MAX, NODES_MAX, SLICES_LEVEL};
 use crate::message::{GroupHead, put_record};
 use crate::round::PlannedSlice;
 use std::collections::BTreeMap;
@@ -313,26 +313,27 @@ fn a_level_is_in_force_once_all_nodes_know_it_and_stops_who_does_not() {
         // Node 2 has not told yet, so it knows the first one only.
         ((1, News::Durable(1)), 1),
         ((2, News::Durable(1)), 1),
-        ((1, News::Level(3)), 1),
+        ((1, News::Level(LEVEL_MAX)), 1),
         ((2, News::Level(2)), 2),
         // An older build on a node does not take it back, nor does another node.
         ((2, News::Level(1)), 2),
         ((3, News::Durable(1)), 2),
         // Who is gone does not count.
         ((3, News::Gone), 2),
-        ((2, News::Gone), 3),
+        ((2, News::Gone), LEVEL_MAX),
     ];
     for ((node, what), level) in steps {
         let message = news(&fixture, node, what);
         fixture.push(message);
         assert_eq!((fixture.follower.level(), fixture.reload().level()), (level, level), "{node} {what:?}");
     }
-    let message = news(&fixture, 1, News::Level(4));
-    assert_eq!(fixture.push(message), "Alarm(NewerLevel(4))");
+    let newer = LEVEL_MAX + 1;
+    let message = news(&fixture, 1, News::Level(newer));
+    assert_eq!(fixture.push(message), format!("Alarm(NewerLevel({newer}))"));
     assert!(fixture.follower.stopped().is_some_and(Alarm::stops));
 
-    let rows = [(b"l".to_vec(), 4u64.to_be_bytes().to_vec())];
-    assert_eq!(Follower::load(keys(), rows).err(), Some(StateError::NewerLevel(4)), "of a snapshot");
+    let rows = [(b"l".to_vec(), newer.to_be_bytes().to_vec())];
+    assert_eq!(Follower::load(keys(), rows).err(), Some(StateError::NewerLevel(newer)), "of a snapshot");
 }
 
 #[test]

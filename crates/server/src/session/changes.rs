@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use directory::controls::copies_bytes_max;
 use directory::password::limits::PASSWORD_SIZE_MAX;
 use directory::{Outcome, Requester, ServerFault};
 use ldap::{Message, Request, ResultCode};
@@ -59,7 +60,7 @@ impl Session {
             Err(outcome) => return self.answer(context, &head, &outcome, out),
         }
         let ready = claim.is_none();
-        self.keep(head, work, frame.len(), claim);
+        self.keep(head, work, frame.len() + copies_bytes_max(&message.controls), claim);
         if ready && self.held.is_empty() {
             context.outbox.push(request);
         } else {

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use directory::bind::Offered;
-use directory::controls::{ControlContext, RequestControls};
+use directory::controls::{ControlContext, RequestControls, copies_bytes_max};
 use directory::identity::proxied_requester;
 use directory::search::Search;
 use directory::virtual_entries::{APPLY_SETTINGS, EXPLAIN_ACCESS, READ_AUDIT};
@@ -114,7 +114,8 @@ impl Session {
             _ => (Cow::Borrowed(frame), Work::Change, refused),
         };
         let is_change = is_change || matches!(work, Work::PasswordModify(_));
-        let reservation = match is_change.then(|| context.shared.writes.reserve(frame.len())) {
+        let held = frame.len() + copies_bytes_max(&message.controls);
+        let reservation = match is_change.then(|| context.shared.writes.reserve(held)) {
             Some(None) => return ControlFlow::Break(Next::WriterRoom),
             reservation => reservation.flatten(),
         };

@@ -5,9 +5,13 @@
 
 use std::sync::Arc;
 
+use directory::controls::{self, ControlContext, RequestControls};
 use directory::{Outcome, Requester};
 use ldap::oids::MODIFY_PASSWORD;
-use ldap::{ChangeOperation, ChangesBuf, Message, ModifyRequest, PasswordModify, Request, ResultCode};
+use ldap::{
+    ChangeOperation, ChangesBuf, Control, ControlsBuf, Message, ModifyRequest, PasswordModify, Request,
+    ResultCode,
+};
 
 use super::Session;
 use super::password_answer::PasswordAnswer;
@@ -73,8 +77,12 @@ impl Session {
             None => changes.push(ChangeOperation::Replace, "userPassword", [new]),
         }
         let request = Request::Modify(ModifyRequest { object, changes: changes.as_changes() });
+        // Of the controls those that go with a Modify, and not with what the client asks for, are not meant for it.
+        RequestControls::read(&message.controls, ControlContext::Extended)?;
+        let fitting = |control: &Control<'_>| controls::fits(control.oid, ControlContext::Extended);
+        let fitting: ControlsBuf = message.controls.iter().filter(fitting).collect();
         let mut bytes = Vec::new();
-        Message { id: message.id, request, controls: message.controls }.encode(&mut bytes);
+        Message { id: message.id, request, controls: fitting.as_controls() }.encode(&mut bytes);
         let answer = PasswordAnswer::new(generated, asked.old_password.is_some());
         Ok(PasswordChange { message: bytes, answer })
     }

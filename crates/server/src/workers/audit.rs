@@ -379,6 +379,9 @@ impl Scribe<'_> {
                 self.describe_values(rename.changes.iter().map(fate_of), event);
             }
             Change::Delete(_) => {}
+            Change::DeleteTree(tree) => {
+                event.text(Field::Name, "tree").number(Field::Entries, tree.below.len() as u64);
+            }
             Change::Suffix { .. } => {
                 event.text(Field::Name, "suffix");
             }
@@ -457,6 +460,7 @@ fn what_changed(record: &Record) -> (Kind, &str) {
         Change::Modify(modify) if is_own(record) => (Kind::Administration, &modify.dn),
         Change::Modify(modify) => (Kind::Modify, &modify.dn),
         Change::Delete(delete) => (Kind::Delete, &delete.dn),
+        Change::DeleteTree(tree) => (Kind::Delete, &tree.dn),
         Change::ModifyDn(rename) => (Kind::ModifyDn, &rename.old_dn),
         Change::Suffix { dn } => (Kind::Administration, dn),
         Change::Settings(_) | Change::Administrator { .. } => (Kind::Administration, ""),

@@ -24,7 +24,7 @@ use directory::origin::Origin;
 use directory::rows::EntryId;
 use directory::virtual_entries::APPLY_SETTINGS;
 use directory::{ClientLink, OperationError, Outcome, Requester, ServerFault, Stamp, Writer};
-use ldap::{DecodeLimits, Message, Request, ResultCode, StateRequest};
+use ldap::{ControlsBuf, DecodeLimits, Message, Request, ResultCode, StateRequest};
 use store::StoreError;
 use zeroize::Zeroizing;
 
@@ -105,7 +105,8 @@ impl Drop for Reservation {
     }
 }
 
-/// The result of a change, with the value of the response to an extended operation.
+/// The result of a change, with what the response has beside it: that to an extended operation a value, that to any
+/// other controls.
 #[derive(Clone)]
 pub(crate) struct Answer {
     pub(crate) outcome: Outcome,
@@ -584,7 +585,13 @@ pub(crate) fn execute_message(
                 Err(outcome) => outcome.into(),
             }
         }
-        change => batch.execute(requester, change, &controls, &stamp).into(),
+        change => {
+            let mut copies = ControlsBuf::new();
+            let outcome = batch.execute_and_copy(requester, change, &controls, &stamp, &mut copies);
+            let copies = copies.as_controls();
+            let value = (!copies.is_empty()).then(|| copies.as_bytes().to_vec());
+            Answer { outcome, value, position: None }
+        }
     }
 }
 

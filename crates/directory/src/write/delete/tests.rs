@@ -1,12 +1,13 @@
 //! What delete takes away, and each refusal.
 
-use ldap::{DeleteRequest, Request, ResultCode as Code};
+use ldap::{AddRequest, AttributesBuf, DeleteRequest, Request, ResultCode as Code};
 
 use crate::access::Requester;
+use crate::model::limits::TREE_DELETED_MAX;
 use crate::model::outcome::Outcome;
 use crate::model::settings::GeneralSettings;
 use crate::read::controls::RequestControls;
-use crate::testing::{SUFFIX, TestDirectory};
+use crate::testing::{SUFFIX, TestDirectory, tree_delete};
 
 fn ok(outcome: Outcome) {
     assert_eq!(outcome, Outcome::success());
@@ -73,4 +74,123 @@ fn links_to_the_entry_become_text_or_vanish() {
     let entry = directory.read(clerk).unwrap();
     assert_eq!(entry.texts("seeAlso"), [boss]);
     assert_eq!(entry.texts("manager"), Vec::<String>::new());
+}
+
+/// `ou=top` with two units, the second of which has `count` people.
+fn tree(directory: &mut TestDirectory, count: usize) {
+    let unit = [("objectClass", &["organizationalUnit"][..])];
+    for dn in ["ou=top", "ou=a,ou=top", "ou=b,ou=top"] {
+        ok(directory.add(&format!("{dn},{SUFFIX}"), &unit));
+    }
+    let mut person = AttributesBuf::new();
+    person.push("objectClass", ["inetOrgPerson"]);
+    person.push("sn", ["x"]);
+    let stamps: Vec<_> = (0..count).map(|_| directory.stamp()).collect();
+    let mut batch = directory.writer.begin().unwrap();
+    for (number, stamp) in stamps.iter().enumerate() {
+        let entry = format!("cn={number},ou=b,ou=top,{SUFFIX}");
+        let add = Request::Add(AddRequest { entry: &entry, attributes: person.as_attributes() });
+        ok(batch.execute(&directory.requester, &add, &RequestControls::default(), stamp));
+    }
+    batch.commit().unwrap();
+    directory.snapshot.renew().unwrap();
+}
+
+const TOP: &str = "ou=top,dc=example,dc=com";
+
+#[test]
+fn a_tree_goes_whole_and_its_names_are_free() {
+    let mut directory = TestDirectory::with_suffix_entry();
+    tree(&mut directory, 3);
+    let group =
+        [("objectClass", &["groupOfNames"][..]), ("member", &["CN=1,ou=b,ou=top,dc=example,dc=com", SUFFIX])];
+    ok(directory.add("cn=group,dc=example,dc=com", &group));
+    check(&directory.delete(TOP), Code::NOT_ALLOWED_ON_NON_LEAF, "", "2 entries directly below");
+    let position = directory.snapshot.position().unwrap();
+    ok(directory.delete_tree(TOP));
+    assert_eq!(directory.snapshot.position().unwrap(), position + 1, "one record");
+    let members = directory.read("cn=group,dc=example,dc=com").unwrap().texts("member");
+    assert_eq!(members, [SUFFIX, "cn=1,ou=b,ou=top,dc=example,dc=com"]);
+    check(&directory.delete_tree(TOP), Code::NO_SUCH_OBJECT, SUFFIX, "does not exist");
+    tree(&mut directory, 3);
+    // A leaf is a tree too, and the suffix entry a top.
+    ok(directory.delete_tree("cn=2,ou=b,ou=top,dc=example,dc=com"));
+    ok(directory.delete_tree(SUFFIX));
+    assert!(directory.read(SUFFIX).is_none());
+    assert_eq!(crate::maintenance::check::check(&directory.snapshot).unwrap(), Vec::<String>::new());
+}
+
+#[test]
+fn a_tree_that_is_not_whole_is_left() {
+    let mut directory = TestDirectory::with_suffix_entry();
+    tree(&mut directory, 2);
+    let referral = [("objectClass", &["referral", "extensibleObject"][..]), ("ref", &["ldap://other/"])];
+    ok(directory.add("cn=there,ou=a,ou=top,dc=example,dc=com", &referral));
+    check(&directory.delete_tree(TOP), Code::AFFECTS_MULTIPLE_DSAS, "", "manageDsaIT");
+    let manage = RequestControls { manage_dsa_it: true, ..tree_delete() };
+    let stamp = directory.stamp();
+    ok(directory.execute_with(&Request::Delete(DeleteRequest { entry: TOP }), &manage, &stamp));
+
+    tree(&mut directory, TREE_DELETED_MAX - 1);
+    check(&directory.delete_tree(TOP), Code::ADMIN_LIMIT_EXCEEDED, "", "more than 100 entries");
+    ok(directory.delete("cn=0,ou=b,ou=top,dc=example,dc=com"));
+    ok(directory.delete_tree(TOP));
+    assert_eq!(crate::maintenance::check::check(&directory.snapshot).unwrap(), Vec::<String>::new());
+}
+
+#[test]
+fn who_may_not_delete_all_of_a_tree_deletes_none_of_it() {
+    let mut directory = TestDirectory::with_suffix_entry();
+    tree(&mut directory, 2);
+    let reader = [("objectClass", &["inetOrgPerson"][..]), ("sn", &["x"])];
+    ok(directory.add("cn=asker,dc=example,dc=com", &reader));
+    let mut rules = vec![
+        "all: allow read, delete to authenticated".to_owned(),
+        "one: deny delete at 'cn=1,ou=b,ou=top,dc=example,dc=com' to authenticated".to_owned(),
+    ];
+    directory.change_settings(|settings| settings.general.access_rules = rules.clone());
+    let requester = crate::read::identity::identify(&directory.snapshot, "dn:cn=asker,dc=example,dc=com");
+    let administrator = std::mem::replace(&mut directory.requester, requester.unwrap().unwrap().requester);
+    let below = "delete everything below";
+    check(&directory.delete_tree(TOP), Code::INSUFFICIENT_ACCESS_RIGHTS, "", below);
+    assert!(directory.read("cn=0,ou=b,ou=top,dc=example,dc=com").is_some());
+    rules[1] = "one: deny browse at 'cn=1,ou=b,ou=top,dc=example,dc=com' to authenticated".to_owned();
+    directory.change_settings(|settings| settings.general.access_rules = rules.clone());
+    check(&directory.delete_tree(TOP), Code::INSUFFICIENT_ACCESS_RIGHTS, "", below);
+    rules.truncate(1);
+    directory.change_settings(|settings| settings.general.access_rules = rules);
+    ok(directory.delete_tree(TOP));
+    directory.requester = administrator;
+    assert!(directory.read(TOP).is_none());
+}
+
+#[test]
+fn no_tree_goes_while_a_node_does_not_know_its_record() {
+    let mut directory = TestDirectory::with_suffix_entry();
+    tree(&mut directory, 0);
+    let stamps = [directory.stamp(), directory.stamp()];
+    let mut batch = directory.writer.begin().unwrap();
+    batch.refuse_trees();
+    let delete = Request::Delete(DeleteRequest { entry: TOP });
+    let refused = batch.execute(&directory.requester, &delete, &tree_delete(), &stamps[0]);
+    check(&refused, Code::UNAVAILABLE, "", "does not know tree delete yet");
+    let leaf = Request::Delete(DeleteRequest { entry: "ou=a,ou=top,dc=example,dc=com" });
+    ok(batch.execute(&directory.requester, &leaf, &RequestControls::default(), &stamps[1]));
+}
+
+#[test]
+fn a_policy_in_a_tree_governs_nobody_any_longer() {
+    let mut directory = TestDirectory::with_suffix_entry();
+    tree(&mut directory, 0);
+    let policy = [
+        ("objectClass", &["device", "pwdPolicy"][..]),
+        ("pwdAttribute", &["userPassword"]),
+        ("pwdMinLength", &["9"]),
+        ("pwdCheckQuality", &["1"]),
+    ];
+    ok(directory.add("cn=policy,ou=a,ou=top,dc=example,dc=com", &policy));
+    let policies = |directory: &TestDirectory| directory.snapshot.state().catalog.policies.entries.len();
+    assert_eq!(policies(&directory), 1);
+    ok(directory.delete_tree(TOP));
+    assert_eq!(policies(&directory), 0);
 }

@@ -7,6 +7,7 @@ use directory::{OperationError, Outcome, WriteBatch, Writer};
 use kafka_log::{Event, Message};
 use ldap::ResultCode;
 use replication::forward::Reply;
+use replication::limits::TREES_LEVEL;
 use replication::{Fit, GroupBuilder, Held, Known, OperationId, RowChange, Step, Verdict};
 use store::StoreError;
 
@@ -42,6 +43,10 @@ impl Node {
             let full = OperationError::from(full.clone());
             drop(batch);
             return self.start_over(&full);
+        }
+        let level = self.member.as_ref().map_or(0, |member| member.follower().level());
+        if level < TREES_LEVEL {
+            batch.refuse_trees();
         }
         let mut group = GroupBuilder::new(self.parts.group_bytes_max);
         let mut decided = Vec::new();
@@ -174,6 +179,7 @@ impl Node {
                 group.push(&operation.id, &record);
                 ids.insert(operation.id);
             }
+            bytes += answer.value.as_ref().map_or(0, Vec::len);
             decided.push((operation, answer));
         }
         again.into_iter().rev().for_each(|operation| self.waiting.push_front(operation));

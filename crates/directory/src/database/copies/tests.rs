@@ -1,0 +1,201 @@
+//! Changes whose answers have copies of the entry (RFC 4527).
+
+use ldap::ChangeOperation::{Add, Delete, Replace};
+use ldap::{
+    AddRequest, AttributesBuf, ChangesBuf, ControlsBuf, DeleteRequest, ModifyDnRequest, ModifyRequest,
+    Request, ResultCode, SelectionBuf, oids,
+};
+
+use crate::model::limits::COPY_BYTES_MAX;
+use crate::model::outcome::Outcome;
+use crate::read::controls::{CopyAsked, RequestControls, SeldomControls};
+use crate::testing::{Entry, SUFFIX, TestDirectory, received};
+
+const ADA: &str = "uid=ada,dc=example,dc=com";
+
+fn sample() -> TestDirectory {
+    let mut directory = TestDirectory::with_suffix_entry();
+    let unit = [("objectClass", &["organizationalUnit"][..]), ("ou", &["people"])];
+    assert_eq!(directory.add("ou=people,dc=example,dc=com", &unit).code, ResultCode::SUCCESS);
+    for uid in ["ada", "bob"] {
+        let person = [
+            ("objectClass", &["inetOrgPerson"][..]),
+            ("cn", &["Ada"]),
+            ("sn", &["Lovelace"]),
+            ("employeeNumber", &["7"]),
+            ("userPassword", &["{SSHA}AAAA"]),
+        ];
+        assert_eq!(directory.add(&format!("uid={uid},{SUFFIX}"), &person).code, ResultCode::SUCCESS);
+    }
+    directory
+}
+
+/// What an answer has: the outcome, and the entry before and after.
+struct Answered {
+    outcome: Outcome,
+    before: Option<Entry>,
+    after: Option<Entry>,
+}
+
+/// Both copies, of these attributes, where they fit the operation.
+struct Asking<'a> {
+    before: Option<&'a [&'a str]>,
+    after: Option<&'a [&'a str]>,
+    is_critical: bool,
+}
+
+const BOTH: Asking<'static> =
+    Asking { before: Some(&["*", "+"]), after: Some(&["*", "+"]), is_critical: true };
+
+impl Asking<'_> {
+    fn run(&self, directory: &mut TestDirectory, request: &Request<'_>) -> Answered {
+        let copy = |names: Option<&[&str]>| {
+            let selection = SelectionBuf::from_iter(names?);
+            Some(CopyAsked { is_critical: self.is_critical, selection })
+        };
+        let (copy_before, copy_after) = (copy(self.before), copy(self.after));
+        let seldom = Some(Box::new(SeldomControls { copy_before, copy_after, ..SeldomControls::default() }));
+        let controls = RequestControls { seldom, ..RequestControls::default() };
+        let (stamp, mut copies) = (directory.stamp(), ControlsBuf::new());
+        let mut batch = directory.writer.begin().unwrap();
+        let outcome = batch.execute_and_copy(&directory.requester, request, &controls, &stamp, &mut copies);
+        batch.commit().unwrap();
+        directory.snapshot.renew().unwrap();
+        let entry = |oid| {
+            let copy = copies.as_controls().find(oid)?;
+            // The entry of a message; `received` takes whole ones.
+            let mut message = Vec::new();
+            let mut writer = ber::Writer::new(&mut message);
+            let whole = writer.begin(ber::Tag::SEQUENCE);
+            writer.integer(1);
+            writer.raw(copy.value.unwrap());
+            writer.end(whole);
+            received(&message).entries.pop()
+        };
+        Answered { before: entry(oids::PRE_READ), after: entry(oids::POST_READ), outcome }
+    }
+
+    fn made(&self, directory: &mut TestDirectory, request: &Request<'_>) -> (Option<Entry>, Option<Entry>) {
+        let Answered { outcome, before, after } = self.run(directory, request);
+        assert_eq!(outcome, Outcome::success());
+        (before, after)
+    }
+}
+
+fn with_changes<T>(
+    changes: &[(ldap::ChangeOperation, &str, &[&str])],
+    run: impl FnOnce(&Request<'_>) -> T,
+) -> T {
+    let mut buf = ChangesBuf::new();
+    changes.iter().for_each(|(operation, name, values)| buf.push(*operation, name, values.iter()));
+    run(&Request::Modify(ModifyRequest { object: ADA, changes: buf.as_changes() }))
+}
+
+#[test]
+fn a_copy_is_what_a_search_returns_before_and_after_the_change() {
+    let mut directory = sample();
+    let at_first = directory.read(ADA);
+    let changes: &[(_, _, &[&str])] = &[
+        (Replace, "employeeNumber", &["8"]),
+        (Add, "description", &["new"]),
+        (Delete, "cn", &[]),
+        (Add, "cn", &["A"]),
+    ];
+    let (before, after) = with_changes(changes, |request| BOTH.made(&mut directory, request));
+    assert_eq!(before, at_first);
+    assert_eq!(after, directory.read(ADA));
+    assert_ne!(before, after);
+    // A change that changes nothing succeeds, with copies.
+    let (before, again) =
+        with_changes(&[(Replace, "employeeNumber", &["8"])], |request| BOTH.made(&mut directory, request));
+    assert_eq!((&before, &again), (&after, &after));
+    // Only what is asked for.
+    let few = Asking { before: Some(&["employeeNumber"]), after: Some(&["1.1"]), is_critical: false };
+    let (before, after) =
+        with_changes(&[(Replace, "employeeNumber", &["9"])], |request| few.made(&mut directory, request));
+    let before = before.unwrap();
+    assert_eq!((before.attributes.len(), before.texts("employeeNumber")), (1, vec!["8".to_owned()]));
+    assert_eq!((after.as_ref().unwrap().attributes.len(), &*after.unwrap().dn), (0, ADA));
+    // None with a refusal.
+    let refused = with_changes(&[(Replace, "employeeNumber", &["1"]), (Delete, "sn", &[])], |request| {
+        BOTH.run(&mut directory, request)
+    });
+    assert_eq!(refused.outcome.code, ResultCode::OBJECT_CLASS_VIOLATION);
+    assert_eq!((refused.before, refused.after), (None, None));
+
+    let name = "uid=ada,ou=people,dc=example,dc=com";
+    let at_first = directory.read(ADA);
+    let new_superior = Some("ou=people,dc=example,dc=com");
+    let rename = ModifyDnRequest { entry: ADA, new_rdn: "uid=ada", delete_old_rdn: true, new_superior };
+    let (before, after) = BOTH.made(&mut directory, &Request::ModifyDn(rename));
+    assert_eq!((before, &after), (at_first, &directory.read(name)));
+    let only_before = Asking { after: None, ..BOTH };
+    let (before, none) = only_before.made(&mut directory, &Request::Delete(DeleteRequest { entry: name }));
+    assert_eq!((before, none, directory.read(name)), (after, None, None));
+
+    let mut attributes = AttributesBuf::new();
+    attributes.push("objectClass", ["inetOrgPerson"]);
+    attributes.push("cn", ["Ada"]);
+    attributes.push("sn", ["Lovelace"]);
+    let add = Request::Add(AddRequest { entry: ADA, attributes: attributes.as_attributes() });
+    let (_, after) = Asking { before: None, ..BOTH }.made(&mut directory, &add);
+    assert_eq!(after, directory.read(ADA));
+    assert_eq!(after.unwrap().texts("entryUUID").len(), 1);
+}
+
+#[test]
+fn a_copy_shows_what_access_rules_let_be_read_then() {
+    let mut directory = sample();
+    directory.change_settings(|settings| {
+        settings.general.access_rules = vec![
+            "all: allow read of uid, sn, employeeNumber to authenticated".to_owned(),
+            "writes: allow write, rename, delete, add to authenticated".to_owned(),
+            "hidden: deny browse matching '(description=hidden)' to authenticated".to_owned(),
+        ];
+    });
+    let requester = crate::read::identity::identify(&directory.snapshot, &format!("dn:uid=bob,{SUFFIX}"));
+    directory.requester = requester.unwrap().unwrap().requester;
+    let (before, after) =
+        with_changes(&[(Replace, "description", &["new"])], |request| BOTH.made(&mut directory, request));
+    for entry in [before.unwrap(), after.unwrap()] {
+        let names: Vec<_> = entry.attributes.keys().map(String::as_str).collect();
+        assert_eq!(names, ["employeeNumber", "sn", "uid"]);
+    }
+    // By what the change makes of it, it shows no longer.
+    let hide = &[(Replace, "description", &["hidden"][..])];
+    let (before, after) = with_changes(hide, |request| BOTH.made(&mut directory, request));
+    assert_eq!((before.is_some(), after), (true, None));
+}
+
+#[test]
+fn a_copy_that_is_too_large_is_refused_before_the_change_and_left_out_after_it() {
+    let mut directory = sample();
+    let large = "x".repeat(COPY_BYTES_MAX);
+    let grow: &[(_, _, &[&str])] = &[(Add, "description", &[&large])];
+    let grown = with_changes(grow, |request| BOTH.run(&mut directory, request));
+    assert_eq!(grown.outcome.code, ResultCode::SUCCESS);
+    assert!(grown.outcome.diagnostic.contains("262144"), "{}", grown.outcome.diagnostic);
+    assert_eq!((grown.before.is_some(), grown.after), (true, None));
+    let delete = Request::Delete(DeleteRequest { entry: ADA });
+    let only_before = Asking { after: None, ..BOTH };
+    let refused = only_before.run(&mut directory, &delete);
+    assert_eq!((refused.outcome.code, refused.before), (ResultCode::ADMIN_LIMIT_EXCEEDED, None));
+    let few = Asking { before: Some(&["sn"]), after: None, is_critical: true };
+    assert!(
+        with_changes(&[(Replace, "title", &["x"])], |request| few.made(&mut directory, request)).0.is_some()
+    );
+    let no_matter = Asking { is_critical: false, ..only_before };
+    assert_eq!(no_matter.made(&mut directory, &delete), (None, None));
+}
+
+#[test]
+fn there_is_no_copy_of_settings() {
+    let mut directory = sample();
+    let mut changes = ChangesBuf::new();
+    changes.push(Replace, "pandoAccessRule", ["all: allow read to anyone"]);
+    let modify = Request::Modify(ModifyRequest { object: "cn=config", changes: changes.as_changes() });
+    let refused = BOTH.run(&mut directory, &modify);
+    assert_eq!(refused.outcome.code, ResultCode::UNAVAILABLE_CRITICAL_EXTENSION);
+    assert_eq!(directory.directory.directory_settings().general.access_rules.len(), 0);
+    assert_eq!(Asking { is_critical: false, ..BOTH }.made(&mut directory, &modify), (None, None));
+}

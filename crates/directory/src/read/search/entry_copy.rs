@@ -1,0 +1,68 @@
+//! A copy of an entry as a change leaves or finds it (RFC 4527).
+//!
+//! It is what a search for the entry alone would return to whoever asks, made by the writer on the state that it
+//! decides on: nothing comes between the copy and the change.
+
+use std::sync::Arc;
+
+use ber::{Reader, Tag};
+use ldap::{MessageId, ResultCode};
+
+use super::result::ResultWriter;
+use super::selection::Selection;
+use crate::access::{Access, Requester, Standing};
+use crate::filter::{Candidate, GroupsOf, MemberUse};
+use crate::model::limits::COPY_BYTES_MAX;
+use crate::model::outcome::OperationError;
+use crate::model::rows::EntryId;
+use crate::read::controls::{CopyAsked, RequestControls};
+use crate::snapshot::name_cache::NameCache;
+use crate::tree::{TreeState, damaged_row, node};
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// The SearchResultEntry of an entry of the tree; `None` where it does not show.
+///
+/// # Errors
+/// adminLimitExceeded if it has more than [`COPY_BYTES_MAX`] octets.
+pub(crate) fn copy_of_entry(
+    state: TreeState<'_>,
+    requester: &Requester,
+    controls: &RequestControls,
+    id: EntryId,
+    asked: &CopyAsked,
+) -> Result<Option<Vec<u8>>> {
+    let access = Access::of(requester, state.settings);
+    let mut selection = Selection::of(asked.selection.as_selection(), state.catalog, access);
+    let standing = Standing::of(state, requester, controls.link.as_ref())?.map(Arc::new);
+    if let Some(standing) = &standing {
+        let rights = standing.at_entry(state, id)?;
+        if !rights.may_browse() {
+            return Ok(None);
+        }
+        selection.rights = Some(rights);
+    }
+    let groups = standing.map(|standing| GroupsOf { view: standing as _, by: MemberUse::Read });
+    let mut writer = ResultWriter::new(MessageId(0), false, selection, (groups, None));
+    let row = node(state.read, id)?.ok_or_else(|| damaged_row("nodes", id))?;
+    let mut message = Vec::new();
+    let is_whole =
+        writer.put_entry(&mut message, state, &mut NameCache::default(), &Candidate::new(id, row))?;
+    match entry_in(&message).filter(|entry| is_whole && entry.len() <= COPY_BYTES_MAX) {
+        Some(entry) => Ok(Some(entry.to_vec())),
+        None => Err(OperationError::refused(
+            ResultCode::ADMIN_LIMIT_EXCEEDED,
+            format!(
+                "the copy of the entry (RFC 4527) would have more than {COPY_BYTES_MAX} octets: ask for fewer \
+                 attributes"
+            ),
+        )),
+    }
+}
+
+/// The SearchResultEntry in the message of a result.
+fn entry_in(message: &[u8]) -> Option<&[u8]> {
+    let mut fields = Reader::new(message).sequence(Tag::SEQUENCE).ok()?;
+    fields.integer().ok()?;
+    fields.any_whole().ok().map(|(_, entry)| entry)
+}
