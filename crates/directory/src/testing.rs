@@ -359,6 +359,13 @@ pub(crate) fn tree_delete() -> RequestControls {
     RequestControls { seldom: Some(Box::new(seldom)), ..RequestControls::default() }
 }
 
+/// These controls, and the one that has a change decided and not made.
+pub(crate) fn no_operation(controls: &RequestControls) -> RequestControls {
+    let mut asking = controls.clone();
+    asking.seldom.get_or_insert_default().no_operation = true;
+    asking
+}
+
 /// A filter that says the same and that no index answers: not not what it is (RFC 4511 section 4.5.1.7). `bytes` is
 /// where it is made.
 pub(crate) fn without_index<'b>(filter: Filter<'_>, bytes: &'b mut Vec<u8>) -> Filter<'b> {

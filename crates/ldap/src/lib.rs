@@ -18,6 +18,7 @@
 mod access_values;
 mod account_usability;
 mod attributes;
+mod cancel;
 mod control;
 mod decode;
 mod dereference;
@@ -52,6 +53,7 @@ pub use attributes::{
     PartialAttribute, SelectionBuf, Values,
 };
 pub use ber::{BerError, Tag, read_frame_len as frame_len};
+pub use cancel::{decode_cancel, encode_cancel};
 pub use control::{Control, Controls, ControlsBuf};
 pub use decode::{DecodeError, DecodeErrorKind, Limit};
 pub use dereference::{DereferenceSpec, Dereferenced, DereferencedBuf};

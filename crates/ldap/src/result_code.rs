@@ -119,6 +119,8 @@ result_codes! {
     AUTHORIZATION_DENIED = 123 "authorizationDenied";
     /// The synchronisation cookie is too old (RFC 4533).
     E_SYNC_REFRESH_REQUIRED = 4096 "e-syncRefreshRequired";
+    /// It would have been done, but was only a question (draft-zeilenga-ldap-noop, as OpenLDAP numbers it).
+    NO_OPERATION = 16_654 "noOperation";
 }
 
 impl fmt::Display for ResultCode {

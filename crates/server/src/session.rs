@@ -13,6 +13,7 @@
 mod attempts;
 mod audit;
 mod bearer;
+mod cancel;
 mod changes;
 pub(crate) mod context;
 mod digest;

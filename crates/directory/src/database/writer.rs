@@ -285,6 +285,10 @@ impl WriteBatch<'_> {
         if let Some(proposal) = change_entries::proposal(self.state(), requester, request)? {
             check_no_assertion(controls)?;
             copies::check_none(controls)?;
+            if controls.no_operation() {
+                settings::decide(self.state(), &proposal).map_err(change_entries::refusal)?;
+                return Err(not_made());
+            }
             let changed = self.change_settings(requester.dn(), &proposal, stamp);
             return changed.map(|_| String::new()).map_err(change_entries::refusal);
         }
@@ -294,6 +298,9 @@ impl WriteBatch<'_> {
         }
         let csn = self.next_csn(stamp)?;
         let record = decide(self.state(), requester, request, controls, stamp, csn)?;
+        if controls.no_operation() {
+            return Err(not_made());
+        }
         let subject = match controls.wants_copies() {
             false => None,
             true => Some(copies::subject(self.state(), request, record.as_ref())?),
@@ -510,4 +517,9 @@ impl WriteBatch<'_> {
         }
         Ok(())
     }
+}
+
+/// What is told of a change that would have been made, and was only to be decided.
+fn not_made() -> OperationError {
+    OperationError::refused(ResultCode::NO_OPERATION, "nothing speaks against the change, which is not made")
 }

@@ -12,13 +12,15 @@ use crate::model::virtual_entries::{EXPLAIN_ACCESS, READ_AUDIT};
 pub const EXPLAIN: &str = "1.3.6.1.4.1.99999.4.1";
 
 /// The words of rules, with the OIDs that each stands for.
-const USABLE: [(&str, &[&str]); 23] = [
+const USABLE: [(&str, &[&str]); 26] = [
     ("manage-dsa-it", &[oids::MANAGE_DSA_IT]),
     ("assertion", &[oids::ASSERTION]),
     ("permissive-modify", &[oids::PERMISSIVE_MODIFY]),
     ("tree-delete", &[oids::TREE_DELETE]),
     ("pre-read", &[oids::PRE_READ]),
     ("post-read", &[oids::POST_READ]),
+    ("no-operation", &[oids::NO_OPERATION]),
+    ("domain-scope", &[oids::DOMAIN_SCOPE]),
     ("subentries", &[oids::SUBENTRIES]),
     ("paging", &[oids::PAGED_RESULTS]),
     ("sorting", &[oids::SORT_REQUEST]),
@@ -34,6 +36,7 @@ const USABLE: [(&str, &[&str]); 23] = [
     ("password-modify", &[oids::MODIFY_PASSWORD]),
     ("password-state", &[oids::PASSWORD_STATE, oids::PASSWORD_STATE_UNBOUNDID]),
     ("who-am-i", &[oids::WHO_AM_I]),
+    ("cancel", &[oids::CANCEL]),
     ("explain-access", &[EXPLAIN_ACCESS]),
     (READ_AUDIT_WORD, &[READ_AUDIT]),
 ];

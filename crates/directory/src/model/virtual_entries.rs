@@ -23,25 +23,30 @@ pub const EXPLAIN_ACCESS: &str = "1.3.6.1.4.1.99999.5.2";
 pub const READ_AUDIT: &str = "1.3.6.1.4.1.99999.5.3";
 
 /// Extended operations that work, with their names.
-pub const SUPPORTED_EXTENSIONS: [(&str, &str); 8] = [
+pub const SUPPORTED_EXTENSIONS: [(&str, &str); 9] = [
     (ldap::oids::START_TLS, "StartTLS, RFC 4511 section 4.14"),
     (ldap::oids::MODIFY_PASSWORD, "password modify, RFC 3062"),
     (ldap::oids::PASSWORD_STATE, "password policy state"),
     (ldap::oids::PASSWORD_STATE_UNBOUNDID, "password policy state, as UnboundID calls it"),
     (ldap::oids::WHO_AM_I, "who am I?"),
+    (ldap::oids::CANCEL, "cancel, RFC 3909"),
     (APPLY_SETTINGS, "settings of the directory"),
     (EXPLAIN_ACCESS, "explanation of access"),
     (READ_AUDIT, "the audit trail"),
 ];
 
 /// Features that work, with their names (RFC 3674).
-pub const SUPPORTED_FEATURES: [(&str, &str); 6] = [
+pub const SUPPORTED_FEATURES: [(&str, &str); 7] = [
     ("1.3.6.1.4.1.4203.1.5.1", "all operational attributes, RFC 3673"),
     ("1.3.6.1.4.1.4203.1.5.2", "attributes by object class, RFC 4529"),
     ("1.3.6.1.4.1.4203.1.5.3", "absolute true and false filters, RFC 4526"),
     ("1.3.6.1.4.1.4203.1.5.4", "language tags, RFC 3866"),
     ("1.3.6.1.4.1.4203.1.5.5", "language ranges, RFC 3866"),
     ("1.3.6.1.1.14", "modify-increment, RFC 4525"),
+    (
+        "1.3.6.1.4.1.4203.666.8.1",
+        "searches of what is below the base, draft-sermersheim-ldap-subordinate-scope",
+    ),
 ];
 
 /// An entry that is not in the tree.

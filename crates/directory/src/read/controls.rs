@@ -100,6 +100,8 @@ const BIND: &[ControlContext] = &[ControlContext::Bind];
 const SEARCH: &[ControlContext] = &[ControlContext::Search];
 const MODIFY: &[ControlContext] = &[ControlContext::Modify];
 const DELETE: &[ControlContext] = &[ControlContext::Delete];
+const CHANGES: &[ControlContext] =
+    &[ControlContext::Add, ControlContext::Delete, ControlContext::Modify, ControlContext::ModifyDn];
 const WITH_ENTRY_BEFORE: &[ControlContext] =
     &[ControlContext::Delete, ControlContext::Modify, ControlContext::ModifyDn];
 const WITH_ENTRY_AFTER: &[ControlContext] =
@@ -130,6 +132,12 @@ pub static SUPPORTED_CONTROLS: &[SupportedControl] = &[
     control(oids::POST_READ, "post-read", WITH_ENTRY_AFTER, |read, control| {
         read.seldom().copy_after = Some(read_copy(control)?);
         Ok(())
+    }),
+    control(oids::NO_OPERATION, "no operation", CHANGES, |read, control| {
+        read_flag(&mut read.seldom().no_operation, control)
+    }),
+    control(oids::DOMAIN_SCOPE, "domain scope", SEARCH, |read, control| {
+        read_flag(&mut read.seldom().domain_scope, control)
     }),
     control(SUBENTRIES, "subentries", SEARCH, read_subentries),
     control(oids::PAGED_RESULTS, "paged results", SEARCH, read_paged_results),
@@ -225,6 +233,10 @@ pub struct SeldomControls {
     pub dereference: Option<DereferenceAsked>,
     /// A delete takes all that lies below the entry.
     pub tree_delete: bool,
+    /// A change is decided and not made (draft-zeilenga-ldap-noop).
+    pub no_operation: bool,
+    /// A search tells of no referrals (Active Directory).
+    pub domain_scope: bool,
     /// The results of the search say what somebody may do with them.
     pub effective_rights: Option<EffectiveRightsAsked>,
     /// The search returns one page of its results (RFC 2696).
@@ -307,6 +319,16 @@ impl RequestControls {
     /// Whether a delete takes all that lies below the entry.
     pub(crate) fn tree_delete(&self) -> bool {
         self.seldom.as_ref().is_some_and(|seldom| seldom.tree_delete)
+    }
+
+    /// Whether a change is decided and not made.
+    pub(crate) fn no_operation(&self) -> bool {
+        self.seldom.as_ref().is_some_and(|seldom| seldom.no_operation)
+    }
+
+    /// Whether a search tells of no referrals.
+    pub(crate) fn domain_scope(&self) -> bool {
+        self.seldom.as_ref().is_some_and(|seldom| seldom.domain_scope)
     }
 
     /// Whether the answer is to have copies of the entry.

@@ -128,7 +128,16 @@ fn execute(directory: &mut TestDirectory, plain: &mut Plain, operations: &[Opera
         if let Operation::Delete { with_tree: true, .. } = operation {
             controls = testing::tree_delete();
         }
-        let outcome = with_request(operation, |request| batch.execute(&requester, request, &controls, stamp));
+        let mut execute = |controls: &RequestControls| {
+            with_request(operation, |request| batch.execute(&requester, request, controls, stamp))
+        };
+        // Asked first, and nothing is changed by that.
+        let asked = execute(&testing::no_operation(&controls));
+        let outcome = execute(&controls);
+        match outcome.code {
+            ResultCode::SUCCESS => assert_eq!(asked.code, ResultCode::NO_OPERATION, "{operation:?}"),
+            _ => assert_eq!(asked, outcome, "{operation:?}"),
+        }
         let expected = plain.execute(operation);
         assert!(
             expected.contains(&outcome.code),

@@ -57,6 +57,9 @@ pub(crate) fn operation_values(bytes: &[u8]) {
         assert_eq!(controls.iter().next().is_none(), controls.is_empty());
         walk_controls(controls.iter().take(LIMITS.control_count_max));
     }
+    if let Some(id) = ldap::decode_cancel(Some(bytes)) {
+        assert_eq!(ldap::decode_cancel(Some(&ldap::encode_cancel(id))), Some(id));
+    }
     if let Some(result) = SortResult::decode(bytes) {
         assert_eq!(SortResult::decode(&result.encode()), Some(result));
     }

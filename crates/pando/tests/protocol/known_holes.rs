@@ -280,6 +280,7 @@ fn controls_and_operations_with_any_value_do_no_harm() {
         oids::ACCOUNT_USABILITY,
         oids::RELAX_RULES,
         oids::TREE_DELETE,
+        oids::DOMAIN_SCOPE,
         "",
         "1.2.3",
     ];

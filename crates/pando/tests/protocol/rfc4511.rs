@@ -4,9 +4,11 @@ use crate::support;
 
 use client::{ClientError, Connection};
 use ldap::{
-    Authentication, BindRequest, CompareRequest, Control, ControlsBuf, ExtendedRequest, FilterBuf, Message,
-    MessageId, Request, ResultCode, Scope, SearchRequest, SelectionBuf,
+    AddRequest, AttributesBuf, Authentication, BindRequest, CompareRequest, Control, ControlsBuf,
+    ExtendedRequest, FilterBuf, Message, MessageId, Request, ResultCode, Scope, SearchRequest, SelectionBuf,
+    oids,
 };
+use support::clients::ldap_utility;
 use support::pando::Start;
 use support::tree::{add_person, person_dn, plant};
 use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
@@ -231,6 +233,52 @@ fn an_abandoned_request_leaves_the_connection_well() {
     assert_eq!(identity(&mut admin), format!("dn:{ADMIN_DN}"));
 }
 
+/// RFC 3909.
+#[test]
+fn a_request_to_cancel_is_answered() {
+    let scratch = Scratch::new("cancel");
+    let pando = Start::new(&scratch).arguments(&["--sample"]).ready();
+    let mut admin = pando.administrator();
+    let mut cancel = |value: Option<&[u8]>| admin.extended(oids::CANCEL, value).unwrap().outcome.code;
+    for value in [None, Some(&b""[..]), Some(&[0x30, 3, 2, 1, 0]), Some(&[0x30, 3, 2, 1, 0xff]), Some(b"1")] {
+        assert_eq!(cancel(value), ResultCode::PROTOCOL_ERROR, "{value:?}");
+    }
+    assert_eq!(cancel(Some(&ldap::encode_cancel(MessageId(4711)))), ResultCode::NO_SUCH_OPERATION);
+    // A change that the writer has is made; what is sent in one write is answered in whatever order.
+    let person = format!("uid=cancelled,{SUFFIX}");
+    let mut attributes = AttributesBuf::new();
+    for (name, value) in [("objectClass", "inetOrgPerson"), ("cn", "C"), ("sn", "C")] {
+        attributes.push(name, [value]);
+    }
+    let add = AddRequest { entry: &person, attributes: attributes.as_attributes() };
+    let value = ldap::encode_cancel(MessageId(31));
+    let request = ExtendedRequest { name: oids::CANCEL, value: Some(&value) };
+    let mut bytes = encode(31, Request::Add(add));
+    bytes.extend(encode(32, Request::Extended(request)));
+    admin.send_bytes(&bytes).unwrap();
+    assert_eq!(admin.reply(MessageId(32)).unwrap().outcome.code, ResultCode::TOO_LATE);
+    assert!(admin.reply(MessageId(31)).unwrap().outcome.is_success());
+    assert!(admin.entry(&person, &[]).unwrap().is_some());
+}
+
+/// draft-zeilenga-ldap-noop, as OpenLDAP's tools ask.
+#[test]
+fn a_change_that_is_only_asked_about_is_not_made() {
+    let scratch = Scratch::new("no-operation");
+    let pando = Pando::start(&scratch);
+    let mut admin = pando.administrator();
+    plant(&mut admin);
+    let anna = person_dn("anna");
+    let ask = |name: &str, code| {
+        let ldif = format!("dn: {anna}\nchangetype: modify\nreplace: {name}\n{name}: new\n");
+        ldap_utility("ldapmodify", pando.address(), &["-e", "!noop"], &ldif).expect_code(code)
+    };
+    // The tool's status has the low octet of the result code.
+    ask("roomNumber", 0x0e);
+    ask("nonsense", 17);
+    assert_eq!(admin.entry(&anna, &["roomNumber"]).unwrap().unwrap().text("roomNumber"), None);
+}
+
 #[test]
 fn controls_are_refused_only_when_unknown_and_critical() {
     let scratch = Scratch::new("controls");
@@ -265,7 +313,7 @@ fn unknown_extended_operations_are_protocol_errors() {
     assert_eq!(reply.outcome.code, ResultCode::PROTOCOL_ERROR);
     assert!(reply.outcome.diagnostic.contains("1.2.3.4.5.6"), "{:?}", reply.outcome);
     for (oid, name) in [
-        (ldap::oids::CANCEL, "Cancel (1.3.6.1.1.8) is not supported here"),
+        (ldap::oids::TURN, "Turn (1.3.6.1.1.19) is not supported here"),
         (ldap::oids::START_TRANSACTION, "Start Transaction (1.3.6.1.1.21.1) is not supported here"),
     ] {
         let reply = connection.extended(oid, None).unwrap();

@@ -13,6 +13,7 @@ use directory::{Outcome, Requester, access_question};
 use ldap::oids::WHO_AM_I;
 use ldap::{AccessQuestion, DecodeLimits, Message, Request, ResponseOp, ResultCode, StateRequest};
 
+use super::cancel::is_cancel;
 use super::outstanding::{RequestHead, Work};
 use super::password_state::changes_password_state;
 use super::positions::Reached;
@@ -69,9 +70,8 @@ impl Session {
             Request::Bind(_) | Request::Unbind | Request::Abandon(_) => Ok(None),
             _ => {
                 let other = proxied_requester(&context.snapshot, &self.requester, &message.controls)?;
-                if other.is_some() && is_start_tls(&message.request) {
-                    let text = "StartTLS protects the connection, whoever asks: nobody's identity goes with it \
-                                (RFC 4370 section 3)";
+                if other.is_some() && (is_start_tls(&message.request) || is_cancel(&message.request)) {
+                    let text = "what is of the connection, whoever asks, takes nobody's identity (RFC 4370 section 3)";
                     return Err(Outcome::new(ResultCode::UNAVAILABLE_CRITICAL_EXTENSION, text));
                 }
                 Ok(other)
@@ -181,6 +181,9 @@ impl Session {
             }
             Request::Extended(request) if request.name == READ_AUDIT => {
                 self.read_audit(context, head, request.value, out);
+            }
+            Request::Extended(request) if is_cancel(&message.request) => {
+                self.cancel(context, &head, request.value, out);
             }
             Request::Extended(request) => self.extended(context, &head, request, out),
             Request::Abandon(id) => {

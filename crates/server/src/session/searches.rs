@@ -149,7 +149,13 @@ impl Session {
         }
     }
 
-    fn stop_search(&mut self, context: &mut Context, index: usize, code: ResultCode, out: &mut Vec<u8>) {
+    pub(super) fn stop_search(
+        &mut self,
+        context: &mut Context,
+        index: usize,
+        code: ResultCode,
+        out: &mut Vec<u8>,
+    ) {
         let Outstanding { head, work, .. } = self.outstanding.remove(index);
         let Work::Search { search, .. } = work else { return };
         self.finish_search(context, &head, &search, Some(code));

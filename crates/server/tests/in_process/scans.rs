@@ -171,6 +171,37 @@ fn an_abandoned_scan_ends() {
 }
 
 #[test]
+fn a_cancelled_scan_ends_and_says_so() {
+    const SEARCHES: usize = 12;
+    let folder = Folder::new();
+    let running = people(Config { scan_threads: 2, ..config(&folder) }, LARGE);
+    let (mut connection, mut admin) = (running.administrator(), running.administrator());
+    let ids = send_searches(&mut connection, SEARCHES, "(objectClass=person)", &[]);
+    assert!(connection.receive_any().unwrap().outcome().is_none());
+    let mut cancel = |id| {
+        let value = ldap::encode_cancel(id);
+        let request = ExtendedRequest { name: ldap::oids::CANCEL, value: Some(&value) };
+        connection.send(Request::Extended(request), Controls::NONE).unwrap()
+    };
+    let cancels: Vec<MessageId> = ids.iter().map(|id| cancel(*id)).collect();
+    let mut codes = std::collections::HashMap::new();
+    while codes.len() < 2 * SEARCHES {
+        let received = connection.receive_any().unwrap();
+        if let Some(outcome) = received.outcome() {
+            assert_eq!(codes.insert(received.id(), outcome.code), None, "each is answered once");
+        }
+    }
+    for (search, cancel) in ids.iter().zip(&cancels) {
+        match codes[cancel] {
+            ResultCode::SUCCESS => assert_eq!(codes[search], ResultCode::CANCELED),
+            code => assert_eq!((code, codes[search]), (ResultCode::NO_SUCH_OPERATION, ResultCode::SUCCESS)),
+        }
+    }
+    assert!(codes.values().any(|code| *code == ResultCode::CANCELED), "{codes:?}");
+    assert_eq!(monitored(&mut admin, "Running"), 0);
+}
+
+#[test]
 fn a_connection_that_is_gone_takes_its_scans_with_it() {
     let folder = Folder::new();
     let running = people(Config { scan_threads: 2, ..config(&folder) }, LARGE);

@@ -9,7 +9,7 @@ use ldap::{
 use crate::model::limits::COPY_BYTES_MAX;
 use crate::model::outcome::Outcome;
 use crate::read::controls::{CopyAsked, RequestControls, SeldomControls};
-use crate::testing::{Entry, SUFFIX, TestDirectory, received};
+use crate::testing::{Entry, SUFFIX, TestDirectory, no_operation, received};
 
 const ADA: &str = "uid=ada,dc=example,dc=com";
 
@@ -197,5 +197,16 @@ fn there_is_no_copy_of_settings() {
     let refused = BOTH.run(&mut directory, &modify);
     assert_eq!(refused.outcome.code, ResultCode::UNAVAILABLE_CRITICAL_EXTENSION);
     assert_eq!(directory.directory.directory_settings().general.access_rules.len(), 0);
+    let (stamp, asking) = (directory.stamp(), no_operation(&RequestControls::default()));
+    let asked = directory.execute_with(&modify, &asking, &stamp);
+    assert_eq!(asked.code, ResultCode::NO_OPERATION, "{}", asked.diagnostic);
+    assert_eq!(directory.directory.directory_settings().general.access_rules.len(), 0);
     assert_eq!(Asking { is_critical: false, ..BOTH }.made(&mut directory, &modify), (None, None));
+    let mut wrong = ChangesBuf::new();
+    wrong.push(Replace, "pandoAccessRule", ["no rule"]);
+    let wrong = Request::Modify(ModifyRequest { object: "cn=config", changes: wrong.as_changes() });
+    let stamps = [directory.stamp(), directory.stamp()];
+    let asked = directory.execute_with(&wrong, &asking, &stamps[0]);
+    assert_eq!(asked, directory.execute_with(&wrong, &RequestControls::default(), &stamps[1]));
+    assert_ne!(asked.code, ResultCode::NO_OPERATION);
 }

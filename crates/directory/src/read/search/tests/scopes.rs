@@ -5,7 +5,7 @@ use ldap::{DerefAliases, ResultCode, Scope};
 use super::{Question, add, leaves, sample};
 use crate::access::Requester;
 use crate::model::settings::GeneralSettings;
-use crate::read::controls::RequestControls;
+use crate::read::controls::{RequestControls, SeldomControls};
 use crate::testing::{SUFFIX, TestDirectory};
 
 const PEOPLE: &str = "ou=people,dc=example,dc=com";
@@ -192,6 +192,11 @@ fn searches_refer_to_what_other_servers_have() {
     let found = ask(Scope::WholeSubtree, true);
     assert_eq!(leaves(&found), ["ou=away", "ou=people"]);
     assert_eq!(found.references, [""; 0]);
+    // Who wants to hear of no others gets what is here, and a referral is no entry all the same.
+    let seldom = Some(Box::new(SeldomControls { domain_scope: true, ..SeldomControls::default() }));
+    let controls = RequestControls { seldom, ..RequestControls::default() };
+    let found = Question { controls, ..Question::new(PEOPLE, Scope::WholeSubtree, "(ou=*)") }.ask(&directory);
+    assert_eq!((leaves(&found), found.references), (vec!["ou=people".to_owned()], Vec::new()));
 }
 
 #[test]

@@ -1,0 +1,23 @@
+//! The value of the Cancel operation (RFC 3909 section 2.1).
+
+use ber::{Reader, Tag, Writer};
+
+use crate::MessageId;
+
+/// The operation that a request to cancel is about; `None` where the value names none.
+pub fn decode_cancel(value: Option<&[u8]>) -> Option<MessageId> {
+    let mut reader = Reader::new(value?);
+    let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;
+    let id = i32::try_from(fields.integer().ok()?).ok()?;
+    (id > 0 && fields.is_empty() && reader.is_empty()).then_some(MessageId(id))
+}
+
+/// The value of a request to cancel an operation.
+pub fn encode_cancel(id: MessageId) -> Vec<u8> {
+    let mut value = Vec::new();
+    let mut writer = Writer::new(&mut value);
+    let fields = writer.begin(Tag::SEQUENCE);
+    writer.integer(id.0.into());
+    writer.end(fields);
+    value
+}

@@ -1,0 +1,71 @@
+//! The Cancel operation (RFC 3909): an Abandon that is answered, and the operation that it ends too.
+
+use directory::Outcome;
+use ldap::oids::CANCEL;
+use ldap::{Request, ResultCode, decode_cancel};
+
+use super::Session;
+use super::outstanding::{RequestHead, Work};
+use super::proof::Proof;
+use crate::session::context::Context;
+
+/// Whether a request is to cancel another one.
+pub(super) fn is_cancel(request: &Request<'_>) -> bool {
+    matches!(request, Request::Extended(request) if request.name == CANCEL)
+}
+
+impl Session {
+    /// Ends an outstanding operation, if it is one that reads, or a change that the writer does not have yet.
+    pub(super) fn cancel(
+        &mut self,
+        context: &mut Context,
+        head: &RequestHead,
+        value: Option<&[u8]>,
+        out: &mut Vec<u8>,
+    ) {
+        let outcome = match self.try_cancel(context, value, out) {
+            Ok(()) => Outcome::success(),
+            Err((code, text)) => Outcome::new(code, text),
+        };
+        self.answer(context, head, &outcome, out);
+    }
+
+    fn try_cancel(
+        &mut self,
+        context: &mut Context,
+        value: Option<&[u8]>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), (ResultCode, &'static str)> {
+        let id = decode_cancel(value)
+            .ok_or((ResultCode::PROTOCOL_ERROR, "this is no value of Cancel (RFC 3909 section 2.1)"))?;
+        let mut numbered = self.outstanding.iter().enumerate();
+        let (index, found) = numbered
+            .find(|(_, other)| other.has_id(id))
+            .ok_or((ResultCode::NO_SUCH_OPERATION, "no operation of this message id is outstanding"))?;
+        let ticket = found.ticket;
+        match &found.work {
+            Work::Search { .. } => {
+                self.stop_search(context, index, ResultCode::CANCELED, out);
+                return Ok(());
+            }
+            Work::Verify(Proof { requester: None, .. }) => {}
+            Work::Change | Work::PasswordModify(_) if self.is_held(ticket) => {}
+            Work::Change | Work::PasswordModify(_) => {
+                return Err((ResultCode::TOO_LATE, "the operation is under way"));
+            }
+            Work::Verify(_) | Work::Kerberos | Work::Decided(_) | Work::Delayed { .. } => {
+                return Err((
+                    ResultCode::CANNOT_CANCEL,
+                    "an operation that proves a password is not cancelled",
+                ));
+            }
+        }
+        self.remove_held(ticket);
+        // Its claim goes too, so the hash pool skips its password.
+        let canceled = self.outstanding.remove(index);
+        self.release_held(context);
+        let outcome = Outcome::new(ResultCode::CANCELED, "the client cancelled it");
+        self.answer(context, &canceled.head, &outcome, out);
+        Ok(())
+    }
+}
