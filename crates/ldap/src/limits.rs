@@ -25,6 +25,8 @@ pub const VALUE_COUNT_MAX: usize = 1 << 20;
 pub const CONTROL_COUNT_MAX: usize = 64;
 /// Most attribute descriptions in a dereference control.
 pub const DEREFERENCED_MAX: usize = 100;
+/// Most items of which values that come back pass one.
+pub const MATCHED_ITEMS_MAX: usize = 100;
 /// Most keys that results are sorted by.
 pub const SORT_KEYS_MAX: usize = 8;
 /// How many names and values a DN may have; each takes some 60 octets when parsed.

@@ -187,6 +187,15 @@ pub(super) const SHAPES: &[Shape] = &[
         messages: sorted,
     },
     Shape {
+        name: "matched-8",
+        what: "1,024 searches for all entries that hold each value against 100 items, as the administrator",
+        connections: 8,
+        one_source: false,
+        bind: ADMIN_BIND,
+        in_quick: true,
+        messages: matched,
+    },
+    Shape {
         name: "copies-8",
         what: "1,023 changes of an entry of 240 KiB that want it back twice, as the administrator",
         connections: 8,
@@ -362,6 +371,22 @@ fn sorted() -> Messages {
     Box::new(move |number| {
         let controls = if number % 2 == 0 { alone.as_controls() } else { paged.as_controls() };
         let whole = || search(number, MANY, Scope::WholeSubtree, &filter, &selection, controls);
+        (number < OUTSTANDING).then(whole)
+    })
+}
+
+/// Searches that hold each value of what they find against as many items as there may be, of which none passes.
+fn matched() -> Messages {
+    let filter = FilterBuf::parse("(objectClass=device)").unwrap();
+    let selection = SelectionBuf::from_iter(["*", "+"]);
+    let items: Vec<FilterBuf> = (0..ldap::MATCHED_ITEMS_MAX)
+        .map(|number| FilterBuf::parse(&format!("(description=*n*o*{number}*t*h*i*n*g*)")).unwrap())
+        .collect();
+    let value = ldap::encode_matched_values(items.iter().map(FilterBuf::as_filter));
+    let matched = Control { oid: oids::MATCHED_VALUES, critical: true, value: Some(&value) };
+    let controls = ControlsBuf::from_iter([matched]);
+    Box::new(move |number| {
+        let whole = || search(number, MANY, Scope::WholeSubtree, &filter, &selection, controls.as_controls());
         (number < OUTSTANDING).then(whole)
     })
 }

@@ -6,7 +6,8 @@
 use ber::{Reader, Tag};
 use ldap::{
     AtLeast, AttributeSelection, Control, Controls, DecodeLimits, DereferenceSpec, EffectiveRightsRequest,
-    Filter, FilterBuf, PagedResults, PositionToken, Request, ResultCode, SelectionBuf, SortKey, oids,
+    Filter, FilterBuf, PagedResults, PositionToken, Request, ResultCode, SelectionBuf, SortKey,
+    decode_matched_values, oids,
 };
 
 use crate::access::{AskerLimits, Offered};
@@ -142,6 +143,7 @@ pub static SUPPORTED_CONTROLS: &[SupportedControl] = &[
     control(SUBENTRIES, "subentries", SEARCH, read_subentries),
     control(oids::PAGED_RESULTS, "paged results", SEARCH, read_paged_results),
     control(oids::SORT_REQUEST, "server-side sorting", SEARCH, read_sort),
+    control(oids::MATCHED_VALUES, "matched values", SEARCH, read_matched_values),
     control(oids::PASSWORD_POLICY, "password policy", ANSWERED, |read, control| {
         read_flag(&mut read.password_policy, control)
     }),
@@ -239,6 +241,8 @@ pub struct SeldomControls {
     pub domain_scope: bool,
     /// The results of the search say what somebody may do with them.
     pub effective_rights: Option<EffectiveRightsAsked>,
+    /// Of the values of results those come back that pass one of these (RFC 3876).
+    pub matched_values: Vec<FilterBuf>,
     /// The search returns one page of its results (RFC 2696).
     pub page: Option<PageRequest>,
     /// The results come in an order.
@@ -355,6 +359,12 @@ impl RequestControls {
         self.seldom.as_ref()?.page.as_ref()
     }
 
+    /// What values pass that come back; `None` where all do.
+    pub(crate) fn matched_values(&self) -> Option<&[FilterBuf]> {
+        let items = &self.seldom.as_ref()?.matched_values;
+        (!items.is_empty()).then_some(items.as_slice())
+    }
+
     /// What is wanted of the entries that results name.
     pub(crate) fn dereference(&self) -> Option<&DereferenceAsked> {
         self.seldom.as_ref()?.dereference.as_ref()
@@ -431,6 +441,13 @@ fn read_paged_results(controls: &mut RequestControls, control: &Control<'_>) -> 
 fn read_assertion(controls: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
     let filter = Filter::from_bytes(control.value.unwrap_or_default(), &DecodeLimits::default());
     controls.seldom().assertion = Some(filter.map_err(|_| "takes a filter as its value")?.into());
+    Ok(())
+}
+
+fn read_matched_values(controls: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
+    let items = decode_matched_values(control.value.unwrap_or_default())
+        .ok_or("takes a list of 1 to 100 filter items as its value")?;
+    controls.seldom().matched_values = items.into_iter().map(FilterBuf::from).collect();
     Ok(())
 }
 

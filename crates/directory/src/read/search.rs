@@ -33,6 +33,7 @@ mod effective;
 mod entry_controls;
 mod entry_copy;
 mod explain;
+mod matched;
 mod outside;
 mod paging;
 mod parts;
@@ -176,7 +177,7 @@ impl Search {
                     let base = InMemory { dn: &base.dn, attributes };
                     check_assertion_in_memory(state, access, controls, &base)?;
                 }
-                Work::Made(Results::of(snapshot, access, id, request, &entries)?)
+                Work::Made(Results::of(snapshot, access, id, request, (&entries, controls))?)
             }
         };
         let order = controls.sort();

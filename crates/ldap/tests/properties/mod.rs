@@ -57,6 +57,12 @@ pub(crate) fn operation_values(bytes: &[u8]) {
         assert_eq!(controls.iter().next().is_none(), controls.is_empty());
         walk_controls(controls.iter().take(LIMITS.control_count_max));
     }
+    if let Some(items) = ldap::decode_matched_values(bytes) {
+        assert!(!items.is_empty() && items.len() <= ldap::MATCHED_ITEMS_MAX);
+        items.iter().for_each(|item| walk_filter(*item, 1));
+        let again = ldap::encode_matched_values(items.iter().copied());
+        assert_eq!(ldap::decode_matched_values(&again), Some(items));
+    }
     if let Some(id) = ldap::decode_cancel(Some(bytes)) {
         assert_eq!(ldap::decode_cancel(Some(&ldap::encode_cancel(id))), Some(id));
     }

@@ -9,7 +9,7 @@ import ldap
 import ldap.filter
 import ldap.modlist
 import ldap.schema
-from ldap.controls.libldap import SimplePagedResultsControl
+from ldap.controls.libldap import MatchedValuesControl, SimplePagedResultsControl
 from ldap.controls.readentry import PostReadControl, PreReadControl
 from ldap.controls.simple import ManageDSAITControl
 
@@ -106,6 +106,12 @@ connection.rename_s(dn, "uid=pyldap2", serverctrls=[ManageDSAITControl(criticali
 dn = f"uid=pyldap2,{PEOPLE}"
 ((_, found),) = connection.search_s(dn, ldap.SCOPE_BASE, attrlist=["uid"])
 assert found == {"uid": [b"pyldap2"]}, found
+
+# Of the values those that pass (RFC 3876).
+passing = MatchedValuesControl(criticality=True, filterstr="((title=read)(cn=P*)(title=snake))")
+search = connection.search_ext(dn, ldap.SCOPE_BASE, "(objectClass=*)", serverctrls=[passing])
+((_, found),) = connection.result(search)[1]
+assert found == {"cn": ["P\u00ffthon Ldap".encode()], "title": [b"Snake"]}, found
 
 # The entry before and after a change (RFC 4527), and a delete with everything below.
 before, after = PreReadControl(criticality=True, attrList=["title"]), PostReadControl(criticality=True, attrList=["*"])

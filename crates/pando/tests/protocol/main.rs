@@ -12,6 +12,7 @@ mod copies;
 mod dereference;
 mod differential;
 mod known_holes;
+mod matched;
 mod messages;
 mod pages;
 mod positions;

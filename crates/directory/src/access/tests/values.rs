@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use ldap::{ChangeOperation, DerefAliases, FilterBuf, ResultCode, Scope, SearchRequest, SelectionBuf};
 
 use super::{PEOPLE, STAFF, all, ask_as, compared, directory_with, ok, person, rule, sample};
-use crate::controls::RequestControls;
+use crate::controls::{RequestControls, SeldomControls};
 use crate::testing::{Found, SUFFIX, TestDirectory};
 
 const NONE_ALLOWS: ResultCode = ResultCode::INSUFFICIENT_ACCESS_RIGHTS;
@@ -255,5 +255,31 @@ fn filters_that_do_not_tell_values_apart_are_refused() {
             .try_change_settings(|settings| settings.general.access_rules = vec![text.clone()])
             .expect_err(&text);
         assert!(format!("{error:?}").contains(expected), "{text}: {error:?}");
+    }
+}
+
+#[test]
+fn matched_values_are_among_those_that_may_be_read() {
+    let mut directory = addresses(&[
+        "all: allow read of uid to authenticated",
+        "work: allow read of mail values matching '(mail=*@example.com)' to authenticated",
+        "groups: allow browse, search, compare of member to authenticated",
+    ]);
+    let mut read = |items: &[&str]| {
+        let matched_values = items.iter().map(|item| FilterBuf::parse(item).unwrap()).collect();
+        let seldom = Some(Box::new(SeldomControls { matched_values, ..SeldomControls::default() }));
+        let controls = RequestControls { seldom, ..RequestControls::default() };
+        let filter = FilterBuf::parse("(uid=bert)").unwrap();
+        let selection = SelectionBuf::from_iter(["*", "+"]);
+        let request =
+            SearchRequest::new(SUFFIX, Scope::WholeSubtree, filter.as_filter(), selection.as_selection());
+        let found = directory.search_request(&request, &controls);
+        assert_eq!((found.code, found.entries.len()), (ResultCode::SUCCESS, 1));
+        found.entries.into_iter().next().unwrap()
+    };
+    assert_eq!(read(&["(mail=*)"]).texts("mail").len(), 2);
+    assert_eq!(read(&["(mail=b.person@example.com)"]).texts("mail"), ["B.Person@Example.com"]);
+    for hidden in ["(mail=*home*)", "(mail=bert@home.example)", "(cn=*)", "(sn=person)", "(memberOf=*)"] {
+        assert!(read(&[hidden]).attributes.is_empty(), "{hidden}");
     }
 }

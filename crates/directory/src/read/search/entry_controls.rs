@@ -7,6 +7,8 @@ use std::sync::Arc;
 use ldap::{Control, ControlsBuf, oids, response};
 
 use super::dereference::Dereferencing;
+use super::matched::MatchedValues;
+use super::result::ResultWriter;
 use super::selection::Selection;
 use super::usability;
 use crate::access::{Access, Standing};
@@ -25,6 +27,8 @@ pub(super) struct EntryControls {
     /// The time at which one would bind, in microseconds since 1970.
     usability_at: Option<i64>,
     dereferencing: Option<Dereferencing>,
+    /// What values pass that come back: no control of its own, but it makes results otherwise, too.
+    pub(super) matched: Option<MatchedValues>,
 }
 
 impl EntryControls {
@@ -36,30 +40,65 @@ impl EntryControls {
         snapshot: &Snapshot,
         (access, standing): (Access, Option<&Arc<Standing>>),
         controls: &RequestControls,
+        types_only: bool,
     ) -> Result<Option<Box<EntryControls>>> {
+        let matched = match controls.matched_values() {
+            Some(items) if !types_only => Some(MatchedValues::of(snapshot.state(), access, items)?),
+            _ => None,
+        };
         let usability_at = controls.account_usability;
         let dereferencing = match controls.dereference() {
             Some(asked) => Dereferencing::of(snapshot, (access, standing), asked)?,
             None => None,
         };
-        let is_none = usability_at.is_none() && dereferencing.is_none();
-        Ok((!is_none).then(|| Box::new(EntryControls { usability_at, dereferencing })))
+        let is_none = usability_at.is_none() && dereferencing.is_none() && matched.is_none();
+        Ok((!is_none).then(|| Box::new(EntryControls { usability_at, dereferencing, matched })))
     }
 
     /// Others that tell the same, with buffers of their own.
     pub(super) fn copy(&self) -> EntryControls {
         let dereferencing = self.dereferencing.as_ref().map(Dereferencing::copy);
-        EntryControls { usability_at: self.usability_at, dereferencing }
+        EntryControls { usability_at: self.usability_at, dereferencing, matched: self.matched.clone() }
     }
 
     /// Bytes of memory that they hold, themselves included.
     pub(super) fn memory_bytes(&self) -> usize {
-        size_of::<EntryControls>() + self.dereferencing.as_ref().map_or(0, Dereferencing::heap_bytes)
+        let dereferencing = self.dereferencing.as_ref().map_or(0, Dereferencing::heap_bytes);
+        size_of::<EntryControls>()
+            + dereferencing
+            + self.matched.as_ref().map_or(0, MatchedValues::heap_bytes)
+    }
+
+    /// Brings what was found out on an earlier snapshot up to date.
+    pub(super) fn catch_up(&mut self, state: TreeState<'_>) -> Result<()> {
+        self.matched.as_mut().map_or(Ok(()), |matched| matched.catch_up(state))
+    }
+
+    /// As [`ResultWriter::put_entry`], with those values alone that pass, and with controls: what that takes, in
+    /// candidates; `None`, and nothing appended, for too much.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn put_entry<'s>(
+        &mut self,
+        writer: &mut ResultWriter,
+        out: &mut Vec<u8>,
+        state: TreeState<'s>,
+        names: &mut NameCache,
+        candidate: &Candidate<'s>,
+    ) -> Result<Option<u32>> {
+        let start = out.len();
+        let cost = match &self.matched {
+            Some(matched) => matched.put_entry(writer, out, state, names, candidate)?,
+            None => writer.put_entry(out, state, names, candidate)?.then_some(0),
+        };
+        let Some(cost) = cost else { return Ok(None) };
+        let looked_up = self.put((out, start), state, names, candidate, &writer.selection)?;
+        Ok(Some(cost.saturating_add(looked_up)))
     }
 
     /// Adds controls to the message of a result, which begins at `start` and ends `out`. Returns how many entries were
     /// looked up for them.
-    pub(super) fn put<'s>(
+    fn put<'s>(
         &mut self,
         (out, start): (&mut Vec<u8>, usize),
         state: TreeState<'s>,

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use ldap::{Dn, MessageId, ResultCode, Scope, SearchRequest};
 
+use super::matched::MatchedValues;
 use super::result::{ResultWriter, resolved};
 use super::selection::Selection;
 use crate::access::{Access, Offered};
@@ -16,6 +17,7 @@ use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
 use crate::model::virtual_entries::{CONFIG_DN, MONITOR_DN, SUBSCHEMA_DN, VirtualEntry};
+use crate::read::controls::RequestControls;
 use crate::read::own_entries::{config, monitor, root_dse, subschema};
 use crate::snapshot::Snapshot;
 
@@ -92,12 +94,16 @@ impl Results {
         access: Access,
         id: MessageId,
         request: &SearchRequest<'_>,
-        entries: &[Named<'_>],
+        (entries, controls): (&[Named<'_>], &RequestControls),
     ) -> Result<Results, OperationError> {
         let catalog = snapshot.state().catalog;
         let filter = Compiler { catalog, shown: access.shown(), known: None }.compile(request.filter);
         let selection = Selection::of(request.attributes, catalog, access);
         let writer = ResultWriter::new(id, request.types_only, selection, (None, None));
+        let matched = match controls.matched_values() {
+            Some(items) if !request.types_only => Some(MatchedValues::of(snapshot.state(), access, items)?),
+            _ => None,
+        };
         let mut matcher = Matcher::new(access.shown());
         let size_limit = access.size_limit(request.size_limit);
         let mut results = Results { size_limit, ..Results::default() };
@@ -114,7 +120,11 @@ impl Results {
             };
             let in_memory = InMemory { dn: &entry.dn, attributes: resolved(&catalog.schema, entry) };
             if is_in_scope && matcher.truth_in_memory(&filter, &catalog.schema, &in_memory) == Truth::True {
-                writer.put_virtual(&mut results.messages, &catalog.schema, entry);
+                let entry = match &matched {
+                    Some(matched) => matched.of_virtual(catalog, entry),
+                    None => Cow::Borrowed(&**entry),
+                };
+                writer.put_virtual(&mut results.messages, &catalog.schema, &entry);
                 results.ends.push(results.messages.len());
             }
         }

@@ -14,7 +14,7 @@ use ldap::response::{
     SearchEntryLens, attribute_len, correct_search_entry, put_attribute_header, put_attributes_header,
     put_encoded_attribute, put_search_entry_header, put_value, value_len,
 };
-use schema::AttributeDescription;
+use schema::{AttributeDescription, TypeId};
 
 use super::effective::EffectiveRights;
 use super::selection::Selection;
@@ -107,7 +107,8 @@ impl ResultWriter {
     }
 
     /// Appends everything before the first attribute.
-    fn put_head(
+    #[inline(always)]
+    pub(super) fn put_head(
         &self,
         out: &mut Vec<u8>,
         state: TreeState<'_>,
@@ -246,6 +247,33 @@ impl ResultWriter {
         Ok(true)
     }
 
+    /// The attributes that are made when asked for, with their values encoded, where there are any.
+    #[cold]
+    pub(super) fn made(
+        &self,
+        state: TreeState<'_>,
+        candidate: &Candidate<'_>,
+    ) -> Result<Vec<(TypeId, Vec<u8>)>, OperationError> {
+        let mut made = Vec::new();
+        for (attribute, type_id) in self.selection.made.iter().filter(|made| self.selection.permits(made.1)) {
+            let mut values = Vec::new();
+            let mut put = |value: &[u8]| {
+                put_value(&mut values, value);
+                ControlFlow::Continue(())
+            };
+            match &self.groups {
+                Some(groups) if attribute.is_membership() => {
+                    groups.for_each(state, candidate.id, &mut put)?
+                }
+                _ => attribute.for_each_value(state, candidate.id, &candidate.node, &mut put)?,
+            }
+            if !values.is_empty() {
+                made.push((*type_id, values));
+            }
+        }
+        Ok(made)
+    }
+
     /// Appends the message of an entry that is not in the tree.
     pub(crate) fn put_virtual(&self, out: &mut Vec<u8>, schema: &schema::Schema, entry: &VirtualEntry) {
         let is_selected = |name: &str| match schema.parse_description(name) {
@@ -273,11 +301,11 @@ impl ResultWriter {
 
 /// The part of a message that comes before the attributes.
 #[derive(Clone, Copy)]
-struct Head {
+pub(super) struct Head {
     /// What it says, guesses included.
-    lens: SearchEntryLens,
+    pub(super) lens: SearchEntryLens,
     /// Where it ends.
-    end: usize,
+    pub(super) end: usize,
 }
 
 /// Appends the values of an attribute that is not copied, encoded; of too many for [`GATHERED_MAX`] only some.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::budget::Budget;
 use super::candidates::{AtHand, Candidates, ScanKind};
 use super::entry_controls::EntryControls;
+use super::matched::MatchedValues;
 use super::permitted::Permitted;
 use super::plan::{Implied, Plan, Source};
 use super::result::ResultWriter;
@@ -264,18 +265,25 @@ impl Scanner {
             if !sink.accepts() {
                 return Ok(Reached::Full(id.0));
             }
-            let start = out.len();
-            if !self.writer.put_entry(out, state, names, &candidate)? {
+            let is_whole = match &mut self.entry_controls {
+                None => self.writer.put_entry(out, state, names, &candidate)?,
+                Some(controls) => {
+                    let cost = controls.put_entry(&mut self.writer, out, state, names, &candidate)?;
+                    left = left.saturating_sub(cost.unwrap_or(0));
+                    cost.is_some()
+                }
+            };
+            if !is_whole {
                 return Ok(Reached::Giant(id));
-            }
-            if let Some(controls) = &mut self.entry_controls {
-                let selection = &self.writer.selection;
-                let looked_up = controls.put((&mut *out, start), state, names, &candidate, selection)?;
-                left = left.saturating_sub(looked_up);
             }
             sink.written(id, out.len());
         }
         Ok(Reached::End)
+    }
+
+    /// What values pass that come back; `None` where all do.
+    pub(super) fn matched_values(&self) -> Option<&MatchedValues> {
+        self.entry_controls.as_ref()?.matched.as_ref()
     }
 
     /// Whether the numbers of types that this has are those of the snapshot.
@@ -327,6 +335,9 @@ impl Scanner {
             permitted.forget();
         }
         self.filter.find_targets_anew(snapshot)?;
+        if let Some(controls) = &mut self.entry_controls {
+            controls.catch_up(state)?;
+        }
         if state.catalog.attributes().len() != self.attribute_count {
             self.attribute_count = state.catalog.attributes().len();
             self.filter.find_attributes(state.catalog, self.access.shown())?;

@@ -143,6 +143,12 @@ impl Selection {
         self.over_values(type_id).is_some() && self.asks_for(catalog, attribute)
     }
 
+    /// Whether a stored attribute is asked for and at least some of its values may be read.
+    #[cold]
+    pub(super) fn decide_any(&mut self, catalog: &Catalog, attribute: AttrId) -> bool {
+        self.decide(catalog, attribute) || self.decide_some(catalog, attribute)
+    }
+
     /// Whether a stored attribute is asked for, by its kind or by name.
     #[inline]
     fn asks_for(&mut self, catalog: &Catalog, attribute: AttrId) -> bool {

@@ -14,10 +14,11 @@ use std::sync::atomic::Ordering;
 use ldap::ResultCode;
 use ldap::response::{
     SearchEntryLens, attribute_len, put_attribute_header, put_attributes_header, put_search_entry_header,
-    put_value, value_len,
+    value_len,
 };
 use store::Direction;
 
+use super::matched::{MatchedValues, Passing};
 use super::result::{ResultWriter, for_each_target};
 use super::scanner::Scanner;
 use crate::filter::{ByValue, Candidate};
@@ -37,8 +38,8 @@ type Result<T> = std::result::Result<T, OperationError>;
 pub(super) struct EntryStream {
     snapshot: Snapshot,
     id: EntryId,
-    /// The stored attributes to be sent, with the size of their values once it is known.
-    attributes: Vec<(AttrId, usize)>,
+    /// The stored attributes to be sent.
+    attributes: Vec<StreamedAttribute>,
     /// The attributes that are made when asked for: their values, encoded.
     made: Vec<(String, Vec<u8>)>,
     /// What tells values apart, where only some of an attribute may be read.
@@ -50,6 +51,15 @@ pub(super) struct EntryStream {
     /// Whether the sizes are known and the message has begun.
     pub(super) is_begun: bool,
     _pin: Pin,
+}
+
+/// A stored attribute on its way.
+struct StreamedAttribute {
+    id: AttrId,
+    /// Of its values, once it is known.
+    size: usize,
+    /// What the values pass that are sent; `None` where all are.
+    items: Option<MatchedValues>,
 }
 
 /// Counts the streams there are.
@@ -93,7 +103,9 @@ impl EntryStream {
     /// others go from the store to the output.
     pub(super) fn heap_bytes(&self) -> usize {
         let made: usize = self.made.iter().map(|(name, values)| name.capacity() + values.capacity()).sum();
-        size_of::<EntryStream>() + self.attributes.capacity() * size_of::<(AttrId, usize)>() + made
+        let items = self.attributes.iter().filter_map(|attribute| attribute.items.as_ref());
+        let items: usize = items.map(MatchedValues::heap_bytes).sum();
+        size_of::<EntryStream>() + self.attributes.capacity() * size_of::<StreamedAttribute>() + made + items
     }
 
     /// A stream of the entry `id` as it is now; `None` if it is not a result of the search any more.
@@ -111,38 +123,46 @@ impl EntryStream {
         if !scanner.passes(&snapshot, &candidate)? {
             return Ok(None);
         }
-        let ResultWriter { selection, groups, effective, .. } = &mut scanner.writer;
-        let attributes = candidate.entry(state)?.attributes();
-        let attributes = attributes
-            .filter(|attribute| {
-                let id = attribute.id;
-                selection.decide(state.catalog, id) || selection.decide_some(state.catalog, id)
-            })
-            .map(|row| (row.id, 0));
-        let attributes = attributes.collect();
-        let mut made = Vec::new();
-        for (attribute, type_id) in &selection.made {
-            if !selection.permits(*type_id) {
+        let matched = scanner.matched_values().cloned();
+        let writer = &mut scanner.writer;
+        let (mut attributes, mut made) = (Vec::new(), Vec::new());
+        for row in candidate.entry(state)?.attributes() {
+            if !writer.selection.decide_any(state.catalog, row.id) {
                 continue;
             }
-            let mut values = Vec::new();
-            let mut put = |value: &[u8]| {
-                put_value(&mut values, value);
-                ControlFlow::Continue(())
+            let def = state.catalog.attribute(row.id);
+            let items = match &matched {
+                None => None,
+                Some(matched) => {
+                    let view = writer.selection.over_values(def.description.type_id).map(Arc::as_ref);
+                    match matched.of_stored(state, id, &row, view)? {
+                        Passing::None => continue,
+                        Passing::These(values) => {
+                            if !values.is_empty() {
+                                made.push((def.name.to_string(), values));
+                            }
+                            continue;
+                        }
+                        Passing::All => None,
+                        Passing::Some(items) => Some(items),
+                    }
+                }
             };
-            match groups {
-                Some(groups) if attribute.is_membership() => groups.for_each(state, id, &mut put)?,
-                _ => attribute.for_each_value(state, id, &candidate.node, &mut put)?,
+            attributes.push(StreamedAttribute { id: row.id, size: 0, items });
+        }
+        for (type_id, mut values) in writer.made(state, &candidate)? {
+            if let Some(matched) = &matched {
+                values = matched.of_made(state.catalog, type_id, &values);
             }
             if !values.is_empty() {
-                made.push((state.catalog.schema.type_by_id(*type_id).name().to_owned(), values));
+                made.push((state.catalog.schema.type_by_id(type_id).name().to_owned(), values));
             }
         }
-        if let Some(effective) = effective {
+        if let Some(effective) = &writer.effective {
             made.extend(effective.attributes(state, &candidate)?);
         }
-        let view = selection.by_value().cloned();
-        let types_only = scanner.writer.types_only;
+        let view = writer.selection.by_value().cloned();
+        let types_only = writer.types_only;
         let (at, walk, is_begun) = (0, Walk::Start, false);
         Ok(Some(EntryStream {
             snapshot,
@@ -169,7 +189,7 @@ impl EntryStream {
         let out_end = out.len().saturating_add(bytes_max);
         let mut left = values_max.max(1);
         while left > 0 && out.len() < out_end {
-            let Some(&(attribute, size)) = self.attributes.get(self.at) else {
+            let Some(&StreamedAttribute { id: attribute, size, .. }) = self.attributes.get(self.at) else {
                 if self.is_begun {
                     self.put_made(out);
                     return Ok(true);
@@ -181,12 +201,14 @@ impl EntryStream {
                 let name = &self.snapshot.state().catalog.attribute(attribute).name;
                 put_attribute_header(out, name, if self.types_only { 0 } else { size });
             }
-            let (seen, measured) = self.go_on(attribute, left, out_end, out)?;
-            left = left.saturating_sub(seen.max(1));
+            let items = self.attributes.get(self.at).and_then(|attribute| attribute.items.as_ref());
+            let item_count = items.map_or(1, MatchedValues::len);
+            let (seen, measured) = self.go_on(attribute, left.div_ceil(item_count), out_end, out)?;
+            left = left.saturating_sub(seen.max(1) * item_count);
             if !self.is_begun
-                && let Some((_, size)) = self.attributes.get_mut(self.at)
+                && let Some(attribute) = self.attributes.get_mut(self.at)
             {
-                *size += measured;
+                attribute.size += measured;
             }
             if self.walk == Walk::Done {
                 self.at += 1;
@@ -218,13 +240,20 @@ impl EntryStream {
         let entry = Candidate::new(self.id, row).entry(state)?;
         let row = entry.find(attribute).ok_or_else(|| damaged_row("entries", self.id))?;
         let (mut seen, mut measured, writes) = (0, 0, self.is_begun);
-        let mut key = Vec::new();
+        let items = self.attributes.get(self.at).and_then(|attribute| attribute.items.as_ref());
+        let (mut key, mut whole) = (Vec::new(), Vec::new());
         let mut each = |pieces: [&[u8]; 3]| {
             let len = pieces.iter().map(|piece| piece.len()).sum();
             seen += 1;
             // What shows value by value is no link, which would be in pieces.
             let [value, ..] = pieces;
-            if view.is_some_and(|view| !view.allows(READ, type_id, schema, value, &mut key)) {
+            let shows = view.is_none_or(|view| view.allows(READ, type_id, schema, value, &mut key))
+                && items.is_none_or(|items| {
+                    whole.clear();
+                    pieces.iter().for_each(|piece| whole.extend_from_slice(piece));
+                    items.pass(schema, &whole, &mut key)
+                });
+            if !shows {
                 return if seen >= values_max { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
             }
             measured += value_len(len);
@@ -254,14 +283,15 @@ impl EntryStream {
         let state = self.snapshot.state();
         if self.view.is_some() {
             // An attribute without a value that shows is not there.
-            self.attributes.retain(|(attribute, size)| {
-                let type_id = state.catalog.attribute(*attribute).description.type_id;
+            self.attributes.retain(|StreamedAttribute { id, size, .. }| {
+                let type_id = state.catalog.attribute(*id).description.type_id;
                 *size > 0 || !self.view.as_ref().is_some_and(|view| view.is_for(READ, type_id))
             });
         }
-        let stored = self.attributes.iter().map(|(attribute, size)| {
+        self.attributes.retain(|attribute| attribute.size > 0 || attribute.items.is_none());
+        let stored = self.attributes.iter().map(|StreamedAttribute { id, size, .. }| {
             let size = if self.types_only { 0 } else { *size };
-            attribute_len(state.catalog.attribute(*attribute).name.len(), size)
+            attribute_len(state.catalog.attribute(*id).name.len(), size)
         });
         let made = self.made.iter().map(|(name, values)| {
             let size = if self.types_only { 0 } else { values.len() };

@@ -6,6 +6,7 @@ mod dereference;
 mod explained;
 mod filters;
 mod large;
+mod matched;
 mod monitor;
 mod pages;
 mod parts;

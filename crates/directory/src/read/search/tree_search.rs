@@ -105,7 +105,8 @@ impl TreeSearch {
             }
             None => None,
         };
-        let entry_controls = EntryControls::of(snapshot, (access, standing.as_ref()), controls)?;
+        let entry_controls =
+            EntryControls::of(snapshot, (access, standing.as_ref()), controls, request.types_only)?;
         // All of these come from memory at the same time, and while the search is put together.
         for candidate in plan.first_few() {
             state.read.prefetch(NODES, *candidate);

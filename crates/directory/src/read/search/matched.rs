@@ -1,0 +1,298 @@
+//! The matched values control (RFC 3876): of the values that the asker may read, those come back that pass one of some
+//! items.
+//!
+//! A member of a large group is looked up, and not looked for among the others: where all items about an attribute ask
+//! for equality, each is one look-up, whatever else the entry has. An attribute of which no value passes is left out,
+//! as in the RFC's examples and by OpenLDAP; the letter of its section 2 has it come without values.
+
+use std::borrow::Cow;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use ldap::FilterBuf;
+use ldap::response::{correct_search_entry, put_attribute_header, put_value, value_len};
+use schema::{AttributeDescription, Schema, TypeId};
+
+use super::result::ResultWriter;
+use crate::access::Access;
+use crate::catalog::Catalog;
+use crate::filter::{ByValue, Candidate, Compiler, Item, Subject, Target, Term, Test, Truth};
+use crate::model::access_rule::READ;
+use crate::model::entry::{AttributeRow, Content};
+use crate::model::limits::GATHERED_MAX;
+use crate::model::outcome::OperationError;
+use crate::model::rows::{EntryId, LINKS, VALUES, link_key, value_key};
+use crate::model::virtual_entries::VirtualEntry;
+use crate::snapshot::name_cache::NameCache;
+use crate::tree::TreeState;
+use crate::tree::stored_values::for_each_value;
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// Octets of values that are held against an item in the time that a candidate takes.
+const OCTETS_PER_CANDIDATE: usize = 1_024;
+
+/// The items of which a value passes one.
+#[derive(Clone, Debug)]
+pub(super) struct MatchedValues {
+    items: Arc<[Term]>,
+}
+
+/// What is known of the values of an attribute that come back.
+pub(super) enum Passing {
+    /// None of them.
+    None,
+    All,
+    /// These, encoded.
+    These(Vec<u8>),
+    /// Those that pass one of some items.
+    Some(MatchedValues),
+}
+
+impl MatchedValues {
+    pub(super) fn of(state: TreeState<'_>, access: Access, items: &[FilterBuf]) -> Result<MatchedValues> {
+        let compiler = Compiler { catalog: state.catalog, shown: access.shown(), known: None };
+        let items = items.iter().map(|item| {
+            let mut term = compiler.compile(item.as_filter());
+            term.find_targets_in(state)?;
+            Ok(term)
+        });
+        Ok(MatchedValues { items: items.collect::<Result<_>>()? })
+    }
+
+    /// How many they are.
+    pub(super) fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Bytes of memory that they hold besides themselves.
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.items.iter().map(|item| size_of::<Term>() + item.heap_bytes()).sum()
+    }
+
+    /// Finds the entries anew that are named.
+    pub(super) fn catch_up(&mut self, state: TreeState<'_>) -> Result<()> {
+        let mut items = self.items.to_vec();
+        items.iter_mut().try_for_each(|item| item.find_targets_in(state))?;
+        self.items = items.into();
+        Ok(())
+    }
+
+    /// Those about an attribute; `None` where there are none.
+    fn about(&self, catalog: &Catalog, description: &AttributeDescription) -> Option<MatchedValues> {
+        let items: Arc<[Term]> =
+            self.items.iter().filter(|item| is_about(item, catalog, description)).cloned().collect();
+        (!items.is_empty()).then_some(MatchedValues { items })
+    }
+
+    /// Whether a value of the attribute that they are about passes one.
+    pub(super) fn pass(&self, schema: &Schema, value: &[u8], key: &mut Vec<u8>) -> bool {
+        self.items.iter().any(|item| passes(item, schema, value, key))
+    }
+
+    /// What is known of the values of a stored attribute without going through them. `view` tells apart those that may
+    /// be read.
+    pub(super) fn of_stored(
+        &self,
+        state: TreeState<'_>,
+        id: EntryId,
+        row: &AttributeRow<'_>,
+        view: Option<&ByValue>,
+    ) -> Result<Passing> {
+        let def = state.catalog.attribute(row.id);
+        let Some(about) = self.about(state.catalog, &def.description) else { return Ok(Passing::None) };
+        if about.items.iter().any(is_presence) {
+            return Ok(Passing::All);
+        }
+        if matches!(row.content, Content::Inline(_)) {
+            return Ok(Passing::Some(about));
+        }
+        let mut found: Vec<Vec<u8>> = Vec::new();
+        for item in about.items.iter() {
+            let Some(value) = looked_up(item, state, id, row)? else { return Ok(Passing::Some(about)) };
+            found.extend(value.filter(|value| !found.contains(value)));
+        }
+        let (schema, mut key) = (&state.catalog.schema, Vec::new());
+        let type_id = def.description.type_id;
+        let mut values = Vec::new();
+        for value in found {
+            if view.is_none_or(|view| view.allows(READ, type_id, schema, &value, &mut key)) {
+                put_value(&mut values, &def.value_text(schema, &value));
+            }
+        }
+        Ok(Passing::These(values))
+    }
+
+    /// Those of encoded values of an attribute that is made which pass.
+    pub(super) fn of_made(&self, catalog: &Catalog, type_id: TypeId, values: &[u8]) -> Vec<u8> {
+        let description = AttributeDescription::of(type_id);
+        let Some(about) = self.about(catalog, &description) else { return Vec::new() };
+        let (mut passing, mut key) = (Vec::new(), Vec::new());
+        let mut reader = ber::Reader::new(values);
+        while let Ok(value) = reader.octet_string() {
+            if about.pass(&catalog.schema, value, &mut key) {
+                put_value(&mut passing, value);
+            }
+        }
+        passing
+    }
+
+    /// An entry that is not in the tree, with the values that pass.
+    pub(super) fn of_virtual<'e>(&self, catalog: &Catalog, entry: &'e VirtualEntry) -> Cow<'e, VirtualEntry> {
+        let mut key = Vec::new();
+        let mut left = VirtualEntry::new(entry.dn.clone());
+        for (name, values) in &entry.attributes {
+            let Ok(description) = catalog.schema.parse_description(name) else { continue };
+            let Some(about) = self.about(catalog, &description) else { continue };
+            let passing = values.iter().filter(|value| about.pass(&catalog.schema, value, &mut key)).cloned();
+            left = left.with(name, passing);
+        }
+        Cow::Owned(left)
+    }
+
+    /// As [`ResultWriter::put_entry`], with the values that pass: what that takes, in candidates; `None`, and nothing
+    /// appended, if there is too much to look at in one go.
+    pub(super) fn put_entry<'s>(
+        &self,
+        writer: &mut ResultWriter,
+        out: &mut Vec<u8>,
+        state: TreeState<'s>,
+        names: &mut NameCache,
+        candidate: &Candidate<'s>,
+    ) -> Result<Option<u32>> {
+        let start = out.len();
+        let head = writer.put_head(out, state, names, candidate, 0)?;
+        let Some(looked_at) = self.put_attributes(writer, out, state, candidate)? else {
+            out.truncate(start);
+            return Ok(None);
+        };
+        let attributes_len = out.len() - head.end;
+        if attributes_len > 0 {
+            correct_search_entry(out, start, writer.id, head.lens, attributes_len);
+        }
+        Ok(Some(u32::try_from(looked_at / OCTETS_PER_CANDIDATE).unwrap_or(u32::MAX)))
+    }
+
+    /// Appends the attributes: how many octets of values were looked at, for each item anew; `None` if too many.
+    fn put_attributes<'s>(
+        &self,
+        writer: &mut ResultWriter,
+        out: &mut Vec<u8>,
+        state: TreeState<'s>,
+        candidate: &Candidate<'s>,
+    ) -> Result<Option<usize>> {
+        let (schema, mut key) = (&state.catalog.schema, Vec::new());
+        let mut looked_at = 0;
+        if writer.selection.selects_stored() {
+            for row in candidate.entry(state)?.attributes() {
+                if !writer.selection.decide_any(state.catalog, row.id) {
+                    continue;
+                }
+                let def = state.catalog.attribute(row.id);
+                let type_id = def.description.type_id;
+                let view = writer.selection.over_values(type_id);
+                let items = match self.of_stored(state, candidate.id, &row, view.map(Arc::as_ref))? {
+                    Passing::None => continue,
+                    Passing::These(values) => {
+                        put_attribute(out, &def.name, &values);
+                        continue;
+                    }
+                    Passing::All => None,
+                    Passing::Some(items) => Some(items),
+                };
+                let (mut values, item_count) = (Vec::new(), items.as_ref().map_or(1, MatchedValues::len));
+                for_each_value(state, candidate.id, &row, &mut |value| {
+                    looked_at += value_len(value.len()) * item_count;
+                    if view.is_none_or(|view| view.allows(READ, type_id, schema, value, &mut key))
+                        && items.as_ref().is_none_or(|items| items.pass(schema, value, &mut key))
+                    {
+                        put_value(&mut values, &def.value_text(schema, value));
+                    }
+                    if looked_at > GATHERED_MAX { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                })?;
+                if looked_at > GATHERED_MAX {
+                    return Ok(None);
+                }
+                put_attribute(out, &def.name, &values);
+            }
+        }
+        if let Some(effective) = &writer.effective {
+            for (name, values) in effective.attributes(state, candidate)? {
+                put_attribute(out, &name, &values);
+            }
+        }
+        for (type_id, values) in writer.made(state, candidate)? {
+            put_attribute(
+                out,
+                schema.type_by_id(type_id).name(),
+                &self.of_made(state.catalog, type_id, &values),
+            );
+        }
+        Ok(Some(looked_at))
+    }
+}
+
+fn put_attribute(out: &mut Vec<u8>, name: &str, values: &[u8]) {
+    if !values.is_empty() {
+        put_attribute_header(out, name, values.len());
+        out.extend_from_slice(values);
+    }
+}
+
+/// Whether an item says something of the values of an attribute.
+fn is_about(item: &Term, catalog: &Catalog, description: &AttributeDescription) -> bool {
+    let facts = catalog.type_facts(description.type_id);
+    match item {
+        // Presence, which every entry has.
+        Term::Constant(truth) => *truth == Truth::True && facts.is_object_class,
+        Term::Class(_) => facts.is_object_class,
+        Term::StructuralClass(_) => {
+            facts.virtual_attribute == Some(crate::catalog::VirtualAttribute::StructuralObjectClass)
+        }
+        Term::Item(Item { subject: Subject::Attribute(asked), .. }) => {
+            description.is_subtype_of(&catalog.schema, asked)
+        }
+        Term::Item(Item { subject: Subject::Virtual(asked), .. }) => facts.virtual_attribute == Some(*asked),
+        Term::Item(Item { subject: Subject::Any, test, .. }) => test.rule().is_some_and(|rule| {
+            catalog.schema.rule_applies(rule, catalog.schema.type_by_id(description.type_id))
+        }),
+        Term::And(_) | Term::Or(_) | Term::Not(_) => false,
+    }
+}
+
+fn is_presence(item: &Term) -> bool {
+    matches!(item, Term::Constant(_) | Term::Item(Item { test: Test::Present, .. }))
+}
+
+/// Whether a value of the attribute that an item is about passes.
+fn passes(item: &Term, schema: &Schema, value: &[u8], key: &mut Vec<u8>) -> bool {
+    match item {
+        Term::Constant(truth) => *truth == Truth::True,
+        Term::Class(class) | Term::StructuralClass(class) => {
+            let named = std::str::from_utf8(value).ok().and_then(|name| schema.object_class(name.trim()));
+            named.is_some_and(|named| named.id == *class)
+        }
+        Term::Item(item) => item.test.passes(schema, value, key),
+        Term::And(_) | Term::Or(_) | Term::Not(_) => false,
+    }
+}
+
+/// The value that an item asks for, of an attribute that is kept in rows of its own, if it is there; `None` where the
+/// values have to be gone through.
+fn looked_up(
+    item: &Term,
+    state: TreeState<'_>,
+    id: EntryId,
+    row: &AttributeRow<'_>,
+) -> Result<Option<Option<Vec<u8>>>> {
+    let Term::Item(Item { test: Test::Equal(rule, key), target, .. }) = item else { return Ok(None) };
+    if let (Content::Links, Some(Target { entry: Some(target), .. })) = (row.content, target.as_deref())
+        && state.read.contains_id(LINKS, &link_key(id, row.id), target.0)?
+    {
+        return Ok(Some(state.dn(*target)?.map(String::into_bytes)));
+    }
+    if !state.catalog.attribute(row.id).equality.is_some_and(|own| own.shares_key_with(*rule)) {
+        return Ok(None);
+    }
+    Ok(Some(state.read.get(VALUES, &value_key(id, row.id, key))?.map(<[u8]>::to_vec)))
+}
