@@ -427,9 +427,10 @@ fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
 
+/// A key, which is on one line whatever is in it: a value need not be.
 fn key_text(name: &str) -> String {
-    let is_bare = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-    if !name.is_empty() && name.bytes().all(is_bare) { name.to_owned() } else { quoted(name) }
+    let line = toml::Table::from_iter([(name.to_owned(), toml::Value::Boolean(true))]).to_string();
+    line.trim_end().strip_suffix(" = true").unwrap_or_default().to_owned()
 }
 
 /// A text of several lines: as it is, where TOML allows that, else with escapes.
