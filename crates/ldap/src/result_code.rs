@@ -89,6 +89,10 @@ result_codes! {
     UNWILLING_TO_PERFORM = 53 "unwillingToPerform";
     /// Aliases or referrals go in a circle.
     LOOP_DETECT = 54 "loopDetect";
+    /// A part of a list is wanted, and no order (draft-ietf-ldapext-ldapv3-vlv).
+    SORT_CONTROL_MISSING = 60 "sortControlMissing";
+    /// There is no such place in the list (draft-ietf-ldapext-ldapv3-vlv).
+    OFFSET_RANGE_ERROR = 61 "offsetRangeError";
     /// The name breaks a naming rule.
     NAMING_VIOLATION = 64 "namingViolation";
     /// The entry would not follow its object classes.
@@ -103,6 +107,8 @@ result_codes! {
     OBJECT_CLASS_MODS_PROHIBITED = 69 "objectClassModsProhibited";
     /// It would take more than one server.
     AFFECTS_MULTIPLE_DSAS = 71 "affectsMultipleDSAs";
+    /// A part of a list cannot be returned (draft-ietf-ldapext-ldapv3-vlv).
+    VIRTUAL_LIST_VIEW_ERROR = 76 "virtualListViewError";
     /// Something else, said in the diagnostic text.
     OTHER = 80 "other";
     /// The operation was cancelled on request (RFC 3909).

@@ -6,8 +6,8 @@
 use ber::{Reader, Tag};
 use ldap::{
     AtLeast, AttributeSelection, Control, Controls, DecodeLimits, DereferenceSpec, EffectiveRightsRequest,
-    Filter, FilterBuf, PagedResults, PositionToken, Request, ResultCode, SelectionBuf, SortKey,
-    decode_matched_values, oids,
+    Filter, FilterBuf, ListViewRequest, ListViewTarget, PagedResults, PositionToken, Request, ResultCode,
+    SelectionBuf, SortKey, decode_matched_values, oids,
 };
 
 use crate::access::{AskerLimits, Offered};
@@ -143,6 +143,7 @@ pub static SUPPORTED_CONTROLS: &[SupportedControl] = &[
     control(SUBENTRIES, "subentries", SEARCH, read_subentries),
     control(oids::PAGED_RESULTS, "paged results", SEARCH, read_paged_results),
     control(oids::SORT_REQUEST, "server-side sorting", SEARCH, read_sort),
+    control(oids::VLV_REQUEST, "virtual list view", SEARCH, read_window),
     control(oids::MATCHED_VALUES, "matched values", SEARCH, read_matched_values),
     control(oids::PASSWORD_POLICY, "password policy", ANSWERED, |read, control| {
         read_flag(&mut read.password_policy, control)
@@ -222,6 +223,28 @@ pub struct SortKeyAsked {
     pub reverse: bool,
 }
 
+/// What part of a sorted list is wanted (draft-ietf-ldapext-ldapv3-vlv).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WindowAsked {
+    /// Entries before the target.
+    pub before: u32,
+    /// Entries behind it.
+    pub after: u32,
+    /// Which entry the target is.
+    pub target: WindowTarget,
+    /// Whether the client believes that it was told something before.
+    pub has_context: bool,
+}
+
+/// An entry of a sorted list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WindowTarget {
+    /// One of so many, as the client counts them.
+    Offset(u32, u32),
+    /// The first one that is sorted by this value or a later one.
+    Value(Vec<u8>),
+}
+
 /// What few requests ask for. All the others carry but one word for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SeldomControls {
@@ -247,6 +270,8 @@ pub struct SeldomControls {
     pub page: Option<PageRequest>,
     /// The results come in an order.
     pub sort: Option<SortAsked>,
+    /// Only a part of them.
+    pub window: Option<WindowAsked>,
 }
 
 /// What comes with a request: what its controls ask for, and what its connection says.
@@ -375,6 +400,11 @@ impl RequestControls {
         self.seldom.as_ref()?.sort.as_ref()
     }
 
+    /// What part of a sorted list is wanted.
+    pub(crate) fn window(&self) -> Option<&WindowAsked> {
+        self.seldom.as_ref()?.window.as_ref()
+    }
+
     fn seldom(&mut self) -> &mut SeldomControls {
         self.seldom.get_or_insert_default()
     }
@@ -441,6 +471,18 @@ fn read_paged_results(controls: &mut RequestControls, control: &Control<'_>) -> 
 fn read_assertion(controls: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
     let filter = Filter::from_bytes(control.value.unwrap_or_default(), &DecodeLimits::default());
     controls.seldom().assertion = Some(filter.map_err(|_| "takes a filter as its value")?.into());
+    Ok(())
+}
+
+fn read_window(controls: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
+    const EXPECTED: &str = "takes counts before and behind a target, and the target, as its value";
+    let asked = ListViewRequest::decode(control.value.unwrap_or_default()).ok_or(EXPECTED)?;
+    let target = match asked.target {
+        ListViewTarget::Offset { offset, count } => WindowTarget::Offset(offset, count),
+        ListViewTarget::Value(value) => WindowTarget::Value(value.to_vec()),
+    };
+    let (before, after, has_context) = (asked.before, asked.after, asked.context.is_some());
+    controls.seldom().window = Some(WindowAsked { before, after, target, has_context });
     Ok(())
 }
 

@@ -49,17 +49,19 @@ mod stream;
 mod tests;
 mod tree_search;
 mod usability;
+mod window;
 
 use ldap::response::{LdapResult, ResponseOp, encode_result};
 use ldap::{
-    Control, ControlsBuf, MessageId, PagedResults, PositionToken, ResultCode, SearchRequest, SortResult, oids,
+    Control, ControlsBuf, ListViewResult, MessageId, PagedResults, PositionToken, ResultCode, SearchRequest,
+    SortResult, oids,
 };
 
 use crate::access::{Access, Requester};
 use crate::filter::InMemory;
 use crate::model::outcome::{OperationError, Outcome, ServerFault};
 use crate::model::rows::EntryId;
-use crate::read::controls::{EXPLAIN, RequestControls, SortAsked};
+use crate::read::controls::{EXPLAIN, RequestControls, SortAsked, WindowAsked};
 use crate::snapshot::Snapshot;
 pub(crate) use again::{Extent, SearchAgain, Shift, Sight};
 pub(crate) use assertion::{check_assertion, check_assertion_in_memory, check_no_assertion};
@@ -77,6 +79,7 @@ pub(crate) use scope::SearchScope;
 pub(crate) use selection::Selection;
 use sorting::SortOutcome;
 use tree_search::TreeSearch;
+use window::{WINDOW_TOO_LARGE, WindowError};
 
 /// A search under way. `Send`; owns everything it needs.
 pub struct Search {
@@ -104,8 +107,11 @@ struct AskedLimits {
 
 /// The order that a client wants its results in.
 struct Order {
-    outcome: SortOutcome,
+    /// Whether they can be sorted; `None` where that is not asked for.
+    outcome: Option<SortOutcome>,
     is_critical: bool,
+    /// Whether a part of them can be returned; `None` where that is not asked for.
+    part: Option<Result<(), WindowError>>,
 }
 
 enum Work {
@@ -180,8 +186,10 @@ impl Search {
                 Work::Made(Results::of(snapshot, access, id, request, (&entries, controls))?)
             }
         };
-        let order = controls.sort();
-        let order = order.map(|asked| Box::new(work.sort(asked, paging.as_deref(), snapshot, access)));
+        let order = match (controls.sort(), controls.window()) {
+            (None, None) => None,
+            asked => Some(Box::new(work.arrange(asked, paging.as_deref(), snapshot, access))),
+        };
         if let Some(page) = paging.as_deref() {
             // The setting is a limit of each page: of all of them together a client gets as many as it asks for.
             work.turn_to(page, access.size_limit(page.room()), snapshot)?;
@@ -281,6 +289,13 @@ impl Search {
         if let Some(value) = self.sort_result(outcome.code) {
             controls.push(Control { oid: oids::SORT_RESPONSE, critical: false, value: Some(&value) });
         }
+        if let Some(result) = self.list_view_result(outcome.code) {
+            controls.push(Control {
+                oid: oids::VLV_RESPONSE,
+                critical: false,
+                value: Some(&result.encode()),
+            });
+        }
         if let Some(position) = &self.position {
             controls.push(position_control(&position.encode()));
         }
@@ -346,7 +361,7 @@ impl Search {
     /// What the client is told of the order of its results, where the search ends with this code: nothing where there
     /// are none (RFC 2891 section 2, scenario 6), but why the search is refused.
     fn sort_result(&self, code: ResultCode) -> Option<Vec<u8>> {
-        let order = self.order.as_deref()?;
+        let outcome = self.order.as_deref()?.outcome.as_ref()?;
         let is_told = match code {
             ResultCode::UNAVAILABLE_CRITICAL_EXTENSION => true,
             ResultCode::SUCCESS | ResultCode::SIZE_LIMIT_EXCEEDED => self.entries_sent() > 0,
@@ -356,9 +371,26 @@ impl Search {
             Work::Made(_) => None,
             Work::Tree(search) => search.gave_up_sorting(),
         };
-        let outcome = given_up.unwrap_or(&order.outcome);
+        let outcome = given_up.unwrap_or(outcome);
         let result = SortResult { code: outcome.code, attribute: outcome.attribute.as_deref() };
         is_told.then(|| result.encode())
+    }
+
+    /// What the client is told of the part of a list that it asked for, where the search ends with this code.
+    fn list_view_result(&self, code: ResultCode) -> Option<ListViewResult> {
+        let part = self.order.as_deref()?.part?;
+        let window = match &self.work {
+            Work::Made(_) => None,
+            Work::Tree(search) => search.window(),
+        };
+        match code {
+            ResultCode::VIRTUAL_LIST_VIEW_ERROR => {
+                let WindowError(code, _) = part.err().unwrap_or(WINDOW_TOO_LARGE);
+                Some(ListViewResult { position: 0, count: 0, code })
+            }
+            ResultCode::SUCCESS | ResultCode::SIZE_LIMIT_EXCEEDED => window,
+            _ => None,
+        }
     }
 
     /// How many entries all pages have together, where that is easily told; else 0.
@@ -487,33 +519,64 @@ impl Search {
 impl Order {
     /// Why the search is refused, if it is.
     fn refusal(&self) -> Option<OperationError> {
-        let is_refused = self.is_critical && self.outcome.code != ResultCode::SUCCESS;
-        is_refused.then(|| self.outcome.refusal())
+        let unsorted = self.outcome.as_ref().filter(|outcome| outcome.code != ResultCode::SUCCESS);
+        match (unsorted.filter(|_| self.is_critical), self.part) {
+            (Some(outcome), _) => Some(outcome.refusal()),
+            (None, Some(Err(error))) => Some(error.refusal()),
+            (None, _) => None,
+        }
     }
 }
 
 impl Work {
-    /// Makes it return its results in an order, or, where the client has no use for them otherwise, nothing.
+    /// Makes it return its results in an order, and a part of them, or, where the client has no use for them otherwise,
+    /// nothing.
+    fn arrange(
+        &mut self,
+        (sort, window): (Option<&SortAsked>, Option<&WindowAsked>),
+        page: Option<&Paging>,
+        snapshot: &Snapshot,
+        access: Access,
+    ) -> Order {
+        let outcome = sort.map(|asked| self.sort(asked, page, snapshot, access));
+        let part = window.map(|asked| match &outcome {
+            None => Err(WindowError(
+                ResultCode::SORT_CONTROL_MISSING,
+                "it takes the control server-side sorting beside it",
+            )),
+            Some(outcome) if outcome.code != ResultCode::SUCCESS => {
+                Err(WindowError(outcome.code, "the list cannot be sorted"))
+            }
+            Some(_) if page.is_some() => {
+                Err(WindowError(ResultCode::UNWILLING_TO_PERFORM, "a part of a list has no pages"))
+            }
+            Some(_) => match self {
+                Work::Tree(search) => search.show(asked, snapshot.state().catalog),
+                Work::Made(_) => Ok(()),
+            },
+        });
+        let order = Order { outcome, is_critical: sort.is_some_and(|asked| asked.is_critical), part };
+        if order.refusal().is_some() {
+            *self = Work::Made(Results::default());
+        }
+        order
+    }
+
     fn sort(
         &mut self,
         asked: &SortAsked,
         page: Option<&Paging>,
         snapshot: &Snapshot,
         access: Access,
-    ) -> Order {
-        let outcome = match self {
+    ) -> SortOutcome {
+        match self {
             Work::Made(_) => SortOutcome::not(
                 ResultCode::UNWILLING_TO_PERFORM,
                 "entries that are not in the tree come as they are",
             ),
             Work::Tree(_) if page.is_some_and(Paging::goes_on_unsorted) => SortOutcome::as_before(),
             Work::Tree(search) => search.sort_by(asked, snapshot.state().catalog, access),
-        };
-        let order = Order { outcome, is_critical: asked.is_critical };
-        if order.refusal().is_some() {
-            *self = Work::Made(Results::default());
         }
-        order
     }
 
     /// Makes it the work for a page of up to `room` entries.

@@ -7,8 +7,8 @@ use ldap::ldif::{LdifBody, LdifReader, LdifRecord, LdifWriter};
 use ldap::{
     AccessQuestion, AccountUsability, AttributeSelection, Attributes, Control, Controls, DecodeLimits,
     DereferenceSpec, Dereferenced, Dn, EffectiveRightsRequest, Filter, FilterBuf, FilterKind, LdapUrl,
-    Message, PasswordModify, PolicyResponse, Request, Response, ResponseMessage, SelectionBuf, SortKey,
-    SortResult, StateRequest, encode_password_state,
+    ListViewRequest, ListViewResult, Message, PasswordModify, PolicyResponse, Request, Response,
+    ResponseMessage, SelectionBuf, SortKey, SortResult, StateRequest, encode_password_state,
 };
 
 /// Limits that short inputs can reach.
@@ -56,6 +56,12 @@ pub(crate) fn operation_values(bytes: &[u8]) {
     if let Some(controls) = Controls::from_bytes(bytes) {
         assert_eq!(controls.iter().next().is_none(), controls.is_empty());
         walk_controls(controls.iter().take(LIMITS.control_count_max));
+    }
+    if let Some(request) = ListViewRequest::decode(bytes) {
+        assert_eq!(ListViewRequest::decode(&request.encode()), Some(request));
+    }
+    if let Some(result) = ListViewResult::decode(bytes) {
+        assert_eq!(ListViewResult::decode(&result.encode()), Some(result));
     }
     if let Some(items) = ldap::decode_matched_values(bytes) {
         assert!(!items.is_empty() && items.len() <= ldap::MATCHED_ITEMS_MAX);

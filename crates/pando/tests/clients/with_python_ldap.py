@@ -11,6 +11,8 @@ import ldap.modlist
 import ldap.schema
 from ldap.controls.libldap import MatchedValuesControl, SimplePagedResultsControl
 from ldap.controls.readentry import PostReadControl, PreReadControl
+from ldap.controls.sss import SSSRequestControl
+from ldap.controls.vlv import VLVRequestControl, VLVResponseControl
 from ldap.controls.simple import ManageDSAITControl
 
 url, admin_dn, password = sys.argv[1:4]
@@ -112,6 +114,20 @@ passing = MatchedValuesControl(criticality=True, filterstr="((title=read)(cn=P*)
 search = connection.search_ext(dn, ldap.SCOPE_BASE, "(objectClass=*)", serverctrls=[passing])
 ((_, found),) = connection.result(search)[1]
 assert found == {"cn": ["P\u00ffthon Ldap".encode()], "title": [b"Snake"]}, found
+
+# A part of a sorted list (draft-ietf-ldapext-ldapv3-vlv): its end, and from a value on.
+in_order = [name for name, _ in sorted(connection.search_s(PEOPLE, ldap.SCOPE_ONELEVEL, "(uid=*)", ["uid"]),
+                                       key=lambda entry: entry[1]["uid"][0].lower())]
+def part(**window):
+    controls = [SSSRequestControl(criticality=True, ordering_rules=["uid"]), VLVRequestControl(criticality=True, **window)]
+    search = connection.search_ext(PEOPLE, ldap.SCOPE_ONELEVEL, "(uid=*)", ["1.1"], serverctrls=controls)
+    _, entries, _, answers = connection.result3(search)
+    (view,) = [answer for answer in answers if answer.controlType == VLVResponseControl.controlType]
+    assert view.content_count == len(in_order), (view.content_count, in_order)
+    return view.target_position, [name for name, _ in entries]
+assert part(before_count=1, after_count=0, offset=7, content_count=7) == (len(in_order), in_order[-2:])
+position, found = part(before_count=0, after_count=0, greater_than_or_equal="PYLDAP2")
+assert found == [dn] and in_order[position - 1] == dn, (position, found)
 
 # The entry before and after a change (RFC 4527), and a delete with everything below.
 before, after = PreReadControl(criticality=True, attrList=["title"]), PostReadControl(criticality=True, attrList=["*"])

@@ -19,15 +19,16 @@ use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 
 use ldap::{ResultCode, SORT_KEYS_MAX};
-use schema::{AttributeDescription, MatchingRule, RuleUse};
+use schema::{AttributeDescription, MatchingRule, RuleUse, Schema};
 
+use super::window::{Key, Window, WindowError};
 use crate::access::{Access, EntryRights};
 use crate::catalog::Catalog;
 use crate::filter::{Candidate, Compiler, Item, Subject, Term};
 use crate::model::access_rule::READ;
 use crate::model::limits::{SORT_BYTES_MAX, SORT_VALUE_MAX, SORT_VALUES_MAX, STREAMED_PER_ENTRY};
 use crate::model::outcome::OperationError;
-use crate::read::controls::{SortAsked, SortKeyAsked};
+use crate::read::controls::{SortAsked, SortKeyAsked, WindowAsked};
 use crate::tree::TreeState;
 use crate::tree::stored_values::for_each_value;
 
@@ -123,6 +124,8 @@ pub(super) struct Sorting {
     /// Results until now, and the most that are sorted for the asker: a page of ten may be one of millions.
     result_count: u64,
     results_max: u64,
+    /// What part of the results goes out; `None` for all.
+    pub(super) window: Option<Box<Window>>,
     /// Those that go out next.
     coming: VecDeque<Box<[u8]>>,
     /// The last one that went out, or was no result any longer.
@@ -181,10 +184,16 @@ impl SortBy {
     ) -> Result<()> {
         let is_there = self.find_least(state, candidate, rights, buffers)?;
         let Buffers { key, least, .. } = buffers;
+        self.put(is_there.then_some(least.as_slice()), key);
+        Ok(())
+    }
+
+    /// Appends what this makes of a value in normal form, or of none.
+    fn put(&self, value: Option<&[u8]>, key: &mut Vec<u8>) {
         let start = key.len();
-        if is_there {
+        if let Some(value) = value {
             key.push(1);
-            for octet in least.iter().take(SORT_VALUE_MAX) {
+            for octet in value.iter().take(SORT_VALUE_MAX) {
                 key.push(*octet);
                 if *octet == 0 {
                     key.push(0xff);
@@ -197,7 +206,14 @@ impl SortBy {
         if self.is_reversed {
             key.iter_mut().skip(start).for_each(|octet| *octet = !*octet);
         }
-        Ok(())
+    }
+
+    /// The key of a value, before which all entries stand that come before it; `None` where it is no value.
+    fn key_of(&self, schema: &Schema, value: &[u8]) -> Option<Key> {
+        let (mut normal, mut key) = (Vec::new(), Vec::new());
+        self.rule.normalize_assertion(schema, value, &mut normal).ok()?;
+        self.put(Some(&normal), &mut key);
+        Some(key.into())
     }
 
     /// Puts the normal form of the least value that the asker may read into the buffer; false where there is
@@ -290,6 +306,7 @@ impl Sorting {
             given_up: None,
             result_count: 0,
             results_max: access.examined_max(),
+            window: None,
             coming: VecDeque::new(),
             last: None,
             buffers: Buffers::default(),
@@ -336,6 +353,12 @@ impl Sorting {
         if self.after.as_deref().is_some_and(|after| **key <= *after) {
             return Ok(cost);
         }
+        if let Some(window) = self.window.as_deref_mut().filter(|window| window.takes(key)) {
+            let (came, went) = window.take(key);
+            self.bytes += came.map_or(0, |len| KEPT_BYTES + len);
+            self.bytes -= went.map_or(0, |len| KEPT_BYTES + len);
+            return Ok(self.within_bounds(cost));
+        }
         if self.first.len() >= self.room {
             self.is_cut = true;
             if self.first.last().is_some_and(|last| **last <= **key) {
@@ -347,10 +370,40 @@ impl Sorting {
         }
         self.bytes += KEPT_BYTES + key.len();
         self.first.insert(key.as_slice().into());
+        Ok(self.within_bounds(cost))
+    }
+
+    /// What a result took, unless too much is kept by now.
+    fn within_bounds(&mut self, cost: Option<u32>) -> Option<u32> {
         if self.bytes > SORT_BYTES_MAX {
             self.given_up = Some(SortOutcome::too_much());
         }
-        Ok(cost.filter(|_| self.given_up.is_none()))
+        cost.filter(|_| self.given_up.is_none())
+    }
+
+    /// Returns a part of the results alone.
+    ///
+    /// # Errors
+    /// There is no such part.
+    pub(super) fn show(
+        &mut self,
+        asked: &WindowAsked,
+        catalog: &Catalog,
+    ) -> std::result::Result<(), WindowError> {
+        let window = Window::of(asked, |value| self.by.first()?.key_of(&catalog.schema, value))?;
+        self.room = window.room();
+        self.window = Some(Box::new(window));
+        Ok(())
+    }
+
+    /// All candidates were looked at: the results can go out.
+    pub(super) fn complete(&mut self) {
+        self.is_complete = true;
+        if let Some(window) = &mut self.window {
+            window.settle(&mut self.first, self.result_count);
+            self.is_cut = false;
+            self.bytes = self.first.iter().map(|key| KEPT_BYTES + key.len()).sum();
+        }
     }
 
     /// Forgets what it has kept.

@@ -6,6 +6,7 @@ mod dereference;
 mod explained;
 mod filters;
 mod large;
+mod list_view;
 mod matched;
 mod monitor;
 mod pages;

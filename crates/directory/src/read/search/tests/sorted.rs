@@ -2,6 +2,7 @@
 
 use ldap::{DecodeLimits, FilterBuf, MessageId, ResponseMessage, ResultCode, SortResult, oids};
 
+use super::list_view::{ask, offset, shown, value};
 use super::pages::{Page, crowd, dns, refused, user};
 use super::{Attributes, Question, add, sample};
 use crate::model::limits::SORT_BYTES_MAX;
@@ -11,7 +12,7 @@ use crate::read::search::{Budget, Search, Step};
 use crate::testing::{Found, SUFFIX, TestDirectory, received};
 
 /// What to sort by: descriptions, with `-` in front where the greatest comes first, and a rule behind a colon.
-fn sort(keys: &[&str]) -> RequestControls {
+pub(super) fn sort(keys: &[&str]) -> RequestControls {
     let keys = keys.iter().map(|key| {
         let (reverse, key) = key.strip_prefix('-').map_or((false, *key), |key| (true, key));
         let (attribute, rule) = key.split_once(':').map_or((key, None), |(key, rule)| (key, Some(rule)));
@@ -44,7 +45,7 @@ fn told(messages: &[u8]) -> Option<(ResultCode, Option<String>)> {
 }
 
 /// People with values of many kinds, some with several, some with none.
-fn mixed(rng: &mut fastrand::Rng, count: usize) -> TestDirectory {
+pub(super) fn mixed(rng: &mut fastrand::Rng, count: usize) -> TestDirectory {
     let mut directory = TestDirectory::with_suffix_entry();
     const WORDS: [&str; 8] = ["a", "B", "b c", "bc", "\u{e9}t\u{e9}", "A longer text", "z", "1"];
     for number in 0..count {
@@ -77,7 +78,7 @@ fn mixed(rng: &mut fastrand::Rng, count: usize) -> TestDirectory {
 }
 
 /// The least of the values by which an entry is sorted, as something to compare: none is more than any.
-fn least(entry: &crate::testing::Entry, attribute: &str) -> (bool, i64, String) {
+pub(super) fn least(entry: &crate::testing::Entry, attribute: &str) -> (bool, i64, String) {
     let values = entry.texts(attribute).into_iter().map(|value| match value.parse() {
         Ok(number) if attribute.ends_with("Number") => (false, number, String::new()),
         _ => (false, 0, value.to_lowercase()),
@@ -357,6 +358,23 @@ fn sorting_holds_no_more_than_it_may() {
     turned.reverse();
     let pages: Vec<Page> = question.pages(&mut directory, 50, false);
     assert_eq!(dns(&pages), turned);
+    // The beginning of the list, its end and what is typed are no more than goes out; a place in the middle is.
+    let typed = format!("{long} {:04}", count - 2);
+    for (window, position) in
+        [(offset(0, 2, 1, 0), 1), (offset(2, 0, 9, 9), count), (value(1, 1, &typed), count - 2)]
+    {
+        let (found, view) = ask(&directory, filter, shown(&["cn"], window));
+        let view = view.unwrap();
+        assert_eq!((view.position as usize, view.count as usize), (position, count));
+        let start = (position - 1).min(count - 3);
+        let start = if position == count - 2 { position - 2 } else { start };
+        assert_eq!(found.dns(), turned[start..start + 3]);
+    }
+    let (found, view) = ask(&directory, filter, shown(&["cn"], offset(0, 2, 5, 9)));
+    assert_eq!(
+        (found.code, view.unwrap().code),
+        (ResultCode::VIRTUAL_LIST_VIEW_ERROR, ResultCode::ADMIN_LIMIT_EXCEEDED)
+    );
     make_critical(&mut question);
     let messages = question.answer(&directory, false).unwrap();
     assert_eq!(told(&messages), Some((ResultCode::ADMIN_LIMIT_EXCEEDED, None)));

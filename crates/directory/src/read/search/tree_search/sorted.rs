@@ -1,16 +1,17 @@
 //! A search whose results come in an order: kept first, see `sorting`, then looked at again and written.
 
-use ldap::ResultCode;
+use ldap::{ListViewResult, ResultCode};
 
 use super::TreeSearch;
 use crate::access::Access;
 use crate::catalog::Catalog;
 use crate::model::outcome::OperationError;
-use crate::read::controls::SortAsked;
+use crate::read::controls::{SortAsked, WindowAsked};
 use crate::read::search::budget::Budget;
 use crate::read::search::plan::Plan;
 use crate::read::search::scanner::Reached;
 use crate::read::search::sorting::{SortOutcome, Sorting};
+use crate::read::search::window::{WINDOW_TOO_LARGE, WindowError};
 use crate::snapshot::Snapshot;
 
 type Result<T> = std::result::Result<T, OperationError>;
@@ -42,6 +43,20 @@ impl TreeSearch {
         if let Some(sorting) = &mut self.sorting {
             (sorting.room, sorting.after) = (room(entries_max), after);
         }
+    }
+
+    /// Makes a sorted search return a part of its results.
+    pub(in crate::read::search) fn show(
+        &mut self,
+        asked: &WindowAsked,
+        catalog: &Catalog,
+    ) -> std::result::Result<(), WindowError> {
+        self.sorting.as_mut().map_or(Ok(()), |sorting| sorting.show(asked, catalog))
+    }
+
+    /// Which part that is, once it is known.
+    pub(in crate::read::search) fn window(&self) -> Option<ListViewResult> {
+        self.sorting.as_ref()?.window.as_ref()?.result()
     }
 
     /// Whether the results come, or came, in an order.
@@ -80,9 +95,12 @@ impl TreeSearch {
         match reached? {
             Reached::Budget(next_id) | Reached::RangeEnd(next_id) => self.next_id = next_id,
             // Nothing is written yet, so nothing is too large.
-            Reached::End | Reached::Giant(_) => sorting.is_complete = true,
+            Reached::End | Reached::Giant(_) => sorting.complete(),
             Reached::Full(_) => {
                 sorting.clear();
+                if sorting.window.is_some() {
+                    return Err(WINDOW_TOO_LARGE.refusal());
+                }
                 if let Some(outcome) = sorting.given_up.as_ref().filter(|_| sorting.is_critical) {
                     return Err(outcome.refusal());
                 }

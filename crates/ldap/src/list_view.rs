@@ -1,0 +1,122 @@
+//! The values of the virtual list view controls (draft-ietf-ldapext-ldapv3-vlv-09 section 6).
+
+use ber::{Reader, Tag, Writer};
+
+use crate::ResultCode;
+
+/// The target by its place.
+const BY_OFFSET: Tag = Tag::context_constructed(0);
+/// The target by the value that it is sorted by.
+const BY_VALUE: Tag = Tag::context(1);
+
+/// What part of a list is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListViewRequest<'a> {
+    /// Entries before the target.
+    pub before: u32,
+    /// Entries behind the target.
+    pub after: u32,
+    /// Which entry is the target.
+    pub target: ListViewTarget<'a>,
+    /// What a server has answered before.
+    pub context: Option<&'a [u8]>,
+}
+
+/// An entry of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListViewTarget<'a> {
+    /// One of `count` entries, from 1 on. A count of 0 is that of the server.
+    Offset {
+        /// Which one.
+        offset: u32,
+        /// How many there are, as the client believes.
+        count: u32,
+    },
+    /// The first one that is sorted by this value or a later one.
+    Value(&'a [u8]),
+}
+
+/// What part of a list was returned, or why none was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListViewResult {
+    /// The target's place, from 1 on.
+    pub position: u32,
+    /// How many entries the list has.
+    pub count: u32,
+    /// Success, or why not.
+    pub code: ResultCode,
+}
+
+impl<'a> ListViewRequest<'a> {
+    /// Takes the value of a request control apart; `None` where it is none.
+    pub fn decode(value: &'a [u8]) -> Option<ListViewRequest<'a>> {
+        let mut reader = Reader::new(value);
+        let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;
+        let (before, after) = (number(&mut fields)?, number(&mut fields)?);
+        let target = match fields.peek_tag()? {
+            BY_OFFSET => {
+                let mut place = fields.sequence(BY_OFFSET).ok()?;
+                let (offset, count) = (number(&mut place)?, number(&mut place)?);
+                if !place.is_empty() {
+                    return None;
+                }
+                ListViewTarget::Offset { offset, count }
+            }
+            _ => ListViewTarget::Value(fields.element(BY_VALUE).ok()?),
+        };
+        let context = fields.optional(Tag::OCTET_STRING).ok()?;
+        (fields.is_empty() && reader.is_empty()).then_some(ListViewRequest { before, after, target, context })
+    }
+
+    /// The value of a request control.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut value = Vec::new();
+        let mut writer = Writer::new(&mut value);
+        let fields = writer.begin(Tag::SEQUENCE);
+        writer.integer(self.before.into());
+        writer.integer(self.after.into());
+        match self.target {
+            ListViewTarget::Offset { offset, count } => {
+                let place = writer.begin(BY_OFFSET);
+                writer.integer(offset.into());
+                writer.integer(count.into());
+                writer.end(place);
+            }
+            ListViewTarget::Value(asserted) => writer.element(BY_VALUE, asserted),
+        }
+        if let Some(context) = self.context {
+            writer.octet_string(context);
+        }
+        writer.end(fields);
+        value
+    }
+}
+
+impl ListViewResult {
+    /// Takes the value of a response control apart; `None` where it is none.
+    pub fn decode(value: &[u8]) -> Option<ListViewResult> {
+        let mut reader = Reader::new(value);
+        let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;
+        let (position, count) = (number(&mut fields)?, number(&mut fields)?);
+        let code = ResultCode(u32::try_from(fields.enumerated().ok()?).ok()?);
+        fields.optional(Tag::OCTET_STRING).ok()?;
+        (fields.is_empty() && reader.is_empty()).then_some(ListViewResult { position, count, code })
+    }
+
+    /// The value of a response control, without a context.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut value = Vec::new();
+        let mut writer = Writer::new(&mut value);
+        let fields = writer.begin(Tag::SEQUENCE);
+        writer.integer(self.position.into());
+        writer.integer(self.count.into());
+        writer.enumerated(self.code.0.into());
+        writer.end(fields);
+        value
+    }
+}
+
+/// A number from 0 to maxInt.
+fn number(fields: &mut Reader<'_>) -> Option<u32> {
+    u32::try_from(i32::try_from(fields.integer().ok()?).ok()?).ok()
+}
