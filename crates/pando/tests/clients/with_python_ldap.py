@@ -119,7 +119,8 @@ assert found == {"cn": ["P\u00ffthon Ldap".encode()], "title": [b"Snake"]}, foun
 in_order = [name for name, _ in sorted(connection.search_s(PEOPLE, ldap.SCOPE_ONELEVEL, "(uid=*)", ["uid"]),
                                        key=lambda entry: entry[1]["uid"][0].lower())]
 def part(**window):
-    controls = [SSSRequestControl(criticality=True, ordering_rules=["uid"]), VLVRequestControl(criticality=True, **window)]
+    order = SSSRequestControl(criticality=True, ordering_rules=["uid"])
+    controls = [order, VLVRequestControl(criticality=True, **window)]
     search = connection.search_ext(PEOPLE, ldap.SCOPE_ONELEVEL, "(uid=*)", ["1.1"], serverctrls=controls)
     _, entries, _, answers = connection.result3(search)
     (view,) = [answer for answer in answers if answer.controlType == VLVResponseControl.controlType]
