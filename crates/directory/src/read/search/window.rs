@@ -1,6 +1,6 @@
 //! A part of a sorted list: the virtual list view control (draft-ietf-ldapext-ldapv3-vlv-09).
 //!
-//! A search that sorts keeps the keys of its results, see [`super::sorting`]; this says which of them are worth keeping,
+//! A search that sorts keeps the keys of its results, see [`super::sorting`]; this says which are worth keeping,
 //! and when all results are known, which of them go out. For the beginning and the end of a list, and for what somebody
 //! types, no more keys are kept than go out, however long the list is. For a place in the middle, whose number follows
 //! from the length of the list alone, all of them are.
