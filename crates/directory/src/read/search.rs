@@ -433,6 +433,9 @@ impl Search {
 
     /// Why the search is stopped with this code, and what to do.
     fn stop_text(&self, code: ResultCode) -> String {
+        if code == ResultCode::CANCELED {
+            return "the client cancelled it".to_owned();
+        }
         if code != ResultCode::TIME_LIMIT_EXCEEDED {
             return "the server ended the search before it was done: ask again later".to_owned();
         }

@@ -102,6 +102,13 @@ fn who_did_what_is_there_and_no_secret_is() {
     tracked.push(Control { oid, critical: false, value: None });
     let delete = ldap::Request::Delete(ldap::DeleteRequest { entry: &bert });
     assert!(admin.request(delete, tracked.as_controls()).unwrap().outcome.is_success());
+    // A tree, as one operation.
+    let tree = format!("ou=groups,{SUFFIX}");
+    let whole = Control { oid: ldap::oids::TREE_DELETE, critical: true, value: None };
+    let delete = ldap::Request::Delete(ldap::DeleteRequest { entry: &tree });
+    assert!(
+        admin.request(delete, ControlsBuf::from_iter([whole]).as_controls()).unwrap().outcome.is_success()
+    );
     // As somebody else, whom a control names.
     let mut proxied = ControlsBuf::new();
     let oid = ldap::oids::PROXIED_AUTHORIZATION;
@@ -152,6 +159,8 @@ fn who_did_what_is_there_and_no_secret_is() {
     let gone = delete["values"].as_array().unwrap();
     let sn = serde_json::json!({"attribute": "sn", "fate": "before", "values": ["bert"]});
     assert!(gone.contains(&sn) && !gone.iter().any(|of| of["attribute"] == "userPassword"), "{gone:?}");
+    let of_tree = one(&all, &[("operation", "delete"), ("target", &tree), ("name", "tree")]);
+    assert_eq!(of_tree["entries"], 1);
     let compare = one(&all, &[("operation", "compare"), ("acts_as", &identity)]);
     assert_eq!(compare["who"], ADMIN_DN);
     for kind in ["opened", "closed", "unbind", "started", "stopped"] {
@@ -179,7 +188,7 @@ fn who_did_what_is_there_and_no_secret_is() {
     assert_eq!(count(&["--until", "2000-01-01"]), 0);
     assert_eq!(count(&["--since", "1h"]), all.len());
     let csv = audit(&scratch, &["--csv", "--operation", "delete"]).expect_code(0).stdout;
-    assert_eq!(csv.lines().count(), 2, "{csv}");
+    assert_eq!(csv.lines().count(), 3, "{csv}");
     audit(&scratch, &["--operation", "nonsense"]).expect_code(2);
 }
 

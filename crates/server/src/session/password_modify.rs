@@ -77,7 +77,7 @@ impl Session {
             None => changes.push(ChangeOperation::Replace, "userPassword", [new]),
         }
         let request = Request::Modify(ModifyRequest { object, changes: changes.as_changes() });
-        // Of the controls those that go with a Modify, and not with what the client asks for, are not meant for it.
+        // Controls that fit a Modify and not this operation are not meant for the Modify that the server writes.
         RequestControls::read(&message.controls, ControlContext::Extended)?;
         let fitting = |control: &Control<'_>| controls::fits(control.oid, ControlContext::Extended);
         let fitting: ControlsBuf = message.controls.iter().filter(fitting).collect();
