@@ -56,8 +56,10 @@ pub const PASSWORD_EXPIRING: &str = "2.16.840.1.113730.3.4.5";
 pub const EFFECTIVE_RIGHTS: &str = "1.3.6.1.4.1.42.2.27.9.5.2";
 /// Relax rules: let a directory repair tool write what users may not (draft-zeilenga-ldap-relax).
 pub const RELAX_RULES: &str = "1.3.6.1.4.1.4203.666.5.12";
-/// No operation: say what would happen and do nothing (draft-zeilenga-ldap-noop).
+/// No operation: say what would happen and do nothing (draft-zeilenga-ldap-noop), as OpenLDAP numbers it.
 pub const NO_OPERATION: &str = "1.3.6.1.4.1.4203.666.5.2";
+/// The same, as OpenDJ and UnboundID number it.
+pub const NO_OPERATION_UNBOUNDID: &str = "1.3.6.1.4.1.4203.1.10.2";
 /// Dereference: attributes of the entries that a link attribute names (draft-masarati-ldap-deref).
 pub const DEREFERENCE: &str = "1.3.6.1.4.1.4203.666.5.16";
 /// What failed: which control or value made an operation fail (draft-masarati-ldap-whatfailed).

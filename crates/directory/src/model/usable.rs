@@ -19,7 +19,7 @@ const USABLE: [(&str, &[&str]); 28] = [
     ("tree-delete", &[oids::TREE_DELETE]),
     ("pre-read", &[oids::PRE_READ]),
     ("post-read", &[oids::POST_READ]),
-    ("no-operation", &[oids::NO_OPERATION]),
+    ("no-operation", &[oids::NO_OPERATION, oids::NO_OPERATION_UNBOUNDID]),
     ("domain-scope", &[oids::DOMAIN_SCOPE]),
     ("subentries", &[oids::SUBENTRIES]),
     ("paging", &[oids::PAGED_RESULTS]),

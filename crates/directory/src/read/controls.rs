@@ -134,9 +134,8 @@ pub static SUPPORTED_CONTROLS: &[SupportedControl] = &[
         read.seldom().copy_after = Some(read_copy(control)?);
         Ok(())
     }),
-    control(oids::NO_OPERATION, "no operation", CHANGES, |read, control| {
-        read_flag(&mut read.seldom().no_operation, control)
-    }),
+    control(oids::NO_OPERATION, "no operation", CHANGES, read_no_operation),
+    control(oids::NO_OPERATION_UNBOUNDID, "no operation", CHANGES, read_no_operation),
     control(oids::DOMAIN_SCOPE, "domain scope", SEARCH, |read, control| {
         read_flag(&mut read.seldom().domain_scope, control)
     }),
@@ -472,6 +471,10 @@ fn read_assertion(controls: &mut RequestControls, control: &Control<'_>) -> Resu
     let filter = Filter::from_bytes(control.value.unwrap_or_default(), &DecodeLimits::default());
     controls.seldom().assertion = Some(filter.map_err(|_| "takes a filter as its value")?.into());
     Ok(())
+}
+
+fn read_no_operation(controls: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
+    read_flag(&mut controls.seldom().no_operation, control)
 }
 
 fn read_window(controls: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {

@@ -136,6 +136,45 @@ fn unboundid_search_and_change() {
 }
 
 #[test]
+fn unboundid_controls() {
+    let (scratch, pando) = planted("unboundid-controls");
+    let server = pando.address();
+    let people = format!("ou=people,{SUFFIX}");
+    let search = |options: &[&str]| {
+        unboundid_tool("unboundidds.tools.LDAPSearch", server, options, "").expect_code(0).stdout
+    };
+    let list = ["--baseDN", &people, "--sortOrder", "-uid", "--virtualListView", "0:0:1:0", "(uid=*)", "uid"];
+    let last = search(&list);
+    let uids = search(&["--baseDN", &people, "(uid=*)", "uid"]);
+    let greatest = uids.lines().filter(|line| line.starts_with("uid: ")).max().unwrap();
+    assert!(last.contains(greatest) && last.matches("uid: ").count() == 1, "{last}");
+    let item = format!("(member={})", person_dn("anna"));
+    let matched = ["--baseDN", SUFFIX, "--matchedValuesFilter", &item, "(cn=staff)"];
+    let found = search(&matched);
+    assert!(found.matches("member: ").count() == 1 && !found.contains("cn: "), "{found}");
+
+    let change = |options: &[&str], title: &str| {
+        let ldif = format!("dn: {}\nchangetype: modify\nreplace: title\ntitle: {title}\n", person_dn("anna"));
+        let file = scratch.write("change.ldif", ldif);
+        let options = [&["--ldifFile", file.to_str().unwrap()], options].concat();
+        unboundid_tool("unboundidds.tools.LDAPModify", server, &options, "")
+    };
+    change(&[], "First").expect_code(0);
+    let both = ["--preReadAttribute", "title", "--postReadAttribute", "title"];
+    let changed = change(&both, "Second").expect_code(0).stdout;
+    assert!(changed.contains("title: First") && changed.contains("title: Second"), "{changed}");
+    let asked = change(&["--noOperation"], "Third");
+    assert!(asked.to_string().contains("16654"), "{asked}");
+    let title = pando.administrator().entry(&person_dn("anna"), &["title"]).unwrap().unwrap();
+    assert_eq!(title.text("title").as_deref(), Some("Second"));
+
+    unboundid_tool("unboundidds.tools.LDAPDelete", server, &[&people], "").expect_code(66);
+    unboundid_tool("unboundidds.tools.LDAPDelete", server, &["--serverSideSubtreeDelete", &people], "")
+        .expect_code(0);
+    assert!(pando.administrator().entry(&people, &[]).unwrap().is_none());
+}
+
+#[test]
 fn unboundid_reads_the_schema() {
     let (scratch, pando) = planted("unboundid-schema");
     // validate-ldif takes the schema from the server: every definition has to parse for it.
