@@ -117,8 +117,9 @@ pub const INTERSECTION_COUNT_MAX: u64 = 131_072;
 /// Bytes of values that are gathered for one result. An entry that has more is sent as a stream.
 pub const GATHERED_MAX: usize = 256 << 10;
 
-/// Entries below one that are deleted with it in one step, for which all other changes wait: a second or less.
-pub const TREE_DELETED_MAX: usize = if cfg!(test) { 100 } else { 50_000 };
+/// Entries below one that are deleted with it in one step, for which all other changes wait: some tenths of a second,
+/// or one where others name all of them.
+pub const TREE_DELETED_MAX: usize = if cfg!(test) { 100 } else { 20_000 };
 
 /// Octets of a copy of an entry that the answer to a change has (RFC 4527).
 pub const COPY_BYTES_MAX: usize = 256 << 10;
