@@ -11,6 +11,7 @@ use crate::catalog::{AttributeAllocation, ClassSetAllocation};
 use crate::model::codec::{Decoder, put_bytes, put_list, put_varint};
 use crate::model::csn::Csn;
 use crate::model::index_definition::IndexKinds;
+use crate::model::limits::TREE_DEPTH_MAX;
 use crate::model::origin::Origin;
 pub use crate::model::record_value::Value;
 use crate::model::record_value::{put_value, take_value};
@@ -342,10 +343,18 @@ fn take_tree(decoder: &mut Decoder<'_>) -> Option<DeleteTree> {
     let below = |d: &mut Decoder<'_>| {
         Some(Below { id: EntryId(d.varint()?), rdn: d.string()?, superior: d.number()? })
     };
-    let below = decoder.list(below)?;
-    let is_ordered = (0..).zip(&below).all(|(place, below)| below.superior <= place);
+    let below: Vec<Below> = decoder.list(below)?;
+    // Each is behind its superior, and no tree is deeper.
+    let mut depths = vec![0];
+    for Below { superior, .. } in &below {
+        let depth = depths.get(*superior as usize)? + 1;
+        if depth > TREE_DEPTH_MAX {
+            return None;
+        }
+        depths.push(depth);
+    }
     let vanishing = decoder.list(|d| Some(AttrId(d.number()?)))?;
-    is_ordered.then_some(DeleteTree { top, dn, below, vanishing })
+    Some(DeleteTree { top, dn, below, vanishing })
 }
 
 fn index(attribute: AttrId, kinds: IndexKinds) -> Change {
@@ -462,6 +471,34 @@ mod tests {
             bytes.extend_from_slice(tail);
             assert_eq!(Record::decode(&bytes).unwrap().change, index(AttrId(7), kinds));
         }
+    }
+
+    #[test]
+    fn a_tree_is_no_deeper_than_trees_are() {
+        let chain = |depth: usize| {
+            let below = (0..depth).map(|place| Below {
+                id: EntryId(place as u64 + 2),
+                rdn: "cn=x".to_owned(),
+                superior: place as u32,
+            });
+            let (below, vanishing) = (below.collect(), Vec::new());
+            let tree = DeleteTree { top: EntryId(1), dn: "o=x".to_owned(), below, vanishing };
+            Record { change: Change::DeleteTree(tree), ..records().remove(0) }
+        };
+        let deepest = chain(TREE_DEPTH_MAX);
+        assert_eq!(Record::decode(&deepest.encode()).as_ref(), Some(&deepest));
+        let Change::DeleteTree(tree) = &deepest.change else { panic!("it is no tree") };
+        let entries = tree.entries();
+        assert_eq!(
+            (entries[TREE_DEPTH_MAX].1.as_str(), entries[0].1.matches("cn=x,").count()),
+            ("o=x", TREE_DEPTH_MAX)
+        );
+        assert_eq!(Record::decode(&chain(TREE_DEPTH_MAX + 1).encode()), None);
+        // Nobody stands before the superior.
+        let mut turned = chain(2);
+        let Change::DeleteTree(tree) = &mut turned.change else { panic!("it is no tree") };
+        tree.below.swap(0, 1);
+        assert_eq!(Record::decode(&turned.encode()), None);
     }
 
     #[test]

@@ -1,0 +1,12 @@
+//! Replays the corpus of this crate's fuzz target on stable.
+
+mod properties;
+#[path = "../../../fuzz/replay.rs"]
+mod replay;
+
+use replay::replay;
+
+#[test]
+fn record_corpus() {
+    replay("record", properties::record);
+}
