@@ -261,6 +261,59 @@ fn a_request_to_cancel_is_answered() {
     assert!(admin.entry(&person, &[]).unwrap().is_some());
 }
 
+/// What waits for the hash pool is not done. A machine that is busy may have the hash before it reads the next request:
+/// then that is too late, and the change is made.
+#[test]
+fn what_waits_for_a_hash_is_cancelled() {
+    let scratch = Scratch::new("cancel-hashes");
+    let pando = Pando::start(&scratch);
+    let mut admin = pando.administrator();
+    plant(&mut admin);
+    let anna = person_dn("anna");
+    let mut stored = "anna-secret".to_owned();
+    let cancel = |id: i32, of: i32| {
+        let value = ldap::encode_cancel(MessageId(of));
+        encode(id, Request::Extended(ExtendedRequest { name: oids::CANCEL, value: Some(&value) }))
+    };
+    let canceled = (ResultCode::SUCCESS, ResultCode::CANCELED);
+    let (mut is_change_canceled, mut is_compare_canceled) = (false, false);
+    for round in (0..1_000).step_by(10) {
+        let (new, title) = (format!("secret-{round}"), format!("Title {round}"));
+        let mut changes = ldap::ChangesBuf::new();
+        changes.push(ldap::ChangeOperation::Replace, "userPassword", [&new]);
+        let modify = ldap::ModifyRequest { object: &anna, changes: changes.as_changes() };
+        let mut titled = ldap::ChangesBuf::new();
+        titled.push(ldap::ChangeOperation::Replace, "title", [&title]);
+        let behind = ldap::ModifyRequest { object: &anna, changes: titled.as_changes() };
+        let compare = CompareRequest { entry: &anna, description: "userPassword", value: stored.as_bytes() };
+        let requests = [
+            encode(round + 1_001, Request::Modify(modify)),
+            encode(round + 1_002, Request::Modify(behind)),
+            cancel(round + 1_003, round + 1_001),
+            encode(round + 1_004, Request::Compare(compare)),
+            cancel(round + 1_005, round + 1_004),
+        ];
+        admin.send_bytes(&requests.concat()).unwrap();
+        let mut code = |id: i32| admin.reply(MessageId(round + 1_000 + id)).unwrap().outcome.code;
+        let (change, compare) = ((code(3), code(1)), (code(5), code(4)));
+        assert_eq!(code(2), ResultCode::SUCCESS, "what waited behind it goes on");
+        if change == canceled {
+            is_change_canceled = true;
+        } else {
+            assert_eq!(change, (ResultCode::TOO_LATE, ResultCode::SUCCESS));
+            stored = new;
+        }
+        is_compare_canceled |= compare == canceled;
+        assert!(compare == canceled || compare.0 == ResultCode::NO_SUCH_OPERATION, "{compare:?}");
+        assert!(pando.connect().bind(&anna, &stored).unwrap().is_success());
+        assert_eq!(admin.entry(&anna, &["title"]).unwrap().unwrap().text("title"), Some(title));
+        if is_change_canceled && is_compare_canceled {
+            break;
+        }
+    }
+    assert!(is_change_canceled && is_compare_canceled);
+}
+
 /// draft-zeilenga-ldap-noop, as OpenLDAP's tools ask.
 #[test]
 fn a_change_that_is_only_asked_about_is_not_made() {
