@@ -137,6 +137,7 @@ impl<'s, 'o> Export<'s, 'o> {
                 extras: Vec::new(),
                 follows_aliases: false,
                 manages: true,
+                tells_referrals: false,
                 subentries: None,
                 last: None,
             }),

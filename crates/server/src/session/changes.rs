@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use directory::controls::copies_bytes_max;
 use directory::password::limits::PASSWORD_SIZE_MAX;
 use directory::{Outcome, Requester, ServerFault};
 use ldap::{Message, Request, ResultCode};
@@ -40,6 +39,7 @@ impl Session {
         work: Work,
         out: &mut Vec<u8>,
     ) {
+        let held = reservation.bytes();
         let mut request = WriteRequest {
             address: self.address(context),
             requester: Arc::clone(&self.requester),
@@ -60,7 +60,7 @@ impl Session {
             Err(outcome) => return self.answer(context, &head, &outcome, out),
         }
         let ready = claim.is_none();
-        self.keep(head, work, frame.len() + copies_bytes_max(&message.controls), claim);
+        self.keep(head, work, held, claim);
         if ready && self.held.is_empty() {
             context.outbox.push(request);
         } else {

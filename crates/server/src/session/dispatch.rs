@@ -114,8 +114,8 @@ impl Session {
             _ => (Cow::Borrowed(frame), Work::Change, refused),
         };
         let is_change = is_change || matches!(work, Work::PasswordModify(_));
-        let held = frame.len() + copies_bytes_max(&message.controls);
-        let reservation = match is_change.then(|| context.shared.writes.reserve(held)) {
+        let reserve = || context.shared.writes.reserve(frame.len() + copies_bytes_max(&message.controls));
+        let reservation = match is_change.then(reserve) {
             Some(None) => return ControlFlow::Break(Next::WriterRoom),
             reservation => reservation.flatten(),
         };

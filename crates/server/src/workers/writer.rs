@@ -85,6 +85,11 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
+    /// The bytes that there is room for.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Takes over the room of another reservation.
     fn absorb(&mut self, other: &mut Reservation) {
         self.count += std::mem::take(&mut other.count);

@@ -42,10 +42,7 @@ impl EntryControls {
         controls: &RequestControls,
         types_only: bool,
     ) -> Result<Option<Box<EntryControls>>> {
-        let matched = match controls.matched_values() {
-            Some(items) if !types_only => Some(MatchedValues::of(snapshot.state(), access, items)?),
-            _ => None,
-        };
+        let matched = MatchedValues::of(snapshot.state(), access, controls, types_only)?;
         let usability_at = controls.account_usability;
         let dereferencing = match controls.dereference() {
             Some(asked) => Dereferencing::of(snapshot, (access, standing), asked)?,

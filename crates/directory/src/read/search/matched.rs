@@ -5,11 +5,9 @@
 //! for equality, each is one look-up, whatever else the entry has. An attribute of which no value passes is left out,
 //! as in the RFC's examples and by OpenLDAP; the letter of its section 2 has it come without values.
 
-use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use ldap::FilterBuf;
 use ldap::response::{correct_search_entry, put_attribute_header, put_value, value_len};
 use schema::{AttributeDescription, Schema, TypeId};
 
@@ -23,6 +21,7 @@ use crate::model::limits::GATHERED_MAX;
 use crate::model::outcome::OperationError;
 use crate::model::rows::{EntryId, LINKS, VALUES, link_key, value_key};
 use crate::model::virtual_entries::VirtualEntry;
+use crate::read::controls::RequestControls;
 use crate::snapshot::name_cache::NameCache;
 use crate::tree::TreeState;
 use crate::tree::stored_values::for_each_value;
@@ -35,7 +34,7 @@ const OCTETS_PER_CANDIDATE: usize = 1_024;
 /// The items of which a value passes one.
 #[derive(Clone, Debug)]
 pub(super) struct MatchedValues {
-    items: Arc<[Term]>,
+    items: Vec<Arc<Term>>,
 }
 
 /// What is known of the values of an attribute that come back.
@@ -50,14 +49,21 @@ pub(super) enum Passing {
 }
 
 impl MatchedValues {
-    pub(super) fn of(state: TreeState<'_>, access: Access, items: &[FilterBuf]) -> Result<MatchedValues> {
+    /// Those that a search asks for; `None` where it asks for none, or for types alone.
+    pub(super) fn of(
+        state: TreeState<'_>,
+        access: Access,
+        controls: &RequestControls,
+        types_only: bool,
+    ) -> Result<Option<MatchedValues>> {
+        let Some(items) = controls.matched_values().filter(|_| !types_only) else { return Ok(None) };
         let compiler = Compiler { catalog: state.catalog, shown: access.shown(), known: None };
         let items = items.iter().map(|item| {
             let mut term = compiler.compile(item.as_filter());
             term.find_targets_in(state)?;
-            Ok(term)
+            Ok(Arc::new(term))
         });
-        Ok(MatchedValues { items: items.collect::<Result<_>>()? })
+        Ok(Some(MatchedValues { items: items.collect::<Result<_>>()? }))
     }
 
     /// How many they are.
@@ -72,15 +78,12 @@ impl MatchedValues {
 
     /// Finds the entries anew that are named.
     pub(super) fn catch_up(&mut self, state: TreeState<'_>) -> Result<()> {
-        let mut items = self.items.to_vec();
-        items.iter_mut().try_for_each(|item| item.find_targets_in(state))?;
-        self.items = items.into();
-        Ok(())
+        self.items.iter_mut().try_for_each(|item| Arc::make_mut(item).find_targets_in(state))
     }
 
     /// Those about an attribute; `None` where there are none.
     fn about(&self, catalog: &Catalog, description: &AttributeDescription) -> Option<MatchedValues> {
-        let items: Arc<[Term]> =
+        let items: Vec<_> =
             self.items.iter().filter(|item| is_about(item, catalog, description)).cloned().collect();
         (!items.is_empty()).then_some(MatchedValues { items })
     }
@@ -101,7 +104,7 @@ impl MatchedValues {
     ) -> Result<Passing> {
         let def = state.catalog.attribute(row.id);
         let Some(about) = self.about(state.catalog, &def.description) else { return Ok(Passing::None) };
-        if about.items.iter().any(is_presence) {
+        if about.items.iter().any(|item| is_presence(item)) {
             return Ok(Passing::All);
         }
         if matches!(row.content, Content::Inline(_)) {
@@ -138,7 +141,7 @@ impl MatchedValues {
     }
 
     /// An entry that is not in the tree, with the values that pass.
-    pub(super) fn of_virtual<'e>(&self, catalog: &Catalog, entry: &'e VirtualEntry) -> Cow<'e, VirtualEntry> {
+    pub(super) fn of_virtual(&self, catalog: &Catalog, entry: &VirtualEntry) -> VirtualEntry {
         let mut key = Vec::new();
         let mut left = VirtualEntry::new(entry.dn.clone());
         for (name, values) in &entry.attributes {
@@ -147,7 +150,7 @@ impl MatchedValues {
             let passing = values.iter().filter(|value| about.pass(&catalog.schema, value, &mut key)).cloned();
             left = left.with(name, passing);
         }
-        Cow::Owned(left)
+        left
     }
 
     /// As [`ResultWriter::put_entry`], with the values that pass: what that takes, in candidates; `None`, and nothing

@@ -100,10 +100,7 @@ impl Results {
         let filter = Compiler { catalog, shown: access.shown(), known: None }.compile(request.filter);
         let selection = Selection::of(request.attributes, catalog, access);
         let writer = ResultWriter::new(id, request.types_only, selection, (None, None));
-        let matched = match controls.matched_values() {
-            Some(items) if !request.types_only => Some(MatchedValues::of(snapshot.state(), access, items)?),
-            _ => None,
-        };
+        let matched = MatchedValues::of(snapshot.state(), access, controls, request.types_only)?;
         let mut matcher = Matcher::new(access.shown());
         let size_limit = access.size_limit(request.size_limit);
         let mut results = Results { size_limit, ..Results::default() };
@@ -121,7 +118,7 @@ impl Results {
             let in_memory = InMemory { dn: &entry.dn, attributes: resolved(&catalog.schema, entry) };
             if is_in_scope && matcher.truth_in_memory(&filter, &catalog.schema, &in_memory) == Truth::True {
                 let entry = match &matched {
-                    Some(matched) => matched.of_virtual(catalog, entry),
+                    Some(matched) => Cow::Owned(matched.of_virtual(catalog, entry)),
                     None => Cow::Borrowed(&**entry),
                 };
                 writer.put_virtual(&mut results.messages, &catalog.schema, &entry);

@@ -28,6 +28,8 @@ pub(crate) struct SearchScope {
     pub(crate) follows_aliases: bool,
     /// Whether referral entries count as ordinary ones (ManageDsaIT).
     pub(crate) manages: bool,
+    /// Whether the client is told of referral entries in scope.
+    pub(crate) tells_referrals: bool,
     /// The subentries control, see [`crate::read::controls::RequestControls::subentries`].
     pub(crate) subentries: Option<bool>,
     /// The container asked for last, and whether what is below it is in one of the subtrees.
@@ -45,6 +47,7 @@ impl SearchScope {
             extras: Vec::new(),
             follows_aliases: matches!(dereferences, DerefAliases::InSearching | DerefAliases::Always),
             manages: controls.manage_dsa_it,
+            tells_referrals: !controls.manage_dsa_it && !controls.domain_scope(),
             subentries: controls.subentries,
             last: None,
         }
@@ -64,7 +67,7 @@ impl SearchScope {
         if self.follows_aliases {
             self.follow_aliases(state, names, standing)?;
         }
-        let mut referrals = if self.manages { Vec::new() } else { self.referrals(state, names)? };
+        let mut referrals = if self.tells_referrals { self.referrals(state, names)? } else { Vec::new() };
         referrals.reverse();
         Ok(referrals)
     }

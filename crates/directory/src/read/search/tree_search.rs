@@ -85,10 +85,7 @@ impl TreeSearch {
     ) -> Result<Box<TreeSearch>, OperationError> {
         let state = snapshot.state();
         let mut scope = SearchScope::of(base, request, controls);
-        let mut referrals = scope.prepare(snapshot, standing.as_deref())?;
-        if controls.domain_scope() {
-            referrals = Vec::new();
-        }
+        let referrals = scope.prepare(snapshot, standing.as_deref())?;
         let filter = Term::prepared(snapshot, access.shown(), request.filter)?;
         let selection = Selection::of(request.attributes, state.catalog, access);
         let plan = if scans_for_page {
