@@ -43,7 +43,9 @@ mod testing;
 
 pub use access::Requester;
 pub use database::{OpenOptions, ReadOnlyDirectory, WriteBatch, Writer, replicated};
-pub use maintenance::{check, digest, export, import, index_build, ldif_check, ldif_diff, rehearse, salvage};
+pub use maintenance::{
+    backup, check, digest, export, import, index_build, ldif_check, ldif_diff, rehearse, salvage,
+};
 pub use model::client_link::{BindMethod, ClientLink, ListenerName, WeekTime};
 pub use model::open_error::OpenError;
 pub use model::outcome::{OperationError, Outcome, ServerFault};

@@ -1,5 +1,6 @@
-//! Whole directories at once: import, export, check, comparison, salvage.
+//! Whole directories at once: import, export, backup, check, comparison, salvage.
 
+pub mod backup;
 pub mod check;
 pub mod digest;
 pub mod export;

@@ -9,6 +9,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use directory::apply::apply;
+use directory::backup::{BackupSource, Moment, Replay, Until, read_back, restore_rows};
 use directory::catalog::Catalog;
 use directory::controls::RequestControls;
 use directory::index::maintenance::{SliceBudget, run_slice};
@@ -270,6 +271,100 @@ fn groups_of_another_node_make_the_same_rows() {
     assert_eq!(of_log.len(), 1, "{of_log:?}");
     assert_eq!(found, rows(decided.snapshot.state().read));
     assert_eq!(follower.directory.log_rows().unwrap(), [(b"cursor".to_vec(), of_log[0].2.clone())]);
+}
+
+fn rows_of(directory: &directory::Directory) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    BackupSource::of(directory).unwrap().write_rows(&mut bytes).unwrap();
+    bytes
+}
+
+fn records_of(directory: &directory::Directory, from: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    BackupSource::of(directory).unwrap().write_records(from, &mut bytes).unwrap();
+    bytes
+}
+
+/// A directory of rows and records, as it was at a moment, whose indexes are finished; and that moment.
+fn restored(rows: &[u8], records: &[u8], until: Until) -> (TestDirectory, Moment) {
+    let folder = Arc::new(TemporaryFolder::new());
+    restore_rows(&mut &rows[..], folder.path(), [7; 16]).unwrap();
+    let mut replay = Replay::open(folder.path(), until, Stamp::default()).unwrap();
+    let has_later = replay.apply(&mut &records[..]).unwrap();
+    let moment = replay.finish().unwrap();
+    assert_eq!(has_later, moment.position < read_back(&mut &records[..]).unwrap().position);
+    let mut directory = TestDirectory::open(folder, directory::Settings::default(), &[], 0).unwrap();
+    directory.finish_indexes();
+    (directory, moment)
+}
+
+#[test]
+fn a_backup_comes_back_as_it_was_at_every_moment() {
+    let original = eventful();
+    let log = records(original.snapshot.state().read);
+    // Both began with the same first record.
+    let first = rows_of(&TestDirectory::new().directory);
+    let changes = records_of(&original.directory, 2);
+    let last = log.last().unwrap().0;
+    assert_eq!(read_back(&mut &changes[..]).unwrap().records, last - 1);
+    for (position, record) in &log {
+        let expected = Replica::of(&log[..*position as usize]).rows();
+        // Each change has a time of its own.
+        let until = match position % 2 {
+            0 => Until { position: *position, ..Until::END },
+            _ => Until { micros: record.csn.micros, ..Until::END },
+        };
+        let (found, moment) = restored(&first, &changes, until);
+        assert_eq!((moment.position, moment.micros), (*position, record.csn.micros));
+        assert_eq!(moment.generation, [7; 16], "a new one");
+        assert_eq!(rows(found.snapshot.state().read), expected, "at position {position}");
+        // Rows in the middle of everything are as good a beginning as the first.
+        if position.is_multiple_of(3) {
+            let rest = records_of(&original.directory, position + 1);
+            let (end, _) = restored(&rows_of(&found.directory), &rest, Until::END);
+            assert_eq!(rows(end.snapshot.state().read), rows(original.snapshot.state().read));
+            assert_eq!(directory::check::check(&end.snapshot).unwrap(), Vec::<String>::new());
+        }
+    }
+}
+
+/// What is damaged is never taken for whole, and what a length claims is not taken from memory.
+#[test]
+fn a_cut_or_changed_stream_is_refused() {
+    let original = eventful();
+    for whole in [rows_of(&original.directory), records_of(&original.directory, 2)] {
+        let seen = read_back(&mut &whole[..]).unwrap();
+        assert_eq!(seen.position, original.snapshot.position().unwrap());
+        for length in (0..whole.len()).step_by(whole.len() / 2_000 + 1) {
+            assert!(read_back(&mut &whole[..length]).is_err(), "cut at {length}");
+        }
+        assert!(read_back(&mut &[&whole[..], b"\0"].concat()[..]).is_err(), "more behind the end");
+        let mut random = fastrand::Rng::with_seed(1);
+        for _ in 0..2_000 {
+            let mut bytes = whole.clone();
+            let place = random.usize(..bytes.len());
+            bytes[place] ^= 1 << random.u8(..8);
+            // A changed letter is what the checksum of the file is for; nothing here may panic or take much memory.
+            let folder = TemporaryFolder::new();
+            if place.is_multiple_of(20) && restore_rows(&mut &bytes[..], folder.path(), [7; 16]).is_err() {
+                assert!(!store::has_data_file(folder.path()).unwrap());
+            }
+            drop(read_back(&mut &bytes[..]));
+        }
+    }
+    let lies = [&[2, 0, 1, 255, 255, 255, 255][..], b"k"].concat();
+    assert!(read_back(&mut &lies[..]).is_err());
+}
+
+/// What a node knows of its cluster stays with it.
+#[test]
+fn a_backup_of_a_node_is_no_node() {
+    let mut node = eventful();
+    node.writer.apply_group(1, [], &[(b"cursor", Some(b"1"))]).unwrap();
+    let no_records = records_of(&node.directory, node.snapshot.position().unwrap() + 1);
+    let (mut found, _) = restored(&rows_of(&node.directory), &no_records, Until::END);
+    assert_eq!(found.directory.log_rows().unwrap(), []);
+    assert_eq!(found.delete("cn=h,dc=example,dc=com").code, ResultCode::SUCCESS, "it can be changed");
 }
 
 #[test]

@@ -15,6 +15,7 @@ use server::{Arguments, ConfigError};
 use crate::access::AccessArguments;
 use crate::account::{self, AccountArguments};
 use crate::audit::{self, AuditArguments};
+use crate::backup::{self, BackupArguments, RestoreArguments};
 use crate::bench::BenchArguments;
 #[cfg(feature = "kafka")]
 use crate::cluster::{self, ClusterArguments};
@@ -51,6 +52,12 @@ pub(crate) enum Verb {
     #[cfg(feature = "kafka")]
     #[command(after_help = cluster::HELP)]
     Cluster(ClusterArguments),
+    /// Back up a directory, while it is being served or not, and look at backups
+    #[command(after_help = backup::HELP)]
+    Backup(BackupArguments),
+    /// Make a new data directory of a backup, as it was at any moment that the backup has
+    #[command(after_help = backup::RESTORE_HELP)]
+    Restore(RestoreArguments),
     /// Write the data of a directory anew, without holes
     #[command(after_help = compact::HELP)]
     Compact(DataArguments),
@@ -238,7 +245,8 @@ PANDO_ADMIN_PASSWORD instead. `pando help serve` says more.
 
 Look after it: each of these has examples in `pando help`
 
-  pando export --data /tmp/pando -o backup.ldif.zst
+  pando backup make --data /tmp/pando /tmp/pando-backup
+  pando export --data /tmp/pando -o people.ldif.zst
   pando verify --data /tmp/pando";
 
 const SERVE_HELP: &str = "\

@@ -10,6 +10,7 @@ mod access;
 mod account;
 mod arguments;
 mod audit;
+mod backup;
 mod bench;
 #[cfg(feature = "kafka")]
 mod cluster;
@@ -27,6 +28,7 @@ mod passwd;
 mod salvage;
 mod serve;
 mod settings;
+mod time;
 mod verify;
 
 use std::process::ExitCode;
@@ -50,6 +52,8 @@ fn main() -> ExitCode {
         #[cfg(feature = "kafka")]
         Verb::Cluster(arguments) => cluster::run(&arguments),
         Verb::Compact(arguments) => compact::run(&arguments),
+        Verb::Backup(arguments) => backup::run(&arguments),
+        Verb::Restore(arguments) => backup::restore(&arguments),
         Verb::Ldif(arguments) => ldif::run(&arguments),
         Verb::Access(arguments) => access::run(&arguments),
         Verb::Audit(arguments) => audit::run(&arguments),

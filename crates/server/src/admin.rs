@@ -1,6 +1,7 @@
 //! The administrator's commands on a data directory: settings, import, checks, indexes.
 
 pub(crate) mod access;
+pub(crate) mod backup;
 #[cfg(feature = "kafka")]
 pub(crate) mod cluster;
 #[cfg(feature = "kafka")]

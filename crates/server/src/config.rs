@@ -6,6 +6,7 @@
 //! [`crate::admin::settings`].
 
 pub mod audit;
+pub mod backup;
 mod cluster;
 mod exposed;
 pub mod kerberos;
@@ -30,6 +31,7 @@ use serde::Deserialize;
 use zeroize::Zeroize as _;
 
 use crate::config::audit::AuditSettings;
+use crate::config::backup::BackupSettings;
 use crate::config::kerberos::kerberos_rules;
 use crate::config::limit_tables::LimitTable;
 use crate::config::node_file::{ListenerKeys, NodeFile, OauthKeys};
@@ -223,6 +225,8 @@ pub struct Config {
     pub bad_passwords: BadPasswordFiles,
     /// What is kept of operations for an audit.
     pub audit: AuditSettings,
+    /// The backup that the server keeps by itself.
+    pub backup: Option<BackupSettings>,
     /// The cluster that this is a node of.
     pub cluster: Option<ClusterSettings>,
     /// Who verifies passwords that are kept elsewhere.
@@ -310,6 +314,7 @@ impl Config {
             bad_passwords: BadPasswordFiles::default(),
             pass_through: None,
             audit: AuditSettings::default(),
+            backup: None,
             cluster: None,
         }
     }
@@ -424,6 +429,7 @@ impl Config {
             bad_passwords: file.bad_passwords,
             pass_through: PassThroughSettings::of(file.pass_through)?,
             audit: file.audit.settings(),
+            backup: file.backup.settings(),
             cluster: file.cluster.map(|keys| ClusterSettings::of(keys, &defaults.data)).transpose()?,
             data: defaults.data,
         })
@@ -477,6 +483,7 @@ impl Config {
             ("pass_through", self.pass_through != new.pass_through, false),
             ("bad_passwords", self.bad_passwords != new.bad_passwords, false),
             ("audit", self.audit != new.audit, false),
+            ("backup", self.backup != new.backup, false),
             ("cluster", self.cluster != new.cluster, false),
             ("admin_dn", self.admin_dn != new.admin_dn, true),
             ("admin_password_file", self.admin_password != new.admin_password, true),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use directory::OperationError;
 use ldap::ResultCode;
 
+use crate::backup::BackupError;
 use crate::config::ConfigError;
 use crate::event_loop::EventLoopError;
 use crate::limits::LOAD_ENTRIES_MAX;
@@ -154,6 +155,9 @@ pub enum ServeError {
         /// The file.
         path: PathBuf,
     },
+    /// A backup cannot be made, or is of no use.
+    #[error(transparent)]
+    Backup(#[from] BackupError),
     /// Data that was to be loaded before the start was refused.
     #[error(transparent)]
     Load(#[from] LoadError),
@@ -256,6 +260,7 @@ impl ServeError {
             | ServeError::NothingImported { .. } => Fault::Settings,
             ServeError::RunAs(RunAsError::Data { .. }) => Fault::Data,
             ServeError::RunAs(_) => Fault::Settings,
+            ServeError::Backup(error) => backup_fault(error),
             ServeError::Listen(_) => Fault::Listen,
             _ => Fault::Other,
         }
@@ -305,6 +310,16 @@ fn is_passing(error: &directory::OpenError) -> bool {
             }
         }
         _ => false,
+    }
+}
+
+fn backup_fault(error: &BackupError) -> Fault {
+    use directory::backup::BackupError as DataError;
+    match error {
+        BackupError::Refused(_) => Fault::Settings,
+        BackupError::Data(DataError::Open(error)) if is_passing(error) => Fault::Other,
+        BackupError::Data(DataError::Open(_)) | BackupError::Damaged { .. } => Fault::Data,
+        _ => Fault::Other,
     }
 }
 

@@ -24,6 +24,7 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod backup;
 #[cfg(feature = "kafka")]
 mod cluster;
 pub mod config;
@@ -45,6 +46,7 @@ pub use admin::access::{
     RecordedRehearsed, TakeExplained, access_history, explain_access, explain_recorded, rehearse_access,
     rehearse_recorded, with_rules,
 };
+pub use admin::backup::{BackupChain, TriedOut, list_backup, make_backup, restore_backup, try_backup};
 #[cfg(feature = "kafka")]
 pub use admin::cluster::{Initialized, copy_of_node, init_cluster, invite_node, join_cluster, join_from};
 #[cfg(feature = "kafka")]
@@ -58,6 +60,9 @@ pub use admin::recorded::Written;
 pub use admin::salvage::salvage;
 pub use admin::verify::{compact, open_read_only, repair, verify};
 pub use admin::{import, load, settings, translate};
+pub use backup::make::{BackedUp, BackupRules, WrittenPart};
+pub use backup::restore::Restored;
+pub use backup::{BackupError, time_text};
 pub use config::{Arguments, Config, ConfigError, values};
 pub use error::{Fault, LoadError, RunAsError, ServeError};
 pub use event_loop::EventLoopError;

@@ -33,6 +33,18 @@ pub const WARM_UP_MEMORY_QUARTERS: u64 = 3;
 /// How nice the thread that reads it in is to the others: who asks meanwhile goes first.
 pub const WARM_UP_NICENESS: i32 = 19;
 
+/// The same of the thread that backs up.
+pub const BACKUP_NICENESS: i32 = 10;
+
+/// How often it looks whether a backup is due.
+pub const BACKUP_LOOK: Duration = Duration::from_secs(1);
+
+/// When a backup that failed is tried again, if it would not be due sooner.
+pub const BACKUP_RETRY: Duration = Duration::from_secs(60);
+
+/// A log that keeps fewer records than this is backed up when it is time, not when it is about to forget some.
+pub const BACKUP_RECORDS_MIN: u64 = 2_000;
+
 /// The part of all connections that one address may have once half of them are in use, by default.
 pub const CONNECTIONS_SHARE_DIVISOR: usize = 8;
 

@@ -23,6 +23,7 @@ use crate::telemetry::counters::{Counters, OperationTotal, operation_totals, tot
 use crate::telemetry::health::Health;
 use crate::telemetry::process::ProcessUsage;
 use crate::workers::audit_feed::AuditFeed;
+use crate::workers::backups::{BackupFigures, BackupState};
 use crate::workers::hash_pool::HashFigures;
 use crate::workers::read_ahead::ReadAheadFigures;
 use crate::workers::scan_pool::ScanFigures;
@@ -57,6 +58,8 @@ pub(crate) struct Sources {
     pub(crate) certificates: Arc<Certificates>,
     /// The audit trail, if there is one.
     pub(crate) audit: Option<Arc<AuditFeed>>,
+    /// The backup that is kept, if one is.
+    pub(crate) backup: Option<Arc<BackupFigures>>,
     /// Weak, because the directory owns the monitor.
     pub(crate) directory: Weak<Directory>,
 }
@@ -92,6 +95,9 @@ impl MonitorSource for Monitor {
             add_storage(&mut tree, sources);
             if let Some(feed) = &sources.audit {
                 add_audit(&mut tree, feed);
+            }
+            if let Some(figures) = &sources.backup {
+                add_backup(&mut tree, figures, &sources.directory);
             }
             #[cfg(feature = "kafka")]
             if let Some(figures) = &sources.cluster {
@@ -233,6 +239,20 @@ fn add_audit(tree: &mut MonitorTree, feed: &AuditFeed) {
     tree.counter("Lost Events", &parent, figures.lost.load(Ordering::Relaxed));
     tree.counter("Held Requests", &parent, figures.held.load(Ordering::Relaxed));
     tree.info("Failing", &parent, figures.is_failing.load(Ordering::Relaxed));
+}
+
+/// `cn=Backup`: what the backup has, and what it lacks. Without a time none was made since the start.
+fn add_backup(tree: &mut MonitorTree, figures: &BackupFigures, directory: &Weak<Directory>) {
+    let parent = tree.container("Backup", ROOT);
+    let BackupState { last, error } = figures.get();
+    let (seconds, position) = last.unwrap_or_default();
+    if seconds > 0 {
+        tree.timestamp("Last Backup", &parent, seconds);
+        tree.counter("Position", &parent, position);
+    }
+    let newest = directory.upgrade().and_then(|directory| directory.newest_position().ok());
+    tree.counter("Changes Since", &parent, newest.unwrap_or(0).saturating_sub(position));
+    tree.info("Failing", &parent, error.unwrap_or_else(|| "no".to_owned()));
 }
 
 /// `cn=Cluster`: what this node is in its cluster, and how far it is behind.

@@ -37,6 +37,7 @@ use crate::telemetry::counters::Counters;
 use crate::telemetry::health::Health;
 use crate::workers::audit;
 use crate::workers::audit_feed::AuditFeed;
+use crate::workers::backups::{self, BackupFigures};
 use crate::workers::bad_passwords::BadPasswords;
 use crate::workers::certificate_watch;
 use crate::workers::delays::Delays;
@@ -243,6 +244,7 @@ impl Opened {
         if self.config.cluster.is_some() {
             return Err(ServeError::NoKafka);
         }
+        let backup = self.config.backup.clone().map(|settings| (settings, Arc::<BackupFigures>::default()));
         self.monitor.attach(Sources {
             #[cfg(feature = "kafka")]
             cluster: cluster.as_ref().map(Cluster::figures),
@@ -258,6 +260,7 @@ impl Opened {
             certificates: Arc::clone(&certificates),
             directory: Arc::downgrade(&self.directory),
             audit: feed.clone(),
+            backup: backup.as_ref().map(|(_, figures)| Arc::clone(figures)),
         });
         let warm_up_bytes = self.config.warm_up_bytes;
         let handle = Handle {
@@ -273,6 +276,7 @@ impl Opened {
             writer.remember_rows(writer_cache_bytes);
         }
         let (certificate_watch, stop_watch) = mpsc::channel();
+        let (backup_stop, backup_end) = mpsc::channel();
         let (login_stop, stop_logins) = mpsc::channel();
         let (logins, queue) = (Arc::clone(&shared.logins), Arc::clone(&writes));
         let directory = Arc::clone(&self.directory);
@@ -290,7 +294,13 @@ impl Opened {
             audit: None,
             is_stopping: Arc::default(),
             certificate_watch,
+            backup_stop,
         };
+        if let Some((settings, figures)) = backup {
+            let (directory, is_stopping) = (Arc::clone(&self.directory), Arc::clone(&server.is_stopping));
+            let run = move || backups::run(&settings, &directory, &figures, &backup_end, &is_stopping);
+            server.others.push(spawn("pando-backup", run)?);
+        }
         let watch = move || certificate_watch::run(&certificates, &stop_watch);
         server.others.push(spawn("pando-certificates", watch)?);
         if warm_up_bytes > 0 {
@@ -364,6 +374,8 @@ pub struct Server {
     is_stopping: Arc<AtomicBool>,
     /// Dropped to end the watch over the files of certificates.
     certificate_watch: mpsc::Sender<()>,
+    /// The same for the backup.
+    backup_stop: mpsc::Sender<()>,
 }
 
 impl Server {
@@ -406,7 +418,7 @@ impl Server {
         }
         self.writes.close();
         self.is_stopping.store(true, Ordering::Relaxed);
-        drop(self.certificate_watch);
+        drop((self.certificate_watch, self.backup_stop));
         let audit = self.audit.map(|(feed, thread)| (Some(feed), thread));
         for (feed, thread) in self.others.into_iter().map(|thread| (None, thread)).chain(audit) {
             feed.iter().for_each(|feed: &Arc<AuditFeed>| feed.close());

@@ -6,19 +6,14 @@
 
 use std::fs;
 use std::io;
-use std::ops::Bound::Unbounded;
 use std::path::Path;
 
 use crate::bulk::BulkStore;
+use crate::copy::copy;
 use crate::error::failed;
 use crate::layout;
-use crate::maps::{self, Direction, KeyRange, Map, MapId, MapKind, MapSpec};
-use crate::read::scan::Scan;
-use crate::{OpenError, Options, Read, Result, StoreError};
-
-const ALL: KeyRange<'static> = (Unbounded, Unbounded);
-/// Ids taken over at once.
-const IDS_AT_ONCE: usize = 64 << 10;
+use crate::maps::{self, MapSpec};
+use crate::{OpenError, Options, Read};
 
 /// What [`compact`] did.
 #[non_exhaustive]
@@ -49,7 +44,7 @@ pub fn compact(
     let bytes_before = size()?;
     let old = bulk.old_view()?.ok_or_else(|| failed("open", &data_file)(io::ErrorKind::NotFound.into()))?;
     check_known(&old, maps)?;
-    copy(&old, maps, &mut bulk)?;
+    copy(&old, maps, 0, &mut bulk)?;
     drop(old);
     bulk.finish()?;
     Ok(Compacted { bytes_before, bytes_after: size()? })
@@ -65,55 +60,4 @@ fn check_known(old: &Read, maps: &'static [MapSpec]) -> Result<(), OpenError> {
         }
         None => Ok(()),
     }
-}
-
-/// Appends all rows that `old` shows to a new data file.
-///
-/// # Errors
-/// `DamagedLog`, `DamagedRow`, or what writing comes to.
-pub fn copy(old: &Read, maps: &'static [MapSpec], bulk: &mut BulkStore) -> Result<()> {
-    for (index, spec) in maps.iter().enumerate() {
-        let map = MapId::new(index);
-        match spec.kind {
-            MapKind::Plain => copy_rows(old, map, bulk)?,
-            MapKind::IdSet => copy_ids(old, map, bulk)?,
-        }
-    }
-    for row in Scan::new(old, Map::COUNTS, ALL, Direction::Forward) {
-        let (key, count) = row?;
-        let count = count.try_into().map_err(|_| StoreError::DamagedRow { map: Map::COUNTS.spec.name })?;
-        bulk.append_counter(key, i64::from_be_bytes(count))?;
-    }
-    if let Some(first) = old.first_position()? {
-        bulk.start_log_at(first)?;
-    }
-    for record in old.log_records(0) {
-        bulk.append_record(record?.1)?;
-    }
-    Ok(())
-}
-
-fn copy_rows(old: &Read, map: MapId, bulk: &mut BulkStore) -> Result<()> {
-    for row in old.scan(map, ALL, Direction::Forward) {
-        let (key, value) = row?;
-        bulk.append(map, key, value)?;
-    }
-    Ok(())
-}
-
-fn copy_ids(old: &Read, map: MapId, bulk: &mut BulkStore) -> Result<()> {
-    let mut block = Vec::new();
-    for row in old.scan_keys(map, ALL, Direction::Forward) {
-        let (key, mut left) = row?;
-        let mut ids = old.ids(map, key)?;
-        while left > 0 {
-            block.clear();
-            left = left.saturating_sub(ids.next_block(&mut block, IDS_AT_ONCE)? as u64);
-            if block.is_empty() {
-                return Err(StoreError::DamagedRow { map: old.map(map).spec.name });
-            }
-            bulk.append_ids(map, key, &block)?;
-        }
-    }
-    Ok(())
 }

@@ -37,6 +37,7 @@
 //!   rows in any order --> Sorter --> Sorted --> BulkStore --- finish() --> a new data file in the old one's place
 //!   Store::open_read_only() --> ReadOnlyStore --- view() --> View     in another process than the writer's
 //!   compact()
+//!   View --- copy() --> StreamWriter, bytes, read_stream() --> BulkStore
 //! ```
 //!
 //! - A [`BulkStore`] takes rows in key order and writes them at the speed of a file, into a data file of its own that
@@ -77,6 +78,7 @@
 mod batch;
 mod bulk;
 mod compact;
+mod copy;
 mod disk;
 mod error;
 mod insert_sets;
@@ -95,6 +97,7 @@ mod salvage;
 mod shared;
 mod snapshot_map;
 mod sort;
+mod stream;
 mod view;
 
 // Model and scratch directory of the tests in `tests/`, for those that need to hold up a fold.
@@ -111,7 +114,8 @@ mod tests;
 
 pub use batch::{Batch, Writer};
 pub use bulk::BulkStore;
-pub use compact::{Compacted, compact, copy};
+pub use compact::{Compacted, compact};
+pub use copy::{RowSink, copy, copy_log};
 pub use error::{LogDamage, OpenError, RedoDamage, RedoFinding, StoreError};
 pub use insert_sets::SetInserter;
 pub use layout::{FORMAT_VERSION, KEY_LEN_MAX, VALUE_LEN_MAX};
@@ -128,6 +132,7 @@ pub use redo::{Trouble, TroubleKind};
 pub use salvage::{LeftOut, Salvage, salvage};
 pub use sort::run::temporary_file;
 pub use sort::{Sorted, Sorter};
+pub use stream::{StreamError, StreamWriter, read_stream};
 pub use view::View;
 
 /// A place in the log: 1 for the first record, one more for each that follows; 0 before the first.

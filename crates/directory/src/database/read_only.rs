@@ -1,7 +1,7 @@
 //! A data directory read from outside: beside the process that serves it, or while nobody has it open.
 //!
-//! For commands that look and change nothing: export and check. Nothing is written, no record is made, no lock keeps a
-//! server away; the position read is the newest durable one, and stays until the reader is dropped.
+//! For commands that look and change nothing: export, backup and check. Nothing is written, no record is made, no lock
+//! keeps a server away; the position read is the newest durable one, and stays until the reader is dropped.
 
 use std::path::Path;
 
@@ -49,6 +49,11 @@ impl ReadOnlyDirectory {
     /// What is read: rows, their meaning, and the settings but for those of a node.
     pub fn state(&self) -> TreeState<'_> {
         TreeState { read: &self.view, catalog: &self.catalog, settings: &self.settings }
+    }
+
+    /// The rows alone.
+    pub(crate) fn into_view(self) -> View {
+        self.view
     }
 
     /// The indexes by attribute type, in the order of their attributes' numbers.

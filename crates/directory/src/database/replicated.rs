@@ -118,7 +118,7 @@ pub fn take_copy(from: &Path, to: &Path) -> Result<(), OpenError> {
 
 fn copy_view(view: &store::View, to: &Path, options: &store::Options) -> Result<(), OpenError> {
     let mut copy = BulkStore::create(to, MAPS, options)?;
-    store::copy(view, MAPS, &mut copy)?;
+    store::copy(view, MAPS, 0, &mut copy)?;
     copy.finish()?;
     Ok(())
 }

@@ -100,6 +100,12 @@ pub fn generalized_time(unix_seconds: u64) -> String {
     text.into_string()
 }
 
+/// The inverse of [`generalized_time`], of nothing but that form.
+pub fn unix_seconds(text: &str) -> Option<u64> {
+    let text = [text.strip_suffix('Z').filter(|digits| digits.len() == 14)?, ".000000Z"].concat();
+    Some(parse_micros(text.as_bytes())? / 1_000_000)
+}
+
 /// The digit of a value below 16.
 fn digit_of(value: u64) -> u8 {
     let [value, ..] = value.to_le_bytes();

@@ -6,6 +6,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod backup;
 mod generate;
 mod import;
 mod indexes;

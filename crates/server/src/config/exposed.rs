@@ -28,6 +28,7 @@ impl Config {
             ("the administrator's password", self.admin_password_file.clone()),
             ("the private key of TLS", Some(key.unwrap_or_else(|| self.data.join("tls/key.pem")))),
             ("the audit trail", self.audit.folder.clone()),
+            ("the backup", self.backup.as_ref().map(|backup| backup.folder.clone())),
             ("the key of Kerberos", kerberos.map(|kerberos| kerberos.keytab().to_owned())),
             ("the keys of this node", self.cluster.as_ref().map(|cluster| cluster.keys.clone())),
             ("the data", Some(self.data.clone())),

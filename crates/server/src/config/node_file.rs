@@ -19,6 +19,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::config::audit::AuditKeys;
+use crate::config::backup::BackupKeys;
 use crate::config::cluster::ClusterKeys;
 use crate::config::kerberos::KerberosKeys;
 use crate::config::limit_tables::{ConnectionsLimit, LimitTable, LimitedWho, StatedLimits};
@@ -61,6 +62,7 @@ pub(crate) struct NodeFile {
     pub(crate) tls: TlsKeys,
     pub(crate) bad_passwords: BadPasswordFiles,
     pub(crate) audit: AuditKeys,
+    pub(crate) backup: BackupKeys,
     pub(crate) oauth: OauthKeys,
     pub(crate) kerberos: KerberosKeys,
     pub(crate) pass_through: PassThroughKeys,
@@ -243,7 +245,12 @@ impl NodeFile {
         let own = [&mut file.data, &mut file.admin_password_file, &mut file.log.file];
         let paths = own.into_iter().chain([&mut tls.certificate, &mut tls.key, &mut tls.client_authorities]);
         let lists = &mut file.bad_passwords;
-        let paths = paths.chain([&mut lists.words, &mut lists.breached, &mut file.audit.folder]);
+        let paths = paths.chain([
+            &mut lists.words,
+            &mut lists.breached,
+            &mut file.audit.folder,
+            &mut file.backup.folder,
+        ]);
         let paths = paths.chain([
             &mut file.oauth.keys,
             &mut file.pass_through.authorities,
@@ -267,8 +274,8 @@ fn problems(text: &str) -> Vec<(usize, String)> {
         let name = key.get_ref().as_ref();
         match (name, value.get_ref()) {
             (
-                "limits" | "log" | "tls" | "bad_passwords" | "audit" | "oauth" | "kerberos" | "cluster"
-                | "pass_through",
+                "limits" | "log" | "tls" | "bad_passwords" | "audit" | "backup" | "oauth" | "kerberos"
+                | "cluster" | "pass_through",
                 DeValue::Table(inner),
             ) => {
                 problems.extend(problems_within(text, name, &format!("[{name}]\n"), inner));
@@ -359,6 +366,7 @@ mod tests {
         let page = std::fs::read_to_string(page).unwrap();
         let tables = [
             ("audit", keys_of::<AuditKeys>()),
+            ("backup", keys_of::<BackupKeys>()),
             ("bad_passwords", keys_of::<BadPasswordFiles>()),
             ("cluster", keys_of::<ClusterKeys>()),
             ("kerberos", keys_of::<KerberosKeys>()),

@@ -1,0 +1,406 @@
+//! What a backup of a directory is made of, and how the directory comes back from it.
+//!
+//! A backup is all rows as they were at one position of the log, and the records behind that position, in pieces that
+//! follow each other without a gap. The directory as it was at any of these positions is the rows with the records up
+//! to there applied, as every start and every replica applies them. Rows and records are streams of bytes here; which
+//! file they are in is for others to say.
+//!
+//! What a node of a cluster knows of the cluster's log is left out: what comes back is a directory of its own. It has a
+//! new generation, so that cookies and positions of the time after the backup are not taken for its own.
+
+use std::io::{Read, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+pub use store::StreamError;
+use store::{BulkStore, MapId, Position, RowSink, StoreError, StreamWriter, View, copy, copy_log};
+
+use crate::catalog::{META_GENERATION, META_REPLICATION, generation, last_csn};
+use crate::database::{OpenOptions, ReadOnlyDirectory, Writer};
+use crate::model::open_error::OpenError;
+use crate::model::outcome::OperationError;
+use crate::model::record::Record;
+use crate::model::rows::{MAPS, META};
+use crate::model::stamp::Stamp;
+use crate::model::virtual_entries::{MonitorSource, VirtualEntry};
+use crate::settings::{DirectorySettings, NodeSettings};
+use crate::snapshot::Directory;
+
+/// Bytes of records that are applied in one commit.
+const GROUP_BYTES: usize = 8 << 20;
+
+/// A short hash of a record, by which it is known that two logs are the same up to there.
+pub type Fingerprint = [u8; 16];
+
+/// Why nothing is backed up, or comes back.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BackupError {
+    /// The bytes of the backup cannot be written or read.
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+    /// The directory cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// It failed after that.
+    #[error(transparent)]
+    Operation(#[from] OperationError),
+}
+
+impl From<StoreError> for BackupError {
+    fn from(error: StoreError) -> BackupError {
+        BackupError::Stream(error.into())
+    }
+}
+
+impl From<store::OpenError> for BackupError {
+    fn from(error: store::OpenError) -> BackupError {
+        BackupError::Open(error.into())
+    }
+}
+
+/// A place in a history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// Of which data.
+    pub generation: [u8; 16],
+    /// The last record.
+    pub position: Position,
+    /// When it was made, in microseconds since 1970-01-01T00:00:00Z.
+    pub micros: u64,
+    /// Its hash.
+    pub fingerprint: Fingerprint,
+}
+
+/// The data of one moment.
+pub struct BackupSource(View);
+
+impl From<ReadOnlyDirectory> for BackupSource {
+    fn from(directory: ReadOnlyDirectory) -> BackupSource {
+        BackupSource(directory.into_view())
+    }
+}
+
+impl BackupSource {
+    /// The data of a directory that this process has open, as it is now.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn of(directory: &Directory) -> Result<BackupSource, StoreError> {
+        Ok(BackupSource(directory.store.view()?))
+    }
+
+    /// Which moment it is of.
+    ///
+    /// # Errors
+    /// The store failed, or the data is damaged.
+    pub fn moment(&self) -> Result<Moment, BackupError> {
+        let position = self.0.position()?;
+        let lost = || OperationError::Damaged("the last record of the log is missing".to_owned());
+        Ok(Moment {
+            generation: generation(&self.0)?,
+            position,
+            micros: last_csn(&self.0)?.micros,
+            fingerprint: self.fingerprint(position)?.ok_or_else(lost)?,
+        })
+    }
+
+    /// The hash of the record at a position. `None` where the log has it no longer, or not yet.
+    ///
+    /// # Errors
+    /// The store failed, or the record is damaged.
+    pub fn fingerprint(&self, position: Position) -> Result<Option<Fingerprint>, StoreError> {
+        match self.0.log_records(position).next().transpose()? {
+            Some((found, record)) if found == position => Ok(Some(fingerprint(record))),
+            _ => Ok(None),
+        }
+    }
+
+    /// Writes all rows, and of the log the last record alone: nobody asks what comes back for older ones.
+    ///
+    /// # Errors
+    /// The store failed, or the bytes cannot be written.
+    pub fn write_rows(&self, out: &mut impl Write) -> Result<(), BackupError> {
+        let mut sink = Portable(StreamWriter::new(MAPS, out));
+        copy(&self.0, MAPS, self.0.position()?, &mut sink)?;
+        Ok(sink.0.finish().map(drop).map_err(StreamError::from)?)
+    }
+
+    /// Writes the records from a position on.
+    ///
+    /// # Errors
+    /// As of [`write_rows`](BackupSource::write_rows).
+    pub fn write_records(&self, from: Position, out: &mut impl Write) -> Result<(), BackupError> {
+        let mut writer = StreamWriter::new(MAPS, out);
+        copy_log(&self.0, from, &mut writer)?;
+        Ok(writer.finish().map(drop).map_err(StreamError::from)?)
+    }
+}
+
+fn fingerprint(record: &[u8]) -> Fingerprint {
+    let mut hash = Fingerprint::default();
+    for (to, from) in hash.iter_mut().zip(Sha256::digest(record)) {
+        *to = from;
+    }
+    hash
+}
+
+/// Leaves out what belongs to a node.
+struct Portable<W>(StreamWriter<W>);
+
+impl<W: Write> RowSink for Portable<W> {
+    type Error = StreamError;
+
+    fn row(&mut self, map: MapId, key: &[u8], value: &[u8]) -> Result<(), StreamError> {
+        if map == META && key.starts_with(META_REPLICATION) {
+            return Ok(());
+        }
+        self.0.row(map, key, value)
+    }
+
+    fn ids(&mut self, map: MapId, key: &[u8], ids: &[u64]) -> Result<(), StreamError> {
+        self.0.ids(map, key, ids)
+    }
+
+    fn counter(&mut self, key: &[u8], count: i64) -> Result<(), StreamError> {
+        self.0.counter(key, count)
+    }
+
+    fn log_start(&mut self, position: Position) -> Result<(), StreamError> {
+        self.0.log_start(position)
+    }
+
+    fn record(&mut self, record: &[u8]) -> Result<(), StreamError> {
+        self.0.record(record)
+    }
+}
+
+/// Reads rows or records to their end, and looks whether they are whole.
+///
+/// # Errors
+/// They are not, or cannot be read.
+pub fn read_back(input: &mut impl Read) -> Result<ReadBack, BackupError> {
+    let mut seen = ReadBack::default();
+    read(input, &mut seen)?;
+    Ok(seen)
+}
+
+fn read<S: RowSink>(input: &mut impl Read, sink: &mut S) -> Result<(), BackupError>
+where
+    BackupError: From<S::Error>,
+{
+    store::read_stream(input, MAPS, sink)
+}
+
+/// What [`read_back`] found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadBack {
+    /// Rows of maps, ids of sets and counters.
+    pub rows: u64,
+    /// Records.
+    pub records: u64,
+    /// The position of the last record.
+    pub position: Position,
+    /// The hash of it.
+    pub fingerprint: Fingerprint,
+}
+
+impl RowSink for ReadBack {
+    type Error = StreamError;
+
+    fn row(&mut self, _: MapId, _: &[u8], _: &[u8]) -> Result<(), StreamError> {
+        self.rows += 1;
+        Ok(())
+    }
+
+    fn ids(&mut self, _: MapId, _: &[u8], ids: &[u64]) -> Result<(), StreamError> {
+        self.rows += ids.len() as u64;
+        Ok(())
+    }
+
+    fn counter(&mut self, _: &[u8], _: i64) -> Result<(), StreamError> {
+        self.rows += 1;
+        Ok(())
+    }
+
+    fn log_start(&mut self, position: Position) -> Result<(), StreamError> {
+        self.position = position.saturating_sub(1);
+        Ok(())
+    }
+
+    fn record(&mut self, record: &[u8]) -> Result<(), StreamError> {
+        Record::decode(record).ok_or(StreamError::Damaged("a record that this program does not know"))?;
+        self.records += 1;
+        self.position = self.position.saturating_add(1);
+        self.fingerprint = fingerprint(record);
+        Ok(())
+    }
+}
+
+/// Makes a new data directory of rows, under a new generation.
+///
+/// # Errors
+/// There is data, or the rows cannot be read; nothing is there then.
+pub fn restore_rows(input: &mut impl Read, to: &Path, generation: [u8; 16]) -> Result<(), BackupError> {
+    if store::has_data_file(to)? {
+        return Err(OpenError::HasData.into());
+    }
+    let mut sink = Renewed { bulk: BulkStore::create(to, MAPS, &store::Options::default())?, generation };
+    read(input, &mut sink)?;
+    Ok(sink.bulk.finish()?)
+}
+
+/// Puts a generation in the place of the old one.
+struct Renewed {
+    bulk: BulkStore,
+    generation: [u8; 16],
+}
+
+impl RowSink for Renewed {
+    type Error = StoreError;
+
+    fn row(&mut self, map: MapId, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+        let is_generation = map == META && key == META_GENERATION;
+        self.bulk.row(map, key, if is_generation { &self.generation } else { value })
+    }
+
+    fn ids(&mut self, map: MapId, key: &[u8], ids: &[u64]) -> Result<(), StoreError> {
+        self.bulk.ids(map, key, ids)
+    }
+
+    fn counter(&mut self, key: &[u8], count: i64) -> Result<(), StoreError> {
+        self.bulk.counter(key, count)
+    }
+
+    fn log_start(&mut self, position: Position) -> Result<(), StoreError> {
+        self.bulk.log_start(position)
+    }
+
+    fn record(&mut self, record: &[u8]) -> Result<(), StoreError> {
+        self.bulk.record(record)
+    }
+}
+
+/// Up to where records are applied, both included.
+#[derive(Clone, Copy, Debug)]
+pub struct Until {
+    /// No record of a later position.
+    pub position: Position,
+    /// No record that was made later, in microseconds since 1970-01-01T00:00:00Z.
+    pub micros: u64,
+}
+
+impl Until {
+    /// All records there are.
+    pub const END: Until = Until { position: Position::MAX, micros: u64::MAX };
+}
+
+/// A directory that comes back, to whose rows records are applied.
+pub struct Replay {
+    directory: Arc<Directory>,
+    writer: Writer,
+    until: Until,
+    /// The position of the next record of a stream.
+    next: Position,
+    first: Position,
+    group: Vec<Vec<u8>>,
+    group_bytes: usize,
+    is_over: bool,
+}
+
+impl Replay {
+    /// Opens what [`restore_rows`] made.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn open(path: &Path, until: Until, stamp: Stamp) -> Result<Replay, BackupError> {
+        let options = OpenOptions {
+            initial: DirectorySettings::default(),
+            suffixes: Vec::new(),
+            node: NodeSettings::default(),
+            monitor: Arc::new(NoMonitor),
+            vendor_version: String::new(),
+            store: store::Options::default(),
+            stamp,
+            follows_log: false,
+        };
+        let (directory, writer) = Directory::open(path, options)?;
+        let (group, group_bytes) = (Vec::new(), 0);
+        Ok(Replay { directory, writer, until, next: 1, first: 1, group, group_bytes, is_over: false })
+    }
+
+    /// Applies the records of a stream that are not there yet, up to where it is to go. Says whether that is reached.
+    ///
+    /// # Errors
+    /// They cannot be read, do not follow what is there, or cannot be applied.
+    pub fn apply(&mut self, input: &mut impl Read) -> Result<bool, BackupError> {
+        read(input, self)?;
+        self.apply_group()?;
+        Ok(self.is_over)
+    }
+
+    /// Closes the directory. Returns the moment that it has come to.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn finish(self) -> Result<Moment, BackupError> {
+        BackupSource::of(&self.directory)?.moment()
+    }
+
+    fn apply_group(&mut self) -> Result<(), OperationError> {
+        let group = std::mem::take(&mut self.group);
+        self.group_bytes = 0;
+        if group.is_empty() {
+            return Ok(());
+        }
+        self.writer.apply_group(self.first, group.iter().map(Vec::as_slice), &[])
+    }
+}
+
+impl RowSink for Replay {
+    type Error = BackupError;
+
+    fn row(&mut self, _: MapId, _: &[u8], _: &[u8]) -> Result<(), BackupError> {
+        Err(StreamError::Damaged("rows among records").into())
+    }
+
+    fn ids(&mut self, map: MapId, key: &[u8], _: &[u64]) -> Result<(), BackupError> {
+        self.row(map, key, &[])
+    }
+
+    fn counter(&mut self, key: &[u8], _: i64) -> Result<(), BackupError> {
+        self.row(META, key, &[])
+    }
+
+    fn log_start(&mut self, position: Position) -> Result<(), BackupError> {
+        self.apply_group()?;
+        (self.next, self.first) = (position, position);
+        Ok(())
+    }
+
+    fn record(&mut self, bytes: &[u8]) -> Result<(), BackupError> {
+        let record = Record::decode(bytes);
+        let record = record.ok_or(StreamError::Damaged("a record that this program does not know"))?;
+        self.is_over |= self.next > self.until.position || record.csn.micros > self.until.micros;
+        if self.is_over {
+            return Ok(());
+        }
+        if self.group.is_empty() {
+            self.first = self.next;
+        }
+        self.group.push(bytes.to_vec());
+        self.group_bytes += bytes.len();
+        self.next += 1;
+        if self.group_bytes >= GROUP_BYTES { Ok(self.apply_group()?) } else { Ok(()) }
+    }
+}
+
+/// Nobody asks a directory that comes back.
+struct NoMonitor;
+
+impl MonitorSource for NoMonitor {
+    fn entries(&self) -> Vec<VirtualEntry> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,229 @@
+//! `pando backup` and `pando restore`: a directory as it was.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::{Args, Subcommand};
+use directory::backup::Until;
+use server::{
+    BackedUp, BackupChain, BackupRules, Config, Restored, ServeError, TriedOut, WrittenPart, time_text,
+};
+
+use crate::arguments::DataArguments;
+use crate::exit;
+use crate::time::Time;
+
+const DAY: u64 = 86_400;
+
+/// The options of `pando backup`.
+#[derive(Debug, Args)]
+pub(crate) struct BackupArguments {
+    #[command(subcommand)]
+    verb: BackupVerb,
+}
+
+#[derive(Debug, Subcommand)]
+enum BackupVerb {
+    /// Add to a backup what is new in a directory, while it is served or not: the changes since the last time, and all
+    /// entries the first time and now and then
+    Make {
+        #[command(flatten)]
+        data: DataArguments,
+        /// The folder of the backup; made if it is not there
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+        /// Write all entries, whatever the backup has
+        #[arg(long)]
+        full: bool,
+        /// Write all entries again when they were last written so many days ago
+        #[arg(long, value_name = "DAYS", default_value_t = 7)]
+        full_days: u64,
+        /// Remove files that only moments need which are more days ago than this [default: keep all]
+        #[arg(long, value_name = "DAYS")]
+        keep_days: Option<u64>,
+    },
+    /// Say which moments a backup has
+    List {
+        /// The folder of the backup
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+        /// Name the files too
+        #[arg(long)]
+        files: bool,
+    },
+    /// Read every file of a backup, restore its newest moment into a scratch folder, and check that as `pando verify`
+    Verify {
+        /// The folder of the backup
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+        /// Where to restore to for the check: a new folder, removed again [default: a folder in that of the backup]
+        #[arg(long, value_name = "DIR")]
+        scratch: Option<PathBuf>,
+    },
+}
+
+/// The options of `pando restore`.
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArguments {
+    #[command(flatten)]
+    data: DataArguments,
+    /// The folder of the backup
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    /// As it was at this time: 2026-01-31T12:00:00Z, or 30m, 12h, 7d ago [default: the newest that the backup has]
+    #[arg(long, value_name = "TIME")]
+    until: Option<Time>,
+    /// As it was behind the change at this position of the log
+    #[arg(long, value_name = "NUMBER", conflicts_with = "until")]
+    position: Option<u64>,
+}
+
+pub(crate) fn run(arguments: &BackupArguments) -> ExitCode {
+    let done = match &arguments.verb {
+        BackupVerb::Make { data, folder, full, full_days, keep_days } => {
+            let days = |days: u64| Duration::from_secs(days.saturating_mul(DAY));
+            let rules =
+                BackupRules { is_full: *full, full_after: days(*full_days), keep: keep_days.map(days) };
+            let began = Instant::now();
+            load(data).and_then(|config| server::make_backup(&config, folder, &rules)).map(|made| {
+                println!("{}", made_text(&made, began.elapsed()));
+                ExitCode::SUCCESS
+            })
+        }
+        BackupVerb::List { folder, files } => server::list_backup(folder).map(|chains| {
+            if chains.is_empty() {
+                return exit::failure(&format!("{} has no backup", folder.display()));
+            }
+            for chain in &chains {
+                print!("{}", chain_text(chain, *files));
+            }
+            ExitCode::SUCCESS
+        }),
+        BackupVerb::Verify { folder, scratch } => verify(folder, scratch.as_deref()),
+    };
+    done.unwrap_or_else(|error| exit::failed(&error))
+}
+
+fn load(data: &DataArguments) -> Result<Config, ServeError> {
+    Ok(Config::load(&data.to_server())?)
+}
+
+fn made_text(made: &BackedUp, took: Duration) -> String {
+    let BackedUp { position, written, bytes, removed } = made;
+    let size = size_text(*bytes);
+    let seconds = took.as_secs_f64();
+    let mut text = match written {
+        WrittenPart::Nothing => format!("nothing is new: the backup has all up to position {position}"),
+        WrittenPart::Rows(why) => {
+            format!("all entries up to position {position}, {size}, read back, in {seconds:.1} s; {why}")
+        }
+        WrittenPart::Changes(count) => {
+            format!("{count} changes up to position {position}, {size}, read back, in {seconds:.1} s")
+        }
+    };
+    if *removed > 0 {
+        text += &format!("; {removed} old files are removed");
+    }
+    text
+}
+
+fn size_text(bytes: u64) -> String {
+    format!("{:.1} MB", bytes as f64 / 1e6)
+}
+
+fn chain_text(chain: &BackupChain, with_files: bool) -> String {
+    let time = |seconds: u64| time_text(seconds.saturating_mul(1_000_000));
+    let mut text = format!(
+        "{} to {}, positions {} to {}: {} files, {}\n",
+        time(chain.rows_seconds),
+        time(chain.last_seconds),
+        chain.rows_position,
+        chain.last_position,
+        chain.files.len(),
+        size_text(chain.bytes)
+    );
+    for file in chain.files.iter().filter(|_| with_files) {
+        text += &format!("  {file}\n");
+    }
+    text
+}
+
+fn verify(folder: &std::path::Path, scratch: Option<&std::path::Path>) -> Result<ExitCode, ServeError> {
+    let own = folder.join(format!("verify-{}", std::process::id()));
+    let tried =
+        server::try_backup(folder, scratch.unwrap_or(&own), &mut |finding| println!("{}", finding.text));
+    let TriedOut { files, restored, checked } = tried?;
+    if checked.findings > 0 {
+        return Ok(exit::failure(&format!("{} findings in what was restored", checked.findings)));
+    }
+    println!(
+        "{files} files are whole; restored to position {}, of {}: nothing found in {} entries and {} rows",
+        restored.position,
+        time_text(restored.micros),
+        checked.entries,
+        checked.rows
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) fn restore(arguments: &RestoreArguments) -> ExitCode {
+    let until = Until {
+        position: arguments.position.unwrap_or(Until::END.position),
+        micros: arguments.until.map_or(Until::END.micros, |Time(micros)| micros),
+    };
+    let restored = load(&arguments.data)
+        .and_then(|config| Ok((server::restore_backup(&config, &arguments.folder, until)?, config.data)));
+    match restored {
+        Ok((Restored { position, micros, has_later }, data)) => {
+            let rest = match (has_later, arguments.until) {
+                (true, _) => "; the backup has later changes",
+                (false, Some(_)) => "; the backup has no later change",
+                (false, None) => "",
+            };
+            println!(
+                "{} has the directory as it was behind the change at position {position}, of {}{rest}",
+                data.display(),
+                time_text(micros)
+            );
+            ExitCode::SUCCESS
+        }
+        Err(error) => exit::failed(&error),
+    }
+}
+
+pub(crate) const HELP: &str = "\
+A backup is a folder of files: all entries, and the changes behind them, so that the directory can come back as it was
+at any moment between. Each run adds what is new, mostly some kilobytes; run it as often as you can bear to lose
+changes. Settings, schema, passwords and access rules are in it, as secret as the data; files of the node (its node
+file, certificates, keys) are not.
+
+Each file is synced and read back before it has its name. `verify` does more: it restores.
+
+Examples:
+  pando backup make --data /var/lib/pando --keep-days 35 /var/backups/pando
+  pando backup list /var/backups/pando
+  pando backup verify /var/backups/pando
+
+Exit codes:
+  0  done
+  1  failed, or (verify) findings; the backup is as it was
+  2  the command line is wrong, another process writes to the folder, or there is no backup
+  4  there is no data, it cannot be read, or a file of the backup is damaged";
+
+pub(crate) const RESTORE_HELP: &str = "\
+The data directory must be new: what is there is never written over. It appears when it is whole. Serve it, or export
+from it what was lost:
+
+  pando restore --data /var/lib/pando-then --until 2026-01-31T12:00:00Z /var/backups/pando
+  pando export --data /var/lib/pando-then --base ou=Sales,dc=example,dc=com -o then.ldif
+  pando export --data /var/lib/pando --base ou=Sales,dc=example,dc=com -o now.ldif
+  pando ldif diff now.ldif then.ldif > back.ldif
+
+and look at back.ldif before `ldapmodify -f back.ldif` makes it so.
+
+Exit codes:
+  0  done
+  1  failed; nothing is there
+  2  the command line is wrong, there is data already, or the backup does not have the moment
+  4  a file of the backup is damaged or missing";

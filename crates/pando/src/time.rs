@@ -1,0 +1,72 @@
+//! Moments on the command line.
+
+use std::str::FromStr;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Microseconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Time(pub(crate) u64);
+
+impl FromStr for Time {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Time, &'static str> {
+        let wrong = "2026-01-31, 2026-01-31T12:00:00Z, or 30m, 12h, 7d ago";
+        if let Some(ago) = seconds_ago(text) {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+            return Ok(Time(now.saturating_sub(ago).saturating_mul(1_000_000)));
+        }
+        moment(text).map(Time).ok_or(wrong)
+    }
+}
+
+fn seconds_ago(text: &str) -> Option<u64> {
+    let unit = match text.as_bytes().last()? {
+        b's' => 1,
+        b'm' => 60,
+        b'h' => 3_600,
+        b'd' => 86_400,
+        _ => return None,
+    };
+    text.get(..text.len() - 1)?.parse::<u64>().ok()?.checked_mul(unit)
+}
+
+/// The moment that is written as a date, or as a date and a time in UTC.
+fn moment(text: &str) -> Option<u64> {
+    let (date, time) = text.split_once('T').unwrap_or((text, "00:00:00Z"));
+    let numbers = |text: &str, separator| {
+        text.split(separator).map(|part| part.parse::<u64>().ok()).collect::<Option<Vec<_>>>()
+    };
+    let [year, month, day] = numbers(date, '-')?[..] else { return None };
+    let [hour, minute, second] = numbers(time.strip_suffix('Z')?, ':')?[..] else { return None };
+    let fits = (1970..10_000).contains(&year)
+        && (1..=12).contains(&month)
+        && (1..=31).contains(&day)
+        && hour < 24
+        && minute < 60
+        && second < 61;
+    // Days since 1970 by counting years from March, so that a leap day is a year's last.
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1;
+    fits.then(|| ((days - 719_468) * 86_400 + hour * 3_600 + minute * 60 + second) * 1_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read() {
+        let check = |text: &str, expected: Option<u64>| {
+            assert_eq!(moment(text).map(|micros| micros / 1_000_000), expected, "{text}");
+        };
+        check("1970-01-01", Some(0));
+        check("2000-02-29T12:30:05Z", Some(951_827_405));
+        check("2026-11-24T08:00:00Z", Some(1_795_507_200));
+        check("2026-13-01", None);
+        check("2026-01-01T25:00:00Z", None);
+        check("yesterday", None);
+        assert_eq!(seconds_ago("12h"), Some(43_200));
+        assert!("soon".parse::<Time>().is_err());
+    }
+}

@@ -1,0 +1,282 @@
+//! `pando backup` and `pando restore`, beside a server at work.
+
+use crate::support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ldap::ChangeOperation;
+use support::clients::{self, Run, ldap_utility};
+use support::cluster::until;
+use support::interrupted::must;
+use support::pando::{PROGRAM, Start, command};
+use support::tree::{add_person, bind, person_dn, plant, replace, set_password};
+use support::{Pando, SUFFIX, Scratch};
+
+fn pando(arguments: &[&str]) -> Run {
+    clients::run(PROGRAM, arguments, "")
+}
+
+/// All that a directory has, as text.
+fn exported(data: &Path) -> String {
+    command(&["export", "--operational"], Some(data)).expect_code(0).stdout
+}
+
+fn position_of(export: &str) -> u64 {
+    let heading =
+        export.lines().find_map(|line| line.strip_prefix("# Pando export at log position ")).unwrap();
+    heading.split(|letter: char| !letter.is_ascii_digit()).next().unwrap().parse().unwrap()
+}
+
+struct Place<'s> {
+    scratch: &'s Scratch,
+    folder: String,
+}
+
+impl<'s> Place<'s> {
+    fn new(scratch: &'s Scratch) -> Place<'s> {
+        let folder = scratch.join("backup").to_str().unwrap().to_owned();
+        Place { scratch, folder }
+    }
+
+    fn make(&self, more: &[&str]) -> Run {
+        let arguments = [&["backup", "make", &self.folder], more].concat();
+        command(&arguments, Some(&Pando::data(self.scratch)))
+    }
+
+    fn restore(&self, name: &str, more: &[&str]) -> (PathBuf, Run) {
+        let data = self.scratch.join(name);
+        let run = pando(&[&["restore", "--data", data.to_str().unwrap(), &self.folder], more].concat());
+        (data, run)
+    }
+}
+
+#[test]
+fn every_moment_of_a_served_directory_comes_back() {
+    let scratch = Scratch::new("backup");
+    let place = Place::new(&scratch);
+    let server = Pando::start(&scratch);
+    let mut admin = server.administrator();
+    plant(&mut admin);
+    set_password(&mut admin, "anna", "annas secret");
+    place.make(&[]).expect_code(0).expect_output("it is the first");
+    let mut moments = vec![exported(&Pando::data(&scratch))];
+    for round in 0..3 {
+        add_person(&mut admin, &format!("carl{round}"));
+        moments.push(exported(&Pando::data(&scratch)));
+        replace(&mut admin, &person_dn("anna"), "title", &[&format!("title {round}")]);
+        moments.push(exported(&Pando::data(&scratch)));
+        let moved = person_dn(&format!("carl{round}"));
+        let new = format!("uid=moved{round}");
+        assert!(admin.modify_dn(&moved, &new, None).unwrap().is_success());
+        moments.push(exported(&Pando::data(&scratch)));
+        place.make(&[]).expect_code(0).expect_output("3 changes up to position");
+        place.make(&[]).expect_code(0).expect_output("nothing is new");
+    }
+    // The data that came back is not looked at by whoever serves the other.
+    for (number, moment) in moments.iter().enumerate() {
+        let position = position_of(moment).to_string();
+        let (data, run) = place.restore(&format!("then-{number}"), &["--position", &position]);
+        run.expect_code(0).expect_output(&format!("behind the change at position {position}"));
+        assert_eq!(exported(&data), *moment, "the same text, octet by octet");
+        command(&["verify"], Some(&data)).expect_code(0);
+    }
+    let (data, run) = place.restore("end", &["--until", "2100-01-01"]);
+    run.expect_code(0).expect_output("the backup has no later change");
+    assert_eq!(exported(&data), *moments.last().unwrap());
+    place.restore("before", &["--until", "1d"]).1.expect_code(2).expect_error("the oldest moment in");
+    place.restore("end", &[]).1.expect_code(2).expect_error("has data already");
+    pando(&["backup", "list", &place.folder]).expect_code(0).expect_output(": 4 files, ");
+    pando(&["backup", "verify", &place.folder])
+        .expect_code(0)
+        .expect_output("4 files are whole; restored to");
+    drop(admin);
+    assert!(server.stop().success());
+    // It is served as any other: passwords, settings and all.
+    fs::rename(Pando::data(&scratch), scratch.join("lost")).unwrap();
+    place.restore("data", &[]).1.expect_code(0);
+    let server = Pando::start(&scratch);
+    assert_eq!(bind(&server, "anna", "annas secret"), ldap::ResultCode::SUCCESS);
+    add_person(&mut server.administrator(), "dora");
+    place.make(&[]).expect_code(0).expect_output("the data is another since the last time");
+    let mode = |path: &Path| {
+        use std::os::unix::fs::PermissionsExt as _;
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    };
+    assert_eq!(mode(Path::new(&place.folder)), 0o700);
+    for file in fs::read_dir(&place.folder).unwrap() {
+        assert_eq!(mode(&file.unwrap().path()), 0o600);
+    }
+}
+
+/// What `pando help restore` and docs/how-to/backup.md say: one subtree as it was, while the rest goes on.
+#[test]
+fn a_subtree_comes_back_while_the_rest_goes_on() {
+    let scratch = Scratch::new("backup-subtree");
+    let place = Place::new(&scratch);
+    let server = Pando::start(&scratch);
+    let mut admin = server.administrator();
+    plant(&mut admin);
+    place.make(&[]).expect_code(0);
+    let position = position_of(&exported(&Pando::data(&scratch))).to_string();
+    let before = exported(&Pando::data(&scratch));
+    assert!(admin.delete(&person_dn("bert")).unwrap().is_success());
+    let title = (ChangeOperation::Replace, "title", &["wrong"][..]);
+    assert!(admin.modify(&person_dn("anna"), &[title]).unwrap().is_success());
+    place.make(&[]).expect_code(0);
+    let (then, run) = place.restore("then", &["--position", &position]);
+    run.expect_code(0).expect_output("the backup has later changes");
+    let base = format!("ou=people,{SUFFIX}");
+    let export = |data: &Path, name: &str| {
+        let file = scratch.join(name);
+        command(&["export", "--base", &base, "-o", file.to_str().unwrap()], Some(data)).expect_code(0);
+        file.to_str().unwrap().to_owned()
+    };
+    let (then, now) = (export(&then, "then.ldif"), export(&Pando::data(&scratch), "now.ldif"));
+    let back = pando(&["ldif", "diff", &now, &then]).expect_code(1).stdout;
+    ldap_utility("ldapmodify", server.address(), &[], &back).expect_code(0);
+    let people = |export: &str| {
+        let mut people: Vec<_> =
+            export.lines().filter(|line| line.starts_with("dn: ")).map(str::to_owned).collect();
+        people.sort();
+        people
+    };
+    assert_eq!(people(&exported(&Pando::data(&scratch))), people(&before));
+    pando(&["ldif", "diff", &export(&Pando::data(&scratch), "again.ldif"), &then]).expect_code(0);
+}
+
+/// Two changes that go together are never apart in what comes back, whenever it was copied.
+#[test]
+fn a_backup_beside_writers_has_one_moment() {
+    let scratch = Scratch::new("backup-moment");
+    let place = Place::new(&scratch);
+    let server = Pando::start(&scratch);
+    plant(&mut server.administrator());
+    let stop = AtomicBool::new(false);
+    let mut writer = server.administrator();
+    let positions = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 0..u32::MAX {
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
+                // One after the other: never may the second be ahead of the first.
+                for uid in ["anna", "bert"] {
+                    replace(&mut writer, &person_dn(uid), "title", &[&number.to_string()]);
+                }
+            }
+        });
+        let mut positions = Vec::new();
+        for round in 0..8 {
+            let made = place.make(if round % 3 == 0 { &["--full"] } else { &[] }).expect_code(0).stdout;
+            let position = made.split("up to position ").nth(1).unwrap();
+            let position = position.split([',', '\n']).next().unwrap().trim().to_owned();
+            positions.push(position);
+        }
+        stop.store(true, Ordering::Relaxed);
+        positions
+    });
+    for (number, position) in positions.iter().enumerate() {
+        let (data, run) = place.restore(&format!("then-{number}"), &["--position", position]);
+        run.expect_code(0);
+        let export = exported(&data);
+        assert_eq!(position_of(&export).to_string(), *position);
+        let number_of = |uid: &str| {
+            let entry = export
+                .split("\n\n")
+                .find(|entry| entry.contains(&format!("dn: {}", person_dn(uid))))
+                .unwrap();
+            let title = entry.lines().find_map(|line| line.strip_prefix("title: "));
+            title.map_or(-1, |title| title.parse::<i64>().unwrap_or(-1))
+        };
+        let (anna, bert) = (number_of("anna"), number_of("bert"));
+        assert!(anna == bert || anna == bert + 1, "{anna} and {bert} at position {position}");
+        command(&["verify"], Some(&data)).expect_code(0);
+    }
+}
+
+/// An import makes data of its own, without records: the next run writes all of it.
+#[test]
+fn an_import_is_backed_up_whole() {
+    let scratch = Scratch::new("backup-import");
+    let place = Place::new(&scratch);
+    let server = Pando::start(&scratch);
+    plant(&mut server.administrator());
+    assert!(server.stop().success());
+    place.make(&[]).expect_code(0).expect_output("it is the first");
+    let ldif = scratch.write("one.ldif", format!("dn: {SUFFIX}\nobjectClass: domain\ndc: example\n"));
+    command(&["import", "--replace", ldif.to_str().unwrap()], Some(&Pando::data(&scratch))).expect_code(0);
+    place.make(&[]).expect_code(0).expect_output("the data is another since the last time");
+    let (data, run) = place.restore("imported", &[]);
+    run.expect_code(0);
+    assert_eq!(exported(&data), exported(&Pando::data(&scratch)));
+    let newest = fs::read_dir(&place.folder).unwrap().map(|file| file.unwrap().path()).max_by_key(|file| {
+        file.file_name().map(|name| name.to_string_lossy().ends_with(".pando").then(|| name.to_owned()))
+    });
+    // Half of a file, as from a disk that lies.
+    let newest = newest.unwrap();
+    let whole = fs::read(&newest).unwrap();
+    fs::write(&newest, &whole[..whole.len() / 2]).unwrap();
+    let name = newest.to_str().unwrap();
+    pando(&["backup", "verify", &place.folder]).expect_code(4).expect_error(name);
+    let (data, run) = place.restore("damaged", &[]);
+    run.expect_code(4).expect_error(name);
+    assert!(!data.join("data.mdb").exists());
+    place.make(&["--full"]).expect_code(0);
+    assert_eq!(exported(&place.restore("again", &[]).0), exported(&Pando::data(&scratch)));
+}
+
+/// What `cn=Backup,cn=monitor` says.
+fn told(admin: &mut client::Connection, name: &str, attribute: &str) -> Option<String> {
+    let dn = format!("cn={name},cn=Backup,cn=monitor");
+    Some(admin.entry(&dn, &[attribute]).unwrap()?.texts(attribute).first()?.clone())
+}
+
+/// A server backs up when it starts, and before its log forgets what no backup has; what goes wrong is said.
+#[test]
+fn a_server_keeps_its_own_backup() {
+    let scratch = Scratch::new("backup-server");
+    let place = Place::new(&scratch);
+    let node = scratch.write("node.toml", "[backup]\nfolder = \"backup\"\nminutes = 600\n");
+    // A file where the folder should be.
+    fs::write(&place.folder, "").unwrap();
+    let start = || Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]).ready();
+    let server = start();
+    let failing =
+        |admin: &mut client::Connection| told(admin, "Failing", "monitoredInfo").filter(|text| text != "no");
+    let text = until("a failure to be told", || failing(&mut server.administrator()));
+    assert!(text.contains("backup"), "{text}");
+    assert!(server.log().contains("is not backed up"), "{}", server.log());
+    assert!(told(&mut server.administrator(), "Last Backup", "monitorTimestamp").is_none());
+    assert!(server.stop().success());
+    fs::remove_file(&place.folder).unwrap();
+    let server = start();
+    let mut admin = server.administrator();
+    let position = |admin: &mut client::Connection| {
+        told(admin, "Position", "monitorCounter").and_then(|text| text.parse::<u64>().ok())
+    };
+    let first = until("the first backup", || position(&mut admin));
+    assert_eq!(failing(&mut admin), None);
+    plant(&mut admin);
+    let settings =
+        scratch.write("settings.toml", "suffixes = [\"dc=example,dc=com\"]\n[limits]\nlog_records = 2000\n");
+    must(&["apply", settings.to_str().unwrap()], &Pando::data(&scratch));
+    for number in 0..1_100 {
+        replace(&mut admin, &person_dn("anna"), "title", &[&number.to_string()]);
+    }
+    let second =
+        until("a backup that is not due yet", || position(&mut admin).filter(|found| *found > first));
+    assert!(second > first + 1_000, "{second} is behind {first}");
+    let log = server.log();
+    assert!(
+        log.contains("all entries are backed up and read back") && log.contains("changes are backed up"),
+        "{log}"
+    );
+    let (data, run) = place.restore("then", &["--position", &second.to_string()]);
+    run.expect_code(0);
+    command(&["verify"], Some(&data)).expect_code(0);
+    // Nobody else writes to the folder meanwhile, or both take turns.
+    place.make(&[]).expect_code(0).expect_output("up to position");
+    assert!(server.stop().success());
+}

@@ -1,0 +1,129 @@
+//! Backing up a data directory, and getting it back.
+
+use std::path::{Path, PathBuf};
+
+use directory::backup::{BackupSource, Until};
+use directory::check::Checked;
+
+use crate::admin::verify::{open_read_only, verify};
+use crate::backup::folder::Folder;
+use crate::backup::make::{BackedUp, BackupRules, make};
+use crate::backup::part::{Pace, check};
+use crate::backup::restore::{Restored, restore};
+use crate::backup::{BackupError, failed};
+use crate::config::Config;
+use crate::error::ServeError;
+use crate::open::new_stamp;
+use crate::stamp::{Random, now_micros};
+
+/// Adds what is new in a data directory, served or not, to the backup in `folder`, which is made where it is missing.
+/// The new file is read back before this returns.
+///
+/// # Errors
+/// There is no data, or it cannot be read; another process writes to the folder, or the disk does not keep the file.
+pub fn make_backup(config: &Config, folder: &Path, rules: &BackupRules) -> Result<BackedUp, ServeError> {
+    let source = BackupSource::from(open_read_only(config)?);
+    Ok(make(folder, now_micros(), rules, &source, &Pace::default())?)
+}
+
+/// Rows of a backup, and the changes behind them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackupChain {
+    /// When its rows were read, in seconds since 1970.
+    pub rows_seconds: u64,
+    /// The position of its rows.
+    pub rows_position: u64,
+    /// When the last file was written.
+    pub last_seconds: u64,
+    /// The last position.
+    pub last_position: u64,
+    /// The names of its files, the rows first.
+    pub files: Vec<String>,
+    /// The bytes of all of them.
+    pub bytes: u64,
+}
+
+/// What a backup has, the oldest first.
+///
+/// # Errors
+/// The folder cannot be read.
+pub fn list_backup(folder: &Path) -> Result<Vec<BackupChain>, ServeError> {
+    let found = Folder::read(folder)?;
+    let mut chains = Vec::new();
+    for chain in found.chains() {
+        let (Some(rows), Some(last)) = (chain.first(), chain.last()) else { continue };
+        let mut bytes = 0;
+        for part in chain {
+            let file = found.file(part);
+            bytes += file.metadata().map_err(failed("read", &file))?.len();
+        }
+        chains.push(BackupChain {
+            rows_seconds: rows.seconds,
+            rows_position: rows.position,
+            last_seconds: last.seconds,
+            last_position: last.position,
+            files: chain.iter().map(|part| part.file_name()).collect(),
+            bytes,
+        });
+    }
+    Ok(chains)
+}
+
+/// Makes the new data directory of `config` of a backup, as it was at a moment.
+///
+/// # Errors
+/// It has data already; the backup does not have the moment, is damaged, or lacks a file. Nothing is there then.
+pub fn restore_backup(config: &Config, folder: &Path, until: Until) -> Result<Restored, ServeError> {
+    let mut random = Random::default();
+    let generation = random.bytes()?;
+    Ok(restore(folder, &config.data, until, generation, new_stamp(&mut random)?)?)
+}
+
+/// What trying out a backup came to.
+#[derive(Debug)]
+pub struct TriedOut {
+    /// How many files were read.
+    pub files: usize,
+    /// The newest moment of it.
+    pub restored: Restored,
+    /// What the check of the restored directory found.
+    pub checked: Checked,
+}
+
+/// Reads all files of a backup, restores its newest moment into the new folder `scratch`, compares every row there with
+/// every entry, as [`verify`] does, and removes it. Passes each finding to `each`.
+///
+/// # Errors
+/// A file is damaged or missing, there is no backup, or no room; `scratch` is there already.
+pub fn try_backup(
+    folder: &Path,
+    scratch: &Path,
+    each: &mut dyn FnMut(&directory::check::Finding),
+) -> Result<TriedOut, ServeError> {
+    let found = Folder::read(folder)?;
+    for part in found.parts() {
+        check(&found.file(part), &Pace::default())?;
+    }
+    if scratch.exists() {
+        let text = format!("{} is there already: name a folder that is to be made", scratch.display());
+        return Err(BackupError::Refused(text).into());
+    }
+    let scratch = Scratch(scratch.to_owned());
+    let config = Config::new(&scratch.0);
+    let restored = restore_backup(&config, folder, Until::END)?;
+    let checked = verify(&config, each)?;
+    Ok(TriedOut { files: found.parts().len(), restored, checked })
+}
+
+/// A folder that goes.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Whoever asked sees the folder.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,265 @@
+//! What is written when, what comes back, and what is refused.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::*;
+use crate::backup::make::WrittenPart;
+use crate::open::Opened;
+
+const DAY: u64 = 86_400;
+/// When the first backup is made, in seconds.
+const BEGIN: u64 = 1_800_000_000;
+
+/// A folder that goes when the test ends.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str) -> Place {
+        let place = std::env::temp_dir().join(format!("pando-backup-{}-{name}", std::process::id()));
+        fs::create_dir_all(&place).unwrap();
+        Place(place)
+    }
+
+    fn data(&self) -> Config {
+        Config::new(self.0.join("data"))
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.0.join("backup")
+    }
+
+    fn files(&self) -> Vec<String> {
+        list_backup(&self.folder()).unwrap().into_iter().flat_map(|chain| chain.files).collect()
+    }
+
+    fn file(&self, number: usize) -> PathBuf {
+        self.folder().join(&self.files()[number])
+    }
+
+    /// Restores to a position, in a new place each.
+    fn restored(&self, position: u64) -> Result<u64, ServeError> {
+        let data = self.0.join(format!("restored-{position}"));
+        let until = Until { position, ..Until::END };
+        let restored = restore_backup(&Config::new(&data), &self.folder(), until);
+        let has_data = store::has_data_file(&data).unwrap();
+        assert_eq!(has_data, restored.is_ok(), "all or nothing");
+        assert!(!data.join("restore-in-progress").exists());
+        let _ = fs::remove_dir_all(&data);
+        restored.map(|restored| restored.position)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+const RULES: BackupRules =
+    BackupRules { is_full: false, full_after: Duration::from_secs(7 * DAY), keep: None };
+
+/// A change, whatever it is: its position.
+fn change(opened: &mut Opened) -> u64 {
+    let (writer, random) = opened.writer();
+    let stamp = new_stamp(random).unwrap();
+    writer.set_administrator_password(b"{CLEAR}x".to_vec(), &stamp).unwrap();
+    opened.directory().newest_position().unwrap()
+}
+
+fn made(place: &Place, opened: &Opened, seconds: u64, rules: &BackupRules) -> BackedUp {
+    let source = BackupSource::of(opened.directory()).unwrap();
+    make(&place.folder(), seconds * 1_000_000, rules, &source, &Pace::default()).unwrap()
+}
+
+#[track_caller]
+fn expect_rows(made: &BackedUp, reason: &str) {
+    match &made.written {
+        WrittenPart::Rows(why) if why.contains(reason) => {}
+        other => panic!("{other:?}, not rows because {reason}"),
+    }
+}
+
+#[test]
+fn changes_follow_rows_and_rows_come_again_in_time() {
+    let place = Place::new("order");
+    let mut opened = Opened::open(place.data()).unwrap();
+    expect_rows(&made(&place, &opened, BEGIN, &RULES), "the first");
+    assert_eq!(made(&place, &opened, BEGIN, &RULES).written, WrittenPart::Nothing);
+    change(&mut opened);
+    let position = change(&mut opened);
+    let second = made(&place, &opened, BEGIN + 1, &RULES);
+    assert_eq!((second.written, second.position), (WrittenPart::Changes(2), position));
+    for moment in position - 2..=position {
+        assert_eq!(place.restored(moment).unwrap(), moment);
+    }
+    assert_eq!(place.restored(u64::MAX).unwrap(), position);
+    let refused = place.restored(position + 1).unwrap_err().to_string();
+    assert!(refused.contains(&format!("ends at position {position}")), "{refused}");
+    let refused = place.restored(position - 3).unwrap_err().to_string();
+    assert!(refused.contains("the oldest moment"), "{refused}");
+    // Rows are due, also without a change.
+    assert_eq!(made(&place, &opened, BEGIN + 7 * DAY - 1, &RULES).written, WrittenPart::Nothing);
+    expect_rows(&made(&place, &opened, BEGIN + 7 * DAY, &RULES), "the last rows are of 2027-01-15T08:00:00Z");
+    expect_rows(
+        &made(&place, &opened, BEGIN + 7 * DAY + 1, &BackupRules { is_full: true, ..RULES }),
+        "asked",
+    );
+    assert_eq!(list_backup(&place.folder()).unwrap().len(), 3);
+    // What is kept reaches back to the day that is asked for, and no further than its rows.
+    let keep = |days| BackupRules { keep: Some(Duration::from_secs(days * DAY)), ..RULES };
+    assert_eq!(made(&place, &opened, BEGIN + 8 * DAY, &keep(2)).removed, 0, "of before the second rows");
+    assert_eq!(made(&place, &opened, BEGIN + 8 * DAY, &keep(1)).removed, 2, "rows and changes");
+    assert_eq!(made(&place, &opened, BEGIN + 8 * DAY, &keep(0)).removed, 1);
+    assert_eq!(place.restored(u64::MAX).unwrap(), position);
+    let chains = list_backup(&place.folder()).unwrap();
+    assert_eq!((chains.len(), chains[0].files.len(), chains[0].last_position), (1, 1, position));
+}
+
+/// Files of another history, or behind one that is missing, are never put together; the next run begins anew.
+#[test]
+fn what_does_not_follow_is_refused_and_begun_anew() {
+    let place = Place::new("history");
+    let mut opened = Opened::open(place.data()).unwrap();
+    made(&place, &opened, BEGIN, &RULES);
+    let mut positions = vec![];
+    for second in 1..4 {
+        positions.push(change(&mut opened));
+        made(&place, &opened, BEGIN + second, &RULES);
+    }
+    let missing = place.file(2);
+    let kept = fs::read(&missing).unwrap();
+    fs::remove_file(&missing).unwrap();
+    assert_eq!(place.restored(positions[0]).unwrap(), positions[0], "what is before it can be had");
+    let refused = place.restored(u64::MAX).unwrap_err();
+    assert!(refused.to_string().contains("one is missing"), "{refused}");
+    assert_eq!(refused.fault(), crate::error::Fault::Data);
+    change(&mut opened);
+    expect_rows(&made(&place, &opened, BEGIN + 4, &RULES), "a file is missing");
+    fs::write(&missing, &kept).unwrap();
+    assert_eq!(place.restored(positions[2]).unwrap(), positions[2]);
+    // The last file is no file of a backup.
+    let last = place.folder().join(place.files().last().unwrap());
+    let whole = fs::read(&last).unwrap();
+    fs::write(&last, b"nothing of the sort").unwrap();
+    let text = place.restored(u64::MAX).unwrap_err().to_string();
+    assert!(text.contains("no file of a backup") || text.contains("cannot read"), "{text}");
+    expect_rows(&made(&place, &opened, BEGIN + 5, &RULES), "the last file cannot be used");
+    fs::write(&last, &whole).unwrap();
+    // Data that was restored is another, and goes on beside the old.
+    drop(opened);
+    fs::remove_dir_all(place.0.join("data")).unwrap();
+    let until = Until { position: positions[1], ..Until::END };
+    assert_eq!(restore_backup(&place.data(), &place.folder(), until).unwrap().position, positions[1]);
+    let mut opened = Opened::open(place.data()).unwrap();
+    expect_rows(&made(&place, &opened, BEGIN + 6, &RULES), "another since the last time");
+    let position = change(&mut opened);
+    assert_eq!(made(&place, &opened, BEGIN + 7, &RULES).written, WrittenPart::Changes(1));
+    assert_eq!(place.restored(u64::MAX).unwrap(), position);
+    // The same data from before, as from a copy of its files: its log goes another way.
+    let copy = place.0.join("copy");
+    fs::create_dir(&copy).unwrap();
+    drop(opened);
+    for file in fs::read_dir(place.0.join("data")).unwrap().map(Result::unwrap) {
+        if file.metadata().unwrap().is_file() {
+            fs::copy(file.path(), copy.join(file.file_name())).unwrap();
+        }
+    }
+    let mut opened = Opened::open(place.data()).unwrap();
+    change(&mut opened);
+    made(&place, &opened, BEGIN + 8, &RULES);
+    drop(opened);
+    let mut opened = Opened::open(Config::new(&copy)).unwrap();
+    change(&mut opened);
+    change(&mut opened);
+    expect_rows(&made(&place, &opened, BEGIN + 9, &RULES), "another history");
+    drop(opened);
+    let tried = try_backup(&place.folder(), &place.0.join("scratch"), &mut |_| {}).unwrap();
+    assert_eq!((tried.checked.findings, tried.files), (0, place.files().len()));
+    assert!(!place.0.join("scratch").exists());
+}
+
+#[test]
+fn a_log_that_does_not_reach_back_needs_rows() {
+    let place = Place::new("trimmed");
+    let mut opened = Opened::open(place.data()).unwrap();
+    made(&place, &opened, BEGIN, &RULES);
+    change(&mut opened);
+    assert_eq!(made(&place, &opened, BEGIN, &RULES).written, WrittenPart::Changes(1));
+    let (writer, random) = opened.writer();
+    let stamp = new_stamp(random).unwrap();
+    let mut settings = directory::DirectorySettings::default();
+    settings.general.log_records_kept = 1;
+    writer.change_settings("cn=admin", &settings, &stamp).unwrap();
+    change(&mut opened);
+    let position = change(&mut opened);
+    expect_rows(&made(&place, &opened, BEGIN, &RULES), "does not reach back");
+    assert_eq!(place.restored(u64::MAX).unwrap(), position);
+}
+
+/// Every octet of every file is looked at: what is damaged is refused, and nothing is left of it.
+#[test]
+fn a_damaged_file_is_named_and_restores_nothing() {
+    let place = Place::new("damage");
+    let mut opened = Opened::open(place.data()).unwrap();
+    made(&place, &opened, BEGIN, &RULES);
+    change(&mut opened);
+    made(&place, &opened, BEGIN, &RULES);
+    drop(opened);
+    for number in 0..2 {
+        let file = place.file(number);
+        let whole = fs::read(&file).unwrap();
+        // Octets 4 and 5 say how much memory a reader needs: some changes there mean nothing.
+        for place_of_bit in
+            (0..whole.len()).step_by(whole.len() / 60 + 1).filter(|place| ![4, 5].contains(place))
+        {
+            let mut bytes = whole.clone();
+            bytes[place_of_bit] ^= 0x10;
+            fs::write(&file, &bytes).unwrap();
+            let restored = place.restored(u64::MAX);
+            let error = restored.expect_err(&format!("octet {place_of_bit} of {}", whole.len())).to_string();
+            assert!(error.contains(file.to_str().unwrap()), "octet {place_of_bit}: {error}");
+            let tried = try_backup(&place.folder(), &place.0.join("scratch"), &mut |_| {});
+            assert!(tried.is_err(), "octet {place_of_bit}");
+        }
+        for length in [0, 1, whole.len() / 2, whole.len() - 1] {
+            fs::write(&file, &whole[..length]).unwrap();
+            assert!(place.restored(u64::MAX).is_err(), "cut at {length}");
+        }
+        fs::write(&file, [&whole[..], b"more"].concat()).unwrap();
+        assert!(place.restored(u64::MAX).is_err(), "more behind it");
+        fs::write(&file, &whole).unwrap();
+    }
+    assert!(place.restored(u64::MAX).is_ok());
+}
+
+#[test]
+fn one_writes_at_a_time_and_what_was_interrupted_goes() {
+    let place = Place::new("claim");
+    let opened = Opened::open(place.data()).unwrap();
+    made(&place, &opened, BEGIN, &RULES);
+    let partial = place.folder().join("00000002-20270115T080000Z-changes-9.pando.partial");
+    fs::write(&partial, b"half").unwrap();
+    fs::write(place.folder().join("note.txt"), b"mine").unwrap();
+    let claim = crate::backup::folder::Claim::take(&place.folder()).unwrap();
+    assert!(!partial.exists());
+    let source = BackupSource::of(opened.directory()).unwrap();
+    let refused =
+        make(&place.folder(), BEGIN * 1_000_000, &RULES, &source, &Pace::default()).unwrap_err().to_string();
+    assert!(refused.contains("another process is writing"), "{refused}");
+    drop(claim);
+    assert_eq!(made(&place, &opened, BEGIN, &RULES).written, WrittenPart::Nothing);
+    assert!(place.folder().join("note.txt").exists());
+    let refused = restore_backup(&place.data(), &place.folder(), Until::END).unwrap_err();
+    assert!(refused.to_string().contains("has data already"), "{refused}");
+    // What a restore that was killed left behind is no data, and goes.
+    let half = Config::new(place.0.join("half"));
+    let work = half.data.join("restore-in-progress");
+    fs::create_dir_all(&work).unwrap();
+    fs::write(work.join("data.mdb"), b"half").unwrap();
+    restore_backup(&half, &place.folder(), Until::END).unwrap();
+    assert!(!work.exists());
+    assert_eq!(verify(&half, &mut |_| {}).unwrap().findings, 0);
+}

@@ -1,0 +1,138 @@
+//! Adding to a backup: the changes since the last time, or all rows where changes cannot follow.
+
+use std::path::Path;
+use std::time::Duration;
+
+use directory::backup::{BackupSource, Moment};
+
+use crate::backup::folder::{Claim, Folder};
+use crate::backup::part::{self, Content, Heading, Kind, Pace, Part};
+use crate::backup::{BackupError, time_text};
+
+/// How a backup is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackupRules {
+    /// All rows, whatever is there.
+    pub is_full: bool,
+    /// After this time rows are written again, so that a moment needs no longer a row of changes than this.
+    pub full_after: Duration,
+    /// Files that only older moments need are removed; `None` keeps all.
+    pub keep: Option<Duration>,
+}
+
+/// What was added to a backup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackedUp {
+    /// The moment that the backup reaches now.
+    pub position: u64,
+    /// What was written.
+    pub written: WrittenPart,
+    /// The size of the new file in bytes.
+    pub bytes: u64,
+    /// How many old files were removed.
+    pub removed: usize,
+}
+
+/// The new file of a backup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WrittenPart {
+    /// None: nothing has changed.
+    Nothing,
+    /// All rows, and why.
+    Rows(String),
+    /// So many changes.
+    Changes(u64),
+}
+
+/// Adds to the backup in `folder`, which is made where it is missing, what it does not have yet.
+///
+/// # Errors
+/// The data cannot be read, the folder not be written, or a new file not be read back. The backup is as it was then.
+pub(crate) fn make(
+    folder: &Path,
+    now_micros: u64,
+    rules: &BackupRules,
+    source: &BackupSource,
+    pace: &Pace,
+) -> Result<BackedUp, BackupError> {
+    let _claim = Claim::take(folder)?;
+    let found = Folder::read(folder)?;
+    let moment = source.moment()?;
+    let seconds = now_micros / 1_000_000;
+    let sequence = found.parts().last().map_or(1, |last| last.sequence.saturating_add(1));
+    let part = |kind| Part { sequence, seconds, kind, position: moment.position };
+    let (written, bytes) = match next(&found, seconds, rules, source, &moment)? {
+        Next::Nothing => (WrittenPart::Nothing, 0),
+        Next::Rows(reason) => {
+            let heading = Heading { kind: Kind::Rows, moment, follows: None, first: moment.position };
+            let rows = |mut out: &mut dyn std::io::Write| source.write_rows(&mut out);
+            let bytes = part::write(folder, &part(Kind::Rows), &heading, pace, rows)?;
+            (WrittenPart::Rows(reason), bytes)
+        }
+        Next::Changes(before) => {
+            let first = before.position.saturating_add(1);
+            let heading = Heading { kind: Kind::Changes, moment, follows: Some(before.fingerprint), first };
+            let records = |mut out: &mut dyn std::io::Write| source.write_records(first, &mut out);
+            let bytes = part::write(folder, &part(Kind::Changes), &heading, pace, records)?;
+            (WrittenPart::Changes(moment.position.saturating_sub(before.position)), bytes)
+        }
+    };
+    let removed = match rules.keep {
+        Some(keep) => Folder::read(folder)?.prune(seconds.saturating_sub(keep.as_secs()))?,
+        None => 0,
+    };
+    Ok(BackedUp { position: moment.position, written, bytes, removed })
+}
+
+enum Next {
+    Nothing,
+    Rows(String),
+    /// Those behind this moment.
+    Changes(Moment),
+}
+
+/// What has to be written.
+fn next(
+    found: &Folder,
+    seconds: u64,
+    rules: &BackupRules,
+    source: &BackupSource,
+    moment: &Moment,
+) -> Result<Next, BackupError> {
+    let rows = |reason: &str| Ok(Next::Rows(reason.to_owned()));
+    let (Some(chain), Some(last)) = (found.chains().pop(), found.parts().last()) else {
+        return rows("it is the first");
+    };
+    if rules.is_full {
+        return rows("that is asked for");
+    }
+    let before = match Content::open(&found.file(last)) {
+        Ok((heading, _)) => heading.moment,
+        Err(error) => return Ok(Next::Rows(format!("the last file cannot be used: {error}"))),
+    };
+    if before.generation != moment.generation || before.position > moment.position {
+        return rows("the data is another since the last time");
+    }
+    match source.fingerprint(before.position).map_err(directory::backup::BackupError::from)? {
+        Some(same) if same == before.fingerprint => {}
+        Some(_) => return rows("the data has another history since the last time"),
+        None => return rows("the log does not reach back to the last time"),
+    }
+    // Files that somebody removed between the rows and the last one would be missed when they are needed.
+    let oldest = chain.first().map_or(0, |rows| rows.seconds);
+    if let Some(gap) = gap(found, chain)? {
+        return Ok(Next::Rows(gap));
+    }
+    if seconds.saturating_sub(oldest) >= rules.full_after.as_secs() {
+        let time = time_text(oldest.saturating_mul(1_000_000));
+        return Ok(Next::Rows(format!("the last rows are of {time}")));
+    }
+    Ok(if before.position == moment.position { Next::Nothing } else { Next::Changes(before) })
+}
+
+/// Where a file is missing among those that follow each other.
+fn gap(found: &Folder, chain: &[Part]) -> Result<Option<String>, BackupError> {
+    let mut sequences = chain.iter().zip(chain.iter().skip(1));
+    let gap = sequences.find(|(one, next)| next.sequence != one.sequence.saturating_add(1));
+    Ok(gap.map(|(one, _)| format!("a file is missing behind {}", found.file(one).display())))
+}

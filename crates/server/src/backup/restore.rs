@@ -1,0 +1,130 @@
+//! A directory of a backup.
+
+use std::fs;
+use std::path::Path;
+
+use directory::Stamp;
+use directory::backup::{Moment, Replay, Until, restore_rows};
+
+use crate::backup::folder::Folder;
+use crate::backup::part::{Content, Heading, Kind};
+use crate::backup::{BackupError, failed, time_text};
+
+/// Where a directory is until it is whole, in the new data directory.
+const RESTORING: &str = "restore-in-progress";
+
+/// What has come back.
+#[derive(Clone, Copy, Debug)]
+pub struct Restored {
+    /// The last change that is there.
+    pub position: u64,
+    /// When it was made, in microseconds since 1970.
+    pub micros: u64,
+    /// Whether the backup has a change behind it, which was not wanted.
+    pub has_later: bool,
+}
+
+/// Makes the new data directory `to` of the backup in `folder`, as it was at a moment. `generation` is its new one.
+///
+/// # Errors
+/// `to` has data, the backup does not have the moment, is damaged, or lacks a file. Nothing is there then.
+pub(crate) fn restore(
+    folder: &Path,
+    to: &Path,
+    until: Until,
+    generation: [u8; 16],
+    stamp: Stamp,
+) -> Result<Restored, BackupError> {
+    let data = |error: directory::OpenError| BackupError::Data(error.into());
+    let has_data = || {
+        let text =
+            format!("{} has data already: a backup is restored into a new data directory", to.display());
+        BackupError::Refused(text)
+    };
+    if store::has_data_file(to).map_err(|error| data(error.into()))? {
+        return Err(has_data());
+    }
+    let work = to.join(RESTORING);
+    let remove = || match fs::remove_dir_all(&work) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(failed("remove", &work)(error)),
+        _ => Ok(()),
+    };
+    remove()?;
+    let restored = restore_in(folder, &work, until, generation, stamp).and_then(|restored| {
+        let moved = store::move_data_file(&work, to, directory::rows::MAPS);
+        match moved.map_err(|error| data(error.into()))? {
+            true => Ok(restored),
+            false => Err(has_data()),
+        }
+    });
+    let removed = remove();
+    let restored = restored?;
+    removed?;
+    Ok(restored)
+}
+
+fn restore_in(
+    folder: &Path,
+    work: &Path,
+    until: Until,
+    generation: [u8; 16],
+    stamp: Stamp,
+) -> Result<Restored, BackupError> {
+    let found = Folder::read(folder)?;
+    let chain = found.chain_of(until.micros / 1_000_000, until.position)?;
+    let mut replay = None;
+    let mut last: Option<Moment> = None;
+    let mut has_later = false;
+    for part in chain {
+        if last.is_some_and(|last| last.position >= until.position) {
+            has_later = true;
+            break;
+        }
+        let (heading, mut content) = Content::open(&found.file(part))?;
+        match (&mut replay, heading.kind) {
+            (None, Kind::Rows) if heading.moment.micros > until.micros => {
+                let time = time_text(heading.moment.micros);
+                return Err(content.damaged(&format!("it has a change of {time}: the clock went back since")));
+            }
+            (None, Kind::Rows) => {
+                restore_rows(content.input(), work, generation).map_err(|error| content.failed(error))?;
+                replay = Some(Replay::open(work, until, stamp.clone())?);
+            }
+            (Some(replay), Kind::Changes) => {
+                check_order(last, &heading, &content)?;
+                has_later = replay.apply(content.input()).map_err(|error| content.failed(error))?;
+            }
+            _ => return Err(content.damaged("its name says that it is something else")),
+        }
+        last = Some(heading.moment);
+        if has_later {
+            break;
+        }
+    }
+    let moment = match replay {
+        Some(replay) => replay.finish()?,
+        None => return Err(BackupError::Refused(format!("{} has no backup", folder.display()))),
+    };
+    if until.position != u64::MAX && moment.position < until.position {
+        return Err(BackupError::Refused(format!(
+            "{} ends at position {}, of {}",
+            folder.display(),
+            moment.position,
+            time_text(moment.micros)
+        )));
+    }
+    Ok(Restored { position: moment.position, micros: moment.micros, has_later })
+}
+
+/// Refuses changes that do not follow what is there.
+fn check_order(last: Option<Moment>, heading: &Heading, content: &Content) -> Result<(), BackupError> {
+    match last {
+        Some(last) if heading.goes_on_from(&last) => Ok(()),
+        last => Err(content.damaged(&format!(
+            "its changes begin at position {}, and the files before it end at {}: one is missing, or of other data; \
+             what was before can be had with that position",
+            heading.first,
+            last.map_or(0, |last| last.position)
+        ))),
+    }
+}

@@ -1,0 +1,69 @@
+//! Where a server backs up its data by itself, and how often: the table `[backup]` of the node file.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+const MINUTE: u64 = 60;
+const DAY: u64 = 86_400;
+
+/// The backup that a server keeps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackupSettings {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// How often what is new is added.
+    pub interval: Duration,
+    /// After which time all entries are written again.
+    pub full_after: Duration,
+    /// For how long moments are kept; `None` for ever.
+    pub keep: Option<Duration>,
+}
+
+/// The table `[backup]`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BackupKeys {
+    pub(crate) folder: Option<PathBuf>,
+    minutes: Option<u64>,
+    full_days: Option<u64>,
+    keep_days: Option<u64>,
+}
+
+impl BackupKeys {
+    /// The settings; without a folder there is no backup.
+    pub(crate) fn settings(self) -> Option<BackupSettings> {
+        let time = |value: Option<u64>, default: u64, unit| {
+            Duration::from_secs(value.unwrap_or(default).max(1).saturating_mul(unit))
+        };
+        Some(BackupSettings {
+            folder: self.folder?,
+            interval: time(self.minutes, 15, MINUTE),
+            full_after: time(self.full_days, 7, DAY),
+            keep: self.keep_days.filter(|days| *days > 0).map(|days| time(Some(days), 0, DAY)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_says_where_and_how_often() {
+        let settings = |text: &str| toml::from_str::<BackupKeys>(text).unwrap().settings();
+        assert_eq!(settings("minutes = 5"), None);
+        let usual = settings("folder = \"b\"").unwrap();
+        assert_eq!(
+            (usual.interval, usual.full_after),
+            (Duration::from_secs(900), Duration::from_secs(7 * DAY))
+        );
+        assert_eq!((usual.folder, usual.keep), (PathBuf::from("b"), None));
+        let stated = settings("folder = \"b\"\nminutes = 0\nfull_days = 1\nkeep_days = 2").unwrap();
+        assert_eq!((stated.interval, stated.full_after), (Duration::from_secs(60), Duration::from_secs(DAY)));
+        assert_eq!(stated.keep, Some(Duration::from_secs(2 * DAY)));
+        assert_eq!(settings("folder = \"b\"\nkeep_days = 0").unwrap().keep, None);
+        assert!(toml::from_str::<BackupKeys>("folders = \"b\"").is_err());
+    }
+}

@@ -1,0 +1,116 @@
+//! The thread that backs up the data of a server: when it starts, every so often, and before the log forgets changes
+//! that no backup has.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use directory::Directory;
+use directory::backup::BackupSource;
+
+use crate::backup::BackupError;
+use crate::backup::make::{BackedUp, BackupRules, WrittenPart, make};
+use crate::backup::part::Pace;
+use crate::config::backup::BackupSettings;
+use crate::limits::{BACKUP_LOOK, BACKUP_NICENESS, BACKUP_RECORDS_MIN, BACKUP_RETRY, COPY_BYTES_PER_SECOND};
+use crate::stamp::now_micros;
+use crate::telemetry::process::lower_priority;
+
+/// What is known of the backup, for `cn=monitor`.
+#[derive(Debug, Default)]
+pub(crate) struct BackupFigures(Mutex<BackupState>);
+
+/// See [`BackupFigures`].
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BackupState {
+    /// When it last had everything, in seconds since 1970, and up to which position. `None` before the first time
+    /// since the start.
+    pub(crate) last: Option<(u64, u64)>,
+    /// What went wrong since.
+    pub(crate) error: Option<String>,
+}
+
+impl BackupFigures {
+    pub(crate) fn get(&self) -> BackupState {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, made: Result<&BackedUp, &BackupError>) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match made {
+            Ok(made) => {
+                *state = BackupState { last: Some((now_micros() / 1_000_000, made.position)), error: None }
+            }
+            Err(error) => state.error = Some(error.to_string()),
+        }
+    }
+}
+
+/// Backs up until the other end of `stop` is dropped; then `is_stopping` is set.
+pub(crate) fn run(
+    settings: &BackupSettings,
+    directory: &Arc<Directory>,
+    figures: &BackupFigures,
+    stop: &Receiver<()>,
+    is_stopping: &Arc<AtomicBool>,
+) {
+    lower_priority(BACKUP_NICENESS, "the backup has no low priority");
+    let rules = BackupRules { is_full: false, full_after: settings.full_after, keep: settings.keep };
+    let pace =
+        Pace { bytes_per_second: Some(COPY_BYTES_PER_SECOND), is_stopping: Some(Arc::clone(is_stopping)) };
+    let mut next = Instant::now();
+    loop {
+        if Instant::now() >= next || forgets_soon(directory, figures) {
+            let made = back_up(settings, directory, &rules, &pace);
+            figures.set(made.as_ref());
+            let wait = match made {
+                Ok(made) => {
+                    say(&made);
+                    settings.interval
+                }
+                Err(_) if is_stopping.load(Ordering::Relaxed) => return,
+                Err(error) => {
+                    let folder = settings.folder.display();
+                    tracing::error!("the data is not backed up to {folder}: {error}");
+                    BACKUP_RETRY.min(settings.interval)
+                }
+            };
+            next = Instant::now() + wait;
+        }
+        if stop.recv_timeout(BACKUP_LOOK) != Err(RecvTimeoutError::Timeout) {
+            return;
+        }
+    }
+}
+
+fn back_up(
+    settings: &BackupSettings,
+    directory: &Directory,
+    rules: &BackupRules,
+    pace: &Pace,
+) -> Result<BackedUp, BackupError> {
+    let source = BackupSource::of(directory).map_err(directory::backup::BackupError::from)?;
+    make(&settings.folder, now_micros(), rules, &source, pace)
+}
+
+/// Whether half of the records that the log keeps are new since the last time: with the others gone too, all entries
+/// would have to be written. Not while it fails: that is tried again in its own time.
+fn forgets_soon(directory: &Directory, figures: &BackupFigures) -> bool {
+    let BackupState { last: Some((_, position)), error: None } = figures.get() else { return false };
+    let kept = directory.settings().general.log_records_kept.max(BACKUP_RECORDS_MIN);
+    directory.newest_position().is_ok_and(|newest| newest.saturating_sub(position) > kept / 2)
+}
+
+fn say(made: &BackedUp) {
+    let BackedUp { position, written, bytes, removed } = made;
+    match written {
+        WrittenPart::Nothing => {}
+        WrittenPart::Rows(why) => {
+            tracing::info!(position, bytes, removed, "all entries are backed up and read back: {why}");
+        }
+        WrittenPart::Changes(changes) => {
+            tracing::info!(position, changes, bytes, removed, "changes are backed up and read back");
+        }
+    }
+}
