@@ -214,9 +214,8 @@ impl TestDirectory {
     pub(crate) fn stamp(&mut self) -> Stamp {
         self.clock += 1;
         let mut uuid = [0; 16];
-        uuid[..8].copy_from_slice(&self.clock.to_be_bytes());
-        uuid[6] = 0x40;
-        uuid[8] = 0x80;
+        (uuid[6], uuid[8]) = (0x40, 0x80);
+        uuid[9..].copy_from_slice(&self.clock.to_be_bytes()[1..]);
         Stamp { now_micros: EPOCH_MICROS + self.clock * 1_000, uuid, ..Stamp::default() }
     }
 

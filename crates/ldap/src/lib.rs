@@ -19,6 +19,7 @@ mod access_values;
 mod account_usability;
 mod attributes;
 mod cancel;
+mod content_sync;
 mod control;
 mod decode;
 mod dereference;
@@ -56,6 +57,7 @@ pub use attributes::{
 };
 pub use ber::{BerError, Tag, read_frame_len as frame_len};
 pub use cancel::{decode_cancel, encode_cancel};
+pub use content_sync::{SyncDone, SyncIdSet, SyncRequest, SyncState, SyncStateValue, SyncUuid};
 pub use control::{Control, Controls, ControlsBuf};
 pub use decode::{DecodeError, DecodeErrorKind, Limit};
 pub use dereference::{DereferenceSpec, Dereferenced, DereferencedBuf};

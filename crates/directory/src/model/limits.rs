@@ -124,6 +124,18 @@ pub const TREE_DELETED_MAX: usize = if cfg!(test) { 100 } else { 20_000 };
 /// Octets of a copy of an entry that the answer to a change has (RFC 4527).
 pub const COPY_BYTES_MAX: usize = 256 << 10;
 
+/// Octets of a cookie of content synchronization that is looked at.
+pub const SYNC_COOKIE_MAX: usize = 1_000;
+
+/// Records that a poll goes through to know what changed since the last one; with more, all entries are sent.
+pub const SYNC_RECORDS_MAX: u64 = 20_000;
+
+/// Entries that count as changed because another was renamed; with more, all are sent.
+pub const SYNC_TOUCHED_MAX: usize = 10_000;
+
+/// Entries that one message of content synchronization names.
+pub const SYNC_SET_MAX: usize = 500;
+
 /// Entries that are sent as streams at a time, each with a snapshot of its own; for one more the answer is busy.
 pub const STREAMS_MAX: usize = 32;
 

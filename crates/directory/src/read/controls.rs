@@ -7,12 +7,12 @@ use ber::{Reader, Tag};
 use ldap::{
     AtLeast, AttributeSelection, Control, Controls, DecodeLimits, DereferenceSpec, EffectiveRightsRequest,
     Filter, FilterBuf, ListViewRequest, ListViewTarget, PagedResults, PositionToken, Request, ResultCode,
-    SelectionBuf, SortKey, decode_matched_values, oids,
+    SelectionBuf, SortKey, SyncRequest, decode_matched_values, oids,
 };
 
 use crate::access::{AskerLimits, Offered};
 use crate::model::client_link::ClientLink;
-use crate::model::limits::{COPY_BYTES_MAX, RIGHTS_ATTRIBUTES_MAX};
+use crate::model::limits::{COPY_BYTES_MAX, RIGHTS_ATTRIBUTES_MAX, SYNC_COOKIE_MAX};
 use crate::model::outcome::Outcome;
 pub use crate::model::usable::EXPLAIN;
 use crate::read::page_request::PageRequest;
@@ -144,6 +144,7 @@ pub static SUPPORTED_CONTROLS: &[SupportedControl] = &[
     control(oids::SORT_REQUEST, "server-side sorting", SEARCH, read_sort),
     control(oids::VLV_REQUEST, "virtual list view", SEARCH, read_window),
     control(oids::MATCHED_VALUES, "matched values", SEARCH, read_matched_values),
+    control(oids::SYNC_REQUEST, "content synchronization", SEARCH, read_sync),
     control(oids::PASSWORD_POLICY, "password policy", ANSWERED, |read, control| {
         read_flag(&mut read.password_policy, control)
     }),
@@ -244,6 +245,15 @@ pub enum WindowTarget {
     Value(Vec<u8>),
 }
 
+/// What a client wants to be told of a content (RFC 4533).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SyncAsked {
+    /// Whether it wants to hear of changes as they come.
+    pub persists: bool,
+    /// What it was given the last time.
+    pub cookie: Option<Vec<u8>>,
+}
+
 /// What few requests ask for. All the others carry but one word for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SeldomControls {
@@ -271,6 +281,8 @@ pub struct SeldomControls {
     pub sort: Option<SortAsked>,
     /// Only a part of them.
     pub window: Option<WindowAsked>,
+    /// The search tells what became of its results since the last time.
+    pub sync: Option<SyncAsked>,
 }
 
 /// What comes with a request: what its controls ask for, and what its connection says.
@@ -404,6 +416,11 @@ impl RequestControls {
         self.seldom.as_ref()?.window.as_ref()
     }
 
+    /// What the client wants to be told of a content.
+    pub(crate) fn sync(&self) -> Option<&SyncAsked> {
+        self.seldom.as_ref()?.sync.as_ref()
+    }
+
     fn seldom(&mut self) -> &mut SeldomControls {
         self.seldom.get_or_insert_default()
     }
@@ -493,6 +510,17 @@ fn read_matched_values(controls: &mut RequestControls, control: &Control<'_>) ->
     let items = decode_matched_values(control.value.unwrap_or_default())
         .ok_or("takes a list of 1 to 100 filter items as its value")?;
     controls.seldom().matched_values = items.into_iter().map(FilterBuf::from).collect();
+    Ok(())
+}
+
+fn read_sync(controls: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
+    const EXPECTED: &str = "takes a mode, a cookie of up to 1,000 octets and a hint as its value";
+    let asked = SyncRequest::decode(control.value.unwrap_or_default()).ok_or(EXPECTED)?;
+    if asked.cookie.is_some_and(|cookie| cookie.len() > SYNC_COOKIE_MAX) {
+        return Err(EXPECTED);
+    }
+    let cookie = asked.cookie.map(<[u8]>::to_vec);
+    controls.seldom().sync = Some(SyncAsked { persists: asked.persists, cookie });
     Ok(())
 }
 

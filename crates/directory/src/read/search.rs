@@ -21,7 +21,7 @@
 //!
 //! `sorting` keeps results until they can go out in an order, `usability` says of each whether one can bind with it,
 //! `paging` returns one page at a time, `parts` has several threads look at candidates, `explain` tells the plan,
-//! `again` compares what access rules show.
+//! `again` compares what access rules show, `sync` tells what became of results since the last time.
 
 mod again;
 mod assertion;
@@ -45,6 +45,7 @@ mod scope;
 mod selection;
 mod sorting;
 mod stream;
+mod sync;
 #[cfg(test)]
 mod tests;
 mod tree_search;
@@ -78,6 +79,7 @@ pub(crate) use result::resolved;
 pub(crate) use scope::SearchScope;
 pub(crate) use selection::Selection;
 use sorting::SortOutcome;
+use sync::Sync;
 use tree_search::TreeSearch;
 use window::{WINDOW_TOO_LARGE, WindowError};
 
@@ -299,6 +301,13 @@ impl Search {
         if let Some(position) = &self.position {
             controls.push(position_control(&position.encode()));
         }
+        if let Some(sync) = self.sync() {
+            sync.name_present(out);
+            if outcome.code == ResultCode::SUCCESS {
+                let value = sync.done_value();
+                controls.push(Control { oid: oids::SYNC_DONE, critical: false, value: Some(&value) });
+            }
+        }
         if outcome.code == ResultCode::SIZE_LIMIT_EXCEEDED {
             outcome.diagnostic = self.size_limit_text();
         }
@@ -311,6 +320,14 @@ impl Search {
         };
         encode_result(out, self.id, ResponseOp::SearchDone, &result, controls.as_controls());
         Step::Done
+    }
+
+    /// What the client is told of a content, if it is.
+    fn sync(&mut self) -> Option<&mut Sync> {
+        match &mut self.work {
+            Work::Made(_) => None,
+            Work::Tree(search) => search.scanner.entry_controls.as_mut()?.sync.as_mut(),
+        }
     }
 
     /// How the search goes about it and what it has done so far; `None` where there is no plan: the root DSE, the

@@ -63,6 +63,18 @@ pub(crate) fn operation_values(bytes: &[u8]) {
     if let Some(result) = ListViewResult::decode(bytes) {
         assert_eq!(ListViewResult::decode(&result.encode()), Some(result));
     }
+    if let Some(request) = ldap::SyncRequest::decode(bytes) {
+        assert_eq!(ldap::SyncRequest::decode(&request.encode()), Some(request));
+    }
+    if let Some(state) = ldap::SyncStateValue::decode(bytes) {
+        assert_eq!(ldap::SyncStateValue::decode(&state.encode()), Some(state));
+    }
+    if let Some(done) = ldap::SyncDone::decode(bytes) {
+        assert_eq!(ldap::SyncDone::decode(&done.encode()), Some(done));
+    }
+    if let Some(set) = ldap::SyncIdSet::decode(bytes) {
+        assert_eq!(ldap::SyncIdSet::decode(&set.encode()), Some(set));
+    }
     if let Some(items) = ldap::decode_matched_values(bytes) {
         assert!(!items.is_empty() && items.len() <= ldap::MATCHED_ITEMS_MAX);
         items.iter().for_each(|item| walk_filter(*item, 1));

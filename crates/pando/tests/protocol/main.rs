@@ -20,3 +20,4 @@ mod proxy;
 mod rfc4511;
 mod smoke;
 mod sorting;
+mod sync;

@@ -4,14 +4,15 @@
 
 use std::sync::Arc;
 
-use ldap::{Control, ControlsBuf, oids, response};
+use ldap::{Control, ControlsBuf, MessageId, SearchRequest, oids, response};
 
 use super::dereference::Dereferencing;
 use super::matched::MatchedValues;
 use super::result::ResultWriter;
 use super::selection::Selection;
+use super::sync::Sync;
 use super::usability;
-use crate::access::{Access, Standing};
+use crate::access::{Access, Requester, Standing};
 use crate::filter::Candidate;
 use crate::model::outcome::OperationError;
 use crate::read::controls::RequestControls;
@@ -29,6 +30,8 @@ pub(super) struct EntryControls {
     dereferencing: Option<Dereferencing>,
     /// What values pass that come back: no control of its own, but it makes results otherwise, too.
     pub(super) matched: Option<MatchedValues>,
+    /// What the client is told of a content.
+    pub(super) sync: Option<Sync>,
 }
 
 impl EntryControls {
@@ -38,24 +41,29 @@ impl EntryControls {
     /// One cannot be as it is asked for.
     pub(super) fn of(
         snapshot: &Snapshot,
-        (access, standing): (Access, Option<&Arc<Standing>>),
+        (requester, access, standing): (&Requester, Access, Option<&Arc<Standing>>),
+        id: MessageId,
+        request: &SearchRequest<'_>,
         controls: &RequestControls,
-        types_only: bool,
     ) -> Result<Option<Box<EntryControls>>> {
-        let matched = MatchedValues::of(snapshot.state(), access, controls, types_only)?;
+        let matched = MatchedValues::of(snapshot.state(), access, controls, request.types_only)?;
+        let sync = Sync::of(snapshot, (requester, standing.is_some()), id, request, controls)?;
         let usability_at = controls.account_usability;
         let dereferencing = match controls.dereference() {
             Some(asked) => Dereferencing::of(snapshot, (access, standing), asked)?,
             None => None,
         };
-        let is_none = usability_at.is_none() && dereferencing.is_none() && matched.is_none();
-        Ok((!is_none).then(|| Box::new(EntryControls { usability_at, dereferencing, matched })))
+        let is_none =
+            usability_at.is_none() && dereferencing.is_none() && matched.is_none() && sync.is_none();
+        Ok((!is_none).then(|| Box::new(EntryControls { usability_at, dereferencing, matched, sync })))
     }
 
     /// Others that tell the same, with buffers of their own.
     pub(super) fn copy(&self) -> EntryControls {
         let dereferencing = self.dereferencing.as_ref().map(Dereferencing::copy);
-        EntryControls { usability_at: self.usability_at, dereferencing, matched: self.matched.clone() }
+        let matched = self.matched.clone();
+        // A poll is not shared out.
+        EntryControls { usability_at: self.usability_at, dereferencing, matched, sync: None }
     }
 
     /// Bytes of memory that they hold, themselves included.
@@ -64,6 +72,7 @@ impl EntryControls {
         size_of::<EntryControls>()
             + dereferencing
             + self.matched.as_ref().map_or(0, MatchedValues::heap_bytes)
+            + self.sync.as_ref().map_or(0, Sync::heap_bytes)
     }
 
     /// Brings what was found out on an earlier snapshot up to date.
@@ -83,6 +92,11 @@ impl EntryControls {
         names: &mut NameCache,
         candidate: &Candidate<'s>,
     ) -> Result<Option<u32>> {
+        if let Some(sync) = &mut self.sync
+            && sync.has(state, candidate, out)?
+        {
+            return Ok(Some(0));
+        }
         let start = out.len();
         let cost = match &self.matched {
             Some(matched) => matched.put_entry(writer, out, state, names, candidate)?,
@@ -111,6 +125,9 @@ impl EntryControls {
         };
         if let Some(now) = self.usability_at {
             add(oids::ACCOUNT_USABILITY, usability::value(state, selection, candidate.id, now)?);
+        }
+        if let Some(sync) = &self.sync {
+            add(oids::SYNC_STATE, Some(sync.state_value(state, candidate)?));
         }
         if let Some(dereferencing) = &mut self.dereferencing {
             let value;

@@ -96,6 +96,10 @@ impl Results {
         request: &SearchRequest<'_>,
         (entries, controls): (&[Named<'_>], &RequestControls),
     ) -> Result<Results, OperationError> {
+        if controls.sync().is_some() {
+            let text = "what is not in the tree is not synchronized";
+            return Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text));
+        }
         let catalog = snapshot.state().catalog;
         let filter = Compiler { catalog, shown: access.shown(), known: None }.compile(request.filter);
         let selection = Selection::of(request.attributes, catalog, access);

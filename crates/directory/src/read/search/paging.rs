@@ -52,7 +52,7 @@ const SORTED_HEAD_SIZE: usize = 9;
 impl PageKey {
     /// A seal that has taken in who asks for what; the page size may change from page to page, and so may the time
     /// limit.
-    fn seal(
+    pub(super) fn seal(
         &self,
         requester: &Requester,
         request: &SearchRequest<'_>,

@@ -12,6 +12,7 @@ use super::plan::{Implied, Plan, Source};
 use super::result::ResultWriter;
 use super::scope::SearchScope;
 use super::sorting::Sorting;
+use super::sync::Sync;
 use crate::access::Access;
 use crate::filter::{Candidate, GroupsOf, Matcher, MemberUse};
 use crate::filter::{Term, Truth};
@@ -284,6 +285,11 @@ impl Scanner {
     /// What values pass that come back; `None` where all do.
     pub(super) fn matched_values(&self) -> Option<&MatchedValues> {
         self.entry_controls.as_ref()?.matched.as_ref()
+    }
+
+    /// What the client is told of a content, if it is.
+    pub(super) fn sync(&self) -> Option<&Sync> {
+        self.entry_controls.as_ref()?.sync.as_ref()
     }
 
     /// Whether the numbers of types that this has are those of the snapshot.

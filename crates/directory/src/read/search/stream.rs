@@ -11,11 +11,11 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ldap::ResultCode;
 use ldap::response::{
-    SearchEntryLens, attribute_len, put_attribute_header, put_attributes_header, put_search_entry_header,
-    value_len,
+    SearchEntryLens, attribute_len, put_attribute_header, put_attributes_header, put_controls,
+    put_search_entry_header, value_len,
 };
+use ldap::{ControlsBuf, ResultCode};
 use store::Direction;
 
 use super::matched::{MatchedValues, Passing};
@@ -45,6 +45,8 @@ pub(super) struct EntryStream {
     /// What tells values apart, where only some of an attribute may be read.
     view: Option<Arc<ByValue>>,
     types_only: bool,
+    /// Controls behind it.
+    controls: ControlsBuf,
     /// The attribute that is gone through.
     at: usize,
     walk: Walk,
@@ -123,6 +125,10 @@ impl EntryStream {
         if !scanner.passes(&snapshot, &candidate)? {
             return Ok(None);
         }
+        let controls = match scanner.sync() {
+            Some(sync) => sync.state_controls(state, &candidate)?,
+            None => ControlsBuf::new(),
+        };
         let matched = scanner.matched_values().cloned();
         let writer = &mut scanner.writer;
         let (mut attributes, mut made) = (Vec::new(), Vec::new());
@@ -171,6 +177,7 @@ impl EntryStream {
             made,
             view,
             types_only,
+            controls,
             at,
             walk,
             is_begun,
@@ -299,7 +306,11 @@ impl EntryStream {
         });
         let attributes_len = stored.chain(made).sum();
         let dn = state.dn(self.id)?.ok_or_else(|| damaged_row("nodes", self.id))?;
-        let lens = SearchEntryLens { dn_len: dn.len(), attributes_len, controls_len: 0 };
+        let lens = SearchEntryLens {
+            dn_len: dn.len(),
+            attributes_len,
+            controls_len: self.controls.as_controls().as_bytes().len(),
+        };
         put_search_entry_header(out, writer.id, lens);
         out.extend_from_slice(dn.as_bytes());
         put_attributes_header(out, attributes_len);
@@ -313,6 +324,7 @@ impl EntryStream {
             put_attribute_header(out, name, values.len());
             out.extend_from_slice(values);
         }
+        put_controls(out, self.controls.as_controls());
     }
 }
 

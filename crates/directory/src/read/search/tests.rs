@@ -18,6 +18,7 @@ mod rows;
 mod scopes;
 mod slices;
 mod sorted;
+mod sync;
 
 use ldap::{DerefAliases, FilterBuf, MessageId, ResultCode, Scope, SearchRequest, SelectionBuf};
 

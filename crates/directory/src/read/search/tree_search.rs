@@ -6,7 +6,7 @@ mod sorted;
 use std::sync::Arc;
 
 use ldap::response::encode_search_reference;
-use ldap::{Controls, MessageId, ResultCode, Scope, SearchRequest};
+use ldap::{ControlsBuf, MessageId, ResultCode, Scope, SearchRequest};
 
 use super::budget::{Budget, Clock};
 use super::effective::EffectiveRights;
@@ -22,8 +22,8 @@ use super::selection::Selection;
 use super::sorting::Sorting;
 use super::stream::EntryStream;
 use crate::access::{Access, Requester, Standing};
-use crate::filter::Term;
-use crate::filter::{GroupsOf, MemberUse};
+use crate::catalog::VirtualAttribute;
+use crate::filter::{Candidate, GroupsOf, MemberUse, Term};
 use crate::model::limits::{PAGE_NODES_SHARE_MIN, PAGE_SCAN_SHARE_MIN, STREAMED_PER_ENTRY};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{ENTRIES, EntryId, NODES, children_counter, subtree_counter};
@@ -87,7 +87,10 @@ impl TreeSearch {
         let mut scope = SearchScope::of(base, request, controls);
         let referrals = scope.prepare(snapshot, standing.as_deref())?;
         let filter = Term::prepared(snapshot, access.shown(), request.filter)?;
-        let selection = Selection::of(request.attributes, state.catalog, access);
+        let mut selection = Selection::of(request.attributes, state.catalog, access);
+        if controls.sync().is_some() {
+            selection.made.retain(|(made, _)| *made == VirtualAttribute::StructuralObjectClass);
+        }
         let plan = if scans_for_page {
             Plan::scan(state.read.row_count(NODES)?)
         } else {
@@ -102,8 +105,8 @@ impl TreeSearch {
             }
             None => None,
         };
-        let entry_controls =
-            EntryControls::of(snapshot, (access, standing.as_ref()), controls, request.types_only)?;
+        let asker = (requester, access, standing.as_ref());
+        let entry_controls = EntryControls::of(snapshot, asker, id, request, controls)?;
         // All of these come from memory at the same time, and while the search is put together.
         for candidate in plan.first_few() {
             state.read.prefetch(NODES, *candidate);
@@ -322,7 +325,8 @@ impl TreeSearch {
         let is_ready = self.referrals.is_empty()
             && self.scanner.plan.gathering.is_none()
             && self.stream.is_none()
-            && !self.is_sorted();
+            && !self.is_sorted()
+            && self.scanner.sync().is_none();
         let Tally { size_limit, entries_sent, examined_count, .. } = self.tally;
         let left = self.scanner.plan.candidate_count.saturating_sub(examined_count);
         let wanted = (u64::from(size_limit) + 1).saturating_sub(entries_sent);
@@ -435,7 +439,11 @@ impl TreeSearch {
         if !uris.is_empty() {
             // Something shows.
             self.base_text = None;
-            encode_search_reference(out, self.scanner.writer.id, &uris, Controls::NONE);
+            let controls = match (self.scanner.sync(), node(state.read, id)?) {
+                (Some(sync), Some(row)) => sync.state_controls(state, &Candidate::new(id, row))?,
+                _ => ControlsBuf::new(),
+            };
+            encode_search_reference(out, self.scanner.writer.id, &uris, controls.as_controls());
         }
         Ok(())
     }

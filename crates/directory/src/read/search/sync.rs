@@ -1,0 +1,304 @@
+//! Content synchronization (RFC 4533) by polling: what became of a content since the client was last told of it.
+//!
+//! The state that a client has is a position of the log, which its cookie names by CSN, as OpenLDAP's do. Each entry
+//! row says at which position it was changed last, so a poll is a search that writes the results changed since, and
+//! names the others in sets: what the client has besides is gone (section 3.3.2, a present phase). Nothing is kept of a
+//! client.
+//!
+//! A row does not show that another entry was renamed which the entry names, or is below of. The records since tell
+//! that: of a renamed entry without subordinates, those that name it count as changed; where one with subordinates was
+//! renamed, settings were changed, or too much happened, all entries do. So they do where anything happened and access
+//! rules bind the asker, or the filter is about attributes that are made: both go by other entries. Attributes that are
+//! made are not part of a content (section 3.2), but for structuralObjectClass.
+
+use std::fmt::Write as _;
+
+use foldhash::{HashSet, HashSetExt};
+use hmac::Mac;
+use ldap::response::encode_intermediate_response;
+use ldap::{
+    Control, Controls, ControlsBuf, DerefAliases, Filter, FilterKind, MessageId, ResultCode, SearchRequest,
+    SyncDone, SyncIdSet, SyncState, SyncStateValue, SyncUuid, oids,
+};
+use schema::{AttributeDescription, Schema};
+use store::Position;
+use uuid::Uuid;
+
+use crate::access::Requester;
+use crate::catalog::{VirtualAttribute, last_csn};
+use crate::filter::Candidate;
+use crate::model::csn::Csn;
+use crate::model::entry::{Content, InlineValue};
+use crate::model::limits::{SYNC_RECORDS_MAX, SYNC_SET_MAX, SYNC_TOUCHED_MAX};
+use crate::model::outcome::OperationError;
+use crate::model::record::{Change, Record};
+use crate::model::rows::{AttrId, EntryId, LINKED, children_counter, link_key};
+use crate::read::controls::{RequestControls, SyncAsked};
+use crate::snapshot::Snapshot;
+use crate::tree::{TreeState, damaged_row};
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// Ids read at a time.
+const BLOCK: usize = 512;
+
+/// A poll under way.
+#[derive(Debug)]
+pub(super) struct Sync {
+    id: MessageId,
+    /// The client has entries as they were at this position; 0 where it has none.
+    since: Position,
+    /// Entries that are others since although their rows do not say so.
+    touched: HashSet<u64>,
+    /// The number of entryUUID, where any entry has one.
+    uuid: Option<AttrId>,
+    /// Entries that are as they were and have not been named yet.
+    present: SyncIdSet,
+    cookie: String,
+}
+
+impl Sync {
+    /// The poll that a request asks for, if it does.
+    ///
+    /// # Errors
+    /// It asks for something that does not go with it.
+    pub(super) fn of(
+        snapshot: &Snapshot,
+        (requester, is_bound): (&Requester, bool),
+        id: MessageId,
+        request: &SearchRequest<'_>,
+        controls: &RequestControls,
+    ) -> Result<Option<Sync>> {
+        let Some(asked) = controls.sync() else { return Ok(None) };
+        check(request, controls, asked)?;
+        let state = snapshot.state();
+        let seal = {
+            // Section 3.5: the limits are not part of a content.
+            let unlimited = SearchRequest { size_limit: 0, time_limit_seconds: 0, ..*request };
+            let seal = snapshot.directory().page_key.seal(requester, &unlimited, controls);
+            let seal = seal.chain_update(b"content").finalize().into_bytes();
+            seal.iter().take(8).fold(String::new(), |mut text, byte| {
+                let _ = write!(text, "{byte:02x}");
+                text
+            })
+        };
+        let known = asked.cookie.as_deref().and_then(|cookie| Known::parse(cookie, &seal));
+        let goes_by_others = is_bound || is_about_made(&state.catalog.schema, request.filter);
+        let (mut since, mut touched) = (0, HashSet::new());
+        if let Some(Known(csn)) = known
+            && let Some(position) = position_of(state, csn)?
+            && let Some(others) = changes_since(state, position, goes_by_others)?
+        {
+            (since, touched) = (position, others);
+        }
+        let description = state.catalog.schema.attribute_type("entryUUID").map(|known| known.id);
+        let uuid = description.and_then(|type_id| {
+            state.catalog.matching_attributes(&AttributeDescription::of(type_id)).iter().next().copied()
+        });
+        let cookie = format!("csn={},data={seal}", last_csn(state.read)?);
+        let present = SyncIdSet { refresh_deletes: false, uuids: Vec::new() };
+        Ok(Some(Sync { id, since, touched, uuid, present, cookie }))
+    }
+
+    /// Bytes of memory that it holds besides itself.
+    pub(super) fn heap_bytes(&self) -> usize {
+        // As much again for the table that a set is.
+        self.touched.capacity() * 2 * size_of::<u64>()
+            + self.present.uuids.capacity() * size_of::<SyncUuid>()
+            + self.cookie.capacity()
+    }
+
+    /// Whether the client has an entry as it is. Then it is named, now or later, and not sent.
+    pub(super) fn has<'s>(
+        &mut self,
+        state: TreeState<'s>,
+        candidate: &Candidate<'s>,
+        out: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let position = candidate.entry(state)?.position;
+        if position > self.since || self.touched.contains(&candidate.id.0) {
+            return Ok(false);
+        }
+        self.present.uuids.push(self.uuid_of(state, candidate)?);
+        if self.present.uuids.len() >= SYNC_SET_MAX {
+            self.name_present(out);
+        }
+        Ok(true)
+    }
+
+    /// Names those that are as they were and have not been named.
+    pub(super) fn name_present(&mut self, out: &mut Vec<u8>) {
+        if self.present.uuids.is_empty() {
+            return;
+        }
+        let value = self.present.encode();
+        encode_intermediate_response(out, self.id, Some(oids::SYNC_INFO), Some(&value), Controls::NONE);
+        self.present.uuids.clear();
+    }
+
+    /// The value of the control with which an entry is sent.
+    pub(super) fn state_value<'s>(&self, state: TreeState<'s>, candidate: &Candidate<'s>) -> Result<Vec<u8>> {
+        let uuid = self.uuid_of(state, candidate)?;
+        Ok(SyncStateValue { state: SyncState::Add, uuid, cookie: None }.encode())
+    }
+
+    /// The same as the controls of a message.
+    pub(super) fn state_controls<'s>(
+        &self,
+        state: TreeState<'s>,
+        candidate: &Candidate<'s>,
+    ) -> Result<ControlsBuf> {
+        let value = self.state_value(state, candidate)?;
+        Ok([Control { oid: oids::SYNC_STATE, critical: false, value: Some(&value) }].into_iter().collect())
+    }
+
+    /// The value of the control of the last message, where all went well.
+    pub(super) fn done_value(&self) -> Vec<u8> {
+        SyncDone { cookie: Some(self.cookie.as_bytes()), refresh_deletes: false }.encode()
+    }
+
+    fn uuid_of<'s>(&self, state: TreeState<'s>, candidate: &Candidate<'s>) -> Result<SyncUuid> {
+        let row = candidate.entry(state)?;
+        let text = self.uuid.and_then(|uuid| match row.find(uuid)?.content {
+            Content::Inline(values) => match values.iter().next()? {
+                InlineValue::Here(text) => Uuid::try_parse_ascii(text).ok(),
+                InlineValue::Elsewhere(_) => None,
+            },
+            Content::Links | Content::Table => None,
+        });
+        text.map(Uuid::into_bytes).ok_or_else(|| damaged_row("entries", candidate.id))
+    }
+}
+
+/// Refuses what cannot be synchronized.
+fn check(request: &SearchRequest<'_>, controls: &RequestControls, asked: &SyncAsked) -> Result<()> {
+    let refused = |code, text: &str| Err(OperationError::refused(code, text));
+    if asked.persists {
+        let text = "content is synchronized by polls (refreshOnly) alone: refreshAndPersist is not there";
+        return refused(ResultCode::UNWILLING_TO_PERFORM, text);
+    }
+    if matches!(request.deref_aliases, DerefAliases::InSearching | DerefAliases::Always) {
+        // Section 3.5.2.
+        let text = "aliases below the base are not followed where content is synchronized";
+        return refused(ResultCode::PROTOCOL_ERROR, text);
+    }
+    let is_partial = controls.page().is_some() || controls.sort().is_some() || controls.window().is_some();
+    if is_partial || request.types_only || controls.matched_values().is_some() {
+        let text =
+            "content is synchronized whole: not in pages, in an order, without values, or some of them";
+        return refused(ResultCode::UNWILLING_TO_PERFORM, text);
+    }
+    Ok(())
+}
+
+/// What a cookie says that the client has.
+struct Known(Csn);
+
+impl Known {
+    /// Of a cookie of this or another server: OpenLDAP's consumers take its CSN and make a cookie of their own. `None`
+    /// where it says nothing, or is of another content.
+    fn parse(cookie: &[u8], seal: &str) -> Option<Known> {
+        let text = std::str::from_utf8(cookie).ok()?;
+        let field =
+            |name: &str| text.split(',').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
+        if field("data").is_some_and(|data| data != seal) {
+            return None;
+        }
+        // One of several servers would be one of several.
+        Csn::parse(field("csn")?).map(Known)
+    }
+}
+
+/// The position of the record with a CSN: those of the log ascend. `None` where there is none any longer.
+fn position_of(state: TreeState<'_>, csn: Csn) -> Result<Option<Position>> {
+    let csn_at = |position| -> Result<Option<Csn>> {
+        let record = state.read.log_records(position).next().transpose()?;
+        let known = record.filter(|(found, _)| *found == position);
+        Ok(known.and_then(|(_, bytes)| Record::decode(bytes)).map(|record| record.csn))
+    };
+    let (Some(mut low), mut high) = (state.read.first_position()?, state.read.position()?) else {
+        return Ok(None);
+    };
+    while low <= high {
+        let middle = low + (high - low) / 2;
+        match csn_at(middle)?.map(|found| found.cmp(&csn)) {
+            None => return Ok(None),
+            Some(std::cmp::Ordering::Equal) => return Ok(Some(middle)),
+            Some(std::cmp::Ordering::Less) => low = middle + 1,
+            Some(std::cmp::Ordering::Greater) => high = middle.saturating_sub(1),
+        }
+    }
+    Ok(None)
+}
+
+/// Entries that are others since a position although their rows do not say so; `None` where all may be.
+fn changes_since(
+    state: TreeState<'_>,
+    since: Position,
+    goes_by_others: bool,
+) -> Result<Option<HashSet<u64>>> {
+    let newer = state.read.position()?.saturating_sub(since);
+    let mut touched = HashSet::new();
+    if newer == 0 {
+        return Ok(Some(touched));
+    }
+    if goes_by_others || newer > SYNC_RECORDS_MAX {
+        return Ok(None);
+    }
+    for record in state.read.log_records(since + 1) {
+        let (position, bytes) = record?;
+        let damaged = || OperationError::Damaged(format!("the record at position {position}"));
+        match Record::decode(bytes).ok_or_else(damaged)?.change {
+            Change::Modify(modify) if modify.flags.is_alias() => return Ok(None),
+            // What becomes a link or text with them, or vanishes, is a change of the row that has it.
+            Change::Add(_) | Change::Modify(_) | Change::Delete(_) | Change::DeleteTree(_) => {}
+            Change::Administrator { .. } => {}
+            Change::Settings(_) | Change::Suffix { .. } => return Ok(None),
+            Change::ModifyDn(rename) => {
+                if state.read.count(&children_counter(rename.id))? > 0 {
+                    return Ok(None);
+                }
+                touch_sources(state, rename.id, &mut touched)?;
+            }
+        }
+        if touched.len() > SYNC_TOUCHED_MAX {
+            return Ok(None);
+        }
+    }
+    Ok(Some(touched))
+}
+
+/// Adds the entries that name another, until there are too many.
+fn touch_sources(state: TreeState<'_>, target: EntryId, touched: &mut HashSet<u64>) -> Result<()> {
+    let mut block = Vec::new();
+    for link in state.catalog.attributes().iter().filter(|def| def.is_link) {
+        let mut sources = state.read.ids(LINKED, &link_key(target, link.id))?;
+        while touched.len() <= SYNC_TOUCHED_MAX && sources.next_block(&mut block, BLOCK)? > 0 {
+            touched.extend(block.drain(..));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a filter is about attributes that are made of more than the entry itself.
+fn is_about_made(schema: &Schema, filter: Filter<'_>) -> bool {
+    let is_made = |name: &str| {
+        let description = schema.parse_description(name).ok();
+        let made =
+            description.and_then(|description| VirtualAttribute::of(schema.type_by_id(description.type_id)));
+        made.is_some_and(|made| made != VirtualAttribute::StructuralObjectClass)
+    };
+    match filter.kind() {
+        FilterKind::And(list) | FilterKind::Or(list) => list.iter().any(|item| is_about_made(schema, item)),
+        FilterKind::Not(item) => is_about_made(schema, item),
+        FilterKind::EqualityMatch(item)
+        | FilterKind::GreaterOrEqual(item)
+        | FilterKind::LessOrEqual(item)
+        | FilterKind::ApproxMatch(item) => is_made(item.description),
+        FilterKind::Substrings(item) => is_made(item.description),
+        FilterKind::Present(name) => is_made(name),
+        // Without a name, all that the rule fits.
+        FilterKind::ExtensibleMatch(item) => item.description.is_none_or(is_made),
+        FilterKind::Unrecognized(_) => false,
+    }
+}

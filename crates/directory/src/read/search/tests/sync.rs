@@ -1,0 +1,349 @@
+//! Content synchronization by polls (RFC 4533): whatever happens between two polls, the copy of the client is the
+//! content afterwards.
+
+use std::collections::BTreeMap;
+
+use ldap::{
+    ChangeOperation, DecodeLimits, DerefAliases, FilterBuf, MessageId, Response, ResponseMessage, ResultCode,
+    Scope, SearchRequest, SelectionBuf, SyncDone, SyncIdSet, SyncState, SyncStateValue, SyncUuid, oids,
+};
+
+use super::large::with_large_group;
+use crate::model::outcome::Outcome;
+use crate::read::controls::{RequestControls, SeldomControls, SyncAsked};
+use crate::read::search::{Budget, Search, Step};
+use crate::testing::{SUFFIX, TestDirectory};
+
+type Attributes = BTreeMap<String, Vec<Vec<u8>>>;
+
+/// A client with its copy of a content.
+struct Consumer {
+    base: String,
+    scope: Scope,
+    filter: FilterBuf,
+    attributes: SelectionBuf,
+    copy: BTreeMap<SyncUuid, (String, Attributes)>,
+    cookie: Option<Vec<u8>>,
+}
+
+/// What one poll had.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Polled {
+    sent: usize,
+    present: usize,
+}
+
+fn controls(cookie: Option<Vec<u8>>) -> RequestControls {
+    let sync = Some(SyncAsked { persists: false, cookie });
+    let seldom = Some(Box::new(SeldomControls { sync, ..SeldomControls::default() }));
+    RequestControls { seldom, ..RequestControls::default() }
+}
+
+impl Consumer {
+    fn new(base: &str, filter: &str, attributes: &[&str]) -> Consumer {
+        Consumer {
+            base: base.to_owned(),
+            scope: Scope::WholeSubtree,
+            filter: FilterBuf::parse(filter).unwrap(),
+            attributes: attributes.iter().copied().collect(),
+            copy: BTreeMap::new(),
+            cookie: None,
+        }
+    }
+
+    fn request(&self) -> SearchRequest<'_> {
+        SearchRequest::new(&self.base, self.scope, self.filter.as_filter(), self.attributes.as_selection())
+    }
+
+    /// Asks what is new, in small slices, between which `meanwhile` happens.
+    fn poll(
+        &mut self,
+        directory: &mut TestDirectory,
+        mut meanwhile: impl FnMut(&mut TestDirectory),
+    ) -> Polled {
+        let mut out = Vec::new();
+        let controls = controls(self.cookie.clone());
+        let mut search = {
+            let request = self.request();
+            let id = MessageId(7);
+            match Search::start(&directory.snapshot, &directory.requester, id, &request, &controls) {
+                Ok(search) => search,
+                // The base is not there: nor is the content.
+                Err(Outcome { code: ResultCode::NO_SUCH_OBJECT, .. }) => {
+                    (self.copy, self.cookie) = (BTreeMap::new(), None);
+                    return Polled::default();
+                }
+                Err(other) => panic!("{other:?}"),
+            }
+        };
+        let budget = Budget { entries_examined_max: 5, out_bytes_max: 2_000 };
+        while search.run(&directory.snapshot, &mut out, &budget) == Step::More {
+            meanwhile(directory);
+        }
+        self.take(&out)
+    }
+
+    fn take(&mut self, mut bytes: &[u8]) -> Polled {
+        let (mut polled, mut seen) = (Polled::default(), Vec::new());
+        while let Some(length) = ldap::frame_len(bytes).unwrap() {
+            let (message, rest) = bytes.split_at(length);
+            bytes = rest;
+            let message = ResponseMessage::decode(message, &DecodeLimits::default()).unwrap();
+            let value = |oid| message.controls.find(oid).and_then(|control| control.value);
+            match message.response {
+                Response::SearchEntry(entry) => {
+                    let state = SyncStateValue::decode(value(oids::SYNC_STATE).unwrap()).unwrap();
+                    assert_eq!((state.state, state.cookie), (SyncState::Add, None));
+                    let values = |values: ldap::Values<'_>| values.iter().map(<[u8]>::to_vec).collect();
+                    let attributes = entry.attributes.iter();
+                    let attributes = attributes.map(|a| (a.description.to_owned(), values(a.values)));
+                    self.copy.insert(state.uuid, (entry.object_name.to_owned(), attributes.collect()));
+                    seen.push(state.uuid);
+                    polled.sent += 1;
+                }
+                Response::Intermediate { name, value } => {
+                    assert_eq!(name, Some(oids::SYNC_INFO));
+                    let set = SyncIdSet::decode(value.unwrap()).unwrap();
+                    assert!(!set.refresh_deletes && !set.uuids.is_empty());
+                    polled.present += set.uuids.len();
+                    seen.extend(set.uuids);
+                }
+                Response::SearchDone(result) => {
+                    assert_eq!(result.code, ResultCode::SUCCESS);
+                    let done = SyncDone::decode(value(oids::SYNC_DONE).unwrap()).unwrap();
+                    assert!(!done.refresh_deletes);
+                    self.cookie = done.cookie.map(<[u8]>::to_vec);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(bytes.is_empty() && self.cookie.is_some());
+        self.copy.retain(|uuid, _| seen.contains(uuid));
+        polled
+    }
+
+    /// Compares the copy with the content.
+    #[track_caller]
+    fn check(&self, directory: &mut TestDirectory, story: &str) {
+        let found = directory.search_request(&self.request(), &RequestControls::default());
+        let made =
+            ["entryDN", "subschemaSubentry", "hasSubordinates", "numSubordinates", "memberOf", "isMemberOf"];
+        let mut expected: Vec<_> =
+            found.entries.into_iter().map(|entry| (entry.dn, entry.attributes)).collect();
+        for (_, attributes) in &mut expected {
+            attributes.retain(|name, _| !made.contains(&name.as_str()) && name != "contextCSN");
+        }
+        let mut copied: Vec<_> = self.copy.values().cloned().collect();
+        expected.sort();
+        copied.sort();
+        for (copied, expected) in copied.iter().zip(&expected) {
+            assert_eq!(copied, expected, "{story}");
+        }
+        assert_eq!(copied.len(), expected.len(), "{story}");
+    }
+}
+
+/// Does something at random: what it was, where it succeeded.
+fn change(directory: &mut TestDirectory, random: &mut fastrand::Rng) -> Option<String> {
+    let units = [SUFFIX.to_owned(), format!("ou=a,{SUFFIX}"), format!("ou=b,ou=a,{SUFFIX}")];
+    let unit = random.choice(&units).unwrap().clone();
+    let other = random.choice(&units).unwrap().clone();
+    let number = random.u8(..8);
+    let (person, rdn) = (format!("cn=p{number},{unit}"), format!("cn=p{}", random.u8(..8)));
+    let group = format!("cn=g{},{unit}", random.u8(..2));
+    let name = format!("s{}", random.u8(..3));
+    let (what, outcome) = match random.u8(..12) {
+        0..3 => {
+            let classes = &["inetOrgPerson"][..];
+            let attributes =
+                [("objectClass", classes), ("sn", &[&name]), ("manager", &[&format!("cn=p1,{other}")])];
+            (format!("add {person}"), directory.add(&person, &attributes))
+        }
+        3 => {
+            let members = [format!("cn=p1,{other}"), person.clone(), format!("CN=P2, {other}")];
+            let members: Vec<&str> = members.iter().map(String::as_str).collect();
+            let attributes = [("objectClass", &["groupOfNames"][..]), ("member", &members)];
+            (format!("add {group}"), directory.add(&group, &attributes))
+        }
+        4 => (format!("delete {person}"), directory.delete(&person)),
+        5 => (format!("delete {group}"), directory.delete(&group)),
+        6..8 => {
+            let change = (ChangeOperation::Replace, "sn", &[name.as_str()][..]);
+            (format!("modify {person}: {name}"), directory.modify(&person, &[change]))
+        }
+        8 => {
+            let member = format!("cn=p{number},{other}");
+            let operation = *random.choice(&[ChangeOperation::Add, ChangeOperation::Delete]).unwrap();
+            let change = (operation, "member", &[member.as_str()][..]);
+            (format!("{operation:?} {member} of {group}"), directory.modify(&group, &[change]))
+        }
+        9..11 => {
+            let moved = directory.modify_dn(&person, &rdn, true, random.bool().then_some(&*other));
+            (format!("rename {person} to {rdn} in {other}"), moved)
+        }
+        _ => match random.u8(..4) {
+            0 => {
+                let new = if random.bool() { "ou=a" } else { "ou=c" };
+                let old = if random.bool() { "ou=a" } else { "ou=c" };
+                let moved = directory.modify_dn(&format!("{old},{SUFFIX}"), new, true, None);
+                (format!("rename {old} to {new}"), moved)
+            }
+            1 => {
+                let places = [format!("ou=b,{SUFFIX}"), format!("ou=b,ou=a,{SUFFIX}")];
+                let (from, to) = if random.bool() { (0, SUFFIX) } else { (1, &*units[1]) };
+                let moved = directory.modify_dn(
+                    &places[from],
+                    "ou=b",
+                    true,
+                    Some(if from == 0 { &units[1] } else { SUFFIX }),
+                );
+                (format!("move ou=b, {to}"), moved)
+            }
+            2 => (
+                format!("delete tree {unit}"),
+                match unit == SUFFIX {
+                    true => return None,
+                    false => directory.delete_tree(&unit),
+                },
+            ),
+            _ => {
+                for unit in &units[1..] {
+                    directory.add(unit, &[("objectClass", &["organizationalUnit"])]);
+                }
+                return Some("add units".to_owned());
+            }
+        },
+    };
+    (outcome.code == ResultCode::SUCCESS).then_some(what)
+}
+
+#[test]
+fn a_copy_follows_whatever_happens() {
+    for integrity in [false, true] {
+        let mut directory = TestDirectory::with_suffix_entry();
+        for unit in ["ou=a", "ou=b,ou=a"] {
+            directory.add(&format!("{unit},{SUFFIX}"), &[("objectClass", &["organizationalUnit"])]);
+        }
+        if integrity {
+            directory.change_settings(|settings| {
+                settings.general.integrity_attributes = vec!["member".to_owned(), "manager".to_owned()];
+            });
+        }
+        let mut random = fastrand::Rng::with_seed(4_533 + u64::from(integrity));
+        let mut consumers = vec![
+            Consumer::new(SUFFIX, "(objectClass=*)", &["*", "+"]),
+            Consumer::new(&format!("ou=a,{SUFFIX}"), "(objectClass=*)", &[]),
+            Consumer::new(SUFFIX, "(sn=s1)", &["cn", "manager"]),
+            Consumer::new(SUFFIX, &format!("(member=cn=p1,ou=a,{SUFFIX})"), &["member"]),
+            Consumer::new(SUFFIX, &format!("(memberOf=cn=g1,{SUFFIX})"), &["*"]),
+            Consumer::new(SUFFIX, "(ou:dn:=b)", &["cn"]),
+        ];
+        consumers.push(Consumer { scope: Scope::SingleLevel, ..Consumer::new(SUFFIX, "(cn=*)", &["*"]) });
+        let mut incremental = 0;
+        for round in 0..600 {
+            let mut story: Vec<String> = Vec::new();
+            for _ in 0..random.u8(1..4) {
+                story.extend(change(&mut directory, &mut random));
+            }
+            let consumer = random.choice(consumers.iter_mut()).unwrap();
+            let mut others = fastrand::Rng::with_seed(random.u64(..));
+            // What happens during a poll may be in it or not; after another one, without, the copy is right.
+            if round % 3 == 0 {
+                consumer.poll(&mut directory, |directory| drop(change(directory, &mut others)));
+            }
+            let polled = consumer.poll(&mut directory, |_| ());
+            incremental += usize::from(polled.present > 0);
+            consumer.check(&mut directory, &format!("round {round}: {story:?}, {polled:?}"));
+        }
+        assert!(incremental > 100, "{incremental} polls were told what is new alone");
+    }
+}
+
+#[test]
+fn a_poll_sends_what_is_new_and_names_the_rest() {
+    let mut directory = TestDirectory::with_suffix_entry();
+    let person = [("objectClass", &["person"][..]), ("sn", &["s"])];
+    for number in 0..1_200 {
+        directory.add(&format!("cn=p{number},{SUFFIX}"), &person);
+    }
+    let mut consumer = Consumer::new(SUFFIX, "(objectClass=person)", &["*"]);
+    assert_eq!(consumer.poll(&mut directory, |_| ()), Polled { sent: 1_200, present: 0 });
+    assert_eq!(consumer.poll(&mut directory, |_| ()), Polled { sent: 0, present: 1_200 });
+    let change = (ChangeOperation::Replace, "sn", &["other"][..]);
+    directory.modify(&format!("cn=p7,{SUFFIX}"), &[change]);
+    directory.delete(&format!("cn=p8,{SUFFIX}"));
+    directory.modify_dn(&format!("cn=p9,{SUFFIX}"), "cn=q9", true, None);
+    assert_eq!(consumer.poll(&mut directory, |_| ()), Polled { sent: 2, present: 1_197 });
+    consumer.check(&mut directory, "three changes");
+    // A server that was restarted knows the cookie, and OpenLDAP's consumers make one of their own of it.
+    let mut directory = directory.reopen();
+    assert_eq!(consumer.poll(&mut directory, |_| ()).sent, 0);
+    let cookie = String::from_utf8(consumer.cookie.clone().unwrap()).unwrap();
+    let csn = cookie.split(',').next().unwrap();
+    for (given, is_known) in [
+        (format!("rid=001,sid=002,{csn}"), true),
+        (csn.to_owned(), true),
+        (format!("{csn},data=0000000000000000"), false),
+        ("rid=001".to_owned(), false),
+        ("csn=20200101000000.000000Z#000000#000#000000".to_owned(), false),
+        ("csn=nonsense".to_owned(), false),
+        (String::new(), false),
+    ] {
+        consumer.cookie = Some(given.clone().into_bytes());
+        let polled = consumer.poll(&mut directory, |_| ());
+        assert_eq!(polled.sent == 0, is_known, "{given:?}: {polled:?}");
+        consumer.check(&mut directory, &given);
+    }
+    // Of another content the cookie is none.
+    let mut other = Consumer::new(SUFFIX, "(sn=other)", &["*"]);
+    other.cookie.clone_from(&consumer.cookie);
+    assert_eq!(other.poll(&mut directory, |_| ()), Polled { sent: 1, present: 0 });
+    // Settings may change what anybody sees.
+    directory.change_settings(|settings| settings.general.size_limit = 5_000);
+    assert_eq!(consumer.poll(&mut directory, |_| ()).sent, 1_199);
+}
+
+/// A group too large for memory has its control as well.
+#[test]
+fn a_large_entry_is_synchronized() {
+    let mut directory = with_large_group();
+    let mut consumer = Consumer::new(SUFFIX, "(objectClass=groupOfNames)", &["member", "cn"]);
+    let first = consumer.poll(&mut directory, |_| ());
+    assert!(first.sent > 0 && first.present == 0);
+    consumer.check(&mut directory, "the first poll");
+    assert_eq!(consumer.poll(&mut directory, |_| ()), Polled { sent: 0, present: first.sent });
+}
+
+#[test]
+fn what_cannot_be_synchronized_is_refused() {
+    let directory = TestDirectory::with_suffix_entry();
+    let refusal = |change: &dyn Fn(&mut SearchRequest<'_>, &mut RequestControls)| {
+        let filter = FilterBuf::parse("(objectClass=*)").unwrap();
+        let all = ldap::AttributeSelection::default();
+        let mut request = SearchRequest::new(SUFFIX, Scope::WholeSubtree, filter.as_filter(), all);
+        let mut controls = controls(None);
+        change(&mut request, &mut controls);
+        let started =
+            Search::start(&directory.snapshot, &directory.requester, MessageId(1), &request, &controls);
+        started.err().map(|outcome| outcome.code)
+    };
+    assert_eq!(refusal(&|_, _| ()), None);
+    assert_eq!(refusal(&|request, _| request.deref_aliases = DerefAliases::FindingBase), None);
+    for aliases in [DerefAliases::InSearching, DerefAliases::Always] {
+        let code = refusal(&|request, _| request.deref_aliases = aliases);
+        assert_eq!(code, Some(ResultCode::PROTOCOL_ERROR), "{aliases:?}");
+    }
+    let unwilling = Some(ResultCode::UNWILLING_TO_PERFORM);
+    assert_eq!(refusal(&|request, _| request.types_only = true), unwilling);
+    assert_eq!(refusal(&|request, _| request.base_object = ""), None, "all suffixes");
+    assert_eq!(
+        refusal(&|request, _| (request.base_object, request.scope) = ("", Scope::BaseObject)),
+        unwilling,
+        "the root DSE"
+    );
+    assert_eq!(refusal(&|request, _| request.base_object = "cn=subschema"), unwilling);
+    let persists = |controls: &mut RequestControls| {
+        controls.seldom.as_mut().unwrap().sync = Some(SyncAsked { persists: true, cookie: None });
+    };
+    assert_eq!(refusal(&|_, controls| persists(controls)), unwilling);
+}

@@ -1,0 +1,217 @@
+//! The values of the controls and the message of content synchronization (RFC 4533 section 2).
+
+use ber::{Reader, Tag, Writer};
+
+/// A syncIdSet.
+const ID_SET: Tag = Tag::context_constructed(3);
+
+/// An entryUUID.
+pub type SyncUuid = [u8; 16];
+
+/// What a client wants to be told of a content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SyncRequest<'a> {
+    /// Whether it wants to hear of changes once it has all.
+    pub persists: bool,
+    /// What it was given the last time.
+    pub cookie: Option<&'a [u8]>,
+    /// Whether it takes everything anew where the cookie is of no use.
+    pub reload_hint: bool,
+}
+
+/// What a message says of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyncState {
+    /// It is as it was.
+    Present,
+    /// It is there, as the message says.
+    Add,
+    /// It is another, as the message says.
+    Modify,
+    /// It is gone.
+    Delete,
+}
+
+impl SyncState {
+    const ALL: [SyncState; 4] = [SyncState::Present, SyncState::Add, SyncState::Modify, SyncState::Delete];
+}
+
+/// The value of the control of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SyncStateValue<'a> {
+    /// What became of it.
+    pub state: SyncState,
+    /// Which it is.
+    pub uuid: SyncUuid,
+    /// The state of the content behind this message.
+    pub cookie: Option<&'a [u8]>,
+}
+
+/// The value of the control of the last message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SyncDone<'a> {
+    /// The state of the content.
+    pub cookie: Option<&'a [u8]>,
+    /// Whether the client was told of each entry that is gone; otherwise those are gone that it was not told of.
+    pub refresh_deletes: bool,
+}
+
+/// A set of entries, in a message of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SyncIdSet {
+    /// Whether these are gone; otherwise they are as they were.
+    pub refresh_deletes: bool,
+    /// Which they are.
+    pub uuids: Vec<SyncUuid>,
+}
+
+impl<'a> SyncRequest<'a> {
+    /// Takes the value of a request control apart; `None` where it is none.
+    pub fn decode(value: &'a [u8]) -> Option<SyncRequest<'a>> {
+        let mut reader = Reader::new(value);
+        let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;
+        let persists = match fields.enumerated().ok()? {
+            1 => false,
+            3 => true,
+            _ => return None,
+        };
+        let cookie = fields.optional(Tag::OCTET_STRING).ok()?;
+        let reload_hint = flag(&mut fields)?;
+        (fields.is_empty() && reader.is_empty()).then_some(SyncRequest { persists, cookie, reload_hint })
+    }
+
+    /// The value of a request control.
+    pub fn encode(&self) -> Vec<u8> {
+        sequence(|writer| {
+            writer.enumerated(if self.persists { 3 } else { 1 });
+            self.cookie.iter().for_each(|cookie| writer.octet_string(cookie));
+            if self.reload_hint {
+                writer.boolean(true);
+            }
+        })
+    }
+}
+
+impl<'a> SyncStateValue<'a> {
+    /// Takes the value of a control of an entry apart; `None` where it is none.
+    pub fn decode(value: &'a [u8]) -> Option<SyncStateValue<'a>> {
+        let mut reader = Reader::new(value);
+        let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;
+        let state = usize::try_from(fields.enumerated().ok()?).ok()?;
+        let state = *SyncState::ALL.get(state)?;
+        let uuid = fields.octet_string().ok()?.try_into().ok()?;
+        let cookie = fields.optional(Tag::OCTET_STRING).ok()?;
+        (fields.is_empty() && reader.is_empty()).then_some(SyncStateValue { state, uuid, cookie })
+    }
+
+    /// The value of a control of an entry.
+    pub fn encode(&self) -> Vec<u8> {
+        let state = SyncState::ALL.iter().zip(0..).find(|(state, _)| **state == self.state);
+        sequence(|writer| {
+            writer.enumerated(state.map_or(0, |(_, number)| number));
+            writer.octet_string(&self.uuid);
+            self.cookie.iter().for_each(|cookie| writer.octet_string(cookie));
+        })
+    }
+}
+
+impl<'a> SyncDone<'a> {
+    /// Takes the value of the last message's control apart; `None` where it is none.
+    pub fn decode(value: &'a [u8]) -> Option<SyncDone<'a>> {
+        let mut reader = Reader::new(value);
+        let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;
+        let cookie = fields.optional(Tag::OCTET_STRING).ok()?;
+        let refresh_deletes = flag(&mut fields)?;
+        (fields.is_empty() && reader.is_empty()).then_some(SyncDone { cookie, refresh_deletes })
+    }
+
+    /// The value of the last message's control.
+    pub fn encode(&self) -> Vec<u8> {
+        sequence(|writer| {
+            self.cookie.iter().for_each(|cookie| writer.octet_string(cookie));
+            if self.refresh_deletes {
+                writer.boolean(true);
+            }
+        })
+    }
+}
+
+impl SyncIdSet {
+    /// Takes the value of a Sync Info Message apart that is a set of entries; `None` where it is none.
+    pub fn decode(value: &[u8]) -> Option<SyncIdSet> {
+        let mut reader = Reader::new(value);
+        let mut fields = reader.sequence(ID_SET).ok()?;
+        fields.optional(Tag::OCTET_STRING).ok()?;
+        let refresh_deletes = flag(&mut fields)?;
+        let mut set = fields.sequence(Tag::SET).ok()?;
+        let mut uuids = Vec::new();
+        while !set.is_empty() {
+            uuids.push(set.octet_string().ok()?.try_into().ok()?);
+        }
+        (fields.is_empty() && reader.is_empty()).then_some(SyncIdSet { refresh_deletes, uuids })
+    }
+
+    /// The value of a Sync Info Message.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut value = Vec::with_capacity(self.uuids.len() * 18 + 16);
+        let mut writer = Writer::new(&mut value);
+        let fields = writer.begin(ID_SET);
+        if self.refresh_deletes {
+            writer.boolean(true);
+        }
+        let set = writer.begin(Tag::SET);
+        self.uuids.iter().for_each(|uuid| writer.octet_string(uuid));
+        writer.end(set);
+        writer.end(fields);
+        value
+    }
+}
+
+/// A BOOLEAN DEFAULT FALSE.
+fn flag(fields: &mut Reader<'_>) -> Option<bool> {
+    if fields.peek_tag() == Some(Tag::BOOLEAN) { fields.boolean().ok() } else { Some(false) }
+}
+
+fn sequence(fields: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
+    let mut value = Vec::new();
+    let mut writer = Writer::new(&mut value);
+    let mark = writer.begin(Tag::SEQUENCE);
+    fields(&mut writer);
+    writer.end(mark);
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_those_of_the_rfc() {
+        let request = SyncRequest { persists: false, cookie: Some(b"ab"), reload_hint: true };
+        assert_eq!(request.encode(), [0x30, 10, 10, 1, 1, 4, 2, b'a', b'b', 1, 1, 0xff]);
+        let bare = SyncRequest { persists: true, cookie: None, reload_hint: false };
+        assert_eq!(bare.encode(), [0x30, 3, 10, 1, 3]);
+        for request in [request, bare] {
+            assert_eq!(SyncRequest::decode(&request.encode()), Some(request));
+        }
+        for wrong in
+            [&[0x30, 3, 10, 1, 2][..], &[0x30, 3, 10, 1, 0], &[0x30, 0], &[0x30, 4, 10, 1, 1, 4], b""]
+        {
+            assert_eq!(SyncRequest::decode(wrong), None, "{wrong:?}");
+        }
+        let state = SyncStateValue { state: SyncState::Delete, uuid: [7; 16], cookie: None };
+        assert_eq!(state.encode()[..6], [0x30, 21, 10, 1, 3, 4]);
+        assert_eq!(SyncStateValue::decode(&state.encode()), Some(state));
+        for done in [
+            SyncDone { cookie: Some(b"c"), refresh_deletes: false },
+            SyncDone { cookie: None, refresh_deletes: true },
+        ] {
+            assert_eq!(SyncDone::decode(&done.encode()), Some(done));
+        }
+        for refresh_deletes in [false, true] {
+            let set = SyncIdSet { refresh_deletes, uuids: vec![[1; 16], [2; 16]] };
+            assert_eq!(SyncIdSet::decode(&set.encode()), Some(set));
+        }
+        assert_eq!(SyncIdSet { refresh_deletes: false, uuids: vec![] }.encode(), [0xa3, 2, 0x31, 0]);
+    }
+}

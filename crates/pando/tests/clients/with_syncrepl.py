@@ -1,0 +1,85 @@
+"""python-ldap's consumer of content synchronization (RFC 4533), by polls.
+
+Arguments: URL, administrator's DN, password. Wants dc=example,dc=com and ou=people below it.
+"""
+
+import sys
+
+import ldap
+from ldap.ldapobject import SimpleLDAPObject
+from ldap.syncrepl import SyncreplConsumer
+
+url, admin_dn, password = sys.argv[1:4]
+PEOPLE = "ou=people,dc=example,dc=com"
+
+
+class Consumer(SimpleLDAPObject, SyncreplConsumer):
+    """A copy of the people, by entryUUID."""
+
+    def __init__(self):
+        SimpleLDAPObject.__init__(self, url)
+        self.simple_bind_s(admin_dn, password)
+        self.copy, self.cookie, self.present, self.sent = {}, None, set(), 0
+
+    def syncrepl_set_cookie(self, cookie):
+        self.cookie = cookie
+
+    def syncrepl_get_cookie(self):
+        return self.cookie
+
+    def syncrepl_entry(self, dn, attributes, uuid):
+        self.copy[uuid] = (dn, attributes)
+        self.present.add(uuid)
+        self.sent += 1
+
+    def syncrepl_present(self, uuids, refreshDeletes=False):
+        if uuids is None:
+            self.copy = {uuid: entry for uuid, entry in self.copy.items() if uuid in self.present}
+            self.present = set()
+        elif refreshDeletes:
+            self.syncrepl_delete(uuids)
+        else:
+            self.present.update(uuids)
+
+    def syncrepl_delete(self, uuids):
+        for uuid in uuids:
+            self.copy.pop(uuid, None)
+
+    def poll(self):
+        self.sent, self.present = 0, set()
+        search = self.syncrepl_search(PEOPLE, ldap.SCOPE_SUBTREE, mode="refreshOnly", cookie=self.cookie,
+                                      filterstr="(objectClass=*)", attrlist=["*"])
+        while self.syncrepl_poll(search, timeout=60, all=1):
+            pass
+        names = sorted(dn for dn, _ in self.copy.values())
+        found = dict(self.search_s(PEOPLE, ldap.SCOPE_SUBTREE))
+        assert names == sorted(found), (names, sorted(found))
+        for dn, attributes in self.copy.values():
+            assert attributes == found[dn], (dn, attributes, found[dn])
+        return self.sent
+
+
+consumer = Consumer()
+count = consumer.poll()
+assert count == len(consumer.copy) > 1, count
+assert consumer.poll() == 0 and consumer.cookie
+changer = ldap.initialize(url)
+changer.simple_bind_s(admin_dn, password)
+person = [("objectClass", [b"inetOrgPerson"]), ("cn", [b"Sync"]), ("sn", [b"Sync"])]
+changer.add_s(f"uid=sync1,{PEOPLE}", person)
+changer.add_s(f"uid=sync2,{PEOPLE}", person)
+assert consumer.poll() == 2
+changer.modify_s(f"uid=sync1,{PEOPLE}", [(ldap.MOD_REPLACE, "title", [b"read"])])
+changer.delete_s(f"uid=sync2,{PEOPLE}")
+assert consumer.poll() == 1
+changer.rename_s(f"uid=sync1,{PEOPLE}", "uid=sync3")
+assert consumer.poll() == 1
+changer.delete_s(f"uid=sync3,{PEOPLE}")
+assert consumer.poll() == 0 and len(consumer.copy) == count
+search = consumer.syncrepl_search(PEOPLE, ldap.SCOPE_SUBTREE, mode="refreshAndPersist", cookie=None)
+try:
+    consumer.syncrepl_poll(search, timeout=60, all=1)
+    raise AssertionError("what is not there is refused")
+except ldap.UNWILLING_TO_PERFORM as error:
+    assert "refreshOnly" in str(error), error
+print("the copies are equal")
