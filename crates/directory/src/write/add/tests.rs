@@ -68,7 +68,7 @@ fn what_is_given_comes_back_and_the_server_adds_its_part() {
     assert_eq!(entry.texts("modifiersName"), ["cn=admin"]);
     assert_eq!(entry.texts("createTimestamp"), ["20231114221320Z"]);
     assert_eq!(entry.texts("modifyTimestamp"), ["20231114221320Z"]);
-    assert_eq!(entry.texts("entryUUID"), ["00000000-0000-4005-8000-000000000000"]);
+    assert_eq!(entry.texts("entryUUID"), ["00000000-0000-4000-8000-000000000005"]);
     assert!(
         entry.texts("entryCSN")[0].starts_with("20231114221320.005000Z#"),
         "{:?}",
@@ -165,7 +165,7 @@ fn attributes_and_values_are_checked() {
     check(&[("description", &["x"]), ("description", &["X"])], Code::ATTRIBUTE_OR_VALUE_EXISTS, "value 1");
     check(&[("userPassword", &["{MD5}x", "{MD5}x"])], Code::ATTRIBUTE_OR_VALUE_EXISTS, "value 2");
     check(
-        &[("entryUUID", &["00000000-0000-4005-8000-000000000000"])],
+        &[("entryUUID", &["00000000-0000-4000-8000-000000000005"])],
         Code::CONSTRAINT_VIOLATION,
         "set by the server only",
     );
@@ -224,7 +224,7 @@ fn naming_attributes_follow_the_schema() {
     let outcome = directory.add("uid=a,dc=example,dc=com", PERSON);
     refused(outcome, Code::OBJECT_CLASS_VIOLATION, "", "uid is not allowed");
     let extensible: &[(&str, &[&str])] = &[("objectClass", &["device", "extensibleObject"]), ("cn", &["a"])];
-    for name in ["userPassword=x", "entryUUID=00000000-0000-4005-8000-000000000000", "seeAlso=cn\\=x"] {
+    for name in ["userPassword=x", "entryUUID=00000000-0000-4000-8000-000000000005", "seeAlso=cn\\=x"] {
         let outcome = directory.add(&format!("{name},{SUFFIX}"), extensible);
         refused(outcome, Code::NAMING_VIOLATION, "", "cannot name an entry");
     }
