@@ -2,7 +2,9 @@
 
 use ber::{Reader, Tag, Writer};
 
-/// A syncIdSet.
+const NEW_COOKIE: Tag = Tag::context(0);
+const REFRESH_DELETE: Tag = Tag::context_constructed(1);
+const REFRESH_PRESENT: Tag = Tag::context_constructed(2);
 const ID_SET: Tag = Tag::context_constructed(3);
 
 /// An entryUUID.
@@ -63,6 +65,66 @@ pub struct SyncIdSet {
     pub refresh_deletes: bool,
     /// Which they are.
     pub uuids: Vec<SyncUuid>,
+}
+
+/// What a Sync Info Message says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SyncInfo<'a> {
+    /// The state of the content.
+    NewCookie(&'a [u8]),
+    /// The end of a phase.
+    Refreshed {
+        /// Whether each entry that is gone was told; otherwise those are gone that were not told of.
+        deletes: bool,
+        /// The state of the content.
+        cookie: Option<&'a [u8]>,
+        /// Whether it was the last phase: changes follow as they come.
+        is_done: bool,
+    },
+    /// A set of entries.
+    IdSet(SyncIdSet),
+}
+
+impl<'a> SyncInfo<'a> {
+    /// Takes the value of a message apart; `None` where it is none.
+    pub fn decode(value: &'a [u8]) -> Option<SyncInfo<'a>> {
+        let mut reader = Reader::new(value);
+        let tag = reader.peek_tag()?;
+        let info = match tag {
+            NEW_COOKIE => SyncInfo::NewCookie(reader.element(NEW_COOKIE).ok()?),
+            REFRESH_DELETE | REFRESH_PRESENT => {
+                let mut fields = reader.sequence(tag).ok()?;
+                let cookie = fields.optional(Tag::OCTET_STRING).ok()?;
+                let has_flag = fields.peek_tag() == Some(Tag::BOOLEAN);
+                let is_done = !has_flag || fields.boolean().ok()?;
+                if !fields.is_empty() {
+                    return None;
+                }
+                SyncInfo::Refreshed { deletes: tag == REFRESH_DELETE, cookie, is_done }
+            }
+            _ => return SyncIdSet::decode(value).map(SyncInfo::IdSet),
+        };
+        reader.is_empty().then_some(info)
+    }
+
+    /// The value of a message.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut value = Vec::new();
+        let mut writer = Writer::new(&mut value);
+        match self {
+            SyncInfo::NewCookie(cookie) => writer.element(NEW_COOKIE, cookie),
+            SyncInfo::Refreshed { deletes, cookie, is_done } => {
+                let fields = writer.begin(if *deletes { REFRESH_DELETE } else { REFRESH_PRESENT });
+                cookie.iter().for_each(|cookie| writer.octet_string(cookie));
+                if !is_done {
+                    writer.boolean(false);
+                }
+                writer.end(fields);
+            }
+            SyncInfo::IdSet(set) => value = set.encode(),
+        }
+        value
+    }
 }
 
 impl<'a> SyncRequest<'a> {
@@ -213,5 +275,13 @@ mod tests {
             assert_eq!(SyncIdSet::decode(&set.encode()), Some(set));
         }
         assert_eq!(SyncIdSet { refresh_deletes: false, uuids: vec![] }.encode(), [0xa3, 2, 0x31, 0]);
+        let refreshed = |is_done| SyncInfo::Refreshed { deletes: false, cookie: Some(b"c"), is_done };
+        assert_eq!(refreshed(true).encode(), [0xa2, 3, 4, 1, b'c']);
+        assert_eq!(refreshed(false).encode(), [0xa2, 6, 4, 1, b'c', 1, 1, 0]);
+        assert_eq!(SyncInfo::NewCookie(b"c").encode(), [0x80, 1, b'c']);
+        let set = SyncInfo::IdSet(SyncIdSet { refresh_deletes: true, uuids: vec![[3; 16]] });
+        for info in [refreshed(true), refreshed(false), SyncInfo::NewCookie(b""), set] {
+            assert_eq!(SyncInfo::decode(&info.encode()), Some(info));
+        }
     }
 }

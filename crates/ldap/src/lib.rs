@@ -57,7 +57,7 @@ pub use attributes::{
 };
 pub use ber::{BerError, Tag, read_frame_len as frame_len};
 pub use cancel::{decode_cancel, encode_cancel};
-pub use content_sync::{SyncDone, SyncIdSet, SyncRequest, SyncState, SyncStateValue, SyncUuid};
+pub use content_sync::{SyncDone, SyncIdSet, SyncInfo, SyncRequest, SyncState, SyncStateValue, SyncUuid};
 pub use control::{Control, Controls, ControlsBuf};
 pub use decode::{DecodeError, DecodeErrorKind, Limit};
 pub use dereference::{DereferenceSpec, Dereferenced, DereferencedBuf};

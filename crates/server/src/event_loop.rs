@@ -68,6 +68,8 @@ pub(crate) struct EventLoop {
     wait_for_memory: Vec<usize>,
     /// Slots of connections whose request waits for a position.
     wait_for_position: Vec<(usize, PositionWait)>,
+    /// Connections with searches that tell of changes as they come, each once.
+    followers: Vec<usize>,
     /// When those that wait for memory try again.
     next_memory_retry: Instant,
     /// Connections that may run into a timeout, each once.
@@ -114,6 +116,7 @@ impl EventLoop {
             wait_for_writer: Vec::new(),
             wait_for_memory: Vec::new(),
             wait_for_position: Vec::new(),
+            followers: Vec::new(),
             next_memory_retry: now,
             watched: Vec::new(),
             next_tick: now,
@@ -284,7 +287,12 @@ impl EventLoop {
             }
             self.watched.push(slot);
         }
-        if let Turn::WaitForPosition(_) = turn {
+        let is_new_follower = connection.follows() && !connection.is_follower;
+        if is_new_follower {
+            connection.is_follower = true;
+            self.followers.push(slot);
+        }
+        if is_new_follower || matches!(turn, Turn::WaitForPosition(_)) {
             self.look_for_commits();
         }
     }
@@ -294,6 +302,9 @@ impl EventLoop {
         if connection.waits_for_position {
             self.wait_for_position.retain(|(other, _)| *other != slot);
             self.context.position_waiters = self.wait_for_position.len();
+        }
+        if connection.is_follower {
+            self.followers.retain(|other| *other != slot);
         }
         connection.close(&mut self.context, &mut self.buffers);
         self.untrusted -= usize::from(connection.has_timeouts);
@@ -318,10 +329,11 @@ impl EventLoop {
         }
     }
 
-    /// Has the writer tell of its next commit, for those that wait for a position. One may have come in between.
+    /// Has the writer tell of its next commit, for those that wait for a position, or tell of changes. One may have
+    /// come in between.
     fn look_for_commits(&mut self) {
         self.context.position_waiters = self.wait_for_position.len();
-        if !self.wait_for_position.is_empty() {
+        if !self.wait_for_position.is_empty() || !self.followers.is_empty() {
             self.context.shared.writes.tell_commit(self.context.event_loop);
             if let Some(mailbox) = self.mailboxes.get(usize::from(self.context.event_loop))
                 && self.context.is_behind()
@@ -336,6 +348,12 @@ impl EventLoop {
         // A snapshot that cannot be renewed lets them wait until their time is over.
         let position = self.context.catch_up().and_then(|()| self.context.snapshot.position()).unwrap_or(0);
         self.turn_waiting(|wait| wait.position <= position);
+        for slot in std::mem::take(&mut self.followers) {
+            let Some(connection) = self.connection(slot) else { continue };
+            connection.is_follower = false;
+            connection.committed();
+            self.turn(slot, true);
+        }
         self.look_for_commits();
     }
 

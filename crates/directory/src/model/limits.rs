@@ -133,6 +133,16 @@ pub const SYNC_RECORDS_MAX: u64 = 20_000;
 /// Entries that count as changed because another was renamed; with more, all are sent.
 pub const SYNC_TOUCHED_MAX: usize = 10_000;
 
+/// Searches that tell of changes as they come, at a time: each has up to two snapshots. For one more the answer is
+/// busy.
+pub const FOLLOWERS_MAX: usize = 200;
+
+/// Records that such a search goes through to tell of what came meanwhile; with more, the client is to poll.
+pub const FOLLOWED_RECORDS_MAX: u64 = 100_000;
+
+/// Entries that may be others by these; with more, the client is to poll.
+pub const FOLLOWED_ENTRIES_MAX: usize = 100_000;
+
 /// Entries that one message of content synchronization names.
 pub const SYNC_SET_MAX: usize = 500;
 

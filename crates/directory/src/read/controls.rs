@@ -421,6 +421,11 @@ impl RequestControls {
         self.seldom.as_ref()?.sync.as_ref()
     }
 
+    /// Whether the client wants to hear of changes as they come.
+    pub(crate) fn follows(&self) -> bool {
+        self.sync().is_some_and(|asked| asked.persists)
+    }
+
     fn seldom(&mut self) -> &mut SeldomControls {
         self.seldom.get_or_insert_default()
     }

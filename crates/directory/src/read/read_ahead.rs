@@ -119,6 +119,9 @@ fn go_through(
             {
                 return Gone::all(0);
             }
+            if controls.as_ref().is_ok_and(RequestControls::follows) {
+                return Gone::all(0);
+            }
             let search = controls.and_then(|controls| {
                 let controls = RequestControls { offered, ..controls };
                 Search::start(snapshot, requester, message.id, request, &controls)

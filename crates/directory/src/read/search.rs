@@ -21,7 +21,8 @@
 //!
 //! `sorting` keeps results until they can go out in an order, `usability` says of each whether one can bind with it,
 //! `paging` returns one page at a time, `parts` has several threads look at candidates, `explain` tells the plan,
-//! `again` compares what access rules show, `sync` tells what became of results since the last time.
+//! `again` compares what access rules show, `sync` tells what became of results since the last time,
+//! and `follow` what becomes of them.
 
 mod again;
 mod assertion;
@@ -219,7 +220,10 @@ impl Search {
             },
             Work::Tree(search) => search.run_measured(snapshot, out, budget),
         };
-        self.end_slice(snapshot, outcome, out)
+        match self.end_slice(snapshot, outcome, out) {
+            Step::More if matches!(&self.work, Work::Tree(search) if search.waits()) => Step::Waits,
+            step => step,
+        }
     }
 
     /// Leaves the rest of the search to others: what looks at the rest of the candidates, and the first id to look at.
@@ -303,13 +307,16 @@ impl Search {
         }
         if let Some(sync) = self.sync() {
             sync.name_present(out);
-            if outcome.code == ResultCode::SUCCESS {
+            if [ResultCode::SUCCESS, ResultCode::E_SYNC_REFRESH_REQUIRED].contains(&outcome.code) {
                 let value = sync.done_value();
                 controls.push(Control { oid: oids::SYNC_DONE, critical: false, value: Some(&value) });
             }
         }
         if outcome.code == ResultCode::SIZE_LIMIT_EXCEEDED {
             outcome.diagnostic = self.size_limit_text();
+        }
+        if outcome.code == ResultCode::E_SYNC_REFRESH_REQUIRED {
+            outcome.diagnostic = "more may have changed than can be told: poll with this cookie".to_owned();
         }
         self.result_code = Some(outcome.code);
         let result = LdapResult {

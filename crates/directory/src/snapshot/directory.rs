@@ -29,6 +29,8 @@ pub struct Directory {
     pub(crate) vendor_version: String,
     /// Entries that are being sent as streams.
     pub(crate) streams: AtomicUsize,
+    /// Searches that tell of changes as they come.
+    pub(crate) followers: AtomicUsize,
     pub(crate) page_key: PageKey,
     /// See [`keep_log_from`](Directory::keep_log_from).
     pub(crate) log_floor: AtomicU64,

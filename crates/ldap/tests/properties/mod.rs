@@ -72,8 +72,8 @@ pub(crate) fn operation_values(bytes: &[u8]) {
     if let Some(done) = ldap::SyncDone::decode(bytes) {
         assert_eq!(ldap::SyncDone::decode(&done.encode()), Some(done));
     }
-    if let Some(set) = ldap::SyncIdSet::decode(bytes) {
-        assert_eq!(ldap::SyncIdSet::decode(&set.encode()), Some(set));
+    if let Some(info) = ldap::SyncInfo::decode(bytes) {
+        assert_eq!(ldap::SyncInfo::decode(&info.encode()), Some(info));
     }
     if let Some(items) = ldap::decode_matched_values(bytes) {
         assert!(!items.is_empty() && items.len() <= ldap::MATCHED_ITEMS_MAX);

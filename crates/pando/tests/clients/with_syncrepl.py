@@ -76,10 +76,35 @@ changer.rename_s(f"uid=sync1,{PEOPLE}", "uid=sync3")
 assert consumer.poll() == 1
 changer.delete_s(f"uid=sync3,{PEOPLE}")
 assert consumer.poll() == 0 and len(consumer.copy) == count
-search = consumer.syncrepl_search(PEOPLE, ldap.SCOPE_SUBTREE, mode="refreshAndPersist", cookie=None)
-try:
-    consumer.syncrepl_poll(search, timeout=60, all=1)
-    raise AssertionError("what is not there is refused")
-except ldap.UNWILLING_TO_PERFORM as error:
-    assert "refreshOnly" in str(error), error
+
+# As they come: the first part, then each change by itself.
+consumer.present, consumer.sent = set(), 0
+search = consumer.syncrepl_search(PEOPLE, ldap.SCOPE_SUBTREE, mode="refreshAndPersist", cookie=consumer.cookie,
+                                  filterstr="(objectClass=*)", attrlist=["*"])
+
+
+def hear(is_there):
+    while not is_there():
+        assert consumer.syncrepl_poll(search, timeout=60, all=0)
+
+
+changer.add_s(f"uid=sync4,{PEOPLE}", person)
+named = lambda name: [entry for dn, entry in consumer.copy.values() if dn == f"uid={name},{PEOPLE}"]
+hear(lambda: named("sync4"))
+assert consumer.sent == 1 and len(consumer.copy) == count + 1, (consumer.sent, consumer.copy)
+changer.modify_s(f"uid=sync4,{PEOPLE}", [(ldap.MOD_REPLACE, "title", [b"green"])])
+hear(lambda: named("sync4")[0].get("title") == [b"green"])
+changer.rename_s(f"uid=sync4,{PEOPLE}", "uid=sync5")
+hear(lambda: named("sync5") and not named("sync4"))
+# Out of the content, and in again.
+changer.rename_s(f"uid=sync5,{PEOPLE}", "uid=sync5", "dc=example,dc=com")
+hear(lambda: not named("sync5"))
+changer.rename_s("uid=sync5,dc=example,dc=com", "uid=sync5", PEOPLE)
+hear(lambda: named("sync5"))
+changer.delete_s(f"uid=sync5,{PEOPLE}")
+hear(lambda: len(consumer.copy) == count)
+# Nothing is told of what is elsewhere; the connection answers others meanwhile.
+changer.add_s("ou=elsewhere,dc=example,dc=com", [("objectClass", [b"organizationalUnit"])])
+assert consumer.whoami_s() == f"dn:{admin_dn}"
+consumer.cancel_s(search)
 print("the copies are equal")

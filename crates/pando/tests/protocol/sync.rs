@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 
 use bench::peers::Amendments;
 use client::Connection;
-use ldap::{ChangeOperation, Scope};
+use ldap::{
+    ChangeOperation, Control, ControlsBuf, MessageId, Response, ResultCode, Scope, SyncInfo, SyncRequest,
+    oids,
+};
 use support::clients::{python_script, run};
 use support::cluster::until;
 use support::slapd::Slapd;
@@ -40,7 +43,6 @@ fn ldapsearch_polls() {
     replace(&mut admin, &person_dn("bert"), "title", &["new"]);
     let second = poll(&format!("!sync=ro/{cookie}")).expect_code(0).stdout;
     assert!(second.contains("uid: bert") && !second.contains("uid: anna"), "{second}");
-    poll("!sync=rp").expect_code(53).expect_output("refreshOnly");
 }
 
 type Entries = BTreeMap<String, BTreeMap<String, Vec<Vec<u8>>>>;
@@ -61,17 +63,16 @@ fn content(connection: &mut Connection) -> Entries {
     found.entries.into_iter().map(entry).collect()
 }
 
-/// OpenLDAP copies from Pando, goes on where it was when it was restarted, and has what Pando has.
-#[test]
-fn a_slapd_is_a_consumer() {
-    let scratch = Scratch::new("sync-slapd");
+/// OpenLDAP copies from Pando, by polls and as changes come, and has what Pando has.
+fn slapd_follows(name: &str, kind: &str) {
+    let scratch = Scratch::new(name);
     let pando = Pando::start(&scratch);
     let mut admin = pando.administrator();
     plant(&mut admin);
     let rules = format!(
-        "access to * by * write\nindex entryUUID eq\nsyncrepl rid=1 provider=ldap://{} type=refreshOnly \
-         interval=00:00:00:01 retry=\"1 +\" searchbase=\"{SUFFIX}\" scope=sub schemachecking=on bindmethod=simple \
-         binddn=\"{ADMIN_DN}\" credentials=\"{ADMIN_PASSWORD}\"\n",
+        "access to * by * write\nindex entryUUID eq\nsyncrepl rid=1 provider=ldap://{} {kind} retry=\"1 +\" \
+         searchbase=\"{SUFFIX}\" scope=sub schemachecking=on bindmethod=simple binddn=\"{ADMIN_DN}\" \
+         credentials=\"{ADMIN_PASSWORD}\"\n",
         pando.address()
     );
     let slapd =
@@ -102,4 +103,83 @@ fn a_slapd_is_a_consumer() {
     assert!(admin.modify(&group, &[change]).unwrap().is_success());
     assert!(admin.delete(&person_dn("renamed")).unwrap().is_success());
     follow(&mut admin, "a member less");
+}
+
+#[test]
+fn a_slapd_polls() {
+    slapd_follows("sync-slapd-polls", "type=refreshOnly interval=00:00:00:01");
+}
+
+#[test]
+fn a_slapd_hears_of_changes() {
+    slapd_follows("sync-slapd-hears", "type=refreshAndPersist");
+}
+
+/// Asks to hear of changes, and reads until all that is there was sent.
+fn listen(connection: &mut Connection) -> MessageId {
+    let filter = ldap::FilterBuf::parse("(objectClass=*)").unwrap();
+    let all = ldap::AttributeSelection::default();
+    let request = ldap::SearchRequest::new(SUFFIX, Scope::WholeSubtree, filter.as_filter(), all);
+    let value = SyncRequest { persists: true, cookie: None, reload_hint: false }.encode();
+    let controls: ControlsBuf =
+        [Control { oid: oids::SYNC_REQUEST, critical: true, value: Some(&value) }].into_iter().collect();
+    let id = connection.send(ldap::Request::Search(request), controls.as_controls()).unwrap();
+    loop {
+        if let Response::Intermediate { value: Some(value), .. } =
+            connection.receive(id).unwrap().message().response
+            && matches!(SyncInfo::decode(value), Some(SyncInfo::Refreshed { is_done: true, .. }))
+        {
+            return id;
+        }
+    }
+}
+
+/// How a search that hears of changes ends: by Cancel and Abandon, by a bind, with the server, and with a client that
+/// does not read.
+#[test]
+fn what_hears_of_changes_ends() {
+    let scratch = Scratch::new("sync-ends");
+    let pando = Pando::start(&scratch);
+    let mut admin = pando.administrator();
+    plant(&mut admin);
+    let ended = |connection: &mut Connection, id| loop {
+        if let Response::SearchDone(result) = connection.receive(id).unwrap().message().response {
+            break result.code;
+        }
+    };
+    let mut first = pando.administrator();
+    let id = listen(&mut first);
+    add_person(&mut admin, "one");
+    assert!(matches!(first.receive(id).unwrap().message().response, Response::SearchEntry(_)));
+    let value = ldap::encode_cancel(id);
+    let cancel = ldap::ExtendedRequest { name: oids::CANCEL, value: Some(&value) };
+    first.request(ldap::Request::Extended(cancel), ldap::Controls::NONE).unwrap();
+    assert_eq!(ended(&mut first, id), ResultCode::CANCELED);
+    // A bind gives it up, and is answered; what happens afterwards is told to nobody.
+    let id = listen(&mut first);
+    assert!(first.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
+    add_person(&mut admin, "two");
+    assert!(first.entry(&person_dn("two"), &["uid"]).unwrap().is_some());
+    let abandoned = listen(&mut first);
+    first.send(ldap::Request::Abandon(abandoned), ldap::Controls::NONE).unwrap();
+    add_person(&mut admin, "three");
+    assert!(first.entry(&person_dn("three"), &["uid"]).unwrap().is_some());
+    assert_ne!(id, abandoned);
+    // Many at once on one connection, each told once.
+    let ids: Vec<_> = (0..20).map(|_| listen(&mut first)).collect();
+    add_person(&mut admin, "four");
+    for id in &ids {
+        assert!(matches!(first.receive(*id).unwrap().message().response, Response::SearchEntry(_)));
+    }
+    // One that moved with others below it is told by a poll.
+    assert!(admin.modify_dn(&format!("ou=groups,{SUFFIX}"), "ou=teams", None).unwrap().is_success());
+    for id in &ids {
+        assert_eq!(ended(&mut first, *id), ResultCode::E_SYNC_REFRESH_REQUIRED);
+    }
+    let mut last = pando.administrator();
+    let id = listen(&mut last);
+    let begun = std::time::Instant::now();
+    assert!(pando.stop().success());
+    assert_eq!(ended(&mut last, id), ResultCode::UNAVAILABLE);
+    assert!(begun.elapsed() < support::DEADLINE);
 }

@@ -77,6 +77,8 @@ pub(crate) struct Connection {
     pub(crate) waits_for_memory: bool,
     /// Whether it is in the event loop's list `wait_for_position`.
     pub(crate) waits_for_position: bool,
+    /// Whether it is in the event loop's list `followers`.
+    pub(crate) is_follower: bool,
 }
 
 /// The phase of a connection's life.
@@ -184,6 +186,7 @@ impl Connection {
             waits_for_writer: false,
             waits_for_memory: false,
             waits_for_position: false,
+            is_follower: false,
         }
     }
 
@@ -193,6 +196,16 @@ impl Connection {
 
     pub(crate) fn number(&self) -> u64 {
         self.session.number()
+    }
+
+    /// Whether a search on it waits for the next commit.
+    pub(crate) fn follows(&self) -> bool {
+        self.session.follows()
+    }
+
+    /// There was a commit, of which its searches may have to tell.
+    pub(crate) fn committed(&mut self) {
+        self.session.committed();
     }
 
     /// The kernel reports both directions closed, so nobody reads an answer. Outstanding operations are dropped (RFC

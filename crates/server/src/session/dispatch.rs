@@ -90,7 +90,10 @@ impl Session {
         if let Request::Bind(_) = message.request
             && !self.is_idle()
         {
-            return ControlFlow::Break(Next::Finish);
+            self.end_following(context, None, out);
+            if !self.is_idle() {
+                return ControlFlow::Break(Next::Finish);
+            }
         }
         if is_start_tls(&message.request) && !out.is_empty() {
             // Its answer must be the last in the clear.

@@ -117,8 +117,9 @@ pub(super) struct Outstanding {
 
 /// What an outstanding operation waits for.
 pub(super) enum Work {
-    /// Its next slice, or a piece from the scan threads that look at the rest of its candidates.
-    Search { search: Box<Search>, deadline: Option<Instant>, rest: Option<SharedRest> },
+    /// Its next slice, or a piece from the scan threads that look at the rest of its candidates; one that `follows` is
+    /// to tell of changes, for the next commit.
+    Search { search: Box<Search>, deadline: Option<Instant>, rest: Option<SharedRest>, follows: bool },
     /// The writer, or the thread that reads the audit trail.
     Change,
     /// The writer, which changes a password.
@@ -174,8 +175,13 @@ impl Outstanding {
     }
 
     pub(super) fn wants_slice(&self) -> bool {
-        let Work::Search { search, rest, .. } = &self.work else { return false };
-        search.is_streaming() || rest.as_ref().is_none_or(SharedRest::is_ready)
+        let Work::Search { search, rest, follows, .. } = &self.work else { return false };
+        !follows && (search.is_streaming() || rest.as_ref().is_none_or(SharedRest::is_ready))
+    }
+
+    /// Whether it is a search that waits for the next commit.
+    pub(super) fn follows(&self) -> bool {
+        matches!(self.work, Work::Search { follows: true, .. })
     }
 
     pub(super) fn is_mid_message(&self) -> bool {

@@ -52,15 +52,49 @@ impl Session {
         }
         // Behind other searches it waits for its turn, so that a thousand scans sent at once take one slice.
         let waits = self.wants_slice() || (self.has_search() && is_long(&search));
-        if !waits && let Step::Done = search.run(&context.snapshot, out, &SLICE) {
+        let step = if waits { Step::More } else { search.run(&context.snapshot, out, &SLICE) };
+        if step == Step::Done {
             return self.finish_search(context, &head, &search, None);
         }
+        let follows = step == Step::Waits;
         let deadline = match search.time_limit_seconds() {
             0 => None,
+            // The limit is for what is there at first (RFC 4533 section 3.5.4).
+            _ if follows => None,
             seconds => context.now.checked_add(Duration::from_secs(u64::from(seconds))),
         };
         let rest = share(context, self.address(context), &mut search);
-        self.keep(head, Work::Search { search: Box::new(search), deadline, rest }, 0, None);
+        self.keep(head, Work::Search { search: Box::new(search), deadline, rest, follows }, 0, None);
+    }
+
+    /// Whether a search waits for the next commit.
+    pub(crate) fn follows(&self) -> bool {
+        self.outstanding.iter().any(Outstanding::follows)
+    }
+
+    /// There was a commit.
+    pub(crate) fn committed(&mut self) {
+        for other in self.outstanding.iter_mut() {
+            if let Work::Search { follows, .. } = &mut other.work {
+                *follows = false;
+            }
+        }
+    }
+
+    /// Ends the searches that wait for commits: for a bind, which gives up what it is outstanding for somebody else
+    /// (RFC 4511 section 4.2.1), or because the server stops. With a code they are answered.
+    pub(crate) fn end_following(
+        &mut self,
+        context: &mut Context,
+        code: Option<ResultCode>,
+        out: &mut Vec<u8>,
+    ) {
+        while let Some(index) = self.outstanding.iter().position(Outstanding::follows) {
+            match code {
+                Some(code) => self.stop_search(context, index, code, out),
+                None => drop(self.outstanding.remove(index)),
+            }
+        }
     }
 
     /// Answers with a finished search and its messages.
@@ -81,7 +115,7 @@ impl Session {
         let Some(index) = self.next_search_index() else { return true };
         self.next_slice = slice_index(index + 1);
         let (admission, address) = (self.admission(context), self.address(context));
-        let Some(Outstanding { ticket, work: Work::Search { search, deadline, rest }, .. }) =
+        let Some(Outstanding { ticket, work: Work::Search { search, deadline, rest, follows }, .. }) =
             self.outstanding.get_mut(index)
         else {
             return true;
@@ -101,7 +135,10 @@ impl Session {
             Some(rest) => rest.take(search, &context.snapshot, out),
             None => search.run(&context.snapshot, out, &SLICE),
         };
-        if step != Step::More {
+        if step == Step::Waits {
+            (*follows, *deadline) = (true, None);
+            self.outstanding.recount(index);
+        } else if step != Step::More {
             let Outstanding { head, work, .. } = self.outstanding.remove(index);
             self.next_slice = slice_index(index);
             if let Work::Search { search, .. } = work {

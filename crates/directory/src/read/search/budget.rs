@@ -14,6 +14,8 @@ pub struct Budget {
 pub enum Step {
     /// Call [`Search::run`](super::Search::run) again.
     More,
+    /// All is told until there is another change: call it again then.
+    Waits,
     /// The searchResDone is written.
     Done,
     /// The search failed in the middle of a message, which cannot be finished: the connection is of no more use.

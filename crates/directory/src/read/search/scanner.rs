@@ -292,6 +292,36 @@ impl Scanner {
         self.entry_controls.as_ref()?.sync.as_ref()
     }
 
+    /// Goes on finding out what changed since the client was told of a content, where it was; true when that is done.
+    pub(super) fn read_changes(
+        &mut self,
+        state: TreeState<'_>,
+        records_max: u32,
+    ) -> Result<bool, OperationError> {
+        self.sync_mut().map_or(Ok(true), |sync| sync.read_changes(state, records_max))
+    }
+
+    /// The same, to be changed.
+    pub(super) fn sync_mut(&mut self) -> Option<&mut Sync> {
+        self.entry_controls.as_mut()?.sync.as_mut()
+    }
+
+    /// Writes an entry that is a result. False if it is too large to be put together in memory.
+    pub(super) fn put_result<'s>(
+        &mut self,
+        snapshot: &'s Snapshot,
+        candidate: &Candidate<'s>,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, OperationError> {
+        let (state, names) = (snapshot.state(), &mut *snapshot.names());
+        match &mut self.entry_controls {
+            None => self.writer.put_entry(out, state, names, candidate),
+            Some(controls) => {
+                Ok(controls.put_entry(&mut self.writer, out, state, names, candidate)?.is_some())
+            }
+        }
+    }
+
     /// Whether the numbers of types that this has are those of the snapshot.
     pub(super) fn knows_schema(&self, snapshot: &Snapshot) -> bool {
         snapshot.state().catalog.schema_version() == self.schema_version

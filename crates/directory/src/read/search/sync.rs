@@ -1,4 +1,5 @@
-//! Content synchronization (RFC 4533) by polling: what became of a content since the client was last told of it.
+//! Content synchronization (RFC 4533): what became of a content since the client was last told of it, by a poll or at
+//! the beginning of what `follow` goes on with.
 //!
 //! The state that a client has is a position of the log, which its cookie names by CSN, as OpenLDAP's do. Each entry
 //! row says at which position it was changed last, so a poll is a search that writes the results changed since, and
@@ -18,10 +19,10 @@ use hmac::Mac;
 use ldap::response::encode_intermediate_response;
 use ldap::{
     Control, Controls, ControlsBuf, DerefAliases, Filter, FilterKind, MessageId, ResultCode, SearchRequest,
-    SyncDone, SyncIdSet, SyncState, SyncStateValue, SyncUuid, oids,
+    SyncDone, SyncIdSet, SyncInfo, SyncState, SyncStateValue, SyncUuid, oids,
 };
 use schema::{AttributeDescription, Schema};
-use store::Position;
+use store::{MapId, Position};
 use uuid::Uuid;
 
 use crate::access::Requester;
@@ -33,7 +34,7 @@ use crate::model::limits::{SYNC_RECORDS_MAX, SYNC_SET_MAX, SYNC_TOUCHED_MAX};
 use crate::model::outcome::OperationError;
 use crate::model::record::{Change, Record};
 use crate::model::rows::{AttrId, EntryId, LINKED, children_counter, link_key};
-use crate::read::controls::{RequestControls, SyncAsked};
+use crate::read::controls::RequestControls;
 use crate::snapshot::Snapshot;
 use crate::tree::{TreeState, damaged_row};
 
@@ -48,6 +49,8 @@ pub(super) struct Sync {
     id: MessageId,
     /// The client has entries as they were at this position; 0 where it has none.
     since: Position,
+    /// Records behind that, up to the second position, which have not been gone through.
+    unread: Option<(Position, Position)>,
     /// Entries that are others since although their rows do not say so.
     touched: HashSet<u64>,
     /// The number of entryUUID, where any entry has one.
@@ -55,6 +58,10 @@ pub(super) struct Sync {
     /// Entries that are as they were and have not been named yet.
     present: SyncIdSet,
     cookie: String,
+    /// What of the cookie stays the same.
+    seal: String,
+    /// As what the next entry is sent, once changes are told as they come: then each entry is.
+    pub(super) telling: Option<SyncState>,
 }
 
 impl Sync {
@@ -70,7 +77,7 @@ impl Sync {
         controls: &RequestControls,
     ) -> Result<Option<Sync>> {
         let Some(asked) = controls.sync() else { return Ok(None) };
-        check(request, controls, asked)?;
+        check(request, controls)?;
         let state = snapshot.state();
         let seal = {
             // Section 3.5: the limits are not part of a content.
@@ -84,20 +91,29 @@ impl Sync {
         };
         let known = asked.cookie.as_deref().and_then(|cookie| Known::parse(cookie, &seal));
         let goes_by_others = is_bound || is_about_made(&state.catalog.schema, request.filter);
-        let (mut since, mut touched) = (0, HashSet::new());
-        if let Some(Known(csn)) = known
-            && let Some(position) = position_of(state, csn)?
-            && let Some(others) = changes_since(state, position, goes_by_others)?
-        {
-            (since, touched) = (position, others);
-        }
+        let newest = state.read.position()?;
+        let since = match known {
+            Some(Known(csn)) => position_of(state, csn)?.unwrap_or(0),
+            None => 0,
+        };
+        let newer = newest.saturating_sub(since);
+        let since = if newer > 0 && (goes_by_others || newer > SYNC_RECORDS_MAX) { 0 } else { since };
+        let unread = (since > 0 && since < newest).then_some((since + 1, newest));
         let description = state.catalog.schema.attribute_type("entryUUID").map(|known| known.id);
         let uuid = description.and_then(|type_id| {
             state.catalog.matching_attributes(&AttributeDescription::of(type_id)).iter().next().copied()
         });
-        let cookie = format!("csn={},data={seal}", last_csn(state.read)?);
+        if asked.persists && (goes_by_others || *requester == Requester::Anonymous) {
+            let text = "anonymous, whom access rules bind, and filters on attributes that are made, are told by polls \
+                        (refreshOnly) alone";
+            return Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text));
+        }
         let present = SyncIdSet { refresh_deletes: false, uuids: Vec::new() };
-        Ok(Some(Sync { id, since, touched, uuid, present, cookie }))
+        let cookie = String::new();
+        let touched = HashSet::new();
+        let mut sync = Sync { id, since, unread, touched, uuid, present, cookie, seal, telling: None };
+        sync.is_now_at(state)?;
+        Ok(Some(sync))
     }
 
     /// Bytes of memory that it holds besides itself.
@@ -108,6 +124,54 @@ impl Sync {
             + self.cookie.capacity()
     }
 
+    /// The content is told as it is here.
+    pub(super) fn is_now_at(&mut self, state: TreeState<'_>) -> Result<()> {
+        self.cookie = format!("csn={},data={}", last_csn(state.read)?, self.seal);
+        Ok(())
+    }
+
+    /// Tells the client that all was sent, and changes follow.
+    pub(super) fn tell_refreshed(&self, out: &mut Vec<u8>) {
+        self.tell(
+            &SyncInfo::Refreshed { deletes: false, cookie: Some(self.cookie.as_bytes()), is_done: true },
+            out,
+        );
+    }
+
+    /// Tells the client up to where it was told.
+    pub(super) fn tell_cookie(&self, out: &mut Vec<u8>) {
+        self.tell(&SyncInfo::NewCookie(self.cookie.as_bytes()), out);
+    }
+
+    fn tell(&self, info: &SyncInfo<'_>, out: &mut Vec<u8>) {
+        let value = info.encode();
+        encode_intermediate_response(out, self.id, Some(oids::SYNC_INFO), Some(&value), Controls::NONE);
+    }
+
+    /// Goes through some of the records that came since the client was told; true when that is done.
+    pub(super) fn read_changes(&mut self, state: TreeState<'_>, records_max: u32) -> Result<bool> {
+        let Some((next, until)) = self.unread else { return Ok(true) };
+        let (end, mut is_wide) = (next.saturating_add(u64::from(records_max.max(1))), false);
+        // The log may have been trimmed since.
+        is_wide |= state.read.first_position()?.is_none_or(|first| first > next);
+        if !is_wide {
+            for record in state.read.log_records(next) {
+                let (position, bytes) = record?;
+                if position >= end || position > until {
+                    break;
+                }
+                is_wide |= is_wide_change(state, position, bytes, &mut self.touched)?;
+            }
+        }
+        if is_wide || self.touched.len() > SYNC_TOUCHED_MAX {
+            // All entries are sent.
+            (self.since, self.touched, self.unread) = (0, HashSet::new(), None);
+        } else {
+            self.unread = (end <= until).then_some((end, until));
+        }
+        Ok(self.unread.is_none())
+    }
+
     /// Whether the client has an entry as it is. Then it is named, now or later, and not sent.
     pub(super) fn has<'s>(
         &mut self,
@@ -116,7 +180,7 @@ impl Sync {
         out: &mut Vec<u8>,
     ) -> Result<bool> {
         let position = candidate.entry(state)?.position;
-        if position > self.since || self.touched.contains(&candidate.id.0) {
+        if self.telling.is_some() || position > self.since || self.touched.contains(&candidate.id.0) {
             return Ok(false);
         }
         self.present.uuids.push(self.uuid_of(state, candidate)?);
@@ -131,15 +195,16 @@ impl Sync {
         if self.present.uuids.is_empty() {
             return;
         }
-        let value = self.present.encode();
-        encode_intermediate_response(out, self.id, Some(oids::SYNC_INFO), Some(&value), Controls::NONE);
-        self.present.uuids.clear();
+        let set =
+            std::mem::replace(&mut self.present, SyncIdSet { refresh_deletes: false, uuids: Vec::new() });
+        self.tell(&SyncInfo::IdSet(set), out);
     }
 
     /// The value of the control with which an entry is sent.
     pub(super) fn state_value<'s>(&self, state: TreeState<'s>, candidate: &Candidate<'s>) -> Result<Vec<u8>> {
         let uuid = self.uuid_of(state, candidate)?;
-        Ok(SyncStateValue { state: SyncState::Add, uuid, cookie: None }.encode())
+        let state = self.telling.unwrap_or(SyncState::Add);
+        Ok(SyncStateValue { state, uuid, cookie: None }.encode())
     }
 
     /// The same as the controls of a message.
@@ -171,12 +236,8 @@ impl Sync {
 }
 
 /// Refuses what cannot be synchronized.
-fn check(request: &SearchRequest<'_>, controls: &RequestControls, asked: &SyncAsked) -> Result<()> {
+fn check(request: &SearchRequest<'_>, controls: &RequestControls) -> Result<()> {
     let refused = |code, text: &str| Err(OperationError::refused(code, text));
-    if asked.persists {
-        let text = "content is synchronized by polls (refreshOnly) alone: refreshAndPersist is not there";
-        return refused(ResultCode::UNWILLING_TO_PERFORM, text);
-    }
     if matches!(request.deref_aliases, DerefAliases::InSearching | DerefAliases::Always) {
         // Section 3.5.2.
         let text = "aliases below the base are not followed where content is synchronized";
@@ -231,49 +292,53 @@ fn position_of(state: TreeState<'_>, csn: Csn) -> Result<Option<Position>> {
     Ok(None)
 }
 
-/// Entries that are others since a position although their rows do not say so; `None` where all may be.
-fn changes_since(
+/// Whether all entries may be others by a change. Adds those that are although their rows do not say so.
+fn is_wide_change(
     state: TreeState<'_>,
-    since: Position,
-    goes_by_others: bool,
-) -> Result<Option<HashSet<u64>>> {
-    let newer = state.read.position()?.saturating_sub(since);
-    let mut touched = HashSet::new();
-    if newer == 0 {
-        return Ok(Some(touched));
-    }
-    if goes_by_others || newer > SYNC_RECORDS_MAX {
-        return Ok(None);
-    }
-    for record in state.read.log_records(since + 1) {
-        let (position, bytes) = record?;
-        let damaged = || OperationError::Damaged(format!("the record at position {position}"));
-        match Record::decode(bytes).ok_or_else(damaged)?.change {
-            Change::Modify(modify) if modify.flags.is_alias() => return Ok(None),
-            // What becomes a link or text with them, or vanishes, is a change of the row that has it.
-            Change::Add(_) | Change::Modify(_) | Change::Delete(_) | Change::DeleteTree(_) => {}
-            Change::Administrator { .. } => {}
-            Change::Settings(_) | Change::Suffix { .. } => return Ok(None),
-            Change::ModifyDn(rename) => {
-                if state.read.count(&children_counter(rename.id))? > 0 {
-                    return Ok(None);
-                }
-                touch_sources(state, rename.id, &mut touched)?;
-            }
+    position: Position,
+    bytes: &[u8],
+    touched: &mut HashSet<u64>,
+) -> Result<bool> {
+    match read_record(position, bytes)?.change {
+        Change::Modify(modify) => Ok(modify.flags.is_alias()),
+        // What becomes a link or text with them, or vanishes, is a change of the row that has it.
+        Change::Add(_) | Change::Delete(_) | Change::DeleteTree(_) | Change::Administrator { .. } => {
+            Ok(false)
         }
-        if touched.len() > SYNC_TOUCHED_MAX {
-            return Ok(None);
+        Change::Settings(_) | Change::Suffix { .. } => Ok(true),
+        Change::ModifyDn(rename) => {
+            touch_sources(state, rename.id, (touched, SYNC_TOUCHED_MAX))?;
+            Ok(state.read.count(&children_counter(rename.id))? > 0)
         }
     }
-    Ok(Some(touched))
 }
 
-/// Adds the entries that name another, until there are too many.
-fn touch_sources(state: TreeState<'_>, target: EntryId, touched: &mut HashSet<u64>) -> Result<()> {
+/// The record at a position.
+pub(super) fn read_record(position: Position, bytes: &[u8]) -> Result<Record> {
+    Record::decode(bytes)
+        .ok_or_else(|| OperationError::Damaged(format!("the record at position {position} of the log")))
+}
+
+/// Adds the entries that name another, until there are more than `max`.
+pub(super) fn touch_sources(
+    state: TreeState<'_>,
+    target: EntryId,
+    (touched, max): (&mut HashSet<u64>, usize),
+) -> Result<()> {
+    touch_all(state, LINKED, (touched, max), |attribute| link_key(target, attribute))
+}
+
+/// Adds the ids that a map has under the key of each attribute with names, until there are more than `max`.
+pub(super) fn touch_all<K: AsRef<[u8]>>(
+    state: TreeState<'_>,
+    map: MapId,
+    (touched, max): (&mut HashSet<u64>, usize),
+    key: impl Fn(AttrId) -> K,
+) -> Result<()> {
     let mut block = Vec::new();
     for link in state.catalog.attributes().iter().filter(|def| def.is_link) {
-        let mut sources = state.read.ids(LINKED, &link_key(target, link.id))?;
-        while touched.len() <= SYNC_TOUCHED_MAX && sources.next_block(&mut block, BLOCK)? > 0 {
+        let mut sources = state.read.ids(map, key(link.id).as_ref())?;
+        while touched.len() <= max && sources.next_block(&mut block, BLOCK)? > 0 {
             touched.extend(block.drain(..));
         }
     }

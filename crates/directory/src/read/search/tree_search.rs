@@ -1,6 +1,7 @@
 //! A search in the tree: referrals first, then its candidates in ascending id, by itself or in parts, within its
 //! limits.
 
+mod follow;
 mod sorted;
 
 use std::sync::Arc;
@@ -31,6 +32,7 @@ use crate::read::controls::RequestControls;
 use crate::snapshot::Snapshot;
 use crate::snapshot::name_cache::NameCache;
 use crate::tree::{TreeState, node};
+use follow::Follow;
 
 /// A search in the tree.
 pub(super) struct TreeSearch {
@@ -48,6 +50,8 @@ pub(super) struct TreeSearch {
     base_text: Option<Box<str>>,
     /// A result that is sent as a stream, before anything else goes on.
     stream: Option<Box<EntryStream>>,
+    /// What tells of changes as they come; `None` where the search ends with its results, as most.
+    follow: Option<Box<Follow>>,
     /// What puts the results in an order; `None` where they come by id.
     sorting: Option<Box<Sorting>>,
     pub(super) tally: Tally,
@@ -106,7 +110,12 @@ impl TreeSearch {
             None => None,
         };
         let asker = (requester, access, standing.as_ref());
-        let entry_controls = EntryControls::of(snapshot, asker, id, request, controls)?;
+        let follow = match controls.sync() {
+            Some(asked) if asked.persists => Some(Follow::begin(snapshot)?),
+            _ => None,
+        };
+        let told = follow.as_ref().map_or(snapshot, |follow| &follow.told);
+        let entry_controls = EntryControls::of(told, asker, id, request, controls)?;
         // All of these come from memory at the same time, and while the search is put together.
         for candidate in plan.first_few() {
             state.read.prefetch(NODES, *candidate);
@@ -141,6 +150,7 @@ impl TreeSearch {
                 is_split: false,
                 base_text,
                 stream: None,
+                follow: None,
                 sorting: None,
                 tally: Tally {
                     size_limit: access.size_limit(request.size_limit),
@@ -156,6 +166,7 @@ impl TreeSearch {
             },
         );
         search.scanner.entry_controls = entry_controls;
+        search.follow = follow;
         Ok(search)
     }
 
@@ -222,7 +233,12 @@ impl TreeSearch {
     pub(super) fn heap_bytes(&mut self) -> usize {
         let stream = self.stream.as_ref().map_or(0, |stream| stream.heap_bytes());
         let sorting = self.sorting.as_ref().map_or(0, |sorting| size_of::<Sorting>() + sorting.heap_bytes());
-        self.scanner.heap_bytes() + self.referrals.capacity() * size_of::<EntryId>() + stream + sorting
+        let follow = self.follow.as_mut().map_or(0, |follow| follow.memory_bytes());
+        self.scanner.heap_bytes()
+            + self.referrals.capacity() * size_of::<EntryId>()
+            + stream
+            + sorting
+            + follow
     }
 
     fn now(&self) -> u64 {
@@ -237,25 +253,50 @@ impl TreeSearch {
         budget: &Budget,
     ) -> Result<Option<ResultCode>, OperationError> {
         let (start, gathered) = (self.now(), self.times.gather);
-        let result = self.run(snapshot, out, budget);
+        let result = match self.follow.take() {
+            None => self.run(snapshot, out, budget),
+            Some(mut follow) => {
+                let result = follow.run(self, snapshot, out, budget);
+                self.follow = Some(follow);
+                result
+            }
+        };
         let took = self.now().saturating_sub(start);
         self.times.examine += took.saturating_sub(self.times.gather - gathered);
         self.times.slices += 1;
         result
     }
 
-    /// One slice; the result code if it is the last.
-    fn run(
-        &mut self,
-        snapshot: &Snapshot,
-        out: &mut Vec<u8>,
-        budget: &Budget,
-    ) -> Result<Option<ResultCode>, OperationError> {
+    /// Whether all is told until there is another change.
+    pub(super) fn waits(&self) -> bool {
+        self.follow.as_ref().is_some_and(|follow| follow.waits)
+    }
+
+    /// All results are sent, so that limits on them are over.
+    pub(super) fn has_sent_all(&mut self) {
+        (self.tally.size_limit, self.base_text) = (0, None);
+    }
+
+    /// Goes on with a result that is sent as a stream, if there is one.
+    pub(super) fn run_stream(&mut self, out: &mut Vec<u8>, budget: &Budget) -> Result<(), OperationError> {
         if let Some(stream) = &mut self.stream {
             let values_max = budget.entries_examined_max as usize * STREAMED_PER_ENTRY;
             if stream.step(&self.scanner.writer, out, values_max, budget.out_bytes_max)? {
                 self.stream = None;
             }
+        }
+        Ok(())
+    }
+
+    /// One slice; the result code if it is the last.
+    pub(super) fn run(
+        &mut self,
+        snapshot: &Snapshot,
+        out: &mut Vec<u8>,
+        budget: &Budget,
+    ) -> Result<Option<ResultCode>, OperationError> {
+        if self.stream.is_some() {
+            self.run_stream(out, budget)?;
             return Ok(None);
         }
         if self.is_split {
@@ -275,7 +316,8 @@ impl TreeSearch {
         }
         budget.out_bytes_max -= out.len() - out_start;
         let before = self.now();
-        let is_gathered = self.scanner.gather(state, budget.entries_examined_max)?;
+        let is_gathered = self.scanner.gather(state, budget.entries_examined_max)?
+            && self.scanner.read_changes(state, budget.entries_examined_max)?;
         self.times.gather += self.now().saturating_sub(before);
         if !is_gathered {
             return Ok(None);
@@ -305,7 +347,7 @@ impl TreeSearch {
         })
     }
 
-    fn begin_stream(&mut self, snapshot: &Snapshot, id: EntryId) -> Result<(), OperationError> {
+    pub(super) fn begin_stream(&mut self, snapshot: &Snapshot, id: EntryId) -> Result<(), OperationError> {
         self.stream = EntryStream::begin(snapshot, &mut self.scanner, id)?.map(Box::new);
         self.tally.entries_sent += u64::from(self.stream.is_some());
         Ok(())

@@ -102,6 +102,10 @@ impl Connection {
         }
         // Requests in the input are not answered.
         self.phase = Phase::Draining;
+        if self.session.follows() {
+            self.prepare_output(buffers);
+            self.session.end_following(context, Some(ResultCode::UNAVAILABLE), &mut self.output);
+        }
         if self.session.is_idle() || is_over {
             return self.disconnect(context, buffers, ResultCode::UNAVAILABLE, STOPPING);
         }

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 
 use ldap::{
     ChangeOperation, DecodeLimits, DerefAliases, FilterBuf, MessageId, Response, ResponseMessage, ResultCode,
-    Scope, SearchRequest, SelectionBuf, SyncDone, SyncIdSet, SyncState, SyncStateValue, SyncUuid, oids,
+    Scope, SearchRequest, SelectionBuf, SyncDone, SyncInfo, SyncState, SyncStateValue, SyncUuid, oids,
 };
 
 use super::large::with_large_group;
+use crate::access::Requester;
+use crate::model::limits::FOLLOWERS_MAX;
 use crate::model::outcome::Outcome;
 use crate::read::controls::{RequestControls, SeldomControls, SyncAsked};
 use crate::read::search::{Budget, Search, Step};
@@ -24,6 +26,10 @@ struct Consumer {
     attributes: SelectionBuf,
     copy: BTreeMap<SyncUuid, (String, Attributes)>,
     cookie: Option<Vec<u8>>,
+    /// What tells of changes as they come, if anything does.
+    search: Option<Search>,
+    /// Named or sent in this refresh.
+    seen: Vec<SyncUuid>,
 }
 
 /// What one poll had.
@@ -33,8 +39,8 @@ struct Polled {
     present: usize,
 }
 
-fn controls(cookie: Option<Vec<u8>>) -> RequestControls {
-    let sync = Some(SyncAsked { persists: false, cookie });
+fn controls(persists: bool, cookie: Option<Vec<u8>>) -> RequestControls {
+    let sync = Some(SyncAsked { persists, cookie });
     let seldom = Some(Box::new(SeldomControls { sync, ..SeldomControls::default() }));
     RequestControls { seldom, ..RequestControls::default() }
 }
@@ -48,6 +54,8 @@ impl Consumer {
             attributes: attributes.iter().copied().collect(),
             copy: BTreeMap::new(),
             cookie: None,
+            search: None,
+            seen: Vec::new(),
         }
     }
 
@@ -62,7 +70,8 @@ impl Consumer {
         mut meanwhile: impl FnMut(&mut TestDirectory),
     ) -> Polled {
         let mut out = Vec::new();
-        let controls = controls(self.cookie.clone());
+        self.seen.clear();
+        let controls = controls(false, self.cookie.clone());
         let mut search = {
             let request = self.request();
             let id = MessageId(7);
@@ -83,8 +92,45 @@ impl Consumer {
         self.take(&out)
     }
 
+    /// Hears of changes as they come: begins with what is new, where it does not yet. Whether the search goes on.
+    fn hear(&mut self, directory: &mut TestDirectory) -> (Polled, bool) {
+        let mut search = match self.search.take() {
+            Some(search) => search,
+            None => {
+                self.seen.clear();
+                let (request, id) = (self.request(), MessageId(7));
+                let controls = controls(true, self.cookie.clone());
+                match Search::start(&directory.snapshot, &directory.requester, id, &request, &controls) {
+                    Ok(search) => search,
+                    Err(Outcome { code: ResultCode::NO_SUCH_OBJECT, .. }) => {
+                        (self.copy, self.cookie) = (BTreeMap::new(), None);
+                        return (Polled::default(), false);
+                    }
+                    Err(other) => panic!("{other:?}"),
+                }
+            }
+        };
+        let mut out = Vec::new();
+        let budget = Budget { entries_examined_max: 5, out_bytes_max: 2_000 };
+        let step = loop {
+            match search.run(&directory.snapshot, &mut out, &budget) {
+                Step::More => {}
+                step => break step,
+            }
+        };
+        let polled = self.take(&out);
+        if step == Step::Waits {
+            // Nothing new, nothing told.
+            let mut silence = Vec::new();
+            assert_eq!(search.run(&directory.snapshot, &mut silence, &budget), Step::Waits);
+            assert!(silence.is_empty());
+            self.search = Some(search);
+        }
+        (polled, step == Step::Waits)
+    }
+
     fn take(&mut self, mut bytes: &[u8]) -> Polled {
-        let (mut polled, mut seen) = (Polled::default(), Vec::new());
+        let mut polled = Polled::default();
         while let Some(length) = ldap::frame_len(bytes).unwrap() {
             let (message, rest) = bytes.split_at(length);
             bytes = rest;
@@ -93,33 +139,62 @@ impl Consumer {
             match message.response {
                 Response::SearchEntry(entry) => {
                     let state = SyncStateValue::decode(value(oids::SYNC_STATE).unwrap()).unwrap();
-                    assert_eq!((state.state, state.cookie), (SyncState::Add, None));
+                    assert_eq!(state.cookie, None);
+                    polled.sent += 1;
+                    if state.state == SyncState::Delete {
+                        assert!(entry.attributes.iter().next().is_none());
+                        self.copy.remove(&state.uuid).expect("what was not there is deleted");
+                        continue;
+                    }
                     let values = |values: ldap::Values<'_>| values.iter().map(<[u8]>::to_vec).collect();
                     let attributes = entry.attributes.iter();
                     let attributes = attributes.map(|a| (a.description.to_owned(), values(a.values)));
-                    self.copy.insert(state.uuid, (entry.object_name.to_owned(), attributes.collect()));
-                    seen.push(state.uuid);
-                    polled.sent += 1;
+                    let entry = (entry.object_name.to_owned(), attributes.collect());
+                    let before = self.copy.insert(state.uuid, entry);
+                    match state.state {
+                        SyncState::Add => {}
+                        SyncState::Modify => assert!(before.is_some(), "what was not there is modified"),
+                        other => panic!("{other:?}"),
+                    }
+                    self.seen.push(state.uuid);
                 }
                 Response::Intermediate { name, value } => {
                     assert_eq!(name, Some(oids::SYNC_INFO));
-                    let set = SyncIdSet::decode(value.unwrap()).unwrap();
-                    assert!(!set.refresh_deletes && !set.uuids.is_empty());
-                    polled.present += set.uuids.len();
-                    seen.extend(set.uuids);
+                    match SyncInfo::decode(value.unwrap()).unwrap() {
+                        SyncInfo::IdSet(set) => {
+                            assert!(!set.refresh_deletes && !set.uuids.is_empty());
+                            polled.present += set.uuids.len();
+                            self.seen.extend(set.uuids);
+                        }
+                        SyncInfo::NewCookie(cookie) => self.cookie = Some(cookie.to_vec()),
+                        SyncInfo::Refreshed { deletes, cookie, is_done } => {
+                            assert!(!deletes && is_done);
+                            self.refreshed(cookie);
+                        }
+                    }
                 }
                 Response::SearchDone(result) => {
-                    assert_eq!(result.code, ResultCode::SUCCESS);
                     let done = SyncDone::decode(value(oids::SYNC_DONE).unwrap()).unwrap();
                     assert!(!done.refresh_deletes);
-                    self.cookie = done.cookie.map(<[u8]>::to_vec);
+                    match result.code {
+                        ResultCode::SUCCESS => self.refreshed(done.cookie),
+                        // What was told is there; a poll is to follow.
+                        ResultCode::E_SYNC_REFRESH_REQUIRED => self.cookie = done.cookie.map(<[u8]>::to_vec),
+                        other => panic!("{other:?}"),
+                    }
                 }
                 other => panic!("{other:?}"),
             }
         }
         assert!(bytes.is_empty() && self.cookie.is_some());
-        self.copy.retain(|uuid, _| seen.contains(uuid));
         polled
+    }
+
+    /// Those are gone that were not told of.
+    fn refreshed(&mut self, cookie: Option<&[u8]>) {
+        let seen = std::mem::take(&mut self.seen);
+        self.copy.retain(|uuid, _| seen.contains(uuid));
+        self.cookie = cookie.map(<[u8]>::to_vec);
     }
 
     /// Compares the copy with the content.
@@ -260,6 +335,76 @@ fn a_copy_follows_whatever_happens() {
 }
 
 #[test]
+fn a_copy_hears_of_whatever_happens() {
+    for integrity in [false, true] {
+        let mut directory = TestDirectory::with_suffix_entry();
+        for unit in ["ou=a", "ou=b,ou=a"] {
+            directory.add(&format!("{unit},{SUFFIX}"), &[("objectClass", &["organizationalUnit"])]);
+        }
+        if integrity {
+            directory.change_settings(|settings| {
+                settings.general.integrity_attributes = vec!["member".to_owned(), "manager".to_owned()];
+            });
+        }
+        let mut random = fastrand::Rng::with_seed(45_330 + u64::from(integrity));
+        let mut consumers = vec![
+            Consumer::new(SUFFIX, "(objectClass=*)", &["*", "+"]),
+            Consumer::new(&format!("ou=a,{SUFFIX}"), "(objectClass=*)", &[]),
+            Consumer::new(SUFFIX, "(sn=s1)", &["cn", "manager"]),
+            Consumer::new(SUFFIX, &format!("(member=cn=p1,ou=a,{SUFFIX})"), &["member"]),
+            Consumer::new(SUFFIX, "(ou:dn:=b)", &["cn"]),
+        ];
+        consumers.push(Consumer { scope: Scope::SingleLevel, ..Consumer::new(SUFFIX, "(cn=*)", &["*"]) });
+        let (mut heard, mut polls) = (0, 0);
+        for round in 0..600 {
+            let mut story: Vec<String> = Vec::new();
+            for _ in 0..random.u8(1..4) {
+                story.extend(change(&mut directory, &mut random));
+            }
+            let consumer = random.choice(consumers.iter_mut()).unwrap();
+            let was_listening = consumer.search.is_some();
+            let (mut polled, mut goes_on) = consumer.hear(&mut directory);
+            if was_listening && goes_on {
+                heard += usize::from(polled.sent > 0);
+            }
+            if !goes_on {
+                polls += 1;
+                (polled, goes_on) = consumer.hear(&mut directory);
+                assert!(goes_on || consumer.cookie.is_none(), "{story:?}");
+            }
+            consumer.check(&mut directory, &format!("round {round}: {story:?}, {polled:?}"));
+        }
+        assert!(heard > 100 && polls > 10, "{heard} changes were heard of, {polls} polls were needed");
+    }
+}
+
+/// A client that is told of nothing for long: what it holds is one snapshot, and it is told when it listens again.
+#[test]
+fn there_are_only_so_many_that_hear_of_changes() {
+    let mut directory = TestDirectory::with_suffix_entry();
+    let mut consumers: Vec<_> =
+        (0..FOLLOWERS_MAX).map(|_| Consumer::new(SUFFIX, "(objectClass=*)", &["*"])).collect();
+    for consumer in &mut consumers {
+        assert!(consumer.hear(&mut directory).1);
+    }
+    let other = Consumer::new(SUFFIX, "(objectClass=*)", &["*"]);
+    let start = |directory: &TestDirectory| {
+        let (request, controls) = (other.request(), controls(true, None));
+        Search::start(&directory.snapshot, &directory.requester, MessageId(1), &request, &controls)
+            .err()
+            .map(|outcome| outcome.code)
+    };
+    assert_eq!(start(&directory), Some(ResultCode::BUSY));
+    directory.add(&format!("ou=new,{SUFFIX}"), &[("objectClass", &["organizationalUnit"])]);
+    for consumer in &mut consumers {
+        assert_eq!(consumer.hear(&mut directory), (Polled { sent: 1, present: 0 }, true));
+        assert!(consumer.search.as_mut().unwrap().memory_bytes() < 20_000);
+    }
+    consumers.pop();
+    assert_eq!(start(&directory), None);
+}
+
+#[test]
 fn a_poll_sends_what_is_new_and_names_the_rest() {
     let mut directory = TestDirectory::with_suffix_entry();
     let person = [("objectClass", &["person"][..]), ("sn", &["s"])];
@@ -312,21 +457,31 @@ fn a_large_entry_is_synchronized() {
     assert!(first.sent > 0 && first.present == 0);
     consumer.check(&mut directory, "the first poll");
     assert_eq!(consumer.poll(&mut directory, |_| ()), Polled { sent: 0, present: first.sent });
+    // As a change of it comes, too.
+    assert!(consumer.hear(&mut directory).1);
+    let large =
+        consumer.copy.values().max_by_key(|(_, attributes)| attributes["member"].len()).unwrap().0.clone();
+    let change = (ChangeOperation::Add, "member", &["cn=nobody"][..]);
+    assert_eq!(directory.modify(&large, &[change]).code, ResultCode::SUCCESS);
+    assert_eq!(consumer.hear(&mut directory), (Polled { sent: 1, present: 0 }, true));
+    consumer.check(&mut directory, "a member more");
 }
 
 #[test]
 fn what_cannot_be_synchronized_is_refused() {
     let directory = TestDirectory::with_suffix_entry();
-    let refusal = |change: &dyn Fn(&mut SearchRequest<'_>, &mut RequestControls)| {
-        let filter = FilterBuf::parse("(objectClass=*)").unwrap();
+    let refusal_of = |filter: &str, change: &dyn Fn(&mut SearchRequest<'_>, &mut RequestControls)| {
+        let filter = FilterBuf::parse(filter).unwrap();
         let all = ldap::AttributeSelection::default();
         let mut request = SearchRequest::new(SUFFIX, Scope::WholeSubtree, filter.as_filter(), all);
-        let mut controls = controls(None);
+        let mut controls = controls(false, None);
         change(&mut request, &mut controls);
         let started =
             Search::start(&directory.snapshot, &directory.requester, MessageId(1), &request, &controls);
         started.err().map(|outcome| outcome.code)
     };
+    let refusal =
+        |change: &dyn Fn(&mut SearchRequest<'_>, &mut RequestControls)| refusal_of("(objectClass=*)", change);
     assert_eq!(refusal(&|_, _| ()), None);
     assert_eq!(refusal(&|request, _| request.deref_aliases = DerefAliases::FindingBase), None);
     for aliases in [DerefAliases::InSearching, DerefAliases::Always] {
@@ -342,8 +497,30 @@ fn what_cannot_be_synchronized_is_refused() {
         "the root DSE"
     );
     assert_eq!(refusal(&|request, _| request.base_object = "cn=subschema"), unwilling);
-    let persists = |controls: &mut RequestControls| {
+    // Both go by other entries than the one that changes.
+    let persists = |_: &mut SearchRequest<'_>, controls: &mut RequestControls| {
         controls.seldom.as_mut().unwrap().sync = Some(SyncAsked { persists: true, cookie: None });
     };
-    assert_eq!(refusal(&|_, controls| persists(controls)), unwilling);
+    assert_eq!(refusal(&persists), None);
+    let anonymous = {
+        let filter = FilterBuf::parse("(objectClass=*)").unwrap();
+        let all = ldap::AttributeSelection::default();
+        let request = SearchRequest::new(SUFFIX, Scope::WholeSubtree, filter.as_filter(), all);
+        let mut readable = TestDirectory::with_suffix_entry();
+        readable.change_settings(|settings| settings.general.anonymous_read = true);
+        let start = |persists| {
+            let controls = controls(persists, None);
+            Search::start(&readable.snapshot, &Requester::Anonymous, MessageId(1), &request, &controls)
+                .err()
+                .map(|outcome| outcome.code)
+        };
+        [start(false), start(true)]
+    };
+    assert_eq!(anonymous, [None, unwilling]);
+    for made in
+        ["(|(cn=a)(!(memberOf=*)))", "(entryDN:distinguishedNameMatch:=dc=com)", "(:2.5.13.1:=dc=com)"]
+    {
+        assert_eq!(refusal_of(made, &persists), unwilling, "{made}");
+        assert_eq!(refusal_of(made, &|_, _| ()), None, "{made}");
+    }
 }
