@@ -421,6 +421,12 @@ impl RequestControls {
         self.seldom.as_ref()?.sync.as_ref()
     }
 
+    /// Whether something may be told with each result.
+    #[inline]
+    pub(crate) fn are_told(&self) -> bool {
+        self.seldom.is_some() || self.account_usability.is_some()
+    }
+
     /// Whether the client wants to hear of changes as they come.
     pub(crate) fn follows(&self) -> bool {
         self.sync().is_some_and(|asked| asked.persists)

@@ -220,10 +220,7 @@ impl Search {
             },
             Work::Tree(search) => search.run_measured(snapshot, out, budget),
         };
-        match self.end_slice(snapshot, outcome, out) {
-            Step::More if matches!(&self.work, Work::Tree(search) if search.waits()) => Step::Waits,
-            step => step,
-        }
+        self.end_slice(snapshot, outcome, out)
     }
 
     /// Leaves the rest of the search to others: what looks at the rest of the candidates, and the first id to look at.
@@ -275,7 +272,7 @@ impl Search {
     ) -> Step {
         let is_broken = outcome.is_err() && self.is_mid_message();
         let mut outcome = match outcome {
-            Ok(None) => return Step::More,
+            Ok(None) => return self.unfinished(),
             Ok(Some(code)) => Outcome::code(code),
             Err(error) => Outcome::from(error),
         };
@@ -334,6 +331,14 @@ impl Search {
         match &mut self.work {
             Work::Made(_) => None,
             Work::Tree(search) => search.scanner.entry_controls.as_mut()?.sync.as_mut(),
+        }
+    }
+
+    /// What a slice is that is not the last.
+    fn unfinished(&self) -> Step {
+        match &self.work {
+            Work::Tree(search) if search.waits() => Step::Waits,
+            _ => Step::More,
         }
     }
 

@@ -80,6 +80,13 @@ impl EntryControls {
         self.matched.as_mut().map_or(Ok(()), |matched| matched.catch_up(state))
     }
 
+    /// Goes on finding out what they have to tell, where that takes long; true when that is done.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn is_ready(&mut self, state: TreeState<'_>, records_max: u32) -> Result<bool> {
+        self.sync.as_mut().map_or(Ok(true), |sync| sync.read_changes(state, records_max))
+    }
+
     /// As [`ResultWriter::put_entry`], with those values alone that pass, and with controls: what that takes, in
     /// candidates; `None`, and nothing appended, for too much.
     #[cold]

@@ -292,21 +292,12 @@ impl Scanner {
         self.entry_controls.as_ref()?.sync.as_ref()
     }
 
-    /// Goes on finding out what changed since the client was told of a content, where it was; true when that is done.
-    pub(super) fn read_changes(
-        &mut self,
-        state: TreeState<'_>,
-        records_max: u32,
-    ) -> Result<bool, OperationError> {
-        self.sync_mut().map_or(Ok(true), |sync| sync.read_changes(state, records_max))
-    }
-
     /// The same, to be changed.
     pub(super) fn sync_mut(&mut self) -> Option<&mut Sync> {
         self.entry_controls.as_mut()?.sync.as_mut()
     }
 
-    /// Writes an entry that is a result. False if it is too large to be put together in memory.
+    /// Writes an entry that is a result, with its controls. False if it is too large to be put together in memory.
     pub(super) fn put_result<'s>(
         &mut self,
         snapshot: &'s Snapshot,
@@ -314,12 +305,8 @@ impl Scanner {
         out: &mut Vec<u8>,
     ) -> Result<bool, OperationError> {
         let (state, names) = (snapshot.state(), &mut *snapshot.names());
-        match &mut self.entry_controls {
-            None => self.writer.put_entry(out, state, names, candidate),
-            Some(controls) => {
-                Ok(controls.put_entry(&mut self.writer, out, state, names, candidate)?.is_some())
-            }
-        }
+        let Some(controls) = &mut self.entry_controls else { return Ok(false) };
+        Ok(controls.put_entry(&mut self.writer, out, state, names, candidate)?.is_some())
     }
 
     /// Whether the numbers of types that this has are those of the snapshot.
@@ -340,6 +327,7 @@ impl Scanner {
     }
 
     /// Whether an entry is a result. [`Scanner::catch_up`] comes first.
+    #[inline(never)]
     pub(super) fn passes<'s>(
         &mut self,
         snapshot: &'s Snapshot,
@@ -359,11 +347,14 @@ impl Scanner {
     }
 
     /// Brings what was found out on an earlier snapshot up to date.
+    #[inline]
     pub(super) fn catch_up(&mut self, snapshot: &Snapshot) -> Result<(), OperationError> {
         self.check_schema(snapshot)?;
-        if snapshot.version() == self.version {
-            return Ok(());
-        }
+        if snapshot.version() == self.version { Ok(()) } else { self.catch_up_to(snapshot) }
+    }
+
+    #[inline(never)]
+    fn catch_up_to(&mut self, snapshot: &Snapshot) -> Result<(), OperationError> {
         self.version = snapshot.version();
         let state = snapshot.state();
         self.scope.last = None;

@@ -92,9 +92,6 @@ impl TreeSearch {
         let referrals = scope.prepare(snapshot, standing.as_deref())?;
         let filter = Term::prepared(snapshot, access.shown(), request.filter)?;
         let mut selection = Selection::of(request.attributes, state.catalog, access);
-        if controls.sync().is_some() {
-            selection.made.retain(|(made, _)| *made == VirtualAttribute::StructuralObjectClass);
-        }
         let plan = if scans_for_page {
             Plan::scan(state.read.row_count(NODES)?)
         } else {
@@ -109,13 +106,11 @@ impl TreeSearch {
             }
             None => None,
         };
-        let asker = (requester, access, standing.as_ref());
-        let follow = match controls.sync() {
-            Some(asked) if asked.persists => Some(Follow::begin(snapshot)?),
-            _ => None,
-        };
-        let told = follow.as_ref().map_or(snapshot, |follow| &follow.told);
-        let entry_controls = EntryControls::of(told, asker, id, request, controls)?;
+        let (mut entry_controls, mut follow) = (None, None);
+        if controls.are_told() {
+            let asker = (requester, access, standing.as_ref());
+            (entry_controls, follow) = told(snapshot, asker, id, request, (controls, &mut selection))?;
+        }
         // All of these come from memory at the same time, and while the search is put together.
         for candidate in plan.first_few() {
             state.read.prefetch(NODES, *candidate);
@@ -166,7 +161,9 @@ impl TreeSearch {
             },
         );
         search.scanner.entry_controls = entry_controls;
-        search.follow = follow;
+        if follow.is_some() {
+            search.follow = follow;
+        }
         Ok(search)
     }
 
@@ -252,18 +249,29 @@ impl TreeSearch {
         out: &mut Vec<u8>,
         budget: &Budget,
     ) -> Result<Option<ResultCode>, OperationError> {
+        if self.follow.is_some() {
+            return self.run_followed(snapshot, out, budget);
+        }
         let (start, gathered) = (self.now(), self.times.gather);
-        let result = match self.follow.take() {
-            None => self.run(snapshot, out, budget),
-            Some(mut follow) => {
-                let result = follow.run(self, snapshot, out, budget);
-                self.follow = Some(follow);
-                result
-            }
-        };
+        let result = self.run(snapshot, out, budget);
         let took = self.now().saturating_sub(start);
         self.times.examine += took.saturating_sub(self.times.gather - gathered);
         self.times.slices += 1;
+        result
+    }
+
+    /// One slice of a search that tells of changes as they come.
+    #[cold]
+    #[inline(never)]
+    fn run_followed(
+        &mut self,
+        snapshot: &Snapshot,
+        out: &mut Vec<u8>,
+        budget: &Budget,
+    ) -> Result<Option<ResultCode>, OperationError> {
+        let Some(mut follow) = self.follow.take() else { return Ok(None) };
+        let result = follow.run(self, snapshot, out, budget);
+        self.follow = Some(follow);
         result
     }
 
@@ -289,7 +297,7 @@ impl TreeSearch {
     }
 
     /// One slice; the result code if it is the last.
-    pub(super) fn run(
+    fn run(
         &mut self,
         snapshot: &Snapshot,
         out: &mut Vec<u8>,
@@ -316,10 +324,14 @@ impl TreeSearch {
         }
         budget.out_bytes_max -= out.len() - out_start;
         let before = self.now();
-        let is_gathered = self.scanner.gather(state, budget.entries_examined_max)?
-            && self.scanner.read_changes(state, budget.entries_examined_max)?;
+        let is_gathered = self.scanner.gather(state, budget.entries_examined_max)?;
         self.times.gather += self.now().saturating_sub(before);
         if !is_gathered {
+            return Ok(None);
+        }
+        if let Some(controls) = &mut self.scanner.entry_controls
+            && !controls.is_ready(state, budget.entries_examined_max)?
+        {
             return Ok(None);
         }
         if self.is_sorted() {
@@ -347,6 +359,7 @@ impl TreeSearch {
         })
     }
 
+    #[inline(never)]
     pub(super) fn begin_stream(&mut self, snapshot: &Snapshot, id: EntryId) -> Result<(), OperationError> {
         self.stream = EntryStream::begin(snapshot, &mut self.scanner, id)?.map(Box::new);
         self.tally.entries_sent += u64::from(self.stream.is_some());
@@ -512,6 +525,28 @@ impl Sink for Tally {
     fn written(&mut self, _: EntryId, _: usize) {
         self.entries_sent += 1;
     }
+}
+
+/// What is told with each result, and what tells of changes as they come.
+type Told = (Option<Box<EntryControls>>, Option<Box<Follow>>);
+
+/// Both, as a request asks for them: few do.
+#[cold]
+#[inline(never)]
+fn told(
+    snapshot: &Snapshot,
+    asker: (&Requester, Access, Option<&Arc<Standing>>),
+    id: MessageId,
+    request: &SearchRequest<'_>,
+    (controls, selection): (&RequestControls, &mut Selection),
+) -> Result<Told, OperationError> {
+    if controls.sync().is_some() {
+        selection.made.retain(|(made, _)| *made == VirtualAttribute::StructuralObjectClass);
+    }
+    let follow = if controls.follows() { Some(Follow::begin(snapshot)?) } else { None };
+    let told = follow.as_ref().map_or(snapshot, |follow| &follow.told);
+    let entry_controls = EntryControls::of(told, asker, id, request, controls)?;
+    Ok((entry_controls, follow))
 }
 
 /// Refuses a search that an index is missing for and that would look at too many entries without it. What only shows on

@@ -100,7 +100,7 @@ impl Follow {
         if self.before.is_some() || search.is_streaming() {
             return self.tell_changes(search, current, out, budget);
         }
-        match search.run(&self.told, out, budget)? {
+        match search.run_measured(&self.told, out, budget)? {
             Some(ResultCode::SUCCESS) => {}
             other => return Ok(other),
         }
