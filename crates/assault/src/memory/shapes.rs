@@ -205,6 +205,15 @@ pub(super) const SHAPES: &[Shape] = &[
         messages: copies,
     },
     Shape {
+        name: "followers-8",
+        what: "500 searches that want to hear of changes, and 500 changes, as the administrator",
+        connections: 8,
+        one_source: false,
+        bind: ADMIN_BIND,
+        in_quick: true,
+        messages: followers,
+    },
+    Shape {
         name: "changes-8",
         what: "20 changes of 15 MiB that they may not make",
         connections: 8,
@@ -388,6 +397,25 @@ fn matched() -> Messages {
     Box::new(move |number| {
         let whole = || search(number, MANY, Scope::WholeSubtree, &filter, &selection, controls.as_controls());
         (number < OUTSTANDING).then(whole)
+    })
+}
+
+/// Searches that hear of changes as they come (RFC 4533), each with a long filter, and changes for them to hear of.
+fn followers() -> Messages {
+    let filter = FilterBuf::parse(&format!("(|(objectClass=*){})", substrings_filter(500))).unwrap();
+    let selection = SelectionBuf::from_iter(["*", "+"]);
+    let value = ldap::SyncRequest { persists: true, cookie: None, reload_hint: false }.encode();
+    let controls =
+        ControlsBuf::from_iter([Control { oid: oids::SYNC_REQUEST, critical: true, value: Some(&value) }]);
+    Box::new(move |number| {
+        if number < 500 {
+            let (base, scope) = (SUFFIX, Scope::SingleLevel);
+            return Some(search(number, base, scope, &filter, &selection, controls.as_controls()));
+        }
+        let mut changes = ChangesBuf::new();
+        changes.push(ChangeOperation::Replace, "description", [number.to_string()]);
+        let modify = ModifyRequest { object: SUFFIX, changes: changes.as_changes() };
+        (number < 1_000).then(|| encode(number, Request::Modify(modify), Controls::NONE))
     })
 }
 

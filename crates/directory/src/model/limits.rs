@@ -143,6 +143,9 @@ pub const FOLLOWED_RECORDS_MAX: u64 = 100_000;
 /// Entries that may be others by these; with more, the client is to poll.
 pub const FOLLOWED_ENTRIES_MAX: usize = 100_000;
 
+/// Entries below one that is deleted with them, of which each is told; with more, the client is to poll.
+pub const FOLLOWED_TREE_MAX: usize = 500;
+
 /// Entries that one message of content synchronization names.
 pub const SYNC_SET_MAX: usize = 500;
 

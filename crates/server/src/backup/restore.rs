@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use directory::Stamp;
-use directory::backup::{Moment, Replay, Until, restore_rows};
+use directory::backup::{BackupSource, Moment, Replay, Until, restore_rows};
+use directory::replicated::copy_plain;
+use directory::{ReadOnlyDirectory, Stamp};
 
 use crate::backup::folder::Folder;
 use crate::backup::part::{Content, Heading, Kind};
@@ -50,11 +51,17 @@ pub(crate) fn restore(
         _ => Ok(()),
     };
     remove()?;
-    let restored = restore_in(folder, &work, until, generation, stamp).and_then(|restored| {
-        let moved = store::move_data_file(&work, to, directory::rows::MAPS);
-        match moved.map_err(|error| data(error.into()))? {
-            true => Ok(restored),
-            false => Err(has_data()),
+    let restored = restore_in(folder, &work, until, generation, stamp).and_then(|(restored, is_changed)| {
+        // What was written to is copied as it is read: whole, also if it was not closed well, and without holes.
+        let is_placed = if is_changed {
+            copy_plain(&work, to, &store::Options::default()).map(|()| true)
+        } else {
+            store::move_data_file(&work, to, directory::rows::MAPS).map_err(directory::OpenError::from)
+        };
+        match is_placed {
+            Ok(true) => Ok(restored),
+            Ok(false) | Err(directory::OpenError::HasData) => Err(has_data()),
+            Err(error) => Err(data(error)),
         }
     });
     let removed = remove();
@@ -63,16 +70,17 @@ pub(crate) fn restore(
     Ok(restored)
 }
 
+/// Makes it in a folder. Says whether it was written to behind the first file.
 fn restore_in(
     folder: &Path,
     work: &Path,
     until: Until,
     generation: [u8; 16],
     stamp: Stamp,
-) -> Result<Restored, BackupError> {
+) -> Result<(Restored, bool), BackupError> {
     let found = Folder::read(folder)?;
     let chain = found.chain_of(until.micros / 1_000_000, until.position)?;
-    let mut replay = None;
+    let mut replay: Option<Replay> = None;
     let mut last: Option<Moment> = None;
     let mut has_later = false;
     for part in chain {
@@ -81,17 +89,20 @@ fn restore_in(
             break;
         }
         let (heading, mut content) = Content::open(&found.file(part))?;
-        match (&mut replay, heading.kind) {
+        match (last, heading.kind) {
             (None, Kind::Rows) if heading.moment.micros > until.micros => {
                 let time = time_text(heading.moment.micros);
                 return Err(content.damaged(&format!("it has a change of {time}: the clock went back since")));
             }
             (None, Kind::Rows) => {
                 restore_rows(content.input(), work, generation).map_err(|error| content.failed(error))?;
-                replay = Some(Replay::open(work, until, stamp.clone())?);
             }
-            (Some(replay), Kind::Changes) => {
-                check_order(last, &heading, &content)?;
+            (Some(before), Kind::Changes) => {
+                check_order(&before, &heading, &content)?;
+                let replay = match &mut replay {
+                    Some(replay) => replay,
+                    None => replay.insert(Replay::open(work, until, stamp.clone())?),
+                };
                 has_later = replay.apply(content.input()).map_err(|error| content.failed(error))?;
             }
             _ => return Err(content.damaged("its name says that it is something else")),
@@ -101,9 +112,16 @@ fn restore_in(
             break;
         }
     }
+    let is_changed = replay.is_some();
     let moment = match replay {
         Some(replay) => replay.finish()?,
-        None => return Err(BackupError::Refused(format!("{} has no backup", folder.display()))),
+        None if last.is_none() => {
+            return Err(BackupError::Refused(format!("{} has no backup", folder.display())));
+        }
+        None => {
+            let restored = ReadOnlyDirectory::open(work).map_err(|error| BackupError::Data(error.into()))?;
+            BackupSource::from(restored).moment()?
+        }
     };
     if until.position != u64::MAX && moment.position < until.position {
         return Err(BackupError::Refused(format!(
@@ -113,18 +131,17 @@ fn restore_in(
             time_text(moment.micros)
         )));
     }
-    Ok(Restored { position: moment.position, micros: moment.micros, has_later })
+    Ok((Restored { position: moment.position, micros: moment.micros, has_later }, is_changed))
 }
 
 /// Refuses changes that do not follow what is there.
-fn check_order(last: Option<Moment>, heading: &Heading, content: &Content) -> Result<(), BackupError> {
-    match last {
-        Some(last) if heading.goes_on_from(&last) => Ok(()),
-        last => Err(content.damaged(&format!(
-            "its changes begin at position {}, and the files before it end at {}: one is missing, or of other data; \
-             what was before can be had with that position",
-            heading.first,
-            last.map_or(0, |last| last.position)
-        ))),
+fn check_order(last: &Moment, heading: &Heading, content: &Content) -> Result<(), BackupError> {
+    if heading.goes_on_from(last) {
+        return Ok(());
     }
+    Err(content.damaged(&format!(
+        "its changes begin at position {}, and the files before it end at {}: one is missing, or of other data; what \
+         was before can be had with that position",
+        heading.first, last.position
+    )))
 }

@@ -18,7 +18,7 @@ use store::Position;
 
 use super::TreeSearch;
 use crate::filter::Candidate;
-use crate::model::limits::{FOLLOWED_ENTRIES_MAX, FOLLOWED_RECORDS_MAX, FOLLOWERS_MAX};
+use crate::model::limits::{FOLLOWED_ENTRIES_MAX, FOLLOWED_RECORDS_MAX, FOLLOWED_TREE_MAX, FOLLOWERS_MAX};
 use crate::model::name::NormalName;
 use crate::model::outcome::OperationError;
 use crate::model::record::Change;
@@ -291,6 +291,8 @@ fn add_changed(
         Change::Modify(modify) => drop(changed.insert(modify.id.0)),
         Change::Add(add) => (named, names) = (Some(add.id), vec![add.dn]),
         Change::Delete(delete) => (gone, names) = (vec![delete.id], vec![delete.dn]),
+        // All at once is too much for one record.
+        Change::DeleteTree(tree) if tree.below.len() > FOLLOWED_TREE_MAX => return Ok(false),
         Change::DeleteTree(tree) => (gone, names) = tree.entries().into_iter().unzip(),
         Change::ModifyDn(rename) => {
             let counter = children_counter(rename.id);
