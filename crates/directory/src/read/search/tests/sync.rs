@@ -292,18 +292,24 @@ fn change(directory: &mut TestDirectory, random: &mut fastrand::Rng) -> Option<S
     (outcome.code == ResultCode::SUCCESS).then_some(what)
 }
 
+/// One unit in another; with integrity, what names an entry that is deleted vanishes.
+fn two_units(integrity: bool) -> TestDirectory {
+    let mut directory = TestDirectory::with_suffix_entry();
+    for unit in ["ou=a", "ou=b,ou=a"] {
+        directory.add(&format!("{unit},{SUFFIX}"), &[("objectClass", &["organizationalUnit"])]);
+    }
+    if integrity {
+        directory.change_settings(|settings| {
+            settings.general.integrity_attributes = vec!["member".to_owned(), "manager".to_owned()];
+        });
+    }
+    directory
+}
+
 #[test]
 fn a_copy_follows_whatever_happens() {
     for integrity in [false, true] {
-        let mut directory = TestDirectory::with_suffix_entry();
-        for unit in ["ou=a", "ou=b,ou=a"] {
-            directory.add(&format!("{unit},{SUFFIX}"), &[("objectClass", &["organizationalUnit"])]);
-        }
-        if integrity {
-            directory.change_settings(|settings| {
-                settings.general.integrity_attributes = vec!["member".to_owned(), "manager".to_owned()];
-            });
-        }
+        let mut directory = two_units(integrity);
         let mut random = fastrand::Rng::with_seed(4_533 + u64::from(integrity));
         let mut consumers = vec![
             Consumer::new(SUFFIX, "(objectClass=*)", &["*", "+"]),
@@ -337,15 +343,7 @@ fn a_copy_follows_whatever_happens() {
 #[test]
 fn a_copy_hears_of_whatever_happens() {
     for integrity in [false, true] {
-        let mut directory = TestDirectory::with_suffix_entry();
-        for unit in ["ou=a", "ou=b,ou=a"] {
-            directory.add(&format!("{unit},{SUFFIX}"), &[("objectClass", &["organizationalUnit"])]);
-        }
-        if integrity {
-            directory.change_settings(|settings| {
-                settings.general.integrity_attributes = vec!["member".to_owned(), "manager".to_owned()];
-            });
-        }
+        let mut directory = two_units(integrity);
         let mut random = fastrand::Rng::with_seed(45_330 + u64::from(integrity));
         let mut consumers = vec![
             Consumer::new(SUFFIX, "(objectClass=*)", &["*", "+"]),
