@@ -39,16 +39,8 @@ fn moment(text: &str) -> Option<u64> {
     };
     let [year, month, day] = numbers(date, '-')?[..] else { return None };
     let [hour, minute, second] = numbers(time.strip_suffix('Z')?, ':')?[..] else { return None };
-    let fits = (1970..10_000).contains(&year)
-        && (1..=12).contains(&month)
-        && (1..=31).contains(&day)
-        && hour < 24
-        && minute < 60
-        && second < 61;
-    // Days since 1970 by counting years from March, so that a leap day is a year's last.
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1;
-    fits.then(|| ((days - 719_468) * 86_400 + hour * 3_600 + minute * 60 + second) * 1_000_000)
+    let text = format!("{year:04}{month:02}{day:02}{hour:02}{minute:02}{second:02}Z");
+    Some(directory::csn::unix_seconds(&text)? * 1_000_000)
 }
 
 #[cfg(test)]

@@ -57,15 +57,5 @@ pub(crate) fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error
 
 /// A time in UTC for people to read, of microseconds since 1970.
 pub fn time_text(micros: u64) -> String {
-    let text = directory::csn::generalized_time(micros / 1_000_000);
-    match (text.get(..8), text.get(8..14)) {
-        (Some(date), Some(time)) => {
-            let (year, date) = date.split_at(4);
-            let (month, day) = date.split_at(2);
-            let (hour, time) = time.split_at(2);
-            let (minute, second) = time.split_at(2);
-            format!("{year}-{month}-{day}T{hour}:{minute}:{second}Z")
-        }
-        _ => text,
-    }
+    directory::csn::rfc3339(micros / 1_000_000)
 }

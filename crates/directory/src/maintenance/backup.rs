@@ -122,9 +122,9 @@ impl BackupSource {
     /// # Errors
     /// The store failed, or the bytes cannot be written.
     pub fn write_rows(&self, out: &mut impl Write) -> Result<(), BackupError> {
-        let mut sink = Portable(StreamWriter::new(MAPS, out));
+        let mut sink = Portable { sink: StreamWriter::new(MAPS, out), generation: None };
         copy(&self.0, MAPS, self.0.position()?, &mut sink)?;
-        Ok(sink.0.finish().map(drop).map_err(StreamError::from)?)
+        Ok(sink.sink.finish().map(drop).map_err(StreamError::from)?)
     }
 
     /// Writes the records from a position on.
@@ -146,33 +146,37 @@ fn fingerprint(record: &[u8]) -> Fingerprint {
     hash
 }
 
-/// Leaves out what belongs to a node.
-struct Portable<W>(StreamWriter<W>);
+/// What a directory is without what belongs to a node, and under another generation if there is one.
+struct Portable<S> {
+    sink: S,
+    generation: Option<[u8; 16]>,
+}
 
-impl<W: Write> RowSink for Portable<W> {
-    type Error = StreamError;
+impl<S: RowSink> RowSink for Portable<S> {
+    type Error = S::Error;
 
-    fn row(&mut self, map: MapId, key: &[u8], value: &[u8]) -> Result<(), StreamError> {
-        if map == META && key.starts_with(META_REPLICATION) {
-            return Ok(());
+    fn row(&mut self, map: MapId, key: &[u8], value: &[u8]) -> Result<(), S::Error> {
+        match &self.generation {
+            _ if map == META && key.starts_with(META_REPLICATION) => Ok(()),
+            Some(generation) if map == META && key == META_GENERATION => self.sink.row(map, key, generation),
+            _ => self.sink.row(map, key, value),
         }
-        self.0.row(map, key, value)
     }
 
-    fn ids(&mut self, map: MapId, key: &[u8], ids: &[u64]) -> Result<(), StreamError> {
-        self.0.ids(map, key, ids)
+    fn ids(&mut self, map: MapId, key: &[u8], ids: &[u64]) -> Result<(), S::Error> {
+        self.sink.ids(map, key, ids)
     }
 
-    fn counter(&mut self, key: &[u8], count: i64) -> Result<(), StreamError> {
-        self.0.counter(key, count)
+    fn counter(&mut self, key: &[u8], count: i64) -> Result<(), S::Error> {
+        self.sink.counter(key, count)
     }
 
-    fn log_start(&mut self, position: Position) -> Result<(), StreamError> {
-        self.0.log_start(position)
+    fn log_start(&mut self, position: Position) -> Result<(), S::Error> {
+        self.sink.log_start(position)
     }
 
-    fn record(&mut self, record: &[u8]) -> Result<(), StreamError> {
-        self.0.record(record)
+    fn record(&mut self, record: &[u8]) -> Result<(), S::Error> {
+        self.sink.record(record)
     }
 }
 
@@ -246,40 +250,10 @@ pub fn restore_rows(input: &mut impl Read, to: &Path, generation: [u8; 16]) -> R
     if store::has_data_file(to)? {
         return Err(OpenError::HasData.into());
     }
-    let mut sink = Renewed { bulk: BulkStore::create(to, MAPS, &store::Options::default())?, generation };
+    let bulk = BulkStore::create(to, MAPS, &store::Options::default())?;
+    let mut sink = Portable { sink: bulk, generation: Some(generation) };
     read(input, &mut sink)?;
-    Ok(sink.bulk.finish()?)
-}
-
-/// Puts a generation in the place of the old one.
-struct Renewed {
-    bulk: BulkStore,
-    generation: [u8; 16],
-}
-
-impl RowSink for Renewed {
-    type Error = StoreError;
-
-    fn row(&mut self, map: MapId, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
-        let is_generation = map == META && key == META_GENERATION;
-        self.bulk.row(map, key, if is_generation { &self.generation } else { value })
-    }
-
-    fn ids(&mut self, map: MapId, key: &[u8], ids: &[u64]) -> Result<(), StoreError> {
-        self.bulk.ids(map, key, ids)
-    }
-
-    fn counter(&mut self, key: &[u8], count: i64) -> Result<(), StoreError> {
-        self.bulk.counter(key, count)
-    }
-
-    fn log_start(&mut self, position: Position) -> Result<(), StoreError> {
-        self.bulk.log_start(position)
-    }
-
-    fn record(&mut self, record: &[u8]) -> Result<(), StoreError> {
-        self.bulk.record(record)
-    }
+    Ok(sink.sink.finish()?)
 }
 
 /// Up to where records are applied, both included.

@@ -100,6 +100,14 @@ pub fn generalized_time(unix_seconds: u64) -> String {
     text.into_string()
 }
 
+/// The same time in the form of RFC 3339, `YYYY-mm-ddTHH:MM:SSZ`.
+pub fn rfc3339(unix_seconds: u64) -> String {
+    let text = generalized_time(unix_seconds);
+    let part = |range: std::ops::Range<usize>| text.get(range).unwrap_or("00");
+    let (date, time) = ([part(0..4), part(4..6), part(6..8)], [part(8..10), part(10..12), part(12..14)]);
+    format!("{}T{}Z", date.join("-"), time.join(":"))
+}
+
 /// The inverse of [`generalized_time`], of nothing but that form.
 pub fn unix_seconds(text: &str) -> Option<u64> {
     let text = [text.strip_suffix('Z').filter(|digits| digits.len() == 14)?, ".000000Z"].concat();

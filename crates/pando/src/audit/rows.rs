@@ -273,18 +273,8 @@ fn shown_values(values: Values<'_>) -> Value {
 
 /// A time as RFC 3339 has it, in UTC.
 pub(crate) fn rfc3339(micros: u64) -> String {
-    let text = directory::csn::generalized_time(micros / 1_000_000);
-    let part = |range: std::ops::Range<usize>| text.get(range).unwrap_or("00");
-    format!(
-        "{}-{}-{}T{}:{}:{}.{:06}Z",
-        part(0..4),
-        part(4..6),
-        part(6..8),
-        part(8..10),
-        part(10..12),
-        part(12..14),
-        micros % 1_000_000
-    )
+    let text = directory::csn::rfc3339(micros / 1_000_000);
+    format!("{}.{:06}Z", text.trim_end_matches('Z'), micros % 1_000_000)
 }
 
 #[cfg(test)]
