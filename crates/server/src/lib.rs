@@ -30,6 +30,7 @@ mod cluster;
 pub mod config;
 mod error;
 mod event_loop;
+mod hex;
 mod kerberos;
 pub mod limits;
 pub mod log;

@@ -15,6 +15,7 @@ use directory::csn::generalized_time;
 use directory::index::Phase;
 use directory::virtual_entries::{MonitorSource, VirtualEntry};
 
+use crate::hex::hex;
 use crate::net::acceptor::AcceptorControl;
 use crate::net::certificate::Certificates;
 use crate::net::request_memory::RequestMemory;
@@ -110,7 +111,7 @@ impl MonitorSource for Monitor {
     fn root_dse(&self) -> Vec<(&'static str, Vec<String>)> {
         let mut own = Vec::new();
         let Some(sources) = self.sources.get() else { return own };
-        own.push(("pandoGeneration", vec![hexadecimal(&sources.generation)]));
+        own.push(("pandoGeneration", vec![hex(&sources.generation)]));
         let directory = sources.directory.upgrade();
         if let Some(position) = directory.and_then(|directory| directory.newest_position().ok()) {
             own.push(("pandoPosition", vec![position.to_string()]));
@@ -262,7 +263,7 @@ fn add_cluster(tree: &mut MonitorTree, figures: &crate::cluster::figures::Figure
     let parent = tree.container("Cluster", ROOT);
     tree.info("Node", &parent, state.node);
     tree.info("Address", &parent, &state.address);
-    tree.info("Generation", &parent, hexadecimal(&state.generation));
+    tree.info("Generation", &parent, hex(&state.generation));
     tree.info("Role", &parent, &state.role);
     tree.info("Writer", &parent, state.writer.map_or_else(|| "none".to_owned(), |node| node.0.to_string()));
     tree.counter("Epoch", &parent, state.epoch);
@@ -355,10 +356,6 @@ fn member_text(row: &replication::MemberRow) -> String {
     }
     let offset = |offset: Option<u64>| offset.map_or_else(|| "none".to_owned(), |offset| offset.to_string());
     format!("committed up to offset {}, snapshot of offset {}", offset(row.durable), offset(row.snapshot))
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn add_storage(tree: &mut MonitorTree, sources: &Sources) {

@@ -15,6 +15,7 @@ use directory::backup::{self, Fingerprint, Moment};
 use system::RateLimit;
 
 use crate::backup::{BackupError, failed};
+use crate::hex::{hex, unhex};
 
 /// The first line.
 const TITLE: &str = "pando backup 1";
@@ -119,14 +120,14 @@ impl Heading {
     fn parse(text: &str) -> Option<Heading> {
         let mut lines = text.lines();
         let mut value = |name: &str| lines.next()?.strip_prefix(name)?.strip_prefix(": ");
-        let (kind, generation) = (Kind::named(value("kind")?)?, unhex(value("generation")?)?);
+        let (kind, generation) = (Kind::named(value("kind")?)?, sixteen(value("generation")?)?);
         let first = value("first")?.parse().ok()?;
         let position = value("position")?.parse().ok()?;
         let micros = value("microseconds")?.parse().ok()?;
-        let fingerprint = unhex(value("hash")?)?;
+        let fingerprint = sixteen(value("hash")?)?;
         let follows = match value("follows")? {
             "nothing" => None,
-            hash => Some(unhex(hash)?),
+            hash => Some(sixteen(hash)?),
         };
         let moment = Moment { generation, position, micros, fingerprint };
         Some(Heading { kind, moment, follows, first })
@@ -141,13 +142,9 @@ impl Heading {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn unhex(text: &str) -> Option<[u8; 16]> {
-    let is_whole = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    is_whole.then(|| u128::from_str_radix(text, 16).ok()).flatten().map(u128::to_be_bytes)
+/// Sixteen octets of so many digits.
+fn sixteen(text: &str) -> Option<[u8; 16]> {
+    if text.len() == 32 { unhex(text)?.try_into().ok() } else { None }
 }
 
 /// A file that is read, behind its heading.

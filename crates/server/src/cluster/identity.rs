@@ -25,6 +25,7 @@ use rustls::version::TLS13;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use serde::{Deserialize, Serialize};
 
+use crate::hex::hex;
 use crate::limits::CLUSTER_CERTIFICATE_DAYS;
 use crate::stamp::now_micros;
 
@@ -323,16 +324,6 @@ pub(crate) fn write_private(folder: &Path, name: &str, content: &[u8]) -> io::Re
     fs::File::open(folder)?.sync_all()
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digits: Option<Vec<u8>> =
-        text.chars().map(|digit| digit.to_digit(16).and_then(|digit| u8::try_from(digit).ok())).collect();
-    Some(digits?.chunks(2).map(|pair| pair.iter().fold(0, |byte, digit| byte << 4 | digit)).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -345,11 +336,5 @@ mod tests {
         assert_eq!(node_of(&read), Some(NodeId(17)));
         let other = dated(Vec::new()).unwrap().self_signed(&KeyPair::generate().unwrap()).unwrap();
         assert_eq!(node_of(other.der()), None);
-    }
-
-    #[test]
-    fn hexadecimal_goes_both_ways() {
-        assert_eq!(unhex(&hex(&[0, 1, 0x7f, 0xff])), Some(vec![0, 1, 0x7f, 0xff]));
-        assert_eq!(unhex("0g"), None);
     }
 }

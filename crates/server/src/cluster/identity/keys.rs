@@ -10,7 +10,8 @@ use std::{fs, io};
 use replication::{ClusterKey, FIRST_KEY, Fingerprint, KeyRing};
 use serde::{Deserialize, Serialize};
 
-use super::{Identity, IdentityError, failed, hex, unhex, write_private};
+use super::{Identity, IdentityError, failed, write_private};
+use crate::hex::{hex, unhex};
 use crate::limits::CLUSTER_KEYS_MAX;
 
 const KEYS_FILE: &str = "keys.toml";
