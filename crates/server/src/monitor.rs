@@ -102,7 +102,7 @@ impl MonitorSource for Monitor {
             }
             #[cfg(feature = "kafka")]
             if let Some(figures) = &sources.cluster {
-                add_cluster(&mut tree, figures);
+                add_cluster(&mut tree, figures, &sources.directory);
             }
         }
         tree.entries
@@ -251,14 +251,22 @@ fn add_backup(tree: &mut MonitorTree, figures: &BackupFigures, directory: &Weak<
         tree.timestamp("Last Backup", &parent, seconds);
         tree.counter("Position", &parent, position);
     }
-    let newest = directory.upgrade().and_then(|directory| directory.newest_position().ok());
-    tree.counter("Changes Since", &parent, newest.unwrap_or(0).saturating_sub(position));
+    tree.counter("Changes Since", &parent, newest_position(directory).saturating_sub(position));
     tree.info("Failing", &parent, error.unwrap_or_else(|| "no".to_owned()));
+}
+
+/// The position that reads show; 0 where there is nothing to read.
+fn newest_position(directory: &Weak<Directory>) -> u64 {
+    directory.upgrade().and_then(|directory| directory.newest_position().ok()).unwrap_or(0)
 }
 
 /// `cn=Cluster`: what this node is in its cluster, and how far it is behind.
 #[cfg(feature = "kafka")]
-fn add_cluster(tree: &mut MonitorTree, figures: &crate::cluster::figures::Figures) {
+fn add_cluster(
+    tree: &mut MonitorTree,
+    figures: &crate::cluster::figures::Figures,
+    directory: &Weak<Directory>,
+) {
     let state = figures.get();
     let parent = tree.container("Cluster", ROOT);
     tree.info("Node", &parent, state.node);
@@ -284,7 +292,8 @@ fn add_cluster(tree: &mut MonitorTree, figures: &crate::cluster::figures::Figure
     if state.round.ended > 0 {
         tree.timestamp("Last Comparison Round", &parent, state.round.ended_at);
     }
-    tree.counter("Position", &parent, state.position);
+    // What reads show, which the node's thread says of itself only after it has answered.
+    tree.counter("Position", &parent, newest_position(directory));
     tree.counter("Next Offset", &parent, state.next_offset);
     tree.counter("Log Start Offset", &parent, state.start_offset);
     tree.counter("Log Messages", &parent, state.end_offset.saturating_sub(state.start_offset));

@@ -26,8 +26,6 @@ pub(crate) struct NodeState {
     pub(crate) epoch: u64,
     /// When that began to be in force here, in seconds since 1970.
     pub(crate) epoch_since: u64,
-    /// The position of the last record.
-    pub(crate) position: u64,
     /// The offset of the next message to read.
     pub(crate) next_offset: u64,
     /// The offset that the next message of the log gets, as last heard.

@@ -679,7 +679,6 @@ impl Node {
         if figures.round != *follower.round() {
             figures.round = follower.round().clone();
         }
-        figures.position = follower.position();
         figures.next_offset = follower.next_offset();
         figures.end_offset = figures.end_offset.max(follower.next_offset());
         if let Some(epoch) = follower.epoch() {
