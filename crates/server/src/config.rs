@@ -11,6 +11,7 @@ mod cluster;
 mod exposed;
 pub mod kerberos;
 pub mod limit_tables;
+pub mod metrics;
 mod node_file;
 mod online;
 mod pass_through;
@@ -34,6 +35,7 @@ use crate::config::audit::AuditSettings;
 use crate::config::backup::BackupSettings;
 use crate::config::kerberos::kerberos_rules;
 use crate::config::limit_tables::LimitTable;
+use crate::config::metrics::MetricsSettings;
 use crate::config::node_file::{ListenerKeys, NodeFile, OauthKeys};
 use crate::config::online::{this_machine, timeout};
 use crate::config::values::{DnText, FromText, LogLevel, TlsVersion};
@@ -129,6 +131,9 @@ pub enum ConfigError {
     /// Keys of the table `[cluster]` about Kafka do not go together.
     #[error("the table [cluster] of the node file: {0}")]
     ClusterKafka(&'static str),
+    /// Keys of the table `[metrics]` do not go together.
+    #[error("the table [metrics] of the node file: {0}")]
+    Metrics(&'static str),
     /// The environment variable for the password is not UTF-8.
     #[error("{ADMIN_PASSWORD_VARIABLE} is not UTF-8")]
     PasswordNotUtf8,
@@ -225,6 +230,8 @@ pub struct Config {
     pub bad_passwords: BadPasswordFiles,
     /// What is kept of operations for an audit.
     pub audit: AuditSettings,
+    /// Where the server says its metrics.
+    pub metrics: Option<MetricsSettings>,
     /// The backup that the server keeps by itself.
     pub backup: Option<BackupSettings>,
     /// The cluster that this is a node of.
@@ -315,6 +322,7 @@ impl Config {
             pass_through: None,
             audit: AuditSettings::default(),
             backup: None,
+            metrics: None,
             cluster: None,
         }
     }
@@ -430,6 +438,7 @@ impl Config {
             pass_through: PassThroughSettings::of(file.pass_through)?,
             audit: file.audit.settings(),
             backup: file.backup.settings(),
+            metrics: MetricsSettings::of(file.metrics)?,
             cluster: file.cluster.map(|keys| ClusterSettings::of(keys, &defaults.data)).transpose()?,
             data: defaults.data,
         })
@@ -484,6 +493,7 @@ impl Config {
             ("bad_passwords", self.bad_passwords != new.bad_passwords, false),
             ("audit", self.audit != new.audit, false),
             ("backup", self.backup != new.backup, false),
+            ("metrics", self.metrics != new.metrics, false),
             ("cluster", self.cluster != new.cluster, false),
             ("admin_dn", self.admin_dn != new.admin_dn, true),
             ("admin_password_file", self.admin_password != new.admin_password, true),

@@ -1,6 +1,7 @@
 //! What goes wrong with a server or its data as a whole, and whose fault that is.
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use directory::OperationError;
@@ -65,6 +66,14 @@ pub enum ServeError {
     /// A place cannot be listened on.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// The listener of the metrics cannot be opened.
+    #[error("cannot say metrics at {address}: {error}")]
+    Metrics {
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        error: io::Error,
+    },
     /// The files of TLS are of no use.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -261,7 +270,7 @@ impl ServeError {
             ServeError::RunAs(RunAsError::Data { .. }) => Fault::Data,
             ServeError::RunAs(_) => Fault::Settings,
             ServeError::Backup(error) => backup_fault(error),
-            ServeError::Listen(_) => Fault::Listen,
+            ServeError::Listen(_) | ServeError::Metrics { .. } => Fault::Listen,
             _ => Fault::Other,
         }
     }

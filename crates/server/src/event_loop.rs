@@ -250,6 +250,7 @@ impl EventLoop {
             tracing::error!("conn={number} met a defect in the server and is closed");
             Turn::Close
         });
+        context.counters.turn_ended(context.now);
         if turn != Turn::Close && connection.wants_room() {
             // Registered only when first needed. Most connections never need it, and each would get one useless event.
             let (token, interest) = (Token(slot), Interest::READABLE | Interest::WRITABLE);

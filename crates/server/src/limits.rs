@@ -45,6 +45,18 @@ pub const BACKUP_RETRY: Duration = Duration::from_secs(60);
 /// A log that keeps fewer records than this is backed up when it is time, not when it is about to forget some.
 pub const BACKUP_RECORDS_MIN: u64 = 2_000;
 
+/// Connections that are open at a time to the listener of metrics. What comes above it is closed at once.
+pub const HTTP_CONNECTIONS_MAX: usize = 4;
+
+/// How long each of them may take in all.
+pub const HTTP_CONNECTION_TIME: Duration = Duration::from_secs(10);
+
+/// Octets of a request there, and of answers that the peer has not read.
+pub const HTTP_BUFFER_MAX: usize = 16 << 10;
+
+/// For how long nobody is accepted there after the system had no room.
+pub const HTTP_ACCEPT_PAUSE_SECONDS: i64 = 1;
+
 /// The part of all connections that one address may have once half of them are in use, by default.
 pub const CONNECTIONS_SHARE_DIVISOR: usize = 8;
 

@@ -1,12 +1,12 @@
-//! `cn=monitor`: the state of the server as entries, made for each search.
-//!
-//! The tree has the shape and the attribute names of OpenLDAP's, so that existing monitoring tools can read it:
-//! `cn=Operations` with received and finished operations by type, `cn=Connections`, `cn=Statistics`, `cn=Time`. Below
-//! each operation are counts by result code. `cn=TLS`, `cn=Scans`, `cn=Passwords`, `cn=Read Ahead`, `cn=Request
-//! Memory`,
-//! `cn=Log`, `cn=Storage`, `cn=Indexes` and `cn=Process` are our own.
+//! What the server says of itself: figures, which `cn=monitor` has as entries made for each search, and the metrics as
+//! time series.
 
-use std::sync::atomic::Ordering;
+mod entries;
+mod figure;
+mod metrics;
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
@@ -15,25 +15,33 @@ use directory::csn::generalized_time;
 use directory::index::Phase;
 use directory::virtual_entries::{MonitorSource, VirtualEntry};
 
+use self::figure::{Group, Value};
 use crate::hex::hex;
 use crate::net::acceptor::AcceptorControl;
 use crate::net::certificate::Certificates;
+use crate::net::descriptors::{self, DescriptorLimits};
+use crate::net::http::Page;
 use crate::net::request_memory::RequestMemory;
 use crate::stamp::now_micros;
+use crate::telemetry::counter::Counter;
 use crate::telemetry::counters::{Counters, OperationTotal, operation_totals, total};
 use crate::telemetry::health::Health;
 use crate::telemetry::process::ProcessUsage;
 use crate::workers::audit_feed::AuditFeed;
 use crate::workers::backups::{BackupFigures, BackupState};
 use crate::workers::hash_pool::HashFigures;
+use crate::workers::read_age::ReadAge;
 use crate::workers::read_ahead::ReadAheadFigures;
 use crate::workers::scan_pool::ScanFigures;
 use crate::workers::writer::WriteQueue;
 
-/// The name of the tree.
-const ROOT: &str = "cn=monitor";
+/// The release that runs.
+const RELEASE: &str = env!("CARGO_PKG_VERSION");
 
-/// Makes the entries.
+/// The same, as `cn=monitor` says it.
+const VERSION: &str = concat!("Pando ", env!("CARGO_PKG_VERSION"));
+
+/// Makes the entries and the metrics.
 pub(crate) struct Monitor {
     started: Instant,
     /// Seconds since 1970.
@@ -57,6 +65,8 @@ pub(crate) struct Sources {
     pub(crate) request_memory: Arc<RequestMemory>,
     pub(crate) health: Arc<Health>,
     pub(crate) certificates: Arc<Certificates>,
+    /// Bounds how old what is read here may be; `None` where nothing does.
+    pub(crate) read_age: Option<Arc<ReadAge>>,
     /// The audit trail, if there is one.
     pub(crate) audit: Option<Arc<AuditFeed>>,
     /// The backup that is kept, if one is.
@@ -79,33 +89,7 @@ impl Monitor {
 
 impl MonitorSource for Monitor {
     fn entries(&self) -> Vec<VirtualEntry> {
-        let mut tree = MonitorTree::default();
-        let version = concat!("Pando ", env!("CARGO_PKG_VERSION"));
-        tree.add(ROOT.to_owned(), "monitorServer", vec![("monitoredInfo", version.to_owned())]);
-        self.add_time(&mut tree);
-        add_process(&mut tree);
-        if let Some(sources) = self.sources.get() {
-            add_operations(&mut tree, &operation_totals(&sources.counters));
-            add_connections(&mut tree, sources);
-            add_tls(&mut tree, &sources.certificates);
-            add_statistics(&mut tree, sources);
-            add_scans(&mut tree, &sources.scans);
-            add_hashes(&mut tree, &sources.hashes);
-            add_read_ahead(&mut tree, &sources.read_ahead);
-            add_request_memory(&mut tree, &sources.request_memory);
-            add_storage(&mut tree, sources);
-            if let Some(feed) = &sources.audit {
-                add_audit(&mut tree, feed);
-            }
-            if let Some(figures) = &sources.backup {
-                add_backup(&mut tree, figures, &sources.directory);
-            }
-            #[cfg(feature = "kafka")]
-            if let Some(figures) = &sources.cluster {
-                add_cluster(&mut tree, figures, &sources.directory);
-            }
-        }
-        tree.entries
+        entries::entries(&self.groups(), &self.operations())
     }
 
     fn root_dse(&self) -> Vec<(&'static str, Vec<String>)> {
@@ -125,134 +109,204 @@ impl MonitorSource for Monitor {
 }
 
 impl Monitor {
-    fn add_time(&self, tree: &mut MonitorTree) {
-        let parent = tree.container("Time", ROOT);
-        tree.timestamp("Start", &parent, self.started_at);
-        tree.timestamp("Current", &parent, now_micros() / 1_000_000);
-        tree.info("Uptime", &parent, self.started.elapsed().as_secs());
-    }
-}
-
-fn add_process(tree: &mut MonitorTree) {
-    let usage = ProcessUsage::read();
-    let parent = tree.container("Process", ROOT);
-    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    tree.counter("CPU User Milliseconds", &parent, millis(usage.user));
-    tree.counter("CPU System Milliseconds", &parent, millis(usage.system));
-    tree.counter("Private Memory Bytes", &parent, usage.private_bytes);
-    tree.counter("Resident Memory Bytes", &parent, usage.resident_bytes);
-}
-
-/// `cn=Operations`: received and finished operations, in total, by kind, and by kind and result.
-fn add_operations(tree: &mut MonitorTree, totals: &[OperationTotal]) {
-    let finished = |total: &OperationTotal| total.results.iter().map(|(_, count)| count).sum::<u64>();
-    let received = totals.iter().map(|total| total.received).sum();
-    let parent = format!("cn=Operations,{ROOT}");
-    tree.operation(parent.clone(), received, totals.iter().map(finished).sum());
-    for total in totals {
-        let of_kind = format!("cn={},{parent}", total.name);
-        tree.operation(of_kind.clone(), total.received, finished(total));
-        for (code, count) in &total.results {
-            let name = code.map_or_else(|| "other codes".to_owned(), |code| code.to_string());
-            tree.counter(&name, &of_kind, *count);
+    /// A page of the metrics' listener, for somebody who knows the token or not.
+    pub(crate) fn page(&self, path: &str, knows_token: bool) -> Page {
+        match path {
+            "/metrics" if !knows_token => Page::NeedsToken,
+            "/metrics" => match metrics::metrics(self.groups(), self.operations()) {
+                Ok(text) => Page::Found(metrics::MEDIA_TYPE, text),
+                Err(fmt::Error) => Page::Unavailable("the metrics cannot be written".to_owned()),
+            },
+            "/live" => Page::Found("text/plain", "live\n".to_owned()),
+            "/ready" => match self.not_ready() {
+                None => Page::Found("text/plain", "ready\n".to_owned()),
+                Some(reason) => Page::Unavailable(reason),
+            },
+            _ => Page::Unknown,
         }
     }
+
+    /// Why requests should go to another server now, if they should.
+    fn not_ready(&self) -> Option<String> {
+        let Some(sources) = self.sources.get() else { return Some("the server is starting".to_owned()) };
+        if sources.acceptor.is_stopping() {
+            return Some("the server is stopping".to_owned());
+        }
+        sources.read_age.as_ref().and_then(|age| age.too_old(Instant::now()))
+    }
+
+    fn operations(&self) -> Vec<OperationTotal> {
+        self.sources.get().map_or_else(Vec::new, |sources| operation_totals(&sources.counters))
+    }
+
+    /// All figures.
+    fn groups(&self) -> Vec<Group> {
+        let mut groups = vec![self.time(), process()];
+        let Some(sources) = self.sources.get() else { return groups };
+        groups.extend([
+            connections(sources),
+            tls(&sources.certificates),
+            statistics(&sources.counters),
+            threads(sources),
+            scans(&sources.scans),
+            hashes(&sources.hashes),
+            read_ahead(&sources.read_ahead),
+            request_memory(&sources.request_memory),
+        ]);
+        groups.extend(storage(sources));
+        groups.extend(sources.audit.as_deref().map(audit));
+        groups.extend(sources.backup.as_deref().map(|figures| backup(figures, &sources.directory)));
+        #[cfg(feature = "kafka")]
+        groups.extend(sources.cluster.as_deref().map(|figures| cluster(figures, &sources.directory)));
+        groups
+    }
+
+    fn time(&self) -> Group {
+        let mut group = Group::new("Time");
+        group.time("Start", "When the server started", self.started_at);
+        group.time("Current", "What the server's clock says", now_micros() / 1_000_000);
+        group.text("Uptime", "Seconds since the server started", self.started.elapsed().as_secs());
+        group
+    }
 }
 
-fn add_connections(tree: &mut MonitorTree, sources: &Sources) {
-    let parent = tree.container("Connections", ROOT);
+fn process() -> Group {
+    let usage = ProcessUsage::read();
+    let mut group = Group::new("Process");
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    group.count("CPU User Milliseconds", "Processor time in user mode", millis(usage.user));
+    group.count("CPU System Milliseconds", "Processor time in the kernel", millis(usage.system));
+    group.level("Private Memory Bytes", "Memory without mapped pages of the data file", usage.private_bytes);
+    group.level("Resident Memory Bytes", "Memory with mapped pages of the data file", usage.resident_bytes);
+    group.level("Open Descriptors", "Descriptors that are open", descriptors::open_count());
+    group.level("Max Descriptors", "Descriptors that may be open", DescriptorLimits::read().open_max);
+    group
+}
+
+fn connections(sources: &Sources) -> Group {
+    let mut group = Group::new("Connections");
+    let acceptor = &sources.acceptor;
+    let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let open = sources.counters.iter().map(|counters| counters.connections()).sum();
-    let max = sources.acceptor.effective_max() as u64;
-    tree.counter("Current", &parent, open);
-    tree.counter("Total", &parent, sources.acceptor.accepted.load(Ordering::Relaxed));
-    tree.counter("Total Local", &parent, sources.acceptor.accepted_local.load(Ordering::Relaxed));
-    tree.counter("Refused", &parent, sources.acceptor.refused.load(Ordering::Relaxed));
-    tree.counter("Max", &parent, max);
+    group.level("Current", "Connections that are open", open);
+    group.count("Total", "Connections accepted", load(&acceptor.accepted));
+    group.count("Total Local", "Connections accepted over a Unix socket", load(&acceptor.accepted_local));
+    group.count("Refused", "Connections refused because too many were open", load(&acceptor.refused));
+    group.level("Max", "Connections that may be open", acceptor.effective_max() as u64);
+    group
 }
 
-/// `cn=TLS`: handshakes since the start, and when the certificate expires.
-fn add_tls(tree: &mut MonitorTree, certificates: &Certificates) {
-    let parent = tree.container("TLS", ROOT);
-    tree.counter("Established", &parent, certificates.established.load(Ordering::Relaxed));
-    tree.counter("Resumed", &parent, certificates.resumed.load(Ordering::Relaxed));
-    tree.counter("Failed", &parent, certificates.failed.load(Ordering::Relaxed));
-    tree.timestamp("Certificate Expires", &parent, certificates.not_after());
+fn tls(certificates: &Certificates) -> Group {
+    let mut group = Group::new("TLS");
+    let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    group.count("Established", "Handshakes that were completed", load(&certificates.established));
+    group.count("Resumed", "Handshakes that went on with an earlier session", load(&certificates.resumed));
+    group.count("Failed", "Handshakes that failed", load(&certificates.failed));
+    group.time("Certificate Expires", "Until when the certificate is valid", certificates.not_after());
+    group
 }
 
-fn add_statistics(tree: &mut MonitorTree, sources: &Sources) {
-    let parent = tree.container("Statistics", ROOT);
-    let counters = &sources.counters;
-    tree.counter("Bytes", &parent, total(counters, |counters| &counters.bytes_out));
-    tree.counter("Bytes Received", &parent, total(counters, |counters| &counters.bytes_in));
-    tree.counter("Entries", &parent, total(counters, |counters| &counters.entries));
-    tree.counter("Entries Examined", &parent, total(counters, |counters| &counters.examined));
-    let parent = tree.container("Threads", ROOT);
-    tree.counter("Event Loops", &parent, counters.len() as u64);
-    tree.counter("Scan Threads", &parent, sources.scans.threads.load(Ordering::Relaxed) as u64);
+fn statistics(counters: &[Arc<Counters>]) -> Group {
+    let mut group = Group::new("Statistics");
+    let sum = |counter: fn(&Counters) -> &Counter| total(counters, counter);
+    group.count("Bytes", "Octets sent", sum(|counters| &counters.bytes_out));
+    group.count("Bytes Received", "Octets received", sum(|counters| &counters.bytes_in));
+    group.count("Entries", "Search result entries sent", sum(|counters| &counters.entries));
+    group.count("Entries Examined", "Entries that searches looked at", sum(|counters| &counters.examined));
+    group
 }
 
-/// `cn=Scans`: long searches, which scan threads run.
-fn add_scans(tree: &mut MonitorTree, scans: &ScanFigures) {
-    let parent = tree.container("Scans", ROOT);
-    tree.counter("Running", &parent, scans.running.load(Ordering::Relaxed) as u64);
-    tree.counter("Total", &parent, scans.begun.load(Ordering::Relaxed));
-    tree.counter("Entries Examined", &parent, scans.examined.load(Ordering::Relaxed));
+fn threads(sources: &Sources) -> Group {
+    let mut group = Group::new("Threads");
+    group.level("Event Loops", "Threads that answer requests", sources.counters.len() as u64);
+    let scan_threads = sources.scans.threads.load(Ordering::Relaxed) as u64;
+    group.level("Scan Threads", "Threads that go through many entries", scan_threads);
+    group
 }
 
-/// `cn=Passwords`: jobs of the hash pool.
-fn add_hashes(tree: &mut MonitorTree, hashes: &HashFigures) {
-    let parent = tree.container("Passwords", ROOT);
-    tree.counter("Jobs", &parent, hashes.submitted.load(Ordering::Relaxed));
-    tree.counter("Jobs Dropped", &parent, hashes.dropped.load(Ordering::Relaxed));
-    tree.counter("Known", &parent, hashes.known.load(Ordering::Relaxed));
-    tree.counter("Jobs Refused", &parent, hashes.refused.load(Ordering::Relaxed));
-    tree.counter("Hashes Verified", &parent, hashes.verified.load(Ordering::Relaxed));
+fn scans(scans: &ScanFigures) -> Group {
+    let mut group = Group::new("Scans");
+    group.level("Running", "Long searches under way", scans.running.load(Ordering::Relaxed) as u64);
+    group.count("Total", "Long searches begun", scans.begun.load(Ordering::Relaxed));
+    group.count(
+        "Entries Examined",
+        "Entries that long searches looked at",
+        scans.examined.load(Ordering::Relaxed),
+    );
+    group
 }
 
-/// `cn=Read Ahead`: requests that other threads went through first, and pages that they brought in, because data was
-/// not in memory.
-fn add_read_ahead(tree: &mut MonitorTree, figures: &ReadAheadFigures) {
-    let parent = tree.container("Read Ahead", ROOT);
-    tree.counter("Threads", &parent, figures.threads.load(Ordering::Relaxed));
-    tree.counter("Requests", &parent, figures.requests.load(Ordering::Relaxed));
-    tree.counter("Pages", &parent, figures.pages.load(Ordering::Relaxed));
+/// What the pool that hashes passwords did.
+fn hashes(hashes: &HashFigures) -> Group {
+    let mut group = Group::new("Passwords");
+    let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    group.count("Jobs", "Passwords that were to be hashed", load(&hashes.submitted));
+    group.count("Jobs Dropped", "Passwords not hashed because the client had gone", load(&hashes.dropped));
+    group.count("Known", "Binds by a password verified a short time before", load(&hashes.known));
+    group.count("Jobs Refused", "Passwords not hashed because too many waited", load(&hashes.refused));
+    group.count("Hashes Verified", "Hashes that passwords were held against", load(&hashes.verified));
+    group
 }
 
-/// `cn=Request Memory`: bytes that requests hold, and how often a bound was met.
-fn add_request_memory(tree: &mut MonitorTree, memory: &RequestMemory) {
-    let parent = tree.container("Request Memory", ROOT);
-    tree.counter("Used Bytes", &parent, memory.used() as u64);
-    tree.counter("Used Bytes of Administrators", &parent, memory.reserve_used() as u64);
-    tree.counter("Max Bytes", &parent, memory.limit() as u64);
-    tree.counter("Holders", &parent, memory.holders() as u64);
-    tree.counter("Waited", &parent, memory.waited.load(Ordering::Relaxed));
-    tree.counter("Refused", &parent, memory.refused.load(Ordering::Relaxed));
+/// Requests that other threads went through first, because data was not in memory.
+fn read_ahead(figures: &ReadAheadFigures) -> Group {
+    let mut group = Group::new("Read Ahead");
+    group.level("Threads", "Threads that read ahead", figures.threads.load(Ordering::Relaxed));
+    group.count("Requests", "Requests that were read ahead", figures.requests.load(Ordering::Relaxed));
+    group.count(
+        "Pages",
+        "Pages that reading ahead brought into memory",
+        figures.pages.load(Ordering::Relaxed),
+    );
+    group
 }
 
-/// `cn=Audit`: the trail, and what of it is missing or was held back for it.
-fn add_audit(tree: &mut MonitorTree, feed: &AuditFeed) {
-    let parent = tree.container("Audit", ROOT);
+/// Bytes that requests hold, and how often a bound was met.
+fn request_memory(memory: &RequestMemory) -> Group {
+    let mut group = Group::new("Request Memory");
+    group.level("Used Bytes", "Octets that requests and answers hold", memory.used() as u64);
+    let reserve = memory.reserve_used() as u64;
+    group.level(
+        "Used Bytes of Administrators",
+        "Octets that those of administrators hold of a reserve",
+        reserve,
+    );
+    group.level("Max Bytes", "Octets that requests and answers may hold", memory.limit() as u64);
+    group.level("Holders", "Sources and identities that hold some", memory.holders() as u64);
+    group.count("Waited", "Times that a connection waited for room", memory.waited.load(Ordering::Relaxed));
+    group.count("Refused", "Requests refused for lack of room", memory.refused.load(Ordering::Relaxed));
+    group
+}
+
+/// The audit trail, and what of it is missing or was held back for it.
+fn audit(feed: &AuditFeed) -> Group {
+    let mut group = Group::new("Audit");
     let figures = &feed.figures;
-    tree.counter("Events", &parent, figures.events.load(Ordering::Relaxed));
-    tree.counter("Blocks", &parent, figures.blocks.load(Ordering::Relaxed));
-    tree.counter("Bytes", &parent, figures.bytes.load(Ordering::Relaxed));
-    tree.counter("Position", &parent, figures.position.load(Ordering::Relaxed));
-    tree.counter("Lost Events", &parent, figures.lost.load(Ordering::Relaxed));
-    tree.counter("Held Requests", &parent, figures.held.load(Ordering::Relaxed));
-    tree.info("Failing", &parent, figures.is_failing.load(Ordering::Relaxed));
+    let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    group.count("Events", "Events written to the trail", load(&figures.events));
+    group.count("Blocks", "Blocks of the trail written", load(&figures.blocks));
+    group.count("Bytes", "Octets of the trail written", load(&figures.bytes));
+    group.level("Position", "The last change in the trail", load(&figures.position));
+    group.count("Lost Events", "Events that the trail lacks", load(&figures.lost));
+    group.count("Held Requests", "Requests that waited for the trail", load(&figures.held));
+    let is_failing = figures.is_failing.load(Ordering::Relaxed);
+    group.add("Failing", "Whether the trail cannot be written", Value::Flag(is_failing));
+    group
 }
 
-/// `cn=Backup`: what the backup has, and what it lacks. Without a time none was made since the start.
-fn add_backup(tree: &mut MonitorTree, figures: &BackupFigures, directory: &Weak<Directory>) {
-    let parent = tree.container("Backup", ROOT);
+/// What the backup has, and what it lacks. Without a time none was made since the start.
+fn backup(figures: &BackupFigures, directory: &Weak<Directory>) -> Group {
+    let mut group = Group::new("Backup");
     let BackupState { last, error } = figures.get();
     let (seconds, position) = last.unwrap_or_default();
     if seconds > 0 {
-        tree.timestamp("Last Backup", &parent, seconds);
-        tree.counter("Position", &parent, position);
+        group.time("Last Backup", "When the backup last had everything", seconds);
+        group.level("Position", "The last change that the backup has", position);
     }
-    tree.counter("Changes Since", &parent, newest_position(directory).saturating_sub(position));
-    tree.info("Failing", &parent, error.unwrap_or_else(|| "no".to_owned()));
+    let lacking = newest_position(directory).saturating_sub(position);
+    group.level("Changes Since", "Changes that the backup lacks", lacking);
+    group.add("Failing", "Why nothing is added to the backup", Value::Fault(error.map_or(Ok("no"), Err)));
+    group
 }
 
 /// The position that reads show; 0 where there is nothing to read.
@@ -260,83 +314,91 @@ fn newest_position(directory: &Weak<Directory>) -> u64 {
     directory.upgrade().and_then(|directory| directory.newest_position().ok()).unwrap_or(0)
 }
 
-/// `cn=Cluster`: what this node is in its cluster, and how far it is behind.
+/// What this node is in its cluster, and how far it is behind.
 #[cfg(feature = "kafka")]
-fn add_cluster(
-    tree: &mut MonitorTree,
-    figures: &crate::cluster::figures::Figures,
-    directory: &Weak<Directory>,
-) {
+fn cluster(figures: &crate::cluster::figures::Figures, directory: &Weak<Directory>) -> Group {
+    let mut group = Group::new("Cluster");
     let state = figures.get();
-    let parent = tree.container("Cluster", ROOT);
-    tree.info("Node", &parent, state.node);
-    tree.info("Address", &parent, &state.address);
-    tree.info("Generation", &parent, hex(&state.generation));
-    tree.info("Role", &parent, &state.role);
-    tree.info("Writer", &parent, state.writer.map_or_else(|| "none".to_owned(), |node| node.0.to_string()));
-    tree.counter("Epoch", &parent, state.epoch);
+    group.text("Node", "The number of this node", state.node);
+    group.text("Address", "Where other nodes reach this one", &state.address);
+    group.text("Generation", "Which data positions are of", hex(&state.generation));
+    group.add("Role", "What this node does in its cluster", Value::State(state.role.clone()));
+    let writer = state.writer.map_or_else(|| "none".to_owned(), |node| node.0.to_string());
+    group.text("Writer", "The node that decides changes", writer);
+    group.level("Epoch", "The offset of the log from which on the writer writes", state.epoch);
     if state.epoch_since > 0 {
-        tree.timestamp("Last Failover", &parent, state.epoch_since);
+        group.time("Last Failover", "Since when the writer writes", state.epoch_since);
     }
-    tree.info("Log", &parent, state.unreachable.clone().unwrap_or_else(|| "reachable".to_owned()));
-    tree.counter("Level", &parent, state.level);
-    tree.counter("Key", &parent, state.key.into());
+    let log = state.unreachable.clone().map_or(Ok("reachable"), Err);
+    group.add("Log", "Why the log of the cluster cannot be reached", Value::Fault(log));
+    group.level("Level", "The feature level that all nodes have", state.level);
+    group.level("Key", "The number of the key in force", state.key.into());
     if let Some(number) = state.key_offered {
-        tree.counter("Key Offered", &parent, number.into());
+        group.level("Key Offered", "The number of the key that comes next", number.into());
     }
-    tree.info("Seals Groups", &parent, if state.seals { "yes" } else { "no" });
+    group.text("Seals Groups", "Whether changes are encrypted", if state.seals { "yes" } else { "no" });
     if let Some((mark, digest)) = &state.digest {
-        tree.info("Digest", &parent, format!("at offset {mark}: {digest}"));
+        group.text("Digest", "What the last comparison came to", format!("at offset {mark}: {digest}"));
     }
-    tree.info("Comparison Round", &parent, round_text(&state.round));
+    group.text("Comparison Round", "The comparison of all data", round_text(&state.round));
     if state.round.ended > 0 {
-        tree.timestamp("Last Comparison Round", &parent, state.round.ended_at);
-    }
-    // What reads show, which the node's thread says of itself only after it has answered.
-    tree.counter("Position", &parent, newest_position(directory));
-    tree.counter("Next Offset", &parent, state.next_offset);
-    tree.counter("Log Start Offset", &parent, state.start_offset);
-    tree.counter("Log Messages", &parent, state.end_offset.saturating_sub(state.start_offset));
-    tree.counter("Log Bytes", &parent, state.log_bytes);
-    if let Some(bytes) = state.log_bytes_per_day {
-        tree.counter("Log Bytes Per Day", &parent, bytes);
-        // As if nothing were deleted: for disks.
-        tree.counter(
-            "Log Bytes In 30 Days",
-            &parent,
-            state.log_bytes.saturating_add(bytes.saturating_mul(30)),
+        group.time(
+            "Last Comparison Round",
+            "When the last comparison of all data ended",
+            state.round.ended_at,
         );
     }
-    tree.counter("Deletable Bytes", &parent, state.deletable_bytes);
+    // What reads show, which the node's thread says of itself only after it has answered.
+    group.level("Position", "The last change that reads show", newest_position(directory));
+    group.level("Next Offset", "The message of the log that is read next", state.next_offset);
+    group.level("Log Start Offset", "The first message that the log has", state.start_offset);
+    let messages = state.end_offset.saturating_sub(state.start_offset);
+    group.level("Log Messages", "Messages that the log has", messages);
+    group.level("Log Bytes", "About what the log takes", state.log_bytes);
+    if let Some(bytes) = state.log_bytes_per_day {
+        group.level("Log Bytes Per Day", "What a day adds to the log", bytes);
+        // As if nothing were deleted: for disks.
+        let in_30_days = state.log_bytes.saturating_add(bytes.saturating_mul(30));
+        group.level("Log Bytes In 30 Days", "What the log takes then if nothing is deleted", in_30_days);
+    }
+    group.level("Deletable Bytes", "About what of the log nobody needs any more", state.deletable_bytes);
     match &state.snapshot {
         Some(Ok((offset, at))) => {
-            tree.info("Own Snapshot", &parent, format!("of offset {offset}, at {}", generalized_time(*at)));
+            let text = format!("of offset {offset}, at {}", generalized_time(*at));
+            group.text("Own Snapshot", "The last snapshot of this node", text);
         }
-        Some(Err(error)) => tree.info("Own Snapshot", &parent, format!("failed: {error}")),
+        Some(Err(error)) => {
+            group.text("Own Snapshot", "The last snapshot of this node", format!("failed: {error}"));
+        }
         None => {}
     }
     match &state.trimmed {
-        Some(Ok(at)) => tree.timestamp("Last Trim", &parent, *at),
-        Some(Err(error)) => tree.info("Last Trim", &parent, format!("failed: {error}")),
+        Some(Ok(at)) => group.time("Last Trim", "When messages of the log were last deleted", *at),
+        Some(Err(error)) => {
+            group.text("Last Trim", "Why no messages of the log were deleted", format!("failed: {error}"))
+        }
         None => {}
     }
     match &state.deletable {
-        Some(Ok(offset)) => tree.counter("Deletable Before", &parent, *offset),
-        Some(Err(kept)) => tree.info("Kept Whole", &parent, kept),
+        Some(Ok(offset)) => {
+            group.level("Deletable Before", "Nobody needs messages of the log before this one", *offset)
+        }
+        Some(Err(kept)) => group.text("Kept Whole", "Why all messages of the log are needed", kept),
         None => {}
     }
     for (node, row) in &state.members {
-        tree.info(&format!("Node {}", node.0), &parent, member_text(row));
+        group.text(format!("Node {}", node.0), "What the log says of a node", member_text(row));
     }
-    tree.counter("Lag Messages", &parent, state.lag_messages());
-    tree.counter("Lag Seconds", &parent, state.lag_seconds);
-    tree.counter("Waiting Changes", &parent, state.waiting);
-    tree.counter("Groups Followed", &parent, state.groups_followed);
-    tree.counter("Groups Decided", &parent, state.groups_decided);
-    tree.counter("Groups Dropped", &parent, state.groups_dropped);
-    tree.counter("Groups Sealed", &parent, state.groups_sealed);
-    tree.counter("Forwarded", &parent, state.forwarded);
-    tree.counter("Alarms", &parent, state.alarms);
+    group.level("Lag Messages", "Messages that this node has not read", state.lag_messages());
+    group.level("Lag Seconds", "How old the last message read is, where there are others", state.lag_seconds);
+    group.level("Waiting Changes", "Changes of this node's clients without an answer", state.waiting);
+    group.count("Groups Followed", "Groups of changes of other nodes", state.groups_followed);
+    group.count("Groups Decided", "Groups of changes that this node decided", state.groups_decided);
+    group.count("Groups Dropped", "Groups decided in vain: another node wrote by then", state.groups_dropped);
+    group.count("Groups Sealed", "Groups of changes that were encrypted", state.groups_sealed);
+    group.count("Forwarded", "Changes passed on to the writer", state.forwarded);
+    group.count("Alarms", "Messages that are a matter for an operator", state.alarms);
+    group
 }
 
 /// How far the comparison of all data is.
@@ -367,121 +429,48 @@ fn member_text(row: &replication::MemberRow) -> String {
     format!("committed up to offset {}, snapshot of offset {}", offset(row.durable), offset(row.snapshot))
 }
 
-fn add_storage(tree: &mut MonitorTree, sources: &Sources) {
-    let log = tree.container("Log", ROOT);
-    tree.counter("Waiting Changes", &log, sources.writes.reserved_count() as u64);
-    let Some(directory) = sources.directory.upgrade() else { return };
+/// The log and the data file, and what indexes do.
+fn storage(sources: &Sources) -> Vec<Group> {
+    let mut log = Group::new("Log");
+    let waiting = sources.writes.reserved_count() as u64;
+    log.level("Waiting Changes", "Changes without an answer", waiting);
+    let Some(directory) = sources.directory.upgrade() else { return vec![log] };
     let facts = match directory.facts() {
         Ok(facts) => facts,
         Err(error) => {
             tracing::warn!(%error, "the store gives no figures");
-            return;
+            return vec![log];
         }
     };
-    tree.counter("Position", &log, facts.position);
+    log.level("Position", "The last change that reads show", facts.position);
     let stopped = sources.health.changes_stopped();
-    tree.info("Writes Stopped", &log, facts.writes_stopped || stopped.is_some());
+    let is_stopped = facts.writes_stopped || stopped.is_some();
+    log.add("Writes Stopped", "Whether no change is made until a restart", Value::Flag(is_stopped));
     if let Some(cause) = stopped {
-        tree.info("Writes Stopped Cause", &log, cause);
+        log.text("Writes Stopped Cause", "Why no change is made", cause);
     }
-    let storage = tree.container("Storage", ROOT);
-    tree.counter("Used Bytes", &storage, facts.used_bytes);
-    tree.counter("Pending Bytes", &storage, facts.pending_bytes);
-    tree.counter("Map Bytes", &storage, facts.map_bytes);
-    tree.counter("Disk Bytes", &storage, facts.disk_bytes);
-    tree.counter("Disk Free Bytes", &storage, facts.disk_free_bytes);
-    add_indexes(tree, &directory);
+    let mut storage = Group::new("Storage");
+    storage.level("Used Bytes", "The data file, with what is free in it", facts.used_bytes);
+    storage.level("Pending Bytes", "Changes that are not in the data file yet", facts.pending_bytes);
+    storage.level("Map Bytes", "What the data file may grow into", facts.map_bytes);
+    storage.level("Disk Bytes", "The size of the disk", facts.disk_bytes);
+    storage.level("Disk Free Bytes", "What is free on the disk", facts.disk_free_bytes);
+    vec![log, storage, indexes(&directory)]
 }
 
-/// `cn=Indexes`: one entry for each part of an index that is being built or removed.
-fn add_indexes(tree: &mut MonitorTree, directory: &Directory) {
-    let parent = tree.container("Indexes", ROOT);
-    let progress = match directory.index_progress() {
-        Ok(progress) => progress,
-        Err(error) => return tracing::warn!(%error, "the directory does not say what its indexes do"),
-    };
+/// One figure for each part of an index that is being built or removed.
+fn indexes(directory: &Directory) -> Group {
+    let mut group = Group::new("Indexes");
+    let progress = directory.index_progress().unwrap_or_else(|error| {
+        tracing::warn!(%error, "the directory does not say what its indexes do");
+        Vec::new()
+    });
     for part in progress {
-        let what = match part.phase {
-            Phase::Building => format!("building: entry {} of {}", part.built_to, part.last_entry),
-            _ => "removing".to_owned(),
+        let value = match part.phase {
+            Phase::Building => Value::Progress(part.built_to, part.last_entry),
+            _ => Value::Text("removing".to_owned()),
         };
-        tree.info(&format!("{} {}", part.attribute, part.part.name()), &parent, what);
+        group.add(format!("{} {}", part.attribute, part.part.name()), "How much of an index is built", value);
     }
-}
-
-/// The entries, parents first.
-#[derive(Default)]
-struct MonitorTree {
-    entries: Vec<VirtualEntry>,
-}
-
-impl MonitorTree {
-    fn add(&mut self, dn: String, class: &str, attributes: Vec<(&str, String)>) {
-        let name = dn.split([',', '=']).nth(1).unwrap_or_default().to_owned();
-        let classes = vec![b"top".to_vec(), class.as_bytes().to_vec()];
-        let mut all = vec![("objectClass".to_owned(), classes), ("cn".to_owned(), vec![name.into_bytes()])];
-        all.extend(attributes.into_iter().map(|(name, value)| (name.to_owned(), vec![value.into_bytes()])));
-        self.entries.push(VirtualEntry { dn, attributes: all });
-    }
-
-    /// Adds an entry that only has others below it. Returns its DN.
-    fn container(&mut self, name: &str, parent: &str) -> String {
-        let dn = format!("cn={name},{parent}");
-        self.add(dn.clone(), "monitorContainer", Vec::new());
-        dn
-    }
-
-    fn counter(&mut self, name: &str, parent: &str, count: u64) {
-        let attributes = vec![("monitorCounter", count.to_string())];
-        self.add(format!("cn={name},{parent}"), "monitorCounterObject", attributes);
-    }
-
-    fn info(&mut self, name: &str, parent: &str, value: impl ToString) {
-        let attributes = vec![("monitoredInfo", value.to_string())];
-        self.add(format!("cn={name},{parent}"), "monitoredObject", attributes);
-    }
-
-    fn timestamp(&mut self, name: &str, parent: &str, unix_seconds: u64) {
-        let attributes = vec![("monitorTimestamp", generalized_time(unix_seconds))];
-        self.add(format!("cn={name},{parent}"), "monitoredObject", attributes);
-    }
-
-    fn operation(&mut self, dn: String, received: u64, finished: u64) {
-        let attributes =
-            vec![("monitorOpInitiated", received.to_string()), ("monitorOpCompleted", finished.to_string())];
-        self.add(dn, "monitorOperation", attributes);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::HashSet;
-
-    use ldap::ResultCode;
-
-    use super::*;
-    use crate::telemetry::counters::Operation;
-
-    #[test]
-    fn parents_stand_before_children_and_names_are_their_rdns() {
-        let counters = Counters::default();
-        counters.received(Operation::SEARCH);
-        counters.completed(Operation::SEARCH, ResultCode::NO_SUCH_OBJECT);
-        let mut tree = MonitorTree::default();
-        tree.add(ROOT.to_owned(), "monitorServer", Vec::new());
-        Monitor::new().add_time(&mut tree);
-        add_process(&mut tree);
-        add_operations(&mut tree, &operation_totals(&[Arc::new(counters)]));
-        let mut seen = HashSet::new();
-        for entry in &tree.entries {
-            let dn = ldap::Dn::parse(&entry.dn).unwrap();
-            if entry.dn != ROOT {
-                assert!(seen.contains(dn.text_from(1)), "{}", entry.dn);
-            }
-            let cn = &entry.attributes[1].1[0];
-            assert!(entry.dn.starts_with(&format!("cn={}", String::from_utf8_lossy(cn))), "{}", entry.dn);
-            assert!(seen.insert(entry.dn.as_str()), "{}", entry.dn);
-        }
-        assert!(seen.contains("cn=noSuchObject,cn=search,cn=Operations,cn=monitor"));
-    }
+    group
 }

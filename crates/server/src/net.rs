@@ -6,6 +6,7 @@ pub(crate) mod buffers;
 pub(crate) mod certificate;
 pub(crate) mod connection_places;
 pub(crate) mod descriptors;
+pub(crate) mod http;
 pub(crate) mod listener;
 pub(crate) mod mailbox;
 pub mod proxy_header;

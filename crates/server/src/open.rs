@@ -4,7 +4,8 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
@@ -18,6 +19,7 @@ use schema::{Schema, SchemaBuilder};
 
 #[cfg(feature = "kafka")]
 use crate::cluster::Cluster;
+use crate::config::metrics::MetricsSettings;
 use crate::config::{Config, ConfigError, PassThroughSettings, Secret};
 use crate::error::ServeError;
 use crate::event_loop::{self, EventLoop, EventLoopError};
@@ -27,6 +29,7 @@ use crate::monitor::{Monitor, Sources};
 use crate::net::acceptor::{Acceptor, AcceptorControl};
 use crate::net::arrivals::Arrivals;
 use crate::net::certificate::{Certificates, TlsError, own_hosts};
+use crate::net::http;
 use crate::net::listener::BoundPorts;
 use crate::net::mailbox::{LoopMessage, Mailbox};
 use crate::net::request_memory::RequestMemory;
@@ -244,6 +247,10 @@ impl Opened {
         if self.config.cluster.is_some() {
             return Err(ServeError::NoKafka);
         }
+        let metrics = match &self.config.metrics {
+            Some(settings) => Some(open_metrics(settings, &self.monitor, &certificates)?),
+            None => None,
+        };
         let backup = self.config.backup.clone().map(|settings| (settings, Arc::<BackupFigures>::default()));
         self.monitor.attach(Sources {
             #[cfg(feature = "kafka")]
@@ -258,6 +265,7 @@ impl Opened {
             request_memory: Arc::clone(&shared.request_memory),
             health: Arc::clone(&self.health),
             certificates: Arc::clone(&certificates),
+            read_age: shared.read_age.clone(),
             directory: Arc::downgrade(&self.directory),
             audit: feed.clone(),
             backup: backup.as_ref().map(|(_, figures)| Arc::clone(figures)),
@@ -277,6 +285,7 @@ impl Opened {
         }
         let (certificate_watch, stop_watch) = mpsc::channel();
         let (backup_stop, backup_end) = mpsc::channel();
+        let (metrics_stop, metrics_end) = UnixStream::pair()?;
         let (login_stop, stop_logins) = mpsc::channel();
         let (logins, queue) = (Arc::clone(&shared.logins), Arc::clone(&writes));
         let directory = Arc::clone(&self.directory);
@@ -295,7 +304,11 @@ impl Opened {
             is_stopping: Arc::default(),
             certificate_watch,
             backup_stop,
+            metrics_stop,
         };
+        if let Some((listener, rules)) = metrics {
+            server.others.push(spawn("pando-metrics", move || http::run(&listener, &rules, &metrics_end))?);
+        }
         if let Some((settings, figures)) = backup {
             let (directory, is_stopping) = (Arc::clone(&self.directory), Arc::clone(&server.is_stopping));
             let run = move || backups::run(&settings, &directory, &figures, &backup_end, &is_stopping);
@@ -345,6 +358,31 @@ impl Opened {
     }
 }
 
+/// Opens the listener of the metrics.
+fn open_metrics(
+    settings: &MetricsSettings,
+    monitor: &Arc<Monitor>,
+    certificates: &Arc<Certificates>,
+) -> Result<(TcpListener, Arc<http::Rules>), ServeError> {
+    let failed = |error| ServeError::Metrics { address: settings.listen, error };
+    let listener = TcpListener::bind(settings.listen).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    tracing::info!("metrics at {}", settings.url(listener.local_addr().map_err(failed)?));
+    if settings.token.is_none() && !settings.listen.ip().is_loopback() {
+        tracing::warn!(
+            "whoever reaches {} reads the metrics: metrics.token_file names a token",
+            settings.listen
+        );
+    }
+    let monitor = Arc::clone(monitor);
+    let rules = http::Rules {
+        certificates: settings.tls.then(|| Arc::clone(certificates)),
+        token: settings.token.clone(),
+        pages: Box::new(move |path, knows_token| monitor.page(path, knows_token)),
+    };
+    Ok((listener, Arc::new(rules)))
+}
+
 /// Stops the server when one of its loops ends, however: the others cannot take over its connections.
 struct StopsWithLoop(Handle);
 
@@ -376,6 +414,8 @@ pub struct Server {
     certificate_watch: mpsc::Sender<()>,
     /// The same for the backup.
     backup_stop: mpsc::Sender<()>,
+    /// The same for the listener of the metrics.
+    metrics_stop: UnixStream,
 }
 
 impl Server {
@@ -418,7 +458,7 @@ impl Server {
         }
         self.writes.close();
         self.is_stopping.store(true, Ordering::Relaxed);
-        drop((self.certificate_watch, self.backup_stop));
+        drop((self.certificate_watch, self.backup_stop, self.metrics_stop));
         let audit = self.audit.map(|(feed, thread)| (Some(feed), thread));
         for (feed, thread) in self.others.into_iter().map(|thread| (None, thread)).chain(audit) {
             feed.iter().for_each(|feed: &Arc<AuditFeed>| feed.close());

@@ -38,7 +38,7 @@ mod uses;
 use std::collections::VecDeque;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use directory::bind::ExternalIdentity;
 use directory::{BindMethod, Outcome, Requester};
@@ -311,7 +311,7 @@ impl Session {
                     {
                         context.counters.received(Operation::ABANDON);
                         self.abandon(context, id);
-                        context.counters.completed(Operation::ABANDON, ResultCode::SUCCESS);
+                        context.counters.completed(Operation::ABANDON, ResultCode::SUCCESS, Duration::ZERO);
                         return Some(Urgent::Abandoned(start..end));
                     }
                 }
@@ -361,7 +361,7 @@ impl Session {
         };
         self.end_identity_if_bind(context, operation);
         context.counters.received(operation);
-        context.counters.completed(operation, ResultCode::PROTOCOL_ERROR);
+        context.counters.completed(operation, ResultCode::PROTOCOL_ERROR, Duration::ZERO);
         self.tell_undecodable(context, id, operation);
         let text = error.to_string();
         let result = LdapResult::new(ResultCode::PROTOCOL_ERROR, &text);
@@ -507,7 +507,7 @@ impl Session {
                 );
             }
         }
-        context.counters.completed(head.operation, *code);
+        context.counters.completed(head.operation, *code, head.waited(context.now));
         self.end_event(
             context,
             head,
@@ -521,7 +521,7 @@ impl Session {
 
     /// Counts and logs an operation that has no response.
     fn complete_unanswered(&self, context: &Context, head: &RequestHead) {
-        context.counters.completed(head.operation, ResultCode::SUCCESS);
+        context.counters.completed(head.operation, ResultCode::SUCCESS, head.waited(context.now));
         self.end_event(context, head, ResultCode::SUCCESS, Ending::default());
     }
 }

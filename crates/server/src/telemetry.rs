@@ -1,7 +1,9 @@
 //! What the server reports about itself: counters, faults, operations, the resources of the process.
 
+pub(crate) mod counter;
 pub(crate) mod counters;
 pub(crate) mod health;
+pub(crate) mod latency;
 pub(crate) mod operation_event;
 pub(crate) mod process;
 pub(crate) mod seldom;

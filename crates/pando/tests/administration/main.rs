@@ -10,6 +10,7 @@ mod audit;
 mod closed_pipe;
 mod listeners;
 mod local;
+mod metrics;
 mod privileges;
 mod process;
 mod settings;

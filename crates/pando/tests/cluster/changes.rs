@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use crate::support::SUFFIX;
 use crate::support::cluster::{Cluster, add, add_unit, figure, read, unit, until};
+use crate::support::metrics;
 use crate::support::pando::{Start, command};
 use ldap::{ChangeOperation, ResultCode, Scope};
 use rustix::process::Signal;
@@ -162,7 +163,8 @@ fn what_may_be_too_old_is_not_shown() {
     first.stop();
     let file = cluster.node_file(1);
     let text = std::fs::read_to_string(&file).unwrap();
-    std::fs::write(&file, text.replace("[cluster]\n", "[cluster]\nread_age_seconds = 3\n")).unwrap();
+    let text = text.replace("[cluster]\n", "[cluster]\nread_age_seconds = 3\n");
+    std::fs::write(&file, format!("{text}[metrics]\nlisten = \"127.0.0.1:0\"\n")).unwrap();
     let node = cluster.start(1);
     let mut administrator = node.administrator();
     let mut nobody = node.connect();
@@ -171,11 +173,16 @@ fn what_may_be_too_old_is_not_shown() {
         let compared = nobody.compare(SUFFIX, "dc", "example").unwrap();
         let old = [found.code, compared.code].map(|code| code == ResultCode::UNAVAILABLE);
         assert!(!old[0] || found.diagnostic.contains("ask another node"), "{found:?}");
-        (old == [is_old; 2]).then_some(())
+        let (status, text) = metrics::page(&node, "/ready");
+        assert_eq!(status == 503, text.contains("ask another node"), "{text}");
+        (old == [is_old; 2] && (status == 503) == is_old).then_some(())
     };
     until("the node has heard of the log", || told(false));
     cluster.brokers.halt(0, true).unwrap();
     until("what it shows is too old", || told(true));
+    let (_, text) = metrics::page(&node, "/metrics");
+    metrics::expect_documented(&text);
+    assert_eq!(text.matches("pando_cluster_role{state=\"").count(), 1, "{text}");
     assert!(read(&mut administrator, SUFFIX).is_some(), "not to the administrator");
     let root =
         node.connect().search("", Scope::BaseObject, "(objectClass=*)", &["pandoClusterRole"]).unwrap();

@@ -12,6 +12,7 @@ pub mod ds389;
 pub mod filters;
 pub mod givens;
 pub mod interrupted;
+pub mod metrics;
 pub mod pando;
 pub mod positions;
 pub mod scratch;

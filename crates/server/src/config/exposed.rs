@@ -29,6 +29,10 @@ impl Config {
             ("the private key of TLS", Some(key.unwrap_or_else(|| self.data.join("tls/key.pem")))),
             ("the audit trail", self.audit.folder.clone()),
             ("the backup", self.backup.as_ref().map(|backup| backup.folder.clone())),
+            (
+                "the token of the metrics",
+                self.metrics.as_ref().and_then(|metrics| metrics.token_file.clone()),
+            ),
             ("the key of Kerberos", kerberos.map(|kerberos| kerberos.keytab().to_owned())),
             ("the keys of this node", self.cluster.as_ref().map(|cluster| cluster.keys.clone())),
             ("the data", Some(self.data.clone())),

@@ -23,6 +23,7 @@ use crate::config::backup::BackupKeys;
 use crate::config::cluster::ClusterKeys;
 use crate::config::kerberos::KerberosKeys;
 use crate::config::limit_tables::{ConnectionsLimit, LimitTable, LimitedWho, StatedLimits};
+use crate::config::metrics::MetricsKeys;
 use crate::config::pass_through::PassThroughKeys;
 use crate::config::values::{DnText, FromText, LogLevel, TlsNeed, TlsVersion, WeakestBind};
 use crate::config::{BadPasswordFiles, ConfigError};
@@ -63,6 +64,7 @@ pub(crate) struct NodeFile {
     pub(crate) bad_passwords: BadPasswordFiles,
     pub(crate) audit: AuditKeys,
     pub(crate) backup: BackupKeys,
+    pub(crate) metrics: MetricsKeys,
     pub(crate) oauth: OauthKeys,
     pub(crate) kerberos: KerberosKeys,
     pub(crate) pass_through: PassThroughKeys,
@@ -250,6 +252,7 @@ impl NodeFile {
             &mut lists.breached,
             &mut file.audit.folder,
             &mut file.backup.folder,
+            &mut file.metrics.token_file,
         ]);
         let paths = paths.chain([
             &mut file.oauth.keys,
@@ -274,8 +277,8 @@ fn problems(text: &str) -> Vec<(usize, String)> {
         let name = key.get_ref().as_ref();
         match (name, value.get_ref()) {
             (
-                "limits" | "log" | "tls" | "bad_passwords" | "audit" | "backup" | "oauth" | "kerberos"
-                | "cluster" | "pass_through",
+                "limits" | "log" | "tls" | "bad_passwords" | "audit" | "backup" | "metrics" | "oauth"
+                | "kerberos" | "cluster" | "pass_through",
                 DeValue::Table(inner),
             ) => {
                 problems.extend(problems_within(text, name, &format!("[{name}]\n"), inner));
@@ -374,6 +377,7 @@ mod tests {
             ("limits", keys_of::<LimitKeys>()),
             ("listener", keys_of::<ListenerKeys>()),
             ("log", keys_of::<LogKeys>()),
+            ("metrics", keys_of::<MetricsKeys>()),
             ("oauth", keys_of::<OauthKeys>()),
             ("pass_through", keys_of::<PassThroughKeys>()),
             ("tls", keys_of::<TlsKeys>()),

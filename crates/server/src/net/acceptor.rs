@@ -58,6 +58,11 @@ impl AcceptorControl {
         }
     }
 
+    /// Whether accepting ends, or has ended.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::SeqCst)
+    }
+
     /// Computes how many connections the descriptors allow. Call it when everything else is open.
     pub(crate) fn count_descriptors(&self) {
         let possible = self.descriptors.connections_max(descriptors::open_count());

@@ -113,6 +113,11 @@ impl Certificates {
         TlsSession::new(Arc::clone(config), end_point.clone(), now)
     }
 
+    /// The same for who lets TLS's library read and write.
+    pub(crate) fn config(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.in_force.load().config)
+    }
+
     /// Reads the files again, under new settings if they are given. True when something changed; sessions that exist
     /// go on as they are.
     ///

@@ -125,7 +125,7 @@ impl Session {
         let Some(operation) = Operation::of(message.request.tag()) else { return ControlFlow::Continue(()) };
         context.counters.received(operation);
         let event = self.begin_event(context, message, operation);
-        let head = RequestHead::of(message, operation, event);
+        let head = RequestHead::of(message, operation, event, context.now);
         if operation != Operation::BIND {
             self.sasl = None;
         }
@@ -227,7 +227,7 @@ impl Session {
         context.counters.received(operation);
         context.shared.request_memory.refuse(context.now);
         let event = self.begin_event(context, message, operation);
-        let head = RequestHead::of(message, operation, event);
+        let head = RequestHead::of(message, operation, event, context.now);
         self.answer(context, &head, &Outcome::new(ResultCode::BUSY, MEMORY_USED), out);
         ControlFlow::Continue(())
     }

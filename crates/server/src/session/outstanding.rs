@@ -1,6 +1,6 @@
 //! The outstanding requests of a session, and the memory that they hold.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use directory::search::Search;
 use directory::{Outcome, Requester};
@@ -25,6 +25,8 @@ use crate::workers::hash_pool::HashClaim;
 pub(super) struct RequestHead {
     pub(super) id: MessageId,
     pub(super) operation: Operation,
+    /// The pass of the loop that took the request.
+    began: Instant,
     /// What is told of it, to the audit trail and the operation log.
     pub(super) event: Option<Box<OperationEvent>>,
     /// Whether the client asks what a password policy says.
@@ -46,12 +48,14 @@ impl RequestHead {
         message: &Message<'_>,
         operation: Operation,
         event: Option<Box<OperationEvent>>,
+        began: Instant,
     ) -> RequestHead {
         let wants = |oid| message.controls.iter().any(|control| control.oid == oid);
         RequestHead {
             id: message.id,
             operation,
             event,
+            began,
             wants_policy: wants(PASSWORD_POLICY),
             wants_position: wants(POSITION),
             shown: None,
@@ -59,6 +63,11 @@ impl RequestHead {
             sasl_credentials: None,
             warning: None,
         }
+    }
+
+    /// How long before this pass of the loop, which began at `now`, the request was taken.
+    pub(super) fn waited(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.began)
     }
 
     /// The controls of the answer; `requester` is whose the session is by then.

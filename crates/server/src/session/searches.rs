@@ -210,7 +210,7 @@ impl Session {
         let code = stopped.or_else(|| search.result_code()).unwrap_or(ResultCode::SUCCESS);
         context.counters.entries.add(search.entries_sent());
         context.counters.examined.add(search.entries_examined());
-        context.counters.completed(head.operation, code);
+        context.counters.completed(head.operation, code, head.waited(context.now));
         if let Some((fault, text)) = search.fault() {
             context.report_fault(fault, self.number, head, code, text);
         }

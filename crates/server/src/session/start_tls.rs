@@ -138,7 +138,7 @@ impl Session {
         }
         let success = LdapResult::SUCCESS;
         response::encode_extended_response(out, head.id, &success, Some(START_TLS), None, Controls::NONE);
-        context.counters.completed(head.operation, ResultCode::SUCCESS);
+        context.counters.completed(head.operation, ResultCode::SUCCESS, head.waited(context.now));
         self.end_event(context, head, ResultCode::SUCCESS, Ending::default());
         ControlFlow::Break(Next::StartTls)
     }

@@ -5,8 +5,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use ldap::{ResponseOp, ResultCode, Tag, request_tag};
+
+use super::counter::Counter;
+use super::latency::{Latency, LatencyCounters};
 
 /// The operations that are counted, in the order of their indexes.
 pub(crate) const OPERATION_NAMES: [&str; OPERATIONS] =
@@ -71,21 +75,6 @@ impl Operation {
     }
 }
 
-/// A number that one thread writes and any thread reads.
-#[derive(Debug, Default)]
-pub(crate) struct Counter(AtomicU64);
-
-impl Counter {
-    /// Adds to the counter. Only its own thread may call this.
-    pub(crate) fn add(&self, count: u64) {
-        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
-    }
-
-    pub(crate) fn value(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
 /// The counters of one event loop.
 #[derive(Debug, Default)]
 #[repr(align(128))]
@@ -94,6 +83,8 @@ pub(crate) struct Counters {
     kinds: [KindCounters; OPERATIONS],
     /// Open connections. The acceptor counts them up and balances by them; the loop counts them down.
     connections: AtomicU64,
+    /// Operations that finished in the turn that they began in, which is still under way.
+    in_turn: Counter,
     /// Search result entries sent.
     pub(crate) entries: Counter,
     /// Entries that finished searches examined.
@@ -110,11 +101,19 @@ struct KindCounters {
     received: Counter,
     /// By result code.
     completed: [Counter; CODES as usize + 1],
+    /// See [`Counters::in_turn`].
+    in_turn: Counter,
+    latency: LatencyCounters,
 }
 
 impl Default for KindCounters {
     fn default() -> KindCounters {
-        KindCounters { received: Counter::default(), completed: std::array::from_fn(|_| Counter::default()) }
+        KindCounters {
+            received: Counter::default(),
+            completed: std::array::from_fn(|_| Counter::default()),
+            in_turn: Counter::default(),
+            latency: LatencyCounters::default(),
+        }
     }
 }
 
@@ -141,11 +140,37 @@ impl Counters {
         }
     }
 
-    /// Counts a finished operation.
-    pub(crate) fn completed(&self, operation: Operation, code: ResultCode) {
-        let kind = self.kinds.get(operation.0);
-        if let Some(counter) = kind.and_then(|kind| kind.completed.get(code.0.min(CODES) as usize)) {
+    /// Counts a finished operation, which began so long before this pass of the loop: none at all for one that finishes
+    /// in the turn that it began in. [`turn_ended`](Counters::turn_ended) says how long those took.
+    pub(crate) fn completed(&self, operation: Operation, code: ResultCode, waited: Duration) {
+        let Some(kind) = self.kinds.get(operation.0) else { return };
+        if let Some(counter) = kind.completed.get(code.0.min(CODES) as usize) {
             counter.add(1);
+        }
+        if waited.is_zero() {
+            kind.in_turn.add(1);
+            self.in_turn.add(1);
+        } else {
+            kind.latency.add(1, waited);
+        }
+    }
+
+    /// A connection's turn is over, in the pass of the loop that began at `began`.
+    #[inline]
+    pub(crate) fn turn_ended(&self, began: Instant) {
+        if self.in_turn.value() > 0 {
+            self.count_turn(began.elapsed());
+        }
+    }
+
+    fn count_turn(&self, took: Duration) {
+        self.in_turn.clear();
+        for kind in &self.kinds {
+            let operations = kind.in_turn.value();
+            if operations > 0 {
+                kind.in_turn.clear();
+                kind.latency.add(operations, took);
+            }
         }
     }
 }
@@ -159,6 +184,8 @@ pub(crate) struct OperationTotal {
     pub(crate) received: u64,
     /// Result codes that occurred, with their counts. `None` stands for the codes that are counted together.
     pub(crate) results: Vec<(Option<ResultCode>, u64)>,
+    /// How long those that finished took, from when the loop took the request up to the answer.
+    pub(crate) latency: Latency,
 }
 
 /// Adds up the operations of all loops.
@@ -172,7 +199,8 @@ pub(crate) fn operation_totals(loops: &[Arc<Counters>]) -> Vec<OperationTotal> {
             let code = (code < CODES).then_some(ResultCode(code));
             (count > 0).then_some((code, count))
         });
-        OperationTotal { name, received, results: results.collect() }
+        let latency = Latency::of(kinds().map(|kind| &kind.latency));
+        OperationTotal { name, received, results: results.collect(), latency }
     };
     OPERATION_NAMES.into_iter().enumerate().map(of_kind).collect()
 }
@@ -191,12 +219,18 @@ mod tests {
         let loops = [Arc::new(Counters::default()), Arc::new(Counters::default())];
         for counters in &loops {
             counters.received(Operation::SEARCH);
-            counters.completed(Operation::SEARCH, ResultCode::SUCCESS);
+            counters.completed(Operation::SEARCH, ResultCode::SUCCESS, Duration::ZERO);
         }
-        loops[1].completed(Operation::SEARCH, ResultCode::E_SYNC_REFRESH_REQUIRED);
+        loops[1].completed(Operation::SEARCH, ResultCode::E_SYNC_REFRESH_REQUIRED, Duration::from_secs(1));
         let search = &operation_totals(&loops)[2];
         assert_eq!((search.name, search.received), ("search", 2));
         assert_eq!(search.results, [(Some(ResultCode::SUCCESS), 2), (None, 1)]);
+        assert_eq!(search.latency.count(), 1, "two turns are under way");
+        loops[0].turn_ended(Instant::now());
+        loops[0].turn_ended(Instant::now());
+        assert_eq!(operation_totals(&loops)[2].latency.count(), 2);
+        loops[1].turn_ended(Instant::now());
+        assert_eq!(operation_totals(&loops)[2].latency.count(), 3);
         loops[0].bytes_in.add(3);
         loops[1].bytes_in.add(4);
         assert_eq!(total(&loops, |counters| &counters.bytes_in), 7);

@@ -1,0 +1,179 @@
+//! Metrics over HTTP: what they say, to whom, and what strangers can do to them.
+
+use crate::support;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use ldap::{ResultCode, Scope};
+use support::clients::run;
+use support::metrics::{address, exchange, expect_documented, page, value};
+use support::pando::Start;
+use support::{ADMIN_DN, ADMIN_PASSWORD, DEADLINE, Pando, SUFFIX, Scratch};
+
+/// A server whose node file has this, and metrics.
+fn start(scratch: &Scratch, more: &str) -> Pando {
+    let node = scratch.write("node.toml", format!("[metrics]\nlisten = \"127.0.0.1:0\"\n{more}"));
+    Start::new(scratch).arguments(&["--node", node.to_str().unwrap()]).ready()
+}
+
+#[test]
+fn metrics_say_what_happened_as_the_monitor_does() {
+    let scratch = Scratch::new("metrics");
+    let (trail, backup) = (scratch.join("trail"), scratch.join("backup"));
+    let pando = start(&scratch, &format!("[audit]\nfolder = {trail:?}\n[backup]\nfolder = {backup:?}\n"));
+    let mut administrator = pando.administrator();
+    let mut other = pando.connect();
+    for _ in 0..3 {
+        assert_eq!(other.bind(ADMIN_DN, "wrong").unwrap().code, ResultCode::INVALID_CREDENTIALS);
+    }
+    let missing = format!("ou=missing,{SUFFIX}");
+    for _ in 0..5 {
+        let reply = administrator.search(&missing, Scope::BaseObject, "(objectClass=*)", &[]).unwrap();
+        assert_eq!(reply.outcome.code, ResultCode::NO_SUCH_OBJECT);
+    }
+
+    let (status, metrics) = page(&pando, "/metrics");
+    assert_eq!(status, 200);
+    expect_documented(&metrics);
+    let finished = |operation: &str, result: &str| {
+        let labels = format!("operation=\"{operation}\",result=\"{result}\"");
+        value(&metrics, &format!("pando_operations_finished_total{{{labels}}}"))
+    };
+    assert_eq!(finished("bind", "success"), 1.0);
+    assert_eq!(finished("bind", "invalidCredentials"), 3.0);
+    assert_eq!(finished("search", "noSuchObject"), 5.0);
+    // All that finished took some time.
+    for (operation, number) in [("bind", 4.0), ("search", 5.0)] {
+        let of = |what: &str| value(&metrics, &format!("pando_operation_seconds_{what}"));
+        assert_eq!(of(&format!("count{{operation=\"{operation}\"}}")), number, "{operation}");
+        assert_eq!(of(&format!("bucket{{operation=\"{operation}\",le=\"+Inf\"}}")), number, "{operation}");
+        assert!(of(&format!("sum{{operation=\"{operation}\"}}")) > 0.0, "{operation}");
+    }
+    // A hash of Argon2id takes longer than the fastest bucket: the time of what waited for another thread is all of it.
+    assert_eq!(value(&metrics, "pando_operation_seconds_bucket{operation=\"bind\",le=\"1.6e-05\"}"), 0.0);
+
+    // An entry of cn=monitor for each, with the same number where nothing changes meanwhile.
+    for (metric, entry) in [
+        ("pando_log_position", "cn=Position,cn=Log"),
+        ("pando_connections_current", "cn=Current,cn=Connections"),
+        ("pando_connections_total", "cn=Total,cn=Connections"),
+        ("pando_threads_event_loops", "cn=Event Loops,cn=Threads"),
+        ("pando_passwords_hashes_verified_total", "cn=Hashes Verified,cn=Passwords"),
+    ] {
+        let entry = administrator.entry(&format!("{entry},cn=monitor"), &["*"]).unwrap().unwrap();
+        assert_eq!(entry.text("monitorCounter").unwrap().parse(), Ok(value(&metrics, metric)), "{metric}");
+        let help = metrics.lines().find_map(|line| line.strip_prefix(&format!("# HELP {metric} ")));
+        assert_eq!(entry.text("description").as_deref(), help, "{metric}");
+    }
+    assert_eq!(value(&metrics, "pando_audit_failing"), 0.0);
+    assert_eq!(value(&metrics, "pando_backup_failing"), 0.0);
+    assert_eq!(value(&metrics, "pando_log_writes_stopped"), 0.0);
+    assert!(!metrics.contains(SUFFIX), "no names of entries");
+
+    assert_eq!(page(&pando, "/live"), (200, "live\n".to_owned()));
+    assert_eq!(page(&pando, "/ready"), (200, "ready\n".to_owned()));
+    assert_eq!(page(&pando, "/").0, 404);
+    assert!(pando.stop().success());
+}
+
+/// Asks for a page as Python's library does: over TLS that trusts the certificate, saying the token if there is one.
+const ASK: &str = r"
+import ssl, sys, urllib.error, urllib.request
+url, authority, token = sys.argv[1:]
+request = urllib.request.Request(url, headers={'Authorization': 'Bearer ' + token} if token else {})
+opener = urllib.request.build_opener(
+    urllib.request.ProxyHandler({}),
+    urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=authority)))
+try:
+    with opener.open(request) as answer:
+        print(answer.status, answer.headers['Content-Type'], answer.read().decode())
+except urllib.error.HTTPError as error:
+    print(error.code, error.headers['WWW-Authenticate'], error.read().decode())
+";
+
+#[test]
+fn who_does_not_know_the_token_hears_only_whether_it_is_ready() {
+    let scratch = Scratch::new("metrics-tls");
+    let token = scratch.write("token", "of the metrics\n");
+    let pando = start(&scratch, &format!("tls = true\ntoken_file = {token:?}\n"));
+    assert!(pando.log().contains("the token of the metrics"), "others can read the file: {}", pando.log());
+    let authority = Pando::data(&scratch).join("tls/certificate.pem");
+    let at = address(&pando);
+    let ask = |path: &str, token: &str| {
+        let url = format!("https://localhost:{}{path}", at.port());
+        run("/usr/bin/python3", &["-c", ASK, &url, authority.to_str().unwrap(), token], "").expect_code(0)
+    };
+    ask("/metrics", "of the metrics")
+        .expect_output("200 text/plain; version=0.0.4")
+        .expect_output("pando_tls");
+    ask("/metrics", "").expect_output("401 Bearer").expect_output("metrics.token_file");
+    ask("/metrics", "of the metric").expect_output("401 Bearer");
+    ask("/ready", "").expect_output("200 text/plain").expect_output("ready");
+    // In the clear there is nothing: what comes back is no HTTP.
+    let answer = exchange(at, b"GET /metrics HTTP/1.1\r\nHost: pando\r\n\r\n").unwrap_or_default();
+    assert!(!answer.contains("HTTP/1.1"), "{answer:?}");
+    assert!(pando.stop().success());
+}
+
+#[test]
+fn strangers_cost_no_more_than_a_few_connections() {
+    let scratch = Scratch::new("metrics-hostile");
+    let pando = start(&scratch, "");
+    let at = address(&pando);
+    let good = b"GET /live HTTP/1.1\r\nHost: pando\r\n\r\n";
+    for (octets, expected) in [
+        (b"POST /metrics HTTP/1.1\r\nHost: pando\r\nContent-Length: 0\r\n\r\n".as_slice(), "HTTP/1.1 405"),
+        (b"HEAD /metrics HTTP/1.1\r\nHost: pando\r\n\r\n", "HTTP/1.1 200"),
+        (b"GET /metrics HTTP/1.0\r\n\r\n", "HTTP/1.0 200"),
+        (b"\x30\x0c\x02\x01\x01\x60\x07\x02\x01\x03\x04\x00\x80\x00", "HTTP/1.1 400"),
+        (b"GET /../../etc/passwd HTTP/1.1\r\nHost: pando\r\n\r\n", "HTTP/1.1 404"),
+        (
+            b"GET /metrics HTTP/1.1\r\nHost: pando\r\n\r\nGET /live HTTP/1.1\r\nHost: pando\r\n\r\n",
+            "HTTP/1.1 200",
+        ),
+    ] {
+        let answer = exchange(at, octets).unwrap();
+        assert!(answer.starts_with(expected), "{octets:?}: {answer:?}");
+        assert_eq!(answer.matches("HTTP/1.").count(), 1, "one answer a connection: {answer:?}");
+    }
+    // More than a request may have is refused while it comes, so that sending may fail, and nothing of it is kept.
+    let endless = [b"GET /metrics HTTP/1.1\r\nX: ".as_slice(), &vec![b'x'; 1 << 20]].concat();
+    let answer = exchange(at, &endless).unwrap_or_default();
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431"), "{answer:?}");
+
+    // Four that say nothing keep a fifth out, LDAP's clients not, and nobody once they are gone. The first octets are
+    // read when the thread of a connection has begun, and connections are taken in order.
+    let silent: Vec<TcpStream> = (0..4).map(|_| TcpStream::connect(at).unwrap()).collect();
+    let mut fifth = TcpStream::connect(at).unwrap();
+    fifth.set_read_timeout(Some(DEADLINE)).unwrap();
+    let _ = fifth.write_all(good);
+    let mut answer = Vec::new();
+    let _ = fifth.read_to_end(&mut answer);
+    assert!(answer.is_empty(), "{}", String::from_utf8_lossy(&answer));
+    assert!(pando.connect().bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
+    drop(silent);
+    let begun = std::time::Instant::now();
+    while !exchange(at, good).is_ok_and(|answer| answer.ends_with("live\n")) {
+        assert!(begun.elapsed() < DEADLINE, "nobody is served any more");
+    }
+    assert!(pando.stop().success());
+}
+
+#[test]
+fn what_cannot_be_is_refused_at_the_start() {
+    let scratch = Scratch::new("metrics-refused");
+    let refused = |table: &str| {
+        let node = scratch.write("node.toml", format!("[metrics]\n{table}\n"));
+        let (status, said) = Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]).refused();
+        assert!(!status.success(), "{table}");
+        said
+    };
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = taken.local_addr().unwrap();
+    let said = refused(&format!("listen = \"{at}\""));
+    assert!(said.contains(&format!("cannot say metrics at {at}: ")), "{said}");
+    assert!(refused("tls = true").contains("[metrics] of the node file: it needs listen"));
+    assert!(refused("listen = \"9389\"").contains("node.toml:2"), "the line");
+    assert!(refused("listen = \"127.0.0.1:0\"\ntoken_file = \"missing\"").contains("cannot read"));
+}

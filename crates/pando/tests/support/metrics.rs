@@ -1,0 +1,51 @@
+//! The metrics of a server, as one that gathers them gets them.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use super::{DEADLINE, Pando};
+
+/// Where a server says its metrics, by its log.
+#[track_caller]
+pub fn address(pando: &Pando) -> SocketAddr {
+    let log = pando.log();
+    let (_, rest) = log.split_once("metrics at ").expect("a line about metrics");
+    let url = rest.split_whitespace().next().unwrap();
+    url.split('/').nth(2).unwrap().parse().unwrap()
+}
+
+/// Sends octets and returns all that comes back, as text.
+pub fn exchange(address: SocketAddr, octets: &[u8]) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(DEADLINE))?;
+    stream.write_all(octets)?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+/// The status and the text of a page.
+#[track_caller]
+pub fn page(pando: &Pando, path: &str) -> (u16, String) {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: pando\r\n\r\n");
+    let answer = exchange(address(pando), request.as_bytes()).unwrap();
+    let (head, text) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{answer:?}"));
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), text.to_owned())
+}
+
+/// The value of a metric, by its name and labels.
+#[track_caller]
+pub fn value(metrics: &str, series: &str) -> f64 {
+    let line = metrics.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("no {series} in\n{metrics}")).parse().unwrap()
+}
+
+/// Fails for metrics that the documentation does not name.
+#[track_caller]
+pub fn expect_documented(metrics: &str) {
+    let page = super::clients::repository().join("docs/how-to/metrics.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let names = metrics.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+    let unknown: Vec<_> = names.filter(|name| !page.contains(&format!("`{name}`"))).collect();
+    assert!(unknown.is_empty(), "docs/how-to/metrics.md lacks {unknown:?}");
+}

@@ -1,0 +1,69 @@
+//! The figures that the server says of itself, in groups. `cn=monitor` shows them as entries, the metrics as time
+//! series.
+
+use std::borrow::Cow;
+
+/// A group of figures: a container below `cn=monitor`.
+pub(super) struct Group {
+    pub(super) name: &'static str,
+    pub(super) figures: Vec<Figure>,
+}
+
+/// A number or a text that the server says of itself.
+pub(super) struct Figure {
+    pub(super) name: Cow<'static, str>,
+    /// What it is.
+    pub(super) help: &'static str,
+    pub(super) value: Value,
+}
+
+/// What a [`Figure`] says.
+pub(super) enum Value {
+    /// A number that only grows while the server runs.
+    Count(u64),
+    /// A number that goes up and down.
+    Level(u64),
+    /// Seconds since 1970.
+    Time(u64),
+    /// Yes or no.
+    Flag(bool),
+    /// What is wrong, or what is said where nothing is.
+    Fault(Result<&'static str, String>),
+    /// One of a few states.
+    State(String),
+    /// So many are done, of so many.
+    Progress(u64, u64),
+    /// What is no number.
+    Text(String),
+}
+
+impl Group {
+    pub(super) fn new(name: &'static str) -> Group {
+        Group { name, figures: Vec::new() }
+    }
+
+    pub(super) fn add(&mut self, name: impl Into<Cow<'static, str>>, help: &'static str, value: Value) {
+        self.figures.push(Figure { name: name.into(), help, value });
+    }
+
+    pub(super) fn count(&mut self, name: &'static str, help: &'static str, count: u64) {
+        self.add(name, help, Value::Count(count));
+    }
+
+    pub(super) fn level(&mut self, name: &'static str, help: &'static str, level: u64) {
+        self.add(name, help, Value::Level(level));
+    }
+
+    pub(super) fn time(&mut self, name: &'static str, help: &'static str, unix_seconds: u64) {
+        self.add(name, help, Value::Time(unix_seconds));
+    }
+
+    pub(super) fn text(
+        &mut self,
+        name: impl Into<Cow<'static, str>>,
+        help: &'static str,
+        value: impl ToString,
+    ) {
+        self.add(name, help, Value::Text(value.to_string()));
+    }
+}
