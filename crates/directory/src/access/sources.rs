@@ -54,6 +54,12 @@ impl Sources {
         Ok(found)
     }
 
+    /// Whether a record makes the standing another one, or may.
+    pub(crate) fn are_touched(&self, record: &Record) -> bool {
+        let is_one = |touch: &Touch| self.names.contains(touch) || self.own.contains(touch);
+        self.own.contains(&Touch::Any) || touches(record).is_none_or(|touched| touched.iter().any(is_one))
+    }
+
     /// The asker has these groups, which may lose members.
     pub(super) fn add_groups(&mut self, own: EntryId, groups: &[u64]) {
         self.own.insert(Touch::Named(own));

@@ -9,7 +9,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use foldhash::fast::RandomState;
-use ldap::FilterBuf;
+use ldap::{Filter, FilterBuf};
 use schema::TypeId;
 
 use super::Requester;
@@ -256,6 +256,30 @@ impl Standing {
             below: Mutex::default(),
             known: Mutex::default(),
         }))
+    }
+
+    /// The same octets for the same rules, where these hold in the same way: which of them may hold for whom, and at
+    /// which entries. What they come to at an entry changes with that entry alone then, with those above it, and with
+    /// what [`filters`](Standing::filters) ask for.
+    pub(crate) fn identity(&self) -> Vec<u8> {
+        let mut octets = Vec::new();
+        octets.extend(self.own.map_or(0, |own| own.0).to_be_bytes());
+        for mine in &self.mine {
+            octets.extend((mine.rule as u64).to_be_bytes());
+            let Condition::AtEntry { is_own, names } = &mine.condition else {
+                octets.push(0);
+                continue;
+            };
+            octets.extend([1, u8::from(*is_own), u8::try_from(names.len()).unwrap_or(u8::MAX)]);
+            names.iter().for_each(|name| octets.extend(u64::from(name.0).to_be_bytes()));
+        }
+        octets
+    }
+
+    /// What has to match entries for rules to hold there.
+    pub(crate) fn filters(&self) -> impl Iterator<Item = Filter<'_>> {
+        let rules = self.mine.iter().filter_map(|mine| self.rules.rules.get(mine.rule));
+        rules.filter_map(|rule| rule.filter.as_ref().map(FilterBuf::as_filter))
     }
 
     /// What the asker may do with an entry of the tree.

@@ -157,6 +157,17 @@ impl AccessRules {
         self.asks_link
     }
 
+    /// Whether for whom they are may change with other entries than the asker's, or with where a request comes from.
+    pub(crate) fn ask_others(&self) -> bool {
+        let asks = |asker: &RuleAsker| matches!(asker, RuleAsker::Group(_) | RuleAsker::UsersMatching(..));
+        self.asks_link || self.rules.iter().any(|rule| rule.askers.iter().any(asks))
+    }
+
+    /// Whether some depend on when a request comes.
+    pub(crate) fn ask_time(&self) -> bool {
+        self.rules.iter().any(|rule| rule.link.ask_time())
+    }
+
     /// Whether some depend on the listener.
     pub(crate) fn ask_listener(&self) -> bool {
         self.asks_listener

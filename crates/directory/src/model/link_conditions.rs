@@ -77,6 +77,11 @@ impl LinkConditions {
         *self != LinkConditions::default()
     }
 
+    /// Whether one is the time.
+    pub(crate) fn ask_time(&self) -> bool {
+        self.days.is_some() || self.hours.is_some()
+    }
+
     /// Whether one is the listener.
     pub(crate) fn ask_listener(&self) -> bool {
         !self.listeners.is_empty()

@@ -10,6 +10,7 @@ use ldap::{
     ChangeOperation, Control, ControlsBuf, MessageId, Response, ResultCode, Scope, SyncInfo, SyncRequest,
     oids,
 };
+use support::access_requests::put_in_force;
 use support::clients::{python_script, run};
 use support::cluster::until;
 use support::slapd::Slapd;
@@ -63,56 +64,82 @@ fn content(connection: &mut Connection) -> Entries {
     found.entries.into_iter().map(entry).collect()
 }
 
-/// OpenLDAP copies from Pando, by polls and as changes come, and has what Pando has.
-fn slapd_follows(name: &str, kind: &str) {
+/// What lets a replica of OpenLDAP copy, but for one attribute.
+const REPLICA_RULES: [&str; 2] = [
+    "copy: allow read of *, + to user 'uid=replica,ou=people,dc=example,dc=com'",
+    "not all: deny read of title to user 'uid=replica,ou=people,dc=example,dc=com'",
+];
+
+/// OpenLDAP copies from Pando, by polls and as changes come, as the administrator or as one whom access rules bind, and
+/// has what Pando shows that one.
+fn slapd_follows(name: &str, kind: &str, is_bound: bool) {
     let scratch = Scratch::new(name);
     let pando = Pando::start(&scratch);
     let mut admin = pando.administrator();
     plant(&mut admin);
+    let (mut binddn, mut credentials) = (ADMIN_DN.to_owned(), ADMIN_PASSWORD);
+    if is_bound {
+        add_person(&mut admin, "replica");
+        (binddn, credentials) = (person_dn("replica"), "of the replica");
+        replace(&mut admin, &binddn, "userPassword", &[credentials]);
+        put_in_force(&pando, &REPLICA_RULES.map(str::to_owned));
+    }
+    let mut shown = pando.connect();
+    assert!(shown.bind(&binddn, credentials).unwrap().is_success());
     let rules = format!(
         "access to * by * write\nindex entryUUID eq\nsyncrepl rid=1 provider=ldap://{} {kind} retry=\"1 +\" \
-         searchbase=\"{SUFFIX}\" scope=sub schemachecking=on bindmethod=simple binddn=\"{ADMIN_DN}\" \
-         credentials=\"{ADMIN_PASSWORD}\"\n",
+         searchbase=\"{SUFFIX}\" scope=sub schemachecking=on bindmethod=simple binddn=\"{binddn}\" \
+         credentials=\"{credentials}\"\n",
         pando.address()
     );
     let slapd =
         Slapd::amended(&scratch, &["uid"], Amendments { rules: Some(rules), ..Amendments::default() });
     let mut consumer = Connection::open(slapd.address()).unwrap();
     assert!(consumer.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
-    let mut follow = |admin: &mut Connection, what: &str| {
-        let expected = content(admin);
+    let mut follow = |what: &str| {
+        let expected = content(&mut shown);
         until(what, || (content(&mut consumer) == expected).then_some(()));
     };
-    follow(&mut admin, "the first copy");
+    follow("the first copy");
     for number in 0..20 {
         add_person(&mut admin, &format!("sync{number}"));
     }
-    follow(&mut admin, "what was added");
+    follow("what was added");
     replace(&mut admin, &person_dn("anna"), "title", &["one", "two"]);
     assert!(admin.delete(&person_dn("sync3")).unwrap().is_success());
     assert!(admin.modify_dn(&person_dn("sync4"), "uid=renamed", None).unwrap().is_success());
-    follow(&mut admin, "a change of each kind");
+    follow("a change of each kind");
     let group = format!("cn=copied,{SUFFIX}");
     let (first, second) = (person_dn("anna"), person_dn("sync5"));
     add(&mut admin, &group, &[("objectClass", "groupOfNames"), ("member", &first), ("member", &second)]);
-    follow(&mut admin, "a group");
+    follow("a group");
     // The group is sent with the new name of its member, but to OpenLDAP an entry with an entryCSN that it has is one
     // that it has: it follows at the next change of the group itself.
     assert!(admin.modify_dn(&second, "uid=member", None).unwrap().is_success());
     let change = (ChangeOperation::Delete, "member", &[first.as_str()][..]);
     assert!(admin.modify(&group, &[change]).unwrap().is_success());
     assert!(admin.delete(&person_dn("renamed")).unwrap().is_success());
-    follow(&mut admin, "a member less");
+    follow("a member less");
 }
 
 #[test]
 fn a_slapd_polls() {
-    slapd_follows("sync-slapd-polls", "type=refreshOnly interval=00:00:00:01");
+    slapd_follows("sync-slapd-polls", "type=refreshOnly interval=00:00:00:01", false);
 }
 
 #[test]
 fn a_slapd_hears_of_changes() {
-    slapd_follows("sync-slapd-hears", "type=refreshAndPersist");
+    slapd_follows("sync-slapd-hears", "type=refreshAndPersist", false);
+}
+
+#[test]
+fn a_slapd_whom_rules_bind_polls() {
+    slapd_follows("sync-slapd-polls-bound", "type=refreshOnly interval=00:00:00:01", true);
+}
+
+#[test]
+fn a_slapd_whom_rules_bind_hears_of_changes() {
+    slapd_follows("sync-slapd-hears-bound", "type=refreshAndPersist", true);
 }
 
 /// Asks to hear of changes, and reads until all that is there was sent.

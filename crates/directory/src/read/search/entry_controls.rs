@@ -47,7 +47,7 @@ impl EntryControls {
         controls: &RequestControls,
     ) -> Result<Option<Box<EntryControls>>> {
         let matched = MatchedValues::of(snapshot.state(), access, controls, request.types_only)?;
-        let sync = Sync::of(snapshot, (requester, standing.is_some()), id, request, controls)?;
+        let sync = Sync::of(snapshot, (requester, standing.map(|of| &**of)), id, request, controls)?;
         let usability_at = controls.account_usability;
         let dereferencing = match controls.dereference() {
             Some(asked) => Dereferencing::of(snapshot, (access, standing), asked)?,

@@ -13,7 +13,7 @@ use super::result::ResultWriter;
 use super::scope::SearchScope;
 use super::sorting::Sorting;
 use super::sync::Sync;
-use crate::access::Access;
+use crate::access::{Access, Standing};
 use crate::filter::{Candidate, GroupsOf, Matcher, MemberUse};
 use crate::filter::{Term, Truth};
 use crate::model::entry::EntryRow;
@@ -351,6 +351,24 @@ impl Scanner {
     pub(super) fn catch_up(&mut self, snapshot: &Snapshot) -> Result<(), OperationError> {
         self.check_schema(snapshot)?;
         if snapshot.version() == self.version { Ok(()) } else { self.catch_up_to(snapshot) }
+    }
+
+    /// The asker has this standing by now.
+    pub(super) fn permit(&mut self, standing: &Arc<Standing>) {
+        if let Some(permitted) = &mut self.permitted {
+            permitted.standing = Arc::clone(standing);
+            permitted.forget();
+        }
+    }
+
+    /// Whether access rules let the asker see an entry.
+    pub(super) fn shows(&self, state: TreeState<'_>, id: EntryId) -> Result<bool, OperationError> {
+        match &self.permitted {
+            Some(permitted) if id != EntryId::ROOT => {
+                Ok(permitted.standing.at_entry(state, id)?.may_browse())
+            }
+            _ => Ok(true),
+        }
     }
 
     #[inline(never)]

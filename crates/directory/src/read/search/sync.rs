@@ -8,9 +8,14 @@
 //!
 //! A row does not show that another entry was renamed which the entry names, or is below of. The records since tell
 //! that: of a renamed entry without subordinates, those that name it count as changed; where one with subordinates was
-//! renamed, settings were changed, or too much happened, all entries do. So they do where anything happened and access
-//! rules bind the asker, or the filter is about attributes that are made: both go by other entries. Attributes that are
-//! made are not part of a content (section 3.2), but for structuralObjectClass.
+//! renamed, settings were changed, or too much happened, all entries do. So they do where anything happened and the
+//! filter, or one of an access rule for the asker, is about attributes that are made, which go by other entries.
+//! Attributes that are made are not part of a content (section 3.2), but for structuralObjectClass.
+//!
+//! Under access rules the content is that of the asker: the cookie names the rules that held for the asker, too, and
+//! with others all entries are sent. A cookie without that, as OpenLDAP's consumers make it, is as good where rules do
+//! not go by groups, by filters on askers, or by where a request comes from: then only a change of the asker's own name
+//! makes others hold.
 
 use std::fmt::Write as _;
 
@@ -25,7 +30,7 @@ use schema::{AttributeDescription, Schema};
 use store::{MapId, Position};
 use uuid::Uuid;
 
-use crate::access::Requester;
+use crate::access::{Requester, Standing};
 use crate::catalog::{VirtualAttribute, last_csn};
 use crate::filter::Candidate;
 use crate::model::csn::Csn;
@@ -53,6 +58,8 @@ pub(super) struct Sync {
     unread: Option<(Position, Position)>,
     /// Entries that are others since although their rows do not say so.
     touched: HashSet<u64>,
+    /// The asker's entry, where access rules bind.
+    own: Option<EntryId>,
     /// The number of entryUUID, where any entry has one.
     uuid: Option<AttrId>,
     /// Entries that are as they were and have not been named yet.
@@ -71,7 +78,7 @@ impl Sync {
     /// It asks for something that does not go with it.
     pub(super) fn of(
         snapshot: &Snapshot,
-        (requester, is_bound): (&Requester, bool),
+        (requester, standing): (&Requester, Option<&Standing>),
         id: MessageId,
         request: &SearchRequest<'_>,
         controls: &RequestControls,
@@ -83,18 +90,23 @@ impl Sync {
             // Section 3.5: the limits are not part of a content.
             let unlimited = SearchRequest { size_limit: 0, time_limit_seconds: 0, ..*request };
             let seal = snapshot.directory().page_key.seal(requester, &unlimited, controls);
-            let seal = seal.chain_update(b"content").finalize().into_bytes();
+            let rules = standing.map(Standing::identity).unwrap_or_default();
+            let seal = seal.chain_update(b"content").chain_update(rules).finalize().into_bytes();
             seal.iter().take(8).fold(String::new(), |mut text, byte| {
                 let _ = write!(text, "{byte:02x}");
                 text
             })
         };
         let known = asked.cookie.as_deref().and_then(|cookie| Known::parse(cookie, &seal));
-        let goes_by_others = is_bound || is_about_made(&state.catalog.schema, request.filter);
+        let (schema, rules) = (&state.catalog.schema, &state.catalog.access_rules);
+        let mut filters = standing.into_iter().flat_map(Standing::filters).chain([request.filter]);
+        let goes_by_others = filters.any(|filter| is_about_made(schema, filter));
         let newest = state.read.position()?;
         let since = match known {
-            Some(Known(csn)) => position_of(state, csn)?.unwrap_or(0),
-            None => 0,
+            Some(Known { csn, is_sealed }) if is_sealed || standing.is_none() || !rules.ask_others() => {
+                position_of(state, csn)?.unwrap_or(0)
+            }
+            _ => 0,
         };
         let newer = newest.saturating_sub(since);
         let since = if newer > 0 && (goes_by_others || newer > SYNC_RECORDS_MAX) { 0 } else { since };
@@ -103,15 +115,17 @@ impl Sync {
         let uuid = description.and_then(|type_id| {
             state.catalog.matching_attributes(&AttributeDescription::of(type_id)).iter().next().copied()
         });
-        if asked.persists && (goes_by_others || *requester == Requester::Anonymous) {
-            let text = "anonymous, whom access rules bind, and filters on attributes that are made, are told by polls \
-                        (refreshOnly) alone";
+        let goes_by_time = standing.is_some() && rules.ask_time();
+        if asked.persists && (goes_by_others || goes_by_time || *requester == Requester::Anonymous) {
+            let text = "anonymous, whom access rules bind by the time or by attributes that are made, and filters on \
+                        such attributes, are told by polls (refreshOnly) alone";
             return Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text));
         }
         let present = SyncIdSet { refresh_deletes: false, uuids: Vec::new() };
         let cookie = String::new();
         let touched = HashSet::new();
-        let mut sync = Sync { id, since, unread, touched, uuid, present, cookie, seal, telling: None };
+        let own = standing.and_then(Standing::own);
+        let mut sync = Sync { id, since, unread, touched, own, uuid, present, cookie, seal, telling: None };
         sync.is_now_at(state)?;
         Ok(Some(sync))
     }
@@ -160,7 +174,7 @@ impl Sync {
                 if position >= end || position > until {
                     break;
                 }
-                is_wide |= is_wide_change(state, position, bytes, &mut self.touched)?;
+                is_wide |= is_wide_change(state, (position, bytes), self.own, &mut self.touched)?;
             }
         }
         if is_wide || self.touched.len() > SYNC_TOUCHED_MAX {
@@ -253,7 +267,11 @@ fn check(request: &SearchRequest<'_>, controls: &RequestControls) -> Result<()> 
 }
 
 /// What a cookie says that the client has.
-struct Known(Csn);
+struct Known {
+    csn: Csn,
+    /// Whether it says of which content.
+    is_sealed: bool,
+}
 
 impl Known {
     /// Of a cookie of this or another server: OpenLDAP's consumers take its CSN and make a cookie of their own. `None`
@@ -262,11 +280,12 @@ impl Known {
         let text = std::str::from_utf8(cookie).ok()?;
         let field =
             |name: &str| text.split(',').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
-        if field("data").is_some_and(|data| data != seal) {
+        let data = field("data");
+        if data.is_some_and(|data| data != seal) {
             return None;
         }
         // One of several servers would be one of several.
-        Csn::parse(field("csn")?).map(Known)
+        Some(Known { csn: Csn::parse(field("csn")?)?, is_sealed: data.is_some() })
     }
 }
 
@@ -295,12 +314,15 @@ fn position_of(state: TreeState<'_>, csn: Csn) -> Result<Option<Position>> {
 /// Whether all entries may be others by a change. Adds those that are although their rows do not say so.
 fn is_wide_change(
     state: TreeState<'_>,
-    position: Position,
-    bytes: &[u8],
+    (position, bytes): (Position, &[u8]),
+    own: Option<EntryId>,
     touched: &mut HashSet<u64>,
 ) -> Result<bool> {
     match read_record(position, bytes)?.change {
         Change::Modify(modify) => Ok(modify.flags.is_alias()),
+        // Rules may hold for the asker that did not, and the other way round; so they may for another of that name.
+        Change::Add(add) if Some(add.id) == own => Ok(true),
+        Change::ModifyDn(rename) if Some(rename.id) == own => Ok(true),
         // What becomes a link or text with them, or vanishes, is a change of the row that has it.
         Change::Add(_) | Change::Delete(_) | Change::DeleteTree(_) | Change::Administrator { .. } => {
             Ok(false)

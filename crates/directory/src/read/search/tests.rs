@@ -19,6 +19,7 @@ mod scopes;
 mod slices;
 mod sorted;
 mod sync;
+mod sync_rules;
 
 use ldap::{DerefAliases, FilterBuf, MessageId, ResultCode, Scope, SearchRequest, SelectionBuf};
 

@@ -543,7 +543,10 @@ fn told(
     if controls.sync().is_some() {
         selection.made.retain(|(made, _)| *made == VirtualAttribute::StructuralObjectClass);
     }
-    let follow = if controls.follows() { Some(Follow::begin(snapshot)?) } else { None };
+    let follow = match controls.follows() {
+        true => Some(Follow::begin(snapshot, (asker.0, asker.2), controls.link)?),
+        false => None,
+    };
     let told = follow.as_ref().map_or(snapshot, |follow| &follow.told);
     let entry_controls = EntryControls::of(told, asker, id, request, controls)?;
     Ok((entry_controls, follow))

@@ -10,7 +10,9 @@ use ldap::{
 
 use super::large::with_large_group;
 use crate::access::Requester;
+use crate::model::client_link::{ClientLink, WeekTime};
 use crate::model::limits::FOLLOWERS_MAX;
+use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::Outcome;
 use crate::read::controls::{RequestControls, SeldomControls, SyncAsked};
 use crate::read::search::{Budget, Search, Step};
@@ -19,24 +21,26 @@ use crate::testing::{SUFFIX, TestDirectory};
 type Attributes = BTreeMap<String, Vec<Vec<u8>>>;
 
 /// A client with its copy of a content.
-struct Consumer {
+pub(super) struct Consumer {
     base: String,
     scope: Scope,
     filter: FilterBuf,
     attributes: SelectionBuf,
-    copy: BTreeMap<SyncUuid, (String, Attributes)>,
-    cookie: Option<Vec<u8>>,
+    pub(super) copy: BTreeMap<SyncUuid, (String, Attributes)>,
+    pub(super) cookie: Option<Vec<u8>>,
     /// What tells of changes as they come, if anything does.
-    search: Option<Search>,
+    pub(super) search: Option<Search>,
     /// Named or sent in this refresh.
     seen: Vec<SyncUuid>,
+    /// Whether it keeps of a cookie what OpenLDAP's consumers keep.
+    pub(super) keeps_csn_alone: bool,
 }
 
 /// What one poll had.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Polled {
-    sent: usize,
-    present: usize,
+pub(super) struct Polled {
+    pub(super) sent: usize,
+    pub(super) present: usize,
 }
 
 fn controls(persists: bool, cookie: Option<Vec<u8>>) -> RequestControls {
@@ -46,7 +50,7 @@ fn controls(persists: bool, cookie: Option<Vec<u8>>) -> RequestControls {
 }
 
 impl Consumer {
-    fn new(base: &str, filter: &str, attributes: &[&str]) -> Consumer {
+    pub(super) fn new(base: &str, filter: &str, attributes: &[&str]) -> Consumer {
         Consumer {
             base: base.to_owned(),
             scope: Scope::WholeSubtree,
@@ -56,7 +60,26 @@ impl Consumer {
             cookie: None,
             search: None,
             seen: Vec::new(),
+            keeps_csn_alone: false,
         }
+    }
+
+    /// One of the same content that has nothing yet.
+    pub(super) fn same(&self) -> Consumer {
+        Consumer {
+            base: self.base.clone(),
+            scope: self.scope,
+            filter: self.filter.clone(),
+            attributes: self.attributes.clone(),
+            ..Consumer::new(SUFFIX, "(objectClass=*)", &[])
+        }
+    }
+
+    /// The cookie for the next request.
+    fn cookie(&self) -> Option<Vec<u8>> {
+        let cookie = self.cookie.clone()?;
+        let csn = cookie.split(|octet| *octet == b',').next().unwrap_or_default().to_vec();
+        Some(if self.keeps_csn_alone { csn } else { cookie })
     }
 
     fn request(&self) -> SearchRequest<'_> {
@@ -64,14 +87,14 @@ impl Consumer {
     }
 
     /// Asks what is new, in small slices, between which `meanwhile` happens.
-    fn poll(
+    pub(super) fn poll(
         &mut self,
         directory: &mut TestDirectory,
         mut meanwhile: impl FnMut(&mut TestDirectory),
     ) -> Polled {
         let mut out = Vec::new();
         self.seen.clear();
-        let controls = controls(false, self.cookie.clone());
+        let controls = controls(false, self.cookie());
         let mut search = {
             let request = self.request();
             let id = MessageId(7);
@@ -93,13 +116,13 @@ impl Consumer {
     }
 
     /// Hears of changes as they come: begins with what is new, where it does not yet. Whether the search goes on.
-    fn hear(&mut self, directory: &mut TestDirectory) -> (Polled, bool) {
+    pub(super) fn hear(&mut self, directory: &mut TestDirectory) -> (Polled, bool) {
         let mut search = match self.search.take() {
             Some(search) => search,
             None => {
                 self.seen.clear();
                 let (request, id) = (self.request(), MessageId(7));
-                let controls = controls(true, self.cookie.clone());
+                let controls = controls(true, self.cookie());
                 match Search::start(&directory.snapshot, &directory.requester, id, &request, &controls) {
                     Ok(search) => search,
                     Err(Outcome { code: ResultCode::NO_SUCH_OBJECT, .. }) => {
@@ -173,6 +196,11 @@ impl Consumer {
                         }
                     }
                 }
+                Response::SearchDone(result) if result.code == ResultCode::NO_SUCH_OBJECT => {
+                    // What the base is may not be seen.
+                    (self.copy, self.cookie) = (BTreeMap::new(), None);
+                    return polled;
+                }
                 Response::SearchDone(result) => {
                     let done = SyncDone::decode(value(oids::SYNC_DONE).unwrap()).unwrap();
                     assert!(!done.refresh_deletes);
@@ -199,7 +227,7 @@ impl Consumer {
 
     /// Compares the copy with the content.
     #[track_caller]
-    fn check(&self, directory: &mut TestDirectory, story: &str) {
+    pub(super) fn check(&self, directory: &mut TestDirectory, story: &str) {
         let found = directory.search_request(&self.request(), &RequestControls::default());
         let made =
             ["entryDN", "subschemaSubentry", "hasSubordinates", "numSubordinates", "memberOf", "isMemberOf"];
@@ -219,7 +247,7 @@ impl Consumer {
 }
 
 /// Does something at random: what it was, where it succeeded.
-fn change(directory: &mut TestDirectory, random: &mut fastrand::Rng) -> Option<String> {
+pub(super) fn change(directory: &mut TestDirectory, random: &mut fastrand::Rng) -> Option<String> {
     let units = [SUFFIX.to_owned(), format!("ou=a,{SUFFIX}"), format!("ou=b,ou=a,{SUFFIX}")];
     let unit = random.choice(&units).unwrap().clone();
     let other = random.choice(&units).unwrap().clone();
@@ -293,7 +321,7 @@ fn change(directory: &mut TestDirectory, random: &mut fastrand::Rng) -> Option<S
 }
 
 /// One unit in another; with integrity, what names an entry that is deleted vanishes.
-fn two_units(integrity: bool) -> TestDirectory {
+pub(super) fn two_units(integrity: bool) -> TestDirectory {
     let mut directory = TestDirectory::with_suffix_entry();
     for unit in ["ou=a", "ou=b,ou=a"] {
         directory.add(&format!("{unit},{SUFFIX}"), &[("objectClass", &["organizationalUnit"])]);
@@ -515,6 +543,26 @@ fn what_cannot_be_synchronized_is_refused() {
         [start(false), start(true)]
     };
     assert_eq!(anonymous, [None, unwilling]);
+    // Nothing tells when what rules of the time come to is another.
+    let under = |rule: &str| {
+        let mut directory = TestDirectory::with_suffix_entry();
+        directory.change_settings(|settings| settings.general.access_rules = vec![rule.to_owned()]);
+        let dn = format!("cn=asker,{SUFFIX}");
+        directory.add(&dn, &[("objectClass", &["person"]), ("sn", &["s"])]);
+        let state = directory.snapshot.state();
+        let name = NormalName::of(&parse_dn(&dn).unwrap(), &state.catalog.schema);
+        let asker = Requester::User { id: state.entry_of(&name).unwrap().unwrap(), dn };
+        let filter = FilterBuf::parse("(objectClass=*)").unwrap();
+        let all = ldap::AttributeSelection::default();
+        let request = SearchRequest::new(SUFFIX, Scope::WholeSubtree, filter.as_filter(), all);
+        let link = ClientLink { at: Some(WeekTime::of_micros(0)), ..ClientLink::default() };
+        let controls = RequestControls { link: Some(link), ..controls(true, None) };
+        Search::start(&directory.snapshot, &asker, MessageId(1), &request, &controls)
+            .err()
+            .map(|outcome| outcome.code)
+    };
+    assert_eq!(under("all: allow read to authenticated"), None);
+    assert_eq!(under("all: allow read to authenticated between 00:00 and 12:00"), unwilling);
     for made in
         ["(|(cn=a)(!(memberOf=*)))", "(entryDN:distinguishedNameMatch:=dc=com)", "(:2.5.13.1:=dc=com)"]
     {

@@ -7,6 +7,7 @@
 //! as long as the client reads; a client that does not is cut off.
 //!
 //! What may have changed more than the records name (see `sync`) ends the search: the client is to poll, and finds out.
+//! So do records by which other access rules hold for the asker than before.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,7 +18,9 @@ use ldap::{Dn, ResultCode, SyncState};
 use store::Position;
 
 use super::TreeSearch;
+use crate::access::{Requester, Sources, Standing};
 use crate::filter::Candidate;
+use crate::model::client_link::ClientLink;
 use crate::model::limits::{FOLLOWED_ENTRIES_MAX, FOLLOWED_RECORDS_MAX, FOLLOWED_TREE_MAX, FOLLOWERS_MAX};
 use crate::model::name::NormalName;
 use crate::model::outcome::OperationError;
@@ -38,9 +41,19 @@ pub(super) struct Follow {
     /// Looks at that; made when the first part is over.
     before: Option<Box<Scanner>>,
     round: Option<Round>,
+    /// Whom access rules bind, if they do.
+    bound: Option<Bound>,
     /// Whether all is told until there is another change.
     pub(super) waits: bool,
     _place: Place,
+}
+
+/// An asker whom access rules bind.
+struct Bound {
+    requester: Requester,
+    link: Option<ClientLink>,
+    /// What the rules come to in what was told.
+    standing: Arc<Standing>,
 }
 
 /// What is being told.
@@ -50,8 +63,27 @@ struct Round {
     next: Position,
     /// Entries that may be others.
     changed: HashSet<u64>,
+    /// Whether access rules may come to something else by a record.
+    touches_rules: bool,
     /// The same in order, the next one last, once all records are gone through.
     left: Option<Vec<u64>>,
+}
+
+impl Bound {
+    /// Brings what the rules come to up to date. False where other rules hold than before.
+    fn catch_up(&mut self, now: &Snapshot, scanner: &mut Scanner) -> Result<bool> {
+        let own = self.standing.own();
+        if own.is_some_and(|own| !matches!(node(now.state().read, own), Ok(Some(_)))) {
+            return Ok(false);
+        }
+        let standing = now.standing(&self.requester, self.link.as_ref())?;
+        let Some(standing) = standing.filter(|new| new.identity() == self.standing.identity()) else {
+            return Ok(false);
+        };
+        scanner.permit(&standing);
+        self.standing = standing;
+        Ok(true)
+    }
 }
 
 /// Counts those that there are.
@@ -66,7 +98,11 @@ impl Drop for Place {
 impl Follow {
     /// # Errors
     /// There are too many.
-    pub(super) fn begin(snapshot: &Snapshot) -> Result<Box<Follow>> {
+    pub(super) fn begin(
+        snapshot: &Snapshot,
+        (requester, standing): (&Requester, Option<&Arc<Standing>>),
+        link: Option<ClientLink>,
+    ) -> Result<Box<Follow>> {
         let directory = snapshot.directory_handle();
         let before = directory.followers.fetch_add(1, Ordering::Relaxed);
         let place = Place(Arc::clone(directory));
@@ -76,7 +112,12 @@ impl Follow {
             return Err(OperationError::refused(ResultCode::BUSY, text));
         }
         let told = directory.snapshot()?;
-        Ok(Box::new(Follow { told, before: None, round: None, waits: false, _place: place }))
+        let bound = match standing {
+            Some(_) => told.standing(requester, link.as_ref())?,
+            None => None,
+        };
+        let bound = bound.map(|standing| Bound { requester: requester.clone(), link, standing });
+        Ok(Box::new(Follow { told, before: None, round: None, bound, waits: false, _place: place }))
     }
 
     /// Bytes of memory that it holds, itself included.
@@ -141,13 +182,24 @@ impl Follow {
                 if !is_told_whole(next, now.state())? {
                     return Ok(Some(ResultCode::E_SYNC_REFRESH_REQUIRED));
                 }
-                self.round = Some(Round { now, next, changed, left: None });
+                // A rule may ask for an attribute that no entry had.
+                let known = |snapshot: &Snapshot| snapshot.state().catalog.attributes().len();
+                let touches_rules = known(&now) != known(&self.told);
+                self.round = Some(Round { now, next, changed, touches_rules, left: None });
                 continue;
             };
             let Some(left) = &mut round.left else {
                 let base = search.scanner.scope.base;
-                match round.read_records(self.told.state(), base, &mut examined_left)? {
-                    Records::Read => continue,
+                let sources = self.bound.as_ref().map(|bound| bound.standing.sources());
+                match round.read_records(self.told.state(), (base, sources), &mut examined_left)? {
+                    Records::Read => {
+                        if let Some(bound) = self.bound.as_mut().filter(|_| round.touches_rules)
+                            && !bound.catch_up(&round.now, &mut search.scanner)?
+                        {
+                            return Ok(Some(ResultCode::E_SYNC_REFRESH_REQUIRED));
+                        }
+                        continue;
+                    }
                     Records::More => return Ok(None),
                     Records::Wide => return Ok(Some(ResultCode::E_SYNC_REFRESH_REQUIRED)),
                 }
@@ -157,6 +209,9 @@ impl Follow {
                     self.told = now;
                 }
                 before.catch_up(&self.told)?;
+                if let Some(bound) = &self.bound {
+                    before.permit(&bound.standing);
+                }
                 if let Some(sync) = search.scanner.sync_mut() {
                     sync.is_now_at(self.told.state())?;
                     sync.tell_cookie(out);
@@ -206,6 +261,10 @@ fn tell(
         }
         None => None,
     };
+    // What the base of a search is may be seen.
+    if id == search.scanner.scope.base && !search.scanner.shows(new, id)? {
+        return Ok(false);
+    }
     let Some(sync) = search.scanner.sync_mut() else { return Ok(false) };
     match (was, is) {
         (None, None) => {}
@@ -250,7 +309,12 @@ enum Records {
 
 impl Round {
     /// Goes through some records for the entries that may be others by them.
-    fn read_records(&mut self, told: TreeState<'_>, base: EntryId, budget: &mut u32) -> Result<Records> {
+    fn read_records(
+        &mut self,
+        told: TreeState<'_>,
+        (base, sources): (EntryId, Option<&Sources>),
+        budget: &mut u32,
+    ) -> Result<Records> {
         let now = self.now.state();
         for record in now.read.log_records(self.next) {
             if *budget == 0 {
@@ -258,8 +322,9 @@ impl Round {
             }
             *budget -= 1;
             let (position, bytes) = record?;
-            let change = read_record(position, bytes)?.change;
-            if !add_changed(change, (told, now), base, &mut self.changed)? {
+            let record = read_record(position, bytes)?;
+            self.touches_rules |= sources.is_some_and(|sources| sources.are_touched(&record));
+            if !add_changed(record.change, (told, now), base, &mut self.changed)? {
                 return Ok(Records::Wide);
             }
             if self.changed.len() > FOLLOWED_ENTRIES_MAX {

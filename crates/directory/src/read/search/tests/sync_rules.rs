@@ -1,0 +1,329 @@
+//! Content synchronization for those whom access rules bind: the content is what they may see, whatever makes that more
+//! or less.
+
+use ldap::{ChangeOperation, ResultCode};
+
+use super::sync::{Consumer, change, two_units};
+use crate::access::Requester;
+use crate::model::name::{NormalName, parse_dn};
+use crate::model::rows::EntryId;
+use crate::testing::{SUFFIX, TestDirectory};
+
+/// The asker: a person who comes and goes, moves, and is named by others, as the random changes have it.
+const ASKER: &str = "cn=p1,ou=a,dc=example,dc=com";
+
+/// Rules that go by the asker's own name alone.
+const BY_NAME: [&str; 7] = [
+    "seen: allow read of objectClass, cn, ou, dc to authenticated",
+    "all: allow read to users in 'ou=a,dc=example,dc=com'",
+    "person: allow read to user 'cn=p1,ou=a,dc=example,dc=com'",
+    "place: deny browse in 'ou=b,ou=a,dc=example,dc=com' to users in 'ou=a,dc=example,dc=com'",
+    "some: deny read of manager matching '(sn=s1)' to authenticated",
+    "one: deny browse matching '(manager=cn=p1,dc=example,dc=com)' to authenticated",
+    "hidden: deny browse matching '(description=hidden)' to authenticated",
+];
+
+/// Rules that go by what others say of the asker.
+const BY_OTHERS: [&str; 6] = [
+    "seen: allow read of objectClass, cn, ou, dc to authenticated",
+    "group: allow read of sn to group 'cn=g0,dc=example,dc=com'",
+    "other: deny browse in 'ou=b,ou=a,dc=example,dc=com' to group 'cn=g1,ou=a,dc=example,dc=com'",
+    "named: allow read to named by manager, self",
+    "such: allow read of member to users matching '(|(sn=s2)(manager=cn=p1,dc=example,dc=com))'",
+    "hidden: deny browse matching '(description=hidden)' to authenticated",
+];
+
+/// A rule that goes by attributes that are made.
+const BY_MADE: &str = "made: deny browse matching '(memberOf=cn=g0,dc=example,dc=com)' to authenticated";
+
+fn with_rules(rules: &[&str]) -> TestDirectory {
+    let mut directory = two_units(false);
+    directory.change_settings(|settings| {
+        settings.general.access_rules = rules.iter().copied().map(str::to_owned).collect();
+    });
+    directory
+}
+
+/// The asker, wherever the entry is by now; who has the name, if that one is gone, and now and then.
+#[derive(Default)]
+struct Asker {
+    id: Option<EntryId>,
+    /// The newest that had the name.
+    newest: Option<EntryId>,
+}
+
+impl Asker {
+    fn find(&mut self, directory: &TestDirectory, round: u32) -> Option<Requester> {
+        let state = directory.snapshot.state();
+        let dn_of = |id: EntryId| state.dn(id).unwrap();
+        let name = NormalName::of(&parse_dn(ASKER).unwrap(), &state.catalog.schema);
+        let named = state.entry_of(&name).unwrap();
+        self.newest = self.newest.max(named);
+        if round.is_multiple_of(30) || self.id.and_then(dn_of).is_none() {
+            self.id = named;
+        }
+        let id = self.id?;
+        Some(Requester::User { id, dn: dn_of(id)? })
+    }
+}
+
+/// A consumer, and the asker as it last was one.
+struct Copying {
+    consumer: Consumer,
+    asker: Asker,
+}
+
+impl Copying {
+    /// What keeps no more than a CSN does not tell askers apart, and begins anew with another one: but with one that
+    /// came since, or came to have the name.
+    fn is_now(&mut self, asker: &Asker) {
+        let is_known = asker.id == self.asker.id || asker.id > self.asker.newest;
+        if self.consumer.keeps_csn_alone && !is_known {
+            self.consumer.cookie = None;
+        }
+        self.asker = Asker { ..*asker };
+    }
+}
+
+/// Does something as somebody.
+fn as_asker<T>(
+    directory: &mut TestDirectory,
+    asker: &Requester,
+    action: impl FnOnce(&mut TestDirectory) -> T,
+) -> T {
+    let own = std::mem::replace(&mut directory.requester, asker.clone());
+    let result = action(directory);
+    directory.requester = own;
+    result
+}
+
+fn consumers() -> Vec<Copying> {
+    let mut all = vec![
+        Consumer::new(SUFFIX, "(objectClass=*)", &["*", "+"]),
+        Consumer::new(&format!("ou=a,{SUFFIX}"), "(objectClass=*)", &[]),
+        Consumer::new(SUFFIX, "(sn=s1)", &["cn", "manager"]),
+        Consumer::new(SUFFIX, &format!("(member=cn=p1,ou=a,{SUFFIX})"), &["member"]),
+    ];
+    let as_slapd = |consumer: &Consumer| {
+        let mut same = consumer.same();
+        same.keeps_csn_alone = true;
+        same
+    };
+    let those: Vec<_> = all.iter().map(as_slapd).collect();
+    all.extend(those);
+    all.into_iter().map(|consumer| Copying { consumer, asker: Asker::default() }).collect()
+}
+
+/// Something at random, often to the asker.
+fn change_some(directory: &mut TestDirectory, random: &mut fastrand::Rng) -> Option<String> {
+    let name = format!("s{}", random.u8(..3));
+    let group = if random.bool() { format!("cn=g0,{SUFFIX}") } else { format!("cn=g1,ou=a,{SUFFIX}") };
+    let operation = *random.choice(&[ChangeOperation::Add, ChangeOperation::Delete]).unwrap();
+    let (what, outcome) = match random.u8(..10) {
+        0 => {
+            let classes = &["inetOrgPerson"][..];
+            (
+                format!("add the asker, {name}"),
+                directory.add(ASKER, &[("objectClass", classes), ("sn", &[&name])]),
+            )
+        }
+        1 => {
+            let change = (ChangeOperation::Replace, "sn", &[name.as_str()][..]);
+            (format!("the asker is {name}"), directory.modify(ASKER, &[change]))
+        }
+        2 => {
+            let change = (operation, "member", &[ASKER][..]);
+            (format!("{operation:?} the asker of {group}"), directory.modify(&group, &[change]))
+        }
+        // Without naming whom that takes out.
+        3 => {
+            let change = (ChangeOperation::Replace, "member", &["cn=nobody"][..]);
+            (format!("empty {group}"), directory.modify(&group, &[change]))
+        }
+        4 => {
+            let person = format!("cn=p{},{SUFFIX}", random.u8(..8));
+            let change = (ChangeOperation::Replace, "manager", &[ASKER][..]);
+            (format!("the asker manages {person}"), directory.modify(&person, &[change]))
+        }
+        5 => {
+            let unit = if random.bool() { SUFFIX.to_owned() } else { format!("ou=a,{SUFFIX}") };
+            let text = if random.u8(..10) == 0 { "hidden" } else { "seen" };
+            let change = (ChangeOperation::Replace, "description", &[text][..]);
+            (format!("{unit} is {text}"), directory.modify(&unit, &[change]))
+        }
+        6 => {
+            // Home, from wherever that was.
+            let unit = format!("ou=a,{SUFFIX}");
+            directory.add(&unit, &[("objectClass", &["organizationalUnit"])]);
+            let from = if random.bool() { SUFFIX.to_owned() } else { format!("ou=b,{unit}") };
+            let old = format!("cn=p{},{from}", random.u8(..8));
+            (format!("{old} goes home"), directory.modify_dn(&old, "cn=p1", true, Some(&unit)))
+        }
+        _ => return change(directory, random),
+    };
+    (outcome.code == ResultCode::SUCCESS).then_some(what)
+}
+
+#[test]
+fn what_the_asker_may_see_follows_by_polls() {
+    for (number, rules) in [&BY_NAME[..], &BY_OTHERS].into_iter().enumerate() {
+        let mut directory = with_rules(rules);
+        let mut random = fastrand::Rng::with_seed(random_seed(10, number));
+        let (mut consumers, mut asker) = (consumers(), Asker::default());
+        let (mut polls, mut incremental) = (0, [0, 0]);
+        for round in 0..2_000 {
+            let mut story: Vec<String> = Vec::new();
+            for _ in 0..random.u8(1..4) {
+                story.extend(change_some(&mut directory, &mut random));
+            }
+            let Some(requester) = asker.find(&directory, round) else { continue };
+            let copying = random.choice(consumers.iter_mut()).unwrap();
+            copying.is_now(&asker);
+            let consumer = &mut copying.consumer;
+            let had_some = consumer.cookie.is_some();
+            let polled = as_asker(&mut directory, &requester, |directory| {
+                let polled = consumer.poll(directory, |_| ());
+                consumer.check(directory, &format!("round {round}: {story:?}, {polled:?}"));
+                polled
+            });
+            polls += usize::from(had_some);
+            incremental[usize::from(consumer.keeps_csn_alone)] += usize::from(polled.present > 0);
+        }
+        assert!(incremental[0] > 20, "{incremental:?} of {polls} polls were told what is new alone");
+        // Where groups count, what the client does not say is not known.
+        assert_eq!(incremental[1] > 20, number == 0, "{incremental:?} of {polls}");
+    }
+}
+
+#[test]
+fn what_the_asker_may_see_follows_as_it_comes() {
+    let mut all_polls = 0;
+    for (number, rules) in [&BY_NAME[..], &BY_OTHERS].into_iter().enumerate() {
+        let mut directory = with_rules(rules);
+        let mut random = fastrand::Rng::with_seed(random_seed(20, number));
+        let (mut consumers, mut asker) = (consumers(), Asker::default());
+        let (mut heard, mut polls) = (0, 0);
+        // Who was bound, and whose searches those are.
+        let mut bound: Option<EntryId> = None;
+        for round in 0..2_000 {
+            let mut story: Vec<String> = Vec::new();
+            for _ in 0..random.u8(1..4) {
+                story.extend(change_some(&mut directory, &mut random));
+            }
+            let requester = asker.find(&directory, round);
+            if asker.id != bound {
+                bound = asker.id;
+                consumers.iter_mut().for_each(|copying| copying.consumer.search = None);
+            }
+            let Some(requester) = requester else { continue };
+            let copying = random.choice(consumers.iter_mut()).unwrap();
+            copying.is_now(&asker);
+            let consumer = &mut copying.consumer;
+            as_asker(&mut directory, &requester, |directory| {
+                let was_listening = consumer.search.is_some();
+                let (mut polled, mut goes_on) = consumer.hear(directory);
+                if was_listening && goes_on {
+                    heard += usize::from(polled.sent > 0);
+                }
+                if !goes_on {
+                    polls += 1;
+                    (polled, goes_on) = consumer.hear(directory);
+                    assert!(goes_on || consumer.cookie.is_none(), "{story:?}");
+                }
+                consumer.check(directory, &format!("round {round}: {story:?}, {polled:?}"));
+            });
+        }
+        assert!(heard > 30, "{heard} changes were heard of, {polls} polls were needed");
+        all_polls += polls;
+    }
+    assert!(all_polls > 100, "{all_polls} polls were needed");
+}
+
+#[test]
+fn rules_by_made_attributes_have_everything_sent() {
+    let rules: Vec<&str> = BY_NAME.into_iter().chain([BY_MADE]).collect();
+    let mut directory = with_rules(&rules);
+    let mut random = fastrand::Rng::with_seed(random_seed(30, 0));
+    let (mut consumers, mut asker) = (consumers(), Asker::default());
+    let (mut whole, mut unchanged) = (0, 0);
+    for round in 0..400 {
+        let mut story: Vec<String> = Vec::new();
+        for _ in 0..random.u8(..3) {
+            story.extend(change_some(&mut directory, &mut random));
+        }
+        let Some(requester) = asker.find(&directory, round) else { continue };
+        let copying = random.choice(consumers.iter_mut()).unwrap();
+        copying.is_now(&asker);
+        let consumer = &mut copying.consumer;
+        as_asker(&mut directory, &requester, |directory| {
+            let polled = consumer.poll(directory, |_| ());
+            consumer.check(directory, &format!("round {round}: {story:?}, {polled:?}"));
+            assert!(polled.sent == 0 || polled.present == 0, "{polled:?}");
+            whole += usize::from(polled.sent > 0);
+            unchanged += usize::from(polled.present > 0);
+        });
+    }
+    assert!(whole > 10 && unchanged > 0, "{whole}, {unchanged}");
+}
+
+/// Another seed by hand.
+fn random_seed(own: u64, number: usize) -> u64 {
+    let shift = std::env::var("PANDO_TEST_SEED").ok().and_then(|text| text.parse::<u64>().ok());
+    4_533 + own + number as u64 + shift.unwrap_or(0) * 1_000
+}
+
+/// A person whom the asker sees by the rules of `BY_NAME`, with this besides.
+fn add_person(directory: &mut TestDirectory, dn: &str, more: (&str, &[&str])) {
+    let classes = &["inetOrgPerson"][..];
+    let outcome = directory.add(dn, &[("objectClass", classes), ("sn", &["s"]), more]);
+    assert_eq!(outcome.code, ResultCode::SUCCESS, "{outcome:?}");
+}
+
+#[test]
+fn single_changes_make_other_rules_hold() {
+    let mut directory = with_rules(&BY_NAME);
+    let mut asker = Asker::default();
+    add_person(&mut directory, ASKER, ("title", &["first"]));
+    let mut polling = Consumer::new(SUFFIX, "(objectClass=*)", &["*"]);
+    polling.keeps_csn_alone = true;
+    let mut hearing = polling.same();
+    let mut poll = |directory: &mut TestDirectory, asker: &mut Asker, round| {
+        let requester = asker.find(directory, round).unwrap();
+        as_asker(directory, &requester, |directory| {
+            let polled = polling.poll(directory, |_| ());
+            polling.check(directory, "a poll");
+            polled
+        })
+    };
+    let mut hear = |directory: &mut TestDirectory, asker: &mut Asker| {
+        let requester = asker.find(directory, 1).unwrap();
+        as_asker(directory, &requester, |directory| {
+            let (_, goes_on) = hearing.hear(directory);
+            if goes_on {
+                hearing.check(directory, "what was heard");
+            }
+            goes_on
+        })
+    };
+    assert!(poll(&mut directory, &mut asker, 1).sent > 0 && hear(&mut directory, &mut asker));
+
+    // The attribute that a rule asks for has no number before.
+    add_person(&mut directory, &format!("cn=p5,{SUFFIX}"), ("manager", &[&format!("cn=p1,{SUFFIX}")]));
+    assert!(hear(&mut directory, &mut asker));
+    assert_eq!(poll(&mut directory, &mut asker, 1).sent, 0, "it is hidden");
+
+    // Elsewhere the asker sees little; who comes to have the name afterwards sees more.
+    directory.modify_dn(ASKER, "cn=other", true, Some(SUFFIX));
+    assert!(!hear(&mut directory, &mut asker), "the asker moved");
+    let polled = poll(&mut directory, &mut asker, 1);
+    assert!(polled.sent > 0 && polled.present == 0, "{polled:?}");
+    directory.delete(&format!("cn=other,{SUFFIX}"));
+    add_person(&mut directory, ASKER, ("title", &["second"]));
+    let polled = poll(&mut directory, &mut asker, 0);
+    assert!(polled.sent > 2 && polled.present == 0, "{polled:?}");
+
+    // What is below an entry that may not be seen cannot be asked for.
+    assert!(hear(&mut directory, &mut asker));
+    directory.modify(SUFFIX, &[(ChangeOperation::Replace, "description", &["hidden"])]);
+    assert!(!hear(&mut directory, &mut asker), "the base may not be seen");
+}
