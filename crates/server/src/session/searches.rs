@@ -36,7 +36,7 @@ impl Session {
     pub(super) fn search(
         &mut self,
         context: &mut Context,
-        head: RequestHead,
+        mut head: RequestHead,
         request: &ldap::SearchRequest<'_>,
         controls: &RequestControls,
         out: &mut Vec<u8>,
@@ -57,6 +57,9 @@ impl Session {
             return self.finish_search(context, &head, &search, None);
         }
         let follows = step == Step::Waits;
+        if follows {
+            head.is_not_timed();
+        }
         let deadline = match search.time_limit_seconds() {
             0 => None,
             // The limit is for what is there at first (RFC 4533 section 3.5.4).
@@ -115,8 +118,9 @@ impl Session {
         let Some(index) = self.next_search_index() else { return true };
         self.next_slice = slice_index(index + 1);
         let (admission, address) = (self.admission(context), self.address(context));
-        let Some(Outstanding { ticket, work: Work::Search { search, deadline, rest, follows }, .. }) =
-            self.outstanding.get_mut(index)
+        let Some(Outstanding {
+            ticket, head, work: Work::Search { search, deadline, rest, follows }, ..
+        }) = self.outstanding.get_mut(index)
         else {
             return true;
         };
@@ -137,6 +141,7 @@ impl Session {
         };
         if step == Step::Waits {
             (*follows, *deadline) = (true, None);
+            head.is_not_timed();
             self.outstanding.recount(index);
         } else if step != Step::More {
             let Outstanding { head, work, .. } = self.outstanding.remove(index);

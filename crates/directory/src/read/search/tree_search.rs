@@ -161,8 +161,9 @@ impl TreeSearch {
             },
         );
         search.scanner.entry_controls = entry_controls;
-        if follow.is_some() {
-            search.follow = follow;
+        if let Some(follow) = follow {
+            follow.standing().iter().for_each(|standing| search.scanner.permit(standing));
+            search.follow = Some(follow);
         }
         Ok(search)
     }
@@ -547,8 +548,12 @@ fn told(
         true => Some(Follow::begin(snapshot, (asker.0, asker.2), controls.link)?),
         false => None,
     };
-    let told = follow.as_ref().map_or(snapshot, |follow| &follow.told);
-    let entry_controls = EntryControls::of(told, asker, id, request, controls)?;
+    let (requester, access, standing) = asker;
+    let (told, standing) = match &follow {
+        Some(follow) => (&follow.told, follow.standing()),
+        None => (snapshot, standing),
+    };
+    let entry_controls = EntryControls::of(told, (requester, access, standing), id, request, controls)?;
     Ok((entry_controls, follow))
 }
 

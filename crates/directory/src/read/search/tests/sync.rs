@@ -10,12 +10,12 @@ use ldap::{
 
 use super::large::with_large_group;
 use crate::access::Requester;
-use crate::model::client_link::{ClientLink, WeekTime};
 use crate::model::limits::FOLLOWERS_MAX;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::Outcome;
 use crate::read::controls::{RequestControls, SeldomControls, SyncAsked};
 use crate::read::search::{Budget, Search, Step};
+use crate::snapshot::Snapshot;
 use crate::testing::{SUFFIX, TestDirectory};
 
 type Attributes = BTreeMap<String, Vec<Vec<u8>>>;
@@ -113,6 +113,21 @@ impl Consumer {
             meanwhile(directory);
         }
         self.take(&out)
+    }
+
+    /// Asks to hear of changes, of a loop whose snapshot is this one.
+    pub(super) fn begin(&mut self, snapshot: &Snapshot, requester: &Requester) {
+        self.seen.clear();
+        let (request, controls) = (self.request(), controls(true, self.cookie()));
+        let started = Search::start(snapshot, requester, MessageId(7), &request, &controls);
+        self.search = Some(started.unwrap_or_else(|outcome| panic!("{outcome:?}")));
+    }
+
+    /// Why it may not hear of changes.
+    pub(super) fn refusal(&self, snapshot: &Snapshot, requester: &Requester) -> Option<ResultCode> {
+        let (request, controls) = (self.request(), controls(true, None));
+        let started = Search::start(snapshot, requester, MessageId(7), &request, &controls);
+        started.err().map(|outcome| outcome.code)
     }
 
     /// Hears of changes as they come: begins with what is new, where it does not yet. Whether the search goes on.
@@ -552,14 +567,7 @@ fn what_cannot_be_synchronized_is_refused() {
         let state = directory.snapshot.state();
         let name = NormalName::of(&parse_dn(&dn).unwrap(), &state.catalog.schema);
         let asker = Requester::User { id: state.entry_of(&name).unwrap().unwrap(), dn };
-        let filter = FilterBuf::parse("(objectClass=*)").unwrap();
-        let all = ldap::AttributeSelection::default();
-        let request = SearchRequest::new(SUFFIX, Scope::WholeSubtree, filter.as_filter(), all);
-        let link = ClientLink { at: Some(WeekTime::of_micros(0)), ..ClientLink::default() };
-        let controls = RequestControls { link: Some(link), ..controls(true, None) };
-        Search::start(&directory.snapshot, &asker, MessageId(1), &request, &controls)
-            .err()
-            .map(|outcome| outcome.code)
+        Consumer::new(SUFFIX, "(objectClass=*)", &["*"]).refusal(&directory.snapshot, &asker)
     };
     assert_eq!(under("all: allow read to authenticated"), None);
     assert_eq!(under("all: allow read to authenticated between 00:00 and 12:00"), unwilling);

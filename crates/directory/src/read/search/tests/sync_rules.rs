@@ -266,6 +266,36 @@ fn rules_by_made_attributes_have_everything_sent() {
     assert!(whole > 10 && unchanged > 0, "{whole}, {unchanged}");
 }
 
+/// The snapshot of an event loop may be older than that of which the client is told.
+#[test]
+fn rules_are_those_of_what_is_told() {
+    let mut directory = with_rules(&BY_OTHERS);
+    add_person(&mut directory, ASKER, ("title", &["t"]));
+    add_person(&mut directory, &format!("cn=p5,{SUFFIX}"), ("title", &["t"]));
+    let group = format!("cn=g0,{SUFFIX}");
+    let members = [("objectClass", &["groupOfNames"][..]), ("member", &["cn=nobody"])];
+    assert_eq!(directory.add(&group, &members).code, ResultCode::SUCCESS);
+    let requester = Asker::default().find(&directory, 0).unwrap();
+    let before = directory.directory.snapshot().unwrap();
+    directory.modify(&group, &[(ChangeOperation::Add, "member", &[ASKER])]);
+    let mut consumer = Consumer::new(SUFFIX, "(objectClass=*)", &["*"]);
+    consumer.begin(&before, &requester);
+    as_asker(&mut directory, &requester, |directory| {
+        assert!(consumer.hear(directory).1);
+        consumer.check(directory, "what was told at first");
+    });
+    directory.modify(&group, &[(ChangeOperation::Delete, "member", &[ASKER])]);
+    as_asker(&mut directory, &requester, |directory| {
+        assert!(!consumer.hear(directory).1, "other rules hold");
+        consumer.poll(directory, |_| ());
+        consumer.check(directory, "what was told was told by those rules");
+    });
+    // Without rules nobody is bound.
+    let before = directory.directory.snapshot().unwrap();
+    directory.change_settings(|settings| settings.general.access_rules.clear());
+    assert_eq!(consumer.refusal(&before, &requester), Some(ResultCode::BUSY));
+}
+
 /// Another seed by hand.
 fn random_seed(own: u64, number: usize) -> u64 {
     let shift = std::env::var("PANDO_TEST_SEED").ok().and_then(|text| text.parse::<u64>().ok());

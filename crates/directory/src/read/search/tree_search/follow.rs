@@ -112,12 +112,19 @@ impl Follow {
             return Err(OperationError::refused(ResultCode::BUSY, text));
         }
         let told = directory.snapshot()?;
-        let bound = match standing {
-            Some(_) => told.standing(requester, link.as_ref())?,
-            None => None,
-        };
-        let bound = bound.map(|standing| Bound { requester: requester.clone(), link, standing });
+        // The asker's snapshot may be older.
+        let told_standing = told.standing(requester, link.as_ref())?;
+        if told_standing.is_some() != standing.is_some() {
+            let text = "whether access rules bind you has just changed: ask again";
+            return Err(OperationError::refused(ResultCode::BUSY, text));
+        }
+        let bound = told_standing.map(|standing| Bound { requester: requester.clone(), link, standing });
         Ok(Box::new(Follow { told, before: None, round: None, bound, waits: false, _place: place }))
+    }
+
+    /// What the asker may see of what was told; `None` where no rules bind.
+    pub(super) fn standing(&self) -> Option<&Arc<Standing>> {
+        self.bound.as_ref().map(|bound| &bound.standing)
     }
 
     /// Bytes of memory that it holds, itself included.
