@@ -19,7 +19,6 @@ use self::figure::{Group, Value};
 use crate::hex::hex;
 use crate::net::acceptor::AcceptorControl;
 use crate::net::certificate::Certificates;
-use crate::net::descriptors::{self, DescriptorLimits};
 use crate::net::http::Page;
 use crate::net::request_memory::RequestMemory;
 use crate::stamp::now_micros;
@@ -178,8 +177,6 @@ fn process() -> Group {
     group.count("CPU System Milliseconds", "Processor time in the kernel", millis(usage.system));
     group.level("Private Memory Bytes", "Memory without mapped pages of the data file", usage.private_bytes);
     group.level("Resident Memory Bytes", "Memory with mapped pages of the data file", usage.resident_bytes);
-    group.level("Open Descriptors", "Descriptors that are open", descriptors::open_count());
-    group.level("Max Descriptors", "Descriptors that may be open", DescriptorLimits::read().open_max);
     group
 }
 
