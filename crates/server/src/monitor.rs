@@ -37,9 +37,6 @@ use crate::workers::writer::WriteQueue;
 /// The release that runs.
 const RELEASE: &str = env!("CARGO_PKG_VERSION");
 
-/// The same, as `cn=monitor` says it.
-const VERSION: &str = concat!("Pando ", env!("CARGO_PKG_VERSION"));
-
 /// Makes the entries and the metrics.
 pub(crate) struct Monitor {
     started: Instant,
@@ -169,6 +166,11 @@ impl Monitor {
     }
 }
 
+/// What a counter of several threads has come to.
+fn load(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
 fn process() -> Group {
     let usage = ProcessUsage::read();
     let mut group = Group::new("Process");
@@ -183,7 +185,6 @@ fn process() -> Group {
 fn connections(sources: &Sources) -> Group {
     let mut group = Group::new("Connections");
     let acceptor = &sources.acceptor;
-    let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let open = sources.counters.iter().map(|counters| counters.connections()).sum();
     group.level("Current", "Connections that are open", open);
     group.count("Total", "Connections accepted", load(&acceptor.accepted));
@@ -195,7 +196,6 @@ fn connections(sources: &Sources) -> Group {
 
 fn tls(certificates: &Certificates) -> Group {
     let mut group = Group::new("TLS");
-    let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     group.count("Established", "Handshakes that were completed", load(&certificates.established));
     group.count("Resumed", "Handshakes that went on with an earlier session", load(&certificates.resumed));
     group.count("Failed", "Handshakes that failed", load(&certificates.failed));
@@ -224,19 +224,14 @@ fn threads(sources: &Sources) -> Group {
 fn scans(scans: &ScanFigures) -> Group {
     let mut group = Group::new("Scans");
     group.level("Running", "Long searches under way", scans.running.load(Ordering::Relaxed) as u64);
-    group.count("Total", "Long searches begun", scans.begun.load(Ordering::Relaxed));
-    group.count(
-        "Entries Examined",
-        "Entries that long searches looked at",
-        scans.examined.load(Ordering::Relaxed),
-    );
+    group.count("Total", "Long searches begun", load(&scans.begun));
+    group.count("Entries Examined", "Entries that long searches looked at", load(&scans.examined));
     group
 }
 
 /// What the pool that hashes passwords did.
 fn hashes(hashes: &HashFigures) -> Group {
     let mut group = Group::new("Passwords");
-    let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     group.count("Jobs", "Passwords that were to be hashed", load(&hashes.submitted));
     group.count("Jobs Dropped", "Passwords not hashed because the client had gone", load(&hashes.dropped));
     group.count("Known", "Binds by a password verified a short time before", load(&hashes.known));
@@ -248,13 +243,9 @@ fn hashes(hashes: &HashFigures) -> Group {
 /// Requests that other threads went through first, because data was not in memory.
 fn read_ahead(figures: &ReadAheadFigures) -> Group {
     let mut group = Group::new("Read Ahead");
-    group.level("Threads", "Threads that read ahead", figures.threads.load(Ordering::Relaxed));
-    group.count("Requests", "Requests that were read ahead", figures.requests.load(Ordering::Relaxed));
-    group.count(
-        "Pages",
-        "Pages that reading ahead brought into memory",
-        figures.pages.load(Ordering::Relaxed),
-    );
+    group.level("Threads", "Threads that read ahead", load(&figures.threads));
+    group.count("Requests", "Requests that were read ahead", load(&figures.requests));
+    group.count("Pages", "Pages that reading ahead brought into memory", load(&figures.pages));
     group
 }
 
@@ -270,8 +261,8 @@ fn request_memory(memory: &RequestMemory) -> Group {
     );
     group.level("Max Bytes", "Octets that requests and answers may hold", memory.limit() as u64);
     group.level("Holders", "Sources and identities that hold some", memory.holders() as u64);
-    group.count("Waited", "Times that a connection waited for room", memory.waited.load(Ordering::Relaxed));
-    group.count("Refused", "Requests refused for lack of room", memory.refused.load(Ordering::Relaxed));
+    group.count("Waited", "Times that a connection waited for room", load(&memory.waited));
+    group.count("Refused", "Requests refused for lack of room", load(&memory.refused));
     group
 }
 
@@ -279,7 +270,6 @@ fn request_memory(memory: &RequestMemory) -> Group {
 fn audit(feed: &AuditFeed) -> Group {
     let mut group = Group::new("Audit");
     let figures = &feed.figures;
-    let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     group.count("Events", "Events written to the trail", load(&figures.events));
     group.count("Blocks", "Blocks of the trail written", load(&figures.blocks));
     group.count("Bytes", "Octets of the trail written", load(&figures.bytes));

@@ -16,7 +16,7 @@ const ROOT: &str = "cn=monitor";
 /// All entries, parents first.
 pub(super) fn entries(groups: &[Group], totals: &[OperationTotal]) -> Vec<VirtualEntry> {
     let mut tree = Tree::default();
-    tree.add(ROOT.to_owned(), "monitorServer", vec![("monitoredInfo", super::VERSION.to_owned())]);
+    tree.add(ROOT.to_owned(), "monitorServer", vec![("monitoredInfo", format!("Pando {}", super::RELEASE))]);
     tree.add_operations(totals);
     for group in groups {
         let parent = format!("cn={},{ROOT}", group.name);

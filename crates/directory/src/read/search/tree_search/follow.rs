@@ -72,8 +72,9 @@ struct Round {
 impl Bound {
     /// Brings what the rules come to up to date. False where other rules hold than before.
     fn catch_up(&mut self, now: &Snapshot, scanner: &mut Scanner) -> Result<bool> {
-        let own = self.standing.own();
-        if own.is_some_and(|own| !matches!(node(now.state().read, own), Ok(Some(_)))) {
+        if let Some(own) = self.standing.own()
+            && node(now.state().read, own)?.is_none()
+        {
             return Ok(false);
         }
         let standing = now.standing(&self.requester, self.link.as_ref())?;
