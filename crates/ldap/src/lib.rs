@@ -38,6 +38,7 @@ mod paged_results;
 mod password_modify;
 mod password_policy;
 mod password_state;
+mod persistent_search;
 mod position_token;
 mod request;
 mod request_encode;
@@ -74,6 +75,7 @@ pub use paged_results::PagedResults;
 pub use password_modify::{PasswordModify, decode_generated_password, encode_generated_password};
 pub use password_policy::{PolicyError, PolicyResponse, PolicyWarning};
 pub use password_state::{StateOperation, StateRequest, encode_password_state, state_operation};
+pub use persistent_search::{ChangeType, EntryChange, PersistentSearch};
 pub use position_token::{AtLeast, PositionToken};
 pub use request::{
     AddRequest, Authentication, BindRequest, CompareRequest, DeleteRequest, DerefAliases, ExtendedRequest,

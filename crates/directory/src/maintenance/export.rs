@@ -136,6 +136,7 @@ impl<'s, 'o> Export<'s, 'o> {
                 aliased: Vec::new(),
                 extras: Vec::new(),
                 follows_aliases: false,
+                has_aliases: false,
                 manages: true,
                 tells_referrals: false,
                 subentries: None,

@@ -6,8 +6,8 @@
 use ber::{Reader, Tag};
 use ldap::{
     AtLeast, AttributeSelection, Control, Controls, DecodeLimits, DereferenceSpec, EffectiveRightsRequest,
-    Filter, FilterBuf, ListViewRequest, ListViewTarget, PagedResults, PositionToken, Request, ResultCode,
-    SelectionBuf, SortKey, SyncRequest, decode_matched_values, oids,
+    Filter, FilterBuf, ListViewRequest, ListViewTarget, PagedResults, PersistentSearch, PositionToken,
+    Request, ResultCode, SelectionBuf, SortKey, SyncRequest, decode_matched_values, oids,
 };
 
 use crate::access::{AskerLimits, Offered};
@@ -145,6 +145,7 @@ pub static SUPPORTED_CONTROLS: &[SupportedControl] = &[
     control(oids::VLV_REQUEST, "virtual list view", SEARCH, read_window),
     control(oids::MATCHED_VALUES, "matched values", SEARCH, read_matched_values),
     control(oids::SYNC_REQUEST, "content synchronization", SEARCH, read_sync),
+    control(oids::PERSISTENT_SEARCH, "persistent search", SEARCH, read_persistent),
     control(oids::PASSWORD_POLICY, "password policy", ANSWERED, |read, control| {
         read_flag(&mut read.password_policy, control)
     }),
@@ -283,6 +284,8 @@ pub struct SeldomControls {
     pub window: Option<WindowAsked>,
     /// The search tells what became of its results since the last time.
     pub sync: Option<SyncAsked>,
+    /// The search goes on with changes as they come (draft-ietf-ldapext-psearch).
+    pub persistent: Option<PersistentSearch>,
 }
 
 /// What comes with a request: what its controls ask for, and what its connection says.
@@ -427,9 +430,14 @@ impl RequestControls {
         self.seldom.is_some() || self.account_usability.is_some()
     }
 
+    /// The changes that the client wants to hear of as they come, entry by entry.
+    pub(crate) fn persistent(&self) -> Option<PersistentSearch> {
+        self.seldom.as_ref()?.persistent
+    }
+
     /// Whether the client wants to hear of changes as they come.
     pub(crate) fn follows(&self) -> bool {
-        self.sync().is_some_and(|asked| asked.persists)
+        self.persistent().is_some() || self.sync().is_some_and(|asked| asked.persists)
     }
 
     fn seldom(&mut self) -> &mut SeldomControls {
@@ -532,6 +540,13 @@ fn read_sync(controls: &mut RequestControls, control: &Control<'_>) -> Result<()
     }
     let cookie = asked.cookie.map(<[u8]>::to_vec);
     controls.seldom().sync = Some(SyncAsked { persists: asked.persists, cookie });
+    Ok(())
+}
+
+fn read_persistent(controls: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
+    let asked = PersistentSearch::decode(control.value.unwrap_or_default())
+        .ok_or("takes types of changes from 1 to 15 and two BOOLEANs as its value")?;
+    controls.seldom().persistent = Some(asked);
     Ok(())
 }
 

@@ -39,6 +39,7 @@ mod outside;
 mod paging;
 mod parts;
 mod permitted;
+mod persistent;
 mod plan;
 mod result;
 mod scanner;

@@ -75,6 +75,12 @@ pub(crate) fn operation_values(bytes: &[u8]) {
     if let Some(info) = ldap::SyncInfo::decode(bytes) {
         assert_eq!(ldap::SyncInfo::decode(&info.encode()), Some(info));
     }
+    if let Some(search) = ldap::PersistentSearch::decode(bytes) {
+        assert_eq!(ldap::PersistentSearch::decode(&search.encode()), Some(search));
+    }
+    if let Some(change) = ldap::EntryChange::decode(bytes) {
+        assert_eq!(ldap::EntryChange::decode(&change.encode()), Some(change));
+    }
     if let Some(items) = ldap::decode_matched_values(bytes) {
         assert!(!items.is_empty() && items.len() <= ldap::MATCHED_ITEMS_MAX);
         items.iter().for_each(|item| walk_filter(*item, 1));

@@ -15,6 +15,7 @@ mod known_holes;
 mod matched;
 mod messages;
 mod pages;
+mod persistent;
 mod positions;
 mod proxy;
 mod rfc4511;

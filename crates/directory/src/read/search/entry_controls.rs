@@ -8,6 +8,7 @@ use ldap::{Control, ControlsBuf, MessageId, SearchRequest, oids, response};
 
 use super::dereference::Dereferencing;
 use super::matched::MatchedValues;
+use super::persistent::Persistent;
 use super::result::ResultWriter;
 use super::selection::Selection;
 use super::sync::Sync;
@@ -32,6 +33,8 @@ pub(super) struct EntryControls {
     pub(super) matched: Option<MatchedValues>,
     /// What the client is told of a content.
     pub(super) sync: Option<Sync>,
+    /// What it is told of changes.
+    pub(super) persistent: Option<Persistent>,
 }
 
 impl EntryControls {
@@ -53,17 +56,20 @@ impl EntryControls {
             Some(asked) => Dereferencing::of(snapshot, (access, standing), asked)?,
             None => None,
         };
-        let is_none =
-            usability_at.is_none() && dereferencing.is_none() && matched.is_none() && sync.is_none();
-        Ok((!is_none).then(|| Box::new(EntryControls { usability_at, dereferencing, matched, sync })))
+        let persistent = Persistent::of(controls)?;
+        let is_told = sync.is_some() || persistent.is_some();
+        let is_none = usability_at.is_none() && dereferencing.is_none() && matched.is_none() && !is_told;
+        let all = || EntryControls { usability_at, dereferencing, matched, sync, persistent };
+        Ok((!is_none).then(|| Box::new(all())))
     }
 
     /// Others that tell the same, with buffers of their own.
     pub(super) fn copy(&self) -> EntryControls {
         let dereferencing = self.dereferencing.as_ref().map(Dereferencing::copy);
         let matched = self.matched.clone();
+        let persistent = self.persistent.clone();
         // A poll is not shared out.
-        EntryControls { usability_at: self.usability_at, dereferencing, matched, sync: None }
+        EntryControls { usability_at: self.usability_at, dereferencing, matched, sync: None, persistent }
     }
 
     /// Bytes of memory that they hold, themselves included.
@@ -78,6 +84,19 @@ impl EntryControls {
     /// Brings what was found out on an earlier snapshot up to date.
     pub(super) fn catch_up(&mut self, state: TreeState<'_>) -> Result<()> {
         self.matched.as_mut().map_or(Ok(()), |matched| matched.catch_up(state))
+    }
+
+    /// Those of an entry of whatever size.
+    pub(super) fn of_any_size<'s>(
+        &self,
+        state: TreeState<'s>,
+        candidate: &Candidate<'s>,
+    ) -> Result<ControlsBuf> {
+        match (&self.sync, &self.persistent) {
+            (Some(sync), _) => sync.state_controls(state, candidate),
+            (None, Some(persistent)) => Ok(persistent.change_controls()),
+            (None, None) => Ok(ControlsBuf::new()),
+        }
     }
 
     /// Goes on finding out what they have to tell, where that takes long; true when that is done.
@@ -136,6 +155,7 @@ impl EntryControls {
         if let Some(sync) = &self.sync {
             add(oids::SYNC_STATE, Some(sync.state_value(state, candidate)?));
         }
+        add(oids::ENTRY_CHANGE_NOTIFICATION, self.persistent.as_ref().and_then(Persistent::change_value));
         if let Some(dereferencing) = &mut self.dereferencing {
             let value;
             (value, looked_up) = dereferencing.value(state, names, candidate, selection)?;

@@ -96,8 +96,8 @@ impl Results {
         request: &SearchRequest<'_>,
         (entries, controls): (&[Named<'_>], &RequestControls),
     ) -> Result<Results, OperationError> {
-        if controls.sync().is_some() {
-            let text = "what is not in the tree is not synchronized";
+        if controls.sync().is_some() || controls.persistent().is_some() {
+            let text = "what is not in the tree is not synchronized, and changes of it are not told";
             return Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text));
         }
         let catalog = snapshot.state().catalog;

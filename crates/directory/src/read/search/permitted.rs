@@ -48,10 +48,7 @@ impl Permitted {
         candidate: &Candidate<'s>,
         writer: &mut ResultWriter,
     ) -> Result<bool, OperationError> {
-        let rights = self.standing.at(state, &mut self.walk, candidate.id, candidate.node.parent)?;
-        if !rights.may_browse() {
-            return Ok(false);
-        }
+        let Some(rights) = self.rights(state, candidate)? else { return Ok(false) };
         let known = self.filters.iter().position(|(known, _)| Arc::ptr_eq(known, &rights));
         let place = known.unwrap_or_else(|| {
             if self.filters.len() >= FILTERS_MAX {
@@ -70,6 +67,30 @@ impl Permitted {
         }
         writer.selection.rights = Some(rights);
         Ok(true)
+    }
+
+    /// Whether the asker may see an entry, which need not be a result. Then the writer writes what of it may be read.
+    pub(super) fn shows(
+        &mut self,
+        state: TreeState<'_>,
+        candidate: &Candidate<'_>,
+        writer: &mut ResultWriter,
+    ) -> Result<bool, OperationError> {
+        let rights = self.rights(state, candidate)?;
+        let is_shown = rights.is_some();
+        writer.selection.rights = rights;
+        Ok(is_shown)
+    }
+
+    /// The rights at an entry that the asker may see.
+    #[inline]
+    fn rights(
+        &mut self,
+        state: TreeState<'_>,
+        candidate: &Candidate<'_>,
+    ) -> Result<Option<Arc<EntryRights>>, OperationError> {
+        let rights = self.standing.at(state, &mut self.walk, candidate.id, candidate.node.parent)?;
+        Ok(rights.may_browse().then_some(rights))
     }
 }
 

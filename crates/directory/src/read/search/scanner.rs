@@ -3,11 +3,14 @@
 
 use std::sync::Arc;
 
+use ldap::ControlsBuf;
+
 use super::budget::Budget;
 use super::candidates::{AtHand, Candidates, ScanKind};
 use super::entry_controls::EntryControls;
 use super::matched::MatchedValues;
 use super::permitted::Permitted;
+use super::persistent::Persistent;
 use super::plan::{Implied, Plan, Source};
 use super::result::ResultWriter;
 use super::scope::SearchScope;
@@ -18,7 +21,7 @@ use crate::filter::{Candidate, GroupsOf, Matcher, MemberUse};
 use crate::filter::{Term, Truth};
 use crate::model::entry::EntryRow;
 use crate::model::outcome::OperationError;
-use crate::model::rows::EntryId;
+use crate::model::rows::{EntryId, NodeRow};
 use crate::snapshot::Snapshot;
 use crate::tree::{TreeState, damaged_row, node};
 
@@ -297,6 +300,20 @@ impl Scanner {
         self.entry_controls.as_mut()?.sync.as_mut()
     }
 
+    /// What the client is told of changes, if it is.
+    pub(super) fn persistent_mut(&mut self) -> Option<&mut Persistent> {
+        self.entry_controls.as_mut()?.persistent.as_mut()
+    }
+
+    /// The controls with which an entry comes that is too large to be put together in memory, too.
+    pub(super) fn controls_of_any_size<'s>(
+        &self,
+        state: TreeState<'s>,
+        candidate: &Candidate<'s>,
+    ) -> Result<ControlsBuf, OperationError> {
+        self.entry_controls.as_ref().map_or(Ok(ControlsBuf::new()), |own| own.of_any_size(state, candidate))
+    }
+
     /// Writes an entry that is a result, with its controls. False if it is too large to be put together in memory.
     pub(super) fn put_result<'s>(
         &mut self,
@@ -358,6 +375,31 @@ impl Scanner {
         if let Some(permitted) = &mut self.permitted {
             permitted.standing = Arc::clone(standing);
             permitted.forget();
+        }
+    }
+
+    /// Whether an entry stands for a part of the tree that another server has.
+    pub(super) fn is_reference(
+        &mut self,
+        snapshot: &Snapshot,
+        id: EntryId,
+        row: &NodeRow<'_>,
+    ) -> Result<bool, OperationError> {
+        let scope = &mut self.scope;
+        Ok(row.flags.is_referral()
+            && !scope.manages
+            && scope.contains(snapshot.state(), &mut snapshot.names(), id, row)?)
+    }
+
+    /// Whether the asker may see an entry, which need not be a result. Then it is written as far as it may be read.
+    pub(super) fn permits<'s>(
+        &mut self,
+        state: TreeState<'s>,
+        candidate: &Candidate<'s>,
+    ) -> Result<bool, OperationError> {
+        match &mut self.permitted {
+            None => Ok(true),
+            Some(permitted) => permitted.shows(state, candidate, &mut self.writer),
         }
     }
 

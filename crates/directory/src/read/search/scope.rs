@@ -26,6 +26,8 @@ pub(crate) struct SearchScope {
     pub(crate) extras: Vec<EntryId>,
     /// Whether aliases below the base are followed, so that they are not results themselves.
     pub(crate) follows_aliases: bool,
+    /// Whether there are such.
+    pub(crate) has_aliases: bool,
     /// Whether referral entries count as ordinary ones (ManageDsaIT).
     pub(crate) manages: bool,
     /// Whether the client is told of referral entries in scope.
@@ -46,6 +48,7 @@ impl SearchScope {
             aliased: Vec::new(),
             extras: Vec::new(),
             follows_aliases: matches!(dereferences, DerefAliases::InSearching | DerefAliases::Always),
+            has_aliases: false,
             manages: controls.manage_dsa_it,
             tells_referrals: !controls.manage_dsa_it && !controls.domain_scope(),
             subentries: controls.subentries,
@@ -186,6 +189,7 @@ impl SearchScope {
             if in_scope.is_empty() {
                 return Ok(());
             }
+            self.has_aliases = true;
             for alias in in_scope {
                 if let Some(target) = dereference(state, alias, standing)? {
                     self.add_target(target);

@@ -125,10 +125,7 @@ impl EntryStream {
         if !scanner.passes(&snapshot, &candidate)? {
             return Ok(None);
         }
-        let controls = match scanner.sync() {
-            Some(sync) => sync.state_controls(state, &candidate)?,
-            None => ControlsBuf::new(),
-        };
+        let controls = scanner.controls_of_any_size(state, &candidate)?;
         let matched = scanner.matched_values().cloned();
         let writer = &mut scanner.writer;
         let (mut attributes, mut made) = (Vec::new(), Vec::new());

@@ -98,9 +98,8 @@ impl Sync {
             })
         };
         let known = asked.cookie.as_deref().and_then(|cookie| Known::parse(cookie, &seal));
-        let (schema, rules) = (&state.catalog.schema, &state.catalog.access_rules);
-        let mut filters = standing.into_iter().flat_map(Standing::filters).chain([request.filter]);
-        let goes_by_others = filters.any(|filter| is_about_made(schema, filter));
+        let rules = &state.catalog.access_rules;
+        let goes_by_others = goes_by_others(state, standing, request.filter);
         let newest = state.read.position()?;
         let since = match known {
             Some(Known { csn, is_sealed }) if is_sealed || standing.is_none() || !rules.ask_others() => {
@@ -115,12 +114,6 @@ impl Sync {
         let uuid = description.and_then(|type_id| {
             state.catalog.matching_attributes(&AttributeDescription::of(type_id)).iter().next().copied()
         });
-        let goes_by_time = standing.is_some() && rules.ask_time();
-        if asked.persists && (goes_by_others || goes_by_time || *requester == Requester::Anonymous) {
-            let text = "anonymous, whom access rules bind by the time or by attributes that are made, and filters on \
-                        such attributes, are told by polls (refreshOnly) alone";
-            return Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text));
-        }
         let present = SyncIdSet { refresh_deletes: false, uuids: Vec::new() };
         let cookie = String::new();
         let touched = HashSet::new();
@@ -365,6 +358,12 @@ pub(super) fn touch_all<K: AsRef<[u8]>>(
         }
     }
     Ok(())
+}
+
+/// Whether what is a result goes by other entries than the one itself: by attributes that are made.
+pub(super) fn goes_by_others(state: TreeState<'_>, standing: Option<&Standing>, filter: Filter<'_>) -> bool {
+    let mut filters = standing.into_iter().flat_map(Standing::filters).chain([filter]);
+    filters.any(|filter| is_about_made(&state.catalog.schema, filter))
 }
 
 /// Whether a filter is about attributes that are made of more than the entry itself.

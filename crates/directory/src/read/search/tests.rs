@@ -11,6 +11,7 @@ mod matched;
 mod monitor;
 mod pages;
 mod parts;
+mod persistent;
 mod plans;
 mod remembered;
 mod results;

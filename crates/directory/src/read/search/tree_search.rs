@@ -96,7 +96,9 @@ impl TreeSearch {
             Plan::scan(state.read.row_count(NODES)?)
         } else {
             let plan = Plan::choose(state, &scope, &filter)?;
-            check_cost(state, (access, standing.is_some()), &filter, &plan)?;
+            if !controls.persistent().is_some_and(|asked| asked.changes_only) {
+                check_cost(state, (access, standing.is_some()), &filter, &plan)?;
+            }
             plan
         };
         let effective = match controls.effective_rights() {
@@ -109,7 +111,8 @@ impl TreeSearch {
         let (mut entry_controls, mut follow) = (None, None);
         if controls.are_told() {
             let asker = (requester, access, standing.as_ref());
-            (entry_controls, follow) = told(snapshot, asker, id, request, (controls, &mut selection))?;
+            (entry_controls, follow) =
+                told(snapshot, asker, (id, request), &scope, (controls, &mut selection))?;
         }
         // All of these come from memory at the same time, and while the search is put together.
         for candidate in plan.first_few() {
@@ -382,6 +385,7 @@ impl TreeSearch {
             && self.scanner.plan.gathering.is_none()
             && self.stream.is_none()
             && !self.is_sorted()
+            && self.follow.is_none()
             && self.scanner.sync().is_none();
         let Tally { size_limit, entries_sent, examined_count, .. } = self.tally;
         let left = self.scanner.plan.candidate_count.saturating_sub(examined_count);
@@ -537,15 +541,15 @@ type Told = (Option<Box<EntryControls>>, Option<Box<Follow>>);
 fn told(
     snapshot: &Snapshot,
     asker: (&Requester, Access, Option<&Arc<Standing>>),
-    id: MessageId,
-    request: &SearchRequest<'_>,
+    (id, request): (MessageId, &SearchRequest<'_>),
+    scope: &SearchScope,
     (controls, selection): (&RequestControls, &mut Selection),
 ) -> Result<Told, OperationError> {
     if controls.sync().is_some() {
         selection.made.retain(|(made, _)| *made == VirtualAttribute::StructuralObjectClass);
     }
     let follow = match controls.follows() {
-        true => Some(Follow::begin(snapshot, (asker.0, asker.2), controls.link)?),
+        true => Some(Follow::begin(snapshot, (asker.0, asker.2), (request.filter, scope), controls)?),
         false => None,
     };
     let (requester, access, standing) = asker;

@@ -13,7 +13,7 @@ use crate::testing::{SUFFIX, TestDirectory};
 const ASKER: &str = "cn=p1,ou=a,dc=example,dc=com";
 
 /// Rules that go by the asker's own name alone.
-const BY_NAME: [&str; 7] = [
+pub(super) const BY_NAME: [&str; 7] = [
     "seen: allow read of objectClass, cn, ou, dc to authenticated",
     "all: allow read to users in 'ou=a,dc=example,dc=com'",
     "person: allow read to user 'cn=p1,ou=a,dc=example,dc=com'",
@@ -24,7 +24,7 @@ const BY_NAME: [&str; 7] = [
 ];
 
 /// Rules that go by what others say of the asker.
-const BY_OTHERS: [&str; 6] = [
+pub(super) const BY_OTHERS: [&str; 6] = [
     "seen: allow read of objectClass, cn, ou, dc to authenticated",
     "group: allow read of sn to group 'cn=g0,dc=example,dc=com'",
     "other: deny browse in 'ou=b,ou=a,dc=example,dc=com' to group 'cn=g1,ou=a,dc=example,dc=com'",
@@ -36,7 +36,7 @@ const BY_OTHERS: [&str; 6] = [
 /// A rule that goes by attributes that are made.
 const BY_MADE: &str = "made: deny browse matching '(memberOf=cn=g0,dc=example,dc=com)' to authenticated";
 
-fn with_rules(rules: &[&str]) -> TestDirectory {
+pub(super) fn with_rules(rules: &[&str]) -> TestDirectory {
     let mut directory = two_units(false);
     directory.change_settings(|settings| {
         settings.general.access_rules = rules.iter().copied().map(str::to_owned).collect();
@@ -46,14 +46,14 @@ fn with_rules(rules: &[&str]) -> TestDirectory {
 
 /// The asker, wherever the entry is by now; who has the name, if that one is gone, and now and then.
 #[derive(Default)]
-struct Asker {
-    id: Option<EntryId>,
+pub(super) struct Asker {
+    pub(super) id: Option<EntryId>,
     /// The newest that had the name.
     newest: Option<EntryId>,
 }
 
 impl Asker {
-    fn find(&mut self, directory: &TestDirectory, round: u32) -> Option<Requester> {
+    pub(super) fn find(&mut self, directory: &TestDirectory, round: u32) -> Option<Requester> {
         let state = directory.snapshot.state();
         let dn_of = |id: EntryId| state.dn(id).unwrap();
         let name = NormalName::of(&parse_dn(ASKER).unwrap(), &state.catalog.schema);
@@ -86,7 +86,7 @@ impl Copying {
 }
 
 /// Does something as somebody.
-fn as_asker<T>(
+pub(super) fn as_asker<T>(
     directory: &mut TestDirectory,
     asker: &Requester,
     action: impl FnOnce(&mut TestDirectory) -> T,
@@ -115,7 +115,7 @@ fn consumers() -> Vec<Copying> {
 }
 
 /// Something at random, often to the asker.
-fn change_some(directory: &mut TestDirectory, random: &mut fastrand::Rng) -> Option<String> {
+pub(super) fn change_some(directory: &mut TestDirectory, random: &mut fastrand::Rng) -> Option<String> {
     let name = format!("s{}", random.u8(..3));
     let group = if random.bool() { format!("cn=g0,{SUFFIX}") } else { format!("cn=g1,ou=a,{SUFFIX}") };
     let operation = *random.choice(&[ChangeOperation::Add, ChangeOperation::Delete]).unwrap();
@@ -297,7 +297,7 @@ fn rules_are_those_of_what_is_told() {
 }
 
 /// Another seed by hand.
-fn random_seed(own: u64, number: usize) -> u64 {
+pub(super) fn random_seed(own: u64, number: usize) -> u64 {
     let shift = std::env::var("PANDO_TEST_SEED").ok().and_then(|text| text.parse::<u64>().ok());
     4_533 + own + number as u64 + shift.unwrap_or(0) * 1_000
 }

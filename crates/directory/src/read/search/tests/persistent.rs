@@ -1,0 +1,501 @@
+//! Persistent search (draft-ietf-ldapext-psearch): what a client that keeps a copy by what it is told has of it, and
+//! what it is told of each change.
+
+use std::collections::BTreeMap;
+
+use ldap::{
+    ChangeOperation, ChangeType, DecodeLimits, DerefAliases, EntryChange, FilterBuf, MessageId,
+    PersistentSearch, Response, ResponseMessage, ResultCode, Scope, SearchRequest, SelectionBuf, oids,
+};
+
+use super::large::with_large_group;
+use super::sync::{change, two_units};
+use super::sync_rules::{Asker, BY_NAME, BY_OTHERS, as_asker, change_some, random_seed, with_rules};
+use crate::access::Requester;
+use crate::read::controls::{RequestControls, SeldomControls};
+use crate::read::page_request::PageRequest;
+use crate::read::search::{Budget, Search, Step};
+use crate::testing::{SUFFIX, TestDirectory};
+
+type Attributes = BTreeMap<String, Vec<Vec<u8>>>;
+
+/// Whether an entry is a result, as far as a client sees.
+type Keeps = fn(&str, &Attributes) -> bool;
+
+/// One entry that was told.
+#[derive(Debug, PartialEq, Eq)]
+struct Told {
+    /// `None` for what was there.
+    change: Option<(ChangeType, Option<String>)>,
+    dn: String,
+    attributes: Attributes,
+}
+
+/// A client that listens.
+struct Listener {
+    base: String,
+    filter: FilterBuf,
+    attributes: SelectionBuf,
+    aliases: DerefAliases,
+    asked: PersistentSearch,
+    search: Option<Search>,
+    /// By DN.
+    copy: BTreeMap<String, Attributes>,
+}
+
+const BUDGET: Budget = Budget { entries_examined_max: 5, out_bytes_max: 2_000 };
+
+fn controls(asked: PersistentSearch) -> RequestControls {
+    let seldom = SeldomControls { persistent: Some(asked), ..SeldomControls::default() };
+    RequestControls { seldom: Some(Box::new(seldom)), ..RequestControls::default() }
+}
+
+impl Listener {
+    fn new(base: &str, filter: &str, attributes: &[&str]) -> Listener {
+        Listener {
+            base: base.to_owned(),
+            filter: FilterBuf::parse(filter).unwrap(),
+            attributes: attributes.iter().copied().collect(),
+            aliases: DerefAliases::Never,
+            asked: PersistentSearch {
+                change_types: PersistentSearch::ALL_TYPES,
+                changes_only: false,
+                tells_changes: true,
+            },
+            search: None,
+            copy: BTreeMap::new(),
+        }
+    }
+
+    /// One that hears of nothing but changes.
+    fn of_changes(filter: &str, types: &[ChangeType]) -> Listener {
+        let mut listener = Listener::new(SUFFIX, filter, &["*"]);
+        listener.asked.changes_only = true;
+        if !types.is_empty() {
+            listener.asked.change_types = types.iter().map(|change| change.bit()).sum();
+        }
+        listener
+    }
+
+    fn request(&self) -> SearchRequest<'_> {
+        let (filter, attributes) = (self.filter.as_filter(), self.attributes.as_selection());
+        let mut request = SearchRequest::new(&self.base, Scope::WholeSubtree, filter, attributes);
+        request.deref_aliases = self.aliases;
+        request
+    }
+
+    fn start(&self, directory: &TestDirectory) -> Result<Search, ResultCode> {
+        let (request, controls) = (self.request(), controls(self.asked));
+        let started =
+            Search::start(&directory.snapshot, &directory.requester, MessageId(7), &request, &controls);
+        started.map_err(|outcome| outcome.code)
+    }
+
+    /// What there is to hear: begins where it does not yet. How the search ended, if it did.
+    fn hear(&mut self, directory: &mut TestDirectory) -> (Vec<Told>, Option<ResultCode>) {
+        let mut search = match self.search.take().map_or_else(|| self.start(directory), Ok) {
+            Ok(search) => search,
+            Err(code) => return (Vec::new(), Some(code)),
+        };
+        let mut out = Vec::new();
+        let step = loop {
+            match search.run(&directory.snapshot, &mut out, &BUDGET) {
+                Step::More => {}
+                step => break step,
+            }
+        };
+        if step == Step::Waits {
+            // Nothing new, nothing told.
+            let mut silence = Vec::new();
+            assert_eq!(search.run(&directory.snapshot, &mut silence, &BUDGET), Step::Waits);
+            assert!(silence.is_empty());
+            self.search = Some(search);
+        }
+        let (told, code) = received(&out);
+        assert_eq!(code.is_some(), step == Step::Done);
+        (told, code)
+    }
+
+    /// Takes what it is told into its copy; begins anew, once, where the search ended. What it was told.
+    fn follow(&mut self, directory: &mut TestDirectory, keeps: Keeps) -> Vec<Told> {
+        let (told, code) = self.hear(directory);
+        let Some(code) = code else {
+            told.iter().for_each(|told| self.take(told, keeps));
+            return told;
+        };
+        assert!([ResultCode::BUSY, ResultCode::NO_SUCH_OBJECT].contains(&code), "{code:?}");
+        self.copy.clear();
+        let (told, code) = self.hear(directory);
+        assert!(matches!(code, None | Some(ResultCode::NO_SUCH_OBJECT)), "{code:?}");
+        assert!(told.iter().all(|told| told.change.is_none()));
+        told.iter().for_each(|told| self.take(told, keeps));
+        told
+    }
+
+    fn take(&mut self, told: &Told, keeps: Keeps) {
+        let had_it = match &told.change {
+            Some((_, Some(previous))) => self.copy.remove(previous),
+            _ => self.copy.remove(&told.dn),
+        };
+        let change = told.change.as_ref().map(|(change, _)| *change);
+        match change {
+            None | Some(ChangeType::Add) => assert_eq!(had_it, None, "{told:?}"),
+            Some(ChangeType::Delete) => {
+                assert_eq!(had_it.as_ref(), Some(&told.attributes), "it comes as it was: {told:?}");
+                return;
+            }
+            Some(ChangeType::Modify | ChangeType::ModifyDn) => {}
+        }
+        // What is no result any longer the client sees by itself.
+        if keeps(&told.dn, &told.attributes) {
+            let there = self.copy.insert(told.dn.clone(), told.attributes.clone());
+            assert_eq!(there, None, "{told:?}");
+        }
+    }
+
+    /// Compares the copy with a search.
+    #[track_caller]
+    fn check(&self, directory: &mut TestDirectory, story: &str) {
+        let found = directory.search_request(&self.request(), &RequestControls::default());
+        let mut expected: Vec<_> =
+            found.entries.into_iter().map(|entry| (entry.dn, entry.attributes)).collect();
+        expected.sort();
+        let copied = self.copy.iter().map(|(dn, attributes)| (dn.clone(), attributes.clone()));
+        let copied: Vec<_> = copied.collect();
+        assert_eq!(copied, expected, "{story}");
+    }
+}
+
+fn received(mut bytes: &[u8]) -> (Vec<Told>, Option<ResultCode>) {
+    let (mut told, mut code) = (Vec::new(), None);
+    while let Some(length) = ldap::frame_len(bytes).unwrap() {
+        let (message, rest) = bytes.split_at(length);
+        bytes = rest;
+        let message = ResponseMessage::decode(message, &DecodeLimits::default()).unwrap();
+        match message.response {
+            Response::SearchEntry(entry) => {
+                let control = message.controls.find(oids::ENTRY_CHANGE_NOTIFICATION);
+                let change = control.map(|control| {
+                    let change = EntryChange::decode(control.value.unwrap()).unwrap();
+                    assert_eq!(change.change_number, None);
+                    assert_eq!(change.previous_dn.is_some(), change.change_type == ChangeType::ModifyDn);
+                    (change.change_type, change.previous_dn.map(str::to_owned))
+                });
+                let values = |values: ldap::Values<'_>| values.iter().map(<[u8]>::to_vec).collect();
+                let attributes = entry.attributes.iter();
+                let attributes = attributes.map(|a| (a.description.to_owned(), values(a.values))).collect();
+                told.push(Told { change, dn: entry.object_name.to_owned(), attributes });
+            }
+            Response::SearchDone(result) => code = Some(result.code),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(bytes.is_empty());
+    (told, code)
+}
+
+/// What was told, but for the attributes.
+fn changes(told: &[Told]) -> Vec<(ChangeType, &str, Option<&str>)> {
+    let change = |told: &'_ Told| told.change.clone().unwrap();
+    told.iter()
+        .map(|told| {
+            (change(told).0, &*told.dn, told.change.as_ref().and_then(|(_, previous)| previous.as_deref()))
+        })
+        .collect()
+}
+
+fn count(counts: &mut BTreeMap<u8, usize>, told: &[Told]) {
+    for (change, _) in told.iter().filter_map(|told| told.change.as_ref()) {
+        *counts.entry(change.bit()).or_default() += 1;
+    }
+}
+
+#[test]
+fn a_copy_follows_what_is_told() {
+    for integrity in [false, true] {
+        let mut directory = two_units(integrity);
+        let mut random = fastrand::Rng::with_seed(random_seed(50, usize::from(integrity)));
+        let is_below = |dn: &str, _: &Attributes| dn.ends_with("ou=a,dc=example,dc=com");
+        let is_s1 = |_: &str, attributes: &Attributes| attributes.get("sn").is_some_and(|sn| sn[0] == b"s1");
+        let mut listeners: Vec<(Listener, Keeps)> = vec![
+            (Listener::new(SUFFIX, "(objectClass=*)", &["*", "createTimestamp"]), |_, _| true),
+            (Listener::new(&format!("ou=a,{SUFFIX}"), "(objectClass=*)", &[]), is_below),
+            (Listener::new(SUFFIX, "(sn=s1)", &["cn", "sn", "manager"]), is_s1),
+        ];
+        let (mut counts, mut begun) = (BTreeMap::new(), 0);
+        for round in 0..600 {
+            let mut story: Vec<String> = Vec::new();
+            for _ in 0..random.u8(1..4) {
+                story.extend(change(&mut directory, &mut random));
+            }
+            let (listener, keeps) = random.choice(listeners.iter_mut()).unwrap();
+            let told = listener.follow(&mut directory, *keeps);
+            begun += usize::from(told.iter().any(|told| told.change.is_none()));
+            count(&mut counts, &told);
+            if listener.search.is_some() {
+                listener.check(&mut directory, &format!("round {round}: {story:?}, {told:?}"));
+            }
+        }
+        assert!(counts.len() == 4 && counts.values().all(|count| *count > 20), "{counts:?}");
+        assert!(begun < 200, "it began anew {begun} times");
+    }
+}
+
+#[test]
+fn whom_rules_bind_is_told_what_may_be_seen() {
+    let mut counts = BTreeMap::new();
+    for (number, rules) in [&BY_NAME[..], &BY_OTHERS].into_iter().enumerate() {
+        let mut directory = with_rules(rules);
+        let mut random = fastrand::Rng::with_seed(random_seed(60, number));
+        let (mut asker, mut bound) = (Asker::default(), None);
+        let mut listener = Listener::new(SUFFIX, "(objectClass=*)", &["*"]);
+        for round in 0..1_500 {
+            let mut story: Vec<String> = Vec::new();
+            for _ in 0..random.u8(1..3) {
+                story.extend(change_some(&mut directory, &mut random));
+            }
+            let requester = asker.find(&directory, round);
+            if asker.id != bound {
+                bound = asker.id;
+                listener.search = None;
+                listener.copy.clear();
+            }
+            let Some(requester) = requester else { continue };
+            as_asker(&mut directory, &requester, |directory| {
+                let told = listener.follow(directory, |_, _| true);
+                count(&mut counts, &told);
+                if listener.search.is_some() {
+                    listener.check(directory, &format!("round {round}: {story:?}, {told:?}"));
+                }
+            });
+        }
+    }
+    assert!(counts.len() == 4 && counts.values().all(|count| *count > 20), "{counts:?}");
+}
+
+#[test]
+fn each_change_is_told_as_what_it_was() {
+    use ChangeType::{Add, Delete, Modify, ModifyDn};
+    let mut directory = two_units(false);
+    let mut all = Listener::of_changes("(objectClass=person)", &[]);
+    let mut some = Listener::of_changes("(&(objectClass=person)(sn=seen))", &[]);
+    let mut deletes = Listener::of_changes("(objectClass=person)", &[Delete]);
+    let mut silent = Listener::of_changes("(objectClass=person)", &[Modify, ModifyDn]);
+    silent.asked.tells_changes = false;
+    for listener in [&mut all, &mut some, &mut deletes, &mut silent] {
+        assert_eq!(listener.hear(&mut directory), (vec![], None));
+    }
+    let (one, other) = (format!("cn=one,{SUFFIX}"), format!("cn=other,ou=a,{SUFFIX}"));
+    let sn = |name: &'static str| (ChangeOperation::Replace, "sn", vec![name]);
+    let mut modify = |directory: &mut TestDirectory, dn: &str, name: &'static str| {
+        let (operation, attribute, values) = sn(name);
+        assert_eq!(directory.modify(dn, &[(operation, attribute, &values)]).code, ResultCode::SUCCESS);
+    };
+    let hear = |listener: &mut Listener, directory: &mut TestDirectory| {
+        let (told, code) = listener.hear(directory);
+        assert_eq!(code, None);
+        told
+    };
+
+    directory.add(&one, &[("objectClass", &["person"]), ("sn", &["seen"])]);
+    for listener in [&mut all, &mut some] {
+        assert_eq!(changes(&hear(listener, &mut directory)), [(Add, &*one, None)]);
+    }
+    // No result any longer, as the client sees; and one again.
+    for name in ["unseen", "seen"] {
+        modify(&mut directory, &one, name);
+        let told = hear(&mut some, &mut directory);
+        assert_eq!(changes(&told), [(Modify, &*one, None)]);
+        assert_eq!(told[0].attributes["sn"], [name.as_bytes()]);
+    }
+    directory.modify_dn(&one, "cn=other", true, Some(&format!("ou=a,{SUFFIX}")));
+    for listener in [&mut all, &mut some] {
+        let told = hear(listener, &mut directory);
+        assert_eq!(changes(&told).last(), Some(&(ModifyDn, &*other, Some(&*one))));
+    }
+    modify(&mut directory, &other, "unseen");
+    assert_eq!(hear(&mut some, &mut directory).len(), 1);
+    modify(&mut directory, &other, "unseen again");
+    assert_eq!(hear(&mut some, &mut directory), [], "it was none and is none");
+    directory.delete(&other);
+    let told = hear(&mut all, &mut directory);
+    assert_eq!(changes(&told), [(Delete, &*other, None)]);
+    assert_eq!(told[0].attributes["sn"], [b"seen"], "as it was told at last");
+    assert_eq!(hear(&mut some, &mut directory), []);
+    assert_eq!(changes(&hear(&mut deletes, &mut directory)), [], "it came and went between two looks");
+
+    directory.add(&one, &[("objectClass", &["person"]), ("sn", &["seen"])]);
+    for listener in [&mut deletes, &mut silent] {
+        assert_eq!(hear(listener, &mut directory), []);
+    }
+    modify(&mut directory, &one, "unseen");
+    assert_eq!(hear(&mut deletes, &mut directory), []);
+    let told = hear(&mut silent, &mut directory);
+    assert!(told.len() == 1 && told[0].change.is_none(), "{told:?}");
+    directory.delete(&one);
+    assert_eq!(changes(&hear(&mut deletes, &mut directory)), [(Delete, &*one, None)]);
+    assert_eq!(hear(&mut silent, &mut directory), []);
+}
+
+#[test]
+fn it_ends_with_its_base() {
+    use ChangeType::{Delete, ModifyDn};
+    let base = format!("ou=x,{SUFFIX}");
+    let listening = || {
+        let mut directory = two_units(false);
+        for dn in [&base, &format!("cn=p,{base}")] {
+            let classes = if dn == &base { "organizationalUnit" } else { "applicationProcess" };
+            directory.add(dn, &[("objectClass", &[classes])]);
+        }
+        let mut listener = Listener::new(&base, "(objectClass=*)", &["1.1"]);
+        assert_eq!(listener.hear(&mut directory).0.len(), 2);
+        (directory, listener)
+    };
+    let gone = Some(ResultCode::NO_SUCH_OBJECT);
+    let (mut directory, mut listener) = listening();
+    assert_eq!(directory.delete_tree(&base).code, ResultCode::SUCCESS);
+    let (told, code) = listener.hear(&mut directory);
+    let below = format!("cn=p,{base}");
+    assert_eq!((changes(&told), code), (vec![(Delete, &*base, None), (Delete, &*below, None)], gone));
+
+    let (mut directory, mut listener) = listening();
+    directory.delete(&below);
+    assert_eq!(listener.hear(&mut directory).1, None);
+    directory.modify_dn(&base, "ou=y", true, None);
+    let (told, code) = listener.hear(&mut directory);
+    let renamed = format!("ou=y,{SUFFIX}");
+    assert_eq!((changes(&told), code), (vec![(ModifyDn, &*renamed, Some(&*base))], gone));
+
+    // With others below it, each of them has another name.
+    let (mut directory, mut listener) = listening();
+    directory.modify_dn(&base, "ou=y", true, None);
+    assert_eq!(listener.hear(&mut directory), (vec![], Some(ResultCode::BUSY)));
+}
+
+#[test]
+fn large_entries_are_told_too() {
+    let mut directory = with_large_group();
+    let mut listener = Listener::of_changes("(objectClass=groupOfNames)", &[]);
+    assert_eq!(listener.hear(&mut directory), (vec![], None));
+    let groups = directory.search_request(
+        &Listener::new(SUFFIX, "(objectClass=groupOfNames)", &["member"]).request(),
+        &RequestControls::default(),
+    );
+    let large = groups.entries.into_iter().max_by_key(|entry| entry.attributes["member"].len()).unwrap();
+    let (dn, members) = (large.dn, large.attributes["member"].len());
+    directory.modify(&dn, &[(ChangeOperation::Add, "member", &["cn=nobody"])]);
+    let (told, _) = listener.hear(&mut directory);
+    assert_eq!(changes(&told), [(ChangeType::Modify, &*dn, None)]);
+    assert_eq!(told[0].attributes["member"].len(), members + 1);
+    // As it was it is not there any longer to be gone through: its name alone.
+    directory.delete(&dn);
+    let (told, _) = listener.hear(&mut directory);
+    assert_eq!(changes(&told), [(ChangeType::Delete, &*dn, None)]);
+    assert!(told[0].attributes.is_empty());
+}
+
+#[test]
+fn what_cannot_be_told_is_refused() {
+    let mut directory = two_units(false);
+    let code = |directory: &TestDirectory, change: &dyn Fn(&mut Listener)| {
+        let mut listener = Listener::new(SUFFIX, "(objectClass=*)", &[]);
+        change(&mut listener);
+        listener.start(directory).err()
+    };
+    let unwilling = Some(ResultCode::UNWILLING_TO_PERFORM);
+    assert_eq!(code(&directory, &|_| ()), None);
+    assert_eq!(
+        code(&directory, &|listener| listener.filter = FilterBuf::parse("(memberOf=*)").unwrap()),
+        unwilling
+    );
+    assert_eq!(code(&directory, &|listener| listener.base = "cn=subschema".to_owned()), unwilling);
+    let with = |change: &dyn Fn(&mut SeldomControls)| {
+        let listener = Listener::new(SUFFIX, "(objectClass=*)", &[]);
+        let mut controls = controls(listener.asked);
+        change(controls.seldom.as_mut().unwrap());
+        let request = listener.request();
+        let started =
+            Search::start(&directory.snapshot, &directory.requester, MessageId(7), &request, &controls);
+        started.err().map(|outcome| outcome.code)
+    };
+    let page = ldap::PagedResults { size: 5, cookie: b"" };
+    assert_eq!(with(&|seldom| seldom.page = Some(PageRequest::of(page))), unwilling);
+    assert_eq!(with(&|seldom| seldom.sort = Some(crate::read::controls::SortAsked::default())), unwilling);
+    let sync = crate::read::controls::SyncAsked { persists: true, cookie: None };
+    assert_eq!(with(&|seldom| seldom.sync = Some(sync.clone())), Some(ResultCode::PROTOCOL_ERROR));
+
+    // Clients such as JNDI follow aliases unless they are told not to; where there are none, that is nothing.
+    let mut following = Listener::new(SUFFIX, "(objectClass=*)", &["1.1"]);
+    following.aliases = DerefAliases::Always;
+    assert_eq!(following.hear(&mut directory).1, None);
+    let alias = format!("cn=alias,ou=a,{SUFFIX}");
+    let attributes = [("objectClass", &["alias", "extensibleObject"][..]), ("aliasedObjectName", &[SUFFIX])];
+    assert_eq!(directory.add(&alias, &attributes).code, ResultCode::SUCCESS);
+    assert_eq!(following.hear(&mut directory), (vec![], Some(ResultCode::BUSY)));
+    assert_eq!(following.hear(&mut directory), (vec![], unwilling));
+    assert_eq!(code(&directory, &|_| ()), None, "an alias is an entry to whoever does not follow it");
+
+    directory.requester = Requester::Anonymous;
+    directory.change_settings(|settings| settings.general.anonymous_read = true);
+    assert_eq!(code(&directory, &|_| ()), unwilling);
+}
+
+/// What is to come is not searched for.
+#[test]
+fn changes_alone_take_no_index() {
+    let mut directory = TestDirectory::with_suffix_entry();
+    directory.change_settings(|settings| settings.general.unindexed_examined_max = 10);
+    for number in 0..50 {
+        let dn = format!("cn=p{number},{SUFFIX}");
+        directory.add(&dn, &[("objectClass", &["person"]), ("sn", &["s"]), ("description", &["d"])]);
+    }
+    let mut listener = Listener::of_changes("(description=d)", &[]);
+    assert_eq!(listener.hear(&mut directory), (vec![], None));
+    directory.delete(&format!("cn=p7,{SUFFIX}"));
+    assert_eq!(listener.hear(&mut directory).0.len(), 1);
+}
+
+/// Between two looks names go from one entry to another.
+#[test]
+fn names_that_go_round_are_free_when_they_are_told() {
+    use ChangeType::{Add, Delete, Modify, ModifyDn};
+    let dn = |name: &str| format!("cn={name},{SUFFIX}");
+    let listening = || {
+        let mut directory = TestDirectory::with_suffix_entry();
+        for name in ["a", "b"] {
+            directory.add(&dn(name), &[("objectClass", &["person"]), ("sn", &[name])]);
+        }
+        let mut listener = Listener::new(SUFFIX, "(objectClass=person)", &["sn"]);
+        listener.follow(&mut directory, |_, _| true);
+        (directory, listener)
+    };
+    let rename = |directory: &mut TestDirectory, from: &str, to: &str| {
+        let outcome = directory.modify_dn(&dn(from), &format!("cn={to}"), true, None);
+        assert_eq!(outcome.code, ResultCode::SUCCESS);
+    };
+    let (a, b, c) = (dn("a"), dn("b"), dn("c"));
+    let stories: [(&[(&str, &str)], &[(ChangeType, &str, Option<&str>)]); 4] = [
+        // One that comes first takes the name of one that comes later: of one that is gone, of one that is renamed.
+        (&[("b", ""), ("a", "b")], &[(Delete, &b, None), (ModifyDn, &b, Some(&a))]),
+        (&[("b", "c"), ("a", "b")], &[(Delete, &b, None), (ModifyDn, &b, Some(&a)), (Add, &c, None)]),
+        // Both at once.
+        (
+            &[("b", "c"), ("a", "b"), ("c", "a")],
+            &[(Delete, &b, None), (ModifyDn, &b, Some(&a)), (Add, &a, None)],
+        ),
+        // And back.
+        (&[("b", "c"), ("a", "b"), ("b", "a"), ("c", "b")], &[(Modify, &a, None), (Modify, &b, None)]),
+    ];
+    for (renames, expected) in stories {
+        let (mut directory, mut listener) = listening();
+        for (from, to) in renames {
+            match *to {
+                "" => assert_eq!(directory.delete(&dn(from)).code, ResultCode::SUCCESS),
+                to => rename(&mut directory, from, to),
+            }
+        }
+        let told = listener.follow(&mut directory, |_, _| true);
+        assert_eq!(changes(&told), expected, "{renames:?}");
+        listener.check(&mut directory, &format!("{renames:?}"));
+    }
+}
