@@ -4,7 +4,8 @@ use crate::support;
 
 use client::Connection;
 use ldap::{
-    ChangeType, Control, ControlsBuf, EntryChange, MessageId, PersistentSearch, Response, ResultCode, Scope, oids,
+    ChangeType, Control, ControlsBuf, EntryChange, MessageId, PersistentSearch, Response, ResultCode, Scope,
+    oids,
 };
 use support::clients::python_script;
 use support::tree::{add_person, person_dn, plant};
