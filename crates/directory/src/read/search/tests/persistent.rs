@@ -499,3 +499,27 @@ fn names_that_go_round_are_free_when_they_are_told() {
         listener.check(&mut directory, &format!("{renames:?}"));
     }
 }
+
+/// Whoever may not see a base is not told, by listening there, that it is there.
+#[test]
+fn a_hidden_base_is_as_one_that_is_not_there() {
+    let mut directory = with_rules(&BY_NAME);
+    let asker = "cn=p1,ou=a,dc=example,dc=com";
+    directory.add(asker, &[("objectClass", &["person"]), ("sn", &["s"])]);
+    for (unit, text) in [("ou=shown", "seen"), ("ou=hidden", "hidden")] {
+        let classes = ("objectClass", &["organizationalUnit"][..]);
+        directory.add(&format!("{unit},{SUFFIX}"), &[classes, ("description", &[text])]);
+    }
+    let requester = Asker::default().find(&directory, 0).unwrap();
+    let mut end_at = |unit: &str, changes_only| {
+        let mut listener = Listener::new(&format!("{unit},{SUFFIX}"), "(objectClass=*)", &["1.1"]);
+        listener.asked.changes_only = changes_only;
+        as_asker(&mut directory, &requester, |directory| listener.hear(directory).1)
+    };
+    for changes_only in [false, true] {
+        assert_eq!(end_at("ou=shown", changes_only), None);
+        for unit in ["ou=hidden", "ou=none"] {
+            assert_eq!(end_at(unit, changes_only), Some(ResultCode::NO_SUCH_OBJECT), "{unit}");
+        }
+    }
+}

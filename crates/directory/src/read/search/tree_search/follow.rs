@@ -185,7 +185,10 @@ impl Follow {
         if self.before.is_some() || search.is_streaming() {
             return self.tell_changes(search, current, out, budget);
         }
-        if !self.changes_only {
+        if self.changes_only {
+            // Nor may this tell whether there is a base that the asker may not see.
+            search.check_base(self.told.state())?;
+        } else {
             match search.run_measured(&self.told, out, budget)? {
                 Some(ResultCode::SUCCESS) => {}
                 other => return Ok(other),
