@@ -12,7 +12,7 @@ use crate::model::virtual_entries::{EXPLAIN_ACCESS, READ_AUDIT};
 pub const EXPLAIN: &str = "1.3.6.1.4.1.99999.4.1";
 
 /// The words of rules, with the OIDs that each stands for.
-const USABLE: [(&str, &[&str]); 29] = [
+const USABLE: [(&str, &[&str]); 30] = [
     ("manage-dsa-it", &[oids::MANAGE_DSA_IT]),
     ("assertion", &[oids::ASSERTION]),
     ("permissive-modify", &[oids::PERMISSIVE_MODIFY]),
@@ -27,6 +27,7 @@ const USABLE: [(&str, &[&str]); 29] = [
     ("list-view", &[oids::VLV_REQUEST]),
     ("matched-values", &[oids::MATCHED_VALUES]),
     ("synchronization", &[oids::SYNC_REQUEST]),
+    ("persistent-search", &[oids::PERSISTENT_SEARCH]),
     ("password-policy", &[oids::PASSWORD_POLICY]),
     ("account-usability", &[oids::ACCOUNT_USABILITY]),
     ("dereference", &[oids::DEREFERENCE]),
