@@ -286,10 +286,9 @@ fn each_change_is_told_as_what_it_was() {
         assert_eq!(listener.hear(&mut directory), (vec![], None));
     }
     let (one, other) = (format!("cn=one,{SUFFIX}"), format!("cn=other,ou=a,{SUFFIX}"));
-    let sn = |name: &'static str| (ChangeOperation::Replace, "sn", vec![name]);
-    let mut modify = |directory: &mut TestDirectory, dn: &str, name: &'static str| {
-        let (operation, attribute, values) = sn(name);
-        assert_eq!(directory.modify(dn, &[(operation, attribute, &values)]).code, ResultCode::SUCCESS);
+    let modify = |directory: &mut TestDirectory, dn: &str, name: &str| {
+        let outcome = directory.modify(dn, &[(ChangeOperation::Replace, "sn", &[name])]);
+        assert_eq!(outcome.code, ResultCode::SUCCESS);
     };
     let hear = |listener: &mut Listener, directory: &mut TestDirectory| {
         let (told, code) = listener.hear(directory);
@@ -443,16 +442,23 @@ fn what_cannot_be_told_is_refused() {
 /// What is to come is not searched for.
 #[test]
 fn changes_alone_take_no_index() {
-    let mut directory = TestDirectory::with_suffix_entry();
+    let mut directory = with_rules(&["all: allow read to authenticated"]);
     directory.change_settings(|settings| settings.general.unindexed_examined_max = 10);
     for number in 0..50 {
-        let dn = format!("cn=p{number},{SUFFIX}");
+        let dn = format!("cn=p{number},ou=a,{SUFFIX}");
         directory.add(&dn, &[("objectClass", &["person"]), ("sn", &["s"]), ("description", &["d"])]);
     }
+    // The administrator may search for whatever it takes.
+    let requester = Asker::default().find(&directory, 0).unwrap();
     let mut listener = Listener::of_changes("(description=d)", &[]);
-    assert_eq!(listener.hear(&mut directory), (vec![], None));
-    directory.delete(&format!("cn=p7,{SUFFIX}"));
-    assert_eq!(listener.hear(&mut directory).0.len(), 1);
+    listener.asked.changes_only = false;
+    as_asker(&mut directory, &requester, |directory| {
+        assert_eq!(listener.start(directory).err(), Some(ResultCode::UNWILLING_TO_PERFORM));
+        listener.asked.changes_only = true;
+        assert_eq!(listener.hear(directory), (vec![], None));
+    });
+    directory.delete(&format!("cn=p7,ou=a,{SUFFIX}"));
+    as_asker(&mut directory, &requester, |directory| assert_eq!(listener.hear(directory).0.len(), 1));
 }
 
 /// Between two looks names go from one entry to another.
