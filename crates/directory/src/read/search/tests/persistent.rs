@@ -194,8 +194,11 @@ fn received(mut bytes: &[u8]) -> (Vec<Told>, Option<ResultCode>) {
     (told, code)
 }
 
+/// What happened, to which entry, and the DN that it had.
+type Change<'t> = (ChangeType, &'t str, Option<&'t str>);
+
 /// What was told, but for the attributes.
-fn changes(told: &[Told]) -> Vec<(ChangeType, &str, Option<&str>)> {
+fn changes(told: &[Told]) -> Vec<Change<'_>> {
     let change = |told: &'_ Told| told.change.clone().unwrap();
     told.iter()
         .map(|told| {
@@ -480,7 +483,7 @@ fn names_that_go_round_are_free_when_they_are_told() {
         assert_eq!(outcome.code, ResultCode::SUCCESS);
     };
     let (a, b, c) = (dn("a"), dn("b"), dn("c"));
-    let stories: [(&[(&str, &str)], &[(ChangeType, &str, Option<&str>)]); 4] = [
+    let stories: [(&[(&str, &str)], &[Change<'_>]); 4] = [
         // One that comes first takes the name of one that comes later: of one that is gone, of one that is renamed.
         (&[("b", ""), ("a", "b")], &[(Delete, &b, None), (ModifyDn, &b, Some(&a))]),
         (&[("b", "c"), ("a", "b")], &[(Delete, &b, None), (ModifyDn, &b, Some(&a)), (Add, &c, None)]),
