@@ -467,6 +467,7 @@ fn changes_alone_take_no_index() {
 /// Between two looks names go from one entry to another.
 #[test]
 fn names_that_go_round_are_free_when_they_are_told() {
+    type Story<'t> = (&'t [(&'t str, &'t str)], &'t [Change<'t>]);
     use ChangeType::{Add, Delete, Modify, ModifyDn};
     let dn = |name: &str| format!("cn={name},{SUFFIX}");
     let listening = || {
@@ -483,7 +484,7 @@ fn names_that_go_round_are_free_when_they_are_told() {
         assert_eq!(outcome.code, ResultCode::SUCCESS);
     };
     let (a, b, c) = (dn("a"), dn("b"), dn("c"));
-    let stories: [(&[(&str, &str)], &[Change<'_>]); 4] = [
+    let stories: [Story<'_>; 4] = [
         // One that comes first takes the name of one that comes later: of one that is gone, of one that is renamed.
         (&[("b", ""), ("a", "b")], &[(Delete, &b, None), (ModifyDn, &b, Some(&a))]),
         (&[("b", "c"), ("a", "b")], &[(Delete, &b, None), (ModifyDn, &b, Some(&a)), (Add, &c, None)]),
