@@ -1,9 +1,9 @@
 //! Questions about access on the wire: the value of the Get Effective Rights control, and that of the extended
 //! operation by which `pando access explain` asks a server.
 
-use ber::{Reader, Tag, Writer};
+use ber::{Reader, Tag};
 
-use crate::control::text;
+use crate::control::{sequence, text};
 
 /// Whose rights the Get Effective Rights control asks for
 /// (draft-ietf-ldapext-acl-model-08 section 9, and what servers made of it).
@@ -105,26 +105,23 @@ impl<'a> AccessQuestion<'a> {
 
     /// The value.
     pub fn encode(&self) -> Vec<u8> {
-        let mut value = Vec::new();
-        let mut writer = Writer::new(&mut value);
-        let fields = writer.begin(Tag::SEQUENCE);
-        [self.asker, self.right, self.entry].iter().for_each(|text| writer.octet_string(text.as_bytes()));
-        if let Some(attribute) = self.attribute {
-            writer.element(ATTRIBUTE, attribute.as_bytes());
-        }
-        if let Some(address) = self.address {
-            writer.element(ADDRESS, address.as_bytes());
-        }
-        if self.over_tls {
-            writer.element(OVER_TLS, &[]);
-        }
-        for (tag, said) in [(BOUND_BY, self.bound_by), (TIME, self.time), (LISTENER, self.listener)] {
-            if let Some(text) = said {
-                writer.element(tag, text.as_bytes());
+        sequence(|writer| {
+            [self.asker, self.right, self.entry].iter().for_each(|text| writer.octet_string(text.as_bytes()));
+            if let Some(attribute) = self.attribute {
+                writer.element(ATTRIBUTE, attribute.as_bytes());
             }
-        }
-        writer.end(fields);
-        value
+            if let Some(address) = self.address {
+                writer.element(ADDRESS, address.as_bytes());
+            }
+            if self.over_tls {
+                writer.element(OVER_TLS, &[]);
+            }
+            for (tag, said) in [(BOUND_BY, self.bound_by), (TIME, self.time), (LISTENER, self.listener)] {
+                if let Some(text) = said {
+                    writer.element(tag, text.as_bytes());
+                }
+            }
+        })
     }
 }
 

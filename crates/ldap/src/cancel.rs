@@ -1,8 +1,9 @@
 //! The value of the Cancel operation (RFC 3909 section 2.1).
 
-use ber::{Reader, Tag, Writer};
+use ber::{Reader, Tag};
 
 use crate::MessageId;
+use crate::control::sequence;
 
 /// The operation that a request to cancel is about; `None` where the value names none.
 pub fn decode_cancel(value: Option<&[u8]>) -> Option<MessageId> {
@@ -14,10 +15,7 @@ pub fn decode_cancel(value: Option<&[u8]>) -> Option<MessageId> {
 
 /// The value of a request to cancel an operation.
 pub fn encode_cancel(id: MessageId) -> Vec<u8> {
-    let mut value = Vec::new();
-    let mut writer = Writer::new(&mut value);
-    let fields = writer.begin(Tag::SEQUENCE);
-    writer.integer(id.0.into());
-    writer.end(fields);
-    value
+    sequence(|writer| {
+        writer.integer(id.0.into());
+    })
 }

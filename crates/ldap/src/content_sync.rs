@@ -2,6 +2,8 @@
 
 use ber::{Reader, Tag, Writer};
 
+use crate::control::sequence;
+
 const NEW_COOKIE: Tag = Tag::context(0);
 const REFRESH_DELETE: Tag = Tag::context_constructed(1);
 const REFRESH_PRESENT: Tag = Tag::context_constructed(2);
@@ -232,15 +234,6 @@ impl SyncIdSet {
 /// A BOOLEAN DEFAULT FALSE.
 fn flag(fields: &mut Reader<'_>) -> Option<bool> {
     if fields.peek_tag() == Some(Tag::BOOLEAN) { fields.boolean().ok() } else { Some(false) }
-}
-
-fn sequence(fields: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
-    let mut value = Vec::new();
-    let mut writer = Writer::new(&mut value);
-    let mark = writer.begin(Tag::SEQUENCE);
-    fields(&mut writer);
-    writer.end(mark);
-    value
 }
 
 #[cfg(test)]

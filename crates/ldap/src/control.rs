@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ber::{Reader, Tag, element_len, put_boolean, put_element, put_header};
+use ber::{Reader, Tag, Writer, element_len, put_boolean, put_element, put_header};
 
 use crate::decode::{Body, Budget, InComponent, checked_text, string};
 use crate::{DecodeLimits, Limit};
@@ -146,6 +146,17 @@ impl fmt::Debug for Controls<'_> {
         f.debug_list().entries(self.iter()).finish()
     }
 }
+
+/// The value of a control or an extended operation that is a SEQUENCE of these fields.
+pub(crate) fn sequence(fields: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
+    let mut value = Vec::new();
+    let mut writer = Writer::new(&mut value);
+    let mark = writer.begin(Tag::SEQUENCE);
+    fields(&mut writer);
+    writer.end(mark);
+    value
+}
+
 /// Text in the value of a control or an extended operation.
 pub(crate) fn text(octets: &[u8]) -> Option<&str> {
     std::str::from_utf8(octets).ok()

@@ -1,8 +1,9 @@
 //! The values of the virtual list view controls (draft-ietf-ldapext-ldapv3-vlv-09 section 6).
 
-use ber::{Reader, Tag, Writer};
+use ber::{Reader, Tag};
 
 use crate::ResultCode;
+use crate::control::sequence;
 
 /// The target by its place.
 const BY_OFFSET: Tag = Tag::context_constructed(0);
@@ -70,25 +71,22 @@ impl<'a> ListViewRequest<'a> {
 
     /// The value of a request control.
     pub fn encode(&self) -> Vec<u8> {
-        let mut value = Vec::new();
-        let mut writer = Writer::new(&mut value);
-        let fields = writer.begin(Tag::SEQUENCE);
-        writer.integer(self.before.into());
-        writer.integer(self.after.into());
-        match self.target {
-            ListViewTarget::Offset { offset, count } => {
-                let place = writer.begin(BY_OFFSET);
-                writer.integer(offset.into());
-                writer.integer(count.into());
-                writer.end(place);
+        sequence(|writer| {
+            writer.integer(self.before.into());
+            writer.integer(self.after.into());
+            match self.target {
+                ListViewTarget::Offset { offset, count } => {
+                    let place = writer.begin(BY_OFFSET);
+                    writer.integer(offset.into());
+                    writer.integer(count.into());
+                    writer.end(place);
+                }
+                ListViewTarget::Value(asserted) => writer.element(BY_VALUE, asserted),
             }
-            ListViewTarget::Value(asserted) => writer.element(BY_VALUE, asserted),
-        }
-        if let Some(context) = self.context {
-            writer.octet_string(context);
-        }
-        writer.end(fields);
-        value
+            if let Some(context) = self.context {
+                writer.octet_string(context);
+            }
+        })
     }
 }
 
@@ -105,14 +103,11 @@ impl ListViewResult {
 
     /// The value of a response control, without a context.
     pub fn encode(&self) -> Vec<u8> {
-        let mut value = Vec::new();
-        let mut writer = Writer::new(&mut value);
-        let fields = writer.begin(Tag::SEQUENCE);
-        writer.integer(self.position.into());
-        writer.integer(self.count.into());
-        writer.enumerated(self.code.0.into());
-        writer.end(fields);
-        value
+        sequence(|writer| {
+            writer.integer(self.position.into());
+            writer.integer(self.count.into());
+            writer.enumerated(self.code.0.into());
+        })
     }
 }
 

@@ -1,6 +1,8 @@
 //! The values of the Password Modify extended operation (RFC 3062 section 2).
 
-use ber::{Reader, Tag, Writer};
+use ber::{Reader, Tag};
+
+use crate::control::sequence;
 
 const USER_IDENTITY: Tag = Tag::context(0);
 const OLD_PASSWORD: Tag = Tag::context(1);
@@ -41,32 +43,26 @@ impl<'a> PasswordModify<'a> {
 
     /// The value, to put into a request.
     pub fn encode(&self) -> Vec<u8> {
-        let mut value = Vec::new();
-        let mut writer = Writer::new(&mut value);
-        let fields = writer.begin(Tag::SEQUENCE);
-        let parts = [
-            (USER_IDENTITY, self.user_identity),
-            (OLD_PASSWORD, self.old_password),
-            (NEW_PASSWORD, self.new_password),
-        ];
-        for (tag, part) in parts {
-            if let Some(part) = part {
-                writer.element(tag, part);
+        sequence(|writer| {
+            let parts = [
+                (USER_IDENTITY, self.user_identity),
+                (OLD_PASSWORD, self.old_password),
+                (NEW_PASSWORD, self.new_password),
+            ];
+            for (tag, part) in parts {
+                if let Some(part) = part {
+                    writer.element(tag, part);
+                }
             }
-        }
-        writer.end(fields);
-        value
+        })
     }
 }
 
 /// The response's value, which tells the password that the server made.
 pub fn encode_generated_password(password: &[u8]) -> Vec<u8> {
-    let mut value = Vec::new();
-    let mut writer = Writer::new(&mut value);
-    let fields = writer.begin(Tag::SEQUENCE);
-    writer.element(GENERATED_PASSWORD, password);
-    writer.end(fields);
-    value
+    sequence(|writer| {
+        writer.element(GENERATED_PASSWORD, password);
+    })
 }
 
 /// The password in a response's value; `None` where there is none.

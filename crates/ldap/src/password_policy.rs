@@ -1,6 +1,8 @@
 //! The value of the password policy response control (draft-behera-ldap-password-policy section 6.2).
 
-use ber::{Reader, Tag, Writer};
+use ber::{Reader, Tag};
+
+use crate::control::sequence;
 
 const WARNING: Tag = Tag::context_constructed(0);
 const ERROR: Tag = Tag::context(1);
@@ -85,26 +87,23 @@ impl PolicyResponse {
 
     /// The control's value.
     pub fn encode(&self) -> Vec<u8> {
-        let mut value = Vec::new();
-        let mut writer = Writer::new(&mut value);
-        let fields = writer.begin(Tag::SEQUENCE);
-        if let Some(warning) = self.warning {
-            let (tag, number) = match warning {
-                PolicyWarning::TimeBeforeExpiration(seconds) => (TIME_BEFORE_EXPIRATION, seconds),
-                PolicyWarning::GraceLeft(count) => (GRACE_LEFT, count),
-            };
-            let mut content = Vec::new();
-            // maxInt of RFC 4511 section 4.1.1.
-            ber::put_integer_content(&mut content, i64::from(number.min(i32::MAX.unsigned_abs())));
-            let choice = writer.begin(WARNING);
-            writer.element(tag, &content);
-            writer.end(choice);
-        }
-        if let Some(place) = PolicyError::ALL.iter().position(|known| Some(*known) == self.error) {
-            writer.element(ERROR, &[u8::try_from(place).unwrap_or(0)]);
-        }
-        writer.end(fields);
-        value
+        sequence(|writer| {
+            if let Some(warning) = self.warning {
+                let (tag, number) = match warning {
+                    PolicyWarning::TimeBeforeExpiration(seconds) => (TIME_BEFORE_EXPIRATION, seconds),
+                    PolicyWarning::GraceLeft(count) => (GRACE_LEFT, count),
+                };
+                let mut content = Vec::new();
+                // maxInt of RFC 4511 section 4.1.1.
+                ber::put_integer_content(&mut content, i64::from(number.min(i32::MAX.unsigned_abs())));
+                let choice = writer.begin(WARNING);
+                writer.element(tag, &content);
+                writer.end(choice);
+            }
+            if let Some(place) = PolicyError::ALL.iter().position(|known| Some(*known) == self.error) {
+                writer.element(ERROR, &[u8::try_from(place).unwrap_or(0)]);
+            }
+        })
     }
 
     /// Takes the control's value apart; `None` where it is none.

@@ -8,8 +8,9 @@
 //!
 //! The response has the same form. Without operations everything is asked for.
 
-use ber::{Reader, Tag, Writer};
+use ber::{Reader, Tag};
 
+use crate::control::sequence;
 use crate::oids::{PASSWORD_STATE, PASSWORD_STATE_UNBOUNDID};
 
 /// Operations that a request is looked at for.
@@ -79,24 +80,21 @@ impl<'a> StateRequest<'a> {
 
 /// The value of a request or a response.
 pub fn encode_password_state<V: AsRef<[u8]>>(user: &str, operations: &[StateOperation<V>]) -> Vec<u8> {
-    let mut value = Vec::new();
-    let mut writer = Writer::new(&mut value);
-    let fields = writer.begin(Tag::SEQUENCE);
-    writer.octet_string(user.as_bytes());
-    let list = writer.begin(Tag::SEQUENCE);
-    for StateOperation { kind, values } in operations {
-        let operation = writer.begin(Tag::SEQUENCE);
-        writer.enumerated(i64::from(*kind));
-        if !values.is_empty() {
-            let given = writer.begin(Tag::SEQUENCE);
-            values.iter().for_each(|value| writer.octet_string(value.as_ref()));
-            writer.end(given);
+    sequence(|writer| {
+        writer.octet_string(user.as_bytes());
+        let list = writer.begin(Tag::SEQUENCE);
+        for StateOperation { kind, values } in operations {
+            let operation = writer.begin(Tag::SEQUENCE);
+            writer.enumerated(i64::from(*kind));
+            if !values.is_empty() {
+                let given = writer.begin(Tag::SEQUENCE);
+                values.iter().for_each(|value| writer.octet_string(value.as_ref()));
+                writer.end(given);
+            }
+            writer.end(operation);
         }
-        writer.end(operation);
-    }
-    writer.end(list);
-    writer.end(fields);
-    value
+        writer.end(list);
+    })
 }
 
 /// Numbers of the operations.

@@ -1,8 +1,8 @@
 //! The values of the controls of a persistent search (draft-ietf-ldapext-psearch-03 sections 4 and 5).
 
-use ber::{Reader, Tag, Writer};
+use ber::{Reader, Tag};
 
-use crate::control::text;
+use crate::control::{sequence, text};
 
 /// What happened to an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,14 +58,11 @@ impl PersistentSearch {
 
     /// The value of a request control.
     pub fn encode(&self) -> Vec<u8> {
-        let mut value = Vec::new();
-        let mut writer = Writer::new(&mut value);
-        let fields = writer.begin(Tag::SEQUENCE);
-        writer.integer(self.change_types.into());
-        writer.boolean(self.changes_only);
-        writer.boolean(self.tells_changes);
-        writer.end(fields);
-        value
+        sequence(|writer| {
+            writer.integer(self.change_types.into());
+            writer.boolean(self.changes_only);
+            writer.boolean(self.tells_changes);
+        })
     }
 
     /// Whether a change is one of those.
@@ -106,14 +103,11 @@ impl<'a> EntryChange<'a> {
 
     /// The value of a control of an entry.
     pub fn encode(&self) -> Vec<u8> {
-        let mut value = Vec::new();
-        let mut writer = Writer::new(&mut value);
-        let fields = writer.begin(Tag::SEQUENCE);
-        writer.enumerated(self.change_type.bit().into());
-        self.previous_dn.iter().for_each(|dn| writer.octet_string(dn.as_bytes()));
-        self.change_number.iter().for_each(|number| writer.integer(*number));
-        writer.end(fields);
-        value
+        sequence(|writer| {
+            writer.enumerated(self.change_type.bit().into());
+            self.previous_dn.iter().for_each(|dn| writer.octet_string(dn.as_bytes()));
+            self.change_number.iter().for_each(|number| writer.integer(*number));
+        })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use ber::{Reader, Tag, Writer};
 
-use crate::control::text;
+use crate::control::{sequence, text};
 use crate::limits::SORT_KEYS_MAX;
 use crate::result_code::ResultCode;
 
@@ -91,15 +91,12 @@ impl<'a> SortResult<'a> {
 
     /// The value of a response control.
     pub fn encode(&self) -> Vec<u8> {
-        let mut value = Vec::new();
-        let mut writer = Writer::new(&mut value);
-        let fields = writer.begin(Tag::SEQUENCE);
-        writer.enumerated(i64::from(self.code.0));
-        if let Some(attribute) = self.attribute {
-            writer.element(ATTRIBUTE, attribute.as_bytes());
-        }
-        writer.end(fields);
-        value
+        sequence(|writer| {
+            writer.enumerated(i64::from(self.code.0));
+            if let Some(attribute) = self.attribute {
+                writer.element(ATTRIBUTE, attribute.as_bytes());
+            }
+        })
     }
 }
 

@@ -2,6 +2,8 @@
 
 use ber::{Reader, Tag, Writer};
 
+use crate::control::sequence;
+
 /// A place in a trail: a segment, and where in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrailPosition {
@@ -63,16 +65,13 @@ impl TrailRequest {
 
     /// The value.
     pub fn encode(&self) -> Vec<u8> {
-        let mut value = Vec::new();
-        let mut writer = Writer::new(&mut value);
-        let fields = writer.begin(Tag::SEQUENCE);
-        put_number(&mut writer, self.since_micros);
-        if let Some(TrailPosition { segment, offset }) = self.from {
-            put_number(&mut writer, segment);
-            put_number(&mut writer, offset);
-        }
-        writer.end(fields);
-        value
+        sequence(|writer| {
+            put_number(writer, self.since_micros);
+            if let Some(TrailPosition { segment, offset }) = self.from {
+                put_number(writer, segment);
+                put_number(writer, offset);
+            }
+        })
     }
 }
 
@@ -102,27 +101,24 @@ impl<'a> TrailAnswer<'a> {
 
     /// The value.
     pub fn encode(&self) -> Vec<u8> {
-        let mut value = Vec::new();
-        let mut writer = Writer::new(&mut value);
-        let fields = writer.begin(Tag::SEQUENCE);
-        put_number(&mut writer, self.next.segment);
-        put_number(&mut writer, self.next.offset);
-        writer.boolean(self.is_end);
-        for piece in &self.pieces {
-            match piece {
-                TrailPiece::Block(number, micros, events) => {
-                    let block = writer.begin(BLOCK);
-                    put_number(&mut writer, *number);
-                    put_number(&mut writer, *micros);
-                    writer.octet_string(events);
-                    writer.end(block);
+        sequence(|writer| {
+            put_number(writer, self.next.segment);
+            put_number(writer, self.next.offset);
+            writer.boolean(self.is_end);
+            for piece in &self.pieces {
+                match piece {
+                    TrailPiece::Block(number, micros, events) => {
+                        let block = writer.begin(BLOCK);
+                        put_number(writer, *number);
+                        put_number(writer, *micros);
+                        writer.octet_string(events);
+                        writer.end(block);
+                    }
+                    TrailPiece::Damage(text) => writer.element(DAMAGE, text.as_bytes()),
+                    TrailPiece::Torn(text) => writer.element(TORN, text.as_bytes()),
                 }
-                TrailPiece::Damage(text) => writer.element(DAMAGE, text.as_bytes()),
-                TrailPiece::Torn(text) => writer.element(TORN, text.as_bytes()),
             }
-        }
-        writer.end(fields);
-        value
+        })
     }
 }
 
