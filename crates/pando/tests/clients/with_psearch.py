@@ -1,4 +1,4 @@
-"""Persistent search as applications use it, with python-ldap.
+"""Persistent search as applications use it, with python-ldap and with ldap3.
 
 Arguments: URL, administrator's DN, password. Wants dc=example,dc=com and ou=people below it.
 """
@@ -6,6 +6,7 @@ Arguments: URL, administrator's DN, password. Wants dc=example,dc=com and ou=peo
 import sys
 
 import ldap
+import ldap3
 from ldap.controls.psearch import EntryChangeNotificationControl, PersistentSearchControl
 
 url, admin_dn, password = sys.argv[1:4]
@@ -19,6 +20,8 @@ listener = ldap.initialize(url)
 listener.simple_bind_s(admin_dn, password)
 asked = PersistentSearchControl(criticality=True, changeTypes=None, changesOnly=True, returnECs=True)
 search = listener.search_ext(PEOPLE, ldap.SCOPE_SUBTREE, "(objectClass=person)", serverctrls=[asked])
+# What is asked behind it is answered when it has begun.
+assert listener.whoami_s() == f"dn:{admin_dn}"
 
 
 def hear(count):
@@ -47,4 +50,28 @@ assert listener.whoami_s() == f"dn:{admin_dn}"
 listener.abandon(search)
 assert listener.whoami_s() == f"dn:{admin_dn}"
 
+# ldap3 follows aliases unless it is told not to, and asks for a persistent search only for changes alone.
+connection = ldap3.Connection(ldap3.Server(url), admin_dn, password, client_strategy=ldap3.ASYNC_STREAM,
+                              auto_bind=True, receive_timeout=60)
+heard = connection.extend.standard.persistent_search(
+    PEOPLE, "(objectClass=person)", ldap3.SUBTREE, attributes=["cn"], changes_only=True, notifications=True,
+    streaming=False)
+assert connection.extend.standard.who_am_i() == f"dn:{admin_dn}"
+
+
+def next_change():
+    """What happened, to whom, and the DN before."""
+    entry = heard.next(block=True, timeout=60)
+    assert entry, "nothing was heard for a minute"
+    previous = entry["previousDN"]
+    return entry["changeType"], entry["dn"], previous and str(previous)
+
+
+changer.add_s(one, PERSON)
+assert next_change() == ("add", one, None)
+changer.rename_s(one, "uid=heard2")
+assert next_change() == ("modify dn", two, one)
+changer.delete_s(two)
+assert next_change() == ("delete", two, None)
+heard.stop()
 print("all was heard")

@@ -12,7 +12,7 @@ use support::tree::{add_person, person_dn, plant};
 use support::{Pando, SUFFIX, Scratch};
 
 #[test]
-fn python_ldap_hears_of_changes() {
+fn python_ldap_and_ldap3_hear_of_changes() {
     let scratch = Scratch::new("persistent-python");
     let pando = Pando::start(&scratch);
     plant(&mut pando.administrator());
