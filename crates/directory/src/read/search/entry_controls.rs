@@ -59,8 +59,8 @@ impl EntryControls {
         let persistent = Persistent::of(controls)?;
         let is_told = sync.is_some() || persistent.is_some();
         let is_none = usability_at.is_none() && dereferencing.is_none() && matched.is_none() && !is_told;
-        let all = || EntryControls { usability_at, dereferencing, matched, sync, persistent };
-        Ok((!is_none).then(|| Box::new(all())))
+        let controls = EntryControls { usability_at, dereferencing, matched, sync, persistent };
+        Ok((!is_none).then(|| Box::new(controls)))
     }
 
     /// Others that tell the same, with buffers of their own.

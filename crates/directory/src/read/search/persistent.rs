@@ -49,9 +49,11 @@ impl Persistent {
 
     /// The same as the controls of a message.
     pub(super) fn change_controls(&self) -> ControlsBuf {
-        let value = self.change_value();
-        let control =
-            |value| Control { oid: oids::ENTRY_CHANGE_NOTIFICATION, critical: false, value: Some(value) };
-        value.iter().map(|value| control(value.as_slice())).collect()
+        let mut controls = ControlsBuf::new();
+        if let Some(value) = self.change_value() {
+            let oid = oids::ENTRY_CHANGE_NOTIFICATION;
+            controls.push(Control { oid, critical: false, value: Some(&value) });
+        }
+        controls
     }
 }

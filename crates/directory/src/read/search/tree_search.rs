@@ -7,7 +7,7 @@ mod sorted;
 use std::sync::Arc;
 
 use ldap::response::encode_search_reference;
-use ldap::{ControlsBuf, MessageId, ResultCode, Scope, SearchRequest};
+use ldap::{MessageId, ResultCode, Scope, SearchRequest};
 
 use super::budget::{Budget, Clock};
 use super::effective::EffectiveRights;
@@ -499,10 +499,7 @@ impl TreeSearch {
         if !uris.is_empty() {
             // Something shows.
             self.base_text = None;
-            let controls = match (self.scanner.sync(), node(state.read, id)?) {
-                (Some(sync), Some(row)) => sync.state_controls(state, &Candidate::new(id, row))?,
-                _ => ControlsBuf::new(),
-            };
+            let controls = self.scanner.controls_of_any_size(state, &Candidate::new(id, row))?;
             encode_search_reference(out, self.scanner.writer.id, &uris, controls.as_controls());
         }
         Ok(())

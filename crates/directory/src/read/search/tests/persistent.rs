@@ -199,12 +199,12 @@ type Change<'t> = (ChangeType, &'t str, Option<&'t str>);
 
 /// What was told, but for the attributes.
 fn changes(told: &[Told]) -> Vec<Change<'_>> {
-    let change = |told: &'_ Told| told.change.clone().unwrap();
-    told.iter()
-        .map(|told| {
-            (change(told).0, &*told.dn, told.change.as_ref().and_then(|(_, previous)| previous.as_deref()))
-        })
-        .collect()
+    let mut changes = Vec::new();
+    for Told { change, dn, .. } in told {
+        let (change, previous_dn) = change.as_ref().unwrap();
+        changes.push((*change, dn.as_str(), previous_dn.as_deref()));
+    }
+    changes
 }
 
 fn count(counts: &mut BTreeMap<u8, usize>, told: &[Told]) {
