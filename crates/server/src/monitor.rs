@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use directory::Directory;
+#[cfg(feature = "kafka")]
 use directory::csn::generalized_time;
 use directory::index::Phase;
 use directory::virtual_entries::{MonitorSource, VirtualEntry};

@@ -30,6 +30,10 @@ pub(super) enum Value {
     /// What is wrong, or what is said where nothing is.
     Fault(Result<&'static str, String>),
     /// One of a few states.
+    #[cfg_attr(
+        not(any(feature = "kafka", test)),
+        expect(dead_code, reason = "only nodes of a cluster have states")
+    )]
     State(String),
     /// So many are done, of so many.
     Progress(u64, u64),
