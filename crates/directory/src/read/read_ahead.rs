@@ -42,8 +42,9 @@ pub fn read_ahead(
 pub struct Looked {
     /// What was not in memory. When that is nothing, the request itself will hardly wait.
     pub absent: Absent,
-    /// A search that went well to its end meanwhile, so that nobody has to go its way again as long as the snapshot
-    /// stands: its messages were appended.
+    /// A search that succeeded, if its messages can be sent as the answer while the snapshot stands: they were
+    /// appended. `None` for every request with controls: some of them are answered from what only the session knows
+    /// (the position, the time, limits), so the session runs the search itself.
     pub search: Option<Search>,
 }
 
@@ -64,7 +65,8 @@ pub fn look_ahead(
     absent.is_walk |= !is_over && absent.pages.is_empty();
     // An explanation says how long it took, and what went wrong may go right.
     let is_good = |search: &Search| !search.explains() && search.result_code() == Some(ResultCode::SUCCESS);
-    let search = search.filter(|search| absent.is_nothing() && is_good(search));
+    let search =
+        search.filter(|search| message.controls.is_empty() && absent.is_nothing() && is_good(search));
     if search.is_none() {
         out.truncate(start);
     }
