@@ -1,6 +1,6 @@
 //! The values of the dereference control (draft-masarati-ldap-deref-00 sections 2.2 and 2.3).
 
-use ber::{Reader, Tag, Writer};
+use ber::{Reader, Tag, Writer, element_len, put_element, put_header};
 
 use crate::control::text;
 use crate::limits::DEREFERENCED_MAX;
@@ -60,40 +60,26 @@ impl<'a> DereferenceSpec<'a> {
     }
 }
 
-/// The value of a response control in the making.
-#[derive(Debug, Default)]
-pub struct DereferencedBuf(Vec<u8>);
+/// Octets of one `DerefRes`: an attribute, its value, and the encoded attributes of the entry that the value names.
+pub const fn dereferenced_len(attribute_len: usize, value_len: usize, attributes_len: usize) -> usize {
+    element_len(content_len(attribute_len, value_len, attributes_len))
+}
 
-impl DereferencedBuf {
-    /// Adds what is told of the entry that a value of an attribute names. `attributes` has an attribute after another,
-    /// each encoded as in a search result entry.
-    pub fn push(&mut self, attribute: &str, value: &[u8], attributes: &[u8]) {
-        let mut writer = Writer::new(&mut self.0);
-        let fields = writer.begin(Tag::SEQUENCE);
-        writer.octet_string(attribute.as_bytes());
-        writer.octet_string(value);
-        if !attributes.is_empty() {
-            writer.element(ATTRIBUTES, attributes);
-        }
-        writer.end(fields);
+/// Appends a `DerefRes` up to the attributes of the entry that `value` names, which the caller appends next: one after
+/// another, each as in a search result entry, `attributes_len` octets together. If there are none, it is complete.
+pub fn put_dereferenced(out: &mut Vec<u8>, attribute: &str, value: &[u8], attributes_len: usize) {
+    put_header(out, Tag::SEQUENCE, content_len(attribute.len(), value.len(), attributes_len));
+    put_element(out, Tag::OCTET_STRING, attribute.as_bytes());
+    put_element(out, Tag::OCTET_STRING, value);
+    if attributes_len > 0 {
+        put_header(out, ATTRIBUTES, attributes_len);
     }
+}
 
-    /// Octets until now.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether it has nothing.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// The value.
-    pub fn finish(&self) -> Vec<u8> {
-        let mut value = Vec::with_capacity(self.0.len() + 8);
-        Writer::new(&mut value).element(Tag::SEQUENCE, &self.0);
-        value
-    }
+/// An empty list of attributes is left out (section 2.3).
+const fn content_len(attribute_len: usize, value_len: usize, attributes_len: usize) -> usize {
+    let attributes = if attributes_len == 0 { 0 } else { element_len(attributes_len) };
+    element_len(attribute_len) + element_len(value_len) + attributes
 }
 
 /// What is told of an entry that a value of an attribute names.
@@ -176,13 +162,15 @@ mod tests {
 
     #[test]
     fn responses_on_the_wire() {
-        let mut buffer = DereferencedBuf::default();
-        assert!(buffer.is_empty());
         let uid = [0x30, 10, 4, 3, b'u', b'i', b'd', 0x31, 3, 4, 1, b'a'];
-        buffer.push("m", b"cn=a", &uid);
-        buffer.push("m", b"cn=b", b"");
-        let value = buffer.finish();
-        assert_eq!(value.len(), buffer.len() + 2);
+        let mut items = Vec::new();
+        put_dereferenced(&mut items, "m", b"cn=a", uid.len());
+        items.extend_from_slice(&uid);
+        assert_eq!(items.len(), dereferenced_len(1, 4, uid.len()));
+        put_dereferenced(&mut items, "m", b"cn=b", 0);
+        assert_eq!(items.len(), dereferenced_len(1, 4, uid.len()) + dereferenced_len(1, 4, 0));
+        let mut value = Vec::new();
+        put_element(&mut value, Tag::SEQUENCE, &items);
         let expected = [
             Dereferenced { attribute: "m", value: b"cn=a", attributes: vec![("uid", vec![&b"a"[..]])] },
             Dereferenced { attribute: "m", value: b"cn=b", attributes: vec![] },

@@ -61,7 +61,7 @@ pub use cancel::{decode_cancel, encode_cancel};
 pub use content_sync::{SyncDone, SyncIdSet, SyncInfo, SyncRequest, SyncState, SyncStateValue, SyncUuid};
 pub use control::{Control, Controls, ControlsBuf};
 pub use decode::{DecodeError, DecodeErrorKind, Limit};
-pub use dereference::{DereferenceSpec, Dereferenced, DereferencedBuf};
+pub use dereference::{DereferenceSpec, Dereferenced, dereferenced_len, put_dereferenced};
 pub use dn::{Ava, Dn, DnError, DnErrorKind, Rdn, is_plain_dn_text};
 pub use dn_text::{escape_value, escaped_value};
 pub use excerpt::{EXCERPT_MAX, Excerpt};

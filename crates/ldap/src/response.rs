@@ -413,6 +413,21 @@ pub fn put_controls(out: &mut Vec<u8>, controls: Controls<'_>) {
     }
 }
 
+/// Octets of a control that is not critical, with a value of `value_len` octets.
+pub const fn control_len(oid: &str, value_len: usize) -> usize {
+    element_len(element_len(oid.len()) + element_len(value_len))
+}
+
+/// As [`put_controls`], with one more control behind them, up to its value: the caller appends that next, `value_len`
+/// octets.
+pub fn put_controls_and_header(out: &mut Vec<u8>, controls: Controls<'_>, oid: &str, value_len: usize) {
+    put_header(out, CONTROLS_TAG, controls.as_bytes().len() + control_len(oid, value_len));
+    out.extend_from_slice(controls.as_bytes());
+    put_header(out, Tag::SEQUENCE, element_len(oid.len()) + element_len(value_len));
+    put_element(out, Tag::OCTET_STRING, oid.as_bytes());
+    put_header(out, Tag::OCTET_STRING, value_len);
+}
+
 /// Octets of a message's content.
 const fn envelope_len(id: MessageId, content_len: usize, controls_len: usize) -> usize {
     let controls = if controls_len == 0 { 0 } else { element_len(controls_len) };
@@ -501,6 +516,7 @@ fn put_uris(out: &mut Vec<u8>, uris: &[String]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Control, ControlsBuf};
 
     #[test]
     fn bare_results_are_encoded_like_others() {
@@ -513,6 +529,25 @@ mod tests {
                 result.put(&mut expected);
                 assert_eq!(found, expected, "{id} {code}");
             }
+        }
+    }
+
+    #[test]
+    fn a_control_appended_in_parts_is_like_any_other() {
+        let (oid, value) = ("1.2.3", [7; 200]);
+        let other = Control { oid: "1.2", critical: false, value: None };
+        let last = Control { oid, critical: false, value: Some(&value) };
+        for before in [&[][..], &[other]] {
+            let (mut found, mut expected) = (Vec::new(), Vec::new());
+            let before: ControlsBuf = before.iter().copied().collect();
+            put_controls_and_header(&mut found, before.as_controls(), oid, value.len());
+            found.extend_from_slice(&value);
+            let mut all = before.clone();
+            all.push(last);
+            put_controls(&mut expected, all.as_controls());
+            assert_eq!(found, expected);
+            let before_len = before.as_controls().as_bytes().len();
+            assert_eq!(all.as_controls().as_bytes().len(), before_len + control_len(oid, value.len()));
         }
     }
 

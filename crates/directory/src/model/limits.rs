@@ -158,9 +158,12 @@ pub const STREAMED_PER_ENTRY: usize = 4;
 /// Postings that a search merges; where a filter needs more, it scans.
 pub const POSTINGS_MERGED_MAX: usize = 256;
 
-/// Entries that are looked up for one result, where the client wants to know what the entries that it names are like:
-/// some 5 ms.
-pub const DEREFERENCED_ENTRIES_MAX: u32 = 2_000;
+/// Names in one result that are looked up in one go, where the client wants to know what the entries are like: some 5
+/// ms. A result with more is sent as a stream.
+pub const DEREFERENCED_AT_ONCE_MAX: usize = if cfg!(test) { 100 } else { 2_000 };
+
+/// Octets of the message of one result: the longest that BER readers take. A result that would be longer is not sent.
+pub const MESSAGE_BYTES_MAX: usize = if cfg!(test) { 4 << 20 } else { ber::CONTENT_LEN_MAX };
 
 /// Bytes that the keys of a sorted search may take: 32 MiB, some 400,000 entries by a short value. A search that
 /// returns fewer, by its page or limit, keeps no more than these.

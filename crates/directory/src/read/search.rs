@@ -17,7 +17,7 @@
 //! 3. [`TreeSearch`] prepares the rest once: `scope` which entries it is about, `filter` the filter with its names
 //!    resolved and its values normalised, `plan` where candidates come from, `selection` what is returned of them
 //! 4. `scanner` looks at `candidates` in slices: `scope` and `matcher` say which are results, `result` writes them,
-//!    `stream` those that are too large for a buffer
+//!    `stream` those that are too large for a buffer, with an `attribute_stream`
 //!
 //! `sorting` keeps results until they can go out in an order, `usability` says of each whether one can bind with it,
 //! `paging` returns one page at a time, `parts` has several threads look at candidates, `explain` tells the plan,
@@ -26,6 +26,7 @@
 
 mod again;
 mod assertion;
+mod attribute_stream;
 mod base;
 mod budget;
 mod candidates;

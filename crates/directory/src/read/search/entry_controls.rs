@@ -1,6 +1,6 @@
 //! Controls that come with each result: whether one can bind with its password, and what the entries that it names are
 //! like. They are put behind a message that is written already. A result that is too large to be put together in memory
-//! has none.
+//! comes as a stream, with the same controls.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ type Result<T> = std::result::Result<T, OperationError>;
 pub(super) struct EntryControls {
     /// The time at which one would bind, in microseconds since 1970.
     usability_at: Option<i64>,
-    dereferencing: Option<Dereferencing>,
+    pub(super) dereferencing: Option<Dereferencing>,
     /// What values pass that come back: no control of its own, but it makes results otherwise, too.
     pub(super) matched: Option<MatchedValues>,
     /// What the client is told of a content.
@@ -53,7 +53,10 @@ impl EntryControls {
         let sync = Sync::of(snapshot, (requester, standing.map(|of| &**of)), id, request, controls)?;
         let usability_at = controls.account_usability;
         let dereferencing = match controls.dereference() {
-            Some(asked) => Dereferencing::of(snapshot, (access, standing), asked)?,
+            Some(asked) => {
+                let asker = (requester, access, standing);
+                Dereferencing::of(snapshot, asker, (asked, controls.link.as_ref()))?
+            }
             None => None,
         };
         let persistent = Persistent::of(controls)?;
@@ -86,17 +89,53 @@ impl EntryControls {
         self.matched.as_mut().map_or(Ok(()), |matched| matched.catch_up(state))
     }
 
-    /// Those of an entry of whatever size.
-    pub(super) fn of_any_size<'s>(
+    /// The asker has this standing by now.
+    pub(super) fn permit(&mut self, standing: &Arc<Standing>) {
+        if let Some(dereferencing) = &mut self.dereferencing {
+            dereferencing.permit(standing);
+        }
+    }
+
+    /// Those of a result but for what the entries are like that it names. `selection` has the rights of the asker at
+    /// the entry.
+    pub(super) fn of_result<'s>(
         &self,
         state: TreeState<'s>,
         candidate: &Candidate<'s>,
+        selection: &Selection,
     ) -> Result<ControlsBuf> {
-        match (&self.sync, &self.persistent) {
-            (Some(sync), _) => sync.state_controls(state, candidate),
-            (None, Some(persistent)) => Ok(persistent.change_controls()),
-            (None, None) => Ok(ControlsBuf::new()),
+        let mut controls = ControlsBuf::new();
+        if let Some(now) = self.usability_at
+            && let Some(value) = usability::value(state, selection, candidate.id, now)?
+        {
+            controls.push(Control { oid: oids::ACCOUNT_USABILITY, critical: false, value: Some(&value) });
         }
+        self.push_changes(state, candidate, &mut controls)?;
+        Ok(controls)
+    }
+
+    /// Those that say what became of an entry: also of one of which no more than the name is sent.
+    pub(super) fn of_name<'s>(&self, state: TreeState<'s>, candidate: &Candidate<'s>) -> Result<ControlsBuf> {
+        let mut controls = ControlsBuf::new();
+        self.push_changes(state, candidate, &mut controls)?;
+        Ok(controls)
+    }
+
+    fn push_changes<'s>(
+        &self,
+        state: TreeState<'s>,
+        candidate: &Candidate<'s>,
+        controls: &mut ControlsBuf,
+    ) -> Result<()> {
+        let (oid, value) = match (&self.sync, &self.persistent) {
+            (Some(sync), _) => (oids::SYNC_STATE, Some(sync.state_value(state, candidate)?)),
+            (None, Some(persistent)) => (oids::ENTRY_CHANGE_NOTIFICATION, persistent.change_value()),
+            (None, None) => return Ok(()),
+        };
+        if let Some(value) = value {
+            controls.push(Control { oid, critical: false, value: Some(&value) });
+        }
+        Ok(())
     }
 
     /// Goes on finding out what they have to tell, where that takes long; true when that is done.
@@ -129,12 +168,15 @@ impl EntryControls {
             None => writer.put_entry(out, state, names, candidate)?.then_some(0),
         };
         let Some(cost) = cost else { return Ok(None) };
-        let looked_up = self.put((out, start), state, names, candidate, &writer.selection)?;
+        let Some(looked_up) = self.put((out, start), state, names, candidate, &writer.selection)? else {
+            out.truncate(start);
+            return Ok(None);
+        };
         Ok(Some(cost.saturating_add(looked_up)))
     }
 
     /// Adds controls to the message of a result, which begins at `start` and ends `out`. Returns how many entries were
-    /// looked up for them.
+    /// looked up for them; `None`, and nothing added, if that is too much for one go.
     fn put<'s>(
         &mut self,
         (out, start): (&mut Vec<u8>, usize),
@@ -142,28 +184,20 @@ impl EntryControls {
         names: &mut NameCache,
         candidate: &Candidate<'s>,
         selection: &Selection,
-    ) -> Result<u32> {
-        let (mut controls, mut looked_up) = (ControlsBuf::new(), 0);
-        let mut add = |oid, value: Option<Vec<u8>>| {
-            if let Some(value) = value {
-                controls.push(Control { oid, critical: false, value: Some(&value) });
-            }
-        };
-        if let Some(now) = self.usability_at {
-            add(oids::ACCOUNT_USABILITY, usability::value(state, selection, candidate.id, now)?);
-        }
-        if let Some(sync) = &self.sync {
-            add(oids::SYNC_STATE, Some(sync.state_value(state, candidate)?));
-        }
-        add(oids::ENTRY_CHANGE_NOTIFICATION, self.persistent.as_ref().and_then(Persistent::change_value));
+    ) -> Result<Option<u32>> {
+        let (mut controls, mut looked_up) = (self.of_result(state, candidate, selection)?, 0);
         if let Some(dereferencing) = &mut self.dereferencing {
-            let value;
-            (value, looked_up) = dereferencing.value(state, names, candidate, selection)?;
-            add(oids::DEREFERENCE, value);
+            let Some((value, count)) = dereferencing.gather(state, names, candidate, selection)? else {
+                return Ok(None);
+            };
+            looked_up = count;
+            if !value.is_empty() {
+                controls.push(Control { oid: oids::DEREFERENCE, critical: false, value: Some(&value) });
+            }
         }
         if !controls.as_controls().is_empty() {
             response::add_controls(out, start, controls.as_controls());
         }
-        Ok(looked_up)
+        Ok(Some(looked_up))
     }
 }

@@ -1,7 +1,7 @@
 //! Persistent search (draft-ietf-ldapext-psearch-03): a search that goes on with entries as they change, and says of
 //! each what happened to it. The changes themselves are found by `tree_search/follow`.
 
-use ldap::{ChangeType, Control, ControlsBuf, EntryChange, PersistentSearch, ResultCode, oids};
+use ldap::{ChangeType, EntryChange, PersistentSearch, ResultCode};
 
 use crate::model::outcome::OperationError;
 use crate::read::controls::RequestControls;
@@ -45,15 +45,5 @@ impl Persistent {
         let (change_type, previous_dn) = self.change.as_ref()?;
         let previous_dn = previous_dn.as_deref();
         Some(EntryChange { change_type: *change_type, previous_dn, change_number: None }.encode())
-    }
-
-    /// The same as the controls of a message.
-    pub(super) fn change_controls(&self) -> ControlsBuf {
-        let mut controls = ControlsBuf::new();
-        if let Some(value) = self.change_value() {
-            let oid = oids::ENTRY_CHANGE_NOTIFICATION;
-            controls.push(Control { oid, critical: false, value: Some(&value) });
-        }
-        controls
     }
 }

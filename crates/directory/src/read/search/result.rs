@@ -132,7 +132,7 @@ impl ResultWriter {
     }
 
     /// Appends the attributes. False if there are too many values to gather.
-    fn put_attributes<'s>(
+    pub(super) fn put_attributes<'s>(
         &mut self,
         out: &mut Vec<u8>,
         state: TreeState<'s>,

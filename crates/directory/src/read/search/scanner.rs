@@ -7,6 +7,7 @@ use ldap::ControlsBuf;
 
 use super::budget::Budget;
 use super::candidates::{AtHand, Candidates, ScanKind};
+use super::dereference::Dereferencing;
 use super::entry_controls::EntryControls;
 use super::matched::MatchedValues;
 use super::permitted::Permitted;
@@ -305,13 +306,29 @@ impl Scanner {
         self.entry_controls.as_mut()?.persistent.as_mut()
     }
 
-    /// The controls with which an entry comes that is too large to be put together in memory, too.
-    pub(super) fn controls_of_any_size<'s>(
+    /// The controls that say what became of an entry, or of a reference.
+    pub(super) fn controls_of_name<'s>(
         &self,
         state: TreeState<'s>,
         candidate: &Candidate<'s>,
     ) -> Result<ControlsBuf, OperationError> {
-        self.entry_controls.as_ref().map_or(Ok(ControlsBuf::new()), |own| own.of_any_size(state, candidate))
+        self.entry_controls.as_ref().map_or(Ok(ControlsBuf::new()), |own| own.of_name(state, candidate))
+    }
+
+    /// The controls of a result that was just found to be one, but for what the entries are like that it names.
+    pub(super) fn controls_of_result<'s>(
+        &self,
+        state: TreeState<'s>,
+        candidate: &Candidate<'s>,
+    ) -> Result<ControlsBuf, OperationError> {
+        let selection = &self.writer.selection;
+        let own = self.entry_controls.as_ref();
+        own.map_or(Ok(ControlsBuf::new()), |own| own.of_result(state, candidate, selection))
+    }
+
+    /// What the client is told of the entries that results name, if it is.
+    pub(super) fn dereferencing(&self) -> Option<&Dereferencing> {
+        self.entry_controls.as_ref()?.dereferencing.as_ref()
     }
 
     /// Writes an entry that is a result, with its controls. False if it is too large to be put together in memory.
@@ -375,6 +392,12 @@ impl Scanner {
         if let Some(permitted) = &mut self.permitted {
             permitted.standing = Arc::clone(standing);
             permitted.forget();
+        }
+        if let Some(groups) = &mut self.writer.groups {
+            groups.view = Arc::clone(standing) as _;
+        }
+        if let Some(controls) = &mut self.entry_controls {
+            controls.permit(standing);
         }
     }
 

@@ -33,6 +33,8 @@ pub(crate) struct Selection {
     /// `+`: every operational attribute.
     all_operational: bool,
     named: Vec<AttributeDescription>,
+    /// Whether neither subtypes nor further options come with what is named.
+    is_exact: bool,
     /// Names that the schema does not know, in lower case; entries outside the tree can have such attributes.
     unknown: Vec<String>,
     /// A bit for each attribute number, set where `named` asks for it.
@@ -52,6 +54,7 @@ impl Selection {
             all_user: list.is_empty(),
             all_operational: false,
             named: Vec::new(),
+            is_exact: false,
             unknown: Vec::new(),
             numbers: Vec::new(),
             attribute_count: 0,
@@ -60,15 +63,29 @@ impl Selection {
         for selector in list.iter() {
             selection.add(selector, &catalog.schema);
         }
-        let may_be_virtual = |named: &AttributeDescription| catalog.type_facts(named.type_id).has_virtual;
-        if selection.all_operational || selection.named.iter().any(may_be_virtual) {
-            let made = VirtualAttribute::all(&catalog.schema);
-            let made = made.filter(|(_, type_id)| {
-                selection.selects(&catalog.schema, &AttributeDescription::of(*type_id))
-            });
-            selection.made = made.collect();
-        }
+        selection.select_made(catalog);
         selection
+    }
+
+    /// Of these attributes each by itself: no subtypes, and no further options.
+    #[cold]
+    pub(super) fn exactly(named: Vec<AttributeDescription>, catalog: &Catalog, access: Access) -> Selection {
+        let none = ldap::SelectionBuf::from_iter(["1.1"]);
+        let none = Selection::of(none.as_selection(), catalog, access);
+        let mut selection = Selection { named, is_exact: true, ..none };
+        selection.select_made(catalog);
+        selection
+    }
+
+    /// Finds the virtual attributes that are asked for.
+    fn select_made(&mut self, catalog: &Catalog) {
+        let may_be_virtual = |named: &AttributeDescription| catalog.type_facts(named.type_id).has_virtual;
+        if self.all_operational || self.named.iter().any(may_be_virtual) {
+            let made = VirtualAttribute::all(&catalog.schema);
+            let made = made
+                .filter(|(_, type_id)| self.selects(&catalog.schema, &AttributeDescription::of(*type_id)));
+            self.made = made.collect();
+        }
     }
 
     fn add(&mut self, selector: &str, schema: &Schema) {
@@ -196,6 +213,9 @@ impl Selection {
         self.numbers.resize(self.attribute_count.div_ceil(64), 0);
         for named in &self.named {
             for id in catalog.matching_attributes(named).iter() {
+                if self.is_exact && catalog.attribute(*id).description != *named {
+                    continue;
+                }
                 let place = id.0 as usize;
                 if let Some(bits) = self.numbers.get_mut(place / 64) {
                     *bits |= 1 << (place % 64);
@@ -213,7 +233,11 @@ impl Selection {
 
     fn is_named(&self, schema: &Schema, description: &AttributeDescription, is_operational: bool) -> bool {
         let by_kind = if is_operational { self.all_operational } else { self.all_user };
-        by_kind || self.named.iter().any(|named| description.is_subtype_of(schema, named))
+        let is_meant = |named: &AttributeDescription| match self.is_exact {
+            true => description == named,
+            false => description.is_subtype_of(schema, named),
+        };
+        by_kind || self.named.iter().any(is_meant)
     }
 
     /// Whether an attribute that the schema does not know is asked for.

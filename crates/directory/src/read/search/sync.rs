@@ -23,8 +23,8 @@ use foldhash::{HashSet, HashSetExt};
 use hmac::Mac;
 use ldap::response::encode_intermediate_response;
 use ldap::{
-    Control, Controls, ControlsBuf, DerefAliases, Filter, FilterKind, MessageId, ResultCode, SearchRequest,
-    SyncDone, SyncIdSet, SyncInfo, SyncState, SyncStateValue, SyncUuid, oids,
+    Controls, DerefAliases, Filter, FilterKind, MessageId, ResultCode, SearchRequest, SyncDone, SyncIdSet,
+    SyncInfo, SyncState, SyncStateValue, SyncUuid, oids,
 };
 use schema::{AttributeDescription, Schema};
 use store::{MapId, Position};
@@ -212,16 +212,6 @@ impl Sync {
         let uuid = self.uuid_of(state, candidate)?;
         let state = self.telling.unwrap_or(SyncState::Add);
         Ok(SyncStateValue { state, uuid, cookie: None }.encode())
-    }
-
-    /// The same as the controls of a message.
-    pub(super) fn state_controls<'s>(
-        &self,
-        state: TreeState<'s>,
-        candidate: &Candidate<'s>,
-    ) -> Result<ControlsBuf> {
-        let value = self.state_value(state, candidate)?;
-        Ok([Control { oid: oids::SYNC_STATE, critical: false, value: Some(&value) }].into_iter().collect())
     }
 
     /// The value of the control of the last message, where all went well.

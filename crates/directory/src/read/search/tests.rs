@@ -81,6 +81,19 @@ impl<'a> Question<'a> {
 
     /// The messages of the answer, or why there is none.
     fn answer(&self, directory: &TestDirectory, ignores_indexes: bool) -> Result<Vec<u8>, Outcome> {
+        let mut search = self.try_start(directory, ignores_indexes)?;
+        let mut out = Vec::new();
+        let budget = Budget { entries_examined_max: 3, out_bytes_max: 500 };
+        while search.run(&directory.snapshot, &mut out, &budget) == Step::More {}
+        Ok(out)
+    }
+
+    /// The search, to be run by the test.
+    fn start(&self, directory: &TestDirectory) -> Search {
+        self.try_start(directory, false).unwrap()
+    }
+
+    fn try_start(&self, directory: &TestDirectory, ignores_indexes: bool) -> Result<Search, Outcome> {
         let (filter, mut scanned) = (FilterBuf::parse(self.filter).unwrap(), Vec::new());
         let filter = filter.as_filter();
         let filter = if ignores_indexes { without_index(filter, &mut scanned) } else { filter };
@@ -97,11 +110,7 @@ impl<'a> Question<'a> {
             attributes: selection.as_selection(),
         };
         let (snapshot, requester) = (&directory.snapshot, &directory.requester);
-        let mut search = Search::start(snapshot, requester, MessageId(3), &request, &self.controls)?;
-        let mut out = Vec::new();
-        let budget = Budget { entries_examined_max: 3, out_bytes_max: 500 };
-        while search.run(snapshot, &mut out, &budget) == Step::More {}
-        Ok(out)
+        Search::start(snapshot, requester, MessageId(3), &request, &self.controls)
     }
 }
 

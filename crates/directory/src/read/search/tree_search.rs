@@ -9,6 +9,7 @@ use std::sync::Arc;
 use ldap::response::encode_search_reference;
 use ldap::{MessageId, ResultCode, Scope, SearchRequest};
 
+use super::attribute_stream::Room;
 use super::budget::{Budget, Clock};
 use super::effective::EffectiveRights;
 use super::entry_controls::EntryControls;
@@ -292,8 +293,9 @@ impl TreeSearch {
     /// Goes on with a result that is sent as a stream, if there is one.
     pub(super) fn run_stream(&mut self, out: &mut Vec<u8>, budget: &Budget) -> Result<(), OperationError> {
         if let Some(stream) = &mut self.stream {
-            let values_max = budget.entries_examined_max as usize * STREAMED_PER_ENTRY;
-            if stream.step(&self.scanner.writer, out, values_max, budget.out_bytes_max)? {
+            let values = (budget.entries_examined_max.max(1) as usize).saturating_mul(STREAMED_PER_ENTRY);
+            let mut room = Room { values, out_end: out.len().saturating_add(budget.out_bytes_max) };
+            if stream.step(&self.scanner.writer, out, &mut room)? {
                 self.stream = None;
             }
         }
@@ -365,9 +367,19 @@ impl TreeSearch {
 
     #[inline(never)]
     pub(super) fn begin_stream(&mut self, snapshot: &Snapshot, id: EntryId) -> Result<(), OperationError> {
-        self.stream = EntryStream::begin(snapshot, &mut self.scanner, id)?.map(Box::new);
+        self.begin_stream_of(snapshot, id, true).map(|_| ())
+    }
+
+    /// The same for an entry that need not be a result. False if it does not show any more.
+    pub(super) fn begin_stream_of(
+        &mut self,
+        snapshot: &Snapshot,
+        id: EntryId,
+        is_result: bool,
+    ) -> Result<bool, OperationError> {
+        self.stream = EntryStream::begin(snapshot, &mut self.scanner, id, is_result)?.map(Box::new);
         self.tally.entries_sent += u64::from(self.stream.is_some());
-        Ok(())
+        Ok(self.stream.is_some())
     }
 
     pub(super) fn is_streaming(&self) -> bool {
@@ -375,7 +387,7 @@ impl TreeSearch {
     }
 
     pub(super) fn is_mid_message(&self) -> bool {
-        self.stream.as_ref().is_some_and(|stream| stream.is_begun)
+        self.stream.as_ref().is_some_and(|stream| stream.is_begun())
     }
 
     /// How many candidates are left, as the plan estimates; fewer where the limit on results will be reached before, if
@@ -499,7 +511,7 @@ impl TreeSearch {
         if !uris.is_empty() {
             // Something shows.
             self.base_text = None;
-            let controls = self.scanner.controls_of_any_size(state, &Candidate::new(id, row))?;
+            let controls = self.scanner.controls_of_name(state, &Candidate::new(id, row))?;
             encode_search_reference(out, self.scanner.writer.id, &uris, controls.as_controls());
         }
         Ok(())

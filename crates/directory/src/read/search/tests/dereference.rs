@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use ldap::{DecodeLimits, Dereferenced, Response, ResponseMessage, ResultCode, oids};
 
+use super::large::{GHOSTS, with_large_group};
 use super::{Question, add, sample};
-use crate::model::limits::{DEREFERENCED_ENTRIES_MAX, GATHERED_MAX};
+use crate::model::limits::{DEREFERENCED_AT_ONCE_MAX, GATHERED_MAX, MESSAGE_BYTES_MAX};
 use crate::read::controls::{DereferenceAsked, RequestControls, SeldomControls};
+use crate::read::search::{Budget, Step};
 use crate::testing::{SUFFIX, TestDirectory};
 
 const ALL: &str = "cn=all,ou=groups,dc=example,dc=com";
@@ -23,8 +25,11 @@ fn asked(is_critical: bool, specs: &[(&str, &[&str])]) -> RequestControls {
 
 /// What is told with each result: by its name, a line for each value of an attribute with names.
 fn told(directory: &TestDirectory, filter: &str, controls: RequestControls) -> BTreeMap<String, Vec<String>> {
-    let messages = Question { controls, ..Question::everywhere(filter) }.answer(directory, false).unwrap();
-    let (mut told, mut rest) = (BTreeMap::new(), messages.as_slice());
+    lines_of(&Question { controls, ..Question::everywhere(filter) }.answer(directory, false).unwrap())
+}
+
+fn lines_of(messages: &[u8]) -> BTreeMap<String, Vec<String>> {
+    let (mut told, mut rest) = (BTreeMap::new(), messages);
     while let Some(length) = ldap::frame_len(rest).unwrap() {
         let (message, after) = rest.split_at(length);
         rest = after;
@@ -122,33 +127,127 @@ fn it_tells_what_a_search_for_the_entry_would_tell() {
     assert_eq!(told(&directory, "(cn=all)", controls())[ALL][0], line);
 }
 
+/// A group, and its members where `with_entries` says so.
+fn add_group(directory: &mut TestDirectory, name: &str, members: &[String]) -> String {
+    let members: Vec<&str> = members.iter().map(String::as_str).collect();
+    let dn = format!("cn={name},{SUFFIX}");
+    add(directory, &dn, &[("objectClass", &["groupOfNames"]), ("member", &members)]);
+    dn
+}
+
+/// Devices with a description each.
+fn add_devices(directory: &mut TestDirectory, name: &str, count: usize, description: &str) -> Vec<String> {
+    let dns: Vec<String> = (0..count).map(|number| format!("cn={name}{number},{SUFFIX}")).collect();
+    for dn in &dns {
+        add(directory, dn, &[("objectClass", &["device"]), ("description", &[description])]);
+    }
+    dns
+}
+
+/// A result with many names, or much to tell of them, came without the control, with success: to the client it named
+/// nobody. It is sent as a stream now.
 #[test]
-fn more_than_is_gathered_is_not_told() {
+fn what_is_too_much_for_one_go_is_streamed() {
     let mut directory = sample();
     let long = "x".repeat(60_000);
-    let members: Vec<String> = (0..6).map(|number| format!("cn=m{number},{SUFFIX}")).collect();
+    let members = add_devices(&mut directory, "m", 6, &long);
     assert!(members.len() * long.len() > GATHERED_MAX);
-    for member in &members {
-        add(&mut directory, member, &[("objectClass", &["device"]), ("description", &[&long])]);
-    }
-    let group = |name: &str, members: &[String], directory: &mut TestDirectory| {
-        let members: Vec<&str> = members.iter().map(String::as_str).collect();
-        add(
-            directory,
-            &format!("cn={name},{SUFFIX}"),
-            &[("objectClass", &["groupOfNames"]), ("member", &members)],
-        );
+    let few = add_group(&mut directory, "few-octets", &members[..3]);
+    let many = add_group(&mut directory, "many-octets", &members);
+    // Names that entries have, and names that none has, which are texts.
+    let mut names = add_devices(&mut directory, "n", DEREFERENCED_AT_ONCE_MAX, "short");
+    names.extend((0..DEREFERENCED_AT_ONCE_MAX).map(|number| format!("cn=nobody{number},{SUFFIX}")));
+    let some = add_group(&mut directory, "some-names", &names[1..DEREFERENCED_AT_ONCE_MAX]);
+    let all = add_group(&mut directory, "many-names", &names);
+    let told = told(&directory, "(objectClass=groupOfNames)", asked(true, &[("member", &["description"])]));
+    let line = |dn: &String| match dn.contains("nobody") {
+        true => format!("member {dn}:"),
+        false if dn.contains("cn=m") => format!("member {dn}: description={long}"),
+        false => format!("member {dn}: description=short"),
     };
-    group("few", &members[..3], &mut directory);
-    group("many", &members, &mut directory);
-    let names: Vec<String> =
-        (0..=DEREFERENCED_ENTRIES_MAX).map(|number| format!("cn=n{number},{SUFFIX}")).collect();
-    group("names", &names, &mut directory);
-    group("fewer", &names[1..], &mut directory);
-    let told = told(&directory, "(cn=*)", asked(true, &[("member", &["description"])]));
-    assert!(!told.contains_key(&format!("cn=names,{SUFFIX}")));
-    assert_eq!(told[&format!("cn=fewer,{SUFFIX}")].len(), DEREFERENCED_ENTRIES_MAX as usize);
-    let few = format!("cn=few,{SUFFIX}");
-    assert_eq!(told[&few].len(), 3);
-    assert!(!told.contains_key(&format!("cn=many,{SUFFIX}")), "{:?}", told.keys());
+    let lines = |members: &[String]| {
+        let mut lines: Vec<_> = members.iter().map(line).collect();
+        lines.sort();
+        lines
+    };
+    for (group, members) in
+        [(few, &members[..3]), (many, &members), (some, &names[1..DEREFERENCED_AT_ONCE_MAX]), (all, &names)]
+    {
+        let mut found = told[&group].clone();
+        found.sort();
+        assert!(found == lines(members), "{group}: {} names", found.len());
+    }
+    assert_eq!(told.len(), 3 + 4);
+}
+
+/// An entry that a name leads to may be as large as any result.
+#[test]
+fn named_entries_may_be_large_too() {
+    let mut directory = with_large_group();
+    let large = "cn=large,ou=groups,dc=example,dc=com".to_owned();
+    let outer = add_group(&mut directory, "outer", &[large.clone(), ADA.to_owned(), BOB.to_owned()]);
+    let told = told(&directory, "(cn=outer)", asked(true, &[("member", &["uid", "cn", "member"])]));
+    let [ada, bob, nested] = told[&outer].as_slice() else { panic!("{told:?}") };
+    assert_eq!(*ada, format!("member {ADA}: cn=Ada Lovelace uid=ada"));
+    assert_eq!(*bob, format!("member {BOB}: cn=Bob  Baker uid=bob"));
+    assert!(nested.starts_with(&format!("member {large}: ")) && nested.ends_with(" cn=large"));
+    assert_eq!(nested.split('|').count(), GHOSTS + 3);
+}
+
+/// What a stream tells is measured first: it is the same the second time, whatever changes in between, and the asker's
+/// rights hold for each entry.
+#[test]
+fn a_stream_goes_by_rules_and_by_one_snapshot() {
+    let mut directory = sample();
+    let members = add_devices(&mut directory, "m", 3 * DEREFERENCED_AT_ONCE_MAX, "told");
+    let hidden = members[7].clone();
+    let group = add_group(&mut directory, "streamed", &members);
+    directory.change_settings(|settings| {
+        settings.general.access_rules = vec![
+            format!("all: allow read of cn, member, description in '{SUFFIX}' to authenticated"),
+            format!("one: deny browse at '{hidden}' to authenticated"),
+            format!("two: deny read of description at '{}' to authenticated", members[8]),
+        ];
+    });
+    let requester = crate::read::identity::identify(&directory.snapshot, &format!("dn:{BOB}"));
+    directory.requester = requester.unwrap().unwrap().requester;
+    let controls = asked(true, &[("member", &["description", "userPassword"])]);
+    let question = Question { controls, ..Question::everywhere("(cn=streamed)") };
+    let expected: Vec<String> = members
+        .iter()
+        .map(|dn| match *dn == hidden || *dn == members[8] {
+            true => format!("member {dn}:"),
+            false => format!("member {dn}: description=told"),
+        })
+        .collect();
+    let (mut search, mut out, mut slices, mut heap_max) = (question.start(&directory), Vec::new(), 0, 0);
+    let budget = Budget { entries_examined_max: 10, out_bytes_max: 1_000 };
+    while search.run(&directory.snapshot, &mut out, &budget) == Step::More {
+        heap_max = heap_max.max(search.memory_bytes());
+        slices += 1;
+        if search.is_streaming() && slices % 4 == 0 {
+            let number = slices % members.len();
+            let change = [(ldap::ChangeOperation::Replace, "description", &["changed meanwhile"][..])];
+            directory.modify(&members[number], &change);
+        }
+    }
+    assert!(slices > 60 && heap_max < 32 << 10, "{slices} {heap_max}");
+    assert_eq!(lines_of(&out)[&group], expected);
+}
+
+/// No message holds it: the search does not end with success, whether the control is critical or not.
+#[test]
+fn what_no_message_can_hold_is_no_success() {
+    let mut directory = sample();
+    let long = "x".repeat(100_000);
+    let members = add_devices(&mut directory, "m", MESSAGE_BYTES_MAX / long.len() + 1, &long);
+    add_group(&mut directory, "huge", &members);
+    for is_critical in [true, false] {
+        let controls = asked(is_critical, &[("member", &["description"])]);
+        let found = Question { controls, ..Question::everywhere("(cn=huge)") }.ask(&directory);
+        assert_eq!((found.code, found.entries.len()), (ResultCode::ADMIN_LIMIT_EXCEEDED, 0));
+        assert!(found.diagnostic.contains("dereference control"), "{}", found.diagnostic);
+    }
+    let controls = asked(true, &[("member", &["cn"])]);
+    assert_eq!(told(&directory, "(cn=huge)", controls)[&format!("cn=huge,{SUFFIX}")].len(), members.len());
 }

@@ -11,7 +11,7 @@ use crate::testing::{SUFFIX, TestDirectory, received};
 const GROUP: &str = "cn=large,ou=groups,dc=example,dc=com";
 
 /// Members of the large group besides those that have entries.
-const GHOSTS: usize = 6_000;
+pub(super) const GHOSTS: usize = 6_000;
 
 /// The sample with a group whose member values do not fit into one result, some links, most of them text.
 pub(super) fn with_large_group() -> TestDirectory {

@@ -409,10 +409,10 @@ fn tell_change<'s>(
             return Ok(());
         }
         if !scanner.put_result(now, &candidate, out)? {
-            if is_result {
-                return search.begin_stream(now, candidate.id);
+            if search.begin_stream_of(now, candidate.id, is_result)? || is_result {
+                return Ok(());
             }
-            put_name(scanner, now.state(), &candidate, out)?;
+            put_name(&search.scanner, now.state(), &candidate, out)?;
         }
         search.tally.entries_sent += 1;
     } else if let Met::Result(candidate) = was {
@@ -444,7 +444,7 @@ fn put_name<'s>(
     candidate: &Candidate<'s>,
     out: &mut Vec<u8>,
 ) -> Result<()> {
-    let controls = scanner.controls_of_any_size(state, candidate)?;
+    let controls = scanner.controls_of_name(state, candidate)?;
     let controls = controls.as_controls();
     let dn = state.dn(candidate.id)?.unwrap_or_default();
     let controls_len = controls.as_bytes().len();

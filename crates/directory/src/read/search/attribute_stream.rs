@@ -1,0 +1,352 @@
+//! The attributes of one entry, as bytes in slices, whatever they are: once for their sizes, once for the bytes.
+//!
+//! Both times on one snapshot and for the same rights, so that what was measured is what is written.
+
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+
+use ldap::response::{attribute_len, put_attribute_header, value_len};
+use store::Direction;
+
+use crate::filter::{ByValue, Candidate};
+use crate::model::access_rule::READ;
+use crate::model::entry::{AttributeRow, Content, InlineValue};
+use crate::model::outcome::OperationError;
+use crate::model::rows::{AttrId, EntryId, VALUES, link_key};
+use crate::read::search::matched::{MatchedValues, Passing};
+use crate::read::search::result::{ResultWriter, for_each_target};
+use crate::snapshot::name_cache::NameCache;
+use crate::tree::stored_values::large_value;
+use crate::tree::{TreeState, damaged_row, node};
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// The attributes of an entry on their way.
+pub(super) struct AttributeStream {
+    id: EntryId,
+    /// The stored attributes to be sent.
+    stored: Vec<StreamedAttribute>,
+    /// The attributes that are made when asked for: their values, encoded.
+    made: Vec<(String, Vec<u8>)>,
+    /// What tells values apart, where only some of an attribute may be read.
+    view: Option<Arc<ByValue>>,
+    types_only: bool,
+    /// The attribute that is gone through.
+    at: usize,
+    walk: Walk,
+    /// Whether the sizes are known, so that this is the second way through.
+    writes: bool,
+}
+
+/// A stored attribute on its way.
+struct StreamedAttribute {
+    id: AttrId,
+    /// Of its values, once it is known.
+    size: usize,
+    /// What the values pass that are sent; `None` where all are.
+    items: Option<MatchedValues>,
+}
+
+/// How far the values of an attribute were gone through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Walk {
+    /// Not at all.
+    Start,
+    /// That many values in the entry row.
+    Inline(usize),
+    /// Links to targets below this id.
+    Links(u64),
+    /// Rows of `values` up to this key, or from the first.
+    Table(Option<Vec<u8>>),
+    Done,
+}
+
+/// How much one step may do.
+pub(super) struct Room {
+    /// Values that may be gone through yet.
+    pub(super) values: usize,
+    /// Length of the output at which the step ends.
+    pub(super) out_end: usize,
+}
+
+impl Room {
+    /// Whether there is some.
+    pub(super) fn is_left(&self, out: &[u8]) -> bool {
+        self.values > 0 && out.len() < self.out_end
+    }
+
+    /// That many values were gone through, or something that takes as long.
+    pub(super) fn took(&mut self, values: usize) {
+        self.values = self.values.saturating_sub(values);
+    }
+}
+
+impl AttributeStream {
+    /// Those that `writer` would write of an entry, of each the values that pass `matched`.
+    pub(super) fn of<'s>(
+        state: TreeState<'s>,
+        writer: &mut ResultWriter,
+        candidate: &Candidate<'s>,
+        matched: Option<&MatchedValues>,
+    ) -> Result<AttributeStream> {
+        let (mut stored, mut made) = (Vec::new(), Vec::new());
+        if writer.selection.selects_stored() {
+            for row in candidate.entry(state)?.attributes() {
+                if !writer.selection.decide_any(state.catalog, row.id) {
+                    continue;
+                }
+                let def = state.catalog.attribute(row.id);
+                let items = match matched {
+                    None => None,
+                    Some(matched) => {
+                        let view = writer.selection.over_values(def.description.type_id).map(Arc::as_ref);
+                        match matched.of_stored(state, candidate.id, &row, view)? {
+                            Passing::None => continue,
+                            Passing::These(values) => {
+                                if !values.is_empty() {
+                                    made.push((def.name.to_string(), values));
+                                }
+                                continue;
+                            }
+                            Passing::All => None,
+                            Passing::Some(items) => Some(items),
+                        }
+                    }
+                };
+                stored.push(StreamedAttribute { id: row.id, size: 0, items });
+            }
+        }
+        for (type_id, mut values) in writer.made(state, candidate)? {
+            if let Some(matched) = matched {
+                values = matched.of_made(state.catalog, type_id, &values);
+            }
+            if !values.is_empty() {
+                made.push((state.catalog.schema.type_by_id(type_id).name().to_owned(), values));
+            }
+        }
+        if let Some(effective) = &writer.effective {
+            made.extend(effective.attributes(state, candidate)?);
+        }
+        let view = writer.selection.by_value().cloned();
+        let types_only = writer.types_only;
+        let (at, walk, writes) = (0, Walk::Start, false);
+        Ok(AttributeStream { id: candidate.id, stored, made, view, types_only, at, walk, writes })
+    }
+
+    /// Bytes of memory that it holds besides itself. Of the values only those that are made when asked for: the others
+    /// go from the store to the output.
+    pub(super) fn heap_bytes(&self) -> usize {
+        let made: usize = self.made.iter().map(|(name, values)| name.capacity() + values.capacity()).sum();
+        let items = self.stored.iter().filter_map(|attribute| attribute.items.as_ref());
+        let items: usize = items.map(MatchedValues::heap_bytes).sum();
+        self.stored.capacity() * size_of::<StreamedAttribute>() + made + items
+    }
+
+    /// Goes on as long as there is room; true when all are gone through.
+    pub(super) fn step(
+        &mut self,
+        (state, names): (TreeState<'_>, &mut NameCache),
+        out: &mut Vec<u8>,
+        room: &mut Room,
+    ) -> Result<bool> {
+        while let Some(&StreamedAttribute { id: attribute, size, .. }) = self.stored.get(self.at) {
+            if !room.is_left(out) {
+                return Ok(false);
+            }
+            if self.writes && self.walk == Walk::Start {
+                let name = &state.catalog.attribute(attribute).name;
+                put_attribute_header(out, name, if self.types_only { 0 } else { size });
+            }
+            let items = self.stored.get(self.at).and_then(|attribute| attribute.items.as_ref());
+            let item_count = items.map_or(1, MatchedValues::len);
+            let values_max = room.values.div_ceil(item_count);
+            let (seen, measured) = self.go_on((state, names), attribute, (values_max, room.out_end), out)?;
+            room.took(seen.max(1) * item_count);
+            if !self.writes
+                && let Some(attribute) = self.stored.get_mut(self.at)
+            {
+                attribute.size += measured;
+            }
+            if self.walk == Walk::Done {
+                self.at += 1;
+                self.walk = Walk::Start;
+            }
+        }
+        if self.writes {
+            self.put_made(out);
+        }
+        Ok(true)
+    }
+
+    /// Some values of an attribute: how many, and how many bytes they are.
+    fn go_on(
+        &mut self,
+        (state, names): (TreeState<'_>, &mut NameCache),
+        attribute: AttrId,
+        (values_max, out_end): (usize, usize),
+        out: &mut Vec<u8>,
+    ) -> Result<(usize, usize)> {
+        let (schema, type_id) =
+            (&state.catalog.schema, state.catalog.attribute(attribute).description.type_id);
+        let view = self.view.as_ref().filter(|view| view.is_for(READ, type_id));
+        // Whether there is a value that shows is not known without looking.
+        if self.types_only && (view.is_none() || self.writes) {
+            self.walk = Walk::Done;
+            return Ok((0, 0));
+        }
+        let row = node(state.read, self.id)?.ok_or_else(|| damaged_row("nodes", self.id))?;
+        let entry = Candidate::new(self.id, row).entry(state)?;
+        let row = entry.find(attribute).ok_or_else(|| damaged_row("entries", self.id))?;
+        let (mut seen, mut measured, writes) = (0, 0, self.writes);
+        let items = self.stored.get(self.at).and_then(|attribute| attribute.items.as_ref());
+        let (mut key, mut whole) = (Vec::new(), Vec::new());
+        let mut each = |pieces: [&[u8]; 3]| {
+            let len = pieces.iter().map(|piece| piece.len()).sum();
+            seen += 1;
+            // What shows value by value is no link, which would be in pieces.
+            let [value, ..] = pieces;
+            let shows = view.is_none_or(|view| view.allows(READ, type_id, schema, value, &mut key))
+                && items.is_none_or(|items| {
+                    whole.clear();
+                    pieces.iter().for_each(|piece| whole.extend_from_slice(piece));
+                    items.pass(schema, &whole, &mut key)
+                });
+            if !shows {
+                return if seen >= values_max { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+            }
+            measured += value_len(len);
+            if writes {
+                ber::put_header(out, ber::Tag::OCTET_STRING, len);
+                pieces.iter().for_each(|piece| out.extend_from_slice(piece));
+            }
+            let is_enough = seen >= values_max || out.len() >= out_end;
+            if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        while self.walk != Walk::Done {
+            let (next, flow) = self.walk.go_on(state, names, self.id, &row, &mut each)?;
+            self.walk = next;
+            if flow.is_break() {
+                break;
+            }
+        }
+        // One value that shows is enough for the name.
+        if self.types_only && measured > 0 {
+            self.walk = Walk::Done;
+        }
+        Ok((seen, measured))
+    }
+
+    /// All were measured: how many octets they are, each with its header. From now on they are written.
+    pub(super) fn begin_writing(&mut self, state: TreeState<'_>) -> usize {
+        if self.view.is_some() {
+            // An attribute without a value that shows is not there.
+            self.stored.retain(|StreamedAttribute { id, size, .. }| {
+                let type_id = state.catalog.attribute(*id).description.type_id;
+                *size > 0 || !self.view.as_ref().is_some_and(|view| view.is_for(READ, type_id))
+            });
+        }
+        self.stored.retain(|attribute| attribute.size > 0 || attribute.items.is_none());
+        (self.writes, self.at) = (true, 0);
+        let stored = self.stored.iter().map(|StreamedAttribute { id, size, .. }| {
+            let size = if self.types_only { 0 } else { *size };
+            attribute_len(state.catalog.attribute(*id).name.len(), size)
+        });
+        let made = self.made.iter().map(|(name, values)| {
+            let size = if self.types_only { 0 } else { values.len() };
+            attribute_len(name.len(), size)
+        });
+        stored.chain(made).sum()
+    }
+
+    fn put_made(&self, out: &mut Vec<u8>) {
+        for (name, values) in &self.made {
+            let values: &[u8] = if self.types_only { &[] } else { values };
+            put_attribute_header(out, name, values.len());
+            out.extend_from_slice(values);
+        }
+    }
+}
+
+impl Walk {
+    /// Shows values from this place on, each in three pieces, until told to stop. Where that was.
+    pub(super) fn go_on(
+        &self,
+        state: TreeState<'_>,
+        names: &mut NameCache,
+        id: EntryId,
+        row: &AttributeRow<'_>,
+        each: &mut dyn FnMut([&[u8]; 3]) -> ControlFlow<()>,
+    ) -> Result<(Walk, ControlFlow<()>)> {
+        match self {
+            Walk::Start => {
+                let first = match row.content {
+                    Content::Inline(_) => Walk::Inline(0),
+                    Content::Links => Walk::Links(0),
+                    Content::Table => Walk::Table(None),
+                };
+                Ok((first, ControlFlow::Continue(())))
+            }
+            Walk::Inline(from) => inline(state, id, row, *from, each),
+            Walk::Links(from) => links(state, names, id, row.id, *from, each),
+            Walk::Table(after) => table(state, id, row.id, after.as_deref(), each),
+            Walk::Done => Ok((Walk::Done, ControlFlow::Break(()))),
+        }
+    }
+}
+
+fn inline(
+    state: TreeState<'_>,
+    id: EntryId,
+    row: &AttributeRow<'_>,
+    from: usize,
+    each: &mut dyn FnMut([&[u8]; 3]) -> ControlFlow<()>,
+) -> Result<(Walk, ControlFlow<()>)> {
+    let Content::Inline(values) = row.content else { return Err(damaged_row("entries", id)) };
+    let def = state.catalog.attribute(row.id);
+    for (place, value) in values.iter().enumerate().skip(from) {
+        let value = match value {
+            InlineValue::Here(value) => value,
+            InlineValue::Elsewhere(hash) => large_value(state.read, id, row.id, &hash)?,
+        };
+        if each([&def.value_text(&state.catalog.schema, value), &[], &[]]).is_break() {
+            return Ok((Walk::Inline(place + 1), ControlFlow::Break(())));
+        }
+    }
+    Ok((Walk::Done, ControlFlow::Continue(())))
+}
+
+fn links(
+    state: TreeState<'_>,
+    names: &mut NameCache,
+    id: EntryId,
+    attribute: AttrId,
+    from: u64,
+    each: &mut dyn FnMut([&[u8]; 3]) -> ControlFlow<()>,
+) -> Result<(Walk, ControlFlow<()>)> {
+    Ok(match for_each_target(state, names, (id, attribute), from, each)? {
+        ControlFlow::Break(last) => (Walk::Links(last + 1), ControlFlow::Break(())),
+        ControlFlow::Continue(()) => (Walk::Table(None), ControlFlow::Continue(())),
+    })
+}
+
+fn table(
+    state: TreeState<'_>,
+    id: EntryId,
+    attribute: AttrId,
+    after: Option<&[u8]>,
+    each: &mut dyn FnMut([&[u8]; 3]) -> ControlFlow<()>,
+) -> Result<(Walk, ControlFlow<()>)> {
+    let prefix = link_key(id, attribute);
+    let def = state.catalog.attribute(attribute);
+    let low = after.map_or(Bound::Included(&prefix[..]), Bound::Excluded);
+    for row in state.read.scan(VALUES, (low, Bound::Unbounded), Direction::Forward) {
+        let (key, value) = row?;
+        if !key.starts_with(&prefix) {
+            break;
+        }
+        if each([&def.value_text(&state.catalog.schema, value), &[], &[]]).is_break() {
+            return Ok((Walk::Table(Some(key.to_vec())), ControlFlow::Break(())));
+        }
+    }
+    Ok((Walk::Done, ControlFlow::Continue(())))
+}

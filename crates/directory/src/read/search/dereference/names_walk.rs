@@ -1,0 +1,363 @@
+//! The names in one entry, each with what is wanted of the entry that it names, as the items of the control's value.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use ber::{Tag, element_len, put_header};
+use ldap::{dereferenced_len, put_dereferenced};
+
+use super::{Dereferencing, Spec};
+use crate::access::{self, EntryRights, Standing};
+use crate::filter::{ByValue, Candidate};
+use crate::model::access_rule::READ;
+use crate::model::limits::STREAMED_PER_ENTRY;
+use crate::model::name::name_in;
+use crate::model::outcome::OperationError;
+use crate::model::rows::{AttrId, EntryId, LINKS, NodeRow, link_key};
+use crate::read::search::attribute_stream::{AttributeStream, Room, Walk};
+use crate::snapshot::name_cache::NameCache;
+use crate::tree::{TreeState, damaged_row, node};
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// Names read at a time.
+const NAME_BLOCK: usize = 64;
+
+/// Octets of an entry that take as long as one more value.
+const OCTETS_PER_VALUE: usize = 256;
+
+/// A way through the names in one entry, in slices. A stream takes it twice: once to measure, once to write.
+pub(in crate::read::search) struct NamesWalk {
+    entry: EntryId,
+    /// What of the entry may be read; `None` where no rules bind.
+    rights: Option<Arc<EntryRights>>,
+    /// The attribute with names that is gone through.
+    spec: usize,
+    /// Where its names come from; `None` before the first.
+    source: Option<Source>,
+    /// Names that were read, the next one last.
+    names: Vec<Name>,
+    /// The entry that is gone through, where more of it is wanted than is put together in memory.
+    large: Option<LargeTarget>,
+    /// Octets of all items, measured or written until now.
+    size: usize,
+    /// Octets of all items, as they were measured.
+    measured: Option<usize>,
+    writes: bool,
+    access_walk: access::Walk,
+    /// The name and the attributes of one entry.
+    name: Vec<u8>,
+    attributes: Vec<u8>,
+}
+
+/// Where names come from.
+enum Source {
+    /// The values of a stored attribute from this place on; of these those that may be read.
+    Stored(AttrId, Option<Arc<ByValue>>, Walk),
+    /// The encoded values of one that is made, and how many octets of them were read.
+    Made(Vec<u8>, usize),
+    /// There are no more.
+    Nothing,
+}
+
+/// A value with a name.
+enum Name {
+    Link(EntryId),
+    Text(Vec<u8>),
+}
+
+/// An entry that is gone through in slices, with the name that leads to it.
+struct LargeTarget {
+    name: Vec<u8>,
+    attributes: AttributeStream,
+    /// Whether it was measured, and its item has begun.
+    is_begun: bool,
+}
+
+/// Whom the entries are shown to, and where they are.
+struct View<'s, 'n> {
+    state: TreeState<'s>,
+    names: &'n mut NameCache,
+    standing: Option<&'n Standing>,
+}
+
+impl NamesWalk {
+    /// Begins to measure.
+    pub(in crate::read::search) fn new(entry: EntryId, rights: Option<Arc<EntryRights>>) -> NamesWalk {
+        NamesWalk {
+            entry,
+            rights,
+            spec: 0,
+            source: None,
+            names: Vec::new(),
+            large: None,
+            size: 0,
+            measured: None,
+            writes: false,
+            access_walk: access::Walk::default(),
+            name: Vec::new(),
+            attributes: Vec::new(),
+        }
+    }
+
+    /// As [`new`](NamesWalk::new), to write without measuring before.
+    pub(super) fn writing(entry: EntryId, rights: Option<Arc<EntryRights>>) -> NamesWalk {
+        NamesWalk { writes: true, ..NamesWalk::new(entry, rights) }
+    }
+
+    /// All was measured: begins again, to write. Returns the octets of the control's value.
+    pub(in crate::read::search) fn begin_writing(&mut self) -> usize {
+        (self.spec, self.source) = (0, None);
+        self.measured = Some(std::mem::take(&mut self.size));
+        self.writes = true;
+        self.value_len()
+    }
+
+    /// Octets of the control's value, as measured: the items in a SEQUENCE. 0 where there are no names.
+    pub(in crate::read::search) fn value_len(&self) -> usize {
+        match self.measured.unwrap_or(self.size) {
+            0 => 0,
+            items_len => element_len(items_len),
+        }
+    }
+
+    /// Appends the control's value up to the first item.
+    pub(in crate::read::search) fn put_header(&self, out: &mut Vec<u8>) {
+        put_header(out, Tag::SEQUENCE, self.measured.unwrap_or_default());
+    }
+
+    /// Bytes of memory that it holds besides itself.
+    pub(in crate::read::search) fn heap_bytes(&self) -> usize {
+        let source = match &self.source {
+            Some(Source::Made(values, _)) => values.capacity(),
+            _ => 0,
+        };
+        let text = |name: &Name| if let Name::Text(text) = name { text.capacity() } else { 0 };
+        let names = self.names.capacity() * size_of::<Name>() + self.names.iter().map(text).sum::<usize>();
+        let of_large = |large: &LargeTarget| large.name.capacity() + large.attributes.heap_bytes();
+        let large = self.large.as_ref().map_or(0, of_large);
+        source + names + large + self.name.capacity() + self.attributes.capacity()
+    }
+
+    /// Goes on as long as there is room; true when there are no more names.
+    pub(in crate::read::search) fn step(
+        &mut self,
+        dereferencing: &mut Dereferencing,
+        (state, names): (TreeState<'_>, &mut NameCache),
+        out: &mut Vec<u8>,
+        room: &mut Room,
+    ) -> Result<bool> {
+        let Dereferencing { specs, standing, .. } = dereferencing;
+        let mut view = View { state, names, standing: standing.as_deref() };
+        while let Some(spec) = specs.get_mut(self.spec) {
+            if !room.is_left(out) {
+                return Ok(false);
+            }
+            if let Some(large) = self.large.take() {
+                self.large = self.put_large(spec, &mut view, large, (out, room))?;
+            } else if let Some(name) = self.names.pop() {
+                self.put_item(spec, &mut view, name, (out, room))?;
+            } else if !self.read_names(spec, &mut view)? {
+                self.spec += 1;
+                self.source = None;
+            }
+        }
+        match self.measured {
+            // The message would not be as long as it says.
+            Some(measured) if measured != self.size => {
+                let written = self.size;
+                let text = format!("control dereference: {measured} octets were measured, {written} written");
+                Err(OperationError::Damaged(text))
+            }
+            _ => Ok(true),
+        }
+    }
+
+    /// Reads some names of an attribute; false if there are no more.
+    fn read_names(&mut self, spec: &mut Spec, view: &mut View<'_, '_>) -> Result<bool> {
+        let mut source = match self.source.take() {
+            Some(source) => source,
+            None => self.source_of(spec, view.state)?,
+        };
+        let has_some = match &mut source {
+            Source::Stored(attribute, allowed, walk) => {
+                *walk = self.read_stored(view, *attribute, allowed.as_deref(), walk)?;
+                true
+            }
+            Source::Made(values, at) => {
+                let mut left = ber::Reader::new(values.get(*at..).unwrap_or_default());
+                while self.names.len() < NAME_BLOCK
+                    && let Ok(value) = left.octet_string()
+                {
+                    *at += element_len(value.len());
+                    self.names.push(Name::Text(value.to_vec()));
+                }
+                !self.names.is_empty()
+            }
+            Source::Nothing => false,
+        };
+        self.names.reverse();
+        self.source = Some(match source {
+            Source::Stored(_, _, Walk::Done) => Source::Nothing,
+            source => source,
+        });
+        Ok(has_some)
+    }
+
+    /// Where the names of an attribute come from, of those that may be read.
+    fn source_of(&self, spec: &mut Spec, state: TreeState<'_>) -> Result<Source> {
+        let (Spec { description, names: writer, .. }, catalog) = (spec, state.catalog);
+        writer.selection.rights.clone_from(&self.rights);
+        let row = node(state.read, self.entry)?.ok_or_else(|| damaged_row("nodes", self.entry))?;
+        let candidate = Candidate::new(self.entry, row);
+        if let Some(attribute) = catalog.attribute_id(description.type_id, &description.options)
+            && candidate.entry(state)?.find(attribute).is_some()
+        {
+            if writer.selection.decide(catalog, attribute) {
+                return Ok(Source::Stored(attribute, None, Walk::Start));
+            }
+            if writer.selection.decide_some(catalog, attribute) {
+                let allowed = writer.selection.over_values(description.type_id).cloned();
+                return Ok(Source::Stored(attribute, allowed, Walk::Start));
+            }
+        }
+        let made = writer.made(state, &candidate)?.into_iter().next();
+        Ok(made.map_or(Source::Nothing, |(_, values)| Source::Made(values, 0)))
+    }
+
+    /// Reads some names of a stored attribute; the place behind them.
+    fn read_stored(
+        &mut self,
+        view: &mut View<'_, '_>,
+        attribute: AttrId,
+        allowed: Option<&ByValue>,
+        walk: &Walk,
+    ) -> Result<Walk> {
+        let state = view.state;
+        if let Walk::Links(from) = walk {
+            let mut targets = state.read.ids(LINKS, &link_key(self.entry, attribute))?;
+            let mut block = Vec::with_capacity(NAME_BLOCK);
+            if targets.seek(*from)?.is_some() {
+                targets.next_block(&mut block, NAME_BLOCK)?;
+            }
+            let Some(last) = block.last().copied() else { return Ok(Walk::Table(None)) };
+            // What shows value by value is no link.
+            self.names.extend(block.into_iter().map(|target| Name::Link(EntryId(target))));
+            return Ok(Walk::Links(last + 1));
+        }
+        let row = node(state.read, self.entry)?.ok_or_else(|| damaged_row("nodes", self.entry))?;
+        let entry = Candidate::new(self.entry, row).entry(state)?;
+        let row = entry.find(attribute).ok_or_else(|| damaged_row("entries", self.entry))?;
+        let type_id = state.catalog.attribute(attribute).description.type_id;
+        let (schema, mut key, mut seen) = (&state.catalog.schema, Vec::new(), 0);
+        let names = &mut self.names;
+        let mut each = |[value, ..]: [&[u8]; 3]| {
+            seen += 1;
+            if allowed.is_none_or(|allowed| allowed.allows(READ, type_id, schema, value, &mut key)) {
+                names.push(Name::Text(value.to_vec()));
+            }
+            if seen >= NAME_BLOCK { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        Ok(walk.go_on(state, view.names, self.entry, &row, &mut each)?.0)
+    }
+
+    /// Measures or writes what is told of the entry that a name leads to; leaves a large one to
+    /// [`put_large`](NamesWalk::put_large).
+    fn put_item(
+        &mut self,
+        spec: &mut Spec,
+        view: &mut View<'_, '_>,
+        name: Name,
+        (out, room): (&mut Vec<u8>, &mut Room),
+    ) -> Result<()> {
+        let state = view.state;
+        let target = match name {
+            Name::Link(id) => {
+                let row = node(state.read, id)?.ok_or_else(|| damaged_row("links", self.entry))?;
+                let container = view.names.container(state, row.parent)?;
+                let above = view.names.dn(container);
+                self.name.clear();
+                self.name.extend_from_slice(row.rdn);
+                if !above.is_empty() {
+                    self.name.push(b',');
+                    self.name.extend_from_slice(above);
+                }
+                Some((id, row))
+            }
+            Name::Text(text) => {
+                self.name = text;
+                target_of(state, &self.name)?
+            }
+        };
+        self.attributes.clear();
+        if let Some((id, row)) = target
+            && let Some(standing) = view.standing
+        {
+            let rights = standing.at(state, &mut self.access_walk, id, row.parent)?;
+            if rights.may_browse() {
+                spec.targets.selection.rights = Some(rights);
+                self.put_target(spec, view, Candidate::new(id, row))?;
+            }
+        } else if let Some((id, row)) = target {
+            self.put_target(spec, view, Candidate::new(id, row))?;
+        }
+        room.took(STREAMED_PER_ENTRY + self.attributes.len() / OCTETS_PER_VALUE);
+        if self.large.is_some() {
+            return Ok(());
+        }
+        self.size += dereferenced_len(spec.attribute.len(), self.name.len(), self.attributes.len());
+        if self.writes {
+            put_dereferenced(out, &spec.attribute, &self.name, self.attributes.len());
+            out.extend_from_slice(&self.attributes);
+        }
+        Ok(())
+    }
+
+    /// Makes what is wanted of an entry, or notes that it is large.
+    fn put_target<'s>(
+        &mut self,
+        spec: &mut Spec,
+        view: &mut View<'s, '_>,
+        candidate: Candidate<'s>,
+    ) -> Result<()> {
+        let (state, writer) = (view.state, &mut spec.targets);
+        let row = if writer.selection.selects_stored() { Some(candidate.entry(state)?) } else { None };
+        if !writer.put_attributes(&mut self.attributes, state, view.names, &candidate, row)? {
+            self.attributes.clear();
+            let attributes = AttributeStream::of(state, writer, &candidate, None)?;
+            self.large = Some(LargeTarget { name: self.name.clone(), attributes, is_begun: false });
+        }
+        Ok(())
+    }
+
+    /// Goes on with a large entry; gives it back if there is more.
+    fn put_large(
+        &mut self,
+        spec: &Spec,
+        view: &mut View<'_, '_>,
+        mut large: LargeTarget,
+        (out, room): (&mut Vec<u8>, &mut Room),
+    ) -> Result<Option<LargeTarget>> {
+        if !large.attributes.step((view.state, view.names), out, room)? {
+            return Ok(Some(large));
+        }
+        if large.is_begun {
+            return Ok(None);
+        }
+        let attributes_len = large.attributes.begin_writing(view.state);
+        self.size += dereferenced_len(spec.attribute.len(), large.name.len(), attributes_len);
+        if !self.writes {
+            return Ok(None);
+        }
+        put_dereferenced(out, &spec.attribute, &large.name, attributes_len);
+        large.is_begun = true;
+        Ok(Some(large))
+    }
+}
+
+/// The entry that a name leads to, as a base is looked up.
+fn target_of<'s>(state: TreeState<'s>, name: &[u8]) -> Result<Option<(EntryId, NodeRow<'s>)>> {
+    let Some(name) = name_in(&state.catalog.schema, name) else { return Ok(None) };
+    let Some(id) = state.entry_of(&name)? else { return Ok(None) };
+    Ok(node(state.read, id)?.map(|row| (id, row)))
+}
