@@ -20,6 +20,7 @@ mod kills;
 mod memory;
 mod messages;
 mod plan;
+mod probes;
 mod process;
 mod proxy;
 mod report;
@@ -79,6 +80,7 @@ const FAMILIES: &[Family] = &[
         tls::run,
     ),
     ("proxy", "headers of the PROXY protocol that are broken, slow, or from strangers", proxy::run),
+    ("probes", "idle and slow clients of the listener of metrics", probes::run),
     ("binds", "floods of wrong binds, exchanges half done, storms of binds", binds::run),
     ("timing", "what the time of a failing bind tells, and binds of clients that have gone", timing::run),
     ("messages", "mutated messages", messages::run),

@@ -45,8 +45,17 @@ pub const BACKUP_RETRY: Duration = Duration::from_secs(60);
 /// A log that keeps fewer records than this is backed up when it is time, not when it is about to forget some.
 pub const BACKUP_RECORDS_MIN: u64 = 2_000;
 
-/// Connections that are open at a time to the listener of metrics. What comes above it is closed at once.
-pub const HTTP_CONNECTIONS_MAX: usize = 4;
+/// Connections that are open at a time to the listener of metrics. Above it, the oldest without a request gives way.
+pub const HTTP_CONNECTIONS_MAX: usize = 128;
+
+/// Connections that one address may have there.
+pub const HTTP_CONNECTIONS_SHARE: usize = 64;
+
+/// For how long a connection there gives way to others only if they are all as new.
+pub const HTTP_GRACE: Duration = Duration::from_millis(50);
+
+/// Connections that are accepted there before those that were accepted are served.
+pub const HTTP_ACCEPTS_PER_PASS: usize = 8;
 
 /// How long each of them may take in all.
 pub const HTTP_CONNECTION_TIME: Duration = Duration::from_secs(10);
@@ -55,7 +64,7 @@ pub const HTTP_CONNECTION_TIME: Duration = Duration::from_secs(10);
 pub const HTTP_BUFFER_MAX: usize = 16 << 10;
 
 /// For how long nobody is accepted there after the system had no room.
-pub const HTTP_ACCEPT_PAUSE_SECONDS: i64 = 1;
+pub const HTTP_ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The part of all connections that one address may have once half of them are in use, by default.
 pub const CONNECTIONS_SHARE_DIVISOR: usize = 8;

@@ -110,16 +110,21 @@ impl Monitor {
     pub(crate) fn page(&self, path: &str, knows_token: bool) -> Page {
         match path {
             "/metrics" if !knows_token => Page::NeedsToken,
-            "/metrics" => match metrics::metrics(self.groups(), self.operations()) {
-                Ok(text) => Page::Found(metrics::MEDIA_TYPE, text),
-                Err(fmt::Error) => Page::Unavailable("the metrics cannot be written".to_owned()),
-            },
+            "/metrics" => Page::Metrics,
             "/live" => Page::Found("text/plain", "live\n".to_owned()),
             "/ready" => match self.not_ready() {
                 None => Page::Found("text/plain", "ready\n".to_owned()),
                 Some(reason) => Page::Unavailable(reason),
             },
             _ => Page::Unknown,
+        }
+    }
+
+    /// The page of the metrics. It asks the store for its figures.
+    pub(crate) fn metrics_page(&self) -> Page {
+        match metrics::metrics(self.groups(), self.operations()) {
+            Ok(text) => Page::Found(metrics::MEDIA_TYPE, text),
+            Err(fmt::Error) => Page::Unavailable("the metrics cannot be written".to_owned()),
         }
     }
 

@@ -30,7 +30,7 @@ use crate::net::acceptor::{Acceptor, AcceptorControl};
 use crate::net::arrivals::Arrivals;
 use crate::net::certificate::{Certificates, TlsError, own_hosts};
 use crate::net::http;
-use crate::net::listener::BoundPorts;
+use crate::net::listener::{BoundPorts, listen_on};
 use crate::net::mailbox::{LoopMessage, Mailbox};
 use crate::net::request_memory::RequestMemory;
 use crate::net::stream::RefusedProxies;
@@ -365,8 +365,7 @@ fn open_metrics(
     certificates: &Arc<Certificates>,
 ) -> Result<(TcpListener, Arc<http::Rules>), ServeError> {
     let failed = |error| ServeError::Metrics { address: settings.listen, error };
-    let listener = TcpListener::bind(settings.listen).map_err(failed)?;
-    listener.set_nonblocking(true).map_err(failed)?;
+    let listener = listen_on(settings.listen).map_err(failed)?;
     tracing::info!("metrics at {}", settings.url(listener.local_addr().map_err(failed)?));
     if settings.token.is_none() && !settings.listen.ip().is_loopback() {
         tracing::warn!(
@@ -374,11 +373,12 @@ fn open_metrics(
             settings.listen
         );
     }
-    let monitor = Arc::clone(monitor);
+    let (monitor, gathered) = (Arc::clone(monitor), Arc::clone(monitor));
     let rules = http::Rules {
         certificates: settings.tls.then(|| Arc::clone(certificates)),
         token: settings.token.clone(),
         pages: Box::new(move |path, knows_token| monitor.page(path, knows_token)),
+        metrics: Arc::new(move || gathered.metrics_page()),
     };
     Ok((listener, Arc::new(rules)))
 }

@@ -1,24 +1,32 @@
-//! Pages over HTTP/1.1 (RFC 9112), for what watches the server. Each connection has a thread for a short time and gets
-//! one answer, so that whoever is slow costs little and keeps nobody waiting for long.
+//! Pages over HTTP/1.1 (RFC 9112), for what watches the server. Each connection gets one answer.
+//!
+//! One thread serves all connections, so a client that sends nothing, or slowly, costs a place and no thread. Requests
+//! that have arrived are answered before new connections are taken, and a new connection always finds a place (see
+//! `places`): a probe is answered however many idle clients there are. `/metrics` is made by a thread of its own (see
+//! `gathering`), so `/live` and `/ready` do not wait for the disk.
+
+mod gathering;
+mod places;
+mod wire;
 
 use std::cell::Cell;
 use std::convert::Infallible;
 use std::error::Error;
 use std::future::Future;
-use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::io::{self, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, Waker};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
-use hyper::rt::ReadBufCursor;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -27,149 +35,288 @@ use rustix::io::Errno;
 use rustls::{ServerConnection, StreamOwned};
 use subtle::ConstantTimeEq as _;
 
+use self::gathering::Gathering;
+use self::places::{Place, Stage};
+use self::wire::{Socket, Stream, Wire};
 use crate::config::Secret;
-use crate::limits::{HTTP_ACCEPT_PAUSE_SECONDS, HTTP_BUFFER_MAX, HTTP_CONNECTION_TIME, HTTP_CONNECTIONS_MAX};
+use crate::limits::{
+    HTTP_ACCEPT_PAUSE, HTTP_ACCEPTS_PER_PASS, HTTP_BUFFER_MAX, HTTP_CONNECTION_TIME, HTTP_CONNECTIONS_MAX,
+    HTTP_CONNECTIONS_SHARE, HTTP_GRACE,
+};
 use crate::net::certificate::Certificates;
+use crate::net::request_memory::Source;
+use crate::net::stream::Peer;
 
-/// A page, or why there is none.
-#[derive(Debug)]
+/// A page, or the reason that there is none.
+#[derive(Clone, Debug)]
 pub(crate) enum Page {
     /// Text of a media type.
     Found(&'static str, String),
+    /// The page that [`Rules::metrics`] makes.
+    Metrics,
     /// The server is not able to now, for this reason.
     Unavailable(String),
-    /// Only for who knows the token.
+    /// Only for clients that know the token.
     NeedsToken,
     /// There is no such page.
     Unknown,
 }
 
-/// Makes the page of a path, for somebody who knows the token or not.
+/// Makes the page of a path, for a client that knows the token or not. It does not block.
 pub(crate) type Pages = dyn Fn(&str, bool) -> Page + Send + Sync;
 
-/// What all connections share.
+/// Settings and pages, for all connections.
 pub(crate) struct Rules {
-    /// For TLS; `None` where the listener has none.
+    /// For TLS; `None` if the listener has none.
     pub(crate) certificates: Option<Arc<Certificates>>,
-    /// What a client says behind `Bearer` (RFC 6750 section 2.1); `None` where everybody knows it.
+    /// What a client says behind `Bearer` (RFC 6750 section 2.1); `None` if every client may read all pages.
     pub(crate) token: Option<Secret>,
     pub(crate) pages: Box<Pages>,
+    /// Makes the page of the metrics, for which it may read the disk.
+    pub(crate) metrics: Arc<dyn Fn() -> Page + Send + Sync>,
+}
+
+/// What each connection needs.
+struct Shared {
+    rules: Arc<Rules>,
+    gathering: Gathering,
+    /// Interrupts the waiting of the loop.
+    interrupt: Arc<UnixStream>,
+}
+
+/// One client's connection.
+struct Connection {
+    peer: SocketAddr,
+    source: Source,
+    since: Instant,
+    stage: Rc<Cell<Stage>>,
+    stream: Rc<TcpStream>,
+    /// What the connection waits for from its socket.
+    blocked: Rc<Cell<PollFlags>>,
+    alarm: Arc<Alarm>,
+    /// Speaks HTTP until the answer is sent.
+    exchange: Pin<Box<dyn Future<Output = Result<(), Box<dyn Error>>>>>,
+}
+
+/// Wakes one connection.
+struct Alarm {
+    is_due: AtomicBool,
+    interrupt: Arc<UnixStream>,
+}
+
+impl Wake for Alarm {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.is_due.swap(true, Ordering::AcqRel) {
+            // If no octet fits, the loop has one to read already.
+            let _ = (&*self.interrupt).write(&[0]);
+        }
+    }
 }
 
 /// Answers on a listener until the other side of `end` is closed.
 pub(crate) fn run(listener: &TcpListener, rules: &Arc<Rules>, end: &UnixStream) {
-    let open = Arc::new(AtomicUsize::new(0));
+    if let Err(error) = serve(listener, rules, end) {
+        tracing::error!(%error, "no metrics and no probes until a restart");
+    }
+}
+
+fn serve(listener: &TcpListener, rules: &Arc<Rules>, end: &UnixStream) -> io::Result<()> {
+    let (interrupt, interrupted) = UnixStream::pair()?;
+    interrupt.set_nonblocking(true)?;
+    interrupted.set_nonblocking(true)?;
+    let metrics = Arc::clone(&rules.metrics);
+    let gathering = Gathering::start(move || metrics())?;
+    let shared = Shared { rules: Arc::clone(rules), gathering, interrupt: Arc::new(interrupt) };
+    let mut connections: Vec<Connection> = Vec::new();
+    let mut pause_until = None;
     loop {
-        let mut waits = [PollFd::new(end, PollFlags::IN), PollFd::new(listener, PollFlags::IN)];
-        match poll(&mut waits, None) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return tracing::error!(%error, "the metrics are not there until a restart"),
-        }
-        let [ended, arrived] = waits.map(|wait| !wait.revents().is_empty());
+        let now = Instant::now();
+        connections.retain_mut(|connection| connection.goes_on(now));
+        pause_until = pause_until.filter(|until| *until > now);
+        let deadlines = connections.iter().map(|connection| connection.since + HTTP_CONNECTION_TIME);
+        let patience = match connections.iter().any(Connection::is_due) {
+            true => Some(Duration::ZERO),
+            false => deadlines.chain(pause_until).min().map(|at| at.saturating_duration_since(now)),
+        };
+        let [ended, arrived] =
+            wait(listener, end, &interrupted, &connections, patience, pause_until.is_none())?;
         if ended {
-            return;
+            return Ok(());
         }
-        if !arrived {
-            continue;
+        if arrived && let Err(error) = accept(listener, &shared, &mut connections) {
+            tracing::warn!(%error, "no client is accepted for the metrics for {HTTP_ACCEPT_PAUSE:?}");
+            pause_until = Some(Instant::now() + HTTP_ACCEPT_PAUSE);
         }
-        match listener.accept() {
-            Ok((stream, peer)) => begin(stream, peer, rules, &open),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => {
-                tracing::warn!(%error, "nobody is accepted for the metrics for {HTTP_ACCEPT_PAUSE_SECONDS} s");
-                let pause = Timespec { tv_sec: HTTP_ACCEPT_PAUSE_SECONDS, tv_nsec: 0 };
-                if poll(&mut [PollFd::new(end, PollFlags::IN)], Some(&pause)).is_ok_and(|ready| ready > 0) {
-                    return;
+    }
+}
+
+/// Waits until there is something to do. Returns whether the server ends and whether clients have connected, and marks
+/// connections whose sockets are ready.
+fn wait(
+    listener: &TcpListener,
+    end: &UnixStream,
+    interrupted: &UnixStream,
+    connections: &[Connection],
+    patience: Option<Duration>,
+    accepts: bool,
+) -> io::Result<[bool; 2]> {
+    let accepts = if accepts { PollFlags::IN } else { PollFlags::empty() };
+    let mut waits = vec![
+        PollFd::new(end, PollFlags::IN),
+        PollFd::new(interrupted, PollFlags::IN),
+        PollFd::new(listener, accepts),
+    ];
+    let first = waits.len();
+    // A socket without anything to wait for would be reported as soon as its peer hangs up, again and again.
+    let blocked = connections.iter().filter(|connection| !connection.blocked.get().is_empty());
+    waits.extend(
+        blocked
+            .clone()
+            .map(|connection| PollFd::from_borrowed_fd(connection.stream.as_fd(), connection.blocked.get())),
+    );
+    let patience =
+        patience.map(|patience| Timespec::try_from(patience).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 }));
+    match poll(&mut waits, patience.as_ref()) {
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let is_ready = |wait: &PollFd<'_>| !wait.revents().is_empty();
+    for (connection, _) in blocked.zip(waits.iter().skip(first)).filter(|(_, wait)| is_ready(wait)) {
+        connection.alarm.is_due.store(true, Ordering::Release);
+    }
+    let mut ready = waits.iter().map(is_ready);
+    let [ended, interrupts, arrived] = [(); 3].map(|()| ready.next().unwrap_or_default());
+    if interrupts {
+        let mut octets = [0; 64];
+        while matches!(rustix::io::read(interrupted, &mut octets), Ok(1..)) {}
+    }
+    Ok([ended, arrived])
+}
+
+/// Takes new connections, at most as many as leave their predecessors time to send a request.
+fn accept(listener: &TcpListener, shared: &Shared, connections: &mut Vec<Connection>) -> io::Result<()> {
+    for _ in 0..HTTP_ACCEPTS_PER_PASS {
+        let (stream, peer) = match listener.accept() {
+            Ok(accepted) => accepted,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            // The client has gone already.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
+            Err(error) => return Err(error),
+        };
+        let source = Source::from(&Peer::Network(peer));
+        let now = Instant::now();
+        let places: Vec<Place> = connections.iter().map(|connection| connection.place(now)).collect();
+        if let Some(index) = places::give_way(&places, source, HTTP_CONNECTIONS_MAX, HTTP_CONNECTIONS_SHARE) {
+            let gone = connections.swap_remove(index);
+            tracing::debug!("{} gives its place for the metrics to {peer}", gone.peer);
+        }
+        match Connection::new(stream, peer, source, shared) {
+            // A request that is there already is answered before anybody else needs a place.
+            Ok(mut connection) => connections.extend(connection.goes_on(now).then_some(connection)),
+            Err(error) => tracing::debug!("{peer} got no metrics: {error}"),
+        }
+    }
+    Ok(())
+}
+
+impl Connection {
+    fn new(
+        stream: TcpStream,
+        peer: SocketAddr,
+        source: Source,
+        shared: &Shared,
+    ) -> Result<Connection, Box<dyn Error>> {
+        stream.set_nonblocking(true)?;
+        stream.set_nodelay(true)?;
+        let (stream, blocked) = (Rc::new(stream), Rc::new(Cell::new(PollFlags::empty())));
+        let stage = Rc::new(Cell::new(Stage::Receiving));
+        let socket = Socket { stream: Rc::clone(&stream), blocked: Rc::clone(&blocked) };
+        let (rules, gathering) = (Arc::clone(&shared.rules), shared.gathering.clone());
+        let exchange = match &shared.rules.certificates {
+            None => exchange(Wire(socket), rules, gathering, Rc::clone(&stage)),
+            Some(certificates) => {
+                let session = ServerConnection::new(certificates.config())?;
+                exchange(Wire(StreamOwned::new(session, socket)), rules, gathering, Rc::clone(&stage))
+            }
+        };
+        // The first turn finds out what it waits for.
+        let alarm = Alarm { is_due: AtomicBool::new(true), interrupt: Arc::clone(&shared.interrupt) };
+        let since = Instant::now();
+        Ok(Connection { peer, source, since, stage, stream, blocked, alarm: Arc::new(alarm), exchange })
+    }
+
+    fn place(&self, now: Instant) -> Place {
+        let is_new = now.saturating_duration_since(self.since) < HTTP_GRACE;
+        Place { source: self.source, is_new, stage: self.stage.get(), since: self.since }
+    }
+
+    fn is_due(&self) -> bool {
+        self.alarm.is_due.load(Ordering::Acquire)
+    }
+
+    /// Gives the connection a turn if it is due. Returns false when it is over.
+    fn goes_on(&mut self, now: Instant) -> bool {
+        if self.alarm.is_due.swap(false, Ordering::AcqRel) {
+            self.blocked.set(PollFlags::empty());
+            let waker = Waker::from(Arc::clone(&self.alarm));
+            match self.exchange.as_mut().poll(&mut Context::from_waker(&waker)) {
+                Poll::Pending => {}
+                Poll::Ready(Ok(())) => return false,
+                Poll::Ready(Err(error)) => {
+                    tracing::debug!("{} got no metrics: {error}", self.peer);
+                    return false;
                 }
             }
         }
-    }
-}
-
-/// Counts a connection as long as it is open.
-struct Open(Arc<AtomicUsize>);
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// Gives a connection its thread; closes it where too many are open.
-fn begin(stream: TcpStream, peer: SocketAddr, rules: &Arc<Rules>, open: &Arc<AtomicUsize>) {
-    let others = open.fetch_add(1, Ordering::Relaxed);
-    let open = Open(Arc::clone(open));
-    if others >= HTTP_CONNECTIONS_MAX {
-        return tracing::debug!("{peer} is refused: {others} others read metrics");
-    }
-    let rules = Arc::clone(rules);
-    let run = move || {
-        let _open = open;
-        if let Err(error) = serve(stream, &rules) {
-            tracing::debug!("{peer} got no metrics: {error}");
+        let is_late = now >= self.since + HTTP_CONNECTION_TIME;
+        if is_late {
+            tracing::debug!("{} got no metrics: it took longer than {HTTP_CONNECTION_TIME:?}", self.peer);
         }
-    };
-    if let Err(error) = std::thread::Builder::new().name("pando-http".to_owned()).spawn(run) {
-        tracing::warn!(%error, "{peer} got no metrics");
+        !is_late
     }
 }
 
-fn serve(stream: TcpStream, rules: &Rules) -> Result<(), Box<dyn Error>> {
-    stream.set_nonblocking(true)?;
-    stream.set_nodelay(true)?;
-    let (stream, blocked) = (Rc::new(stream), Rc::new(Cell::new(PollFlags::empty())));
-    let socket = Socket { stream: Rc::clone(&stream), blocked: Rc::clone(&blocked) };
-    match &rules.certificates {
-        None => talk(Wire(socket), (&stream, &blocked), rules),
-        Some(certificates) => {
-            let session = ServerConnection::new(certificates.config())?;
-            talk(Wire(StreamOwned::new(session, socket)), (&stream, &blocked), rules)
-        }
-    }
-}
-
-/// Speaks HTTP, waiting for the socket wherever it is not ready, as long as the connection may take.
-fn talk<S: Stream>(
+/// Speaks HTTP with one client: one request, one answer.
+fn exchange<S: Stream + 'static>(
     wire: Wire<S>,
-    (socket, blocked): (&TcpStream, &Cell<PollFlags>),
-    rules: &Rules,
-) -> Result<(), Box<dyn Error>> {
-    let ends = Instant::now() + HTTP_CONNECTION_TIME;
-    let service = service_fn(|request| {
-        let answer = answer(&request, rules);
-        async { Ok::<_, Infallible>(answer) }
+    rules: Arc<Rules>,
+    gathering: Gathering,
+    stage: Rc<Cell<Stage>>,
+) -> Pin<Box<dyn Future<Output = Result<(), Box<dyn Error>>>>> {
+    let service = service_fn(move |request| {
+        let (rules, gathering, stage) = (Arc::clone(&rules), gathering.clone(), Rc::clone(&stage));
+        async move { Ok::<_, Infallible>(respond(&request, &rules, &gathering, &stage).await) }
     });
     let mut http = http1::Builder::new();
     http.keep_alive(false).max_buf_size(HTTP_BUFFER_MAX);
-    let mut connection = pin!(http.serve_connection(wire, service));
-    let mut context = Context::from_waker(Waker::noop());
-    loop {
-        if let Poll::Ready(result) = connection.as_mut().poll(&mut context) {
-            return Ok(result?);
-        }
-        let left = ends.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err("it took too long".into());
-        }
-        let waits_for = blocked.replace(PollFlags::empty());
-        if !waits_for.is_empty() {
-            let left = Timespec::try_from(left)?;
-            match poll(&mut [PollFd::new(socket, waits_for)], Some(&left)) {
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }
+    let connection = http.serve_connection(wire, service);
+    Box::pin(async move { Ok(connection.await?) })
 }
 
-fn answer(request: &Request<Incoming>, rules: &Rules) -> Response<Full<Bytes>> {
+async fn respond(
+    request: &Request<Incoming>,
+    rules: &Rules,
+    gathering: &Gathering,
+    stage: &Cell<Stage>,
+) -> Response<Full<Bytes>> {
+    stage.set(Stage::Preparing);
     if ![Method::GET, Method::HEAD].contains(request.method()) {
+        stage.set(Stage::Sending);
         let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n".to_owned());
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return response;
     }
     let told = request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
-    match (rules.pages)(request.uri().path(), knows(rules.token.as_ref(), told)) {
+    let page = match (rules.pages)(request.uri().path(), knows(rules.token.as_ref(), told)) {
+        Page::Metrics => gathering.page().await,
+        page => page,
+    };
+    stage.set(Stage::Sending);
+    match page {
         Page::Found(media_type, page) => {
             let mut response = text(StatusCode::OK, page);
             response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
@@ -182,7 +329,9 @@ fn answer(request: &Request<Incoming>, rules: &Rules) -> Response<Full<Bytes>> {
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             response
         }
-        Page::Unknown => text(StatusCode::NOT_FOUND, "there are /metrics, /live and /ready\n".to_owned()),
+        Page::Metrics | Page::Unknown => {
+            text(StatusCode::NOT_FOUND, "there are /metrics, /live and /ready\n".to_owned())
+        }
     }
 }
 
@@ -204,98 +353,14 @@ fn knows(token: Option<&Secret>, told: Option<&[u8]>) -> bool {
     scheme.eq_ignore_ascii_case(b"Bearer ") && bool::from(told.trim_ascii().ct_eq(token))
 }
 
-/// A socket that does not block, and notes what it would have waited for.
-struct Socket {
-    stream: Rc<TcpStream>,
-    blocked: Rc<Cell<PollFlags>>,
-}
-
-impl Socket {
-    fn noting<T>(&self, waits_for: PollFlags, result: io::Result<T>) -> io::Result<T> {
-        if result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
-            self.blocked.set(self.blocked.get() | waits_for);
-        }
-        result
-    }
-}
-
-impl Read for Socket {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.noting(PollFlags::IN, (&*self.stream).read(buffer))
-    }
-}
-
-impl Write for Socket {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.noting(PollFlags::OUT, (&*self.stream).write(bytes))
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// What HTTP is spoken over.
-trait Stream: Read + Write + Unpin {
-    /// Says that nothing more comes.
-    fn finish(&mut self) -> io::Result<()>;
-}
-
-impl Stream for Socket {
-    fn finish(&mut self) -> io::Result<()> {
-        self.stream.shutdown(Shutdown::Write)
-    }
-}
-
-impl Stream for StreamOwned<ServerConnection, Socket> {
-    fn finish(&mut self) -> io::Result<()> {
-        self.conn.send_close_notify();
-        self.flush()?;
-        self.sock.finish()
-    }
-}
-
-/// A stream as HTTP's library takes it.
-struct Wire<S>(S);
-
-/// What would block is pending.
-fn polled<T>(result: io::Result<T>) -> Poll<io::Result<T>> {
-    match result {
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Poll::Pending,
-        other => Poll::Ready(other),
-    }
-}
-
-impl<S: Stream> hyper::rt::Read for Wire<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-        mut buffer: ReadBufCursor<'_>,
-    ) -> Poll<io::Result<()>> {
-        let mut octets = [0; 4_096];
-        let room = octets.len().min(buffer.remaining());
-        let read = octets.get_mut(..room).map_or(Ok(0), |octets| self.0.read(octets));
-        polled(read.map(|read| buffer.put_slice(octets.get(..read).unwrap_or_default())))
-    }
-}
-
-impl<S: Stream> hyper::rt::Write for Wire<S> {
-    fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        polled(self.0.write(bytes))
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        polled(self.0.flush())
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        polled(self.0.finish())
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
+    use std::sync::Mutex;
+    use std::sync::mpsc::{Sender, channel};
+
     use super::*;
+    use crate::net::listener::listen_on;
 
     #[test]
     fn the_token_is_compared_whole() {
@@ -310,5 +375,83 @@ mod tests {
         check(Some(b"Bearer"), false);
         check(None, false);
         assert!(knows(None, None));
+    }
+
+    /// A listener without TLS or token, whose metrics are made when `pace` says so.
+    struct Sample {
+        address: SocketAddr,
+        pace: Sender<()>,
+        _end: UnixStream,
+    }
+
+    impl Sample {
+        fn start() -> Sample {
+            let listener = listen_on("127.0.0.1:0".parse().unwrap()).unwrap();
+            let address = listener.local_addr().unwrap();
+            let (pace, paced) = channel();
+            let paced = Mutex::new(paced);
+            let rules = Rules {
+                certificates: None,
+                token: None,
+                pages: Box::new(|path, _| match path {
+                    "/metrics" => Page::Metrics,
+                    "/live" => Page::Found("text/plain", "live\n".to_owned()),
+                    _ => Page::Unknown,
+                }),
+                metrics: Arc::new(move || {
+                    let _ = paced.lock().unwrap().recv();
+                    Page::Found("text/plain", "figures\n".to_owned())
+                }),
+            };
+            let (end, ended) = UnixStream::pair().unwrap();
+            std::thread::spawn(move || run(&listener, &Arc::new(rules), &ended));
+            Sample { address, pace, _end: end }
+        }
+
+        /// A connection that has sent the beginning of a request, as much as is given.
+        fn send(&self, octets: &str) -> TcpStream {
+            let mut stream = TcpStream::connect(self.address).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+            stream.write_all(octets.as_bytes()).unwrap();
+            stream
+        }
+
+        fn ask(&self, path: &str) -> TcpStream {
+            self.send(&format!("GET {path} HTTP/1.1\r\nHost: pando\r\n\r\n"))
+        }
+    }
+
+    #[track_caller]
+    fn expect(mut stream: TcpStream, expected: &str) {
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.ends_with(expected), "{answer:?}");
+    }
+
+    #[test]
+    fn a_page_that_waits_for_the_disk_keeps_no_probe_waiting() {
+        let sample = Sample::start();
+        let waiting: Vec<TcpStream> = (0..3 * HTTP_CONNECTIONS_MAX).map(|_| sample.ask("/metrics")).collect();
+        expect(sample.ask("/live"), "live\n");
+        // Those that found a place at last get one page together, or two if some came when the first was begun.
+        let last = waiting.into_iter().next_back().unwrap();
+        (0..2).for_each(|_| sample.pace.send(()).unwrap());
+        expect(last, "figures\n");
+    }
+
+    #[test]
+    fn idle_and_slow_clients_keep_no_probe_out() {
+        let sample = Sample::start();
+        let mut idle = Vec::new();
+        for round in 0..3 * HTTP_CONNECTIONS_MAX {
+            let begun = ["", "GET /live", "GET /live HTTP/1.1\r\nX: "][round % 3];
+            idle.push(sample.send(begun));
+            if round % 16 == 0 {
+                expect(sample.ask("/live"), "live\n");
+            }
+            // One that has lost its place may not write any more.
+            let _ = idle[round / 2].write_all(b"x");
+        }
+        expect(sample.ask("/live"), "live\n");
     }
 }

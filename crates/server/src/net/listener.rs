@@ -191,8 +191,18 @@ fn bind_port(address: SocketAddr) -> io::Result<Socket> {
 }
 
 fn listen(socket: Socket) -> io::Result<TcpListener> {
+    listen_std(socket).map(TcpListener::from_std)
+}
+
+fn listen_std(socket: Socket) -> io::Result<std::net::TcpListener> {
     socket.listen(LISTEN_BACKLOG)?;
-    Ok(TcpListener::from_std(std::net::TcpListener::from(OwnedFd::from(socket))))
+    Ok(std::net::TcpListener::from(OwnedFd::from(socket)))
+}
+
+/// Listens on an address, without blocking, for whoever does not use `mio`. As many clients as for LDAP may wait to be
+/// accepted, so a flood of them does not keep others from connecting.
+pub(crate) fn listen_on(address: SocketAddr) -> io::Result<std::net::TcpListener> {
+    bind_port(address).and_then(listen_std)
 }
 
 fn new_socket(address: SocketAddr) -> io::Result<Socket> {

@@ -1,0 +1,188 @@
+//! Clients of the listener of metrics that hold their places, and probes of the same address that ask meanwhile whether
+//! the server is ready.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use client::Tls;
+
+use crate::bystander::ms;
+use crate::data;
+use crate::horde::connect_from;
+use crate::plan::Plan;
+use crate::process::{MIB, wait_until};
+use crate::report::{Finding, Report};
+use crate::support::Scratch;
+use crate::support::pando::{Pando, Start};
+use crate::under_attack::{Bounds, under_attack};
+
+/// How long a probe may take.
+const PROBE_MAX: Duration = Duration::from_millis(100);
+
+/// How soon those come back that have lost their places.
+const RETURN: Duration = Duration::from_millis(500);
+
+/// How long all hostile connections may take to be made.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Hostile connections at a time.
+const HOSTILE: usize = 1_000;
+
+const BOUNDS: Bounds = Bounds { cost: 64 * MIB, slowest: Duration::from_secs(2) };
+
+/// The address of the probes, which is that of hostile clients, too.
+const PROBE_SOURCE: Ipv4Addr = Ipv4Addr::LOCALHOST;
+
+/// What hostile clients do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Manner {
+    /// They connect and send nothing.
+    Idle,
+    /// They send an octet of a request now and then.
+    Slow,
+    /// They stop in the middle of a handshake.
+    Handshake,
+    /// They ask for the metrics and do not read them.
+    Unread,
+}
+
+/// The attacks.
+pub(crate) fn run(plan: &Plan, report: &mut Report) {
+    let attacks = [
+        ("idle", Manner::Idle, 1),
+        ("idle-everywhere", Manner::Idle, 64),
+        ("slow", Manner::Slow, 1),
+        ("slow-everywhere", Manner::Slow, 64),
+        ("handshakes", Manner::Handshake, 64),
+        ("unread", Manner::Unread, 1),
+    ];
+    let attacks = attacks.map(|(name, manner, sources)| (format!("probes/{name}"), manner, sources));
+    if !attacks.iter().any(|(name, ..)| report.wants(name)) {
+        return;
+    }
+    let scratch = data::sample("assault-probes");
+    for (name, manner, sources) in attacks {
+        let time = Duration::from_secs(plan.count(2, 12) as u64);
+        report.attack(&name, || {
+            let start = start(&scratch, manner == Manner::Handshake);
+            under_attack(&scratch, start, BOUNDS, |pando| attack(pando, manner, sources, time))
+        });
+    }
+}
+
+fn start(scratch: &Scratch, is_secure: bool) -> Start {
+    let node = format!("[metrics]\nlisten = \"127.0.0.1:0\"\ntls = {is_secure}\n");
+    let node = scratch.write("node.toml", node);
+    Start::new(scratch).arguments(&["--anonymous-read", "--node", node.to_str().unwrap()])
+}
+
+/// Where the server has its metrics, by its log.
+fn metrics_address(pando: &Pando) -> SocketAddr {
+    let log = pando.log();
+    // Each start adds to the log.
+    let (_, rest) = log.rsplit_once("metrics at ").expect("a line about metrics");
+    rest.split_whitespace().next().unwrap().split('/').nth(2).unwrap().parse().unwrap()
+}
+
+fn attack(pando: &Pando, manner: Manner, sources: u8, time: Duration) -> Finding {
+    let at = metrics_address(pando);
+    let tls = (manner == Manner::Handshake).then(|| Tls::insecure().unwrap());
+    let (is_over, connections) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let (mut probes, mut slowest, mut failures) = (0, Duration::ZERO, Vec::new());
+    std::thread::scope(|scope| {
+        scope.spawn(|| hold(at, manner, sources, &connections, &is_over));
+        let are_there = wait_until(PATIENCE, || connections.load(Ordering::Relaxed) >= HOSTILE);
+        if !are_there {
+            failures.push("hostile clients cannot connect".to_owned());
+        }
+        let until = Instant::now() + time;
+        while Instant::now() < until {
+            for path in ["/live", "/ready", "/metrics"] {
+                let started = Instant::now();
+                match probe(at, path, tls.as_ref()) {
+                    Ok(()) => slowest = slowest.max(started.elapsed()),
+                    Err(why) => failures.push(format!("{path}: {why}")),
+                }
+                probes += 1;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    let connections = connections.into_inner();
+    let done =
+        format!("{HOSTILE} clients at a time from {sources} addresses, {manner:?}, {connections} in all");
+    let failed = failures.first().map_or(String::new(), |first| format!(", first failure: {first}"));
+    Finding::of(done).bounded(
+        failures.is_empty() && slowest <= PROBE_MAX,
+        format!("{} of {probes} probes answered, slowest {}{failed}", probes - failures.len(), ms(slowest)),
+        format!("all, each within {}", ms(PROBE_MAX)),
+    )
+}
+
+/// Holds connections, and connects again soon after the server has closed one.
+fn hold(at: SocketAddr, manner: Manner, sources: u8, connections: &AtomicUsize, is_over: &AtomicBool) {
+    let mut hello = Vec::new();
+    Tls::insecure().unwrap().session("localhost").unwrap().write_tls(&mut hello).unwrap();
+    let connect = |index: usize| {
+        // The first address is that of the probes.
+        let source = Ipv4Addr::from(u32::from(PROBE_SOURCE) + (index % usize::from(sources)) as u32);
+        let mut stream = connect_from(source, at).ok()?;
+        let octets: &[u8] = match manner {
+            Manner::Idle => b"",
+            Manner::Slow => b"GET /live HTTP/1.1\r\nX: ",
+            Manner::Handshake => &hello[..hello.len() - index % 2],
+            Manner::Unread => b"GET /metrics HTTP/1.1\r\nHost: pando\r\n\r\n",
+        };
+        stream.write_all(octets).ok()?;
+        stream.set_nonblocking(true).ok()?;
+        connections.fetch_add(1, Ordering::Relaxed);
+        Some(stream)
+    };
+    let mut held: Vec<Option<TcpStream>> = (0..HOSTILE).map(connect).collect();
+    while !is_over.load(Ordering::Relaxed) {
+        for (index, place) in held.iter_mut().enumerate() {
+            let stays = place.as_mut().is_some_and(|stream| match manner {
+                Manner::Unread => stream.peer_addr().is_ok(),
+                _ => goes_on(stream, manner),
+            });
+            if !stays {
+                *place = connect(index);
+            }
+        }
+        std::thread::sleep(RETURN);
+    }
+}
+
+/// Whether the server has not closed a connection, to which a slow client sends an octet more.
+fn goes_on(stream: &mut TcpStream, manner: Manner) -> bool {
+    if manner == Manner::Slow && stream.write_all(b"x").is_err() {
+        return false;
+    }
+    match stream.read(&mut [0; 4_096]) {
+        Ok(count) => count > 0,
+        Err(error) => error.kind() == ErrorKind::WouldBlock,
+    }
+}
+
+fn probe(at: SocketAddr, path: &str, tls: Option<&Tls>) -> Result<(), String> {
+    let mut stream = connect_from(PROBE_SOURCE, at).map_err(|error| error.to_string())?;
+    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: pando\r\n\r\n");
+    let mut answer = String::new();
+    let outcome = match tls {
+        None => stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_string(&mut answer)),
+        Some(tls) => {
+            let mut session = tls.session("localhost").unwrap();
+            let mut stream = rustls::Stream::new(&mut session, &mut stream);
+            stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_string(&mut answer))
+        }
+    };
+    match outcome {
+        Err(error) => Err(error.to_string()),
+        Ok(_) if answer.starts_with("HTTP/1.1 200") => Ok(()),
+        Ok(_) => Err(format!("{answer:?}")),
+    }
+}

@@ -1,0 +1,119 @@
+//! The places for connections to the HTTP listener, and which connection gives way when a new one finds none.
+//!
+//! A source has a share of the places, so a single address cannot take all of them. A new connection always gets a
+//! place. If its source has used its share, a connection of the same source gives way; if all places are taken, one of
+//! the source that has the most. The first to go is the oldest without a complete request: a probe sends its request
+//! at once, whereas a connection that holds its place does not. Connections that have had no time to send one go last.
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use crate::net::request_memory::Source;
+
+/// How far a connection is. The order is that in which connections give way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Stage {
+    /// No complete request has arrived.
+    Receiving,
+    /// The answer is being sent.
+    Sending,
+    /// The page is being made.
+    Preparing,
+}
+
+/// A connection, as far as [`give_way`] looks at it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) source: Source,
+    /// True for a connection that has had no time to send its request.
+    pub(super) is_new: bool,
+    pub(super) stage: Stage,
+    pub(super) since: Instant,
+}
+
+/// Returns the index of the connection that gives way to a new one from `source`, if one has to. `places_max` is the
+/// number of places, `share` that of one source.
+pub(super) fn give_way(places: &[Place], source: Source, places_max: usize, share: usize) -> Option<usize> {
+    let mut counts: HashMap<Source, usize> = HashMap::new();
+    places.iter().for_each(|place| *counts.entry(place.source).or_default() += 1);
+    let is_at_share = counts.get(&source).is_some_and(|own| *own >= share);
+    if !is_at_share && places.len() < places_max {
+        return None;
+    }
+    let most = counts.values().copied().max().unwrap_or_default();
+    let may_go = |place: &Place| match is_at_share {
+        true => place.source == source,
+        false => counts.get(&place.source) == Some(&most),
+    };
+    let may_go = places.iter().enumerate().filter(|(_, place)| may_go(place));
+    may_go.min_by_key(|(_, place)| (place.is_new, place.stage, place.since)).map(|(index, _)| index)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+    use std::time::Duration;
+
+    use super::*;
+
+    const PLACES: usize = 8;
+    const SHARE: usize = 4;
+
+    fn source(number: u8) -> Source {
+        Source::Network(IpAddr::from([127, 0, 0, number]))
+    }
+
+    /// Places of these sources and stages, the oldest first, and which of them gives way to a new one of `new`.
+    #[track_caller]
+    fn check(connections: &[(u8, Stage)], new: u8, expected: Option<usize>) {
+        let begin = Instant::now();
+        let place = |(number, &(from, stage)): (u64, &(u8, Stage))| {
+            let since = begin + Duration::from_millis(number);
+            Place { source: source(from), is_new: false, stage, since }
+        };
+        let mut places: Vec<Place> = (0..).zip(connections).map(place).collect();
+        assert_eq!(give_way(&places, source(new), PLACES, SHARE), expected, "{connections:?}");
+        // The new ones go last, and in the same order where all are.
+        places.iter_mut().for_each(|place| place.is_new = true);
+        assert_eq!(give_way(&places, source(new), PLACES, SHARE), expected, "{connections:?}");
+    }
+
+    #[test]
+    fn a_new_connection_has_time_to_send_its_request() {
+        let since = Instant::now();
+        let place = |is_new, stage| Place { source: source(1), is_new, stage, since };
+        let places =
+            [place(true, Stage::Receiving), place(false, Stage::Preparing), place(true, Stage::Sending)];
+        assert_eq!(give_way(&places, source(1), PLACES, places.len()), Some(1));
+    }
+
+    #[test]
+    fn nobody_gives_way_while_there_is_room() {
+        check(&[], 1, None);
+        check(&[(1, Stage::Receiving); 3], 1, None);
+        check(&[(1, Stage::Receiving); 4], 2, None);
+    }
+
+    #[test]
+    fn a_source_gives_way_to_itself_at_its_share() {
+        use Stage::{Preparing, Receiving, Sending};
+        check(&[(2, Receiving), (1, Receiving), (1, Receiving), (1, Receiving), (1, Receiving)], 1, Some(1));
+        check(&[(2, Receiving), (1, Sending), (1, Preparing), (1, Receiving), (1, Receiving)], 1, Some(3));
+        check(&[(1, Preparing), (1, Sending), (1, Sending), (1, Preparing)], 1, Some(1));
+        check(&[(1, Preparing); 4], 1, Some(0));
+    }
+
+    #[test]
+    fn the_source_with_most_gives_way_when_all_places_are_taken() {
+        use Stage::{Receiving, Sending};
+        let mut places = vec![(9, Receiving), (9, Receiving)];
+        places.extend([(1, Sending), (1, Receiving), (1, Receiving)]);
+        places.extend([(2, Receiving); 3]);
+        check(&places, 3, Some(3));
+        check(&places, 9, Some(3));
+        // Each from its own address: the oldest without a request.
+        let each: Vec<(u8, Stage)> =
+            (0..PLACES as u8).map(|from| (from, if from < 3 { Sending } else { Receiving })).collect();
+        check(&each, 77, Some(3));
+    }
+}
