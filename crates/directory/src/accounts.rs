@@ -19,11 +19,12 @@ use crate::model::entry::{AttributeRow, Content, EntryRow, InlineValue, InlineVa
 use crate::model::limits::{PASSWORD_POLICIES_MAX, TREE_DEPTH_MAX};
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
+use crate::model::password_kind::names_application;
 use crate::model::password_policy::{PasswordPolicy, PolicyArea, PolicyEntry, PolicyTable};
 use crate::model::rows::{CLASSES, ENTRIES, EntryId, class_key, id_key};
 use crate::model::sasl_keys::{DigestNames, SaslKeyRules};
 use crate::model::sasl_mechanisms::DIGEST_MD5;
-use crate::password::app_password::{AppPassword, names_application};
+use crate::password::app_password::AppPassword;
 pub(crate) use crate::password::policy::Account;
 use crate::password::policy::Lock;
 use crate::password::totp::Totp;
@@ -393,8 +394,9 @@ fn app_passwords(catalog: &Catalog, row: &EntryRow<'_>, policy: &PasswordPolicy)
         let id = catalog.attribute_id(schema.attribute_type(name)?.id, options)?;
         small(row.find(id).and_then(inline)).next()
     };
-    let passwords = schema.attribute_type(USER_PASSWORD).map(|known| catalog.attributes_of_type(known.id));
-    let options = passwords.unwrap_or_default().iter().map(|id| &*catalog.attribute(*id).description.options);
+    let Some(password) = schema.attribute_type(USER_PASSWORD) else { return Vec::new() };
+    let has = row.attributes().map(|row| &catalog.attribute(row.id).description);
+    let options = has.filter(|has| has.type_id == password.id).map(|has| &*has.options);
     let named = options.filter(|options| names_application(options)).filter_map(|options| {
         let time = |name| first(name, options).and_then(schema::generalized_micros);
         let (end, last_used) = (time(END_TIME), time(LAST_SUCCESS));

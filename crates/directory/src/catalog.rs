@@ -40,6 +40,7 @@ use crate::model::virtual_entries::VirtualEntry;
 use access_rules::AccessRules;
 pub(crate) use allocations::Allocations;
 pub use given_attribute::{check_modifiable, read_description};
+pub(crate) use given_attribute::{check_options, password_options_problem};
 pub use normal_value::normal_value;
 pub(crate) use normal_value::put_normal_value;
 pub(crate) use schema_texts::schema_of;
@@ -571,14 +572,15 @@ impl Catalog {
     pub fn attribute_id(&self, type_id: TypeId, options: &str) -> Option<AttrId> {
         if options.is_empty() {
             // Base attributes are looked up for every request: no allocation.
-            let mut numbers = self.attributes_of_type(type_id).iter().copied();
+            let mut numbers = self.stored_attributes_of_type(type_id).iter().copied();
             return numbers.find(|id| self.attribute(*id).description.options.is_empty());
         }
         self.by_description.get(&(type_id, options.into())).copied()
     }
 
-    /// The numbers of a type with any options.
-    pub fn attributes_of_type(&self, type_id: TypeId) -> &[AttrId] {
+    /// The numbers of a type with any options that stored entries may have. A change may bring others: what it makes of
+    /// an entry is asked of the entry: `WorkingEntry::attributes_of_type`.
+    pub fn stored_attributes_of_type(&self, type_id: TypeId) -> &[AttrId] {
         self.by_type.get(type_id.0 as usize).map_or(&[], Vec::as_slice)
     }
 

@@ -17,6 +17,7 @@ pub mod name;
 pub(crate) mod open_error;
 pub mod origin;
 pub mod outcome;
+pub(crate) mod password_kind;
 pub(crate) mod password_policy;
 pub(crate) mod quoted;
 pub mod record;

@@ -28,6 +28,7 @@ struct Done {
     entries: u64,
     carried_over: u64,
     virtual_values: u64,
+    idle_passwords: u64,
     hashed_passwords: u64,
     rejected: Vec<Rejected>,
 }
@@ -71,6 +72,7 @@ fn import(folder: &TemporaryFolder, options: ImportOptions, texts: &[&[u8]]) -> 
         line += bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
         first_id += prepared.statistics.records;
         done.virtual_values += prepared.statistics.virtual_values;
+        done.idle_passwords += prepared.statistics.idle_passwords;
         done.hashed_passwords += prepared.statistics.hashed_passwords;
         done.rejected.extend(prepared.rejected);
     }
@@ -187,6 +189,22 @@ fn operational_attributes_are_kept_and_made() {
     assert!(first("userPassword").starts_with("{SSHA512}"));
     assert!(!entry.attributes.contains_key("memberOf"));
     assert!(directory::password::verify(first("userPassword").as_bytes(), b"secret"));
+}
+
+/// The story: `userPassword;x-anything` let in, and stayed when the password was reset.
+#[test]
+fn passwords_under_options_that_nothing_follows_are_left_out_and_counted() {
+    let folder = empty(&[SUFFIX]);
+    let more = "userPassword: {SSHA}abc\nuserPassword;x-anything: {SSHA}abc\n2.5.4.35;Lang-de: clear\n\
+        userPassword;x-app-mail: {SSHA512}abc\npwdEndTime;x-app-mail: 20400101000000Z\n\
+        authPassword;x-a: SHA1$YQ==$YQ==\n";
+    let done = import(&folder, options(), &[BASE.as_bytes(), person("a", more).as_bytes()]).unwrap();
+    assert_eq!((done.idle_passwords, done.hashed_passwords, done.rejected.len()), (3, 0, 0));
+    let mut directory = open(folder, &[SUFFIX]);
+    let entry = directory.read("uid=a,ou=people,dc=example,dc=com").unwrap();
+    let has = |part: &str| entry.attributes.keys().filter(|name| name.contains(part)).collect::<Vec<_>>();
+    assert_eq!(has("assword"), ["userPassword", "userPassword;x-app-mail"]);
+    assert_eq!(has("pwdEndTime"), ["pwdEndTime;x-app-mail"]);
 }
 
 #[test]

@@ -176,10 +176,31 @@ fn show(connection: &mut Connection, dn: &str) -> Result<String, String> {
     let stored =
         if schemes.is_empty() { "none that the administrator sees".to_owned() } else { schemes.join(", ") };
     let mut text = format!("{dn}\n  {:<28} {stored}\n", "password");
+    for attribute in &entry.attributes {
+        text += &beside_own(&attribute.description, &attribute.values);
+    }
     for (name, meaning) in SHOWN {
         text += &line(&entry, name, meaning);
     }
     Ok(text)
+}
+
+/// A line for what came of password attributes besides what the other lines are about: passwords of applications, and
+/// values that older data has under other options or subtypes, which let nobody in.
+fn beside_own(description: &str, values: &[Vec<u8>]) -> String {
+    let is = |name: &str| description.eq_ignore_ascii_case(name);
+    if is("userPassword") || SHOWN.iter().any(|(name, _)| is(name)) {
+        return String::new();
+    }
+    if let Some(name) = apps::name_of(description) {
+        let schemes: Vec<String> = values.iter().map(|value| scheme(value)).collect();
+        return format!("  {:<28} {name}: {}\n", "password of application", schemes.join(", "));
+    }
+    // When applications' passwords end and were used: `app-list` says that.
+    if apps::is_time(description) {
+        return String::new();
+    }
+    format!("  {:<28} {description}: {} values\n", "lets nobody in", values.len())
 }
 
 fn line(entry: &Entry, name: &str, meaning: &str) -> String {
@@ -292,4 +313,30 @@ fn report(mut connection: Connection) -> Result<String, String> {
     }
     let lines = counts.iter().map(|(scheme, count)| format!("{scheme:<16} {count:>12}\n"));
     Ok(if counts.is_empty() { "no passwords that you may see\n".to_owned() } else { lines.collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The story: a value that let in was not shown.
+    #[test]
+    fn whatever_is_there_of_passwords_is_shown() {
+        let values = [b"{SSHA}x".to_vec(), b"clear".to_vec()];
+        let check = |description: &str, part: &str| {
+            let line = beside_own(description, &values);
+            assert!(line.contains(part) && line.is_empty() == part.is_empty(), "{line:?}");
+            assert!(!line.contains("clear\n") && !line.contains("}x"), "{line:?}");
+        };
+        check("userPassword;x-app-mail", "mail: SSHA, in clear");
+        check("USERPASSWORD;x-app-mail", "mail: SSHA, in clear");
+        check("userPassword;x-anything", "lets nobody in");
+        check("userPassword;lang-de;x-app-mail", "userPassword;lang-de;x-app-mail: 2 values");
+        check("formerPassword", "formerPassword: 2 values");
+        check("pwdReset;x-a", "lets nobody in");
+        for elsewhere in ["userPassword", "pwdHistory", "pwdEndTime;x-app-mail", "pwdLastSuccess;x-app-mail"]
+        {
+            check(elsewhere, "");
+        }
+    }
 }

@@ -124,6 +124,10 @@ fn summary(imported: &Imported) -> String {
         imported.statistics.virtual_values,
         "values left out that the server makes itself, such as memberOf",
     );
+    tell(
+        imported.statistics.idle_passwords,
+        "values left out of attributes of passwords, under options that let nobody in",
+    );
     tell(imported.dangling, "links to entries that are not there, kept as text");
     tell(imported.repeated_values, "values given more than once, kept once");
     for (refusal, what) in [

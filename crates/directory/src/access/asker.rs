@@ -76,7 +76,7 @@ impl<'s> AskerFacts<'s> {
             match asker {
                 RuleAsker::Itself => is_own = self.own.is_some(),
                 RuleAsker::NamedBy(type_id) if self.own.is_some() => {
-                    names.extend_from_slice(self.state.catalog.attributes_of_type(*type_id));
+                    names.extend_from_slice(self.state.catalog.stored_attributes_of_type(*type_id));
                 }
                 other if self.is(other)? => return Ok(Some(Condition::Always)),
                 _ => {}

@@ -4,7 +4,17 @@ use ldap::ResultCode;
 use schema::{AttributeDescription, AttributeType, DescriptionError, Schema};
 
 use super::VirtualAttribute;
+use super::secret::USER_PASSWORD;
+use crate::model::account_attribute::AccountAttribute;
 use crate::model::outcome::OperationError;
+use crate::model::password_kind::names_application;
+use crate::model::password_policy::PasswordPolicy;
+
+/// What decides about the structure of the tree: objectClass, aliasedObjectName, subtreeSpecification.
+const WITHOUT_OPTIONS: [&str; 3] = ["2.5.4.0", "2.5.4.1", "2.5.18.6"];
+
+/// Name of the attribute of former passwords.
+const PASSWORD_HISTORY: &str = "pwdHistory";
 
 /// Reads the description of an attribute that is to be stored.
 ///
@@ -45,4 +55,55 @@ pub fn check_modifiable(
         ));
     }
     Ok(())
+}
+
+/// Checks the options of a description under which values are to be stored. Of some attributes only those without
+/// options count: others would look like a class, a rule or a password, and be none.
+///
+/// # Errors
+/// constraintViolation.
+pub(crate) fn check_options(
+    schema: &Schema,
+    description: &AttributeDescription,
+) -> Result<(), OperationError> {
+    if description.options.is_empty() {
+        return Ok(());
+    }
+    let oid = schema.type_by_id(description.type_id).oid.as_str();
+    let problem = match WITHOUT_OPTIONS.contains(&oid) {
+        true => Some(without_effect(schema, description)),
+        false => password_options_problem(schema, description),
+    };
+    match problem {
+        None => Ok(()),
+        Some(problem) => Err(OperationError::refused(ResultCode::CONSTRAINT_VIOLATION, problem)),
+    }
+}
+
+fn without_effect(schema: &Schema, description: &AttributeDescription) -> String {
+    format!("{} would be without effect: it takes no options", description.returned_name(schema))
+}
+
+/// What is wrong with the options of such a description. Passwords of applications have one, `x-app-NAME`, with their
+/// end and their last use (decision 0084); no other attribute of passwords and policies takes any.
+pub(crate) fn password_options_problem(
+    schema: &Schema,
+    description: &AttributeDescription,
+) -> Option<String> {
+    if description.options.is_empty() {
+        return None;
+    }
+    let is = |name: &str| schema.attribute_type(name).is_some_and(|known| known.id == description.type_id);
+    let given = description.returned_name(schema);
+    if is(USER_PASSWORD) || is(AccountAttribute::EndTime.name()) || is(AccountAttribute::LastSuccess.name()) {
+        let name = schema.type_by_id(description.type_id).name();
+        return (!names_application(&description.options)).then(|| {
+            format!(
+                "{given} would let nobody in: {name} takes no option but one, x-app-NAME, of an application"
+            )
+        });
+    }
+    let is_of_account = AccountAttribute::ALL.iter().any(|attribute| is(attribute.name()));
+    let is_of_policy = || PasswordPolicy::attributes().any(is);
+    (is_of_account || is(PASSWORD_HISTORY) || is_of_policy()).then(|| without_effect(schema, description))
 }

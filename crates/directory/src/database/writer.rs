@@ -441,6 +441,12 @@ impl WriteBatch<'_> {
         self.append(&Record { csn, requester, attributes, class_sets: Vec::new(), origin, change })
     }
 
+    /// Appends a record that no request would make: as older data has them.
+    #[cfg(test)]
+    pub(crate) fn append_unchecked(&mut self, record: &Record) -> Result<(), OperationError> {
+        self.append(record)
+    }
+
     fn append(&mut self, record: &Record) -> Result<(), OperationError> {
         let bytes = record.encode();
         match self.record_bytes_left.checked_sub(bytes.len()) {

@@ -5,9 +5,6 @@
 
 use super::{Stored, is_slow, parse, verify};
 
-/// What an option of userPassword begins with that names an application.
-const OPTION: &str = "x-app-";
-
 /// The password of an application.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AppPassword {
@@ -26,11 +23,6 @@ impl std::fmt::Debug for AppPassword {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("AppPassword").field("options", &self.options).finish_non_exhaustive()
     }
-}
-
-/// Whether options of userPassword name an application.
-pub fn names_application(options: &str) -> bool {
-    options.split(';').any(|option| option.len() > OPTION.len() && option.starts_with(OPTION))
 }
 
 /// Whether a stored form is one that an application's password may have: a salted digest, which is quick.
@@ -75,13 +67,5 @@ mod tests {
         for none in [&b"three"[..], b"four", b"", b"five"] {
             assert_eq!(found(none, 0), None);
         }
-    }
-
-    #[test]
-    fn options_that_name_applications() {
-        assert!(names_application("x-app-mail") && names_application("lang-de;x-app-mail"));
-        assert!(
-            !names_application("") && !names_application("x-app-") && !names_application("x-application")
-        );
     }
 }

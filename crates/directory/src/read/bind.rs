@@ -22,9 +22,8 @@ use crate::catalog::USER_PASSWORD;
 use crate::model::entry::EntryRow;
 use crate::model::name::{NormalName, parse_dn, render_dn};
 use crate::model::outcome::{OperationError, Outcome};
-use crate::model::rows::{AttrId, ENTRIES, EntryId, NodeFlags, id_key};
+use crate::model::rows::{ENTRIES, EntryId, NodeFlags, id_key};
 use crate::password::Verification;
-use crate::password::app_password::names_application;
 use crate::password::policy::Account;
 use crate::snapshot::Snapshot;
 use crate::tree::stored_values::for_each_value;
@@ -282,15 +281,16 @@ pub(crate) fn is_administrator(state: TreeState<'_>, name: &NormalName) -> Resul
     Ok(name.failure.is_none() && name.key == administrator.key)
 }
 
-/// The values of userPassword, with any options but those that name an application.
+/// The values of userPassword without options: the user's own password. No other value lets in but those of
+/// applications (decision 0084), which are part of the [`Account`].
 pub(crate) fn stored_passwords(state: TreeState<'_>, id: EntryId) -> Result<Vec<Vec<u8>>, OperationError> {
     let mut stored = Vec::new();
-    let Some(attribute_type) = state.catalog.schema.attribute_type(USER_PASSWORD) else { return Ok(stored) };
-    let passwords = state.catalog.attributes_of_type(attribute_type.id);
-    let is_own = |id: AttrId| !names_application(&state.catalog.attribute(id).description.options);
+    let catalog = state.catalog;
+    let Some(attribute_type) = catalog.schema.attribute_type(USER_PASSWORD) else { return Ok(stored) };
+    let Some(own) = catalog.attribute_id(attribute_type.id, "") else { return Ok(stored) };
     let bytes = state.read.get(ENTRIES, &id_key(id))?;
     let entry = bytes.and_then(EntryRow::decode).ok_or_else(|| damaged_row("entries", id))?;
-    for row in entry.attributes().filter(|row| passwords.contains(&row.id) && is_own(row.id)) {
+    if let Some(row) = entry.find(own) {
         for_each_value(state, id, &row, &mut |value| {
             stored.push(value.to_vec());
             ControlFlow::Continue(())

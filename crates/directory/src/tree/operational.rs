@@ -85,7 +85,7 @@ pub(crate) fn member_attributes(catalog: &Catalog) -> impl Iterator<Item = AttrI
     MEMBER_TYPES
         .iter()
         .filter_map(|oid| catalog.schema.attribute_type(oid))
-        .flat_map(|attribute_type| catalog.attributes_of_type(attribute_type.id))
+        .flat_map(|attribute_type| catalog.stored_attributes_of_type(attribute_type.id))
         .copied()
 }
 

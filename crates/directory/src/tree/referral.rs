@@ -76,7 +76,7 @@ fn urls(
     };
     let bytes = state.read.get(ENTRIES, &id_key(id))?;
     let entry = bytes.and_then(EntryRow::decode).ok_or_else(|| damaged_row("entries", id))?;
-    let refs = state.catalog.attributes_of_type(type_id);
+    let refs = state.catalog.stored_attributes_of_type(type_id);
     for row in entry.attributes().filter(|row| refs.contains(&row.id)) {
         for_each_value(state, id, &row, &mut |value| {
             let text = String::from_utf8_lossy(value);

@@ -12,7 +12,8 @@ use schema::{AttributeDescription, AttributeType, Schema};
 
 use crate::access::{self, Access, Standing};
 use crate::catalog::{
-    Allocations, check_modifiable, is_link_type, is_user_password, last_entry_id, read_description,
+    Allocations, check_modifiable, check_options, is_link_type, is_user_password, last_entry_id,
+    read_description,
 };
 use crate::filter::InMemory;
 use crate::model::name::{NormalName, parse_dn, render_dn, render_rdn};
@@ -139,6 +140,7 @@ fn add_given(
         let description = read_description(schema, attribute.description)?;
         let made_by = deciding.state.catalog.type_facts(description.type_id).virtual_attribute;
         check_modifiable(schema.type_by_id(description.type_id), made_by)?;
+        check_options(schema, &description)?;
         if attribute.values.is_empty() {
             return Err(OperationError::refused(
                 ResultCode::PROTOCOL_ERROR,

@@ -101,7 +101,7 @@ fn vanishing_attributes(state: TreeState<'_>) -> Vec<AttrId> {
     let catalog = state.catalog;
     let names = &state.settings.general.integrity_attributes;
     let types = names.iter().filter_map(|name| catalog.schema.attribute_type(name));
-    types.flat_map(|attribute_type| catalog.attributes_of_type(attribute_type.id)).copied().collect()
+    types.flat_map(|attribute_type| catalog.stored_attributes_of_type(attribute_type.id)).copied().collect()
 }
 
 #[cfg(test)]

@@ -16,16 +16,18 @@ use ldap::{Change, ChangeOperation, Dn, ModifyRequest, ResultCode, Values};
 use schema::{AttributeDescription, ClassId, Schema};
 
 use crate::access::{Access, EntryRights, Standing, denied, hint};
-use crate::catalog::{Allocations, ClassSet, check_modifiable, is_user_password, read_description};
+use crate::catalog::{
+    Allocations, ClassSet, check_modifiable, check_options, is_user_password, read_description,
+};
 use crate::filter::ByValue;
 use crate::model::access_rule::{BROWSE, READ, WRITE};
 use crate::model::limits::VALUES_COMPARED_MAX;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
+use crate::model::password_kind::{PasswordKind, names_application};
 use crate::model::record::{self, Modify, Record, Value};
 use crate::model::rows::EntryId;
 use crate::model::value_list::{KeyedValue, ValueList};
-use crate::password::app_password::names_application;
 use crate::read::bind::is_administrator;
 use crate::read::search::{check_assertion, check_no_assertion};
 use crate::tree::target::{Target, check_not_virtual, locate_name};
@@ -33,7 +35,7 @@ use crate::tree::{TreeState, damaged_row};
 use crate::write::add::naming_values;
 use crate::write::deciding::Deciding;
 use crate::write::given_values::{read_value, read_values};
-use crate::write::password_rules;
+use crate::write::password_rules::{self, OwnPassword};
 use crate::write::passwords::deleted_form;
 use crate::write::permitted;
 use crate::write::schema_check::{check_attributes, check_same_structural, object_class_type, read_classes};
@@ -89,7 +91,9 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Res
     let mut entry = WorkingEntry::of(state, target.id)?;
     let is_of_app = |change: &ReadChange<'_>| names_application(&change.description.options);
     let is_any_password = |change: &ReadChange<'_>| is_user_password(schema, change.description.type_id);
-    let is_password = |change: &ReadChange<'_>| is_any_password(change) && !is_of_app(change);
+    let is_password = |change: &ReadChange<'_>| {
+        is_any_password(change) && PasswordKind::of(&change.description.options) == PasswordKind::Own
+    };
     let passwords = if changes.iter().any(is_password) {
         Some(password_rules::passwords(&mut entry, state.catalog)?)
     } else {
@@ -108,7 +112,9 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Res
             is_password(change) && change.operation == ChangeOperation::Delete && change.values.len() > 0
         };
         let with_old = changes.iter().any(brings_old);
-        password_rules::changed(&deciding, &mut entry, target.id, &before, with_old)?;
+        let only_adds = !changes.iter().any(|of| is_password(of) && of.operation != ChangeOperation::Add);
+        let change = OwnPassword { before: &before, with_old, only_adds };
+        password_rules::changed(&deciding, &mut entry, target.id, change)?;
     }
     let adds_app = |change: &ReadChange<'_>| {
         is_any_password(change) && is_of_app(change) && change.operation != ChangeOperation::Delete
@@ -266,6 +272,9 @@ fn read_change<'r>(deciding: Deciding<'_>, change: Change<'r>) -> Result<ReadCha
         attribute_type,
         deciding.state.catalog.type_facts(description.type_id).virtual_attribute,
     )?;
+    if matches!(change.operation, ChangeOperation::Add | ChangeOperation::Replace) && !values.is_empty() {
+        check_options(schema, &description)?;
+    }
     let protocol_error =
         |what: &str| Err(OperationError::refused(ResultCode::PROTOCOL_ERROR, format!("{text}: {what}")));
     let values = match change.operation {

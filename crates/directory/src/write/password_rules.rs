@@ -12,16 +12,18 @@ use schema::AttributeDescription;
 
 use crate::access::Requester;
 use crate::accounts::{
-    self, AUTH_PASSWORD, CHANGED_TIME, FAILURE_TIME, GRACE_USE_TIME, HISTORY, LAST_SUCCESS, LOCKED_TIME,
-    POLICY_SUBENTRY, RESET, SCRAM_KEYS, description, history_value, stored_in_history, time_text,
+    self, AUTH_PASSWORD, CHANGED_TIME, END_TIME, FAILURE_TIME, GRACE_USE_TIME, HISTORY, LAST_SUCCESS,
+    LOCKED_TIME, POLICY_SUBENTRY, RESET, SCRAM_KEYS, description, history_value, stored_in_history,
+    time_text,
 };
 use crate::catalog::{Catalog, ClassSet, USER_PASSWORD};
 use crate::model::outcome::OperationError;
+use crate::model::password_kind::{PasswordKind, names_application};
 use crate::model::password_policy::PasswordPolicy;
 use crate::model::record::Value;
 use crate::model::rows::EntryId;
 use crate::model::value_list::{KeyedValue, ValueList};
-use crate::password::app_password::{is_fit, names_application};
+use crate::password::app_password::is_fit;
 use crate::password::is_hashed;
 use crate::write::deciding::Deciding;
 use crate::write::new_entry::NewEntry;
@@ -29,25 +31,38 @@ use crate::write::working_entry::WorkingEntry;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Checks and records a new password of an entry that exists. `before` are its passwords before the change, and
-/// `with_old` says whether the request brought one of them.
+/// What a request does with the own password of an entry.
+#[derive(Clone, Copy)]
+pub(crate) struct OwnPassword<'p> {
+    /// The passwords before it.
+    pub(crate) before: &'p [Vec<u8>],
+    /// Whether it names one of them.
+    pub(crate) with_old: bool,
+    /// Whether it does nothing but add passwords.
+    pub(crate) only_adds: bool,
+}
+
+/// Checks and records a new password of an entry that exists.
 pub(crate) fn changed(
     deciding: &Deciding<'_>,
     entry: &mut WorkingEntry<'_>,
     id: EntryId,
-    before: &[Vec<u8>],
-    with_old: bool,
+    change: OwnPassword<'_>,
 ) -> Result<()> {
     let Deciding { state, requester, stamp, csn, .. } = *deciding;
+    let OwnPassword { before, with_old, only_adds } = change;
     let catalog = state.catalog;
-    let passwords = passwords_of(catalog, |description| entry.values(description))?;
+    let passwords = passwords(entry, catalog)?;
+    let is_own = matches!(requester, Requester::User { id: own, .. } if *own == id);
     if passwords != before {
         change_scram_keys(deciding, entry, &passwords)?;
+    }
+    if passwords != before || passwords.is_empty() {
+        take_other_passwords(entry, catalog, !is_own && !only_adds)?;
     }
     let Some(account) = accounts::account(state, id)? else { return Ok(()) };
     let policy = &*account.policy;
     let now = i64::try_from(csn.micros).unwrap_or(i64::MAX);
-    let is_own = matches!(requester, Requester::User { id: own, .. } if *own == id);
     if is_own && let Some(error) = account.change_refused(now, !before.is_empty(), with_old) {
         return Err(error.into());
     }
@@ -83,6 +98,30 @@ pub(crate) fn changed(
         let known = description(catalog, name)?;
         if !(name == LOCKED_TIME && (is_own || entry.has_touched(known.type_id))) {
             entry.clear(&known)?;
+        }
+    }
+    Ok(())
+}
+
+/// Takes values of userPassword with options away: those that let nobody in always, those of applications if somebody
+/// else resets the password and the request does not say itself what they are to be. A reset is for when others may
+/// know what lets in.
+fn take_other_passwords(entry: &mut WorkingEntry<'_>, catalog: &Catalog, is_reset: bool) -> Result<()> {
+    let password = description(catalog, USER_PASSWORD)?;
+    for other in entry.attributes_of_type(password.type_id) {
+        match PasswordKind::of(&other.options) {
+            PasswordKind::Idle => entry.clear(&other)?,
+            PasswordKind::Application if is_reset && !entry.has_touched_attribute(&other) => {
+                entry.clear(&other)?;
+                for name in [END_TIME, LAST_SUCCESS] {
+                    let of_app = AttributeDescription {
+                        options: other.options.clone(),
+                        ..description(catalog, name)?
+                    };
+                    entry.clear(&of_app)?;
+                }
+            }
+            PasswordKind::Own | PasswordKind::Application => {}
         }
     }
     Ok(())
@@ -136,9 +175,8 @@ pub(crate) fn unlocked(entry: &mut WorkingEntry<'_>, catalog: &Catalog) -> Resul
 pub(crate) fn added(deciding: &Deciding<'_>, entry: &mut NewEntry<'_>, parent: EntryId) -> Result<()> {
     let Deciding { state, csn, .. } = *deciding;
     let catalog = state.catalog;
-    let passwords = passwords_of(catalog, |description| {
-        Ok(entry.values(description).map(<[u8]>::to_vec).collect::<Vec<_>>())
-    })?;
+    let own = description(catalog, USER_PASSWORD)?;
+    let passwords: Vec<Vec<u8>> = entry.values(&own).map(<[u8]>::to_vec).collect();
     if passwords.is_empty() {
         return Ok(());
     }
@@ -163,22 +201,6 @@ pub(crate) fn added(deciding: &Deciding<'_>, entry: &mut NewEntry<'_>, parent: E
     Ok(())
 }
 
-/// The values of userPassword with any options but those that name an application.
-fn passwords_of(
-    catalog: &Catalog,
-    mut values: impl FnMut(&AttributeDescription) -> Result<Vec<Vec<u8>>>,
-) -> Result<Vec<Vec<u8>>> {
-    let mut passwords = values(&description(catalog, USER_PASSWORD)?)?;
-    let type_id = description(catalog, USER_PASSWORD)?.type_id;
-    for attribute in catalog.attributes_of_type(type_id) {
-        let known = &catalog.attribute(*attribute).description;
-        if !known.options.is_empty() && !names_application(&known.options) {
-            passwords.extend(values(known)?);
-        }
-    }
-    Ok(passwords)
-}
-
 /// Checks the passwords of applications of an entry to which a change adds some (`docs/how-to/password-policies.md`).
 pub(crate) fn check_app_passwords(
     deciding: &Deciding<'_>,
@@ -196,9 +218,12 @@ pub(crate) fn check_app_passwords(
         return refused("no password policy allows passwords of applications here: pandoPwdAppPasswords");
     }
     let mut count = 0;
-    for stored in entry.values_named(USER_PASSWORD, names_application)? {
-        count += 1;
-        if !is_fit(&stored) {
+    let type_id = description(state.catalog, USER_PASSWORD)?.type_id;
+    let of_apps = entry.attributes_of_type(type_id).into_iter().filter(|of| names_application(&of.options));
+    for of_app in of_apps {
+        let stored = entry.values(&of_app)?;
+        count += u32::try_from(stored.len()).unwrap_or(u32::MAX);
+        if !stored.iter().all(|stored| is_fit(stored)) {
             return refused(
                 "the password of an application is stored as {SSHA512}, as `pando account app-add` does",
             );
@@ -210,9 +235,9 @@ pub(crate) fn check_app_passwords(
     Ok(())
 }
 
-/// The passwords that an entry has.
+/// The own passwords that an entry has: the values of userPassword without options.
 pub(crate) fn passwords(entry: &mut WorkingEntry<'_>, catalog: &Catalog) -> Result<Vec<Vec<u8>>> {
-    passwords_of(catalog, |description| entry.values(description))
+    entry.values(&description(catalog, USER_PASSWORD)?)
 }
 
 /// Quality of new passwords, and that there is one alone (draft section 8).
@@ -273,3 +298,6 @@ pub(crate) fn check_policy_entry(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

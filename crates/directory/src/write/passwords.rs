@@ -20,6 +20,7 @@ use crate::catalog::{USER_PASSWORD, is_user_password};
 use crate::model::client_link::ClientLink;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::{OperationError, Outcome};
+use crate::model::password_kind::PasswordKind;
 use crate::model::password_policy::PasswordPolicy;
 use crate::model::rows::EntryId;
 use crate::model::sasl_keys::{DigestNames, SaslKeyRules};
@@ -51,6 +52,23 @@ pub fn has_password(request: &Request<'_>, snapshot: &Snapshot) -> bool {
         Request::Compare(compare) => is_password(compare.description),
         _ => false,
     }
+}
+
+/// Whether a modify request sets the own password of its entry: what a user whose password was reset has to do before
+/// anything else.
+pub fn sets_password(request: &Request<'_>, snapshot: &Snapshot) -> bool {
+    let schema = &snapshot.state().catalog.schema;
+    let is_own = |description: &str| {
+        schema.parse_description(description).is_ok_and(|description| {
+            is_user_password(schema, description.type_id) && description.options.is_empty()
+        })
+    };
+    let Request::Modify(modify) = request else { return false };
+    modify.changes.iter().any(|change| {
+        matches!(change.operation, ChangeOperation::Add | ChangeOperation::Replace)
+            && !change.attribute.values.is_empty()
+            && is_own(change.attribute.description)
+    })
 }
 
 /// What holds for the new passwords of a request.
@@ -134,7 +152,12 @@ fn policy_of_new(
     state: TreeState<'_>,
     add: &AddRequest<'_>,
 ) -> Result<Option<Arc<PasswordPolicy>>, OperationError> {
-    let named = add.attributes.iter().find(|given| given.description.eq_ignore_ascii_case(POLICY_SUBENTRY));
+    // By any of its names: the rules for the password are those of this policy.
+    let known = accounts::description(state.catalog, POLICY_SUBENTRY)?;
+    let is_it = |given: &PartialAttribute<'_>| {
+        state.catalog.schema.parse_description(given.description).is_ok_and(|given| given == known)
+    };
+    let named = add.attributes.iter().find(is_it);
     let named = named.and_then(|given| given.values.iter().next());
     let parent = parse_dn(add.entry).ok().map(|dn| NormalName::of(&dn, &state.catalog.schema));
     let parent = match parent.filter(|name| name.failure.is_none()).map(|name| state.find(&name)) {
@@ -163,9 +186,11 @@ fn clear_in<'a>(
     attribute: PartialAttribute<'a>,
     schema: &Schema,
 ) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-    let is_password = schema
-        .parse_description(attribute.description)
-        .is_ok_and(|description| is_user_password(schema, description.type_id));
+    let is_password = schema.parse_description(attribute.description).is_ok_and(|description| {
+        // Nothing is stored under other options, so nothing is hashed for them.
+        let kind = PasswordKind::of(&description.options);
+        is_user_password(schema, description.type_id) && kind != PasswordKind::Idle
+    });
     attribute.values.iter().filter(move |value| is_password && !is_hashed(value))
 }
 
@@ -264,7 +289,8 @@ mod tests {
         let schema = Schema::shipped();
         let mut attributes = AttributesBuf::new();
         attributes.push("cn", ["secret0"]);
-        attributes.push("USERPASSWORD;x-a", ["secret1", "{SSHA}AAAA", "{CLEARTEXT}secret2"]);
+        attributes.push("USERPASSWORD;X-App-a", ["secret1", "{SSHA}AAAA", "{CLEARTEXT}secret2"]);
+        attributes.push("userPassword;x-a", ["secret3"]);
         let add = Request::Add(AddRequest { entry: "", attributes: attributes.as_attributes() });
         let mut changes = ChangesBuf::new();
         changes.push(ChangeOperation::Delete, "userPassword", ["old"]);

@@ -143,28 +143,20 @@ impl<'a> WorkingEntry<'a> {
         self.attribute(description)?.all(&state, id)
     }
 
-    /// The values of a type under those options that `is_meant`, with the pending ones.
-    pub(crate) fn values_named(
-        &mut self,
-        oid: &str,
-        is_meant: impl Fn(&str) -> bool,
-    ) -> Result<Vec<Vec<u8>>> {
+    /// The attributes of a type, under any options, that the entry has values of. They come from the entry and from the
+    /// changes: one that the changes bring need not be in the catalogue yet.
+    pub(crate) fn attributes_of_type(&self, type_id: TypeId) -> Vec<AttributeDescription> {
         let catalog = self.state.catalog;
-        let Some(attribute_type) = catalog.schema.attribute_type(oid) else { return Ok(Vec::new()) };
-        let of_type = |description: &&AttributeDescription| {
-            description.type_id == attribute_type.id && is_meant(&description.options)
-        };
-        let stored = catalog.attributes_of_type(attribute_type.id).iter();
-        let stored = stored.map(|id| &catalog.attribute(*id).description);
-        let touched = self.touched.iter().map(|attribute| &attribute.description);
-        let mut named: Vec<AttributeDescription> = stored.chain(touched).filter(of_type).cloned().collect();
-        named.sort_unstable_by(|a, b| a.options.cmp(&b.options));
-        named.dedup_by(|a, b| a.options == b.options);
-        let mut values = Vec::new();
-        for description in &named {
-            values.extend(self.values(description)?);
-        }
-        Ok(values)
+        let stored = self.row.attributes().filter(|row| self.touched.iter().all(|of| of.id != Some(row.id)));
+        let stored = stored.map(|row| &catalog.attribute(row.id).description);
+        let touched = self.touched.iter().filter(|attribute| attribute.value_count() > 0);
+        let all = stored.chain(touched.map(|attribute| &attribute.description));
+        all.filter(|description| description.type_id == type_id).cloned().collect()
+    }
+
+    /// Whether a change has touched this attribute.
+    pub(crate) fn has_touched_attribute(&self, description: &AttributeDescription) -> bool {
+        self.place(description).is_some()
     }
 
     /// Whether a change has touched any attribute of this type.

@@ -83,9 +83,24 @@ pub(super) fn list(connection: &mut Connection, dn: &str) -> Result<String, Stri
     Ok(if lines.is_empty() { "no application has a password that you may see\n".to_owned() } else { lines })
 }
 
+/// The application whose password an attribute is.
+pub(super) fn name_of(description: &str) -> Option<&str> {
+    after(description, PREFIX).filter(|name| !name.is_empty() && !name.contains(';'))
+}
+
+/// Whether an attribute is the end or the last use of an application's password.
+pub(super) fn is_time(description: &str) -> bool {
+    ["pwdEndTime;x-app-", "pwdLastSuccess;x-app-"].iter().any(|prefix| after(description, prefix).is_some())
+}
+
+/// What follows a prefix, in any case.
+fn after<'d>(description: &'d str, prefix: &str) -> Option<&'d str> {
+    let start = description.get(..prefix.len())?;
+    description.get(prefix.len()..).filter(|_| start.eq_ignore_ascii_case(prefix))
+}
+
 fn line(entry: &Entry, description: &str) -> Option<String> {
-    let start = description.get(..PREFIX.len())?;
-    let name = description.get(PREFIX.len()..).filter(|_| start.eq_ignore_ascii_case(PREFIX))?;
+    let name = name_of(description)?;
     let of = |attribute: &str, none: &str| {
         entry.text(&format!("{attribute};x-app-{name}")).unwrap_or_else(|| none.to_owned())
     };

@@ -187,6 +187,35 @@ fn applications_have_passwords_of_their_own() {
     let mut administrator = pando.administrator();
     assert_eq!(set(&mut administrator, &anna, "in clear"), ResultCode::CONSTRAINT_VIOLATION);
     assert_eq!(set(&mut administrator, &anna, hashed), ResultCode::SUCCESS);
+    account(&["show", &anna]).expect_code(0).expect_output("own: SSHA");
+    // A reset by somebody else takes all of them away.
+    account(&["app-remove", &anna, "own"]).expect_code(0);
+    let mail = add("mail", &[]);
+    assert_eq!(bind(&pando, "anna", &mail), ResultCode::SUCCESS);
+    account(&["reset", &anna]).expect_code(0);
+    assert_eq!(bind(&pando, "anna", &mail), WRONG);
+    assert!(!account(&["show", &anna]).expect_code(0).stdout.contains("application"));
+}
+
+/// The story: any other option made a password that let in, and that no reset took away.
+#[test]
+fn no_other_option_makes_a_password() {
+    let scratch = Scratch::new("totp-options");
+    let pando = start(&scratch);
+    let bert = person_dn("bert");
+    let mut own = pando.connect();
+    assert!(own.bind(&bert, "bert-secret").unwrap().is_success());
+    for description in ["userPassword;x-anything", "2.5.4.35;lang-de", "userpassword;X-App-a;x-b"] {
+        for operation in [ChangeOperation::Add, ChangeOperation::Replace] {
+            let set: &[(_, &str, &[&str])] = &[(operation, description, &["beside"])];
+            assert_eq!(
+                own.modify(&bert, set).unwrap().code,
+                ResultCode::CONSTRAINT_VIOLATION,
+                "{description}"
+            );
+        }
+    }
+    assert_eq!(bind(&pando, "bert", "beside"), WRONG);
 }
 
 #[test]

@@ -252,7 +252,7 @@ impl Session {
         }
         match request {
             Request::Bind(_) | Request::Unbind | Request::Abandon(_) => None,
-            Request::Modify(_) if directory::passwords::has_password(request, &context.snapshot) => None,
+            Request::Modify(_) if directory::passwords::sets_password(request, &context.snapshot) => None,
             request if is_start_tls(request) || is_password_modify(request) => None,
             _ => Some(OperationError::from(PolicyError::ChangeAfterReset).into()),
         }

@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use schema::{AttributeDescription, MatchingRule};
 
 use super::job::Job;
-use crate::catalog::{AttributeDef, VirtualAttribute, is_user_password, read_description};
+use crate::catalog::{
+    AttributeDef, VirtualAttribute, is_user_password, password_options_problem, read_description,
+};
 use crate::model::index_definition::{IndexPart, IndexParts};
 use crate::model::outcome::OperationError;
 
@@ -20,6 +22,8 @@ const RECENT_MAX: usize = 64;
 pub(super) enum Named {
     /// They are left out: the server makes them when asked for.
     Virtual,
+    /// They are left out: of an attribute of passwords, under options that nothing follows.
+    Idle,
     /// They are values of this attribute, by its place in [`KnownAttributes`].
     Stored(usize),
 }
@@ -99,6 +103,7 @@ impl KnownAttributes {
         let description = read_description(&job.schema, text)?;
         let named = match VirtualAttribute::of(job.schema.type_by_id(description.type_id)) {
             Some(_) => Named::Virtual,
+            None if password_options_problem(&job.schema, &description).is_some() => Named::Idle,
             None => Named::Stored(self.place(job, &description)?),
         };
         if self.by_spelling.len() < SPELLINGS_MAX {

@@ -105,6 +105,8 @@ pub struct Statistics {
     pub records: u64,
     /// Values left out because the server makes them: memberOf and the like.
     pub virtual_values: u64,
+    /// Values of attributes of passwords left out because of their options: they would let nobody in.
+    pub idle_passwords: u64,
     /// Clear passwords hashed.
     pub hashed_passwords: u64,
 }
@@ -121,6 +123,7 @@ impl Statistics {
     pub fn add(&mut self, other: &Statistics) {
         self.records += other.records;
         self.virtual_values += other.virtual_values;
+        self.idle_passwords += other.idle_passwords;
         self.hashed_passwords += other.hashed_passwords;
     }
 }
@@ -336,9 +339,16 @@ impl<'j> Preparer<'j> {
 
     /// Reads a value into the draft.
     pub(super) fn value(&mut self, description: &str, value: &[u8]) -> Result<(), OperationError> {
-        let Named::Stored(place) = self.known.find_next(self.job, description)? else {
-            self.statistics.virtual_values += 1;
-            return Ok(());
+        let place = match self.known.find_next(self.job, description)? {
+            Named::Stored(place) => place,
+            Named::Virtual => {
+                self.statistics.virtual_values += 1;
+                return Ok(());
+            }
+            Named::Idle => {
+                self.statistics.idle_passwords += 1;
+                return Ok(());
+            }
         };
         let Preparer { job, known, draft, .. } = self;
         let number = draft.attribute(place);

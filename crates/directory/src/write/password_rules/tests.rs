@@ -1,0 +1,241 @@
+//! Passwords under options: which are taken, which let in, and what a reset leaves.
+
+use ldap::ChangeOperation::{Add, Delete, Replace};
+use ldap::{Authentication, BindRequest, ResultCode as Code};
+use schema::AttributeDescription;
+
+use crate::access::Requester;
+use crate::catalog::Allocations;
+use crate::model::csn::Csn;
+use crate::model::name::{NormalName, parse_dn};
+use crate::model::origin::Origin;
+use crate::model::record::{Change, Modify, Record, Value, ValueChange, ValueChangeKind};
+use crate::model::rows::EntryId;
+use crate::model::settings::GeneralSettings;
+use crate::password::{StorageScheme, Verification};
+use crate::read::bind::{BindOutcome, bind};
+use crate::testing::{SUFFIX, TestDirectory};
+
+const ADA: &str = "cn=ada,dc=example,dc=com";
+const POLICY: &str = "cn=policy,dc=example,dc=com";
+const OWN: &str = "{SSHA}own";
+/// As `pando account app-add` makes it; nobody binds with it here.
+const OF_APP: &str =
+    "{SSHA512}AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+
+/// The attributes that make an entry with this password.
+fn person(password: &str) -> [(&'static str, &[&str]); 3] {
+    let password = std::slice::from_ref(match password {
+        OWN => &OWN,
+        other => panic!("{other}"),
+    });
+    [("objectClass", &["person"]), ("sn", &["x"]), ("userPassword", password)]
+}
+
+fn directory(policy: &[(&str, &[&str])]) -> TestDirectory {
+    let general = GeneralSettings { password_policy: POLICY.to_owned(), ..GeneralSettings::default() };
+    let mut directory = TestDirectory::with_settings(general);
+    directory.add(SUFFIX, &[("objectClass", &["domain"]), ("dc", &["example"])]);
+    let fixed: &[(&str, &[&str])] =
+        &[("objectClass", &["device", "pandoPwdPolicy"]), ("pwdAttribute", &["userPassword"])];
+    assert_eq!(directory.add(POLICY, &[fixed, policy].concat()).code, Code::SUCCESS);
+    assert_eq!(directory.add(ADA, &person(OWN)).code, Code::SUCCESS);
+    directory
+}
+
+fn id_of(directory: &TestDirectory, dn: &str) -> EntryId {
+    let state = directory.snapshot.state();
+    state.entry_of(&NormalName::of(&parse_dn(dn).unwrap(), &state.catalog.schema)).unwrap().unwrap()
+}
+
+/// Stores a value as older data has it, past all rules.
+fn store(directory: &mut TestDirectory, description: &str, value: &str) {
+    let id = id_of(directory, ADA);
+    let record = {
+        let state = directory.snapshot.state();
+        let parsed: AttributeDescription = state.catalog.schema.parse_description(description).unwrap();
+        let node = state.node(id).unwrap().unwrap();
+        let mut allocations = Allocations::new(state.catalog);
+        let attribute = allocations.attribute(&parsed);
+        let values = vec![Value::Bytes(value.as_bytes().to_vec())];
+        let changes = vec![ValueChange { attribute, kind: ValueChangeKind::Add, values }];
+        let (class_set, flags) = (node.class_set, node.flags);
+        let modify = Modify { id, dn: ADA.to_owned(), class_set, flags, changes };
+        let (attributes, class_sets) = allocations.into_parts();
+        let (requester, origin) = (String::new(), Origin::default());
+        Record {
+            csn: Csn::default(),
+            requester,
+            attributes,
+            class_sets,
+            origin,
+            change: Change::Modify(modify),
+        }
+    };
+    let mut batch = directory.writer.begin().unwrap();
+    batch.append_unchecked(&record).unwrap();
+    batch.commit().unwrap();
+    directory.snapshot.renew().unwrap();
+    assert!(!directory.read(ADA).unwrap().texts(description).is_empty());
+}
+
+/// The stored forms that let in as the user.
+fn letting_in(directory: &TestDirectory) -> (Verification, Vec<String>) {
+    let request = BindRequest { version: 3, name: ADA, authentication: Authentication::Simple(b"any") };
+    let BindOutcome::Verify { verification, account, .. } = bind(&directory.snapshot, &request) else {
+        panic!()
+    };
+    let apps = account.map(|account| account.apps).unwrap_or_default();
+    (verification, apps.into_iter().map(|app| app.options).collect())
+}
+
+fn only(stored: &str) -> Verification {
+    Verification::new(vec![stored.as_bytes().to_vec()], StorageScheme::default())
+}
+
+/// The story: `userPassword;x-anything`, which everybody could add to the own entry, let in, and stayed when the
+/// password was reset.
+#[test]
+fn options_that_nothing_follows_are_refused() {
+    let mut directory = directory(&[("pandoPwdAppPasswords", &["4"])]);
+    let bad = [
+        "userPassword;x-anything",
+        "2.5.4.35;X-Anything",
+        "USERPASSWORD;lang-de",
+        "userPassword;x-app-",
+        "userPassword;x-app-mail;lang-de",
+        "userPassword;x-app-a;x-app-b",
+        "authPassword;x-a",
+        "pandoTotpSecret;x-a",
+        "pwdAccountLockedTime;x-a",
+        "pwdPolicySubentry;lang-de",
+        "pwdEndTime;x-a",
+        "pwdMaxAge;x-a",
+        "pwdAttribute;x-a",
+        "objectClass;x-a",
+    ];
+    for description in bad {
+        for values in [&[OF_APP][..], &["clear"], &["{CLEARTEXT}x", "y"]] {
+            let given = [&person(OWN)[..], &[(description, values)]].concat();
+            let added = directory.add("cn=new,dc=example,dc=com", &given);
+            assert_eq!(added.code, Code::CONSTRAINT_VIOLATION, "{description}: {}", added.diagnostic);
+            for operation in [Add, Replace] {
+                let changed = directory.modify(ADA, &[(operation, description, values)]);
+                assert_eq!(changed.code, Code::CONSTRAINT_VIOLATION, "{description}: {}", changed.diagnostic);
+                assert!(changed.diagnostic.contains("no option"), "{}", changed.diagnostic);
+            }
+        }
+        assert_eq!(
+            directory.modify(ADA, &[(Replace, description, &[])]).code,
+            Code::SUCCESS,
+            "{description}"
+        );
+        assert_eq!(directory.modify(ADA, &[(Delete, description, &[])]).code, Code::NO_SUCH_ATTRIBUTE);
+    }
+    let of_app =
+        [(Add, "2.5.4.35;X-App-Mail", &[OF_APP][..]), (Add, "pwdEndTime;x-app-mail", &["20200101000000Z"])];
+    assert_eq!(directory.modify(ADA, &of_app).code, Code::SUCCESS);
+    assert_eq!(letting_in(&directory), (only(OWN), vec!["x-app-mail".to_owned()]));
+}
+
+/// Data from before may hold such values.
+#[test]
+fn older_values_under_other_options_let_nobody_in_and_go_with_the_next_password() {
+    const IDLE: [&str; 3] =
+        ["userPassword;x-anything", "userPassword;lang-de;x-app-mail", "userPassword;lang-de"];
+    let user = Requester::User { id: EntryId(3), dn: ADA.to_owned() };
+    let administrator = || Requester::Administrator { dn: "cn=admin".to_owned() };
+    for (requester, has_policy) in [(user, true), (administrator(), true), (administrator(), false)] {
+        let mut directory = directory(&[("pandoPwdAppPasswords", &["4"])]);
+        if !has_policy {
+            directory.change_settings(|settings| settings.general.password_policy = String::new());
+        }
+        assert_eq!(id_of(&directory, ADA), EntryId(3));
+        for idle in IDLE {
+            store(&mut directory, idle, "{SSHA}idle");
+        }
+        assert_eq!(letting_in(&directory), (only(OWN), vec![]));
+        // One can be taken away by itself, which is no change of the password.
+        let changed = directory.read(ADA).unwrap().texts("pwdChangedTime");
+        assert_eq!(directory.modify(ADA, &[(Delete, IDLE[0], &["{SSHA}idle"])]).code, Code::SUCCESS);
+        assert_eq!(directory.read(ADA).unwrap().texts("pwdChangedTime"), changed);
+        directory.requester = requester;
+        let set = directory.modify(ADA, &[(Replace, "userPassword", &["{SSHA}new"])]);
+        assert_eq!(set.code, Code::SUCCESS, "{}", set.diagnostic);
+        directory.requester = administrator();
+        assert_eq!(letting_in(&directory), (only("{SSHA}new"), vec![]));
+        let entry = directory.read(ADA).unwrap();
+        for idle in IDLE {
+            assert!(entry.texts(idle).is_empty(), "{idle}");
+        }
+    }
+}
+
+/// Who resets a password, because others may know what lets in, takes all of that away. Who changes the own one does
+/// not.
+#[test]
+fn a_reset_takes_passwords_of_applications_away_and_a_change_leaves_them() {
+    let mut directory = directory(&[("pandoPwdAppPasswords", &["4"])]);
+    let user = Requester::User { id: EntryId(3), dn: ADA.to_owned() };
+    let administrator = directory.requester.clone();
+    let names = ["userPassword;x-app-mail", "pwdEndTime;x-app-mail", "pwdLastSuccess;x-app-mail"];
+    let mut try_with = |requester: &Requester, changes: &[(_, &str, &[&str])], stays: bool| {
+        directory.requester = administrator.clone();
+        let of_app = [(Replace, names[0], &[OF_APP][..]), (Replace, names[1], &["20400101000000Z"])];
+        assert_eq!(directory.modify(ADA, &of_app).code, Code::SUCCESS);
+        if directory.read(ADA).unwrap().texts(names[2]).is_empty() {
+            store(&mut directory, names[2], "20200101000000Z");
+        }
+        directory.requester = requester.clone();
+        let changed = directory.modify(ADA, changes);
+        assert_eq!(changed.code, Code::SUCCESS, "{}", changed.diagnostic);
+        directory.requester = administrator.clone();
+        let entry = directory.read(ADA).unwrap();
+        for name in names {
+            assert_eq!(!entry.texts(name).is_empty(), stays, "{name}: {changes:?}");
+        }
+        assert_eq!(letting_in(&directory).1.is_empty(), !stays);
+    };
+    try_with(&user, &[(Replace, "userPassword", &["{SSHA}two"])], true);
+    try_with(&administrator, &[(Replace, "userPassword", &["{SSHA}three"])], false);
+    try_with(
+        &administrator,
+        &[(Delete, "2.5.4.35", &["{SSHA}three"]), (Add, "userPassword", &["{SSHA}four"])],
+        false,
+    );
+    try_with(&administrator, &[(Delete, "userPassword", &[])], false);
+    try_with(&administrator, &[(Replace, "userPassword", &[])], false);
+    // One that is given for the first time takes nothing from anybody.
+    try_with(&administrator, &[(Add, "userPassword", &["{SSHA}five"])], true);
+    // What the request says itself is followed.
+    let both: &[(_, &str, &[&str])] =
+        &[(Replace, "userPassword", &["{SSHA}six"]), (Replace, names[0], &[OF_APP])];
+    try_with(&administrator, both, true);
+}
+
+/// The story: an add that named its policy by OID was held to the lists of bad passwords of another one.
+#[test]
+fn the_policy_of_an_add_is_found_by_any_of_its_names() {
+    let mut directory = directory(&[]);
+    const STRICT: &str = "cn=strict,dc=example,dc=com";
+    let strict: &[(&str, &[&str])] = &[
+        ("objectClass", &["device", "pandoPwdPolicy"]),
+        ("pwdAttribute", &["userPassword"]),
+        ("pandoPwdCheckLists", &["TRUE"]),
+    ];
+    assert_eq!(directory.add(STRICT, strict).code, Code::SUCCESS);
+    for name in ["pwdPolicySubentry", "PWDPOLICYSUBENTRY", "1.3.6.1.4.1.42.2.27.8.1.23"] {
+        let mut attributes = ldap::AttributesBuf::new();
+        attributes.push("userPassword", ["clear"]);
+        attributes.push(name, [STRICT]);
+        let add =
+            ldap::AddRequest { entry: "cn=new,dc=example,dc=com", attributes: attributes.as_attributes() };
+        let rules = crate::write::passwords::new_password_rules(
+            &ldap::Request::Add(add),
+            &directory.snapshot,
+            &directory.requester,
+            None,
+        );
+        assert!(rules.unwrap().checks_lists, "{name}");
+    }
+}
