@@ -71,6 +71,8 @@ struct Mine {
     condition: Condition,
     /// What has to match the entry.
     filter: Option<Term>,
+    /// How many attributes the catalogue had when the filter was made ready.
+    attribute_count: usize,
     /// What it says of single values.
     values: Option<Arc<ValueRule>>,
     /// What it says where nobody knows whether the filter matches: what a rule denies is denied then.
@@ -91,6 +93,11 @@ impl Mine {
             Some(known) => known,
             None => subject.insert(Subject::of(state, id, newcomer)?),
         };
+        // A search may go on while the first entry with an attribute gets it.
+        let renewed = (state.catalog.attributes().len() != self.attribute_count)
+            .then(|| self.with_new_attributes(state, filter))
+            .transpose()?;
+        let filter = renewed.as_ref().unwrap_or(filter);
         let mut matcher = Matcher::new(Shown::Plain);
         let truth = match subject {
             Subject::Unknown => Truth::Undefined,
@@ -98,6 +105,13 @@ impl Mine {
             Subject::Given(given) => matcher.truth_in_memory(filter, &state.catalog.schema, given),
         };
         Ok(truth == Truth::True || (self.is_deny && truth == Truth::Undefined))
+    }
+
+    #[cold]
+    fn with_new_attributes(&self, state: TreeState<'_>, filter: &Term) -> Result<Term> {
+        let mut filter = filter.clone();
+        filter.find_attributes(state.catalog, Shown::Plain)?;
+        Ok(filter)
     }
 
     /// Whether the entry is at a place where the rule does not hold. What is below such places has been left out by
@@ -230,7 +244,17 @@ impl Standing {
                 is_uniform &= filter.is_none();
                 let values = rule.values.as_ref().map(|filter| Arc::new(value_rule(state, rule, filter)));
                 let is_deny = !rule.is_allow;
-                mine.push(Mine { rule: number, place, but, condition, filter, values, is_deny });
+                let attribute_count = state.catalog.attributes().len();
+                mine.push(Mine {
+                    rule: number,
+                    place,
+                    but,
+                    condition,
+                    filter,
+                    attribute_count,
+                    values,
+                    is_deny,
+                });
             }
         }
         is_uniform &= mine.iter().all(|of| of.condition == Condition::Always);
