@@ -53,7 +53,7 @@ const RIGHTS: [(&str, Rights); 14] = [
 
 /// A set of rights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Rights(pub(crate) u16);
+pub struct Rights(pub(crate) u16);
 
 impl Rights {
     /// The right that a word stands for.
@@ -77,6 +77,23 @@ impl Rights {
 
     pub(crate) fn without(self, other: Rights) -> Rights {
         Rights(self.0 & !other.0)
+    }
+
+    /// The rights of a rule that names these words. `is_where_seen` says that it has the words "where seen" as well.
+    /// `None` if a word is no right.
+    pub fn of_rule(words: &[&str], is_allow: bool, is_where_seen: bool) -> Option<Rights> {
+        let named = words.iter().map(|word| Rights::of_word(word));
+        let named = named.collect::<Option<Vec<_>>>()?.into_iter().fold(Rights::default(), Rights::with);
+        Some(named.in_rule(is_allow, is_where_seen))
+    }
+
+    fn in_rule(self, is_allow: bool, is_where_seen: bool) -> Rights {
+        match (is_allow, is_where_seen) {
+            // Browsing is for other rules to allow.
+            (true, true) => self.with_smaller(),
+            (true, false) => self.allowed(),
+            (false, _) => self.denied(),
+        }
     }
 
     /// What goes with these: who reads also searches and compares, who writes adds and deletes the own name too.
@@ -106,7 +123,7 @@ impl Rights {
 
 /// Which entries, by where they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reach {
+pub enum Reach {
     /// The named one and everything below it.
     In,
     /// The named one.
@@ -119,12 +136,16 @@ pub(crate) enum Reach {
 
 /// Whom a rule is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Asker {
+pub enum Asker {
+    /// Everybody, bound or not.
     Anyone,
+    /// Those that have not bound.
     Anonymous,
+    /// Those that have bound.
     Authenticated,
     /// Whose the entry is.
     Itself,
+    /// The user of this DN.
     User(String),
     /// Users whose entries lie at or below this DN.
     UsersIn(String),
@@ -156,24 +177,29 @@ impl fmt::Display for Asker {
 
 /// A rule, its names as they were written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct AccessRule {
-    pub(crate) name: String,
-    pub(crate) is_allow: bool,
-    pub(crate) rights: Rights,
+pub struct AccessRule {
+    /// Its name.
+    pub name: String,
+    /// Whether it allows; otherwise it denies.
+    pub is_allow: bool,
+    /// The rights that it is about, with those that go with them.
+    pub rights: Rights,
     /// Types, `*`, `+`, `@class`, or names of controls and extended operations; empty where none are named.
-    pub(crate) attributes: Vec<String>,
+    pub attributes: Vec<String>,
     /// What has to match single values.
-    pub(crate) values: Option<String>,
+    pub values: Option<String>,
     /// Types that it is not about all the same.
-    pub(crate) but_attributes: Vec<String>,
-    pub(crate) place: Option<(Reach, String)>,
+    pub but_attributes: Vec<String>,
+    /// Where the entries are.
+    pub place: Option<(Reach, String)>,
     /// Places that it is not about all the same.
-    pub(crate) but_places: Vec<(Reach, String)>,
+    pub but_places: Vec<(Reach, String)>,
     /// What has to match the entries.
-    pub(crate) filter: Option<String>,
-    pub(crate) askers: Vec<Asker>,
+    pub filter: Option<String>,
+    /// Whom it is for.
+    pub askers: Vec<Asker>,
     /// By what way requests have to come.
-    pub(crate) link: LinkConditions,
+    pub link: LinkConditions,
 }
 
 impl AccessRule {
@@ -181,7 +207,7 @@ impl AccessRule {
     ///
     /// # Errors
     /// What is wrong with it, and what would be right.
-    pub(crate) fn parse(text: &str) -> Result<AccessRule, String> {
+    pub fn parse(text: &str) -> Result<AccessRule, String> {
         let Some((name, rest)) = text.split_once(':') else {
             return Err(
                 "a rule begins with its name and a colon, such as \"staff: allow read to authenticated\""
@@ -212,7 +238,7 @@ impl AccessRule {
         let mut rule = AccessRule {
             name: name.to_owned(),
             is_allow,
-            rights: if is_allow { rights.allowed() } else { rights.denied() },
+            rights: rights.in_rule(is_allow, false),
             attributes: Vec::new(),
             values: None,
             but_attributes: Vec::new(),
@@ -247,8 +273,7 @@ impl AccessRule {
             if !parser.takes("seen") {
                 return Err(format!("{} stands where \"seen\" is wanted", parser.next_text()));
             }
-            // Browsing is for other rules to allow.
-            rule.rights = if is_allow { rights.with_smaller() } else { rights.denied() };
+            rule.rights = rights.in_rule(is_allow, true);
         }
         if !parser.takes("to") {
             return Err(format!(

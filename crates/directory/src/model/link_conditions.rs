@@ -12,19 +12,19 @@ use crate::model::sasl_mechanisms::MECHANISMS;
 
 /// The conditions of one rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct LinkConditions {
+pub struct LinkConditions {
     /// Where requests have to come from; empty for anywhere.
-    networks: Vec<IpNet>,
+    pub networks: Vec<IpNet>,
     /// Whether the connection has to be protected.
-    over_tls: bool,
+    pub over_tls: bool,
     /// By which binds: `simple`, `sasl`, mechanisms; empty for any.
-    methods: Vec<&'static str>,
+    pub methods: Vec<&'static str>,
     /// On which days, from Monday on.
-    days: Option<[bool; 7]>,
+    pub days: Option<[bool; 7]>,
     /// In which part of a day, in minutes; it may go past midnight.
-    hours: Option<(u64, u64)>,
+    pub hours: Option<(u64, u64)>,
     /// At which listeners; empty for any.
-    listeners: Vec<ListenerName>,
+    pub listeners: Vec<ListenerName>,
 }
 
 const SIMPLE: &str = "simple";

@@ -35,8 +35,21 @@ pub(super) fn run(arguments: &TranslateArguments) -> ExitCode {
         Err(error) => return exit::failed(&error),
     };
     println!("access_rules = [");
-    translation.rules.iter().for_each(|rule| println!("  {rule:?},"));
+    translation.rules.iter().for_each(|rule| println!("  {},", in_toml(rule)));
     println!("]");
     translation.left_out.iter().for_each(|left_out| eprintln!("left out: {left_out}"));
     if translation.left_out.is_empty() { ExitCode::SUCCESS } else { exit::some_rejected() }
+}
+
+/// A text in quotes, as TOML has it.
+fn in_toml(text: &str) -> String {
+    let mut quoted = String::from('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            c if c.is_control() => quoted += &format!("\\u{:04X}", u32::from(c)),
+            c => quoted.push(c),
+        }
+    }
+    quoted + "\""
 }

@@ -1,98 +1,54 @@
-//! `aci` values of 389 DS and OpenDJ: allow and deny, where deny wins, as here.
+//! `aci` values of 389 DS, FreeIPA and OpenDJ: allow and deny, where deny wins, as here.
+//!
+//! A value is carried over whole or not at all: [`text`] takes it apart, and one permission, target or condition that
+//! has no equal here leaves out the others with it.
 
-use super::{Translation, quoted};
+mod text;
+
+use std::net::IpAddr;
+
+use directory::access::{Asker, LinkConditions, Reach};
+use ipnet::IpNet;
+
+use super::Translation;
+use super::meant::{DAYS, Meant, check_dn, is_in};
+use text::{Aci, Bind, Condition, Permission, Target};
+
+/// Alternatives of one bind rule, at most.
+const ALTERNATIVES_MAX: usize = 64;
+
+/// Strength in bits that every TLS connection here has.
+const TLS_STRENGTH_BITS: u32 = 128;
+
+/// A clause that cannot be carried over, and why.
+type Refused = (String, String);
 
 /// Translates a value that stands in the entry `dn`; empty for a global one.
 pub(super) fn translate(translation: &mut Translation, line: usize, dn: &str, value: &str) {
-    let Some((targets, rest)) = split_version(value) else {
-        return translation.leave_out(line, value, "there is no (version 3.0; acl ...)");
-    };
-    let mut place = (!dn.is_empty()).then(|| ("in", dn.to_owned()));
-    let (mut attributes, mut matching, mut uses) = (None, String::new(), Vec::new());
-    let mut values = Vec::new();
-    for target in targets {
-        let (key, negated, text) = match parts(target) {
-            Some(parts) => parts,
-            None => return translation.leave_out(line, target, "this is no target"),
-        };
-        let result = match key.as_str() {
-            "targetattr" => attributes_of(text, negated).map(|of| attributes = Some(of)),
-            "target" if !negated && !text.contains('*') && !text.contains('$') => {
-                let named = text.strip_prefix("ldap:///").unwrap_or(text);
-                let word = place.as_ref().map_or("in", |(word, _)| word);
-                place = (!named.is_empty()).then(|| (word, named.to_owned()));
-                Ok(())
-            }
-            "targetscope" => {
-                let word = match text.to_ascii_lowercase().as_str() {
-                    "base" | "baseobject" => "at",
-                    "onelevel" | "one" | "singlelevel" => "children of",
-                    "subordinate" | "children" => "below",
-                    _ => "in",
-                };
-                place = place.map(|(_, dn)| (word, dn));
-                Ok(())
-            }
-            "targetfilter" => match ldap::FilterBuf::parse(text) {
-                Ok(filter) => {
-                    let filter = if negated { format!("(!{filter})") } else { filter.to_string() };
-                    matching = format!(" matching {}", quoted(&filter));
-                    Ok(())
-                }
-                Err(_) => Err("this is no filter"),
-            },
-            "targattrfilters" if !negated => values_of(text).map(|of| values = of),
-            "targetcontrol" | "extop" if !negated && dn.is_empty() => {
-                uses.extend(text.split("||").map(str::trim).filter(|oid| !oid.is_empty()));
-                Ok(())
-            }
-            _ => Err("entries, values, controls and operations cannot be chosen in this way here"),
-        };
-        if let Err(why) = result {
-            let clause = format!("({target}) of {}", first_words(value));
-            return translation.leave_out(line, &clause, format!("{why}; the whole aci is left out"));
+    let whole = |why: String| (first_words(value), format!("{why}; the whole aci is left out"));
+    let aci = Aci::read(value).map_err(whole);
+    let made = aci.and_then(|aci| {
+        let about = About::of(&aci.targets, dn, value)?;
+        let mut made = Made::default();
+        for permission in &aci.permissions {
+            let text = format!("{}: {}", aci.name, permission.source);
+            about.permission(permission, &text, &mut made).map_err(|why| {
+                let of_more = if aci.permissions.len() > 1 { "; the whole aci is left out" } else { "" };
+                (text, format!("{why}{of_more}"))
+            })?;
         }
-    }
-    let names_others = |named: &str| {
-        let mut named = named.trim_start_matches(" of ").split(", ");
-        !named.all(|name| values.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)))
-    };
-    if !values.is_empty() && attributes.as_deref().is_some_and(names_others) {
-        let why = "it is about some values of one attribute and all of another; the whole aci is left out";
-        return translation.leave_out(line, &first_words(value), why);
-    }
-    let (name, permissions) = rest;
-    for permission in permissions {
-        let text = format!("{}: {permission}", name.trim());
-        match permitted(permission) {
-            Err(why) => translation.leave_out(line, &text, why),
-            Ok(said) => {
-                if said.asks_times {
-                    let why = "times are in UTC here, and in the zone of the server there";
-                    translation.leave_out(line, &text, why);
-                }
-                if !uses.is_empty() {
-                    say_uses(translation, (line, &text, &name), &said, &uses);
-                    continue;
-                }
-                if !values.is_empty() && said.rights != ["write"] {
-                    let why = "of single values write alone is carried over";
-                    translation.leave_out(line, &text, why);
-                    continue;
-                }
-                let at = place.as_ref().map_or(String::new(), |(word, dn)| format!(" {word} {}", quoted(dn)));
-                let at = at + &matching;
-                for (attribute, filter) in &values {
-                    let word = if said.is_allow { "allow" } else { "deny" };
-                    let to = format!(" to {}{}", said.who.join(", "), said.rest);
-                    let of = format!("of {attribute} values matching {}", quoted(filter));
-                    translation.add(&name, &format!("{word} write {of}{at}{to}"));
-                }
-                if !values.is_empty() {
-                    continue;
-                }
-                say(translation, (line, &text, &name), &said, attributes.as_deref(), &at);
-            }
+        let texts = translation.texts(aci.name, &made.rules).map_err(whole)?;
+        Ok((texts, made.notices))
+    });
+    match made {
+        Ok((texts, notices)) => {
+            translation.rules.extend(texts);
+            notices.into_iter().for_each(|(clause, why)| translation.leave_out(line, &clause, why));
+        }
+        Err((clause, why)) => {
+            let denies = value.to_ascii_lowercase().contains("deny");
+            let opens = if denies { "; what it denies stays open where another rule allows it" } else { "" };
+            translation.leave_out(line, &clause, format!("{why}{opens}"));
         }
     }
 }
@@ -101,84 +57,302 @@ fn first_words(value: &str) -> String {
     value.chars().take(60).collect()
 }
 
-/// The pieces in front of `(version`, and the name and the permissions in it.
-#[allow(clippy::type_complexity, reason = "read once, right above")]
-fn split_version(value: &str) -> Option<(Vec<&str>, (String, Vec<&str>))> {
-    let start = value.to_ascii_lowercase().find("version 3.0")?;
-    let head = value.get(..start)?.trim_end().strip_suffix('(')?;
-    let targets = bracketed(head);
-    let rest = value.get(start..)?;
-    let acl = rest.to_ascii_lowercase().find("acl")?;
-    let mut quotes = rest.get(acl..)?.splitn(3, '"');
-    let (_, name, body) = (quotes.next()?, quotes.next()?, quotes.next()?);
-    let body = body.trim().trim_start_matches(';').trim();
-    let body = body.strip_suffix(')').unwrap_or(body);
-    let permissions = body.split(';').map(str::trim).filter(|piece| !piece.is_empty()).collect();
-    Some((targets, (name.to_owned(), permissions)))
+/// What comes of an `aci`.
+#[derive(Default)]
+struct Made {
+    rules: Vec<Meant>,
+    /// What is not exactly as it was.
+    notices: Vec<Refused>,
 }
 
-/// What stands in brackets, those within quotes and other brackets aside.
-fn bracketed(text: &str) -> Vec<&str> {
-    let (mut pieces, mut start, mut depth, mut is_quoted) = (Vec::new(), 0, 0_usize, false);
-    for (place, c) in text.char_indices() {
-        match c {
-            '"' => is_quoted = !is_quoted,
-            '(' if !is_quoted => {
-                depth += 1;
-                if depth == 1 {
-                    start = place + 1;
-                }
-            }
-            ')' if !is_quoted => {
-                depth = depth.saturating_sub(1);
-                if depth == 0 {
-                    pieces.push(text.get(start..place).unwrap_or_default().trim());
-                }
-            }
-            _ => {}
+impl Made {
+    fn notice(&mut self, clause: &str, why: &str) {
+        self.notices.push((clause.to_owned(), why.to_owned()));
+    }
+}
+
+/// What an `aci` is about.
+#[derive(Default)]
+struct About {
+    place: Option<(Reach, String)>,
+    /// `None` where no attributes are named.
+    attributes: Option<Vec<String>>,
+    but_attributes: Vec<String>,
+    filter: Option<String>,
+    /// Attributes with filters for their values.
+    values: Vec<(String, String)>,
+    /// Controls or extended operations.
+    uses: Vec<String>,
+}
+
+impl About {
+    fn of(targets: &[Target<'_>], dn: &str, value: &str) -> Result<About, Refused> {
+        let whole = |why: String| (first_words(value), format!("{why}; the whole aci is left out"));
+        check_dn(dn).map_err(whole)?;
+        let mut about = About::default();
+        let (mut place, mut reach) = (dn.to_owned(), Reach::In);
+        for (number, target) in targets.iter().enumerate() {
+            let said = match targets.iter().take(number).any(|earlier| earlier.key == target.key) {
+                true => Err("it is there twice".to_owned()),
+                false => about.take(target, dn, (&mut place, &mut reach)),
+            };
+            said.map_err(|why| {
+                let clause = format!("({}) of {}", target.source, first_words(value));
+                (clause, format!("{why}; the whole aci is left out"))
+            })?;
         }
+        match (place.is_empty(), reach) {
+            (false, reach) => about.place = Some((reach, place)),
+            (true, Reach::In) => {}
+            (true, _) => {
+                let why = "it is about the root DSE or the names below it, which no rule is about here";
+                return Err(whole(why.to_owned()));
+            }
+        }
+        let is_of_entries = about.attributes.is_some()
+            || about.filter.is_some()
+            || about.place.is_some()
+            || !about.values.is_empty();
+        if !about.uses.is_empty() && is_of_entries {
+            return Err(whole("it is about controls or operations, and about entries as well".to_owned()));
+        }
+        let is_other =
+            |name: &String| !about.values.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
+        let mut named = about.attributes.iter().flatten().chain(&about.but_attributes);
+        if !about.values.is_empty() && named.any(is_other) {
+            let why = "it is about some values of one attribute and all of another";
+            return Err(whole(why.to_owned()));
+        }
+        Ok(about)
     }
-    pieces.retain(|piece| !piece.is_empty());
-    pieces
+
+    fn take(
+        &mut self,
+        target: &Target<'_>,
+        dn: &str,
+        (place, reach): (&mut String, &mut Reach),
+    ) -> Result<(), String> {
+        let text = target.text;
+        match target.key.as_str() {
+            "targetattr" => {
+                let names = attributes_of(text)?;
+                (self.attributes, self.but_attributes) = match target.is_negated {
+                    true if names.iter().any(|name| name == "*") => {
+                        return Err("it is about no attributes".to_owned());
+                    }
+                    true => (Some(vec!["*".to_owned()]), names),
+                    false => (Some(names), Vec::new()),
+                };
+            }
+            "target" if !target.is_negated => {
+                let named = dn_in(text)?;
+                if !dn.is_empty() && (named.is_empty() || !is_in(named, dn)) {
+                    return Err("its target is not at or below the entry that it stands in".to_owned());
+                }
+                named.clone_into(place);
+            }
+            "targetscope" if !target.is_negated => {
+                *reach = match text.to_ascii_lowercase().as_str() {
+                    "base" | "baseobject" => Reach::At,
+                    "onelevel" | "one" | "singlelevel" => Reach::Children,
+                    "subordinate" | "children" => Reach::Below,
+                    "subtree" | "wholesubtree" | "sub" => Reach::In,
+                    other => return Err(format!("{other:?} is no scope")),
+                };
+            }
+            "targetfilter" => match ldap::FilterBuf::parse(text) {
+                Ok(filter) if target.is_negated => self.filter = Some(format!("(!{filter})")),
+                Ok(filter) => self.filter = Some(filter.to_string()),
+                Err(_) => return Err("this is no filter".to_owned()),
+            },
+            "targattrfilters" if !target.is_negated => self.values = values_of(text)?,
+            "targetcontrol" | "extop" if !target.is_negated && dn.is_empty() && self.uses.is_empty() => {
+                self.uses.extend(pieces(text).map(str::to_owned));
+                if self.uses.iter().any(String::is_empty) {
+                    return Err("an OID is empty".to_owned());
+                }
+            }
+            _ => {
+                let why = "entries, values, controls and operations cannot be chosen in this way here";
+                return Err(why.to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the rules of a permission.
+    fn permission(&self, permission: &Permission<'_>, text: &str, made: &mut Made) -> Result<(), String> {
+        const RIGHTS: [&str; 11] = [
+            "read",
+            "write",
+            "add",
+            "delete",
+            "search",
+            "compare",
+            "selfwrite",
+            "proxy",
+            "all",
+            "import",
+            "export",
+        ];
+        if let Some(unknown) = permission.rights.iter().find(|right| !RIGHTS.contains(&right.as_str())) {
+            return Err(format!("{unknown:?} is no right here"));
+        }
+        let alternatives = alternatives_of(&permission.bind)?;
+        if alternatives.iter().any(|(link, _)| link.days.is_some() || link.hours.is_some()) {
+            made.notice(text, "times are in UTC here, and in the zone of the server there");
+        }
+        for (link, askers) in alternatives {
+            let is_allow = permission.is_allow;
+            let meant = Meant { is_allow, askers, link, ..Meant::default() };
+            if !self.uses.is_empty() {
+                self.say_uses(permission, text, meant, made)?;
+            } else if !self.values.is_empty() {
+                self.say_values(permission, &meant, made)?;
+            } else {
+                self.say(permission, text, &meant, made)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Controls and extended operations: who may read them may use them, in OpenDJ's words.
+    fn say_uses(
+        &self,
+        permission: &Permission<'_>,
+        text: &str,
+        meant: Meant,
+        made: &mut Made,
+    ) -> Result<(), String> {
+        if !permission.has("read") {
+            return Err("of controls and operations there is read alone".to_owned());
+        }
+        if meant.askers.iter().any(|asker| matches!(asker, Asker::Itself | Asker::NamedBy(_))) {
+            return Err("controls and operations are of no entry that could be somebody's".to_owned());
+        }
+        let is_known = |oid: &&String| *oid == "*" || directory::access::may_be_used(oid);
+        let (known, unknown): (Vec<&String>, Vec<&String>) = self.uses.iter().partition(is_known);
+        if !unknown.is_empty() {
+            let unknown: Vec<_> = unknown.into_iter().map(String::as_str).collect();
+            let why =
+                format!("{} are no controls and operations that rules are about here", unknown.join(", "));
+            made.notice(text, &why);
+        }
+        let has_all = known.iter().any(|oid| *oid == "*");
+        if !known.is_empty() {
+            let attributes = if has_all { Vec::new() } else { known.into_iter().cloned().collect() };
+            made.rules.push(Meant { rights: vec!["use"], attributes, ..meant });
+        }
+        Ok(())
+    }
+
+    fn say_values(&self, permission: &Permission<'_>, meant: &Meant, made: &mut Made) -> Result<(), String> {
+        if permission.rights != ["write"] {
+            return Err("of single values write alone is carried over".to_owned());
+        }
+        for (attribute, filter) in &self.values {
+            made.rules.push(Meant {
+                rights: vec!["write"],
+                attributes: vec![attribute.clone()],
+                values: Some(filter.clone()),
+                place: self.place.clone(),
+                filter: self.filter.clone(),
+                ..meant.clone()
+            });
+        }
+        Ok(())
+    }
+
+    fn say(
+        &self,
+        permission: &Permission<'_>,
+        text: &str,
+        meant: &Meant,
+        made: &mut Made,
+    ) -> Result<(), String> {
+        let (mut of_attributes, mut of_entries) = (Vec::new(), Vec::new());
+        let has = |right: &str| permission.has(right);
+        if has("read") {
+            of_attributes.push("read");
+        } else {
+            of_attributes.extend(has("search").then_some("search"));
+            of_attributes.extend(has("compare").then_some("compare"));
+        }
+        of_attributes.extend(has("write").then_some("write"));
+        if !has("write") && has("selfwrite") {
+            of_attributes.extend(["join", "leave"]);
+        }
+        of_entries.extend((has("add") || has("import")).then_some("add"));
+        of_entries.extend(has("delete").then_some("delete"));
+        of_entries.extend((has("write") || has("export")).then_some("rename"));
+        let is_proxy = permission.rights.iter().any(|right| right == "proxy");
+        of_entries.extend(is_proxy.then_some("proxy"));
+        if meant.is_allow && has("read") && !(has("search") && has("compare")) {
+            made.notice(text, "read without search or compare: here it gives these too");
+        }
+        // There an entry shows where something of it may be read.
+        let is_of_all =
+            self.but_attributes.is_empty() && self.attributes.as_deref().is_some_and(|names| names == ["*"]);
+        if !meant.is_allow && has("read") && has("search") && has("compare") && is_of_all {
+            if !has("write") {
+                made.notice(text, "who does not see an entry cannot change it here");
+            }
+            of_entries.push("browse");
+        }
+        if self.attributes.is_none() && of_entries.is_empty() {
+            return Err("without targetattr it is about no attributes".to_owned());
+        }
+        let at = Meant { place: self.place.clone(), filter: self.filter.clone(), ..meant.clone() };
+        if let (false, Some(attributes)) = (of_attributes.is_empty(), &self.attributes) {
+            made.rules.push(Meant {
+                rights: of_attributes,
+                attributes: attributes.clone(),
+                but_attributes: self.but_attributes.clone(),
+                ..at.clone()
+            });
+        }
+        if !of_entries.is_empty() {
+            made.rules.push(Meant { rights: of_entries, ..at });
+        }
+        Ok(())
+    }
 }
 
-/// `key = "text"` or `key != "text"`.
-fn parts(target: &str) -> Option<(String, bool, &str)> {
-    let (key, text) = target.split_once('=')?;
-    let key = key.trim();
-    let negated = key.ends_with('!');
-    let key = key.trim_end_matches(['!', '>']).trim().to_ascii_lowercase();
-    Some((key, negated, text.trim().trim_matches('"').trim()))
+impl Permission<'_> {
+    /// Whether it is about a right, by its name or by "all", which does not have proxy.
+    fn has(&self, right: &str) -> bool {
+        self.rights.iter().any(|known| known == right || known == "all")
+    }
 }
 
-fn attributes_of(text: &str, negated: bool) -> Result<String, &'static str> {
-    let names: Vec<&str> = text.split("||").map(str::trim).filter(|name| !name.is_empty()).collect();
-    if names.iter().any(|name| name.contains('*') && *name != "*") {
-        return Err("attributes by a pattern");
+fn pieces(text: &str) -> impl Iterator<Item = &str> {
+    text.split("||").map(str::trim)
+}
+
+fn attributes_of(text: &str) -> Result<Vec<String>, String> {
+    let names: Vec<String> = pieces(text).map(str::to_owned).collect();
+    if names.iter().any(String::is_empty) {
+        return Err("an attribute has no name".to_owned());
     }
-    Ok(match negated {
-        true => format!(" of * but not of {}", names.join(", ")),
-        false => format!(" of {}", names.join(", ")),
-    })
+    if names.iter().any(|name| name.contains('*') && name != "*") {
+        return Err("attributes by a pattern".to_owned());
+    }
+    Ok(names)
 }
 
 /// The attributes of `add=ATTRIBUTE:FILTER && ..., del=...`, each with the filter for its values.
-fn values_of(text: &str) -> Result<Vec<(String, String)>, &'static str> {
+fn values_of(text: &str) -> Result<Vec<(String, String)>, String> {
     const WRONG: &str = "this is no list of attributes and filters";
     let (mut added, mut deleted) = (Vec::new(), Vec::new());
-    let mut rest = text.trim();
-    while !rest.is_empty() {
-        let (operation, list) = rest.split_once('=').ok_or(WRONG)?;
-        let end = ["add=", "del=", "delete="].iter().filter_map(|word| list.find(word)).min();
-        let (list, behind) = list.split_at(end.unwrap_or(list.len()));
-        rest = behind;
+    for part in outside_brackets(text, &[",", ";"]) {
+        let (operation, list) = part.split_once('=').ok_or(WRONG)?;
         let into = match operation.trim().to_ascii_lowercase().as_str() {
             "add" => &mut added,
             "del" | "delete" => &mut deleted,
-            _ => return Err(WRONG),
+            _ => return Err(WRONG.to_owned()),
         };
-        for named in list.trim_end_matches([',', ';', ' ']).split("&&") {
-            let (attribute, filter) = named.trim().split_once(':').ok_or(WRONG)?;
+        for named in outside_brackets(list, &["&&"]) {
+            let (attribute, filter) = named.split_once(':').ok_or(WRONG)?;
             let filter = ldap::FilterBuf::parse(filter.trim()).map_err(|_| WRONG)?;
             into.push((attribute.trim().to_owned(), filter.to_string()));
         }
@@ -187,263 +361,266 @@ fn values_of(text: &str) -> Result<Vec<(String, String)>, &'static str> {
     deleted.sort();
     match added == deleted && !added.is_empty() {
         true => Ok(added),
-        false => Err("other values may be added than deleted"),
+        false => Err("other values may be added than deleted".to_owned()),
     }
 }
 
-/// A permission taken apart.
-struct Permitted {
-    is_allow: bool,
-    rights: Vec<String>,
-    who: Vec<String>,
-    rest: String,
-    asks_times: bool,
-}
-
-fn permitted(text: &str) -> Result<Permitted, String> {
-    let (word, rest) = text.split_once('(').ok_or("there are no rights in brackets")?;
-    let is_allow = match word.trim().to_ascii_lowercase().as_str() {
-        "allow" => true,
-        "deny" => false,
-        other => return Err(format!("{other:?} is neither allow nor deny")),
-    };
-    let (rights, bind) = rest.split_once(')').ok_or("the rights do not end")?;
-    let rights = rights.split(',').map(|right| right.trim().to_ascii_lowercase()).collect();
-    let lower = bind.to_ascii_lowercase();
-    if lower.split_whitespace().any(|word| word == "not") || bind.contains("!=") {
-        return Err("a bind rule that is a negation".to_owned());
-    }
-    let (mut who, mut from, mut over_tls) = (Vec::new(), Vec::new(), false);
-    let (mut methods, mut days, mut hours) = (Vec::new(), Vec::new(), None);
-    let conjunctions = lower.contains("\" and ") || lower.contains(") and ");
-    let mut kinds = 0;
-    for (key, sign, value) in conditions(bind) {
-        match key.as_str() {
-            "userdn" | "groupdn" | "userattr" => {
-                kinds += 1;
-                for named in value.split("||").map(str::trim) {
-                    who.push(asker(&key, named)?);
+/// The pieces between separators that stand in no brackets. A filter has brackets in values as `\28` and `\29` only.
+fn outside_brackets<'a>(text: &'a str, separators: &[&str]) -> Vec<&'a str> {
+    let (mut pieces, mut start, mut depth, mut skipped_to) = (Vec::new(), 0, 0_usize, 0);
+    for (place, c) in text.char_indices().filter(|(_, c)| c.is_ascii()) {
+        match c {
+            _ if place < skipped_to => {}
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {
+                let rest = text.get(place..).unwrap_or_default();
+                let found = separators.iter().find(|separator| depth == 0 && rest.starts_with(**separator));
+                if let Some(separator) = found {
+                    pieces.push(text.get(start..place).unwrap_or_default().trim());
+                    skipped_to = place + separator.len();
+                    start = skipped_to;
                 }
             }
-            "ip" => {
-                from.extend(value.split(',').map(|net| network(net.trim())).collect::<Result<Vec<_>, _>>()?)
-            }
-            "ssf" => over_tls = value.parse::<u32>().is_ok_and(|bits| bits > 1),
-            "authmethod" if value.eq_ignore_ascii_case("none") => {}
-            "authmethod" => methods.push(match value.to_ascii_lowercase().as_str() {
-                "simple" => "simple".to_owned(),
-                "sasl" => "sasl".to_owned(),
-                "ssl" => "EXTERNAL".to_owned(),
-                other => {
-                    let name = other.strip_prefix("sasl").map_or(other, str::trim);
-                    match directory::BindMethod::of_mechanism(name) {
-                        directory::BindMethod::Sasl(known) => known.name().to_owned(),
-                        _ => return Err(format!("{name:?} is no mechanism here")),
-                    }
-                }
-            }),
-            "dayofweek" => days.extend(value.split(',').map(day).collect::<Result<Vec<_>, _>>()?),
-            "timeofday" => narrow(hours.get_or_insert((0, 24 * 60)), &sign, &value)?,
-            _ => return Err(format!("{key} = {value:?} cannot be asked here")),
         }
     }
-    let asks_times = !days.is_empty() || hours.is_some();
-    let has_more = !from.is_empty() || over_tls || !methods.is_empty() || asks_times;
-    if (conjunctions && kinds > 1) || (has_more && lower.contains("\" or ")) {
-        return Err("conditions on who asks that hold together".to_owned());
-    }
-    if who.is_empty() {
-        who.push("anyone".to_owned());
-    }
-    let mut rest = String::new();
-    if !from.is_empty() {
-        rest = format!(" from {}", from.join(", "));
-    }
-    if over_tls {
-        rest += " over tls";
-    }
-    if !methods.is_empty() {
-        rest += &format!(" bound by {}", methods.join(", "));
-    }
-    if !days.is_empty() {
-        rest += &format!(" on {}", days.join(", "));
-    }
-    if let Some((start, end)) = hours {
-        let clock = |minutes: u32| format!("{:02}:{:02}", minutes / 60, minutes % 60);
-        rest += &format!(" between {} and {}", clock(start), clock(end));
-    }
-    Ok(Permitted { is_allow, rights, who, rest, asks_times })
+    pieces.push(text.get(start..).unwrap_or_default().trim());
+    pieces
 }
 
-fn day(text: &str) -> Result<&'static str, String> {
-    const DAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
-    let text = text.trim().to_ascii_lowercase();
-    let named = DAYS.into_iter().find(|day| text.len() >= 3 && day.starts_with(&text));
-    named.ok_or_else(|| format!("{text:?} is no day"))
+/// Who asks by which way, for each way of its own: the rule holds for all of them.
+fn alternatives_of(bind: &Bind<'_>) -> Result<Vec<(LinkConditions, Vec<Asker>)>, String> {
+    let mut alternatives: Vec<(LinkConditions, Vec<Asker>)> = Vec::new();
+    for conjunction in conjunctions(bind)? {
+        let (link, askers) = of_conjunction(&conjunction)?;
+        match alternatives.iter_mut().find(|(known, _)| *known == link) {
+            Some((_, known)) => known.extend(askers),
+            None => alternatives.push((link, askers)),
+        }
+    }
+    Ok(alternatives)
+}
+
+/// A bind rule as alternatives, in each of which all conditions hold.
+fn conjunctions<'a>(bind: &Bind<'a>) -> Result<Vec<Vec<Condition<'a>>>, String> {
+    let all = match bind {
+        Bind::Is(condition) => vec![vec![condition.clone()]],
+        Bind::Not(_) => return Err("a bind rule that is a negation".to_owned()),
+        Bind::Any(any) => any.iter().map(conjunctions).collect::<Result<Vec<_>, _>>()?.concat(),
+        Bind::All(all) => {
+            let mut product = vec![Vec::new()];
+            for inner in all {
+                let inner = conjunctions(inner)?;
+                let with = |before: &Vec<Condition<'a>>| {
+                    let before = before.clone();
+                    inner.iter().map(move |after| [&before[..], after].concat()).collect::<Vec<_>>()
+                };
+                product = product.iter().flat_map(with).collect();
+                if product.len() > ALTERNATIVES_MAX {
+                    break;
+                }
+            }
+            product
+        }
+    };
+    match all.len() > ALTERNATIVES_MAX {
+        true => Err("its bind rule has too many alternatives".to_owned()),
+        false => Ok(all),
+    }
+}
+
+/// Who asks by which way where all of these hold.
+fn of_conjunction(conditions: &[Condition<'_>]) -> Result<(LinkConditions, Vec<Asker>), String> {
+    let mut link = LinkConditions::default();
+    let mut askers = None;
+    for condition in conditions {
+        let Condition { key, sign, value } = condition;
+        let earlier = conditions.iter().filter(|other| other.key == *key).count();
+        if earlier > 1 && !matches!(key.as_str(), "timeofday" | "userdn" | "groupdn" | "userattr") {
+            return Err(format!("two conditions {key} that hold together"));
+        }
+        match (key.as_str(), *sign) {
+            (_, "!=") => return Err("a bind rule that is a negation".to_owned()),
+            ("userdn" | "groupdn" | "userattr", "=") => {
+                let named: Vec<&str> = match key.as_str() {
+                    "userattr" => vec![value],
+                    _ => pieces(value).collect(),
+                };
+                let named = named.into_iter().map(|named| asker(key, named)).collect::<Result<_, _>>()?;
+                if askers.replace(named).is_some() {
+                    return Err("conditions on who asks that hold together".to_owned());
+                }
+            }
+            ("ip", "=") => {
+                link.networks = value.split(',').map(|net| network(net.trim())).collect::<Result<_, _>>()?;
+            }
+            ("ssf", sign) => link.over_tls = over_tls(sign, value)?,
+            ("authmethod", "=") => link.methods.extend(method(value)?),
+            ("dayofweek", "=") => {
+                let mut days = [false; 7];
+                for named in value.split(',') {
+                    *day(named.trim(), &mut days)? = true;
+                }
+                link.days = Some(days);
+            }
+            ("timeofday", sign) => narrow(link.hours.get_or_insert((0, 24 * 60)), sign, value)?,
+            (key, sign) => return Err(format!("{key} {sign} {value:?} cannot be asked here")),
+        }
+    }
+    Ok((link, askers.unwrap_or_else(|| vec![Asker::Anyone])))
+}
+
+/// Whether a strength asks for TLS. Every TLS connection here has 128 bits or more, and no other has any.
+fn over_tls(sign: &str, value: &str) -> Result<bool, String> {
+    let bits = value.parse::<u32>().map_err(|_| format!("{value:?} is no strength"))?;
+    let least = match sign {
+        ">=" | "=" => bits,
+        ">" => bits.saturating_add(1),
+        _ => return Err(format!("a strength by {sign} cannot be asked here")),
+    };
+    match least {
+        0 if sign != "=" => Ok(false),
+        2..=TLS_STRENGTH_BITS => Ok(true),
+        _ => Err(format!("a strength of {sign} {bits} cannot be told here")),
+    }
+}
+
+/// The way to bind; `None` for any or none.
+fn method(value: &str) -> Result<Option<&'static str>, String> {
+    Ok(match value.to_ascii_lowercase().as_str() {
+        "none" => None,
+        "simple" => Some("simple"),
+        "sasl" => Some("sasl"),
+        "ssl" => Some("EXTERNAL"),
+        other => {
+            let name = other.strip_prefix("sasl").map_or(other, str::trim);
+            match directory::BindMethod::of_mechanism(name) {
+                directory::BindMethod::Sasl(known) => Some(known.name()),
+                _ => return Err(format!("{name:?} is no mechanism here")),
+            }
+        }
+    })
+}
+
+/// The place of a day by its first three letters or more.
+fn day<'d>(text: &str, days: &'d mut [bool; 7]) -> Result<&'d mut bool, String> {
+    let text = text.to_ascii_lowercase();
+    let is_it = |day: &&str| text.len() >= 3 && day.starts_with(&text);
+    let place = DAYS.iter().position(|day| is_it(&day));
+    place.and_then(|place| days.get_mut(place)).ok_or_else(|| format!("{text:?} is no day"))
 }
 
 /// Narrows a part of a day, in minutes, by a comparison with `1800`.
-fn narrow((start, end): &mut (u32, u32), sign: &str, value: &str) -> Result<(), String> {
-    let digits = value.parse::<u32>().map_err(|_| format!("{value:?} is no time"))?;
+fn narrow((start, end): &mut (u64, u64), sign: &str, value: &str) -> Result<(), String> {
+    let is_time = value.len() == 4 && value.bytes().all(|octet| octet.is_ascii_digit());
+    let digits = value.parse::<u64>().ok().filter(|_| is_time);
+    let digits = digits.filter(|digits| *digits <= 2400 && digits % 100 < 60);
+    let digits = digits.ok_or_else(|| format!("{value:?} is no time"))?;
     let minutes = digits / 100 * 60 + digits % 100;
-    match sign {
-        ">=" => *start = minutes,
-        ">" => *start = minutes + 1,
-        "<" => *end = minutes,
-        "<=" => *end = minutes + 1,
-        "=" => (*start, *end) = (minutes, minutes + 1),
+    let (from, to) = match sign {
+        ">=" => (minutes, 24 * 60),
+        ">" => (minutes + 1, 24 * 60),
+        "<" => (0, minutes),
+        "<=" => (0, minutes + 1),
+        "=" => (minutes, minutes + 1),
         _ => return Err(format!("{sign:?} compares no times")),
-    }
-    match *start < *end && *end <= 24 * 60 {
+    };
+    (*start, *end) = ((*start).max(from), (*end).min(to));
+    match *start < *end {
         true => Ok(()),
         false => Err("the times leave nothing between them".to_owned()),
     }
 }
 
-/// The keys, signs and values of a bind rule: `key = "value"`.
-fn conditions(bind: &str) -> Vec<(String, String, String)> {
-    let mut all = Vec::new();
-    let mut pieces = bind.split('"');
-    while let (Some(before), Some(value)) = (pieces.next(), pieces.next()) {
-        let before = before.trim();
-        let key = before.trim_end_matches(['=', '>', '<', '!']);
-        let sign = before.get(key.len()..).unwrap_or_default();
-        let key = key.trim_end().rsplit([' ', '(', ')']).next().unwrap_or_default();
-        all.push((key.to_ascii_lowercase(), sign.to_owned(), value.trim().to_owned()));
+/// The DN of `ldap:///DN`, which may be empty. What a URL or a pattern could mean otherwise is refused.
+fn dn_in(named: &str) -> Result<&str, String> {
+    let scheme = named.get(.."ldap:///".len()).unwrap_or_default();
+    if !scheme.eq_ignore_ascii_case("ldap:///") {
+        return Err(format!("{named:?} does not begin with ldap:///"));
     }
-    all
+    let dn = named.get("ldap:///".len()..).unwrap_or_default().trim();
+    if dn.contains(['*', '?', '$']) {
+        return Err(format!("{named:?} is a pattern, a search, or a macro"));
+    }
+    if dn.contains('%') {
+        return Err(format!("{named:?} has a %, which some servers decode and others do not"));
+    }
+    check_dn(dn)?;
+    Ok(dn)
 }
 
-fn asker(key: &str, named: &str) -> Result<String, String> {
+fn asker(key: &str, named: &str) -> Result<Asker, String> {
     if key == "userattr" {
         return match named.split_once('#') {
             Some((attribute, kind))
                 if kind.eq_ignore_ascii_case("USERDN") && !attribute.contains("parent") =>
             {
-                Ok(format!("named by {attribute}"))
+                Ok(Asker::NamedBy(attribute.to_owned()))
             }
             _ => Err(format!("userattr {named:?} names whom no rule can name here")),
         };
     }
-    if let Some(url) = ldap::LdapUrl::parse(named).ok().filter(|url| url.scope.is_some() && key == "userdn") {
-        if url.scope != Some(ldap::Scope::WholeSubtree) || url.host.is_some() {
-            return Err(format!("{named:?} is a search of another scope or server"));
-        }
-        let place = if url.dn.is_empty() { String::new() } else { format!(" in {}", quoted(&url.dn)) };
-        let matching = url.filter.map(|filter| format!(" matching {}", quoted(&filter)));
-        return match (place.is_empty(), matching) {
-            (true, None) => Ok("authenticated".to_owned()),
-            (_, matching) => Ok(format!("users{place}{}", matching.unwrap_or_default())),
-        };
+    if key == "userdn" && named.contains('?') {
+        return searched(named);
     }
-    let dn = named.strip_prefix("ldap:///").unwrap_or(named);
-    if dn.contains(['*', '?', '$']) {
+    let whom = named.get("ldap:///".len()..).unwrap_or_default().to_ascii_lowercase();
+    let is_word = matches!(whom.as_str(), "anyone" | "all" | "self" | "parent");
+    let dn = if is_word && key == "userdn" { "" } else { dn_in(named)? };
+    match (key, whom.as_str()) {
+        ("userdn", "anyone") => Ok(Asker::Anyone),
+        ("userdn", "all") => Ok(Asker::Authenticated),
+        ("userdn", "self") => Ok(Asker::Itself),
+        ("userdn", "parent") => Err("ldap:///parent names the entry above".to_owned()),
+        _ if dn.is_empty() => Err(format!("{named:?} names nobody")),
+        ("groupdn", _) => Ok(Asker::Group(dn.to_owned())),
+        _ => Ok(Asker::User(dn.to_owned())),
+    }
+}
+
+/// Users that a search finds: `ldap:///BASE??sub?FILTER`.
+fn searched(named: &str) -> Result<Asker, String> {
+    let url = ldap::LdapUrl::parse(named).map_err(|error| format!("{named:?} is no URL: {error}"))?;
+    let is_here = url.host.is_none() && url.scheme == ldap::UrlScheme::Ldap;
+    if url.scope != Some(ldap::Scope::WholeSubtree) || !is_here || !url.extensions.is_empty() {
+        return Err(format!("{named:?} is a search of another scope or server"));
+    }
+    // Wherever servers expand a macro, also in a filter.
+    if named.contains('$') {
         return Err(format!("{named:?} is a pattern, a search, or a macro"));
     }
-    Ok(match (key, dn.to_ascii_lowercase().as_str()) {
-        ("groupdn", _) => format!("group {}", quoted(dn)),
-        (_, "anyone") => "anyone".to_owned(),
-        (_, "all") => "authenticated".to_owned(),
-        (_, "self") => "self".to_owned(),
-        (_, "parent") => return Err("ldap:///parent names the entry above".to_owned()),
-        _ => format!("user {}", quoted(dn)),
+    let place = Some(url.dn).filter(|dn| !dn.trim().is_empty());
+    Ok(match (place, url.filter) {
+        (None, None) => Asker::Authenticated,
+        (Some(place), None) => Asker::UsersIn(place),
+        (place, Some(filter)) => Asker::UsersMatching(place, filter),
     })
 }
 
-/// An address, one with a prefix or a mask, or with `*` at its end.
-fn network(text: &str) -> Result<String, String> {
-    let octets: Vec<&str> = text.split('.').collect();
-    let fixed = octets.iter().take_while(|octet| **octet != "*").count();
-    let written = if text.contains('*') && fixed > 0 && fixed < 4 {
-        let mut all: Vec<&str> = octets.into_iter().take(fixed).collect();
-        all.resize(4, "0");
-        format!("{}/{}", all.join("."), fixed * 8)
-    } else {
-        text.replace('+', "/")
-    };
-    let is_network = written.parse::<ipnet::IpNet>().is_ok() || written.parse::<std::net::IpAddr>().is_ok();
-    if is_network { Ok(format!("'{written}'")) } else { Err(format!("{text:?} is no network")) }
-}
-
-/// Controls and extended operations: who may read them may use them, in OpenDJ's words.
-fn say_uses(
-    translation: &mut Translation,
-    (line, text, name): (usize, &str, &str),
-    said: &Permitted,
-    oids: &[&str],
-) {
-    if !said.rights.iter().any(|right| right == "read" || right == "all") {
-        return translation.leave_out(line, text, "of controls and operations there is read alone");
-    }
-    if said.who.iter().any(|who| who == "self" || who.starts_with("named by")) {
-        return translation.leave_out(
-            line,
-            text,
-            "controls and operations are of no entry that could be somebody's",
-        );
-    }
-    let (known, unknown): (Vec<&str>, Vec<&str>) =
-        oids.iter().copied().partition(|oid| *oid == "*" || directory::access::may_be_used(oid));
-    if !unknown.is_empty() {
-        let why = format!("{} are no controls and operations that rules are about here", unknown.join(", "));
-        translation.leave_out(line, text, why);
-    }
-    let word = if said.is_allow { "allow" } else { "deny" };
-    let to = format!(" to {}{}", said.who.join(", "), said.rest);
-    match known.as_slice() {
-        [] => {}
-        known if known.contains(&"*") => translation.add(name, &format!("{word} use{to}")),
-        known => translation.add(name, &format!("{word} use of {}{to}", known.join(", "))),
-    }
-}
-
-fn say(
-    translation: &mut Translation,
-    (line, text, name): (usize, &str, &str),
-    said: &Permitted,
-    attributes: Option<&str>,
-    at: &str,
-) {
-    let (mut of_attributes, mut of_entries) = (Vec::new(), Vec::new());
-    let has = |right: &str| said.rights.iter().any(|known| known == right || known == "all");
-    if has("read") {
-        of_attributes.push("read");
-    } else {
-        of_attributes.extend(has("search").then_some("search"));
-        of_attributes.extend(has("compare").then_some("compare"));
-    }
-    of_attributes.extend(has("write").then_some("write"));
-    if !has("write") && has("selfwrite") {
-        of_attributes.extend(["join", "leave"]);
-    }
-    of_entries.extend((has("add") || has("import")).then_some("add"));
-    of_entries.extend(has("delete").then_some("delete"));
-    of_entries.extend((has("write") || has("export")).then_some("rename"));
-    let is_proxy = said.rights.iter().any(|right| right == "proxy");
-    of_entries.extend(is_proxy.then_some("proxy"));
-    if said.is_allow && has("read") && !(has("search") && has("compare")) {
-        translation.leave_out(line, text, "read without search or compare: here it gives these too");
-    }
-    // There an entry shows where something of it may be read.
-    if !said.is_allow && has("read") && has("search") && has("compare") && attributes == Some(" of *") {
-        if !has("write") {
-            translation.leave_out(line, text, "who does not see an entry cannot change it here");
+/// An address, one with a prefix or a mask, or with `*` for its last parts.
+fn network(text: &str) -> Result<IpNet, String> {
+    let wrong = || format!("{text:?} is no network");
+    if text.contains('*') {
+        let octets: Vec<&str> = text.split('.').collect();
+        let fixed: Vec<&str> = octets.iter().copied().take_while(|octet| *octet != "*").collect();
+        let is_at_end = octets.iter().skip(fixed.len()).all(|octet| *octet == "*");
+        if fixed.is_empty() || !is_at_end || octets.len() > 4 {
+            return Err(wrong());
         }
-        of_entries.push("browse");
+        let mut all = fixed.clone();
+        all.resize(4, "0");
+        return format!("{}/{}", all.join("."), fixed.len() * 8).parse::<IpNet>().map_err(|_| wrong());
     }
-    let word = if said.is_allow { "allow" } else { "deny" };
-    let to = format!(" to {}{}", said.who.join(", "), said.rest);
-    let known = [&of_attributes[..], &of_entries[..]].concat();
-    if known.is_empty() {
-        return translation.leave_out(line, text, "none of these rights is one here");
+    if let Some((address, mask)) = text.split_once(['+', '/']) {
+        let address = address.parse::<IpAddr>().map_err(|_| wrong())?;
+        let network = match (mask.parse::<u8>(), mask.parse::<IpAddr>()) {
+            (Ok(length), _) => IpNet::new(address, length).ok(),
+            (_, Ok(mask)) => IpNet::with_netmask(address, mask).ok(),
+            _ => None,
+        };
+        return network.map(|network| network.trunc()).ok_or_else(wrong);
     }
-    if let (false, Some(attributes)) = (of_attributes.is_empty(), attributes) {
-        translation.add(name, &format!("{word} {}{attributes}{at}{to}", of_attributes.join(", ")));
-    }
-    if !of_entries.is_empty() {
-        translation.add(name, &format!("{word} {}{at}{to}", of_entries.join(", ")));
-    }
-    if attributes.is_none() && of_entries.is_empty() {
-        translation.leave_out(line, text, "without targetattr it is about no attributes");
-    }
+    text.parse::<IpAddr>().map(IpNet::from).map_err(|_| wrong())
 }
+
+#[cfg(test)]
+mod tests;

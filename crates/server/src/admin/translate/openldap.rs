@@ -5,7 +5,12 @@
 //! and what a filter matches by its opposite, of entries and of single values. Of the `by`s of a clause an earlier one
 //! with less access becomes a refusal.
 
-use super::{Translation, quoted};
+use directory::ListenerName;
+use directory::access::{Asker, LinkConditions, Reach};
+use ipnet::IpNet;
+
+use super::Translation;
+use super::meant::{Meant, Path, check_dn, path};
 
 /// What a clause is about, or what is left of it.
 #[derive(Clone, Debug)]
@@ -21,30 +26,19 @@ struct Region {
     filter: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reach {
-    In,
-    At,
-    Below,
-    Children,
-}
-
-impl Reach {
-    fn word(self) -> &'static str {
-        match self {
-            Reach::In => "in",
-            Reach::At => "at",
-            Reach::Below => "below",
-            Reach::Children => "children of",
-        }
-    }
-}
-
 /// Access, by its letters: c, s, r, a, z (w is both), x.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Grant {
-    who: String,
+    asker: Asker,
+    link: LinkConditions,
     rights: Rights,
+}
+
+impl Grant {
+    /// Whether it is for everybody, by any way.
+    fn is_for_all(&self) -> bool {
+        self.asker == Asker::Anyone && self.link == LinkConditions::default()
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,7 +73,13 @@ impl Rights {
 pub(super) fn translate(translation: &mut Translation, clauses: &[(usize, String)]) {
     let mut decided: Vec<Region> = Vec::new();
     for (number, (line, clause)) in clauses.iter().enumerate() {
-        let words = words(clause);
+        let words = match words(clause) {
+            Ok(words) => words,
+            Err(why) => {
+                translation.leave_out(*line, clause, why);
+                continue;
+            }
+        };
         let mut words = words.iter().map(String::as_str).peekable();
         if words.peek().is_some_and(|word| word.starts_with('{') && word.ends_with('}')) {
             words.next();
@@ -121,7 +121,7 @@ pub(super) fn translate(translation: &mut Translation, clauses: &[(usize, String
             decided.push(region.clone());
         }
         for region in &left {
-            say(translation, number + 1, region, &grants);
+            say(translation, (*line, clause, number + 1), region, &grants);
         }
     }
 }
@@ -130,12 +130,14 @@ fn strip_number(word: &str) -> &str {
     word.strip_prefix('{').and_then(|rest| Some(rest.split_once('}')?.1)).unwrap_or(word)
 }
 
-/// Words; quotes keep blanks together and go.
-fn words(text: &str) -> Vec<String> {
+/// Words as slapd takes them: quotes keep blanks together and go, and a backslash goes and keeps what follows it.
+fn words(text: &str) -> Result<Vec<String>, &'static str> {
     let (mut words, mut word, mut quoted) = (Vec::new(), String::new(), false);
-    for c in text.chars() {
+    let mut rest = text.chars();
+    while let Some(c) = rest.next() {
         match c {
             '"' => quoted = !quoted,
+            '\\' => word.extend(rest.next()),
             c if c.is_whitespace() && !quoted => {
                 if !word.is_empty() {
                     words.push(std::mem::take(&mut word));
@@ -147,7 +149,7 @@ fn words(text: &str) -> Vec<String> {
     if !word.is_empty() {
         words.push(word);
     }
-    words
+    if quoted { Err("a quote does not end") } else { Ok(words) }
 }
 
 fn region(what: &[String]) -> Result<Region, String> {
@@ -192,6 +194,9 @@ fn region(what: &[String]) -> Result<Region, String> {
             _ if key.starts_with("val") => return Err("values by a pattern, a rule or a place".to_owned()),
             _ => return Err(format!("{word:?} is not known")),
         }
+    }
+    if let Some((_, dn)) = &region.place {
+        check_dn(dn)?;
     }
     if let Some(value) = value {
         region.values = Some(value_filter(region.attributes.as_deref(), value)?);
@@ -336,25 +341,25 @@ fn nested(one: Option<&(Reach, String)>, other: Option<&(Reach, String)>) -> Nes
             Some(other) => Nesting::Around(other.clone()),
         };
     };
-    let (dn, other_key) = (normal(dn), normal(other_dn));
-    let is_below = |dn: &str, above: &str| dn.strip_suffix(above).is_some_and(|rest| rest.ends_with(','));
-    let is_child = |dn: &str, above: &str| dn.split_once(',').is_some_and(|(_, parent)| parent == above);
+    let (dn, other) = (path(dn), path(other_dn));
+    let is_below = |dn: &Path, above: &Path| dn.len() > above.len() && dn.starts_with(above);
+    let is_child = |dn: &Path, above: &Path| is_below(dn, above) && dn.len() == above.len() + 1;
     let is_within = match (reach, other_reach) {
-        _ if dn == other_key => {
+        _ if dn == other => {
             reach == other_reach || *other_reach == Reach::In || {
                 *other_reach == Reach::Below && *reach == Reach::Children
             }
         }
-        (_, Reach::In | Reach::Below) => is_below(&dn, &other_key),
-        (Reach::At, Reach::Children) => is_child(&dn, &other_key),
+        (_, Reach::In | Reach::Below) => is_below(&dn, &other),
+        (Reach::At, Reach::Children) => is_child(&dn, &other),
         _ => false,
     };
     let holds = match (other_reach, reach) {
-        _ if dn == other_key => {
+        _ if dn == other => {
             *reach == Reach::In || (*reach == Reach::Below && *other_reach == Reach::Children)
         }
-        (_, Reach::In | Reach::Below) => is_below(&other_key, &dn),
-        (Reach::At, Reach::Children) => is_child(&other_key, &dn),
+        (_, Reach::In | Reach::Below) => is_below(&other, &dn),
+        (Reach::At, Reach::Children) => is_child(&other, &dn),
         _ => false,
     };
     match (is_within, holds) {
@@ -362,12 +367,6 @@ fn nested(one: Option<&(Reach, String)>, other: Option<&(Reach, String)>) -> Nes
         (false, true) => Nesting::Around((*other_reach, other_dn.clone())),
         (false, false) => Nesting::Apart,
     }
-}
-
-/// A DN to be compared with others: as texts, which is enough for DNs that one person wrote.
-fn normal(dn: &str) -> String {
-    let parts: Vec<String> = dn.split(',').map(|part| part.trim().to_lowercase()).collect();
-    parts.join(",")
 }
 
 /// Who gets what, and whether a clause behind this one decides for others.
@@ -403,7 +402,7 @@ fn grants(translation: &mut Translation, line: usize, bys: &[Vec<String>]) -> (V
             translation.leave_out(line, &clause, why);
         }
         match who(&by) {
-            Ok(who) => grants.push(Grant { who, rights: access }),
+            Ok((asker, link)) => grants.push(Grant { asker, link, rights: access }),
             Err(why) => translation.leave_out(line, &clause, why),
         }
     }
@@ -447,16 +446,16 @@ fn rights(word: &str) -> Option<Rights> {
     })
 }
 
-fn who(by: &[&str]) -> Result<String, String> {
-    let (mut whom, mut from, mut over_tls, mut listener) = (None, None, false, None);
+fn who(by: &[&str]) -> Result<(Asker, LinkConditions), String> {
+    let (mut whom, mut link) = (None, LinkConditions::default());
     for word in by {
         let (key, value) = word.split_once('=').unwrap_or((word, ""));
         let found = match key.to_ascii_lowercase().as_str() {
-            "*" => "anyone".to_owned(),
-            "anonymous" => "anonymous".to_owned(),
-            "users" => "authenticated".to_owned(),
-            "self" => "self".to_owned(),
-            "dn" | "dn.exact" | "dn.base" | "dn.baseobject" if value == "*" => "authenticated".to_owned(),
+            "*" => Asker::Anyone,
+            "anonymous" => Asker::Anonymous,
+            "users" => Asker::Authenticated,
+            "self" => Asker::Itself,
+            "dn" | "dn.exact" | "dn.base" | "dn.baseobject" if value == "*" => Asker::Authenticated,
             "dn" | "dn.exact" | "dn.base" | "dn.baseobject" => {
                 if value.to_ascii_lowercase().contains("cn=auth") {
                     return Err(
@@ -464,32 +463,33 @@ fn who(by: &[&str]) -> Result<String, String> {
                             .into(),
                     );
                 }
-                format!("user {}", quoted(value))
+                Asker::User(value.to_owned())
             }
-            "dn.subtree" | "dn.sub" => format!("users in {}", quoted(value)),
-            "dnattr" => format!("named by {value}"),
+            "dn.subtree" | "dn.sub" => Asker::UsersIn(value.to_owned()),
+            "dnattr" => Asker::NamedBy(value.to_owned()),
             key if key == "group" || key.starts_with("group/") || key.starts_with("group.exact") => {
                 let named = key.split('.').next().unwrap_or_default();
                 let attribute = named.split('/').nth(2).unwrap_or("member");
                 if !["member", "uniquemember"].contains(&attribute) {
                     return Err(format!("groups by {attribute}: here they are by member and uniqueMember"));
                 }
-                format!("group {}", quoted(value))
+                Asker::Group(value.to_owned())
             }
             "ssf" | "tls_ssf" | "transport_ssf" => {
-                over_tls |= value.parse::<u32>().is_ok_and(|bits| bits > 1);
+                let bits = value.parse::<u32>().map_err(|_| format!("{value:?} is no strength"))?;
+                link.over_tls |= bits > 1;
                 continue;
             }
             "peername.ip" | "peername.ipv6" => {
-                from = Some(network(value)?);
+                link.networks = vec![network(value)?];
                 continue;
             }
             "sockurl" | "sockurl.exact" => {
-                listener = Some(listener_of(value)?);
+                link.listeners = vec![listener_of(value)?];
                 continue;
             }
             "sockname" | "sockname.exact" if value.to_ascii_uppercase().starts_with("PATH=") => {
-                listener = Some("ldapi");
+                link.listeners = vec![ListenerName::LDAPI];
                 continue;
             }
             _ => return Err(format!("{word:?} names whom no rule can name here")),
@@ -498,23 +498,16 @@ fn who(by: &[&str]) -> Result<String, String> {
             return Err("two conditions on who asks".to_owned());
         }
     }
-    let mut text = whom.unwrap_or_else(|| "anyone".to_owned());
-    if let Some(from) = from {
-        text += &format!(" from '{from}'");
-    }
-    if over_tls {
-        text += " over tls";
-    }
-    Ok(listener.map_or(text.clone(), |name| format!("{text} at listener {name}")))
+    Ok((whom.unwrap_or(Asker::Anyone), link))
 }
 
 /// The name of the listener that has no other than its scheme.
-fn listener_of(url: &str) -> Result<&'static str, String> {
+fn listener_of(url: &str) -> Result<ListenerName, String> {
     let trimmed = url.trim_end_matches('/').to_ascii_lowercase();
     match trimmed.split_once(':').map_or((trimmed.as_str(), ""), |(scheme, rest)| (scheme, rest)) {
-        ("ldapi", _) => Ok("ldapi"),
-        ("ldap", "") => Ok("ldap"),
-        ("ldaps", "") => Ok("ldaps"),
+        ("ldapi", _) => Ok(ListenerName::LDAPI),
+        ("ldap", "") => Ok(ListenerName::LDAP),
+        ("ldaps", "") => Ok(ListenerName::LDAPS),
         _ => Err(format!(
             "{url:?} is a listener with an address: give it a name (listener.name in the node file) and write \
              \"at listener\" and that"
@@ -523,29 +516,48 @@ fn listener_of(url: &str) -> Result<&'static str, String> {
 }
 
 /// `10.0.0.0%255.0.0.0`, with a port behind it that is of no interest.
-fn network(value: &str) -> Result<String, String> {
+fn network(value: &str) -> Result<IpNet, String> {
     let wrong = || format!("{value:?} is no network");
     let value = value.split('{').next().unwrap_or_default();
     let Some((address, mask)) = value.split_once('%') else {
-        return value.parse::<std::net::IpAddr>().map(|address| address.to_string()).map_err(|_| wrong());
+        return value.parse::<std::net::IpAddr>().map(IpNet::from).map_err(|_| wrong());
     };
     let (address, mask) = (address.parse().map_err(|_| wrong())?, mask.parse().map_err(|_| wrong())?);
     let network = ipnet::IpNet::with_netmask(address, mask).map_err(|_| wrong())?;
-    Ok(network.trunc().to_string())
+    Ok(network.trunc())
 }
 
-/// The rules of a clause for one region.
-fn say(translation: &mut Translation, number: usize, region: &Region, grants: &[Grant]) {
+/// Adds the rules of a clause, by its line, text and number, for one region.
+fn say(
+    translation: &mut Translation,
+    (line, clause, number): (usize, &str, usize),
+    region: &Region,
+    grants: &[Grant],
+) {
+    let mut add = |name: &str, meant: Meant| match translation.texts(name, &[meant]) {
+        Ok(texts) => translation.rules.extend(texts),
+        Err(why) => {
+            let why = format!("{why}; if it closes something, that is open by the other clauses");
+            translation.leave_out(line, clause, why);
+        }
+    };
     for (place, grant) in grants.iter().enumerate() {
         let name = format!("to {number} by {}", place + 1);
         let later = grants.get(place + 1..).unwrap_or_default();
-        if later.iter().any(|later| !grant.rights.covers(later.rights) && grant.who != "anyone") {
+        let meant = |is_allow, rights, about| Meant {
+            is_allow,
+            rights,
+            askers: vec![grant.asker.clone()],
+            link: grant.link.clone(),
+            ..about
+        };
+        if later.iter().any(|later| !grant.rights.covers(later.rights) && !grant.is_for_all()) {
             // Somebody whom a later `by` would give more.
             let hides =
                 !grant.rights.read && has_entry(region) && later.iter().any(|later| later.rights.read);
-            let words = if hides { "browse".to_owned() } else { rights_missing(grant.rights, later) };
+            let words = if hides { vec!["browse"] } else { rights_missing(grant.rights, later) };
             if let Some(about) = about(region, false, false) {
-                translation.add(&format!("{name} no more"), &format!("deny {words}{about} to {}", grant.who));
+                add(&format!("{name} no more"), meant(false, words, about));
             }
         }
         if grant.rights.is_none() {
@@ -555,27 +567,26 @@ fn say(translation: &mut Translation, number: usize, region: &Region, grants: &[
         if !words.is_empty()
             && let Some(about) = about(region, false, true)
         {
-            translation.add(&name, &format!("allow {words}{about} to {}", grant.who));
+            add(&name, meant(true, words, about));
         }
         // The entry alone, without its attributes.
         let names_entry = |names: &Vec<String>| names.iter().any(|name| name.eq_ignore_ascii_case("entry"));
         if grant.rights.read && region.attributes.as_ref().is_some_and(names_entry) {
             let alone = Region { attributes: None, but_attributes: Vec::new(), ..region.clone() };
             if let Some(about) = about(&alone, false, true) {
-                translation.add(&format!("{name} entry"), &format!("allow browse{about} to {}", grant.who));
+                add(&format!("{name} entry"), meant(true, vec!["browse"], about));
             }
         }
         if grant.rights.add
             && grant.rights.delete
             && let Some(about) = about(region, true, true)
         {
-            let text = format!("allow add, delete, rename{about} to {}", grant.who);
-            translation.add(&format!("{name} entries"), &text);
+            add(&format!("{name} entries"), meant(true, vec!["add", "delete", "rename"], about));
         }
     }
 }
 
-fn words_of(rights: Rights) -> String {
+fn words_of(rights: Rights) -> Vec<&'static str> {
     let mut words = Vec::new();
     match (rights.compare, rights.search, rights.read) {
         (_, _, true) => words.push("read"),
@@ -590,24 +601,23 @@ fn words_of(rights: Rights) -> String {
         // One of them alone cannot be said of other values than the own name.
         _ => {}
     }
-    words.join(", ")
+    words
 }
 
 /// What later `by`s give and this one does not.
-fn rights_missing(own: Rights, later: &[Grant]) -> String {
+fn rights_missing(own: Rights, later: &[Grant]) -> Vec<&'static str> {
     let any = |has: fn(Rights) -> bool| later.iter().any(|grant| has(grant.rights)) && !has(own);
     let mut words = Vec::new();
-    words.extend(any(|rights| rights.read).then_some(if own.search {
-        "read"
-    } else {
-        "read, search, compare"
-    }));
+    if any(|rights| rights.read) {
+        words.push("read");
+        words.extend(["search", "compare"].into_iter().filter(|_| !own.search));
+    }
     words.extend((any(|rights| rights.search) && own.read).then_some("search"));
     words.extend(any(|rights| rights.add || rights.delete).then_some("write"));
     if words.is_empty() {
-        words.push("search, compare");
+        words.extend(["search", "compare"]);
     }
-    words.join(", ")
+    words
 }
 
 /// Whether a region has the entries themselves: there attributes are one thing and the entry that has them another.
@@ -618,11 +628,11 @@ fn has_entry(region: &Region) -> bool {
     }
 }
 
-/// What a region is about, as a rule has it; of its entries themselves or of its attributes. `None` for nothing.
-fn about(region: &Region, of_entries: bool, is_allow: bool) -> Option<String> {
+/// What a region is about, as a part of a rule: its entries themselves, or its attributes. `None` for nothing.
+fn about(region: &Region, of_entries: bool, is_allow: bool) -> Option<Meant> {
     let is_entry =
         |name: &String| name.eq_ignore_ascii_case("entry") || name.eq_ignore_ascii_case("children");
-    let mut text = String::new();
+    let mut about = Meant::default();
     if of_entries {
         // Who may write all attributes may write those two, which stand for the entry and what is below it.
         let has_both = match &region.attributes {
@@ -633,35 +643,19 @@ fn about(region: &Region, of_entries: bool, is_allow: bool) -> Option<String> {
             return None;
         }
     } else {
-        let named: Option<Vec<&str>> = region
-            .attributes
-            .as_ref()
-            .map(|names| names.iter().filter(|name| !is_entry(name)).map(String::as_str).collect());
-        match named {
-            Some(names) if names.is_empty() => return None,
-            Some(names) => text += &format!(" of {}", names.join(", ")),
-            None => {}
+        let without_entry = |names: &[String]| names.iter().filter(|name| !is_entry(name)).cloned().collect();
+        if let Some(names) = &region.attributes {
+            about.attributes = without_entry(names);
+            if about.attributes.is_empty() {
+                return None;
+            }
         }
-        let but: Vec<&str> =
-            region.but_attributes.iter().filter(|name| !is_entry(name)).map(String::as_str).collect();
-        if !but.is_empty() {
-            text += &format!(" but not of {}", but.join(", "));
-        }
-        if let Some(filter) = &region.values {
-            text += &format!(" values matching {}", quoted(filter));
-        }
+        about.but_attributes = without_entry(&region.but_attributes);
+        about.values.clone_from(&region.values);
     }
-    if let Some((reach, dn)) = &region.place {
-        text += &format!(" {} {}", reach.word(), quoted(dn));
-    }
-    for (reach, dn) in &region.but_places {
-        text += &format!(" but not {} {}", reach.word(), quoted(dn));
-    }
-    if let Some(filter) = &region.filter {
-        text += &format!(" matching {}", quoted(filter));
-    }
-    if !of_entries && !has_entry(region) && is_allow {
-        text += " where seen";
-    }
-    Some(text)
+    about.place.clone_from(&region.place);
+    about.but_places.clone_from(&region.but_places);
+    about.filter.clone_from(&region.filter);
+    about.is_where_seen = !of_entries && !has_entry(region) && is_allow;
+    Some(about)
 }

@@ -1,0 +1,310 @@
+//! An access rule as a translation means it, part by part, and its text.
+//!
+//! The text of a rule has no escapes, so a DN or a name from elsewhere could end a quote and begin another clause. So a
+//! text is given out only if reading it again, with the directory's own parser, gives what was meant.
+
+use directory::access::{AccessRule, Asker, LinkConditions, Reach, Rights};
+use ipnet::IpNet;
+use ldap::{Dn, FilterBuf};
+use schema::Schema;
+
+/// Octets of a name without a number behind it; the rule's own bound is 100.
+const NAME_MAX: usize = 90;
+
+/// A rule without its name.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Meant {
+    pub(super) is_allow: bool,
+    /// Words of rights, as they are written.
+    pub(super) rights: Vec<&'static str>,
+    /// Types, or OIDs of controls and operations.
+    pub(super) attributes: Vec<String>,
+    pub(super) but_attributes: Vec<String>,
+    pub(super) values: Option<String>,
+    pub(super) place: Option<(Reach, String)>,
+    pub(super) but_places: Vec<(Reach, String)>,
+    pub(super) filter: Option<String>,
+    pub(super) is_where_seen: bool,
+    pub(super) askers: Vec<Asker>,
+    pub(super) link: LinkConditions,
+}
+
+impl Meant {
+    /// The text of the rule.
+    ///
+    /// # Errors
+    /// A part is not what it should be, or the text would be read as another rule.
+    pub(super) fn text(&self, name: &str) -> Result<String, String> {
+        self.check()?;
+        let text = self.render(name)?;
+        let rights = Rights::of_rule(&self.rights, self.is_allow, self.is_where_seen);
+        let meant = AccessRule {
+            name: name.to_owned(),
+            is_allow: self.is_allow,
+            rights: rights.ok_or("a right is none here")?,
+            attributes: self.attributes.clone(),
+            values: self.values.clone(),
+            but_attributes: self.but_attributes.clone(),
+            place: self.place.clone(),
+            but_places: self.but_places.clone(),
+            filter: self.filter.clone(),
+            askers: self.askers.clone(),
+            link: self.link.clone(),
+        };
+        match AccessRule::parse(&text) {
+            Ok(read) if read == meant => Ok(text),
+            Ok(_) => Err(format!("{text:?} would be read as another rule than the one that is meant")),
+            Err(error) => Err(format!("{text:?} would not be read as a rule: {error}")),
+        }
+    }
+
+    /// Whether names are names, DNs are DNs, and filters are filters.
+    fn check(&self) -> Result<(), String> {
+        let places = self.place.iter().chain(&self.but_places).map(|(_, dn)| dn);
+        places.chain(self.askers.iter().filter_map(dn_of)).try_for_each(|dn| check_dn(dn))?;
+        let of_askers = self.askers.iter().filter_map(|asker| match asker {
+            Asker::UsersMatching(_, filter) => Some(filter),
+            _ => None,
+        });
+        for filter in self.filter.iter().chain(&self.values).chain(of_askers) {
+            FilterBuf::parse(filter).map_err(|error| format!("{filter:?} is no filter: {error}"))?;
+        }
+        let named = self.askers.iter().filter_map(|asker| match asker {
+            Asker::NamedBy(attribute) => Some(attribute),
+            _ => None,
+        });
+        match self.attributes.iter().chain(&self.but_attributes).chain(named).find(|name| !is_name(name)) {
+            Some(name) => Err(format!("{name:?} is no name of an attribute type")),
+            None => Ok(()),
+        }
+    }
+
+    fn render(&self, name: &str) -> Result<String, String> {
+        let word = if self.is_allow { "allow" } else { "deny" };
+        let mut text = format!("{name}: {word} {}", self.rights.join(", "));
+        if !self.attributes.is_empty() {
+            text += &format!(" of {}", self.attributes.join(", "));
+        }
+        if !self.but_attributes.is_empty() {
+            text += &format!(" but not of {}", self.but_attributes.join(", "));
+        }
+        if let Some(filter) = &self.values {
+            text += &format!(" values matching {}", quoted(filter)?);
+        }
+        if let Some((reach, dn)) = &self.place {
+            text += &format!(" {} {}", word_of(*reach), quoted(dn)?);
+        }
+        for (reach, dn) in &self.but_places {
+            text += &format!(" but not {} {}", word_of(*reach), quoted(dn)?);
+        }
+        if let Some(filter) = &self.filter {
+            text += &format!(" matching {}", quoted(filter)?);
+        }
+        if self.is_where_seen {
+            text += " where seen";
+        }
+        let askers: Vec<_> = self.askers.iter().map(asker_text).collect::<Result<_, _>>()?;
+        text += &format!(" to {}", askers.join(", "));
+        Ok(text + &link_text(&self.link))
+    }
+}
+
+/// Checks that a text is a DN (RFC 4514), or has `;` between its parts as RFC 2253 allowed it.
+pub(super) fn check_dn(dn: &str) -> Result<(), String> {
+    match Dn::parse(dn) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("{dn:?} is no DN: {error}")),
+    }
+}
+
+/// RDNs, each by its attributes and values.
+pub(super) type Path = Vec<Vec<(String, Vec<u8>)>>;
+
+/// The RDNs of a DN, root first, to be compared with those of others: names as OIDs where the shipped schema has them,
+/// values in small letters. The other server's schema is not here, so an index would want more. Of no DN it is empty.
+pub(super) fn path(dn: &str) -> Path {
+    let schema = Schema::shipped();
+    let dn = Dn::parse(dn).unwrap_or_default();
+    let name_of = |name: &str| match schema.attribute_type(name) {
+        Some(known) => known.oid.clone(),
+        None => name.to_ascii_lowercase(),
+    };
+    let rdns = dn.rdns().rev().map(|rdn| {
+        let value = |value: &[u8]| String::from_utf8_lossy(value).to_lowercase().into_bytes();
+        let mut avas: Vec<_> =
+            rdn.avas.iter().map(|ava| (name_of(ava.attribute), value(&ava.value))).collect();
+        avas.sort();
+        avas
+    });
+    rdns.collect()
+}
+
+/// Whether a DN is at or below another. Both are DNs.
+pub(super) fn is_in(dn: &str, above: &str) -> bool {
+    path(dn).starts_with(&path(above))
+}
+
+/// A name for a rule that none of `taken` has: without what ends a name, and not too long.
+pub(super) fn free_name(wanted: &str, taken: &[String]) -> String {
+    let clean = |c: char| if matches!(c, ':' | '"' | '\'') || c.is_control() { ' ' } else { c };
+    let mut name: String = wanted.chars().map(clean).collect();
+    name = name.trim().to_owned();
+    while name.len() > NAME_MAX {
+        name.pop();
+    }
+    let name = if name.trim().is_empty() { "rule" } else { name.trim() };
+    let is_taken = |name: &str| {
+        let known = |rule: &String| rule.split_once(':').map(|(known, _)| known.to_lowercase());
+        taken.iter().any(|rule| known(rule) == Some(name.to_lowercase()))
+    };
+    let numbered = (2_u64..).map(|number| format!("{name} {number}"));
+    let mut names = std::iter::once(name.to_owned()).chain(numbered);
+    names.find(|name| !is_taken(name)).unwrap_or_default()
+}
+
+fn dn_of(asker: &Asker) -> Option<&String> {
+    match asker {
+        Asker::User(dn) | Asker::UsersIn(dn) | Asker::Group(dn) => Some(dn),
+        Asker::UsersMatching(dn, _) => dn.as_ref(),
+        _ => None,
+    }
+}
+
+/// Whether a rule can have this word for attributes or uses: a name, an OID, `*`, `+` or `@class`, without options.
+fn is_name(word: &str) -> bool {
+    let name = word.strip_prefix('@').unwrap_or(word);
+    let is_name_octet = |octet: u8| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'.' | b'_');
+    matches!(word, "*" | "+") || (!name.is_empty() && name.bytes().all(is_name_octet))
+}
+
+fn word_of(reach: Reach) -> &'static str {
+    match reach {
+        Reach::In => "in",
+        Reach::At => "at",
+        Reach::Below => "below",
+        Reach::Children => "children of",
+    }
+}
+
+/// A text in quotes that it does not contain.
+fn quoted(text: &str) -> Result<String, String> {
+    match (text.contains('\''), text.contains('"')) {
+        (false, _) => Ok(format!("'{text}'")),
+        (true, false) => Ok(format!("\"{text}\"")),
+        (true, true) => Err(format!("{text:?} has both kinds of quotes")),
+    }
+}
+
+fn asker_text(asker: &Asker) -> Result<String, String> {
+    Ok(match asker {
+        Asker::User(dn) => format!("user {}", quoted(dn)?),
+        Asker::UsersIn(dn) => format!("users in {}", quoted(dn)?),
+        Asker::UsersMatching(None, filter) => format!("users matching {}", quoted(filter)?),
+        Asker::UsersMatching(Some(dn), filter) => {
+            format!("users in {} matching {}", quoted(dn)?, quoted(filter)?)
+        }
+        Asker::Group(dn) => format!("group {}", quoted(dn)?),
+        other => other.to_string(),
+    })
+}
+
+fn link_text(link: &LinkConditions) -> String {
+    let mut text = String::new();
+    if !link.networks.is_empty() {
+        let networks: Vec<_> = link.networks.iter().map(network_text).collect();
+        text += &format!(" from {}", networks.join(", "));
+    }
+    if link.over_tls {
+        text += " over tls";
+    }
+    if !link.methods.is_empty() {
+        text += &format!(" bound by {}", link.methods.join(", "));
+    }
+    if let Some(days) = link.days {
+        let named: Vec<_> = DAYS.iter().zip(days).filter(|(_, is_on)| *is_on).map(|(day, _)| *day).collect();
+        text += &format!(" on {}", named.join(", "));
+    }
+    if let Some((start, end)) = link.hours {
+        let clock = |minutes: u64| format!("{:02}:{:02}", minutes / 60, minutes % 60);
+        text += &format!(" between {} and {}", clock(start), clock(end));
+    }
+    if !link.listeners.is_empty() {
+        let names: Vec<_> = link.listeners.iter().map(ToString::to_string).collect();
+        text += &format!(" at listener {}", names.join(", "));
+    }
+    text
+}
+
+fn network_text(network: &IpNet) -> String {
+    match network.prefix_len() == network.max_prefix_len() {
+        true => format!("'{}'", network.addr()),
+        false => format!("'{network}'"),
+    }
+}
+
+/// The days of a week, as rules name them.
+pub(super) const DAYS: [&str; 7] =
+    ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn to_user(dn: &str) -> Meant {
+        let askers = vec![Asker::User(dn.to_owned())];
+        Meant { is_allow: true, rights: vec!["read"], askers, ..Meant::default() }
+    }
+
+    #[test]
+    fn a_text_is_read_as_what_is_meant_or_not_given_out() {
+        let check = |meant: &Meant, expected: Result<&str, &str>| match (meant.text("a"), expected) {
+            (Ok(text), Ok(expected)) => assert_eq!(text, expected),
+            (Err(error), Err(expected)) => assert!(error.contains(expected), "{error}"),
+            (found, _) => panic!("{found:?} in place of {expected:?}"),
+        };
+        check(&to_user("cn=a\\; b,dc=x"), Ok("a: allow read to user 'cn=a\\; b,dc=x'"));
+        check(&to_user("cn=o'a,dc=x"), Ok("a: allow read to user \"cn=o'a,dc=x\""));
+        check(&to_user("cn=o'a\\\",dc=x"), Err("both kinds of quotes"));
+        check(&to_user("cn=a;dc=x"), Ok("a: allow read to user 'cn=a;dc=x'"));
+        check(&to_user("cn=a,x"), Err("is no DN"));
+        let of = |name: &str| Meant { attributes: vec![name.to_owned()], ..to_user("cn=a") };
+        check(&of("cn"), Ok("a: allow read of cn to user 'cn=a'"));
+        for name in ["cn to anyone", "cn,sn", "", "cn;lang-de", "@", "userCertificate;binary", "a*"] {
+            check(&of(name), Err("is no name of an attribute type"));
+        }
+        let matching = Meant { filter: Some("(cn=a".to_owned()), ..to_user("cn=a") };
+        check(&matching, Err("is no filter"));
+        let nobody = Meant { askers: Vec::new(), ..to_user("cn=a") };
+        check(&nobody, Err("would not be read as a rule"));
+        let use_of_cn = Meant { rights: vec!["use"], filter: Some("(cn=a)".to_owned()), ..to_user("cn=a") };
+        check(&use_of_cn, Err("would not be read as a rule"));
+    }
+
+    #[test]
+    fn names_are_free_and_short_enough() {
+        let taken = ["Read: x".to_owned(), "read 2: y".to_owned()];
+        for (wanted, expected) in [
+            ("read", "read 3"),
+            ("a: 'b'\n", "a   b"),
+            (" ", "rule"),
+            (&"ö".repeat(80), &"ö".repeat(45)),
+            (&format!("{} b", "a".repeat(89)), &"a".repeat(89)),
+        ] {
+            assert_eq!(free_name(wanted, &taken), expected);
+        }
+    }
+
+    #[test]
+    fn names_are_at_or_below_others() {
+        for (dn, above, expected) in [
+            ("ou=a,dc=x", "DC=X", true),
+            ("ou=a, dc=x", "ou=A,dc=x", true),
+            ("ou=a,dc=y", "dc=x", false),
+            ("ou=ab,dc=x", "ou=a,dc=x", false),
+            ("dc=x", "ou=a,dc=x", false),
+            ("dc=x", "", true),
+        ] {
+            assert_eq!(is_in(dn, above), expected, "{dn} {above}");
+        }
+    }
+}
