@@ -235,6 +235,12 @@ impl Connection {
         Ok(self.stream.finish_sending()?)
     }
 
+    /// Ends the data of TLS (RFC 8446 section 6.1) and leaves the socket open; without TLS, as
+    /// [`finish_sending`](Connection::finish_sending).
+    pub fn finish_data(&mut self) -> Result<(), ClientError> {
+        Ok(self.stream.finish_data()?)
+    }
+
     /// The next message for this id. Messages for other ids are kept for their own callers.
     ///
     /// # Errors

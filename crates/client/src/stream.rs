@@ -63,6 +63,12 @@ impl Stream {
         stream.set_read_timeout(Some(read))
     }
 
+    pub(crate) fn finish_data(&mut self) -> io::Result<()> {
+        let Stream::Tls(stream) = self else { return self.finish_sending() };
+        stream.conn.send_close_notify();
+        stream.flush()
+    }
+
     pub(crate) fn finish_sending(&mut self) -> io::Result<()> {
         match self {
             Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),

@@ -42,7 +42,7 @@ use crate::config::values::{DnText, FromText, LogLevel, TlsVersion};
 use crate::limits;
 pub use cluster::ClusterSettings;
 pub(crate) use online::ListenerIndex;
-pub use online::{ListenerRules, OnlineSettings};
+pub use online::{ListenerRules, OnlineSettings, PersistentSearchLimits};
 pub use pass_through::{PassThroughSettings, Verifier};
 pub use run_as::RunAs;
 
@@ -377,6 +377,13 @@ impl Config {
             connections_per_address_max: file.limits.connections_per_address.map(NonZeroUsize::get),
             connects_per_second_max: file.limits.connects_per_second.map(NonZeroUsize::get),
             outstanding_max: file.limits.outstanding.map_or(limits::OUTSTANDING_MAX, NonZeroUsize::get),
+            persistent_searches: PersistentSearchLimits {
+                count_max: file
+                    .limits
+                    .persistent_searches
+                    .map_or(limits::PERSISTENT_SEARCHES_MAX, NonZeroUsize::get),
+                share_max: file.limits.persistent_searches_share.map(NonZeroUsize::get),
+            },
             message_size_max: file.limits.message_size.map_or(ldap::MESSAGE_SIZE_MAX, NonZeroUsize::get),
             message_size_unauthenticated_max: file
                 .limits

@@ -45,6 +45,15 @@ pub const BACKUP_RETRY: Duration = Duration::from_secs(60);
 /// A log that keeps fewer records than this is backed up when it is time, not when it is about to forget some.
 pub const BACKUP_RECORDS_MIN: u64 = 2_000;
 
+/// Searches that listen for changes at a time, by default. One more is answered busy.
+pub const PERSISTENT_SEARCHES_MAX: usize = 200;
+
+/// The part of them that an identity has, and a source, once half of all are there.
+pub const PERSISTENT_SEARCHES_SHARE_DIVISOR: usize = 8;
+
+/// The part of them that is kept for the administrator.
+pub const PERSISTENT_SEARCHES_RESERVE_DIVISOR: usize = 16;
+
 /// Connections that are open at a time to the listener of metrics. Above it, the oldest without a request gives way.
 pub const HTTP_CONNECTIONS_MAX: usize = 128;
 

@@ -21,6 +21,7 @@ use crate::hex::hex;
 use crate::net::acceptor::AcceptorControl;
 use crate::net::certificate::Certificates;
 use crate::net::http::Page;
+use crate::net::listening_places::ListeningPlaces;
 use crate::net::request_memory::RequestMemory;
 use crate::stamp::now_micros;
 use crate::telemetry::counter::Counter;
@@ -60,6 +61,8 @@ pub(crate) struct Sources {
     pub(crate) hashes: Arc<HashFigures>,
     pub(crate) read_ahead: Arc<ReadAheadFigures>,
     pub(crate) request_memory: Arc<RequestMemory>,
+    /// Searches that listen for changes.
+    pub(crate) listening: Arc<ListeningPlaces>,
     pub(crate) health: Arc<Health>,
     pub(crate) certificates: Arc<Certificates>,
     /// Bounds how old what is read here may be; `None` where nothing does.
@@ -154,6 +157,7 @@ impl Monitor {
             hashes(&sources.hashes),
             read_ahead(&sources.read_ahead),
             request_memory(&sources.request_memory),
+            listening(&sources.listening),
         ]);
         groups.extend(storage(sources));
         groups.extend(sources.audit.as_deref().map(audit));
@@ -269,6 +273,15 @@ fn request_memory(memory: &RequestMemory) -> Group {
     group.level("Holders", "Sources and identities that hold some", memory.holders() as u64);
     group.count("Waited", "Times that a connection waited for room", load(&memory.waited));
     group.count("Refused", "Requests refused for lack of room", load(&memory.refused));
+    group
+}
+
+/// Searches that listen for changes: persistent searches, and those of RFC 4533 that persist.
+fn listening(places: &ListeningPlaces) -> Group {
+    let mut group = Group::new("Persistent Searches");
+    group.level("Current", "Searches that listen for changes", places.count() as u64);
+    group.level("Max", "Searches that may listen for changes", places.count_max() as u64);
+    group.count("Refused", "Searches that were refused because too many listen", places.refused());
     group
 }
 

@@ -8,6 +8,7 @@ pub(crate) mod connection_places;
 pub(crate) mod descriptors;
 pub(crate) mod http;
 pub(crate) mod listener;
+pub(crate) mod listening_places;
 pub(crate) mod mailbox;
 pub mod proxy_header;
 pub(crate) mod request_memory;

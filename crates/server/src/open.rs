@@ -31,6 +31,7 @@ use crate::net::arrivals::Arrivals;
 use crate::net::certificate::{Certificates, TlsError, own_hosts};
 use crate::net::http;
 use crate::net::listener::{BoundPorts, listen_on};
+use crate::net::listening_places::ListeningPlaces;
 use crate::net::mailbox::{LoopMessage, Mailbox};
 use crate::net::request_memory::RequestMemory;
 use crate::net::stream::RefusedProxies;
@@ -223,6 +224,7 @@ impl Opened {
                 self.config.request_memory_bytes,
                 self.config.online.message_size_max,
             )),
+            listening: Arc::default(),
             arrivals: Arrivals::new(acceptor.control(), Arc::clone(&counters)),
             proxies: RefusedProxies::default(),
             health: Arc::clone(&self.health),
@@ -252,6 +254,7 @@ impl Opened {
             None => None,
         };
         let backup = self.config.backup.clone().map(|settings| (settings, Arc::<BackupFigures>::default()));
+        shared.listening.set_count_max(self.config.online.persistent_searches.count_max);
         self.monitor.attach(Sources {
             #[cfg(feature = "kafka")]
             cluster: cluster.as_ref().map(Cluster::figures),
@@ -263,6 +266,7 @@ impl Opened {
             hashes: shared.hash_pool.figures(),
             read_ahead: shared.read_ahead.figures(),
             request_memory: Arc::clone(&shared.request_memory),
+            listening: Arc::clone(&shared.listening),
             health: Arc::clone(&self.health),
             certificates: Arc::clone(&certificates),
             read_age: shared.read_age.clone(),
@@ -276,6 +280,7 @@ impl Opened {
             mailboxes: Arc::clone(&mailboxes),
             directory: Arc::downgrade(&self.directory),
             certificates: Arc::clone(&certificates),
+            listening: Arc::clone(&shared.listening),
             config: Arc::new(Mutex::new(self.config)),
         };
         let writes = Arc::clone(&shared.writes);
@@ -486,6 +491,7 @@ pub struct Handle {
     /// Weak, so that a handle that is kept does not keep the data directory open.
     directory: Weak<Directory>,
     certificates: Arc<Certificates>,
+    listening: Arc<ListeningPlaces>,
     config: Arc<Mutex<Config>>,
 }
 
@@ -533,6 +539,7 @@ impl Handle {
         let path = config.data.clone();
         directory.set_node_settings(node).map_err(|error| ServeError::Open { path, error })?;
         self.acceptor.set_connections_max(new.online.connections_max);
+        self.listening.set_count_max(new.online.persistent_searches.count_max);
         let mut online = new.online.clone();
         online.find_rules(&config.listen);
         let online = Arc::new(online);

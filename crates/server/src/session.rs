@@ -84,6 +84,8 @@ pub(crate) struct Session {
     source: Source,
     /// The settings say that whoever is there does not guess.
     is_trusted: bool,
+    /// The client sends nothing more.
+    has_ended_input: bool,
     /// The identity that SASL EXTERNAL finds at the other end.
     external: ExternalIdentity,
     /// How the last bind asked to be let in: that of the requester, unless that is nobody.
@@ -181,6 +183,7 @@ impl Session {
             sasl: None,
             source: Source::from(peer),
             is_trusted,
+            has_ended_input: false,
             external: peer.external_identity(),
             bind_method: BindMethod::None,
             protection: Protection::of(peer),
@@ -211,6 +214,11 @@ impl Session {
     /// Whether no operation is outstanding.
     pub(crate) fn is_idle(&self) -> bool {
         self.outstanding.is_empty()
+    }
+
+    /// Operations without an answer.
+    pub(crate) fn outstanding_count(&self) -> usize {
+        self.outstanding.len()
     }
 
     /// Whether a search can run a slice.

@@ -436,7 +436,7 @@ impl RequestControls {
     }
 
     /// Whether the client wants to hear of changes as they come.
-    pub(crate) fn follows(&self) -> bool {
+    pub fn listens(&self) -> bool {
         self.persistent().is_some() || self.sync().is_some_and(|asked| asked.persists)
     }
 

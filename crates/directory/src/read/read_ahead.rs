@@ -121,7 +121,7 @@ fn go_through(
             {
                 return Gone::all(0);
             }
-            if controls.as_ref().is_ok_and(RequestControls::follows) {
+            if controls.as_ref().is_ok_and(RequestControls::listens) {
                 return Gone::all(0);
             }
             let search = controls.and_then(|controls| {

@@ -259,6 +259,11 @@ impl Search {
         matches!(&self.work, Work::Tree(search) if search.is_streaming())
     }
 
+    /// Whether the search has sent what was there at its start and goes on with changes, until it is ended.
+    pub fn is_listening(&self) -> bool {
+        matches!(&self.work, Work::Tree(search) if search.is_listening())
+    }
+
     /// Whether the last byte of the output is in the middle of a message. Nothing else may be sent on the connection
     /// then, and the search cannot be stopped.
     pub fn is_mid_message(&self) -> bool {
@@ -465,7 +470,7 @@ impl Search {
     /// Why the search is stopped with this code, and what to do.
     fn stop_text(&self, code: ResultCode) -> String {
         if code == ResultCode::CANCELED {
-            return "the client cancelled it".to_owned();
+            return "the client cancelled it, or closed its side of the connection".to_owned();
         }
         if code != ResultCode::TIME_LIMIT_EXCEEDED {
             return "the server ended the search before it was done: ask again later".to_owned();

@@ -2,14 +2,18 @@
 
 use crate::support;
 
-use client::Connection;
+use std::net::TcpStream;
+
+use client::{Connection, Tls};
 use ldap::{
     ChangeType, Control, ControlsBuf, EntryChange, MessageId, PersistentSearch, Response, ResultCode, Scope,
     oids,
 };
 use support::clients::python_script;
+use support::cluster::until;
+use support::pando::Start;
 use support::tree::{add_person, person_dn, plant};
-use support::{Pando, SUFFIX, Scratch};
+use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
 #[test]
 fn python_ldap_and_ldap3_hear_of_changes() {
@@ -78,4 +82,109 @@ fn persistent_searches_end() {
     assert!(first.entry(SUFFIX, &["dc"]).unwrap().is_some());
     assert!(pando.stop().success());
     assert_eq!(hear(&mut first, id), Err(ResultCode::UNAVAILABLE));
+}
+
+/// `cn=NAME,cn=Persistent Searches,cn=monitor`.
+fn figure(connection: &mut Connection, name: &str) -> u64 {
+    let dn = format!("cn={name},cn=Persistent Searches,cn=monitor");
+    let entry = connection.entry(&dn, &["monitorCounter"]).unwrap().unwrap();
+    std::str::from_utf8(&entry.attributes[0].values[0]).unwrap().parse().unwrap()
+}
+
+/// Waits until so many searches listen.
+fn until_listening(connection: &mut Connection, count: u64) {
+    until("as many listen as should", || (figure(connection, "Current") == count).then_some(()));
+}
+
+/// A client that closed left its connection and its search behind until something changed, or for minutes: RFC 4511
+/// section 5.3. So it did with requests that waited behind searches that listen, and under TLS, whose end of the data
+/// comes before that of the socket.
+#[test]
+fn the_end_of_input_ends_what_listens() {
+    let scratch = Scratch::new("persistent-input-ends");
+    let node = scratch.write("node.toml", "listen = [\"ldap://127.0.0.1:0\"]\n[limits]\noutstanding = 2\n");
+    let pando = Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]).ready();
+    let mut admin = pando.administrator();
+    plant(&mut admin);
+    let begin = |count: u64, admin: &mut Connection| {
+        let mut first = pando.administrator();
+        let ids: Vec<_> = (0..count).map(|_| listen(&mut first, SUFFIX)).collect();
+        until_listening(admin, count);
+        (first, ids)
+    };
+    // A client that closes its side hears the end of each, and then that of the connection.
+    let (mut half, ids) = begin(2, &mut admin);
+    half.finish_sending().unwrap();
+    for id in ids {
+        assert_eq!(hear(&mut half, id), Err(ResultCode::CANCELED));
+    }
+    assert_eq!(half.closed().unwrap(), None);
+    until_listening(&mut admin, 0);
+    // Both are outstanding, so the third request waits unread, and the end of input behind it.
+    let (mut full, ids) = begin(2, &mut admin);
+    let third = listen(&mut full, SUFFIX);
+    full.finish_sending().unwrap();
+    for id in ids.into_iter().chain([third]) {
+        assert_eq!(hear(&mut full, id), Err(ResultCode::CANCELED));
+    }
+    // One that just goes.
+    let (gone, _) = begin(1, &mut admin);
+    drop(gone);
+    until_listening(&mut admin, 0);
+    // The end of the data of TLS, with the socket open on both sides.
+    let tls = Tls::insecure().unwrap();
+    for requests in [1, 3] {
+        let stream = TcpStream::connect(pando.address()).unwrap();
+        let kept = stream.try_clone().unwrap();
+        let plain = Connection::over_tcp(stream).unwrap();
+        let mut secured = plain.start_tls(&tls, "localhost").unwrap();
+        assert!(secured.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
+        for _ in 0..requests {
+            listen(&mut secured, SUFFIX);
+        }
+        until_listening(&mut admin, requests.min(2));
+        secured.finish_data().unwrap();
+        until_listening(&mut admin, 0);
+        drop(kept);
+    }
+    // Others still listen, and hear.
+    let (mut first, ids) = begin(1, &mut admin);
+    add_person(&mut admin, "one");
+    assert_eq!(hear(&mut first, ids[0]), Ok((ChangeType::Add, person_dn("one"))));
+}
+
+/// One user took all the places that there are.
+#[test]
+fn one_user_leaves_places_to_others() {
+    let scratch = Scratch::new("persistent-places");
+    let limits = "[limits]\npersistent_searches = 32\npersistent_searches_share = 5\n";
+    let node = scratch.write("node.toml", &format!("listen = [\"ldap://127.0.0.1:0\"]\n{limits}"));
+    let pando = Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]).ready();
+    let mut admin = pando.administrator();
+    plant(&mut admin);
+    assert_eq!(figure(&mut admin, "Max"), 32);
+    let bound = |uid: &str| {
+        let mut connection = pando.connect();
+        let password = format!("{uid}-secret");
+        assert!(connection.bind(&person_dn(uid), &password).unwrap().is_success(), "{uid}");
+        connection
+    };
+    let (mut greedy, mut other) = (bound("bert"), bound("anna"));
+    let taken: Vec<_> = (0..20).map(|_| listen(&mut greedy, SUFFIX)).collect();
+    for refused in &taken[16..] {
+        assert_eq!(hear(&mut greedy, *refused), Err(ResultCode::ADMIN_LIMIT_EXCEEDED));
+    }
+    assert_eq!((figure(&mut admin, "Current"), figure(&mut admin, "Refused")), (16, 4));
+    let others: Vec<_> = (0..5).map(|_| listen(&mut other, SUFFIX)).collect();
+    until_listening(&mut admin, 21);
+    add_person(&mut admin, "one");
+    for id in others {
+        assert_eq!(hear(&mut other, id), Ok((ChangeType::Add, person_dn("one"))));
+    }
+    // The administrator has all that is left, part of it a reserve.
+    let mut administrator = pando.administrator();
+    let own: Vec<_> = (0..12).map(|_| listen(&mut administrator, SUFFIX)).collect();
+    assert_eq!(hear(&mut administrator, own[11]), Err(ResultCode::BUSY));
+    drop((greedy, other));
+    until_listening(&mut admin, 11);
 }

@@ -137,6 +137,8 @@ pub(crate) struct LimitKeys {
     pub(crate) connections_per_address: Option<NonZeroUsize>,
     pub(crate) connects_per_second: Option<NonZeroUsize>,
     pub(crate) outstanding: Option<NonZeroUsize>,
+    pub(crate) persistent_searches: Option<NonZeroUsize>,
+    pub(crate) persistent_searches_share: Option<NonZeroUsize>,
     pub(crate) message_size: Option<NonZeroUsize>,
     pub(crate) message_size_unauthenticated: Option<NonZeroUsize>,
 }

@@ -28,6 +28,8 @@ pub struct OnlineSettings {
     pub connects_per_second_max: Option<usize>,
     /// Unanswered requests of one connection.
     pub outstanding_max: usize,
+    /// Searches that listen for changes.
+    pub persistent_searches: PersistentSearchLimits,
     /// Bytes of a message on a connection that has bound.
     pub message_size_max: usize,
     /// Bytes of a message on a connection that has not.
@@ -63,6 +65,15 @@ pub struct OnlineSettings {
     pub kerberos: Option<Arc<KerberosRules>>,
 }
 
+/// How many searches may listen for changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PersistentSearchLimits {
+    /// All of them.
+    pub count_max: usize,
+    /// Those of one identity, and those of one source, once there are half of all; `None` is an eighth of all.
+    pub share_max: Option<usize>,
+}
+
 impl Default for OnlineSettings {
     fn default() -> OnlineSettings {
         OnlineSettings {
@@ -70,6 +81,10 @@ impl Default for OnlineSettings {
             connections_per_address_max: None,
             connects_per_second_max: None,
             outstanding_max: limits::OUTSTANDING_MAX,
+            persistent_searches: PersistentSearchLimits {
+                count_max: limits::PERSISTENT_SEARCHES_MAX,
+                share_max: None,
+            },
             message_size_max: ldap::MESSAGE_SIZE_MAX,
             message_size_unauthenticated_max: ldap::MESSAGE_SIZE_MAX_UNAUTHENTICATED,
             idle_timeout: Some(limits::IDLE_TIMEOUT),

@@ -252,6 +252,9 @@ impl Connection {
                 self.output.append(&mut self.later);
             }
         }
+        if self.ending {
+            self.session.end_input(context, &mut self.output);
+        }
         let wants_more = match self.read_requests(context, buffers) {
             Reading::Idle => false,
             Reading::More => true,
@@ -259,6 +262,7 @@ impl Connection {
             Reading::Ended if self.session.is_binding() => return Turn::Close,
             Reading::Ended => {
                 self.phase = Phase::Finishing;
+                self.session.end_input(context, &mut self.output);
                 false
             }
             Reading::Close => {
@@ -442,7 +446,15 @@ impl Connection {
                     return Behind::End(Reading::Ended);
                 }
                 // Read the end again when the requests before it are handled.
-                Some(Reading::Ended) => self.readable = true,
+                Some(Reading::Ended) => {
+                    self.readable = true;
+                    let count = self.session.outstanding_count();
+                    self.session.end_input(context, &mut self.output);
+                    // TLS says so before the socket does. What ended may have been in the way of the next request.
+                    if self.session.outstanding_count() < count {
+                        return Behind::Abandoned;
+                    }
+                }
                 Some(end) => return Behind::End(end),
                 None => {}
             }

@@ -13,6 +13,7 @@ use crate::config::OnlineSettings;
 use crate::kerberos::KerberosExchanges;
 use crate::net::arrivals::Arrivals;
 use crate::net::certificate::Certificates;
+use crate::net::listening_places::ListeningPlaces;
 use crate::net::request_memory::RequestMemory;
 use crate::net::stream::RefusedProxies;
 use crate::stamp::Random;
@@ -48,6 +49,8 @@ pub(crate) struct Shared {
     pub(crate) scan_pool: ScanPool,
     pub(crate) read_ahead: ReadAheadPool,
     pub(crate) request_memory: Arc<RequestMemory>,
+    /// Who has how many searches that listen for changes.
+    pub(crate) listening: Arc<ListeningPlaces>,
     /// Who has how many connections.
     pub(crate) arrivals: Arrivals,
     /// Connections that did not begin as a proxy's have to.

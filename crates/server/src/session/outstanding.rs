@@ -16,6 +16,7 @@ use super::password_answer::PasswordAnswer;
 use super::proof::{DecidedAttempt, Proof};
 use super::shared_rest::SharedRest;
 use crate::limits::{HELD_BYTES_MAX, HELD_SEARCH_BYTES_MAX};
+use crate::net::listening_places::ListeningPlace;
 use crate::telemetry::counters::Operation;
 use crate::telemetry::operation_event::OperationEvent;
 use crate::workers::guesses::Delayed;
@@ -133,7 +134,14 @@ pub(super) struct Outstanding {
 pub(super) enum Work {
     /// Its next slice, or a piece from the scan threads that look at the rest of its candidates; one that `follows` is
     /// to tell of changes, for the next commit.
-    Search { search: Box<Search>, deadline: Option<Instant>, rest: Option<SharedRest>, follows: bool },
+    Search {
+        search: Box<Search>,
+        deadline: Option<Instant>,
+        rest: Option<SharedRest>,
+        follows: bool,
+        /// Of a search that listens for changes.
+        _place: Option<Box<ListeningPlace>>,
+    },
     /// The writer, or the thread that reads the audit trail.
     Change,
     /// The writer, which changes a password.
@@ -196,6 +204,11 @@ impl Outstanding {
     /// Whether it is a search that waits for the next commit.
     pub(super) fn follows(&self) -> bool {
         matches!(self.work, Work::Search { follows: true, .. })
+    }
+
+    /// Whether it is a search that has sent what was there and goes on with changes.
+    pub(super) fn is_listening(&self) -> bool {
+        matches!(&self.work, Work::Search { search, .. } if search.is_listening())
     }
 
     pub(super) fn is_mid_message(&self) -> bool {

@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use directory::Outcome;
 use directory::controls::RequestControls;
 use directory::search::{Search, Step};
 use ldap::ResultCode;
@@ -12,6 +13,7 @@ use super::outstanding::{Outstanding, Work};
 use super::shared_rest::{SLICE, SharedRest};
 use super::{RequestHead, Session};
 use crate::limits::SCAN_CANDIDATES_MIN;
+use crate::net::listening_places::{ListeningClient, ListeningPlace, NoPlace};
 use crate::net::mailbox::Address;
 use crate::net::request_memory::Admission;
 use crate::session::context::Context;
@@ -41,6 +43,10 @@ impl Session {
         controls: &RequestControls,
         out: &mut Vec<u8>,
     ) {
+        let place = match self.take_listening_place(context, controls) {
+            Ok(place) => place,
+            Err(outcome) => return self.answer(context, &head, &outcome, out),
+        };
         let begun_at = controls.explain.then(Instant::now);
         let started = Search::start(&context.snapshot, &self.requester, head.id, request, controls);
         let mut search = match started {
@@ -67,7 +73,62 @@ impl Session {
             seconds => context.now.checked_add(Duration::from_secs(u64::from(seconds))),
         };
         let rest = share(context, self.address(context), &mut search);
-        self.keep(head, Work::Search { search: Box::new(search), deadline, rest, follows }, 0, None);
+        self.keep(
+            head,
+            Work::Search { search: Box::new(search), deadline, rest, follows, _place: place },
+            0,
+            None,
+        );
+        if follows && self.has_ended_input {
+            self.end_listening(context, out);
+        }
+    }
+
+    /// Takes the place of a search that is to listen for changes. Others need none.
+    #[inline]
+    fn take_listening_place(
+        &self,
+        context: &Context,
+        controls: &RequestControls,
+    ) -> Result<Option<Box<ListeningPlace>>, Outcome> {
+        if controls.listens() { self.find_listening_place(context).map(Some) } else { Ok(None) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_listening_place(&self, context: &Context) -> Result<Box<ListeningPlace>, Outcome> {
+        let is_trusted = self.is_trusted || self.source.address().is_none();
+        let client = ListeningClient { source: self.source, is_trusted, requester: &self.requester };
+        let taken = context.shared.listening.take(context.settings.persistent_searches, client, context.now);
+        taken.map(Box::new).map_err(|why| {
+            let code = match why {
+                NoPlace::Full => ResultCode::BUSY,
+                NoPlace::IdentityShare | NoPlace::SourceShare => ResultCode::ADMIN_LIMIT_EXCEEDED,
+            };
+            Outcome::new(code, why.text())
+        })
+    }
+
+    /// The client sends nothing more (RFC 4511 section 5.3): neither an Abandon nor an Unbind can come. Searches that
+    /// listen for changes would have no end then, so they end here, also when the client has closed only its side and
+    /// still reads. Other operations are answered as before.
+    #[cold]
+    pub(crate) fn end_input(&mut self, context: &mut Context, out: &mut Vec<u8>) {
+        if !self.has_ended_input {
+            self.has_ended_input = true;
+            self.end_listening(context, out);
+        }
+    }
+
+    /// Ends all searches that listen for changes, unless the output ends in the middle of a message; then the slice
+    /// that finishes the message ends them.
+    fn end_listening(&mut self, context: &mut Context, out: &mut Vec<u8>) {
+        if self.is_mid_message() {
+            return;
+        }
+        while let Some(index) = self.outstanding.iter().position(Outstanding::is_listening) {
+            self.stop_search(context, index, ResultCode::CANCELED, out);
+        }
     }
 
     /// Whether a search waits for the next commit.
@@ -119,7 +180,10 @@ impl Session {
         self.next_slice = slice_index(index + 1);
         let (admission, address) = (self.admission(context), self.address(context));
         let Some(Outstanding {
-            ticket, head, work: Work::Search { search, deadline, rest, follows }, ..
+            ticket,
+            head,
+            work: Work::Search { search, deadline, rest, follows, .. },
+            ..
         }) = self.outstanding.get_mut(index)
         else {
             return true;
@@ -154,6 +218,9 @@ impl Session {
                 *rest = share(context, Address { ticket: *ticket, ..address }, search);
             }
             self.outstanding.recount(index);
+        }
+        if self.has_ended_input && step != Step::Broken {
+            self.end_listening(context, out);
         }
         step != Step::Broken
     }

@@ -15,6 +15,11 @@ pub(crate) struct Seldom {
 }
 
 impl Seldom {
+    /// How often it happened.
+    pub(crate) fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
     /// Counts that it happened again. `Some` where that is to be logged: an end for the line, how often it was not.
     pub(crate) fn happened(&self, now: Instant) -> Option<String> {
         let count = self.count.fetch_add(1, Ordering::Relaxed) + 1;

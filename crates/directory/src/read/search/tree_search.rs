@@ -285,6 +285,11 @@ impl TreeSearch {
         self.follow.as_ref().is_some_and(|follow| follow.waits)
     }
 
+    /// Whether the results that were there are sent, and changes follow.
+    pub(super) fn is_listening(&self) -> bool {
+        self.follow.as_ref().is_some_and(|follow| follow.has_begun())
+    }
+
     /// All results are sent, so that limits on them are over.
     pub(super) fn has_sent_all(&mut self) {
         (self.tally.size_limit, self.base_text) = (0, None);
@@ -557,7 +562,7 @@ fn told(
     if controls.sync().is_some() {
         selection.made.retain(|(made, _)| *made == VirtualAttribute::StructuralObjectClass);
     }
-    let follow = match controls.follows() {
+    let follow = match controls.listens() {
         true => Some(Follow::begin(snapshot, (asker.0, asker.2), (request.filter, scope), controls)?),
         false => None,
     };

@@ -163,6 +163,11 @@ impl Follow {
         self.bound.as_ref().map(|bound| &bound.standing)
     }
 
+    /// Whether the first part is over.
+    pub(super) fn has_begun(&self) -> bool {
+        self.before.is_some()
+    }
+
     /// Bytes of memory that it holds, itself included.
     pub(super) fn memory_bytes(&mut self) -> usize {
         let of_round = |round: &Round| {

@@ -1,0 +1,267 @@
+//! Searches that listen for changes (persistent searches, and refreshAndPersist of RFC 4533): how many there are, and
+//! who has them.
+//!
+//! There is a number of places for the whole server. While fewer than half are taken, every client may take any number.
+//! From then on an identity has a share, and so has a source. A part is kept for the administrator, whom no share
+//! binds. Anonymous clients of one source are one identity. Networks that the settings trust have no share as a source,
+//! nor has the file system: many clients that know each other come from there.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::Hash;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use directory::Requester;
+
+use crate::config::PersistentSearchLimits;
+use crate::limits::{PERSISTENT_SEARCHES_RESERVE_DIVISOR, PERSISTENT_SEARCHES_SHARE_DIVISOR};
+use crate::net::request_memory::{HolderKey, Source};
+use crate::telemetry::seldom::Seldom;
+
+/// The places of a server.
+#[derive(Debug, Default)]
+pub(crate) struct ListeningPlaces {
+    taken: Mutex<Taken>,
+    /// How many there may be, for monitoring.
+    count_max: AtomicUsize,
+    refused: Seldom,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    count: usize,
+    by_source: HashMap<Source, usize>,
+    by_identity: HashMap<Identity, usize>,
+}
+
+/// Who listens, wherever it comes from unless it is anonymous.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Identity {
+    Administrator,
+    Entry(u64),
+    AnonymousAt(Source),
+}
+
+/// The client of a search that is to listen.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ListeningClient<'c> {
+    pub(crate) source: Source,
+    /// Whether the source has no share.
+    pub(crate) is_trusted: bool,
+    pub(crate) requester: &'c Requester,
+}
+
+/// The place of a search. It is given back when this is dropped.
+#[derive(Debug)]
+pub(crate) struct ListeningPlace {
+    places: Arc<ListeningPlaces>,
+    source: Source,
+    identity: Identity,
+}
+
+/// Why a search has no place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoPlace {
+    /// All places are taken, but for those of the administrator.
+    Full,
+    /// The identity has its share.
+    IdentityShare,
+    /// The source has its share.
+    SourceShare,
+}
+
+impl NoPlace {
+    /// What the client and the log are told.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            NoPlace::Full => {
+                "as many searches listen for changes as may (limits.persistent_searches): poll (refreshOnly), or ask \
+                 again later"
+            }
+            NoPlace::IdentityShare => {
+                "your searches that listen for changes are your share (limits.persistent_searches_share): end some of \
+                 them, or poll (refreshOnly)"
+            }
+            NoPlace::SourceShare => {
+                "searches from your address that listen for changes are its share (limits.persistent_searches_share): \
+                 end some of them, or poll (refreshOnly)"
+            }
+        }
+    }
+}
+
+impl ListeningPlaces {
+    /// Takes a place for a search of this client.
+    ///
+    /// # Errors
+    /// There is none for it.
+    pub(crate) fn take(
+        self: &Arc<Self>,
+        limits: PersistentSearchLimits,
+        client: ListeningClient<'_>,
+        now: Instant,
+    ) -> Result<ListeningPlace, NoPlace> {
+        let identity = match client.requester {
+            Requester::Administrator { .. } => Identity::Administrator,
+            Requester::User { id, .. } => Identity::Entry(id.0),
+            Requester::Anonymous => Identity::AnonymousAt(client.source),
+        };
+        let taken = self.lock().take(limits, client, identity);
+        if let Err(why) = taken {
+            if let Some(before) = self.refused.happened(now) {
+                let key = HolderKey::new(client.source, client.requester);
+                tracing::warn!(
+                    "a search of {key} that is to listen for changes is refused: {}{before}",
+                    why.text()
+                );
+            }
+            return Err(why);
+        }
+        Ok(ListeningPlace { places: Arc::clone(self), source: client.source, identity })
+    }
+
+    /// How many there may be, by the settings.
+    pub(crate) fn count_max(&self) -> usize {
+        self.count_max.load(Ordering::Relaxed)
+    }
+
+    /// Says how many there may be.
+    pub(crate) fn set_count_max(&self, count_max: usize) {
+        self.count_max.store(count_max, Ordering::Relaxed);
+    }
+
+    /// Searches that have a place.
+    pub(crate) fn count(&self) -> usize {
+        self.lock().count
+    }
+
+    /// Searches that were refused one.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused.count()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Taken> {
+        // A panic between two of the counts is not possible, so a poisoned lock is fit for use.
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Taken {
+    fn take(
+        &mut self,
+        limits: PersistentSearchLimits,
+        client: ListeningClient<'_>,
+        identity: Identity,
+    ) -> Result<(), NoPlace> {
+        let all = limits.count_max;
+        if identity != Identity::Administrator {
+            let reserve = (all / PERSISTENT_SEARCHES_RESERVE_DIVISOR).max(1);
+            let share = limits.share_max.unwrap_or((all / PERSISTENT_SEARCHES_SHARE_DIVISOR).max(1));
+            if self.count >= all.saturating_sub(reserve) {
+                return Err(NoPlace::Full);
+            }
+            if self.count >= all / 2 {
+                if self.by_identity.get(&identity).is_some_and(|count| *count >= share) {
+                    return Err(NoPlace::IdentityShare);
+                }
+                let of_source = self.by_source.get(&client.source);
+                if !client.is_trusted && of_source.is_some_and(|count| *count >= share) {
+                    return Err(NoPlace::SourceShare);
+                }
+            }
+        } else if self.count >= all {
+            return Err(NoPlace::Full);
+        }
+        self.count += 1;
+        *self.by_source.entry(client.source).or_default() += 1;
+        *self.by_identity.entry(identity).or_default() += 1;
+        Ok(())
+    }
+}
+
+impl Drop for ListeningPlace {
+    fn drop(&mut self) {
+        let mut taken = self.places.lock();
+        taken.count -= 1;
+        leave(&mut taken.by_source, self.source);
+        leave(&mut taken.by_identity, self.identity);
+    }
+}
+
+fn leave<K: Hash + Eq>(counts: &mut HashMap<K, usize>, key: K) {
+    if let Entry::Occupied(mut count) = counts.entry(key) {
+        *count.get_mut() -= 1;
+        if *count.get() == 0 {
+            count.remove();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use directory::rows::EntryId;
+
+    use super::*;
+
+    const LIMITS: PersistentSearchLimits = PersistentSearchLimits { count_max: 32, share_max: None };
+
+    fn from(address: u8) -> Source {
+        Source::Network(IpAddr::V4(Ipv4Addr::new(192, 0, 2, address)))
+    }
+
+    fn user(id: u64) -> Requester {
+        Requester::User { id: EntryId(id), dn: format!("uid={id}") }
+    }
+
+    fn client(source: Source, requester: &Requester) -> ListeningClient<'_> {
+        ListeningClient { source, is_trusted: false, requester }
+    }
+
+    #[test]
+    fn one_identity_or_source_leaves_places_to_others() {
+        let (places, now) = (Arc::<ListeningPlaces>::default(), Instant::now());
+        let take = |client| places.take(LIMITS, client, now);
+        let (greedy, other) = (user(1), user(2));
+        // Half of all, wherever it comes from; then nothing, for its share is an eighth.
+        let greedy_places: Vec<_> = (0..16).map(|of| take(client(from(of), &greedy)).unwrap()).collect();
+        assert_eq!(take(client(from(99), &greedy)).unwrap_err(), NoPlace::IdentityShare);
+        // Another has its share, though from an address that has one search already.
+        let others: Vec<_> = (0..3).map(|_| take(client(from(0), &other)).unwrap()).collect();
+        assert_eq!(take(client(from(0), &other)).unwrap_err(), NoPlace::SourceShare);
+        let trusted = ListeningClient { is_trusted: true, ..client(from(0), &other) };
+        let last = take(trusted).unwrap();
+        assert_eq!(take(client(from(50), &other)).unwrap_err(), NoPlace::IdentityShare);
+        // Anonymous clients are one identity of each source.
+        let anonymous = Requester::Anonymous;
+        let nobodies: Vec<_> = (0..4).map(|_| take(client(from(60), &anonymous)).unwrap()).collect();
+        assert_eq!(take(client(from(60), &anonymous)).unwrap_err(), NoPlace::IdentityShare);
+        let elsewhere = take(client(from(61), &anonymous)).unwrap();
+        assert_eq!((places.count(), places.refused()), (25, 4));
+        drop((greedy_places, others, last, nobodies, elsewhere));
+        assert_eq!(places.count(), 0);
+        let taken = places.lock();
+        assert!(taken.by_source.is_empty() && taken.by_identity.is_empty());
+    }
+
+    #[test]
+    fn a_part_is_kept_for_the_administrator() {
+        let (places, now) = (Arc::<ListeningPlaces>::default(), Instant::now());
+        let users: Vec<_> = (0..40).map(user).collect();
+        let of_users: Vec<_> = users
+            .iter()
+            .zip(0..)
+            .map_while(|(user, of)| places.take(LIMITS, client(from(of), user), now).ok())
+            .collect();
+        assert_eq!(of_users.len(), 30);
+        let administrator = Requester::Administrator { dn: "cn=admin".to_owned() };
+        let take = || places.take(LIMITS, client(from(1), &administrator), now);
+        let own: Vec<_> = (0..2).map(|_| take().unwrap()).collect();
+        assert_eq!(take().unwrap_err(), NoPlace::Full);
+        drop(own);
+        assert!(take().is_ok());
+    }
+}
