@@ -4,8 +4,8 @@
 //! reads back as the target's current name whatever is renamed, and adding one member to ten million touches two
 //! rows. A value that names no entry is text: a row of `values`, and one of `dangling` by its normal name, which
 //! turns it into a link when an entry of that name appears. When an entry is deleted, links to it become text again,
-//! or vanish where integrity is on for the attribute. The last value of an attribute that the source's classes
-//! require never vanishes: it becomes text, and the source stays valid.
+//! or vanish if integrity is on for the attribute. The last value of an attribute that the source's classes require
+//! becomes the empty DN instead: the source stays valid, and no later entry takes the place of the deleted one.
 //!
 //! A uniqueMember value with the optional UID (RFC 4517 section 3.3.21) stays text as given.
 
@@ -17,7 +17,7 @@ use crate::model::entry::{EncodedAttribute, StoredEntry};
 use crate::model::limits::{KEY_HASH_SIZE, NAME_KEY_MAX};
 use crate::model::name::{NormalName, name_in};
 use crate::model::outcome::OperationError;
-use crate::model::record::{Delete, Value, ValueChangeKind};
+use crate::model::record::{Delete, LastValue, Value, ValueChangeKind};
 use crate::model::rows::{
     AttrId, DANGLING, EntryId, LINKED, LINKS, VALUES, dangling_key, link_key, value_counter, value_key,
 };
@@ -286,11 +286,16 @@ fn detach_one(
     remove_link(batch, source, attribute, delete.id)?;
     let Some(mut entry) = load(batch, source)? else { return Ok(()) };
     let is_last = batch.count(&value_counter(source, attribute))? == 0;
-    let vanishes = delete.vanishing.contains(&attribute)
-        && !(is_last && is_required(batch, catalog, source, attribute)?);
-    if !vanishes {
-        let def = catalog.attribute(attribute);
-        add_text(batch, &catalog.schema, source, def, delete.dn.as_bytes())?;
+    let text = match delete.vanishing.contains(&attribute) {
+        false => Some(delete.dn.as_str()),
+        true if !is_last || !is_required(batch, catalog, source, attribute)? => None,
+        true => Some(match delete.last {
+            LastValue::DeletedDn => delete.dn.as_str(),
+            LastValue::EmptyDn => "",
+        }),
+    };
+    if let Some(text) = text {
+        add_text(batch, &catalog.schema, source, catalog.attribute(attribute), text.as_bytes())?;
     }
     entry.position = entry.position.max(position);
     mark(batch, source, &mut entry, attribute)?;

@@ -14,7 +14,7 @@ pub const MEMBERS_MAX: usize = 4096;
 
 /// The highest feature level that this build knows. A level stands for what nodes write into the log and make of it;
 /// there is more than one only where a build began to write something that those before cannot read.
-pub const LEVEL_MAX: u64 = 4;
+pub const LEVEL_MAX: u64 = 5;
 
 /// The level from which on the log may have keys and sealed groups.
 pub const KEYS_LEVEL: u64 = 2;
@@ -24,6 +24,9 @@ pub const SLICES_LEVEL: u64 = 3;
 
 /// The level from which on records may delete an entry with all that lies below.
 pub const TREES_LEVEL: u64 = 4;
+
+/// The level from which on records of deletes leave the empty DN in place of the last value of a required attribute.
+pub const EMPTY_DNS_LEVEL: u64 = 5;
 
 /// Longest point between two rows, where a slice begins or ends.
 pub const POINT_BYTES_MAX: usize = 512;

@@ -19,7 +19,7 @@ use crate::accounts;
 use crate::catalog::{META_REPLICATION, is_node, log_rows};
 use crate::model::open_error::OpenError;
 use crate::model::outcome::OperationError;
-use crate::model::record::Record;
+use crate::model::record::{LastValue, Record};
 use crate::model::rows::{MAPS, META};
 use crate::snapshot::Directory;
 
@@ -199,6 +199,12 @@ impl WriteBatch<'_> {
     /// Refuses to delete an entry with what lies below it: nodes that are to apply its record do not know such.
     pub fn refuse_trees(&mut self) {
         self.refuses_trees = true;
+    }
+
+    /// Writes records of deletes as earlier builds do, for nodes that know no other: see
+    /// [`LastValue`](crate::model::record::LastValue).
+    pub fn keep_deleted_dns(&mut self) {
+        self.last_value = LastValue::DeletedDn;
     }
 
     /// The size of the last record that had no room, if any, since this was last asked.

@@ -19,7 +19,7 @@ use crate::model::csn::Csn;
 use crate::model::index_definition::IndexKinds;
 use crate::model::limits::LOG_TRIM_SLICE;
 use crate::model::outcome::{OperationError, Outcome};
-use crate::model::record::{Change, Record};
+use crate::model::record::{Change, LastValue, Record};
 use crate::model::rows::EntryId;
 use crate::model::settings::{Settings, SettingsRecord};
 use crate::model::stamp::Stamp;
@@ -82,6 +82,7 @@ impl Writer {
             record_bytes_left: usize::MAX,
             held_back: None,
             refuses_trees: false,
+            last_value: LastValue::EmptyDn,
         })
     }
 
@@ -221,6 +222,8 @@ pub struct WriteBatch<'w> {
     /// Whether nodes of the cluster do not know records of trees yet: see
     /// [`refuse_trees`](WriteBatch::refuse_trees).
     pub(super) refuses_trees: bool,
+    /// Form of the records of deletes: see [`keep_deleted_dns`](WriteBatch::keep_deleted_dns).
+    pub(super) last_value: LastValue,
 }
 
 /// What ended a batch.
@@ -309,6 +312,7 @@ impl WriteBatch<'_> {
             copies::put_before(self.state(), requester, controls, id, copies)?;
         }
         if let Some(mut record) = record {
+            record.change.set_last_value(self.last_value);
             record.origin = stamp.origin.clone();
             if stamp.keeps_old_values {
                 record.origin.old_values = old_values(self.state(), &record.change)?;

@@ -169,7 +169,7 @@ fn describe(change: &Change) -> String {
 mod tests {
     use super::*;
     use crate::model::origin::Origin;
-    use crate::model::record::{Delete, Modify, ModifyDn, Value, ValueChange, ValueChangeKind};
+    use crate::model::record::{Delete, LastValue, Modify, ModifyDn, Value, ValueChange, ValueChangeKind};
     use crate::model::rows::{AttrId, ClassSetId, EntryId, NodeFlags};
 
     fn text_of(change: Change) -> String {
@@ -206,7 +206,8 @@ mod tests {
         };
         // A name cannot make a second line.
         assert_eq!(text_of(Change::Modify(modify)), r#"modify "cn=a\nb,dc=example""#);
-        let delete = Delete { id: EntryId(5), dn: "cn=a".to_owned(), vanishing: Vec::new() };
+        let delete =
+            Delete { id: EntryId(5), dn: "cn=a".to_owned(), vanishing: Vec::new(), last: LastValue::EmptyDn };
         assert_eq!(text_of(Change::Delete(delete)), r#"delete "cn=a""#);
         let rename = ModifyDn {
             id: EntryId(5),

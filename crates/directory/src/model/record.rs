@@ -113,6 +113,18 @@ pub struct Delete {
     pub dn: String,
     /// Link attributes whose values vanish with the entry instead, as integrity was set when it was deleted.
     pub vanishing: Vec<AttrId>,
+    /// What becomes of a vanishing value that is the last one of an attribute that the source's classes require.
+    pub last: LastValue,
+}
+
+/// Replacement of the last value of a required link attribute whose target is deleted with integrity on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LastValue {
+    /// The text of the deleted DN, in records of earlier builds and while nodes of a cluster run one. A new entry of
+    /// that DN becomes the value's target.
+    DeletedDn,
+    /// The empty DN, which no entry ever has.
+    EmptyDn,
 }
 
 /// See [`Change::DeleteTree`].
@@ -126,6 +138,8 @@ pub struct DeleteTree {
     pub below: Vec<Below>,
     /// As of a [`Delete`].
     pub vanishing: Vec<AttrId>,
+    /// As of a [`Delete`].
+    pub last: LastValue,
 }
 
 /// An entry of a [`DeleteTree`].
@@ -234,12 +248,24 @@ impl Record {
 }
 
 impl Change {
+    /// Chooses what a delete leaves of last values; nothing in other changes.
+    pub(crate) fn set_last_value(&mut self, value: LastValue) {
+        match self {
+            Change::Delete(Delete { last, .. }) | Change::DeleteTree(DeleteTree { last, .. }) => {
+                *last = value
+            }
+            _ => {}
+        }
+    }
+
     fn kind(&self) -> u8 {
         match self {
             Change::Add(_) => 1,
             Change::Modify(_) => 2,
-            Change::Delete(_) => 3,
-            Change::DeleteTree(_) => 10,
+            Change::Delete(Delete { last: LastValue::DeletedDn, .. }) => 3,
+            Change::Delete(_) => 11,
+            Change::DeleteTree(DeleteTree { last: LastValue::DeletedDn, .. }) => 10,
+            Change::DeleteTree(_) => 12,
             Change::ModifyDn(_) => 4,
             Change::Suffix { .. } => 5,
             Change::Settings(_) => 9,
@@ -314,12 +340,14 @@ impl Change {
                 flags: NodeFlags(decoder.byte()?),
                 changes: decoder.list(take_value_change)?,
             }),
-            3 => Change::Delete(Delete {
+            3 | 11 => Change::Delete(Delete {
                 id: EntryId(decoder.varint()?),
                 dn: decoder.string()?,
                 vanishing: decoder.list(|d| Some(AttrId(d.number()?)))?,
+                last: if kind == 3 { LastValue::DeletedDn } else { LastValue::EmptyDn },
             }),
-            10 => Change::DeleteTree(take_tree(decoder)?),
+            10 => Change::DeleteTree(take_tree(decoder, LastValue::DeletedDn)?),
+            12 => Change::DeleteTree(take_tree(decoder, LastValue::EmptyDn)?),
             4 => Change::ModifyDn(ModifyDn {
                 id: EntryId(decoder.varint()?),
                 old_dn: decoder.string()?,
@@ -338,7 +366,7 @@ impl Change {
     }
 }
 
-fn take_tree(decoder: &mut Decoder<'_>) -> Option<DeleteTree> {
+fn take_tree(decoder: &mut Decoder<'_>, last: LastValue) -> Option<DeleteTree> {
     let (top, dn) = (EntryId(decoder.varint()?), decoder.string()?);
     let below = |d: &mut Decoder<'_>| {
         Some(Below { id: EntryId(d.varint()?), rdn: d.string()?, superior: d.number()? })
@@ -354,7 +382,7 @@ fn take_tree(decoder: &mut Decoder<'_>) -> Option<DeleteTree> {
         depths.push(depth);
     }
     let vanishing = decoder.list(|d| Some(AttrId(d.number()?)))?;
-    Some(DeleteTree { top, dn, below, vanishing })
+    Some(DeleteTree { top, dn, below, vanishing, last })
 }
 
 fn index(attribute: AttrId, kinds: IndexKinds) -> Change {
@@ -415,7 +443,18 @@ mod tests {
                 flags: NodeFlags(0),
                 changes: changes.clone(),
             }),
-            Change::Delete(Delete { id: EntryId(5), dn: dn.clone(), vanishing: vec![AttrId(300)] }),
+            Change::Delete(Delete {
+                id: EntryId(5),
+                dn: dn.clone(),
+                vanishing: vec![AttrId(300)],
+                last: LastValue::DeletedDn,
+            }),
+            Change::Delete(Delete {
+                id: EntryId(5),
+                dn: dn.clone(),
+                vanishing: vec![AttrId(300)],
+                last: LastValue::EmptyDn,
+            }),
             Change::DeleteTree(DeleteTree {
                 top: EntryId(5),
                 dn: dn.clone(),
@@ -424,6 +463,7 @@ mod tests {
                     Below { id: EntryId(7), rdn: "cn=c".to_owned(), superior: 1 },
                 ],
                 vanishing: vec![AttrId(300)],
+                last: LastValue::EmptyDn,
             }),
             Change::ModifyDn(ModifyDn {
                 id: EntryId(5),
@@ -481,8 +521,8 @@ mod tests {
                 rdn: "cn=x".to_owned(),
                 superior: place as u32,
             });
-            let (below, vanishing) = (below.collect(), Vec::new());
-            let tree = DeleteTree { top: EntryId(1), dn: "o=x".to_owned(), below, vanishing };
+            let (below, vanishing, last) = (below.collect(), Vec::new(), LastValue::EmptyDn);
+            let tree = DeleteTree { top: EntryId(1), dn: "o=x".to_owned(), below, vanishing, last };
             Record { change: Change::DeleteTree(tree), ..records().remove(0) }
         };
         let deepest = chain(TREE_DEPTH_MAX);

@@ -64,7 +64,7 @@ fn settings_change_by_operations_and_hold_at_once() {
             (ChangeOperation::Replace, "pandoAnonymousRead", &["TRUE"]),
             (ChangeOperation::Add, "pandoSuffix", &["o=partners", "o=more"]),
             (ChangeOperation::Delete, "pandoSuffix", &["O=More"]),
-            (ChangeOperation::Add, "pandoIntegrityAttribute", &["owner", "member"]),
+            (ChangeOperation::Replace, "pandoIntegrityAttribute", &["owner", "member"]),
             (ChangeOperation::Delete, "pandoTimeLimitSeconds", &[]),
         ],
     ));
@@ -172,9 +172,9 @@ fn each_refusal_has_its_code_and_changes_nothing() {
         ("cn=config", (Delete, "pandoSuffix", &["o=none"]), ResultCode::NO_SUCH_ATTRIBUTE, "no value like"),
         (
             "cn=config",
-            (Delete, "pandoIntegrityAttribute", &[]),
+            (Delete, "pandoMonitorReader", &[]),
             ResultCode::NO_SUCH_ATTRIBUTE,
-            "has no pandoIntegrityAttribute",
+            "has no pandoMonitorReader",
         ),
         (
             "cn=config",

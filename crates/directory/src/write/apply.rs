@@ -216,7 +216,8 @@ fn apply_delete_tree(
     position: u64,
     tree: &DeleteTree,
 ) -> Result<()> {
-    let mut delete = Delete { id: tree.top, dn: String::new(), vanishing: tree.vanishing.clone() };
+    let (vanishing, last) = (tree.vanishing.clone(), tree.last);
+    let mut delete = Delete { id: tree.top, dn: String::new(), vanishing, last };
     for (id, dn) in tree.entries() {
         (delete.id, delete.dn) = (id, dn);
         apply_delete(batch, catalog, position, &delete)?;

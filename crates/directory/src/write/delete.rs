@@ -13,7 +13,7 @@ use crate::model::limits::TREE_DELETED_MAX;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
-use crate::model::record::{Below, Change, Delete, DeleteTree, Record};
+use crate::model::record::{Below, Change, Delete, DeleteTree, LastValue, Record};
 use crate::model::rows::{AttrId, NAMES, children_counter, decode_name_row, id_key, subtree_counter};
 use crate::read::search::check_assertion;
 use crate::tree::target::{Target, check_not_virtual, locate_name};
@@ -33,12 +33,12 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &DeleteRequest<'_>) -> Res
     let target = permitted::target(state, standing.as_ref(), request.entry, located, may)?;
     check_assertion(state, requester, controls, target.id)?;
     let child_count = state.read.count(&children_counter(target.id))?;
-    let vanishing = vanishing_attributes(state);
+    let (vanishing, last) = (vanishing_attributes(state), LastValue::EmptyDn);
     let change = match (child_count, controls.tree_delete()) {
-        (0, _) => Change::Delete(Delete { id: target.id, dn: target.dn, vanishing }),
+        (0, _) => Change::Delete(Delete { id: target.id, dn: target.dn, vanishing, last }),
         (_, true) => {
             let below = below(state, standing.as_ref(), &target, controls.manage_dsa_it)?;
-            Change::DeleteTree(DeleteTree { top: target.id, dn: target.dn, below, vanishing })
+            Change::DeleteTree(DeleteTree { top: target.id, dn: target.dn, below, vanishing, last })
         }
         (_, false) => {
             let entries = if child_count == 1 { "entry" } else { "entries" };

@@ -45,7 +45,11 @@ fn random_operations_have_the_answers_of_a_plain_directory() {
 fn run(seed: u64) {
     let mut rng = Rng::with_seed(seed);
     let mut directory = TestDirectory::with_suffix_entry();
-    let mut plain = Plain::new();
+    let has_integrity = rng.bool();
+    if !has_integrity {
+        directory.change_settings(|settings| settings.general.integrity_attributes.clear());
+    }
+    let mut plain = Plain::new(has_integrity);
     let mut done = 0;
     while done < OPERATIONS {
         let batch: Vec<Operation> = (0..rng.usize(1..=BATCH_MAX)).map(|_| plain.random(&mut rng)).collect();

@@ -40,6 +40,8 @@ const TOP: usize = 0;
 pub(crate) struct Plain {
     pub(crate) entries: BTreeMap<usize, PlainEntry>,
     next: usize,
+    /// Whether members are removed with the entry they name.
+    has_integrity: bool,
 }
 
 const LINKS: [&str; 3] = ["member", "seealso", "manager"];
@@ -56,8 +58,8 @@ fn is_link(attribute: &str) -> bool {
 }
 
 impl Plain {
-    pub(crate) fn new() -> Plain {
-        Plain { entries: BTreeMap::from([(TOP, top())]), next: 1 }
+    pub(crate) fn new(has_integrity: bool) -> Plain {
+        Plain { entries: BTreeMap::from([(TOP, top())]), next: 1, has_integrity }
     }
 
     pub(crate) fn dn(&self, id: usize) -> String {
@@ -225,9 +227,16 @@ impl Plain {
         children.into_iter().for_each(|child| self.remove(child));
         let name = self.dn(id);
         self.entries.remove(&id);
-        for link in self.entries.values_mut().flat_map(|entry| entry.links.values_mut()).flatten() {
-            if *link == Link::To(id) {
-                *link = Link::Text(name.clone());
+        for entry in self.entries.values_mut() {
+            let class = entry.class;
+            for (attribute, links) in &mut entry.links {
+                let Some(place) = links.iter().position(|link| *link == Link::To(id)) else { continue };
+                let is_last = links.len() == 1;
+                match self.has_integrity && *attribute == "member" {
+                    false => links[place] = Link::Text(name.clone()),
+                    true if is_last && class == "groupOfNames" => links[place] = Link::Text(String::new()),
+                    true => drop(links.remove(place)),
+                }
             }
         }
     }

@@ -38,7 +38,7 @@ pub struct GeneralSettings {
     pub unindexed_examined_max: u64,
     /// Records of the log that are kept, at least 1; older ones are trimmed.
     pub log_records_kept: u64,
-    /// Link attributes whose values vanish with the entry they name instead of staying as text.
+    /// Link attributes whose values are removed with the entry they name; in others they stay as text.
     pub integrity_attributes: Vec<String>,
     /// DNs of the entries whose users may compare the userPassword of others, as the administrator may.
     pub password_comparers: Vec<String>,
@@ -62,7 +62,7 @@ impl Default for GeneralSettings {
             time_limit_seconds: 60,
             unindexed_examined_max: UNINDEXED_EXAMINED_MAX,
             log_records_kept: LOG_RECORDS_KEPT,
-            integrity_attributes: Vec::new(),
+            integrity_attributes: vec!["member".to_owned(), "uniqueMember".to_owned()],
             password_comparers: Vec::new(),
             monitor_readers: Vec::new(),
         }

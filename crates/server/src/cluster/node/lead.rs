@@ -7,7 +7,7 @@ use directory::{OperationError, Outcome, WriteBatch, Writer};
 use kafka_log::{Event, Message};
 use ldap::ResultCode;
 use replication::forward::Reply;
-use replication::limits::TREES_LEVEL;
+use replication::limits::{EMPTY_DNS_LEVEL, TREES_LEVEL};
 use replication::{Fit, GroupBuilder, Held, Known, OperationId, RowChange, Step, Verdict};
 use store::StoreError;
 
@@ -47,6 +47,9 @@ impl Node {
         let level = self.member.as_ref().map_or(0, |member| member.follower().level());
         if level < TREES_LEVEL {
             batch.refuse_trees();
+        }
+        if level < EMPTY_DNS_LEVEL {
+            batch.keep_deleted_dns();
         }
         let mut group = GroupBuilder::new(self.parts.group_bytes_max);
         let mut decided = Vec::new();
