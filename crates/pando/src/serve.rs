@@ -48,8 +48,12 @@ fn load_sample(opened: &mut Opened) -> Result<(), ServeError> {
     Ok(())
 }
 
-/// The line that tells people, scripts and tests where the server listens. Its form is a promise.
+/// The authority that clients trust, and the line that tells people, scripts and tests where the server listens. The
+/// form of the last is a promise.
 fn say_ready(server: &Server) {
+    if let Some(authority) = server.authority() {
+        say(&format!("pando: {authority}"));
+    }
     let listeners: Vec<String> = server.listeners().iter().map(ToString::to_string).collect();
     say(&format!("pando: ready on {}", listeners.join(" ")));
 }

@@ -253,7 +253,8 @@ pub struct BadPasswordFiles {
 /// Certificates and versions of TLS.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsSettings {
-    /// The server's certificate and those that lead to its authority, in PEM form; `None` is one that it makes itself.
+    /// The server's certificate and those that lead to its authority, in PEM form; `None` is one that its own authority
+    /// signs.
     pub certificate: Option<PathBuf>,
     /// The private key, in PEM form; `None` is the same file.
     pub key: Option<PathBuf>,

@@ -67,6 +67,7 @@ pub use backup::{BackupError, time_text};
 pub use config::{Arguments, Config, ConfigError, values};
 pub use error::{Fault, LoadError, RunAsError, ServeError};
 pub use event_loop::EventLoopError;
+pub use net::certificate::AuthorityFile;
 pub use net::listener::{ListenError, SOCKET_NAME};
 pub use net::proxy_header;
 pub use open::{Handle, Opened, Reloaded, Server, hash_password, load_schema};

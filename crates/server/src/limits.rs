@@ -587,8 +587,17 @@ pub const CERTIFICATE_WARNING: Duration = Duration::from_secs(30 * 86_400);
 /// How often it is warned of.
 pub const CERTIFICATE_WARNING_INTERVAL: Duration = Duration::from_secs(86_400);
 
-/// How many days the server's own certificate is valid.
-pub const OWN_CERTIFICATE_DAYS: i64 = 3_650;
+/// How many days the authority that signs the server's own certificate is valid.
+pub const OWN_AUTHORITY_DAYS: i64 = 7_300;
+
+/// How many days the server's own certificate is valid. Apple's systems refuse more than 825.
+pub const OWN_CERTIFICATE_DAYS: i64 = 730;
+
+/// How many days before its end the server's own certificate is renewed.
+pub const OWN_CERTIFICATE_RENEWAL_DAYS: i64 = 90;
+
+/// By how much the clocks of clients may be behind that of a server that makes a certificate.
+pub const CERTIFICATE_CLOCK_SKEW: Duration = Duration::from_secs(86_400);
 
 /// How long a reload waits until all event loops go by the new settings.
 pub const RELOAD_PATIENCE: Duration = Duration::from_secs(10);

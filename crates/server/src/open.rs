@@ -28,7 +28,7 @@ use crate::limits::{CLUSTER_LOGINS_MAX, LOGINS_MAX, RELOAD_PATIENCE, ROW_CACHE_W
 use crate::monitor::{Monitor, Sources};
 use crate::net::acceptor::{Acceptor, AcceptorControl};
 use crate::net::arrivals::Arrivals;
-use crate::net::certificate::{Certificates, TlsError, own_hosts};
+use crate::net::certificate::{AuthorityFile, Certificates, TlsError, own_hosts};
 use crate::net::http;
 use crate::net::listener::{BoundPorts, listen_on};
 use crate::net::listening_places::ListeningPlaces;
@@ -36,7 +36,7 @@ use crate::net::mailbox::{LoopMessage, Mailbox};
 use crate::net::request_memory::RequestMemory;
 use crate::net::stream::RefusedProxies;
 use crate::session::context::{Context, Shared};
-use crate::stamp::{Random, now_micros, readable_password};
+use crate::stamp::{Random, now_micros, now_seconds, readable_password};
 use crate::telemetry::counters::Counters;
 use crate::telemetry::health::Health;
 use crate::workers::audit;
@@ -434,6 +434,11 @@ impl Server {
         &self.addresses
     }
 
+    /// The certificate by which clients verify this server, if its own authority signs its certificate.
+    pub fn authority(&self) -> Option<AuthorityFile> {
+        self.handle.certificates.authority()
+    }
+
     /// What stops it and changes its settings, from any thread.
     pub fn handle(&self) -> Handle {
         self.handle.clone()
@@ -518,7 +523,7 @@ impl Handle {
     pub fn reload(&self, new: Config) -> Result<Reloaded, ServeError> {
         let mut reloaded = Reloaded::default();
         let Some(directory) = self.directory.upgrade() else { return Ok(reloaded) };
-        let has_new_certificates = self.certificates.reload(Some(&new.tls))?;
+        let has_new_certificates = self.certificates.reload(Some(&new.tls), now_seconds())?;
         let mut config = self.lock_config();
         for (name, online) in config.changes(&new) {
             let list = if online { &mut reloaded.applied } else { &mut reloaded.need_restart };
@@ -576,7 +581,11 @@ fn open_certificates(config: &Config) -> Result<Certificates, TlsError> {
         ServerUrl::Internet { host, .. } => Some(host.clone()),
         ServerUrl::Local(_) => None,
     });
-    Certificates::open(&config.tls, &config.data, &own_hosts(hosts))
+    let certificates = Certificates::open(&config.tls, &config.data, &own_hosts(hosts), now_seconds())?;
+    if let Some(authority) = certificates.authority() {
+        tracing::info!("{authority}");
+    }
+    Ok(certificates)
 }
 
 fn spawn<T: Send + 'static>(

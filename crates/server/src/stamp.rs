@@ -13,7 +13,12 @@ pub(crate) fn now_micros() -> u64 {
     u64::try_from(since_epoch.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// The same, as the directory reckons with times of passwords.
+/// Seconds since 1970 by the system's clock.
+pub(crate) fn now_seconds() -> i64 {
+    i64::try_from(now_micros() / 1_000_000).unwrap_or(i64::MAX)
+}
+
+/// Microseconds since 1970, as the directory reckons with times of passwords.
 pub(crate) fn password_time() -> i64 {
     i64::try_from(now_micros()).unwrap_or(i64::MAX)
 }

@@ -150,8 +150,9 @@ pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
 
 /// As [`make_directory`]. `sync_name` makes the name of a directory durable in the one above.
 fn make_directory_with(path: &Path, sync_name: &mut dyn FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
-    // Only the owner may look: the store holds password hashes.
-    match DirBuilder::new().mode(0o700).create(path) {
+    // Others may pass to what is made for them, such as the certificate of the server's authority. They cannot list the
+    // directory, and its other files are of mode 0600: the store holds password hashes.
+    match DirBuilder::new().mode(0o711).create(path) {
         Ok(()) => sync_name(path),
         Err(_) if path.is_dir() => {
             let has_data = path.join(layout::DATA_FILE).try_exists()?;

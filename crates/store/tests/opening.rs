@@ -62,12 +62,12 @@ fn a_lock_file_left_by_a_dead_owner_is_taken_over() {
 }
 
 #[test]
-fn the_directory_is_made_and_only_its_owner_may_look() {
+fn the_directory_is_made_and_others_may_only_pass() {
     let scratch = Scratch::new();
     let directory = scratch.path().join("deep/data");
     let _opened = Store::open(&directory, MAPS, &Options::default()).unwrap();
     let mode = |path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    assert_eq!(mode(directory.clone()), 0o700);
+    assert_eq!(mode(directory.clone()), 0o711);
     assert_eq!(mode(directory.join("data.mdb")), 0o600);
     let mut names: Vec<String> = fs::read_dir(&directory)
         .unwrap()

@@ -42,6 +42,23 @@ fn as_nobody(program: &str, arguments: &[&str]) -> Run {
     run("sudo", &all, "")
 }
 
+/// What every client needs, any user of the machine can read where the start says; nothing else.
+#[test]
+fn others_read_the_certificate_of_the_authority_alone() {
+    let scratch = Scratch::new("authority");
+    let pando = Pando::start(&scratch);
+    let authority = Pando::data(&scratch).join("tls/authority.pem");
+    let said = format!("pando: clients verify this server by the authority in {}\n", authority.display());
+    assert!(pando.said.contains(&said), "{}", pando.said);
+    as_nobody("cat", &[authority.to_str().unwrap()]).expect_code(0).expect_output("BEGIN CERTIFICATE");
+    as_nobody("ls", &[Pando::data(&scratch).to_str().unwrap()]).expect_error("Permission denied");
+    for name in ["tls/authority-key.pem", "tls/key.pem", "data.mdb", "data.mdb-lock", "lock", "redo.mark"] {
+        let file = Pando::data(&scratch).join(name);
+        assert!(file.exists(), "{name}");
+        as_nobody("cat", &[file.to_str().unwrap()]).expect_error("Permission denied");
+    }
+}
+
 #[test]
 fn the_owner_is_the_administrator_without_a_password() {
     let scratch = Scratch::new("local");

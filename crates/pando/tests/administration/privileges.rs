@@ -102,7 +102,7 @@ fn root_is_given_up_once_the_ports_are_taken() {
         assert_eq!(fs::metadata(thread.unwrap().path().join("status")).unwrap().uid(), 0, "no core dumps");
     }
     let data = fs::metadata(scratch.join("home/data")).unwrap();
-    assert_eq!((data.uid(), data.gid(), data.mode() & 0o777), (NOBODY, NOBODY, 0o700));
+    assert_eq!((data.uid(), data.gid(), data.mode() & 0o777), (NOBODY, NOBODY, 0o711));
     // It serves on both ports and on its socket, and its owner is the administrator there.
     plant(&mut pando.administrator());
     run("ldapwhoami", &["-x", "-H", &privileged, "-D", ADMIN_DN, "-w", ADMIN_PASSWORD], "").expect_code(0);

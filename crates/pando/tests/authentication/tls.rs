@@ -29,9 +29,9 @@ fn secure_address(pando: &Pando) -> SocketAddr {
     rest.split_whitespace().next().unwrap().parse().unwrap()
 }
 
-/// The certificate that the server made for itself.
-fn own_certificate(scratch: &Scratch) -> PathBuf {
-    Pando::data(scratch).join("tls/certificate.pem")
+/// The certificate of the authority that the server made.
+fn authority(scratch: &Scratch) -> PathBuf {
+    Pando::data(scratch).join("tls/authority.pem")
 }
 
 fn trusting(file: &Path) -> Tls {
@@ -98,11 +98,14 @@ fn a_new_server_speaks_tls_with_a_certificate_of_its_own() {
     let scratch = Scratch::new("tls-own");
     let pando = start(&scratch, "");
     plant(&mut pando.administrator());
-    let certificate = own_certificate(&scratch);
+    let certificate = authority(&scratch);
     let mode = |file: &Path| std::fs::metadata(file).unwrap().permissions().mode() & 0o777;
-    assert_eq!(mode(&certificate.with_file_name("key.pem")), 0o600);
-    assert_eq!(mode(certificate.parent().unwrap()), 0o700);
+    for (name, wanted) in [("authority-key.pem", 0o600), ("key.pem", 0o600), ("authority.pem", 0o644)] {
+        assert_eq!(mode(&certificate.with_file_name(name)), wanted, "{name}");
+    }
     assert!(pando.log().contains("a certificate for "), "{}", pando.log());
+    let told = format!("pando: clients verify this server by the authority in {}\n", certificate.display());
+    assert!(pando.said.contains(&told), "{}", pando.said);
 
     let (secure, plain) = (secure_address(&pando), pando.address());
     let tls = trusting(&certificate);
@@ -142,7 +145,7 @@ fn large_answers_and_requests_arrive_whole() {
     let scratch = Scratch::new("tls-large");
     let pando = start(&scratch, "");
     plant(&mut pando.administrator());
-    let tls = trusting(&own_certificate(&scratch));
+    let tls = trusting(&authority(&scratch));
     let mut connection = Connection::open_tls(secure_address(&pando), &tls, "127.0.0.1").unwrap();
     assert!(connection.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
     let text = "long ".repeat(200_000);
@@ -191,7 +194,7 @@ fn start_tls_keeps_to_its_order() {
     let scratch = Scratch::new("tls-order");
     let pando = start(&scratch, "");
     plant(&mut pando.administrator());
-    let tls = trusting(&own_certificate(&scratch));
+    let tls = trusting(&authority(&scratch));
 
     // A value, and TLS within TLS (RFC 4511 sections 4.14.1 and 4.12; RFC 4513 section 3.1.1).
     let mut connection = pando.connect();
@@ -230,7 +233,7 @@ fn start_tls_keeps_to_its_order() {
 fn a_request_and_the_end_come_together() {
     let scratch = Scratch::new("tls-end");
     let pando = start(&scratch, "");
-    let tls = trusting(&own_certificate(&scratch));
+    let tls = trusting(&authority(&scratch));
     let mut stream = TcpStream::connect(secure_address(&pando)).unwrap();
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
     let mut session = tls.session("127.0.0.1").unwrap();
@@ -292,7 +295,7 @@ fn nothing_counts_between_start_tls_and_its_handshake() {
     let mut rest = Vec::new();
     let _ = stream.read_to_end(&mut rest);
     assert!(rest.is_empty() || rest[0] == 0x15, "{rest:02x?}");
-    let tls = trusting(&own_certificate(&scratch));
+    let tls = trusting(&authority(&scratch));
     assert_eq!(identity(&mut Connection::open_tls(secure_address(&pando), &tls, "127.0.0.1").unwrap()), "");
     let mut administrator = pando.administrator();
     let failed = administrator.entry("cn=Failed,cn=TLS,cn=monitor", &["monitorCounter"]).unwrap().unwrap();
@@ -389,7 +392,7 @@ fn certificates_of_clients_name_their_entries() {
     let person = [("objectClass", "inetOrgPerson"), ("uid", "anna"), ("cn", "Anna"), ("sn", "A")];
     add(&mut administrator, "uid=anna,ou=people,dc=example", &person);
 
-    let server = std::fs::read(own_certificate(&scratch)).unwrap();
+    let server = std::fs::read(Pando::data(&scratch).join("tls/authority.pem")).unwrap();
     let with = |name: &[(DnType, &str)], authority: &Authority| {
         let (certificate, key) = authority.issue(&[], name);
         Tls::with_certificate(&server, certificate.as_bytes(), key.as_bytes()).unwrap()
@@ -437,7 +440,7 @@ fn certificates_of_clients_name_their_entries() {
 fn passwords_and_everything_are_refused_in_the_clear() {
     let scratch = Scratch::new("tls-needed");
     let pando = start(&scratch, "[tls]\nclear_networks = []\n");
-    let tls = trusting(&own_certificate(&scratch));
+    let tls = trusting(&authority(&scratch));
     let secure = |pando: &Pando| {
         let mut connection = Connection::open_tls(secure_address(pando), &tls, "127.0.0.1").unwrap();
         assert!(connection.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
@@ -474,7 +477,7 @@ fn passwords_and_everything_are_refused_in_the_clear() {
 fn openssl_agrees_on_versions_and_resumes() {
     let scratch = Scratch::new("tls-openssl");
     let pando = start(&scratch, "");
-    let certificate = own_certificate(&scratch);
+    let certificate = authority(&scratch);
     let openssl = |pando: &Pando, version: &str, more: &[&str]| {
         let address = secure_address(pando).to_string();
         let trust = certificate.to_str().unwrap();
@@ -506,7 +509,7 @@ fn commands_ask_over_tls() {
     let pando = start(&scratch, "");
     plant(&mut pando.administrator());
     let password = scratch.write("password", ADMIN_PASSWORD);
-    let certificate = own_certificate(&scratch);
+    let certificate = authority(&scratch);
     let bind = ["--bind-dn", ADMIN_DN, "--password-file", password.to_str().unwrap()];
     let trust = ["--tls-ca", certificate.to_str().unwrap()];
     let secure = format!("ldaps://{}", secure_address(&pando));

@@ -117,7 +117,7 @@ impl Identity {
 
     fn keep(folder: &Path, papers: Papers) -> Result<Identity, IdentityError> {
         let file = folder.join(IDENTITY_FILE);
-        if file.exists() {
+        if file.try_exists().map_err(failed(&file))? {
             return Err(failed(&file)("this data directory belongs to a cluster already"));
         }
         let text = toml::to_string(&papers).map_err(failed(folder))?;

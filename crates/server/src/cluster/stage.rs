@@ -16,9 +16,11 @@ pub(crate) const MESSAGE_FILE: &str = "message";
 /// One was.
 pub(crate) fn refuse_unfinished(data: &Path) -> Result<(), ClusterError> {
     let stage = data.join(STAGE);
-    match stage.join(MESSAGE_FILE).exists() {
-        false => Ok(()),
-        true => Err(ClusterError::Refused(format!(
+    let file = stage.join(MESSAGE_FILE);
+    match file.try_exists() {
+        Err(error) => Err(ClusterError::Refused(format!("{}: {error}", file.display()))),
+        Ok(false) => Ok(()),
+        Ok(true) => Err(ClusterError::Refused(format!(
             "a new generation was begun here and not finished: finish it with `pando cluster generation --finish`; its \
              data is in {}",
             stage.display()

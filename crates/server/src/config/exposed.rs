@@ -6,8 +6,8 @@ use std::path::Path;
 
 use crate::config::Config;
 
-/// Read or replaced, by others than the owner.
-const READ_OR_WRITTEN: u32 = 0o077;
+/// Read or replaced, by others than the owner. A folder that they may only pass shows them nothing.
+const READ_OR_WRITTEN: u32 = 0o066;
 /// Replaced, by others than the owner.
 const WRITTEN: u32 = 0o022;
 /// What the process's own group may: read.
@@ -27,6 +27,7 @@ impl Config {
         let secret = [
             ("the administrator's password", self.admin_password_file.clone()),
             ("the private key of TLS", Some(key.unwrap_or_else(|| self.data.join("tls/key.pem")))),
+            ("the key of TLS's authority", Some(self.data.join("tls/authority-key.pem"))),
             ("the audit trail", self.audit.folder.clone()),
             ("the backup", self.backup.as_ref().map(|backup| backup.folder.clone())),
             (
@@ -124,6 +125,7 @@ mod tests {
             assert_eq!(modes, [false, false, true, true, true, true], "{name}");
             assert!(!told(name, 0o640), "{name}: the process's own group");
         }
+        assert!(!told("data", 0o711), "others pass, and read nothing");
         for name in ["authorities", "node"] {
             assert_eq!([0o644, 0o640, 0o664, 0o646].map(|mode| told(name, mode)), [false, false, true, true]);
         }

@@ -1,21 +1,21 @@
 //! The server's certificate and what else TLS is set to, from files that may change while the server runs.
 //!
-//! Without a certificate of the operator's, one that the server has signed itself is made at the first start and kept
-//! in the data directory: it encrypts, and who has got it by another way can trust it. New files are taken when they
-//! fit together; what does not fit leaves the old in force and is told to the operator.
+//! If the operator names no certificate, the first start makes an authority and a certificate that it signs: [`own`].
+//! New files are taken when they fit together; what does not fit leaves the old in force and is reported to the
+//! operator.
+
+mod own;
 
 use std::fmt::Display;
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::net::IpAddr;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
-use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -27,12 +27,16 @@ use zeroize::Zeroizing;
 
 use crate::config::TlsSettings;
 use crate::config::values::TlsVersion;
-use crate::limits::{CERTIFICATE_WARNING, OWN_CERTIFICATE_DAYS, TLS_FILE_SIZE_MAX};
+use crate::limits::{CERTIFICATE_WARNING, TLS_FILE_SIZE_MAX};
 use crate::net::tls::TlsSession;
-use crate::stamp::now_micros;
+pub use own::AuthorityFile;
+use own::OwnCertificate;
 
 /// The folder in the data directory that has the server's own certificate.
 const FOLDER: &str = "tls";
+
+/// Seconds of a day.
+const DAY: u64 = 86_400;
 
 /// Why there is no TLS. Every cause names its file.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +57,8 @@ pub(crate) struct Certificates {
     in_force: ArcSwap<InForce>,
     /// What that was made of.
     source: Mutex<TlsFiles>,
+    /// The server's own certificate, if the settings named none at the start.
+    own: Option<OwnCertificate>,
     /// When the certificate ends to be valid, in seconds since 1970.
     not_after: AtomicU64,
     /// Sessions whose handshake was done.
@@ -80,7 +86,8 @@ struct TlsFiles {
 }
 
 impl Certificates {
-    /// Reads the files. Without any in the settings, the server's own certificate is made if `data` has none.
+    /// Reads the files. If the settings name none, the server's own certificate is made if `data` has none. `now` is in
+    /// seconds since 1970.
     ///
     /// # Errors
     /// A file that cannot be read or does not fit to the others, or a folder that cannot be written.
@@ -88,22 +95,30 @@ impl Certificates {
         settings: &TlsSettings,
         data: &Path,
         hosts: &[String],
+        now: i64,
     ) -> Result<Certificates, TlsError> {
-        let settings = match settings.certificate {
-            Some(_) => settings.clone(),
-            None => own_certificate(settings, data, hosts)?,
+        let own = match settings.certificate {
+            Some(_) => None,
+            None => Some(OwnCertificate::open(data.join(FOLDER), hosts, now)?),
+        };
+        let settings = match &own {
+            None => settings.clone(),
+            Some(own) => {
+                TlsSettings { certificate: Some(own.certificate()), key: Some(own.key()), ..settings.clone() }
+            }
         };
         let source = TlsFiles::read(&settings)?;
         let (in_force, not_after) = source.build()?;
         let certificates = Certificates {
             in_force: ArcSwap::from_pointee(in_force),
             source: Mutex::new(source),
+            own,
             not_after: AtomicU64::new(not_after),
             established: AtomicU64::new(0),
             resumed: AtomicU64::new(0),
             failed: AtomicU64::new(0),
         };
-        certificates.warn_of_expiry();
+        certificates.warn_of_expiry(now);
         Ok(certificates)
     }
 
@@ -118,12 +133,33 @@ impl Certificates {
         Arc::clone(&self.in_force.load().config)
     }
 
-    /// Reads the files again, under new settings if they are given. True when something changed; sessions that exist
-    /// go on as they are.
+    /// The certificate of the server's own authority. `None` if the certificate in force is the operator's, or signed
+    /// by its own key.
+    pub(crate) fn authority(&self) -> Option<AuthorityFile> {
+        let source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
+        self.own_in_force(&source)?.for_clients()
+    }
+
+    /// Renews the server's own certificate if it is in force and about to end. [`reload`](Certificates::reload) then
+    /// takes it.
+    ///
+    /// # Errors
+    /// A file cannot be read or written, or the files do not belong together.
+    pub(crate) fn renew(&self, now: i64) -> Result<bool, TlsError> {
+        let source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
+        self.own_in_force(&source).map_or(Ok(false), |own| own.renew(now))
+    }
+
+    fn own_in_force(&self, source: &TlsFiles) -> Option<&OwnCertificate> {
+        self.own.as_ref().filter(|own| source.settings.certificate.as_ref() == Some(&own.certificate()))
+    }
+
+    /// Reads the files again, under new settings if they are given. Returns true if something changed; sessions that
+    /// exist go on as they are. `now` is in seconds since 1970.
     ///
     /// # Errors
     /// The new files are of no use. What was in force stays so.
-    pub(crate) fn reload(&self, settings: Option<&TlsSettings>) -> Result<bool, TlsError> {
+    pub(crate) fn reload(&self, settings: Option<&TlsSettings>, now: i64) -> Result<bool, TlsError> {
         let mut in_force = self.source.lock().unwrap_or_else(PoisonError::into_inner);
         let mut settings = settings.unwrap_or(&in_force.settings).clone();
         if settings.certificate.is_none() {
@@ -140,7 +176,7 @@ impl Certificates {
         self.not_after.store(not_after, Ordering::Relaxed);
         *in_force = source;
         drop(in_force);
-        self.warn_of_expiry();
+        self.warn_of_expiry(now);
         Ok(true)
     }
 
@@ -149,17 +185,31 @@ impl Certificates {
         self.not_after.load(Ordering::Relaxed)
     }
 
-    /// Logs a warning if the certificate is about to expire, or has.
-    pub(crate) fn warn_of_expiry(&self) {
-        let left = self.not_after().saturating_sub(now_micros() / 1_000_000);
-        if left < CERTIFICATE_WARNING.as_secs() {
-            let source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
-            let file = source.settings.certificate.as_deref().unwrap_or(Path::new("")).display();
-            match left / 86_400 {
-                0 if left == 0 => tracing::error!("the certificate in {file} has expired"),
-                days => tracing::warn!("the certificate in {file} expires in {days} days"),
-            }
+    /// Logs a warning if the certificate is about to expire, or has. `now` is in seconds since 1970.
+    pub(crate) fn warn_of_expiry(&self, now: i64) {
+        match self.expiry(now) {
+            Some((true, text)) => tracing::error!("{text}"),
+            Some((false, text)) => tracing::warn!("{text}"),
+            None => {}
         }
+    }
+
+    /// A message if the certificate is about to expire, and whether it has.
+    fn expiry(&self, now: i64) -> Option<(bool, String)> {
+        let left = self.not_after().saturating_sub(u64::try_from(now).unwrap_or(0));
+        if left >= CERTIFICATE_WARNING.as_secs() {
+            return None;
+        }
+        let source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = source.settings.certificate.as_deref().unwrap_or(Path::new("")).display();
+        let advice = match self.own_in_force(&source) {
+            Some(own) => own.how_to_renew(now),
+            None => "replace it, and its key: the server takes new files while it runs".to_owned(),
+        };
+        Some(match left / DAY {
+            _ if left == 0 => (true, format!("the certificate in {file} has expired: {advice}")),
+            days => (false, format!("the certificate in {file} expires in {days} days: {advice}")),
+        })
     }
 }
 
@@ -266,50 +316,6 @@ fn read_bounded(file: &Path) -> Result<Vec<u8>, TlsError> {
         return Err(TlsError::new(file, format!("{size} octets; the limit here is {TLS_FILE_SIZE_MAX}")));
     }
     fs::read(file).map_err(failed)
-}
-
-/// The settings with the server's own certificate, which is made if `data` has none.
-fn own_certificate(settings: &TlsSettings, data: &Path, hosts: &[String]) -> Result<TlsSettings, TlsError> {
-    let folder = data.join(FOLDER);
-    let (certificate, key) = (folder.join("certificate.pem"), folder.join("key.pem"));
-    if !certificate.exists() {
-        let (certificate_pem, key_pem) =
-            make_certificate(hosts).map_err(|error| TlsError::new(&certificate, error))?;
-        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder);
-        // The certificate last: with it, both are there.
-        made.and_then(|()| write_new(&key, key_pem.as_bytes()))
-            .and_then(|()| write_new(&certificate, certificate_pem.as_bytes()))
-            .and_then(|()| fs::File::open(&folder)?.sync_all())
-            .map_err(|error| TlsError::new(&folder, error))?;
-        tracing::info!(
-            "a certificate for {} was made: {}; clients can trust it, or name one of your own with tls.certificate",
-            hosts.join(", "),
-            certificate.display()
-        );
-    }
-    Ok(TlsSettings { certificate: Some(certificate), key: Some(key), ..settings.clone() })
-}
-
-/// Writes a file that only the owner can read, whole or not at all.
-fn write_new(file: &Path, content: &[u8]) -> io::Result<()> {
-    let new = file.with_extension("new");
-    let mut opened = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-    opened.write_all(content)?;
-    opened.sync_all()?;
-    fs::rename(&new, file)
-}
-
-/// A certificate for `hosts`, names and addresses, that its own key has signed, and the key, both in PEM form.
-fn make_certificate(hosts: &[String]) -> Result<(String, String), rcgen::Error> {
-    let mut params = CertificateParams::new(hosts.to_vec())?;
-    params.distinguished_name = DistinguishedName::new();
-    params.distinguished_name.push(DnType::CommonName, hosts.first().map_or("pando", String::as_str));
-    // A clock may be an hour behind.
-    let now = time::OffsetDateTime::now_utc();
-    params.not_before = now - time::Duration::days(1);
-    params.not_after = now + time::Duration::days(OWN_CERTIFICATE_DAYS);
-    let key = KeyPair::generate()?;
-    Ok((params.self_signed(&key)?.pem(), key.serialize_pem()))
 }
 
 /// What the server's own certificate is for: this machine's name, what it listens on, and the loopback addresses.

@@ -1,4 +1,4 @@
-//! The thread that looks whether the files of certificates changed.
+//! The thread that looks whether the files of certificates changed, and renews the server's own certificate.
 //!
 //! It compares contents, not times: the renewal of a certificate moves files, links and whole folders in many ways. A
 //! reload of the settings looks at once.
@@ -8,13 +8,17 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 
 use crate::limits::{CERTIFICATE_WARNING_INTERVAL, CERTIFICATE_WATCH};
 use crate::net::certificate::Certificates;
+use crate::stamp::now_seconds;
 
 /// Looks from time to time, until the other end of `stop` is dropped.
 pub(crate) fn run(certificates: &Arc<Certificates>, stop: &Receiver<()>) {
     let mut told = None;
     let mut since_warning = std::time::Duration::ZERO;
     while stop.recv_timeout(CERTIFICATE_WATCH) == Err(RecvTimeoutError::Timeout) {
-        match certificates.reload(None) {
+        let now = now_seconds();
+        // The files are read even if the own certificate cannot be renewed.
+        let renewed = certificates.renew(now);
+        match certificates.reload(None, now).and_then(|changed| renewed.map(|_| changed)) {
             Ok(changed) => {
                 told = None;
                 if changed {
@@ -33,7 +37,7 @@ pub(crate) fn run(certificates: &Arc<Certificates>, stop: &Receiver<()>) {
         since_warning += CERTIFICATE_WATCH;
         if since_warning >= CERTIFICATE_WARNING_INTERVAL {
             since_warning = std::time::Duration::ZERO;
-            certificates.warn_of_expiry();
+            certificates.warn_of_expiry(now);
         }
     }
 }
