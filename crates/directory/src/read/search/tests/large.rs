@@ -1,8 +1,11 @@
 //! Entries that are too large to be put together in memory.
 
-use ldap::{FilterBuf, MessageId, ResultCode, Scope, SearchRequest, SelectionBuf};
+use ldap::{
+    ChangeOperation, DecodeLimits, FilterBuf, MessageId, ResponseMessage, ResultCode, Scope, SearchRequest,
+    SelectionBuf, oids,
+};
 
-use super::{add, sample};
+use super::{Question, add, sample};
 use crate::model::limits::{GATHERED_MAX, STREAMS_MAX};
 use crate::read::controls::RequestControls;
 use crate::read::search::{Budget, Search, Step};
@@ -161,4 +164,22 @@ fn a_piece_leaves_a_large_entry_to_the_search() {
         }
     }
     assert!(out == whole);
+}
+
+/// Whether one can bind with its password was not told of an entry that is a stream.
+#[test]
+fn a_large_entry_has_its_controls() {
+    let mut directory = with_large_group();
+    let password = [(ChangeOperation::Add, "userPassword", &["{SSHA}AAAA"][..])];
+    let classes = [(ChangeOperation::Add, "objectClass", &["simpleSecurityObject"][..])];
+    directory.modify(GROUP, &[&classes[..], &password].concat());
+    let controls = RequestControls { account_usability: Some(0), ..RequestControls::default() };
+    for (attributes, is_large) in [(&["cn"][..], false), (&["*"], true)] {
+        let question = Question { controls: controls.clone(), ..Question::everywhere("(cn=large)") };
+        let messages = question.attributes(attributes).answer(&directory, false).unwrap();
+        assert_eq!(messages.len() > GATHERED_MAX, is_large);
+        let length = ldap::frame_len(&messages).unwrap().unwrap();
+        let message = ResponseMessage::decode(&messages[..length], &DecodeLimits::default()).unwrap();
+        assert!(message.controls.find(oids::ACCOUNT_USABILITY).is_some(), "{attributes:?}");
+    }
 }

@@ -8,7 +8,7 @@ use ldap::{
     PersistentSearch, Response, ResponseMessage, ResultCode, Scope, SearchRequest, SelectionBuf, oids,
 };
 
-use super::large::with_large_group;
+use super::large::{GHOSTS, with_large_group};
 use super::sync::{change, two_units};
 use super::sync_rules::{Asker, BY_NAME, BY_OTHERS, as_asker, change_some, random_seed, with_rules};
 use crate::access::Requester;
@@ -394,6 +394,20 @@ fn large_entries_are_told_too() {
     let (told, _) = listener.hear(&mut directory);
     assert_eq!(changes(&told), [(ChangeType::Delete, &*dn, None)]);
     assert!(told[0].attributes.is_empty());
+}
+
+/// One that is no result any longer came with its name alone where it was large, as if it had lost all it had.
+#[test]
+fn what_is_no_result_any_longer_comes_whole_however_large() {
+    let mut directory = with_large_group();
+    let dn = "cn=large,ou=groups,dc=example,dc=com";
+    let mut listener = Listener::of_changes("(description=d)", &[]);
+    assert_eq!(listener.hear(&mut directory), (vec![], None));
+    directory.modify(dn, &[(ChangeOperation::Replace, "description", &["another"])]);
+    let (told, _) = listener.hear(&mut directory);
+    assert_eq!(changes(&told), [(ChangeType::Modify, dn, None)]);
+    assert_eq!(told[0].attributes["member"].len(), GHOSTS + 3);
+    assert_eq!(told[0].attributes["description"], [b"another"]);
 }
 
 #[test]
