@@ -3,7 +3,9 @@
 //! A batch collects its changes twice: in an overlay of its own, so that it sees them, and as a group for the redo log.
 //! Its commit appends the group with one sync and publishes the overlay. The data file is written later, by the folder;
 //! see the module `pending`. There is no nesting: decide whether an operation is refused before writing its first row.
+//! Only for what shows no sooner than at the end of an operation is there a [`Savepoint`].
 
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -123,7 +125,43 @@ pub struct Batch<'w> {
     is_large: bool,
 }
 
+/// What a batch was at some point, to go back to by [`Batch::roll_back`].
+pub struct Savepoint {
+    overlay: Option<Overlay>,
+    moved_counts: BTreeMap<Vec<u8>, i64>,
+    held_rows: Vec<HeldRow>,
+    /// End of the group's changes.
+    group_len: usize,
+    last: Position,
+}
+
 impl Batch<'_> {
+    /// Notes what the batch is. Costs about as much as one operation: for the few whose end shows whether they may be.
+    #[cold]
+    pub fn savepoint(&self) -> Savepoint {
+        let read = &self.writer.read;
+        Savepoint {
+            overlay: read.overlay.as_deref().cloned(),
+            moved_counts: read.moved_counts.clone(),
+            held_rows: read.held_rows.clone(),
+            group_len: self.writer.group.byte_count(),
+            last: self.last,
+        }
+    }
+
+    /// Takes back all changes since a savepoint of this batch. A batch that is broken stays so.
+    #[cold]
+    pub fn roll_back(&mut self, savepoint: Savepoint) {
+        let Writer { read, group, .. } = &mut *self.writer;
+        read.overlay = savepoint.overlay.map(Arc::new);
+        (read.moved_counts, read.held_rows) = (savepoint.moved_counts, savepoint.held_rows);
+        self.last = savepoint.last;
+        // A group that has become too large is empty already: the overlay alone is written then.
+        if !self.is_large {
+            group.truncate(savepoint.group_len);
+        }
+    }
+
     /// Sets the value of `key` in a plain map.
     ///
     /// # Errors

@@ -112,7 +112,7 @@ mod scratch;
 #[cfg(test)]
 mod tests;
 
-pub use batch::{Batch, Writer};
+pub use batch::{Batch, Savepoint, Writer};
 pub use bulk::BulkStore;
 pub use compact::{Compacted, compact};
 pub use copy::{RowSink, copy, copy_log};

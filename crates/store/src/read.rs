@@ -33,6 +33,7 @@ pub struct Read {
 }
 
 /// A row of a plain map that is written when its batch is committed.
+#[derive(Clone)]
 pub(crate) struct HeldRow {
     pub(crate) map: Map,
     pub(crate) key: Vec<u8>,

@@ -43,6 +43,16 @@ fn run(random: &mut Rng) {
             if random.u32(0..20) == 0 {
                 look(&batch, &changed, random);
             }
+            if random.u32(0..20) == 0 {
+                let (savepoint, mut tried) = (batch.savepoint(), changed.clone());
+                for _ in 0..random.usize(0..20) {
+                    let operation = self::operation(random);
+                    assert_eq!(apply(&mut batch, &operation).unwrap(), tried.apply(&operation));
+                }
+                compare(&batch, &tried);
+                batch.roll_back(savepoint);
+                compare(&batch, &changed);
+            }
         }
         match random.u32(0..10) {
             0 => drop(batch),

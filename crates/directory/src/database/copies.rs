@@ -1,13 +1,13 @@
 //! The copies of an entry that the answer to a change has: as it was before, and as it is after (RFC 4527).
 
-use ldap::{Control, ControlsBuf, Request, ResultCode, oids};
+use ldap::{Control, ControlsBuf, Request, ResultCode};
 
 use crate::access::Requester;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::record::{Change, Record};
 use crate::model::rows::EntryId;
-use crate::read::controls::RequestControls;
+use crate::read::controls::{CopyAsked, RequestControls};
 use crate::read::search::copy_of_entry;
 use crate::tree::TreeState;
 
@@ -47,44 +47,32 @@ pub(super) fn subject(
     id.ok_or(OperationError::Defect("a change was decided of an entry that is not there"))
 }
 
-/// Adds the copy as of before the change, which can still be refused.
+/// Adds the copy as of before the change, or as of after it: `copy` says which control that is. Returns why there is
+/// none, where the client can do without.
 ///
 /// # Errors
-/// It is too large, and critical.
-pub(super) fn put_before(
+/// There is none, and the client asked for it by a critical control: the change is not to be made, or taken back.
+pub(super) fn put(
     state: TreeState<'_>,
-    requester: &Requester,
-    controls: &RequestControls,
+    (requester, controls): (&Requester, &RequestControls),
     id: EntryId,
+    (oid, asked): (&str, &CopyAsked),
     copies: &mut ControlsBuf,
-) -> Result<()> {
-    let (Some(asked), _) = controls.copies() else { return Ok(()) };
-    match copy_of_entry(state, requester, controls, id, asked) {
-        Err(OperationError::Refused { .. }) if !asked.is_critical => {}
-        copy => push(copies, oids::PRE_READ, copy?),
-    }
-    Ok(())
-}
-
-/// Adds the copy as of after the change, which is made. Returns what is to be said where it is too large.
-pub(super) fn put_after(
-    state: TreeState<'_>,
-    requester: &Requester,
-    controls: &RequestControls,
-    id: EntryId,
-    copies: &mut ControlsBuf,
-) -> Result<String> {
-    let (_, Some(asked)) = controls.copies() else { return Ok(String::new()) };
-    match copy_of_entry(state, requester, controls, id, asked) {
-        Err(OperationError::Refused { diagnostic, .. }) => return Ok(format!("made, but {diagnostic}")),
-        copy => push(copies, oids::POST_READ, copy?),
-    }
-    Ok(String::new())
-}
-
-fn push(copies: &mut ControlsBuf, oid: &str, copy: Option<Vec<u8>>) {
-    if let Some(entry) = copy {
-        copies.push(Control { oid, critical: false, value: Some(&entry) });
+) -> Result<Option<String>> {
+    let none = match copy_of_entry(state, requester, controls, id, asked) {
+        Ok(Some(entry)) => {
+            copies.push(Control { oid, critical: false, value: Some(&entry) });
+            return Ok(None);
+        }
+        Ok(None) => OperationError::refused(
+            ResultCode::INSUFFICIENT_ACCESS_RIGHTS,
+            "you may not see the entry, so there is no copy of it (RFC 4527)",
+        ),
+        Err(error) => error,
+    };
+    match none {
+        OperationError::Refused { diagnostic, .. } if !asked.is_critical => Ok(Some(diagnostic)),
+        error => Err(error),
     }
 }
 

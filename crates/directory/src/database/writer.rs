@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use ldap::{ControlsBuf, Request, ResultCode, StateRequest};
+use ldap::{ControlsBuf, Request, ResultCode, StateRequest, oids};
 use schema::AttributeDescription;
-use store::{Batch, SetInserter, StoreError};
+use store::{Batch, Savepoint, SetInserter, StoreError};
 
 use super::{SERVER_NUMBER, copies};
 use crate::access::Requester;
@@ -226,6 +226,13 @@ pub struct WriteBatch<'w> {
     pub(super) last_value: LastValue,
 }
 
+/// What a batch was before an operation that may be taken back.
+struct BatchSavepoint {
+    batch: Savepoint,
+    catalog: Arc<Catalog>,
+    record_bytes_left: usize,
+}
+
 /// What ended a batch.
 enum BatchFailure {
     /// The store failed; of the whole batch the same is to be said.
@@ -308,21 +315,86 @@ impl WriteBatch<'_> {
             false => None,
             true => Some(copies::subject(self.state(), request, record.as_ref())?),
         };
-        if let Some(id) = subject {
-            copies::put_before(self.state(), requester, controls, id, copies)?;
+        match subject {
+            Some(id) => self.make_with_copies(requester, controls, stamp, (id, record), copies),
+            None => self.make(record, stamp).map(|()| String::new()),
         }
-        if let Some(mut record) = record {
-            record.change.set_last_value(self.last_value);
-            record.origin = stamp.origin.clone();
-            if stamp.keeps_old_values {
-                record.origin.old_values = old_values(self.state(), &record.change)?;
+    }
+
+    /// Makes a change that was decided.
+    fn make(&mut self, record: Option<Record>, stamp: &Stamp) -> Result<(), OperationError> {
+        let Some(mut record) = record else { return Ok(()) };
+        record.change.set_last_value(self.last_value);
+        record.origin = stamp.origin.clone();
+        if stamp.keeps_old_values {
+            record.origin.old_values = old_values(self.state(), &record.change)?;
+        }
+        self.append(&record)
+    }
+
+    /// Makes a change of the entry `id` that was decided, with the copies of the entry that are asked for (RFC 4527).
+    /// Returns what is to be said of a success: which copy there is not, and why.
+    ///
+    /// # Errors
+    /// There is no copy that a critical control asks for: the change is not made.
+    #[cold]
+    #[inline(never)]
+    fn make_with_copies(
+        &mut self,
+        requester: &Requester,
+        controls: &RequestControls,
+        stamp: &Stamp,
+        (id, record): (EntryId, Option<Record>),
+        copies: &mut ControlsBuf,
+    ) -> Result<String, OperationError> {
+        let (before, after) = controls.copies();
+        let asker = (requester, controls);
+        let mut note = String::new();
+        let mut missing = |oid: &str, why: Option<String>| {
+            if let Some(why) = why {
+                let which = if oid == oids::PRE_READ { "pre-read" } else { "post-read" };
+                let separator = if note.is_empty() { "made, without the copy of" } else { ", nor that of" };
+                note = format!("{note}{separator} {which}: {why}");
             }
-            self.append(&record)?;
+        };
+        if let Some(asked) = before {
+            let why = copies::put(self.state(), asker, id, (oids::PRE_READ, asked), copies)?;
+            missing(oids::PRE_READ, why);
         }
-        let Some(id) = subject else { return Ok(String::new()) };
-        let put = copies::put_after(self.state(), requester, controls, id, copies);
-        // The change is in the batch by now.
-        put.inspect_err(|error| self.fail(error))
+        let savepoint = after.filter(|asked| asked.is_critical).map(|_| self.savepoint());
+        self.make(record, stamp)?;
+        if let Some(asked) = after {
+            match copies::put(self.state(), asker, id, (oids::POST_READ, asked), copies) {
+                Ok(why) => missing(oids::POST_READ, why),
+                Err(refusal @ OperationError::Refused { .. }) => {
+                    if let Some(savepoint) = savepoint {
+                        self.roll_back(savepoint);
+                    }
+                    return Err(refusal);
+                }
+                // The change is in the batch by now.
+                Err(error) => {
+                    self.fail(&error);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(note)
+    }
+
+    fn savepoint(&self) -> BatchSavepoint {
+        let record_bytes_left = self.record_bytes_left;
+        BatchSavepoint {
+            batch: self.batch.savepoint(),
+            catalog: Arc::clone(&self.catalog),
+            record_bytes_left,
+        }
+    }
+
+    /// Takes back the operations since a savepoint. None of them changes settings.
+    fn roll_back(&mut self, savepoint: BatchSavepoint) {
+        self.batch.roll_back(savepoint.batch);
+        (self.catalog, self.record_bytes_left) = (savepoint.catalog, savepoint.record_bytes_left);
     }
 
     /// Changes what is on record of a password, as somebody asks who looks after it: the response's value. As

@@ -204,9 +204,11 @@ pub(super) fn answer_of(result: LdapResult) -> Answer {
     Answer { outcome, value: result.value, position: None }
 }
 
-/// Success, of a change that is in the log already.
+/// Success, of a change that is in the log already. Copies of the entry (RFC 4527) and values of extended operations
+/// were with the node that made it.
 pub(super) fn applied() -> Answer {
-    Outcome::success().into()
+    let text = "made; the node that made it ended before it answered, so nothing else comes with this answer";
+    Outcome { diagnostic: text.to_owned(), ..Outcome::success() }.into()
 }
 
 /// The answer where nobody can decide.

@@ -112,6 +112,12 @@ impl Group {
         self.end == HEAD_LEN
     }
 
+    /// Takes out the changes behind the first `byte_count` bytes of them.
+    pub(crate) fn truncate(&mut self, byte_count: usize) {
+        self.end = self.end.min(HEAD_LEN + byte_count);
+        self.buffer.truncate(self.end);
+    }
+
     /// Bytes of the changes.
     pub(crate) fn byte_count(&self) -> usize {
         self.end - HEAD_LEN

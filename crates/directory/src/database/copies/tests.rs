@@ -6,6 +6,7 @@ use ldap::{
     Request, ResultCode, SelectionBuf, oids,
 };
 
+use crate::access::Requester;
 use crate::model::limits::COPY_BYTES_MAX;
 use crate::model::outcome::Outcome;
 use crate::read::controls::{CopyAsked, RequestControls, SeldomControls};
@@ -161,21 +162,46 @@ fn a_copy_shows_what_access_rules_let_be_read_then() {
         let names: Vec<_> = entry.attributes.keys().map(String::as_str).collect();
         assert_eq!(names, ["employeeNumber", "sn", "uid"]);
     }
-    // By what the change makes of it, it shows no longer.
+    // By what the change makes of it, it shows no longer: there is no copy, and without it no change where the control
+    // is critical.
     let hide = &[(Replace, "description", &["hidden"][..])];
-    let (before, after) = with_changes(hide, |request| BOTH.made(&mut directory, request));
-    assert_eq!((before.is_some(), after), (true, None));
+    let refused = with_changes(hide, |request| BOTH.run(&mut directory, request));
+    assert_eq!(refused.outcome.code, ResultCode::INSUFFICIENT_ACCESS_RIGHTS, "{:?}", refused.outcome);
+    assert_eq!((refused.before, refused.after), (None, None));
+    let administrator = Requester::Administrator { dn: "cn=admin".to_owned() };
+    let bob = std::mem::replace(&mut directory.requester, administrator);
+    assert_eq!(directory.read(ADA).unwrap().texts("description"), ["new"]);
+    directory.requester = bob;
+    let hidden =
+        with_changes(hide, |request| Asking { is_critical: false, ..BOTH }.run(&mut directory, request));
+    assert_eq!((hidden.before.is_some(), hidden.after), (true, None));
+    assert!(
+        hidden.outcome.diagnostic.starts_with("made, without the copy of post-read"),
+        "{:?}",
+        hidden.outcome
+    );
 }
 
+/// A copy of after the change that was too large was left out, with success, also where the control was critical. Now
+/// the change is taken back.
 #[test]
-fn a_copy_that_is_too_large_is_refused_before_the_change_and_left_out_after_it() {
+fn a_critical_copy_that_is_too_large_refuses_the_change() {
     let mut directory = sample();
     let large = "x".repeat(COPY_BYTES_MAX);
     let grow: &[(_, _, &[&str])] = &[(Add, "description", &[&large])];
-    let grown = with_changes(grow, |request| BOTH.run(&mut directory, request));
+    let at_first = (directory.read(ADA), directory.snapshot.position().unwrap());
+    let refused = with_changes(grow, |request| BOTH.run(&mut directory, request));
+    assert_eq!(refused.outcome.code, ResultCode::ADMIN_LIMIT_EXCEEDED, "{:?}", refused.outcome);
+    assert_eq!((refused.before, refused.after), (None, None));
+    assert_eq!((directory.read(ADA), directory.snapshot.position().unwrap()), at_first);
+
+    let no_matter = Asking { is_critical: false, ..BOTH };
+    let grown = with_changes(grow, |request| no_matter.run(&mut directory, request));
     assert_eq!(grown.outcome.code, ResultCode::SUCCESS);
-    assert!(grown.outcome.diagnostic.contains("262144"), "{}", grown.outcome.diagnostic);
+    let told = &grown.outcome.diagnostic;
+    assert!(told.starts_with("made, without the copy of post-read: ") && told.contains("262144"), "{told}");
     assert_eq!((grown.before.is_some(), grown.after), (true, None));
+
     let delete = Request::Delete(DeleteRequest { entry: ADA });
     let only_before = Asking { after: None, ..BOTH };
     let refused = only_before.run(&mut directory, &delete);
@@ -184,8 +210,60 @@ fn a_copy_that_is_too_large_is_refused_before_the_change_and_left_out_after_it()
     assert!(
         with_changes(&[(Replace, "title", &["x"])], |request| few.made(&mut directory, request)).0.is_some()
     );
-    let no_matter = Asking { is_critical: false, ..only_before };
-    assert_eq!(no_matter.made(&mut directory, &delete), (None, None));
+    let deleted = Asking { is_critical: false, ..only_before }.run(&mut directory, &delete);
+    assert_eq!((deleted.outcome.code, deleted.before), (ResultCode::SUCCESS, None));
+    let told = &deleted.outcome.diagnostic;
+    assert!(told.starts_with("made, without the copy of pre-read: "), "{told}");
+}
+
+/// What a change that is taken back left behind would show in the operations behind it.
+#[test]
+fn what_is_taken_back_leaves_no_trace_in_its_batch() {
+    let (mut directory, mut other) = (sample(), sample());
+    let large = "x".repeat(COPY_BYTES_MAX);
+    let asked = CopyAsked { is_critical: true, selection: SelectionBuf::from_iter(["*"]) };
+    let seldom = SeldomControls { copy_after: Some(asked), ..SeldomControls::default() };
+    let controls = RequestControls { seldom: Some(Box::new(seldom)), ..RequestControls::default() };
+    let person = |uid: &str, description: &str, with: &mut dyn FnMut(&Request<'_>)| {
+        let mut attributes = AttributesBuf::new();
+        attributes.push("objectClass", ["inetOrgPerson"]);
+        attributes.push("cn", ["New"]);
+        attributes.push("sn", ["New"]);
+        // An attribute that no entry had: it gets a number.
+        attributes.push("carLicense;x-new", [description]);
+        with(&Request::Add(AddRequest {
+            entry: &format!("uid={uid},ou=people,{SUFFIX}"),
+            attributes: attributes.as_attributes(),
+        }));
+    };
+    for (directory, is_tried) in [(&mut directory, true), (&mut other, false)] {
+        let stamp = directory.stamp();
+        let mut batch = directory.writer.begin().unwrap();
+        let (none, requester) = (RequestControls::default(), directory.requester.clone());
+        person("one", "small", &mut |request| {
+            assert_eq!(batch.execute(&requester, request, &none, &stamp), Outcome::success());
+        });
+        if is_tried {
+            person("two", &large, &mut |request| {
+                let outcome = batch.execute(&requester, request, &controls, &stamp);
+                assert_eq!(outcome.code, ResultCode::ADMIN_LIMIT_EXCEEDED);
+            });
+        }
+        person("two", "small", &mut |request| {
+            assert_eq!(batch.execute(&requester, request, &none, &stamp), Outcome::success());
+        });
+        batch.commit().unwrap();
+        directory.snapshot.renew().unwrap();
+    }
+    let read = |directory: &mut TestDirectory| {
+        ["one", "two"].map(|uid| directory.read(&format!("uid={uid},ou=people,{SUFFIX}")).unwrap().attributes)
+    };
+    let without_uuid = |mut all: [std::collections::BTreeMap<String, Vec<Vec<u8>>>; 2]| {
+        all.iter_mut().for_each(|attributes| drop(attributes.remove("entryUUID")));
+        all
+    };
+    assert_eq!(without_uuid(read(&mut directory)), without_uuid(read(&mut other)));
+    assert_eq!(directory.snapshot.position().unwrap(), other.snapshot.position().unwrap());
 }
 
 #[test]
