@@ -17,6 +17,7 @@ mod damage;
 mod data;
 mod horde;
 mod kills;
+mod listeners;
 mod memory;
 mod messages;
 mod plan;
@@ -74,6 +75,11 @@ const FAMILIES: &[Family] = &[
     ("resources", "no descriptors, no memory, no disk, failing calls", resources::run),
     ("memory", "what hostile connections can make the server hold", memory::run),
     ("slow", "slow senders, slow readers, storms of connections", slow::run),
+    (
+        "listeners",
+        "searches that listen for changes: clients that close, stall, take every place",
+        listeners::run,
+    ),
     (
         "tls",
         "handshakes that stop, garbage, octets behind StartTLS, storms, readers that do not read",

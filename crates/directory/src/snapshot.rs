@@ -4,6 +4,7 @@ mod directory;
 pub(crate) mod known_names;
 pub(crate) mod name_cache;
 pub(crate) mod page_key;
+pub(crate) mod shared;
 pub(crate) mod standings;
 
 use std::cell::{RefCell, RefMut};
@@ -25,6 +26,7 @@ use crate::snapshot::standings::KeptStandings;
 use crate::tree::TreeState;
 pub use directory::Directory;
 pub(crate) use directory::check_node;
+use shared::SharedOf;
 
 /// The directory at one position of the log.
 pub struct Snapshot {
@@ -37,6 +39,8 @@ pub struct Snapshot {
     directory: Arc<Directory>,
     names: RefCell<NameCache>,
     standings: RefCell<KeptStandings>,
+    /// Boxed: few snapshots have any.
+    shared: RefCell<Option<Box<SharedOf>>>,
 }
 
 impl Snapshot {
@@ -200,6 +204,7 @@ impl Directory {
             directory: self.clone(),
             names: RefCell::default(),
             standings: RefCell::default(),
+            shared: RefCell::default(),
         })
     }
 }

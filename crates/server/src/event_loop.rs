@@ -15,15 +15,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use directory::OperationError;
 use directory::read_ahead::has_brought_in;
+use directory::search::Advance;
 use ldap::ResultCode;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
 use crate::event_loop::connection::{Connection, Turn};
 use crate::limits::{
-    DRAIN_TICK, DRAIN_TIMEOUT, EVENTS_MAX, GIVE_BACK_MIN, MEMORY_RETRY, PARK_AFTER, READY_TIME_MAX,
-    SILENCE_SWEEP, SILENCE_SWEEP_MAX, TICK,
+    DRAIN_TICK, DRAIN_TIMEOUT, EVENTS_MAX, FEED_PATIENCE, FEED_STEPS, GIVE_BACK_MIN, MEMORY_RETRY,
+    PARK_AFTER, READY_TIME_MAX, SILENCE_SWEEP, SILENCE_SWEEP_MAX, TICK,
 };
 use crate::net::acceptor::Acceptor;
 use crate::net::buffers::Buffers;
@@ -68,8 +70,11 @@ pub(crate) struct EventLoop {
     wait_for_memory: Vec<usize>,
     /// Slots of connections whose request waits for a position.
     wait_for_position: Vec<(usize, PositionWait)>,
-    /// Connections with searches that tell of changes as they come, each once.
-    followers: Vec<usize>,
+    /// Whether the feed may have something for the searches that listen for changes.
+    feed_is_due: bool,
+    /// Connections that still tell of the feed's last batch, and since when.
+    telling: usize,
+    telling_since: Instant,
     /// When those that wait for memory try again.
     next_memory_retry: Instant,
     /// Connections that may run into a timeout, each once.
@@ -116,7 +121,9 @@ impl EventLoop {
             wait_for_writer: Vec::new(),
             wait_for_memory: Vec::new(),
             wait_for_position: Vec::new(),
-            followers: Vec::new(),
+            feed_is_due: false,
+            telling: 0,
+            telling_since: now,
             next_memory_retry: now,
             watched: Vec::new(),
             next_tick: now,
@@ -161,6 +168,7 @@ impl EventLoop {
                 self.read_messages(&mut messages);
                 self.turn_woken();
             }
+            self.feed();
             self.run_ready();
             self.check_time();
             self.context.shared.writes.submit(&mut self.context.outbox);
@@ -173,7 +181,10 @@ impl EventLoop {
     /// Waits for an event, or not at all if there is work.
     fn wait(&mut self, events: &mut Events) -> io::Result<()> {
         self.context.begin_wait();
-        if !self.ready.is_empty() || self.acceptor.as_ref().is_some_and(Acceptor::has_more) {
+        if !self.ready.is_empty()
+            || self.feeds_now()
+            || self.acceptor.as_ref().is_some_and(Acceptor::has_more)
+        {
             return self.wait_for(events, Some(Duration::ZERO));
         }
         // A loop with work keeps its snapshot: a parked one costs a look-up in every map that is read next.
@@ -288,12 +299,13 @@ impl EventLoop {
             }
             self.watched.push(slot);
         }
-        let is_new_follower = connection.follows() && !connection.is_follower;
-        if is_new_follower {
-            connection.is_follower = true;
-            self.followers.push(slot);
+        if connection.tells && (turn != Turn::Again || !connection.is_telling()) {
+            connection.tells = false;
+            self.telling -= 1;
         }
-        if is_new_follower || matches!(turn, Turn::WaitForPosition(_)) {
+        let has_news = self.context.feed.has_news();
+        self.feed_is_due |= has_news;
+        if has_news || matches!(turn, Turn::WaitForPosition(_)) {
             self.look_for_commits();
         }
     }
@@ -304,9 +316,7 @@ impl EventLoop {
             self.wait_for_position.retain(|(other, _)| *other != slot);
             self.context.position_waiters = self.wait_for_position.len();
         }
-        if connection.is_follower {
-            self.followers.retain(|other| *other != slot);
-        }
+        self.telling -= usize::from(connection.tells);
         connection.close(&mut self.context, &mut self.buffers);
         self.untrusted -= usize::from(connection.has_timeouts);
         // Closing the only descriptor of a socket also deregisters it, which saves a system call.
@@ -334,7 +344,7 @@ impl EventLoop {
     /// come in between.
     fn look_for_commits(&mut self) {
         self.context.position_waiters = self.wait_for_position.len();
-        if !self.wait_for_position.is_empty() || !self.followers.is_empty() {
+        if self.context.feed.has_listeners() || !self.wait_for_position.is_empty() {
             self.context.shared.writes.tell_commit(self.context.event_loop);
             if let Some(mailbox) = self.mailboxes.get(usize::from(self.context.event_loop))
                 && self.context.is_behind()
@@ -349,13 +359,62 @@ impl EventLoop {
         // A snapshot that cannot be renewed lets them wait until their time is over.
         let position = self.context.catch_up().and_then(|()| self.context.snapshot.position()).unwrap_or(0);
         self.turn_waiting(|wait| wait.position <= position);
-        for slot in std::mem::take(&mut self.followers) {
-            let Some(connection) = self.connection(slot) else { continue };
-            connection.is_follower = false;
-            connection.committed();
-            self.turn(slot, true);
-        }
+        self.feed_is_due = true;
         self.look_for_commits();
+    }
+
+    /// Whether the feed is to go on now. While many still tell of its last batch it waits, so that the next batch has
+    /// all that came meanwhile.
+    fn feeds_now(&self) -> bool {
+        self.feed_is_due
+            && (self.telling == 0 || self.context.now.duration_since(self.telling_since) >= FEED_PATIENCE)
+    }
+
+    /// Goes on with the feed of changes: a slice of the log, or waking the searches that have something to tell. They
+    /// tell it in turn with what else there is to do.
+    fn feed(&mut self) {
+        if !self.feeds_now() {
+            return;
+        }
+        let advanced = self.context.catch_up().map_err(OperationError::from).and_then(|()| {
+            let Context { feed, snapshot, .. } = &mut self.context;
+            feed.advance(snapshot, FEED_STEPS)
+        });
+        let woken = match advanced {
+            Ok(Advance::More) => return,
+            Ok(Advance::Nothing) => Vec::new(),
+            Ok(Advance::Done(woken)) => woken,
+            // The next call ends those that listen; it comes with the next commit.
+            Err(error) => {
+                tracing::error!(%error, "an event loop cannot read changes for searches that listen");
+                Vec::new()
+            }
+        };
+        self.feed_is_due = false;
+        self.telling_since = self.context.now;
+        for ((slot, ticket), woken) in woken {
+            let Some(connection) = self.connection(slot) else { continue };
+            if connection.wake(ticket, woken) {
+                let is_new = !std::mem::replace(&mut connection.tells, true);
+                let is_queued = std::mem::replace(&mut connection.queued, true);
+                self.telling += usize::from(is_new);
+                if !is_queued {
+                    self.ready.push_back(slot);
+                }
+            }
+        }
+        self.cut_off_laggards();
+    }
+
+    /// Ends searches whose clients read changes so slowly that too much is kept for them.
+    fn cut_off_laggards(&mut self) {
+        let laggards = self.context.feed.laggards(&self.context.snapshot).unwrap_or_default();
+        for (slot, ticket) in laggards {
+            self.with_connection(slot, |connection, context, buffers| {
+                connection.cut_off(context, buffers, ticket);
+                Turn::Again
+            });
+        }
     }
 
     /// Gives connections that wait for a position their turn.

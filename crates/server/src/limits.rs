@@ -46,13 +46,19 @@ pub const BACKUP_RETRY: Duration = Duration::from_secs(60);
 pub const BACKUP_RECORDS_MIN: u64 = 2_000;
 
 /// Searches that listen for changes at a time, by default. One more is answered busy.
-pub const PERSISTENT_SEARCHES_MAX: usize = 200;
+pub const PERSISTENT_SEARCHES_MAX: usize = 10_000;
 
 /// The part of them that an identity has, and a source, once half of all are there.
 pub const PERSISTENT_SEARCHES_SHARE_DIVISOR: usize = 8;
 
 /// The part of them that is kept for the administrator.
 pub const PERSISTENT_SEARCHES_RESERVE_DIVISOR: usize = 16;
+
+/// Steps in which the feed of an event loop goes through the log, between which the loop serves others.
+pub const FEED_STEPS: u32 = 1_000;
+
+/// Changes come to those that listen in larger batches while others still tell of the last one, for up to this long.
+pub const FEED_PATIENCE: Duration = Duration::from_millis(100);
 
 /// Connections that are open at a time to the listener of metrics. Above it, the oldest without a request gives way.
 pub const HTTP_CONNECTIONS_MAX: usize = 128;

@@ -282,6 +282,7 @@ fn listening(places: &ListeningPlaces) -> Group {
     group.level("Current", "Searches that listen for changes", places.count() as u64);
     group.level("Max", "Searches that may listen for changes", places.count_max() as u64);
     group.count("Refused", "Searches that were refused because too many listen", places.refused());
+    group.count("Cut Off", "Searches that ended because their clients read too slowly", places.cut_off());
     group
 }
 

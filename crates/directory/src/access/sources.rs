@@ -54,10 +54,11 @@ impl Sources {
         Ok(found)
     }
 
-    /// Whether a record makes the standing another one, or may.
-    pub(crate) fn are_touched(&self, record: &Record) -> bool {
+    /// Whether records that touch these make the standing another one, or may; `None` is anything.
+    pub(crate) fn are_touched_by(&self, touched: Option<&HashSet<Touch, RandomState>>) -> bool {
+        let Some(touched) = touched else { return true };
         let is_one = |touch: &Touch| self.names.contains(touch) || self.own.contains(touch);
-        self.own.contains(&Touch::Any) || touches(record).is_none_or(|touched| touched.iter().any(is_one))
+        self.own.contains(&Touch::Any) || touched.iter().any(is_one)
     }
 
     /// The asker has these groups, which may lose members.

@@ -76,7 +76,8 @@ impl Directory {
             monitor: options.monitor,
             vendor_version: options.vendor_version,
             streams: AtomicUsize::new(0),
-            followers: AtomicUsize::new(0),
+            shared_snapshots: AtomicUsize::new(0),
+            shared_numbers: AtomicU64::new(0),
             page_key: PageKey::new(generation),
             log_floor: AtomicU64::new(u64::MAX),
         });

@@ -133,18 +133,22 @@ pub const SYNC_RECORDS_MAX: u64 = 20_000;
 /// Entries that count as changed because another was renamed; with more, all are sent.
 pub const SYNC_TOUCHED_MAX: usize = 10_000;
 
-/// Searches that tell of changes as they come, at a time: each has up to two snapshots. For one more the answer is
-/// busy.
-pub const FOLLOWERS_MAX: usize = 200;
+/// Snapshots that searches keep which listen for changes, because their clients have not read all yet. Above it the
+/// slowest of them end, and above twice as many no more of them begin: each takes a view of the store.
+pub const SHARED_SNAPSHOTS_MAX: usize = 200;
 
-/// Records that such a search goes through to tell of what came meanwhile; with more, the client is to poll.
+/// Records that a search goes through to tell of what came meanwhile; with more, the client is to poll.
 pub const FOLLOWED_RECORDS_MAX: u64 = 100_000;
 
 /// Entries that may be others by these; with more, the client is to poll.
 pub const FOLLOWED_ENTRIES_MAX: usize = 100_000;
 
-/// Entries below one that is deleted with them, of which each is told; with more, the client is to poll.
-pub const FOLLOWED_TREE_MAX: usize = 500;
+/// Entries below a renamed one of which each is told; with more, searches end that have them in their scope.
+pub const FOLLOWED_MOVED_MAX: usize = if cfg!(test) { 100 } else { 10_000 };
+
+/// Entries below renamed ones that are gone through to find the entries that name them; with more, all searches that
+/// listen end.
+pub const FOLLOWED_WALK_MAX: usize = 1_000_000;
 
 /// Entries that one message of content synchronization names.
 pub const SYNC_SET_MAX: usize = 500;

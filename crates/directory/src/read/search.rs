@@ -28,6 +28,7 @@ mod again;
 mod assertion;
 mod attribute_stream;
 mod base;
+mod batch;
 mod budget;
 mod candidates;
 mod dereference;
@@ -35,6 +36,7 @@ mod effective;
 mod entry_controls;
 mod entry_copy;
 mod explain;
+mod feed;
 mod matched;
 mod outside;
 mod paging;
@@ -55,6 +57,8 @@ mod tree_search;
 mod usability;
 mod window;
 
+use std::sync::Arc;
+
 use ldap::response::{LdapResult, ResponseOp, encode_result};
 use ldap::{
     Control, ControlsBuf, ListViewResult, MessageId, PagedResults, PositionToken, ResultCode, SearchRequest,
@@ -70,9 +74,11 @@ use crate::snapshot::Snapshot;
 pub(crate) use again::{Extent, SearchAgain, Shift, Sight};
 pub(crate) use assertion::{check_assertion, check_assertion_in_memory, check_no_assertion};
 use base::{Base, find_permitted_base};
+pub use batch::ChangeBatch;
 pub use budget::{Budget, Clock, Step};
 pub(crate) use entry_copy::copy_of_entry;
 pub use explain::{CandidateSource, ExplainedTerm, Explanation, StepTimes};
+pub use feed::{Advance, Feed, ListenerKey, Woken};
 use outside::Results;
 pub(crate) use outside::entries as entries_outside;
 use paging::{NextPage, Paging};
@@ -262,6 +268,33 @@ impl Search {
     /// Whether the search has sent what was there at its start and goes on with changes, until it is ended.
     pub fn is_listening(&self) -> bool {
         matches!(&self.work, Work::Tree(search) if search.is_listening())
+    }
+
+    /// Gives a search that is to listen for changes a seat at the feed of its event loop. Without one it looks for
+    /// changes by itself.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn sit(&mut self, feed: &Feed, key: ListenerKey) -> Result<(), Outcome> {
+        match &mut self.work {
+            Work::Made(_) => Ok(()),
+            Work::Tree(search) => search.sit(feed, key).map_err(Outcome::from),
+        }
+    }
+
+    /// Takes changes that its feed hands out, to tell of them.
+    pub fn take_changes(&mut self, batch: Arc<ChangeBatch>) {
+        if let Work::Tree(search) = &mut self.work {
+            search.take_changes(batch);
+        }
+    }
+
+    /// The code with which a search ends whose client reads changes slower than they come.
+    pub fn code_of_laggard(&self) -> ResultCode {
+        match &self.work {
+            Work::Tree(search) if search.scanner.sync().is_some() => ResultCode::E_SYNC_REFRESH_REQUIRED,
+            _ => ResultCode::BUSY,
+        }
     }
 
     /// Whether the last byte of the output is in the middle of a message. Nothing else may be sent on the connection
@@ -471,6 +504,10 @@ impl Search {
     fn stop_text(&self, code: ResultCode) -> String {
         if code == ResultCode::CANCELED {
             return "the client cancelled it, or closed its side of the connection".to_owned();
+        }
+        if code == ResultCode::E_SYNC_REFRESH_REQUIRED || (code == ResultCode::BUSY && self.is_listening()) {
+            return "the client reads changes slower than they come: ask again for all that is there"
+                .to_owned();
         }
         if code != ResultCode::TIME_LIMIT_EXCEEDED {
             return "the server ended the search before it was done: ask again later".to_owned();

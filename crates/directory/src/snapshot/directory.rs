@@ -29,8 +29,10 @@ pub struct Directory {
     pub(crate) vendor_version: String,
     /// Entries that are being sent as streams.
     pub(crate) streams: AtomicUsize,
-    /// Searches that tell of changes as they come.
-    pub(crate) followers: AtomicUsize,
+    /// Snapshots that searches share which listen for changes.
+    pub(crate) shared_snapshots: AtomicUsize,
+    /// The number of the last one that was made.
+    pub(crate) shared_numbers: AtomicU64,
     pub(crate) page_key: PageKey,
     /// See [`keep_log_from`](Directory::keep_log_from).
     pub(crate) log_floor: AtomicU64,
@@ -50,6 +52,11 @@ impl Directory {
 
     pub(crate) fn log_floor(&self) -> u64 {
         self.log_floor.load(Ordering::Acquire)
+    }
+
+    /// Snapshots that searches keep which listen for changes.
+    pub(crate) fn shared_snapshots(&self) -> usize {
+        self.shared_snapshots.load(Ordering::Relaxed)
     }
 
     /// The settings in force.

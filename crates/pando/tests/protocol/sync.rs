@@ -120,6 +120,9 @@ fn slapd_follows(name: &str, kind: &str, is_bound: bool) {
     assert!(admin.modify(&group, &[change]).unwrap().is_success());
     assert!(admin.delete(&person_dn("renamed")).unwrap().is_success());
     follow("a member less");
+    // With entries below it, each of which comes under its new name.
+    assert!(admin.modify_dn(&format!("ou=groups,{SUFFIX}"), "ou=teams", None).unwrap().is_success());
+    follow("a unit with entries in it that is renamed");
 }
 
 #[test]
@@ -198,10 +201,16 @@ fn what_hears_of_changes_ends() {
     for id in &ids {
         assert!(matches!(first.receive(*id).unwrap().message().response, Response::SearchEntry(_)));
     }
-    // One that moved with others below it is told by a poll.
+    // One that moved with others below it, and each of these, is told under its new name.
     assert!(admin.modify_dn(&format!("ou=groups,{SUFFIX}"), "ou=teams", None).unwrap().is_success());
     for id in &ids {
-        assert_eq!(ended(&mut first, *id), ResultCode::E_SYNC_REFRESH_REQUIRED);
+        let mut moved = Vec::new();
+        while moved.len() < 2 {
+            if let Response::SearchEntry(entry) = first.receive(*id).unwrap().message().response {
+                moved.push(entry.object_name.to_owned());
+            }
+        }
+        assert_eq!(moved, [format!("ou=teams,{SUFFIX}"), format!("cn=staff,ou=teams,{SUFFIX}")]);
     }
     let mut last = pando.administrator();
     let id = listen(&mut last);

@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use beginning::Beginning;
+use directory::search::Woken;
 use ending::STOPPING;
 use ldap::ResultCode;
 use zeroize::Zeroize as _;
@@ -77,8 +78,8 @@ pub(crate) struct Connection {
     pub(crate) waits_for_memory: bool,
     /// Whether it is in the event loop's list `wait_for_position`.
     pub(crate) waits_for_position: bool,
-    /// Whether it is in the event loop's list `followers`.
-    pub(crate) is_follower: bool,
+    /// Whether the event loop counts it among those that tell of changes.
+    pub(crate) tells: bool,
 }
 
 /// The phase of a connection's life.
@@ -186,7 +187,7 @@ impl Connection {
             waits_for_writer: false,
             waits_for_memory: false,
             waits_for_position: false,
-            is_follower: false,
+            tells: false,
         }
     }
 
@@ -198,14 +199,20 @@ impl Connection {
         self.session.number()
     }
 
-    /// Whether a search on it waits for the next commit.
-    pub(crate) fn follows(&self) -> bool {
-        self.session.follows()
+    /// Whether a search on it has changes to tell.
+    pub(crate) fn is_telling(&self) -> bool {
+        self.session.is_telling()
     }
 
-    /// There was a commit, of which its searches may have to tell.
-    pub(crate) fn committed(&mut self) {
-        self.session.committed();
+    /// Wakes a search that waits for changes. False where it is there no more.
+    pub(crate) fn wake(&mut self, ticket: u64, woken: Woken) -> bool {
+        self.session.wake(ticket, woken)
+    }
+
+    /// Ends a search whose client reads changes slower than they come. The answer is sent in the next turn.
+    pub(crate) fn cut_off(&mut self, context: &mut Context, buffers: &mut Buffers, ticket: u64) {
+        self.prepare_output(buffers);
+        self.session.cut_off(context, ticket, &mut self.output);
     }
 
     /// The kernel reports both directions closed, so nobody reads an answer. Outstanding operations are dropped (RFC

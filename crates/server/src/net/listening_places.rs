@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::Hash;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -27,6 +27,7 @@ pub(crate) struct ListeningPlaces {
     /// How many there may be, for monitoring.
     count_max: AtomicUsize,
     refused: Seldom,
+    cut_off: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -140,6 +141,16 @@ impl ListeningPlaces {
     /// Searches that were refused one.
     pub(crate) fn refused(&self) -> u64 {
         self.refused.count()
+    }
+
+    /// Counts a search that ended because its client reads too slowly.
+    pub(crate) fn has_cut_off(&self) {
+        self.cut_off.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Searches that ended because their clients read too slowly.
+    pub(crate) fn cut_off(&self) -> u64 {
+        self.cut_off.load(Ordering::Relaxed)
     }
 
     fn lock(&self) -> MutexGuard<'_, Taken> {

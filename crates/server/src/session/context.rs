@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Instant;
 
+use directory::search::Feed;
 use directory::{Directory, Requester, ServerFault, Snapshot};
 use ldap::{DecodeLimits, ResultCode};
 use store::StoreError;
@@ -95,6 +96,8 @@ pub(crate) struct Context {
     pub(crate) outbox: Vec<WriteRequest>,
     /// Requests of this pass to be read ahead.
     pub(crate) jobs: Vec<PrefetchJob>,
+    /// Tells searches of this loop of changes.
+    pub(crate) feed: Feed,
     /// Connections of this loop whose request waits for a position.
     pub(crate) position_waiters: usize,
     /// For the next look at requests, see [`give_back`](Context::give_back).
@@ -130,6 +133,7 @@ impl Context {
             audit,
             outbox: Vec::new(),
             jobs: Vec::new(),
+            feed: Feed::default(),
             position_waiters: 0,
             spare_answers: None,
             coldness: Some(Coldness::new(Instant::now())),

@@ -201,11 +201,6 @@ impl Outstanding {
         !follows && (search.is_streaming() || rest.as_ref().is_none_or(SharedRest::is_ready))
     }
 
-    /// Whether it is a search that waits for the next commit.
-    pub(super) fn follows(&self) -> bool {
-        matches!(self.work, Work::Search { follows: true, .. })
-    }
-
     /// Whether it is a search that has sent what was there and goes on with changes.
     pub(super) fn is_listening(&self) -> bool {
         matches!(&self.work, Work::Search { search, .. } if search.is_listening())

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use directory::Outcome;
 use directory::controls::RequestControls;
-use directory::search::{Search, Step};
+use directory::search::{Search, Step, Woken};
 use ldap::ResultCode;
 
 use super::audit::Ending;
@@ -53,6 +53,11 @@ impl Session {
             Ok(search) => search,
             Err(outcome) => return self.answer(context, &head, &outcome, out),
         };
+        if place.is_some()
+            && let Err(outcome) = search.sit(&context.feed, (self.slot as usize, self.next_ticket))
+        {
+            return self.answer(context, &head, &outcome, out);
+        }
         if let Some(begun_at) = begun_at {
             search.measure(micros_since(begun_at), Box::new(move || micros_since(begun_at)));
         }
@@ -131,29 +136,55 @@ impl Session {
         }
     }
 
-    /// Whether a search waits for the next commit.
-    pub(crate) fn follows(&self) -> bool {
-        self.outstanding.iter().any(Outstanding::follows)
+    /// Whether a search listens for changes.
+    pub(crate) fn listens(&self) -> bool {
+        self.outstanding.iter().any(Outstanding::is_listening)
     }
 
-    /// There was a commit.
-    pub(crate) fn committed(&mut self) {
-        for other in self.outstanding.iter_mut() {
-            if let Work::Search { follows, .. } = &mut other.work {
-                *follows = false;
-            }
+    /// Whether a search has changes to tell.
+    pub(crate) fn is_telling(&self) -> bool {
+        self.outstanding.iter().any(|other| other.is_listening() && other.wants_slice())
+    }
+
+    /// Wakes a search that waits for changes, with those that it may have to tell. False where it is there no more.
+    pub(crate) fn wake(&mut self, ticket: u64, woken: Woken) -> bool {
+        let found = self.outstanding.iter_mut().find(|other| other.ticket == ticket);
+        let Some(Work::Search { search, follows, .. }) = found.map(|other| &mut other.work) else {
+            return false;
+        };
+        *follows = false;
+        if let Woken::Changes(batch) = woken {
+            search.take_changes(batch);
         }
+        true
     }
 
-    /// Ends the searches that wait for commits: for a bind, which gives up what it is outstanding for somebody else
-    /// (RFC 4511 section 4.2.1), or because the server stops. With a code they are answered.
+    /// Ends a search whose client reads changes slower than they come.
+    pub(crate) fn cut_off(&mut self, context: &mut Context, ticket: u64, out: &mut Vec<u8>) {
+        if self.is_mid_message() {
+            return;
+        }
+        let Some(index) = self.outstanding.iter().position(|other| other.ticket == ticket) else { return };
+        let Some(Work::Search { search, .. }) = self.outstanding.get(index).map(|other| &other.work) else {
+            return;
+        };
+        let code = search.code_of_laggard();
+        context.shared.listening.has_cut_off();
+        self.stop_search(context, index, code, out);
+    }
+
+    /// Ends the searches that listen for changes: for a bind, which gives up what is outstanding for somebody else (RFC
+    /// 4511 section 4.2.1), or because the server stops. With a code they are answered.
     pub(crate) fn end_following(
         &mut self,
         context: &mut Context,
         code: Option<ResultCode>,
         out: &mut Vec<u8>,
     ) {
-        while let Some(index) = self.outstanding.iter().position(Outstanding::follows) {
+        if self.is_mid_message() {
+            return;
+        }
+        while let Some(index) = self.outstanding.iter().position(Outstanding::is_listening) {
             match code {
                 Some(code) => self.stop_search(context, index, code, out),
                 None => drop(self.outstanding.remove(index)),

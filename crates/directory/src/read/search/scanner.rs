@@ -177,6 +177,12 @@ impl Scanner {
         }
     }
 
+    /// No candidates are looked for any longer: entries are looked at one by one.
+    pub(super) fn looks_at_single_entries(&mut self) {
+        self.plan = Plan::scan(0);
+        self.is_part = true;
+    }
+
     /// Goes on gathering the ids of candidates; true when that is done.
     pub(super) fn gather(&mut self, state: TreeState<'_>, budget: u32) -> Result<bool, OperationError> {
         self.plan.gather(state.read, budget as usize * KEYS_PER_ENTRY)

@@ -4,6 +4,7 @@
 mod assertion;
 mod dereference;
 mod explained;
+mod feed;
 mod filters;
 mod large;
 mod list_view;

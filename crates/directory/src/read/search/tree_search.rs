@@ -10,10 +10,12 @@ use ldap::response::encode_search_reference;
 use ldap::{MessageId, ResultCode, Scope, SearchRequest};
 
 use super::attribute_stream::Room;
+use super::batch::ChangeBatch;
 use super::budget::{Budget, Clock};
 use super::effective::EffectiveRights;
 use super::entry_controls::EntryControls;
 use super::explain::{self, StepTimes};
+use super::feed::{Feed, ListenerKey};
 use super::parts::{PartScanner, Piece, PieceEnd};
 use super::permitted::Permitted;
 use super::plan::Plan;
@@ -285,6 +287,19 @@ impl TreeSearch {
         self.follow.as_ref().is_some_and(|follow| follow.waits)
     }
 
+    /// Takes a seat at a feed, if the search is to listen for changes.
+    pub(super) fn sit(&mut self, feed: &Feed, key: ListenerKey) -> Result<(), OperationError> {
+        let scope = &self.scanner.scope;
+        self.follow.as_mut().map_or(Ok(()), |follow| follow.sit(feed, key, scope))
+    }
+
+    /// Takes changes to tell of.
+    pub(super) fn take_changes(&mut self, batch: Arc<ChangeBatch>) {
+        if let Some(follow) = &mut self.follow {
+            follow.take(batch);
+        }
+    }
+
     /// Whether the results that were there are sent, and changes follow.
     pub(super) fn is_listening(&self) -> bool {
         self.follow.as_ref().is_some_and(|follow| follow.has_begun())
@@ -293,6 +308,7 @@ impl TreeSearch {
     /// All results are sent, so that limits on them are over.
     pub(super) fn has_sent_all(&mut self) {
         (self.tally.size_limit, self.base_text) = (0, None);
+        self.scanner.looks_at_single_entries();
     }
 
     /// Goes on with a result that is sent as a stream, if there is one.
@@ -567,9 +583,11 @@ fn told(
         false => None,
     };
     let (requester, access, standing) = asker;
-    let (told, standing) = match &follow {
-        Some(follow) => (&follow.told, follow.standing()),
-        None => (snapshot, standing),
+    let shared = follow.as_ref().and_then(|follow| follow.told());
+    let shared = shared.as_ref().map(|shared| shared.lock());
+    let (told, standing) = match (&follow, &shared) {
+        (Some(follow), Some(shared)) => (&**shared, follow.standing()),
+        _ => (snapshot, standing),
     };
     let entry_controls = EntryControls::of(told, (requester, access, standing), id, request, controls)?;
     Ok((entry_controls, follow))

@@ -102,7 +102,7 @@ impl Connection {
         }
         // Requests in the input are not answered.
         self.phase = Phase::Draining;
-        if self.session.follows() {
+        if self.session.listens() {
             self.prepare_output(buffers);
             self.session.end_following(context, Some(ResultCode::UNAVAILABLE), &mut self.output);
         }

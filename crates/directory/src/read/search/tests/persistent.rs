@@ -17,28 +17,29 @@ use crate::read::page_request::PageRequest;
 use crate::read::search::{Budget, Search, Step};
 use crate::testing::{SUFFIX, TestDirectory};
 
-type Attributes = BTreeMap<String, Vec<Vec<u8>>>;
+pub(super) type Attributes = BTreeMap<String, Vec<Vec<u8>>>;
 
 /// Whether an entry is a result, as far as a client sees.
-type Keeps = fn(&str, &Attributes) -> bool;
+pub(super) type Keeps = fn(&str, &Attributes) -> bool;
 
 /// One entry that was told.
 #[derive(Debug, PartialEq, Eq)]
-struct Told {
+pub(super) struct Told {
     /// `None` for what was there.
-    change: Option<(ChangeType, Option<String>)>,
+    pub(super) change: Option<(ChangeType, Option<String>)>,
     dn: String,
     attributes: Attributes,
 }
 
 /// A client that listens.
-struct Listener {
+pub(super) struct Listener {
     base: String,
+    pub(super) scope: Scope,
     filter: FilterBuf,
     attributes: SelectionBuf,
     aliases: DerefAliases,
     asked: PersistentSearch,
-    search: Option<Search>,
+    pub(super) search: Option<Search>,
     /// By DN.
     copy: BTreeMap<String, Attributes>,
 }
@@ -51,9 +52,10 @@ fn controls(asked: PersistentSearch) -> RequestControls {
 }
 
 impl Listener {
-    fn new(base: &str, filter: &str, attributes: &[&str]) -> Listener {
+    pub(super) fn new(base: &str, filter: &str, attributes: &[&str]) -> Listener {
         Listener {
             base: base.to_owned(),
+            scope: Scope::WholeSubtree,
             filter: FilterBuf::parse(filter).unwrap(),
             attributes: attributes.iter().copied().collect(),
             aliases: DerefAliases::Never,
@@ -79,7 +81,7 @@ impl Listener {
 
     fn request(&self) -> SearchRequest<'_> {
         let (filter, attributes) = (self.filter.as_filter(), self.attributes.as_selection());
-        let mut request = SearchRequest::new(&self.base, Scope::WholeSubtree, filter, attributes);
+        let mut request = SearchRequest::new(&self.base, self.scope, filter, attributes);
         request.deref_aliases = self.aliases;
         request
     }
@@ -92,7 +94,7 @@ impl Listener {
     }
 
     /// What there is to hear: begins where it does not yet. How the search ended, if it did.
-    fn hear(&mut self, directory: &mut TestDirectory) -> (Vec<Told>, Option<ResultCode>) {
+    pub(super) fn hear(&mut self, directory: &mut TestDirectory) -> (Vec<Told>, Option<ResultCode>) {
         let mut search = match self.search.take().map_or_else(|| self.start(directory), Ok) {
             Ok(search) => search,
             Err(code) => return (Vec::new(), Some(code)),
@@ -117,7 +119,7 @@ impl Listener {
     }
 
     /// Takes what it is told into its copy; begins anew, once, where the search ended. What it was told.
-    fn follow(&mut self, directory: &mut TestDirectory, keeps: Keeps) -> Vec<Told> {
+    pub(super) fn follow(&mut self, directory: &mut TestDirectory, keeps: Keeps) -> Vec<Told> {
         let (told, code) = self.hear(directory);
         let Some(code) = code else {
             told.iter().for_each(|told| self.take(told, keeps));
@@ -155,7 +157,7 @@ impl Listener {
 
     /// Compares the copy with a search.
     #[track_caller]
-    fn check(&self, directory: &mut TestDirectory, story: &str) {
+    pub(super) fn check(&self, directory: &mut TestDirectory, story: &str) {
         let found = directory.search_request(&self.request(), &RequestControls::default());
         let mut expected: Vec<_> =
             found.entries.into_iter().map(|entry| (entry.dn, entry.attributes)).collect();
@@ -195,10 +197,10 @@ fn received(mut bytes: &[u8]) -> (Vec<Told>, Option<ResultCode>) {
 }
 
 /// What happened, to which entry, and the DN that it had.
-type Change<'t> = (ChangeType, &'t str, Option<&'t str>);
+pub(super) type Change<'t> = (ChangeType, &'t str, Option<&'t str>);
 
 /// What was told, but for the attributes.
-fn changes(told: &[Told]) -> Vec<Change<'_>> {
+pub(super) fn changes(told: &[Told]) -> Vec<Change<'_>> {
     let mut changes = Vec::new();
     for Told { change, dn, .. } in told {
         let (change, previous_dn) = change.as_ref().unwrap();
@@ -371,7 +373,10 @@ fn it_ends_with_its_base() {
     // With others below it, each of them has another name.
     let (mut directory, mut listener) = listening();
     directory.modify_dn(&base, "ou=y", true, None);
-    assert_eq!(listener.hear(&mut directory), (vec![], Some(ResultCode::BUSY)));
+    let (told, code) = listener.hear(&mut directory);
+    let renamed_below = format!("cn=p,{renamed}");
+    let expected = [(ModifyDn, &*renamed, Some(&*base)), (ModifyDn, &*renamed_below, Some(&*below))];
+    assert_eq!((changes(&told), code), (expected.to_vec(), gone));
 }
 
 #[test]

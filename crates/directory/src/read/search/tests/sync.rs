@@ -10,7 +10,6 @@ use ldap::{
 
 use super::large::with_large_group;
 use crate::access::Requester;
-use crate::model::limits::FOLLOWERS_MAX;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::Outcome;
 use crate::read::controls::{RequestControls, SeldomControls, SyncAsked};
@@ -23,7 +22,7 @@ type Attributes = BTreeMap<String, Vec<Vec<u8>>>;
 /// A client with its copy of a content.
 pub(super) struct Consumer {
     base: String,
-    scope: Scope,
+    pub(super) scope: Scope,
     filter: FilterBuf,
     attributes: SelectionBuf,
     pub(super) copy: BTreeMap<SyncUuid, (String, Attributes)>,
@@ -417,32 +416,6 @@ fn a_copy_hears_of_whatever_happens() {
         }
         assert!(heard > 100 && polls > 10, "{heard} changes were heard of, {polls} polls were needed");
     }
-}
-
-/// A client that is told of nothing for long: what it holds is one snapshot, and it is told when it listens again.
-#[test]
-fn there_are_only_so_many_that_hear_of_changes() {
-    let mut directory = TestDirectory::with_suffix_entry();
-    let mut consumers: Vec<_> =
-        (0..FOLLOWERS_MAX).map(|_| Consumer::new(SUFFIX, "(objectClass=*)", &["*"])).collect();
-    for consumer in &mut consumers {
-        assert!(consumer.hear(&mut directory).1);
-    }
-    let other = Consumer::new(SUFFIX, "(objectClass=*)", &["*"]);
-    let start = |directory: &TestDirectory| {
-        let (request, controls) = (other.request(), controls(true, None));
-        Search::start(&directory.snapshot, &directory.requester, MessageId(1), &request, &controls)
-            .err()
-            .map(|outcome| outcome.code)
-    };
-    assert_eq!(start(&directory), Some(ResultCode::BUSY));
-    directory.add(&format!("ou=new,{SUFFIX}"), &[("objectClass", &["organizationalUnit"])]);
-    for consumer in &mut consumers {
-        assert_eq!(consumer.hear(&mut directory), (Polled { sent: 1, present: 0 }, true));
-        assert!(consumer.search.as_mut().unwrap().memory_bytes() < 20_000);
-    }
-    consumers.pop();
-    assert_eq!(start(&directory), None);
 }
 
 #[test]

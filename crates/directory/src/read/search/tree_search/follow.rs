@@ -1,63 +1,65 @@
 //! Changes of a content as they come: the persist stage of content synchronization (RFC 4533 section 3.4), and
 //! persistent search (draft-ietf-ldapext-psearch-03).
 //!
-//! The search has a snapshot of the directory as the client was told of it, the first part of it included. Behind
-//! commits it takes another: the records between the two name the entries that may be others, and each of them is held
-//! against the search on both. What was a result and is none is told as deleted, what is one as it is. Then the newer
-//! snapshot is the one that was told. So nothing is kept of a client but a snapshot, which is as new as the directory
-//! as long as the client reads; a client that does not is cut off.
+//! The search has a snapshot of the directory as the client was told of it, the first part of it included. After
+//! commits it takes another: a [`ChangeBatch`] has the entries that may be others, and each of them is held against the
+//! search on both snapshots. What was a result and is none is told as deleted, what is one as it is. Then the newer
+//! snapshot is the one that was told. In an event loop a [`Feed`](crate::read::search::Feed) makes the batch for all
+//! searches, and has the snapshot while they wait; a search that has fallen behind makes its own.
 //!
-//! What may have changed more than the records name (see `sync`) ends the search: the client is to poll, or to search
-//! again, and finds out. So do records by which other access rules hold for the asker than before.
+//! An entry that moved with its superior is told under its new name. What may have changed more than a batch names ends
+//! the search: the client is to poll, or to search again, and finds out. So do records by which other access rules hold
+//! for the requester than before, and a rename or the end of the base, or of an entry above it.
 //!
 //! A persistent search says what happened to an entry. One that is no result any longer, but may be seen, comes as it
 //! is by now; one that is gone, or hidden, comes as it was told. Clients know entries by their DNs: where one takes the
 //! DN of another that comes later, that other one is told as deleted first. With its base the search ends.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use foldhash::{HashSet, HashSetExt};
 use ldap::response::{SearchEntryLens, put_attributes_header, put_controls, put_search_entry_header};
-use ldap::{ChangeType, Dn, Filter, ResultCode, SyncState};
-use store::Position;
+use ldap::{ChangeType, Filter, ResultCode, SyncState};
 
 use super::TreeSearch;
-use crate::access::{Requester, Sources, Standing};
+use crate::access::{Requester, Standing};
 use crate::filter::Candidate;
 use crate::model::client_link::ClientLink;
-use crate::model::limits::{FOLLOWED_ENTRIES_MAX, FOLLOWED_RECORDS_MAX, FOLLOWED_TREE_MAX, FOLLOWERS_MAX};
-use crate::model::name::NormalName;
+use crate::model::limits::SHARED_SNAPSHOTS_MAX;
 use crate::model::outcome::OperationError;
-use crate::model::record::Change;
-use crate::model::rows::{DANGLING, EntryId, children_counter, dangling_key};
+use crate::model::rows::EntryId;
 use crate::read::controls::RequestControls;
+use crate::read::search::batch::{BatchBuilder, ChangeBatch, parsed};
 use crate::read::search::budget::Budget;
+use crate::read::search::feed::{Feed, ListenerKey, NextStep, Seat};
 use crate::read::search::scanner::Scanner;
 use crate::read::search::scope::SearchScope;
-use crate::read::search::sync::{goes_by_others, read_record, touch_all, touch_sources};
-use crate::snapshot::{Directory, Snapshot};
+use crate::read::search::sync::goes_by_others;
+use crate::snapshot::Snapshot;
+use crate::snapshot::shared::SharedSnapshot;
 use crate::tree::{TreeState, node};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
 /// How far a search is that tells of changes.
 pub(super) struct Follow {
-    /// The directory as the client was told of it, or is being told at first.
-    pub(super) told: Snapshot,
-    /// Looks at that; made when the first part is over.
-    before: Option<Box<Scanner>>,
-    round: Option<Round>,
+    /// The directory as the client was told of it, or is being told at first; `None` while it waits for its feed, which
+    /// has it.
+    told: Option<Arc<SharedSnapshot>>,
+    /// Whether the first part is over.
+    has_begun: bool,
+    round: Option<Box<Round>>,
     /// Whom access rules bind, if they do.
     bound: Option<Bound>,
+    is_administrator: bool,
     /// Whether what is there already is not told.
     changes_only: bool,
     /// Whether all is told until there is another change.
     pub(super) waits: bool,
-    _place: Place,
+    seat: Option<Seat>,
 }
 
-/// An asker whom access rules bind.
+/// A requester whom access rules bind.
 struct Bound {
     requester: Requester,
     link: Option<ClientLink>,
@@ -65,21 +67,30 @@ struct Bound {
     standing: Arc<Standing>,
 }
 
-/// What is being told.
+/// Changes that are being told.
 struct Round {
-    now: Snapshot,
-    /// The next record to be gone through.
-    next: Position,
-    /// Entries that may be others.
-    changed: HashSet<u64>,
-    /// Whether access rules may come to something else by a record.
-    touches_rules: bool,
-    /// Whether the base is gone, or has another name.
-    loses_base: bool,
-    /// The same in order, the next one last, once all records are gone through.
-    left: Option<Vec<u64>>,
+    /// The directory afterwards.
+    after: Arc<SharedSnapshot>,
+    changes: Changes,
+    /// Tells what is to be told; made when the changes are known.
+    telling: Option<Telling>,
+}
+
+enum Changes {
+    /// They are looked for in the log.
+    Sought(Box<BatchBuilder>),
+    Known(Arc<ChangeBatch>),
+}
+
+struct Telling {
+    /// Looks at the directory before.
+    before: Scanner,
+    /// Place of the next entry that may be another one.
+    next: usize,
     /// Those of them that were told as deleted before it was their turn.
     freed: HashSet<u64>,
+    /// Whether the base is gone, or has another name.
+    loses_base: bool,
 }
 
 impl Bound {
@@ -97,15 +108,6 @@ impl Bound {
         scanner.permit(&standing);
         self.standing = standing;
         Ok(true)
-    }
-}
-
-/// Counts those that there are.
-struct Place(Arc<Directory>);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.followers.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -130,53 +132,69 @@ impl Follow {
             let text = "there are aliases below the base: ask without following them in the search";
             return Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text));
         }
-        let directory = snapshot.directory_handle();
-        let before = directory.followers.fetch_add(1, Ordering::Relaxed);
-        let place = Place(Arc::clone(directory));
-        if before >= FOLLOWERS_MAX {
+        if snapshot.directory().shared_snapshots() >= 2 * SHARED_SNAPSHOTS_MAX {
             let text =
-                format!("{FOLLOWERS_MAX} searches are told of changes as they come: poll (refreshOnly)");
+                "too many searches that are to tell of changes still send what was there: ask again later";
             return Err(OperationError::refused(ResultCode::BUSY, text));
         }
-        let told = directory.snapshot()?;
-        // The asker's snapshot may be older.
-        let told_standing = told.standing(requester, link.as_ref())?;
-        if told_standing.is_some() != standing.is_some() {
-            let text = "whether access rules bind you has just changed: ask again";
+        let told = snapshot.shared()?;
+        // The requester's snapshot may be older.
+        let (told_standing, has_same_rules) = {
+            let told = told.lock();
+            (told.standing(requester, link.as_ref())?, told.has_reading_rules_of(snapshot))
+        };
+        if told_standing.is_some() != standing.is_some() || !has_same_rules {
+            let text = "what access rules let you read has just changed: ask again";
             return Err(OperationError::refused(ResultCode::BUSY, text));
         }
         let bound = told_standing.map(|standing| Bound { requester: requester.clone(), link, standing });
         let changes_only = controls.persistent().is_some_and(|asked| asked.changes_only);
         Ok(Box::new(Follow {
-            told,
-            before: None,
+            told: Some(told),
+            has_begun: false,
             round: None,
             bound,
+            is_administrator: requester.is_administrator(),
             changes_only,
             waits: false,
-            _place: place,
+            seat: None,
         }))
     }
 
-    /// What the asker may see of what was told; `None` where no rules bind.
+    /// Takes a seat at a feed, which tells of changes from now on.
+    pub(super) fn sit(&mut self, feed: &Feed, key: ListenerKey, scope: &SearchScope) -> Result<()> {
+        if let Some(told) = &self.told {
+            self.seat = Some(feed.take_seat(key, told, scope)?);
+        }
+        Ok(())
+    }
+
+    /// Takes the changes that the feed hands out.
+    pub(super) fn take(&mut self, batch: Arc<ChangeBatch>) {
+        let after = Arc::clone(&batch.after);
+        self.told = Some(Arc::clone(&batch.before));
+        self.round = Some(Box::new(Round { after, changes: Changes::Known(batch), telling: None }));
+        self.waits = false;
+    }
+
+    /// The directory as it is told at first.
+    pub(super) fn told(&self) -> Option<Arc<SharedSnapshot>> {
+        self.told.clone()
+    }
+
+    /// What the requester may see of what was told; `None` where no rules bind.
     pub(super) fn standing(&self) -> Option<&Arc<Standing>> {
         self.bound.as_ref().map(|bound| &bound.standing)
     }
 
     /// Whether the first part is over.
     pub(super) fn has_begun(&self) -> bool {
-        self.before.is_some()
+        self.has_begun
     }
 
     /// Bytes of memory that it holds, itself included.
     pub(super) fn memory_bytes(&mut self) -> usize {
-        let of_round = |round: &Round| {
-            let left = round.left.as_ref().map_or(0, Vec::capacity);
-            let sets = round.changed.capacity() + round.freed.capacity();
-            (left + sets * 2) * size_of::<u64>()
-        };
-        let left = self.round.as_ref().map_or(0, of_round);
-        size_of::<Follow>() + left + self.before.as_mut().map_or(0, |scanner| scanner.copy_bytes())
+        size_of::<Follow>() + self.round.as_mut().map_or(0, |round| round.memory_bytes())
     }
 
     /// One slice; the result code if it is the last.
@@ -187,20 +205,22 @@ impl Follow {
         out: &mut Vec<u8>,
         budget: &Budget,
     ) -> Result<Option<ResultCode>> {
-        if self.before.is_some() || search.is_streaming() {
+        if self.has_begun || search.is_streaming() {
             return self.tell_changes(search, current, out, budget);
         }
+        let Some(told) = self.told() else { return Ok(None) };
+        let told = told.lock();
         if self.changes_only {
-            // Nor may this tell whether there is a base that the asker may not see.
-            search.check_base(self.told.state())?;
+            // Nor may this tell whether there is a base that the requester may not see.
+            search.check_base(told.state())?;
         } else {
-            match search.run_measured(&self.told, out, budget)? {
+            match search.run_measured(&told, out, budget)? {
                 Some(ResultCode::SUCCESS) => {}
                 other => return Ok(other),
             }
         }
         // All that is there is sent.
-        self.before = Some(Box::new(search.scanner.copy()));
+        self.has_begun = true;
         search.has_sent_all();
         if let Some(sync) = search.scanner.sync_mut() {
             sync.name_present(out);
@@ -222,74 +242,164 @@ impl Follow {
             search.run_stream(out, budget)?;
             return Ok(None);
         }
-        let Some(before) = &mut self.before else { return Ok(None) };
         let out_end = out.len().saturating_add(budget.out_bytes_max);
-        let mut examined_left = budget.entries_examined_max.max(1);
+        let mut left = budget.entries_examined_max.max(1);
         loop {
-            let Some(round) = &mut self.round else {
-                if current.position()? <= self.told.position()? {
-                    self.waits = true;
-                    return Ok(None);
-                }
-                let now = self.told.directory_handle().snapshot()?;
-                let (next, changed) = (self.told.position()? + 1, HashSet::new());
-                if !is_told_whole(next, now.state())? {
-                    return too_much(search);
-                }
-                // A rule may ask for an attribute that no entry had.
-                let known = |snapshot: &Snapshot| snapshot.state().catalog.attributes().len();
-                let touches_rules = known(&now) != known(&self.told);
-                let freed = HashSet::new();
-                self.round =
-                    Some(Round { now, next, changed, touches_rules, loses_base: false, left: None, freed });
-                continue;
-            };
-            let Some(left) = &mut round.left else {
-                let sources = self.bound.as_ref().map(|bound| bound.standing.sources());
-                match round.read_records(self.told.state(), (&search.scanner, sources), &mut examined_left)? {
-                    Records::Read => {
-                        if let Some(bound) = self.bound.as_mut().filter(|_| round.touches_rules)
-                            && !bound.catch_up(&round.now, &mut search.scanner)?
-                        {
-                            return too_much(search);
-                        }
-                        continue;
-                    }
-                    Records::More => return Ok(None),
-                    Records::Wide => return too_much(search),
-                }
-            };
-            let Some(id) = left.pop() else {
-                if let Some(Round { now, loses_base, .. }) = self.round.take() {
-                    self.told = now;
-                    if loses_base {
-                        let text = "the base was deleted or renamed";
-                        return Err(OperationError::refused(ResultCode::NO_SUCH_OBJECT, text));
-                    }
-                }
-                before.catch_up(&self.told)?;
-                if let Some(bound) = &self.bound {
-                    before.permit(&bound.standing);
-                }
-                if let Some(sync) = search.scanner.sync_mut() {
-                    sync.is_now_at(self.told.state())?;
-                    sync.tell_cookie(out);
-                }
-                continue;
-            };
-            if examined_left == 0 || out.len() >= out_end {
-                left.push(id);
+            if self.round.is_none() && !self.begin_round(current)? {
+                self.waits = true;
                 return Ok(None);
             }
-            examined_left -= 1;
-            let now = (&round.now, &mut round.freed);
-            if !tell(search, (before, &self.told), now, EntryId(id), out)? {
-                return too_much(search);
+            let (Some(told), Some(mut round)) = (self.told(), self.round.take()) else { return Ok(None) };
+            let after = Arc::clone(&round.after);
+            let (told, now) = (told.lock(), after.lock());
+            match self.go_on(search, &mut round, (&told, &now), out, (out_end, &mut left))? {
+                Reached::Pause => {
+                    self.round = Some(round);
+                    return Ok(None);
+                }
+                Reached::TooMuch => return too_much(search),
+                Reached::End { loses_base: true } => {
+                    let text = "the base was deleted or renamed";
+                    return Err(OperationError::refused(ResultCode::NO_SUCH_OBJECT, text));
+                }
+                Reached::End { loses_base: false } => {
+                    if let Some(sync) = search.scanner.sync_mut() {
+                        sync.is_now_at(now.state())?;
+                        sync.tell_cookie(out);
+                    }
+                }
+            }
+            drop((told, now));
+            self.told = Some(after);
+        }
+    }
+
+    /// Begins to tell of what came since. False where there is nothing, or the feed is to say what.
+    fn begin_round(&mut self, current: &Snapshot) -> Result<bool> {
+        let Some(told) = &self.told else { return Ok(false) };
+        let after = match &self.seat {
+            Some(seat) => match seat.next(told, self.bound.as_ref().map(|bound| &bound.standing))? {
+                NextStep::Wait => {
+                    self.told = None;
+                    return Ok(false);
+                }
+                NextStep::WaitForFeed => return Ok(false),
+                NextStep::CatchUp(after) => after,
+            },
+            None => current.shared()?,
+        };
+        if after.number() <= told.number() {
+            return Ok(false);
+        }
+        let builder = BatchBuilder::begin(Arc::clone(told), Arc::clone(&after), false)?;
+        self.round =
+            Some(Box::new(Round { after, changes: Changes::Sought(Box::new(builder)), telling: None }));
+        Ok(true)
+    }
+
+    /// Goes on with a round.
+    fn go_on(
+        &mut self,
+        search: &mut TreeSearch,
+        round: &mut Round,
+        (told, now): (&Snapshot, &Snapshot),
+        out: &mut Vec<u8>,
+        (out_end, budget): (usize, &mut u32),
+    ) -> Result<Reached> {
+        if let Changes::Sought(builder) = &mut round.changes
+            && !builder.step(told, now, budget)?
+        {
+            return Ok(Reached::Pause);
+        }
+        let batch = round.changes.known();
+        let telling = match &mut round.telling {
+            Some(telling) => telling,
+            None => match self.begin_telling(search, &batch, told, now)? {
+                Some(telling) => round.telling.insert(telling),
+                None => return Ok(Reached::TooMuch),
+            },
+        };
+        while let Some(id) = batch.changed_in(&search.scanner.scope, telling.next) {
+            if *budget == 0 || out.len() >= out_end {
+                return Ok(Reached::Pause);
+            }
+            *budget -= 1;
+            telling.next += 1;
+            let freed = (&*batch, &mut telling.freed);
+            if !tell(search, (&mut telling.before, told), (now, freed), EntryId(id), out)? {
+                return Ok(Reached::TooMuch);
             }
             if search.is_streaming() {
+                return Ok(Reached::Pause);
+            }
+        }
+        Ok(Reached::End { loses_base: telling.loses_base })
+    }
+
+    /// Finds what of a batch is to be told. `None` where more may have changed than that.
+    fn begin_telling(
+        &mut self,
+        search: &mut TreeSearch,
+        batch: &ChangeBatch,
+        told: &Snapshot,
+        now: &Snapshot,
+    ) -> Result<Option<Telling>> {
+        let scope = &search.scanner.scope;
+        let has_other_rules = batch.has_other_rules && !self.is_administrator;
+        if !batch.is_whole || has_other_rules || (batch.has_aliases && scope.follows_aliases) {
+            return Ok(None);
+        }
+        let loses_base = batch.loses(scope.base, told)?;
+        if batch.is_too_wide(scope) || (loses_base && search.scanner.sync().is_some()) {
+            return Ok(None);
+        }
+        let mut before = search.scanner.copy();
+        before.catch_up(told)?;
+        if let Some(bound) = &mut self.bound {
+            before.permit(&bound.standing);
+            if batch.touches(bound.standing.sources()) && !bound.catch_up(now, &mut search.scanner)? {
                 return Ok(None);
             }
         }
+        Ok(Some(Telling { before, next: 0, freed: HashSet::new(), loses_base }))
+    }
+}
+
+/// How far a round came.
+enum Reached {
+    /// The slice is over.
+    Pause,
+    /// All is told.
+    End { loses_base: bool },
+    /// More may have changed than can be told.
+    TooMuch,
+}
+
+impl Changes {
+    /// The batch, once it is complete.
+    fn known(&mut self) -> Arc<ChangeBatch> {
+        match self {
+            Changes::Known(batch) => Arc::clone(batch),
+            Changes::Sought(builder) => {
+                let batch = Arc::new(builder.take_batch());
+                *self = Changes::Known(Arc::clone(&batch));
+                batch
+            }
+        }
+    }
+}
+
+impl Round {
+    fn memory_bytes(&mut self) -> usize {
+        let changes = match &self.changes {
+            Changes::Sought(builder) => builder.memory_bytes(),
+            // The feed's, or what the builder counted.
+            Changes::Known(_) => 0,
+        };
+        let telling = self.telling.as_mut().map_or(0, |telling| {
+            telling.freed.capacity() * 2 * size_of::<u64>() + telling.before.copy_bytes()
+        });
+        size_of::<Round>() + changes + telling
     }
 }
 
@@ -327,7 +437,7 @@ impl<'s> Met<'s> {
 fn tell(
     search: &mut TreeSearch,
     (before, told): (&mut Scanner, &Snapshot),
-    (now, freed): (&Snapshot, &mut HashSet<u64>),
+    (now, (batch, freed)): (&Snapshot, (&ChangeBatch, &mut HashSet<u64>)),
     id: EntryId,
     out: &mut Vec<u8>,
 ) -> Result<bool> {
@@ -344,7 +454,7 @@ fn tell(
             tell_content(search, (told, was), (now, is), out)?;
         }
         (Met::Result(_), _) | (_, Met::Result(_)) => {
-            tell_change(search, (before, told, was), (now, is, freed), out)?;
+            tell_change(search, (before, told, was), (now, is, (batch, freed)), out)?;
         }
         _ => {}
     }
@@ -381,7 +491,7 @@ fn tell_content<'s>(
 fn tell_change<'s>(
     search: &mut TreeSearch,
     (before, told, was): (&mut Scanner, &'s Snapshot, Met<'s>),
-    (now, is, freed): (&'s Snapshot, Met<'s>, &mut HashSet<u64>),
+    (now, is, (batch, freed)): (&'s Snapshot, Met<'s>, (&ChangeBatch, &mut HashSet<u64>)),
     out: &mut Vec<u8>,
 ) -> Result<()> {
     let scanner = &mut search.scanner;
@@ -404,7 +514,7 @@ fn tell_change<'s>(
         };
         if change != ChangeType::Modify
             && let Some(holder) = told.state().entry_of(&parsed(told.state(), &dn)?)?
-            && holder > candidate.id
+            && batch.is_later(holder.0, candidate.id.0)
             && freed.insert(holder.0)
             && let Met::Result(holder) = Met::of(before, told, holder)?
         {
@@ -459,138 +569,4 @@ fn put_name<'s>(
     put_attributes_header(out, 0);
     put_controls(out, controls);
     Ok(())
-}
-
-/// Whether the log has all changes from a position on, and not too many of them.
-fn is_told_whole(next: Position, now: TreeState<'_>) -> Result<bool> {
-    let is_there = now.read.first_position()?.is_some_and(|first| first <= next);
-    Ok(is_there && now.read.position()?.saturating_sub(next) < FOLLOWED_RECORDS_MAX)
-}
-
-/// How far [`Round::read_records`] has come.
-enum Records {
-    /// All records are gone through.
-    Read,
-    More,
-    /// More may have changed than records tell.
-    Wide,
-}
-
-impl Round {
-    /// Goes through some records for the entries that may be others by them.
-    fn read_records(
-        &mut self,
-        told: TreeState<'_>,
-        (scanner, sources): (&Scanner, Option<&Sources>),
-        budget: &mut u32,
-    ) -> Result<Records> {
-        let now = self.now.state();
-        for record in now.read.log_records(self.next) {
-            if *budget == 0 {
-                return Ok(Records::More);
-            }
-            *budget -= 1;
-            let (position, bytes) = record?;
-            let record = read_record(position, bytes)?;
-            self.touches_rules |= sources.is_some_and(|sources| sources.are_touched(&record));
-            let loses_base = loses_base(&record.change, scanner.scope.base);
-            let is_about_alias = scanner.scope.follows_aliases && is_about_alias(&record.change, now)?;
-            if (loses_base && scanner.sync().is_some()) || is_about_alias {
-                return Ok(Records::Wide);
-            }
-            self.loses_base |= loses_base;
-            if !add_changed(record.change, (told, now), &mut self.changed)? {
-                return Ok(Records::Wide);
-            }
-            if self.changed.len() > FOLLOWED_ENTRIES_MAX {
-                return Ok(Records::Wide);
-            }
-            self.next = position + 1;
-        }
-        let mut left: Vec<u64> = std::mem::take(&mut self.changed).into_iter().collect();
-        left.sort_unstable_by(|one, other| other.cmp(one));
-        self.left = Some(left);
-        Ok(Records::Read)
-    }
-}
-
-/// Whether the base is gone by a change, or has another name.
-fn loses_base(change: &Change, base: EntryId) -> bool {
-    match change {
-        Change::Delete(delete) => delete.id == base,
-        Change::DeleteTree(tree) => tree.top == base || tree.below.iter().any(|below| below.id == base),
-        Change::ModifyDn(rename) => rename.id == base,
-        Change::Add(_)
-        | Change::Modify(_)
-        | Change::Suffix { .. }
-        | Change::Settings(_)
-        | Change::Administrator { .. } => false,
-    }
-}
-
-/// Whether there is an alias by a change where there was none.
-fn is_about_alias(change: &Change, now: TreeState<'_>) -> Result<bool> {
-    match change {
-        Change::Add(add) => Ok(add.flags.is_alias()),
-        Change::ModifyDn(rename) => Ok(node(now.read, rename.id)?.is_some_and(|row| row.flags.is_alias())),
-        _ => Ok(false),
-    }
-}
-
-/// Adds the entries that may be others by a change. False where those may be of which it does not tell.
-fn add_changed(
-    change: Change,
-    (told, now): (TreeState<'_>, TreeState<'_>),
-    changed: &mut HashSet<u64>,
-) -> Result<bool> {
-    // Names that entries had, which others may have in text: with the entry that becomes a link, and with its end
-    // another text or nothing.
-    let (mut gone, mut named, mut names) = (Vec::new(), None, Vec::new());
-    match change {
-        Change::Settings(_) | Change::Suffix { .. } => return Ok(false),
-        Change::Administrator { .. } => {}
-        Change::Modify(modify) if modify.flags.is_alias() => return Ok(false),
-        Change::Modify(modify) => drop(changed.insert(modify.id.0)),
-        Change::Add(add) => (named, names) = (Some(add.id), vec![add.dn]),
-        Change::Delete(delete) => (gone, names) = (vec![delete.id], vec![delete.dn]),
-        // All at once is too much for one record.
-        Change::DeleteTree(tree) if tree.below.len() > FOLLOWED_TREE_MAX => return Ok(false),
-        Change::DeleteTree(tree) => (gone, names) = tree.entries().into_iter().unzip(),
-        Change::ModifyDn(rename) => {
-            let counter = children_counter(rename.id);
-            if told.read.count(&counter)? > 0 || now.read.count(&counter)? > 0 {
-                return Ok(false);
-            }
-            (named, names) = (Some(rename.id), vec![rename.old_dn]);
-        }
-    }
-    for id in gone {
-        touch_sources(told, id, (changed, FOLLOWED_ENTRIES_MAX))?;
-        changed.insert(id.0);
-    }
-    if let Some(id) = named {
-        touch_sources(now, id, (changed, FOLLOWED_ENTRIES_MAX))?;
-        changed.insert(id.0);
-    }
-    for name in names {
-        touch_text(told, &name, changed)?;
-    }
-    Ok(true)
-}
-
-/// Adds the entries that have a name in text, where an entry could be.
-fn touch_text(state: TreeState<'_>, dn: &str, touched: &mut HashSet<u64>) -> Result<()> {
-    if state.read.row_count(DANGLING)? == 0 {
-        return Ok(());
-    }
-    let name = parsed(state, dn)?;
-    touch_all(state, DANGLING, (touched, FOLLOWED_ENTRIES_MAX), |attribute| {
-        dangling_key(attribute, &name.key)
-    })
-}
-
-/// A DN of the directory's own, in normal form.
-fn parsed(state: TreeState<'_>, dn: &str) -> Result<NormalName> {
-    let damaged = |error: ldap::DnError| OperationError::Damaged(format!("DN {dn:?}: {error}"));
-    Ok(NormalName::of(&Dn::parse(dn).map_err(damaged)?, &state.catalog.schema))
 }

@@ -1,0 +1,217 @@
+//! Searches that listen for changes, by the thousand: clients that close, close their side, stop reading, or take every
+//! place there is. Others hear of changes meanwhile, and nothing stays behind.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::{Duration, Instant};
+
+use client::Connection;
+use ldap::{
+    ChangeOperation, Control, ControlsBuf, FilterBuf, Message, MessageId, PersistentSearch, Request,
+    Response, ResponseMessage, ResultCode, Scope, SearchRequest, SelectionBuf, oids,
+};
+
+use crate::bystander::ms;
+use crate::data::{self, PERSON, PERSON_PASSWORD};
+use crate::horde::connect_from;
+use crate::plan::Plan;
+use crate::process::{MIB, connections_possible, wait_until};
+use crate::report::{Finding, Report};
+use crate::support::pando::{Pando, Start};
+use crate::support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
+use crate::under_attack::{Bounds, under_attack};
+use crate::wire::{bind, open};
+
+/// What they may cost: some kilobytes for each search, and what is sent to those that do not read.
+const BOUNDS: Bounds = Bounds { cost: 256 * MIB, slowest: Duration::from_secs(2) };
+
+/// Within this time a search is gone whose client is.
+const GONE: Duration = Duration::from_secs(5);
+
+/// Searches on each connection.
+const PER_CONNECTION: usize = 10;
+
+/// The attacks.
+pub(crate) fn run(plan: &Plan, report: &mut Report) {
+    let names = ["close", "half-close", "stall", "greedy"].map(|name| format!("listeners/{name}"));
+    if !names.iter().any(|name| report.wants(name)) {
+        return;
+    }
+    let scratch = data::sample("assault-listeners");
+    let connections = plan.count(100, 900).min(connections_possible());
+    report.attack(&names[0], || attack(&scratch, |pando| leave(pando, connections, Leave::Close)));
+    report.attack(&names[1], || attack(&scratch, |pando| leave(pando, connections, Leave::CloseSide)));
+    report.attack(&names[2], || attack(&scratch, |pando| stall(pando, connections, plan.count(200, 2_000))));
+    report.attack(&names[3], || attack(&scratch, greedy));
+}
+
+fn attack(scratch: &Scratch, attack: impl FnOnce(&Pando) -> Finding) -> Finding {
+    under_attack(scratch, Start::new(scratch), BOUNDS, attack)
+}
+
+fn listen(id: i32, base: &str) -> Vec<u8> {
+    let (filter, selection) = (FilterBuf::parse("(objectClass=*)").unwrap(), SelectionBuf::new());
+    let request = SearchRequest::new(base, Scope::WholeSubtree, filter.as_filter(), selection.as_selection());
+    let asked = PersistentSearch {
+        change_types: PersistentSearch::ALL_TYPES,
+        changes_only: true,
+        tells_changes: true,
+    };
+    let control = Control { oid: oids::PERSISTENT_SEARCH, critical: true, value: Some(&asked.encode()) };
+    let controls: ControlsBuf = [control].into_iter().collect();
+    let mut bytes = Vec::new();
+    Message { id: MessageId(id), request: Request::Search(request), controls: controls.as_controls() }
+        .encode(&mut bytes);
+    bytes
+}
+
+/// Connections with [`PER_CONNECTION`] searches each.
+fn listeners(pando: &Pando, connections: usize, (name, password): (&str, &str)) -> Vec<TcpStream> {
+    (0..connections)
+        .map(|index| {
+            let mut stream = open(pando.address(), index);
+            stream.write_all(&bind(1, name, password)).unwrap();
+            let searches = (2..).take(PER_CONNECTION).map(|id| listen(id, SUFFIX));
+            stream.write_all(&searches.flatten().collect::<Vec<_>>()).unwrap();
+            stream
+        })
+        .collect()
+}
+
+/// `cn=NAME,cn=Persistent Searches,cn=monitor`.
+fn figure(admin: &mut Connection, name: &str) -> usize {
+    let dn = format!("cn={name},cn=Persistent Searches,cn=monitor");
+    let entry = admin.entry(&dn, &["monitorCounter"]).unwrap().unwrap();
+    std::str::from_utf8(&entry.attributes[0].values[0]).unwrap().parse().unwrap()
+}
+
+/// Waits until so many listen; how long that took, or that it did not come.
+fn until_listening(admin: &mut Connection, count: usize) -> Option<Duration> {
+    let begun = Instant::now();
+    wait_until(Duration::from_secs(30), || figure(admin, "Current") == count).then(|| begun.elapsed())
+}
+
+fn change(admin: &mut Connection, number: usize) {
+    let value = number.to_string();
+    let change = (ChangeOperation::Replace, "description", &[value.as_str()][..]);
+    assert!(admin.modify(SUFFIX, &[change]).unwrap().is_success());
+}
+
+/// Messages that are search results with a change, and the results that ended searches, until so many came, the peer
+/// closed, or nothing comes any more.
+fn hear(stream: &mut TcpStream, count: usize) -> (usize, Vec<ResultCode>) {
+    let limits = ldap::DecodeLimits::AUTHENTICATED;
+    let (mut input, mut buffer, mut entries, mut codes) = (Vec::new(), vec![0; 16 << 10], 0, Vec::new());
+    while entries + codes.len() < count {
+        match stream.read(&mut buffer) {
+            Ok(0) | Err(_) => break,
+            Ok(read) => input.extend_from_slice(&buffer[..read]),
+        }
+        let mut consumed = 0;
+        while let Some(len) = ldap::frame_len(&input[consumed..]).unwrap()
+            && len <= input.len() - consumed
+        {
+            let message = ResponseMessage::decode(&input[consumed..consumed + len], &limits).unwrap();
+            match message.response {
+                Response::SearchEntry(_) => entries += 1,
+                Response::SearchDone(result) => codes.push(result.code),
+                _ => {}
+            }
+            consumed += len;
+        }
+        input.drain(..consumed);
+    }
+    (entries, codes)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Leave {
+    Close,
+    CloseSide,
+}
+
+/// All of them hear of a change, and leave: nothing of them stays.
+fn leave(pando: &Pando, connections: usize, how: Leave) -> Finding {
+    let mut admin = pando.administrator();
+    let mut streams = listeners(pando, connections, (ADMIN_DN, ADMIN_PASSWORD));
+    let count = connections * PER_CONNECTION;
+    let all_listen = until_listening(&mut admin, count).is_some();
+    let begun = Instant::now();
+    change(&mut admin, 1);
+    let changed = begun.elapsed();
+    let heard: usize = streams.iter_mut().map(|stream| hear(stream, PER_CONNECTION).0).sum();
+    let took = begun.elapsed();
+    let mut ended = count;
+    match how {
+        Leave::Close => drop(std::mem::take(&mut streams)),
+        Leave::CloseSide => {
+            streams.iter().for_each(|stream| stream.shutdown(Shutdown::Write).unwrap());
+            let codes = streams.iter_mut().flat_map(|stream| hear(stream, PER_CONNECTION).1);
+            ended = codes.filter(|code| *code == ResultCode::CANCELED).count();
+        }
+    }
+    let gone = until_listening(&mut admin, 0);
+    let what = if how == Leave::Close { "close" } else { "close their side" };
+    Finding::of(format!(
+        "{count} searches on {connections} connections hear of a change, and their clients {what}"
+    ))
+    .bounded(all_listen, "all listen", "all")
+    .bounded(changed < Duration::from_secs(2), format!("the change took {}", ms(changed)), "2 s")
+    .bounded(heard == count, format!("{heard} heard of it within {}", ms(took)), "all")
+    .bounded(ended == count, format!("{ended} were told that they end"), "all")
+    .bounded(
+        gone.is_some_and(|took| took < GONE),
+        gone.map_or_else(|| "some stay".to_owned(), |took| format!("gone within {}", ms(took))),
+        ms(GONE),
+    )
+}
+
+/// They do not read, and changes come: one that reads hears of each, and the server holds little for the others.
+fn stall(pando: &Pando, connections: usize, changes: usize) -> Finding {
+    let mut admin = pando.administrator();
+    let streams = listeners(pando, connections, (ADMIN_DN, ADMIN_PASSWORD));
+    let count = connections * PER_CONNECTION;
+    let all_listen = until_listening(&mut admin, count).is_some();
+    let mut reader = open(pando.address(), connections);
+    reader.write_all(&[bind(1, PERSON, PERSON_PASSWORD), listen(2, SUFFIX)].concat()).unwrap();
+    let reads = until_listening(&mut admin, count + 1).is_some();
+    let (mut slowest, mut heard) = (Duration::ZERO, 0);
+    for number in 0..changes {
+        let begun = Instant::now();
+        change(&mut admin, number);
+        heard += hear(&mut reader, 1).0;
+        slowest = slowest.max(begun.elapsed());
+    }
+    drop((streams, reader));
+    let gone = until_listening(&mut admin, 0);
+    Finding::of(format!("{count} searches whose clients do not read, and {changes} changes"))
+        .bounded(all_listen && reads, "all listen", "all")
+        .bounded(heard == changes, format!("one that reads heard of {heard}"), "all")
+        .bounded(slowest < Duration::from_secs(2), format!("the slowest within {}", ms(slowest)), "2 s")
+        .bounded(gone.is_some(), "all are gone when their clients are", "all")
+}
+
+/// One user takes what it can get; another listens, and hears.
+fn greedy(pando: &Pando) -> Finding {
+    let mut admin = pando.administrator();
+    let all = figure(&mut admin, "Max");
+    // More than there are places for, from many addresses.
+    let connections = (all / PER_CONNECTION + 20).min(connections_possible());
+    let streams = listeners(pando, connections, (PERSON, PERSON_PASSWORD));
+    let asked = connections * PER_CONNECTION;
+    wait_until(Duration::from_secs(60), || {
+        figure(&mut admin, "Current") + figure(&mut admin, "Refused") >= asked
+    });
+    let taken = figure(&mut admin, "Current");
+    let mut other = connect_from(crate::bystander::PERSON_SOURCE, pando.address()).unwrap();
+    other.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let other_name = "uid=bmeier,ou=people,dc=example,dc=com";
+    other.write_all(&[bind(1, other_name, PERSON_PASSWORD), listen(2, SUFFIX)].concat()).unwrap();
+    let listens = until_listening(&mut admin, taken + 1).is_some();
+    change(&mut admin, 1);
+    let (heard, codes) = hear(&mut other, 1);
+    drop(streams);
+    Finding::of(format!("one user asks for {asked} searches from {connections} addresses"))
+        .bounded(taken <= all / 2 + 1, format!("it gets {taken} of {all} places"), "half")
+        .bounded(listens && heard == 1, format!("another hears of {heard} change {codes:?}"), "1")
+}

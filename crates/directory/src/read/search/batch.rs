@@ -1,0 +1,460 @@
+//! What the records between two snapshots may have changed: gone through once, for all searches that listen.
+//!
+//! A record names the entries that it changes. Others change with them: those that name a renamed or deleted entry, and
+//! those below a renamed one. The batch has the ids of all of them, by the containers that they lie in before or after,
+//! so that a search finds those that may concern it by its base alone. What an entry was and is, and whether it is a
+//! result, each search finds out by itself, on both snapshots.
+//!
+//! A rename of more entries than may be told one by one has only its place in the batch: searches with that place in
+//! their scope end, others go on.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use foldhash::{HashSet, HashSetExt};
+use ldap::{Dn, Scope};
+use store::Position;
+
+use super::scope::SearchScope;
+use super::sync::{read_record, touch_all, touch_sources};
+use crate::access::{Sources, Touch, touches};
+use crate::model::limits::{
+    FOLLOWED_ENTRIES_MAX, FOLLOWED_MOVED_MAX, FOLLOWED_RECORDS_MAX, FOLLOWED_WALK_MAX, TREE_DEPTH_MAX,
+};
+use crate::model::name::NormalName;
+use crate::model::outcome::OperationError;
+use crate::model::record::Change;
+use crate::model::rows::{
+    DANGLING, EntryId, LINKED, NAMES, children_counter, dangling_key, decode_name_row, subtree_counter,
+};
+use crate::snapshot::Snapshot;
+use crate::snapshot::shared::SharedSnapshot;
+use crate::tree::{TreeState, damaged_row, node};
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// What may have changed between two snapshots.
+pub struct ChangeBatch {
+    /// The directory before.
+    pub(crate) before: Arc<SharedSnapshot>,
+    /// The directory afterwards.
+    pub(crate) after: Arc<SharedSnapshot>,
+    /// Whether this is all that may have changed. Otherwise every search that listens ends.
+    pub(crate) is_whole: bool,
+    /// Whether the settings let requesters read something else.
+    pub(crate) has_other_rules: bool,
+    /// Whether there may be an alias where there was none.
+    pub(crate) has_aliases: bool,
+    /// What the standings of requesters come from and was touched; `None` where all may be others.
+    touches: Option<std::collections::HashSet<Touch, RandomState>>,
+    /// Entries that are gone.
+    gone: HashSet<u64>,
+    /// Entries with another name or place of their own.
+    moved: HashSet<u64>,
+    /// Entries that may be others, in the order in which they are told: those below a moved entry after their superior.
+    changed: Vec<u64>,
+    /// How far below a moved entry an entry lies; those that do not are not here.
+    depths: HashMap<u64, u32, RandomState>,
+    /// The places in `changed` of the entries below a container, before or afterwards. `None`: not made.
+    below: Option<HashMap<u64, Vec<u32>, RandomState>>,
+    /// Moves of more entries than are told one by one.
+    wide: Vec<WideMove>,
+}
+
+/// A move of more entries than are told one by one.
+struct WideMove {
+    top: EntryId,
+    /// The superiors that it had, and those that it has.
+    superiors: [Vec<EntryId>; 2],
+}
+
+impl ChangeBatch {
+    /// A batch of which nothing is known.
+    fn that_ends_all(before: Arc<SharedSnapshot>, after: Arc<SharedSnapshot>) -> ChangeBatch {
+        ChangeBatch {
+            before,
+            after,
+            is_whole: false,
+            has_other_rules: false,
+            has_aliases: false,
+            touches: None,
+            gone: HashSet::new(),
+            moved: HashSet::new(),
+            changed: Vec::new(),
+            depths: HashMap::default(),
+            below: None,
+            wide: Vec::new(),
+        }
+    }
+
+    /// Whether the standing that came from these sources may be another one.
+    pub(crate) fn touches(&self, sources: &Sources) -> bool {
+        sources.are_touched_by(self.touches.as_ref())
+    }
+
+    /// Whether an entry comes to be told after another one.
+    pub(crate) fn is_later(&self, id: u64, other: u64) -> bool {
+        self.order_of(id) > self.order_of(other)
+    }
+
+    fn order_of(&self, id: u64) -> (u32, u64) {
+        (self.depths.get(&id).copied().unwrap_or(0), id)
+    }
+
+    /// The containers of changed entries, and these entries: the bases of searches that it may concern.
+    pub(crate) fn places(&self) -> impl Iterator<Item = u64> + '_ {
+        let containers = self.below.iter().flat_map(|below| below.keys().copied());
+        containers.chain(self.changed.iter().copied())
+    }
+
+    /// Whether it may concern searches whose base is none of the [`places`](ChangeBatch::places).
+    pub(crate) fn concerns_any_base(&self) -> bool {
+        !self.is_whole || self.has_other_rules || !self.wide.is_empty()
+    }
+
+    /// The changed entry with this place among those that a search of this scope may be told of, in the order of
+    /// telling but with its base first. `None` behind the last.
+    pub(crate) fn changed_in(&self, scope: &SearchScope, place: usize) -> Option<u64> {
+        let Some(below) = &self.below else { return self.changed.get(place).copied() };
+        let base = scope.base.0;
+        let order = self.order_of(base);
+        let has_base = self.changed.binary_search_by_key(&order, |id| self.order_of(*id)).is_ok();
+        if has_base && place == 0 {
+            return Some(base);
+        }
+        if scope.kind == Scope::BaseObject {
+            return None;
+        }
+        let found = below.get(&base)?.get(place - usize::from(has_base))?;
+        self.changed.get(*found as usize).copied()
+    }
+
+    /// Whether the base of a search is gone, or has another name.
+    pub(crate) fn loses(&self, base: EntryId, before: &Snapshot) -> Result<bool> {
+        if base == EntryId::ROOT || (self.gone.is_empty() && self.moved.is_empty()) {
+            return Ok(false);
+        }
+        if self.gone.contains(&base.0) || self.moved.contains(&base.0) {
+            return Ok(true);
+        }
+        let Some(row) = node(before.state().read, base)? else { return Ok(true) };
+        Ok(superiors(before, row.parent)?.iter().any(|above| self.moved.contains(&above.0)))
+    }
+
+    /// Whether more has moved into, out of or within the scope than is told entry by entry.
+    pub(crate) fn is_too_wide(&self, scope: &SearchScope) -> bool {
+        let is_touched = |wide: &WideMove| match scope.kind {
+            Scope::BaseObject => false,
+            // The moved entry itself is told.
+            Scope::SingleLevel => wide.top == scope.base,
+            Scope::WholeSubtree | Scope::Subordinate => {
+                wide.top == scope.base || wide.superiors.iter().any(|above| above.contains(&scope.base))
+            }
+        };
+        self.wide.iter().any(is_touched)
+    }
+}
+
+/// Makes a batch, slice by slice.
+pub(crate) struct BatchBuilder {
+    batch: ChangeBatch,
+    next: Position,
+    /// What records come to and was not looked at yet.
+    work: Vec<Work>,
+    changed: HashSet<u64>,
+    /// Entries that moves went through to find who names them.
+    walked: usize,
+    /// Whether the log was gone through.
+    is_read: bool,
+    /// How many of the changed entries were put into their containers.
+    placed: usize,
+}
+
+enum Work {
+    /// An entry is gone that had this DN.
+    Gone(EntryId, String),
+    /// An entry has come, or has another DN than this one.
+    Named(EntryId, String),
+    /// The entries below one have other DNs. With `is_told` each is told.
+    Below { container: EntryId, depth: u32, is_told: bool },
+}
+
+impl BatchBuilder {
+    /// Begins. Without `has_places` every search goes through all of the batch.
+    pub(crate) fn begin(
+        before: Arc<SharedSnapshot>,
+        after: Arc<SharedSnapshot>,
+        has_places: bool,
+    ) -> Result<BatchBuilder> {
+        let (is_whole, has_other_rules, is_known, next) = {
+            let (before, after) = (before.lock(), after.lock());
+            let next = before.position()? + 1;
+            let schema = |snapshot: &Snapshot| snapshot.state().catalog.schema_version();
+            let known = |snapshot: &Snapshot| snapshot.state().catalog.attributes().len();
+            let is_whole = is_told_whole(next, after.state())? && schema(&before) == schema(&after);
+            // A rule may ask for an attribute that no entry had.
+            let is_known = known(&before) == known(&after);
+            (is_whole, !after.has_reading_rules_of(&before), is_known, next)
+        };
+        let batch = ChangeBatch {
+            is_whole,
+            has_other_rules,
+            touches: is_known.then(Default::default),
+            below: has_places.then(HashMap::default),
+            ..ChangeBatch::that_ends_all(before, after)
+        };
+        Ok(BatchBuilder {
+            batch,
+            next,
+            work: Vec::new(),
+            changed: HashSet::new(),
+            walked: 0,
+            is_read: !is_whole,
+            placed: 0,
+        })
+    }
+
+    /// Bytes of memory that it holds.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        size_of::<BatchBuilder>()
+            + (self.changed.capacity() + self.batch.changed.capacity()) * 2 * size_of::<u64>()
+    }
+
+    /// Goes on. True when the batch is complete. The snapshots are those that it began with.
+    pub(crate) fn step(&mut self, before: &Snapshot, after: &Snapshot, budget: &mut u32) -> Result<bool> {
+        while !self.is_read {
+            if *budget == 0 {
+                return Ok(false);
+            }
+            *budget -= 1;
+            if let Some(work) = self.work.pop() {
+                self.look_at(work, before, after)?;
+            } else if !self.read_record(before, after)? {
+                self.end_reading();
+            }
+            if self.changed.len() > FOLLOWED_ENTRIES_MAX || self.walked > FOLLOWED_WALK_MAX {
+                self.batch.is_whole = false;
+            }
+            if !self.batch.is_whole {
+                self.is_read = true;
+            }
+        }
+        if !self.batch.is_whole {
+            self.batch.changed = Vec::new();
+            return Ok(true);
+        }
+        while self.batch.below.is_some() && self.placed < self.batch.changed.len() {
+            if *budget == 0 {
+                return Ok(false);
+            }
+            *budget -= 1;
+            self.place(before, after)?;
+        }
+        Ok(true)
+    }
+
+    /// The snapshots that it began with.
+    pub(crate) fn snapshots(&self) -> (Arc<SharedSnapshot>, Arc<SharedSnapshot>) {
+        (Arc::clone(&self.batch.before), Arc::clone(&self.batch.after))
+    }
+
+    /// Takes the batch, once it is complete.
+    pub(crate) fn take_batch(&mut self) -> ChangeBatch {
+        let (before, after) = self.snapshots();
+        std::mem::replace(&mut self.batch, ChangeBatch::that_ends_all(before, after))
+    }
+
+    /// What changed cannot be found out, so the batch is one that ends all searches.
+    pub(crate) fn give_up(&mut self) {
+        (self.batch.is_whole, self.is_read) = (false, true);
+    }
+
+    fn end_reading(&mut self) {
+        self.is_read = true;
+        let mut changed: Vec<u64> = std::mem::take(&mut self.changed).into_iter().collect();
+        changed.sort_unstable_by_key(|id| self.batch.order_of(*id));
+        self.batch.changed = changed;
+    }
+
+    /// Takes the next record of the log. False where there is none.
+    fn read_record(&mut self, before: &Snapshot, after: &Snapshot) -> Result<bool> {
+        let now = after.state();
+        let Some(found) = now.read.log_records(self.next).next() else { return Ok(false) };
+        let (position, bytes) = found?;
+        let record = read_record(position, bytes)?;
+        self.next = position + 1;
+        match (touches(&record), &mut self.batch.touches) {
+            (Some(touched), Some(all)) => all.extend(touched),
+            (None, all) => *all = None,
+            (_, None) => {}
+        }
+        match record.change {
+            // What the settings change is seen by comparing those of both snapshots. A naming context is an entry,
+            // which has a record of its own.
+            Change::Settings(_) | Change::Suffix { .. } | Change::Administrator { .. } => {}
+            Change::Modify(modify) => {
+                self.batch.has_aliases |= modify.flags.is_alias();
+                self.changed.insert(modify.id.0);
+            }
+            Change::Add(add) => {
+                self.batch.has_aliases |= add.flags.is_alias();
+                self.work.push(Work::Named(add.id, add.dn));
+            }
+            Change::Delete(delete) => self.work.push(Work::Gone(delete.id, delete.dn)),
+            Change::DeleteTree(tree) => {
+                self.work.extend(tree.entries().into_iter().map(|(id, dn)| Work::Gone(id, dn)));
+            }
+            Change::ModifyDn(rename) => {
+                self.batch.moved.insert(rename.id.0);
+                self.batch.has_aliases |= node(now.read, rename.id)?.is_some_and(|row| row.flags.is_alias());
+                self.add_move(rename.id, before, after)?;
+                self.work.push(Work::Named(rename.id, rename.old_dn));
+            }
+        }
+        Ok(true)
+    }
+
+    /// An entry has another name or place, and so have those below it. Those that were below it and are not have
+    /// records of their own.
+    fn add_move(&mut self, top: EntryId, before: &Snapshot, after: &Snapshot) -> Result<()> {
+        let now = after.state();
+        let count = now.read.count(&subtree_counter(top))?;
+        if count <= 0 {
+            return Ok(());
+        }
+        let is_told = count <= FOLLOWED_MOVED_MAX as i64;
+        if !is_told {
+            let above = |snapshot: &Snapshot| match node(snapshot.state().read, top)? {
+                Some(row) => superiors(snapshot, row.parent),
+                None => Ok(Vec::new()),
+            };
+            self.batch.wide.push(WideMove { top, superiors: [above(before)?, above(after)?] });
+        }
+        if is_told || has_names(before.state())? || has_names(now)? {
+            self.work.push(Work::Below { container: top, depth: 1, is_told });
+        }
+        Ok(())
+    }
+
+    fn look_at(&mut self, work: Work, before: &Snapshot, after: &Snapshot) -> Result<()> {
+        let (told, now) = (before.state(), after.state());
+        match work {
+            Work::Gone(id, dn) => {
+                self.batch.gone.insert(id.0);
+                touch_sources(told, id, (&mut self.changed, FOLLOWED_ENTRIES_MAX))?;
+                self.changed.insert(id.0);
+                touch_text(told, &dn, &mut self.changed)
+            }
+            // Names that entries had, which others may have in text: with the entry that becomes a link, and with its
+            // end another text or nothing.
+            Work::Named(id, dn) => {
+                touch_sources(now, id, (&mut self.changed, FOLLOWED_ENTRIES_MAX))?;
+                self.changed.insert(id.0);
+                touch_text(told, &dn, &mut self.changed)
+            }
+            Work::Below { container, depth, is_told } => {
+                self.look_below(container, (depth, is_told), told, now)
+            }
+        }
+    }
+
+    fn look_below(
+        &mut self,
+        container: EntryId,
+        (depth, is_told): (u32, bool),
+        told: TreeState<'_>,
+        now: TreeState<'_>,
+    ) -> Result<()> {
+        for row in now.read.scan_below(NAMES, &container.0.to_be_bytes()) {
+            let (_, value) = row?;
+            let (id, _) = decode_name_row(value).ok_or_else(|| damaged_row("names", container))?;
+            self.walked += 1;
+            if self.walked > FOLLOWED_WALK_MAX || self.changed.len() > FOLLOWED_ENTRIES_MAX {
+                return Ok(());
+            }
+            touch_sources(now, id, (&mut self.changed, FOLLOWED_ENTRIES_MAX))?;
+            if has_text(told)?
+                && let Some(dn) = told.dn(id)?
+            {
+                touch_text(told, &dn, &mut self.changed)?;
+            }
+            if is_told {
+                self.changed.insert(id.0);
+                let known = self.batch.depths.entry(id.0).or_default();
+                *known = depth.max(*known);
+            }
+            if now.read.count(&children_counter(id))? > 0 {
+                self.work.push(Work::Below { container: id, depth: depth.saturating_add(1), is_told });
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the next changed entry into the containers that it was in, and is in.
+    fn place(&mut self, before: &Snapshot, after: &Snapshot) -> Result<()> {
+        let (Some(id), Some(below)) = (self.batch.changed.get(self.placed), &mut self.batch.below) else {
+            return Ok(());
+        };
+        let place = u32::try_from(self.placed).unwrap_or(u32::MAX);
+        self.placed += 1;
+        for snapshot in [before, after] {
+            let Some(row) = node(snapshot.state().read, EntryId(*id))? else { continue };
+            for container in superiors(snapshot, row.parent)? {
+                let places = below.entry(container.0).or_default();
+                if places.last() != Some(&place) {
+                    places.push(place);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A container and its superiors, up to the root.
+fn superiors(snapshot: &Snapshot, container: EntryId) -> Result<Vec<EntryId>> {
+    let (state, names) = (snapshot.state(), &mut *snapshot.names());
+    let (mut found, mut at) = (Vec::new(), container);
+    for _ in 0..TREE_DEPTH_MAX {
+        found.push(at);
+        if at == EntryId::ROOT {
+            return Ok(found);
+        }
+        at = names.container(state, at)?.parent;
+    }
+    Err(OperationError::Damaged(format!("the parents of entry {} do not end", container.0)))
+}
+
+/// Whether the log has all changes from a position on, and not too many of them.
+fn is_told_whole(next: Position, now: TreeState<'_>) -> Result<bool> {
+    let last = now.read.position()?;
+    let is_there = last < next || now.read.first_position()?.is_some_and(|first| first <= next);
+    Ok(is_there && last.saturating_sub(next) < FOLLOWED_RECORDS_MAX)
+}
+
+/// Whether entries name others, as links or in text.
+fn has_names(state: TreeState<'_>) -> Result<bool> {
+    Ok(state.read.row_count(LINKED)? > 0 || has_text(state)?)
+}
+
+/// Whether entries have names in text where an entry could be.
+fn has_text(state: TreeState<'_>) -> Result<bool> {
+    Ok(state.read.row_count(DANGLING)? > 0)
+}
+
+/// Adds the entries that have a name in text, where an entry could be.
+fn touch_text(state: TreeState<'_>, dn: &str, touched: &mut HashSet<u64>) -> Result<()> {
+    if !has_text(state)? {
+        return Ok(());
+    }
+    let name = parsed(state, dn)?;
+    touch_all(state, DANGLING, (touched, FOLLOWED_ENTRIES_MAX), |attribute| {
+        dangling_key(attribute, &name.key)
+    })
+}
+
+/// A DN of the directory's own, in normal form.
+pub(crate) fn parsed(state: TreeState<'_>, dn: &str) -> Result<NormalName> {
+    let damaged = |error: ldap::DnError| OperationError::Damaged(format!("DN {dn:?}: {error}"));
+    Ok(NormalName::of(&Dn::parse(dn).map_err(damaged)?, &state.catalog.schema))
+}

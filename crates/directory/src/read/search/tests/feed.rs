@@ -1,0 +1,342 @@
+//! The feed of an event loop: several searches that listen, with bases of their own, under random changes of a tree.
+//! Each copy is the content after every step, though most steps wake few of them.
+
+use ldap::{ChangeOperation, ChangeType, ResultCode, Scope};
+
+use super::persistent::{Keeps, Listener, changes};
+use super::sync::{Consumer, change, two_units};
+use super::sync_rules::random_seed;
+use crate::model::limits::FOLLOWED_MOVED_MAX;
+use crate::read::search::{Advance, Feed, ListenerKey, Woken};
+use crate::testing::{SUFFIX, TestDirectory};
+
+/// A client that keeps a copy.
+enum Client {
+    Sync(Consumer),
+    /// With what is a result, as far as the client sees.
+    Persistent(Listener, Keeps),
+}
+
+impl Client {
+    fn search(&mut self) -> Option<&mut crate::read::search::Search> {
+        match self {
+            Client::Sync(consumer) => consumer.search.as_mut(),
+            Client::Persistent(listener, _) => listener.search.as_mut(),
+        }
+    }
+
+    /// Hears what there is, and begins anew, with a seat, where the search ended. How often it did.
+    fn hear(&mut self, directory: &mut TestDirectory, feed: &Feed, key: ListenerKey) -> usize {
+        let mut ended = 0;
+        let was_listening = self.search().is_some();
+        match self {
+            Client::Sync(consumer) => {
+                if !consumer.hear(directory).1 {
+                    ended = usize::from(was_listening);
+                    consumer.hear(directory);
+                }
+            }
+            Client::Persistent(listener, keeps) => {
+                let told = listener.follow(directory, *keeps);
+                ended += usize::from(was_listening && told.iter().any(|told| told.change.is_none()));
+            }
+        }
+        if (!was_listening || ended > 0)
+            && let Some(search) = self.search()
+        {
+            search.sit(feed, key).unwrap();
+            self.hear(directory, feed, key);
+        }
+        ended
+    }
+
+    #[track_caller]
+    fn check(&self, directory: &mut TestDirectory, story: &str) {
+        match self {
+            Client::Sync(consumer) => consumer.check(directory, story),
+            Client::Persistent(listener, _) => listener.check(directory, story),
+        }
+    }
+}
+
+/// All that is to be woken by now.
+fn advance(feed: &mut Feed, directory: &TestDirectory) -> Vec<(ListenerKey, Woken)> {
+    let mut woken = Vec::new();
+    loop {
+        // In slices as small as can be.
+        match feed.advance(&directory.snapshot, 1).unwrap() {
+            Advance::More => {}
+            Advance::Nothing => return woken,
+            Advance::Done(more) => woken.extend(more),
+        }
+    }
+}
+
+/// Wakes those that have something to tell. How many were, and how many ended.
+fn feed_all(feed: &mut Feed, directory: &mut TestDirectory, clients: &mut [Client]) -> (usize, usize) {
+    let woken = advance(feed, directory);
+    let (count, mut ended) = (woken.len(), 0);
+    for (key, woken) in woken {
+        let client = &mut clients[key.0];
+        if let (Woken::Changes(batch), Some(search)) = (woken, client.search()) {
+            search.take_changes(batch);
+        }
+        ended += client.hear(directory, feed, key);
+    }
+    (count, ended)
+}
+
+fn person(directory: &mut TestDirectory, dn: &str) {
+    let added = directory.add(dn, &[("objectClass", &["person"]), ("sn", &["s"])]);
+    assert_eq!(added.code, ResultCode::SUCCESS, "{dn}");
+}
+
+fn unit(directory: &mut TestDirectory, dn: &str) {
+    let added = directory.add(dn, &[("objectClass", &["organizationalUnit"])]);
+    assert_eq!(added.code, ResultCode::SUCCESS, "{dn}");
+}
+
+#[test]
+fn every_copy_is_the_content_after_each_step() {
+    for integrity in [false, true] {
+        let mut directory = two_units(integrity);
+        let mut random = fastrand::Rng::with_seed(random_seed(70, usize::from(integrity)));
+        let (a, b) = (format!("ou=a,{SUFFIX}"), format!("ou=b,ou=a,{SUFFIX}"));
+        let mut one_level = Consumer::new(SUFFIX, "(objectClass=*)", &["*"]);
+        one_level.scope = Scope::SingleLevel;
+        let mut below = Listener::new(&a, "(objectClass=*)", &["*"]);
+        below.scope = Scope::Subordinate;
+        let mut clients = vec![
+            Client::Sync(Consumer::new(SUFFIX, "(objectClass=*)", &["*", "+"])),
+            Client::Sync(Consumer::new(&a, "(objectClass=*)", &[])),
+            Client::Sync(Consumer::new(&b, "(objectClass=*)", &["*"])),
+            Client::Sync(Consumer::new(SUFFIX, "(ou:dn:=b)", &["cn"])),
+            Client::Sync(Consumer::new(SUFFIX, &format!("(member=cn=p1,ou=a,{SUFFIX})"), &["member"])),
+            Client::Sync(one_level),
+            Client::Persistent(
+                Listener::new(SUFFIX, "(objectClass=*)", &["*", "createTimestamp"]),
+                |_, _| true,
+            ),
+            Client::Persistent(below, |dn, _| dn.ends_with(",ou=a,dc=example,dc=com")),
+            Client::Persistent(Listener::new(&b, "(objectClass=*)", &["*"]), |dn, _| {
+                dn.ends_with("ou=b,ou=a,dc=example,dc=com")
+            }),
+        ];
+        let mut feed = Feed::default();
+        for (slot, client) in clients.iter_mut().enumerate() {
+            client.hear(&mut directory, &feed, (slot, 0));
+        }
+        let (mut woken, mut ended, mut steps) = (0, 0, 0);
+        for round in 0..400 {
+            let mut story: Vec<String> = Vec::new();
+            for _ in 0..random.u8(1..4) {
+                story.extend(change(&mut directory, &mut random));
+            }
+            steps += usize::from(!story.is_empty());
+            // Some read slowly, and make up for it later by themselves.
+            let (count, over) = feed_all(&mut feed, &mut directory, &mut clients);
+            (woken, ended) = (woken + count, ended + over);
+            for (slot, client) in clients.iter_mut().enumerate() {
+                if client.search().is_none() {
+                    // Its base may be there again.
+                    client.hear(&mut directory, &feed, (slot, 0));
+                }
+                if client.search().is_some() {
+                    client.check(&mut directory, &format!("round {round}, client {slot}: {story:?}"));
+                }
+            }
+        }
+        assert!(woken > steps && woken < steps * clients.len() * 9 / 10, "{woken} of {steps} steps");
+        assert!(ended * 6 < woken, "{ended} of {woken} ended");
+    }
+}
+
+/// A rename of any entry with others below it ended every search that listened, wherever it was.
+#[test]
+fn a_rename_ends_nothing_elsewhere() {
+    let mut directory = TestDirectory::with_suffix_entry();
+    let (here, there) = (format!("ou=here,{SUFFIX}"), format!("ou=there,{SUFFIX}"));
+    for dn in [&here, &there, &format!("ou=deep,{here}")] {
+        unit(&mut directory, dn);
+    }
+    person(&mut directory, &format!("cn=one,ou=deep,{here}"));
+    person(&mut directory, &format!("cn=far,{there}"));
+    let group = format!("cn=group,{there}");
+    let member = format!("cn=one,ou=deep,{here}");
+    directory.add(&group, &[("objectClass", &["groupOfNames"]), ("member", &[&member])]);
+    let mut listeners = [SUFFIX, &here, &there].map(|base| Listener::new(base, "(objectClass=*)", &["*"]));
+    let mut feed = Feed::default();
+    for (slot, listener) in listeners.iter_mut().enumerate() {
+        listener.follow(&mut directory, |_, _| true);
+        listener.search.as_mut().unwrap().sit(&feed, (slot, 0)).unwrap();
+        listener.follow(&mut directory, |_, _| true);
+    }
+    let mut woken = |directory: &TestDirectory, listeners: &mut [Listener]| {
+        let mut slots = Vec::new();
+        for ((slot, _), woken) in advance(&mut feed, directory) {
+            slots.push(slot);
+            if let (Woken::Changes(batch), Some(listener)) = (woken, listeners.get_mut(slot)) {
+                listener.search.as_mut().unwrap().take_changes(batch);
+            }
+        }
+        slots.sort_unstable();
+        slots
+    };
+    // Within one content: everybody below has another name, and so has the member of the group.
+    assert_eq!(
+        directory.modify_dn(&format!("ou=deep,{here}"), "ou=low", true, None).code,
+        ResultCode::SUCCESS
+    );
+    assert_eq!(woken(&directory, &mut listeners), [0, 1, 2], "the group is in ou=there");
+    let (low, one) = (format!("ou=low,{here}"), format!("cn=one,ou=low,{here}"));
+    let (told, code) = listeners[0].hear(&mut directory);
+    assert_eq!(code, None);
+    let moved = |dn: &str| dn.replace("ou=low", "ou=deep");
+    let mut expected = vec![
+        (ChangeType::Modify, group.as_str(), None),
+        (ChangeType::ModifyDn, low.as_str(), Some(moved(&low))),
+        (ChangeType::ModifyDn, one.as_str(), Some(moved(&one))),
+    ];
+    let mut found: Vec<_> =
+        changes(&told).into_iter().map(|(kind, dn, old)| (kind, dn, old.map(str::to_owned))).collect();
+    // A superior before what is below it.
+    let place = |dn: &str| found.iter().position(|(_, other, _)| *other == dn);
+    assert!(place(&low) < place(&one), "{found:?}");
+    found.sort_unstable_by_key(|(_, dn, _)| *dn);
+    expected.sort_unstable_by_key(|(_, dn, _)| *dn);
+    assert_eq!(found, expected);
+    assert_eq!(changes(&listeners[2].hear(&mut directory).0), [(ChangeType::Modify, &*group, None)]);
+    assert_eq!(listeners[1].hear(&mut directory).0.len(), 2);
+    // Out of one content, into another.
+    assert_eq!(directory.modify_dn(&low, "ou=low", true, Some(&there)).code, ResultCode::SUCCESS);
+    woken(&directory, &mut listeners);
+    let kinds = |told: &[super::persistent::Told]| {
+        let mut kinds: Vec<_> = changes(told).iter().map(|(kind, ..)| kind.bit()).collect();
+        kinds.sort_unstable();
+        kinds
+    };
+    let (out, into) = (listeners[1].hear(&mut directory).0, listeners[2].hear(&mut directory).0);
+    assert_eq!(kinds(&out), [ChangeType::ModifyDn.bit(); 2], "the client sees where they went");
+    assert_eq!(
+        kinds(&into),
+        [ChangeType::Modify.bit(), ChangeType::ModifyDn.bit(), ChangeType::ModifyDn.bit()]
+    );
+    assert_eq!(listeners[0].hear(&mut directory).1, None);
+    // A tree that is deleted is told in the content that had it, and nobody else is woken.
+    assert_eq!(directory.delete_tree(&format!("ou=low,{there}")).code, ResultCode::SUCCESS);
+    assert_eq!(woken(&directory, &mut listeners), [0, 2]);
+    assert_eq!(
+        kinds(&listeners[2].hear(&mut directory).0),
+        [ChangeType::Delete.bit(), ChangeType::Delete.bit(), ChangeType::Modify.bit()]
+    );
+}
+
+/// More than is told one by one ends those that have it in their scope, and only those.
+#[test]
+fn a_large_move_ends_those_that_it_touches() {
+    let mut directory = TestDirectory::with_suffix_entry();
+    let (large, other) = (format!("ou=large,{SUFFIX}"), format!("ou=other,{SUFFIX}"));
+    for dn in [&large, &other] {
+        unit(&mut directory, dn);
+    }
+    for number in 0..=FOLLOWED_MOVED_MAX {
+        person(&mut directory, &format!("cn=p{number},{large}"));
+    }
+    let group = format!("cn=group,{other}");
+    let member = format!("cn=p7,{large}");
+    directory.add(&group, &[("objectClass", &["groupOfNames"]), ("member", &[&member])]);
+    let mut one_level = Listener::new(SUFFIX, "(objectClass=*)", &["1.1"]);
+    one_level.scope = Scope::SingleLevel;
+    let mut listeners = [
+        Listener::new(SUFFIX, "(objectClass=*)", &["1.1"]),
+        Listener::new(&large, "(objectClass=*)", &["1.1"]),
+        Listener::new(&other, "(objectClass=*)", &["member"]),
+        one_level,
+    ];
+    for listener in &mut listeners {
+        listener.follow(&mut directory, |_, _| true);
+    }
+    directory.modify_dn(&large, "ou=huge", true, None);
+    let renamed = directory.modify(&other, &[(ChangeOperation::Replace, "description", &["d"])]);
+    assert_eq!(renamed.code, ResultCode::SUCCESS);
+    let codes: Vec<_> = listeners.iter_mut().map(|listener| listener.hear(&mut directory)).collect();
+    assert_eq!(codes[0].1, Some(ResultCode::BUSY));
+    assert_eq!(codes[1].1, Some(ResultCode::BUSY));
+    assert_eq!((codes[2].0.len(), codes[2].1), (2, None), "the group by its member's name, and the unit");
+    assert_eq!(
+        (codes[3].0.len(), codes[3].1),
+        (2, None),
+        "what moved is one level below, and the other unit"
+    );
+}
+
+/// Whoever waits keeps nothing of the directory, and settings that say nothing of what may be read end nothing.
+#[test]
+fn those_that_wait_share_one_snapshot() {
+    let mut directory = two_units(false);
+    let mut feed = Feed::default();
+    let mut clients: Vec<_> = (0..300)
+        .map(|number| {
+            let base = if number % 2 == 0 { SUFFIX.to_owned() } else { format!("ou=b,ou=a,{SUFFIX}") };
+            Client::Sync(Consumer::new(&base, "(objectClass=*)", &["*"]))
+        })
+        .collect();
+    for (slot, client) in clients.iter_mut().enumerate() {
+        person(&mut directory, &format!("cn=p{slot},{SUFFIX}"));
+        client.hear(&mut directory, &feed, (slot, 0));
+    }
+    feed_all(&mut feed, &mut directory, &mut clients);
+    assert_eq!(directory.snapshot.directory().shared_snapshots(), 1);
+    for client in &mut clients {
+        let bytes = client.search().unwrap().memory_bytes();
+        assert!(bytes < 8_000, "{bytes}");
+    }
+    // None of those with their base elsewhere is woken, and their copies are right.
+    person(&mut directory, &format!("cn=last,{SUFFIX}"));
+    assert_eq!(feed_all(&mut feed, &mut directory, &mut clients), (150, 0));
+    directory.change_settings(|settings| settings.general.size_limit = 7);
+    assert_eq!(feed_all(&mut feed, &mut directory, &mut clients), (0, 0));
+    person(&mut directory, &format!("cn=deep,ou=b,ou=a,{SUFFIX}"));
+    assert_eq!(feed_all(&mut feed, &mut directory, &mut clients), (300, 0));
+    for client in &clients {
+        client.check(&mut directory, "at the end");
+    }
+    drop(clients);
+    assert!(!feed.has_listeners());
+    assert!(matches!(feed.advance(&directory.snapshot, 1), Ok(Advance::Nothing)));
+    assert_eq!(directory.snapshot.directory().shared_snapshots(), 0);
+}
+
+/// Clients that do not read keep snapshots, of which there are only so many: the slowest of them end.
+#[test]
+fn those_that_do_not_read_are_cut_off() {
+    use crate::model::limits::SHARED_SNAPSHOTS_MAX;
+    let mut directory = two_units(false);
+    let mut feed = Feed::default();
+    let mut clients: Vec<_> = (0..SHARED_SNAPSHOTS_MAX + 2)
+        .map(|_| Client::Sync(Consumer::new(SUFFIX, "(objectClass=*)", &["*"])))
+        .collect();
+    for (slot, client) in clients.iter_mut().enumerate() {
+        client.hear(&mut directory, &feed, (slot, 0));
+    }
+    assert!(feed.laggards(&directory.snapshot).unwrap().is_empty());
+    for slot in 0..clients.len() {
+        person(&mut directory, &format!("cn=p{slot},{SUFFIX}"));
+        for (key, woken) in advance(&mut feed, &directory) {
+            let client = &mut clients[key.0];
+            if let (Woken::Changes(batch), Some(search)) = (woken, client.search()) {
+                search.take_changes(batch);
+            }
+            // One more of them stops to read with each change.
+            if key.0 > slot {
+                client.hear(&mut directory, &feed, key);
+            }
+        }
+    }
+    let laggards = feed.laggards(&directory.snapshot).unwrap();
+    assert!(laggards.len() >= clients.len() / 2 && laggards.contains(&(0, 0)), "{laggards:?}");
+    for (slot, _) in laggards {
+        clients[slot] = Client::Sync(Consumer::new(SUFFIX, "(objectClass=*)", &["*"]));
+    }
+    assert!(feed.laggards(&directory.snapshot).unwrap().is_empty());
+}

@@ -1,0 +1,96 @@
+//! Snapshots that many searches keep together.
+//!
+//! A search that listens for changes keeps the directory as its client was told of it. Each snapshot takes one of the
+//! store's views, of which there are few, so all searches of a thread that begin at the same state share one.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use store::StoreError;
+
+use super::{Directory, Snapshot};
+use crate::catalog::Catalog;
+use crate::model::settings::Settings;
+
+/// A snapshot that does not move, for all that keep it. Freed with the last of them.
+pub(crate) struct SharedSnapshot {
+    /// Numbers ascend in the order in which such snapshots are made.
+    number: u64,
+    snapshot: Mutex<Snapshot>,
+    directory: Arc<Directory>,
+}
+
+impl SharedSnapshot {
+    /// Its number: one that was made later has a higher number, and shows the same state or a later one.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The snapshot, for one slice of work. A thread never waits here: only searches of one thread share a snapshot.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Snapshot> {
+        // What is cached in a snapshot is forgotten when it is in doubt, so a poisoned lock is fit for use.
+        self.snapshot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for SharedSnapshot {
+    fn drop(&mut self) {
+        self.directory.shared_snapshots.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The shared snapshot of what a thread's own snapshot shows, once one was asked for.
+pub(crate) struct SharedOf {
+    version: u64,
+    published: Arc<Catalog>,
+    settings: Arc<Settings>,
+    shared: Weak<SharedSnapshot>,
+}
+
+impl Snapshot {
+    /// A snapshot of the same state or a later one, to be kept. The same one as before while this one has not moved.
+    ///
+    /// # Errors
+    /// As [`Directory::snapshot`].
+    pub(crate) fn shared(&self) -> Result<Arc<SharedSnapshot>, StoreError> {
+        let mut kept = self.shared.borrow_mut();
+        let known = kept.as_ref().filter(|kept| {
+            kept.version == self.version()
+                && Arc::ptr_eq(&kept.published, &self.published)
+                && Arc::ptr_eq(&kept.settings, &self.settings)
+        });
+        if let Some(shared) = known.and_then(|kept| kept.shared.upgrade()) {
+            return Ok(shared);
+        }
+        let directory = &self.directory;
+        let number = directory.shared_numbers.fetch_add(1, Ordering::Relaxed) + 1;
+        let snapshot = Mutex::new(directory.snapshot()?);
+        directory.shared_snapshots.fetch_add(1, Ordering::Relaxed);
+        let shared = Arc::new(SharedSnapshot { number, snapshot, directory: Arc::clone(directory) });
+        *kept = Some(Box::new(SharedOf {
+            version: self.version(),
+            published: Arc::clone(&self.published),
+            settings: Arc::clone(&self.settings),
+            shared: Arc::downgrade(&shared),
+        }));
+        Ok(shared)
+    }
+
+    /// Whether the settings of both let the same requesters read the same.
+    pub(crate) fn has_reading_rules_of(&self, other: &Snapshot) -> bool {
+        let of = |snapshot: &Snapshot| {
+            let (kept, in_force) = (&snapshot.catalog.settings.general, &snapshot.settings);
+            let general = &in_force.general;
+            (
+                kept.access_rules.clone(),
+                general.access_rules.clone(),
+                general.password_comparers.clone(),
+                in_force.node.admin_dn.clone(),
+                in_force.anonymous_read(),
+            )
+        };
+        let is_same =
+            Arc::ptr_eq(&self.settings, &other.settings) && Arc::ptr_eq(&self.published, &other.published);
+        is_same || of(self) == of(other)
+    }
+}
