@@ -244,6 +244,8 @@ pub struct RulesVersion {
     pub requester: String,
     /// The rules.
     pub rules: Vec<String>,
+    /// The expectations that held with these rules last.
+    pub expectations: Vec<String>,
 }
 
 /// The rules that the log has, oldest first: a version for each change of them.
@@ -260,9 +262,10 @@ pub fn rules_history(state: TreeState<'_>) -> Result<Vec<RulesVersion>> {
             continue;
         };
         let Some(general) = settings.general else { continue };
-        if versions.last().is_none_or(|last| last.rules != general.access_rules) {
-            let rules = general.access_rules;
-            versions.push(RulesVersion { position, micros: csn.micros, requester, rules });
+        let (rules, expectations) = (general.access_rules, general.access_expectations);
+        match versions.last_mut() {
+            Some(last) if last.rules == rules => last.expectations = expectations,
+            _ => versions.push(RulesVersion { position, micros: csn.micros, requester, rules, expectations }),
         }
     }
     Ok(versions)

@@ -18,8 +18,8 @@ Example:
   pando access history --data /var/lib/pando";
 
 pub(super) const ROLLBACK_HELP: &str = "\
-Only the access rules change, to those of the version before the one in force, or of --to. This is a new version:
-a second rollback takes back the first. Expectations hold for it as for any other.
+Only the access rules and their expectations change, to those of the version before the one in force, or of --to.
+This is a new version: a second rollback takes back the first.
 
 Examples:
   pando access rollback --data /var/lib/pando
@@ -62,7 +62,7 @@ pub(super) fn history(arguments: &HistoryArguments) -> ExitCode {
     };
     let mut before: &[String] = &[];
     for version in &versions {
-        let RulesVersion { position, micros, requester, rules } = version;
+        let RulesVersion { position, micros, requester, rules, .. } = version;
         let time = directory::csn::generalized_time(micros / 1_000_000);
         let who = if requester.is_empty() { "the server" } else { requester };
         println!("{position}: {time}, by {who}, {} rules", rules.len());
@@ -85,7 +85,7 @@ pub(super) fn rollback(arguments: &RollbackArguments) -> ExitCode {
     let Some(wanted) = wanted else {
         return exit::refused("the log has no such version of the access rules: see `pando access history`");
     };
-    match server::with_rules(&config, &wanted.rules) {
+    match server::with_rules(&config, wanted) {
         Ok(file) => settings::apply_file(Ok(config), &arguments.server, &file),
         Err(error) => exit::failed(&error),
     }

@@ -162,13 +162,15 @@ pub fn access_history(config: &Config) -> Result<Vec<RulesVersion>, ExplainError
     rehearse::rules_history(directory.state()).map_err(|error| refused(error.into()))
 }
 
-/// The settings of a data directory with the access rules of another version, as a settings file.
+/// The settings of a data directory with the access rules and expectations of another version, as a settings file.
+/// Rules and expectations go together: the rules of one version need not meet the expectations of another.
 ///
 /// # Errors
 /// There is no data, or it cannot be read.
-pub fn with_rules(config: &Config, rules: &[String]) -> Result<SettingsFile, ServeError> {
+pub fn with_rules(config: &Config, version: &RulesVersion) -> Result<SettingsFile, ServeError> {
     let mut settings = of_directory(config)?;
-    settings.general.access_rules = rules.to_vec();
+    settings.general.access_rules.clone_from(&version.rules);
+    settings.general.access_expectations.clone_from(&version.expectations);
     SettingsFile::parse(Path::new("the version before"), &settings_text::write(&settings))
 }
 
