@@ -217,7 +217,7 @@ from it what was lost:
 
   pando restore --data /var/lib/pando-then --until 2026-01-31T12:00:00Z /var/backups/pando
   pando export --data /var/lib/pando-then --base ou=Sales,dc=example,dc=com -o then.ldif
-  pando export --data /var/lib/pando --base ou=Sales,dc=example,dc=com -o now.ldif
+  pando export --data /var/lib/pando --base ou=Sales,dc=example,dc=com --if-exists -o now.ldif
   pando ldif diff now.ldif then.ldif > back.ldif
 
 and look at back.ldif before `ldapmodify -f back.ldif` makes it so.

@@ -10,7 +10,7 @@ use client::{Connection, LdifExport, LdifExportError, LdifExported, export_ldif}
 use directory::catalog::VirtualAttribute;
 use directory::export::{ExportError, ExportRequest, ExportSummary, export};
 use directory::{OperationError, ReadOnlyDirectory};
-use ldap::{FilterBuf, ServerUrl};
+use ldap::{FilterBuf, ResultCode, ServerUrl};
 use schema::{AttributeUsage, Schema};
 use server::{Arguments, Config, ServeError};
 
@@ -32,6 +32,9 @@ pub(crate) struct ExportArguments {
     /// Export the entry of this name and everything below it, instead of everything
     #[arg(long, value_name = "DN")]
     base: Option<server::values::DnText>,
+    /// Write a file without entries if the entry of --base does not exist, instead of failing
+    #[arg(long, requires = "base")]
+    if_exists: bool,
     /// Export only entries that match (RFC 4515)
     #[arg(long, value_name = "FILTER", value_parser = parse_filter)]
     filter: Option<FilterBuf>,
@@ -97,6 +100,11 @@ fn offline(arguments: &ExportArguments, directory: &ReadOnlyDirectory, started: 
             say(entries, bytes, started.elapsed(), &format!(", at log position {position}"));
             ExitCode::SUCCESS
         }
+        Err(ExportError::Operation(OperationError::Refused { code, .. }))
+            if arguments.if_exists && code == ResultCode::NO_SUCH_OBJECT =>
+        {
+            arguments.write_empty()
+        }
         Err(ExportError::Operation(error @ OperationError::Refused { .. })) => {
             exit::refused(&error.to_string())
         }
@@ -134,6 +142,7 @@ fn online(
             say(entries, bytes, started.elapsed(), &format!(" from {url}"));
             ExitCode::SUCCESS
         }
+        Err(LdifExportError::NoBase(_)) if arguments.if_exists => arguments.write_empty(),
         Err(error @ LdifExportError::NoBase(_)) => exit::refused(&error.to_string()),
         Err(LdifExportError::Write(error)) => arguments.not_written(&error),
         Err(error) => exit::failure(&format!("{url}: {error}")),
@@ -194,6 +203,15 @@ impl ExportArguments {
         let mut output = Output::create(Some(&self.output), compression).and_then(Background::start)?;
         let made = make(&mut output);
         output.finish(made)
+    }
+
+    /// Writes a file that says that there is nothing to export.
+    fn write_empty(&self) -> ExitCode {
+        let heading = "version: 1\n# Pando export: the entry to begin at does not exist\n";
+        match self.write(|output| output.write_all(heading.as_bytes())) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => self.not_written(&error),
+        }
     }
 
     fn not_written(&self, error: &io::Error) -> ExitCode {

@@ -6,12 +6,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use client::Connection;
 use ldap::ChangeOperation;
 use support::clients::{self, Run, ldap_utility};
 use support::cluster::until;
 use support::interrupted::must;
 use support::pando::{PROGRAM, Start, command};
-use support::tree::{add_person, bind, person_dn, plant, replace, set_password};
+use support::tree::{add, add_person, bind, person_dn, plant, replace, set_password};
 use support::{Pando, SUFFIX, Scratch};
 
 fn pando(arguments: &[&str]) -> Run {
@@ -144,6 +145,52 @@ fn a_subtree_comes_back_while_the_rest_goes_on() {
     };
     assert_eq!(people(&exported(&Pando::data(&scratch))), people(&before));
     pando(&["ldif", "diff", &export(&Pando::data(&scratch), "again.ldif"), &then]).expect_code(0);
+}
+
+/// Story: the page's own case, a deleted subtree, ended at the export of what is no longer there. Its people are back
+/// in their groups, which were not deleted.
+#[test]
+fn a_deleted_subtree_comes_back_with_its_memberships() {
+    let scratch = Scratch::new("backup-deleted");
+    let place = Place::new(&scratch);
+    let server = Pando::start(&scratch);
+    let mut admin = server.administrator();
+    plant(&mut admin);
+    let (base, group) = (format!("ou=people,{SUFFIX}"), format!("cn=staff,{SUFFIX}"));
+    let [anna, bert] = ["anna", "bert"].map(person_dn);
+    add(&mut admin, &group, &[("objectClass", "groupOfNames"), ("member", &anna), ("member", &bert)]);
+    place.make(&[]).expect_code(0);
+    let position = position_of(&exported(&Pando::data(&scratch))).to_string();
+    let deleted = ldap_utility("ldapdelete", server.address(), &["-r", &base], "");
+    deleted.expect_code(0);
+    let members = |admin: &mut Connection| {
+        let mut members = admin.entry(&group, &["member"]).unwrap().unwrap().texts("member");
+        members.sort();
+        members
+    };
+    assert_eq!(members(&mut admin), [""]);
+    place.make(&[]).expect_code(0);
+    let (then, run) = place.restore("then", &["--position", &position]);
+    run.expect_code(0);
+    let now = Pando::data(&scratch);
+    let export = |data: &Path, name: &str, arguments: &[&str]| {
+        let file = scratch.join(name);
+        let file = file.to_str().unwrap();
+        command(&[&["export", "-o", file], arguments].concat(), Some(data)).expect_code(0);
+        file.to_owned()
+    };
+    let below = ["--base", &base, "--if-exists"];
+    let back = [export(&now, "now.ldif", &below), export(&then, "then.ldif", &below)];
+    let back = pando(&["ldif", "diff", &back[0], &back[1]]).expect_code(1).stdout;
+    ldap_utility("ldapmodify", server.address(), &[], &back).expect_code(0);
+    let groups = ["--filter", "(|(member=*)(uniqueMember=*))", "--attributes", "member,uniqueMember"];
+    let joined = [export(&now, "now-groups.ldif", &groups), export(&then, "then-groups.ldif", &groups)];
+    let joined = pando(&["ldif", "diff", &joined[0], &joined[1]]).expect_code(1).stdout;
+    ldap_utility("ldapmodify", server.address(), &[], &joined).expect_code(0);
+    assert_eq!(members(&mut admin), [anna.clone(), bert]);
+    assert!(admin.entry(&anna, &["memberOf"]).unwrap().unwrap().texts("memberOf").contains(&group));
+    let nowhere = ["export", "--base", "ou=typo,dc=example,dc=com"];
+    command(&nowhere, Some(&now)).expect_code(2).expect_error("there is no entry");
 }
 
 /// Two changes that go together are never apart in what comes back, whenever it was copied.
