@@ -46,7 +46,14 @@ fn main() -> ExitCode {
     if let Err(error) = server::forbid_core_dumps() {
         eprintln!("pando: core dumps cannot be forbidden: {error}");
     }
-    match CommandLine::read().verb {
+    let verb = CommandLine::read().verb;
+    // A server ends in order; every other command only removes its unfinished files.
+    if !matches!(verb, Verb::Serve(_))
+        && let Err(error) = server::unfinished::remove_when_interrupted()
+    {
+        eprintln!("pando: unfinished files will stay if this command is interrupted: {error}");
+    }
+    match verb {
         Verb::Serve(arguments) => serve::run(arguments),
         Verb::Verify(arguments) => verify::run(&arguments),
         #[cfg(feature = "kafka")]

@@ -1,8 +1,8 @@
 //! Files that a command writes: whole or not at all.
 //!
 //! A file is written under a temporary name beside its own, readable by its owner alone, synced, and renamed at the
-//! end, so that nobody takes half of one for a whole. Dropped before, it is thrown away. What is not an ordinary file
-//! (a device, a pipe) and standard output are written directly.
+//! end, so that nobody takes half of one for a whole. Dropped or interrupted before, it is removed. What is not an
+//! ordinary file (a device, a pipe) and standard output are written directly.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -13,6 +13,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use clap::ValueEnum;
+use server::unfinished::UnfinishedFile;
 
 /// Bytes written to a file between two syncs.
 const UNSYNCED_BYTES_MAX: usize = 32 << 20;
@@ -50,7 +51,7 @@ enum Destination {
     /// Standard output, or a file that is no ordinary one.
     Direct,
     /// An ordinary file, under its temporary name so far.
-    File { temporary: PathBuf, target: PathBuf, is_finished: bool },
+    File { temporary: UnfinishedFile, target: PathBuf },
 }
 
 enum Encoder {
@@ -143,9 +144,9 @@ impl Output {
         }
         let mut name = target.file_name().map(OsString::from).unwrap_or_default();
         name.push(format!(".{}.partial", std::process::id()));
-        let temporary = target.with_file_name(name);
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
-        let place = Destination::File { temporary, target: target.to_owned(), is_finished: false };
+        let temporary = UnfinishedFile::new(target.with_file_name(name));
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(temporary.path())?;
+        let place = Destination::File { temporary, target: target.to_owned() };
         Ok((Box::new(OrdinaryFile { file, unsynced_bytes: 0 }), place))
     }
 
@@ -158,9 +159,8 @@ impl Output {
             Encoder::Zst(encoder) => encoder.finish()?,
         };
         sink.sync()?;
-        if let Destination::File { temporary, target, is_finished } = &mut self.place {
-            std::fs::rename(temporary, &target)?;
-            *is_finished = true;
+        if let Destination::File { temporary, target } = self.place {
+            temporary.rename(&target)?;
             let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
             File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
         }
@@ -182,15 +182,6 @@ impl Write for Output {
             Encoder::Plain(sink) => sink.flush(),
             Encoder::Gz(encoder) => encoder.flush(),
             Encoder::Zst(encoder) => encoder.flush(),
-        }
-    }
-}
-
-impl Drop for Output {
-    fn drop(&mut self) {
-        if let Destination::File { temporary, is_finished: false, .. } = &self.place {
-            // Half a file is of no use; should it stay, its name says what it is.
-            let _ = std::fs::remove_file(temporary);
         }
     }
 }

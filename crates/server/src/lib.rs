@@ -15,7 +15,7 @@
 //! the loop's `mailbox`.
 //!
 //! [`serve()`] is the whole process: settings, log, signals, service manager. [`Opened`] and [`Server`] are the parts,
-//! for tests and other programs: there is no global state but the log.
+//! for tests and other programs: there is no global state but the log and the list of [`unfinished`] files.
 //!
 //! What this crate leaves out: it knows nothing of entries, filters or indexes, which are the directory's, nor how SASL
 //! mechanisms prove a password, which is the crate `sasl`'s.
@@ -41,6 +41,7 @@ mod serve;
 mod session;
 mod stamp;
 mod telemetry;
+pub mod unfinished;
 mod workers;
 
 pub use admin::access::{

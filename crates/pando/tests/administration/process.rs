@@ -4,7 +4,8 @@ use crate::support;
 
 use ldap::Scope;
 use rustix::process::Signal;
-use support::pando::{ServiceManager, Start};
+use support::cluster::until;
+use support::pando::{PROGRAM, ServiceManager, Start};
 use support::tree::{person_dn, plant};
 use support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
 
@@ -100,4 +101,30 @@ fn a_generated_password_is_said_once_and_never_logged() {
     let pando = start().ready();
     assert!(!pando.said.contains("password"), "{}", pando.said);
     assert!(pando.connect().bind("cn=admin", &password).unwrap().is_success(), "it is kept");
+}
+
+/// Story: Ctrl-C on a command left its half-written file as `NAME.PID.partial`.
+#[test]
+fn an_interrupted_command_leaves_no_unfinished_file() {
+    use std::os::unix::process::ExitStatusExt as _;
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let scratch = Scratch::new("interrupted-command");
+        let names = || {
+            let entries = std::fs::read_dir(scratch.join("")).unwrap();
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect::<Vec<_>>()
+        };
+        let file = scratch.join("people.ldif.zst");
+        // More than fit on the disk: it does not end by itself.
+        let mut command = std::process::Command::new(PROGRAM)
+            .args(["generate", "people", "--entries", "4000000000", "-o", file.to_str().unwrap()])
+            .spawn()
+            .unwrap();
+        until("the command has begun its file", || {
+            names().into_iter().find(|name| name.ends_with(".partial"))
+        });
+        rustix::process::kill_process(rustix::process::Pid::from_child(&command), signal).unwrap();
+        let status = command.wait().unwrap();
+        assert_eq!(status.signal(), Some(signal.as_raw()), "{status}");
+        assert_eq!(names(), Vec::<String>::new());
+    }
 }

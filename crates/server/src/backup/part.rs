@@ -16,6 +16,7 @@ use system::RateLimit;
 
 use crate::backup::{BackupError, failed};
 use crate::hex::{hex, unhex};
+use crate::unfinished::UnfinishedFile;
 
 /// The first line.
 const TITLE: &str = "pando backup 1";
@@ -211,15 +212,10 @@ pub(crate) fn write(
     content: impl FnOnce(&mut dyn Write) -> Result<(), backup::BackupError>,
 ) -> Result<u64, BackupError> {
     let path = folder.join(part.file_name());
-    let partial = folder.join(part.file_name() + PARTIAL);
-    let written = write_partial(&partial, heading, pace, content)
-        .and_then(|()| check(&partial, pace))
-        .and_then(|()| std::fs::rename(&partial, &path).map_err(failed("rename", &partial)));
-    if let Err(error) = written {
-        // Its name says what it is, should it stay.
-        let _ = std::fs::remove_file(&partial);
-        return Err(error);
-    }
+    let partial = UnfinishedFile::new(folder.join(part.file_name() + PARTIAL));
+    write_partial(partial.path(), heading, pace, content)?;
+    check(partial.path(), pace)?;
+    partial.rename(&path).map_err(failed("rename", &path))?;
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed("sync", folder))?;
     Ok(path.metadata().map_err(failed("read", &path))?.len())
 }
