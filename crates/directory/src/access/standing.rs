@@ -23,7 +23,7 @@ use crate::filter::{Candidate, Compiler, InMemory, Matcher, MemberUse, Membershi
 use crate::model::access_rule::{EXPLAIN, Reach, USE};
 use crate::model::client_link::ClientLink;
 use crate::model::limits::{ENTRIES_OF_ASKER_MAX, RIGHTS_KEPT_MAX, TREE_DEPTH_MAX};
-use crate::model::name::{NormalName, parse_dn};
+use crate::model::name::{NormalName, invalid_name, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
 use crate::model::rows::{AttrId, EntryId, LINKED, LINKS, link_key};
@@ -518,15 +518,21 @@ impl Standing {
         else {
             return Ok(error);
         };
+        let schema = &state.catalog.schema;
         let matched = match matched_dn.as_str() {
             "" => None,
-            dn => state.entry_of(&NormalName::of(&parse_dn(dn)?, &state.catalog.schema))?,
+            dn => state.entry_of(&NormalName::of(&parse_dn(dn)?, schema))?,
         };
-        if !matches!(error, OperationError::NoSuchObject { .. })
-            && let Some(id) = matched
-            && self.at_entry(state, id)?.may_browse()
-        {
-            return Ok(error);
+        if !matches!(error, OperationError::NoSuchObject { .. }) {
+            if let Some(id) = matched
+                && self.at_entry(state, id)?.may_browse()
+            {
+                return Ok(error);
+            }
+            // Without the referral or alias that the requester may not see, it is no name at all.
+            if let Some(failure) = NormalName::of(&parse_dn(dn)?, schema).failure {
+                return Ok(invalid_name(dn, &failure));
+            }
         }
         self.hidden(state, dn, matched)
     }

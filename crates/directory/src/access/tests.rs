@@ -1,3 +1,4 @@
+mod hidden;
 mod values;
 
 use ldap::{ChangeOperation, CompareRequest, ResultCode, Scope};

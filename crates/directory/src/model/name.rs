@@ -91,6 +91,11 @@ pub fn parse_dn(text: &str) -> Result<Dn<'_>, OperationError> {
     })
 }
 
+/// The refusal of a name that no entry can have.
+pub(crate) fn invalid_name(text: &str, failure: &NameError) -> OperationError {
+    OperationError::refused(ResultCode::INVALID_DN_SYNTAX, format!("{}: {failure}", Quoted(text)))
+}
+
 /// Renders a DN: names in the schema's spelling, values escaped as RFC 4514 section 2.4 has it.
 pub fn render_dn(schema: &Schema, dn: &Dn<'_>) -> String {
     let mut out = String::new();

@@ -6,6 +6,8 @@
 use ldap::{PolicyError, ResultCode};
 use store::StoreError;
 
+use crate::model::quoted::Quoted;
+
 /// The result of an operation, ready to be encoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
@@ -177,6 +179,11 @@ impl From<OperationError> for Outcome {
             }
             OperationError::NoSuchObject { matched_dn, .. } => {
                 Outcome { matched_dn, ..Outcome::new(ResultCode::NO_SUCH_OBJECT, diagnostic) }
+            }
+            // RFC 4511 section 4.1.10: a referral has at least one URL.
+            OperationError::Referral { matched_dn, referrals } if referrals.is_empty() => {
+                let diagnostic = format!("{} is a referral without a ref value", Quoted(&matched_dn));
+                Outcome::new(ResultCode::OTHER, diagnostic)
             }
             OperationError::Referral { matched_dn, referrals } => {
                 Outcome { matched_dn, referrals, ..Outcome::new(ResultCode::REFERRAL, diagnostic) }

@@ -11,7 +11,7 @@ use crate::access::{
 };
 use crate::model::client_link::{BindMethod, ClientLink, ListenerName, WeekTime};
 use crate::model::expectation::USE_WORD;
-use crate::model::name::{NormalName, parse_dn};
+use crate::model::name::{NormalName, invalid_name, parse_dn};
 use crate::model::outcome::{OperationError, Outcome};
 use crate::model::quoted::Quoted;
 use crate::model::rows::EntryId;
@@ -88,6 +88,9 @@ fn try_answer(
     let schema = &*state.catalog.schema;
     let dn = parse_dn(question.entry)?;
     let name = NormalName::of(&dn, schema);
+    if let Some(failure) = &name.failure {
+        return Err(invalid_name(question.entry, failure));
+    }
     let known = ASKED.iter().find(|(word, ..)| *word == question.right);
     let place = QuestionPlace::of(state, &name, question.right == "add")?;
     check_asker(state, requester, question.entry, &place)?;
@@ -108,7 +111,7 @@ fn try_answer(
         return Err(wrong(format!("{word} is a right {what}")));
     }
     let link = link_of(question)?;
-    let subject = subject(state, question.asker)?;
+    let subject = subject_for(state, requester, question.asker)?;
     let (id, parent) = match place {
         QuestionPlace::Entry(id) => {
             let node = state.node(id)?.ok_or_else(|| damaged_row("nodes", id))?;
@@ -139,7 +142,7 @@ fn answer_use(
     let name =
         name.ok_or_else(|| wrong("use is a right of no entry: name a control or an operation".to_owned()))?;
     let uses = Uses::named(&[name.to_owned()]).map_err(wrong)?;
-    let subject = subject(state, question.asker)?;
+    let subject = subject_for(state, requester, question.asker)?;
     explain_use(state, &RulesInForce::of(state), &subject, (uses, link_of(question)?.as_ref()))
 }
 
@@ -193,6 +196,22 @@ fn check_asker(state: TreeState<'_>, requester: &Requester, dn: &str, place: &Qu
     }
 }
 
+/// Whoever an identity means to this requester: one whose entry the requester may not see is nobody.
+///
+/// # Errors
+/// As [`subject`].
+pub(crate) fn subject_for(state: TreeState<'_>, requester: &Requester, identity: &str) -> Result<Requester> {
+    let subject = subject(state, identity)?;
+    if let Requester::User { id, .. } = &subject
+        && subject != *requester
+        && let Some(standing) = Standing::of(state, requester, None)?
+        && !standing.at_entry(state, *id)?.may_browse()
+    {
+        return Err(nobody(identity));
+    }
+    Ok(subject)
+}
+
 /// Whoever an identity means.
 ///
 /// # Errors
@@ -202,12 +221,13 @@ pub(crate) fn subject(state: TreeState<'_>, identity: &str) -> Result<Requester>
         "" | "dn:" => Ok(Requester::Anonymous),
         known => {
             let found = identity::requester(state, known)?;
-            found.ok_or_else(|| {
-                let text = format!("{} is nobody here", Quoted(known));
-                OperationError::refused(ResultCode::NO_SUCH_OBJECT, text)
-            })
+            found.ok_or_else(|| nobody(known))
         }
     }
+}
+
+fn nobody(identity: &str) -> OperationError {
+    OperationError::refused(ResultCode::NO_SUCH_OBJECT, format!("{} is nobody here", Quoted(identity)))
 }
 
 fn wrong(what: String) -> OperationError {

@@ -45,6 +45,19 @@ pub enum ControlContext {
 }
 
 impl ControlContext {
+    /// Every one.
+    pub const ALL: [ControlContext; 9] = [
+        ControlContext::Bind,
+        ControlContext::Search,
+        ControlContext::Compare,
+        ControlContext::Add,
+        ControlContext::Delete,
+        ControlContext::Modify,
+        ControlContext::ModifyDn,
+        ControlContext::Extended,
+        ControlContext::Unanswered,
+    ];
+
     /// The operation of a request.
     pub fn of(request: &Request<'_>) -> ControlContext {
         match request {
@@ -641,6 +654,15 @@ mod tests {
         let seldom = SeldomControls { page: Some(PageRequest::of(page)), ..SeldomControls::default() };
         let paged = RequestControls { seldom: Some(Box::new(seldom)), ..none() };
         assert_eq!(read(&[(oids::PAGED_RESULTS, true, Some(&page.encode()))], Search), Ok(paged));
+    }
+
+    /// Who adds an operation adds it to the list, by which the test of what hidden entries give away asks.
+    #[test]
+    fn every_operation_is_in_the_list() {
+        for (place, context) in ControlContext::ALL.into_iter().enumerate() {
+            assert_eq!(context as usize, place);
+        }
+        assert_eq!(ControlContext::Unanswered as usize, ControlContext::ALL.len() - 1, "the last one");
     }
 
     #[test]

@@ -61,8 +61,8 @@ use std::sync::Arc;
 
 use ldap::response::{LdapResult, ResponseOp, encode_result};
 use ldap::{
-    Control, ControlsBuf, ListViewResult, MessageId, PagedResults, PositionToken, ResultCode, SearchRequest,
-    SortResult, oids,
+    Control, Controls, ControlsBuf, ListViewResult, MessageId, PagedResults, PositionToken, ResultCode,
+    SearchRequest, SortResult, oids,
 };
 
 use crate::access::{Access, Requester};
@@ -72,6 +72,7 @@ use crate::model::rows::EntryId;
 use crate::read::controls::{EXPLAIN, RequestControls, SortAsked, WindowAsked};
 use crate::snapshot::Snapshot;
 pub(crate) use again::{Extent, SearchAgain, Shift, Sight};
+use assertion::check_assertion_of_base;
 pub(crate) use assertion::{check_assertion, check_assertion_in_memory, check_no_assertion};
 use base::{Base, find_permitted_base};
 pub use batch::ChangeBatch;
@@ -173,20 +174,16 @@ impl Search {
         let mut work = match find_permitted_base(snapshot, (access, standing.as_deref()), request, controls)?
         {
             Base::Tree(base) => {
-                match base {
-                    EntryId::ROOT => check_no_assertion(controls)?,
-                    base => check_assertion(state, requester, controls, base)?,
-                }
+                check_assertion_of_base(state, requester, controls, (base, request.base_object))?;
                 let scans = paging.as_deref().is_some_and(|page| page.scans);
-                Work::Tree(TreeSearch::start(
-                    snapshot,
-                    (requester, access, standing),
-                    id,
-                    request,
-                    controls,
-                    base,
-                    scans,
-                )?)
+                let asker = (requester, access, standing);
+                match TreeSearch::start(snapshot, asker, id, request, controls, base, scans) {
+                    Ok(search) => Work::Tree(search),
+                    Err(error) => {
+                        let why = (snapshot, requester, controls);
+                        return Err(refusal_at(why, (base, request.base_object), error)?);
+                    }
+                }
             }
             Base::Outside(entries) => {
                 if let Some((_, base)) = entries.first() {
@@ -199,7 +196,20 @@ impl Search {
         };
         let order = match (controls.sort(), controls.window()) {
             (None, None) => None,
-            asked => Some(Box::new(work.arrange(asked, paging.as_deref(), snapshot, access))),
+            asked => {
+                let base = match &work {
+                    Work::Tree(search) => search.scanner.scope.base,
+                    Work::Made(_) => EntryId::ROOT,
+                };
+                let order = work.arrange(asked, paging.as_deref(), snapshot, access);
+                if let Some(error) = order.refusal()
+                    && let hidden @ OperationError::NoSuchObject { .. } =
+                        refusal_at((snapshot, requester, controls), (base, request.base_object), error)?
+                {
+                    return Err(hidden);
+                }
+                Some(Box::new(order))
+            }
         };
         if let Some(page) = paging.as_deref() {
             // The setting is a limit of each page: of all of them together a client gets as many as it asks for.
@@ -314,7 +324,10 @@ impl Search {
         let mut outcome = match outcome {
             Ok(None) => return self.unfinished(),
             Ok(Some(code)) => Outcome::code(code),
-            Err(error) => Outcome::from(error),
+            Err(error) => Outcome::from(match &self.work {
+                Work::Made(_) => error,
+                Work::Tree(search) => search.refusal(snapshot.state(), error),
+            }),
         };
         self.fault = outcome.fault.map(|fault| Box::new((fault, outcome.diagnostic.clone())));
         if is_broken {
@@ -524,8 +537,18 @@ impl Search {
         )
     }
 
-    /// Ends the search before its time, with a searchResDone of this code: timeLimitExceeded, for example.
-    pub fn stop(self, out: &mut Vec<u8>, code: ResultCode) {
+    /// Ends the search before its time, with a searchResDone of this code: timeLimitExceeded, for example. Where it was
+    /// over entries that the requester may not see, the answer is that its base is not there.
+    pub fn stop(self, snapshot: &Snapshot, out: &mut Vec<u8>, code: ResultCode) {
+        if code == ResultCode::TIME_LIMIT_EXCEEDED
+            && let Work::Tree(search) = &self.work
+            && let error @ OperationError::NoSuchObject { .. } =
+                search.refusal(snapshot.state(), OperationError::refused(code, ""))
+        {
+            let Outcome { code, matched_dn, diagnostic, .. } = error.into();
+            let result = LdapResult { matched_dn: &matched_dn, ..LdapResult::new(code, &diagnostic) };
+            return encode_result(out, self.id, ResponseOp::SearchDone, &result, Controls::NONE);
+        }
         let mut controls = ControlsBuf::new();
         if self.paging.is_some() {
             // The sequence of pages is over.
@@ -589,6 +612,24 @@ impl Search {
     /// The fault of the server's by which the search failed, if it was one, and the text that says more.
     pub fn fault(&self) -> Option<(ServerFault, &str)> {
         self.fault.as_deref().map(|(fault, text)| (*fault, text.as_str()))
+    }
+}
+
+/// Why a search at a base is not carried out: where the requester may not see the base, in the words for one that is
+/// not there. What is wrong with a request would tell otherwise that it is.
+#[cold]
+#[inline(never)]
+fn refusal_at(
+    (snapshot, requester, controls): (&Snapshot, &Requester, &RequestControls),
+    (base, dn): (EntryId, &str),
+    error: OperationError,
+) -> Result<OperationError, OperationError> {
+    let state = snapshot.state();
+    match snapshot.standing(requester, controls.link.as_ref())? {
+        Some(standing) if base != EntryId::ROOT && !standing.at_entry(state, base)?.may_browse() => {
+            standing.hidden(state, dn, Some(base))
+        }
+        _ => Ok(error),
     }
 }
 

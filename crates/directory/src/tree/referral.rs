@@ -6,11 +6,10 @@
 
 use std::ops::ControlFlow;
 
-use ldap::{LdapUrl, ResultCode, Scope};
+use ldap::{LdapUrl, Scope};
 
 use crate::model::entry::EntryRow;
 use crate::model::outcome::OperationError;
-use crate::model::quoted::Quoted;
 use crate::model::rows::{ENTRIES, EntryId, id_key};
 use crate::tree::stored_values::for_each_value;
 use crate::tree::{TreeState, damaged_row};
@@ -38,10 +37,6 @@ pub(crate) fn referral(
         url.scope = scope;
     };
     let referrals = urls(state, referral, change)?;
-    if referrals.is_empty() {
-        let diagnostic = format!("{} is a referral without a ref value", Quoted(&matched_dn));
-        return Ok(OperationError::refused(ResultCode::OTHER, diagnostic));
-    }
     Ok(OperationError::Referral { matched_dn, referrals })
 }
 

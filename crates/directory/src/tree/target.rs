@@ -11,7 +11,7 @@
 use ldap::{Dn, ResultCode};
 
 use crate::model::limits::TREE_DEPTH_MAX;
-use crate::model::name::{NormalName, parse_dn};
+use crate::model::name::{NormalName, invalid_name, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
 use crate::model::rows::{EntryId, NodeFlags};
@@ -75,10 +75,7 @@ pub(crate) fn missing(
         return referral(state, id, &below.join(","), None);
     }
     if let Some(failure) = &name.failure {
-        return Ok(OperationError::refused(
-            ResultCode::INVALID_DN_SYNTAX,
-            format!("{}: {failure}", Quoted(dn.text())),
-        ));
+        return Ok(invalid_name(dn.text(), failure));
     }
     let Some((id, flags, _)) = nearest else {
         return Ok(OperationError::NoSuchObject {

@@ -44,6 +44,11 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &AddRequest<'_>) -> Result
     let name = NormalName::of(&dn, schema);
     check_not_virtual(state, &dn, &name, ResultCode::ENTRY_ALREADY_EXISTS)?;
     if let Some(standing) = &standing {
+        if name.failure.is_some()
+            && let Found::Missing { nearest } = state.find(&name)?
+        {
+            return Err(standing.permitted(state, request.entry, missing(state, &dn, &name, nearest)?)?);
+        }
         check_permitted(state, standing, request, &dn, place_of(state, &name)?)?;
     }
     if controls.assertion().is_some() {
@@ -68,7 +73,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &AddRequest<'_>) -> Result
     password_rules::check_policy_entry(state.catalog, &class_set, |description| {
         Ok(entry.values(description).map(<[u8]>::to_vec).collect())
     })?;
-    let place = find_place(deciding, &dn, &name)?;
+    let place = find_place(deciding, standing.as_ref(), &dn, &name)?;
     password_rules::added(&deciding, &mut entry, place.parent)?;
     for (description, value) in deciding.creation().chain(deciding.change()) {
         entry.set(description, value);
@@ -256,21 +261,27 @@ fn place_of(state: TreeState<'_>, name: &NormalName) -> Result<(Option<EntryId>,
     })
 }
 
-fn find_place(deciding: Deciding<'_>, dn: &Dn<'_>, name: &NormalName) -> Result<NewEntryPlace> {
+fn find_place(
+    deciding: Deciding<'_>,
+    standing: Option<&Standing>,
+    dn: &Dn<'_>,
+    name: &NormalName,
+) -> Result<NewEntryPlace> {
     let Deciding { state, controls, .. } = deciding;
     let schema = &*state.catalog.schema;
     let Some(suffix) = state.catalog.suffix_above(&name.key) else {
         return Err(missing(state, dn, name, None)?);
     };
     let nearest = match state.find(name)? {
-        Found::Entry(id, flags) if flags.is_referral() && !controls.manage_dsa_it => {
+        Found::Entry(id, flags)
+            if flags.is_referral()
+                && !controls.manage_dsa_it
+                && !permitted::is_hidden(state, standing, id)? =>
+        {
             return Err(referral(state, id, "", None)?);
         }
         Found::Entry(id, _) => {
-            return Err(OperationError::refused(
-                ResultCode::ENTRY_ALREADY_EXISTS,
-                format!("there is an entry {}", Quoted(entry_dn(state, id)?)),
-            ));
+            return Err(permitted::taken(state, standing, id, || dn.text().to_owned())?);
         }
         Found::Missing { nearest } => nearest,
     };
@@ -282,9 +293,21 @@ fn find_place(deciding: Deciding<'_>, dn: &Dn<'_>, name: &NormalName) -> Result<
     let Some((parent, _, _)) =
         nearest.filter(|(_, flags, depth)| *depth == parent_depth && !flags.is_referral())
     else {
-        return Err(missing(state, dn, name, nearest)?);
+        let error = missing(state, dn, name, nearest)?;
+        return Err(match standing {
+            Some(standing) => standing.permitted(state, dn.text(), error)?,
+            None => error,
+        });
     };
-    check_superior(state, parent)?;
+    if let Err(error) = check_superior(state, parent) {
+        // Why nothing can be below an entry that the requester may not see is not to be told.
+        return Err(match standing {
+            Some(standing) if permitted::is_hidden(state, Some(standing), parent)? => {
+                standing.hidden(state, dn.text(), Some(parent))?
+            }
+            _ => error,
+        });
+    }
     check_depth(name.depth(), suffix.rdn_count)?;
     let mut rdn = String::with_capacity(48);
     if let Some(own) = dn.rdn() {

@@ -41,13 +41,15 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &DeleteRequest<'_>) -> Res
             Change::DeleteTree(DeleteTree { top: target.id, dn: target.dn, below, vanishing, last })
         }
         (_, false) => {
-            let entries = if child_count == 1 { "entry" } else { "entries" };
+            // How many there are tells of those that the requester may not see.
+            let entries = match (child_count, &standing) {
+                (_, Some(_)) => "entries".to_owned(),
+                (1, None) => "1 entry".to_owned(),
+                (count, None) => format!("{count} entries"),
+            };
             return Err(OperationError::refused(
                 ResultCode::NOT_ALLOWED_ON_NON_LEAF,
-                format!(
-                    "{} has {child_count} {entries} directly below it: delete what is below first",
-                    Quoted(&target.dn)
-                ),
+                format!("{} has {entries} directly below it: delete what is below first", Quoted(&target.dn)),
             ));
         }
     };
@@ -61,11 +63,15 @@ fn below(
     top: &Target,
     manage_dsa_it: bool,
 ) -> Result<Vec<Below>, OperationError> {
-    if state.read.count(&subtree_counter(top.id))? > TREE_DELETED_MAX as i64 {
-        return Err(OperationError::refused(
+    let too_many = || {
+        OperationError::refused(
             ResultCode::ADMIN_LIMIT_EXCEEDED,
             format!("more than {TREE_DELETED_MAX} entries are below {}: delete parts of it", Quoted(&top.dn)),
-        ));
+        )
+    };
+    // Where rules bind, an entry that may not be deleted comes before the limit: how many there are is not to be told.
+    if standing.is_none() && state.read.count(&subtree_counter(top.id))? > TREE_DELETED_MAX as i64 {
+        return Err(too_many());
     }
     let mut found = Vec::new();
     let mut superior = 0;
@@ -74,6 +80,11 @@ fn below(
         for row in state.read.scan_below(NAMES, &id_key(parent)) {
             let (_, value) = row?;
             let (id, flags) = decode_name_row(value).ok_or_else(|| damaged_row("names", parent))?;
+            if let Some(standing) = standing
+                && !standing.at_entry(state, id)?.may_delete()
+            {
+                return Err(denied("no access rule lets you delete everything below this entry"));
+            }
             if flags.is_referral() && !manage_dsa_it {
                 return Err(OperationError::refused(
                     ResultCode::AFFECTS_MULTIPLE_DSAS,
@@ -81,10 +92,8 @@ fn below(
                      says to delete the referral",
                 ));
             }
-            if let Some(standing) = standing
-                && !standing.at_entry(state, id)?.may_delete()
-            {
-                return Err(denied("no access rule lets you delete everything below this entry"));
+            if found.len() >= TREE_DELETED_MAX {
+                return Err(too_many());
             }
             let node = state.node(id)?.ok_or_else(|| damaged_row("nodes", id))?;
             let rdn = node.rdn_text().ok_or_else(|| damaged_row("nodes", id))?;

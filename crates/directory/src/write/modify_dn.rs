@@ -11,7 +11,7 @@
 use ldap::{Dn, ModifyDnRequest, ResultCode};
 use schema::NameError;
 
-use crate::access::{EntryRights, Newcomer};
+use crate::access::{EntryRights, Newcomer, Standing};
 use crate::catalog::Allocations;
 use crate::model::access_rule::RENAME;
 use crate::model::limits::TREE_DEPTH_MAX;
@@ -19,7 +19,9 @@ use crate::model::name::{NormalName, parse_dn, render_rdn};
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
 use crate::model::record::{Change, ModifyDn, Record};
-use crate::model::rows::{EntryId, NAMES, children_counter, decode_name_row, id_key, subtree_counter};
+use crate::model::rows::{
+    EntryId, NAMES, NodeFlags, children_counter, decode_name_row, id_key, subtree_counter,
+};
 use crate::read::search::check_assertion;
 use crate::tree::target::{Target, check_not_virtual, entry_dn, locate_name, missing};
 use crate::tree::{Found, TreeState, damaged_row};
@@ -60,22 +62,11 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyDnRequest<'_>) -> R
     let parent = match &new_superior {
         None => node.parent,
         Some(superior) => {
-            let found = find_superior(state, &target, &name, superior);
-            match (found, &standing) {
-                (Err(error), Some(standing)) => {
-                    return Err(standing.permitted(state, superior.text(), error)?);
-                }
-                (found, _) => found?,
-            }
+            let place = Superior { state, standing: standing.as_ref(), target: &target, from: node.parent };
+            place.find(&name, superior)?
         }
     };
-    if let Some(standing) = &standing
-        && parent != node.parent
-    {
-        let moved = Newcomer::Moved(target.id);
-        permitted::check_new(state, standing, request.entry, (Some(parent), Some(parent)), moved)?;
-    }
-    check_free(state, &target, parent, &normal_rdn, controls.manage_dsa_it)?;
+    check_free(state, standing.as_ref(), &target, (parent, &new_rdn, &normal_rdn), controls.manage_dsa_it)?;
     let mut entry = WorkingEntry::of(state, target.id)?;
     rename(state, &mut entry, &target, naming, request.delete_old_rdn)?;
     check_attributes(schema, state.catalog.class_set(node.class_set), &entry.present()?)?;
@@ -115,56 +106,89 @@ fn normal_rdn(state: TreeState<'_>, new_rdn: &Dn<'_>) -> Result<Vec<u8>> {
     }
 }
 
-/// The entry below which the target is to go.
-fn find_superior(
-    state: TreeState<'_>,
-    target: &Target,
-    name: &NormalName,
-    superior: &Dn<'_>,
-) -> Result<EntryId> {
-    let superior_name = NormalName::of(superior, &state.catalog.schema);
-    let several_servers = |why: String| OperationError::refused(ResultCode::AFFECTS_MULTIPLE_DSAS, why);
-    let suffix_of = |name: &NormalName| state.catalog.suffix_above(&name.key);
-    let own_suffix = suffix_of(name).map_or("", |suffix| suffix.dn.as_str());
-    let Some(suffix) = suffix_of(&superior_name).filter(|suffix| suffix.dn == own_suffix) else {
-        return Err(several_servers(format!(
-            "the new superior {} is not in the suffix {}",
-            Quoted(superior.text()),
-            Quoted(own_suffix)
-        )));
-    };
-    let (id, flags) = match state.find(&superior_name)? {
-        Found::Entry(id, flags) => (id, flags),
-        Found::Missing { nearest: Some((_, flags, _)) } if flags.is_referral() => {
-            return Err(several_servers(format!(
-                "the new superior {} is held by another server",
-                Quoted(superior.text())
-            )));
+/// The entry below which another is to go.
+struct Superior<'s> {
+    state: TreeState<'s>,
+    standing: Option<&'s Standing>,
+    /// The entry that moves, and below which entry it is.
+    target: &'s Target,
+    from: EntryId,
+}
+
+impl Superior<'_> {
+    /// The entry of the name `superior`, if the target, whose name is `name`, may go there.
+    fn find(&self, name: &NormalName, superior: &Dn<'_>) -> Result<EntryId> {
+        let Superior { state, standing, target, from } = *self;
+        let superior_name = NormalName::of(superior, &state.catalog.schema);
+        let several_servers = |why: &str| {
+            let why = format!("the new superior {} {why}", Quoted(superior.text()));
+            OperationError::refused(ResultCode::AFFECTS_MULTIPLE_DSAS, why)
+        };
+        let suffix_of = |name: &NormalName| state.catalog.suffix_above(&name.key);
+        let own_suffix = suffix_of(name).map_or("", |suffix| suffix.dn.as_str());
+        let Some(suffix) = suffix_of(&superior_name).filter(|suffix| suffix.dn == own_suffix) else {
+            return Err(several_servers(&format!("is not in the suffix {}", Quoted(own_suffix))));
+        };
+        let (id, flags) = match state.find(&superior_name)? {
+            Found::Entry(id, flags) => (id, flags),
+            Found::Missing { nearest: Some((id, flags, _)) }
+                if flags.is_referral() && !permitted::is_hidden(state, standing, id)? =>
+            {
+                return Err(several_servers("is held by another server"));
+            }
+            Found::Missing { nearest } => return Err(self.missing(superior, &superior_name, nearest)?),
+        };
+        // What is wrong with a superior that the requester may not see is not to be told, nor that it is there.
+        let is_hidden = id != from && permitted::is_hidden(state, standing, id)?;
+        let hidden = || match standing {
+            Some(standing) if is_hidden => standing.hidden(state, superior.text(), Some(id)).map(Some),
+            _ => Ok(None),
+        };
+        let checked = if flags.is_referral() {
+            Err(several_servers("is a referral to another server"))
+        } else {
+            check_superior(state, id).and_then(|()| self.check_place(id, superior))
+        };
+        if let Err(error) = checked {
+            return Err(hidden()?.unwrap_or(error));
         }
-        Found::Missing { nearest } => return Err(missing(state, superior, &superior_name, nearest)?),
-    };
-    if flags.is_referral() {
-        return Err(several_servers(format!(
-            "the new superior {} is a referral to another server",
-            Quoted(superior.text())
-        )));
+        if let Some(standing) = standing.filter(|_| id != from) {
+            let moved = Newcomer::Moved(target.id);
+            permitted::check_new(state, standing, superior.text(), (Some(id), Some(id)), moved)?;
+        }
+        let superior_depth = superior_name.depth() + 1 - suffix.rdn_count;
+        if superior_name.depth() + 1 > name.depth() {
+            check_height(state, target, (TREE_DEPTH_MAX - 1).saturating_sub(superior_depth))?;
+        }
+        Ok(id)
     }
-    check_superior(state, id)?;
-    if state.is_at_or_below(id, target.id)? {
-        return Err(OperationError::refused(
+
+    fn missing(
+        &self,
+        superior: &Dn<'_>,
+        name: &NormalName,
+        nearest: Option<(EntryId, NodeFlags, usize)>,
+    ) -> Result<OperationError> {
+        let error = missing(self.state, superior, name, nearest)?;
+        match self.standing {
+            Some(standing) => standing.permitted(self.state, superior.text(), error),
+            None => Ok(error),
+        }
+    }
+
+    fn check_place(&self, id: EntryId, superior: &Dn<'_>) -> Result<()> {
+        if !self.state.is_at_or_below(id, self.target.id)? {
+            return Ok(());
+        }
+        Err(OperationError::refused(
             ResultCode::UNWILLING_TO_PERFORM,
             format!(
                 "{} cannot go below itself: the new superior {} is",
-                Quoted(&target.dn),
+                Quoted(&self.target.dn),
                 Quoted(superior.text())
             ),
-        ));
+        ))
     }
-    let superior_depth = superior_name.depth() + 1 - suffix.rdn_count;
-    if superior_name.depth() + 1 > name.depth() {
-        check_height(state, target, (TREE_DEPTH_MAX - 1).saturating_sub(superior_depth))?;
-    }
-    Ok(id)
 }
 
 /// Checks that a subtree has at most `level_max` levels, the first of which is its top entry.
@@ -212,24 +236,20 @@ fn inner_children(state: TreeState<'_>, parent: EntryId, found: &mut Vec<EntryId
 /// Checks that no other entry has the new name.
 fn check_free(
     state: TreeState<'_>,
+    standing: Option<&Standing>,
     target: &Target,
-    parent: EntryId,
-    normal_rdn: &[u8],
+    (parent, new_rdn, normal_rdn): (EntryId, &Dn<'_>, &[u8]),
     manage_dsa_it: bool,
 ) -> Result<()> {
     let Some((id, flags)) = state.child(parent, normal_rdn)?.filter(|(id, _)| *id != target.id) else {
         return Ok(());
     };
-    let dn = entry_dn(state, id)?;
     // RFC 3296 section 5.6.2.
-    if flags.is_referral() && !manage_dsa_it {
-        let diagnostic = format!("{} is a referral to another server", Quoted(dn));
+    if flags.is_referral() && !manage_dsa_it && !permitted::is_hidden(state, standing, id)? {
+        let diagnostic = format!("{} is a referral to another server", Quoted(entry_dn(state, id)?));
         return Err(OperationError::refused(ResultCode::AFFECTS_MULTIPLE_DSAS, diagnostic));
     }
-    Err(OperationError::refused(
-        ResultCode::ENTRY_ALREADY_EXISTS,
-        format!("there is an entry {}", Quoted(dn)),
-    ))
+    Err(permitted::taken(state, standing, id, || new_rdn.text().to_owned())?)
 }
 
 /// Takes the values of the old RDN out, where asked to, and puts those of the new one in.

@@ -1,12 +1,15 @@
 //! Changes under access rules: which entries the asker may change, and what those who may not are told.
 
+use ldap::ResultCode;
+
 use crate::access::{Access, EntryRights, Newcomer, Requester, Standing, denied, hint};
 use crate::model::access_rule::Rights;
 use crate::model::client_link::ClientLink;
 use crate::model::outcome::OperationError;
+use crate::model::quoted::Quoted;
 use crate::model::rows::EntryId;
 use crate::tree::TreeState;
-use crate::tree::target::Target;
+use crate::tree::target::{Target, entry_dn};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -48,6 +51,27 @@ pub(crate) fn target(
         return Err(denied(format!("no access rule lets you {what} this entry{hint}")));
     }
     Ok(target)
+}
+
+/// Whether an entry on the way of a change is not there for the requester.
+pub(crate) fn is_hidden(state: TreeState<'_>, standing: Option<&Standing>, id: EntryId) -> Result<bool> {
+    match standing {
+        Some(standing) if id != EntryId::ROOT => Ok(!standing.at_entry(state, id)?.may_browse()),
+        _ => Ok(false),
+    }
+}
+
+/// The refusal of a name that another entry has. That it has one cannot be kept from who may put entries there;
+/// everything else of it can, so a requester who may not see the entry gets the name as the request has it.
+pub(crate) fn taken(
+    state: TreeState<'_>,
+    standing: Option<&Standing>,
+    id: EntryId,
+    name: impl FnOnce() -> String,
+) -> Result<OperationError> {
+    let dn = if is_hidden(state, standing, id)? { name() } else { entry_dn(state, id)? };
+    let diagnostic = format!("there is an entry {}", Quoted(dn));
+    Ok(OperationError::refused(ResultCode::ENTRY_ALREADY_EXISTS, diagnostic))
 }
 
 /// Whether the asker may put an entry below `parent`, where `nearest` is the nearest entry that there is at or above

@@ -299,7 +299,7 @@ impl Session {
         let Outstanding { head, work, .. } = self.outstanding.remove(index);
         let Work::Search { search, .. } = work else { return };
         self.finish_search(context, &head, &search, Some(code));
-        search.stop(out, code);
+        search.stop(&context.snapshot, out, code);
     }
 
     /// Counts and logs a search that ends by itself, or is stopped with the code `stopped`.

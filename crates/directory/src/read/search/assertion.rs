@@ -31,6 +31,40 @@ pub(crate) fn check_assertion(
     if controls.seldom.is_none() { Ok(()) } else { check_of_entry(state, requester, controls, id) }
 }
 
+/// The same of the base of a search, `dn` as it was asked for. One that the requester may not see is as one that is not
+/// there, whatever below it may be seen: otherwise each assertion would tell something of it.
+///
+/// # Errors
+/// assertionFailed; noSuchObject in the words of [`Standing::hidden`].
+#[inline(always)]
+pub(super) fn check_assertion_of_base(
+    state: TreeState<'_>,
+    requester: &Requester,
+    controls: &RequestControls,
+    (base, dn): (EntryId, &str),
+) -> Result<()> {
+    if controls.seldom.is_none() { Ok(()) } else { check_of_base(state, requester, controls, (base, dn)) }
+}
+
+#[cold]
+#[inline(never)]
+fn check_of_base(
+    state: TreeState<'_>,
+    requester: &Requester,
+    controls: &RequestControls,
+    (base, dn): (EntryId, &str),
+) -> Result<()> {
+    if controls.assertion().is_none() || base == EntryId::ROOT {
+        return check_no_assertion(controls);
+    }
+    if let Some(standing) = Standing::of(state, requester, controls.link.as_ref())?
+        && !standing.at_entry(state, base)?.may_browse()
+    {
+        return Err(standing.hidden(state, dn, Some(base))?);
+    }
+    check_of_entry(state, requester, controls, base)
+}
+
 #[cold]
 #[inline(never)]
 fn check_of_entry(

@@ -233,18 +233,14 @@ fn follow(
             Found::Missing { nearest: None } => return Ok(Err(AliasFault::Nowhere)),
         };
         let rest = leading_rdns(&dn, dn.len() - depth);
+        if !finding.sees(state, at)? {
+            return Ok(Err(AliasFault::Nowhere));
+        }
         if flags.is_referral() && !finding.manages {
             return Err(crate::tree::referral::referral(state, at, &rest, finding.scope)?);
         }
         if !flags.is_alias() {
-            return Ok(if rest.is_empty() && finding.sees(state, at)? {
-                Ok((at, flags))
-            } else {
-                Err(AliasFault::Nowhere)
-            });
-        }
-        if !finding.sees(state, at)? {
-            return Ok(Err(AliasFault::Nowhere));
+            return Ok(if rest.is_empty() { Ok((at, flags)) } else { Err(AliasFault::Nowhere) });
         }
         if seen.contains(&at) || seen.len() >= ALIAS_HOPS_MAX {
             return Ok(Err(AliasFault::Loop));

@@ -71,7 +71,7 @@ impl EffectiveRights {
             return Err(denied("you may ask for your own rights, not for those of others"));
         }
         let subject = match &asked.identity {
-            Some(identity) => access_question::subject(state, identity)?,
+            Some(identity) => access_question::subject_for(state, requester, identity)?,
             None => requester.clone(),
         };
         let RulesInForce { rules, .. } = RulesInForce::of(state);

@@ -189,8 +189,11 @@ impl SearchScope {
             if in_scope.is_empty() {
                 return Ok(());
             }
-            self.has_aliases = true;
             for alias in in_scope {
+                self.has_aliases |= match standing {
+                    Some(standing) => standing.at_entry(state, alias)?.may_browse(),
+                    None => true,
+                };
                 if let Some(target) = dereference(state, alias, standing)? {
                     self.add_target(target);
                 }

@@ -498,6 +498,18 @@ impl TreeSearch {
         }
     }
 
+    /// Why the search ends that would end with `error`: as long as it has found nothing below a base that the requester
+    /// may not see, that there is no such base.
+    #[cold]
+    pub(super) fn refusal(&self, state: TreeState<'_>, error: OperationError) -> OperationError {
+        if matches!(error, OperationError::Refused { .. })
+            && let Err(hidden) = self.check_base(state)
+        {
+            return hidden;
+        }
+        error
+    }
+
     #[cold]
     fn check_seen(&self, state: TreeState<'_>, dn: &str) -> Result<(), OperationError> {
         let (Some(permitted), base) = (&self.scanner.permitted, self.scanner.scope.base) else {

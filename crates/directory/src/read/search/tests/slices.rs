@@ -123,7 +123,7 @@ fn a_search_can_be_stopped() {
     let mut search = start(&directory, "(objectClass=*)");
     let mut out = Vec::new();
     assert_eq!(search.run(&directory.snapshot, &mut out, &ONE), Step::More);
-    search.stop(&mut out, ResultCode::TIME_LIMIT_EXCEEDED);
+    search.stop(&directory.snapshot, &mut out, ResultCode::TIME_LIMIT_EXCEEDED);
     let found = received(&out);
     assert_eq!((found.code, found.entries.len()), (ResultCode::TIME_LIMIT_EXCEEDED, 1));
     assert_eq!(
@@ -131,7 +131,7 @@ fn a_search_can_be_stopped() {
         "the request's time limit of 9 s is over: ask for less, or with a longer limit"
     );
     let mut out = Vec::new();
-    start(&directory, "(objectClass=*)").stop(&mut out, ResultCode::BUSY);
+    start(&directory, "(objectClass=*)").stop(&directory.snapshot, &mut out, ResultCode::BUSY);
     let found = received(&out);
     assert_eq!((found.code, found.diagnostic.is_empty()), (ResultCode::BUSY, false));
 }
@@ -145,7 +145,7 @@ fn a_search_that_the_settings_stop_says_so() {
     directory.requester =
         crate::access::Requester::User { id: crate::model::rows::EntryId(1), dn: SUFFIX.to_owned() };
     let mut out = Vec::new();
-    start(&directory, "(objectClass=*)").stop(&mut out, ResultCode::TIME_LIMIT_EXCEEDED);
+    start(&directory, "(objectClass=*)").stop(&directory.snapshot, &mut out, ResultCode::TIME_LIMIT_EXCEEDED);
     let text = received(&out).diagnostic;
     assert!(text.starts_with("the server's time limit of 5 s (limits.time_limit_seconds) is over"), "{text}");
 }

@@ -534,7 +534,8 @@ fn what_cannot_be_synchronized_is_refused() {
     // Nothing tells when what rules of the time come to is another.
     let under = |rule: &str| {
         let mut directory = TestDirectory::with_suffix_entry();
-        directory.change_settings(|settings| settings.general.access_rules = vec![rule.to_owned()]);
+        let rules = vec![rule.to_owned(), "base: allow browse to authenticated".to_owned()];
+        directory.change_settings(|settings| settings.general.access_rules = rules);
         let dn = format!("cn=asker,{SUFFIX}");
         directory.add(&dn, &[("objectClass", &["person"]), ("sn", &["s"])]);
         let state = directory.snapshot.state();

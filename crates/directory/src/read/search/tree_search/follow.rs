@@ -448,8 +448,10 @@ fn tell(
     let is_base = id == search.scanner.scope.base && !matches!(is, Met::Nothing);
     match (&was, &is) {
         (Met::Reference, _) | (_, Met::Reference) => return Ok(false),
-        // What the base of a search is may be seen.
-        _ if is_base && !search.scanner.shows(now.state(), id)? => return Ok(false),
+        // Whoever saw the base sees it no more. Of one that was not seen nothing is told.
+        _ if is_base && !search.scanner.shows(now.state(), id)? && before.shows(told.state(), id)? => {
+            return Ok(false);
+        }
         (Met::Result(_), _) | (_, Met::Result(_)) if search.scanner.sync().is_some() => {
             tell_content(search, (told, was), (now, is), out)?;
         }

@@ -1,0 +1,249 @@
+//! What is wrong with a request is said of what the asker may see, and of nothing else. `crates/pando/tests/access/
+//! hidden.rs` looks for other ways by random requests; these are those that it, or somebody, has found.
+
+use ldap::{
+    AccessQuestion, ChangeOperation, DeleteRequest, FilterBuf, MessageId, PersistentSearch, Request,
+    ResultCode, Scope, SearchRequest, SelectionBuf,
+};
+
+use super::{PEOPLE, ask_as, ok, person, rule};
+use crate::controls::{RequestControls, SeldomControls, SortAsked, SortKeyAsked, WindowAsked, WindowTarget};
+use crate::read::access_question;
+use crate::search::Search;
+use crate::testing::TestDirectory;
+
+const HIDDEN: &str = "ou=hidden,dc=example,dc=com";
+const AWAY: &str = "ou=away,ou=people,dc=example,dc=com";
+const MIXED: &str = "ou=mixed,dc=example,dc=com";
+
+/// Anna, who does not see what is described as secret: there is some of it, or there is none.
+fn directory(has_hidden: bool) -> TestDirectory {
+    let mut directory = TestDirectory::with_suffix_entry();
+    let unit: &[(&str, &[&str])] = &[("objectClass", &["organizationalUnit"])];
+    let secret: &[(&str, &[&str])] =
+        &[("objectClass", &["organizationalUnit"]), ("description", &["secret"])];
+    let away: &[(&str, &[&str])] = &[
+        ("objectClass", &["referral", "extensibleObject"]),
+        ("ref", &["ldap://127.0.0.1:1/dc=x"]),
+        ("description", &["secret"]),
+    ];
+    let alias: &[(&str, &[&str])] =
+        &[("objectClass", &["alias", "extensibleObject"]), ("aliasedObjectName", &[AWAY])];
+    let hidden_alias: &[(&str, &[&str])] = &[
+        ("objectClass", &["alias", "extensibleObject"]),
+        ("aliasedObjectName", &[PEOPLE]),
+        ("description", &["secret"]),
+    ];
+    for (dn, entry) in [(PEOPLE, unit), (MIXED, unit), ("ou=top,ou=mixed,dc=example,dc=com", unit)] {
+        ok(&mut directory, |of| of.add(dn, entry));
+    }
+    for name in ["anna", "bert"] {
+        let user: &[(&str, &[&str])] =
+            &[("objectClass", &["inetOrgPerson"]), ("cn", &[name]), ("sn", &["x"])];
+        ok(&mut directory, |of| of.add(&person(name, PEOPLE), user));
+    }
+    ok(&mut directory, |of| of.add("cn=to,ou=people,dc=example,dc=com", alias));
+    if has_hidden {
+        let user: &[(&str, &[&str])] = &[
+            ("objectClass", &["inetOrgPerson"]),
+            ("cn", &["x"]),
+            ("sn", &["x"]),
+            ("description", &["secret"]),
+        ];
+        for (dn, entry) in [
+            (HIDDEN, secret),
+            (AWAY, away),
+            ("cn=hidden alias,ou=people,dc=example,dc=com", hidden_alias),
+            ("uid=ghost,ou=people,dc=example,dc=com", user),
+        ] {
+            ok(&mut directory, |of| of.add(dn, entry));
+        }
+    }
+    rule(
+        &mut directory,
+        &[
+            "all: allow read, write, add, delete, rename, explain to authenticated",
+            "hidden: deny browse matching '(description=secret)' to authenticated",
+        ],
+    );
+    ask_as(&mut directory, &person("anna", PEOPLE));
+    directory
+}
+
+/// What both answer, in the same words.
+#[track_caller]
+fn same(what: &str, ask: impl Fn(&mut TestDirectory) -> crate::Outcome) -> (ResultCode, String) {
+    let [one, other] = [true, false].map(|has_hidden| ask(&mut directory(has_hidden)));
+    assert_eq!(one, other, "{what}");
+    (one.code, one.diagnostic)
+}
+
+fn with(seldom: SeldomControls) -> RequestControls {
+    RequestControls { seldom: Some(Box::new(seldom)), ..RequestControls::default() }
+}
+
+fn searched(directory: &mut TestDirectory, base: &str, controls: &RequestControls) -> crate::Outcome {
+    let (filter, selection) = (FilterBuf::parse("(objectClass=*)").unwrap(), SelectionBuf::new());
+    let mut request =
+        SearchRequest::new(base, Scope::WholeSubtree, filter.as_filter(), selection.as_selection());
+    request.deref_aliases = ldap::DerefAliases::Always;
+    match Search::start(&directory.snapshot, &directory.requester, MessageId(1), &request, controls) {
+        Err(outcome) => outcome,
+        Ok(_) => {
+            let found = directory.search_request(&request, controls);
+            let outcome = crate::Outcome::new(found.code, found.diagnostic);
+            crate::Outcome { matched_dn: found.matched_dn, ..outcome }
+        }
+    }
+}
+
+#[test]
+fn a_search_below_a_hidden_base_says_that_there_is_none_whatever_else_is_wrong() {
+    let key = SortKeyAsked { attribute: "nonsense".to_owned(), rule: None, reverse: false };
+    let sort = || Some(SortAsked { is_critical: true, keys: vec![key.clone()] });
+    let window = WindowAsked { before: 0, after: 0, target: WindowTarget::Offset(0, 0), has_context: false };
+    let persistent = PersistentSearch { change_types: 1, changes_only: false, tells_changes: false };
+    let assertion = |text: &str| Some(FilterBuf::parse(text).unwrap());
+    for seldom in [
+        SeldomControls {
+            assertion: assertion("(objectClass=organizationalUnit)"),
+            ..SeldomControls::default()
+        },
+        SeldomControls { assertion: assertion("(objectClass=device)"), ..SeldomControls::default() },
+        SeldomControls { assertion: assertion("(!(objectClass=device))"), ..SeldomControls::default() },
+        SeldomControls { sort: sort(), ..SeldomControls::default() },
+        SeldomControls { window: Some(window), ..SeldomControls::default() },
+        SeldomControls { persistent: Some(persistent), sort: sort(), ..SeldomControls::default() },
+    ] {
+        let what = format!("{seldom:?}");
+        let (code, text) = same(&what, |of| searched(of, HIDDEN, &with(seldom.clone())));
+        assert_eq!(code, ResultCode::NO_SUCH_OBJECT, "{what}: {text}");
+    }
+}
+
+#[test]
+fn the_words_about_a_hidden_superior_are_those_about_none() {
+    let bert = person("bert", PEOPLE);
+    for superior in [
+        HIDDEN,
+        AWAY,
+        "cn=x,ou=away,ou=people,dc=example,dc=com",
+        "cn=hidden alias,ou=people,dc=example,dc=com",
+        "uid=ghost,ou=people,dc=example,dc=com",
+    ] {
+        // Whoever may put entries there learns that there is a superior; who may not learns nothing.
+        let (code, text) = same(superior, |of| {
+            ask_as(of, "cn=admin");
+            let hidden = "hidden: deny browse matching '(description=secret)' to authenticated";
+            rule(of, &["nobody: deny explain to anyone", "all: allow read, rename to authenticated", hidden]);
+            ask_as(of, &person("anna", PEOPLE));
+            of.modify_dn(&bert, "uid=bert", true, Some(superior))
+        });
+        assert_eq!(code, ResultCode::NO_SUCH_OBJECT, "{superior}: {text}");
+        assert!(text.contains(superior), "{text}");
+    }
+}
+
+#[test]
+fn a_name_that_none_can_have_is_one_wherever_it_is() {
+    for dn in [
+        "nonsense=x,ou=hidden,dc=example,dc=com",
+        "nonsense=x,ou=away,ou=people,dc=example,dc=com",
+        "cn=y,nonsense=x,ou=away,ou=people,dc=example,dc=com",
+    ] {
+        let none = RequestControls::default();
+        let unit: &[(&str, &[&str])] = &[("objectClass", &["organizationalUnit"])];
+        let change: &[(ChangeOperation, &str, &[&str])] =
+            &[(ChangeOperation::Replace, "description", &["x"])];
+        for (code, text) in [
+            same(dn, |of| searched(of, dn, &none)),
+            same(dn, |of| of.add(dn, unit)),
+            same(dn, |of| of.delete(dn)),
+            same(dn, |of| of.modify(dn, change)),
+            same(dn, |of| explained(of, "", "add", dn)),
+        ] {
+            assert_eq!(code, ResultCode::INVALID_DN_SYNTAX, "{dn}: {text}");
+        }
+    }
+}
+
+fn explained(directory: &mut TestDirectory, asker: &str, right: &str, entry: &str) -> crate::Outcome {
+    let question = AccessQuestion {
+        asker,
+        right,
+        entry,
+        attribute: None,
+        address: None,
+        over_tls: false,
+        bound_by: None,
+        time: None,
+        listener: None,
+    };
+    match access_question::answer(directory.snapshot.state(), &directory.requester, &question) {
+        Err(outcome) => outcome,
+        Ok(explanation) => crate::Outcome::new(ResultCode::SUCCESS, explanation.to_lines()),
+    }
+}
+
+#[test]
+fn aliases_identities_and_subordinates_do_not_lead_to_what_is_hidden() {
+    let none = RequestControls::default();
+    let (code, _) =
+        same("an alias of a hidden referral", |of| searched(of, "cn=to,ou=people,dc=example,dc=com", &none));
+    assert_eq!(code, ResultCode::ALIAS_PROBLEM);
+    let ghost = "dn:uid=ghost,ou=people,dc=example,dc=com";
+    let (code, _) = same("the rights of somebody hidden", |of| explained(of, ghost, "browse", PEOPLE));
+    assert_eq!(code, ResultCode::NO_SUCH_OBJECT);
+    // A hidden alias does not stand in the way of somebody who wants to hear of changes.
+    let persistent = PersistentSearch { change_types: 15, changes_only: true, tells_changes: false };
+    let follow = with(SeldomControls { persistent: Some(persistent), ..SeldomControls::default() });
+    for has_hidden in [true, false] {
+        let of = directory(has_hidden);
+        let (filter, selection) = (FilterBuf::parse("(objectClass=*)").unwrap(), SelectionBuf::new());
+        let mut request =
+            SearchRequest::new(MIXED, Scope::WholeSubtree, filter.as_filter(), selection.as_selection());
+        request.deref_aliases = ldap::DerefAliases::Always;
+        let started = Search::start(&of.snapshot, &of.requester, MessageId(1), &request, &follow);
+        assert!(started.is_ok(), "{:?}", started.err());
+    }
+}
+
+/// That there are entries below cannot be kept from who may delete, nor that a name is taken from who may use it; what
+/// they are, how many there are and how they are spelled can.
+#[test]
+fn what_stands_in_the_way_of_a_change_is_not_described() {
+    let mut of = directory(true);
+    ask_as(&mut of, "cn=admin");
+    let top = "ou=top,ou=mixed,dc=example,dc=com";
+    let secret: &[(&str, &[&str])] =
+        &[("objectClass", &["organizationalUnit"]), ("description", &["secret"])];
+    ok(&mut of, |of| of.add(&format!("ou=Sub Unit,{top}"), secret));
+    let deleted = |of: &mut TestDirectory| {
+        ask_as(of, &person("anna", PEOPLE));
+        let plain = of.delete(top);
+        let tree = with(SeldomControls { tree_delete: true, ..SeldomControls::default() });
+        let stamp = of.stamp();
+        let tree = of.execute_with(&Request::Delete(DeleteRequest { entry: top }), &tree, &stamp);
+        [plain, tree]
+    };
+    let one = deleted(&mut of);
+    assert_eq!(one.each_ref().map(|of| of.code.0), [66, 50], "{one:?}");
+    let added = of.add(&format!("ou=SUB UNIT,{top}"), &[("objectClass", &["organizationalUnit"])]);
+    assert_eq!(added.code, ResultCode::ENTRY_ALREADY_EXISTS);
+    assert!(added.diagnostic.contains("SUB UNIT"), "{}", added.diagnostic);
+    // Another kind of entry, and more of them.
+    ask_as(&mut of, "cn=admin");
+    ok(&mut of, |of| of.delete(&format!("ou=Sub Unit,{top}")));
+    let referral: &[(&str, &[&str])] = &[
+        ("objectClass", &["referral", "extensibleObject"]),
+        ("ref", &["ldap://127.0.0.1:1/dc=x"]),
+        ("description", &["secret"]),
+    ];
+    for name in ["sub unit", "other"] {
+        ok(&mut of, |of| of.add(&format!("ou={name},{top}"), referral));
+    }
+    assert_eq!(deleted(&mut of), one);
+    assert_eq!(of.add(&format!("ou=SUB UNIT,{top}"), &[("objectClass", &["organizationalUnit"])]), added);
+    let renamed = of.modify_dn(&person("bert", PEOPLE), "ou=SUB UNIT", false, Some(top));
+    assert_eq!(renamed.code, ResultCode::ENTRY_ALREADY_EXISTS, "{}", renamed.diagnostic);
+}
