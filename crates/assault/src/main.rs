@@ -15,6 +15,7 @@ mod binds;
 mod bystander;
 mod damage;
 mod data;
+mod hidden;
 mod horde;
 mod kills;
 mod listeners;
@@ -90,6 +91,7 @@ const FAMILIES: &[Family] = &[
     ("binds", "floods of wrong binds, exchanges half done, storms of binds", binds::run),
     ("timing", "what the time of a failing bind tells, and binds of clients that have gone", timing::run),
     ("messages", "mutated messages", messages::run),
+    ("hidden", "what answers tell of data that access rules hide", hidden::run),
 ];
 
 fn main() -> ExitCode {

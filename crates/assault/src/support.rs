@@ -5,6 +5,8 @@
 pub mod clients;
 #[path = "../../pando/tests/support/givens.rs"]
 mod givens;
+#[path = "../../pando/tests/support/hidden_data/mod.rs"]
+pub mod hidden_data;
 #[path = "../../pando/tests/support/pando.rs"]
 pub mod pando;
 #[path = "../../pando/tests/support/scratch.rs"]

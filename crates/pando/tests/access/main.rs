@@ -7,6 +7,10 @@
 mod support;
 
 mod explain;
+mod hidden;
+#[path = "../support/hidden_data/mod.rs"]
+#[allow(dead_code, unreachable_pub, reason = "as for the rest of support")]
+mod hidden_data;
 mod rehearse;
 mod rules;
 mod settings;

@@ -1,0 +1,507 @@
+//! Two servers that differ in nothing but what their users may not see get the same requests; every answer has to be
+//! the same, octet by octet, with the same texts and in the same order.
+//!
+//! Requests are made of the tables that the server itself goes by: its operations ([`ControlContext`]), its controls
+//! ([`SUPPORTED_CONTROLS`]), its extended operations ([`SUPPORTED_EXTENSIONS`]), its features and its mechanisms of
+//! SASL, as the root DSE lists them. What is added to one of these is in here by itself, and fails until [`values`]
+//! knows what to send with it.
+//!
+//! What may be different is replaced before answers are compared, see [`answers`]. There are two exceptions, which
+//! `docs/explanation/security.md` explains:
+//!
+//! - that a name is taken, to who may add or rename entries there: a request for a name that a hidden entry of one
+//!   directory has may end with entryAlreadyExists there, with the name as the request has it
+//! - the order of names in values, some of which are entries of one directory alone
+
+pub mod answers;
+pub mod requests;
+pub mod values;
+pub mod world;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use client::Connection;
+use directory::controls::{ControlContext, SUPPORTED_CONTROLS};
+use directory::virtual_entries::{SUPPORTED_EXTENSIONS, SUPPORTED_FEATURES};
+use fastrand::Rng;
+use ldap::{ChangeOperation, ResultCode, oids};
+
+use self::answers::{Answers, Link, Own, code_of, decoded, in_order, in_words};
+use self::requests::{Asked, Dice, Made, Operation, Sent};
+use self::values::{Kind, control, extended, feature, sasl};
+use self::world::{ASKERS, World, asker};
+use crate::support::Scratch;
+use crate::support::pando::{Pando, Start, command};
+
+/// Requests under one set of rules.
+const SCENE: usize = 400;
+
+/// Requests to one pair of directories.
+const PAIR: usize = 2_500;
+
+/// Requests that are sent at once.
+const READS: usize = 48;
+const WRITES: usize = 24;
+
+/// A scheme that costs little, and mechanisms that a client may begin.
+const SETTINGS: &str = "suffixes = ['dc=example,dc=com']
+password_scheme = 'ssha'
+sasl_mechanisms = ['EXTERNAL', 'PLAIN', 'ANONYMOUS', 'SCRAM-SHA-256', 'CRAM-MD5', 'DIGEST-MD5']
+sasl_realm = 'example'
+";
+
+/// What was done.
+#[derive(Debug, Default)]
+pub struct Done {
+    /// Requests, each to both servers.
+    pub requests: usize,
+    /// By the names of operations, with the result codes of their answers.
+    pub codes: BTreeMap<(&'static str, u32), usize>,
+    /// Requests with a control, by its name and whether the request succeeded.
+    pub controls: BTreeMap<&'static str, usize>,
+    pub extensions: BTreeMap<&'static str, usize>,
+    /// Answers that were different as they may be.
+    pub taken: usize,
+    pub reordered: usize,
+    /// What was different otherwise.
+    pub difference: Option<String>,
+}
+
+impl Done {
+    /// In one line.
+    pub fn summary(&self) -> String {
+        let mut text = format!("{} requests", self.requests);
+        let mut by_code: BTreeMap<u32, usize> = BTreeMap::new();
+        self.codes.iter().for_each(|((_, code), count)| *by_code.entry(*code).or_default() += count);
+        let codes: Vec<String> = by_code.iter().map(|(code, count)| format!("{code}: {count}")).collect();
+        let _ = write!(text, ", answers by code {{{}}}", codes.join(", "));
+        let _ = write!(text, ", {} names taken in one alone, {} orders of names", self.taken, self.reordered);
+        text
+    }
+}
+
+/// Sends requests to pairs of servers until `requests` are sent and `time` is over, or an answer differs.
+pub fn run(seed: u64, requests: usize, time: Duration) -> Done {
+    check_tables();
+    let mut rng = Rng::with_seed(seed);
+    let mut done = Done::default();
+    let started = Instant::now();
+    while done.difference.is_none() && (done.requests < requests || started.elapsed() < time) {
+        let until = match started.elapsed() < time {
+            true => done.requests + PAIR,
+            false => requests.min(done.requests + PAIR),
+        };
+        run_pair(&mut Rng::with_seed(rng.u64(..)), until, &mut done);
+    }
+    done
+}
+
+/// Checks that requests can be made of everything in the tables.
+fn check_tables() {
+    for known in SUPPORTED_CONTROLS {
+        assert!(
+            control(known.oid).is_some(),
+            "values.rs makes no value for the control {} ({})",
+            known.oid,
+            known.name
+        );
+    }
+    for (oid, name) in SUPPORTED_EXTENSIONS {
+        assert!(
+            extended(oid).is_some(),
+            "values.rs makes no value for the extended operation {oid} ({name})"
+        );
+    }
+    for (oid, name) in SUPPORTED_FEATURES {
+        assert!(feature(oid).is_some(), "values.rs does not know the feature {oid} ({name})");
+    }
+}
+
+/// Two servers.
+struct Pair {
+    servers: [Pando; 2],
+    admins: [Connection; 2],
+    /// Each asker's connection to both, the last one anonymous.
+    links: Vec<[Link; 2]>,
+    own: [Own; 2],
+    next_id: i32,
+    rules: Vec<String>,
+}
+
+fn run_pair(rng: &mut Rng, until: usize, done: &mut Done) {
+    let world = World::random(rng);
+    let scratch = [Scratch::new("hidden-one"), Scratch::new("hidden-other")];
+    let servers = std::thread::scope(|scope| {
+        let starting = [0, 1].map(|side| {
+            let (scratch, ldif) = (&scratch[side], &world.ldif[side]);
+            scope.spawn(move || serve(scratch, ldif))
+        });
+        starting.map(|server| server.join().unwrap())
+    });
+    let admins = servers.each_ref().map(Pando::administrator);
+    let mut pair =
+        Pair { servers, admins, links: Vec::new(), own: Default::default(), next_id: 1, rules: Vec::new() };
+    pair.read_root();
+    while done.difference.is_none() && done.requests < until {
+        pair.begin_scene(&world, rng);
+        let end = until.min(done.requests + SCENE);
+        let mut dice = Dice { rng, world: &world, sync_cookie: None, position: None, follows: false };
+        while done.difference.is_none() && done.requests < end {
+            pair.window(&mut dice, done);
+        }
+    }
+}
+
+fn serve(scratch: &Scratch, ldif: &str) -> Pando {
+    let data = Pando::data(scratch);
+    let file = scratch.write("all.ldif", ldif);
+    let settings = scratch.write("settings.toml", SETTINGS);
+    let arguments = [
+        "import",
+        "--settings",
+        settings.to_str().unwrap(),
+        "--keep-clear-passwords",
+        file.to_str().unwrap(),
+    ];
+    command(&arguments, Some(&data)).expect_code(0);
+    Start::bare(scratch, "data").arguments(&["--admin-dn", crate::support::ADMIN_DN]).ready()
+}
+
+impl Pair {
+    /// Learns what is of each server, and checks that nothing is offered that this does not ask for.
+    fn read_root(&mut self) {
+        for (admin, own) in self.admins.iter_mut().zip(&mut self.own) {
+            let root = admin.entry("", &["*", "+"]).unwrap().unwrap();
+            own.texts.extend(root.texts("pandoGeneration"));
+            for oid in root.texts("supportedControl") {
+                assert!(control(&oid).is_some(), "values.rs makes no value for the control {oid}");
+            }
+            for oid in root.texts("supportedExtension") {
+                assert!(
+                    extended(&oid).is_some(),
+                    "values.rs makes no value for the extended operation {oid}"
+                );
+            }
+            for oid in root.texts("supportedFeatures") {
+                assert!(feature(&oid).is_some(), "values.rs does not know the feature {oid}");
+            }
+            for mechanism in root.texts("supportedSASLMechanisms") {
+                assert!(sasl(&mechanism, "x").is_some(), "values.rs does not know the mechanism {mechanism}");
+            }
+        }
+    }
+
+    /// Puts other rules in force, and lets everybody who asks bind anew.
+    fn begin_scene(&mut self, world: &World, rng: &mut Rng) {
+        self.rules = world.rules(rng);
+        let size_limit = rng.u32(..3) * 4;
+        self.links.clear();
+        for admin in &mut self.admins {
+            let rules: Vec<&str> = self.rules.iter().map(String::as_str).collect();
+            let size_limit = size_limit.to_string();
+            let changes: &[(_, &str, &[&str])] = &[
+                (ChangeOperation::Replace, "pandoAccessRule", &rules),
+                (ChangeOperation::Replace, "pandoSizeLimit", &[&size_limit]),
+            ];
+            let changed = admin.modify("cn=config", changes).unwrap();
+            assert!(changed.is_success(), "{changed:?} {:#?}", self.rules);
+            for number in 0..ASKERS {
+                let password = format!("a{number}-secret");
+                let change: &[(_, &str, &[&str])] =
+                    &[(ChangeOperation::Replace, "userPassword", &[&password])];
+                assert!(admin.modify(&asker(number), change).unwrap().is_success());
+            }
+        }
+        for number in 0..ASKERS {
+            let mut both = self.open();
+            let proof = format!("a{number}-secret").into_bytes();
+            let operation = Operation::Bind { name: asker(number), mechanism: None, proof };
+            let made = Made { operation, controls: Vec::new(), follows: false, taken_in: None };
+            for (side, link) in both.iter_mut().enumerate() {
+                let mut octets = Vec::new();
+                made.encode(1, side, &mut octets);
+                link.send(&octets);
+                assert_eq!(code_of(&link.answers(vec![1])[&1]), Some(ResultCode::SUCCESS));
+            }
+            self.links.push(both);
+        }
+        let anonymous = self.open();
+        self.links.push(anonymous);
+    }
+
+    fn open(&self) -> [Link; 2] {
+        self.servers.each_ref().map(|server| Link::open(server.address()))
+    }
+
+    /// Some requests, sent at once on one connection.
+    fn window(&mut self, dice: &mut Dice<'_>, done: &mut Done) {
+        let mut requests = Vec::new();
+        match dice.rng.u32(..20) {
+            0 => return self.binds(dice, done),
+            1 => return self.own_connection(dice, done),
+            2..=7 => {
+                for _ in 0..WRITES {
+                    let context = self.context_of(dice, Kind::Writes);
+                    requests.push(dice.request(context, Kind::Writes));
+                }
+            }
+            _ => {
+                for _ in 0..READS {
+                    let context = self.context_of(dice, Kind::Reads);
+                    requests.push(dice.request(context, Kind::Reads));
+                }
+            }
+        }
+        let place = dice.rng.usize(..2 * ASKERS + 1) / 2;
+        // One that goes on is cancelled at once: it has to be the only one, so that how far it has come is the same.
+        for sent in requests.chunk_by(|one, other| !one.follows && !other.follows) {
+            if done.difference.is_none() {
+                self.ask(place, sent, dice, done);
+            }
+        }
+        // What comes next of a search in pages.
+        let mut paged: Option<Made> = requests
+            .into_iter()
+            .rev()
+            .find(|made| matches!(made.operation, Operation::Search(_)) && has(made, oids::PAGED_RESULTS));
+        while let Some(made) = paged.as_mut().filter(|_| done.difference.is_none()) {
+            let [Some(one), Some(other)] = self.own.each_ref().map(|own| own.page_cookie.clone()) else {
+                return;
+            };
+            let size = dice.rng.u32(..3);
+            let encode = |cookie: &[u8]| ldap::PagedResults { size, cookie }.encode();
+            let page = made.controls.iter_mut().find(|asked| asked.oid == oids::PAGED_RESULTS);
+            page.unwrap().value = Some([encode(&one), encode(&other)]);
+            self.own.iter_mut().for_each(|own| own.page_cookie = None);
+            let next = [made.clone()];
+            self.ask(place, &next, dice, done);
+        }
+    }
+
+    fn context_of(&self, dice: &mut Dice<'_>, kind: Kind) -> ControlContext {
+        // An abandon has no answer.
+        let number = dice.rng.u32(..8);
+        let fits = |context: &ControlContext| match context {
+            ControlContext::Search | ControlContext::Compare => kind == Kind::Reads,
+            ControlContext::Add
+            | ControlContext::Delete
+            | ControlContext::Modify
+            | ControlContext::ModifyDn => kind == Kind::Writes,
+            ControlContext::Extended => kind != Kind::OfConnection,
+            ControlContext::Unanswered => kind == Kind::Reads && number == 0,
+            ControlContext::Bind => false,
+        };
+        if kind == Kind::Reads && dice.rng.u32(..3) > 0 {
+            return ControlContext::Search;
+        }
+        let all: Vec<ControlContext> = ControlContext::ALL.into_iter().filter(fits).collect();
+        all[dice.rng.usize(..all.len())]
+    }
+
+    /// Binds, each followed by a question who one is, on a connection of its own.
+    fn binds(&mut self, dice: &mut Dice<'_>, done: &mut Done) {
+        self.links.push(self.open());
+        let mechanisms =
+            ["EXTERNAL", "PLAIN", "ANONYMOUS", "SCRAM-SHA-256", "CRAM-MD5", "DIGEST-MD5", "NONE"];
+        for _ in 0..4 {
+            let mut made = dice.request(ControlContext::Bind, Kind::Reads);
+            if dice.rng.bool() {
+                let mechanism = mechanisms[dice.rng.usize(..mechanisms.len())];
+                let name = match dice.rng.bool() {
+                    true => format!("dn:{}", dice.user()),
+                    false => dice.identity(),
+                };
+                let proof = sasl(mechanism, &name).unwrap_or_default();
+                made.operation =
+                    Operation::Bind { name: String::new(), mechanism: Some(mechanism.to_owned()), proof };
+            }
+            let who = Operation::Extended { name: oids::WHO_AM_I.to_owned(), value: Sent(None) };
+            let who = Made { operation: who, controls: Vec::new(), follows: false, taken_in: None };
+            self.ask(self.links.len() - 1, &[made, who], dice, done);
+        }
+        self.links.pop();
+    }
+
+    /// What ends a connection, or changes it: one of its own.
+    fn own_connection(&mut self, dice: &mut Dice<'_>, done: &mut Done) {
+        let mut links = self.open();
+        let first = dice.request(ControlContext::Search, Kind::Reads);
+        let context = if dice.rng.bool() { ControlContext::Unanswered } else { ControlContext::Extended };
+        let mut last = dice.request(context, Kind::OfConnection);
+        // What changes the connection has to be known to have done so.
+        last.controls.retain(|asked| !asked.oid.is_empty());
+        let made = [first, last];
+        let mut shown = [String::new(), String::new()];
+        for (side, link) in links.iter_mut().enumerate() {
+            for (number, made) in made.iter().enumerate() {
+                let mut octets = Vec::new();
+                made.encode(number as i32 + 1, side, &mut octets);
+                link.send(&octets);
+                if made.follows {
+                    break;
+                }
+                if matches!(made.operation, Operation::Unbind) {
+                    assert!(link.frame().is_none(), "closed behind an unbind");
+                    continue;
+                }
+                for (_, messages) in link.answers(vec![number as i32 + 1]) {
+                    for frame in messages {
+                        let masked = self.own[side].masked(&frame);
+                        let _ = writeln!(shown[side], "{}", in_order(&masked, true));
+                    }
+                }
+            }
+        }
+        done.requests += made.len();
+        if shown[0] != shown[1] {
+            done.difference = Some(format!("{made:#?}\none: {}\nother: {}", shown[0], shown[1]));
+        }
+    }
+
+    /// Sends requests to both servers and compares the answers.
+    fn ask(&mut self, place: usize, requests: &[Made], dice: &mut Dice<'_>, done: &mut Done) {
+        let first = self.next_id;
+        self.next_id += requests.len() as i32 * 2;
+        let links = &mut self.links[place];
+        let mut wanted = Vec::new();
+        for (side, link) in links.iter_mut().enumerate() {
+            let mut octets = Vec::new();
+            wanted.clear();
+            for (made, id) in requests.iter().zip((first..).step_by(2)) {
+                made.encode(id, side, &mut octets);
+                if !matches!(made.operation, Operation::Abandon(_)) {
+                    wanted.push(id);
+                }
+                if made.follows {
+                    let cancel = ldap::encode_cancel(ldap::MessageId(id));
+                    let value = Sent(Some([cancel.clone(), cancel]));
+                    let operation = Operation::Extended { name: oids::CANCEL.to_owned(), value };
+                    let cancel = Made { operation, controls: Vec::new(), follows: false, taken_in: None };
+                    cancel.encode(id + 1, side, &mut octets);
+                    wanted.push(id + 1);
+                }
+            }
+            link.send(&octets);
+        }
+        let answers = links.each_mut().map(|link| link.answers(wanted.clone()));
+        for (made, id) in requests.iter().zip((first..).step_by(2)) {
+            done.requests += 1;
+            done.note(made, &answers[0], id);
+            for id in [id, id + 1] {
+                if done.difference.is_some() {
+                    return;
+                }
+                self.compare(place, made, id, &answers, dice, done);
+            }
+        }
+        if let [Some(one), Some(other)] = self.own.each_ref().map(|own| own.sync_cookie.clone()) {
+            dice.sync_cookie = Some([one, other]);
+        }
+        if let [Some(one), Some(other)] = self.own.each_ref().map(|own| own.position) {
+            dice.position = Some([one, other]);
+        }
+    }
+
+    fn compare(
+        &mut self,
+        place: usize,
+        made: &Made,
+        id: i32,
+        answers: &[Answers; 2],
+        dice: &Dice<'_>,
+        done: &mut Done,
+    ) {
+        const NONE: &Vec<Vec<u8>> = &Vec::new();
+        let all = answers.each_ref().map(|answers| answers.get(&id).unwrap_or(NONE));
+        let mut masked =
+            [0, 1].map(|side| all[side].iter().map(|frame| self.own[side].masked(frame)).collect::<Vec<_>>());
+        if made.follows {
+            // How far the search has come when it is cancelled depends on the moment.
+            let is_end =
+                |frame: &Vec<u8>| matches!(decoded(frame).response, ldap::Response::Intermediate { .. });
+            masked.iter_mut().for_each(|frames| frames.retain(|frame| !is_end(frame)));
+        }
+        if masked[0] == masked[1] {
+            return;
+        }
+        let [plain, sets] = [false, true].map(|are_sets| {
+            masked.each_ref().map(|all| all.iter().map(|frame| in_order(frame, are_sets)).collect::<Vec<_>>())
+        });
+        if plain[0] == plain[1] {
+            return;
+        }
+        let names_one = |text: &String| dice.world.one.iter().any(|(name, _)| text.contains(name));
+        if sets[0] == sets[1] && sets[0].iter().any(names_one) {
+            done.reordered += 1;
+            return;
+        }
+        if let Some(side) = made.taken_in {
+            // The name is that of the request, however the hidden entry's is spelled.
+            let name = match &made.operation {
+                Operation::ModifyDn { new_rdn, .. } => new_rdn.as_str(),
+                Operation::Add { entry, .. } => entry.as_str(),
+                _ => "",
+            };
+            let is_taken = all[side].last().is_some_and(|last| {
+                let result = decoded(last).response.result().copied();
+                result.is_some_and(|result| {
+                    result.code == ResultCode::ENTRY_ALREADY_EXISTS
+                        && result.matched_dn.is_empty()
+                        && result.diagnostic == format!("there is an entry {name:?}")
+                })
+            });
+            let is_open = code_of(all[1 - side]) != Some(ResultCode::NO_SUCH_OBJECT);
+            if is_taken && is_open {
+                done.taken += 1;
+                return;
+            }
+        }
+        let asks = if place < ASKERS { asker(place) } else { "nobody, or who has just bound".to_owned() };
+        let only: Vec<String> = dice.world.one.iter().map(|(dn, side)| format!("{dn} in {side}")).collect();
+        let first = masked[0].iter().zip(&masked[1]).position(|(one, other)| one != other);
+        let first = first.unwrap_or(masked[0].len().min(masked[1].len()));
+        let words = all.map(|frames| {
+            let shown: Vec<_> = frames.iter().skip(first).take(2).map(|frame| in_words(frame)).collect();
+            format!("{} messages, those that differ first: {shown:#?}", frames.len())
+        });
+        done.difference = Some(format!(
+            "{made:#?}\nas {asks}, request {} of the run, under {:#?}\none: {}\nother: {}\nhidden in one: {only:#?}",
+            done.requests, self.rules, words[0], words[1]
+        ));
+    }
+}
+
+impl Done {
+    fn note(&mut self, made: &Made, answers: &Answers, id: i32) {
+        let code = answers.get(&id).and_then(|messages| code_of(messages)).map_or(u32::MAX, |code| code.0);
+        let operation = match &made.operation {
+            Operation::Bind { .. } => "bind",
+            Operation::Search(_) => "search",
+            Operation::Compare { .. } => "compare",
+            Operation::Add { .. } => "add",
+            Operation::Delete { .. } => "delete",
+            Operation::Modify { .. } => "modify",
+            Operation::ModifyDn { .. } => "modify DN",
+            Operation::Extended { .. } => "extended",
+            Operation::Abandon(_) => "abandon",
+            Operation::Unbind => "unbind",
+        };
+        *self.codes.entry((operation, code)).or_default() += 1;
+        for Asked { oid, .. } in &made.controls {
+            if let Some(known) = SUPPORTED_CONTROLS.iter().find(|known| known.oid == oid) {
+                *self.controls.entry(known.oid).or_default() += 1;
+            }
+        }
+        if let Operation::Extended { name, .. } = &made.operation
+            && let Some((oid, _)) = SUPPORTED_EXTENSIONS.iter().find(|(oid, _)| oid == name)
+        {
+            *self.extensions.entry(oid).or_default() += 1;
+        }
+    }
+}
+
+fn has(made: &Made, oid: &str) -> bool {
+    made.controls.iter().any(|asked| asked.oid == oid)
+}

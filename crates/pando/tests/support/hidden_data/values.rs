@@ -1,0 +1,243 @@
+//! A value for every control and every extended operation that there is. What the server has in its tables and nothing
+//! is made for here fails the test: whoever adds a control adds what it can be asked with.
+
+use directory::controls::MANAGE_DSA_IT;
+use directory::controls::{EXPLAIN, SUBENTRIES};
+use directory::virtual_entries::{APPLY_SETTINGS, EXPLAIN_ACCESS, READ_AUDIT};
+use fastrand::Rng;
+use ldap::{
+    AccessQuestion, AtLeast, DereferenceSpec, FilterBuf, ListViewRequest, ListViewTarget, MessageId,
+    PagedResults, PasswordModify, PersistentSearch, PositionToken, SelectionBuf, SortKey, StateOperation,
+    SyncRequest, TrailRequest, encode_cancel, encode_matched_values, encode_password_state, oids,
+};
+
+use super::requests::{Dice, filter};
+use super::world::pick;
+
+/// A value to each of the two servers: theirs are different where they are what the server gave.
+pub type Values = Option<[Vec<u8>; 2]>;
+
+/// What makes a value.
+pub type Maker = fn(&mut Dice<'_>) -> Values;
+
+/// How an extended operation is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Reads,
+    Writes,
+    /// It changes the connection.
+    OfConnection,
+}
+
+/// What makes the value of a control; `None` for one that this does not know.
+pub fn control(oid: &str) -> Option<Maker> {
+    Some(match oid {
+        MANAGE_DSA_IT
+        | oids::PERMISSIVE_MODIFY
+        | oids::TREE_DELETE
+        | oids::NO_OPERATION
+        | oids::NO_OPERATION_UNBOUNDID
+        | oids::DOMAIN_SCOPE
+        | oids::PASSWORD_POLICY
+        | oids::ACCOUNT_USABILITY
+        | oids::AUTHORIZATION_IDENTITY_REQUEST
+        | oids::POSITION
+        | EXPLAIN => |_| None,
+        oids::ASSERTION => |dice| {
+            let mut bytes = Vec::new();
+            filter(dice, 2).as_filter().encode(&mut bytes);
+            same(bytes)
+        },
+        oids::PRE_READ | oids::POST_READ => |dice| {
+            let selection: SelectionBuf = dice.attributes().into_iter().collect();
+            let names = selection.as_selection().as_bytes().to_vec();
+            same([vec![0x30, names.len() as u8], names].concat())
+        },
+        SUBENTRIES => |dice| same(vec![1, 1, if dice.rng.bool() { 0xff } else { 0 }]),
+        oids::PAGED_RESULTS => |dice| {
+            let size = dice.rng.u32(..5);
+            same(PagedResults { size, cookie: b"" }.encode())
+        },
+        oids::SORT_REQUEST => |dice| {
+            let keys = [
+                "cn",
+                "sn",
+                "mail",
+                "homePhone",
+                "employeeNumber",
+                "title",
+                "description",
+                "nonsense",
+                "member",
+            ];
+            let key = |rng: &mut Rng| {
+                let rule = (rng.u32(..5) == 0)
+                    .then(|| pick(rng, &["caseIgnoreOrderingMatch", "caseExactOrderingMatch"]));
+                SortKey { attribute: pick(rng, &keys), rule, reverse: rng.bool() }
+            };
+            let all: Vec<_> = (0..dice.rng.usize(1..3)).map(|_| key(dice.rng)).collect();
+            same(SortKey::encode_list(&all))
+        },
+        oids::VLV_REQUEST => |dice| {
+            let target = match dice.rng.u32(..3) {
+                0 => ListViewTarget::Value(b"p"),
+                _ => ListViewTarget::Offset { offset: dice.rng.u32(..9), count: dice.rng.u32(..9) },
+            };
+            let (before, after) = (dice.rng.u32(..4), dice.rng.u32(..4));
+            same(ListViewRequest { before, after, target, context: None }.encode())
+        },
+        oids::MATCHED_VALUES => |dice| {
+            let items = [
+                "(description=*)",
+                "(description=secret*)",
+                "(homePhone=*)",
+                "(member=*)",
+                "(objectClass=alias)",
+            ];
+            let items: Vec<FilterBuf> = (0..dice.rng.usize(1..3))
+                .map(|_| FilterBuf::parse(pick(dice.rng, &items)).unwrap())
+                .collect();
+            same(encode_matched_values(items.iter().map(FilterBuf::as_filter)))
+        },
+        oids::SYNC_REQUEST => |dice| {
+            let persists = dice.rng.u32(..4) == 0;
+            dice.follows |= persists;
+            let cookie = if dice.rng.bool() { dice.sync_cookie.clone() } else { None };
+            let encode =
+                |cookie: Option<&[u8]>| SyncRequest { persists, cookie, reload_hint: false }.encode();
+            Some(match cookie {
+                Some([one, other]) => [encode(Some(&one)), encode(Some(&other))],
+                None => [encode(None), encode(None)],
+            })
+        },
+        oids::PERSISTENT_SEARCH => |dice| {
+            dice.follows = true;
+            let change_types = dice.rng.u8(1..16);
+            let (changes_only, tells_changes) = (dice.rng.bool(), dice.rng.bool());
+            same(PersistentSearch { change_types, changes_only, tells_changes }.encode())
+        },
+        oids::DEREFERENCE => |dice| {
+            let attribute =
+                pick(dice.rng, &["member", "manager", "seeAlso", "member", "cn", "aliasedObjectName"]);
+            let wanted = vec![
+                pick(dice.rng, &["cn", "mail", "homePhone"]),
+                pick(dice.rng, &["memberOf", "entryDN", "objectClass"]),
+            ];
+            same(DereferenceSpec::encode_list(&[DereferenceSpec { attribute, wanted }]))
+        },
+        oids::SESSION_TRACKING => |_| same(b"\x30\x00".to_vec()),
+        oids::PROXIED_AUTHORIZATION => |dice| same(dice.identity().into_bytes()),
+        oids::PROXIED_AUTHORIZATION_V1 => |dice| {
+            let dn = dice.user();
+            let mut value = vec![0x30, dn.len() as u8 + 2, 0x04, dn.len() as u8];
+            value.extend(dn.bytes());
+            same(value)
+        },
+        oids::EFFECTIVE_RIGHTS => |dice| {
+            let identity = if dice.rng.bool() { String::new() } else { dice.identity() };
+            same(identity.into_bytes())
+        },
+        oids::AT_LEAST => |dice| {
+            let tokens = dice.position.unwrap_or([[0; 24]; 2]);
+            let encode = |bytes: &[u8; 24]| {
+                AtLeast { token: PositionToken::decode(bytes).unwrap(), wait_ms: 0 }.encode()
+            };
+            Some([encode(&tokens[0]), encode(&tokens[1])])
+        },
+        _ => return None,
+    })
+}
+
+/// What makes the value of an extended operation, and how it is sent; `None` for one that this does not know.
+pub fn extended(oid: &str) -> Option<(Kind, Maker)> {
+    Some(match oid {
+        oids::START_TLS => (Kind::OfConnection, |_| None),
+        oids::MODIFY_PASSWORD => (Kind::Writes, |dice| {
+            let user = match dice.rng.u32(..6) {
+                0 => None,
+                1 => Some(dice.identity()),
+                2 => Some(format!("dn:{}", dice.name())),
+                3 => Some(dice.user()),
+                _ => Some(dice.name()),
+            };
+            let old = (dice.rng.u32(..3) == 0).then_some(&b"wrong"[..]);
+            let new = dice.rng.bool().then_some(&b"another"[..]);
+            let user_identity = user.as_deref().map(str::as_bytes);
+            same(PasswordModify { user_identity, old_password: old, new_password: new }.encode())
+        }),
+        oids::PASSWORD_STATE | oids::PASSWORD_STATE_UNBOUNDID => (Kind::Writes, |dice| {
+            let operation = |rng: &mut Rng| {
+                let values = if rng.u32(..4) == 0 { vec!["true"] } else { Vec::new() };
+                StateOperation { kind: rng.u32(..60), values }
+            };
+            let operations: Vec<_> = (0..dice.rng.usize(..3)).map(|_| operation(dice.rng)).collect();
+            let user = if dice.rng.bool() { dice.user() } else { dice.name() };
+            same(encode_password_state(&user, &operations))
+        }),
+        oids::WHO_AM_I => (Kind::Reads, |_| None),
+        // There is no operation of this id.
+        oids::CANCEL => {
+            (Kind::Reads, |dice| same(encode_cancel(MessageId(2_000_000_000 + dice.rng.i32(..9)))))
+        }
+        APPLY_SETTINGS => (Kind::Writes, |_| same(b"size_limit = 1".to_vec())),
+        EXPLAIN_ACCESS => (Kind::Reads, |dice| {
+            let rights = ["browse", "read", "write", "add", "delete", "use", "compare", "search", "nonsense"];
+            let (asker, entry) = (dice.identity(), dice.name());
+            let right = pick(dice.rng, &rights);
+            let entry = if right == "use" { String::new() } else { entry };
+            let attribute = match right {
+                "use" => Some("paging"),
+                "browse" | "add" | "delete" => None,
+                _ => Some(pick(dice.rng, &["cn", "homePhone", "description", "member"])),
+            };
+            same(
+                AccessQuestion {
+                    asker: &asker,
+                    right,
+                    entry: &entry,
+                    attribute,
+                    address: dice.rng.bool().then_some("127.0.0.1"),
+                    over_tls: false,
+                    bound_by: None,
+                    time: None,
+                    listener: None,
+                }
+                .encode(),
+            )
+        }),
+        READ_AUDIT => (Kind::Reads, |_| same(TrailRequest { since_micros: 0, from: None }.encode())),
+        _ => return None,
+    })
+}
+
+/// What a feature of RFC 3674 makes of requests: where these ask for it. `None` for one that this does not know.
+pub fn feature(oid: &str) -> Option<&'static str> {
+    Some(match oid {
+        "1.3.6.1.4.1.4203.1.5.1" => "+ among the attributes",
+        "1.3.6.1.4.1.4203.1.5.2" => "@person among the attributes",
+        "1.3.6.1.4.1.4203.1.5.3" => "(&) and (|) among the filters",
+        "1.3.6.1.4.1.4203.1.5.4" => "title;lang-de among the attributes",
+        "1.3.6.1.4.1.4203.1.5.5" => "title;lang- among the attributes",
+        "1.3.6.1.1.14" => "increments among the changes",
+        "1.3.6.1.4.1.4203.666.8.1" => "the scope below the base",
+        _ => return None,
+    })
+}
+
+/// Mechanisms of SASL, and what a client says first to be somebody by one.
+pub fn sasl(mechanism: &str, name: &str) -> Option<Vec<u8>> {
+    Some(match mechanism {
+        "EXTERNAL" | "ANONYMOUS" => name.as_bytes().to_vec(),
+        "PLAIN" => format!("\0{name}\0wrong").into_bytes(),
+        "SCRAM-SHA-1" | "SCRAM-SHA-256" | "SCRAM-SHA-512" => {
+            format!("n,,n={},r=clientnonce", name.replace('=', "=3D").replace(',', "=2C")).into_bytes()
+        }
+        "CRAM-MD5" | "DIGEST-MD5" => Vec::new(),
+        _ => return None,
+    })
+}
+
+/// The same to both.
+fn same(value: Vec<u8>) -> Values {
+    Some([value.clone(), value])
+}

@@ -1,0 +1,534 @@
+//! Two directories that differ in what their users may not see, and the access rules that hide it.
+//!
+//! What is hidden: entries (below a hidden unit, among visible ones, below a visible one, above a visible one), three
+//! attributes of visible entries, and single values of two more. Each of the two directories has its own of all that.
+//! The same entry may be another thing in the one and in the other, or be in one alone. Visible entries name hidden
+//! ones as members, managers and by aliases, in the same words in both.
+//!
+//! The rules of a scene are random, but for those that hide: by a filter, by places, by allowing only what is not
+//! hidden, or one way for each user. A `deny` wins, so no random rule shows what they hide.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use fastrand::Rng;
+
+use crate::support::SUFFIX;
+
+/// Users who ask, by their DN; the password is the uid and `-secret`.
+pub const ASKERS: usize = 3;
+
+/// Attributes that nobody but the administrator may read, search, compare or write.
+pub const HIDDEN_TYPES: [&str; 3] = ["homePhone", "employeeNumber", "carLicense"];
+
+/// The group that rules put the users who ask into. It is hidden itself, and the same in both.
+const ASKERS_GROUP: &str = "cn=askers,ou=vault";
+
+type Attributes = BTreeMap<String, Vec<String>>;
+
+/// An entry of one directory, or of both.
+struct Planned {
+    dn: String,
+    /// What it is in each; `None` where it is not.
+    sides: [Option<Attributes>; 2],
+}
+
+/// The two directories.
+pub struct World {
+    /// Their LDIF.
+    pub ldif: [String; 2],
+    /// Names of entries that may be seen.
+    pub shown: Vec<String>,
+    /// Names of entries that are hidden in both, as different things maybe.
+    pub both: Vec<String>,
+    /// Names of entries that are in one alone, and hidden there; and which one.
+    pub one: Vec<(String, usize)>,
+    /// Names that no entry has.
+    pub absent: Vec<String>,
+    /// Places at which a rule has to deny to browse, with the word for how far.
+    hidden_places: Vec<(&'static str, String)>,
+}
+
+/// The DN of a user who asks.
+pub fn asker(number: usize) -> String {
+    format!("uid=a{number},ou=askers,{SUFFIX}")
+}
+
+pub fn pick<'a, T: ?Sized>(rng: &mut Rng, all: &'a [&'a T]) -> &'a T {
+    all[rng.usize(..all.len())]
+}
+
+pub fn one_of<'a, T>(rng: &mut Rng, all: &'a [T]) -> &'a T {
+    &all[rng.usize(..all.len())]
+}
+
+fn chance(rng: &mut Rng, of: u32) -> bool {
+    rng.u32(..of) == 0
+}
+
+fn attributes(pairs: &[(&str, &str)]) -> Attributes {
+    let mut all = Attributes::new();
+    for (name, value) in pairs {
+        all.entry((*name).to_owned()).or_default().push((*value).to_owned());
+    }
+    all
+}
+
+impl World {
+    /// Makes two of them up.
+    pub fn random(rng: &mut Rng) -> World {
+        let mut planner = Planner { rng, planned: Vec::new(), hidden_places: Vec::new(), names: names() };
+        planner.plan();
+        let Planner { planned, hidden_places, .. } = planner;
+        let is_secret = |of: &Attributes| of.get("employeeType").is_some_and(|of| of == &["secret"]);
+        let mut world = World {
+            ldif: [0, 1].map(|side| ldif_of(&planned, side)),
+            shown: Vec::new(),
+            both: Vec::new(),
+            one: Vec::new(),
+            absent: names().absent,
+            hidden_places,
+        };
+        for Planned { dn, sides } in planned {
+            match sides {
+                [Some(one), Some(_)] if is_secret(&one) => world.both.push(dn),
+                [Some(_), Some(_)] => world.shown.push(dn),
+                [Some(_), None] => world.one.push((dn, 0)),
+                [None, Some(_)] => world.one.push((dn, 1)),
+                [None, None] => world.absent.push(dn),
+            }
+        }
+        world
+    }
+
+    /// The directory that has a hidden entry of this name, where only one has.
+    pub fn only_side(&self, dn: &str) -> Option<usize> {
+        self.one.iter().find(|(name, _)| name.eq_ignore_ascii_case(dn)).map(|(_, side)| *side)
+    }
+
+    /// Random access rules that hide what is to be hidden.
+    pub fn rules(&self, rng: &mut Rng) -> Vec<String> {
+        let mut rules: Vec<String> = Vec::new();
+        let mode = rng.u32(..5);
+        let unmarked = if mode == 2 { " matching '(!(employeeType=secret))'" } else { "" };
+        let all = all_askers(rng);
+        match mode {
+            0 => rules.push(format!("deny browse matching '(employeeType=secret)' to {all}")),
+            1 => rules.extend(self.denied_places(&all)),
+            2 => {}
+            // One way for the one, another for the others.
+            _ => {
+                let others = format!("user '{}', group '{ASKERS_GROUP},{SUFFIX}'", asker(1));
+                let first = format!("anonymous, user '{}'", asker(0));
+                rules.push(format!("deny browse matching '(employeeType=secret)' to {first}"));
+                rules.extend(self.denied_places(&others));
+            }
+        }
+        rules.push(format!("deny read, write of {} to {all}", HIDDEN_TYPES.join(", ")));
+        rules.push(format!(
+            "deny read, write of description values matching '(description=secret*)' to {all}"
+        ));
+        rules.push(format!("deny read of title values matching '(title=secret*)' to {all}"));
+        rules.push(format!("deny write of title, employeeType, objectClass to {all}"));
+        for number in [4, 5] {
+            rules.push(format!(
+                "deny write, reset of userPassword at 'uid=v{number},ou=people,{SUFFIX}' to {all}"
+            ));
+        }
+        rules.push(format!("allow read, explain{unmarked} to user 'uid=keeper,ou=keepers,{SUFFIX}'"));
+        if rng.u32(..3) > 0 {
+            let who = pick(rng, &["anyone", "authenticated"]);
+            rules.push(format!("allow read{unmarked} to {who}"));
+        }
+        if rng.u32(..3) > 0 {
+            let units = ["open", "people", "mixed", "groups"];
+            let (one, other) = (pick(rng, &units), pick(rng, &units));
+            let all = "read, write, add, delete, rename";
+            rules.push(format!("allow {all} children of 'ou={one},{SUFFIX}'{unmarked} to anyone"));
+            rules.push(format!("allow write children of 'ou={other},{SUFFIX}'{unmarked} to authenticated"));
+        }
+        for _ in 0..rng.usize(2..9) {
+            rules.push(random_allow(rng, unmarked));
+        }
+        for _ in 0..rng.usize(..3) {
+            rules.push(random_deny(rng));
+        }
+        rng.shuffle(&mut rules);
+        rules.iter().enumerate().map(|(number, rule)| format!("r{number}: {rule}")).collect()
+    }
+
+    fn denied_places(&self, who: &str) -> Vec<String> {
+        let deny = |(reach, dn): &(&str, String)| format!("deny browse {reach} '{dn}' to {who}");
+        self.hidden_places.iter().map(deny).collect()
+    }
+}
+
+/// Everybody who asks, in one of many ways.
+fn all_askers(rng: &mut Rng) -> String {
+    let users: Vec<String> = (0..ASKERS).map(|number| format!("user '{}'", asker(number))).collect();
+    let who = match rng.u32(..7) {
+        0 => "anyone".to_owned(),
+        1 => "anonymous, authenticated".to_owned(),
+        2 => format!("anonymous, users in 'ou=askers,{SUFFIX}'"),
+        3 => format!("anonymous, group '{ASKERS_GROUP},{SUFFIX}'"),
+        4 => "anonymous, users matching '(employeeType=asker)'".to_owned(),
+        5 => format!("anonymous, {}", users.join(", ")),
+        _ => format!("anonymous, {}, users in 'ou=askers,{SUFFIX}' matching '(uid=a*)'", users[0]),
+    };
+    if chance(rng, 6) { format!("{who} from '127.0.0.0/8'") } else { who }
+}
+
+/// Some who ask.
+fn some_askers(rng: &mut Rng) -> String {
+    match rng.u32(..9) {
+        0..=2 => "anyone".to_owned(),
+        3 | 4 => "authenticated".to_owned(),
+        5 => format!("user '{}'", asker(rng.usize(..ASKERS))),
+        6 => format!("group '{ASKERS_GROUP},{SUFFIX}'"),
+        7 => "self, named by manager".to_owned(),
+        _ => "anonymous".to_owned(),
+    }
+}
+
+fn random_allow(rng: &mut Rng, unmarked: &str) -> String {
+    let place = |rng: &mut Rng, units: &[&str]| {
+        let unit = pick(rng, units);
+        let reach = pick(rng, &["in", "below", "children of"]);
+        match unit {
+            "" => String::new(),
+            unit => format!(" {reach} 'ou={unit},{SUFFIX}'"),
+        }
+    };
+    let who = some_askers(rng);
+    let units = ["", "people", "open", "mixed", "groups", "askers", "aliases", "shell", "vault"];
+    match rng.u32(..14) {
+        0..=3 => {
+            format!("allow read{}{unmarked} to {who}", place(rng, &["", "", "", "people", "open", "mixed"]))
+        }
+        4 => {
+            let types =
+                pick(rng, &["cn, uid, mail", "*", "description, seeAlso", "@person", "member, manager"]);
+            format!("allow read of {types}{}{unmarked} to {who}", place(rng, &units))
+        }
+        5 => format!("allow browse, search{}{unmarked} to {who}", place(rng, &units)),
+        6 => format!("allow compare of *{}{unmarked} to {who}", place(rng, &units)),
+        7 => {
+            let types =
+                pick(rng, &["description, mail", "seeAlso, manager, member", "telephoneNumber, sn, cn"]);
+            format!(
+                "allow write of {types}{}{unmarked} to {who}",
+                place(rng, &["", "open", "people", "groups"])
+            )
+        }
+        8 => {
+            let unit = pick(rng, &["open", "people", "mixed", "groups"]);
+            let rights = pick(rng, &["add", "add, delete", "add, delete, rename", "add, rename"]);
+            format!("allow {rights} children of 'ou={unit},{SUFFIX}'{unmarked} to {who}")
+        }
+        9 => format!("allow reset children of 'ou=people,{SUFFIX}'{unmarked} to {who}"),
+        10 => format!("allow write of userPassword, description{unmarked} to self"),
+        11 => format!("allow explain{}{unmarked} to {who}", place(rng, &["", "people", "open", "mixed"])),
+        12 => {
+            let other = asker(rng.usize(..ASKERS));
+            format!("allow proxy at '{other}'{unmarked} to authenticated")
+        }
+        _ => format!("allow join, leave of member{}{unmarked} to authenticated", place(rng, &["", "groups"])),
+    }
+}
+
+fn random_deny(rng: &mut Rng) -> String {
+    let who = some_askers(rng);
+    match rng.u32(..6) {
+        0 => format!("deny read of mail, seeAlso to {who}"),
+        1 => format!("deny search of cn, manager to {who}"),
+        2 => format!("deny browse children of 'ou=open,{SUFFIX}' to {who}"),
+        3 => format!("deny read matching '(description=plain)' to {who}"),
+        4 => format!("deny compare of uid to {who}"),
+        _ => {
+            let uses = ["dereference", "assertion", "paging, sorting", "password-modify", "effective-rights"];
+            let who = pick(rng, &["anyone", "anonymous", "authenticated"]);
+            format!("deny use of {} to {who}", pick(rng, &uses))
+        }
+    }
+}
+
+/// Names of what there may be.
+struct Names {
+    /// Hidden entries that may be in one directory alone.
+    hidden: Vec<String>,
+    absent: Vec<String>,
+}
+
+fn names() -> Names {
+    let mut hidden = Vec::new();
+    for number in 0..5 {
+        hidden.push(format!("cn=s{number},ou=vault,{SUFFIX}"));
+        hidden.push(format!("cn=h{number},ou=mixed,{SUFFIX}"));
+        hidden.push(format!("cn=hg{number},ou=groups,{SUFFIX}"));
+    }
+    for number in 0..3 {
+        hidden.push(format!("uid=h{number},ou=people,{SUFFIX}"));
+        hidden.push(format!("cn=h{number},ou=open,{SUFFIX}"));
+    }
+    hidden.push(format!("ou=attic,{SUFFIX}"));
+    let mut absent = Vec::new();
+    for unit in ["vault", "mixed", "groups", "open", "people"] {
+        absent.extend((0..3).map(|number| format!("cn=new{number},ou={unit},{SUFFIX}")));
+    }
+    absent.push(format!("ou=nowhere,{SUFFIX}"));
+    absent.push(format!("cn=x,ou=nowhere,{SUFFIX}"));
+    Names { hidden, absent }
+}
+
+struct Planner<'r> {
+    rng: &'r mut Rng,
+    planned: Vec<Planned>,
+    hidden_places: Vec<(&'static str, String)>,
+    names: Names,
+}
+
+impl Planner<'_> {
+    fn plan(&mut self) {
+        self.visible("", &[("objectClass", "domain"), ("dc", "example")]);
+        for unit in ["askers", "keepers", "people", "open", "mixed", "groups", "aliases"] {
+            self.visible(&format!("ou={unit}"), &[("objectClass", "organizationalUnit")]);
+        }
+        self.hidden_in_both("ou=vault", &[("objectClass", "organizationalUnit")]);
+        self.hidden_places.push(("in", format!("ou=vault,{SUFFIX}")));
+        self.hidden_in_both("ou=shell", &[("objectClass", "organizationalUnit")]);
+        self.hidden_places.push(("at", format!("ou=shell,{SUFFIX}")));
+        let mut askers = vec![("objectClass", "groupOfNames")];
+        let members: Vec<String> = (0..ASKERS).map(asker).collect();
+        askers.extend(members.iter().map(|member| ("member", member.as_str())));
+        for number in 0..ASKERS {
+            self.person(&format!("uid=a{number},ou=askers"), Some("asker"), true);
+        }
+        self.person("uid=keeper,ou=keepers", None, true);
+        self.hidden_in_both(ASKERS_GROUP, &askers);
+        for number in 0..6 {
+            self.person(&format!("uid=v{number},ou=people"), None, number < 4);
+        }
+        for number in 0..4 {
+            self.person(&format!("cn=o{number},ou=open"), None, false);
+        }
+        self.person("cn=m0,ou=mixed", None, false);
+        self.person("cn=inner,ou=shell", None, false);
+        for number in 0..4 {
+            let members = unique((0..self.rng.usize(1..5)).map(|_| self.any_name()).collect());
+            let mut group = vec![("objectClass", "groupOfNames")];
+            group.extend(members.iter().map(|member| ("member", member.as_str())));
+            self.visible(&format!("cn=g{number},ou=groups"), &group);
+        }
+        for number in 0..6 {
+            let to = self.any_name();
+            let alias =
+                [("objectClass", "alias"), ("objectClass", "extensibleObject"), ("aliasedObjectName", &to)];
+            self.visible(&format!("cn=al{number},ou=aliases"), &alias);
+        }
+        let away = [
+            ("objectClass", "referral"),
+            ("objectClass", "extensibleObject"),
+            ("ref", "ldap://127.0.0.1:1/dc=x"),
+        ];
+        self.visible("ou=away,ou=open", &away);
+        self.visible("cn=sub", &[("objectClass", "subentry"), ("subtreeSpecification", "{}")]);
+        // Below a visible entry, and beside one, there is something hidden in both: what cannot be deleted in the one
+        // cannot be in the other.
+        self.hidden_slot(&format!("cn=child,uid=v0,ou=people,{SUFFIX}"), false);
+        self.hidden_slot(&format!("cn=always,ou=mixed,{SUFFIX}"), false);
+        for name in std::mem::take(&mut self.names.hidden) {
+            self.hidden_slot(&name, true);
+        }
+    }
+
+    fn push(&mut self, dn: String, sides: [Option<Attributes>; 2]) {
+        // Ids are given in this order: hidden entries have any, visible ones keep theirs among each other.
+        let is_hidden = sides
+            .iter()
+            .flatten()
+            .any(|of| of.contains_key("employeeType") && of["employeeType"] == ["secret"]);
+        let parent = dn.split_once(',').map(|(_, parent)| parent.to_owned()).unwrap_or_default();
+        let after = self.planned.iter().position(|other| other.dn == parent).map_or(0, |place| place + 1);
+        let place = if is_hidden { self.rng.usize(after..=self.planned.len()) } else { self.planned.len() };
+        self.planned.insert(place, Planned { dn, sides });
+    }
+
+    fn visible(&mut self, rdns: &str, pairs: &[(&str, &str)]) {
+        let entry = named(rdns, attributes(pairs));
+        let dn = if rdns.is_empty() { SUFFIX.to_owned() } else { format!("{rdns},{SUFFIX}") };
+        self.push(dn, [Some(entry.clone()), Some(entry)]);
+    }
+
+    fn hidden_in_both(&mut self, rdns: &str, pairs: &[(&str, &str)]) {
+        let mut entry = named(rdns, attributes(pairs));
+        entry.get_mut("objectClass").unwrap().push("extensibleObject".to_owned());
+        entry.insert("employeeType".to_owned(), vec!["secret".to_owned()]);
+        self.push(format!("{rdns},{SUFFIX}"), [Some(entry.clone()), Some(entry)]);
+    }
+
+    /// A visible person; each directory has values of its own of what is hidden.
+    fn person(&mut self, rdns: &str, kind: Option<&str>, has_password: bool) {
+        let name = rdns.split(['=', ',']).nth(1).unwrap().to_owned();
+        let mail = format!("{name}@example.com");
+        let mut entry = attributes(&[
+            ("objectClass", "inetOrgPerson"),
+            ("objectClass", "extensibleObject"),
+            ("cn", &name),
+            ("sn", "Person"),
+            ("mail", &mail),
+            ("telephoneNumber", "+1 555"),
+            ("description", pick(self.rng, &["plain", "fancy", "same for all"])),
+        ]);
+        entry.insert("uid".to_owned(), vec![name.clone()]);
+        if let Some(kind) = kind {
+            entry.insert("employeeType".to_owned(), vec![kind.to_owned()]);
+        }
+        for (attribute, often) in [("manager", 2), ("seeAlso", 2)] {
+            if chance(self.rng, often) {
+                let names = (0..self.rng.usize(1..4)).map(|_| self.any_name()).collect::<Vec<_>>();
+                entry.insert(attribute.to_owned(), unique(names));
+            }
+        }
+        let has_hidden_values = self.rng.bool();
+        let is_asker = has_password;
+        // Whether there is a password at all is told to who may read pwdChangedTime.
+        let has_password = has_password || self.rng.bool();
+        let sides = [0, 1].map(|_| {
+            let mut own = entry.clone();
+            for hidden in HIDDEN_TYPES {
+                if self.rng.bool() {
+                    own.insert(hidden.to_owned(), vec![format!("+49 {}", self.rng.u32(..4))]);
+                }
+            }
+            if has_hidden_values {
+                let values = own.get_mut("description").unwrap();
+                values.extend(
+                    (0..self.rng.usize(1..4)).map(|number| format!("secret {number}{}", self.rng.u32(..3))),
+                );
+            }
+            if self.rng.bool() {
+                let description = pick(self.rng, &["title", "title;lang-de", "title;x-only-here"]).to_owned();
+                own.insert(description, vec![format!("secret {}", self.rng.u32(..3))]);
+            }
+            if has_password {
+                let password = if is_asker { name.clone() } else { format!("{}", self.rng.u32(..)) };
+                own.insert("userPassword".to_owned(), vec![format!("{password}-secret")]);
+            }
+            Some(own)
+        });
+        self.push(format!("{rdns},{SUFFIX}"), sides);
+    }
+
+    /// What is hidden of this name in each directory.
+    fn hidden_slot(&mut self, dn: &str, may_lack: bool) {
+        let dn = dn.to_owned();
+        let reach = if self.rng.bool() && dn.starts_with("cn=s") { "at" } else { "in" };
+        if !dn.ends_with(&format!("ou=vault,{SUFFIX}")) {
+            self.hidden_places.push((reach, dn.clone()));
+        }
+        let sides = [0, 1].map(|_| {
+            let is_there = !may_lack || self.rng.u32(..5) < 3;
+            is_there.then(|| self.hidden_entry(&dn))
+        });
+        let can_have_children = |of: &Option<Attributes>| {
+            of.as_ref()
+                .is_some_and(|of| !["alias", "referral", "subentry"].contains(&of["objectClass"][0].as_str()))
+        };
+        let inner: Vec<bool> = sides.iter().map(|side| can_have_children(side) && self.rng.bool()).collect();
+        self.push(dn.clone(), sides);
+        if inner.iter().any(|is_there| *is_there) {
+            let below = format!("cn=below,{dn}");
+            self.hidden_places.push(("in", below.clone()));
+            let sides = [inner[0], inner[1]].map(|is_there| is_there.then(|| self.hidden_entry(&below)));
+            self.push(below, sides);
+        }
+    }
+
+    /// A hidden entry of any kind.
+    fn hidden_entry(&mut self, dn: &str) -> Attributes {
+        let to = self.any_name();
+        let members: Vec<String> = (0..self.rng.usize(1..4)).map(|_| self.any_name()).collect();
+        let mut entry = match self.rng.u32(..10) {
+            0 => attributes(&[("objectClass", "alias"), ("aliasedObjectName", &to)]),
+            1 => attributes(&[("objectClass", "referral"), ("ref", "ldap://127.0.0.1:1/dc=hidden")]),
+            2 => attributes(&[("objectClass", "subentry"), ("subtreeSpecification", "{}"), ("cn", "sub")]),
+            3..=5 => {
+                let mut group = attributes(&[("objectClass", "groupOfNames"), ("cn", "group")]);
+                group.insert("member".to_owned(), unique(members));
+                group
+            }
+            6 => attributes(&[("objectClass", "organizationalUnit"), ("ou", "unit")]),
+            _ => attributes(&[
+                ("objectClass", "inetOrgPerson"),
+                ("cn", "person"),
+                ("sn", "Hidden"),
+                ("uid", &format!("hidden{}", self.rng.u32(..))),
+                ("mail", "hidden@example.com"),
+                ("userPassword", "hidden-secret"),
+                ("manager", &to),
+            ]),
+        };
+        entry.get_mut("objectClass").unwrap().push("extensibleObject".to_owned());
+        entry.insert("employeeType".to_owned(), vec!["secret".to_owned()]);
+        if self.rng.bool() {
+            entry.insert("description;x-hidden".to_owned(), vec!["hidden".to_owned()]);
+        }
+        named(dn, entry)
+    }
+
+    /// The name of something visible, hidden in one or both, or not there.
+    fn any_name(&mut self) -> String {
+        let visible =
+            ["uid=v0,ou=people", "uid=v1,ou=people", "cn=o0,ou=open", "cn=g0,ou=groups", "cn=al0,ou=aliases"];
+        match self.rng.u32(..10) {
+            0..=2 => format!("{},{SUFFIX}", pick(self.rng, &visible)),
+            3 => one_of(self.rng, &self.names.absent).clone(),
+            4 => asker(self.rng.usize(..ASKERS)),
+            5 => format!("cn=always,ou=mixed,{SUFFIX}"),
+            _ => one_of(self.rng, &names().hidden).clone(),
+        }
+    }
+}
+
+fn unique(mut names: Vec<String>) -> Vec<String> {
+    let mut seen = Vec::new();
+    names.retain(|name| {
+        let is_new = !seen.contains(name);
+        seen.push(name.clone());
+        is_new
+    });
+    names
+}
+
+/// The entry with the value of its name.
+fn named(rdns: &str, mut entry: Attributes) -> Attributes {
+    if let Some((attribute, value)) = rdns.split(',').next().and_then(|rdn| rdn.split_once('=')) {
+        let values = entry.entry(attribute.to_owned()).or_default();
+        if !values.iter().any(|of| of.eq_ignore_ascii_case(value)) {
+            values.push(value.to_owned());
+        }
+    }
+    entry
+}
+
+/// The entries of one side, with the times and UUIDs that they have in both.
+fn ldif_of(planned: &[Planned], side: usize) -> String {
+    let mut text = String::new();
+    for Planned { dn, sides } in planned {
+        let Some(entry) = &sides[side] else { continue };
+        let _ = writeln!(text, "dn: {dn}");
+        for (name, values) in entry {
+            for value in values {
+                let _ = writeln!(text, "{name}: {value}");
+            }
+        }
+        // FNV-1a.
+        let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        let hash = dn.bytes().fold(0xcbf2_9ce4_8422_2325, step);
+        let _ =
+            writeln!(text, "entryUUID: {:08x}-0000-4000-8000-{:012x}", hash >> 32, hash & 0xffff_ffff_ffff);
+        let _ = writeln!(text, "entryCSN: 20260101000000.000000Z#000000#000#000000");
+        let _ = writeln!(text, "createTimestamp: 20260101000000Z\nmodifyTimestamp: 20260101000000Z\n");
+    }
+    text
+}
