@@ -15,6 +15,7 @@ mod binds;
 mod bystander;
 mod damage;
 mod data;
+mod hash_flood;
 mod hidden;
 mod horde;
 mod kills;
@@ -89,6 +90,7 @@ const FAMILIES: &[Family] = &[
     ("proxy", "headers of the PROXY protocol that are broken, slow, or from strangers", proxy::run),
     ("probes", "idle and slow clients of the listener of metrics", probes::run),
     ("binds", "floods of wrong binds, exchanges half done, storms of binds", binds::run),
+    ("hash-flood", "floods of password changes and binds, and the first binds of others", hash_flood::run),
     ("timing", "what the time of a failing bind tells, and binds of clients that have gone", timing::run),
     ("messages", "mutated messages", messages::run),
     ("hidden", "what answers tell of data that access rules hide", hidden::run),

@@ -24,6 +24,7 @@
 
 pub mod app_password;
 mod argon2;
+mod cost;
 mod crypt;
 mod digest;
 mod pbkdf2;
@@ -39,6 +40,8 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use subtle::ConstantTimeEq as _;
 
 pub use crate::model::storage_scheme::{StorageScheme, UnknownStorageScheme};
+pub(crate) use cost::is_too_costly;
+pub use cost::{cost, cost_of_scheme};
 use digest::DigestAlgorithm;
 use pbkdf2::Prf;
 pub use verification::{Verification, Verified};

@@ -328,9 +328,12 @@ pub const BATCH_BYTES_MAX: usize = 16 << 20;
 /// Entries that a start loads, which it does in one batch: all or none.
 pub const LOAD_ENTRIES_MAX: usize = 10_000;
 
-/// Passwords that wait to be verified or hashed, for each thread that does it: about ten seconds of Argon2id. At this
-/// number the answer is busy.
-pub const HASH_JOBS_PER_THREAD_MAX: usize = 512;
+/// Hashes that wait to be computed for binds, for each thread that does it: about ten seconds of Argon2id. At this
+/// number the answer is busy. As many may wait for changes of passwords.
+pub const HASHES_PER_THREAD_MAX: usize = 512;
+
+/// The part of the hashes for changes that one identity may have waiting, wherever it asks from.
+pub const HASH_IDENTITY_DIVISOR: u64 = 4;
 
 /// Wrong passwords in a row from one source after which its binds wait for those of others.
 pub const SOURCE_FAILURES_MAX: u32 = 3;

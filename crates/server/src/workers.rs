@@ -6,6 +6,7 @@ pub(crate) mod audit_feed;
 pub(crate) mod backups;
 pub(crate) mod bad_passwords;
 pub(crate) mod certificate_watch;
+pub(crate) mod changed_passwords;
 pub(crate) mod delays;
 pub(crate) mod guesses;
 pub(crate) mod hash_pool;

@@ -25,6 +25,13 @@ pub(super) fn verify(encoded: &[u8], asserted: &[u8]) -> Option<bool> {
     Some(Argon2::default().verify_password(asserted, &hash).is_ok())
 }
 
+/// The memory in KiB that verifying a value fills over all passes.
+pub(super) fn work_kib(encoded: &[u8]) -> Option<u64> {
+    let hash = PasswordHash::new(std::str::from_utf8(encoded).ok()?).ok()?;
+    let params = Params::try_from(&hash).ok()?;
+    Some(u64::from(params.m_cost()).saturating_mul(u64::from(params.t_cost())))
+}
+
 /// Whether verifying a value costs what verifying one of [`hash`] costs. The variant does not matter for that.
 pub(super) fn costs_like_ours(encoded: &[u8]) -> bool {
     let Some(hash) = std::str::from_utf8(encoded).ok().and_then(|text| PasswordHash::new(text).ok()) else {

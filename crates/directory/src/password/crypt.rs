@@ -10,6 +10,8 @@ use super::limits;
 
 /// Characters of a 32-byte hash at the end of a `$y$` string.
 const YESCRYPT_HASH_LENGTH: usize = 43;
+/// Rounds of a SHA-crypt string that names none.
+const SHA_CRYPT_ROUNDS: u64 = 5_000;
 /// `$2b$`, two digits, `$`, 22 characters of salt, 31 of hash.
 const BCRYPT_LENGTH: usize = 60;
 
@@ -32,33 +34,65 @@ pub(super) fn verify(encoded: &[u8], asserted: &[u8]) -> Option<bool> {
     }
 }
 
+/// The work that a string announces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Work {
+    /// Rounds of SHA-crypt.
+    ShaRounds(u64),
+    /// Rounds of bcrypt.
+    BcryptRounds(u64),
+    /// Memory of yescrypt.
+    YescryptKib(u64),
+}
+
+/// The work that verifying a string would take; `None` for one that matches nothing by its form.
+pub(super) fn work(encoded: &[u8]) -> Option<Work> {
+    let (id, settings) = std::str::from_utf8(encoded).ok()?.strip_prefix('$')?.split_once('$')?;
+    match id {
+        "5" | "6" => sha_crypt_rounds(settings).map(Work::ShaRounds),
+        "2a" | "2b" | "2y" => bcrypt_cost(settings).map(|cost| Work::BcryptRounds(1 << cost.min(63))),
+        "y" => yescrypt_memory_kib(settings).map(Work::YescryptKib),
+        _ => None,
+    }
+}
+
 /// `[rounds=N$]salt$hash`.
+fn sha_crypt_rounds(settings: &str) -> Option<u64> {
+    let Some(rest) = settings.strip_prefix("rounds=") else { return Some(SHA_CRYPT_ROUNDS) };
+    rest.split_once('$').and_then(|(rounds, _)| rounds.parse().ok())
+}
+
 fn sha_crypt_in_bounds(settings: &str) -> bool {
-    let Some(rest) = settings.strip_prefix("rounds=") else { return true };
-    let rounds = rest.split_once('$').and_then(|(rounds, _)| rounds.parse::<u32>().ok());
-    rounds.is_some_and(|rounds| rounds <= limits::SHA_CRYPT_ROUNDS_MAX)
+    sha_crypt_rounds(settings).is_some_and(|rounds| rounds <= limits::SHA_CRYPT_ROUNDS_MAX.into())
 }
 
 /// `NN$salthash`.
+fn bcrypt_cost(settings: &str) -> Option<u32> {
+    settings.split_once('$').and_then(|(cost, _)| cost.parse().ok())
+}
+
 fn bcrypt_in_bounds(encoded: &str, settings: &str) -> bool {
-    let cost = settings.split_once('$').and_then(|(cost, _)| cost.parse::<u32>().ok());
-    encoded.len() == BCRYPT_LENGTH && cost.is_some_and(|cost| cost <= limits::BCRYPT_COST_MAX)
+    encoded.len() == BCRYPT_LENGTH
+        && bcrypt_cost(settings).is_some_and(|cost| cost <= limits::BCRYPT_COST_MAX)
 }
 
 /// `jNr$salt$hash`: only the native mode `j` with one character each for N and r, which is every string that crypt(3)'s
 /// gensalt makes. The format's optional fields (parallelism, extra time) are refused with everything unusual.
 fn yescrypt_in_bounds(settings: &str) -> bool {
+    let is_whole = settings.split('$').nth(2).is_some_and(|hash| hash.len() == YESCRYPT_HASH_LENGTH);
+    is_whole && yescrypt_memory_kib(settings).is_some_and(|kib| kib <= limits::MEMORY_KIB_MAX)
+}
+
+fn yescrypt_memory_kib(settings: &str) -> Option<u64> {
     let mut fields = settings.split('$');
-    let (Some(parameters), Some(_salt), Some(hash), None) =
+    let (Some(parameters), Some(_salt), Some(_hash), None) =
         (fields.next(), fields.next(), fields.next(), fields.next())
     else {
-        return false;
+        return None;
     };
-    let &[b'j', n, r] = parameters.as_bytes() else { return false };
-    let (Some(n), Some(r)) = (yescrypt_digit(n), yescrypt_digit(r)) else { return false };
+    let &[b'j', n, r] = parameters.as_bytes() else { return None };
     // 128 bytes a block row; N is a power of two, at least 2.
-    let memory_kib = (u64::from(r) << n) * 128 / 1024;
-    memory_kib <= limits::MEMORY_KIB_MAX && hash.len() == YESCRYPT_HASH_LENGTH
+    Some((u64::from(yescrypt_digit(r)?) << yescrypt_digit(n)?) * 128 / 1024)
 }
 
 /// The number, from 1, that a single character stands for; None for one that begins a longer number.

@@ -86,6 +86,20 @@ fn compare(prf: Prf, iterations: u32, salt: &[u8], expected: &[u8], asserted: &[
     Some(computed.ct_eq(expected).into())
 }
 
+/// Runs of the inner HMAC that verifying a text value takes.
+pub(super) fn rounds(encoded: &[u8]) -> Option<u64> {
+    let iterations = encoded.split(|byte| *byte == b'$').next()?;
+    std::str::from_utf8(iterations).ok()?.parse().ok()
+}
+
+/// The same of a binary value.
+pub(super) fn rounds_binary(encoded: &[u8]) -> Option<u64> {
+    let decoded = decode_base64(encoded)?;
+    let (iterations, _) = decoded.split_first_chunk::<4>()?;
+    let blocks = BINARY_HASH_SIZE.div_ceil(Prf::Sha256.block_size()) as u64;
+    Some(u64::from(u32::from_be_bytes(*iterations)) * blocks)
+}
+
 /// Whether verifying a value costs what verifying one of [`hash`] costs.
 pub(super) fn costs_like_ours(prf: Prf, encoded: &[u8]) -> bool {
     let iterations = encoded.split(|byte| *byte == b'$').next();

@@ -10,7 +10,10 @@
 //! costs) fails later than others. Setting the password anew makes it like others. A scheme of the settings that is
 //! quick itself hides nothing but the digest.
 
-use super::{Scheme, StorageScheme, Stored, argon2, is_slow, parse, pbkdf2, try_verify, verify};
+use super::cost::decoy;
+use super::{
+    Scheme, StorageScheme, Stored, argon2, cost, cost_of_scheme, is_slow, parse, pbkdf2, try_verify, verify,
+};
 
 /// The schemes of a value that names somebody elsewhere, where the password is verified: ours, and that of OpenLDAP,
 /// whose data is moved here. They match no password.
@@ -83,6 +86,13 @@ impl Verification {
     /// The stored value that `asserted` matches.
     pub fn matching(&self, asserted: &[u8]) -> Option<&[u8]> {
         self.stored.iter().find(|stored| verify(stored, asserted)).map(Vec::as_slice)
+    }
+
+    /// Returns the most that [`run`](Verification::run) may cost, as [`cost`](super::cost()) counts: every slow value,
+    /// and one of the settings' scheme.
+    pub fn cost(&self) -> u32 {
+        let stored = self.stored.iter().map(|stored| cost(stored));
+        stored.fold(0, u32::saturating_add).max(cost_of_scheme(self.scheme)).max(1)
     }
 
     /// Bytes of the stored values.
@@ -165,27 +175,6 @@ fn costs_like(stored: &[u8], scheme: StorageScheme) -> bool {
             pbkdf2::costs_like_ours(prf, encoded)
         }
         _ => false,
-    }
-}
-
-/// A stored form that costs as much as others of its scheme and that no password matches: salt and hash are zeros.
-fn decoy(scheme: StorageScheme) -> &'static str {
-    match scheme {
-        StorageScheme::Pbkdf2Sha256 => {
-            "{PBKDF2-SHA256}600000$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
-        }
-        StorageScheme::Argon2id => {
-            "{ARGON2}$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$\
-             AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
-        }
-        StorageScheme::Ssha512 => {
-            "{SSHA512}AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\
-             AAAAAAAA"
-        }
-        StorageScheme::Ssha256 => "{SSHA256}AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
-        StorageScheme::Ssha | StorageScheme::Clear => {
-            "{SSHA}AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
-        }
     }
 }
 

@@ -89,7 +89,7 @@ pub(crate) fn read_values(
     description: &AttributeDescription,
     values: Values<'_>,
 ) -> Result<ValueList, OperationError> {
-    let Deciding { state, stamp, .. } = deciding;
+    let state = deciding.state;
     let schema = &state.catalog.schema;
     let twice = |place| given_twice(&description.returned_name(schema), place + 1);
     let mut given = ValueList::with_capacity(values.len());
@@ -103,7 +103,7 @@ pub(crate) fn read_values(
     }
     let mut stored = ValueList::with_capacity(given.len());
     for (place, bytes) in values.iter().enumerate() {
-        let form = stored_form(state, stamp, bytes)?;
+        let form = stored_form(&deciding, bytes)?;
         if !stored.insert(read_value(&state, newcomer, description, place + 1, &form)?) {
             return Err(twice(place));
         }

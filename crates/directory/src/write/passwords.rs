@@ -25,10 +25,11 @@ use crate::model::password_policy::PasswordPolicy;
 use crate::model::rows::EntryId;
 use crate::model::sasl_keys::{DigestNames, SaslKeyRules};
 use crate::model::stamp::Stamp;
-use crate::password::{StorageScheme, is_hashed};
+use crate::password::{StorageScheme, is_hashed, is_too_costly};
 use crate::read::bind::stored_passwords;
 use crate::snapshot::Snapshot;
 use crate::tree::{Found, TreeState};
+use crate::write::deciding::Deciding;
 
 /// The values of an add or modify request that have to be hashed before it is carried out, in the order given.
 pub fn clear_passwords<'a>(request: &Request<'a>, snapshot: &Snapshot) -> Vec<&'a [u8]> {
@@ -258,18 +259,22 @@ pub(crate) fn deleted_form<'v>(stamp: &'v Stamp, value: &'v [u8]) -> &'v [u8] {
 /// What is stored for a value of userPassword.
 ///
 /// # Errors
+/// constraintViolation for a value that came hashed, at a cost that only the administrator may have the server pay;
 /// unavailable when the value was to be hashed beforehand and was not: the setting changed in between.
-pub(crate) fn stored_form(
-    state: TreeState<'_>,
-    stamp: &Stamp,
-    value: &[u8],
-) -> Result<Vec<u8>, OperationError> {
+pub(crate) fn stored_form(deciding: &Deciding<'_>, value: &[u8]) -> Result<Vec<u8>, OperationError> {
+    let Deciding { state, stamp, requester, .. } = *deciding;
+    let scheme = state.settings.general.password_scheme;
     if is_hashed(value) {
+        if is_too_costly(value, scheme) && !matches!(requester, Requester::Administrator { .. }) {
+            let text = "the hashed password costs more to verify than one of password_scheme: send a cheaper one, or \
+                        the password itself; only the administrator stores it as it is";
+            return Err(OperationError::refused(ResultCode::CONSTRAINT_VIOLATION, text));
+        }
         return Ok(value.to_vec());
     }
     let hashed = stamp.hashed_passwords.iter().find(|(clear, _)| clear == value);
     let hashed = hashed.map(|(_, stored)| stored.clone());
-    let in_clear = state.settings.general.password_scheme == StorageScheme::Clear;
+    let in_clear = scheme == StorageScheme::Clear;
     hashed.or_else(|| in_clear.then(|| value.to_vec())).ok_or_else(|| {
         OperationError::refused(
             ResultCode::UNAVAILABLE,

@@ -5,11 +5,15 @@ use crate::support;
 use std::net::{SocketAddr, TcpStream};
 
 use client::Connection;
-use ldap::{Authentication, BindRequest, ChangeOperation, Controls, MessageId, Request, ResultCode};
+use ldap::{
+    Authentication, BindRequest, ChangeOperation, ChangesBuf, Controls, Message, MessageId, ModifyRequest,
+    Request, ResultCode,
+};
 use socket2::{Domain, Socket, Type};
+use support::cluster::until;
 use support::pando::Start;
 use support::tree::{person_dn, plant, plant_policy};
-use support::{Pando, Scratch};
+use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, Scratch};
 
 fn start(scratch: &Scratch, node: &str) -> Pando {
     let node = scratch.write("node.toml", format!("hash_threads = 1\n{node}"));
@@ -133,4 +137,115 @@ fn a_flood_from_many_addresses_leaves_others_their_turns() {
         let first = connection.reply(*id).unwrap().outcome.code;
         assert_eq!(first, ResultCode::INVALID_CREDENTIALS, "those that came first are answered");
     }
+}
+
+/// The messages of so many changes of one's own password, each to another.
+fn changes_of(name: &str, count: u32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for number in 0..count {
+        let mut changes = ChangesBuf::new();
+        let password = format!("another password {number}");
+        changes.push(ChangeOperation::Replace, "userPassword", [password]);
+        let request = Request::Modify(ModifyRequest { object: name, changes: changes.as_changes() });
+        let id = MessageId(i32::try_from(number).unwrap() + 10);
+        Message { id, request, controls: Controls::NONE }.encode(&mut bytes);
+    }
+    bytes
+}
+
+/// The story: one user's flood of changes of its own password made everybody's first bind busy, for 87 s after it had
+/// ended where passwords had a history.
+#[test]
+fn a_flood_of_password_changes_keeps_no_bind_out() {
+    let scratch = Scratch::new("shield-changes");
+    let pando = start(&scratch, "");
+    let mut administrator = pando.administrator();
+    plant_policy(&mut administrator, &[("objectClass", "pwdPolicy"), ("pwdInHistory", "24")]);
+    let anna = person_dn("anna");
+    let mut connections: Vec<Connection> = (2..6)
+        .map(|address| {
+            let mut connection = connect_from([127, 0, 0, address], &pando);
+            assert!(connection.bind(&anna, "anna-secret").unwrap().is_success());
+            connection
+        })
+        .collect();
+    // From each of her addresses more than all that may wait.
+    connections.iter_mut().for_each(|connection| connection.send_bytes(&changes_of(&anna, 600)).unwrap());
+    // She has a share, so some of them are refused, and the rest wait: those of the others do not.
+    let mut busy = 0;
+    while busy < 300 {
+        let answer = connections[0].receive_any().unwrap();
+        let result = answer.message().response.result().map(|result| result.code);
+        busy += u32::from(result == Some(ResultCode::BUSY));
+    }
+    let mut bert = connect_from([127, 0, 0, 9], &pando);
+    assert_eq!(code(&mut bert, &person_dn("bert"), "bert-secret"), ResultCode::SUCCESS);
+    let change: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "userPassword", &["other"])];
+    assert!(bert.modify(&person_dn("bert"), change).unwrap().is_success());
+    assert_eq!(code(&mut bert, ADMIN_DN, ADMIN_PASSWORD), ResultCode::SUCCESS);
+    // What waits goes with its connections.
+    let dropped = figure(&mut administrator, "Jobs Dropped");
+    drop(connections);
+    until("nothing waits to be hashed", || {
+        (figure(&mut administrator, "Jobs Dropped") > dropped).then_some(())
+    });
+    assert!(pando.stop().success());
+}
+
+/// A client that ends its input while its passwords wait to be hashed may be gone: its changes are refused.
+#[test]
+fn what_waits_for_hashes_ends_with_the_input() {
+    let scratch = Scratch::new("shield-ended");
+    let pando = start(&scratch, "");
+    let anna = person_dn("anna");
+    let mut connection = pando.connect();
+    assert!(connection.bind(&anna, "anna-secret").unwrap().is_success());
+    connection.send_bytes(&changes_of(&anna, 60)).unwrap();
+    connection.finish_sending().unwrap();
+    let mut codes = Vec::new();
+    while codes.len() < 60 {
+        let answer = connection.receive_any().unwrap();
+        codes.extend(answer.message().response.result().map(|result| result.code));
+    }
+    let busy = codes.iter().filter(|code| **code == ResultCode::BUSY).count();
+    assert!(
+        busy > 30 && codes.iter().all(|code| [ResultCode::SUCCESS, ResultCode::BUSY].contains(code)),
+        "{codes:?}"
+    );
+    assert_eq!(connection.closed().unwrap(), None);
+    assert!(pando.stop().success());
+}
+
+/// A user might have the server pay for a second of Argon2 at each bind with a value of its own making.
+#[test]
+fn only_the_administrator_stores_what_costs_more_than_the_settings_say() {
+    let scratch = Scratch::new("shield-costly");
+    let pando = start(&scratch, "");
+    let mut administrator = pando.administrator();
+    let anna = person_dn("anna");
+    let mut own = pando.connect();
+    assert!(own.bind(&anna, "anna-secret").unwrap().is_success());
+    let salt_and_hash = "$c2FsdHNhbHRzYWx0c2FsdA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+    let argon2 = |parameters: &str| format!("{{ARGON2}}$argon2id$v=19${parameters}{salt_and_hash}");
+    let bcrypt = |cost: u32| format!("{{CRYPT}}$2b${cost:02}${}", "a".repeat(53));
+    let costly = [
+        argon2("m=262144,t=8,p=1"),
+        argon2("m=19456,t=3,p=1"),
+        argon2("m=4194304,t=1000,p=1"),
+        "{PBKDF2-SHA256}600000$c2FsdHNhbHQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA".to_owned(),
+        "{CRYPT}$6$rounds=999999$salt$hash".to_owned(),
+        bcrypt(15),
+    ];
+    for value in &costly {
+        let change: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "userPassword", &[value])];
+        let outcome = own.modify(&anna, change).unwrap();
+        assert_eq!(outcome.code, ResultCode::CONSTRAINT_VIOLATION, "{value}");
+        assert!(outcome.diagnostic.contains("password_scheme"), "{outcome:?}");
+        assert_eq!(administrator.modify(&anna, change).unwrap().code, ResultCode::SUCCESS, "{value}");
+    }
+    for value in [argon2("m=19456,t=2,p=1"), bcrypt(8), "{SSHA}AAAAAAAAAAAAAAAAAAAAAAAAAAAA".to_owned()] {
+        let change: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "userPassword", &[&value])];
+        assert_eq!(own.modify(&anna, change).unwrap().code, ResultCode::SUCCESS, "{value}");
+    }
+    assert!(pando.stop().success());
 }

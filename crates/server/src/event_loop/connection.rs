@@ -268,6 +268,8 @@ impl Connection {
             // The peer cannot use its new identity, so its password is not verified.
             Reading::Ended if self.session.is_binding() => return Turn::Close,
             Reading::Ended => {
+                let out = if self.session.is_mid_message() { &mut self.later } else { &mut self.output };
+                self.session.give_up_hashing(context, out);
                 self.phase = Phase::Finishing;
                 self.session.end_input(context, &mut self.output);
                 false

@@ -10,10 +10,11 @@ use super::passwords::hash_pool_busy;
 use super::{RequestHead, Session, Work};
 use crate::limits::CLEAR_PASSWORDS_MAX;
 use crate::net::mailbox::{Address, HashResult, PreparedPasswords, Written};
-use crate::net::request_memory::Source;
 use crate::session::context::Context;
 use crate::stamp::no_random_numbers;
-use crate::workers::hash_pool::{ChangedPasswords, HashClaim, HashWork};
+use crate::workers::changed_passwords::{ChangedPasswords, Preparation};
+use crate::workers::guesses::account_number;
+use crate::workers::hash_pool::{HashClaim, HashWork, Submitter};
 use crate::workers::writer::{Reservation, ToWrite, WriteRequest};
 
 /// A change that waits for the hash pool, or behind one that does.
@@ -51,9 +52,10 @@ impl Session {
             keeps_old_values: context.audit.keeps_old_values(),
         };
         let mut claim = None;
+        let submitter = self.submitter(context, account_number(&self.requester, self.requester.dn()));
         let prepared = self
             .changed_passwords(context, message)
-            .and_then(|passwords| prepare_passwords(context, (request.address, self.source), passwords));
+            .and_then(|passwords| prepare_passwords(context, (request.address, submitter), passwords));
         match prepared {
             Ok(Prepared::Now(passwords)) => request.passwords = passwords,
             Ok(Prepared::Later(on_pool)) => claim = Some(on_pool),
@@ -155,26 +157,42 @@ impl Session {
                     held.ready = true;
                 }
             }
-            HashResult::Failed(fault) => self.refuse_held(context, ticket, fault, out),
-            HashResult::Verified(..)
-            | HashResult::Kerberos(_)
-            | HashResult::Busy
-            | HashResult::Unreachable => self.refuse_held(context, ticket, ServerFault::Defect, out),
+            // It gave way to others.
+            HashResult::Busy => self.refuse_held(context, ticket, &hash_pool_busy(), out),
+            HashResult::Failed(fault) => self.refuse_held(context, ticket, &not_hashed(fault), out),
+            HashResult::Verified(..) | HashResult::Kerberos(_) | HashResult::Unreachable => {
+                self.refuse_held(context, ticket, &not_hashed(ServerFault::Defect), out);
+            }
         }
         self.release_held(context);
     }
 
-    /// Refuses a change whose password could not be hashed.
-    fn refuse_held(&mut self, context: &mut Context, ticket: u64, fault: ServerFault, out: &mut Vec<u8>) {
+    /// The client has ended its input, as one that has gone does. Refuses the changes that wait for the hash pool, so
+    /// that what nobody may wait for costs nothing, and the client learns of it if it is still there.
+    pub(crate) fn give_up_hashing(&mut self, context: &mut Context, out: &mut Vec<u8>) {
+        let waiting: Vec<u64> = self.held.iter().filter(|held| !held.ready).map(HeldChange::ticket).collect();
+        for ticket in waiting {
+            let text =
+                "the client closed its side of the connection before the password was hashed; send it again";
+            self.refuse_held(context, ticket, &Outcome::new(ResultCode::BUSY, text), out);
+        }
+        self.release_held(context);
+    }
+
+    /// Refuses a change whose password was not hashed.
+    fn refuse_held(&mut self, context: &mut Context, ticket: u64, why: &Outcome, out: &mut Vec<u8>) {
         if self.remove_held(ticket).is_none() {
             return;
         }
+        // This drops the claim on the pool, too.
         if let Some((head, _)) = self.take(ticket) {
-            let text = "the password could not be hashed";
-            let outcome = Outcome::new(ResultCode::OTHER, text).by_fault(fault);
-            self.answer(context, &head, &outcome, out);
+            self.answer(context, &head, why, out);
         }
     }
+}
+
+fn not_hashed(fault: ServerFault) -> Outcome {
+    Outcome::new(ResultCode::OTHER, "the password could not be hashed").by_fault(fault)
 }
 
 /// The passwords of a change, prepared at once or on the hash pool.
@@ -186,7 +204,7 @@ enum Prepared {
 /// Prepares passwords at once if that is quick, else on the hash pool.
 fn prepare_passwords(
     context: &mut Context,
-    (address, source): (Address, Source),
+    (address, submitter): (Address, Submitter),
     passwords: ChangedPasswords,
 ) -> Result<Prepared, Outcome> {
     if passwords.is_empty() {
@@ -207,12 +225,11 @@ fn prepare_passwords(
             Err(error) => Err(no_random_numbers(error)),
         };
     }
-    let work = HashWork::Prepare(passwords);
-    let arrival = (source, context.now);
+    let work = HashWork::Prepare(Box::new(Preparation::new(passwords)));
     context
         .shared
         .hash_pool
-        .submit(address, work, None, arrival)
+        .submit(address, work, None, submitter)
         .map(Prepared::Later)
         .ok_or_else(hash_pool_busy)
 }

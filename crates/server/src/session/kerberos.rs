@@ -55,8 +55,8 @@ impl Session {
         let channel = self.channel_bindings().and_then(|bindings| bindings.data(GSS_BINDING));
         let job = KerberosJob { exchange, message: message.to_vec(), channel };
         let job = HashWork::Kerberos(Box::new(job));
-        let (address, arrival) = (self.address(context), (self.source, context.now));
-        match context.shared.hash_pool.submit(address, job, None, arrival) {
+        let (address, submitter) = (self.address(context), self.submitter(context, 0));
+        match context.shared.hash_pool.submit(address, job, None, submitter) {
             Some(claim) => self.keep(head, Work::Kerberos, message.len(), Some(claim)),
             None => self.answer(context, &head, &hash_pool_busy(), out),
         }

@@ -14,8 +14,8 @@ use super::start_tls::is_start_tls;
 use super::{Proof, RequestHead, Session, Work, attempts};
 use crate::net::mailbox::{HashResult, VerifiedPassword};
 use crate::session::context::Context;
-use crate::workers::guesses::GuessKey;
-use crate::workers::hash_pool::{HashWork, Wanted};
+use crate::workers::guesses::{GuessKey, account_number};
+use crate::workers::hash_pool::{HashWork, Submitter, Wanted};
 use crate::workers::pass_through::PassedPassword;
 
 /// Whose password is asserted.
@@ -124,6 +124,10 @@ impl Session {
         Whose { requester, acts_as, name }: Whose<'_>,
         out: &mut Vec<u8>,
     ) {
+        let account_number = match &requester {
+            Some(proven) => account_number(proven, name),
+            None => account_number(&self.requester, self.requester.dn()),
+        };
         let guess = requester.as_ref().and_then(|requester| self.guess_key(requester, name));
         if guess.is_some_and(|key| context.shared.guesses.are_too_many(&key)) {
             return self.answer(context, &head, &too_many_guesses(), out);
@@ -168,9 +172,9 @@ impl Session {
             }
         }
         let bytes = asserted.len() + verification.stored_bytes();
-        let address = self.address(context);
+        let (address, submitter) = (self.address(context), self.submitter(context, account_number));
         let job = HashWork::Verify { verification, asserted: asserted.to_vec().into(), wanted };
-        match context.shared.hash_pool.submit(address, job, known, arrival) {
+        match context.shared.hash_pool.submit(address, job, known, submitter) {
             Some(claim) => self.keep(head, Work::Verify(proof), bytes, Some(claim)),
             None => self.answer(context, &head, &hash_pool_busy(), out),
         }
@@ -209,6 +213,12 @@ impl Session {
             }
         };
         self.conclude(context, head, decided, out);
+    }
+
+    /// Who has the hash pool do something for this account.
+    pub(super) fn submitter(&self, context: &Context, identity: u64) -> Submitter {
+        let is_unshared = matches!(*self.requester, Requester::Administrator { .. });
+        Submitter { source: self.source, identity, is_unshared, now: context.now }
     }
 
     /// Whose password somebody may be guessing.

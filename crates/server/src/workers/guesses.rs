@@ -29,13 +29,18 @@ impl GuessKey {
     /// The key of a bind of `name`, which would make the session `requester`'s. A name that nobody has counts as others
     /// do, or the time would tell.
     pub(crate) fn of(requester: &Requester, name: &str, source: Source) -> GuessKey {
-        let mut hasher = DefaultHasher::new();
-        match requester {
-            Requester::User { id, .. } => id.0.hash(&mut hasher),
-            Requester::Administrator { .. } | Requester::Anonymous => name.to_lowercase().hash(&mut hasher),
-        }
-        GuessKey { account: hasher.finish(), source }
+        GuessKey { account: account_number(requester, name), source }
     }
+}
+
+/// A number for an account: that of an entry, or of a name that has none.
+pub(crate) fn account_number(requester: &Requester, name: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    match requester {
+        Requester::User { id, .. } => id.0.hash(&mut hasher),
+        Requester::Administrator { .. } | Requester::Anonymous => name.to_lowercase().hash(&mut hasher),
+    }
+    hasher.finish()
 }
 
 /// All guesses that are not forgotten.

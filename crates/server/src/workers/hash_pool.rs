@@ -5,11 +5,12 @@
 //! right password that is stored as a fast salted digest never comes here. A wrong one does, so that every failure
 //! costs the same.
 //!
-//! Which job is next, `hash_queue` says: a flood of guesses makes those who guess wait. A password that was verified a
-//! moment ago needs no job: see `verified_binds`.
+//! Which job is next, `hash_queue` says: a flood makes those wait who cause it. The passwords of a change are prepared
+//! one hash at a time, and others have their turns between (`changed_passwords`). A password that was verified a moment
+//! ago needs no job: see `verified_binds`.
 //!
-//! An operation holds a [`HashClaim`] while it waits for its job. A thread skips a job without its claim, and a full
-//! queue drops such jobs. So nobody waits for the jobs of clients that disconnected.
+//! An operation holds a [`HashClaim`] while it waits for its job. A thread skips a job without its claim, also between
+//! two hashes, and a full queue drops such jobs. So nobody waits for the jobs of clients that disconnected.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,24 +19,18 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use directory::password::{self, StorageScheme, Verification};
-use directory::{HistoryChecks, SaslKeyRules, ServerFault};
-
-use sasl::cram::{CRAM_MD5, CramKey};
-use sasl::digest::{DIGEST_MD5, DigestKey};
-use sasl::{Hash, ScramKeys};
+use directory::{SaslKeyRules, ServerFault};
 
 use zeroize::Zeroizing;
 
 use crate::kerberos::{KerberosJob, KerberosTurn};
-use crate::limits::HASH_JOBS_PER_THREAD_MAX;
-use crate::net::mailbox::{
-    Address, HashDone, HashResult, HashedPasswords, LoopMessage, Mailbox, PasswordKeys, PreparedPasswords,
-    VerifiedPassword,
-};
+use crate::limits::{HASH_IDENTITY_DIVISOR, HASHES_PER_THREAD_MAX};
+use crate::net::mailbox::{Address, HashDone, HashResult, LoopMessage, Mailbox, VerifiedPassword};
 use crate::net::request_memory::Source;
 use crate::stamp::Random;
 use crate::workers::bad_passwords::BadPasswords;
-use crate::workers::hash_queue::{FairQueue, Standings};
+use crate::workers::changed_passwords::{Preparation, make_keys};
+use crate::workers::hash_queue::{FairQueue, Lane, Place, Standings};
 use crate::workers::verified_binds::{VerifiedBinds, VerifiedKey};
 
 /// Work for the pool. No `Debug`: it carries passwords.
@@ -85,9 +80,47 @@ pub(crate) enum HashWork {
     /// Verify that `asserted` is the password, and make of it what the policy wants besides.
     Verify { verification: Verification, asserted: Zeroizing<Vec<u8>>, wanted: Wanted },
     /// Prepare the passwords of a change.
-    Prepare(ChangedPasswords),
+    Prepare(Box<Preparation>),
     /// Take a message of an exchange of Kerberos.
     Kerberos(Box<KerberosJob>),
+}
+
+/// Who has a job done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Submitter {
+    pub(crate) source: Source,
+    /// Of a proof whose password it is, of a change who asks: the number of an entry, or of a name.
+    pub(crate) identity: u64,
+    /// Whether the identity has no share of its own, which is so of administrators.
+    pub(crate) is_unshared: bool,
+    pub(crate) now: Instant,
+}
+
+impl HashWork {
+    /// Most hashes that it takes.
+    fn cost(&self) -> u32 {
+        match self {
+            HashWork::Verify { verification, wanted, .. } => {
+                let more =
+                    u32::from(wanted.stronger.is_some()) + u32::from(!wanted.keys.mechanisms.is_empty());
+                verification.cost().saturating_add(more)
+            }
+            HashWork::Prepare(preparation) => preparation.cost_left(),
+            HashWork::Kerberos(_) => 1,
+        }
+    }
+
+    fn lane(&self) -> Lane {
+        match self {
+            HashWork::Verify { .. } | HashWork::Kerberos(_) => Lane::Binds,
+            HashWork::Prepare(_) => Lane::Changes,
+        }
+    }
+
+    /// Whether some of it was done.
+    fn is_begun(&self) -> bool {
+        matches!(self, HashWork::Prepare(preparation) if preparation.is_begun())
+    }
 }
 
 /// What is made of a password that is right.
@@ -106,65 +139,12 @@ impl Wanted {
     }
 }
 
-/// The clear passwords of a change.
-pub(crate) struct ChangedPasswords {
-    pub(crate) scheme: StorageScheme,
-    /// Passwords that the change adds, to be hashed.
-    pub(crate) new: Vec<Vec<u8>>,
-    /// Passwords that the change deletes, each with the stored forms among which its own may be.
-    pub(crate) old: Vec<(Vec<u8>, Vec<Vec<u8>>)>,
-    /// Stored forms that no new password may match.
-    pub(crate) former: Vec<Vec<u8>>,
-    /// Whether new ones may not be on the lists of bad ones.
-    pub(crate) checks_lists: bool,
-    /// The keys for proofs that are made of new ones.
-    pub(crate) keys: SaslKeyRules,
-}
-
-impl ChangedPasswords {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.new.is_empty() && self.old.is_empty()
-    }
-
-    /// Most hashes that [`prepare`](ChangedPasswords::prepare) computes.
-    pub(crate) fn hash_count(&self) -> usize {
-        self.new.len() + self.old.iter().map(|(_, stored)| stored.len()).sum::<usize>()
-    }
-
-    /// Whether this belongs on the pool.
-    pub(crate) fn is_slow(&self) -> bool {
-        let old = self.old.iter().flat_map(|(_, stored)| stored);
-        let former = self.former.iter().filter(|_| !self.new.is_empty());
-        let mut stored = old.chain(former);
-        let makes_slow = self.scheme.is_slow() || !self.keys.mechanisms.is_empty() || self.checks_lists;
-        (!self.new.is_empty() && makes_slow) || stored.any(|stored| password::is_slow(stored))
-    }
-
-    /// Hashes the new passwords and finds the stored forms of the old ones.
-    ///
-    /// # Errors
-    /// The system gave no random salt.
-    pub(crate) fn prepare(self, random: &mut Random) -> Result<PreparedPasswords, getrandom::Error> {
-        let is_used = |stored: &&Vec<u8>| {
-            self.new.iter().any(|clear| password::verify(stored, password::clear_of(clear)))
-        };
-        let matching = self.former.iter().filter(is_used).cloned().collect();
-        let history = HistoryChecks { matching, forms: self.former };
-        let scram = make_keys(&self.new, &self.keys, random)?;
-        let hashed = hash_all(self.scheme, self.new, random)?;
-        let matching = self.old.into_iter().filter_map(|(clear, stored)| {
-            let stored = stored.into_iter().find(|stored| password::verify(stored, &clear))?;
-            Some((clear, stored))
-        });
-        Ok(PreparedPasswords { hashed, matched: matching.collect(), history, scram, listed: Vec::new() })
-    }
-}
-
 /// The pool. Dropping it finishes the queued jobs and ends the threads.
 pub(crate) struct HashPool {
     queue: Arc<Queue>,
     threads: Vec<JoinHandle<()>>,
-    jobs_max: usize,
+    /// Hashes that may wait in each lane.
+    cost_max: u64,
     mailboxes: Arc<[Mailbox]>,
 }
 
@@ -203,11 +183,11 @@ impl HashPool {
             given_up: Arc::default(),
         });
         let threads = threads.max(1);
-        let jobs_max = threads * HASH_JOBS_PER_THREAD_MAX;
+        let cost_max = (threads * HASHES_PER_THREAD_MAX) as u64;
         let mut pool = HashPool {
             queue: Arc::clone(&queue),
             threads: Vec::new(),
-            jobs_max,
+            cost_max,
             mailboxes: Arc::clone(&mailboxes),
         };
         for index in 0..threads {
@@ -240,40 +220,57 @@ impl HashPool {
     }
 
     /// Queues a job. Its result goes to `address` while the claim is held; `known` as in [`HashPool::is_known`]. `None`
-    /// when the queue is full of jobs that go first.
+    /// when its lane is full of jobs that go first, or its identity has used its share.
     pub(crate) fn submit(
         &self,
         address: Address,
         work: HashWork,
         known: Option<(VerifiedKey, Duration)>,
-        (source, now): (Source, Instant),
+        Submitter { source, identity, is_unshared, now }: Submitter,
     ) -> Option<HashClaim> {
         let figures = &self.queue.figures;
         let mut waiting = self.queue.lock();
         let standing = waiting.standings.of(&source, now);
-        if waiting.jobs.len() >= self.jobs_max && self.queue.given_up.swap(0, Ordering::Relaxed) > 0 {
+        let (place, cost) = (Place { lane: work.lane(), standing, source, identity }, work.cost());
+        let is_full = |waiting: &WaitingJobs| waiting.has_no_room(place.lane, cost, self.cost_max);
+        let share = match place.lane {
+            Lane::Changes if !is_unshared => self.cost_max / HASH_IDENTITY_DIVISOR,
+            // The name in a bind proves nothing, so nobody's bind is refused because of others for the same name.
+            Lane::Changes | Lane::Binds => self.cost_max,
+        };
+        let has_share = |waiting: &WaitingJobs| waiting.leaves_share(&place, cost, share);
+        if (is_full(&waiting) || !has_share(&waiting)) && self.queue.given_up.swap(0, Ordering::Relaxed) > 0 {
             waiting.drop_unclaimed(figures);
         }
-        let mut gave_way = None;
-        if waiting.jobs.len() >= self.jobs_max {
-            figures.refused.fetch_add(1, Ordering::Relaxed);
-            // Of a change, others of its connection may wait already.
-            let may_go = |job: &HashJob| !matches!(job.work, HashWork::Prepare(_));
-            let Some((other, job)) = waiting.jobs.give_way(&source, standing, may_go) else {
-                waiting.standings.note_refusal(source, now);
-                return None;
-            };
-            waiting.standings.note_refusal(other, now);
-            gave_way = Some(job);
+        let mut gave_way = Vec::new();
+        let mut is_taken = has_share(&waiting);
+        while is_taken && is_full(&waiting) {
+            // What was begun would be in vain.
+            let may_go = |job: &HashJob| !job.work.is_begun();
+            match waiting.jobs.give_way(&place, cost, may_go) {
+                Some((other, job)) => {
+                    waiting.standings.note_refusal(other, now);
+                    gave_way.push(job.address);
+                }
+                None => is_taken = false,
+            }
         }
         let alive = Arc::new(());
-        waiting.jobs.push(source, standing, HashJob { address, work, known, claim: Arc::downgrade(&alive) });
+        if is_taken {
+            let job = HashJob { address, work, known, claim: Arc::downgrade(&alive) };
+            waiting.jobs.push(&place, cost, job);
+        } else {
+            waiting.standings.note_refusal(source, now);
+        }
         drop(waiting);
+        let refused = gave_way.len() as u64 + u64::from(!is_taken);
+        figures.refused.fetch_add(refused, Ordering::Relaxed);
+        gave_way.into_iter().for_each(|address| post(&self.mailboxes, address, HashResult::Busy));
+        if !is_taken {
+            return None;
+        }
         figures.submitted.fetch_add(1, Ordering::Relaxed);
         self.queue.work_arrived.notify_one();
-        if let Some(HashJob { address, .. }) = gave_way {
-            post(&self.mailboxes, address, HashResult::Busy);
-        }
         Some(HashClaim { alive, given_up: Arc::clone(&self.queue.given_up) })
     }
 
@@ -300,12 +297,12 @@ impl Queue {
     }
 
     /// Waits for the next claimed job; `None` when the pool is closed and the queue is empty.
-    fn next(&self) -> Option<(Source, HashJob)> {
+    fn next(&self) -> Option<(Place, HashJob)> {
         let mut waiting = self.lock();
         loop {
-            while let Some((source, job)) = waiting.jobs.pop() {
+            while let Some((place, job)) = waiting.jobs.pop() {
                 if job.is_claimed() {
-                    return Some((source, job));
+                    return Some((place, job));
                 }
                 self.figures.dropped.fetch_add(1, Ordering::Relaxed);
             }
@@ -329,30 +326,66 @@ impl WaitingJobs {
         let dropped = self.jobs.retain(HashJob::is_claimed);
         figures.dropped.fetch_add(dropped as u64, Ordering::Relaxed);
     }
+
+    /// A job has ended that cost so many hashes. `is_right` is what came of a proof.
+    fn ended(&mut self, place: &Place, cost: u32, is_right: Option<bool>, now: Instant) {
+        // Those of changes were charged one by one.
+        if place.lane == Lane::Binds {
+            self.jobs.charge(place, cost.saturating_sub(1));
+        }
+        if let Some(is_right) = is_right {
+            self.standings.note(place.source, is_right, now);
+        }
+    }
+
+    /// Whether a lane has no room for a job of so many hashes. One with nothing in it takes any.
+    fn has_no_room(&self, lane: Lane, cost: u32, cost_max: u64) -> bool {
+        let waiting = self.jobs.cost(lane);
+        waiting > 0 && waiting + u64::from(cost) > cost_max
+    }
+
+    /// Whether a job of so many hashes is within the share of its identity, which may always have one.
+    fn leaves_share(&self, place: &Place, cost: u32, share: u64) -> bool {
+        let own = self.jobs.cost_of(place.lane, place.identity);
+        own == 0 || own + u64::from(cost) <= share
+    }
 }
 
 fn work(queue: &Queue, bad_passwords: &BadPasswords, mailboxes: &[Mailbox]) {
     let mut random = Random::default();
-    while let Some((source, HashJob { address, work, known, .. })) = queue.next() {
+    while let Some((place, HashJob { address, work, known, claim })) = queue.next() {
+        let cost = work.cost();
         // Hashing runs libraries on bytes of a peer. A defect that they trigger must cost one answer, not the thread.
-        let result =
+        let performed =
             catch_unwind(AssertUnwindSafe(|| perform(work, &mut random, bad_passwords, &queue.figures)))
-                .unwrap_or(HashResult::Failed(ServerFault::Defect));
+                .unwrap_or(Performed::Done(HashResult::Failed(ServerFault::Defect)));
+        let result = match performed {
+            Performed::Done(result) => result,
+            Performed::Part { left, cost } => {
+                let mut waiting = queue.lock();
+                let work = HashWork::Prepare(left);
+                let cost_left = work.cost();
+                waiting.jobs.push_begun(&place, cost_left, HashJob { address, work, known, claim });
+                waiting.jobs.charge(&place, cost.saturating_sub(1));
+                continue;
+            }
+        };
         let now = Instant::now();
-        match &result {
+        let is_right = match &result {
             HashResult::Verified(VerifiedPassword { is_right, rehashed, .. }) => {
-                queue.lock().standings.note(source, *is_right, now);
                 if let Some((key, lifetime)) = known.filter(|_| *is_right && rehashed.is_none()) {
                     queue.verified.keep(key, lifetime, now);
                 }
+                Some(*is_right)
             }
             HashResult::Kerberos(turn) => match **turn {
-                KerberosTurn::Shown(_) => queue.lock().standings.note(source, true, now),
-                KerberosTurn::Refused(_) => queue.lock().standings.note(source, false, now),
-                KerberosTurn::Say(..) | KerberosTurn::Unfit(_) => {}
+                KerberosTurn::Shown(_) => Some(true),
+                KerberosTurn::Refused(_) => Some(false),
+                KerberosTurn::Say(..) | KerberosTurn::Unfit(_) => None,
             },
-            _ => {}
-        }
+            _ => None,
+        };
+        queue.lock().ended(&place, cost, is_right, now);
         post(mailboxes, address, result);
     }
 }
@@ -363,14 +396,24 @@ fn post(mailboxes: &[Mailbox], address: Address, result: HashResult) {
     }
 }
 
-/// Does the work of a job.
+/// What came of a turn of a job.
+enum Performed {
+    Done(HashResult),
+    /// More is left to do than one hash, after one that cost so much.
+    Part {
+        left: Box<Preparation>,
+        cost: u32,
+    },
+}
+
+/// Does the work of a job, of a change up to the next hash.
 fn perform(
     work: HashWork,
     random: &mut Random,
     bad_passwords: &BadPasswords,
     figures: &HashFigures,
-) -> HashResult {
-    match work {
+) -> Performed {
+    let result = match work {
         HashWork::Verify { verification, asserted, wanted } => {
             let is_right = verification.run_quick(&asserted).unwrap_or_else(|| {
                 let verified = verification.run(&asserted);
@@ -393,61 +436,13 @@ fn perform(
             HashResult::Verified(VerifiedPassword { is_right, rehashed, keys })
         }
         HashWork::Kerberos(job) => HashResult::Kerberos(Box::new(job.run())),
-        HashWork::Prepare(passwords) => {
-            let bad = |clear: &&Vec<u8>| bad_passwords.have(clear);
-            let listed =
-                passwords.new.iter().filter(|_| passwords.checks_lists).filter(bad).cloned().collect();
-            match passwords.prepare(random) {
-                Ok(prepared) => HashResult::Prepared(PreparedPasswords { listed, ..prepared }),
-                Err(_) => HashResult::Failed(ServerFault::Random),
-            }
-        }
-    }
-}
-
-/// Clear passwords with the text forms of their keys: for SCRAM, each with its own salt, for CRAM-MD5, and for
-/// DIGEST-MD5, one a name. What is no UTF-8 has none.
-///
-/// # Errors
-/// The system gave no random salt.
-fn make_keys(
-    clear: &[Vec<u8>],
-    SaslKeyRules { mechanisms, iterations, names, realm }: &SaslKeyRules,
-    random: &mut Random,
-) -> Result<PasswordKeys, getrandom::Error> {
-    let mut all = Vec::new();
-    for clear in clear.iter().filter(|_| !mechanisms.is_empty()) {
-        let Ok(text) = std::str::from_utf8(password::clear_of(clear)) else { continue };
-        let mut keys = Vec::new();
-        if mechanisms.iter().any(|name| name == CRAM_MD5) {
-            keys.push(CramKey::derive(text.as_bytes()).text());
-        }
-        if mechanisms.iter().any(|name| name == DIGEST_MD5) {
-            keys.extend(names.iter().map(|name| DigestKey::derive(name, realm, text).text()));
-        }
-        for (hash, _) in mechanisms.iter().filter_map(|name| Hash::of_mechanism(name)) {
-            keys.push(ScramKeys::derive(hash, text, &random.bytes()?, *iterations).text());
-        }
-        all.push((clear.clone(), keys));
-    }
-    Ok(all)
-}
-
-/// Pairs of clear passwords and their stored forms, each with its own salt.
-///
-/// # Errors
-/// The system gave no random salt.
-pub(crate) fn hash_all(
-    scheme: StorageScheme,
-    clear: Vec<Vec<u8>>,
-    random: &mut Random,
-) -> Result<HashedPasswords, getrandom::Error> {
-    let mut hashed = Vec::with_capacity(clear.len());
-    for clear in clear {
-        let stored = password::hash(scheme, &clear, &random.bytes()?);
-        hashed.push((clear, stored));
-    }
-    Ok(hashed)
+        HashWork::Prepare(mut preparation) => match preparation.step(random, bad_passwords) {
+            Ok(cost) if preparation.cost_left() > 0 => return Performed::Part { left: preparation, cost },
+            Ok(_) => HashResult::Prepared(preparation.end()),
+            Err(_) => HashResult::Failed(ServerFault::Random),
+        },
+    };
+    Performed::Done(result)
 }
 
 #[cfg(test)]
@@ -455,6 +450,8 @@ mod tests {
     use mio::{Events, Poll, Token, Waker};
 
     use super::*;
+    use crate::net::mailbox::PreparedPasswords;
+    use crate::workers::changed_passwords::ChangedPasswords;
     use crate::workers::hash_queue::Standing;
 
     /// A pool with its one mailbox.
@@ -480,7 +477,7 @@ mod tests {
         fn submit_from(&self, from: u8, ticket: u64, work: HashWork) -> Option<HashClaim> {
             let source = Source::Network([127, 0, 0, from].into());
             let address = Address { event_loop: 0, slot: 3, connection: 9, ticket };
-            self.pool.submit(address, work, None, (source, Instant::now()))
+            self.pool.submit(address, work, None, submitter(source, from.into()))
         }
 
         /// Waits for as many results.
@@ -497,6 +494,15 @@ mod tests {
             }
             done
         }
+    }
+
+    fn submitter(source: Source, identity: u64) -> Submitter {
+        Submitter { source, identity, is_unshared: false, now: Instant::now() }
+    }
+
+    fn bind_from_one() -> Place {
+        let source = Source::Network([127, 0, 0, 1].into());
+        Place { lane: Lane::Binds, standing: Standing::New, source, identity: 1 }
     }
 
     fn verify(stored: Vec<Vec<u8>>, asserted: &[u8]) -> HashWork {
@@ -523,7 +529,7 @@ mod tests {
             keys: Default::default(),
         };
         assert!(passwords.is_slow() && passwords.hash_count() == 5);
-        let _prepares = sample.submit(1, HashWork::Prepare(passwords)).unwrap();
+        let _prepares = sample.submit(1, HashWork::Prepare(Box::new(Preparation::new(passwords)))).unwrap();
         let stored = password::hash(StorageScheme::Argon2id, b"secret", &[7; 16]);
         let _verifies = sample.submit(2, verify(vec![b"other".to_vec(), stored], b"secret")).unwrap();
         for HashDone { address, result } in sample.take(2) {
@@ -563,23 +569,24 @@ mod tests {
                 let job = HashJob { address, work, known: None, claim };
                 (job, alive)
             };
-            let (jobs, claims): (Vec<_>, Vec<_>) = (0..HASH_JOBS_PER_THREAD_MAX as u64).map(fill).unzip();
-            let source = Source::Network([127, 0, 0, 1].into());
-            jobs.into_iter().for_each(|job| waiting.jobs.push(source, Standing::New, job));
+            let (jobs, claims): (Vec<_>, Vec<_>) = (0..HASHES_PER_THREAD_MAX as u64).map(fill).unzip();
+            jobs.into_iter().for_each(|job| waiting.jobs.push(&bind_from_one(), 1, job));
             drop(claims);
             // The queue is full of jobs without claims.
             waiting.drop_unclaimed(&figures);
-            assert_eq!((waiting.jobs.len(), count(&figures.dropped)), (0, HASH_JOBS_PER_THREAD_MAX as u64));
+            assert_eq!(
+                (waiting.jobs.cost(Lane::Binds), count(&figures.dropped)),
+                (0, HASHES_PER_THREAD_MAX as u64)
+            );
             let (jobs, claims): (Vec<_>, Vec<_>) = (0..100).map(fill).unzip();
-            let source = Source::Network([127, 0, 0, 1].into());
-            jobs.into_iter().for_each(|job| waiting.jobs.push(source, Standing::New, job));
+            jobs.into_iter().for_each(|job| waiting.jobs.push(&bind_from_one(), 1, job));
             claims.into_iter().skip(99).collect()
         };
         let last = sample.submit(100, verify(Vec::new(), b"x")).unwrap();
         let done = sample.take(2);
         assert_eq!(done.iter().map(|done| done.address.ticket).collect::<Vec<_>>(), [99, 100]);
         assert_eq!(count(&figures.verified), 2, "hashes done");
-        assert_eq!(count(&figures.dropped), HASH_JOBS_PER_THREAD_MAX as u64 + 99);
+        assert_eq!(count(&figures.dropped), HASHES_PER_THREAD_MAX as u64 + 99);
         drop((claims, last));
     }
 
@@ -589,7 +596,7 @@ mod tests {
         // The thread takes some meanwhile, but each of them costs it milliseconds.
         let submitted = std::iter::repeat_with(|| sample.submit(0, verify(Vec::new(), b"x")));
         let claims: Vec<_> = submitted.map_while(|claim| claim).collect();
-        assert!(claims.len() >= HASH_JOBS_PER_THREAD_MAX);
+        assert!(claims.len() >= HASHES_PER_THREAD_MAX);
         assert!(sample.pool.figures().refused.load(Ordering::Relaxed) == 1);
         drop(claims);
         assert!(sample.submit(1, verify(Vec::new(), b"x")).is_some());
@@ -614,5 +621,52 @@ mod tests {
         }
         assert!(is_busy && place < 50, "behind {place}");
         drop((claims, other));
+    }
+
+    /// A change of a password under a history of 24 that have this form.
+    fn costly_change(former: &[u8]) -> HashWork {
+        let passwords = ChangedPasswords {
+            scheme: StorageScheme::Argon2id,
+            new: vec![b"new".to_vec()],
+            old: Vec::new(),
+            former: vec![former.to_vec(); 24],
+            checks_lists: false,
+            keys: SaslKeyRules::default(),
+        };
+        HashWork::Prepare(Box::new(Preparation::new(passwords)))
+    }
+
+    /// The story: one user's flood of changes of its own password, each of which costs up to 25 hashes, filled the
+    /// queue, none of them gave way, and everybody's first bind was busy, for 87 s after the flood had ended.
+    #[test]
+    fn changes_keep_no_bind_out() {
+        let mut sample = Sample::start(1);
+        let former = password::hash(StorageScheme::Argon2id, b"old", &[7; 16]);
+        let changes: Vec<_> =
+            (0..40).map_while(|ticket| sample.submit_from(1, ticket, costly_change(&former))).collect();
+        // A quarter of 512, in changes of 25 hashes; the thread may have taken one.
+        assert!((5..=6).contains(&changes.len()), "{}", changes.len());
+        let _others: Vec<_> = (2..40)
+            .filter_map(|from| sample.submit_from(from, 100 + u64::from(from), costly_change(&former)))
+            .collect();
+        let _bind =
+            sample.submit_from(99, 1_000, verify(Vec::new(), b"x")).expect("binds have room of their own");
+        // No change is done before: each is cut into hashes.
+        loop {
+            let done = sample.take(1).remove(0);
+            match done.result {
+                HashResult::Verified(_) => break assert_eq!(done.address.ticket, 1_000),
+                HashResult::Busy => {}
+                _ => panic!("a change was done before the bind"),
+            }
+        }
+        drop((changes, _others));
+        // What nobody waits for is dropped in the middle, so this waits for a hash and not for a change.
+        let _bind = sample.submit_from(99, 1_001, verify(Vec::new(), b"x")).unwrap();
+        let before = sample.pool.figures().verified.load(Ordering::Relaxed);
+        let done = sample.take(1).remove(0);
+        assert!(
+            matches!(done.result, HashResult::Verified(_)) && done.address.ticket == 1_001 && before >= 1
+        );
     }
 }

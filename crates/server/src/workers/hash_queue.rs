@@ -1,9 +1,15 @@
-//! The queue of the hash pool: fair between the sources of its jobs, and not the same for all of them.
+//! The queue of the hash pool: fair between the sources and identities of its jobs, by what the jobs cost.
 //!
-//! Sources take turns, so one that asks a thousand times waits for itself. A flood from a thousand sources is met by
-//! what is known of them: those whose passwords were right lately are in the first class, those that are new in the
-//! second, those whose passwords are always wrong in the last. A class has most turns of those behind it, and none
-//! starves. When the queue is full, a job of a class behind gives way, or of the source that has most.
+//! Costs are in hashes (see [`directory::password::cost`]). Binds and changes of passwords have a lane each with room
+//! of its own, and binds have three of four turns while both wait. So no flood of changes keeps a bind out, or
+//! waiting for long.
+//!
+//! In a lane sources take turns, and at a source the identities that ask from there. A turn is one hash. A job that
+//! costs more goes on at its source's next turn, and work that cannot be cut is paid with turns that its source leaves
+//! out. So a source that asks a thousand times, or for a thousand hashes, waits for itself. A flood from a thousand
+//! sources is met by what is known of them: those whose passwords were right lately are in the first class, those that
+//! are new in the second, those whose passwords are always wrong in the last. A class has most turns of those behind
+//! it, and none starves. When a lane is full, a job of a class behind gives way, or of the source that has most.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
@@ -40,24 +46,71 @@ struct Record {
     refusals: u32,
 }
 
+/// The two kinds of work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lane {
+    /// A proof of a password that a client waits for: binds and compares.
+    Binds,
+    /// The passwords of a change.
+    Changes,
+}
+
+/// Where a job waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) lane: Lane,
+    pub(super) standing: Standing,
+    pub(super) source: Source,
+    /// Of binds whose password it is, of changes who asks.
+    pub(super) identity: u64,
+}
+
 /// The jobs that wait.
 #[derive(Debug)]
 pub(super) struct FairQueue<J> {
+    lanes: [LaneQueue<J>; 2],
+    /// Turns that were given.
+    turns: u64,
+}
+
+/// The jobs of a lane.
+#[derive(Debug)]
+struct LaneQueue<J> {
     classes: [Class<J>; 3],
-    len: usize,
-    /// Jobs that were taken.
-    taken: u64,
+    /// Turns that were given.
+    turns: u64,
+    /// The hashes that all jobs cost.
+    cost: u64,
+    /// The same of each identity that has jobs.
+    identities: HashMap<u64, u64>,
 }
 
 /// The jobs of the sources of one standing.
 #[derive(Debug)]
 struct Class<J> {
-    sources: HashMap<Source, VecDeque<J>>,
+    sources: HashMap<Source, SourceJobs<J>>,
     /// Those with jobs, each once, in the order of their turns.
     turns: VecDeque<Source>,
 }
 
-/// Of so many turns, a class leaves one to those behind it.
+/// The jobs of one source; there is at least one.
+#[derive(Debug)]
+struct SourceJobs<J> {
+    identities: HashMap<u64, VecDeque<Waiting<J>>>,
+    /// As in [`Class`].
+    turns: VecDeque<u64>,
+    cost: u64,
+    /// Turns to leave out, for work that took more than one.
+    debt: u64,
+}
+
+#[derive(Debug)]
+struct Waiting<J> {
+    cost: u32,
+    job: J,
+}
+
+/// Of so many turns, a lane or class leaves one to those behind it.
 const TURNS: u64 = 4;
 
 impl Standings {
@@ -110,111 +163,247 @@ impl Record {
 
 impl<J> Default for FairQueue<J> {
     fn default() -> FairQueue<J> {
+        FairQueue { lanes: [(); 2].map(|()| LaneQueue::default()), turns: 0 }
+    }
+}
+
+impl<J> Default for LaneQueue<J> {
+    fn default() -> LaneQueue<J> {
         let classes = [(); 3].map(|()| Class { sources: HashMap::new(), turns: VecDeque::new() });
-        FairQueue { classes, len: 0, taken: 0 }
+        LaneQueue { classes, turns: 0, cost: 0, identities: HashMap::new() }
     }
 }
 
 impl<J> FairQueue<J> {
-    pub(super) fn len(&self) -> usize {
-        self.len
+    /// Hashes that the jobs of a lane cost.
+    pub(super) fn cost(&self, lane: Lane) -> u64 {
+        self.lane(lane).cost
     }
 
-    pub(super) fn push(&mut self, source: Source, standing: Standing, job: J) {
-        let class = self.class(standing);
-        let jobs = class.sources.entry(source).or_default();
+    /// The same of one identity, from wherever it asks.
+    pub(super) fn cost_of(&self, lane: Lane, identity: u64) -> u64 {
+        self.lane(lane).identities.get(&identity).copied().unwrap_or_default()
+    }
+
+    /// Adds a job that costs so many hashes, at least one.
+    pub(super) fn push(&mut self, place: &Place, cost: u32, job: J) {
+        self.add(place, cost, |jobs, waiting| jobs.push_back(waiting), job);
+    }
+
+    /// Puts a job that was begun back, before the others of its source and identity, with what is left to do.
+    pub(super) fn push_begun(&mut self, place: &Place, cost: u32, job: J) {
+        self.add(place, cost, |jobs, waiting| jobs.push_front(waiting), job);
+    }
+
+    fn add(
+        &mut self,
+        place: &Place,
+        cost: u32,
+        insert: impl FnOnce(&mut VecDeque<Waiting<J>>, Waiting<J>),
+        job: J,
+    ) {
+        let cost = cost.max(1);
+        let lane = self.lane_mut(place.lane);
+        lane.cost += u64::from(cost);
+        *lane.identities.entry(place.identity).or_default() += u64::from(cost);
+        let class = &mut lane.classes[place.standing as usize];
+        let turns = &mut class.turns;
+        let source = class.sources.entry(place.source).or_insert_with(|| {
+            turns.push_back(place.source);
+            SourceJobs { identities: HashMap::new(), turns: VecDeque::new(), cost: 0, debt: 0 }
+        });
+        source.cost += u64::from(cost);
+        let jobs = source.identities.entry(place.identity).or_default();
         if jobs.is_empty() {
-            class.turns.push_back(source);
+            source.turns.push_back(place.identity);
         }
-        jobs.push_back(job);
-        self.len += 1;
+        insert(jobs, Waiting { cost, job });
     }
 
-    /// The next job: of the first class whose turn it is, of the source there that has waited longest.
-    pub(super) fn pop(&mut self) -> Option<(Source, J)> {
-        self.taken += 1;
-        let mut turn = self.taken;
-        let mut waiting = self.classes.iter_mut().filter(|class| !class.turns.is_empty()).peekable();
-        while let Some(class) = waiting.next() {
+    /// Takes the next job: of the lane and class whose turn it is, of the source there that has waited longest.
+    pub(super) fn pop(&mut self) -> Option<(Place, J)> {
+        let [binds, changes] = &mut self.lanes;
+        self.turns += 1;
+        let is_left = self.turns.is_multiple_of(TURNS);
+        let order = if is_left {
+            [(changes, Lane::Changes), (binds, Lane::Binds)]
+        } else {
+            [(binds, Lane::Binds), (changes, Lane::Changes)]
+        };
+        order.into_iter().find_map(|(queue, lane)| queue.pop(lane))
+    }
+
+    /// Has a source leave out turns for work of its that took longer than one. Sources without further jobs are not
+    /// known any more.
+    pub(super) fn charge(&mut self, place: &Place, turns: u32) {
+        let class = &mut self.lane_mut(place.lane).classes[place.standing as usize];
+        if let Some(source) = class.sources.get_mut(&place.source) {
+            source.debt += u64::from(turns);
+        }
+    }
+
+    /// Takes out the newest job, for which `may_go`, of a class behind that of `place`, or of a source of the same
+    /// class whose jobs cost more than its own would with one of `cost` hashes.
+    pub(super) fn give_way(
+        &mut self,
+        place: &Place,
+        cost: u32,
+        may_go: impl Fn(&J) -> bool,
+    ) -> Option<(Source, J)> {
+        let lane = self.lane_mut(place.lane);
+        let own = lane.classes[place.standing as usize].sources.get(&place.source);
+        let own = own.map_or(0, |jobs| jobs.cost) + u64::from(cost);
+        let (first, last) = (place.standing as usize, lane.classes.len() - 1);
+        let mut classes = (first..=last).rev();
+        let (source, identity, waiting) = classes.find_map(|class| {
+            let above = if class == first { own } else { 0 };
+            let (source, identity, waiting) = lane.classes[class].take_newest(above, &may_go)?;
+            Some((source, identity, waiting))
+        })?;
+        lane.forget(identity, waiting.cost);
+        Some((source, waiting.job))
+    }
+
+    /// Drops the jobs for which not `stays`. Returns how many.
+    pub(super) fn retain(&mut self, stays: impl Fn(&J) -> bool) -> usize {
+        self.lanes.iter_mut().map(|lane| lane.retain(&stays)).sum()
+    }
+
+    fn lane(&self, lane: Lane) -> &LaneQueue<J> {
+        let [binds, changes] = &self.lanes;
+        if lane == Lane::Binds { binds } else { changes }
+    }
+
+    fn lane_mut(&mut self, lane: Lane) -> &mut LaneQueue<J> {
+        let [binds, changes] = &mut self.lanes;
+        if lane == Lane::Binds { binds } else { changes }
+    }
+}
+
+impl<J> LaneQueue<J> {
+    fn pop(&mut self, lane: Lane) -> Option<(Place, J)> {
+        self.turns += 1;
+        let mut turn = self.turns;
+        let standings = [Standing::Good, Standing::New, Standing::Bad];
+        let classes = self.classes.iter_mut().zip(standings);
+        let mut waiting = classes.filter(|(class, _)| !class.turns.is_empty()).peekable();
+        while let Some((class, standing)) = waiting.next() {
             let leaves_it = turn.is_multiple_of(TURNS) && waiting.peek().is_some();
             turn /= TURNS;
             if !leaves_it {
-                let (source, job) = class.pop()?;
-                self.len -= 1;
-                return Some((source, job));
+                let (source, identity, Waiting { cost, job }) = class.pop()?;
+                self.forget(identity, cost);
+                return Some((Place { lane, standing, source, identity }, job));
             }
         }
         None
     }
 
-    /// Takes out the newest job, for which `may_go`, of a class behind `standing`, or of a source of the same class
-    /// that has more than `source` would have.
-    pub(super) fn give_way(
-        &mut self,
-        source: &Source,
-        standing: Standing,
-        may_go: impl Fn(&J) -> bool,
-    ) -> Option<(Source, J)> {
-        for class in self.classes.iter_mut().skip(standing as usize + 1).rev() {
-            if let Some(found) = class.take_newest(0, &may_go) {
-                self.len -= 1;
-                return Some(found);
+    /// Counts a job no longer.
+    fn forget(&mut self, identity: u64, cost: u32) {
+        self.cost -= u64::from(cost);
+        if let Some(own) = self.identities.get_mut(&identity) {
+            *own -= u64::from(cost);
+            if *own == 0 {
+                self.identities.remove(&identity);
             }
         }
-        let class = self.class(standing);
-        let own = class.sources.get(source).map_or(0, VecDeque::len);
-        let found = class.take_newest(own + 1, &may_go)?;
-        self.len -= 1;
-        Some(found)
     }
 
-    /// Drops the jobs for which not `stays`. Returns how many.
-    pub(super) fn retain(&mut self, stays: impl Fn(&J) -> bool) -> usize {
-        let before = self.len;
+    fn retain(&mut self, stays: impl Fn(&J) -> bool) -> usize {
+        let mut dropped = Vec::new();
         for class in &mut self.classes {
-            class.sources.values_mut().for_each(|jobs| jobs.retain(&stays));
+            for source in class.sources.values_mut() {
+                for (identity, jobs) in &mut source.identities {
+                    jobs.retain(|waiting| {
+                        let stays = stays(&waiting.job);
+                        if !stays {
+                            source.cost -= u64::from(waiting.cost);
+                            dropped.push((*identity, waiting.cost));
+                        }
+                        stays
+                    });
+                }
+                source.forget_empty();
+            }
             class.forget_empty();
         }
-        self.len = self.classes.iter().flat_map(|class| class.sources.values()).map(VecDeque::len).sum();
-        before - self.len
-    }
-
-    fn class(&mut self, standing: Standing) -> &mut Class<J> {
-        let [good, new, bad] = &mut self.classes;
-        match standing {
-            Standing::Good => good,
-            Standing::New => new,
-            Standing::Bad => bad,
-        }
+        dropped.iter().for_each(|(identity, cost)| self.forget(*identity, *cost));
+        dropped.len()
     }
 }
 
 impl<J> Class<J> {
-    fn pop(&mut self) -> Option<(Source, J)> {
-        let source = self.turns.pop_front()?;
-        let jobs = self.sources.get_mut(&source)?;
-        let job = jobs.pop_front()?;
-        if jobs.is_empty() {
-            self.sources.remove(&source);
-        } else {
-            self.turns.push_back(source);
+    fn pop(&mut self) -> Option<(Source, u64, Waiting<J>)> {
+        // Where all have debts, the least is that of nobody: somebody has to be next.
+        let least = self.sources.values().map(|jobs| jobs.debt).min().unwrap_or_default();
+        self.sources.values_mut().for_each(|jobs| jobs.debt -= least);
+        loop {
+            let source = self.turns.pop_front()?;
+            let jobs = self.sources.get_mut(&source)?;
+            if jobs.debt > 0 {
+                jobs.debt -= 1;
+                self.turns.push_back(source);
+                continue;
+            }
+            let (identity, waiting) = jobs.pop()?;
+            if jobs.turns.is_empty() {
+                self.sources.remove(&source);
+            } else {
+                self.turns.push_back(source);
+            }
+            return Some((source, identity, waiting));
         }
-        Some((source, job))
     }
 
-    /// The newest job of the source that has most, if it has more than `at_least`.
-    fn take_newest(&mut self, at_least: usize, may_go: impl Fn(&J) -> bool) -> Option<(Source, J)> {
-        let most = self.sources.iter().max_by_key(|(_, jobs)| jobs.len());
-        let source = *most.filter(|(_, jobs)| jobs.len() > at_least)?.0;
+    /// The newest job of the source whose jobs cost most, if they cost more than `above`.
+    fn take_newest(&mut self, above: u64, may_go: impl Fn(&J) -> bool) -> Option<(Source, u64, Waiting<J>)> {
+        let most = self.sources.iter().max_by_key(|(_, jobs)| jobs.cost);
+        let source = *most.filter(|(_, jobs)| jobs.cost > above)?.0;
         let jobs = self.sources.get_mut(&source)?;
-        let job = jobs.iter().rposition(may_go).and_then(|index| jobs.remove(index))?;
+        let (identity, waiting) = jobs.take_newest(may_go)?;
         self.forget_empty();
-        Some((source, job))
+        Some((source, identity, waiting))
     }
 
     fn forget_empty(&mut self) {
-        self.sources.retain(|_, jobs| !jobs.is_empty());
+        self.sources.retain(|_, jobs| !jobs.turns.is_empty());
         self.turns.retain(|source| self.sources.contains_key(source));
+    }
+}
+
+impl<J> SourceJobs<J> {
+    fn pop(&mut self) -> Option<(u64, Waiting<J>)> {
+        let identity = self.turns.pop_front()?;
+        let jobs = self.identities.get_mut(&identity)?;
+        let waiting = jobs.pop_front()?;
+        if jobs.is_empty() {
+            self.identities.remove(&identity);
+        } else {
+            self.turns.push_back(identity);
+        }
+        self.cost -= u64::from(waiting.cost);
+        Some((identity, waiting))
+    }
+
+    /// The newest job, for which `may_go`, of the identity whose jobs cost most.
+    fn take_newest(&mut self, may_go: impl Fn(&J) -> bool) -> Option<(u64, Waiting<J>)> {
+        let cost =
+            |jobs: &VecDeque<Waiting<J>>| jobs.iter().map(|waiting| u64::from(waiting.cost)).sum::<u64>();
+        let has_one = |jobs: &VecDeque<Waiting<J>>| jobs.iter().any(|waiting| may_go(&waiting.job));
+        let able = self.identities.iter().filter(|(_, jobs)| has_one(jobs));
+        let identity = *able.max_by_key(|(_, jobs)| cost(jobs))?.0;
+        let jobs = self.identities.get_mut(&identity)?;
+        let newest = jobs.iter().rposition(|waiting| may_go(&waiting.job));
+        let waiting = newest.and_then(|index| jobs.remove(index))?;
+        self.cost -= u64::from(waiting.cost);
+        self.forget_empty();
+        Some((identity, waiting))
+    }
+
+    fn forget_empty(&mut self) {
+        self.identities.retain(|_, jobs| !jobs.is_empty());
+        self.turns.retain(|identity| self.identities.contains_key(identity));
     }
 }
 
@@ -228,6 +417,16 @@ mod tests {
         Source::Network(IpAddr::from([127, 0, 0, number]))
     }
 
+    /// Where binds of one identity wait.
+    fn bind(from: u8, standing: Standing) -> Place {
+        Place { lane: Lane::Binds, standing, source: source(from), identity: from.into() }
+    }
+
+    /// Where changes of an identity wait, from a source whose passwords were right.
+    fn change(from: u8, identity: u64) -> Place {
+        Place { lane: Lane::Changes, standing: Standing::Good, source: source(from), identity }
+    }
+
     fn taken(queue: &mut FairQueue<u32>) -> Vec<u32> {
         std::iter::from_fn(|| queue.pop()).map(|(_, job)| job).collect()
     }
@@ -236,20 +435,30 @@ mod tests {
     fn sources_take_turns() {
         let mut queue = FairQueue::default();
         for (from, job) in [(1, 10), (1, 11), (1, 12), (2, 20), (3, 30), (2, 21)] {
-            queue.push(source(from), Standing::New, job);
+            queue.push(&bind(from, Standing::New), 1, job);
         }
-        assert_eq!(queue.len(), 6);
+        assert_eq!((queue.cost(Lane::Binds), queue.cost_of(Lane::Binds, 1)), (6, 3));
         assert_eq!(taken(&mut queue), [10, 20, 30, 11, 21, 12]);
-        assert_eq!(queue.len(), 0);
+        assert_eq!((queue.cost(Lane::Binds), queue.cost_of(Lane::Binds, 1)), (0, 0));
+    }
+
+    #[test]
+    fn identities_at_a_source_take_turns() {
+        let mut queue = FairQueue::default();
+        for (identity, job) in [(1, 10), (1, 11), (1, 12), (2, 20), (3, 30)] {
+            queue.push(&change(1, identity), 1, job);
+        }
+        queue.push(&change(2, 4), 1, 40);
+        assert_eq!(taken(&mut queue), [10, 40, 20, 30, 11, 12]);
     }
 
     #[test]
     fn the_good_go_first_and_nobody_starves() {
         let mut queue = FairQueue::default();
         for number in 0..40 {
-            queue.push(source(1), Standing::Bad, 300 + number);
-            queue.push(source(2), Standing::New, 200 + number);
-            queue.push(source(3), Standing::Good, 100 + number);
+            queue.push(&bind(1, Standing::Bad), 1, 300 + number);
+            queue.push(&bind(2, Standing::New), 1, 200 + number);
+            queue.push(&bind(3, Standing::Good), 1, 100 + number);
         }
         let order = taken(&mut queue);
         let share = |class: u32| order.iter().take(32).filter(|job| **job / 100 == class).count();
@@ -257,25 +466,81 @@ mod tests {
         assert_eq!(order.len(), 120);
     }
 
+    /// A job that costs many hashes is done one hash a turn, and gives others theirs between.
+    #[test]
+    fn a_long_job_keeps_others_waiting_for_one_hash() {
+        let mut queue = FairQueue::default();
+        queue.push(&change(1, 1), 25, 25);
+        queue.push(&change(2, 2), 1, 0);
+        let mut done = Vec::new();
+        while let Some((place, left)) = queue.pop() {
+            done.push(place.identity);
+            if left > 1 {
+                queue.push_begun(&place, left - 1, left - 1);
+            }
+        }
+        assert_eq!(done[..3], [1, 2, 1]);
+        assert_eq!(done.len(), 26);
+    }
+
+    /// Work that cannot be cut is paid for afterwards.
+    #[test]
+    fn who_took_long_leaves_turns_out() {
+        let mut queue = FairQueue::default();
+        for number in 0..9 {
+            queue.push(&bind(1, Standing::Good), 3, 100 + number);
+            queue.push(&bind(2, Standing::Good), 1, 200 + number);
+        }
+        let mut order = Vec::new();
+        while let Some((place, job)) = queue.pop() {
+            order.push(job / 100);
+            queue.charge(&place, if job < 200 { 2 } else { 0 });
+        }
+        assert_eq!(order[..8], [1, 2, 2, 2, 1, 2, 2, 2]);
+        assert_eq!(order.len(), 18, "debts of those who are alone are forgotten");
+    }
+
+    /// However many change passwords, binds have three of four turns.
+    #[test]
+    fn changes_leave_binds_their_turns() {
+        let mut queue = FairQueue::default();
+        (0..64).for_each(|from| queue.push(&change(from, from.into()), 25, 0));
+        (0..12).for_each(|number| queue.push(&bind(200, Standing::New), 1, 100 + number));
+        let first: Vec<u32> = (0..16).filter_map(|_| queue.pop()).map(|(_, job)| job / 100).collect();
+        assert_eq!(first, [1, 1, 1, 0].repeat(4));
+    }
+
     #[test]
     fn a_full_queue_makes_room_for_who_has_less() {
         let mut queue = FairQueue::default();
-        let fill = |queue: &mut FairQueue<u32>, standing| {
-            for job in 0..4 {
-                queue.push(source(1), standing, job);
-            }
-        };
-        fill(&mut queue, Standing::New);
+        (0..4).for_each(|job| queue.push(&bind(1, Standing::New), 1, job));
         let all = |_: &u32| true;
-        assert_eq!(queue.give_way(&source(1), Standing::New, all), None, "its own");
-        assert_eq!(queue.give_way(&source(2), Standing::Bad, all), None, "of a class before");
-        assert_eq!(queue.give_way(&source(2), Standing::New, all), Some((source(1), 3)));
-        assert_eq!(queue.give_way(&source(2), Standing::New, |job| *job == 0), Some((source(1), 0)));
-        queue.push(source(2), Standing::New, 9);
-        assert_eq!(queue.give_way(&source(3), Standing::New, all), Some((source(1), 2)));
-        assert_eq!(queue.give_way(&source(3), Standing::New, all), None, "one each");
-        assert_eq!(queue.give_way(&source(3), Standing::Good, all).map(|(_, job)| job > 0), Some(true));
-        assert_eq!((queue.len(), queue.retain(|job| *job == 1)), (1, usize::from(taken(&mut queue) != [1])));
+        let give_way = |queue: &mut FairQueue<u32>, from, standing, may_go: &dyn Fn(&u32) -> bool| {
+            queue.give_way(&bind(from, standing), 1, may_go)
+        };
+        assert_eq!(give_way(&mut queue, 1, Standing::New, &all), None, "its own");
+        assert_eq!(give_way(&mut queue, 2, Standing::Bad, &all), None, "of a class before");
+        assert_eq!(give_way(&mut queue, 2, Standing::New, &all), Some((source(1), 3)));
+        assert_eq!(give_way(&mut queue, 2, Standing::New, &|job| *job == 0), Some((source(1), 0)));
+        queue.push(&bind(2, Standing::New), 1, 9);
+        assert_eq!(give_way(&mut queue, 3, Standing::New, &all), Some((source(1), 2)));
+        assert_eq!(give_way(&mut queue, 3, Standing::New, &all), None, "one each");
+        assert_eq!(give_way(&mut queue, 3, Standing::Good, &all).map(|(_, job)| job > 0), Some(true));
+        assert_eq!(queue.cost(Lane::Binds), 1);
+        assert_eq!(queue.retain(|_| false), 1);
+        assert_eq!((queue.cost(Lane::Binds), taken(&mut queue)), (0, Vec::new()));
+    }
+
+    #[test]
+    fn an_expensive_job_counts_for_what_it_costs() {
+        let mut queue = FairQueue::default();
+        queue.push(&change(1, 1), 25, 1);
+        (0..10).for_each(|job| queue.push(&change(2, 2), 1, 20 + job));
+        let newcomer = change(3, 3);
+        assert_eq!(queue.give_way(&newcomer, 1, |_| true), Some((source(1), 1)));
+        assert_eq!(queue.give_way(&newcomer, 25, |_| true), None, "it would have most itself");
+        assert_eq!(queue.give_way(&newcomer, 1, |_| true), Some((source(2), 29)));
+        assert_eq!((queue.cost(Lane::Changes), queue.cost_of(Lane::Changes, 1)), (9, 0));
     }
 
     #[test]

@@ -1,0 +1,118 @@
+//! The work that verifying or making a stored value takes, by the parameters that the value announces.
+//!
+//! The unit is one hash of Argon2id as [`hash`](super::hash) makes it, about 20 ms of a core. Queues count in it, and
+//! it bounds what users may store. The factors between the schemes are measured on one machine; they need not be exact.
+
+use super::{Scheme, StorageScheme, Stored, argon2, crypt, parse, pbkdf2};
+
+/// Argon2: KiB filled over all passes that cost one unit.
+const ARGON2_KIB: u64 = 38_912;
+/// PBKDF2: runs of the inner HMAC that cost one unit.
+const PBKDF2_ROUNDS: u64 = 60_000;
+/// SHA-crypt: rounds that cost one unit.
+const SHA_CRYPT_ROUNDS: u64 = 10_000;
+/// bcrypt: rounds that cost one unit: those of cost 8.
+const BCRYPT_ROUNDS: u64 = 1 << 8;
+/// yescrypt: KiB that cost one unit.
+const YESCRYPT_KIB: u64 = 16 << 10;
+
+/// Returns the cost of verifying a stored value; 0 for clear text, fast digests, and values that match nothing by their
+/// form. A value past the [`limits`](super::limits) has the cost that it announces, though nobody pays it.
+pub fn cost(stored: &[u8]) -> u32 {
+    let Stored::Hashed(scheme, encoded) = parse(stored) else { return 0 };
+    let (work, unit) = match scheme {
+        Scheme::Digest { .. } => return 0,
+        Scheme::Argon2 => (argon2::work_kib(encoded), ARGON2_KIB),
+        Scheme::Pbkdf2(_) => (pbkdf2::rounds(encoded), PBKDF2_ROUNDS),
+        Scheme::Pbkdf2Binary => (pbkdf2::rounds_binary(encoded), PBKDF2_ROUNDS),
+        Scheme::Crypt => match crypt::work(encoded) {
+            Some(crypt::Work::ShaRounds(rounds)) => (Some(rounds), SHA_CRYPT_ROUNDS),
+            Some(crypt::Work::BcryptRounds(rounds)) => (Some(rounds), BCRYPT_ROUNDS),
+            Some(crypt::Work::YescryptKib(kib)) => (Some(kib), YESCRYPT_KIB),
+            None => (None, 1),
+        },
+    };
+    work.map_or(0, |work| u32::try_from(work.div_ceil(unit).max(1)).unwrap_or(u32::MAX))
+}
+
+/// Returns the cost of a hash under a scheme of the settings; 0 for those that take microseconds.
+pub fn cost_of_scheme(scheme: StorageScheme) -> u32 {
+    cost(decoy(scheme).as_bytes())
+}
+
+/// Whether a value that came hashed costs more than users may have the server pay: as much as a value of the settings'
+/// scheme, or one of Argon2id if that scheme is fast.
+pub(crate) fn is_too_costly(stored: &[u8], scheme: StorageScheme) -> bool {
+    cost(stored) > cost_of_scheme(scheme).max(1)
+}
+
+/// A stored form that costs as much as others of its scheme and that no password matches: salt and hash are zeros.
+pub(super) fn decoy(scheme: StorageScheme) -> &'static str {
+    match scheme {
+        StorageScheme::Pbkdf2Sha256 => {
+            "{PBKDF2-SHA256}600000$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+        }
+        StorageScheme::Argon2id => {
+            "{ARGON2}$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$\
+             AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+        }
+        StorageScheme::Ssha512 => {
+            "{SSHA512}AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\
+             AAAAAAAA"
+        }
+        StorageScheme::Ssha256 => "{SSHA256}AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+        StorageScheme::Ssha | StorageScheme::Clear => {
+            "{SSHA}AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_costs_what_it_announces() {
+        let binary = |iterations: u32| {
+            let octets = [&iterations.to_be_bytes()[..], &[7; 64 + 256]].concat();
+            use base64::Engine as _;
+            format!("{{PBKDF2_SHA256}}{}", base64::engine::general_purpose::STANDARD.encode(octets))
+        };
+        let argon2 = |parameters: &str| {
+            format!("{{ARGON2}}$argon2id$v=19${parameters}$c2FsdHNhbHQ$AAAAAAAAAAAAAAAAAAAAAA")
+        };
+        for (stored, expected) in [
+            ("secret".to_owned(), 0),
+            ("{SSHA}AAAA".to_owned(), 0),
+            ("{OTHER}AAAA".to_owned(), 0),
+            (argon2("m=19456,t=2,p=1"), 1),
+            (argon2("m=7168,t=5,p=1"), 1),
+            (argon2("m=65536,t=3,p=4"), 6),
+            (argon2("m=262144,t=8,p=1"), 54),
+            // Past the limits.
+            (argon2("m=4194304,t=100,p=1"), 10_779),
+            ("{PBKDF2-SHA256}600000$AAAA$AAAA".to_owned(), 10),
+            ("{PBKDF2}10000$AAAA$AAAA".to_owned(), 1),
+            ("{PBKDF2-SHA512}10000000$AAAA$AAAA".to_owned(), 167),
+            (binary(8_192), 2),
+            (binary(10_000_000), 1_334),
+            ("{CRYPT}$6$salt$hash".to_owned(), 1),
+            ("{CRYPT}$5$rounds=1000000$salt$hash".to_owned(), 100),
+            ("{CRYPT}$2b$08$salthash".to_owned(), 1),
+            ("{CRYPT}$2y$12$salthash".to_owned(), 16),
+            ("{CRYPT}$y$j9T$salt$hash".to_owned(), 1),
+            ("{CRYPT}$y$jDT$salt$hash".to_owned(), 16),
+            ("{CRYPT}ab1234567890a".to_owned(), 0),
+            ("{ARGON2}nonsense".to_owned(), 0),
+        ] {
+            assert_eq!(cost(stored.as_bytes()), expected, "{stored}");
+        }
+        assert_eq!(cost_of_scheme(StorageScheme::Argon2id), 1);
+        assert_eq!(cost_of_scheme(StorageScheme::Pbkdf2Sha256), 10);
+        assert_eq!(cost_of_scheme(StorageScheme::Ssha512), 0);
+        let two = argon2("m=65536,t=1,p=1");
+        assert!(is_too_costly(two.as_bytes(), StorageScheme::Argon2id));
+        assert!(is_too_costly(two.as_bytes(), StorageScheme::Ssha));
+        assert!(!is_too_costly(two.as_bytes(), StorageScheme::Pbkdf2Sha256));
+    }
+}

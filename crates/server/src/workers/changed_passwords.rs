@@ -1,0 +1,286 @@
+//! The clear passwords of a change: what is hashed of them, one hash at a time.
+//!
+//! A change may cost many hashes, because a new password is held against the history of old ones. So its preparation
+//! can pause after each hash, and others have their turns meanwhile.
+
+use directory::password::{self, StorageScheme};
+use directory::{HistoryChecks, SaslKeyRules};
+use sasl::cram::{CRAM_MD5, CramKey};
+use sasl::digest::{DIGEST_MD5, DigestKey};
+use sasl::{Hash, ScramKeys};
+
+use crate::net::mailbox::{PasswordKeys, PreparedPasswords};
+use crate::stamp::Random;
+use crate::workers::bad_passwords::BadPasswords;
+
+/// The clear passwords of a change.
+pub(crate) struct ChangedPasswords {
+    pub(crate) scheme: StorageScheme,
+    /// Passwords that the change adds, to be hashed.
+    pub(crate) new: Vec<Vec<u8>>,
+    /// Passwords that the change deletes, each with the stored forms among which its own may be.
+    pub(crate) old: Vec<(Vec<u8>, Vec<Vec<u8>>)>,
+    /// Stored forms that no new password may match.
+    pub(crate) former: Vec<Vec<u8>>,
+    /// Whether new ones may not be on the lists of bad ones.
+    pub(crate) checks_lists: bool,
+    /// The keys for proofs that are made of new ones.
+    pub(crate) keys: SaslKeyRules,
+}
+
+impl ChangedPasswords {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.new.is_empty() && self.old.is_empty()
+    }
+
+    /// Most hashes that a preparation computes, those of former passwords apart.
+    pub(crate) fn hash_count(&self) -> usize {
+        self.new.len() + self.old.iter().map(|(_, stored)| stored.len()).sum::<usize>()
+    }
+
+    /// Whether this belongs on the pool.
+    pub(crate) fn is_slow(&self) -> bool {
+        let old = self.old.iter().flat_map(|(_, stored)| stored);
+        let former = self.former.iter().filter(|_| !self.new.is_empty());
+        let mut stored = old.chain(former);
+        let makes_slow = self.scheme.is_slow() || !self.keys.mechanisms.is_empty() || self.checks_lists;
+        (!self.new.is_empty() && makes_slow) || stored.any(|stored| password::is_slow(stored))
+    }
+
+    /// Prepares all at once.
+    ///
+    /// # Errors
+    /// The system gave no random salt.
+    pub(crate) fn prepare(self, random: &mut Random) -> Result<PreparedPasswords, getrandom::Error> {
+        let mut preparation = Preparation::new(self);
+        while preparation.cost_left() > 0 {
+            preparation.step(random, &BadPasswords::default())?;
+        }
+        Ok(preparation.end())
+    }
+}
+
+/// One thing that a preparation does, with indexes into the lists of [`ChangedPasswords`].
+#[derive(Clone, Copy, Debug)]
+enum Task {
+    /// Look for the new password `new` on the lists.
+    Lists { new: usize },
+    /// Hold the former password `form` against the new password `new`.
+    Former { form: usize, new: usize },
+    /// Make the keys of the new password `new`.
+    Keys { new: usize },
+    /// Hash the new password `new`.
+    Hash { new: usize },
+    /// Hold the stored form `stored` against the deleted password `old`.
+    Old { old: usize, stored: usize },
+}
+
+/// Passwords that are being prepared.
+pub(crate) struct Preparation {
+    passwords: ChangedPasswords,
+    /// What is left to do, the next at the end, each with its cost in hashes.
+    tasks: Vec<(Task, u32)>,
+    cost_left: u32,
+    is_begun: bool,
+    /// The last former password that was found to be used.
+    used: Option<usize>,
+    prepared: PreparedPasswords,
+}
+
+impl Preparation {
+    pub(crate) fn new(passwords: ChangedPasswords) -> Preparation {
+        let ChangedPasswords { scheme, new, old, former, checks_lists, keys } = &passwords;
+        let mut tasks = Vec::new();
+        let each_new = || 0..new.len();
+        if *checks_lists {
+            tasks.extend(each_new().map(|new| (Task::Lists { new }, 1)));
+        }
+        for (form, stored) in former.iter().enumerate() {
+            tasks.extend(each_new().map(|new| (Task::Former { form, new }, password::cost(stored))));
+        }
+        if !keys.mechanisms.is_empty() {
+            let cost = u32::try_from(keys.mechanisms.len()).unwrap_or(u32::MAX);
+            tasks.extend(each_new().map(|new| (Task::Keys { new }, cost)));
+        }
+        let cost = password::cost_of_scheme(*scheme);
+        tasks.extend(each_new().map(|new| (Task::Hash { new }, cost)));
+        for (old, (_, forms)) in old.iter().enumerate() {
+            let each = forms.iter().enumerate();
+            tasks.extend(each.map(|(stored, form)| (Task::Old { old, stored }, password::cost(form))));
+        }
+        tasks.reverse();
+        let cost = tasks.iter().fold(0_u32, |sum, (_, cost)| sum.saturating_add(*cost));
+        let prepared = PreparedPasswords::default();
+        // What costs nothing is done with the next that costs something; at the end there may be no such.
+        Preparation { passwords, tasks, cost_left: cost.max(1), is_begun: false, used: None, prepared }
+    }
+
+    /// Most hashes that are left to do; 0 when all is done.
+    pub(crate) fn cost_left(&self) -> u32 {
+        self.cost_left
+    }
+
+    /// Whether some of the work was done.
+    pub(crate) fn is_begun(&self) -> bool {
+        self.is_begun
+    }
+
+    /// Works up to the next slow hash and computes that. Returns the cost in hashes.
+    ///
+    /// # Errors
+    /// The system gave no random salt.
+    pub(crate) fn step(
+        &mut self,
+        random: &mut Random,
+        bad_passwords: &BadPasswords,
+    ) -> Result<u32, getrandom::Error> {
+        self.is_begun = true;
+        while let Some((task, cost)) = self.tasks.pop() {
+            let is_done = self.run(task, random, bad_passwords)?;
+            self.cost_left = self.cost_left.saturating_sub(cost).max(1);
+            if is_done && cost > 0 && !self.tasks.is_empty() {
+                return Ok(cost);
+            }
+        }
+        self.cost_left = 0;
+        Ok(1)
+    }
+
+    /// Carries out a task. Returns false if there was nothing to compute.
+    fn run(
+        &mut self,
+        task: Task,
+        random: &mut Random,
+        bad_passwords: &BadPasswords,
+    ) -> Result<bool, getrandom::Error> {
+        let (passwords, prepared) = (&self.passwords, &mut self.prepared);
+        match task {
+            Task::Lists { new } => {
+                let listed = passwords.new.get(new).filter(|clear| bad_passwords.have(clear));
+                prepared.listed.extend(listed.cloned());
+            }
+            Task::Former { form, .. } if self.used == Some(form) => return Ok(false),
+            Task::Former { form, new } => {
+                if let (Some(stored), Some(clear)) = (passwords.former.get(form), passwords.new.get(new))
+                    && password::verify(stored, password::clear_of(clear))
+                {
+                    prepared.history.matching.push(stored.clone());
+                    self.used = Some(form);
+                }
+            }
+            Task::Keys { new } => {
+                let clear = passwords.new.get(new).map(std::slice::from_ref).unwrap_or_default();
+                prepared.scram.extend(make_keys(clear, &passwords.keys, random)?);
+            }
+            Task::Hash { new } => {
+                if let Some(clear) = passwords.new.get(new) {
+                    let stored = password::hash(passwords.scheme, clear, &random.bytes()?);
+                    prepared.hashed.push((clear.clone(), stored));
+                }
+            }
+            Task::Old { old, stored } => {
+                let Some((clear, forms)) = passwords.old.get(old) else { return Ok(false) };
+                // Its form was found: the tasks of a deleted password follow each other.
+                if stored > 0 && prepared.matched.last().is_some_and(|(found, _)| found == clear) {
+                    return Ok(false);
+                }
+                if let Some(form) = forms.get(stored).filter(|form| password::verify(form, clear)) {
+                    prepared.matched.push((clear.clone(), form.clone()));
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Returns what was prepared, when nothing is left to do.
+    pub(crate) fn end(self) -> PreparedPasswords {
+        let Preparation { passwords, mut prepared, .. } = self;
+        prepared.history = HistoryChecks { forms: passwords.former, ..prepared.history };
+        prepared
+    }
+}
+
+/// Clear passwords with the text forms of their keys: for SCRAM, each with its own salt, for CRAM-MD5, and for
+/// DIGEST-MD5, one a name. What is no UTF-8 has none.
+///
+/// # Errors
+/// The system gave no random salt.
+pub(super) fn make_keys(
+    clear: &[Vec<u8>],
+    SaslKeyRules { mechanisms, iterations, names, realm }: &SaslKeyRules,
+    random: &mut Random,
+) -> Result<PasswordKeys, getrandom::Error> {
+    let mut all = Vec::new();
+    for clear in clear.iter().filter(|_| !mechanisms.is_empty()) {
+        let Ok(text) = std::str::from_utf8(password::clear_of(clear)) else { continue };
+        let mut keys = Vec::new();
+        if mechanisms.iter().any(|name| name == CRAM_MD5) {
+            keys.push(CramKey::derive(text.as_bytes()).text());
+        }
+        if mechanisms.iter().any(|name| name == DIGEST_MD5) {
+            keys.extend(names.iter().map(|name| DigestKey::derive(name, realm, text).text()));
+        }
+        for (hash, _) in mechanisms.iter().filter_map(|name| Hash::of_mechanism(name)) {
+            keys.push(ScramKeys::derive(hash, text, &random.bytes()?, *iterations).text());
+        }
+        all.push((clear.clone(), keys));
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_prepared_hash_by_hash() {
+        let slow = |clear: &[u8], salt| password::hash(StorageScheme::Argon2id, clear, &[salt; 16]);
+        let (former, other) = (slow(b"two", 1), slow(b"three", 2));
+        let passwords = || ChangedPasswords {
+            scheme: StorageScheme::Argon2id,
+            new: vec![b"one".to_vec(), b"two".to_vec()],
+            old: vec![(b"three".to_vec(), vec![b"{SSHA}AAAA".to_vec(), other.clone(), former.clone()])],
+            former: vec![b"{SSHA}AAAA".to_vec(), former.clone(), other.clone()],
+            checks_lists: false,
+            keys: SaslKeyRules::default(),
+        };
+        let mut preparation = Preparation::new(passwords());
+        assert_eq!(preparation.cost_left(), 8, "4 former, 2 new, 2 old");
+        let mut random = Random::default();
+        let mut steps = Vec::new();
+        while preparation.cost_left() > 0 {
+            assert_eq!(preparation.is_begun(), !steps.is_empty());
+            preparation.step(&mut random, &BadPasswords::default()).unwrap();
+            steps.push(preparation.cost_left());
+        }
+        // The last form of the deleted password is not tried, because the one before it was right.
+        assert_eq!(steps, [7, 6, 5, 4, 3, 2, 1, 0]);
+        let check = |prepared: PreparedPasswords| {
+            assert_eq!(prepared.history.matching, [former.clone()]);
+            assert_eq!(prepared.history.forms.len(), 3);
+            assert_eq!(prepared.matched, [(b"three".to_vec(), other.clone())]);
+            let hashed: Vec<&[u8]> = prepared.hashed.iter().map(|(clear, _)| clear.as_slice()).collect();
+            assert_eq!(hashed, [b"one".as_slice(), b"two"]);
+            assert!(prepared.hashed.iter().all(|(clear, stored)| password::verify(stored, clear)));
+        };
+        check(preparation.end());
+        check(passwords().prepare(&mut random).unwrap());
+    }
+
+    #[test]
+    fn what_costs_nothing_is_done_in_one_step() {
+        let mut preparation = Preparation::new(ChangedPasswords {
+            scheme: StorageScheme::Ssha,
+            new: vec![b"one".to_vec()],
+            old: Vec::new(),
+            former: vec![b"{SSHA}AAAA".to_vec(); 24],
+            checks_lists: true,
+            keys: SaslKeyRules::default(),
+        });
+        assert_eq!(preparation.cost_left(), 1);
+        preparation.step(&mut Random::default(), &BadPasswords::default()).unwrap();
+        preparation.step(&mut Random::default(), &BadPasswords::default()).unwrap();
+        assert_eq!(preparation.cost_left(), 0);
+        assert_eq!(preparation.end().hashed.len(), 1);
+    }
+}
