@@ -83,6 +83,9 @@ pub struct SupportedControl {
     pub name: &'static str,
     /// The operations it fits.
     contexts: &'static [ControlContext],
+    /// Whether it tells of entries of the tree alone. A search of others, the root DSE for example, refuses it where it
+    /// is critical, and ignores it where it is not.
+    is_of_tree: bool,
     read: ReadControl,
 }
 
@@ -95,7 +98,11 @@ const fn control(
     contexts: &'static [ControlContext],
     read: ReadControl,
 ) -> SupportedControl {
-    SupportedControl { oid, name, contexts, read }
+    SupportedControl { oid, name, contexts, is_of_tree: false, read }
+}
+
+const fn of_tree(control: SupportedControl) -> SupportedControl {
+    SupportedControl { is_of_tree: true, ..control }
 }
 
 /// Every operation that has an answer: bind, the operations on entries, extended operations.
@@ -163,19 +170,19 @@ pub static SUPPORTED_CONTROLS: &[SupportedControl] = &[
         read_flag(&mut read.password_policy, control)
     }),
     control(oids::ACCOUNT_USABILITY, "account usability", SEARCH, read_account_usability),
-    control(oids::DEREFERENCE, "dereference", SEARCH, read_dereference),
+    of_tree(control(oids::DEREFERENCE, "dereference", SEARCH, read_dereference)),
     control(oids::SESSION_TRACKING, "session tracking", ANSWERED, read_session_tracking),
     control(oids::PROXIED_AUTHORIZATION, "proxied authorization", PROXIED, read_proxied),
     control(oids::PROXIED_AUTHORIZATION_V1, "proxied authorization, version 1", PROXIED, read_proxied),
     control(oids::AUTHORIZATION_IDENTITY_REQUEST, "authorization identity", BIND, |_, control| {
         no_value(control)
     }),
-    control(oids::EFFECTIVE_RIGHTS, "effective rights", SEARCH, read_effective_rights),
+    of_tree(control(oids::EFFECTIVE_RIGHTS, "effective rights", SEARCH, read_effective_rights)),
     control(oids::POSITION, "position", ANSWERED, |read, control| {
         read_flag(&mut read.wants_position, control)
     }),
     control(oids::AT_LEAST, "at least", ANSWERED, read_at_least),
-    control(EXPLAIN, "explain", SEARCH, |read, control| read_flag(&mut read.explain, control)),
+    of_tree(control(EXPLAIN, "explain", SEARCH, |read, control| read_flag(&mut read.explain, control))),
 ];
 
 /// Whether a control does something on an operation.
@@ -299,6 +306,8 @@ pub struct SeldomControls {
     pub sync: Option<SyncAsked>,
     /// The search goes on with changes as they come (draft-ietf-ldapext-psearch).
     pub persistent: Option<PersistentSearch>,
+    /// A critical control that tells of entries of the tree alone.
+    pub needs_tree: Option<&'static str>,
 }
 
 /// What comes with a request: what its controls ask for, and what its connection says.
@@ -362,6 +371,9 @@ impl RequestControls {
                 return Err(protocol_error("is given twice"));
             }
             (known.read)(&mut read, &control).map_err(protocol_error)?;
+            if control.critical && known.is_of_tree {
+                read.seldom().needs_tree = Some(known.name);
+            }
         }
         Ok(read)
     }
@@ -391,6 +403,11 @@ impl RequestControls {
     #[inline]
     pub(crate) fn wants_copies(&self) -> bool {
         self.seldom.is_some() && self.copies() != (None, None)
+    }
+
+    /// A critical control that tells of entries of the tree alone.
+    pub(crate) fn needs_tree(&self) -> Option<&'static str> {
+        self.seldom.as_ref()?.needs_tree
     }
 
     /// The copies of the entry that the answer is to have: as it was before the change, and as it is after it.
@@ -642,7 +659,7 @@ mod tests {
         let manage = || RequestControls { manage_dsa_it: true, ..none() };
         assert_eq!(read(&[], Search), Ok(none()));
         assert_eq!(read(&[(MANAGE_DSA_IT, true, None)], Search), Ok(manage()));
-        assert_eq!(read(&[(EXPLAIN, true, None)], Search), Ok(RequestControls { explain: true, ..none() }));
+        assert_eq!(read(&[(EXPLAIN, false, None)], Search), Ok(RequestControls { explain: true, ..none() }));
         assert_eq!(read(&[(MANAGE_DSA_IT, false, Some(b""))], Search), Ok(manage()));
         assert_eq!(read(&[(MANAGE_DSA_IT, false, None)], Bind), Ok(none()));
         assert_eq!(read(&[("1.2.3", true, None)], Unanswered), Ok(none()));

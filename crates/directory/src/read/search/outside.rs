@@ -100,6 +100,12 @@ impl Results {
             let text = "what is not in the tree is not synchronized, and changes of it are not told";
             return Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text));
         }
+        if let Some(name) = controls.needs_tree() {
+            let text = format!(
+                "critical control {name} is about entries of the tree, and the base is outside of it"
+            );
+            return Err(OperationError::refused(ResultCode::UNAVAILABLE_CRITICAL_EXTENSION, text));
+        }
         let catalog = snapshot.state().catalog;
         let filter = Compiler { catalog, shown: access.shown(), known: None }.compile(request.filter);
         let selection = Selection::of(request.attributes, catalog, access);

@@ -26,7 +26,10 @@ use crate::access::{Access, EntryRights};
 use crate::catalog::Catalog;
 use crate::filter::{Candidate, Compiler, Item, Subject, Term};
 use crate::model::access_rule::READ;
-use crate::model::limits::{SORT_BYTES_MAX, SORT_VALUE_MAX, SORT_VALUES_MAX, STREAMED_PER_ENTRY};
+use crate::model::entry::Content;
+use crate::model::limits::{
+    NAME_KEY_MAX, SORT_BYTES_MAX, SORT_VALUE_MAX, SORT_VALUES_MAX, STREAMED_PER_ENTRY,
+};
 use crate::model::outcome::OperationError;
 use crate::read::controls::{SortAsked, SortKeyAsked, WindowAsked};
 use crate::tree::TreeState;
@@ -42,6 +45,10 @@ const KEPT_BYTES: usize = 48;
 
 /// Octets of values that are looked at for the work that one candidate of a search costs.
 const OCTETS_PER_ENTRY: usize = 512;
+
+/// Octets of a normal form by which values in rows of their own are in order, whatever comes behind them: the keys of
+/// rows are longer.
+const ORDERED_MAX: usize = NAME_KEY_MAX / 2;
 
 /// How many results are taken out of the set at a time.
 const TAKEN: usize = 256;
@@ -84,6 +91,11 @@ impl SortOutcome {
     /// Where the pages before were too many, or too much.
     pub(super) fn as_before() -> SortOutcome {
         SortOutcome::not(ResultCode::ADMIN_LIMIT_EXCEEDED, "the pages before are not sorted")
+    }
+
+    fn too_many_values() -> SortOutcome {
+        let text = format!("there is an entry with more than {SORT_VALUES_MAX} values to find the least of");
+        SortOutcome::not(ResultCode::ADMIN_LIMIT_EXCEEDED, &text)
     }
 
     /// Why the search is refused to a client that has no use for other results (section 2, scenario 3).
@@ -142,6 +154,8 @@ struct Buffers {
     /// Values of the last entry that were looked at, and their octets.
     values: usize,
     octets: usize,
+    /// Whether there were more of them than are looked at.
+    is_cut: bool,
 }
 
 impl SortBy {
@@ -223,22 +237,26 @@ impl SortBy {
         state: TreeState<'s>,
         candidate: &Candidate<'s>,
         rights: Option<&EntryRights>,
-        Buffers { normal, least, shown, values, octets, .. }: &mut Buffers,
+        Buffers { normal, least, shown, values, octets, is_cut, .. }: &mut Buffers,
     ) -> Result<bool> {
         let schema = &state.catalog.schema;
         let (mut is_there, mut seen) = (false, 0);
+        // Whether the value comes behind the least one by its first octets.
         let mut look = |value: &[u8]| {
             normal.clear();
             let is_value = self.rule.normalize(schema, value, normal).is_ok();
+            let is_behind = is_value && is_there && beginning(normal) > beginning(least);
             if is_value && (!is_there || normal < least) {
                 std::mem::swap(normal, least);
                 is_there = true;
             }
+            is_behind
         };
         let mut go_on = |value: &[u8]| {
             seen += 1;
             (*values, *octets) = (*values + 1, *octets + value.len());
-            if seen < SORT_VALUES_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            *is_cut |= seen > SORT_VALUES_MAX;
+            if *is_cut { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
         let may_read = |type_id| rights.is_none_or(|rights| rights.has(READ, Some(type_id)));
         match &self.item.subject {
@@ -259,9 +277,16 @@ impl SortBy {
                     if by_value.is_none() && !may_read(type_id) {
                         continue;
                     }
+                    // Values in rows of their own come in the order of their keys.
+                    let equality = state.catalog.attribute(row.id).equality;
+                    let is_in_order = row.content == Content::Table
+                        && equality.is_some_and(|equality| equality.shares_key_with(self.rule));
                     for_each_value(state, candidate.id, &row, &mut |value| {
-                        if by_value.is_none_or(|rule| rule.allows(READ, type_id, schema, value, shown)) {
-                            look(value);
+                        if by_value.is_none_or(|rule| rule.allows(READ, type_id, schema, value, shown))
+                            && look(value)
+                            && is_in_order
+                        {
+                            return ControlFlow::Break(());
                         }
                         go_on(value)
                     })?;
@@ -342,9 +367,13 @@ impl Sorting {
             return Ok(None);
         }
         self.buffers.key.clear();
-        (self.buffers.values, self.buffers.octets) = (0, 0);
+        (self.buffers.values, self.buffers.octets, self.buffers.is_cut) = (0, 0, false);
         for by in &self.by {
             by.put_key(state, candidate, rights, &mut self.buffers)?;
+        }
+        if self.buffers.is_cut {
+            self.given_up = Some(SortOutcome::too_many_values());
+            return Ok(None);
         }
         let cost = self.buffers.values / STREAMED_PER_ENTRY + self.buffers.octets / OCTETS_PER_ENTRY;
         let cost = Some(u32::try_from(cost).unwrap_or(u32::MAX));
@@ -426,6 +455,11 @@ impl Sorting {
             self.last = Some(key);
         }
     }
+}
+
+/// The octets of a normal form by which rows are in order.
+fn beginning(normal: &[u8]) -> &[u8] {
+    normal.get(..ORDERED_MAX).unwrap_or(normal)
 }
 
 /// The id at the end of a key.

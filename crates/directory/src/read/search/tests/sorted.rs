@@ -5,7 +5,7 @@ use ldap::{DecodeLimits, FilterBuf, MessageId, ResponseMessage, ResultCode, Sort
 use super::list_view::{ask, offset, shown, value};
 use super::pages::{Page, crowd, dns, refused, user};
 use super::{Attributes, Question, add, sample};
-use crate::model::limits::SORT_BYTES_MAX;
+use crate::model::limits::{NAME_KEY_MAX, SORT_BYTES_MAX, SORT_VALUES_MAX};
 use crate::model::settings::GeneralSettings;
 use crate::read::controls::{RequestControls, SeldomControls, SortAsked, SortKeyAsked};
 use crate::read::search::{Budget, Search, Step};
@@ -403,6 +403,43 @@ fn no_more_is_sorted_than_may_be_looked_at() {
         let page = question.page(&directory, 2, b"", false);
         assert_eq!(page.found.dns() == plain.dns()[..2], code != ResultCode::SUCCESS, "{filter}");
     }
+}
+
+/// An entry with many values was sorted by the least of the first thousand, with success. Values of rows of their own
+/// are in order, so their least is found at once; by another order the search is not sorted, and says so.
+#[test]
+fn an_entry_with_many_values_is_sorted_by_its_least_or_not_at_all() {
+    let mut directory = TestDirectory::with_suffix_entry();
+    let long = "q".repeat(NAME_KEY_MAX);
+    let entries =
+        [("many", 5, 3 * SORT_VALUES_MAX), ("first", 2, 1), ("last", 9, 2), ("long", 7, SORT_VALUES_MAX)];
+    for (name, least, count) in entries {
+        let mut values: Vec<String> = (0..count).map(|number| format!("{least} {number:05}")).collect();
+        if name == "long" {
+            // Their rows are in the order of hashes.
+            values = (0..count).map(|number| format!("7 {long}{number}")).collect();
+        }
+        let values: Vec<&str> = values.iter().map(String::as_str).collect();
+        let attributes = [("objectClass", &["device"][..]), ("description", &values)];
+        add(&mut directory, &format!("cn={name},{SUFFIX}"), &attributes);
+    }
+    let question = sorted("(description=*)", &["description"]);
+    let messages = question.answer(&directory, false).unwrap();
+    assert_eq!(told(&messages), Some((ResultCode::SUCCESS, None)));
+    let names = ["first", "many", "long", "last"].map(|name| format!("cn={name},{SUFFIX}"));
+    assert_eq!(received(&messages).dns(), names);
+
+    let mut question = sorted("(description=*)", &["description:caseExactOrderingMatch"]);
+    let messages = question.answer(&directory, false).unwrap();
+    assert_eq!(told(&messages), Some((ResultCode::ADMIN_LIMIT_EXCEEDED, None)));
+    assert_eq!(
+        received(&messages).dns(),
+        ["many", "first", "last", "long"].map(|name| format!("cn={name},{SUFFIX}"))
+    );
+    make_critical(&mut question);
+    let refused = question.ask(&directory);
+    assert_eq!((refused.code, refused.entries.len()), (ResultCode::UNAVAILABLE_CRITICAL_EXTENSION, 0));
+    assert!(refused.diagnostic.contains("more than 100 values"), "{}", refused.diagnostic);
 }
 
 #[test]
