@@ -2,6 +2,7 @@
 //! must be the same.
 
 mod assertion;
+mod bounds;
 mod dereference;
 mod explained;
 mod feed;
