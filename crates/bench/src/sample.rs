@@ -11,8 +11,9 @@
 //! ```text
 //! <suffix>
 //!   ou=departments   one organizationalUnit each, teams below; seeAlso names the head
-//!   ou=groups        a groupOfNames per department, all-staff, nested groups, groupOfUniqueNames, groupOfURLs
-//!   ou=unix groups   posixGroup with memberUid
+//!   ou=groups        a groupOfNames per department, nested groups, groupOfUniqueNames, groupOfURLs; all-staff,
+//!                    managers and another are posixGroup, too
+//!   ou=unix groups   groupOfNames and posixGroup, with member and with memberUid
 //!   ou=people        1,000 inetOrgPerson, posixAccount, shadowAccount; manager and secretary link them
 //!   ou=contractors   a few with multi-valued and escaped RDNs
 //!   ou=hosts         devices with ipHost and ieee802Device

@@ -18,17 +18,28 @@ impl Sample {
         COMPANY.departments.iter().enumerate().map(group).collect()
     }
 
-    /// Groups across departments: these come after their members.
+    /// Groups across departments: these come after their members. Hosts know those of people alone, too.
     pub(super) fn company_groups(&self) -> Vec<SampleEntry> {
         let nested = |name: &str, description: &str, members: &[&str]| {
             let members: Vec<String> = members.iter().map(|member| self.group_dn(member)).collect();
             self.group(name, description).texts("member", &members).done()
         };
+        let posix = |name: &str, description: &str, gid_number: usize, members: Vec<String>| {
+            Builder::new(self.group_dn(name), &["top", "groupOfNames", "posixGroup"])
+                .text("cn", name)
+                .text("description", description)
+                .text("gidNumber", &gid_number.to_string())
+                .texts("member", &members)
+                .done()
+        };
         vec![
-            self.group("all-staff", "Everyone, one by one").texts("member", &self.dns_of(|_| true)).done(),
-            self.group("managers", "Whoever leads a department or a team")
-                .texts("member", &self.dns_of(|person| matches!(person.post.rank, Rank::Head | Rank::Lead)))
-                .done(),
+            posix("all-staff", "Everyone, one by one", 6_000, self.dns_of(|_| true)),
+            posix(
+                "managers",
+                "Whoever leads a department or a team",
+                6_001,
+                self.dns_of(|person| matches!(person.post.rank, Rank::Head | Rank::Lead)),
+            ),
             nested("technology", "Groups in a group", &["engineering", "research", "operations"]),
             nested(
                 "business",
@@ -42,9 +53,12 @@ impl Sample {
                     &[self.person_dn(8), self.group_dn("operations"), self.service_dn("monitoring")],
                 )
                 .done(),
-            self.group("Überraschungsfest", "A name that is not ASCII")
-                .texts("member", &self.dns_of(|person| person.uid.starts_with("sm")))
-                .done(),
+            posix(
+                "Überraschungsfest",
+                "A name that is not ASCII",
+                6_002,
+                self.dns_of(|person| person.uid.starts_with("sm")),
+            ),
             Builder::new(self.group_dn("works-council"), &["top", "groupOfUniqueNames"])
                 .text("cn", "works-council")
                 .text("description", "Elected; unique names")
@@ -94,12 +108,15 @@ impl Sample {
     }
 
     fn unix_group(&self, name: &str, gid_number: usize, is_member: impl Fn(&Person) -> bool) -> SampleEntry {
-        let members: Vec<&str> =
+        let uids: Vec<&str> =
             self.people.iter().filter(|person| is_member(person)).map(|person| person.uid.as_str()).collect();
-        Builder::new(format!("cn={name},ou=unix groups,{}", self.suffix), &["top", "posixGroup"])
+        // As RFC 2307 has members, and as its successor, the schema rfc2307bis, has them.
+        let classes = ["top", "groupOfNames", "posixGroup"];
+        Builder::new(format!("cn={name},ou=unix groups,{}", self.suffix), &classes)
             .text("cn", name)
             .text("gidNumber", &gid_number.to_string())
-            .texts("memberUid", &members)
+            .texts("member", &self.dns_of(&is_member))
+            .texts("memberUid", &uids)
             .done()
     }
 

@@ -12,28 +12,12 @@ use rcgen::{CertificateParams, KeyPair};
 use rustix::process::Signal;
 use support::clients::run;
 use support::pando::{ServiceManager, Start};
+use support::root::was_run_as_root;
 use support::tree::{person_dn, plant};
 use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
 /// The user that every system has for those without rights.
 const NOBODY: u32 = 65_534;
-
-/// Runs a test again as root, where it is somebody else's. True when it was: then there is nothing left to do.
-fn was_run_as_root(test: &str) -> bool {
-    if rustix::process::geteuid().is_root() {
-        return false;
-    }
-    let program = std::env::current_exe().unwrap();
-    // The name within this binary: the path of this module without the crate.
-    let (_, module) = module_path!().split_once("::").unwrap();
-    let mut sudo = Command::new("sudo");
-    sudo.arg("-n").arg(program).arg("--exact").arg(format!("{module}::{test}"));
-    let output = sudo.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    let is_passed = output.status.success() && said.contains("1 passed");
-    assert!(is_passed, "{test} needs root, and fails as root or there is no way to it: {output:?}");
-    true
-}
 
 /// A folder that nobody owns, in the scratch folder.
 fn home(scratch: &Scratch) {
@@ -64,7 +48,7 @@ fn write_certificate(scratch: &Scratch) {
 
 #[test]
 fn root_is_given_up_once_the_ports_are_taken() {
-    if was_run_as_root("root_is_given_up_once_the_ports_are_taken") {
+    if was_run_as_root(module_path!(), "root_is_given_up_once_the_ports_are_taken") {
         return;
     }
     let scratch = Scratch::new("nobody");
@@ -124,7 +108,7 @@ fn root_is_given_up_once_the_ports_are_taken() {
 
 #[test]
 fn what_stands_in_the_way_of_another_user_is_told() {
-    if was_run_as_root("what_stands_in_the_way_of_another_user_is_told") {
+    if was_run_as_root(module_path!(), "what_stands_in_the_way_of_another_user_is_told") {
         return;
     }
     let scratch = Scratch::new("not-nobody");
@@ -210,7 +194,7 @@ fn in_memory(pando: &Pando, octets: &[u8]) -> Vec<String> {
 /// Passwords are wiped where they were: in the buffer of the connection, the queue and the threads that hash.
 #[test]
 fn a_verified_password_is_nowhere_in_memory() {
-    if was_run_as_root("a_verified_password_is_nowhere_in_memory") {
+    if was_run_as_root(module_path!(), "a_verified_password_is_nowhere_in_memory") {
         return;
     }
     let scratch = Scratch::new("memory");

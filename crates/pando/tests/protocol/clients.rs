@@ -7,7 +7,7 @@ use ldap::Scope;
 use support::clients::{ldap_utility, python_script, repository, run, unboundid_tool};
 use support::pando::Start;
 use support::tree::{person_dn, plant};
-use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
+use support::{ADMIN_DN, Pando, SUFFIX, Scratch};
 
 fn planted(name: &str) -> (Scratch, Pando) {
     let scratch = Scratch::new(name);
@@ -206,37 +206,6 @@ fn unboundid_load_tools() {
     unboundid_tool("examples.AuthRate", server, &authenticate, "").expect_code(0);
     let title = pando.administrator().entry(&anna, &["description"]).unwrap().unwrap();
     assert_eq!(title.texts("description").len(), 1, "modrate has changed her");
-}
-
-/// What docs/how-to/connect.md shows works as it stands there, but for the port and the password.
-#[test]
-fn the_documented_commands() {
-    let scratch = Scratch::new("documented");
-    let pando = Start::bare(&scratch, "data").arguments(&["--sample"]).ready();
-    let document = std::fs::read_to_string(repository().join("docs/how-to/connect.md")).unwrap();
-    let snippets = |heading: &str| -> Vec<String> {
-        let section = document.split("\n## ").find(|section| section.starts_with(heading));
-        let section = section.unwrap_or_else(|| panic!("no section {heading:?} in docs/how-to/connect.md"));
-        let text = section
-            .replace("ldap://127.0.0.1:1389", &format!("ldap://{}", pando.address()))
-            .replace("-w SECRET", &format!("-w '{ADMIN_PASSWORD}'"))
-            .replace("\"SECRET\"", &format!("\"{ADMIN_PASSWORD}\""));
-        // Indented blocks, each with the blank lines inside it, parted by text.
-        let blocks = text.split("\n\n").map(|block| block.trim_start_matches('\n'));
-        let code = blocks.filter(|block| block.starts_with("    "));
-        code.map(|block| block.lines().map(|line| line.get(4..).unwrap_or("")).collect::<Vec<_>>().join("\n"))
-            .collect()
-    };
-    let shell = snippets("OpenLDAP");
-    assert!(shell.len() >= 2);
-    for script in shell {
-        run("bash", &["-e", "-c", &script], "").expect_code(0);
-    }
-    let python = snippets("Python");
-    assert_eq!(python.len(), 2, "{python:?}");
-    for script in python {
-        run("/usr/bin/python3", &["-c", &script], "").expect_code(0).expect_output("ahuber");
-    }
 }
 
 /// What the README shows is what `./dev run` shows, but for the port and the password; and the filters that it names

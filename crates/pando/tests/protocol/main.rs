@@ -8,6 +8,7 @@ mod support;
 
 mod clients;
 mod conformance;
+mod connect;
 mod copies;
 mod dereference;
 mod differential;
@@ -21,4 +22,5 @@ mod proxy;
 mod rfc4511;
 mod smoke;
 mod sorting;
+mod sssd;
 mod sync;

@@ -15,6 +15,7 @@ pub mod interrupted;
 pub mod metrics;
 pub mod pando;
 pub mod positions;
+pub mod root;
 pub mod scratch;
 pub mod slapd;
 pub mod tree;

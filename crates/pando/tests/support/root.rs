@@ -1,0 +1,24 @@
+//! Tests that only root can do.
+
+use std::process::Command;
+
+/// Runs a test again as root if this process is not. Returns true if it did: then there is nothing left to do. `module`
+/// is the path of the test's module.
+///
+/// # Panics
+/// If there is no way to root, or the test fails as root.
+pub fn was_run_as_root(module: &str, test: &str) -> bool {
+    if rustix::process::geteuid().is_root() {
+        return false;
+    }
+    let program = std::env::current_exe().unwrap();
+    // The name within this binary: the path of the module without the crate.
+    let (_, module) = module.split_once("::").unwrap();
+    let mut sudo = Command::new("sudo");
+    sudo.arg("-n").arg(program).arg("--exact").arg(format!("{module}::{test}"));
+    let output = sudo.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let is_passed = output.status.success() && said.contains("1 passed");
+    assert!(is_passed, "{test} needs root, and fails as root or there is no way to it: {output:?}");
+    true
+}
