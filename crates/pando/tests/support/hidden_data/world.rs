@@ -101,9 +101,10 @@ impl World {
         world
     }
 
-    /// The directory that has a hidden entry of this name, where only one has.
+    /// The directory that has a hidden entry of this name, where only one has. No name here has spaces of its own.
     pub fn only_side(&self, dn: &str) -> Option<usize> {
-        self.one.iter().find(|(name, _)| name.eq_ignore_ascii_case(dn)).map(|(_, side)| *side)
+        let dn = dn.replace(' ', "");
+        self.one.iter().find(|(name, _)| name.eq_ignore_ascii_case(&dn)).map(|(_, side)| *side)
     }
 
     /// Random access rules that hide what is to be hidden.
