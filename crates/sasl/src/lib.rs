@@ -32,9 +32,23 @@ pub enum SaslError {
     /// It wants what is not offered.
     #[error("{0}")]
     NotOffered(&'static str),
+    /// It has an extension that the receiver has to know (RFC 5802 section 5.1, `m=`), and none is known.
+    #[error("mandatory extensions of SCRAM are not known here: extensions-not-supported")]
+    MandatoryExtension,
     /// The proof is wrong, or it is for another exchange or channel.
     #[error("the proof is wrong")]
     WrongProof,
+}
+
+impl SaslError {
+    /// What the server's last message says of it, in mechanisms where that can be said (RFC 5802 section 7,
+    /// server-error).
+    pub fn server_message(self) -> Option<&'static str> {
+        match self {
+            SaslError::MandatoryExtension => Some("e=extensions-not-supported"),
+            _ => None,
+        }
+    }
 }
 
 /// A password or name as SASL compares it (SASLprep, RFC 4013). What cannot be prepared is taken as it is: it is the

@@ -43,7 +43,7 @@ impl<'a> ClientFirst<'a> {
     /// Takes the message apart.
     ///
     /// # Errors
-    /// It is something else, or wants an extension.
+    /// It is something else, or has a mandatory extension.
     pub fn parse(message: &'a [u8]) -> Result<ClientFirst<'a>, SaslError> {
         let malformed = SaslError::Malformed;
         if message.len() > MESSAGE_SIZE_MAX {
@@ -68,13 +68,10 @@ impl<'a> ClientFirst<'a> {
             None => return Err(malformed("a= expected")),
         };
         let header = text.get(..text.len() - bare.len()).unwrap_or_default();
+        check_extensions(bare)?;
         let mut fields = bare.split(',');
-        let name = match fields.next().unwrap_or_default() {
-            field if field.starts_with("m=") => {
-                return Err(SaslError::NotOffered("mandatory extensions of SCRAM are not known here"));
-            }
-            field => field.strip_prefix("n=").ok_or(malformed("n= expected"))?,
-        };
+        let name =
+            fields.next().and_then(|field| field.strip_prefix("n=")).ok_or(malformed("n= expected"))?;
         let nonce =
             fields.next().and_then(|field| field.strip_prefix("r=")).ok_or(malformed("r= expected"))?;
         check_nonce(nonce)?;
@@ -83,6 +80,15 @@ impl<'a> ClientFirst<'a> {
             return Err(malformed("the name is empty"));
         }
         Ok(ClientFirst { binding, authorization, name, header, bare, nonce })
+    }
+}
+
+/// Wherever it is in a message, a mandatory extension ends the exchange (RFC 5802 section 5.1). Other extensions are
+/// ignored.
+fn check_extensions(fields: &str) -> Result<(), SaslError> {
+    match fields.split(',').any(|field| field.starts_with("m=")) {
+        true => Err(SaslError::MandatoryExtension),
+        false => Ok(()),
     }
 }
 
@@ -154,6 +160,7 @@ impl Exchange {
         if message.len() > MESSAGE_SIZE_MAX {
             return Err(malformed("it is too long"));
         }
+        check_extensions(text)?;
         let (without_proof, proof) = text.rsplit_once(",p=").ok_or(malformed("p= expected"))?;
         let proof = STANDARD.decode(proof).map_err(|_| malformed("the proof is not base64"))?;
         let mut fields = without_proof.split(',');
@@ -217,6 +224,7 @@ impl Client {
         kept: &mut Option<ClientKeys>,
     ) -> Result<(String, String), SaslError> {
         let malformed = SaslError::Malformed("r=, s= and i= expected");
+        check_extensions(server_first)?;
         let mut fields = server_first.split(',');
         let mut field =
             |name: &str| fields.next().and_then(|field| field.strip_prefix(name)).ok_or(malformed);
@@ -324,6 +332,14 @@ mod tests {
         assert_eq!(exchange("geheim 1", None, b"", |text| text.replace("c=biws", "c=eSws")), wrong);
         assert_eq!(exchange("geheim 1", None, b"", |text| text.replace(",p=", ",p=AAAA")), wrong);
         for change in [
+            (|text: String| text.replace(",p=", ",m=x,p=")) as fn(String) -> String,
+            |text| format!("m=x,{text}"),
+            |text| format!("{text},m=x"),
+        ] {
+            assert_eq!(exchange("geheim 1", None, b"", change), Err(SaslError::MandatoryExtension));
+        }
+        assert_eq!(exchange("geheim 1", None, b"", |text| text.replace(",p=", ",f=x,p=")), wrong);
+        for change in [
             (|_| String::new()) as fn(String) -> String,
             |text| text.replace(",p=", ","),
             |text| text.replace("c=", "x="),
@@ -358,7 +374,15 @@ mod tests {
         ] {
             assert!(ClientFirst::parse(bad.as_bytes()).is_err(), "{bad}");
         }
-        assert!(matches!(ClientFirst::parse(b"n,,m=x,n=a,r=x"), Err(SaslError::NotOffered(_))));
+        for mandatory in
+            ["n,,m=x,n=a,r=x", "n,,m=,n=a,r=x", "n,,n=a,m=x,r=x", "n,,n=a,r=x,m=x", "n,,n=a,r=x,f=y,m=x"]
+        {
+            let parsed = ClientFirst::parse(mandatory.as_bytes());
+            assert_eq!(parsed, Err(SaslError::MandatoryExtension), "{mandatory}");
+        }
+        let (client, _) = Client::begin(Hash::Sha1, "a", "x", None);
+        let finished = client.finish("m=x,r=xy,s=QQ==,i=4096", "secret", &mut None);
+        assert_eq!(finished, Err(SaslError::MandatoryExtension));
         assert!(ClientFirst::parse(b"\xff,,n=a,r=x").is_err());
         let first = ClientFirst::parse(b"p=tls-exporter,a=o=2Cp,n=q=3D,r=x,f=later").unwrap();
         assert_eq!(first.binding, Binding::Type("tls-exporter"));

@@ -492,7 +492,8 @@ impl Session {
         let sasl_credentials = head
             .sasl_credentials
             .as_deref()
-            .filter(|_| [ResultCode::SUCCESS, ResultCode::SASL_BIND_IN_PROGRESS].contains(code));
+            .filter(|_| [ResultCode::SUCCESS, ResultCode::SASL_BIND_IN_PROGRESS].contains(code))
+            .or(head.sasl_error.map(str::as_bytes));
         match value {
             None if sasl_credentials.is_some() => {
                 response::encode_bind_response(

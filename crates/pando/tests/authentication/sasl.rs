@@ -78,6 +78,25 @@ pub(crate) fn sasl_bind(
     (reply.outcome.code, said)
 }
 
+/// RFC 5802 section 5.1: a client that insists on an extension is told that there is none.
+#[test]
+fn mandatory_extensions_of_scram_end_the_exchange() {
+    let scratch = Scratch::new("sasl-extension");
+    let pando = start(&scratch);
+    let mut connection = pando.connect();
+    let refused = (ResultCode::INVALID_CREDENTIALS, "e=extensions-not-supported".to_owned());
+    let mechanism = "SCRAM-SHA-256";
+    assert_eq!(sasl_bind(&mut connection, mechanism, b"n,,m=x,n=anna,r=x"), refused);
+    assert_eq!(sasl_bind(&mut connection, mechanism, b"n,,n=anna,r=x,m=x"), refused);
+    let (hash, _) = Hash::of_mechanism(mechanism).unwrap();
+    let (client, first) = Client::begin(hash, "anna", "a-nonce-of-the-test", None);
+    let (_, challenge) = sasl_bind(&mut connection, mechanism, first.as_bytes());
+    let (last, _) = client.finish(&challenge, "anna-s3cret", &mut None).unwrap();
+    let extended = last.replace(",p=", ",m=x,p=");
+    assert_eq!(sasl_bind(&mut connection, mechanism, extended.as_bytes()), refused);
+    assert_eq!(scram(&mut connection, mechanism, ("anna", "anna-s3cret"), None), ResultCode::SUCCESS);
+}
+
 /// A whole exchange of SCRAM.
 fn scram(
     connection: &mut Connection,
@@ -278,6 +297,7 @@ fn broken_exchanges_end_in_nobody() {
         ("SCRAM-SHA-256", b"p=tls-exporter,,n=anna,r=x"),
         ("SCRAM-SHA-256", b"c=biws,r=x,p=AAAA"),
         ("SCRAM-SHA-256", b"n,,m=x,n=anna,r=x"),
+        ("SCRAM-SHA-256", b"n,,n=anna,r=x,m=x"),
         ("GSSAPI", b""),
         ("CRAM-MD5", b"anna b913a602c7eda7a495b4e6e7334d3890"),
         ("", b""),

@@ -40,6 +40,8 @@ pub(super) struct RequestHead {
     wants_identity: bool,
     /// The server's part of a SASL exchange, for a bind that does not fail.
     pub(super) sasl_credentials: Option<Vec<u8>>,
+    /// The same for a bind that fails.
+    pub(super) sasl_error: Option<&'static str>,
     /// What a password policy warns of.
     pub(super) warning: Option<PolicyWarning>,
 }
@@ -62,6 +64,7 @@ impl RequestHead {
             shown: None,
             wants_identity: operation == Operation::BIND && wants(AUTHORIZATION_IDENTITY_REQUEST),
             sasl_credentials: None,
+            sasl_error: None,
             warning: None,
         }
     }

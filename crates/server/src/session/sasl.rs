@@ -147,7 +147,7 @@ impl Session {
             {
                 return self.scram_final(context, head, pending, credentials, out);
             }
-            (_, Some(wanted), _) => match self.scram_first(context, wanted, credentials) {
+            (_, Some(wanted), _) => match self.scram_first(context, &mut head, wanted, credentials) {
                 Ok(challenge) => {
                     head.sasl_credentials = Some(challenge);
                     Outcome::code(ResultCode::SASL_BIND_IN_PROGRESS)
@@ -232,10 +232,14 @@ impl Session {
     fn scram_first(
         &mut self,
         context: &mut Context,
+        head: &mut RequestHead,
         (hash, has_binding): (Hash, bool),
         credentials: &[u8],
     ) -> Result<Vec<u8>, Outcome> {
-        let first = ClientFirst::parse(credentials).map_err(refusal)?;
+        let first = ClientFirst::parse(credentials).map_err(|error| {
+            head.sasl_error = error.server_message();
+            refusal(error)
+        })?;
         let offered = self.offered(context).mechanisms(&context.snapshot.state().settings.general);
         let channel = match first.binding {
             // Cyrus SASL leaves -PLUS out of the name, and binds all the same.
@@ -284,7 +288,11 @@ impl Session {
     ) {
         let ScramBind { channel, exchange, name, identified, .. } = scram;
         let proved = exchange.finish(credentials, &channel);
-        if let Err(error @ (SaslError::Malformed(_) | SaslError::NotOffered(_))) = proved {
+        if let Err(
+            error @ (SaslError::Malformed(_) | SaslError::NotOffered(_) | SaslError::MandatoryExtension),
+        ) = proved
+        {
+            head.sasl_error = error.server_message();
             return self.answer(context, &head, &refusal(error), out);
         }
         let is_right = proved.is_ok() && identified.is_some();
@@ -383,7 +391,7 @@ pub(super) fn authorized(context: &Context, requester: &Requester, identity: &st
 
 pub(super) fn refusal(error: SaslError) -> Outcome {
     let code = match error {
-        SaslError::WrongProof => ResultCode::INVALID_CREDENTIALS,
+        SaslError::WrongProof | SaslError::MandatoryExtension => ResultCode::INVALID_CREDENTIALS,
         SaslError::NotOffered(_) => ResultCode::AUTH_METHOD_NOT_SUPPORTED,
         _ => ResultCode::PROTOCOL_ERROR,
     };
