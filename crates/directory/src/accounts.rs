@@ -9,18 +9,21 @@ pub(crate) mod managed;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use schema::{AttributeDescription, SubtreeSpecification};
+use schema::{AttributeDescription, Schema, SubtreeSpecification};
 use store::Read;
 
 use crate::catalog::{Catalog, USER_PASSWORD};
 use crate::model::account_attribute::AccountAttribute;
 use crate::model::csn::generalized_time;
 use crate::model::entry::{AttributeRow, Content, EntryRow, InlineValue, InlineValues};
-use crate::model::limits::{PASSWORD_POLICIES_MAX, TREE_DEPTH_MAX};
+use crate::model::limits::{PASSWORD_POLICIES_MAX, POLICY_NOTICES_MAX, TREE_DEPTH_MAX};
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::password_kind::names_application;
-use crate::model::password_policy::{PasswordPolicy, PolicyArea, PolicyEntry, PolicyTable};
+use crate::model::password_policy::{
+    PASSWORD_ATTRIBUTE, PasswordPolicy, PolicyArea, PolicyEntry, PolicyTable, WITHOUT_EFFECT,
+};
+use crate::model::quoted::Quoted;
 use crate::model::rows::{CLASSES, ENTRIES, EntryId, class_key, id_key};
 use crate::model::sasl_keys::{DigestNames, SaslKeyRules};
 use crate::model::sasl_mechanisms::DIGEST_MD5;
@@ -29,9 +32,12 @@ pub(crate) use crate::password::policy::Account;
 use crate::password::policy::Lock;
 use crate::password::totp::Totp;
 use crate::tree::stored_values::for_each_value;
-use crate::tree::{Found, TreeState, damaged_row, find, node};
+use crate::tree::{Found, TreeState, damaged_row, dn_of, find, node};
 
 type Result<T> = std::result::Result<T, OperationError>;
+
+/// Microseconds of a second.
+const SECOND: i64 = 1_000_000;
 
 /// Name of the class of policies.
 const PASSWORD_POLICY: &str = "pwdPolicy";
@@ -69,6 +75,34 @@ pub(crate) fn time_text(micros: i64, is_exact: bool) -> String {
     if is_exact { text.replace('Z', &format!(".{:06}Z", micros % 1_000_000)) } else { text }
 }
 
+/// The last moment that a written time can mean, in microseconds since 1970. Most times of passwords are written in
+/// whole seconds: such a text stands for its whole second.
+pub(crate) fn moment(value: &[u8]) -> Option<i64> {
+    let written = schema::generalized_micros(value)?;
+    Some(if has_fraction(value) { written } else { written + SECOND - 1 })
+}
+
+fn has_fraction(value: &[u8]) -> bool {
+    value.iter().any(|byte| matches!(byte, b'.' | b','))
+}
+
+/// Since when pwdAccountLockedTime locks. It is written in whole seconds; the failure that locked the account tells
+/// the microsecond.
+fn locked_since(value: &[u8], failures: &[i64]) -> Option<i64> {
+    let last = moment(value)?;
+    let in_its_second = failures.iter().copied().filter(|time| *time > last - SECOND && *time <= last);
+    Some(in_its_second.max().filter(|_| !has_fraction(value)).unwrap_or(last))
+}
+
+/// A time that none of the others is: those of failures and of grace logins count as often as they differ (draft
+/// section 8.1.3.1).
+pub(crate) fn distinct_time(mut time: i64, is_taken: impl Fn(i64) -> bool) -> i64 {
+    while is_taken(time) {
+        time = time.saturating_add(1);
+    }
+    time
+}
+
 /// Whether a set of classes makes an entry a policy.
 pub(crate) fn is_policy(catalog: &Catalog, closure: &[schema::ClassId]) -> bool {
     catalog.schema.object_class(PASSWORD_POLICY).is_some_and(|class| closure.contains(&class.id))
@@ -79,8 +113,7 @@ pub(crate) fn has_policies(catalog: &Catalog) -> bool {
     catalog.class_sets().iter().any(|class_set| is_policy(catalog, &class_set.closure))
 }
 
-/// Reads all policies. One that cannot be is left out: whoever changes such an entry is told, but an import may bring
-/// any.
+/// Reads all policies. An import may bring any: each holds as far as it can, and what does not is noted.
 ///
 /// # Errors
 /// The store failed, or rows contradict each other.
@@ -90,22 +123,93 @@ pub(crate) fn read_policies(read: &Read, catalog: &Catalog) -> Result<PolicyTabl
     for (number, _) in class_sets.filter(|(_, class_set)| is_policy(catalog, &class_set.closure)) {
         let mut ids = read.ids(CLASSES, &class_key(number))?;
         let mut block = Vec::new();
-        while table.entries.len() < PASSWORD_POLICIES_MAX && ids.next_block(&mut block, 256)? > 0 {
+        while ids.next_block(&mut block, 256)? > 0 {
             for id in block.drain(..).map(EntryId) {
-                if let Some(policy) = read_policy(read, catalog, id)? {
-                    let area = read_area(read, catalog, id)?;
+                let mut faults = Vec::new();
+                if table.entries.len() >= PASSWORD_POLICIES_MAX {
+                    faults
+                        .push(format!("there are more than {PASSWORD_POLICIES_MAX} policies: not in force"));
+                } else if let Some(policy) = read_policy(read, catalog, id, &mut faults)? {
+                    let area = read_area(read, catalog, id, &mut faults)?;
                     table.entries.push(PolicyEntry { id, area, policy: Arc::new(policy) });
+                }
+                for fault in faults {
+                    if table.notices.len() < POLICY_NOTICES_MAX {
+                        let dn = dn_of(read, id)?.unwrap_or_default();
+                        table.notices.push(format!("password policy {}: {fault}", Quoted(&dn)));
+                    }
                 }
             }
         }
     }
     let name = &catalog.settings.general.password_policy;
-    if !name.is_empty()
-        && let Found::Entry(id, _) = find(read, catalog, &NormalName::of(&parse_dn(name)?, &catalog.schema))?
-    {
-        table.default = Some(id);
+    if !name.is_empty() {
+        match find(read, catalog, &NormalName::of(&parse_dn(name)?, &catalog.schema))? {
+            Found::Entry(id, _) if table.of(id).is_some() => table.default = Some(id),
+            found => table.default_fault = Some(unfit_default(name, matches!(found, Found::Entry(..)))),
+        }
     }
     Ok(table)
+}
+
+/// Why the setting `password_policy` is of no effect.
+fn unfit_default(name: &str, is_entry: bool) -> String {
+    let why = if is_entry { "which is no password policy" } else { "and there is no such entry" };
+    format!("the setting password_policy names {}, {why}: no policy holds by it", Quoted(name))
+}
+
+/// What stands against the policy that settings name for all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NamedPolicy {
+    /// Nothing, or none is named.
+    Fine,
+    /// There is no entry yet of the tree that it is to be in.
+    NotYet(String),
+    /// The entry is not there, or it is no policy.
+    Unfit(String),
+}
+
+/// What stands against `name` as the policy for all, in a directory with these suffixes.
+///
+/// # Errors
+/// The store failed, or rows contradict each other.
+pub(crate) fn named_policy(state: TreeState<'_>, name: &str, suffixes: &[String]) -> Result<NamedPolicy> {
+    if name.is_empty() {
+        return Ok(NamedPolicy::Fine);
+    }
+    let schema = &state.catalog.schema;
+    let normal = NormalName::of(&parse_dn(name)?, schema);
+    Ok(match state.find(&normal)? {
+        Found::Entry(id, _) if read_policies(state.read, state.catalog)?.of(id).is_some() => {
+            NamedPolicy::Fine
+        }
+        Found::Entry(..) => NamedPolicy::Unfit(unfit_default(name, true)),
+        Found::Missing { nearest: Some(_) } => NamedPolicy::Unfit(unfit_default(name, false)),
+        Found::Missing { nearest: None } => named_policy_of_new(schema, name, suffixes)?,
+    })
+}
+
+/// As [`named_policy`], in a directory without entries.
+///
+/// # Errors
+/// The name is none.
+pub(crate) fn named_policy_of_new(schema: &Schema, name: &str, suffixes: &[String]) -> Result<NamedPolicy> {
+    if name.is_empty() {
+        return Ok(NamedPolicy::Fine);
+    }
+    let key = |dn: &str| Ok::<_, OperationError>(NormalName::of(&parse_dn(dn)?, schema).key);
+    let name_key = key(name)?;
+    for suffix in suffixes {
+        if name_key.starts_with(&key(suffix)?) {
+            let text = "no policy holds by it until that entry is added or imported";
+            return Ok(NamedPolicy::NotYet(format!(
+                "password_policy: {} is not there yet: {text}",
+                Quoted(name)
+            )));
+        }
+    }
+    let text = format!("the setting password_policy names {}, which is below no suffix", Quoted(name));
+    Ok(NamedPolicy::Unfit(text))
 }
 
 fn row(read: &Read, id: EntryId) -> Result<EntryRow<'_>> {
@@ -113,25 +217,48 @@ fn row(read: &Read, id: EntryId) -> Result<EntryRow<'_>> {
     bytes.and_then(EntryRow::decode).ok_or_else(|| damaged_row("entries", id))
 }
 
-fn read_policy(read: &Read, catalog: &Catalog, id: EntryId) -> Result<Option<PasswordPolicy>> {
+fn read_policy(
+    read: &Read,
+    catalog: &Catalog,
+    id: EntryId,
+    faults: &mut Vec<String>,
+) -> Result<Option<PasswordPolicy>> {
     let row = row(read, id)?;
     let mut policy = PasswordPolicy::default();
+    let mut is_of_passwords = true;
     for name in PasswordPolicy::attributes() {
         for value in small_values(catalog, &row, name) {
-            if policy.set(name, value).is_err() {
-                return Ok(None);
+            if let Err(fault) = policy.set(name, value) {
+                faults.push(fault);
+                is_of_passwords &= name != PASSWORD_ATTRIBUTE;
             }
         }
     }
-    Ok(policy.check().is_ok().then_some(policy))
+    for name in WITHOUT_EFFECT {
+        if small_values(catalog, &row, name).next().is_some() {
+            faults.push(format!("{name} has no effect here: no library is loaded that checks passwords"));
+        }
+    }
+    faults.extend(policy.mend());
+    Ok(is_of_passwords.then_some(policy))
 }
 
 /// Where a policy holds by itself: it has to be a subentry.
-fn read_area(read: &Read, catalog: &Catalog, id: EntryId) -> Result<Option<PolicyArea>> {
+fn read_area(
+    read: &Read,
+    catalog: &Catalog,
+    id: EntryId,
+    faults: &mut Vec<String>,
+) -> Result<Option<PolicyArea>> {
     let Some(node) = node(read, id)?.filter(|node| node.flags.is_subentry()) else { return Ok(None) };
     let row = row(read, id)?;
     let specification = small_values(catalog, &row, "subtreeSpecification").next();
-    let Some(specification) = specification.and_then(SubtreeSpecification::parse) else { return Ok(None) };
+    let Some(specification) = specification.and_then(SubtreeSpecification::parse) else {
+        faults.push(
+            "its subtreeSpecification has more than base, minimum and maximum: it holds for none".to_owned(),
+        );
+        return Ok(None);
+    };
     let mut base = node.parent;
     let relative = parse_dn(&specification.base)?;
     if !relative.is_empty() {
@@ -139,7 +266,10 @@ fn read_area(read: &Read, catalog: &Catalog, id: EntryId) -> Result<Option<Polic
         for place in 0..name.depth() {
             match crate::tree::child(read, base, name.rdn(place))? {
                 Some((child, _)) => base = child,
-                None => return Ok(None),
+                None => {
+                    faults.push("the base of its subtreeSpecification does not exist".to_owned());
+                    return Ok(None);
+                }
             }
         }
     }
@@ -291,13 +421,15 @@ fn read_account(
         ChangedTime, EndTime, FailureTime, GraceUseTime, LastSuccess, LockedTime, Reset, StartTime,
         TotpLastStep, TotpSecret,
     };
-    let times = |attribute| on_record.values(attribute).filter_map(schema::generalized_micros);
-    let time = |attribute| times(attribute).next();
+    let times = |attribute| on_record.values(attribute).filter_map(moment);
+    // An administrator states these, and means the beginning of the second.
+    let stated = |attribute| on_record.values(attribute).find_map(schema::generalized_micros);
+    let failures: Vec<i64> = times(FailureTime).collect();
     let locked = on_record.values(LockedTime).next().and_then(|value| {
         if value.starts_with(b"0000") {
             Some(Lock::Permanent)
         } else {
-            schema::generalized_micros(value).map(Lock::Since)
+            locked_since(value, &failures).map(Lock::Since)
         }
     });
     let is_reset = on_record.values(Reset).any(|value| value.eq_ignore_ascii_case(b"TRUE"));
@@ -316,14 +448,14 @@ fn read_account(
         totp,
         apps,
         missing_keys,
-        changed: time(ChangedTime),
+        changed: times(ChangedTime).next(),
         locked,
-        failures: times(FailureTime).collect(),
+        failures,
         grace_uses: u32::try_from(times(GraceUseTime).count()).unwrap_or(u32::MAX),
         is_reset,
-        start: time(StartTime),
-        end: time(EndTime),
-        last_success: time(LastSuccess),
+        start: stated(StartTime),
+        end: stated(EndTime),
+        last_success: times(LastSuccess).next(),
     })
 }
 
@@ -398,8 +530,8 @@ fn app_passwords(catalog: &Catalog, row: &EntryRow<'_>, policy: &PasswordPolicy)
     let has = row.attributes().map(|row| &catalog.attribute(row.id).description);
     let options = has.filter(|has| has.type_id == password.id).map(|has| &*has.options);
     let named = options.filter(|options| names_application(options)).filter_map(|options| {
-        let time = |name| first(name, options).and_then(schema::generalized_micros);
-        let (end, last_used) = (time(END_TIME), time(LAST_SUCCESS));
+        let end = first(END_TIME, options).and_then(schema::generalized_micros);
+        let last_used = first(LAST_SUCCESS, options).and_then(moment);
         let stored = first(USER_PASSWORD, options)?.to_vec();
         Some(AppPassword { options: options.to_owned(), stored, end, last_used })
     });
@@ -443,12 +575,18 @@ pub(crate) fn former_passwords(state: TreeState<'_>, id: EntryId) -> Result<Vec<
     Ok(former)
 }
 
-/// A value of pwdHistory (draft section 5.3.5): `time#syntax#length#data`.
+/// A value of pwdHistory (draft section 5.3.5): `time#syntax#length#data`. The time is exact, because the values'
+/// order is that of their times.
 pub(crate) fn history_value(time: i64, stored: &[u8]) -> Vec<u8> {
     const OCTET_STRING: &str = "1.3.6.1.4.1.1466.115.121.1.40";
-    let mut value = format!("{}#{OCTET_STRING}#{}#", time_text(time, false), stored.len()).into_bytes();
+    let mut value = format!("{}#{OCTET_STRING}#{}#", time_text(time, true), stored.len()).into_bytes();
     value.extend_from_slice(stored);
     value
+}
+
+/// When a former password went, in a value of pwdHistory.
+pub(crate) fn time_in_history(value: &[u8]) -> Option<i64> {
+    schema::generalized_micros(value.split(|byte| *byte == b'#').next()?)
 }
 
 /// The stored form in a value of pwdHistory.

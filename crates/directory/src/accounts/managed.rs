@@ -12,7 +12,7 @@ use ldap::{ResultCode, StateOperation, StateRequest, encode_password_state};
 use super::{
     CHANGED_TIME, END_TIME, FAILURE_TIME, GRACE_USE_TIME, HISTORY, LAST_SUCCESS, LOCKED_TIME,
     POLICY_SUBENTRY, RESET, START_TIME, TOTP_SECRET, account_or_default, attribute_row, description, row,
-    time_text,
+    time_in_history, time_text,
 };
 use crate::access::{Access, EntryRights, Requester, Standing, denied};
 use crate::catalog::USER_PASSWORD;
@@ -205,11 +205,6 @@ impl Managed {
         }
         Ok(found)
     }
-}
-
-/// When a former password went, in a value of pwdHistory.
-fn time_in_history(value: &[u8]) -> Option<i64> {
-    schema::generalized_micros(value.split(|byte| *byte == b'#').next()?)
 }
 
 /// What is told where everything is asked for, and the attribute that it is about.

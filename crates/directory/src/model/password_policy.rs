@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-use super::limits::{APP_PASSWORDS_MAX, PASSWORD_HISTORY_MAX, TOTP_WINDOW_MAX, TOTP_WINDOW_USUAL};
+use super::limits::{
+    APP_PASSWORDS_MAX, PASSWORD_FAILURES_MAX, PASSWORD_HISTORY_MAX, TOTP_WINDOW_MAX, TOTP_WINDOW_USUAL,
+};
 use super::rows::EntryId;
 use super::sasl_mechanisms::{CRAM_MD5, DIGEST_MD5};
 use super::storage_scheme::StorageScheme;
@@ -77,6 +79,9 @@ pub struct PasswordPolicy {
     pub scram_mechanisms: Vec<String>,
 }
 
+/// Attributes of OpenLDAP's policies that have no effect here: they name a library that checks passwords.
+pub(crate) const WITHOUT_EFFECT: [&str; 3] = ["pwdCheckModule", "pwdCheckModuleArg", "pwdUseCheckModule"];
+
 type NumberField = (&'static str, fn(&mut PasswordPolicy) -> &mut u32);
 type SwitchField = (&'static str, fn(&mut PasswordPolicy) -> &mut bool);
 
@@ -116,7 +121,7 @@ const SWITCHES: [SwitchField; 8] = [
 
 /// The one switch that is on where nothing is said.
 const ALLOW_USER_CHANGE: &str = "pwdAllowUserChange";
-const PASSWORD_ATTRIBUTE: &str = "pwdAttribute";
+pub(crate) const PASSWORD_ATTRIBUTE: &str = "pwdAttribute";
 const SCHEME: &str = "pandoPwdScheme";
 const TOTP_WINDOW: &str = "pandoPwdTotpWindow";
 const SCRAM_MECHANISM: &str = "pandoPwdScramMechanism";
@@ -174,33 +179,84 @@ impl PasswordPolicy {
     /// What rules of the policy have against each other (draft section 5.2).
     ///
     /// # Errors
-    /// The same.
+    /// The first of them.
     pub fn check(&self) -> Result<(), String> {
-        let (_, least, most) = SCRAM_ITERATIONS;
-        let wrong = if self.max_age != 0 && self.max_age < self.min_age {
-            "pwdMaxAge is less than pwdMinAge: the password would expire before it may be changed".to_owned()
-        } else if self.expire_warning != 0 && self.max_age != 0 && self.expire_warning >= self.max_age {
-            "pwdExpireWarning has to be less than pwdMaxAge".to_owned()
-        } else if self.check_quality > 2 {
-            "pwdCheckQuality is 0, 1 or 2".to_owned()
-        } else if self.max_length != 0 && self.max_length < self.min_length {
-            "pwdMaxLength is less than pwdMinLength".to_owned()
-        } else if self.min_classes > 4 {
-            "pandoPwdMinClasses is at most 4: small and capital letters, digits, others".to_owned()
-        } else if (self.min_delay == 0) != (self.max_delay == 0) || self.max_delay < self.min_delay {
-            "pwdMinDelay and pwdMaxDelay come together, the longer one as pwdMaxDelay".to_owned()
-        } else if self.in_history > PASSWORD_HISTORY_MAX {
-            format!(
-                "pwdInHistory is at most {PASSWORD_HISTORY_MAX}: each is verified when the password changes"
-            )
-        } else if self.app_passwords > APP_PASSWORDS_MAX {
-            format!("pandoPwdAppPasswords is at most {APP_PASSWORDS_MAX}: each is tried at every bind")
-        } else if self.scram_iterations != 0 && !(least..=most).contains(&self.scram_iterations) {
-            format!("pandoPwdScramIterations is from {least} to {most}")
-        } else {
-            return Ok(());
+        match self.clone().mend().into_iter().next() {
+            Some(fault) => Err(fault),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes the policy hold as far as it can, whatever an import brings, and says what is wrong with it.
+    pub fn mend(&mut self) -> Vec<String> {
+        let mut faults = Vec::new();
+        let mut fault = |is: bool, text: &str| {
+            if is {
+                faults.push(text.to_owned());
+            }
+            is
         };
-        Err(wrong)
+        fault(
+            self.max_age != 0 && self.max_age < self.min_age,
+            "pwdMaxAge is less than pwdMinAge: the password would expire before it may be changed",
+        );
+        fault(
+            self.expire_warning != 0 && self.max_age != 0 && self.expire_warning >= self.max_age,
+            "pwdExpireWarning has to be less than pwdMaxAge",
+        );
+        fault(
+            self.max_length != 0 && self.max_length < self.min_length,
+            "pwdMaxLength is less than pwdMinLength",
+        );
+        if fault(
+            (self.min_delay == 0) != (self.max_delay == 0) || self.max_delay < self.min_delay,
+            "pwdMinDelay and pwdMaxDelay come together, the longer one as pwdMaxDelay",
+        ) {
+            self.max_delay = self.max_delay.max(self.min_delay);
+        }
+        let failures_max = u32::try_from(PASSWORD_FAILURES_MAX).unwrap_or(u32::MAX);
+        let (_, least, most) = SCRAM_ITERATIONS;
+        let iterations = self.scram_iterations;
+        for (value, max, text) in [
+            (&mut self.check_quality, 2, "pwdCheckQuality is 0, 1 or 2".to_owned()),
+            (
+                &mut self.min_classes,
+                4,
+                "pandoPwdMinClasses is at most 4: small and capital letters, digits, others".to_owned(),
+            ),
+            (
+                &mut self.in_history,
+                PASSWORD_HISTORY_MAX,
+                format!(
+                    "pwdInHistory is at most {PASSWORD_HISTORY_MAX}: each is verified when the password changes"
+                ),
+            ),
+            (
+                &mut self.max_failure,
+                failures_max,
+                format!("pwdMaxFailure is at most {failures_max}: so many are kept on record"),
+            ),
+            (
+                &mut self.max_recorded_failure,
+                failures_max,
+                format!("pwdMaxRecordedFailure is at most {failures_max}"),
+            ),
+            (
+                &mut self.app_passwords,
+                APP_PASSWORDS_MAX,
+                format!("pandoPwdAppPasswords is at most {APP_PASSWORDS_MAX}: each is tried at every bind"),
+            ),
+            (&mut self.scram_iterations, most, format!("pandoPwdScramIterations is from {least} to {most}")),
+        ] {
+            if fault(*value > max, &text) {
+                *value = max;
+            }
+        }
+        let is_less = iterations != 0 && iterations < least;
+        if fault(is_less, &format!("pandoPwdScramIterations is from {least} to {most}")) {
+            self.scram_iterations = least;
+        }
+        faults
     }
 
     /// Whether binds are recorded.
@@ -225,8 +281,16 @@ impl PasswordPolicy {
 
     /// Failures that are kept on record.
     pub fn failures_kept(&self) -> usize {
-        let kept = self.max_recorded_failure.max(self.max_failure);
-        usize::try_from(kept).unwrap_or(usize::MAX).min(super::limits::PASSWORD_FAILURES_MAX)
+        let kept = self.max_recorded_failure.max(self.max_failure).max(self.delayed_failures());
+        usize::try_from(kept).unwrap_or(usize::MAX).min(PASSWORD_FAILURES_MAX)
+    }
+
+    /// Failures after which the delay of the answer is the longest: it is reckoned from those on record.
+    fn delayed_failures(&self) -> u32 {
+        if self.min_delay == 0 {
+            return 0;
+        }
+        self.max_delay.div_ceil(self.min_delay).max(1).next_power_of_two().trailing_zeros() + 1
     }
 }
 
@@ -259,12 +323,22 @@ pub(crate) struct PolicyTable {
     pub entries: Vec<PolicyEntry>,
     /// The one that the settings name for all others.
     pub default: Option<EntryId>,
+    /// Why the one that the settings name does not hold.
+    pub default_fault: Option<String>,
+    /// What does not hold of policies as it is written, with their names; at most
+    /// [`POLICY_NOTICES_MAX`](super::limits::POLICY_NOTICES_MAX).
+    pub notices: Vec<String>,
 }
 
 impl PolicyTable {
     /// The policy that an entry says.
     pub(crate) fn of(&self, id: EntryId) -> Option<&Arc<PasswordPolicy>> {
         self.entries.iter().find(|entry| entry.id == id).map(|entry| &entry.policy)
+    }
+
+    /// Everything that does not hold as it is written, that of the settings first.
+    pub(crate) fn all_notices(&self) -> Vec<String> {
+        self.default_fault.iter().chain(&self.notices).cloned().collect()
     }
 
     /// Whether any policy is a subentry.
@@ -308,9 +382,42 @@ mod tests {
     fn every_attribute_is_explained() {
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/how-to/password-policies.md");
         let page = std::fs::read_to_string(page).unwrap();
-        for attribute in PasswordPolicy::attributes() {
+        for attribute in PasswordPolicy::attributes().chain(WITHOUT_EFFECT) {
             assert!(page.contains(&format!("`{attribute}")), "{attribute}");
         }
+    }
+
+    /// An import brings any: what holds of it then.
+    #[test]
+    fn a_policy_with_faults_holds_as_far_as_it_can() {
+        let mut policy = PasswordPolicy {
+            check_quality: 7,
+            min_classes: 9,
+            in_history: 1_000,
+            max_failure: 1_000,
+            max_recorded_failure: 2_000,
+            min_delay: 4,
+            scram_iterations: 1,
+            app_passwords: 1_000,
+            max_age: 10,
+            min_age: 20,
+            expire_warning: 30,
+            ..PasswordPolicy::default()
+        };
+        assert_eq!(policy.mend().len(), 10);
+        assert_eq!((policy.check_quality, policy.min_classes, policy.in_history), (2, 4, 64));
+        assert_eq!((policy.max_failure, policy.failures_kept()), (100, 100));
+        assert_eq!((policy.min_delay, policy.max_delay, policy.scram_iterations), (4, 4, 4_096));
+        assert_eq!((policy.app_passwords, policy.max_age, policy.expire_warning), (64, 10, 30));
+    }
+
+    #[test]
+    fn failures_are_kept_for_as_long_as_the_delay_grows() {
+        let kept = |min_delay, max_delay, max_failure| {
+            PasswordPolicy { min_delay, max_delay, max_failure, ..PasswordPolicy::default() }.failures_kept()
+        };
+        assert_eq!([kept(0, 0, 0), kept(0, 0, 3)], [0, 3]);
+        assert_eq!([kept(2, 2, 0), kept(2, 9, 0), kept(2, 9, 7), kept(1, 1 << 30, 0)], [1, 4, 7, 31]);
     }
 
     #[test]
@@ -325,6 +432,7 @@ mod tests {
         check(&[("pwdMinLength", "9"), ("pwdMaxLength", "8")], "pwdMaxLength");
         check(&[("pwdMinDelay", "9")], "come together");
         check(&[("pwdMaxAge", "-1")], "from 0 to");
+        check(&[("pwdMaxFailure", "101")], "at most 100");
         check(&[("pwdInHistory", "1000")], "at most");
         check(&[("pwdAttribute", "mail")], "userPassword only");
         check(&[("pandoPwdScheme", "rot13")], "unknown password storage scheme");

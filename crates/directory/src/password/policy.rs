@@ -1,7 +1,9 @@
 //! The rules of a password policy (draft-behera-ldap-password-policy sections 7 and 8): what a bind comes to, what a
 //! new password has to be, and what is recorded of both. They read no store and no clock.
 //!
-//! Times are microseconds since 1970.
+//! Times are microseconds since 1970. Failures are recorded to the microsecond, most other times in whole seconds, as
+//! in OpenLDAP. A time that was written in whole seconds is read as the last microsecond of its second
+//! ([`moment`](crate::accounts::moment)), so that no rule acts before its time has really passed.
 
 use std::sync::Arc;
 
@@ -23,7 +25,7 @@ pub struct Account {
     pub id: EntryId,
     /// What holds for it.
     pub policy: Arc<PasswordPolicy>,
-    /// pwdChangedTime.
+    /// pwdChangedTime, the last moment that it can mean.
     pub changed: Option<i64>,
     /// pwdAccountLockedTime.
     pub locked: Option<Lock>,
@@ -37,7 +39,7 @@ pub struct Account {
     pub start: Option<i64>,
     /// pwdEndTime.
     pub end: Option<i64>,
-    /// pwdLastSuccess.
+    /// pwdLastSuccess, the last moment that it can mean.
     pub last_success: Option<i64>,
     /// Codes that have to come with the password.
     pub totp: Option<Box<Totp>>,
@@ -50,7 +52,7 @@ pub struct Account {
 /// What pwdAccountLockedTime says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lock {
-    /// Since then.
+    /// Since then: the failure that locked the account, if that is recorded.
     Since(i64),
     /// Until an administrator unlocks the account: `000001010000Z`.
     Permanent,
@@ -188,28 +190,47 @@ impl Account {
         AccountUsability::Unusable(why)
     }
 
-    /// Failures that still count (draft section 7.6): younger than the interval, and than a lock that has passed.
+    /// Number of failures that still count.
     pub fn failure_count(&self, now: i64) -> usize {
         self.counting_failures(now).count()
     }
 
-    /// Times of the failures that still count.
+    /// Times of the failures that still count (draft section 7.6): those younger than the interval. A lock that has
+    /// passed ends every failure up to its end, whatever the precision with which either was written.
     pub fn counting_failures(&self, now: i64) -> impl Iterator<Item = i64> {
         let interval = seconds(self.policy.failure_interval);
-        let passed = match self.locked {
-            Some(Lock::Since(since)) if !self.is_locked(now) => since,
-            _ => i64::MIN,
-        };
+        let passed = self.unlocks_at().filter(|end| now >= *end).unwrap_or(i64::MIN);
         let counts =
             move |time: &i64| *time > passed && (interval == 0 || now < time.saturating_add(interval));
         self.failures.iter().copied().filter(counts)
     }
 
-    /// As [`failure_count`](Account::failure_count), with failures that may be recorded or not, each counted once.
-    /// `ends_recorded`: a success that is not recorded yet has ended those that are.
-    pub fn failure_count_with(&self, others: &[i64], ends_recorded: bool, now: i64) -> usize {
-        let recorded = self.counting_failures(now).filter(|time| !ends_recorded && !others.contains(time));
-        recorded.count() + others.len()
+    /// Takes over attempts that are not recorded yet: a success that ended the failures before it, then failures in
+    /// the order in which they came. What is recorded of them later is the same.
+    pub fn take_attempts(&mut self, ends_recorded: bool, failures: &[i64]) {
+        if ends_recorded {
+            self.failures.clear();
+            // An administrator may have locked the account in between.
+            self.locked = self.locked.filter(|lock| *lock == Lock::Permanent);
+        }
+        failures.iter().for_each(|time| self.take_failure(*time));
+    }
+
+    /// Draft section 8.1.3. A time that is there already is the same failure.
+    fn take_failure(&mut self, time: i64) {
+        if self.failures.contains(&time) || self.is_disabled() || self.is_failure_locked(time) {
+            return;
+        }
+        self.failures = self.counting_failures(time).chain([time]).collect();
+        self.locked = None;
+        if self.locks_at(self.failures.len()) {
+            self.locked = Some(Lock::Since(time));
+            // Failures from before the clock was set back would outlive the lock that they led to.
+            self.failures.retain(|failure| *failure <= time);
+        }
+        self.failures.sort_unstable();
+        let from = self.failures.len().saturating_sub(self.policy.failures_kept());
+        self.failures.drain(..from);
     }
 
     /// Whether so many failures lock the account.
@@ -224,11 +245,14 @@ impl Account {
         Judgement { response: PolicyResponse { warning: None, error }, ..Judgement::default() }
     }
 
-    /// Whether a success now is to be recorded as the last.
+    /// Whether a success now is to be recorded as the last. One that is recorded of a later time is from before the
+    /// clock was set back.
     pub fn wants_success(&self, now: i64) -> bool {
         let precision = seconds(self.policy.last_success_precision);
-        self.policy.records_success()
-            && self.last_success.is_none_or(|last| now >= last.saturating_add(precision))
+        let is_fresh = |last: i64| {
+            now < last.saturating_add(precision) && last <= now.saturating_add(precision.max(SECOND))
+        };
+        self.policy.records_success() && !self.last_success.is_some_and(is_fresh)
     }
 
     /// What a right password of an account that is not locked comes to (draft section 8.1.2).
@@ -388,12 +412,39 @@ mod tests {
         assert_eq!(account.failure_count(3 * SECOND), 3);
         assert!(account.locks_at(3) && !account.locks_at(2));
         assert_eq!(account.failure_count(12 * SECOND), 1);
-        let others = [2, 3, 4].map(|second| second * SECOND);
-        assert_eq!(account.failure_count_with(&others, false, 3 * SECOND), 4, "1 to 4, each once");
-        assert_eq!(account.failure_count_with(&others, true, 3 * SECOND), 3, "after a success");
         account.locked = Some(Lock::Since(3 * SECOND));
         assert_eq!(account.failure_count(4 * SECOND), 3);
         assert_eq!(account.failure_count(8 * SECOND), 0);
+        // Within the second of a lock that is written without its fraction.
+        account.failures = vec![3 * SECOND + 1, 3 * SECOND + 2, 4 * SECOND - 1];
+        assert_eq!(account.failure_count(8 * SECOND), 0);
+    }
+
+    #[test]
+    fn attempts_that_are_not_recorded_count_as_they_will_be_recorded() {
+        let policy = PasswordPolicy {
+            lockout: true,
+            max_failure: 3,
+            lockout_duration: 5,
+            max_recorded_failure: 4,
+            ..PasswordPolicy::default()
+        };
+        let base = Account { failures: vec![1, 2], ..account(policy) };
+        let check = |ends_recorded, failures: &[i64], expected: (&[i64], Option<Lock>)| {
+            let mut account = base.clone();
+            account.take_attempts(ends_recorded, failures);
+            assert_eq!((&account.failures[..], account.locked), expected, "{ends_recorded} {failures:?}");
+        };
+        check(false, &[2], (&[1, 2], None));
+        check(false, &[3], (&[1, 2, 3], Some(Lock::Since(3))));
+        check(true, &[3, 4], (&[3, 4], None));
+        check(false, &[0], (&[0], Some(Lock::Since(0))));
+        check(false, &[3, 4], (&[1, 2, 3], Some(Lock::Since(3))));
+        let over = 3 + 5 * SECOND;
+        check(false, &[3, over], (&[over], None));
+        let mut disabled = Account { locked: Some(Lock::Permanent), ..base.clone() };
+        disabled.take_attempts(true, &[3]);
+        assert_eq!((disabled.failures.len(), disabled.locked), (0, Some(Lock::Permanent)));
     }
 
     #[test]
@@ -492,6 +543,9 @@ mod tests {
         account.last_success = Some(0);
         assert!(!account.verified(59 * SECOND).recorded.success);
         assert!(account.verified(60 * SECOND).recorded.success);
+        account.last_success = Some(1_000 * SECOND);
+        assert!(!account.verified(940 * SECOND).recorded.success, "by a clock that is a little behind");
+        assert!(account.verified(939 * SECOND).recorded.success, "after the clock was set back");
     }
 
     #[test]

@@ -4,12 +4,12 @@
 //! It leaves modifyTimestamp, modifiersName and entryCSN alone, as in OpenLDAP: the user changed nothing.
 
 use ldap::ResultCode;
-use schema::AttributeDescription;
+use schema::{AttributeDescription, generalized_micros};
 
 use crate::access::Requester;
 use crate::accounts::{
     self, FAILURE_TIME, GRACE_USE_TIME, LAST_SUCCESS, LOCKED_TIME, SCRAM_KEYS, TOTP_LAST_STEP, description,
-    time_text,
+    distinct_time, time_text,
 };
 use crate::catalog::{Allocations, USER_PASSWORD};
 use crate::model::csn::Csn;
@@ -17,6 +17,7 @@ use crate::model::outcome::OperationError;
 use crate::model::record::{Change, Modify, Record};
 use crate::model::rows::EntryId;
 use crate::model::stamp::Stamp;
+use crate::password::policy::Lock;
 use crate::read::controls::RequestControls;
 use crate::tree::{TreeState, damaged_row};
 use crate::write::deciding::Deciding;
@@ -27,7 +28,7 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// What happened to the password of an entry since it was last recorded. Times are microseconds since 1970.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccountUpdate {
-    /// Times of failed attempts, ascending.
+    /// Times of failed attempts, each another, in the order in which they came.
     pub failures: Vec<i64>,
     /// Time of the last success, where that is to be recorded.
     pub success: Option<i64>,
@@ -65,25 +66,21 @@ pub(crate) fn decide(
     let deciding = Deciding { state, requester: &requester, controls: &controls, stamp, csn };
     let mut entry = WorkingEntry::of(state, id)?;
     let catalog = state.catalog;
-    let times = |times: Vec<i64>| times.into_iter().map(|time| time_text(time, true).into_bytes());
-    if update.clears_failures {
-        entry.clear(&description(catalog, FAILURE_TIME)?)?;
-        entry.clear(&description(catalog, LOCKED_TIME)?)?;
-    }
-    if let Some(last) = update.failures.last().copied() {
-        let mut failures: Vec<i64> =
-            if update.clears_failures { Vec::new() } else { account.counting_failures(last).collect() };
-        failures.extend_from_slice(&update.failures);
-        failures.sort_unstable();
-        failures.dedup();
-        let is_locked = account.is_locked(last) && !update.clears_failures;
-        if account.locks_at(failures.len()) && !is_locked {
-            let since = time_text(last, false).into_bytes();
-            entry.set_by_server(&description(catalog, LOCKED_TIME)?, since)?;
+    let exact = |time: i64| time_text(time, true).into_bytes();
+    if update.clears_failures || !update.failures.is_empty() {
+        let mut after = account.clone();
+        after.take_attempts(update.clears_failures, &update.failures);
+        if after.failures != account.failures || update.clears_failures {
+            let kept = after.failures.iter().copied().map(exact);
+            entry.set_all_by_server(&description(catalog, FAILURE_TIME)?, kept)?;
         }
-        let from = failures.len().saturating_sub(account.policy.failures_kept());
-        let kept = failures.split_off(from);
-        entry.set_all_by_server(&description(catalog, FAILURE_TIME)?, times(kept))?;
+        let known = description(catalog, LOCKED_TIME)?;
+        match after.locked {
+            _ if after.locked == account.locked => {}
+            Some(Lock::Since(since)) => entry.set_by_server(&known, time_text(since, false).into_bytes())?,
+            Some(Lock::Permanent) => {}
+            None => entry.clear(&known)?,
+        }
     }
     if let Some(grace) = update.grace {
         let known = description(catalog, GRACE_USE_TIME)?;
@@ -91,7 +88,8 @@ pub(crate) fn decide(
         if u32::try_from(uses.len()).unwrap_or(u32::MAX) >= account.policy.grace_limit {
             return Err(OperationError::refused(ResultCode::INVALID_CREDENTIALS, ""));
         }
-        uses.extend(times(vec![grace]));
+        let is_used = |time| uses.iter().any(|used| generalized_micros(used) == Some(time));
+        uses.push(exact(distinct_time(grace, is_used)));
         entry.set_all_by_server(&known, uses)?;
     }
     if let Some(step) = update.totp_step {
@@ -147,6 +145,9 @@ fn with_options(known: AttributeDescription, options: &str) -> AttributeDescript
 }
 
 #[cfg(test)]
+mod model;
+
+#[cfg(test)]
 mod tests {
     use ldap::ChangeOperation;
 
@@ -154,11 +155,11 @@ mod tests {
     use crate::model::settings::GeneralSettings;
     use crate::testing::{SUFFIX, TestDirectory};
 
-    const POLICY: &str = "cn=policy,dc=example,dc=com";
-    const ADA: &str = "cn=ada,dc=example,dc=com";
+    pub(super) const POLICY: &str = "cn=policy,dc=example,dc=com";
+    pub(super) const ADA: &str = "cn=ada,dc=example,dc=com";
     const KEYS: &str = "SCRAM-SHA-256$4096:AAAA$AAAA:AAAA";
 
-    fn sample(policy: &[(&str, &[&str])]) -> (TestDirectory, EntryId) {
+    pub(super) fn sample(policy: &[(&str, &[&str])]) -> (TestDirectory, EntryId) {
         let general = GeneralSettings { password_policy: POLICY.to_owned(), ..GeneralSettings::default() };
         let mut directory = TestDirectory::with_settings(general);
         directory.add(SUFFIX, &[("objectClass", &["domain"]), ("dc", &["example"])]);

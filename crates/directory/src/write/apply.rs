@@ -79,9 +79,11 @@ fn changes_policies(catalog: &Catalog, change: &Change) -> bool {
     match change {
         Change::Add(add) => is_policy(add.class_set),
         Change::Modify(modify) => is_policy(modify.class_set) || catalog.policies.of(modify.id).is_some(),
-        Change::Delete(delete) => catalog.policies.of(delete.id).is_some(),
+        Change::Delete(delete) => {
+            catalog.policies.of(delete.id).is_some() || !catalog.policies.notices.is_empty()
+        }
         Change::DeleteTree(_) | Change::ModifyDn(_) => has_policies(catalog),
-        Change::Settings(settings) => settings.general.is_some() && has_policies(catalog),
+        Change::Settings(settings) => settings.general.is_some(),
         Change::Suffix { .. } | Change::Administrator { .. } => false,
     }
 }

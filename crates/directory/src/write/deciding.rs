@@ -28,6 +28,12 @@ pub(crate) struct Deciding<'a> {
 }
 
 impl Deciding<'_> {
+    /// The time by the clock in microseconds since 1970, which rules about passwords go by, as binds do. The change's
+    /// own number does not go back with the clock.
+    pub(crate) fn now(&self) -> i64 {
+        i64::try_from(self.stamp.now_micros).unwrap_or(i64::MAX)
+    }
+
     /// The record of a change.
     pub(crate) fn record(&self, allocations: Allocations<'_>, change: Change) -> Record {
         let (attributes, class_sets) = allocations.into_parts();

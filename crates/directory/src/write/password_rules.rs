@@ -5,7 +5,8 @@
 //! that a help desk or an identity manager sets. Age, the old password and the right to change bind the user alone.
 //!
 //! Former passwords are verified beforehand, on the pool, because that is slow. The result holds only against exactly
-//! the stored forms that were verified: where another change came between, the request is refused busy.
+//! the stored forms that were verified: where another change came between, the request is refused busy. A password that
+//! comes hashed cannot be verified and is compared by its octets.
 
 use ldap::{PolicyError, ResultCode};
 use schema::AttributeDescription;
@@ -14,7 +15,7 @@ use crate::access::Requester;
 use crate::accounts::{
     self, AUTH_PASSWORD, CHANGED_TIME, END_TIME, FAILURE_TIME, GRACE_USE_TIME, HISTORY, LAST_SUCCESS,
     LOCKED_TIME, POLICY_SUBENTRY, RESET, SCRAM_KEYS, description, history_value, stored_in_history,
-    time_text,
+    time_in_history, time_text,
 };
 use crate::catalog::{Catalog, ClassSet, USER_PASSWORD};
 use crate::model::outcome::OperationError;
@@ -49,7 +50,7 @@ pub(crate) fn changed(
     id: EntryId,
     change: OwnPassword<'_>,
 ) -> Result<()> {
-    let Deciding { state, requester, stamp, csn, .. } = *deciding;
+    let Deciding { state, requester, .. } = *deciding;
     let OwnPassword { before, with_old, only_adds } = change;
     let catalog = state.catalog;
     let passwords = passwords(entry, catalog)?;
@@ -62,7 +63,7 @@ pub(crate) fn changed(
     }
     let Some(account) = accounts::account(state, id)? else { return Ok(()) };
     let policy = &*account.policy;
-    let now = i64::try_from(csn.micros).unwrap_or(i64::MAX);
+    let now = deciding.now();
     if is_own && let Some(error) = account.change_refused(now, !before.is_empty(), with_old) {
         return Err(error.into());
     }
@@ -72,18 +73,14 @@ pub(crate) fn changed(
     }
     let mut history = entry.values(&description(catalog, HISTORY)?)?;
     if policy.in_history > 0 && !new.is_empty() {
-        let former = history.iter().filter_map(|value| stored_in_history(value));
-        let forms: Vec<&[u8]> = former.chain(before.iter().map(Vec::as_slice)).collect();
-        if forms.iter().any(|form| !stamp.history.forms.iter().any(|verified| verified == form)) {
-            let text = "the password was changed by somebody else at the same time: try again";
-            return Err(OperationError::refused(ResultCode::BUSY, text));
-        }
-        if forms.iter().any(|form| stamp.history.matching.iter().any(|matching| matching == form)) {
-            return Err(PolicyError::InHistory.into());
-        }
+        check_history(deciding, &history, before, &new)?;
     }
+    // The oldest goes first, and a clock that was set back makes no former password older.
+    history.sort_by_key(|value| time_in_history(value));
+    let last = history.last().and_then(|value| time_in_history(value));
+    let gone_at = last.map_or(now, |last| now.max(last.saturating_add(1)));
     let gone = before.iter().filter(|value| !passwords.contains(value));
-    history.extend(gone.map(|stored| history_value(now, stored)));
+    history.extend(gone.map(|stored| history_value(gone_at, stored)));
     let kept = usize::try_from(policy.in_history).unwrap_or(usize::MAX);
     let from = history.len().saturating_sub(kept);
     entry.set_all_by_server(&description(catalog, HISTORY)?, history.into_iter().skip(from))?;
@@ -125,6 +122,42 @@ fn take_other_passwords(entry: &mut WorkingEntry<'_>, catalog: &Catalog, is_rese
         }
     }
     Ok(())
+}
+
+/// That new passwords are none of the former ones (draft section 8.2.6). Of one that came hashed only the octets can be
+/// compared: whether it is accepted at all, pwdCheckQuality says.
+fn check_history(
+    deciding: &Deciding<'_>,
+    history: &[Vec<u8>],
+    before: &[Vec<u8>],
+    new: &[&Vec<u8>],
+) -> Result<()> {
+    let verified = &deciding.stamp.history;
+    let former = history.iter().filter_map(|value| stored_in_history(value));
+    let forms: Vec<&[u8]> = former.chain(before.iter().map(Vec::as_slice)).collect();
+    if new.iter().any(|new| forms.contains(&new.as_slice())) {
+        return Err(PolicyError::InHistory.into());
+    }
+    if new.iter().all(|stored| clear_text(deciding, stored).is_none()) {
+        return Ok(());
+    }
+    if forms.iter().any(|form| !verified.forms.iter().any(|verified| verified == form)) {
+        let text = "the password was changed by somebody else at the same time: try again";
+        return Err(OperationError::refused(ResultCode::BUSY, text));
+    }
+    if forms.iter().any(|form| verified.matching.iter().any(|matching| matching == form)) {
+        return Err(PolicyError::InHistory.into());
+    }
+    Ok(())
+}
+
+/// The clear password of which a value is the stored form; `None` where it came hashed.
+fn clear_text<'a>(deciding: &'a Deciding<'_>, stored: &'a [u8]) -> Option<&'a [u8]> {
+    match deciding.stamp.hashed_passwords.iter().find(|(_, form)| form == stored) {
+        Some((clear, _)) => Some(clear),
+        None if is_hashed(stored) => None,
+        None => Some(stored),
+    }
 }
 
 /// Takes the keys for SCRAM of the old password away, and adds those of the new one where a policy has them made.
@@ -173,7 +206,7 @@ pub(crate) fn unlocked(entry: &mut WorkingEntry<'_>, catalog: &Catalog) -> Resul
 
 /// Checks and records the password that an add brings. `parent` is the new entry's superior.
 pub(crate) fn added(deciding: &Deciding<'_>, entry: &mut NewEntry<'_>, parent: EntryId) -> Result<()> {
-    let Deciding { state, csn, .. } = *deciding;
+    let Deciding { state, .. } = *deciding;
     let catalog = state.catalog;
     let own = description(catalog, USER_PASSWORD)?;
     let passwords: Vec<Vec<u8>> = entry.values(&own).map(<[u8]>::to_vec).collect();
@@ -192,7 +225,7 @@ pub(crate) fn added(deciding: &Deciding<'_>, entry: &mut NewEntry<'_>, parent: E
     if list.len() > 0 {
         entry.add_all(description(catalog, SCRAM_KEYS)?, list);
     }
-    let now = i64::try_from(csn.micros).unwrap_or(i64::MAX);
+    let now = deciding.now();
     entry.set(description(catalog, CHANGED_TIME)?, time_text(now, false).into_bytes());
     let reset = description(catalog, RESET)?;
     if policy.must_change && !entry.has(&reset) {
@@ -252,12 +285,7 @@ fn check_new(
         return Err(OperationError::refused(ResultCode::CONSTRAINT_VIOLATION, text));
     }
     for stored in new {
-        let hashed = deciding.stamp.hashed_passwords.iter().find(|(_, form)| form == *stored);
-        let clear = match hashed {
-            Some((clear, _)) => Some(clear.as_slice()),
-            None if is_hashed(stored) => None,
-            None => Some(stored.as_slice()),
-        };
+        let clear = clear_text(deciding, stored);
         if let Some(error) = policy.quality(clear) {
             return Err(error.into());
         }

@@ -11,7 +11,7 @@ use schema::generalized_micros;
 use crate::accounts::managed::Managed;
 use crate::accounts::{
     self, CHANGED_TIME, END_TIME, FAILURE_TIME, GRACE_USE_TIME, HISTORY, LAST_SUCCESS, LOCKED_TIME, RESET,
-    START_TIME, TOTP_LAST_STEP, TOTP_SECRET, description, time_text,
+    START_TIME, TOTP_LAST_STEP, TOTP_SECRET, description, moment, time_text,
 };
 use crate::catalog::Allocations;
 use crate::model::limits::PASSWORD_FAILURES_MAX;
@@ -29,7 +29,7 @@ const LOCKED_FOR_GOOD: &str = "000001010000Z";
 
 /// Decides what becomes of a request; `None`: nothing.
 pub(crate) fn decide(deciding: Deciding<'_>, request: &StateRequest<'_>) -> Result<Option<Record>> {
-    let Deciding { state, requester, csn, .. } = deciding;
+    let Deciding { state, requester, .. } = deciding;
     let managed = Managed::find(state, requester, request.user)?;
     managed.check(state, request)?;
     if accounts::account(state, managed.id)?.is_none() {
@@ -38,7 +38,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &StateRequest<'_>) -> Resu
         return Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text));
     }
     let mut entry = WorkingEntry::of(state, managed.id)?;
-    let now = i64::try_from(csn.micros).unwrap_or(i64::MAX);
+    let now = deciding.now();
     // Questions beside them are answered by what comes of them.
     for operation in request.operations.iter().filter(|operation| kind::is_change(operation.kind)) {
         carry_out(deciding, &managed, &mut entry, operation, now)?;
@@ -145,12 +145,14 @@ fn lock_at_most(deciding: Deciding<'_>, managed: &Managed, entry: &mut WorkingEn
     let Deciding { state, .. } = deciding;
     let Some(account) = accounts::account(state, managed.id)? else { return Ok(()) };
     let values = entry.values(&description(state.catalog, FAILURE_TIME)?)?;
-    let failures = values.iter().filter_map(|value| generalized_micros(value)).collect();
-    let account = accounts::Account { failures, ..account };
+    let failures = values.iter().filter_map(|value| moment(value)).collect();
     let known = description(state.catalog, LOCKED_TIME)?;
+    let is_locked = entry.value_count(&known)? > 0;
+    let account = accounts::Account { failures, locked: account.locked.filter(|_| is_locked), ..account };
     if let Some(last) = account.failures.iter().max().copied()
+        && !account.is_disabled()
+        && !account.is_failure_locked(last)
         && account.locks_at(account.failure_count(last))
-        && entry.value_count(&known)? == 0
     {
         entry.set_all_by_server(&known, [time_text(last, false).into_bytes()])?;
     }

@@ -12,10 +12,10 @@
 use std::sync::Arc;
 
 use ldap::{AddRequest, ChangeOperation, PartialAttribute, Request, ResultCode};
-use schema::Schema;
+use schema::{Schema, TypeId};
 
 use crate::access::{Access, Requester, Standing};
-use crate::accounts::{self, POLICY_SUBENTRY};
+use crate::accounts::{self, Account, POLICY_SUBENTRY};
 use crate::catalog::{USER_PASSWORD, is_user_password};
 use crate::model::client_link::ClientLink;
 use crate::model::name::{NormalName, parse_dn};
@@ -27,6 +27,7 @@ use crate::model::sasl_keys::{DigestNames, SaslKeyRules};
 use crate::model::stamp::Stamp;
 use crate::password::{StorageScheme, is_hashed, is_too_costly};
 use crate::read::bind::stored_passwords;
+use crate::read::identity;
 use crate::snapshot::Snapshot;
 use crate::tree::{Found, TreeState};
 use crate::write::deciding::Deciding;
@@ -229,6 +230,33 @@ pub fn deleted_passwords<'a>(
     Ok(unknown.map(|clear| DeletedPassword { clear, stored: stored.clone() }).collect())
 }
 
+/// The user of an entry whose old password a request names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PasswordOwner {
+    /// The user.
+    pub requester: Requester,
+    /// What is on record of the password, where a policy governs it.
+    pub account: Option<Box<Account>>,
+}
+
+/// The user whose old password a modify request names: to name it is an attempt to prove it
+/// (draft-behera-ldap-password-policy section 8.1). `None` wherever the request is going to be refused anyway.
+///
+/// # Errors
+/// The store failed.
+pub fn password_owner(
+    request: &Request<'_>,
+    snapshot: &Snapshot,
+    requester: &Requester,
+    link: Option<&ClientLink>,
+) -> Result<Option<PasswordOwner>, Outcome> {
+    let Request::Modify(modify) = request else { return Ok(None) };
+    let state = snapshot.state();
+    let Some(id) = changed_entry(state, modify.object, requester, link)? else { return Ok(None) };
+    let requester = Requester::User { id, dn: modify.object.to_owned() };
+    Ok(Some(PasswordOwner { requester, account: accounts::account(state, id)?.map(Box::new) }))
+}
+
 /// The entry of this name, if the requester may change its password.
 fn changed_entry(
     state: TreeState<'_>,
@@ -241,13 +269,50 @@ fn changed_entry(
         return Ok(None);
     };
     let Found::Entry(id, _) = state.find(&NormalName::of(&dn, schema))? else { return Ok(None) };
+    Ok(may_change(state, id, password.id, requester, link)?.is_some().then_some(id))
+}
+
+/// Whether the requester may change the password of an entry; `Some` with whether the entry may be known, too.
+fn may_change(
+    state: TreeState<'_>,
+    id: EntryId,
+    password: TypeId,
+    requester: &Requester,
+    link: Option<&ClientLink>,
+) -> Result<Option<bool>, OperationError> {
     let access = Access::of(requester, state.settings);
     if let Some(standing) = Standing::of(state, requester, link)? {
         let rights = standing.at_entry(state, id)?;
-        let may = access.check_bound().is_ok() && standing.may_change_password(&rights, id, password.id);
-        return Ok(may.then_some(id));
+        let may = access.check_bound().is_ok() && standing.may_change_password(&rights, id, password);
+        return Ok(may.then(|| rights.may_browse()));
     }
-    Ok(access.check_modify(schema, id, [password.id]).is_ok().then_some(id))
+    Ok(access.check_modify(&state.catalog.schema, id, [password]).is_ok().then_some(true))
+}
+
+/// The DN of the user of this name (RFC 4513 section 5.2.1.8, `u:`), if the requester may change the password there.
+/// `None` for a name that nobody has, for one that two have, and for one that the requester can do nothing with: an
+/// answer does not tell which.
+///
+/// # Errors
+/// The store failed.
+pub fn named_user(
+    snapshot: &Snapshot,
+    requester: &Requester,
+    link: Option<&ClientLink>,
+    name: &str,
+) -> Result<Option<String>, Outcome> {
+    let state = snapshot.state();
+    let found = || {
+        let Some(password) = state.catalog.schema.attribute_type(USER_PASSWORD) else { return Ok(None) };
+        match identity::requester(state, &format!("u:{name}"))? {
+            Some(Requester::User { id, dn }) => {
+                let may = may_change(state, id, password.id, requester, link)?;
+                Ok::<_, OperationError>((may == Some(true)).then_some(dn))
+            }
+            _ => Ok(None),
+        }
+    };
+    found().map_err(Outcome::from)
 }
 
 /// The value that a modify request deletes: the stored form of a clear password where one was found beforehand.

@@ -506,3 +506,145 @@ fn passwords_that_attackers_try_first_are_refused() {
     let (_, said) = Start::bare(&scratch, "data").arguments(&["--node", node.to_str().unwrap()]).refused();
     assert!(said.contains("breached.txt") && said.contains("40 hexadecimal digits"), "{said}");
 }
+
+/// Three wrong passwords within one second locked for ever: the lock is written in whole seconds, and failures in the
+/// same second counted as later ones.
+#[test]
+fn a_lock_ends_whatever_part_of_a_second_it_began_in() {
+    let scratch = Scratch::new("policy-lock-ends");
+    let policy = "pwdLockout: TRUE\npwdMaxFailure: 3\npwdLockoutDuration: 1";
+    let pando = start(&scratch, policy, &[("anna", "")]);
+    for _ in 0..3 {
+        assert_eq!(bind(&pando, "anna", "wrong"), nothing(WRONG));
+    }
+    let since = std::time::Instant::now();
+    assert!(state(&pando, "anna").text("pwdAccountLockedTime").is_some());
+    while bind(&pando, "anna", "anna-secret") != nothing(OK) {
+        assert!(since.elapsed() < std::time::Duration::from_secs(60), "locked for one second");
+    }
+    wait_for_failures(&pando, 0);
+    assert!(state(&pando, "anna").values("pwdAccountLockedTime").is_empty());
+}
+
+/// A hash was busy for ever under pwdInHistory. It is compared by its octets, and pwdCheckQuality says the rest.
+#[test]
+fn hashed_passwords_pass_as_the_quality_says() {
+    const FIRST: &str = "{SSHA}yYfB0fXx0j8l9M4mUVmc2a3SLpVhYmNk";
+    const SECOND: &str = "{SSHA}AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+    let scratch = Scratch::new("policy-hashed");
+    let pando = start(&scratch, "pwdInHistory: 2", &[("anna", "")]);
+    let mut administrator = pando.administrator();
+    let in_history = refused(ResultCode::CONSTRAINT_VIOLATION, PolicyError::InHistory);
+    let quality = |value: &str| {
+        let change: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pwdCheckQuality", &[value])];
+        assert!(pando.administrator().modify(POLICY, change).unwrap().is_success());
+    };
+    let mut set = |new: &str| replace(&mut administrator, "anna", new);
+    assert_eq!(set(FIRST), nothing(OK));
+    assert_eq!(set(FIRST), nothing(OK), "it is there already");
+    quality("1");
+    assert_eq!(set(SECOND), nothing(OK));
+    assert_eq!(set(FIRST), in_history);
+    assert_eq!(set("anna-secret"), in_history, "one in clear is verified against hashed ones");
+    assert_eq!(set("other"), nothing(OK));
+    quality("2");
+    let unchecked = refused(ResultCode::CONSTRAINT_VIOLATION, PolicyError::InsufficientQuality);
+    assert_eq!(set("{SSHA}BBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBB"), unchecked);
+    assert_eq!(set("another"), nothing(OK));
+}
+
+/// Names the old password of anna in a modify, and in Password Modify: the result codes.
+fn change_with_old(connection: &mut Connection, old: &str, new: &str) -> [ResultCode; 2] {
+    let dn = person_dn("anna");
+    let mut changes = ChangesBuf::new();
+    changes.push(ChangeOperation::Delete, "userPassword", [old]);
+    changes.push(ChangeOperation::Add, "userPassword", [new]);
+    let modify = Request::Modify(ModifyRequest { object: &dn, changes: changes.as_changes() });
+    let (code, _) = ask(connection, modify);
+    let change = PasswordModify {
+        user_identity: Some(dn.as_bytes()),
+        old_password: Some(old.as_bytes()),
+        new_password: Some(new.as_bytes()),
+    };
+    [code, connection.extended(MODIFY_PASSWORD, Some(&change.encode())).unwrap().outcome.code]
+}
+
+/// Waits until so many failures of anna are recorded: those that lock nothing are written after their answers.
+fn wait_for_failures(pando: &Pando, count: usize) {
+    let since = std::time::Instant::now();
+    while state(pando, "anna").values("pwdFailureTime").len() != count {
+        assert!(since.elapsed() < std::time::Duration::from_secs(60), "{:?}", state(pando, "anna"));
+    }
+}
+
+/// An unattended connection was a place to guess at: neither counted.
+#[test]
+fn a_wrong_old_password_is_a_failure_as_in_a_bind() {
+    const WRONG_OLD: [ResultCode; 2] = [ResultCode::NO_SUCH_ATTRIBUTE, WRONG];
+    let scratch = Scratch::new("policy-old");
+    let pando = start(&scratch, "pwdLockout: TRUE\npwdMaxFailure: 4", &[("anna", "")]);
+    for scheme in ["ssha", "argon2id"] {
+        let slow: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pandoPwdScheme", &[scheme])];
+        let mut administrator = pando.administrator();
+        assert!(administrator.modify(POLICY, slow).unwrap().is_success());
+        assert_eq!(replace(&mut administrator, "anna", "given"), nothing(OK));
+        let mut own = pando.connect();
+        assert!(own.bind(&person_dn("anna"), "given").unwrap().is_success());
+        assert_eq!(change_with_old(&mut own, "wrong", "new"), WRONG_OLD);
+        wait_for_failures(&pando, 2);
+        // The right one ends them.
+        let right: &[(_, &str, &[&str])] = &[
+            (ChangeOperation::Delete, "userPassword", &["given"]),
+            (ChangeOperation::Add, "userPassword", &["next"]),
+        ];
+        assert!(own.modify(&person_dn("anna"), right).unwrap().is_success());
+        assert!(state(&pando, "anna").values("pwdFailureTime").is_empty());
+        assert_eq!(change_with_old(&mut own, "wrong", "new"), WRONG_OLD);
+        assert_eq!(change_with_old(&mut administrator, "wrong", "new"), WRONG_OLD, "whoever tries");
+        assert!(state(&pando, "anna").text("pwdAccountLockedTime").is_some());
+        // Of a locked account none is good.
+        assert_eq!(change_with_old(&mut own, "next", "new"), WRONG_OLD);
+        assert_eq!(bind(&pando, "anna", "next"), nothing(WRONG));
+        // Without the old one an administrator sets another.
+        assert_eq!(replace(&mut administrator, "anna", "reset"), nothing(OK));
+        assert_eq!(bind(&pando, "anna", "reset"), nothing(OK));
+        // Two in one request are two.
+        let two: &[(_, &str, &[&str])] = &[(ChangeOperation::Delete, "userPassword", &["wrong", "wronger"])];
+        assert_eq!(own.modify(&person_dn("anna"), two).unwrap().code, ResultCode::NO_SUCH_ATTRIBUTE);
+        wait_for_failures(&pando, 2);
+        // Who may not change it makes no attempt.
+        let anonymous = change_with_old(&mut pando.connect(), "wrong", "new");
+        assert_eq!(anonymous, [ResultCode::STRONGER_AUTH_REQUIRED; 2]);
+        assert_eq!(state(&pando, "anna").values("pwdFailureTime").len(), 2);
+    }
+    assert!(pando.log().contains("is locked"), "{}", pando.log());
+}
+
+/// Many at the same time are no way around the lock either.
+#[test]
+fn old_passwords_tried_at_the_same_time_are_no_way_around_the_lock() {
+    let scratch = Scratch::new("policy-old-parallel");
+    let policy = "pwdLockout: TRUE\npwdMaxFailure: 3\npandoPwdScheme: argon2id";
+    let pando = start(&scratch, policy, &[("anna", "")]);
+    assert_eq!(replace(&mut pando.administrator(), "anna", "right"), nothing(OK));
+    let mut own = pando.connect();
+    assert!(own.bind(&person_dn("anna"), "right").unwrap().is_success());
+    let guesses = (0..6).map(|number| format!("guess{number}")).chain(["right".to_owned()]);
+    let ids: Vec<ldap::MessageId> = guesses
+        .map(|guess| {
+            let change = PasswordModify {
+                old_password: Some(guess.as_bytes()),
+                new_password: Some(b"mine"),
+                ..PasswordModify::default()
+            };
+            let value = change.encode();
+            let request = ldap::ExtendedRequest { name: MODIFY_PASSWORD, value: Some(&value) };
+            own.send(Request::Extended(request), ldap::Controls::NONE).unwrap()
+        })
+        .collect();
+    for id in ids {
+        assert_eq!(own.reply(id).unwrap().outcome.code, WRONG);
+    }
+    assert_eq!(bind(&pando, "anna", "mine"), nothing(WRONG));
+    assert!(state(&pando, "anna").text("pwdAccountLockedTime").is_some());
+}

@@ -119,7 +119,6 @@ fn who_may_not_is_told_why() {
     let as_anna = Some((anna.as_str(), "first"));
     let of_bert = PasswordModify { user_identity: Some(bert.as_bytes()), ..own };
     check(of_bert, as_anna, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
-    check(of(b"u:anna", b"x"), as_anna, ResultCode::UNWILLING_TO_PERFORM);
     check(of(b"\xff", b"x"), as_anna, ResultCode::INVALID_DN_SYNTAX);
     check(of(b"nonsense", b"x"), as_anna, ResultCode::INVALID_DN_SYNTAX);
     check(PasswordModify { new_password: Some(b""), ..own }, as_anna, ResultCode::CONSTRAINT_VIOLATION);
@@ -161,4 +160,51 @@ fn clients_change_passwords() {
     let root =
         pando.connect().search("", Scope::BaseObject, "(objectClass=*)", &["supportedExtension"]).unwrap();
     assert!(root.entries[0].texts("supportedExtension").contains(&MODIFY_PASSWORD.to_owned()), "{SUFFIX}");
+}
+
+/// As in SASL (RFC 4513 section 5.2.1.8); who may not change it does not learn whether there is such a name.
+#[test]
+fn a_user_is_named_as_in_sasl() {
+    let scratch = Scratch::new("passwd-name");
+    let pando = start(&scratch);
+    let anna = person_dn("anna");
+    let named = |name: &'static str, new: &'static [u8]| PasswordModify {
+        user_identity: Some(name.as_bytes()),
+        new_password: Some(new),
+        ..PasswordModify::default()
+    };
+    let mut administrator = pando.administrator();
+    assert_eq!(modify(&mut administrator, named("u:anna", b"second")).0, ResultCode::SUCCESS);
+    assert!(binds(&pando, &anna, "second"));
+    let mut own = pando.connect();
+    assert!(own.bind(&anna, "second").unwrap().is_success());
+    let change = PasswordModify { old_password: Some(b"second"), ..named("U:ANNA", b"third") };
+    assert_eq!(modify(&mut own, change).0, ResultCode::SUCCESS);
+    assert!(binds(&pando, &anna, "third"));
+    assert_eq!(
+        modify(&mut own, named("DN:uid=anna,ou=people,dc=example,dc=com", b"fourth")).0,
+        ResultCode::SUCCESS
+    );
+    assert_eq!(modify(&mut administrator, named("u:ghost", b"x")).0, ResultCode::NO_SUCH_OBJECT);
+    // Of others, of nobody, and a name that two have.
+    let twin = [("objectClass", "account"), ("uid", "anna")];
+    assert!(administrator.add(&format!("uid=anna,{SUFFIX}"), &twin).unwrap().is_success());
+    let mut answer = |name: &'static str| {
+        let value = named(name, b"x").encode();
+        let outcome = own.extended(MODIFY_PASSWORD, Some(&value)).unwrap().outcome;
+        (outcome.code, outcome.matched_dn, outcome.diagnostic)
+    };
+    let of_bert = answer("u:bert");
+    assert_eq!(of_bert.0, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
+    for name in ["u:ghost", "u:anna", "u:"] {
+        assert_eq!(answer(name), of_bert, "{name}");
+    }
+    assert_eq!(modify(&mut administrator, named("u:anna", b"x")).0, ResultCode::NO_SUCH_OBJECT);
+    assert_eq!(modify(&mut pando.connect(), named("u:bert", b"x")).0, ResultCode::STRONGER_AUTH_REQUIRED);
+    assert!(binds(&pando, &anna, "fourth") && binds(&pando, &person_dn("bert"), "bert-secret"));
+    // OpenLDAP's client.
+    let url = format!("ldap://{}", pando.address());
+    let arguments = ["-x", "-H", &url, "-D", ADMIN_DN, "-w", ADMIN_PASSWORD, "-s", "fifth", "u:bert"];
+    run("ldappasswd", &arguments, "").expect_code(0);
+    assert!(binds(&pando, &person_dn("bert"), "fifth"));
 }

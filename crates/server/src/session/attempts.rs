@@ -1,4 +1,5 @@
-//! Attempts to prove a password under a policy: a bind, or a compare that asks for one.
+//! Attempts to prove a password under a policy: a bind, a compare that asks for one, or a change that names the old
+//! one.
 //!
 //! An account is looked at when the verification starts and again when it ends. So of many passwords that are tried at
 //! the same time no more are answered than the policy allows failures, and the right one among those behind is refused
@@ -12,18 +13,17 @@ use std::time::Duration;
 use directory::account_update::AccountUpdate;
 use directory::password::Verification;
 use directory::password::app_password::right_one;
-use directory::password::policy::{Account, AttemptRecord, Judgement};
+use directory::password::policy::{Account, AttemptRecord, Judgement, Lock};
 use directory::password::totp::CODE_SIZE;
 use directory::{Outcome, Requester};
 use ldap::ResultCode;
 
-use super::proof::{Attempt, DecidedAttempt, SecondFactor};
+use super::proof::{Asked, Attempt, DecidedAttempt, OldPasswords, SecondFactor};
 use super::{RequestHead, Session, Work};
-use crate::limits::FAILURES_NOTED_MAX;
 use crate::net::mailbox::{PreparedPasswords, VerifiedPassword};
 use crate::session::context::Context;
 use crate::stamp::password_time;
-use crate::workers::attempts::UnrecordedAttempts;
+use crate::workers::attempts::{Attempts, UnrecordedAttempts};
 use crate::workers::guesses::GuessKey;
 use crate::workers::logins::Login;
 use crate::workers::writer::{ToWrite, UPDATE_BYTES, WriteRequest};
@@ -31,13 +31,14 @@ use crate::workers::writer::{ToWrite, UPDATE_BYTES, WriteRequest};
 /// Microseconds within which a later use of an application's password is not recorded again.
 const APP_USE_PRECISION: i64 = 3_600_000_000;
 
-/// An account and its failures, with what is not recorded yet.
+/// An account with what is not recorded yet.
 struct Standing {
     account: Box<Account>,
     /// The last success that is recorded.
     recorded_success: Option<i64>,
-    failures: usize,
-    /// Whether some of them are not recorded.
+    /// What is recorded of failures, where some attempts are not.
+    recorded: Option<(Vec<i64>, Option<Lock>)>,
+    /// Whether some failures are not recorded.
     has_unrecorded: bool,
 }
 
@@ -49,13 +50,18 @@ impl Standing {
         now: i64,
     ) -> Standing {
         let UnrecordedAttempts { times, ends_recorded, success } = unrecorded;
-        let failures = account.failure_count_with(times, *ends_recorded, now);
+        let recorded = (*ends_recorded || !times.is_empty()).then(|| {
+            let recorded = (account.failures.clone(), account.locked);
+            account.take_attempts(*ends_recorded, times);
+            recorded
+        });
         let recorded_success = account.last_success;
         if account.wants_success(now) {
             let kept = context.shared.logins.since(account.id, recorded_success);
-            account.last_success = recorded_success.max(*success).max(kept);
+            // The clock may have been set back since what is recorded.
+            account.last_success = (*success).max(kept).or(recorded_success);
         }
-        Standing { account, recorded_success, failures, has_unrecorded: !times.is_empty() }
+        Standing { account, recorded_success, recorded, has_unrecorded: !times.is_empty() }
     }
 
     /// As it is now. What is recorded between the two looks is in both, and counted once; it never is in neither.
@@ -77,12 +83,10 @@ impl Standing {
     /// The account as it is recorded.
     fn into_recorded(mut self) -> Box<Account> {
         self.account.last_success = self.recorded_success;
+        if let Some((failures, locked)) = self.recorded {
+            (self.account.failures, self.account.locked) = (failures, locked);
+        }
         self.account
-    }
-
-    /// Whether no password is good now.
-    fn is_locked(&self, now: i64) -> bool {
-        self.account.is_locked(now) || self.account.locks_at(self.failures)
     }
 }
 
@@ -91,7 +95,7 @@ impl Standing {
 fn attempt(context: &Context, account: Box<Account>, second: SecondFactor) -> Box<Attempt> {
     let (unrecorded, now) = (context.shared.writes.attempts().unrecorded(account.id), password_time());
     let standing = Standing::of(context, account, &unrecorded, now);
-    let is_refused = standing.is_locked(now);
+    let is_refused = standing.account.is_locked(now);
     let (account, commits) = (standing.into_recorded(), Some(context.commits_seen()));
     Box::new(Attempt { account, commits, is_refused, second, app: None })
 }
@@ -120,6 +124,11 @@ pub(super) fn begin(
     Some(attempt)
 }
 
+/// Begins an attempt that a change makes by naming old passwords.
+pub(super) fn begin_change(context: &Context, account: Box<Account>) -> Box<Attempt> {
+    attempt(context, account, SecondFactor::NotNeeded)
+}
+
 /// An attempt that brings the password of an application, if it is one.
 pub(super) fn begin_app(context: &Context, account: &Account, sent: &[u8]) -> Option<Box<Attempt>> {
     if account.apps.is_empty() {
@@ -139,21 +148,80 @@ pub(super) fn begin_proof(context: &Context, account: Box<Account>) -> Box<Attem
 }
 
 impl Session {
-    /// Ends an attempt: what the answer is, or `None` where it waits for the disk. `requester` is whose the session
-    /// becomes, `None` for a compare.
+    /// Looks whether a change may go on whose old passwords were verified. A wrong one is a failure, and of a locked
+    /// account none is good, as in a bind (draft-behera-ldap-password-policy section 8.1): then `Some` with what ends
+    /// the change.
+    pub(super) fn try_old_passwords(
+        &self,
+        context: &mut Context,
+        old: OldPasswords,
+        matched: usize,
+    ) -> Option<OldPasswords> {
+        let wrong = old.count.saturating_sub(matched);
+        let Some(attempt) = old.attempt else {
+            return (wrong > 0).then_some(OldPasswords { attempt: None, ..old });
+        };
+        let Attempt { account, commits, is_refused, .. } = *attempt;
+        let now = password_time();
+        let standing = Standing::now(context, account, commits, now);
+        let is_refused = is_refused || standing.account.is_locked(now);
+        if wrong == 0 && !is_refused {
+            if let Some(key) = &old.guess {
+                context.shared.guesses.succeeded(key);
+            }
+            return None;
+        }
+        if !is_refused {
+            // Each of several tells something. The last is noted when the attempt ends.
+            (1..wrong).for_each(|_| self.note_failure(context, &standing.account, now));
+        }
+        let (account, commits) = (standing.into_recorded(), Some(context.commits_seen()));
+        let second = SecondFactor::NotNeeded;
+        let attempt = Some(Box::new(Attempt { account, commits, is_refused, second, app: None }));
+        Some(OldPasswords { attempt, ..old })
+    }
+
+    /// Ends a change whose old password is wrong, or that of a locked account.
+    pub(super) fn refuse_old_password(
+        &mut self,
+        context: &mut Context,
+        (head, work): (RequestHead, Work),
+        OldPasswords { attempt, guess, .. }: OldPasswords,
+        out: &mut Vec<u8>,
+    ) {
+        let text = "the old password is not the one that is there";
+        let outcome = match work {
+            Work::PasswordModify(password) => {
+                password.finish(&Outcome::code(ResultCode::NO_SUCH_ATTRIBUTE)).0
+            }
+            _ => Outcome::new(ResultCode::NO_SUCH_ATTRIBUTE, text),
+        };
+        let decided = match attempt {
+            Some(attempt) => {
+                let subject = (Asked::Change(outcome), guess);
+                self.end_attempt(context, head, *attempt, false.into(), subject)
+            }
+            None => Some((head, DecidedAttempt { outcome, guess, ..DecidedAttempt::default() })),
+        };
+        if let Some((head, decided)) = decided {
+            self.conclude(context, head, decided, out);
+        }
+    }
+
+    /// Ends an attempt: what the answer is, or `None` where it waits for the disk.
     pub(super) fn end_attempt(
         &mut self,
         context: &mut Context,
         head: RequestHead,
         attempt: Attempt,
         VerifiedPassword { is_right, rehashed, keys }: VerifiedPassword,
-        (requester, guess): (Option<Requester>, Option<GuessKey>),
+        (asked, guess): (Asked, Option<GuessKey>),
     ) -> Option<(RequestHead, DecidedAttempt)> {
         let (id, now) = (attempt.account.id, password_time());
         let (second, app) = (attempt.second, attempt.app);
         // It may have changed while the password was verified.
         let mut standing = Standing::now(context, attempt.account, attempt.commits, now);
-        let is_refused = attempt.is_refused || standing.is_locked(now);
+        let is_refused = attempt.is_refused || standing.account.is_locked(now);
         let is_right = is_right && second != SecondFactor::Wrong;
         let judged = match (is_refused, is_right) {
             (true, _) => standing.account.refused(),
@@ -165,12 +233,12 @@ impl Session {
         let fails = !is_refused && !is_right;
         let (mut locks, mut delay) = (false, 0);
         if fails {
-            let asks = self.note(context, id, |update| push_failure(update, now), &standing.account);
+            self.note_failure(context, &standing.account, now);
             // With those of others meanwhile.
             let commits = Some(context.commits_seen());
             standing = Standing::now(context, standing.into_recorded(), commits, now);
-            let failures = standing.failures;
-            locks = standing.account.locks_at(failures) && asks.is_some();
+            let failures = standing.account.failure_count(now);
+            locks = standing.account.is_failure_locked(now);
             delay = standing.account.delay(failures);
             if locks {
                 tracing::warn!(
@@ -196,7 +264,7 @@ impl Session {
         };
         if clears_failures || success || unrecorded || rehashed.is_some() || keys.is_some() {
             let (rehashed, keys) = (rehashed.filter(|_| judged.succeeds), keys.filter(|_| judged.succeeds));
-            let _ = self.note(
+            self.note(
                 context,
                 id,
                 |update| {
@@ -218,9 +286,9 @@ impl Session {
                 update.app_uses.retain(|(known, _)| *known != options);
                 update.app_uses.push((options, now));
             };
-            let _ = self.note(context, id, name, &standing.account);
+            self.note(context, id, name, &standing.account);
         }
-        let decided = DecidedAttempt { guess, delay, ..decide(&judged, requester) };
+        let decided = DecidedAttempt { guess, delay, ..decide(&judged, asked) };
         let waits = grace || locks || totp_step.is_some();
         if waits && !self.record(context, id, (grace.then_some(now), totp_step)) {
             let text = "the directory takes no more changes now, and this bind needs one; try again later";
@@ -235,29 +303,41 @@ impl Session {
         Some((head, decided))
     }
 
-    /// Notes something for the writer and asks it to record that. `None` where the policy keeps nothing of it.
+    /// Notes something for the writer and asks it to record that.
     fn note(
         &self,
         context: &mut Context,
         id: directory::rows::EntryId,
         note: impl FnOnce(&mut AccountUpdate),
         account: &Account,
-    ) -> Option<()> {
+    ) {
+        self.note_with(context, account, |attempts| attempts.note(id, note));
+    }
+
+    /// Notes a failure.
+    fn note_failure(&self, context: &mut Context, account: &Account, now: i64) {
+        self.note_with(context, account, |attempts| {
+            attempts.note_failure(account.id, now, &account.failures)
+        });
+    }
+
+    /// Notes something and asks the writer to record it if `note` says so, unless the policy keeps nothing of it.
+    fn note_with(&self, context: &mut Context, account: &Account, note: impl FnOnce(&Attempts) -> bool) {
+        let id = account.id;
         if account.policy.failures_kept() == 0
             && !account.policy.records_success()
             && !account.policy.rehashes()
             && account.policy.app_passwords == 0
             && account.policy.scram_mechanisms.is_empty()
         {
-            return None;
+            return;
         }
-        if context.shared.writes.attempts().note(id, note) {
+        if note(context.shared.writes.attempts()) {
             match context.shared.writes.account_request(id, &context.anonymous) {
                 Some(request) => context.outbox.push(request),
                 None => context.shared.writes.attempts().not_queued(id),
             }
         }
-        Some(())
     }
 
     /// Asks the writer to record an account and to answer the operation that is kept next. False: its queue is full.
@@ -290,7 +370,7 @@ impl Session {
         written: &Outcome,
         out: &mut Vec<u8>,
     ) {
-        if written.code == ResultCode::SUCCESS || decided.outcome.code == ResultCode::INVALID_CREDENTIALS {
+        if written.code == ResultCode::SUCCESS || decided.has_failed() {
             return self.conclude(context, head, decided, out);
         }
         // The grace login was used by another bind, or nothing could be recorded.
@@ -311,8 +391,7 @@ impl Session {
         decided: DecidedAttempt,
         out: &mut Vec<u8>,
     ) {
-        let has_failed =
-            matches!(decided.outcome.code, ResultCode::INVALID_CREDENTIALS | ResultCode::COMPARE_FALSE);
+        let has_failed = decided.has_failed();
         let guesses = &context.shared.guesses;
         let held = match (&decided.guess, has_failed) {
             (Some(key), true) => guesses.failed(*key, context.now),
@@ -359,24 +438,19 @@ impl Session {
     }
 }
 
-/// Notes a failure. Where the writer is far behind, or cannot write, the first ones are enough to lock.
-fn push_failure(update: &mut AccountUpdate, now: i64) {
-    if update.failures.len() < FAILURES_NOTED_MAX {
-        // Each has a time of its own: by that it is counted once.
-        update.failures.push(update.failures.last().map_or(now, |last| now.max(last + 1)));
-    }
-}
-
-/// The outcome of a judgement, for a bind or a compare.
-fn decide(judged: &Judgement, requester: Option<Requester>) -> DecidedAttempt {
-    let code = match (requester.is_some(), judged.succeeds) {
-        (true, true) => ResultCode::SUCCESS,
-        (true, false) => ResultCode::INVALID_CREDENTIALS,
-        (false, true) => ResultCode::COMPARE_TRUE,
-        (false, false) => ResultCode::COMPARE_FALSE,
+/// The outcome of a judgement.
+fn decide(judged: &Judgement, asked: Asked) -> DecidedAttempt {
+    let (outcome, requester) = match (asked, judged.succeeds) {
+        (Asked::Bind(requester), true) => (Outcome::success(), Some(requester)),
+        (Asked::Bind(_), false) => {
+            (Outcome::code(ResultCode::INVALID_CREDENTIALS), Some(Requester::Anonymous))
+        }
+        (Asked::Compare, true) => (Outcome::code(ResultCode::COMPARE_TRUE), None),
+        (Asked::Compare, false) => (Outcome::code(ResultCode::COMPARE_FALSE), None),
+        // A change with the right one goes on without an answer.
+        (Asked::Change(refusal), _) => (refusal, None),
     };
-    let requester = requester.map(|requester| if judged.succeeds { requester } else { Requester::Anonymous });
-    let outcome = Outcome { policy: judged.response.error, ..Outcome::code(code) };
+    let outcome = Outcome { policy: judged.response.error, ..outcome };
     let warning = judged.response.warning;
     DecidedAttempt {
         outcome,

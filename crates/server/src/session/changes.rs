@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use directory::password::limits::PASSWORD_SIZE_MAX;
+use directory::passwords::{PasswordOwner, password_owner};
 use directory::{Outcome, Requester, ServerFault};
 use ldap::{Message, Request, ResultCode};
 
-use super::passwords::hash_pool_busy;
-use super::{RequestHead, Session, Work};
+use super::passwords::{hash_pool_busy, too_many_guesses};
+use super::proof::OldPasswords;
+use super::{RequestHead, Session, Work, attempts};
 use crate::limits::CLEAR_PASSWORDS_MAX;
 use crate::net::mailbox::{Address, HashResult, PreparedPasswords, Written};
 use crate::session::context::Context;
@@ -21,6 +23,8 @@ use crate::workers::writer::{Reservation, ToWrite, WriteRequest};
 pub(super) struct HeldChange {
     pub(super) request: WriteRequest,
     ready: bool,
+    /// The old passwords that are to be right.
+    old: Option<OldPasswords>,
 }
 
 impl HeldChange {
@@ -51,13 +55,21 @@ impl Session {
             origin: self.origin(context, message),
             keeps_old_values: context.audit.keeps_old_values(),
         };
-        let mut claim = None;
+        let (mut claim, mut old) = (None, None);
         let submitter = self.submitter(context, account_number(&self.requester, self.requester.dn()));
-        let prepared = self
-            .changed_passwords(context, message)
-            .and_then(|passwords| prepare_passwords(context, (request.address, submitter), passwords));
+        let prepared = self.changed_passwords(context, message).and_then(|passwords| {
+            old = self.old_passwords(context, message, &passwords)?;
+            prepare_passwords(context, (request.address, submitter), passwords)
+        });
         match prepared {
-            Ok(Prepared::Now(passwords)) => request.passwords = passwords,
+            Ok(Prepared::Now(passwords)) => {
+                let tried =
+                    old.take().and_then(|old| self.try_old_passwords(context, old, passwords.matched.len()));
+                if let Some(wrong) = tried {
+                    return self.refuse_old_password(context, (head, work), wrong, out);
+                }
+                request.passwords = passwords;
+            }
             Ok(Prepared::Later(on_pool)) => claim = Some(on_pool),
             Err(outcome) => return self.answer(context, &head, &outcome, out),
         }
@@ -66,7 +78,7 @@ impl Session {
         if ready && self.held.is_empty() {
             context.outbox.push(request);
         } else {
-            self.held.push_back(HeldChange { request, ready });
+            self.held.push_back(HeldChange { request, ready, old });
         }
     }
 
@@ -95,6 +107,27 @@ impl Session {
             passwords.old = old.into_iter().map(|old| (old.clear.to_vec(), old.stored)).collect();
         }
         Ok(passwords)
+    }
+
+    /// The old passwords among those of a change: of whom they are, and whether that is a guess too many.
+    fn old_passwords(
+        &self,
+        context: &Context,
+        message: &Message<'_>,
+        passwords: &ChangedPasswords,
+    ) -> Result<Option<OldPasswords>, Outcome> {
+        if passwords.old.is_empty() {
+            return Ok(None);
+        }
+        let (snapshot, link) = (&context.snapshot, self.client_link(context));
+        let owner = password_owner(&message.request, snapshot, &self.requester, link.as_ref())?;
+        let Some(PasswordOwner { requester, account }) = owner else { return Ok(None) };
+        let guess = self.guess_key(&requester, requester.dn());
+        if guess.is_some_and(|key| context.shared.guesses.are_too_many(&key)) {
+            return Err(too_many_guesses());
+        }
+        let attempt = account.map(|account| attempts::begin_change(context, account));
+        Ok(Some(OldPasswords { attempt, guess, count: passwords.old.len() }))
     }
 
     /// Passes the changes before the first one that still waits on to the writer.
@@ -151,12 +184,7 @@ impl Session {
         out: &mut Vec<u8>,
     ) {
         match result {
-            HashResult::Prepared(passwords) => {
-                if let Some(held) = self.held.iter_mut().find(|held| held.ticket() == ticket) {
-                    held.request.passwords = passwords;
-                    held.ready = true;
-                }
-            }
+            HashResult::Prepared(passwords) => self.prepared(context, ticket, passwords, out),
             // It gave way to others.
             HashResult::Busy => self.refuse_held(context, ticket, &hash_pool_busy(), out),
             HashResult::Failed(fault) => self.refuse_held(context, ticket, &not_hashed(fault), out),
@@ -165,6 +193,27 @@ impl Session {
             }
         }
         self.release_held(context);
+    }
+
+    /// The passwords of a change are hashed, and its old ones verified.
+    fn prepared(
+        &mut self,
+        context: &mut Context,
+        ticket: u64,
+        passwords: PreparedPasswords,
+        out: &mut Vec<u8>,
+    ) {
+        let Some(held) = self.held.iter_mut().find(|held| held.ticket() == ticket) else { return };
+        let old = held.old.take();
+        let matched = passwords.matched.len();
+        held.request.passwords = passwords;
+        held.ready = true;
+        if let Some(wrong) = old.and_then(|old| self.try_old_passwords(context, old, matched)) {
+            self.remove_held(ticket);
+            if let Some(taken) = self.take(ticket) {
+                self.refuse_old_password(context, taken, wrong, out);
+            }
+        }
     }
 
     /// The client has ended its input, as one that has gone does. Refuses the changes that wait for the hash pool, so

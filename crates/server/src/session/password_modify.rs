@@ -3,9 +3,10 @@
 //! So it is hashed, decided, logged and limited as a Modify is. With the old password only the value that it verifies
 //! is replaced, without it all are.
 
-use std::sync::Arc;
+use std::borrow::Cow;
 
 use directory::controls::{self, ControlContext, RequestControls};
+use directory::passwords::named_user;
 use directory::{Outcome, Requester};
 use ldap::oids::MODIFY_PASSWORD;
 use ldap::{
@@ -59,7 +60,7 @@ impl Session {
                 "this is no value of Password Modify (RFC 3062 section 2)",
             );
         };
-        let object = whose(&self.requester, asked.user_identity)?;
+        let object = self.user_to_change(context, asked.user_identity)?;
         if asked.new_password.is_some_and(<[u8]>::is_empty) {
             return refused(ResultCode::CONSTRAINT_VIOLATION, "an empty password cannot be bound with");
         }
@@ -76,7 +77,7 @@ impl Session {
             }
             None => changes.push(ChangeOperation::Replace, "userPassword", [new]),
         }
-        let request = Request::Modify(ModifyRequest { object, changes: changes.as_changes() });
+        let request = Request::Modify(ModifyRequest { object: &object, changes: changes.as_changes() });
         // Controls that fit a Modify and not this operation are not meant for the Modify that the server writes.
         RequestControls::read(&message.controls, ControlContext::Extended)?;
         let fitting = |control: &Control<'_>| controls::fits(control.oid, ControlContext::Extended);
@@ -86,26 +87,46 @@ impl Session {
         let answer = PasswordAnswer::new(generated, asked.old_password.is_some());
         Ok(PasswordChange { message: bytes, answer })
     }
+
+    /// The DN of the entry whose password is to change. The user identity is a DN, or an authorization identity as in
+    /// SASL (RFC 3062 section 2, RFC 4513 section 5.2.1.8).
+    fn user_to_change(&self, context: &Context, identity: Option<&[u8]>) -> Result<Cow<'_, str>, Outcome> {
+        let refused = |code, text: &str| Err(Outcome::new(code, text));
+        let Some(identity) = identity else {
+            return match &*self.requester {
+                Requester::Administrator { dn } | Requester::User { dn, .. } => Ok(Cow::Borrowed(dn)),
+                Requester::Anonymous => Err(not_bound()),
+            };
+        };
+        if *self.requester == Requester::Anonymous {
+            return Err(not_bound());
+        }
+        let Ok(identity) = std::str::from_utf8(identity) else {
+            return refused(ResultCode::INVALID_DN_SYNTAX, "the user identity is not UTF-8");
+        };
+        let after = |prefix: &str| {
+            let (start, rest) = identity.split_at_checked(prefix.len())?;
+            start.eq_ignore_ascii_case(prefix).then_some(rest)
+        };
+        if let Some(dn) = after("dn:") {
+            return Ok(Cow::Owned(dn.to_owned()));
+        }
+        let Some(name) = after("u:") else { return Ok(Cow::Owned(identity.to_owned())) };
+        let link = self.client_link(context);
+        match named_user(&context.snapshot, &self.requester, link.as_ref(), name)? {
+            Some(dn) => Ok(Cow::Owned(dn)),
+            None if self.requester.is_administrator() => {
+                refused(ResultCode::NO_SUCH_OBJECT, "no entry, or more than one, has this name")
+            }
+            None => refused(
+                ResultCode::INSUFFICIENT_ACCESS_RIGHTS,
+                "there is no user of this name whose password you may change",
+            ),
+        }
+    }
 }
 
-/// The DN of the entry whose password is to change.
-fn whose<'a>(requester: &'a Arc<Requester>, identity: Option<&'a [u8]>) -> Result<&'a str, Outcome> {
-    let refused = |code, text: &str| Err(Outcome::new(code, text));
-    let identity = identity.map(std::str::from_utf8);
-    match (&**requester, identity) {
-        (Requester::Anonymous, _) => refused(
-            ResultCode::STRONGER_AUTH_REQUIRED,
-            "bind first: nobody's password is changed anonymously",
-        ),
-        (Requester::Administrator { dn } | Requester::User { dn, .. }, None) => Ok(dn),
-        (_, Some(Ok(identity))) => match identity.strip_prefix("dn:") {
-            Some(dn) => Ok(dn),
-            None if identity.starts_with("u:") => refused(
-                ResultCode::UNWILLING_TO_PERFORM,
-                "name the user by DN, not by an authorization identity u:",
-            ),
-            None => Ok(identity),
-        },
-        (_, Some(Err(_))) => refused(ResultCode::INVALID_DN_SYNTAX, "the user identity is not UTF-8"),
-    }
+fn not_bound() -> Outcome {
+    let text = "bind first: nobody's password is changed anonymously";
+    Outcome::new(ResultCode::STRONGER_AUTH_REQUIRED, text)
 }

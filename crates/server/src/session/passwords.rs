@@ -9,7 +9,7 @@ use directory::{BindMethod, OperationError, Outcome, Requester, ServerFault};
 use ldap::{PolicyError, Request, ResultCode};
 
 use super::password_modify::is_password_modify;
-use super::proof::DecidedAttempt;
+use super::proof::{Asked, DecidedAttempt};
 use super::start_tls::is_start_tls;
 use super::{Proof, RequestHead, Session, Work, attempts};
 use crate::net::mailbox::{HashResult, VerifiedPassword};
@@ -192,8 +192,11 @@ impl Session {
         let is_right = verified.is_right;
         let decided = match (attempt, requester) {
             (Some(attempt), requester) => {
-                let becomes = requester.map(|own| acts_as.unwrap_or(own));
-                let ended = self.end_attempt(context, head, *attempt, verified, (becomes, guess));
+                let asked = match requester {
+                    Some(own) => Asked::Bind(acts_as.unwrap_or(own)),
+                    None => Asked::Compare,
+                };
+                let ended = self.end_attempt(context, head, *attempt, verified, (asked, guess));
                 if let Some((head, decided)) = ended {
                     self.conclude(context, head, decided, out);
                 }

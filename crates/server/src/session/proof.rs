@@ -3,7 +3,7 @@
 use directory::password::StorageScheme;
 use directory::password::policy::Account;
 use directory::{Outcome, Requester, SaslKeyRules};
-use ldap::PolicyWarning;
+use ldap::{PolicyWarning, ResultCode};
 
 use crate::workers::guesses::GuessKey;
 
@@ -17,6 +17,26 @@ pub(super) struct Proof {
     pub(super) attempt: Option<Box<Attempt>>,
     /// Whose password it is, and who tries: for a bind of somebody who may be guessing.
     pub(super) guess: Option<GuessKey>,
+}
+
+/// What an answer to an attempt is of.
+pub(super) enum Asked {
+    /// A bind: whose the session becomes.
+    Bind(Requester),
+    /// A compare.
+    Compare,
+    /// A change that names the old password: what the client is told if that is wrong.
+    Change(Outcome),
+}
+
+/// The old passwords that a change names, while they are verified.
+pub(super) struct OldPasswords {
+    /// The attempt under a policy.
+    pub(super) attempt: Option<Box<Attempt>>,
+    /// As in [`Proof`].
+    pub(super) guess: Option<GuessKey>,
+    /// How many they are.
+    pub(super) count: usize,
 }
 
 /// An attempt whose password is being verified.
@@ -58,7 +78,7 @@ impl Attempt {
 /// An attempt that is decided, while its answer waits.
 pub(super) struct DecidedAttempt {
     pub(super) outcome: Outcome,
-    /// Whose the session becomes; `None` for a compare.
+    /// Whose the session becomes; `None` where it stays whose it is.
     pub(super) requester: Option<Requester>,
     pub(super) must_change: bool,
     /// What the user is to know.
@@ -67,6 +87,14 @@ pub(super) struct DecidedAttempt {
     pub(super) guess: Option<GuessKey>,
     /// How long the policy holds the answer back, in seconds.
     pub(super) delay: u32,
+}
+
+impl DecidedAttempt {
+    /// Whether the password was wrong, or no password is good now.
+    pub(super) fn has_failed(&self) -> bool {
+        use ResultCode as Code;
+        [Code::INVALID_CREDENTIALS, Code::COMPARE_FALSE, Code::NO_SUCH_ATTRIBUTE].contains(&self.outcome.code)
+    }
 }
 
 impl Default for DecidedAttempt {

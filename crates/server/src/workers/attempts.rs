@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use directory::account_update::AccountUpdate;
 use directory::rows::EntryId;
 
-use crate::limits::UNWRITTEN_ACCOUNTS_MAX;
+use crate::limits::{FAILURES_NOTED_MAX, UNWRITTEN_ACCOUNTS_MAX};
 
 /// Accounts with something that is not recorded yet.
 #[derive(Default)]
@@ -58,6 +58,25 @@ impl Attempts {
         let account = accounts.entry(id).or_default();
         note(&mut account.waiting);
         !std::mem::replace(&mut account.is_queued, true)
+    }
+
+    /// Notes a failure, as [`note`](Attempts::note). `known` are the times of others, of which this one's differs: by
+    /// its time a failure is counted once. Where the writer is far behind, or cannot write, the first ones are enough
+    /// to lock.
+    pub(crate) fn note_failure(&self, id: EntryId, now: i64, known: &[i64]) -> bool {
+        let mut accounts = self.lock();
+        let account = match accounts.len() >= UNWRITTEN_ACCOUNTS_MAX {
+            true => accounts.get_mut(&id),
+            false => Some(accounts.entry(id).or_default()),
+        };
+        let Some(Unrecorded { waiting, writing, is_queued }) = account else { return false };
+        if waiting.failures.len() < FAILURES_NOTED_MAX {
+            let writing = writing.as_ref().map_or(&[][..], |writing| &writing.failures);
+            let is_taken = |time| [&waiting.failures, writing, known].iter().any(|of| of.contains(&time));
+            let time = (now..).find(|time| !is_taken(*time)).unwrap_or(now);
+            waiting.failures.push(time);
+        }
+        !std::mem::replace(is_queued, true)
     }
 
     /// The writer could not be asked: the next note asks again.
@@ -158,6 +177,22 @@ mod tests {
         assert_eq!(attempts.take(ID).failures, [3]);
         attempts.settle(ID, true);
         assert!(attempts.all().is_empty(), "nothing stays");
+    }
+
+    /// A clock may stand still, or be set back.
+    #[test]
+    fn failures_of_the_same_time_are_told_apart() {
+        let attempts = Attempts::default();
+        assert!(attempts.note_failure(ID, 5, &[5]));
+        assert!(!attempts.note_failure(ID, 5, &[5]));
+        attempts.take(ID);
+        assert!(attempts.note_failure(ID, 5, &[5]));
+        assert!(!attempts.note_failure(ID, 3, &[5]));
+        assert_eq!(attempts.unrecorded(ID).times, [6, 7, 8, 3]);
+        for _ in 0..2 * FAILURES_NOTED_MAX {
+            attempts.note_failure(ID, 5, &[]);
+        }
+        assert_eq!(attempts.take(ID).failures.len(), FAILURES_NOTED_MAX);
     }
 
     #[test]
