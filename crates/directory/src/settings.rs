@@ -33,7 +33,7 @@ pub use crate::model::settings::{
     SettingsProblem, SettingsRecord, SuffixNumber,
 };
 pub use check::{Checked, check};
-pub use decide::{Decided, SettingsError, decide};
+pub use decide::{Decided, SettingsError, decide, notes, notes_of_new, policy_notices};
 pub use difference::Difference;
 
 /// The suffix of a new directory unless something else is said.

@@ -50,9 +50,9 @@ pub(crate) fn run(arguments: ImportArguments) -> ExitCode {
         Err(error) => exit::failed(&error),
         Ok(imported) => {
             eprint!("{}", summary(&imported));
-            match imported.rejected_count() {
-                0 => ExitCode::SUCCESS,
-                _ => exit::some_rejected(),
+            match imported.rejected_count() == 0 && imported.policy_fault.is_none() {
+                true => ExitCode::SUCCESS,
+                false => exit::some_rejected(),
             }
         }
     }
@@ -139,6 +139,12 @@ fn summary(imported: &Imported) -> String {
     ] {
         tell(imported.rejected.get(&refusal).copied().unwrap_or(0), what);
     }
+    for notice in &imported.policy_notices {
+        text.push_str(&format!("pando: {notice}\n"));
+    }
+    if let Some(fault) = &imported.policy_fault {
+        text.push_str(&format!("pando: error: {fault}\n"));
+    }
     if let Some(file) = &imported.rejects_file {
         text.push_str(&format!("pando: the rejected records, with reasons: {}\n", file.display()));
     }
@@ -163,4 +169,4 @@ Exit codes:
   2  the command line, a setting or a file to import cannot be used; nothing is changed
   3  another process has the data directory: stop the server first
   4  the data directory cannot be used as it is
-  6  loaded, but for the entries in the rejects file";
+  6  loaded, but for the entries in the rejects file, or the settings name a password policy that is not there";

@@ -131,6 +131,7 @@ fn say_lines(changes: &SettingsChanges) {
         println!("no change: these settings are in force");
     }
     changes.lines.iter().for_each(|line| println!("{line}"));
+    changes.notes.iter().for_each(|note| println!("note: {note}"));
 }
 
 fn say_applied(changes: &SettingsChanges) -> ExitCode {

@@ -155,6 +155,7 @@ impl Monitor {
             threads(sources),
             scans(&sources.scans),
             hashes(&sources.hashes),
+            policies(&sources.directory),
             read_ahead(&sources.read_ahead),
             request_memory(&sources.request_memory),
             listening(&sources.listening),
@@ -247,6 +248,22 @@ fn hashes(hashes: &HashFigures) -> Group {
     group.count("Known", "Binds by a password verified a short time before", load(&hashes.known));
     group.count("Jobs Refused", "Passwords not hashed because too many waited", load(&hashes.refused));
     group.count("Hashes Verified", "Hashes that passwords were held against", load(&hashes.verified));
+    group
+}
+
+/// Password policies, and the first of those that do not hold as they are written.
+fn policies(directory: &Weak<Directory>) -> Group {
+    let mut group = Group::new("Password Policies");
+    let Some(directory) = directory.upgrade() else { return group };
+    group.level("In Force", "Password policies that are in force", directory.policy_count() as u64);
+    let notices = directory.policy_notices();
+    let others = notices.len().saturating_sub(1);
+    let fault = notices.into_iter().next().map(|first| match others {
+        0 => first,
+        others => format!("{first}; and {others} more, which the log has"),
+    });
+    let help = "What does not hold of password policies as it is written";
+    group.add("Failing", help, Value::Fault(fault.map_or(Ok("no"), Err)));
     group
 }
 

@@ -14,6 +14,7 @@ mod hash_queue;
 pub(crate) mod index_upkeep;
 pub(crate) mod logins;
 pub(crate) mod pass_through;
+pub(crate) mod policy_watch;
 pub(crate) mod read_age;
 pub(crate) mod read_ahead;
 pub(crate) mod scan;

@@ -6,6 +6,7 @@ use super::{
     Checked, Difference, DirectorySettings, SettingsProblem, SettingsRecord, check, expectations,
     rule_readers,
 };
+use crate::accounts::{self, NamedPolicy};
 use crate::catalog::{Allocations, AttributeAllocation, Catalog, has_values};
 use crate::model::index_definition::IndexKinds;
 use crate::model::open_error::OpenError;
@@ -59,6 +60,10 @@ pub fn decide(state: TreeState<'_>, proposal: &DirectorySettings) -> Result<Deci
         return Err(unfulfilled.into());
     }
     let before = DirectorySettings::of(state.catalog);
+    // One that does not hold already stands in the way of no other change; `notes` tells of it.
+    if checked.settings.general.password_policy != before.general.password_policy {
+        notes(state, &checked.settings)?;
+    }
     let rules = (&before.general.access_rules[..], &checked.settings.general.access_rules[..]);
     let lost = rule_readers::lost(state, rules, &checked.schema)?;
     if !lost.is_empty() {
@@ -82,6 +87,41 @@ pub fn decide(state: TreeState<'_>, proposal: &DirectorySettings) -> Result<Deci
     let (attributes, _) = allocations.into_parts();
     let differences = Difference::between(&before, &checked.settings);
     Ok(Decided { record, attributes, differences })
+}
+
+/// What is to be known of settings beside their differences: that a policy is named which is not there yet.
+///
+/// # Errors
+/// The policy that they name for all will not be there by itself, or is none; the store failed.
+pub fn notes(state: TreeState<'_>, settings: &DirectorySettings) -> Result<Vec<String>, SettingsError> {
+    let name = &settings.general.password_policy;
+    notes_of(accounts::named_policy(state, name, &settings.suffixes)?)
+}
+
+/// As [`notes`], for a directory without entries.
+///
+/// # Errors
+/// As there.
+pub fn notes_of_new(checked: &Checked) -> Result<Vec<String>, SettingsError> {
+    let Checked { settings, schema } = checked;
+    let name = &settings.general.password_policy;
+    notes_of(accounts::named_policy_of_new(schema, name, &settings.suffixes)?)
+}
+
+/// What does not hold of the password policies that are there as it is written, but for the setting that names one.
+///
+/// # Errors
+/// The store failed.
+pub fn policy_notices(state: TreeState<'_>) -> Result<Vec<String>, OperationError> {
+    Ok(accounts::read_policies(state.read, state.catalog)?.notices)
+}
+
+fn notes_of(named: NamedPolicy) -> Result<Vec<String>, SettingsError> {
+    match named {
+        NamedPolicy::Fine => Ok(Vec::new()),
+        NamedPolicy::NotYet(note) => Ok(vec![note]),
+        NamedPolicy::Unfit(what) => Err(vec![SettingsProblem::key("password_policy", what)].into()),
+    }
 }
 
 /// The catalogue under another schema. Definitions of attributes and classes that entries have, or ever had, may not

@@ -90,6 +90,16 @@ impl Directory {
         DirectorySettings::of(&self.catalog.load())
     }
 
+    /// Number of password policies.
+    pub fn policy_count(&self) -> usize {
+        self.catalog.load().policies.entries.len()
+    }
+
+    /// What does not hold of password policies, and of the setting that names one, as it is written.
+    pub fn policy_notices(&self) -> Vec<String> {
+        self.catalog.load().policies.all_notices()
+    }
+
     /// Whether the administrator can bind: a password is set or kept.
     pub fn has_administrator_password(&self) -> bool {
         self.settings.load().node.admin_password.is_some() || self.catalog.load().administrator.is_some()

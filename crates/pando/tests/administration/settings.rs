@@ -236,3 +236,104 @@ fn a_directory_that_is_served_is_changed_by_its_server() {
     assert!(pando.stop().success());
     command(&["verify"], Some(&Pando::data(&scratch))).expect_code(0);
 }
+
+/// A `password_policy` that named no entry was taken, and nobody had a policy.
+#[test]
+fn a_policy_that_the_settings_name_is_there() {
+    let scratch = Scratch::new("settings-policy");
+    let data = Pando::data(&scratch);
+    let named = |dn: &str| format!("suffixes = [\"{SUFFIX}\"]\npassword_policy = \"{dn}\"\n");
+    let policy = format!("cn=policy,{SUFFIX}");
+    let wrong = |verb: &str, dn: &str, what: &str| {
+        let run = with_file(&scratch, verb, &named(dn)).expect_code(2);
+        assert!(run.stderr.contains("settings.toml:2:") && run.stderr.contains(what), "{run}");
+    };
+    // Before there is an entry it may come later, unless it never can.
+    with_file(&scratch, "plan", &named(&policy)).expect_code(0).expect_output("is not there yet");
+    wrong("plan", "cn=policy,o=elsewhere", "below no suffix");
+    with_file(&scratch, "apply", &named(&policy)).expect_code(0).expect_output("note: password_policy");
+    with_file(&scratch, "apply", &named(&policy)).expect_code(0).expect_output("no change");
+    // An import without it is one with an error, and stays.
+    let suffix = format!("dn: {SUFFIX}\nobjectClass: domain\ndc: example\n\n");
+    let tree = scratch.write("tree.ldif", &suffix);
+    let run = command(&["import", tree.to_str().unwrap()], Some(&data)).expect_code(6);
+    assert!(run.stderr.contains("imported 1 entries") && run.stderr.contains("no such entry"), "{run}");
+    wrong("plan", &policy, "no such entry");
+    wrong("apply", &policy, "no such entry");
+    wrong("plan", SUFFIX, "which is no password policy");
+    // With it all is well, but for what has no effect.
+    let entry = format!(
+        "dn: {policy}\nobjectClass: device\nobjectClass: pwdPolicy\nobjectClass: pwdPolicyChecker\ncn: policy\n\
+         pwdAttribute: userPassword\npwdCheckModule: checker.so\npwdMinLength: 5\npwdCheckQuality: 1\n"
+    );
+    let tree = scratch.write("tree.ldif", suffix + &entry);
+    let run = command(&["import", "--replace", tree.to_str().unwrap()], Some(&data)).expect_code(0);
+    assert!(run.stderr.contains("pwdCheckModule has no effect"), "{run}");
+    with_file(&scratch, "plan", &named(&policy)).expect_code(0).expect_output("no change");
+    // A server says what does not hold, in its log and in cn=monitor.
+    let pando = Start::bare(&scratch, "data").arguments(&["--admin-dn", support::ADMIN_DN]).ready();
+    let mut administrator = pando.administrator();
+    let failing = |administrator: &mut client::Connection| {
+        let dn = "cn=Failing,cn=Password Policies,cn=monitor";
+        let entry = administrator.entry(dn, &["monitoredInfo"]).unwrap().unwrap();
+        entry.text("monitoredInfo").unwrap()
+    };
+    assert!(failing(&mut administrator).contains("pwdCheckModule has no effect"));
+    let wait_for_log = |what: &str| {
+        let since = Instant::now();
+        while !pando.log().contains(what) {
+            assert!(since.elapsed() < DEADLINE, "{what}: {}", pando.log());
+        }
+    };
+    wait_for_log("pwdCheckModule has no effect");
+    let strip: &[(_, &str, &[&str])] = &[
+        (ldap::ChangeOperation::Delete, "pwdCheckModule", &[]),
+        (ldap::ChangeOperation::Delete, "objectClass", &["pwdPolicyChecker"]),
+    ];
+    assert!(administrator.modify(&policy, strip).unwrap().is_success());
+    assert_eq!(failing(&mut administrator), "no");
+    wait_for_log("no longer so: password policy");
+    // Nothing else may be named, neither over LDAP nor in a file that is given to the server.
+    let other: &[(_, &str, &[&str])] =
+        &[(ldap::ChangeOperation::Replace, "pandoPasswordPolicy", &[&format!("cn=ghost,{SUFFIX}")])];
+    let outcome = administrator.modify("cn=config", other).unwrap();
+    assert!(!outcome.is_success() && outcome.diagnostic.contains("no such entry"), "{outcome:?}");
+    wrong("apply", &format!("cn=ghost,{SUFFIX}"), "no such entry");
+    assert!(administrator.delete(&policy).unwrap().is_success());
+    assert!(failing(&mut administrator).contains("the setting password_policy names"));
+    wait_for_log("WARN the setting password_policy names");
+    wrong("apply", &policy, "no such entry");
+    // It stands in the way of no other change.
+    let size: &[(_, &str, &[&str])] = &[(ldap::ChangeOperation::Replace, "pandoSizeLimit", &["77"])];
+    assert!(administrator.modify("cn=config", size).unwrap().is_success());
+}
+
+/// An imported policy with a fault held for nobody, and nobody was told.
+#[test]
+fn an_imported_policy_with_a_fault_holds_as_far_as_it_can() {
+    let scratch = Scratch::new("settings-fault");
+    let data = Pando::data(&scratch);
+    let policy = format!("cn=policy,{SUFFIX}");
+    let tree = format!(
+        "dn: {SUFFIX}\nobjectClass: domain\ndc: example\n\n\
+         dn: {policy}\nobjectClass: device\nobjectClass: pwdPolicy\ncn: policy\npwdAttribute: userPassword\n\
+         pwdCheckQuality: 1\npwdMinLength: 5\npwdExpireWarning: 20\npwdMaxAge: 10\npwdMinAge: -1\n\n\
+         dn: cn=mail,{SUFFIX}\nobjectClass: device\nobjectClass: pwdPolicy\ncn: mail\npwdAttribute: mail\n"
+    );
+    let tree = scratch.write("tree.ldif", tree);
+    let text = format!("suffixes = [\"{SUFFIX}\"]\npassword_policy = \"{policy}\"\n");
+    with_file(&scratch, "apply", &text).expect_code(0);
+    let run = command(&["import", tree.to_str().unwrap()], Some(&data)).expect_code(0);
+    for what in
+        ["pwdMinAge takes a number", "pwdExpireWarning has to be less", "policies for userPassword only"]
+    {
+        assert!(run.stderr.contains(what), "{what}: {run}");
+    }
+    let pando = Start::bare(&scratch, "data").arguments(&["--admin-dn", support::ADMIN_DN]).ready();
+    let mut administrator = pando.administrator();
+    let mut add = |password: &str| {
+        let attributes = [("objectClass", "person"), ("cn", "a"), ("sn", "a"), ("userPassword", password)];
+        administrator.add(&format!("cn=a,{SUFFIX}"), &attributes).unwrap().is_success()
+    };
+    assert!(!add("abc") && add("abcdef"));
+}

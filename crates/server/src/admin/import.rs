@@ -24,13 +24,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use directory::DirectorySettings;
 use directory::import::{
     Builder, ImportError, ImportOptions, Job, LargeText, Prepared, Preparer, ROW_BLOCK_SIZE, RandomSource,
     Refusal, Refused, Resolved, RowBlock, Rows, SortedRows, Sorters, Statistics, Text, resolve,
 };
+use directory::settings::SettingsError;
 use store::StoreError;
 
 use crate::admin::settings::{self, SettingsFile};
+use crate::admin::verify::open_read_only;
 use crate::config::Config;
 use crate::error::ServeError;
 use crate::open::Opened;
@@ -92,6 +95,10 @@ pub struct Imported {
     pub repeated_values: u64,
     /// Records that were not imported, by the kind of reason.
     pub rejected: BTreeMap<Refusal, u64>,
+    /// Why the password policy that the settings name does not hold.
+    pub policy_fault: Option<String>,
+    /// What does not hold of other policies as it is written.
+    pub policy_notices: Vec<String>,
     /// The file with these records, if there are any.
     pub rejects_file: Option<PathBuf>,
     /// Bytes of text read.
@@ -129,6 +136,7 @@ pub fn import(
     let mut random = Random::default();
     let rejects = Rejects::new(how.rejects.clone(), &data)?;
     config.admin_password = None;
+    let imported_to = config.clone();
     // Creates the directory and the naming contexts that it lacks.
     drop(Opened::open_as_is(config)?);
     let failed = |error| ServeError::Import { path: data.clone(), error };
@@ -148,8 +156,22 @@ pub fn import(
     let memory = how.memory.max(MEMORY_MIN);
     let run = Run { job: &job, sources: &sources, data: &data, memory, threads, spares: &spares };
     let mut imported = run.run(builder, rejects, generation)?;
+    look_at_policies(&imported_to, &mut imported)?;
     imported.micros = now_micros().saturating_sub(started);
     Ok(imported)
+}
+
+/// Looks whether the policies that are there now hold. What is imported stays.
+fn look_at_policies(config: &Config, imported: &mut Imported) -> Result<(), ServeError> {
+    let directory = open_read_only(config)?;
+    let state = directory.state();
+    imported.policy_notices = directory::settings::policy_notices(state)?;
+    match directory::settings::notes(state, &DirectorySettings::of(state.catalog)) {
+        Ok(notes) => imported.policy_notices.extend(notes),
+        Err(SettingsError::Operation(error)) => return Err(error.into()),
+        Err(other) => imported.policy_fault = Some(other.to_string()),
+    }
+    Ok(())
 }
 
 /// An import under way.

@@ -31,6 +31,8 @@ pub struct SettingsChanges {
     pub is_new: bool,
     /// A line for each change; empty if the settings are in force already.
     pub lines: Vec<String>,
+    /// What is to be known besides.
+    pub notes: Vec<String>,
 }
 
 /// The changes that applying a settings file to a data directory would make. Changes nothing. The directory may be
@@ -43,7 +45,9 @@ pub fn plan(config: &Config, file: &SettingsFile) -> Result<SettingsChanges, Ser
         Some(directory) => {
             let state = directory.state();
             let decided = settings::decide(state, file.settings()).map_err(|error| located(error, file))?;
-            Ok(SettingsChanges { is_new: false, lines: describe(&decided.differences, Some(state))? })
+            let notes = settings::notes(state, file.settings()).map_err(|error| located(error, file))?;
+            let lines = describe(&decided.differences, Some(state))?;
+            Ok(SettingsChanges { is_new: false, lines, notes })
         }
         None => first_changes(file),
     }
@@ -71,13 +75,14 @@ pub fn apply(
     let snapshot = opened.directory().snapshot()?;
     let decided =
         settings::decide(snapshot.state(), file.settings()).map_err(|error| located(error, file))?;
+    let notes = settings::notes(snapshot.state(), file.settings()).map_err(|error| located(error, file))?;
     let lines = describe(&decided.differences, Some(snapshot.state()))?;
     drop(snapshot);
     let (writer, random) = opened.writer();
     let stamp = new_stamp(random)?;
     writer.change_settings(&requester, file.settings(), &stamp).map_err(|error| located(error, file))?;
     build_indexes(writer, &folder, INDEX_BUILD_MEMORY, report)?;
-    Ok(SettingsChanges { is_new: false, lines })
+    Ok(SettingsChanges { is_new: false, lines, notes })
 }
 
 /// The settings of a data directory as the text of a file. The directory may be served meanwhile.
@@ -128,13 +133,14 @@ fn existing(config: &Config) -> Result<Option<ReadOnlyDirectory>, ServeError> {
 
 fn first_changes(file: &SettingsFile) -> Result<SettingsChanges, ServeError> {
     let checked = settings::check(file.settings()).map_err(|problems| located(problems.into(), file))?;
+    let notes = settings::notes_of_new(&checked).map_err(|error| located(error, file))?;
     let nothing = DirectorySettings {
         suffixes: Vec::new(),
         indexes: std::collections::BTreeMap::new(),
         ..DirectorySettings::default()
     };
     let differences = Difference::between(&nothing, &checked.settings);
-    Ok(SettingsChanges { is_new: true, lines: describe(&differences, None)? })
+    Ok(SettingsChanges { is_new: true, lines: describe(&differences, None)?, notes })
 }
 
 fn describe(differences: &[Difference], state: Option<TreeState<'_>>) -> Result<Vec<String>, ServeError> {

@@ -17,6 +17,7 @@ use crate::limits::{
     BATCH_WRITES_MAX, LOGIN_PATIENCE, LOGIN_RETRY, LOGIN_TICK, LOGIN_WAIT_DIVISOR, LOGIN_WAIT_MAX,
     LOGIN_WAIT_MIN,
 };
+use crate::workers::policy_watch::PolicyWatch;
 use crate::workers::writer::{WriteQueue, WriteRequest};
 
 /// A login that is not recorded yet. Times are microseconds since 1970.
@@ -126,13 +127,17 @@ impl Round {
     }
 }
 
-/// Has what waits written, until the other end of `stop` is dropped; then all of it.
+/// Has what waits written, until the other end of `stop` is dropped; then all of it. Looks at the password policies
+/// from time to time, too.
 pub(crate) fn run(logins: &Logins, queue: &Arc<WriteQueue>, directory: &Arc<Directory>, stop: &Receiver<()>) {
     let anonymous = Arc::new(Requester::Anonymous);
     let mut round = Round::default();
+    let mut policies = PolicyWatch::default();
+    policies.look(directory);
     while stop.recv_timeout(LOGIN_TICK) == Err(RecvTimeoutError::Timeout) {
         let turn = round.next(logins, Instant::now(), false);
         tell_lost(write((logins, queue), directory, &anonymous, &turn));
+        policies.look(directory);
     }
     loop {
         let turn = round.next(logins, Instant::now(), true);

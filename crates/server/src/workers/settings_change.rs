@@ -6,6 +6,9 @@ use ldap::ResultCode;
 
 use crate::config::settings_text;
 
+/// How a line of the response begins that tells of no change.
+pub(crate) const NOTE: &str = "note: ";
+
 /// Carries out the operation. Returns the outcome and the value of the response.
 pub(crate) fn execute(
     batch: &mut WriteBatch<'_>,
@@ -57,6 +60,7 @@ fn change(
     settings: &DirectorySettings,
     stamp: &Stamp,
 ) -> Result<Vec<String>, SettingsError> {
+    let notes = directory::settings::notes(batch.state(), settings)?;
     let differences = batch.change_settings(requester.dn(), settings, stamp)?;
     let mut lines = Vec::new();
     for difference in &differences {
@@ -66,5 +70,6 @@ fn change(
     if !lines.is_empty() {
         tracing::info!("settings of the directory change: {}", lines.join("; "));
     }
+    lines.extend(notes.into_iter().map(|note| format!("{NOTE}{note}")));
     Ok(lines)
 }

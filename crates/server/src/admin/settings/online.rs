@@ -1,7 +1,8 @@
 //! The client's part of the extended operation that changes the settings of a served directory.
 //!
 //! The value of the request is the text of a settings file with its schema texts inline. The writer decides it as one
-//! change with one record, between those of other clients. The value of the response has a line for each change. If
+//! change with one record, between those of other clients. The value of the response has a line for each change, and
+//! lines that begin with `note: ` for what is to be known besides. If
 //! the settings are refused, it has a line for each problem: its place, a tab and a text, so that the sender can find
 //! the line in the file.
 
@@ -11,6 +12,7 @@ use ldap::ResultCode;
 use super::{SettingsChanges, SettingsFile};
 use crate::config::settings_text as text;
 use crate::error::ServeError;
+use crate::workers::settings_change::NOTE;
 
 /// The value of a request to put the settings of a file in force.
 pub fn request(file: &SettingsFile) -> Vec<u8> {
@@ -30,7 +32,9 @@ pub fn answer(
     let lines: Vec<String> =
         String::from_utf8_lossy(value.unwrap_or_default()).lines().map(str::to_owned).collect();
     if code == ResultCode::SUCCESS {
-        return Ok(SettingsChanges { is_new: false, lines });
+        let (notes, lines): (Vec<_>, Vec<_>) = lines.into_iter().partition(|line| line.starts_with(NOTE));
+        let notes = notes.iter().filter_map(|note| note.strip_prefix(NOTE)).map(str::to_owned).collect();
+        return Ok(SettingsChanges { is_new: false, lines, notes });
     }
     let problem = |line: &String| {
         let (place, what) = line.split_once('\t')?;
