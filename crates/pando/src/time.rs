@@ -31,16 +31,21 @@ fn seconds_ago(text: &str) -> Option<u64> {
     text.get(..text.len() - 1)?.parse::<u64>().ok()?.checked_mul(unit)
 }
 
-/// The moment that is written as a date, or as a date and a time in UTC.
+/// The moment that is written as a date, or as a date and a time in UTC, whose seconds may have a fraction: what is
+/// printed can be given back.
 fn moment(text: &str) -> Option<u64> {
     let (date, time) = text.split_once('T').unwrap_or((text, "00:00:00Z"));
+    let time = time.strip_suffix('Z')?;
+    let (time, fraction) = time.split_once('.').unwrap_or((time, "0"));
+    let is_fraction = (1..=6).contains(&fraction.len()) && fraction.bytes().all(|byte| byte.is_ascii_digit());
+    let fraction = format!("{fraction:0<6}").parse::<u64>().ok().filter(|_| is_fraction)?;
     let numbers = |text: &str, separator| {
         text.split(separator).map(|part| part.parse::<u64>().ok()).collect::<Option<Vec<_>>>()
     };
     let [year, month, day] = numbers(date, '-')?[..] else { return None };
-    let [hour, minute, second] = numbers(time.strip_suffix('Z')?, ':')?[..] else { return None };
+    let [hour, minute, second] = numbers(time, ':')?[..] else { return None };
     let text = format!("{year:04}{month:02}{day:02}{hour:02}{minute:02}{second:02}Z");
-    Some(directory::csn::unix_seconds(&text)? * 1_000_000)
+    Some(directory::csn::unix_seconds(&text)? * 1_000_000 + fraction)
 }
 
 #[cfg(test)]
@@ -50,11 +55,16 @@ mod tests {
     #[test]
     fn times_are_read() {
         let check = |text: &str, expected: Option<u64>| {
-            assert_eq!(moment(text).map(|micros| micros / 1_000_000), expected, "{text}");
+            assert_eq!(moment(text), expected, "{text}");
         };
         check("1970-01-01", Some(0));
-        check("2000-02-29T12:30:05Z", Some(951_827_405));
-        check("2026-11-24T08:00:00Z", Some(1_795_507_200));
+        check("2000-02-29T12:30:05Z", Some(951_827_405_000_000));
+        check("2026-11-24T08:00:00Z", Some(1_795_507_200_000_000));
+        check("2000-02-29T12:30:05.000001Z", Some(951_827_405_000_001));
+        check("2000-02-29T12:30:05.5Z", Some(951_827_405_500_000));
+        check("2000-02-29T12:30:05.Z", None);
+        check("2000-02-29T12:30:05.1234567Z", None);
+        check("2000-02-29T12:30:05.+5Z", None);
         check("2026-13-01", None);
         check("2026-01-01T25:00:00Z", None);
         check("yesterday", None);

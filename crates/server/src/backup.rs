@@ -55,7 +55,11 @@ pub(crate) fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error
     move |error| BackupError::File { action, path, error }
 }
 
-/// A time in UTC for people to read, of microseconds since 1970.
+/// A time in UTC for people to read, of microseconds since 1970. It is exact: as `--until` it means the same.
 pub fn time_text(micros: u64) -> String {
-    directory::csn::rfc3339(micros / 1_000_000)
+    let seconds = directory::csn::rfc3339(micros / 1_000_000);
+    match micros % 1_000_000 {
+        0 => seconds,
+        fraction => format!("{}.{fraction:06}Z", seconds.trim_end_matches('Z')),
+    }
 }

@@ -72,7 +72,8 @@ impl Folder {
     pub(crate) fn prune(&self, seconds: u64) -> Result<usize, BackupError> {
         let chains = self.chains();
         let rows = chains.iter().filter_map(|chain| chain.first());
-        let Some(needed) = rows.rev().find(|rows| rows.seconds <= seconds) else { return Ok(0) };
+        // As `chain_of` asks for them.
+        let Some(needed) = rows.rev().find(|rows| rows.seconds < seconds) else { return Ok(0) };
         let old = self.parts.iter().take_while(|part| part.sequence < needed.sequence);
         let mut removed = 0;
         for part in old {
