@@ -237,6 +237,9 @@ fn follow(
             return Ok(Err(AliasFault::Nowhere));
         }
         if flags.is_referral() && !finding.manages {
+            if !finding.sees(state, at)? {
+                return Ok(Err(AliasFault::Nowhere));
+            }
             return Err(crate::tree::referral::referral(state, at, &rest, finding.scope)?);
         }
         if !flags.is_alias() {
@@ -251,21 +254,34 @@ fn follow(
     }
 }
 
-/// Where an alias met while searching leads: `None` where it leads nowhere, in a circle, or to another server. Such
-/// aliases are passed over: the search answers with what there is.
+/// Where an alias met while searching leads.
+pub(crate) enum AliasTarget {
+    Entry(EntryId),
+    /// To another server: the URLs of the continuation reference (RFC 4511 section 4.5.3).
+    Elsewhere(Vec<String>),
+    /// To no entry, in a circle, or to one that may not be seen. Such aliases are passed over: the search answers with
+    /// what there is.
+    Nowhere,
+}
+
+/// Follows an alias met while searching with a scope.
 pub(crate) fn dereference(
     state: TreeState<'_>,
     alias: EntryId,
     standing: Option<&Standing>,
-) -> Result<Option<EntryId>, OperationError> {
-    let finding = Finding { standing, follows_aliases: true, manages: false, scope: None };
+    (scope, manages): (Scope, bool),
+) -> Result<AliasTarget, OperationError> {
+    // One level below the base, what the alias leads to is all there is to ask for.
+    let scope = if scope == Scope::SingleLevel { Scope::BaseObject } else { Scope::WholeSubtree };
+    let finding = Finding { standing, follows_aliases: true, manages, scope: Some(scope) };
     if !finding.sees(state, alias)? {
-        return Ok(None);
+        return Ok(AliasTarget::Nowhere);
     }
     let aliased = aliased_name(state, alias)?;
     match follow(state, aliased, String::new(), finding, &mut vec![alias]) {
-        Ok(found) => Ok(found.ok().map(|(id, _)| id)),
-        Err(OperationError::Referral { .. }) => Ok(None),
+        Ok(Ok((id, _))) => Ok(AliasTarget::Entry(id)),
+        Ok(Err(_)) => Ok(AliasTarget::Nowhere),
+        Err(OperationError::Referral { referrals, .. }) => Ok(AliasTarget::Elsewhere(referrals)),
         Err(error) => Err(error),
     }
 }

@@ -4,7 +4,7 @@
 
 use ldap::{DerefAliases, ResultCode, Scope, SearchRequest};
 
-use super::base::dereference;
+use super::base::{AliasTarget, dereference};
 use crate::access::Standing;
 use crate::model::limits::{ALIASES_FOLLOWED_MAX, COLLECTED_IDS_MAX, TREE_DEPTH_MAX};
 use crate::model::outcome::OperationError;
@@ -12,7 +12,29 @@ use crate::model::rows::{CLASSES, EntryId, NodeFlags, NodeRow, class_key};
 use crate::read::controls::RequestControls;
 use crate::snapshot::Snapshot;
 use crate::snapshot::name_cache::NameCache;
+use crate::tree::referral::continuation;
 use crate::tree::{TreeState, node};
+
+/// A part of what is in scope that another server has.
+#[derive(Debug)]
+pub(super) enum Elsewhere {
+    /// What is below this referral entry.
+    Below(EntryId),
+    /// What an alias leads to: the URLs.
+    Aliased(Vec<String>),
+}
+
+impl Elsewhere {
+    /// Bytes of memory that it holds besides itself.
+    pub(super) fn heap_bytes(&self) -> usize {
+        match self {
+            Elsewhere::Below(_) => 0,
+            Elsewhere::Aliased(urls) => {
+                urls.capacity() * size_of::<String>() + urls.iter().map(String::capacity).sum::<usize>()
+            }
+        }
+    }
+}
 
 /// The entries that a search is about.
 #[derive(Clone, Debug)]
@@ -56,23 +78,35 @@ impl SearchScope {
         }
     }
 
-    /// Follows the aliases in scope where they are to be followed. Gives the referral entries in scope, of which the
+    /// Follows the aliases in scope where they are to be followed. Gives what other servers have, of which the
     /// client is told; the first one last.
     pub(super) fn prepare(
         &mut self,
         snapshot: &Snapshot,
         standing: Option<&Standing>,
-    ) -> Result<Vec<EntryId>, OperationError> {
+    ) -> Result<Vec<Elsewhere>, OperationError> {
         let (state, names) = (snapshot.state(), &mut *snapshot.names());
         if self.kind == Scope::BaseObject {
             return Ok(Vec::new());
         }
-        if self.follows_aliases {
-            self.follow_aliases(state, names, standing)?;
+        let mut aliased = match self.follows_aliases {
+            true => self.follow_aliases(state, names, standing)?,
+            false => Vec::new(),
+        };
+        if !self.tells_referrals {
+            return Ok(Vec::new());
         }
-        let mut referrals = if self.tells_referrals { self.referrals(state, names)? } else { Vec::new() };
-        referrals.reverse();
-        Ok(referrals)
+        let referrals = self.referrals(state, names)?;
+        if !aliased.is_empty() {
+            // What is in scope by itself is told once.
+            for id in &referrals {
+                let urls = continuation(state, *id, &state.dn(*id)?.unwrap_or_default(), self.kind)?;
+                aliased.retain(|other| *other != urls);
+            }
+        }
+        let mut elsewhere: Vec<Elsewhere> = aliased.into_iter().map(Elsewhere::Aliased).collect();
+        elsewhere.extend(referrals.into_iter().rev().map(Elsewhere::Below));
+        Ok(elsewhere)
     }
 
     /// Bytes of memory that it holds besides itself.
@@ -162,7 +196,7 @@ impl SearchScope {
 
     /// Follows the aliases in scope (RFC 4511 section 4.5.1.3): in a subtree search what they lead to becomes the root
     /// of another subtree, with its own aliases; one level below the base, a result by itself. Aliases that lead
-    /// nowhere are passed over.
+    /// nowhere are passed over. Returns the URLs of those that lead to another server.
     ///
     /// # Errors
     /// adminLimitExceeded for more than [`ALIASES_FOLLOWED_MAX`] aliases.
@@ -171,7 +205,8 @@ impl SearchScope {
         state: TreeState<'_>,
         names: &mut NameCache,
         standing: Option<&Standing>,
-    ) -> Result<(), OperationError> {
+    ) -> Result<Vec<Vec<String>>, OperationError> {
+        let mut elsewhere: Vec<Vec<String>> = Vec::new();
         let mut aliases = ids_with_flag(
             state,
             NodeFlags::is_alias,
@@ -187,15 +222,17 @@ impl SearchScope {
                 if is_in_scope { &mut in_scope } else { &mut others }.push(id);
             }
             if in_scope.is_empty() {
-                return Ok(());
+                return Ok(elsewhere);
             }
             for alias in in_scope {
                 self.has_aliases |= match standing {
                     Some(standing) => standing.at_entry(state, alias)?.may_browse(),
                     None => true,
                 };
-                if let Some(target) = dereference(state, alias, standing)? {
-                    self.add_target(target);
+                match dereference(state, alias, standing, (self.kind, self.manages))? {
+                    AliasTarget::Entry(target) => self.add_target(target),
+                    AliasTarget::Elsewhere(urls) if !elsewhere.contains(&urls) => elsewhere.push(urls),
+                    AliasTarget::Elsewhere(_) | AliasTarget::Nowhere => {}
                 }
             }
             self.last = None;

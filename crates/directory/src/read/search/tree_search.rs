@@ -7,7 +7,7 @@ mod sorted;
 use std::sync::Arc;
 
 use ldap::response::encode_search_reference;
-use ldap::{MessageId, ResultCode, Scope, SearchRequest};
+use ldap::{Controls, MessageId, ResultCode, Scope, SearchRequest};
 
 use super::attribute_stream::Room;
 use super::batch::ChangeBatch;
@@ -21,7 +21,7 @@ use super::permitted::Permitted;
 use super::plan::Plan;
 use super::result::ResultWriter;
 use super::scanner::{Reached, Scanner, Sink};
-use super::scope::SearchScope;
+use super::scope::{Elsewhere, SearchScope};
 use super::selection::Selection;
 use super::sorting::Sorting;
 use super::stream::EntryStream;
@@ -40,8 +40,8 @@ use follow::Follow;
 /// A search in the tree.
 pub(super) struct TreeSearch {
     pub(super) scanner: Scanner,
-    /// Referral entries in scope, to be sent before the entries; the next one last.
-    referrals: Vec<EntryId>,
+    /// What other servers have in scope, to be told before the entries; the next one last.
+    referrals: Vec<Elsewhere>,
     /// The lowest id not looked at; at the end of a search for which there was no more room, the first id left out.
     pub(super) next_id: u64,
     /// Whether a scan takes the place of another plan, because that suits pages.
@@ -239,7 +239,8 @@ impl TreeSearch {
         let sorting = self.sorting.as_ref().map_or(0, |sorting| size_of::<Sorting>() + sorting.heap_bytes());
         let follow = self.follow.as_mut().map_or(0, |follow| follow.memory_bytes());
         self.scanner.heap_bytes()
-            + self.referrals.capacity() * size_of::<EntryId>()
+            + self.referrals.capacity() * size_of::<Elsewhere>()
+            + self.referrals.iter().map(Elsewhere::heap_bytes).sum::<usize>()
             + stream
             + sorting
             + follow
@@ -343,7 +344,13 @@ impl TreeSearch {
         let out_start = out.len();
         let mut budget = Budget { entries_examined_max: budget.entries_examined_max.max(1), ..*budget };
         while let Some(referral) = self.referrals.pop() {
-            self.put_reference(out, state, &mut snapshot.names(), referral)?;
+            match referral {
+                Elsewhere::Below(id) => self.put_reference(out, state, &mut snapshot.names(), id)?,
+                Elsewhere::Aliased(urls) => {
+                    self.base_text = None;
+                    encode_search_reference(out, self.scanner.writer.id, &urls, Controls::NONE);
+                }
+            }
             budget.entries_examined_max -= 1;
             if budget.entries_examined_max == 0 || out.len() - out_start >= budget.out_bytes_max {
                 return Ok(None);

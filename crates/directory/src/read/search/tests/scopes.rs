@@ -199,6 +199,51 @@ fn searches_refer_to_what_other_servers_have() {
     assert_eq!((leaves(&found), found.references), (vec!["ou=people".to_owned()], Vec::new()));
 }
 
+/// An alias in scope that leads to another server was passed over, with success, as if it led nowhere.
+#[test]
+fn searches_refer_to_where_aliases_lead() {
+    let mut directory = with_referrals();
+    let groups = "ou=groups,dc=example,dc=com";
+    let away = "ou=away,ou=people,dc=example,dc=com";
+    for (name, target) in [("to away", away), ("too", away), ("to one", &format!("cn=one,{away}"))] {
+        let classes = &["alias", "extensibleObject"][..];
+        let alias = [("objectClass", classes), ("aliasedObjectName", &[target])];
+        add(&mut directory, &format!("cn={name},{groups}"), &alias);
+    }
+    let ask = |base, scope, manages, domain_scope| {
+        let seldom = Some(Box::new(SeldomControls { domain_scope, ..SeldomControls::default() }));
+        let controls = RequestControls { manage_dsa_it: manages, seldom, ..RequestControls::default() };
+        let question = Question { controls, ..Question::new(base, scope, "(ou=away)") };
+        Question { deref_aliases: DerefAliases::InSearching, ..question }.ask(&directory)
+    };
+    let to = |scope| {
+        let urls = [
+            format!("ldap://hostb/ou=far,dc=example,dc=org??{scope}"),
+            format!("ldap://hostc/{away}??{scope}"),
+            "https://x/y".to_owned(),
+            format!("ldap://hostb/cn=one,ou=far,dc=example,dc=org??{scope}"),
+            format!("ldap://hostc/cn=one,{away}??{scope}"),
+            "https://x/y".to_owned(),
+        ];
+        std::collections::BTreeSet::from(urls)
+    };
+    for (scope, there) in
+        [(Scope::SingleLevel, "base"), (Scope::WholeSubtree, "sub"), (Scope::Subordinate, "sub")]
+    {
+        let found = ask(groups, scope, false, false);
+        assert_eq!(found.code, ResultCode::SUCCESS);
+        assert_eq!(found.references.len(), 6, "{:?}", found.references);
+        assert_eq!(found.references.into_iter().collect::<std::collections::BTreeSet<_>>(), to(there));
+    }
+    // What is in scope by itself is told once.
+    let found = ask(SUFFIX, Scope::WholeSubtree, false, false);
+    assert_eq!(found.references.len(), 6, "{:?}", found.references);
+    assert_eq!(ask(groups, Scope::WholeSubtree, false, true).references, [""; 0]);
+    // With ManageDsaIT the alias leads to the entry.
+    let found = ask(groups, Scope::WholeSubtree, true, false);
+    assert_eq!((found.dns(), found.references.len()), (vec![away], 0));
+}
+
 #[test]
 fn anonymous_clients_see_the_root_dse_and_the_schema() {
     let mut directory = sample();
