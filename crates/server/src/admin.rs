@@ -11,6 +11,7 @@ pub(crate) mod indexes;
 pub mod load;
 #[cfg(feature = "kafka")]
 pub(crate) mod membership;
+pub(crate) mod ownership;
 pub(crate) mod recorded;
 pub(crate) mod salvage;
 pub mod settings;

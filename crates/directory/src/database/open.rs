@@ -82,7 +82,7 @@ impl Directory {
             log_floor: AtomicU64::new(u64::MAX),
         });
         let may_change = !is_node || options.follows_log;
-        let writer = Writer::new(directory.clone(), store_writer, catalog, may_change);
+        let writer = Writer::new(directory.clone(), store_writer, catalog, (may_change, is_node));
         Ok((directory, writer))
     }
 }

@@ -42,6 +42,8 @@ pub struct Writer {
     catalog: Arc<Catalog>,
     /// False for a node of a cluster whose log is not followed.
     may_change: bool,
+    /// Whether the directory is a node of a cluster, whose changes are made for other nodes as well.
+    is_node: bool,
 }
 
 impl Writer {
@@ -49,9 +51,9 @@ impl Writer {
         directory: Arc<Directory>,
         store: store::Writer,
         catalog: Arc<Catalog>,
-        may_change: bool,
+        (may_change, is_node): (bool, bool),
     ) -> Writer {
-        Writer { directory, store, catalog, may_change }
+        Writer { directory, store, catalog, may_change, is_node }
     }
 
     /// As [`Snapshot::remember_rows`](crate::Snapshot::remember_rows), for what changes ask.
@@ -81,6 +83,7 @@ impl Writer {
             failure: None,
             record_bytes_left: usize::MAX,
             held_back: None,
+            is_node: self.is_node,
             refuses_trees: false,
             last_value: LastValue::EmptyDn,
         })
@@ -219,6 +222,8 @@ pub struct WriteBatch<'w> {
     pub(super) record_bytes_left: usize,
     /// The size of a record that had no room.
     pub(super) held_back: Option<usize>,
+    /// See [`Writer`].
+    is_node: bool,
     /// Whether nodes of the cluster do not know records of trees yet: see
     /// [`refuse_trees`](WriteBatch::refuse_trees).
     pub(super) refuses_trees: bool,
@@ -324,6 +329,7 @@ impl WriteBatch<'_> {
     /// Makes a change that was decided.
     fn make(&mut self, record: Option<Record>, stamp: &Stamp) -> Result<(), OperationError> {
         let Some(mut record) = record else { return Ok(()) };
+        self.check_has_effect(&record.change)?;
         record.change.set_last_value(self.last_value);
         record.origin = stamp.origin.clone();
         if stamp.keeps_old_values {
@@ -395,6 +401,18 @@ impl WriteBatch<'_> {
     fn roll_back(&mut self, savepoint: BatchSavepoint) {
         self.batch.roll_back(savepoint.batch);
         (self.catalog, self.record_bytes_left) = (savepoint.catalog, savepoint.record_bytes_left);
+    }
+
+    /// Refuses a new password of the administrator while the server goes by one of its own. Other nodes of a cluster may
+    /// have none, so there the change has an effect.
+    fn check_has_effect(&self, change: &Change) -> Result<(), OperationError> {
+        let is_administrators = matches!(change, Change::Administrator { .. });
+        if !is_administrators || self.is_node || self.settings.node.admin_password.is_none() {
+            return Ok(());
+        }
+        let text = "this server takes the administrator's password from its node file or its start: change it there, \
+                    or start without admin_password_file, to use the directory's";
+        Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text))
     }
 
     /// Changes what is on record of a password, as somebody asks who looks after it: the response's value. As

@@ -6,12 +6,13 @@ use crate::support;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _, chown};
 use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rcgen::{CertificateParams, KeyPair};
 use rustix::process::Signal;
 use support::clients::run;
-use support::pando::{ServiceManager, Start};
+use support::pando::{ServiceManager, Start, command};
 use support::root::was_run_as_root;
 use support::tree::{person_dn, plant};
 use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
@@ -104,6 +105,65 @@ fn root_is_given_up_once_the_ports_are_taken() {
     let pando = start();
     assert!(pando.administrator().entry(&person_dn("anna"), &["cn"]).unwrap().is_some());
     assert!(pando.stop().success());
+}
+
+/// Story: an import that root ran left root's files in the folder of the server's user, and the server did not start.
+#[test]
+fn what_root_makes_in_a_folder_is_its_owner_s() {
+    if was_run_as_root(module_path!(), "what_root_makes_in_a_folder_is_its_owner_s") {
+        return;
+    }
+    let scratch = Scratch::new("ownership");
+    home(&scratch);
+    let data = scratch.join("home/data");
+    let ldif = scratch.write("people.ldif", format!("dn: {SUFFIX}\nobjectClass: domain\ndc: example\n"));
+    let settings =
+        scratch.write("settings.toml", format!("suffixes = [{SUFFIX:?}]\n[indexes]\nsn = [\"equality\"]\n"));
+    let (ldif, settings) = (ldif.to_str().unwrap(), settings.to_str().unwrap());
+    let backup = scratch.join("backup");
+    let restored = scratch.join("home/restored");
+    let [backup, restored_text] = [&backup, &restored].map(|path| path.to_str().unwrap());
+    let commands: [(&[&str], &Path); 7] = [
+        (&["import", "--suffix", SUFFIX, ldif], &data),
+        (&["apply", settings], &data),
+        (&["index", "add", "cn", "--kinds", "substring"], &data),
+        (&["verify", "--repair"], &data),
+        (&["compact"], &data),
+        (&["backup", "make", backup], &data),
+        (&["restore", backup], Path::new(restored_text)),
+    ];
+    for (arguments, data) in commands {
+        command(arguments, Some(data)).expect_code(0);
+        let owners = owners(data);
+        assert!(
+            owners.len() > 1 && owners.iter().all(|(_, owner)| *owner == NOBODY),
+            "{arguments:?}: {owners:?}"
+        );
+    }
+    // Only files that root made there: not one of the system with a second name in the folder, nor what a link names.
+    let system = scratch.write("of-the-system", "root's");
+    fs::hard_link(&system, data.join("hard")).unwrap();
+    std::os::unix::fs::symlink(&system, data.join("soft")).unwrap();
+    command(&["compact"], Some(&data)).expect_code(0);
+    assert_eq!(fs::metadata(&system).unwrap().uid(), 0);
+    assert!(as_nobody(&scratch).refused().1.contains("hard cannot be read and written as nobody"));
+    fs::remove_file(data.join("hard")).unwrap();
+    fs::remove_file(data.join("soft")).unwrap();
+    assert!(as_nobody(&scratch).ready().stop().success());
+}
+
+/// The files at and below a folder, with their owners.
+fn owners(folder: &Path) -> Vec<(PathBuf, u32)> {
+    let mut owners = vec![(folder.to_owned(), fs::metadata(folder).unwrap().uid())];
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let metadata = fs::symlink_metadata(&path).unwrap();
+        match metadata.is_dir() {
+            true => owners.extend(self::owners(&path)),
+            false => owners.push((path, metadata.uid())),
+        }
+    }
+    owners
 }
 
 #[test]

@@ -6,6 +6,7 @@ use client::Connection;
 use ldap::oids::MODIFY_PASSWORD;
 use ldap::{PasswordModify, ResultCode, Scope, decode_generated_password};
 use support::clients::{run, unboundid_jar_tool};
+use support::pando::Start;
 use support::tree::{person_dn, plant};
 use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
@@ -207,4 +208,29 @@ fn a_user_is_named_as_in_sasl() {
     let arguments = ["-x", "-H", &url, "-D", ADMIN_DN, "-w", ADMIN_PASSWORD, "-s", "fifth", "u:bert"];
     run("ldappasswd", &arguments, "").expect_code(0);
     assert!(binds(&pando, &person_dn("bert"), "fifth"));
+}
+
+/// Story: `ldappasswd` for the administrator succeeded while the server went by the password of its start, and changed
+/// nothing that anybody could see.
+#[test]
+fn the_password_of_a_node_file_is_not_changed_by_clients() {
+    let scratch = Scratch::new("passwd-administrator");
+    let password = |pando: &Pando, old: &str, new: &str| {
+        let url = format!("ldap://{}", pando.address());
+        run("ldappasswd", &["-x", "-H", &url, "-D", ADMIN_DN, "-w", old, "-s", new, ADMIN_DN], "")
+    };
+    let pando = start(&scratch);
+    password(&pando, ADMIN_PASSWORD, "changed")
+        .expect_code(1)
+        .expect_output("Server is unwilling to perform");
+    assert!(binds(&pando, ADMIN_DN, ADMIN_PASSWORD));
+    assert!(pando.stop().success());
+    // Without one, the directory's own holds, which the first start made.
+    let names = ["--admin-dn", ADMIN_DN];
+    let pando =
+        Start::bare(&scratch, "own").arguments(&names).without_environment("PANDO_ADMIN_PASSWORD").ready();
+    let made = pando.said.split_once(&format!("the password of {ADMIN_DN} is ")).expect("it is said").1;
+    let made = made.lines().next().unwrap();
+    password(&pando, made, "changed").expect_code(0);
+    assert!(binds(&pando, ADMIN_DN, "changed") && !binds(&pando, ADMIN_DN, made));
 }

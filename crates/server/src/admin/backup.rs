@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use directory::backup::{BackupSource, Until};
 use directory::check::Checked;
 
+use crate::admin::ownership::FolderOwner;
 use crate::admin::verify::{open_read_only, verify};
 use crate::backup::folder::Folder;
 use crate::backup::make::{BackedUp, BackupRules, make};
@@ -74,6 +75,7 @@ pub fn list_backup(folder: &Path) -> Result<Vec<BackupChain>, ServeError> {
 /// # Errors
 /// It has data already; the backup does not have the moment, is damaged, or lacks a file. Nothing is there then.
 pub fn restore_backup(config: &Config, folder: &Path, until: Until) -> Result<Restored, ServeError> {
+    let _owner = FolderOwner::of(&config.data);
     let mut random = Random::default();
     let generation = random.bytes()?;
     Ok(restore(folder, &config.data, until, generation, new_stamp(&mut random)?)?)

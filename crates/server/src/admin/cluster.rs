@@ -10,6 +10,7 @@ use kafka_log::{Appender, Event, create_topic, fetch, topic_facts};
 use replication::message::{Generation, encode_generation};
 use replication::{FIRST_KEY, Follower, NodeId, RowChange};
 
+use crate::admin::ownership::FolderOwner;
 use crate::cluster::identity::Identity;
 use crate::cluster::transport::{keys, snapshot};
 use crate::cluster::{ClusterError, check_topic, log_settings};
@@ -51,6 +52,7 @@ pub(super) fn refused(text: impl Into<String>) -> ServeError {
 /// # Errors
 /// The directory is in use or a node already; Kafka cannot be used, or the topic is not fit or not empty.
 pub fn init_cluster(config: Config, replicas: usize) -> Result<Initialized, ServeError> {
+    let _owner = FolderOwner::of(&config.data);
     let settings = settings_of(&config)?;
     // First: what follows is of no use where somebody serves the data.
     let mut opened = Opened::open(Config { cluster: None, ..config })?;
@@ -139,6 +141,7 @@ pub fn invite_node(config: &Config) -> Result<(String, u32), ServeError> {
 /// # Errors
 /// There is data already; the invitation or what is to be copied is none.
 pub fn join_cluster(config: &Config, invitation: &Path, from: &Path) -> Result<u32, ServeError> {
+    let _owner = FolderOwner::of(&config.data);
     let failed = |error| ServeError::Open { path: from.to_owned(), error };
     copy_node(from, &config.data, &store::Options::default()).map_err(failed)?;
     Ok(accept(config, invitation)?.node().0)
@@ -154,6 +157,7 @@ fn accept(config: &Config, invitation: &Path) -> Result<Identity, ServeError> {
 /// # Errors
 /// As there; that node cannot be reached, or gives no copy. Nothing is there then.
 pub fn join_from(config: &Config, invitation: &Path, address: &str, there: u32) -> Result<u32, ServeError> {
+    let _owner = FolderOwner::of(&config.data);
     let settings = settings_of(config)?;
     let failed =
         |error: store::OpenError| ServeError::Open { path: config.data.clone(), error: error.into() };

@@ -10,6 +10,7 @@ use replication::{Follower, RowChange, Tag};
 
 use super::membership::LogClient;
 use crate::admin::cluster::{append, refused, settings_of};
+use crate::admin::ownership::FolderOwner;
 use crate::cluster::ClusterError;
 use crate::cluster::identity::{Identity, write_private};
 use crate::cluster::stage::{MESSAGE_FILE, STAGE, refuse_unfinished};
@@ -23,6 +24,7 @@ use crate::stamp::Random;
 /// # Errors
 /// It is served, or the other is no node of this cluster.
 pub fn reseed_node(config: &Config, from: &Path) -> Result<u32, ServeError> {
+    let _owner = FolderOwner::of(&config.data);
     let settings = settings_of(config)?;
     let identity = Identity::open(&settings.keys).map_err(ClusterError::from)?;
     super::membership::follower_in(from, &identity)?;
@@ -42,6 +44,7 @@ pub fn reseed_node(config: &Config, from: &Path) -> Result<u32, ServeError> {
 /// # Errors
 /// Another generation is in force, or one was begun here; a directory is served; the log cannot be reached.
 pub fn begin_generation(config: &Config, from: &Path) -> Result<u64, ServeError> {
+    let _owner = FolderOwner::of(&config.data);
     refuse_unfinished(&config.data)?;
     let mut client = LogClient::of(config)?;
     let stage = config.data.join(STAGE);
@@ -69,6 +72,7 @@ pub fn begin_generation(config: &Config, from: &Path) -> Result<u64, ServeError>
 /// # Errors
 /// As of [`begin_generation`]; none was begun.
 pub fn finish_generation(config: &Config) -> Result<u64, ServeError> {
+    let _owner = FolderOwner::of(&config.data);
     let stage = config.data.join(STAGE);
     let Ok(bytes) = fs::read(stage.join(MESSAGE_FILE)) else {
         return Err(refused("no generation was begun here and not finished"));

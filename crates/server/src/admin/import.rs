@@ -32,6 +32,7 @@ use directory::import::{
 use directory::settings::SettingsError;
 use store::StoreError;
 
+use crate::admin::ownership::FolderOwner;
 use crate::admin::settings::{self, SettingsFile};
 use crate::admin::verify::open_read_only;
 use crate::config::Config;
@@ -127,6 +128,7 @@ pub fn import(
     inputs: Vec<Input>,
     how: &Importing,
 ) -> Result<Imported, ServeError> {
+    let _owner = FolderOwner::of(&config.data);
     let started = now_micros();
     if let Some(file) = settings {
         settings::begin(&mut config, file)?;

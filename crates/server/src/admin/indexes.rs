@@ -10,6 +10,7 @@ use directory::index_build::build_indexes;
 use directory::search::{Budget, Explanation, Search, Step};
 use ldap::{FilterBuf, MessageId, Scope, SearchRequest, SelectionBuf};
 
+use crate::admin::ownership::FolderOwner;
 use crate::admin::verify::{check_data, open_read_only};
 use crate::config::Config;
 use crate::error::ServeError;
@@ -55,6 +56,7 @@ pub fn change_index(
     report: impl FnMut(&IndexProgress),
 ) -> Result<IndexKinds, ServeError> {
     let folder = config.data.clone();
+    let _owner = FolderOwner::of(&folder);
     let mut opened = open(config)?;
     let defined = opened.directory().indexes();
     let attribute = opened.directory().attribute_name(attribute).unwrap_or_else(|| attribute.to_owned());

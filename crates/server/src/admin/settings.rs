@@ -17,6 +17,7 @@ use directory::settings::{self, Difference, SettingsError};
 use directory::tree::TreeState;
 use directory::{DirectorySettings, ReadOnlyDirectory};
 
+use crate::admin::ownership::FolderOwner;
 use crate::admin::verify::open_read_only;
 use crate::config::{Config, settings_text as text};
 use crate::error::ServeError;
@@ -63,6 +64,7 @@ pub fn apply(
     file: &SettingsFile,
     report: impl FnMut(&IndexProgress),
 ) -> Result<SettingsChanges, ServeError> {
+    let _owner = FolderOwner::of(&config.data);
     if existing(&config)?.is_none() {
         let changes = first_changes(file)?;
         drop(Opened::open_as_is(Config { initial: Some(file.settings().clone()), ..config })?);

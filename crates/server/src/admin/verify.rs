@@ -3,6 +3,7 @@
 use directory::ReadOnlyDirectory;
 use directory::check::{self, CheckOptions, Checked, Finding, Repaired};
 
+use crate::admin::ownership::FolderOwner;
 use crate::config::Config;
 use crate::error::ServeError;
 use crate::open::Opened;
@@ -31,6 +32,7 @@ pub fn verify(config: &Config, each: &mut dyn FnMut(&Finding)) -> Result<Checked
 /// There is no data, another process has it, or it cannot be read or written.
 pub fn repair(config: Config, each: &mut dyn FnMut(&Finding, bool)) -> Result<Repaired, ServeError> {
     check_data(&config)?;
+    let _owner = FolderOwner::of(&config.data);
     let mut opened = Opened::open_for_reading(config)?;
     let directory = opened.directory().clone();
     let options = CheckOptions { scratch: &opened.config().data.clone(), memory_bytes: check::MEMORY_BYTES };
@@ -57,6 +59,7 @@ pub fn open_read_only(config: &Config) -> Result<ReadOnlyDirectory, ServeError> 
 /// unchanged then.
 pub fn compact(config: &Config) -> Result<store::Compacted, ServeError> {
     check_data(config)?;
+    let _owner = FolderOwner::of(&config.data);
     store::compact(&config.data, directory::rows::MAPS, &store::Options::default())
         .map_err(|error| ServeError::Open { path: config.data.clone(), error: error.into() })
 }

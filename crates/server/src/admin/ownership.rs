@@ -1,0 +1,84 @@
+//! Owner of the files that a command makes in a data directory.
+//!
+//! An administrator runs commands as root, and the server runs as a user of its own. Files that root makes in the
+//! server's folder would keep the server from starting, so at the end of a command they are given to the owner of the
+//! folder.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, Uid, chownat, fstat, open, openat};
+
+/// Gives the files of a data directory to its owner when it is dropped, however the command ends.
+#[derive(Debug)]
+pub(crate) struct FolderOwner {
+    data: PathBuf,
+    /// User and group; `None` if there is nothing to give away.
+    owner: Option<(u32, u32)>,
+}
+
+impl FolderOwner {
+    /// The owner of the data directory, or of the folder in which it is about to be made. Nobody but root can give files
+    /// away, so for others this does nothing.
+    pub(crate) fn of(data: &Path) -> FolderOwner {
+        let is_root = nix::unistd::geteuid().is_root();
+        let existing = data.ancestors().find_map(|folder| match folder.as_os_str().is_empty() {
+            true => fs::metadata(".").ok(),
+            false => fs::metadata(folder).ok(),
+        });
+        let owner = existing.map(|metadata| (metadata.uid(), metadata.gid()));
+        FolderOwner { data: data.to_owned(), owner: owner.filter(|(user, _)| is_root && *user != 0) }
+    }
+}
+
+impl Drop for FolderOwner {
+    fn drop(&mut self) {
+        let Some((user, group)) = self.owner else { return };
+        let folder = open(&self.data, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+        let owner = (Uid::from_raw(user), Gid::from_raw(group));
+        let given = folder.map_err(io::Error::from).and_then(|folder| give(folder.as_fd(), owner));
+        if let Err(error) = given
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            let data = self.data.display();
+            tracing::error!(%error, "files of {data} stay root's: chown -R {user}:{group} {data}");
+            eprintln!("pando: files of {data} stay root's: {error}; chown -R {user}:{group} {data}");
+        }
+    }
+}
+
+/// Gives away root's files in a folder and below it.
+///
+/// The folder may belong to somebody who means harm, so each name is opened once, never through a symbolic link, and
+/// what was opened is looked at and given away. A file with another name elsewhere, such as a hard link to a file of the
+/// system, stays root's.
+fn give(folder: BorrowedFd<'_>, owner: (Uid, Gid)) -> io::Result<()> {
+    give_one(folder, owner)?;
+    let readable = openat(folder, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    for entry in Dir::new(readable)? {
+        let entry = entry?;
+        if matches!(entry.file_name().to_bytes(), b"." | b"..") {
+            continue;
+        }
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = openat(folder, entry.file_name(), flags, Mode::empty())?;
+        match FileType::from_raw_mode(fstat(&opened)?.st_mode) {
+            FileType::Directory => give(opened.as_fd(), owner)?,
+            FileType::Symlink => {}
+            _ => give_one(opened.as_fd(), owner)?,
+        }
+    }
+    Ok(())
+}
+
+fn give_one(file: BorrowedFd<'_>, (user, group): (Uid, Gid)) -> io::Result<()> {
+    let status = fstat(file)?;
+    let has_one_name = status.st_nlink == 1 || FileType::from_raw_mode(status.st_mode) == FileType::Directory;
+    if status.st_uid == 0 && has_one_name {
+        chownat(file, "", Some(user), Some(group), AtFlags::EMPTY_PATH)?;
+    }
+    Ok(())
+}
