@@ -1,6 +1,7 @@
 //! Checks of the source that no kept tool does: `house floors` holds the modules of each crate against `floors.toml`,
 //! `house columns` looks for lines that are too wide, `house corpora` for fuzz corpora that no test replays,
-//! `house named-tests` for tests that a page of the documentation names and nobody has.
+//! `house named-tests` for tests that a page of the documentation names and nobody has, `house settings` for names of
+//! settings in messages and pages that are none, `house pages` for pages that docs/README.md does not list.
 //!
 //! An offence is a line on standard output, and makes the exit code 1. The last argument of `floors` may be another
 //! checkout.
@@ -11,6 +12,8 @@ mod files;
 mod floors;
 mod modules;
 mod named_tests;
+mod pages;
+mod settings;
 mod uses;
 
 use std::path::Path;
@@ -31,9 +34,13 @@ fn main() -> ExitCode {
         ["columns"] => Files::list(&here).and_then(|files| columns::check(&files)),
         ["corpora"] => Files::list(&here).and_then(|files| corpora::check(&files)),
         ["named-tests"] => Files::list(&here).and_then(|files| named_tests::check(&files)),
+        ["settings"] => Files::list(&here).and_then(|files| settings::check(&files)),
+        ["pages"] => Files::list(&here).and_then(|files| pages::check(&files)),
         ["uses", name] => floors::list_uses(&here, name),
         _ => {
-            eprintln!("usage: house floors [CHECKOUT] | columns | corpora | named-tests | uses CRATE");
+            eprintln!(
+                "usage: house floors [CHECKOUT] | columns | corpora | named-tests | settings | pages | uses CRATE"
+            );
             return ExitCode::from(2);
         }
     };

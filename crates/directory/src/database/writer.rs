@@ -403,8 +403,8 @@ impl WriteBatch<'_> {
         (self.catalog, self.record_bytes_left) = (savepoint.catalog, savepoint.record_bytes_left);
     }
 
-    /// Refuses a new password of the administrator while the server goes by one of its own. Other nodes of a cluster may
-    /// have none, so there the change has an effect.
+    /// Refuses a new password of the administrator while the server goes by one of its own. Other nodes of a cluster
+    /// may have none, so there the change has an effect.
     fn check_has_effect(&self, change: &Change) -> Result<(), OperationError> {
         let is_administrators = matches!(change, Change::Administrator { .. });
         if !is_administrators || self.is_node || self.settings.node.admin_password.is_none() {

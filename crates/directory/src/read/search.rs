@@ -115,6 +115,9 @@ pub struct Search {
 struct AskedLimits {
     size: u32,
     time_seconds: u32,
+    /// Whether the node file has a limit of the requester's own, in place of the directory's.
+    has_own_size: bool,
+    has_own_time: bool,
 }
 
 /// The order that a client wants its results in.
@@ -218,7 +221,12 @@ impl Search {
         Ok(Search {
             id,
             time_limit_seconds: access.time_limit_seconds(request.time_limit_seconds),
-            asked: AskedLimits { size: request.size_limit, time_seconds: request.time_limit_seconds },
+            asked: AskedLimits {
+                size: request.size_limit,
+                time_seconds: request.time_limit_seconds,
+                has_own_size: controls.limits.size.is_some(),
+                has_own_time: controls.limits.time_seconds.is_some(),
+            },
             result_code: None,
             fault: None,
             work,
@@ -506,9 +514,10 @@ impl Search {
         } else if asked != 0 && sent >= u64::from(asked) {
             format!("the request's size limit of {asked} is reached, and more entries match: ask for more")
         } else {
+            let setting = if self.asked.has_own_size { "limit.size" } else { "limits.size_limit" };
             format!(
-                "the server's size limit of {sent} (limits.size_limit) is reached, and more entries match: ask in \
-                 pages (RFC 2696) or for less"
+                "the server's size limit of {sent} ({setting}) is reached, and more entries match: ask in pages (RFC \
+                 2696) or for less"
             )
         }
     }
@@ -531,9 +540,12 @@ impl Search {
                 "the request's time limit of {seconds} s is over: ask for less, or with a longer limit"
             );
         }
+        let setting =
+            if self.asked.has_own_time { "limit.time_seconds" } else { "limits.time_limit_seconds" };
+        let pages = if self.paging.is_some() { "smaller pages" } else { "pages (RFC 2696)" };
         format!(
-            "the server's time limit of {seconds} s (limits.time_limit_seconds) is over: ask for less, in pages (RFC \
-             2696), or by an indexed attribute"
+            "the server's time limit of {seconds} s ({setting}) is over: ask for less, in {pages}, or by an indexed \
+             attribute"
         )
     }
 

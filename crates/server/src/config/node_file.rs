@@ -363,6 +363,8 @@ fn parse_list<T: FromStr<Err: Display>>(
 
 #[cfg(test)]
 mod tests {
+    use directory::settings::GENERAL;
+
     use super::*;
 
     #[test]
@@ -394,6 +396,13 @@ mod tests {
             for key in keys {
                 assert!(page.contains(&key), "{key}");
             }
+        }
+        // And no other is: messages and pages are held against this one (`house settings`).
+        let heads = page.lines().filter_map(|line| line.strip_prefix("- `")?.split_once("`"));
+        for (table, name) in heads.filter_map(|(key, _)| key.split_once('.')) {
+            let is_key = tables.iter().any(|(of, keys)| *of == table && keys.contains(&name));
+            let is_general = GENERAL.iter().any(|setting| setting.key == format!("{table}.{name}"));
+            assert!(is_key || is_general, "{table}.{name}");
         }
     }
 

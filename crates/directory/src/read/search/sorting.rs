@@ -75,7 +75,7 @@ impl SortOutcome {
 
     fn too_much() -> SortOutcome {
         let text = format!(
-            "sorting takes more than the {} KiB that a search has for it: ask in pages (RFC 2696) or for less",
+            "sorting takes more than the {} KiB that a search has for it: ask in small pages (RFC 2696) or for less",
             SORT_BYTES_MAX >> 10
         );
         SortOutcome::not(ResultCode::ADMIN_LIMIT_EXCEEDED, &text)
@@ -83,7 +83,8 @@ impl SortOutcome {
 
     fn too_many(max: u64) -> SortOutcome {
         let text = format!(
-            "there are more results than the {max} that are sorted (limits.unindexed_examined_max): ask for less"
+            "there are more results than the {max} that are sorted (limits.unindexed_examined, or limit.examined of \
+             the node file): ask for less"
         );
         SortOutcome::not(ResultCode::ADMIN_LIMIT_EXCEEDED, &text)
     }

@@ -637,6 +637,9 @@ fn unindexed(state: TreeState<'_>, filter: &Term, examined: Option<u64>, max: u6
     let examined = examined.map_or("too many".to_owned(), |count| count.to_string());
     OperationError::refused(
         ResultCode::UNWILLING_TO_PERFORM,
-        format!("{examined} entries to look at, searches without an index may look at {max}; {help}"),
+        format!(
+            "{examined} entries to look at, searches without an index may look at {max} (limits.unindexed_examined, or \
+             limit.examined of the node file); {help}"
+        ),
     )
 }

@@ -46,7 +46,8 @@ pub(super) struct WindowError(pub(super) ResultCode, pub(super) &'static str);
 /// Where too many results would have to be sorted.
 pub(super) const WINDOW_TOO_LARGE: WindowError = WindowError(
     ResultCode::ADMIN_LIMIT_EXCEEDED,
-    "the list is too long to find a place in it: ask for its beginning or its end, or for less",
+    "the list is too long to find this part of it: fewer entries, a place nearer to its beginning or end, or a \
+     narrower filter takes less",
 );
 
 impl WindowError {

@@ -1,0 +1,163 @@
+//! Names of settings: a message of the program, a help text or a page that names a setting with its table, such as
+//! `limits.size_limit`, names one that docs/reference/settings.md explains.
+//!
+//! The server's own tests hold that page against the settings that the program takes, so a name that passes both is one
+//! that an operator can write into a file. Looked at are string literals of sources, text in backquotes of pages, and
+//! the tables in examples of pages.
+
+use std::collections::BTreeSet;
+
+use proc_macro2::{TokenStream, TokenTree};
+
+use crate::files::Files;
+
+/// The page that explains every setting.
+const PAGE: &str = "docs/reference/settings.md";
+
+/// Pages about files of other programs, or about earlier days.
+const OTHERS: [&str; 2] = ["docs/decisions/", "docs/how-to/benchmark.md"];
+
+/// What ends the names of files.
+const ENDINGS: [&str; 8] = ["json", "key", "ldif", "md", "pem", "rs", "toml", "txt"];
+
+/// The names that are no setting.
+pub(crate) fn check(files: &Files) -> Result<Vec<String>, String> {
+    let known = keys(&files.text(PAGE)?);
+    let tables: BTreeSet<&str> = known.iter().filter_map(|key| Some(key.split_once('.')?.0)).collect();
+    let mut offences = Vec::new();
+    for name in &files.names {
+        let is_other = OTHERS.iter().any(|other| name.starts_with(other));
+        let texts = if name.ends_with(".md") && !is_other && !name.starts_with("bench-runs/") {
+            let page = files.text(name)?;
+            [spans(&page), examples(&page, &tables)].concat()
+        } else if is_program(name) {
+            literals(&files.text(name)?).map_err(|error| format!("{name}: {error}"))?
+        } else {
+            continue;
+        };
+        for (line, text) in &texts {
+            for key in names(text, &tables).into_iter().filter(|key| !known.contains(*key)) {
+                offences.push(format!("{name}:{line}: there is no setting {key} in {PAGE}"));
+            }
+        }
+    }
+    Ok(offences)
+}
+
+/// Whether the file is a source of what operators run. What translates rules of other servers has their names.
+fn is_program(name: &str) -> bool {
+    let crates = ["crates/directory/src/", "crates/server/src/", "crates/pando/src/"];
+    let is_in = crates.iter().any(|folder| name.starts_with(folder));
+    is_in && name.ends_with(".rs") && !name.contains("/tests") && !name.contains("/translate")
+}
+
+/// The keys that the page explains: all that it has in backquotes.
+fn keys(page: &str) -> BTreeSet<String> {
+    let words = page.split('`').skip(1).step_by(2);
+    words.filter(|word| is_key(word)).map(str::to_owned).collect()
+}
+
+fn is_key(word: &str) -> bool {
+    !word.is_empty() && word.split('.').all(|part| !part.is_empty() && part.chars().all(is_letter))
+}
+
+fn is_letter(letter: char) -> bool {
+    letter.is_ascii_lowercase() || letter == '_'
+}
+
+/// The texts in backquotes with their lines.
+fn spans(page: &str) -> Vec<(usize, String)> {
+    let lines = (1..).zip(page.lines());
+    let of_line = |(line, text): (usize, &str)| {
+        let spans = text.split('`').skip(1).step_by(2);
+        spans.map(move |span| (line, span.to_owned())).collect::<Vec<_>>()
+    };
+    lines.flat_map(of_line).collect()
+}
+
+/// The keys of tables in examples, which are indented, as `TABLE.KEY`.
+fn examples(page: &str, tables: &BTreeSet<&str>) -> Vec<(usize, String)> {
+    let (mut table, mut found) = (None, Vec::new());
+    for (line, text) in (1..).zip(page.lines()) {
+        let Some(code) = text.strip_prefix("    ") else {
+            table = None;
+            continue;
+        };
+        if let Some(name) = code.trim_end().strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            table = Some(name.trim_matches(['[', ']'])).filter(|name| tables.contains(name));
+        } else if let (Some(table), Some((key, _))) = (table, code.split_once(" = "))
+            && is_key(key)
+        {
+            found.push((line, format!("{table}.{key}")));
+        }
+    }
+    found
+}
+
+/// The string literals of a source outside of its tests, with their lines.
+fn literals(source: &str) -> Result<Vec<(usize, String)>, String> {
+    let program = source.split("\n#[cfg(test)]").next().unwrap_or(source);
+    let stream: TokenStream = program.parse().map_err(|error| format!("{error}"))?;
+    let mut found = Vec::new();
+    gather(stream, &mut found);
+    Ok(found)
+}
+
+fn gather(stream: TokenStream, found: &mut Vec<(usize, String)>) {
+    for tree in stream {
+        match tree {
+            TokenTree::Group(group) => gather(group.stream(), found),
+            TokenTree::Literal(literal) => {
+                let text = literal.to_string();
+                if text.contains('"') {
+                    found.push((literal.span().start().line, text));
+                }
+            }
+            TokenTree::Ident(_) | TokenTree::Punct(_) => {}
+        }
+    }
+}
+
+/// What a text names as `TABLE.KEY` with one of the tables.
+fn names<'t>(text: &'t str, tables: &BTreeSet<&str>) -> Vec<&'t str> {
+    let words = text.split(|letter: char| !is_letter(letter) && letter != '.');
+    // A table and a key, and not the name of a file or of a host.
+    let is_name = |word: &&str| {
+        let word = word.trim_end_matches('.');
+        let key = word.split_once('.').filter(|(table, key)| tables.contains(table) && is_key(key));
+        key.is_some_and(|(_, key)| !key.contains('.') && !ENDINGS.contains(&key))
+    };
+    words.filter(is_name).map(|word| word.trim_end_matches('.')).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KNOWN: &str = "- `limits.size_limit`: entries. `[[limit]]` has `limit.size`. Default: `none`.\n";
+
+    #[test]
+    fn keys_are_names_in_backquotes() {
+        let expected = ["limit.size", "limits.size_limit", "none"];
+        assert_eq!(keys(KNOWN).iter().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn messages_and_pages_are_looked_at_and_tests_are_not() {
+        let tables = BTreeSet::from(["limits", "limit", "log"]);
+        let of = |text: &str| names(text, &tables).join(" ");
+        assert_eq!(
+            of("(limits.unindexed_examined_max): ask for limit.size."),
+            "limits.unindexed_examined_max limit.size"
+        );
+        assert_eq!(of("see log.txt, limits, and limits..size or my_limits.size"), "");
+        let tests = "#[cfg(test)]\nmod tests { const E: &str = \"limits.f\"; }\n";
+        let source = format!("fn a() {{ b(\"limits.c\") }}\n// limits.d\n{tests}");
+        assert_eq!(literals(&source).unwrap(), [(1, "\"limits.c\"".to_owned())]);
+        let tables_of = "\n    [limits]\n    i = 1\n\n    [other]\n    j = 2\n    [[limit]]\n    k = 3\n";
+        let page = &format!("`limits.g` limits.h\n{tables_of}");
+        let found = [spans(page), examples(page, &tables)].concat();
+        let expected = [(1, "limits.g"), (4, "limits.i"), (9, "limit.k")];
+        assert_eq!(found, expected.map(|(line, text)| (line, text.to_owned())));
+    }
+}
