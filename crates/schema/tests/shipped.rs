@@ -1,5 +1,7 @@
 //! The shipped schema: what clients rely on, and that it is published whole.
 
+mod rfcs;
+
 use std::collections::HashSet;
 
 use schema::{ClassKind, MatchingRule, Schema, SchemaBuilder};
