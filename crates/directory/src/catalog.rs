@@ -43,7 +43,7 @@ pub use given_attribute::{check_modifiable, read_description};
 pub(crate) use given_attribute::{check_options, password_options_problem};
 pub use normal_value::normal_value;
 pub(crate) use normal_value::put_normal_value;
-pub(crate) use schema_texts::schema_of;
+pub(crate) use schema_texts::{schema_of, without_effect};
 pub(crate) use secret::{Shown, USER_PASSWORD, is_secret, is_unreadable, is_user_password};
 pub use virtual_attribute::VirtualAttribute;
 pub(crate) use virtual_attribute::counts_entries;

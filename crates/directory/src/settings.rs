@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 
 use schema::Schema;
 
-use crate::catalog::{Catalog, DEFAULT_INDEXES};
+use crate::catalog::{Catalog, DEFAULT_INDEXES, without_effect};
 use crate::index::possible_kinds;
 use crate::model::index_definition::IndexKinds;
 pub use crate::model::settings::{
@@ -50,6 +50,13 @@ pub struct DirectorySettings {
     pub schema: BTreeMap<String, String>,
     /// Everything else.
     pub general: GeneralSettings,
+}
+
+impl DirectorySettings {
+    /// What they have that may stay and is without effect: extensions in schema texts that nothing here follows.
+    pub fn notices(&self) -> Vec<SettingsProblem> {
+        without_effect(&self.schema).1
+    }
 }
 
 impl Default for DirectorySettings {

@@ -42,6 +42,7 @@ impl PlanArguments {
 pub(crate) fn plan(arguments: &PlanArguments) -> ExitCode {
     let planned = arguments.config().and_then(|config| {
         let file = settings::read(&arguments.file)?;
+        say_notices(&file);
         Ok((settings::plan(&config, &file)?, config))
     });
     match planned {
@@ -53,11 +54,17 @@ pub(crate) fn plan(arguments: &PlanArguments) -> ExitCode {
     }
 }
 
+/// Tells what a file has that is without effect.
+fn say_notices(file: &SettingsFile) {
+    file.notices().iter().for_each(|notice| eprintln!("pando: {notice}"));
+}
+
 pub(crate) fn apply(arguments: &ApplyArguments) -> ExitCode {
     let file = match settings::read(&arguments.plan.file) {
         Ok(file) => file,
         Err(error) => return exit::failed(&error),
     };
+    say_notices(&file);
     if let Some(url) = arguments.server.server(arguments.plan.data.as_deref()) {
         return apply_online(&arguments.server, &file, &url);
     }

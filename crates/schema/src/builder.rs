@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::definition::{Definition, Kind, Macros};
+use crate::effect::{self, WithoutEffect};
 use crate::names::NameTable;
 use crate::schema_file::{self, Located};
 use crate::structure::Structure;
@@ -102,6 +103,11 @@ impl SchemaBuilder {
         )?;
         schema.structure = structure;
         Ok(Arc::new(schema))
+    }
+
+    /// What of all texts loads and is without effect, in their order.
+    pub fn without_effect(&self) -> Vec<WithoutEffect> {
+        self.definitions.iter().flat_map(effect::of).collect()
     }
 
     fn of_kind(&self, kind: Kind) -> impl Iterator<Item = &Located> {

@@ -61,28 +61,51 @@ struct Statement {
 
 fn statements(text: &str) -> Vec<Statement> {
     let mut statements: Vec<Statement> = Vec::new();
-    for (index, line) in text.lines().enumerate() {
+    // Whether the last line is a comment, which goes on with lines that begin with white space.
+    let mut is_comment = false;
+    for (index, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
         let line = line.trim_end_matches('\r');
         if line.starts_with('#') || line.trim_ascii().is_empty() {
+            is_comment = line.starts_with('#');
             continue;
         }
         match statements.last_mut() {
             Some(statement) if line.starts_with([' ', '\t']) => {
+                // Files have comments in the middle of definitions as well.
+                if is_comment && (statement.ldif || statement.is_whole()) {
+                    continue;
+                }
                 let line = if statement.ldif { line.get(1..).unwrap_or_default() } else { line };
                 statement.lines.push((statement.text.len(), index + 1));
                 statement.text.push_str(line);
             }
+            _ if is_comment && line.starts_with([' ', '\t']) => continue,
             _ => {
                 let first_word = line.split_ascii_whitespace().next().unwrap_or_default();
                 let ldif = first_word.contains(':') || first_word == "-";
                 statements.push(Statement { text: line.to_owned(), lines: vec![(0, index + 1)], ldif });
             }
         }
+        is_comment = false;
     }
     statements
 }
 
 impl Statement {
+    /// Whether each bracket that it opens is closed.
+    fn is_whole(&self) -> bool {
+        let (mut depth, mut is_quoted) = (0_usize, false);
+        for octet in self.text.bytes() {
+            match octet {
+                b'\'' => is_quoted = !is_quoted,
+                b'(' if !is_quoted => depth += 1,
+                b')' if !is_quoted => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+        depth == 0
+    }
+
     fn line_at(&self, offset: usize) -> usize {
         self.lines.iter().rev().find(|(start, _)| *start <= offset).map_or(1, |(_, line)| *line)
     }
@@ -132,12 +155,21 @@ impl Statement {
         }
         match kind {
             Some(kind) => parse_at(kind, stripped, offset, macros).map(Some),
-            None if stripped.starts_with('(') => {
+            None if begins_definition(stripped) => {
                 Err(Mistake { offset: 0, kind: SchemaErrorKind::UnknownDirective(keyword.to_owned()) })
             }
             None => Ok(None),
         }
     }
+}
+
+/// Whether a value is a definition of some kind, by its beginning: an `aci` has brackets too, and no OID in them.
+fn begins_definition(value: &str) -> bool {
+    let Some(inner) = value.strip_prefix('(') else { return false };
+    let mut words = inner.split_ascii_whitespace();
+    let is_named =
+        |word: &str| matches!(word.to_ascii_uppercase().as_str(), "NAME" | "DESC" | "SUP" | "SYNTAX");
+    words.next().is_some_and(is_numeric_oid) || words.next().is_some_and(is_named)
 }
 
 fn parse_at(kind: Kind, text: &str, offset: usize, macros: &Macros) -> Result<Definition, Mistake> {

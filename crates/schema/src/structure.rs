@@ -1,6 +1,8 @@
 //! DIT content rules, name forms and structure rules (RFC 4512 sections 4.1.6 and 4.1.7), resolved.
 //!
-//! They are parsed, checked and published here. Whether an entry keeps them is for the directory to say.
+//! They are parsed, checked and published here. The directory does not enforce them, so it takes none
+//! ([`SchemaBuilder::without_effect`](crate::SchemaBuilder::without_effect)); one that has some from before publishes
+//! them.
 
 use crate::schema_file::Located;
 use crate::{ClassId, ClassKind, Schema, SchemaError, SchemaErrorKind, TypeId};

@@ -75,6 +75,65 @@ fn repeating_a_definition_is_harmless() {
     assert_eq!(schema.attribute_type("cn").unwrap().name(), "cn");
 }
 
+/// Dumps of other servers' schema have a byte order mark, folded comments, and attributes of other kinds.
+#[test]
+fn what_is_no_definition_is_passed_over() {
+    let aa = "attributeTypes: ( 1.3.6.1.4.1.32473.7.1 NAME 'aa' SUP name )\n";
+    let bb = "attributeTypes: ( 1.3.6.1.4.1.32473.7.2 NAME 'bb'\n  SUP name )\n";
+    let conf = "attributetype ( 1.3.6.1.4.1.32473.7.1 NAME 'aa'\n# in the middle\n SUP name )\n# after it\n  folded\n\
+                attributetype ( 1.3.6.1.4.1.32473.7.2 NAME 'bb' SUP name )\n";
+    for text in [
+        format!("\u{feff}{aa}{bb}"),
+        format!("dn: cn=schema\n{aa}# a comment\n  that is folded\n{bb}# another\n  at the end\n"),
+        format!("# first\n  folded\n\n{aa}aci: (target=\"ldap:///cn=schema\")(version 3.0;acl \"x\";)\n{bb}"),
+        format!("\u{feff}{conf}"),
+    ] {
+        let schema = with("mine.ldif", &text);
+        let found = ["aa", "bb"].map(|name| schema.attribute_type(name).is_some());
+        assert_eq!(found, [true, true], "{text}");
+    }
+    let mut builder = SchemaBuilder::shipped();
+    for wrong in ["attributeType5: ( 1.2.3 NAME 'a' )", "atributeTypes: ( a-oid NAME 'a' SUP name )"] {
+        let error = builder.add_text("file", wrong).unwrap_err();
+        assert!(error.to_string().contains("attributeType5") || error.to_string().contains("atributeTypes"));
+    }
+}
+
+/// Whatever a definition can have: it is followed, it only describes, or it is named here.
+#[test]
+fn what_is_without_effect_is_told() {
+    let mut builder = SchemaBuilder::shipped();
+    assert_eq!(builder.without_effect(), []);
+    let text = "attributetype ( 1.2.3.1 NAME 'a' SUP name X-ORIGIN 'me' X-LINK 'b' )\n\
+                attributetype ( 1.2.3.2 NAME 'b' SUP name X-SUBST '1.2' x-ordered 'VALUES' )\n\
+                objectclass ( 1.2.3.3 NAME 'c' SUP top AUXILIARY X-PANDO-STANDALONE 'x' )\n\
+                ldapsyntax ( 1.2.3.4 DESC 's' X-SUBST '1.3.6.1.4.1.1466.115.121.1.15' X-ENUM ( 'one' 'two' ) )\n\
+                ditcontentrule ( 2.5.6.6 NAME 'people' NOT description )\n\
+                nameform ( 1.2.3.5 NAME 'byName' OC person MUST cn )\n\
+                ditstructurerule ( 7 NAME 'top' FORM byName )\n";
+    builder.add_text("mine.schema", text).unwrap();
+    builder.build().unwrap();
+    let told: Vec<_> =
+        builder.without_effect().into_iter().map(|one| (one.line, one.text, one.restricts)).collect();
+    let idle = |line, text: &str| (line, format!("{text} has no effect here"), false);
+    let refused = |line, text: &str| {
+        let why = "and these are not enforced here: take it out, so that nobody relies on it";
+        (line, format!("{text}, {why}"), true)
+    };
+    assert_eq!(
+        told,
+        [
+            idle(1, "\"a\": X-LINK"),
+            idle(2, "\"b\": X-SUBST"),
+            idle(2, "\"b\": X-ORDERED"),
+            idle(4, "\"1.2.3.4\": X-ENUM"),
+            refused(5, "\"people\" is a DIT content rule"),
+            refused(6, "\"byName\" is a name form"),
+            refused(7, "\"top\" is a DIT structure rule"),
+        ]
+    );
+}
+
 const STRING: &str = "SYNTAX 1.3.6.1.4.1.1466.115.121.1.15";
 
 /// Every mistake has its message, with file and line.

@@ -134,6 +134,14 @@ pub enum ConfigError {
     /// Keys of the table `[metrics]` do not go together.
     #[error("the table [metrics] of the node file: {0}")]
     Metrics(&'static str),
+    /// A table of the node file has keys that would be without effect, since another is not there.
+    #[error("the table [{table}] of the node file has no {needs}, so its other keys would have no effect")]
+    Idle {
+        /// The table.
+        table: &'static str,
+        /// The key that it lacks.
+        needs: &'static str,
+    },
     /// The environment variable for the password is not UTF-8.
     #[error("{ADMIN_PASSWORD_VARIABLE} is not UTF-8")]
     PasswordNotUtf8,
@@ -406,6 +414,9 @@ impl Config {
             kerberos: kerberos_rules(file.kerberos)?,
         };
         online.find_rules(&listen);
+        if file.tls.client_certificates_required == Some(true) && file.tls.client_authorities.is_none() {
+            return Err(ConfigError::Idle { table: "tls", needs: "client_authorities" });
+        }
         let tls = TlsSettings {
             certificate: file.tls.certificate,
             key: file.tls.key,
@@ -444,8 +455,8 @@ impl Config {
             tls,
             bad_passwords: file.bad_passwords,
             pass_through: PassThroughSettings::of(file.pass_through)?,
-            audit: file.audit.settings(),
-            backup: file.backup.settings(),
+            audit: file.audit.settings()?,
+            backup: file.backup.settings()?,
             metrics: MetricsSettings::of(file.metrics)?,
             cluster: file.cluster.map(|keys| ClusterSettings::of(keys, &defaults.data)).transpose()?,
             data: defaults.data,

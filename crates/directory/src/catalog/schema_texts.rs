@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use schema::{Schema, SchemaBuilder, SchemaError};
+use schema::{Schema, SchemaBuilder, SchemaError, WithoutEffect};
 
 use crate::model::settings::{SettingPath, SettingsProblem};
 
@@ -27,4 +27,20 @@ pub(crate) fn schema_of(texts: &BTreeMap<String, String>) -> Result<Arc<Schema>,
         builder.add_text(&format!("schema.{name}"), text).map_err(problem)?;
     }
     builder.build().map_err(problem)
+}
+
+/// What these texts define that is without effect: restrictions that are not enforced, which are wrong, and the rest,
+/// which is only told. Texts that cannot be read have none.
+pub(crate) fn without_effect(
+    texts: &BTreeMap<String, String>,
+) -> (Vec<SettingsProblem>, Vec<SettingsProblem>) {
+    let mut builder = SchemaBuilder::new();
+    for (name, text) in texts {
+        if builder.add_text(&format!("schema.{name}"), text).is_err() {
+            return (Vec::new(), Vec::new());
+        }
+    }
+    let (wrong, told): (Vec<_>, Vec<_>) = builder.without_effect().into_iter().partition(|one| one.restricts);
+    let problem = |one: WithoutEffect| SettingsProblem::new(SettingPath::Line(one.file, one.line), one.text);
+    (wrong.into_iter().map(problem).collect(), told.into_iter().map(problem).collect())
 }

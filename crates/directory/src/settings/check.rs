@@ -9,7 +9,7 @@ use schema::Schema;
 
 use super::{DirectorySettings, SettingsProblem, expectations};
 use crate::catalog::access_rules::Rule;
-use crate::catalog::{Catalog, is_link_type, is_secret, schema_of};
+use crate::catalog::{Catalog, is_link_type, is_secret, schema_of, without_effect};
 use crate::index::check_kinds;
 use crate::model::index_definition::IndexKinds;
 use crate::model::limits::{
@@ -36,7 +36,7 @@ pub struct Checked {
 pub fn check(proposal: &DirectorySettings) -> Result<Checked, Vec<SettingsProblem>> {
     check_schema_names(&proposal.schema)?;
     let schema = schema_of(&proposal.schema).map_err(|problem| vec![problem])?;
-    let mut problems = Vec::new();
+    let mut problems = without_effect(&proposal.schema).0;
     let mut settings = proposal.clone();
     settings.suffixes = check_suffixes(&proposal.suffixes, &schema, &mut problems);
     settings.indexes = check_indexes(&proposal.indexes, &schema, &mut problems);

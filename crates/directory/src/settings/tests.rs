@@ -228,10 +228,10 @@ fn each_refusal_has_its_code_and_changes_nothing() {
             "needed",
         ),
         (
-            "cn=memberUid,cn=indexes,cn=config",
-            (Add, "pandoIndexKind", &["ordering"]),
+            "cn=uidNumber,cn=indexes,cn=config",
+            (Add, "pandoIndexKind", &["substring"]),
             ResultCode::CONSTRAINT_VIOLATION,
-            "no ordering rule",
+            "no substring rule",
         ),
         (
             "cn=own,cn=schema,cn=config",
@@ -381,4 +381,29 @@ fn places_show_themselves_and_read_back() {
     ] {
         assert_eq!(place.to_string().parse(), Ok(place));
     }
+}
+
+#[test]
+fn restrictions_that_are_not_enforced_are_refused_online_too() {
+    let mut directory = TestDirectory::with_suffix_entry();
+    let rule = "ditcontentrule ( 2.5.6.6 NAME 'people' NOT description )";
+    let text = [COLOUR, rule].join("\n");
+    let attributes = [("objectClass", &["pandoSchema"][..]), ("cn", &["own"]), ("pandoSchemaText", &[&text])];
+    let outcome = directory.add("cn=own,cn=schema,cn=config", &attributes);
+    assert_ne!(outcome.code, ResultCode::SUCCESS);
+    assert!(
+        outcome.diagnostic.contains("is a DIT content rule, and these are not enforced"),
+        "{}",
+        outcome.diagnostic
+    );
+    let attributes =
+        [("objectClass", &["pandoSchema"][..]), ("cn", &["own"]), ("pandoSchemaText", &[COLOUR])];
+    assert_eq!(directory.add("cn=own,cn=schema,cn=config", &attributes).code, ResultCode::SUCCESS);
+    let change: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pandoSchemaText", &[&text])];
+    let outcome = directory.modify("cn=own,cn=schema,cn=config", change);
+    assert!(
+        outcome.diagnostic.contains("is a DIT content rule, and these are not enforced"),
+        "{}",
+        outcome.diagnostic
+    );
 }

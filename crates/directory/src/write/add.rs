@@ -31,7 +31,7 @@ use crate::write::given_values::{Newcomer, check_value, given_twice, only_value,
 use crate::write::new_entry::NewEntry;
 use crate::write::password_rules;
 use crate::write::permitted;
-use crate::write::schema_check::{check_attributes, object_class_type, read_classes};
+use crate::write::schema_check::{check_attributes, check_effect, object_class_type, read_classes};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -69,6 +69,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &AddRequest<'_>) -> Result
     }
     let class_set =
         read_classes(schema, entry.values(&AttributeDescription::of(object_class_type(schema)?)))?;
+    check_effect(schema, None, &class_set)?;
     check_attributes(schema, &class_set, &entry.present())?;
     password_rules::check_policy_entry(state.catalog, &class_set, |description| {
         Ok(entry.values(description).map(<[u8]>::to_vec).collect())

@@ -38,7 +38,9 @@ use crate::write::given_values::{read_value, read_values};
 use crate::write::password_rules::{self, OwnPassword};
 use crate::write::passwords::deleted_form;
 use crate::write::permitted;
-use crate::write::schema_check::{check_attributes, check_same_structural, object_class_type, read_classes};
+use crate::write::schema_check::{
+    check_attributes, check_effect, check_same_structural, object_class_type, read_classes,
+};
 use crate::write::working_entry::WorkingEntry;
 
 type Result<T> = std::result::Result<T, OperationError>;
@@ -433,6 +435,7 @@ fn check_classes<'s>(
     let values = entry.values(&AttributeDescription::of(object_class))?;
     let after = read_classes(schema, values.iter().map(Vec::as_slice))?;
     check_same_structural(schema, before, &after)?;
+    check_effect(schema, Some(before), &after)?;
     let deletes = changes.iter().filter(|change| {
         change.operation == ChangeOperation::Delete && change.description.type_id == object_class
     });

@@ -102,6 +102,27 @@ fn check_classes(schema: &Schema, class_set: &ClassSet) -> Result<()> {
     }
 }
 
+/// OID of dynamicObject.
+const DYNAMIC_OBJECT: &str = "1.3.6.1.4.1.1466.101.119.2";
+
+/// Checks that an entry gets no class that would be without effect: nothing ends entries of dynamicObject (RFC 2589
+/// section 4.1), or of a class derived from it, when their time is over. One that has it keeps it.
+///
+/// # Errors
+/// unwillingToPerform.
+pub(crate) fn check_effect(schema: &Schema, before: Option<&ClassSet>, after: &ClassSet) -> Result<()> {
+    let Some(dynamic) = schema.object_class(DYNAMIC_OBJECT).map(|class| class.id) else { return Ok(()) };
+    let has_it = |class_set: &ClassSet| class_set.closure.contains(&dynamic);
+    if !has_it(after) || before.is_some_and(has_it) {
+        return Ok(());
+    }
+    Err(OperationError::refused(
+        ResultCode::UNWILLING_TO_PERFORM,
+        "dynamicObject: entries that end by themselves (RFC 2589) are not supported, so this one would stay for good"
+            .to_owned(),
+    ))
+}
+
 /// Checks that the structural class stays what it was (RFC 4512 section 3.3).
 ///
 /// # Errors

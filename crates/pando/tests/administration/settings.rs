@@ -51,6 +51,32 @@ fn a_directory_begins_with_the_settings_of_a_file() {
     command(&["apply", file.to_str().unwrap()], Some(&Pando::data(&scratch))).expect_output("no change");
 }
 
+/// The story: restrictions in schema files were taken and nothing kept them, and nobody was told.
+#[test]
+fn what_would_be_without_effect_is_refused_or_told() {
+    let scratch = Scratch::new("settings-idle");
+    let text = "suffixes = [\"o=partners\"]\nschema_files = [\"own.schema\"]\n";
+    let linked =
+        "attributetype ( 1.3.6.1.4.1.32473.4 NAME 'boss' SUP manager X-ORIGIN 'me' X-LINK 'staff' )\n";
+    for rule in [
+        "ditcontentrule ( 2.5.6.6 NAME 'people' NOT description )\n",
+        "nameform ( 1.3.6.1.4.1.32473.3 NAME 'people' OC person MUST cn )\n",
+    ] {
+        scratch.write("own.schema", format!("{COLOUR}{rule}{linked}"));
+        for verb in ["plan", "apply"] {
+            let run = with_file(&scratch, verb, text).expect_code(2);
+            run.expect_error("own.schema:3: \"people\" is a ")
+                .expect_error("these are not enforced here: take it out");
+        }
+    }
+    scratch.write("own.schema", format!("{COLOUR}{linked}"));
+    for verb in ["plan", "apply", "apply"] {
+        let run = with_file(&scratch, verb, text).expect_code(0);
+        assert!(!run.stderr.contains("X-ORIGIN"), "{run}");
+        run.expect_error("own.schema:3: \"boss\": X-LINK has no effect here");
+    }
+}
+
 #[test]
 fn a_plan_says_what_a_change_costs_and_apply_does_it() {
     let scratch = Scratch::new("settings-change");

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use audit::Kind;
 use serde::Deserialize;
 
+use crate::config::ConfigError;
 use crate::config::values::{ChoiceError, DnText, FromText, choose};
 
 const MIB: u64 = 1 << 20;
@@ -178,8 +179,21 @@ struct RuleKeys {
 const SEGMENT_BYTES_MIN: u64 = 65_536;
 
 impl AuditKeys {
-    /// The settings.
-    pub(crate) fn settings(self) -> AuditSettings {
+    /// The settings; without a folder nothing is kept.
+    ///
+    /// # Errors
+    /// There are other keys and no folder.
+    pub(crate) fn settings(self) -> Result<AuditSettings, ConfigError> {
+        let has_more = self.what.is_some()
+            || self.except.is_some()
+            || self.values.is_some()
+            || self.overload.is_some()
+            || [self.segment_bytes, self.segment_hours, self.keep_bytes, self.keep_days]
+                .iter()
+                .any(Option::is_some);
+        if self.folder.is_none() && has_more {
+            return Err(ConfigError::Idle { table: "audit", needs: "folder" });
+        }
         let defaults = AuditSettings::default();
         let kinds = |groups: Option<Vec<FromText<KindGroup>>>| match groups {
             None => Kinds::all(),
@@ -193,7 +207,7 @@ impl AuditKeys {
             who: names(rule.who),
             targets: names(rule.targets),
         };
-        AuditSettings {
+        Ok(AuditSettings {
             folder: self.folder,
             what: kinds(self.what),
             except: self.except.into_iter().flatten().map(rule).collect(),
@@ -203,7 +217,7 @@ impl AuditKeys {
             segment_hours: self.segment_hours.unwrap_or(defaults.segment_hours).max(1),
             keep_bytes: self.keep_bytes.unwrap_or(0),
             keep_days: self.keep_days.unwrap_or(0),
-        }
+        })
     }
 }
 
@@ -217,7 +231,7 @@ mod tests {
                     except = [{ what = [\"reads\"], who = [\"cn=monitor\"], targets = [\"dc=example\"] }]\n\
                     segment_bytes = 1\n";
         let keys: AuditKeys = toml::from_str(text).unwrap();
-        let settings = keys.settings();
+        let settings = keys.settings().unwrap();
         assert_eq!(settings.folder, Some(PathBuf::from("trail")));
         for (kind, expected) in [(Kind::Bind, true), (Kind::Delete, true), (Kind::Add, false)] {
             assert_eq!(settings.what.contains(kind), expected, "{kind:?}");
@@ -226,7 +240,9 @@ mod tests {
         assert!(settings.except[0].what.contains(Kind::Search));
         assert!(!settings.except[0].what.contains(Kind::Bind));
         assert_eq!(settings.segment_bytes, SEGMENT_BYTES_MIN);
-        assert_eq!(AuditKeys::default().settings(), AuditSettings::default());
+        assert_eq!(AuditKeys::default().settings().unwrap(), AuditSettings::default());
+        let alone: AuditKeys = toml::from_str("keep_days = 3").unwrap();
+        assert!(alone.settings().unwrap_err().to_string().contains("[audit] of the node file has no folder"));
         for wrong in
             ["what = [\"everything\"]", "overload = \"drop\"", "folders = 1", "except = [{ whom = [] }]"]
         {

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::ConfigError;
+
 const MINUTE: u64 = 60;
 const DAY: u64 = 86_400;
 
@@ -33,16 +35,25 @@ pub(crate) struct BackupKeys {
 
 impl BackupKeys {
     /// The settings; without a folder there is no backup.
-    pub(crate) fn settings(self) -> Option<BackupSettings> {
+    ///
+    /// # Errors
+    /// There are other keys and no folder.
+    pub(crate) fn settings(self) -> Result<Option<BackupSettings>, ConfigError> {
+        let Some(folder) = self.folder else {
+            return match (self.minutes, self.full_days, self.keep_days) {
+                (None, None, None) => Ok(None),
+                _ => Err(ConfigError::Idle { table: "backup", needs: "folder" }),
+            };
+        };
         let time = |value: Option<u64>, default: u64, unit| {
             Duration::from_secs(value.unwrap_or(default).max(1).saturating_mul(unit))
         };
-        Some(BackupSettings {
-            folder: self.folder?,
+        Ok(Some(BackupSettings {
+            folder,
             interval: time(self.minutes, 15, MINUTE),
             full_after: time(self.full_days, 7, DAY),
             keep: self.keep_days.filter(|days| *days > 0).map(|days| time(Some(days), 0, DAY)),
-        })
+        }))
     }
 }
 
@@ -53,17 +64,22 @@ mod tests {
     #[test]
     fn the_table_says_where_and_how_often() {
         let settings = |text: &str| toml::from_str::<BackupKeys>(text).unwrap().settings();
-        assert_eq!(settings("minutes = 5"), None);
-        let usual = settings("folder = \"b\"").unwrap();
+        assert_eq!(settings("").unwrap(), None);
+        for alone in ["minutes = 5", "full_days = 5", "keep_days = 0"] {
+            assert!(
+                settings(alone).unwrap_err().to_string().contains("[backup] of the node file has no folder")
+            );
+        }
+        let usual = settings("folder = \"b\"").unwrap().unwrap();
         assert_eq!(
             (usual.interval, usual.full_after),
             (Duration::from_secs(900), Duration::from_secs(7 * DAY))
         );
         assert_eq!((usual.folder, usual.keep), (PathBuf::from("b"), None));
-        let stated = settings("folder = \"b\"\nminutes = 0\nfull_days = 1\nkeep_days = 2").unwrap();
+        let stated = settings("folder = \"b\"\nminutes = 0\nfull_days = 1\nkeep_days = 2").unwrap().unwrap();
         assert_eq!((stated.interval, stated.full_after), (Duration::from_secs(60), Duration::from_secs(DAY)));
         assert_eq!(stated.keep, Some(Duration::from_secs(2 * DAY)));
-        assert_eq!(settings("folder = \"b\"\nkeep_days = 0").unwrap().keep, None);
+        assert_eq!(settings("folder = \"b\"\nkeep_days = 0").unwrap().unwrap().keep, None);
         assert!(toml::from_str::<BackupKeys>("folders = \"b\"").is_err());
     }
 }

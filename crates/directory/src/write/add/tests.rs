@@ -320,3 +320,23 @@ fn trees_end_at_their_depth_limit() {
     refused(outcome, Code::UNWILLING_TO_PERFORM, "", "256 levels deep");
     assert!(directory.read(&dn).is_some());
 }
+
+/// The story: an entry of dynamicObject was added with success, and stayed for good.
+#[test]
+fn entries_that_would_end_by_themselves_are_refused() {
+    let mut directory = TestDirectory::with_suffix_entry();
+    let refused = |outcome: Outcome| {
+        assert_eq!(outcome.code, Code::UNWILLING_TO_PERFORM, "{}", outcome.diagnostic);
+        assert!(outcome.diagnostic.contains("RFC 2589"), "{}", outcome.diagnostic);
+    };
+    let dn = "cn=a,dc=example,dc=com";
+    let dynamic = [("objectClass", &["device", "DYNAMICOBJECT"][..]), ("cn", &["a"])];
+    refused(directory.add(dn, &dynamic));
+    assert_eq!(directory.add(dn, &[("objectClass", &["device"]), ("cn", &["a"])]).code, Code::SUCCESS);
+    let change: &[(_, &str, &[&str])] = &[(ldap::ChangeOperation::Add, "objectClass", &["dynamicObject"])];
+    refused(directory.modify(dn, change));
+    let change: &[(_, &str, &[&str])] = &[(ldap::ChangeOperation::Add, "objectClass", &["extensibleObject"])];
+    assert_eq!(directory.modify(dn, change).code, Code::SUCCESS);
+    let change: &[(_, &str, &[&str])] = &[(ldap::ChangeOperation::Add, "entryTtl", &["60"])];
+    assert_eq!(directory.modify(dn, change).code, Code::CONSTRAINT_VIOLATION);
+}

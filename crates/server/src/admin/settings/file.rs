@@ -69,6 +69,11 @@ impl SettingsFile {
         (&self.path, self.text.line(&SettingPath::Member(key.to_owned(), number)))
     }
 
+    /// What may stay in the settings and is without effect, each with its place.
+    pub fn notices(&self) -> Vec<String> {
+        self.settings().notices().iter().map(|notice| self.error(notice).to_string()).collect()
+    }
+
     /// A problem as an error with its file and line.
     pub(crate) fn error(&self, problem: &SettingsProblem) -> ConfigError {
         let what = problem.what.clone();
