@@ -24,7 +24,8 @@ SOURCES = [
 SIDE_BY_SIDE = {"rfc2307", "draft-howard-rfc2307bis-xx"}
 
 COLUMNS = [
-    "kind", "source", "oid", "names", "sup", "equality", "ordering", "substr", "syntax", "flags", "usage", "must", "may",
+    "kind", "source", "oid", "names", "sup", "equality", "ordering", "substr", "syntax", "flags", "usage", "must",
+    "may",
 ]
 
 # Syntaxes by the names that RFC 2307 and RFC 2079 have for them.

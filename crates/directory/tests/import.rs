@@ -12,7 +12,7 @@ use directory::Settings;
 use directory::check::check;
 use directory::import::{
     Builder, ImportError, ImportOptions, Job, LargeText, Preparer, Refusal, Rejected, RowBlock, Rows,
-    SortedRows, Sorters, Text, resolve,
+    SortedRows, Sorters, Statistics, Text, resolve,
 };
 use ldap::{ResultCode, Scope};
 use testing::{SUFFIX, TemporaryFolder, TestDirectory};
@@ -30,6 +30,7 @@ struct Done {
     virtual_values: u64,
     idle_passwords: u64,
     hashed_passwords: u64,
+    statistics: Statistics,
     rejected: Vec<Rejected>,
 }
 
@@ -74,6 +75,7 @@ fn import(folder: &TemporaryFolder, options: ImportOptions, texts: &[&[u8]]) -> 
         done.virtual_values += prepared.statistics.virtual_values;
         done.idle_passwords += prepared.statistics.idle_passwords;
         done.hashed_passwords += prepared.statistics.hashed_passwords;
+        done.statistics.add(&prepared.statistics);
         done.rejected.extend(prepared.rejected);
     }
     let mut all = preparers.into_iter().map(Preparer::into_sorters).collect::<Result<Vec<_>, _>>()?;
@@ -207,6 +209,101 @@ fn passwords_under_options_that_nothing_follows_are_left_out_and_counted() {
     assert_eq!(has("pwdEndTime"), ["pwdEndTime;x-app-mail"]);
 }
 
+/// The story: two entries with one entryUUID were loaded, and every copy of the directory lost one of them.
+#[test]
+fn of_two_entries_with_one_uuid_the_first_is_loaded() {
+    let uuid = |last: &str| format!("entryUUID: 5f6d5b5a-0000-103f-8000-0000000000{last}\n");
+    let folder = empty(&[SUFFIX, OTHER_SUFFIX]);
+    let other = format!("dn: o=other\nobjectClass: organization\n{}\n", uuid("01"));
+    let asked = |suffix: &str| ImportOptions { suffixes: vec![suffix.to_owned()], ..options() };
+    import(&folder, asked(OTHER_SUFFIX), &[other.as_bytes()]).unwrap();
+    let texts = [
+        BASE.to_owned(),
+        person("first", &uuid("0a")),
+        person("alone", &uuid("0b")),
+        person("second", &uuid("0A")),
+        person("third", &uuid("0a")),
+        person("fourth", &uuid("01")),
+        person("first", &uuid("0a")),
+        "dn: cn=below,uid=second,ou=people,dc=example,dc=com\nobjectClass: device\n\n".to_owned(),
+    ];
+    let texts: Vec<&[u8]> = texts.iter().map(String::as_bytes).collect();
+    let done = import(&folder, asked(SUFFIX), &texts).unwrap();
+    let same = |line, of: &str| {
+        (line, Refusal::SameUuid, format!("its entryUUID is that of the entry {of}, and copies"))
+    };
+    let expected = [
+        same(20, "\"uid=first\" in line 8"),
+        same(26, "\"uid=first\" in line 8"),
+        same(32, "\"o=other\" of another suffix"),
+        (38, Refusal::Duplicate, "an entry of this name".to_owned()),
+        (44, Refusal::Orphan, "its superior".to_owned()),
+    ];
+    let reasons = done.reasons();
+    assert_eq!(reasons.len(), expected.len(), "{reasons:?}");
+    for ((line, refusal, reason), (at, kind, part)) in reasons.iter().zip(&expected) {
+        assert!((line, refusal) == (at, kind) && reason.starts_with(part), "{reasons:?}");
+    }
+    let mut directory = open(folder, &[]);
+    assert_sound(&directory);
+    assert_eq!(content(&mut directory, &[SUFFIX, OTHER_SUFFIX]).len(), 5);
+}
+
+/// The story: values that had been deleted came back as values with options.
+#[test]
+fn the_state_of_389_ds_is_taken_off_and_what_it_has_deleted_is_left_out() {
+    const ADDED: &str = "vucsn-5b0f8a5d000000010000";
+    const DELETED: &str = "vdcsn-5b0f8a5e000000010000;deleted";
+    let folder = empty(&[SUFFIX]);
+    let lea = format!(
+        "dn: uid=lea,ou=people,{SUFFIX}\nobjectClass;{ADDED}: inetOrgPerson\n\
+         uid;{ADDED};mdcsn-5b0f8a5d000000010001: lea\n\
+         cn;{ADDED}: lea\nsn;{ADDED}: lea\ncn;lang-fr;{ADDED}: Léa\ntitle;{ADDED}: present\n\
+         title;{ADDED};{DELETED}: former\nnoSuchType;{DELETED}: gone\n\
+         telephoneNumber;adcsn-5b0f8a5f000000010000;vdcsn-5b0f8a5f000000010000;deletedattribute;deleted: +1 555\n\
+         nsUniqueId: 00000002-11112222-33334444-55556666\nnsParentUniqueId: 00000001-11112222-33334444-55556666\n\
+         parentid: 1\nentryid: 2\n\n"
+    );
+    let gone = format!(
+        "dn: nsuniqueid=00000003-11112222-33334444-55556666,uid=max,ou=people,{SUFFIX}\nnoSuchType: x\n\
+         nscpEntryDN: uid=max,ou=people,{SUFFIX}\nuid: max\nobjectClass;{ADDED}: inetOrgPerson\n\
+         objectClass;{ADDED}: nsTombstone\n\n"
+    );
+    let done = import(&folder, options(), &[BASE.as_bytes(), lea.as_bytes(), gone.as_bytes()]).unwrap();
+    assert_eq!(done.reasons(), []);
+    let counted = done.statistics;
+    assert_eq!((counted.state_options, counted.deleted_values, counted.deleted_entries), (6, 3, 1));
+    assert_eq!((counted.unique_ids, counted.foreign_values), (1, 3));
+    let mut directory = open(folder, &[SUFFIX]);
+    assert_sound(&directory);
+    let entry = directory.read(&format!("uid=lea,ou=people,{SUFFIX}")).unwrap();
+    assert_eq!([entry.texts("title"), entry.texts("cn;lang-fr")].concat(), ["present", "Léa"]);
+    assert_eq!(entry.texts("entryUUID"), ["00000002-1111-2222-3333-444455556666"]);
+    assert!(entry.attributes.keys().all(|name| !name.contains("csn-") && name != "telephoneNumber"));
+    assert_eq!(content(&mut directory, &[SUFFIX]).len(), 3);
+}
+
+#[test]
+fn accounts_that_another_server_has_disabled_are_locked() {
+    let folder = empty(&[SUFFIX]);
+    let texts = [
+        person("a", "nsAccountLock: true\n"),
+        person("b", "ds-pwp-account-disabled: TRUE\npwdAccountLockedTime: 20240101000000Z\n"),
+        person("c", "nsAccountLock: false\n"),
+        person("d", "nsaccountlock;vucsn-5b0f8a5d000000010000: true\n"),
+        person("e", "nsAccountLock;vucsn-5b0f8a5d000000010000;vdcsn-5b0f8a5e000000010000;deleted: true\n"),
+    ];
+    let text = format!("{BASE}{}", texts.concat());
+    let done = import(&folder, options(), &[text.as_bytes()]).unwrap();
+    assert_eq!((done.reasons(), done.statistics.disabled_accounts), (vec![], 3));
+    let mut directory = open(folder, &[SUFFIX]);
+    for (uid, locked) in [("a", true), ("b", true), ("c", false), ("d", true), ("e", false)] {
+        let entry = directory.read(&format!("uid={uid},ou=people,{SUFFIX}")).unwrap();
+        let found = entry.attributes.get("pwdAccountLockedTime").map(|values| values[0].as_slice());
+        assert_eq!(found, locked.then_some(&b"000001010000Z"[..]), "{uid}");
+    }
+}
+
 #[test]
 fn what_is_refused_says_why_and_the_rest_is_loaded() {
     let folder = empty(&[SUFFIX]);
@@ -265,6 +362,7 @@ fn what_is_refused_says_why_and_the_rest_is_loaded() {
             format!("dn: uidNumber=one,{SUFFIX}\nobjectClass: device\n\n"),
         ),
         (Refusal::Bad, "entryUUID", person("b16", "entryUUID: 1\n")),
+        (Refusal::Bad, "RFC 2589", person("b19", "objectClass: dynamicObject\nentryTtl: 5\n")),
         (Refusal::Malformed, "only LDIF version 1", "version: 2\ndn: cn=x\n\n".to_owned()),
         (Refusal::Malformed, "description expected", person("b17", "de scription: x\n")),
         (Refusal::Malformed, "changetype must be", person("b18", "changetype: add\n")),
@@ -480,7 +578,12 @@ fn a_record_too_long_to_be_held_is_read_in_parts() {
     let text = format!("{BASE}{person}");
     let mut builder = Builder::create(folder.path(), &store_options()).unwrap();
     let job = Job::begin(builder.old(), options()).unwrap();
-    let mut preparer = Preparer::new(&job, folder.path(), MEMORY, Box::new(|| Ok([3; 16]))).unwrap();
+    let mut counter = 0;
+    let random = Box::new(move || {
+        counter += 1;
+        Ok([counter; 16])
+    });
+    let mut preparer = Preparer::new(&job, folder.path(), MEMORY, random).unwrap();
     let id = job.first_id();
     let piece = Text { source: 0, offset: 0, line: 0, first_id: id, bytes: text.as_bytes() };
     builder.take(&preparer.prepare(&piece).unwrap()).unwrap();

@@ -128,6 +128,19 @@ fn summary(imported: &Imported) -> String {
         imported.statistics.idle_passwords,
         "values left out of attributes of passwords, under options that let nobody in",
     );
+    let foreign = &imported.statistics;
+    tell(foreign.state_options, "values without the options of 389 DS's replication state that they had");
+    tell(foreign.deleted_values, "values left out that 389 DS has deleted and keeps for replication");
+    tell(foreign.deleted_entries, "entries left out that 389 DS has deleted and keeps for replication");
+    tell(foreign.unique_ids, "values of nsUniqueId kept as entryUUID");
+    tell(
+        foreign.foreign_values,
+        "values left out that another server keeps for itself, such as nsUniqueId beside entryUUID",
+    );
+    tell(
+        foreign.disabled_accounts,
+        "disabled accounts locked (pwdAccountLockedTime): `pando account unlock` opens one",
+    );
     tell(imported.dangling, "links to entries that are not there, kept as text");
     tell(imported.repeated_values, "values given more than once, kept once");
     for (refusal, what) in [
@@ -136,6 +149,7 @@ fn summary(imported: &Imported) -> String {
         (Refusal::Outside, "rejected: not below the suffix"),
         (Refusal::Duplicate, "rejected: an entry of the name came before"),
         (Refusal::Orphan, "rejected: the superior is not there"),
+        (Refusal::SameUuid, "rejected: an entry before has the same entryUUID"),
     ] {
         tell(imported.rejected.get(&refusal).copied().unwrap_or(0), what);
     }

@@ -27,6 +27,7 @@ mod build;
 mod carry;
 mod draft;
 mod emit;
+mod foreign;
 mod id_blocks;
 mod ids;
 mod job;

@@ -9,6 +9,9 @@ use super::record::{Line, LineKind, RecordBuffer};
 use super::{LdifError, LdifErrorKind, LdifRecord};
 use crate::LDIF_RECORD_SIZE_MAX;
 
+/// A byte order mark, with which editors of some systems begin a text in UTF-8.
+const BOM: &[u8] = b"\xef\xbb\xbf";
+
 /// Reads records one after the other. Its buffers grow to the largest record and are reused.
 #[derive(Debug)]
 pub struct LdifReader<R> {
@@ -92,6 +95,10 @@ impl<R: BufRead> LdifReader<R> {
         while !self.is_at_end {
             let start = self.buffer.text.len();
             self.read_physical_line()?;
+            if self.line_count == 1 && self.buffer.text.get(start..).is_some_and(|line| line.starts_with(BOM))
+            {
+                self.buffer.text.drain(start..start + BOM.len());
+            }
             match self.buffer.text.get(start) {
                 None if self.is_at_end => break,
                 None if self.logical_lines.is_empty() && stray_continuation.is_none() => last = Last::None,

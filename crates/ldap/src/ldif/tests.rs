@@ -63,6 +63,9 @@ fn entries() {
     check("version:1\n\ndn:dc=a\ncn:b\n", &["3: dc=a cn=b"]);
     check("dn: dc=a\r\ncn: b\r\n\r\ndn: dc=c\r\n", &["1: dc=a cn=b", "4: dc=c "]);
     check("# x\n# y\n\ndn: dc=a\n# z\n more z\ncn: b\n", &["4: dc=a cn=b"]);
+    // A byte order mark before the first line is none of the text.
+    check("\u{feff}dn: dc=a\n", &["1: dc=a "]);
+    check("\u{feff}# x\n\ndn: dc=a\n", &["3: dc=a "]);
     // Folding joins wherever it was cut; one space goes.
     check("dn: d\n c=a\ncn: b\n  c\n \n d\n", &["1: dc=a cn=b cd"]);
     check("d\n n: dc=a\nc\n n:\n : Yg\n ==\n", &["1: dc=a cn=b"]);

@@ -7,11 +7,13 @@ pub(super) const DIFFERENCES: &[(&str, &str)] = &[
         "the matching rule is algorithmIdentifierMatch in X.509 and in the heading of the same section",
     ),
     (
-        "draft-behera-ldap-password-policy-xx pwdAccountLockedTime flags: \"SINGLE-VALUE NO-USER-MODIFICATION\" is \"SINGLE-VALUE\"",
+        "draft-behera-ldap-password-policy-xx pwdAccountLockedTime flags: \"SINGLE-VALUE \
+         NO-USER-MODIFICATION\" is \"SINGLE-VALUE\"",
         "an administrator sets it, as the same draft says in its section 9",
     ),
     (
-        "draft-behera-ldap-password-policy-xx pwdEndTime flags: \"SINGLE-VALUE NO-USER-MODIFICATION\" is \"SINGLE-VALUE\"",
+        "draft-behera-ldap-password-policy-xx pwdEndTime flags: \"SINGLE-VALUE \
+         NO-USER-MODIFICATION\" is \"SINGLE-VALUE\"",
         "an administrator sets it, as the same draft says in its section 9",
     ),
     (
@@ -19,11 +21,13 @@ pub(super) const DIFFERENCES: &[(&str, &str)] = &[
         "the draft defines the attribute and forgets it in the class",
     ),
     (
-        "draft-behera-ldap-password-policy-xx pwdPolicySubentry flags: \"SINGLE-VALUE NO-USER-MODIFICATION\" is \"SINGLE-VALUE\"",
+        "draft-behera-ldap-password-policy-xx pwdPolicySubentry flags: \"SINGLE-VALUE \
+         NO-USER-MODIFICATION\" is \"SINGLE-VALUE\"",
         "an administrator sets it, as the same draft says in its section 9",
     ),
     (
-        "draft-behera-ldap-password-policy-xx pwdStartTime flags: \"SINGLE-VALUE NO-USER-MODIFICATION\" is \"SINGLE-VALUE\"",
+        "draft-behera-ldap-password-policy-xx pwdStartTime flags: \"SINGLE-VALUE \
+         NO-USER-MODIFICATION\" is \"SINGLE-VALUE\"",
         "an administrator sets it, as the same draft says in its section 9",
     ),
     (
@@ -142,7 +146,8 @@ pub(super) const DIFFERENCES: &[(&str, &str)] = &[
         "draft-howard-rfc2307bis: the wider syntax, with its rules",
     ),
     (
-        "rfc2307 nisMapEntry syntax: \"1.3.6.1.4.1.1466.115.121.1.26{1024}\" is \"1.3.6.1.4.1.1466.115.121.1.15{1024}\"",
+        "rfc2307 nisMapEntry syntax: \"1.3.6.1.4.1.1466.115.121.1.26{1024}\" is \
+         \"1.3.6.1.4.1.1466.115.121.1.15{1024}\"",
         "draft-howard-rfc2307bis: the wider syntax, with its rules",
     ),
     ("rfc2307 nisMapName sup: \"name\" is \"\"", "draft-howard-rfc2307bis: not a subtype of name"),

@@ -3,15 +3,18 @@
 use std::ops::Bound;
 
 use store::{Direction, MapId, Read, Sorted};
+use uuid::Uuid;
 
-use super::expected::{Expected, REQUIRED};
+use super::expected::{Expected, REQUIRED, UUIDS};
 use super::{Fix, Report, Result, hex};
 use crate::catalog::Catalog;
 use crate::model::index_definition::{IndexPart, Phase};
+use crate::model::outcome::OperationError;
 use crate::model::rows::{
-    AttrId, CLASSES, DANGLING, INDEX, LINKED, LINKS, NAMES, PIECES, VALUES, decode_name_row, map_spec,
+    AttrId, CLASSES, DANGLING, EntryId, INDEX, LINKED, LINKS, NAMES, PIECES, VALUES, decode_name_row,
+    map_spec,
 };
-use crate::tree::TreeState;
+use crate::tree::{TreeState, dn_of};
 
 /// Ids read at a time.
 const BLOCK: usize = 512;
@@ -32,6 +35,7 @@ pub(super) fn compare(state: TreeState<'_>, expected: Expected, report: &mut Rep
     for map in [LINKS, LINKED, DANGLING, INDEX, CLASSES, PIECES] {
         comparison.ids(map)?;
     }
+    comparison.uuids()?;
     counters_of(state.read, state.catalog, Ahead::new(counters)?, report)
 }
 
@@ -89,6 +93,30 @@ struct Comparison<'a, 'e, 'r> {
 }
 
 impl Comparison<'_, '_, '_> {
+    /// No two entries have one entryUUID.
+    fn uuids(&mut self) -> Result<()> {
+        let (mut last, mut first) = (Vec::new(), 0);
+        while !self.ahead.is_at_end && self.ahead.key.first() == Some(&UUIDS) {
+            let id = self.ahead.id();
+            if self.ahead.key == last {
+                let uuid = last.get(1..).and_then(|octets| Uuid::from_slice(octets).ok()).unwrap_or_default();
+                let name = |id| Ok::<_, OperationError>(dn_of(self.read, EntryId(id))?.unwrap_or_default());
+                let text = format!(
+                    "entry {id} ({}): its entryUUID {uuid} is that of entry {first} ({}) as well, so copies lose one \
+                     of them; export, take the value away from one, and import",
+                    name(id)?,
+                    name(first)?
+                );
+                self.report.found(text, Vec::new())?;
+            } else {
+                last.clone_from(&self.ahead.key);
+                first = id;
+            }
+            self.ahead.advance()?;
+        }
+        Ok(())
+    }
+
     fn plain(&mut self, map: MapId) -> Result<()> {
         let read = self.read;
         for row in read.scan(map, (Bound::Unbounded, Bound::Unbounded), Direction::Forward) {

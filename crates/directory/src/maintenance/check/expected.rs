@@ -13,12 +13,13 @@ use super::{CheckOptions, Fix, Report, Result};
 use crate::catalog::{AttributeDef, Catalog, ClassSet, META_LAST_ENTRY, last_entry_id, normal_value};
 use crate::index::keys::{RowKey, rows_of};
 use crate::index::maintenance;
+use crate::maintenance::entry_uuid::{uuid_attribute, uuid_in};
 use crate::model::entry::{Content, EntryRow, InlineValue, InlineValues};
 use crate::model::index_definition::{IndexRow, Phase};
 use crate::model::limits::TREE_DEPTH_MAX;
 use crate::model::name::name_in;
 use crate::model::rows::{
-    AttrId, CLASSES, DANGLING, ENTRIES, EntryId, LINKED, LINKS, META, NAMES, NODES, NodeRow, VALUES,
+    AttrId, CLASSES, DANGLING, ENTRIES, EntryId, LINKED, LINKS, MAPS, META, NAMES, NODES, NodeRow, VALUES,
     children_counter, class_key, dangling_key, encode_name_row, id_key, link_key, map_number, name_key,
     subtree_counter, value_counter, value_hash, value_key,
 };
@@ -31,6 +32,10 @@ const COUNTERS_MAX: usize = 1 << 16;
 
 /// Targets of links looked at at a time.
 const TARGET_BLOCK: usize = 512;
+
+/// What stands for a map in the keys of entryUUIDs, behind the numbers of all maps.
+pub(super) const UUIDS: u8 = u8::MAX;
+const _: () = assert!(MAPS.len() < UUIDS as usize);
 
 /// The row must be there.
 pub(super) const REQUIRED: u8 = 0;
@@ -61,6 +66,7 @@ pub(super) fn derive(
         indexes: BTreeMap::new(),
         index_rows: Vec::new(),
         chain: (None, Vec::new()),
+        uuid: uuid_attribute(state.catalog),
         object_class: object_class_type(&state.catalog.schema)
             .ok()
             .and_then(|id| state.catalog.attribute_id(id, "")),
@@ -101,6 +107,8 @@ struct Derivation<'s, 'r, 'e> {
     index_rows: Vec<RowKey>,
     /// The container asked for last, and it and its superiors.
     chain: (Option<EntryId>, Vec<EntryId>),
+    /// The number of entryUUID.
+    uuid: Option<AttrId>,
     /// The number of objectClass.
     object_class: Option<AttrId>,
     row: Vec<u8>,
@@ -242,6 +250,12 @@ impl Derivation<'_, '_, '_> {
             if entry.position > last {
                 let text = format!("entry {}: changed at {}, the log ends at {last}", id.0, entry.position);
                 self.report.found(text, Vec::new())?;
+            }
+            if let Some(uuid) = uuid_in(&entry, self.uuid) {
+                self.row.clear();
+                self.row.push(UUIDS);
+                self.row.extend_from_slice(uuid.as_bytes());
+                self.rows.push(&self.row, &id.0.to_be_bytes())?;
             }
             for attribute in entry.attributes() {
                 let Some(def) = self.state.catalog.attributes().get(attribute.id.0 as usize) else {

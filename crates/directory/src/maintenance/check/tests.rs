@@ -223,6 +223,28 @@ fn what_is_lost_with_an_entry_is_told_and_nothing_of_it_is_removed() {
     }
 }
 
+/// The story: an import took two entries with one entryUUID, and copies then had one of them.
+#[test]
+fn two_entries_with_one_uuid_are_found() {
+    let mut directory = planted();
+    let uuid = |directory: &mut TestDirectory, dn: &str| {
+        directory.read(dn).unwrap().texts("entryUUID")[0].to_owned()
+    };
+    let (first, second) = (uuid(&mut directory, PEOPLE), uuid(&mut directory, GROUP));
+    let mut row = first_row(&directory, ENTRIES, &id_key(EntryId(4))).1;
+    let place = row.windows(second.len()).position(|part| part == second.as_bytes()).unwrap();
+    row[place..place + first.len()].copy_from_slice(first.as_bytes());
+    // A version, and the checksum of what follows it.
+    let crc = crc32c::crc32c(&row[5..]).to_le_bytes();
+    row[1..5].copy_from_slice(&crc);
+    damage(&mut directory, |batch| batch.put(ENTRIES, &id_key(EntryId(4)), &row).unwrap());
+    let found = check(&directory.snapshot).unwrap();
+    let text = format!("entry 4 ({GROUP}): its entryUUID {first} is that of entry 2 ({PEOPLE}) as well");
+    assert!(found.iter().any(|finding| finding.starts_with(&text)), "{found:?}");
+    // Which of them is to keep it, the entries do not say.
+    assert_eq!(repair_all(&mut directory).left.findings, 1);
+}
+
 #[test]
 fn memory_of_any_size_is_enough() {
     let mut directory = TestDirectory::with_suffix_entry();

@@ -1,6 +1,6 @@
 //! Writing the new data file: each map from its first row to its last.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read as _, Seek, SeekFrom, Write};
 use std::ops::Bound;
@@ -24,6 +24,7 @@ use crate::database::SERVER_NUMBER;
 use crate::model::csn::Csn;
 use crate::model::index_definition::IndexRow;
 use crate::model::origin::Origin;
+use crate::model::quoted::Quoted;
 use crate::model::record::{Change, Record};
 use crate::model::rows::{
     COUNTER_VALUES, ENTRIES, EntryId, LINKS, MAPS, META, NODES, NodeFlags, NodeRow, VALUES, id_key, map_spec,
@@ -133,6 +134,9 @@ impl Builder {
         mut reject: impl FnMut(Rejected) -> Result<()>,
     ) -> Result<Refused> {
         let mut outcomes = resolved.outcomes.finish()?;
+        // Where the earlier ones of two entries with one entryUUID stand: they come before the later ones.
+        let mut earlier: HashMap<EntryId, String> = HashMap::new();
+        earlier.extend(resolved.same_uuid.values().map(|id| (*id, String::new())));
         self.nodes.flush()?;
         self.nodes.seek(SeekFrom::Start(0))?;
         let mut items = BufReader::with_capacity(1 << 20, self.nodes.get_ref().try_clone()?);
@@ -140,6 +144,9 @@ impl Builder {
         while read_item(&mut items, &mut item)? {
             let node = NodeItem::decode(&item).ok_or(ImportError::Damaged("nodes"))?;
             let key = id_key(node.id);
+            if let Some(place) = earlier.get_mut(&node.id) {
+                *place = place_of(&node);
+            }
             let row = outcomes.next()?.filter(|(id, _)| *id == key);
             let outcome = row.and_then(|(_, outcome)| Outcome::decode(outcome));
             match outcome.ok_or(ImportError::Damaged("outcomes"))? {
@@ -150,7 +157,8 @@ impl Builder {
                 }
                 refused => {
                     self.store.remove(ENTRIES, &key)?;
-                    reject(rejected(&node, refused))?;
+                    let other = resolved.same_uuid.get(&node.id).and_then(|other| earlier.get(other));
+                    reject(rejected(&node, refused, other.map_or("an entry before it", String::as_str)))?;
                 }
             }
         }
@@ -294,10 +302,26 @@ fn read_item(items: &mut impl std::io::Read, item: &mut Vec<u8>) -> Result<bool>
     Ok(true)
 }
 
-fn rejected(node: &NodeItem<'_>, outcome: Outcome) -> Rejected {
+/// An entry by its RDN and where it stands.
+fn place_of(node: &NodeItem<'_>) -> String {
+    match node.place.line {
+        0 => format!("the entry {} of another suffix", Quoted(node.rdn)),
+        line => format!("the entry {} in line {line}", Quoted(node.rdn)),
+    }
+}
+
+/// Why an entry has no place; `same` is the one that has its entryUUID.
+fn rejected(node: &NodeItem<'_>, outcome: Outcome, same: &str) -> Rejected {
     let below = |what: &str| format!("its superior is {what}, and nothing can be below {what}");
     let (refusal, reason) = match outcome {
         Outcome::Duplicate(_) => (Refusal::Duplicate, "an entry of this name comes before it".to_owned()),
+        Outcome::SameUuid => {
+            let why = format!(
+                "its entryUUID is that of {same}, and copies know entries by it: take the value away from one of them, \
+                 which then gets a new one"
+            );
+            (Refusal::SameUuid, why)
+        }
         Outcome::Leaf(flags) if flags.is_alias() => (Refusal::Bad, below("an alias")),
         Outcome::Leaf(flags) if flags.is_subentry() => (Refusal::Bad, below("a subentry")),
         Outcome::Leaf(NodeFlags(_)) => (Refusal::Bad, below("a referral")),

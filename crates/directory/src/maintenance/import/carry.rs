@@ -14,6 +14,8 @@ use super::job::{ImportError, Job};
 use super::prepare::RecordPlace;
 use super::sorters::Sorters;
 use crate::catalog::normal_value;
+use crate::maintenance::entry_uuid::{uuid_attribute, uuid_in};
+use crate::model::entry::EntryRow;
 use crate::model::limits::TREE_DEPTH_MAX;
 use crate::model::name::name_in;
 use crate::model::outcome::OperationError;
@@ -98,6 +100,7 @@ struct Carry<'a> {
 impl Carry<'_> {
     fn entries(&mut self, put: &mut Put<'_>) -> Result<()> {
         let mut item = Vec::new();
+        let uuid = uuid_attribute(&self.job.catalog());
         for row in self.old.scan(NODES, ALL, Direction::Forward) {
             let (key, value) = row?;
             let id = id_of(key)?;
@@ -111,6 +114,10 @@ impl Carry<'_> {
             let own = crate::tree::entry_rows::normal_rdn(&self.job.catalog(), node.parent, rdn)?;
             self.sorters.names.entry(&normal, id, node.flags, normal.len() - own.len())?;
             let entry = self.old.get(ENTRIES, key)?.ok_or_else(|| damaged_row("entries", id))?;
+            let row = EntryRow::decode(entry).ok_or_else(|| damaged_row("entries", id))?;
+            if let Some(uuid) = uuid_in(&row, uuid) {
+                self.sorters.names.uuid(uuid, id)?;
+            }
             item.clear();
             let NodeRow { class_set, flags, .. } = node;
             NodeItem { id, class_set, flags, rdn, place: RecordPlace::default() }.encode(&mut item);

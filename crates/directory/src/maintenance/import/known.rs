@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use schema::{AttributeDescription, MatchingRule};
 
+use super::foreign::{self, State};
 use super::job::Job;
 use crate::catalog::{
     AttributeDef, VirtualAttribute, is_user_password, password_options_problem, read_description,
@@ -26,6 +27,16 @@ pub(super) enum Named {
     Idle,
     /// They are values of this attribute, by its place in [`KnownAttributes`].
     Stored(usize),
+    /// The same, under a description that has options of 389 DS's replication state besides.
+    State(usize),
+    /// They have been deleted: 389 DS keeps them for replication.
+    Deleted,
+    /// They say what the entry is by, as entryUUID does: nsUniqueId of 389 DS, where the schema lacks it.
+    UniqueId,
+    /// They say whether the account is disabled; where the schema has the attribute they are stored as well.
+    Disabled(Option<usize>),
+    /// They are left out: what another server keeps for itself, and nothing here follows.
+    Foreign,
 }
 
 /// An attribute that some entry has.
@@ -100,16 +111,47 @@ impl KnownAttributes {
         if let Some(named) = self.by_spelling.get(text) {
             return Ok(*named);
         }
+        if let Some(named) = self.foreign(job, text)? {
+            return Ok(named);
+        }
         let description = read_description(&job.schema, text)?;
         let named = match VirtualAttribute::of(job.schema.type_by_id(description.type_id)) {
             Some(_) => Named::Virtual,
             None if password_options_problem(&job.schema, &description).is_some() => Named::Idle,
+            None if foreign::is_idle(&job.schema.type_by_id(description.type_id).oid) => Named::Foreign,
             None => Named::Stored(self.place(job, &description)?),
         };
         if self.by_spelling.len() < SPELLINGS_MAX {
             self.by_spelling.insert(text.into(), named);
         }
         Ok(named)
+    }
+
+    /// What a description of another server stands for, where it needs more than the schema says.
+    #[cold]
+    fn foreign(&mut self, job: &Job, text: &str) -> Result<Option<Named>, OperationError> {
+        match foreign::without_state(text) {
+            State::None => {}
+            State::Deleted => return Ok(Some(Named::Deleted)),
+            State::Present(plain) => {
+                return Ok(Some(match self.find(job, &plain)? {
+                    Named::Stored(place) => Named::State(place),
+                    other => other,
+                }));
+            }
+        }
+        let name = text.split(';').next().unwrap_or_default();
+        let is_defined = job.schema.attribute_type(name).is_some();
+        if foreign::says_disabled(name) {
+            let description = is_defined.then(|| read_description(&job.schema, text)).transpose()?;
+            let place = description.map(|description| self.place(job, &description)).transpose()?;
+            return Ok(Some(Named::Disabled(place)));
+        }
+        Ok(match is_defined {
+            false if foreign::is_unique_id(name) => Some(Named::UniqueId),
+            false if foreign::is_foreign(name) => Some(Named::Foreign),
+            _ => None,
+        })
     }
 
     /// The place of an attribute.

@@ -66,8 +66,11 @@ impl Preparer<'_> {
             })
         });
         match checked {
+            Ok(_) if self.said.is_deleted => self.leave_out(id, &mut prepared),
             Ok(checked) => self.emit(&checked, place, &mut prepared)?,
             Err(Failure::Ended(error)) => return Err(error),
+            Err(Failure::LeftOut) => self.leave_out(id, &mut prepared),
+            Err(Failure::Refused(..)) if self.said.is_deleted => self.leave_out(id, &mut prepared),
             Err(Failure::Refused(refusal, line, reason)) => {
                 // Rows of it may be there already.
                 prepared.refused.push(id);
@@ -78,11 +81,19 @@ impl Preparer<'_> {
         Ok(prepared)
     }
 
+    /// Leaves out an entry that is deleted. Rows of it may be there already.
+    fn leave_out(&mut self, id: EntryId, prepared: &mut Prepared) {
+        self.statistics.deleted_entries += 1;
+        prepared.refused.push(id);
+    }
+
     /// Reads the record twice, into the draft and into rows. Returns its DN.
     fn read_large(&mut self, id: EntryId, text: &LargeText<'_>) -> Result<String, Failure> {
         let mut counts: Vec<usize> = Vec::new();
         self.for_each_value(text, &mut |preparer, description, _| {
-            if let Named::Stored(place) = preparer.known.find(preparer.job, description)? {
+            if let Named::Stored(place) | Named::State(place) =
+                preparer.known.find(preparer.job, description)?
+            {
                 counts.resize(counts.len().max(place + 1), 0);
                 if let Some(count) = counts.get_mut(place) {
                     *count += 1;
@@ -90,17 +101,17 @@ impl Preparer<'_> {
             }
             Ok(Ok(()))
         })?;
-        self.draft.clear();
-        self.known.begin_record();
+        self.begin_record();
         let mut normal = Vec::new();
         self.for_each_value(text, &mut |preparer, description, value| match preparer
             .known
             .find(preparer.job, description)?
         {
-            Named::Stored(place)
+            named @ (Named::Stored(place) | Named::State(place))
                 if counts.get(place).is_some_and(|count| *count > INLINE_VALUE_COUNT_MAX)
                     && !preparer.known.at(place).is_user_password =>
             {
+                preparer.statistics.state_options += u64::from(named == Named::State(place));
                 preparer.stream_value(id, place, value, &mut normal)
             }
             _ => preparer.value(description, value).map(Ok),

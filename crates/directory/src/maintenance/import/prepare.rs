@@ -5,6 +5,7 @@
 //! by [`super::resolve()`]. What does not pass is handed back as [`Rejected`], with a reason for a person to read.
 
 mod kept;
+mod said;
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -17,6 +18,7 @@ use ldap::{Dn, ResultCode};
 use schema::{AttributeDescription, TypeId};
 
 use super::draft::Draft;
+use super::foreign;
 use super::job::{ImportError, Job};
 use super::known::{KnownAttributes, Named};
 use super::sorters::Sorters;
@@ -31,8 +33,9 @@ use crate::password::{StorageScheme, hash, is_hashed};
 use crate::tree::target::check_depth;
 use crate::write::add::{contradicts_name, naming_values};
 use crate::write::given_values::{check_syntax, check_value, given_twice};
-use crate::write::schema_check::{Present, check_attributes, object_class_type, read_classes};
+use crate::write::schema_check::{Present, check_attributes, check_effect, object_class_type, read_classes};
 use kept::{Kept, random};
+use said::Said;
 
 /// Sets of attributes kept in mind as allowed.
 const SHAPES_MAX: usize = 1_024;
@@ -85,6 +88,8 @@ pub enum Refusal {
     Duplicate,
     /// Its superior is not there or was refused as well.
     Orphan,
+    /// An entry before it has its entryUUID.
+    SameUuid,
 }
 
 /// A record that is not imported.
@@ -109,6 +114,18 @@ pub struct Statistics {
     pub idle_passwords: u64,
     /// Clear passwords hashed.
     pub hashed_passwords: u64,
+    /// Values that lost options of 389 DS's replication state.
+    pub state_options: u64,
+    /// Values left out that 389 DS has deleted and keeps for replication.
+    pub deleted_values: u64,
+    /// Entries left out that 389 DS has deleted and keeps for replication.
+    pub deleted_entries: u64,
+    /// Values of nsUniqueId kept as entryUUID.
+    pub unique_ids: u64,
+    /// Values left out that another server keeps for itself.
+    pub foreign_values: u64,
+    /// Accounts locked because another server has them disabled.
+    pub disabled_accounts: u64,
 }
 
 impl Prepared {
@@ -125,6 +142,12 @@ impl Statistics {
         self.virtual_values += other.virtual_values;
         self.idle_passwords += other.idle_passwords;
         self.hashed_passwords += other.hashed_passwords;
+        self.state_options += other.state_options;
+        self.deleted_values += other.deleted_values;
+        self.deleted_entries += other.deleted_entries;
+        self.unique_ids += other.unique_ids;
+        self.foreign_values += other.foreign_values;
+        self.disabled_accounts += other.disabled_accounts;
     }
 }
 
@@ -155,6 +178,8 @@ pub struct Preparer<'j> {
     pub(super) sorters: Sorters,
     pub(super) known: KnownAttributes,
     pub(super) draft: Draft,
+    /// What the record at hand says in the way of another server.
+    pub(super) said: Said,
     /// The text of the last entry's superior, and its normal form.
     superior: Option<(String, NormalName)>,
     class_sets: HashMap<Vec<u8>, (ClassSetId, Arc<ClassSet>)>,
@@ -179,8 +204,9 @@ pub(super) struct Checked {
     pub(super) flags: NodeFlags,
 }
 
-/// A refusal, or an end of everything.
+/// A refusal, an entry that is left out and counted, or an end of everything.
 pub(super) enum Failure {
+    LeftOut,
     Refused(Refusal, u64, String),
     Ended(ImportError),
 }
@@ -201,6 +227,7 @@ impl<'j> Preparer<'j> {
             sorters: Sorters::new(directory, memory),
             known: KnownAttributes::default(),
             draft: Draft::default(),
+            said: Said::default(),
             superior: None,
             class_sets: HashMap::new(),
             object_class: object_class_type(&job.schema)?,
@@ -266,6 +293,7 @@ impl<'j> Preparer<'j> {
                     self.emit(&checked, place, &mut prepared)?;
                 }
                 Err(Failure::Ended(error)) => return Err(error),
+                Err(Failure::LeftOut) => self.statistics.deleted_entries += 1,
                 Err(Failure::Refused(refusal, line, reason)) => {
                     let place = RecordPlace { line: text.line + line, ..place };
                     prepared.rejected.push(Rejected { place, refusal, reason });
@@ -306,7 +334,14 @@ impl<'j> Preparer<'j> {
         let LdifBody::Entry(values) = record.body else {
             return Err(Failure::Refused(Refusal::Bad, record.line, IS_A_CHANGE.to_owned()));
         };
-        self.entry(id, record.dn, values).map_err(|(line, error)| match error {
+        let counted = self.statistics;
+        let read = self.entry(id, record.dn, values);
+        // What else such an entry has may be refused before its class is seen.
+        if self.said.is_deleted || (read.is_err() && foreign::is_deleted(values)) {
+            self.statistics = counted;
+            return Err(Failure::LeftOut);
+        }
+        read.map_err(|(line, error)| match error {
             error @ OperationError::Refused { .. } => self.refused(line.unwrap_or(record.line), error),
             other => Failure::Ended(other.into()),
         })
@@ -329,27 +364,30 @@ impl<'j> Preparer<'j> {
         values: LdifValues<'_>,
     ) -> Result<Checked, (Option<u64>, OperationError)> {
         let whole = |error| (None, error);
-        self.draft.clear();
-        self.known.begin_record();
+        self.begin_record();
         for value in values.iter() {
             self.value(value.description, value.value).map_err(|error| (Some(value.line), error))?;
         }
         self.finish(id, dn).map_err(whole)
     }
 
+    /// Empties the draft for the next record.
+    pub(super) fn begin_record(&mut self) {
+        self.draft.clear();
+        self.known.begin_record();
+        self.said = Said::default();
+    }
+
     /// Reads a value into the draft.
     pub(super) fn value(&mut self, description: &str, value: &[u8]) -> Result<(), OperationError> {
         let place = match self.known.find_next(self.job, description)? {
             Named::Stored(place) => place,
-            Named::Virtual => {
-                self.statistics.virtual_values += 1;
-                return Ok(());
-            }
-            Named::Idle => {
-                self.statistics.idle_passwords += 1;
-                return Ok(());
-            }
+            named => match self.foreign_value(named, value) {
+                Some(place) => place,
+                None => return Ok(()),
+            },
         };
+        self.said.is_deleted |= foreign::is_tombstone(description, value);
         let Preparer { job, known, draft, .. } = self;
         let number = draft.attribute(place);
         let count = draft.value_count(number);
@@ -392,6 +430,7 @@ impl<'j> Preparer<'j> {
         let (class_set, classes) = self.classes()?;
         self.check_attributes(class_set, &classes)?;
         self.hash_passwords()?;
+        self.settle_said()?;
         self.complete(id)?;
         Ok(Checked { id, name, rdn, class_set, flags: classes.flags })
     }
@@ -457,6 +496,7 @@ impl<'j> Preparer<'j> {
             return Ok((*id, Arc::clone(class_set)));
         }
         let class_set = Arc::new(read_classes(&self.job.schema, values.into_iter())?);
+        check_effect(&self.job.schema, None, &class_set)?;
         let id = self.job.class_set(&class_set.classes).map_err(fatal)?;
         if self.class_sets.len() < CLASS_SETS_CACHED_MAX {
             self.class_sets.insert(spelling, (id, Arc::clone(&class_set)));

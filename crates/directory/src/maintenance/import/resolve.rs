@@ -1,5 +1,7 @@
 //! From sorted names to the tree: superiors, duplicates, orphans, targets of links, counts of subordinates.
 
+use std::collections::HashMap;
+
 use store::Sorter;
 
 use super::ids::IdBits;
@@ -11,6 +13,9 @@ use crate::model::rows::{
     encode_name_row, link_key, name_key, subtree_counter, value_counter, value_key,
 };
 
+/// Entries of which it is kept which one has the same entryUUID, so that both are named. Of more only the later is.
+const SAME_UUID_NAMED_MAX: usize = 65_536;
+
 type Result<T> = std::result::Result<T, ImportError>;
 
 /// What became of the names.
@@ -21,6 +26,8 @@ pub struct Resolved {
     pub(super) outcomes: Sorter,
     /// Link values that name no entry.
     pub dangling: u64,
+    /// Entries whose entryUUID is that of an earlier one, and which: of the first [`SAME_UUID_NAMED_MAX`].
+    pub(super) same_uuid: HashMap<EntryId, EntryId>,
 }
 
 /// What the names say about an entry.
@@ -34,6 +41,8 @@ pub(super) enum Outcome {
     Orphan,
     /// Its superior can have no subordinates.
     Leaf(NodeFlags),
+    /// An entry before it has its entryUUID.
+    SameUuid,
 }
 
 impl Outcome {
@@ -43,6 +52,7 @@ impl Outcome {
             Outcome::Duplicate(id) => (1, id.0),
             Outcome::Orphan => (2, 0),
             Outcome::Leaf(flags) => (3, u64::from(flags.0)),
+            Outcome::SameUuid => (4, 0),
         };
         let mut bytes = [kind; 9];
         bytes[1..].copy_from_slice(&number.to_be_bytes());
@@ -56,6 +66,7 @@ impl Outcome {
             0 => Outcome::Parent(EntryId(number)),
             1 => Outcome::Duplicate(EntryId(number)),
             2 => Outcome::Orphan,
+            4 => Outcome::SameUuid,
             _ => Outcome::Leaf(NodeFlags(u8::try_from(number).ok()?)),
         })
     }
@@ -74,9 +85,17 @@ pub fn resolve(
     outcomes: Sorter,
     mut progress: impl FnMut(u64),
 ) -> Result<Resolved> {
-    let resolved = Resolved { rejected: IdBits::default(), outcomes, dangling: 0 };
-    let mut walk =
-        Walk { job, rows, resolved, path: Vec::new(), open: vec![Open::root()], at: At::default() };
+    let (rejected, same_uuid) = (IdBits::default(), HashMap::new());
+    let resolved = Resolved { rejected, outcomes, dangling: 0, same_uuid };
+    let mut walk = Walk {
+        job,
+        rows,
+        resolved,
+        path: Vec::new(),
+        open: vec![Open::root()],
+        at: At::default(),
+        same_uuid: IdBits::default(),
+    };
     let mut count = 0;
     for block in names {
         let block = block?;
@@ -130,6 +149,8 @@ struct Walk<'a> {
     /// The entries on it, from the root on; never empty.
     open: Vec<Open>,
     at: At,
+    /// Entries whose entryUUID is that of an earlier one.
+    same_uuid: IdBits,
 }
 
 impl Walk<'_> {
@@ -142,13 +163,33 @@ impl Walk<'_> {
         match named {
             Named::Entry { id, flags, rdn_start } => self.entry(id, flags, rdn_start),
             Named::Link { attribute, source, text } => self.link(attribute, source, text),
+            Named::Uuid { id } => {
+                self.uuid(id);
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes an entryUUID. All come before the first name, and those of one value in the order of their entries.
+    fn uuid(&mut self, id: EntryId) {
+        let first = *self.at.first.get_or_insert(id);
+        // Entries that were there before stay, whatever is wrong with them.
+        if first == id || id <= self.job.last_old_id {
+            return;
+        }
+        self.same_uuid.insert(id);
+        if self.resolved.same_uuid.len() < SAME_UUID_NAMED_MAX {
+            self.resolved.same_uuid.insert(id, first);
         }
     }
 
     fn entry(&mut self, id: EntryId, flags: NodeFlags, rdn_start: usize) -> Result<()> {
         let outcome = match self.at.first {
             Some(first) => Outcome::Duplicate(first),
-            None => self.superior(rdn_start)?,
+            None => match self.superior(rdn_start)? {
+                Outcome::Parent(_) if self.same_uuid.contains(id) => Outcome::SameUuid,
+                outcome => outcome,
+            },
         };
         self.at.first.get_or_insert(id);
         self.resolved.outcomes.push(&id.0.to_be_bytes(), &outcome.encode())?;

@@ -5,11 +5,12 @@
 //! and all of one key are added up.
 //!
 //! The second sorter's keys are normal DNs. Under each, the entries of that name come first, by id, then the links that
-//! name it.
+//! name it. Before all names it has the entryUUIDs that entries bring, so that what is there twice is known in time.
 
 use std::path::Path;
 
 use store::{MapId, MapKind, Sorted, Sorter};
+use uuid::Uuid;
 
 use super::id_blocks::Gatherer;
 use crate::model::rows::{AttrId, EntryId, MAPS, NodeFlags, map_number, map_spec};
@@ -206,6 +207,11 @@ pub struct Names(pub(super) Sorter);
 
 const ENTRY: u8 = 0;
 const LINK: u8 = 1;
+const UUID: u8 = 2;
+
+/// What the key of an entryUUID begins with. Normal DNs begin with the size of an OID, which is not zero, so UUIDs come
+/// before all names.
+const UUID_KEY: u8 = 0;
 
 /// What a name stands for in the sorter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -228,6 +234,11 @@ pub(super) enum Named<'a> {
         /// The value.
         text: &'a [u8],
     },
+    /// An entry has this entryUUID, which is no name but comes with them.
+    Uuid {
+        /// Which.
+        id: EntryId,
+    },
 }
 
 impl Names {
@@ -244,6 +255,15 @@ impl Names {
         #[expect(clippy::cast_possible_truncation, reason = "a DN is far shorter than 4 GiB")]
         value[10..].copy_from_slice(&(rdn_start as u32).to_be_bytes());
         self.0.push(normal_dn, &value)
+    }
+
+    /// Notes the entryUUID of an entry.
+    pub(super) fn uuid(&mut self, uuid: Uuid, id: EntryId) -> Result<()> {
+        let mut key = [UUID_KEY; 17];
+        key[1..].copy_from_slice(uuid.as_bytes());
+        let mut value = [UUID; 9];
+        value[1..].copy_from_slice(&id.0.to_be_bytes());
+        self.0.push(&key, &value)
     }
 
     pub(super) fn link(
@@ -278,6 +298,7 @@ impl<'a> Named<'a> {
                 source: EntryId(number(value.get(5..13)?)?),
                 text: value.get(13..)?,
             }),
+            UUID => Some(Named::Uuid { id: EntryId(number(value.get(1..9)?)?) }),
             _ => None,
         }
     }

@@ -13,6 +13,7 @@ use uuid::Uuid;
 use super::{Preparer, RandomSource};
 use crate::model::csn::Csn;
 use crate::model::outcome::OperationError;
+use crate::model::rows::EntryId;
 use crate::write::deciding::{change_values, creation_values};
 use crate::write::given_values::check_value;
 
@@ -41,7 +42,7 @@ struct Value {
 
 impl Preparer<'_> {
     /// Adds to the draft what the server keeps about an entry and the text does not bring.
-    pub(super) fn complete(&mut self, id: crate::model::rows::EntryId) -> Result<(), OperationError> {
+    pub(super) fn complete(&mut self, id: EntryId) -> Result<(), OperationError> {
         let mut kept = match self.kept.take() {
             Some(kept) => kept,
             None => Kept::new(self)?,
@@ -51,12 +52,11 @@ impl Preparer<'_> {
         completed
     }
 
-    fn complete_from(
-        &mut self,
-        kept: &mut Kept,
-        id: crate::model::rows::EntryId,
-    ) -> Result<(), OperationError> {
+    fn complete_from(&mut self, kept: &mut Kept, id: EntryId) -> Result<(), OperationError> {
         let brought = kept.places.map(|place| place.filter(|place| self.draft.find(*place).is_some()));
+        if let Some(place) = brought[UUID_PLACE] {
+            self.note_uuid(place, id)?;
+        }
         if brought != kept.places {
             let csn = self.job.csn(id);
             kept.make(self, csn)?;
@@ -82,6 +82,17 @@ impl Preparer<'_> {
             self.latest_csn = self.latest_csn.max(csn);
         }
         Ok(())
+    }
+}
+
+impl Preparer<'_> {
+    /// Notes the entryUUID that an entry brings, by the place of the attribute.
+    fn note_uuid(&mut self, place: usize, id: EntryId) -> Result<(), OperationError> {
+        let Some(attribute) = self.draft.find(place) else { return Ok(()) };
+        let uuid =
+            self.draft.values(attribute).next().and_then(|(value, _)| Uuid::try_parse_ascii(value).ok());
+        let noted = uuid.map_or(Ok(()), |uuid| self.sorters.names.uuid(uuid, id));
+        noted.map_err(|error| OperationError::Damaged(error.to_string()))
     }
 }
 

@@ -1,0 +1,28 @@
+//! entryUUID (RFC 4530), which copies know an entry by: two entries with one are one entry to them, and one is lost.
+
+use schema::AttributeDescription;
+use uuid::Uuid;
+
+use crate::catalog::Catalog;
+use crate::model::entry::{Content, EntryRow, InlineValue};
+use crate::model::rows::AttrId;
+
+/// Name of the attribute.
+pub(super) const ENTRY_UUID: &str = "entryUUID";
+
+/// The number of entryUUID, where any entry has one.
+pub(super) fn uuid_attribute(catalog: &Catalog) -> Option<AttrId> {
+    let type_id = catalog.schema.attribute_type(ENTRY_UUID)?.id;
+    catalog.attribute_id(type_id, &AttributeDescription::of(type_id).options)
+}
+
+/// The entryUUID of a row, by the number of the attribute.
+pub(super) fn uuid_in(row: &EntryRow<'_>, attribute: Option<AttrId>) -> Option<Uuid> {
+    match row.find(attribute?)?.content {
+        Content::Inline(values) => match values.iter().next()? {
+            InlineValue::Here(value) => Uuid::try_parse_ascii(value).ok(),
+            InlineValue::Elsewhere(_) => None,
+        },
+        Content::Table | Content::Links => None,
+    }
+}

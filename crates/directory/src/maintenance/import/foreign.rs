@@ -1,0 +1,149 @@
+//! What dumps of other servers have besides entries: the state of their replication, what they keep for themselves, and
+//! how they say that an account is disabled.
+
+use ldap::ldif::LdifValues;
+use uuid::Uuid;
+
+/// Options of 389 DS that say by which change a value came, went, or became part of the name. A number of a change, 20
+/// hexadecimal digits, follows each.
+const STATE: [&str; 4] = ["vucsn-", "vdcsn-", "adcsn-", "mdcsn-"];
+
+/// Options beside those: the value, or the whole attribute, is deleted.
+const DELETED: [&str; 2] = ["deleted", "deletedattribute"];
+
+/// Hexadecimal digits of the number of a change.
+const CHANGE_DIGITS: usize = 20;
+
+/// Class of an entry of 389 DS that is deleted.
+const TOMBSTONE: &[u8] = b"nsTombstone";
+
+/// Attributes by which 389 DS and OpenDJ say that an account is disabled.
+const SAY_DISABLED: [&str; 2] = ["nsAccountLock", "ds-pwp-account-disabled"];
+
+/// What 389 DS and OpenDJ keep for themselves: numbers of entries, and the state of replication.
+const FOREIGN: [&str; 8] = [
+    "nscpEntryDN",
+    "nsParentUniqueId",
+    "entryid",
+    "parentid",
+    "tombstoneNumSubordinates",
+    "ds-sync-hist",
+    "ds-sync-state",
+    "ds-sync-generation-id",
+];
+
+/// OIDs of operational attributes that the schema has and nothing here follows: entryTtl and dynamicSubtrees (RFC
+/// 2589), governingStructureRule (RFC 4512 section 3.4.6).
+const IDLE: [&str; 3] = ["1.3.6.1.4.1.1466.101.119.3", "1.3.6.1.4.1.1466.101.119.4", "2.5.21.10"];
+
+/// What 389 DS calls entryUUID.
+const UNIQUE_ID: &str = "nsUniqueId";
+
+/// What the options of a description say about the state of replication.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Nothing.
+    None,
+    /// The values are there, under this description.
+    Present(String),
+    /// They are deleted.
+    Deleted,
+}
+
+/// Takes the options of 389 DS's replication state off a description.
+pub(super) fn without_state(text: &str) -> State {
+    let is_state = |option: &&str| {
+        STATE.iter().any(|prefix| {
+            let number = option.get(prefix.len()..).unwrap_or_default();
+            option.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+                && number.len() == CHANGE_DIGITS
+                && number.bytes().all(|octet| octet.is_ascii_hexdigit())
+        })
+    };
+    let is_deleted = |option: &&str| DELETED.iter().any(|known| option.eq_ignore_ascii_case(known));
+    let mut options = text.split(';').skip(1);
+    if !options.clone().any(|option| is_state(&option)) {
+        return State::None;
+    }
+    if options.any(|option| is_deleted(&option)) {
+        return State::Deleted;
+    }
+    let kept: Vec<&str> = text.split(';').filter(|option| !is_state(option)).collect();
+    State::Present(kept.join(";"))
+}
+
+/// Whether values of an attribute say that an account is disabled.
+pub(super) fn says_disabled(name: &str) -> bool {
+    SAY_DISABLED.iter().any(|known| known.eq_ignore_ascii_case(name))
+}
+
+/// Whether values of the attribute type of this OID would be without effect.
+pub(super) fn is_idle(oid: &str) -> bool {
+    IDLE.contains(&oid)
+}
+
+/// Whether an attribute is nsUniqueId.
+pub(super) fn is_unique_id(name: &str) -> bool {
+    name.eq_ignore_ascii_case(UNIQUE_ID)
+}
+
+/// Whether an attribute is one that another server keeps for itself.
+pub(super) fn is_foreign(name: &str) -> bool {
+    FOREIGN.iter().any(|known| known.eq_ignore_ascii_case(name))
+}
+
+/// Whether an entry is one that 389 DS has deleted and keeps for replication.
+pub(super) fn is_deleted(values: LdifValues<'_>) -> bool {
+    values.iter().any(|value| is_tombstone(value.description, value.value))
+}
+
+/// Whether a value makes an entry a deleted one of 389 DS.
+pub(super) fn is_tombstone(description: &str, value: &[u8]) -> bool {
+    value.eq_ignore_ascii_case(TOMBSTONE)
+        && description.split(';').next().is_some_and(|name| name.eq_ignore_ascii_case("objectClass"))
+        && without_state(description) != State::Deleted
+}
+
+/// An nsUniqueId, four groups of eight hexadecimal digits, as a UUID of the same octets.
+pub(super) fn unique_id(value: &[u8]) -> Option<Uuid> {
+    let groups: Vec<&[u8]> = value.split(|octet| *octet == b'-').collect();
+    let is_group = |group: &&[u8]| group.len() == 8 && group.iter().all(u8::is_ascii_hexdigit);
+    let digits = groups.concat();
+    (groups.len() == 4 && groups.iter().all(is_group)).then(|| Uuid::try_parse_ascii(&digits).ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_state_of_replication_is_taken_off() {
+        let present = |text: &str| State::Present(text.to_owned());
+        for (text, expected) in [
+            ("title", State::None),
+            ("title;lang-de", State::None),
+            ("title;deleted", State::None),
+            ("title;vucsn-5b0f", State::None),
+            ("title;vucsn-5b0f8a5d00000001000x", State::None),
+            ("title;vucsn-5b0f8a5e000000010000", present("title")),
+            ("cn;lang-de;VUCSN-5B0F8A5E000000010000;mdcsn-5b0f8a5e000000010000", present("cn;lang-de")),
+            ("userCertificate;adcsn-5b0f8a5e000000010000;binary", present("userCertificate;binary")),
+            ("title;vucsn-5b0f8a5d000000010000;vdcsn-5b0f8a5e000000010000;deleted", State::Deleted),
+            (
+                "l;adcsn-5b0f8a5f000000010000;vdcsn-5b0f8a5f000000010000;deletedattribute;deleted",
+                State::Deleted,
+            ),
+        ] {
+            assert_eq!(without_state(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn unique_ids_are_uuids_of_the_same_octets() {
+        let expected = Uuid::try_parse("00000001-1111-2222-3333-444455556666").unwrap();
+        assert_eq!(unique_id(b"00000001-11112222-33334444-55556666"), Some(expected));
+        for wrong in ["", "00000001-1111-2222-3333-444455556666", "00000001-11112222-33334444-5555666x"] {
+            assert_eq!(unique_id(wrong.as_bytes()), None, "{wrong}");
+        }
+    }
+}

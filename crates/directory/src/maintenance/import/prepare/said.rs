@@ -1,0 +1,92 @@
+//! What a record says in the way of another server: values that become others, or are left out and counted.
+
+use schema::AttributeDescription;
+use uuid::Uuid;
+
+use super::Preparer;
+use crate::maintenance::entry_uuid::ENTRY_UUID;
+use crate::maintenance::import::foreign::unique_id;
+use crate::maintenance::import::known::Named;
+use crate::model::outcome::OperationError;
+use crate::write::given_values::check_value;
+
+/// The value of pwdAccountLockedTime that no time takes away (draft-behera-ldap-password-policy section 5.3.3).
+const LOCKED_FOR_GOOD: &[u8] = b"000001010000Z";
+
+/// What a record of another server has said about its entry.
+#[derive(Debug, Default)]
+pub(in crate::maintenance::import) struct Said {
+    /// It is deleted.
+    pub(in crate::maintenance::import) is_deleted: bool,
+    /// Its account is disabled.
+    is_disabled: bool,
+    /// Its nsUniqueId.
+    unique_id: Option<Uuid>,
+}
+
+impl Preparer<'_> {
+    /// Takes a value that another server has in its own way. Returns the attribute that it belongs to, if it is stored.
+    #[cold]
+    pub(super) fn foreign_value(&mut self, named: Named, value: &[u8]) -> Option<usize> {
+        let statistics = &mut self.statistics;
+        match named {
+            Named::Stored(place) => return Some(place),
+            Named::State(place) => {
+                statistics.state_options += 1;
+                return Some(place);
+            }
+            Named::Virtual => statistics.virtual_values += 1,
+            Named::Idle => statistics.idle_passwords += 1,
+            Named::Deleted => statistics.deleted_values += 1,
+            Named::Foreign => statistics.foreign_values += 1,
+            Named::UniqueId => match unique_id(value) {
+                Some(uuid) if self.said.unique_id.is_none() => self.said.unique_id = Some(uuid),
+                _ => statistics.foreign_values += 1,
+            },
+            Named::Disabled(place) => {
+                let is_disabled = value.trim_ascii().eq_ignore_ascii_case(b"true");
+                self.said.is_disabled |= is_disabled;
+                statistics.foreign_values += u64::from(!is_disabled && place.is_none());
+                return place;
+            }
+        }
+        None
+    }
+
+    /// Completes the entry in the draft with what another server has said in its own way.
+    pub(super) fn settle_said(&mut self) -> Result<(), OperationError> {
+        match self.said {
+            Said { is_disabled: false, unique_id: None, .. } => Ok(()),
+            _ => self.settle_something(),
+        }
+    }
+
+    #[cold]
+    fn settle_something(&mut self) -> Result<(), OperationError> {
+        if let Some(uuid) = self.said.unique_id {
+            let is_taken = self.settle(ENTRY_UUID, uuid.to_string().as_bytes(), false)?;
+            let statistics = &mut self.statistics;
+            *if is_taken { &mut statistics.unique_ids } else { &mut statistics.foreign_values } += 1;
+        }
+        if self.said.is_disabled && self.settle("pwdAccountLockedTime", LOCKED_FOR_GOOD, true)? {
+            self.statistics.disabled_accounts += 1;
+        }
+        Ok(())
+    }
+
+    /// Gives the entry a value of an attribute; in place of those that it has, or only if it has none. Says whether it
+    /// has the value now.
+    fn settle(&mut self, name: &str, value: &[u8], replaces: bool) -> Result<bool, OperationError> {
+        let Some(known) = self.job.schema.attribute_type(name) else { return Ok(false) };
+        let description = AttributeDescription::of(known.id);
+        let place = self.known.place(self.job, &description)?;
+        if self.draft.find(place).is_some() && !replaces {
+            return Ok(false);
+        }
+        let number = self.draft.attribute(place);
+        self.draft.replace(number, &[value.to_vec()], |value, normal| {
+            check_value(&self.job.schema, &description, 1, value, normal)
+        })?;
+        Ok(true)
+    }
+}
