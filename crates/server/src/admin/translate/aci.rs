@@ -505,8 +505,7 @@ fn method(value: &str) -> Result<Option<&'static str>, String> {
 /// The place of a day by its first three letters or more.
 fn day<'d>(text: &str, days: &'d mut [bool; 7]) -> Result<&'d mut bool, String> {
     let text = text.to_ascii_lowercase();
-    let is_it = |day: &&str| text.len() >= 3 && day.starts_with(&text);
-    let place = DAYS.iter().position(|day| is_it(&day));
+    let place = DAYS.iter().position(|day| text.len() >= 3 && day.starts_with(&text));
     place.and_then(|place| days.get_mut(place)).ok_or_else(|| format!("{text:?} is no day"))
 }
 
