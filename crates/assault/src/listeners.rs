@@ -3,6 +3,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use client::Connection;
@@ -41,7 +42,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
     let connections = plan.count(100, 900).min(connections_possible());
     report.attack(&names[0], || attack(&scratch, |pando| leave(pando, connections, Leave::Close)));
     report.attack(&names[1], || attack(&scratch, |pando| leave(pando, connections, Leave::CloseSide)));
-    report.attack(&names[2], || attack(&scratch, |pando| stall(pando, connections, plan.count(200, 2_000))));
+    report.attack(&names[2], || attack(&scratch, |pando| stall(pando, connections, plan.count(50, 2_000))));
     report.attack(&names[3], || attack(&scratch, greedy));
 }
 
@@ -91,8 +92,10 @@ fn until_listening(admin: &mut Connection, count: usize) -> Option<Duration> {
     wait_until(Duration::from_secs(30), || figure(admin, "Current") == count).then(|| begun.elapsed())
 }
 
-fn change(admin: &mut Connection, number: usize) {
-    let value = number.to_string();
+/// Changes an entry that all listen to. The same values again would be no change.
+fn change(admin: &mut Connection) {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let value = format!("{} of {}", NUMBER.fetch_add(1, Ordering::Relaxed), std::process::id());
     let change = (ChangeOperation::Replace, "description", &[value.as_str()][..]);
     assert!(admin.modify(SUFFIX, &[change]).unwrap().is_success());
 }
@@ -137,7 +140,7 @@ fn leave(pando: &Pando, connections: usize, how: Leave) -> Finding {
     let count = connections * PER_CONNECTION;
     let all_listen = until_listening(&mut admin, count).is_some();
     let begun = Instant::now();
-    change(&mut admin, 1);
+    change(&mut admin);
     let changed = begun.elapsed();
     let heard: usize = streams.iter_mut().map(|stream| hear(stream, PER_CONNECTION).0).sum();
     let took = begun.elapsed();
@@ -176,9 +179,9 @@ fn stall(pando: &Pando, connections: usize, changes: usize) -> Finding {
     reader.write_all(&[bind(1, PERSON, PERSON_PASSWORD), listen(2, SUFFIX)].concat()).unwrap();
     let reads = until_listening(&mut admin, count + 1).is_some();
     let (mut slowest, mut heard) = (Duration::ZERO, 0);
-    for number in 0..changes {
+    for _ in 0..changes {
         let begun = Instant::now();
-        change(&mut admin, number);
+        change(&mut admin);
         heard += hear(&mut reader, 1).0;
         slowest = slowest.max(begun.elapsed());
     }
@@ -205,10 +208,10 @@ fn greedy(pando: &Pando) -> Finding {
     let taken = figure(&mut admin, "Current");
     let mut other = connect_from(crate::bystander::PERSON_SOURCE, pando.address()).unwrap();
     other.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-    let other_name = "uid=bmeier,ou=people,dc=example,dc=com";
+    let other_name = "uid=ftoth,ou=people,dc=example,dc=com";
     other.write_all(&[bind(1, other_name, PERSON_PASSWORD), listen(2, SUFFIX)].concat()).unwrap();
     let listens = until_listening(&mut admin, taken + 1).is_some();
-    change(&mut admin, 1);
+    change(&mut admin);
     let (heard, codes) = hear(&mut other, 1);
     drop(streams);
     Finding::of(format!("one user asks for {asked} searches from {connections} addresses"))

@@ -133,6 +133,10 @@ pub const SYNC_RECORDS_MAX: u64 = 20_000;
 /// Entries that count as changed because another was renamed; with more, all are sent.
 pub const SYNC_TOUCHED_MAX: usize = 10_000;
 
+/// Records after which a search that listens is told a new cookie, though none of them concerns it: with an old one a
+/// poll would send everything.
+pub const COOKIE_RECORDS_MAX: u64 = if cfg!(test) { 200 } else { SYNC_RECORDS_MAX / 4 };
+
 /// Snapshots that searches keep which listen for changes, because their clients have not read all yet. Above it the
 /// slowest of them end, and above twice as many no more of them begin: each takes a view of the store.
 pub const SHARED_SNAPSHOTS_MAX: usize = 200;

@@ -10,8 +10,9 @@ use ldap::{
     Control, Controls, ControlsBuf, FilterBuf, Message, MessageId, Request, Scope, SearchRequest,
     SelectionBuf,
 };
+use support::cluster::until;
 use support::pando::{Start, command};
-use support::{Pando, SUFFIX, Scratch};
+use support::{Pando, SUFFIX, Scratch, positions};
 
 /// Enough for a search without an index to be a long one.
 const PEOPLE: usize = 6_000;
@@ -38,9 +39,14 @@ fn people(scratch: &Scratch) -> Pando {
     Start::new(scratch).arguments(&["--node", node_file.to_str().unwrap()]).ready()
 }
 
-fn running(connection: &mut Connection) -> u64 {
-    let entry = connection.entry("cn=Running,cn=Scans,cn=monitor", &["monitorCounter"]).unwrap().unwrap();
+/// A figure of `cn=monitor`.
+fn figure(connection: &mut Connection, dn: &str) -> u64 {
+    let entry = connection.entry(dn, &["monitorCounter"]).unwrap().unwrap();
     entry.text("monitorCounter").unwrap().parse().unwrap()
+}
+
+fn running(connection: &mut Connection) -> u64 {
+    figure(connection, "cn=Running,cn=Scans,cn=monitor")
 }
 
 #[test]
@@ -102,4 +108,50 @@ fn an_explanation_tells_of_scan_threads() {
     let text = String::from_utf8_lossy(control.value.unwrap());
     assert!(text.contains(&format!("examined: {}, returned: 111", PEOPLE + 1)), "{text}");
     assert!(text.contains("of them on scan threads"), "{text}");
+}
+
+/// A search that listened for changes outlived its client. Whatever else takes long does not: scans and sorted results
+/// that nobody reads, passwords to be hashed, waits for a position.
+#[test]
+fn nothing_outlives_its_connection() {
+    let scratch = Scratch::new("outlives");
+    let pando = people(&scratch);
+    let mut admin = pando.administrator();
+    let connections = "cn=Current,cn=Connections,cn=monitor";
+    assert_eq!(figure(&mut admin, connections), 1);
+    let filter = FilterBuf::parse("(description=*number*)").unwrap();
+    let selection = SelectionBuf::from_iter(["*"]);
+    let request =
+        SearchRequest::new(SUFFIX, Scope::WholeSubtree, filter.as_filter(), selection.as_selection());
+    let sort =
+        ldap::SortKey::encode_list(&[ldap::SortKey { attribute: "description", rule: None, reverse: true }]);
+    let sorted = Control { oid: ldap::oids::SORT_REQUEST, critical: true, value: Some(&sort) };
+    let sorted: ControlsBuf = [sorted].into_iter().collect();
+    let mut gone = Vec::new();
+    for controls in [Controls::NONE, sorted.as_controls()] {
+        let mut unread = pando.administrator();
+        for _ in 0..20 {
+            unread.send(Request::Search(request), controls).unwrap();
+        }
+        gone.push(unread);
+    }
+    let used = "cn=Used Bytes of Administrators,cn=Request Memory,cn=monitor";
+    until("answers wait that nobody reads", || (figure(&mut admin, used) > 64 << 10).then_some(()));
+    let mut compares = pando.administrator();
+    let dn = format!("uid=p1,{SUFFIX}");
+    let change = (ldap::ChangeOperation::Replace, "userPassword", &["secret"][..]);
+    assert!(admin.modify(&dn, &[change]).unwrap().is_success());
+    for _ in 0..20 {
+        let compare = ldap::CompareRequest { entry: &dn, description: "userPassword", value: b"wrong" };
+        compares.send(Request::Compare(compare), Controls::NONE).unwrap();
+    }
+    gone.push(compares);
+    let mut waits = pando.administrator();
+    let token = positions::position_of(&positions::read(&mut waits, SUFFIX, None));
+    positions::send_read(&mut waits, SUFFIX, positions::at_least(token, 1_000, 200));
+    gone.push(waits);
+    drop(gone);
+    until("their connections are gone", || (figure(&mut admin, connections) == 1).then_some(()));
+    until("no scan runs", || (running(&mut admin) == 0).then_some(()));
+    until("nothing is held for them", || (figure(&mut admin, used) < 64 << 10).then_some(()));
 }

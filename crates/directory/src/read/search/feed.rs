@@ -16,7 +16,7 @@ use foldhash::{HashSet, HashSetExt};
 use super::batch::{BatchBuilder, ChangeBatch};
 use super::scope::SearchScope;
 use crate::access::Standing;
-use crate::model::limits::{FOLLOWED_RECORDS_MAX, SHARED_SNAPSHOTS_MAX};
+use crate::model::limits::{COOKIE_RECORDS_MAX, FOLLOWED_RECORDS_MAX, SHARED_SNAPSHOTS_MAX};
 use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
 use crate::snapshot::Snapshot;
@@ -61,8 +61,8 @@ struct Taken {
 }
 
 enum State {
-    /// It was told all, and is bound by these access rules, if by any.
-    Waits(Option<Arc<Standing>>),
+    /// It was told all up to a position, and is bound by these access rules, if by any.
+    Waits { told: u64, standing: Option<Arc<Standing>> },
     /// It was told of a later state than the others.
     IsAhead,
     /// It has to tell what came after this position.
@@ -205,12 +205,17 @@ impl Feed {
             }
         }
         let since = batch.before.lock().position().unwrap_or(0);
+        let until = batch.after.lock().position().unwrap_or(0);
         let mut woken = Vec::new();
         for (number, seat) in taken.iter_mut() {
             match &seat.state {
-                State::Waits(standing) => {
+                State::Waits { told, standing } => {
                     let is_touched = |standing: &Arc<Standing>| batch.touches(standing.sources());
-                    if concerned.contains(number) || standing.as_ref().is_some_and(is_touched) {
+                    let has_old_cookie = until.saturating_sub(*told) >= COOKIE_RECORDS_MAX;
+                    if has_old_cookie
+                        || concerned.contains(number)
+                        || standing.as_ref().is_some_and(is_touched)
+                    {
                         seat.state = State::Tells { since };
                         woken.push((seat.key, Woken::Changes(Arc::clone(&batch))));
                     }
@@ -234,7 +239,7 @@ impl Feed {
         let seats = self.shared.lock();
         let behind = |seat: &Taken| match seat.state {
             State::Tells { since } => Some((since, seat.key)),
-            State::Waits(_) | State::IsAhead => None,
+            State::Waits { .. } | State::IsAhead => None,
         };
         let mut behind: Vec<_> = seats.taken.values().filter_map(behind).collect();
         behind.sort_unstable();
@@ -261,7 +266,7 @@ impl Seat {
         };
         Ok(match told.number().cmp(&fed.number()) {
             std::cmp::Ordering::Equal => {
-                seat.state = State::Waits(standing.cloned());
+                seat.state = State::Waits { told: since, standing: standing.cloned() };
                 NextStep::Wait
             }
             std::cmp::Ordering::Less => {

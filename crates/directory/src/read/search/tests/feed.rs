@@ -5,7 +5,7 @@ use ldap::{ChangeOperation, ChangeType, ResultCode, Scope};
 
 use super::persistent::{Keeps, Listener, changes};
 use super::sync::{Consumer, change, two_units};
-use super::sync_rules::random_seed;
+use super::sync_rules::{Asker, BY_NAME, BY_OTHERS, as_asker, change_some, random_seed, with_rules};
 use crate::model::limits::FOLLOWED_MOVED_MAX;
 use crate::read::search::{Advance, Feed, ListenerKey, Woken};
 use crate::testing::{SUFFIX, TestDirectory};
@@ -127,7 +127,7 @@ fn every_copy_is_the_content_after_each_step() {
             client.hear(&mut directory, &feed, (slot, 0));
         }
         let (mut woken, mut ended, mut steps) = (0, 0, 0);
-        for round in 0..400 {
+        for round in 0..250 {
             let mut story: Vec<String> = Vec::new();
             for _ in 0..random.u8(1..4) {
                 story.extend(change(&mut directory, &mut random));
@@ -339,4 +339,69 @@ fn those_that_do_not_read_are_cut_off() {
         clients[slot] = Client::Sync(Consumer::new(SUFFIX, "(objectClass=*)", &["*"]));
     }
     assert!(feed.laggards(&directory.snapshot).unwrap().is_empty());
+}
+
+/// Whom access rules bind is woken where a change makes others hold, wherever that change is.
+#[test]
+fn whom_rules_bind_is_fed_what_may_be_seen() {
+    for (number, rules) in [&BY_NAME[..], &BY_OTHERS].into_iter().enumerate() {
+        let mut directory = with_rules(rules);
+        let mut random = fastrand::Rng::with_seed(random_seed(80, number));
+        let (mut asker, mut bound, mut feed) = (Asker::default(), None, Feed::default());
+        let (mut clients, mut woken, mut checked) = (Vec::new(), 0, 0);
+        for round in 0..300 {
+            let mut story: Vec<String> = Vec::new();
+            for _ in 0..random.u8(1..3) {
+                story.extend(change_some(&mut directory, &mut random));
+            }
+            let requester = asker.find(&directory, round);
+            if asker.id != bound || requester.is_none() || clients.is_empty() {
+                bound = asker.id;
+                let a = format!("ou=a,{SUFFIX}");
+                clients = vec![
+                    Client::Sync(Consumer::new(SUFFIX, "(objectClass=*)", &["*"])),
+                    Client::Sync(Consumer::new(&a, "(sn=s1)", &["cn", "manager"])),
+                    Client::Persistent(Listener::new(SUFFIX, "(objectClass=*)", &["*"]), |_, _| true),
+                ];
+            }
+            let Some(requester) = requester else { continue };
+            as_asker(&mut directory, &requester, |directory| {
+                woken += feed_all(&mut feed, directory, &mut clients).0;
+                for (slot, client) in clients.iter_mut().enumerate() {
+                    if client.search().is_none() {
+                        client.hear(directory, &feed, (slot, 0));
+                    }
+                    if client.search().is_some() {
+                        client.check(directory, &format!("round {round}, client {slot}: {story:?}"));
+                        checked += 1;
+                    }
+                }
+            });
+        }
+        assert!(checked > 300 && woken > 100, "{checked} compared, {woken} woken");
+    }
+}
+
+/// A client of a part where nothing happens is told a new cookie before the one that it has is too old to poll with.
+#[test]
+fn who_hears_of_nothing_has_a_new_cookie_in_time() {
+    use crate::model::limits::COOKIE_RECORDS_MAX;
+    let mut directory = two_units(false);
+    let mut feed = Feed::default();
+    let mut clients =
+        vec![Client::Sync(Consumer::new(&format!("ou=b,ou=a,{SUFFIX}"), "(objectClass=*)", &["*"]))];
+    clients[0].hear(&mut directory, &feed, (0, 0));
+    let mut times = 0;
+    for number in 0..COOKIE_RECORDS_MAX {
+        let text = number.to_string();
+        directory.modify(SUFFIX, &[(ChangeOperation::Replace, "description", &[text.as_str()])]);
+        if number % 20 == 19 {
+            times += feed_all(&mut feed, &mut directory, &mut clients).0;
+        }
+    }
+    assert_eq!(times, 1);
+    let Client::Sync(consumer) = &clients[0] else { unreachable!("it is the one above") };
+    let cookie = String::from_utf8(consumer.cookie.clone().unwrap()).unwrap();
+    let newest = crate::catalog::last_csn(directory.snapshot.state().read).unwrap();
+    assert!(cookie.starts_with(&format!("csn={newest},")), "{cookie}");
 }
