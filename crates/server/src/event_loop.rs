@@ -72,7 +72,7 @@ pub(crate) struct EventLoop {
     wait_for_position: Vec<(usize, PositionWait)>,
     /// Whether the feed may have something for the searches that listen for changes.
     feed_is_due: bool,
-    /// Connections that still tell of the feed's last batch, and since when.
+    /// Connections that still tell of the feed's last change set, and since when.
     telling: usize,
     telling_since: Instant,
     /// When those that wait for memory try again.
@@ -363,7 +363,7 @@ impl EventLoop {
         self.look_for_commits();
     }
 
-    /// Whether the feed is to go on now. While many still tell of its last batch it waits, so that the next batch has
+    /// Whether the feed is to go on now. While many still tell of its last change set it waits, so that the next has
     /// all that came meanwhile.
     fn feeds_now(&self) -> bool {
         self.feed_is_due

@@ -57,7 +57,7 @@ pub const PERSISTENT_SEARCHES_RESERVE_DIVISOR: usize = 16;
 /// Steps in which the feed of an event loop goes through the log, between which the loop serves others.
 pub const FEED_STEPS: u32 = 1_000;
 
-/// Changes come to those that listen in larger batches while others still tell of the last one, for up to this long.
+/// How long the feed of an event loop waits at most for searches that still tell of its last change set.
 pub const FEED_PATIENCE: Duration = Duration::from_millis(100);
 
 /// Connections that are open at a time to the listener of metrics. Above it, the oldest without a request gives way.

@@ -28,9 +28,9 @@ mod again;
 mod assertion;
 mod attribute_stream;
 mod base;
-mod batch;
 mod budget;
 mod candidates;
+mod change_set;
 mod dereference;
 mod effective;
 mod entry_controls;
@@ -75,8 +75,8 @@ pub(crate) use again::{Extent, SearchAgain, Shift, Sight};
 use assertion::check_assertion_of_base;
 pub(crate) use assertion::{check_assertion, check_assertion_in_memory, check_no_assertion};
 use base::{Base, find_permitted_base};
-pub use batch::ChangeBatch;
 pub use budget::{Budget, Clock, Step};
+pub use change_set::ChangeSet;
 pub(crate) use entry_copy::copy_of_entry;
 pub use explain::{CandidateSource, ExplainedTerm, Explanation, StepTimes};
 pub use feed::{Advance, Feed, ListenerKey, Woken};
@@ -301,9 +301,9 @@ impl Search {
     }
 
     /// Takes changes that its feed hands out, to tell of them.
-    pub fn take_changes(&mut self, batch: Arc<ChangeBatch>) {
+    pub fn take_changes(&mut self, set: Arc<ChangeSet>) {
         if let Work::Tree(search) = &mut self.work {
-            search.take_changes(batch);
+            search.take_changes(set);
         }
     }
 

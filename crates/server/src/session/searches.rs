@@ -153,8 +153,8 @@ impl Session {
             return false;
         };
         *follows = false;
-        if let Woken::Changes(batch) = woken {
-            search.take_changes(batch);
+        if let Woken::Changes(set) = woken {
+            search.take_changes(set);
         }
         true
     }

@@ -1,10 +1,10 @@
 //! The feed of changes of an event loop: one pass over the log for all its searches that listen.
 //!
 //! Searches that listen have a seat each. While a search waits, it keeps nothing of the directory: the feed has the
-//! snapshot that all of them were told of. After commits the feed makes a [`ChangeBatch`] of what came since, slice by
+//! snapshot that all of them were told of. After commits the feed makes a [`ChangeSet`] of what came since, slice by
 //! slice, and hands it to those whose base or standing it may concern. The others are told of the newer snapshot
 //! without knowing. A search that has told what concerns it waits again; where the feed has moved on meanwhile, because
-//! the client reads slowly, it makes a batch of its own from where it is to where the feed is.
+//! the client reads slowly, it makes a change set of its own from where it is to where the feed is.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use foldhash::fast::RandomState;
 use foldhash::{HashSet, HashSetExt};
 
-use super::batch::{BatchBuilder, ChangeBatch};
+use super::change_set::{ChangeSet, ChangeSetBuilder};
 use super::scope::SearchScope;
 use crate::access::Standing;
 use crate::model::limits::{COOKIE_RECORDS_MAX, FOLLOWED_RECORDS_MAX, SHARED_SNAPSHOTS_MAX};
@@ -31,7 +31,7 @@ pub type ListenerKey = (usize, u64);
 #[derive(Default)]
 pub struct Feed {
     shared: Arc<Shared>,
-    builder: Option<Box<BatchBuilder>>,
+    builder: Option<Box<ChangeSetBuilder>>,
 }
 
 /// What the feed and its searches share. All of them are of one thread, so a lock never waits.
@@ -65,6 +65,8 @@ enum State {
     Waits { told: u64, standing: Option<Arc<Standing>> },
     /// It was told of a later state than the others.
     IsAhead,
+    /// It sends what was there at this position.
+    Begins { since: u64 },
     /// It has to tell what came after this position.
     Tells { since: u64 },
 }
@@ -77,7 +79,7 @@ pub(super) struct Seat {
 
 /// What a search that has told all does next.
 pub(super) enum NextStep {
-    /// It waits for a batch. It keeps no snapshot meanwhile.
+    /// It waits for a change set. It keeps no snapshot meanwhile.
     Wait,
     /// It waits until the feed has caught up with it, and keeps its snapshot.
     WaitForFeed,
@@ -98,7 +100,7 @@ pub enum Advance {
 /// What a search that waits is woken with.
 pub enum Woken {
     /// Changes that may concern it.
-    Changes(Arc<ChangeBatch>),
+    Changes(Arc<ChangeSet>),
     /// The feed has caught up with it.
     CaughtUp,
 }
@@ -137,7 +139,7 @@ impl Feed {
         }
         seats.last_number += 1;
         let number = seats.last_number;
-        let state = State::Tells { since };
+        let state = State::Begins { since };
         seats.taken.insert(number, Taken { key, base: scope.base, state });
         seats.by_base.entry(scope.base).or_default().insert(number);
         if scope.follows_aliases {
@@ -167,7 +169,7 @@ impl Feed {
                 if after.number() == told.number() {
                     return Ok(Advance::Nothing);
                 }
-                Box::new(BatchBuilder::begin(told, after, true)?)
+                Box::new(ChangeSetBuilder::begin(told, after, true)?)
             }
         };
         let mut budget = budget.max(1);
@@ -178,7 +180,7 @@ impl Feed {
                 self.builder = Some(builder);
                 Ok(Advance::More)
             }
-            Ok(true) => Ok(Advance::Done(self.hand_out(Arc::new(builder.take_batch())))),
+            Ok(true) => Ok(Advance::Done(self.hand_out(Arc::new(builder.take_set())))),
             Err(error) => {
                 // What cannot be read would be read again for ever.
                 builder.give_up();
@@ -188,67 +190,69 @@ impl Feed {
         }
     }
 
-    /// Seats whose batch this may be.
-    fn hand_out(&mut self, batch: Arc<ChangeBatch>) -> Vec<(ListenerKey, Woken)> {
+    /// Seats whose change set this may be.
+    fn hand_out(&mut self, set: Arc<ChangeSet>) -> Vec<(ListenerKey, Woken)> {
         let mut seats = self.shared.lock();
         let Seats { told, taken, by_base, alias_followers, .. } = &mut *seats;
-        *told = Some(Arc::clone(&batch.after));
+        *told = Some(Arc::clone(&set.after));
         let mut concerned: HashSet<u64> = HashSet::new();
-        if !batch.is_whole || batch.concerns_any_base() {
+        if !set.is_whole || set.concerns_any_base() {
             concerned.extend(taken.keys());
         } else {
-            for place in batch.places() {
+            for place in set.places() {
                 concerned.extend(by_base.get(&EntryId(place)).into_iter().flatten());
             }
-            if batch.has_aliases {
+            if set.has_aliases {
                 concerned.extend(alias_followers.iter());
             }
         }
-        let since = batch.before.lock().position().unwrap_or(0);
-        let until = batch.after.lock().position().unwrap_or(0);
+        let since = set.before.lock().position().unwrap_or(0);
+        let until = set.after.lock().position().unwrap_or(0);
         let mut woken = Vec::new();
         for (number, seat) in taken.iter_mut() {
             match &seat.state {
                 State::Waits { told, standing } => {
-                    let is_touched = |standing: &Arc<Standing>| batch.touches(standing.sources());
+                    let is_touched = |standing: &Arc<Standing>| set.touches(standing.sources());
                     let has_old_cookie = until.saturating_sub(*told) >= COOKIE_RECORDS_MAX;
                     if has_old_cookie
                         || concerned.contains(number)
                         || standing.as_ref().is_some_and(is_touched)
                     {
                         seat.state = State::Tells { since };
-                        woken.push((seat.key, Woken::Changes(Arc::clone(&batch))));
+                        woken.push((seat.key, Woken::Changes(Arc::clone(&set))));
                     }
                 }
                 State::IsAhead => {
                     seat.state = State::Tells { since };
                     woken.push((seat.key, Woken::CaughtUp));
                 }
-                State::Tells { .. } => {}
+                State::Begins { .. } | State::Tells { .. } => {}
             }
         }
         woken
     }
 
     /// The searches that are to end because their clients read too slowly: those that have not told what came more than
-    /// [`FOLLOWED_RECORDS_MAX`] records ago, and the slowest while more than [`SHARED_SNAPSHOTS_MAX`] snapshots are
-    /// kept for such.
+    /// [`FOLLOWED_RECORDS_MAX`] records ago, and while more than [`SHARED_SNAPSHOTS_MAX`] snapshots are kept, the
+    /// slowest of these and of those that still send what was there. How long that takes alone ends none, for a poll
+    /// could not go on with it.
     pub fn laggards(&self, current: &Snapshot) -> Result<Vec<ListenerKey>> {
         let position = current.position()?;
         let is_crowded = current.directory().shared_snapshots() > SHARED_SNAPSHOTS_MAX;
         let seats = self.shared.lock();
         let behind = |seat: &Taken| match seat.state {
-            State::Tells { since } => Some((since, seat.key)),
+            State::Begins { since } => Some((since, seat.key, false)),
+            State::Tells { since } => Some((since, seat.key, true)),
             State::Waits { .. } | State::IsAhead => None,
         };
         let mut behind: Vec<_> = seats.taken.values().filter_map(behind).collect();
         behind.sort_unstable();
         let half = behind.len() / 2;
-        let late = behind.iter().enumerate().filter(|(place, (since, _))| {
-            position.saturating_sub(*since) > FOLLOWED_RECORDS_MAX
+        let late = behind.iter().enumerate().filter(|(place, (since, _, has_begun))| {
+            (*has_begun && position.saturating_sub(*since) > FOLLOWED_RECORDS_MAX)
                 || (is_crowded && *place <= half && position > *since)
         });
-        Ok(late.map(|(_, (_, key))| *key).collect())
+        Ok(late.map(|(_, (_, key, _))| *key).collect())
     }
 }
 

@@ -10,8 +10,8 @@ use ldap::response::encode_search_reference;
 use ldap::{Controls, MessageId, ResultCode, Scope, SearchRequest};
 
 use super::attribute_stream::Room;
-use super::batch::ChangeBatch;
 use super::budget::{Budget, Clock};
+use super::change_set::ChangeSet;
 use super::effective::EffectiveRights;
 use super::entry_controls::EntryControls;
 use super::explain::{self, StepTimes};
@@ -295,9 +295,9 @@ impl TreeSearch {
     }
 
     /// Takes changes to tell of.
-    pub(super) fn take_changes(&mut self, batch: Arc<ChangeBatch>) {
+    pub(super) fn take_changes(&mut self, set: Arc<ChangeSet>) {
         if let Some(follow) = &mut self.follow {
-            follow.take(batch);
+            follow.take(set);
         }
     }
 

@@ -78,8 +78,8 @@ fn feed_all(feed: &mut Feed, directory: &mut TestDirectory, clients: &mut [Clien
     let (count, mut ended) = (woken.len(), 0);
     for (key, woken) in woken {
         let client = &mut clients[key.0];
-        if let (Woken::Changes(batch), Some(search)) = (woken, client.search()) {
-            search.take_changes(batch);
+        if let (Woken::Changes(set), Some(search)) = (woken, client.search()) {
+            search.take_changes(set);
         }
         ended += client.hear(directory, feed, key);
     }
@@ -175,8 +175,8 @@ fn a_rename_ends_nothing_elsewhere() {
         let mut slots = Vec::new();
         for ((slot, _), woken) in advance(&mut feed, directory) {
             slots.push(slot);
-            if let (Woken::Changes(batch), Some(listener)) = (woken, listeners.get_mut(slot)) {
-                listener.search.as_mut().unwrap().take_changes(batch);
+            if let (Woken::Changes(set), Some(listener)) = (woken, listeners.get_mut(slot)) {
+                listener.search.as_mut().unwrap().take_changes(set);
             }
         }
         slots.sort_unstable();
@@ -324,8 +324,8 @@ fn those_that_do_not_read_are_cut_off() {
         person(&mut directory, &format!("cn=p{slot},{SUFFIX}"));
         for (key, woken) in advance(&mut feed, &directory) {
             let client = &mut clients[key.0];
-            if let (Woken::Changes(batch), Some(search)) = (woken, client.search()) {
-                search.take_changes(batch);
+            if let (Woken::Changes(set), Some(search)) = (woken, client.search()) {
+                search.take_changes(set);
             }
             // One more of them stops to read with each change.
             if key.0 > slot {

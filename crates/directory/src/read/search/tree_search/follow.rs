@@ -2,14 +2,14 @@
 //! persistent search (draft-ietf-ldapext-psearch-03).
 //!
 //! The search has a snapshot of the directory as the client was told of it, the first part of it included. After
-//! commits it takes another: a [`ChangeBatch`] has the entries that may be others, and each of them is held against the
+//! commits it takes another: a [`ChangeSet`] has the entries that may be others, and each of them is held against the
 //! search on both snapshots. What was a result and is none is told as deleted, what is one as it is. Then the newer
-//! snapshot is the one that was told. In an event loop a [`Feed`](crate::read::search::Feed) makes the batch for all
-//! searches, and has the snapshot while they wait; a search that has fallen behind makes its own.
+//! snapshot is the one that was told. In an event loop a [`Feed`](crate::read::search::Feed) makes the change set for
+//! all searches, and has the snapshot while they wait; a search that has fallen behind makes its own.
 //!
-//! An entry that moved with its superior is told under its new name. What may have changed more than a batch names ends
-//! the search: the client is to poll, or to search again, and finds out. So do records by which other access rules hold
-//! for the requester than before, and a rename or the end of the base, or of an entry above it.
+//! An entry that moved with its superior is told under its new name. What may have changed more than a change set names
+//! ends the search: the client is to poll, or to search again, and finds out. So do records by which other access rules
+//! hold for the requester than before, and a rename or the end of the base, or of an entry above it.
 //!
 //! A persistent search says what happened to an entry. One that is no result any longer, but may be seen, comes as it
 //! is by now; one that is gone, or hidden, comes as it was told. Clients know entries by their DNs: where one takes the
@@ -29,8 +29,8 @@ use crate::model::limits::SHARED_SNAPSHOTS_MAX;
 use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
 use crate::read::controls::RequestControls;
-use crate::read::search::batch::{BatchBuilder, ChangeBatch, parsed};
 use crate::read::search::budget::Budget;
+use crate::read::search::change_set::{ChangeSet, ChangeSetBuilder, parsed};
 use crate::read::search::feed::{Feed, ListenerKey, NextStep, Seat};
 use crate::read::search::scanner::Scanner;
 use crate::read::search::scope::SearchScope;
@@ -78,8 +78,8 @@ struct Round {
 
 enum Changes {
     /// They are looked for in the log.
-    Sought(Box<BatchBuilder>),
-    Known(Arc<ChangeBatch>),
+    Sought(Box<ChangeSetBuilder>),
+    Known(Arc<ChangeSet>),
 }
 
 struct Telling {
@@ -170,10 +170,10 @@ impl Follow {
     }
 
     /// Takes the changes that the feed hands out.
-    pub(super) fn take(&mut self, batch: Arc<ChangeBatch>) {
-        let after = Arc::clone(&batch.after);
-        self.told = Some(Arc::clone(&batch.before));
-        self.round = Some(Box::new(Round { after, changes: Changes::Known(batch), telling: None }));
+    pub(super) fn take(&mut self, set: Arc<ChangeSet>) {
+        let after = Arc::clone(&set.after);
+        self.told = Some(Arc::clone(&set.before));
+        self.round = Some(Box::new(Round { after, changes: Changes::Known(set), telling: None }));
         self.waits = false;
     }
 
@@ -291,7 +291,7 @@ impl Follow {
         if after.number() <= told.number() {
             return Ok(false);
         }
-        let builder = BatchBuilder::begin(Arc::clone(told), Arc::clone(&after), false)?;
+        let builder = ChangeSetBuilder::begin(Arc::clone(told), Arc::clone(&after), false)?;
         self.round =
             Some(Box::new(Round { after, changes: Changes::Sought(Box::new(builder)), telling: None }));
         Ok(true)
@@ -311,21 +311,21 @@ impl Follow {
         {
             return Ok(Reached::Pause);
         }
-        let batch = round.changes.known();
+        let set = round.changes.known();
         let telling = match &mut round.telling {
             Some(telling) => telling,
-            None => match self.begin_telling(search, &batch, told, now)? {
+            None => match self.begin_telling(search, &set, told, now)? {
                 Some(telling) => round.telling.insert(telling),
                 None => return Ok(Reached::TooMuch),
             },
         };
-        while let Some(id) = batch.changed_in(&search.scanner.scope, telling.next) {
+        while let Some(id) = set.changed_in(&search.scanner.scope, telling.next) {
             if *budget == 0 || out.len() >= out_end {
                 return Ok(Reached::Pause);
             }
             *budget -= 1;
             telling.next += 1;
-            let freed = (&*batch, &mut telling.freed);
+            let freed = (&*set, &mut telling.freed);
             if !tell(search, (&mut telling.before, told), (now, freed), EntryId(id), out)? {
                 return Ok(Reached::TooMuch);
             }
@@ -336,28 +336,28 @@ impl Follow {
         Ok(Reached::End { loses_base: telling.loses_base })
     }
 
-    /// Finds what of a batch is to be told. `None` where more may have changed than that.
+    /// Finds what of a change set is to be told. `None` where more may have changed than that.
     fn begin_telling(
         &mut self,
         search: &mut TreeSearch,
-        batch: &ChangeBatch,
+        set: &ChangeSet,
         told: &Snapshot,
         now: &Snapshot,
     ) -> Result<Option<Telling>> {
         let scope = &search.scanner.scope;
-        let has_other_rules = batch.has_other_rules && !self.is_administrator;
-        if !batch.is_whole || has_other_rules || (batch.has_aliases && scope.follows_aliases) {
+        let has_other_rules = set.has_other_rules && !self.is_administrator;
+        if !set.is_whole || has_other_rules || (set.has_aliases && scope.follows_aliases) {
             return Ok(None);
         }
-        let loses_base = batch.loses(scope.base, told)?;
-        if batch.is_too_wide(scope) || (loses_base && search.scanner.sync().is_some()) {
+        let loses_base = set.loses(scope.base, told)?;
+        if set.is_too_wide(scope) || (loses_base && search.scanner.sync().is_some()) {
             return Ok(None);
         }
         let mut before = search.scanner.copy();
         before.catch_up(told)?;
         if let Some(bound) = &mut self.bound {
             before.permit(&bound.standing);
-            if batch.touches(bound.standing.sources()) && !bound.catch_up(now, &mut search.scanner)? {
+            if set.touches(bound.standing.sources()) && !bound.catch_up(now, &mut search.scanner)? {
                 return Ok(None);
             }
         }
@@ -376,14 +376,14 @@ enum Reached {
 }
 
 impl Changes {
-    /// The batch, once it is complete.
-    fn known(&mut self) -> Arc<ChangeBatch> {
+    /// The change set, once it is complete.
+    fn known(&mut self) -> Arc<ChangeSet> {
         match self {
-            Changes::Known(batch) => Arc::clone(batch),
+            Changes::Known(set) => Arc::clone(set),
             Changes::Sought(builder) => {
-                let batch = Arc::new(builder.take_batch());
-                *self = Changes::Known(Arc::clone(&batch));
-                batch
+                let set = Arc::new(builder.take_set());
+                *self = Changes::Known(Arc::clone(&set));
+                set
             }
         }
     }
@@ -437,7 +437,7 @@ impl<'s> Met<'s> {
 fn tell(
     search: &mut TreeSearch,
     (before, told): (&mut Scanner, &Snapshot),
-    (now, (batch, freed)): (&Snapshot, (&ChangeBatch, &mut HashSet<u64>)),
+    (now, (set, freed)): (&Snapshot, (&ChangeSet, &mut HashSet<u64>)),
     id: EntryId,
     out: &mut Vec<u8>,
 ) -> Result<bool> {
@@ -456,7 +456,7 @@ fn tell(
             tell_content(search, (told, was), (now, is), out)?;
         }
         (Met::Result(_), _) | (_, Met::Result(_)) => {
-            tell_change(search, (before, told, was), (now, is, (batch, freed)), out)?;
+            tell_change(search, (before, told, was), (now, is, (set, freed)), out)?;
         }
         _ => {}
     }
@@ -493,7 +493,7 @@ fn tell_content<'s>(
 fn tell_change<'s>(
     search: &mut TreeSearch,
     (before, told, was): (&mut Scanner, &'s Snapshot, Met<'s>),
-    (now, is, (batch, freed)): (&'s Snapshot, Met<'s>, (&ChangeBatch, &mut HashSet<u64>)),
+    (now, is, (set, freed)): (&'s Snapshot, Met<'s>, (&ChangeSet, &mut HashSet<u64>)),
     out: &mut Vec<u8>,
 ) -> Result<()> {
     let scanner = &mut search.scanner;
@@ -516,7 +516,7 @@ fn tell_change<'s>(
         };
         if change != ChangeType::Modify
             && let Some(holder) = told.state().entry_of(&parsed(told.state(), &dn)?)?
-            && batch.is_later(holder.0, candidate.id.0)
+            && set.is_later(holder.0, candidate.id.0)
             && freed.insert(holder.0)
             && let Met::Result(holder) = Met::of(before, told, holder)?
         {

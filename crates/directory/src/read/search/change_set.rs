@@ -1,12 +1,12 @@
 //! What the records between two snapshots may have changed: gone through once, for all searches that listen.
 //!
 //! A record names the entries that it changes. Others change with them: those that name a renamed or deleted entry, and
-//! those below a renamed one. The batch has the ids of all of them, by the containers that they lie in before or after,
-//! so that a search finds those that may concern it by its base alone. What an entry was and is, and whether it is a
-//! result, each search finds out by itself, on both snapshots.
+//! those below a renamed one. The change set has the ids of all of them, by the containers that they lie in before or
+//! after, so that a search finds those that may concern it by its base alone. What an entry was and is, and whether it
+//! is a result, each search finds out by itself, on both snapshots.
 //!
-//! A rename of more entries than may be told one by one has only its place in the batch: searches with that place in
-//! their scope end, others go on.
+//! A rename of more entries than may be told one by one has only its place in the change set: searches with that place
+//! in their scope end, others go on.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ use crate::tree::{TreeState, damaged_row, node};
 type Result<T> = std::result::Result<T, OperationError>;
 
 /// What may have changed between two snapshots.
-pub struct ChangeBatch {
+pub struct ChangeSet {
     /// The directory before.
     pub(crate) before: Arc<SharedSnapshot>,
     /// The directory afterwards.
@@ -69,10 +69,10 @@ struct WideMove {
     superiors: [Vec<EntryId>; 2],
 }
 
-impl ChangeBatch {
-    /// A batch of which nothing is known.
-    fn that_ends_all(before: Arc<SharedSnapshot>, after: Arc<SharedSnapshot>) -> ChangeBatch {
-        ChangeBatch {
+impl ChangeSet {
+    /// A change set of which nothing is known.
+    fn that_ends_all(before: Arc<SharedSnapshot>, after: Arc<SharedSnapshot>) -> ChangeSet {
+        ChangeSet {
             before,
             after,
             is_whole: false,
@@ -108,7 +108,7 @@ impl ChangeBatch {
         containers.chain(self.changed.iter().copied())
     }
 
-    /// Whether it may concern searches whose base is none of the [`places`](ChangeBatch::places).
+    /// Whether it may concern searches whose base is none of the [`places`](ChangeSet::places).
     pub(crate) fn concerns_any_base(&self) -> bool {
         !self.is_whole || self.has_other_rules || !self.wide.is_empty()
     }
@@ -156,9 +156,9 @@ impl ChangeBatch {
     }
 }
 
-/// Makes a batch, slice by slice.
-pub(crate) struct BatchBuilder {
-    batch: ChangeBatch,
+/// Makes a change set, slice by slice.
+pub(crate) struct ChangeSetBuilder {
+    set: ChangeSet,
     next: Position,
     /// What records come to and was not looked at yet.
     work: Vec<Work>,
@@ -180,13 +180,13 @@ enum Work {
     Below { container: EntryId, depth: u32, is_told: bool },
 }
 
-impl BatchBuilder {
-    /// Begins. Without `has_places` every search goes through all of the batch.
+impl ChangeSetBuilder {
+    /// Begins. Without `has_places` every search goes through all of the change set.
     pub(crate) fn begin(
         before: Arc<SharedSnapshot>,
         after: Arc<SharedSnapshot>,
         has_places: bool,
-    ) -> Result<BatchBuilder> {
+    ) -> Result<ChangeSetBuilder> {
         let (is_whole, has_other_rules, is_known, next) = {
             let (before, after) = (before.lock(), after.lock());
             let next = before.position()? + 1;
@@ -197,15 +197,15 @@ impl BatchBuilder {
             let is_known = known(&before) == known(&after);
             (is_whole, !after.has_reading_rules_of(&before), is_known, next)
         };
-        let batch = ChangeBatch {
+        let set = ChangeSet {
             is_whole,
             has_other_rules,
             touches: is_known.then(Default::default),
             below: has_places.then(HashMap::default),
-            ..ChangeBatch::that_ends_all(before, after)
+            ..ChangeSet::that_ends_all(before, after)
         };
-        Ok(BatchBuilder {
-            batch,
+        Ok(ChangeSetBuilder {
+            set,
             next,
             work: Vec::new(),
             changed: HashSet::new(),
@@ -217,11 +217,11 @@ impl BatchBuilder {
 
     /// Bytes of memory that it holds.
     pub(crate) fn memory_bytes(&self) -> usize {
-        size_of::<BatchBuilder>()
-            + (self.changed.capacity() + self.batch.changed.capacity()) * 2 * size_of::<u64>()
+        size_of::<ChangeSetBuilder>()
+            + (self.changed.capacity() + self.set.changed.capacity()) * 2 * size_of::<u64>()
     }
 
-    /// Goes on. True when the batch is complete. The snapshots are those that it began with.
+    /// Goes on. True when the change set is complete. The snapshots are those that it began with.
     pub(crate) fn step(&mut self, before: &Snapshot, after: &Snapshot, budget: &mut u32) -> Result<bool> {
         while !self.is_read {
             if *budget == 0 {
@@ -234,17 +234,17 @@ impl BatchBuilder {
                 self.end_reading();
             }
             if self.changed.len() > FOLLOWED_ENTRIES_MAX || self.walked > FOLLOWED_WALK_MAX {
-                self.batch.is_whole = false;
+                self.set.is_whole = false;
             }
-            if !self.batch.is_whole {
+            if !self.set.is_whole {
                 self.is_read = true;
             }
         }
-        if !self.batch.is_whole {
-            self.batch.changed = Vec::new();
+        if !self.set.is_whole {
+            self.set.changed = Vec::new();
             return Ok(true);
         }
-        while self.batch.below.is_some() && self.placed < self.batch.changed.len() {
+        while self.set.below.is_some() && self.placed < self.set.changed.len() {
             if *budget == 0 {
                 return Ok(false);
             }
@@ -256,25 +256,25 @@ impl BatchBuilder {
 
     /// The snapshots that it began with.
     pub(crate) fn snapshots(&self) -> (Arc<SharedSnapshot>, Arc<SharedSnapshot>) {
-        (Arc::clone(&self.batch.before), Arc::clone(&self.batch.after))
+        (Arc::clone(&self.set.before), Arc::clone(&self.set.after))
     }
 
-    /// Takes the batch, once it is complete.
-    pub(crate) fn take_batch(&mut self) -> ChangeBatch {
+    /// Takes the change set, once it is complete.
+    pub(crate) fn take_set(&mut self) -> ChangeSet {
         let (before, after) = self.snapshots();
-        std::mem::replace(&mut self.batch, ChangeBatch::that_ends_all(before, after))
+        std::mem::replace(&mut self.set, ChangeSet::that_ends_all(before, after))
     }
 
-    /// What changed cannot be found out, so the batch is one that ends all searches.
+    /// What changed cannot be found out, so the change set is one that ends all searches.
     pub(crate) fn give_up(&mut self) {
-        (self.batch.is_whole, self.is_read) = (false, true);
+        (self.set.is_whole, self.is_read) = (false, true);
     }
 
     fn end_reading(&mut self) {
         self.is_read = true;
         let mut changed: Vec<u64> = std::mem::take(&mut self.changed).into_iter().collect();
-        changed.sort_unstable_by_key(|id| self.batch.order_of(*id));
-        self.batch.changed = changed;
+        changed.sort_unstable_by_key(|id| self.set.order_of(*id));
+        self.set.changed = changed;
     }
 
     /// Takes the next record of the log. False where there is none.
@@ -284,7 +284,7 @@ impl BatchBuilder {
         let (position, bytes) = found?;
         let record = read_record(position, bytes)?;
         self.next = position + 1;
-        match (touches(&record), &mut self.batch.touches) {
+        match (touches(&record), &mut self.set.touches) {
             (Some(touched), Some(all)) => all.extend(touched),
             (None, all) => *all = None,
             (_, None) => {}
@@ -294,11 +294,11 @@ impl BatchBuilder {
             // which has a record of its own.
             Change::Settings(_) | Change::Suffix { .. } | Change::Administrator { .. } => {}
             Change::Modify(modify) => {
-                self.batch.has_aliases |= modify.flags.is_alias();
+                self.set.has_aliases |= modify.flags.is_alias();
                 self.changed.insert(modify.id.0);
             }
             Change::Add(add) => {
-                self.batch.has_aliases |= add.flags.is_alias();
+                self.set.has_aliases |= add.flags.is_alias();
                 self.work.push(Work::Named(add.id, add.dn));
             }
             Change::Delete(delete) => self.work.push(Work::Gone(delete.id, delete.dn)),
@@ -306,8 +306,8 @@ impl BatchBuilder {
                 self.work.extend(tree.entries().into_iter().map(|(id, dn)| Work::Gone(id, dn)));
             }
             Change::ModifyDn(rename) => {
-                self.batch.moved.insert(rename.id.0);
-                self.batch.has_aliases |= node(now.read, rename.id)?.is_some_and(|row| row.flags.is_alias());
+                self.set.moved.insert(rename.id.0);
+                self.set.has_aliases |= node(now.read, rename.id)?.is_some_and(|row| row.flags.is_alias());
                 self.add_move(rename.id, before, after)?;
                 self.work.push(Work::Named(rename.id, rename.old_dn));
             }
@@ -329,7 +329,7 @@ impl BatchBuilder {
                 Some(row) => superiors(snapshot, row.parent),
                 None => Ok(Vec::new()),
             };
-            self.batch.wide.push(WideMove { top, superiors: [above(before)?, above(after)?] });
+            self.set.wide.push(WideMove { top, superiors: [above(before)?, above(after)?] });
         }
         if is_told || has_names(before.state())? || has_names(now)? {
             self.work.push(Work::Below { container: top, depth: 1, is_told });
@@ -341,7 +341,7 @@ impl BatchBuilder {
         let (told, now) = (before.state(), after.state());
         match work {
             Work::Gone(id, dn) => {
-                self.batch.gone.insert(id.0);
+                self.set.gone.insert(id.0);
                 touch_sources(told, id, (&mut self.changed, FOLLOWED_ENTRIES_MAX))?;
                 self.changed.insert(id.0);
                 touch_text(told, &dn, &mut self.changed)
@@ -381,7 +381,7 @@ impl BatchBuilder {
             }
             if is_told {
                 self.changed.insert(id.0);
-                let known = self.batch.depths.entry(id.0).or_default();
+                let known = self.set.depths.entry(id.0).or_default();
                 *known = depth.max(*known);
             }
             if now.read.count(&children_counter(id))? > 0 {
@@ -393,7 +393,7 @@ impl BatchBuilder {
 
     /// Puts the next changed entry into the containers that it was in, and is in.
     fn place(&mut self, before: &Snapshot, after: &Snapshot) -> Result<()> {
-        let (Some(id), Some(below)) = (self.batch.changed.get(self.placed), &mut self.batch.below) else {
+        let (Some(id), Some(below)) = (self.set.changed.get(self.placed), &mut self.set.below) else {
             return Ok(());
         };
         let place = u32::try_from(self.placed).unwrap_or(u32::MAX);
