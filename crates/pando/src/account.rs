@@ -182,6 +182,12 @@ fn show(connection: &mut Connection, dn: &str) -> Result<String, String> {
     for (name, meaning) in SHOWN {
         text += &line(&entry, name, meaning);
     }
+    for policy in entry.texts("pwdPolicySubentry") {
+        let named = connection.entry(&policy, &["pwdAttribute"]).map_err(|error| error.to_string())?;
+        if named.is_none_or(|named| named.values("pwdAttribute").is_empty()) {
+            text += &format!("  {policy} is no password policy, so the entry goes by another, or by none\n");
+        }
+    }
     Ok(text)
 }
 

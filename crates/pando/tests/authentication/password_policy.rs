@@ -462,6 +462,12 @@ fn administrators_look_at_accounts_from_the_command_line() {
     let must_change = refused(OK, PolicyError::ChangeAfterReset);
     assert_eq!(bind(&pando, "anna", made.trim()), must_change);
     account("show").expect_output("has to be changed");
+    let named: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pwdPolicySubentry", &[POLICY])];
+    assert!(pando.administrator().modify(&anna, named).unwrap().is_success());
+    assert!(!account("show").stdout.contains("is no password policy"));
+    let named: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pwdPolicySubentry", &["cn=typo,o=x"])];
+    assert!(pando.administrator().modify(&anna, named).unwrap().is_success());
+    account("show").expect_output("cn=typo,o=x is no password policy");
     command(&["account", "report"], Some(&data))
         .expect_code(0)
         .expect_output("SSHA512                     1\n");
