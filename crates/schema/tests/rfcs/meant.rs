@@ -259,6 +259,10 @@ pub(super) const WITHOUT_TEXT: &[(&str, &str)] = &[
         "draft-chu-ldap-csn, with the OIDs of OpenLDAP",
     ),
     ("configContext monitorContext rootDSE dgIdentity", "OpenLDAP"),
+    (
+        "pwdAccountTmpLockoutEnd pwdCheckModule pwdCheckModuleArg pwdPolicyChecker pwdUseCheckModule",
+        "the policy overlay of OpenLDAP",
+    ),
     ("caseExactIA5SubstringsMatch", "RFC 2307 names it and has no definition; the OID is that of OpenLDAP"),
     (
         "octetStringSubstringsMatch presentationAddressMatch protocolInformationMatch uTCTimeMatch \
