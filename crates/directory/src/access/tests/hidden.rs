@@ -121,6 +121,29 @@ fn a_search_below_a_hidden_base_says_that_there_is_none_whatever_else_is_wrong()
     }
 }
 
+/// The limit on entries that a search looks at in vain counts those below a hidden base; that it is reached does not
+/// show that there is one.
+#[test]
+fn a_limit_is_not_reached_below_a_hidden_base() {
+    for filter in ["(sn=*x*)", "(!(cn=x))"] {
+        let (code, text) = same(filter, |of| {
+            ask_as(of, "cn=admin");
+            let is_there = of.read(HIDDEN).is_some();
+            for number in (0..5).filter(|_| is_there) {
+                let user: &[(&str, &[&str])] =
+                    &[("objectClass", &["person"]), ("sn", &["y"]), ("description", &["secret"])];
+                ok(of, |of| of.add(&format!("cn={number},{HIDDEN}"), user));
+            }
+            of.change_settings(|settings| settings.general.unindexed_examined_max = 2);
+            ask_as(of, &person("anna", PEOPLE));
+            let found = of.search(HIDDEN, Scope::WholeSubtree, filter, &[]);
+            let outcome = crate::Outcome::new(found.code, found.diagnostic);
+            crate::Outcome { matched_dn: found.matched_dn, ..outcome }
+        });
+        assert_eq!(code, ResultCode::NO_SUCH_OBJECT, "{filter}: {text}");
+    }
+}
+
 #[test]
 fn the_words_about_a_hidden_superior_are_those_about_none() {
     let bert = person("bert", PEOPLE);

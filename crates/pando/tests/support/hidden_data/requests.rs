@@ -176,7 +176,7 @@ impl Dice<'_> {
             ControlContext::Search => Operation::Search(self.search()),
             ControlContext::Compare => self.compare(),
             ControlContext::Add => self.add(),
-            ControlContext::Delete => Operation::Delete { entry: self.name() },
+            ControlContext::Delete => Operation::Delete { entry: self.changed() },
             ControlContext::Modify => self.modify(),
             ControlContext::ModifyDn => self.modify_dn(),
             ControlContext::Extended => self.extended(kind),
@@ -212,6 +212,9 @@ impl Dice<'_> {
 
     fn controls(&mut self, context: ControlContext) -> Vec<Asked> {
         let mut all = Vec::new();
+        if context == ControlContext::Delete && self.rng.u32(..3) == 0 {
+            all.push(Asked { oid: oids::TREE_DELETE.to_owned(), critical: self.rng.bool(), value: None });
+        }
         let count = [0, 0, 1, 1, 1, 2, 3][self.rng.usize(..7)];
         for _ in 0..count {
             let fitting: Vec<_> =
@@ -267,6 +270,21 @@ impl Dice<'_> {
             6 => pick(self.rng, &["", "cn=config", "cn=monitor", "cn=subschema", "dc=elsewhere", "no name"])
                 .to_owned(),
             _ => name,
+        }
+    }
+
+    /// The name of an entry that is to be changed: one that somebody may change, more often than others.
+    fn changed(&mut self) -> String {
+        let units = ["ou=people,", "ou=open,", "ou=mixed,", "ou=groups,"];
+        match self.rng.u32(..8) {
+            0 | 1 => self.name(),
+            2 => format!("uid=v0,ou=people,{SUFFIX}"),
+            _ => {
+                let shown = self.world.shown.iter();
+                let inner: Vec<&String> =
+                    shown.filter(|dn| units.iter().any(|unit| dn.contains(&format!(",{unit}")))).collect();
+                one_of(self.rng, &inner).to_string()
+            }
         }
     }
 
@@ -422,7 +440,12 @@ impl Dice<'_> {
     }
 
     fn add(&mut self) -> Operation {
-        let entry = if self.rng.bool() { self.new_name() } else { self.name() };
+        let entry = match self.rng.u32(..8) {
+            0..=2 => self.new_name(),
+            3 => one_of(self.rng, &self.world.one).0.to_uppercase(),
+            4 => format!("nosuchtype=x,{}", one_of(self.rng, &self.world.one).0),
+            _ => self.name(),
+        };
         let class = pick(
             self.rng,
             &["organizationalUnit", "inetOrgPerson", "groupOfNames", "alias", "device", "nonsense"],
@@ -454,7 +477,7 @@ impl Dice<'_> {
     }
 
     fn modify(&mut self) -> Operation {
-        let object = if self.rng.bool() { one_of(self.rng, &self.world.shown).clone() } else { self.name() };
+        let object = self.changed();
         let mut changes = Vec::new();
         for _ in 0..self.rng.usize(1..3) {
             let operations = [
@@ -495,11 +518,33 @@ impl Dice<'_> {
             "cn=x",
             "nonsense=x",
         ];
-        let entry =
-            if self.rng.u32(..3) > 0 { one_of(self.rng, &self.world.shown).clone() } else { self.name() };
-        let new_superior = self.rng.bool().then(|| self.name());
-        let same = entry.split_once(',').map_or("cn=x", |(rdn, _)| rdn).to_owned();
-        let new_rdn = if self.rng.u32(..3) == 0 { same } else { pick(self.rng, &new_rdns).to_owned() };
+        let entry = self.changed();
+        let hidden = one_of(self.rng, &self.world.one).0.clone();
+        let new_superior = match self.rng.u32(..8) {
+            0 | 1 => None,
+            2..=4 => Some(hidden.clone()),
+            5 => Some(format!("cn=x,{hidden}")),
+            _ => Some(self.name()),
+        };
+        let rdn_of = |dn: &str| dn.split_once(',').map_or("cn=x", |(rdn, _)| rdn).to_owned();
+        let new_rdn = match self.rng.u32(..4) {
+            0 => rdn_of(&entry),
+            1 => pick(self.rng, &new_rdns).to_owned(),
+            // The name of something hidden beside it.
+            _ => {
+                let parent = entry.split_once(',').map_or("", |(_, parent)| parent);
+                let World { both, one, .. } = self.world;
+                let all = both.iter().chain(one.iter().map(|(dn, _)| dn));
+                let beside: Vec<&String> =
+                    all.filter(|dn| dn.split_once(',').is_some_and(|(_, of)| of == parent)).collect();
+                if beside.is_empty() {
+                    "cn=x".to_owned()
+                } else {
+                    rdn_of(beside[self.rng.usize(..beside.len())])
+                }
+            }
+        };
+        let new_rdn = if self.rng.u32(..4) == 0 { new_rdn.to_uppercase() } else { new_rdn };
         Operation::ModifyDn { entry, new_rdn, delete_old_rdn: self.rng.bool(), new_superior }
     }
 

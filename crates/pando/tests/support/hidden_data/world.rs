@@ -131,6 +131,8 @@ impl World {
         ));
         rules.push(format!("deny read of title values matching '(title=secret*)' to {all}"));
         rules.push(format!("deny write of title, employeeType, objectClass to {all}"));
+        // Rules name what is below it by its name.
+        rules.push(format!("deny rename at 'uid=v0,ou=people,{SUFFIX}' to {all}"));
         for number in [4, 5] {
             rules.push(format!(
                 "deny write, reset of userPassword at 'uid=v{number},ou=people,{SUFFIX}' to {all}"
@@ -272,6 +274,8 @@ fn names() -> Names {
         hidden.push(format!("cn=h{number},ou=open,{SUFFIX}"));
     }
     hidden.push(format!("ou=attic,{SUFFIX}"));
+    // Below an entry that has something hidden below it in both.
+    hidden.extend((1..4).map(|number| format!("cn=child{number},uid=v0,ou=people,{SUFFIX}")));
     let mut absent = Vec::new();
     for unit in ["vault", "mixed", "groups", "open", "people"] {
         absent.extend((0..3).map(|number| format!("cn=new{number},ou={unit},{SUFFIX}")));
