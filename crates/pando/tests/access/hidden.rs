@@ -28,15 +28,13 @@ fn what_is_hidden_is_as_what_is_not_there_in_every_answer() {
     for (oid, name) in SUPPORTED_EXTENSIONS.iter().filter(|(oid, _)| *oid != START_TLS) {
         assert!(done.extensions.contains_key(oid), "nobody has asked for {name}");
     }
-    for wanted in [
-        ("search", 0),
-        ("search", 32),
-        ("compare", 6),
-        ("modify", 0),
-        ("add", 0),
-        ("modify DN", 0),
-        ("delete", 0),
-    ] {
-        assert!(done.codes.contains_key(&wanted), "no {} ended with {}", wanted.0, wanted.1);
-    }
+    // Answers are compared of what is carried out, too, not of refusals alone.
+    let succeeded = |operations: &[&str]| {
+        let of = |((operation, code), count): (&(&str, u32), &usize)| {
+            if operations.contains(operation) && *code == 0 { *count } else { 0 }
+        };
+        done.codes.iter().map(of).sum::<usize>()
+    };
+    assert!(succeeded(&["search"]) > count / 50, "{:?}", done.codes);
+    assert!(succeeded(&["add", "modify", "modify DN", "delete"]) > 0, "{:?}", done.codes);
 }
