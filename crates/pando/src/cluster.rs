@@ -54,6 +54,23 @@ enum ClusterVerb {
         /// The file to write
         #[arg(long, short, value_name = "FILE")]
         output: PathBuf,
+        /// Give the new node the key of the cluster's authority, so that it may invite nodes and renew certificates too
+        #[arg(long)]
+        may_invite: bool,
+    },
+    /// Make a new certificate for a node, before its own ends: for this node, or a file for another
+    Renew {
+        #[command(flatten)]
+        data: DataArguments,
+        /// The number of another node
+        #[arg(long, value_name = "NODE", requires = "output")]
+        number: Option<u32>,
+        /// The file to write for it. It is a secret
+        #[arg(long, short, value_name = "FILE", requires = "number")]
+        output: Option<PathBuf>,
+        /// Take the file that was written for this node
+        #[arg(long, value_name = "FILE", conflicts_with = "number")]
+        take: Option<PathBuf>,
     },
     /// Copy the data of a node at one moment, while it is served or not, to be carried to another machine
     Copy {
@@ -118,8 +135,14 @@ enum ClusterVerb {
         #[command(flatten)]
         data: DataArguments,
         /// The data directory of another node, served or not, or what `pando cluster copy` made of it
-        #[arg(long, value_name = "DIR")]
-        copy_of: PathBuf,
+        #[arg(long, value_name = "DIR", required_unless_present = "copy_from", conflicts_with = "copy_from")]
+        copy_of: Option<PathBuf>,
+        /// Copy a node that runs: where other nodes reach it (`cluster.listen`, or `cluster.address`)
+        #[arg(long, value_name = "HOST:PORT")]
+        copy_from: Option<String>,
+        /// The number of that node
+        #[arg(long, value_name = "NUMBER", default_value_t = 1, requires = "copy_from")]
+        number_there: u32,
     },
     /// Begin again, on all nodes, with the data of a directory that is no node, such as one that was imported. Nobody
     /// serves that or this node; the other nodes stop, and take a copy by `pando cluster reseed`
@@ -162,13 +185,27 @@ enum ClusterVerb {
 pub(crate) fn run(arguments: &ClusterArguments) -> ExitCode {
     let done = match &arguments.verb {
         ClusterVerb::Init { data, replicas } => load(data).and_then(|config| init(config, *replicas)),
-        ClusterVerb::Invite { data, output } => {
-            let made = load(data).and_then(|config| server::invite_node(&config));
+        ClusterVerb::Invite { data, output, may_invite } => {
+            let made = load(data).and_then(|config| server::invite_node(&config, *may_invite));
             return match made {
-                Ok((text, node)) => invite(&text, node, output),
+                Ok((text, node)) => write_secret(&text, output, &format!("makes node {node}")),
                 Err(error) => exit::failed(&error),
             };
         }
+        ClusterVerb::Renew { data, number: Some(node), output: Some(output), .. } => {
+            let made = load(data).and_then(|config| server::renew_certificate(&config, *node));
+            return match made {
+                Ok(text) => {
+                    let what = format!("has a new certificate: `pando cluster renew --take` on node {node} takes it");
+                    write_secret(&text, output, &what)
+                }
+                Err(error) => exit::failed(&error),
+            };
+        }
+        ClusterVerb::Renew { data, take, .. } => load(data).and_then(|config| {
+            let node = server::take_certificate(&config, take.as_deref())?;
+            Ok(format!("node {node} has a new certificate, from its next start on\n"))
+        }),
         ClusterVerb::Copy { data, folder } => load(data).and_then(|config| {
             server::copy_of_node(&config, folder)?;
             Ok(format!(
@@ -194,9 +231,16 @@ pub(crate) fn run(arguments: &ClusterArguments) -> ExitCode {
                 Err(error) => exit::failure(&error),
             };
         }
-        ClusterVerb::Reseed { data, copy_of } => load(data).and_then(|config| {
-            let node = server::reseed_node(&config, copy_of)?;
-            Ok(format!("node {node} has the data of {}: start it with `pando serve`\n", copy_of.display()))
+        ClusterVerb::Reseed { data, copy_of, copy_from, number_there } => load(data).and_then(|config| {
+            let (node, source) = match (copy_of, copy_from) {
+                (Some(folder), _) => (server::reseed_node(&config, folder)?, folder.display().to_string()),
+                (None, address) => {
+                    let address = address.as_deref().unwrap_or_default();
+                    let node = server::reseed_from(&config, address, *number_there)?;
+                    (node, format!("node {number_there}"))
+                }
+            };
+            Ok(format!("node {node} has the data of {source}: start it with `pando serve`\n"))
         }),
         ClusterVerb::Generation { data, folder, .. } => load(data).and_then(|config| {
             let position = match folder {
@@ -273,10 +317,11 @@ fn trim(config: &Config, is_rehearsal: bool) -> Result<String, ServeError> {
     Ok(format!("{count} messages {what}; the log begins at offset {start}\n"))
 }
 
-fn invite(text: &str, node: u32, output: &PathBuf) -> ExitCode {
+/// Writes a file that only its owner may read.
+fn write_secret(text: &str, output: &PathBuf, what: &str) -> ExitCode {
     let opened = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(output);
     match opened.and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all())) {
-        Ok(()) => said(&format!("{} makes node {node}; it is a secret\n", output.display())),
+        Ok(()) => said(&format!("{} {what}; it is a secret\n", output.display())),
         Err(error) => exit::not_written(output.display(), &error),
     }
 }

@@ -28,9 +28,11 @@ use replication::{Follower, PlannedSlice};
 
 use crate::config::ClusterSettings;
 use crate::limits::{
-    CLUSTER_APPEND_TIMEOUT, CLUSTER_CHANGE_PATIENCE, CLUSTER_DIGEST_INTERVAL, CLUSTER_DIGEST_SLICE_BYTES,
-    CLUSTER_MESSAGE_OVERHEAD, CLUSTER_SESSION_TIMEOUT, CLUSTER_SNAPSHOT_INTERVAL,
+    CLUSTER_APPEND_TIMEOUT, CLUSTER_CERTIFICATE_WARNING_DAYS, CLUSTER_CHANGE_PATIENCE,
+    CLUSTER_DIGEST_INTERVAL, CLUSTER_DIGEST_SLICE_BYTES, CLUSTER_MESSAGE_OVERHEAD, CLUSTER_SESSION_TIMEOUT,
+    CLUSTER_SNAPSHOT_INTERVAL,
 };
+use crate::stamp::now_seconds;
 use crate::telemetry::health::Health;
 use crate::workers::read_age::ReadAge;
 use crate::workers::writer::{WriteQueue, WriteRequest};
@@ -183,6 +185,7 @@ impl Cluster {
         if let Some(cause) = identity.diverged() {
             return Err(ClusterError::Refused(cause));
         }
+        warn_of_certificate(&identity, now_seconds());
         let incarnation = identity.next_incarnation()?;
         let (sender, events) = channel();
         let gone = Arc::new(Gone::default());
@@ -274,5 +277,18 @@ fn take_changes(queue: &WriteQueue, sender: &Sender<NodeEvent>) {
         if sender.send(event).is_err() || is_last {
             return;
         }
+    }
+}
+
+/// Warns of the end of the node's certificate, after which other nodes refuse it.
+fn warn_of_certificate(identity: &Identity, now_seconds: i64) {
+    const DAY: i64 = 86_400;
+    let Some(end) = identity.certificate_end() else { return };
+    let days = (end - now_seconds).div_euclid(DAY);
+    if days < CLUSTER_CERTIFICATE_WARNING_DAYS {
+        let node = identity.node();
+        tracing::warn!(
+            "the certificate of {node} for other nodes ends in {days} days: `pando cluster renew` makes a new one"
+        );
     }
 }

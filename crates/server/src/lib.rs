@@ -50,9 +50,12 @@ pub use admin::access::{
 };
 pub use admin::backup::{BackupChain, TriedOut, list_backup, make_backup, restore_backup, try_backup};
 #[cfg(feature = "kafka")]
-pub use admin::cluster::{Initialized, copy_of_node, init_cluster, invite_node, join_cluster, join_from};
+pub use admin::cluster::{
+    Initialized, copy_of_node, init_cluster, invite_node, join_cluster, join_from, renew_certificate,
+    take_certificate,
+};
 #[cfg(feature = "kafka")]
-pub use admin::generation::{begin_generation, finish_generation, reseed_node};
+pub use admin::generation::{begin_generation, finish_generation, reseed_from, reseed_node};
 pub use admin::indexes::{ExplainError, IndexChange, Indexes, change_index, explain, list_indexes};
 #[cfg(feature = "kafka")]
 pub use admin::membership::{

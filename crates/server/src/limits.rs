@@ -309,6 +309,9 @@ pub const CLUSTER_KEY_RETRY: Duration = Duration::from_secs(2);
 /// For how long the certificates of a cluster are valid.
 pub const CLUSTER_CERTIFICATE_DAYS: i64 = 3_650;
 
+/// How many days before its end a node warns of the end of its certificate.
+pub const CLUSTER_CERTIFICATE_WARNING_DAYS: i64 = 90;
+
 /// After how many milliseconds without a sign of life a writer loses the election. Kafka's brokers take no fewer unless
 /// they are told to.
 pub const CLUSTER_SESSION_TIMEOUT: u32 = 6_000;

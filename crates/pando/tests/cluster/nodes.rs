@@ -229,7 +229,7 @@ fn a_node_with_other_data_stops_serving(cluster: &Cluster, first: &Pando, second
     assert_eq!(add_unit(&mut one, "unmoved").code, ResultCode::SUCCESS);
     until("they know", || (figure(first, "Alarms") != "0" && figure(second, "Alarms") != "0").then_some(()));
 
-    reseed(cluster, 3);
+    reseed_from(cluster, 3, first);
     let third = cluster.start(3);
     until("it follows", || entry(&mut third.administrator(), &unit("unmoved")));
     cluster.expect_equal(&[(1, first), (2, second), (3, &third)]);
@@ -251,6 +251,15 @@ pub(crate) fn plant(data: &Path, text: &[u8]) {
     *value.last_mut().unwrap() ^= 1;
     batch.put(directory::rows::ENTRIES, &key, &value).unwrap();
     batch.commit().unwrap();
+}
+
+/// Gives a node the data of the first, over the listener of the cluster.
+fn reseed_from(cluster: &Cluster, node: u32, first: &Pando) {
+    let (own, address) = (cluster.node_file(node), figure(first, "Address"));
+    let arguments = ["cluster", "reseed", "--node", own.to_str().unwrap(), "--copy-from", &address];
+    command(&arguments, Some(&cluster.data(node)))
+        .expect_code(0)
+        .expect_output(&format!("node {node} has the data of node 1"));
 }
 
 /// Gives a node the data of the first.
@@ -312,7 +321,7 @@ fn all_nodes_begin_again_with_other_data(cluster: &Cluster, first: Pando, others
         });
         assert_eq!(add_unit(&mut server.administrator(), "too-late").code, ResultCode::UNAVAILABLE);
         server.stop();
-        reseed(cluster, node);
+        reseed_from(cluster, node, &first);
         cluster.start(node)
     });
     let restarted: Vec<Pando> = restarted.collect();

@@ -22,7 +22,7 @@ use crate::open::Opened;
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Where a copy is until it is whole, in the data directory.
-const INCOMING: &str = "copy-being-received";
+pub(super) const INCOMING: &str = "copy-being-received";
 
 /// What making the first node came to.
 #[derive(Debug)]
@@ -125,14 +125,41 @@ pub(super) fn append(log: &kafka_log::Settings, message: &[u8]) -> Result<u64, S
     Err(refused("a message is not in the log in time"))
 }
 
-/// An invitation for one more node: the content of a file that is a secret, and the node's number.
+/// An invitation for one more node, which may invite others itself if that is wanted: the content of a file that is a
+/// secret, and the node's number.
 ///
 /// # Errors
-/// This is not the first node.
-pub fn invite_node(config: &Config) -> Result<(String, u32), ServeError> {
+/// This node has not the key of the cluster's authority.
+pub fn invite_node(config: &Config, may_invite: bool) -> Result<(String, u32), ServeError> {
+    let _owner = FolderOwner::of(&config.data);
     let identity = Identity::open(&settings_of(config)?.keys).map_err(ClusterError::from)?;
-    let (invitation, node) = identity.invite().map_err(ClusterError::from)?;
+    let (invitation, node) = identity.invite(may_invite).map_err(ClusterError::from)?;
     Ok((invitation, node.0))
+}
+
+/// A new certificate for the node of this number: the content of a file that is a secret.
+///
+/// # Errors
+/// This node has not the key of the cluster's authority.
+pub fn renew_certificate(config: &Config, node: u32) -> Result<String, ServeError> {
+    let identity = Identity::open(&settings_of(config)?.keys).map_err(ClusterError::from)?;
+    Ok(identity.renewal(NodeId(node)).map_err(ClusterError::from)?)
+}
+
+/// Takes a certificate that [`renew_certificate`] made for this node, or makes one itself if `renewal` is `None`.
+/// Returns the node's number. The next start of the node uses it.
+///
+/// # Errors
+/// It is none for this node; this node has not the key of the cluster's authority.
+pub fn take_certificate(config: &Config, renewal: Option<&Path>) -> Result<u32, ServeError> {
+    let _owner = FolderOwner::of(&config.data);
+    let identity = Identity::open(&settings_of(config)?.keys).map_err(ClusterError::from)?;
+    let text = match renewal {
+        Some(file) => std::fs::read_to_string(file)?,
+        None => identity.renewal(identity.node()).map_err(ClusterError::from)?,
+    };
+    identity.take_renewal(&text).map_err(ClusterError::from)?;
+    Ok(identity.node().0)
 }
 
 /// Makes a new data directory the node that an invitation names, with a copy of the data of the node in `from`, which

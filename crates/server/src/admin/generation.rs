@@ -6,14 +6,15 @@ use std::path::Path;
 
 use directory::replicated::{copy_plain, replace_node};
 use replication::message::{Body, Generation, Message, encode_generation};
-use replication::{Follower, RowChange, Tag};
+use replication::{Follower, NodeId, RowChange, Tag};
 
 use super::membership::LogClient;
-use crate::admin::cluster::{append, refused, settings_of};
+use crate::admin::cluster::{INCOMING, append, refused, settings_of};
 use crate::admin::ownership::FolderOwner;
 use crate::cluster::ClusterError;
 use crate::cluster::identity::{Identity, write_private};
 use crate::cluster::stage::{MESSAGE_FILE, STAGE, refuse_unfinished};
+use crate::cluster::transport::{keys, snapshot};
 use crate::config::Config;
 use crate::error::ServeError;
 use crate::open::Opened;
@@ -32,6 +33,31 @@ pub fn reseed_node(config: &Config, from: &Path) -> Result<u32, ServeError> {
     replace_node(from, &config.data, &store::Options::default()).map_err(failed)?;
     identity.set_diverged(None).map_err(ClusterError::from)?;
     Ok(identity.node().0)
+}
+
+/// As [`reseed_node`], with a copy that comes from the node `there` over the listener of the cluster at `address`.
+///
+/// # Errors
+/// As there; that node cannot be reached, or gives no copy. Then the node has what it had.
+pub fn reseed_from(config: &Config, address: &str, there: u32) -> Result<u32, ServeError> {
+    let owner = FolderOwner::of(&config.data);
+    let identity = Identity::open(&settings_of(config)?.keys).map_err(ClusterError::from)?;
+    // That nobody serves the node is known before another is asked for all of its data.
+    drop(Opened::open_to(config.clone(), true)?);
+    let client = identity.client_config().map_err(ClusterError::from)?;
+    let incoming = config.data.join(INCOMING);
+    let _ = fs::remove_dir_all(&incoming);
+    let there = NodeId(there);
+    let received = snapshot::receive(there, address, &client, &incoming)
+        .and_then(|_| keys::receive(there, address, &client))
+        .map_err(|error| refused(format!("no copy of {there} at {address}: {error}")));
+    let reseeded = received.and_then(|keys| {
+        identity.take_keys(&keys).map_err(ClusterError::from)?;
+        reseed_node(config, &incoming)
+    });
+    let _ = fs::remove_dir_all(&incoming);
+    drop(owner);
+    reseeded
 }
 
 /// Begins a new generation with the data of the directory `from`, which is no node and which nobody serves: it becomes

@@ -2,7 +2,8 @@
 //! and the keys that messages of the log are under.
 //!
 //! The first node makes the authority and keeps its key. It *invites* further nodes: an invitation is one file with all
-//! that a node needs, a secret that whoever has it can become that node with.
+//! that a node needs, a secret that whoever has it can become that node with. A node whose invitation has the
+//! authority's key may invite as well. The nodes that have the key also renew certificates, which end after ten years.
 
 pub(crate) mod keys;
 
@@ -19,7 +20,7 @@ use rcgen::{
 use replication::NodeId;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::version::TLS13;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
@@ -64,6 +65,32 @@ struct Papers {
     authority: String,
     certificate: String,
     certificate_key: String,
+    /// The key of the authority, in invitations of nodes that may invite. A node keeps it in a file of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    authority_key: Option<String>,
+}
+
+/// A new certificate for a node.
+#[derive(Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Renewal {
+    cluster: String,
+    node: u32,
+    /// PEM. The authority's own certificate is made anew with its key, so it verifies those from before as well.
+    authority: String,
+    certificate: String,
+    certificate_key: String,
+}
+
+/// How many numbers of nodes each node may give.
+const NUMBERS_OF_A_NODE: u32 = 1_000;
+
+/// The first number that a node gives. `None` if it may give none.
+fn first_invited(node: u32) -> Option<u32> {
+    match node {
+        1 => Some(2),
+        _ => node.checked_mul(NUMBERS_OF_A_NODE)?.checked_add(1),
+    }
 }
 
 /// A node's identity.
@@ -87,7 +114,9 @@ impl Identity {
         let (certificate, certificate_key) = certificate(1, &issuer).map_err(failed(folder))?;
         let (cluster, key) = (hex(&cluster), hex(&key));
         let keys = BTreeMap::new();
-        let papers = Papers { cluster, node: 1, key, keys, authority, certificate, certificate_key };
+        let authority_key = None;
+        let papers =
+            Papers { cluster, node: 1, key, keys, authority, certificate, certificate_key, authority_key };
         let identity = Identity::keep(folder, papers)?;
         let private = write_private(folder, AUTHORITY_KEY_FILE, issuer.key().serialize_pem().as_bytes());
         private.and_then(|()| write_private(folder, NEXT_NODE_FILE, b"2")).map_err(failed(folder))?;
@@ -99,7 +128,17 @@ impl Identity {
     /// # Errors
     /// It is none; the folder has an identity, or cannot be written.
     pub(crate) fn accept(folder: &Path, invitation: &Path) -> Result<Identity, IdentityError> {
-        Identity::keep(folder, Identity::invited(folder, invitation)?.papers)
+        let mut papers = Identity::invited(folder, invitation)?.papers;
+        let authority_key = papers.authority_key.take();
+        let next = first_invited(papers.node);
+        let identity = Identity::keep(folder, papers)?;
+        if let (Some(key), Some(next)) = (authority_key, next) {
+            let private = write_private(folder, AUTHORITY_KEY_FILE, key.as_bytes());
+            private
+                .and_then(|()| write_private(folder, NEXT_NODE_FILE, next.to_string().as_bytes()))
+                .map_err(failed(folder))?;
+        }
+        Ok(identity)
     }
 
     /// The same, before it is kept.
@@ -144,27 +183,94 @@ impl Identity {
         Ok(Identity { folder: folder.to_owned(), papers })
     }
 
-    /// An invitation for one more node, and its number.
+    /// An invitation for one more node, which may invite others itself if that is wanted, and its number. Nodes give
+    /// numbers without asking each other: the first gives those from 2 on, node N those from 1000 N + 1 on.
     ///
     /// # Errors
-    /// This node is not the first, or the folder cannot be written.
-    pub(crate) fn invite(&self) -> Result<(String, NodeId), IdentityError> {
-        let key_file = self.folder.join(AUTHORITY_KEY_FILE);
-        let key = fs::read_to_string(&key_file).map_err(|error| {
-            failed(&key_file)(format!("{error}: the first node of a cluster invites the others"))
-        })?;
-        let key = KeyPair::from_pem(&key).map_err(failed(&key_file))?;
+    /// This node has not the key of the authority or no more numbers, or the folder cannot be written.
+    pub(crate) fn invite(&self, may_invite: bool) -> Result<(String, NodeId), IdentityError> {
+        let (key, key_file) = self.authority_key()?;
+        let authority_key = may_invite.then(|| key.serialize_pem());
         let next_file = self.folder.join(NEXT_NODE_FILE);
         let next = fs::read_to_string(&next_file).map_err(failed(&next_file))?;
         let node: u32 = next.trim().parse().map_err(failed(&next_file))?;
+        let first = first_invited(self.papers.node).unwrap_or(2);
+        if node >= first.saturating_add(NUMBERS_OF_A_NODE - 2)
+            || (may_invite && first_invited(node).is_none())
+        {
+            return Err(failed(&next_file)("this node has no more numbers to give: let another node invite"));
+        }
         // First, so that no number is given twice.
         write_private(&self.folder, NEXT_NODE_FILE, (node + 1).to_string().as_bytes())
             .map_err(failed(&next_file))?;
         let made = authority_params().and_then(|params| certificate(node, &Issuer::new(params, key)));
         let (certificate, certificate_key) = made.map_err(failed(&key_file))?;
         let keys = self.invited_keys()?;
-        let papers = Papers { node, keys, certificate, certificate_key, ..self.papers.clone() };
+        let papers =
+            Papers { node, keys, certificate, certificate_key, authority_key, ..self.papers.clone() };
         Ok((toml::to_string(&papers).map_err(failed(&self.folder))?, NodeId(node)))
+    }
+
+    fn authority_key(&self) -> Result<(KeyPair, PathBuf), IdentityError> {
+        let file = self.folder.join(AUTHORITY_KEY_FILE);
+        let key = fs::read_to_string(&file).map_err(|error| {
+            let who =
+                "the first node, and nodes that it invited with --may-invite, have the key of the authority";
+            failed(&file)(format!("{error}: {who}"))
+        })?;
+        Ok((KeyPair::from_pem(&key).map_err(failed(&file))?, file))
+    }
+
+    /// A new certificate for a node that there is: the content of a file that [`take_renewal`](Identity::take_renewal)
+    /// takes there. It has no keys of the cluster's log, but the certificate's own: a secret like an invitation.
+    ///
+    /// # Errors
+    /// This node has not the key of the authority.
+    pub(crate) fn renewal(&self, node: NodeId) -> Result<String, IdentityError> {
+        let (key, file) = self.authority_key()?;
+        let authority = authority_params().and_then(|params| Ok(params.self_signed(&key)?.pem()));
+        let made = authority_params().and_then(|params| certificate(node.0, &Issuer::new(params, key)));
+        let (certificate, certificate_key) = made.map_err(failed(&file))?;
+        let renewal = Renewal {
+            cluster: self.papers.cluster.clone(),
+            node: node.0,
+            authority: authority.map_err(failed(&file))?,
+            certificate,
+            certificate_key,
+        };
+        toml::to_string(&renewal).map_err(failed(&file))
+    }
+
+    /// Takes a renewed certificate, in force from the next start of the node.
+    ///
+    /// # Errors
+    /// It is of another node or cluster, or of no use; then the node keeps what it has.
+    pub(crate) fn take_renewal(&self, text: &str) -> Result<(), IdentityError> {
+        let refused = failed(&self.folder);
+        let renewal: Renewal = toml::from_str(text).map_err(failed(&self.folder))?;
+        if (&renewal.cluster, renewal.node) != (&self.papers.cluster, self.papers.node) {
+            return Err(refused(format!(
+                "the renewal is for node {} of another cluster, or another node",
+                renewal.node
+            )));
+        }
+        let Renewal { authority, certificate, certificate_key, .. } = renewal;
+        let papers = Papers { authority, certificate, certificate_key, ..self.papers.clone() };
+        let renewed = Identity { folder: self.folder.clone(), papers };
+        renewed.server_config()?;
+        // Others verify it by the authority that they know.
+        let (chain, _) = renewed.chain()?;
+        let signed = webpki_accepts(&self.roots()?, chain.first());
+        signed
+            .map_err(|what| refused(format!("the certificate is not of this cluster's authority: {what}")))?;
+        let text = toml::to_string(&renewed.papers).map_err(failed(&self.folder))?;
+        write_private(&self.folder, IDENTITY_FILE, text.as_bytes()).map_err(failed(&self.folder))
+    }
+
+    /// When the node's certificate ends, in seconds since 1970; others refuse it from then on.
+    pub(crate) fn certificate_end(&self) -> Option<i64> {
+        let (chain, _) = self.chain().ok()?;
+        Some(schema::certificate_facts(chain.first()?).ok()?.not_after)
     }
 
     /// Takes the identity away: the node is none any longer.
@@ -272,6 +378,18 @@ impl Identity {
     }
 }
 
+/// Whether the roots vouch for a certificate, at this time.
+fn webpki_accepts(roots: &RootCertStore, certificate: Option<&CertificateDer<'_>>) -> Result<(), String> {
+    let verifier = WebPkiClientVerifier::builder_with_provider(
+        Arc::new(roots.clone()),
+        Arc::new(ring::default_provider()),
+    );
+    let verifier = verifier.build().map_err(|error| error.to_string())?;
+    let certificate = certificate.ok_or("there is none")?;
+    let verified = verifier.verify_client_cert(certificate, &[], UnixTime::now());
+    verified.map(|_| ()).map_err(|error| error.to_string())
+}
+
 /// The name in a node's certificate.
 fn name_of(node: u32) -> String {
     format!("node-{node}.pando-cluster")
@@ -336,5 +454,70 @@ mod tests {
         assert_eq!(node_of(&read), Some(NodeId(17)));
         let other = dated(Vec::new()).unwrap().self_signed(&KeyPair::generate().unwrap()).unwrap();
         assert_eq!(node_of(other.der()), None);
+    }
+
+    fn folder(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("pando-identity-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        folder
+    }
+
+    /// The node of an invitation.
+    fn invited(by: &Identity, may_invite: bool, name: &str) -> Identity {
+        let (text, _) = by.invite(may_invite).unwrap();
+        let (folder, file) = (folder(name), folder(&format!("{name}.invitation")));
+        fs::write(&file, text).unwrap();
+        let identity = Identity::accept(&folder, &file).unwrap();
+        fs::remove_file(file).unwrap();
+        assert!(!fs::read_to_string(folder.join(IDENTITY_FILE)).unwrap().contains("authority_key"));
+        identity
+    }
+
+    /// Story: only the first node could invite, so a cluster that had lost it could not grow any longer.
+    #[test]
+    fn nodes_that_may_invite_give_numbers_of_their_own() {
+        let first = Identity::create(&folder("first")).unwrap();
+        let second = invited(&first, true, "second");
+        let third = invited(&first, false, "third");
+        let further = [("2001", true), ("2002", false)].map(|(name, may)| invited(&second, may, name));
+        let last = invited(&further[0], true, "2001001");
+        let all = [&first, &second, &third, &further[0], &further[1], &last];
+        assert_eq!(all.map(|identity| identity.node().0), [1, 2, 3, 2_001, 2_002, 2_001_001]);
+        for identity in [&third, &further[1]] {
+            assert!(identity.invite(false).err().unwrap().to_string().contains("--may-invite"));
+        }
+        // Numbers end, and are not given twice.
+        write_private(&second.folder, NEXT_NODE_FILE, b"2999").unwrap();
+        assert!(second.invite(false).err().unwrap().to_string().contains("no more numbers"));
+        let nobody = last.invite(true).err().unwrap().to_string();
+        assert!(nobody.contains("no more numbers"), "its numbers would not fit: {nobody}");
+        for identity in all {
+            fs::remove_dir_all(&identity.folder).unwrap();
+        }
+    }
+
+    /// Story: certificates of nodes ended after ten years, without a warning or a way to renew them.
+    #[test]
+    fn certificates_are_renewed_for_the_node_that_has_them_alone() {
+        let first = Identity::create(&folder("renewing")).unwrap();
+        let second = invited(&first, false, "renewed");
+        let before = (second.papers.certificate.clone(), second.certificate_end().unwrap());
+        let renewal = first.renewal(second.node()).unwrap();
+        assert!(!renewal.contains(&first.papers.key) && second.renewal(second.node()).is_err());
+        assert!(first.take_renewal(&renewal).is_err(), "it is of another node");
+        let stranger = Identity::create(&folder("stranger")).unwrap();
+        let foreign = stranger.renewal(second.node()).unwrap().replace(stranger.cluster(), first.cluster());
+        let refused = second.take_renewal(&foreign).unwrap_err().to_string();
+        assert!(refused.contains("not of this cluster's authority"), "{refused}");
+        second.take_renewal(&renewal).unwrap();
+        let read = Identity::open(&second.folder).unwrap();
+        assert!(read.papers.certificate != before.0 && read.certificate_end().unwrap() >= before.1);
+        assert_eq!((&read.papers.key, read.node()), (&second.papers.key, second.node()));
+        // Those who know the authority's earlier certificate alone let it in.
+        let (chain, _) = read.chain().unwrap();
+        assert_eq!(webpki_accepts(&first.roots().unwrap(), chain.first()), Ok(()));
+        for identity in [first, second, stranger] {
+            fs::remove_dir_all(&identity.folder).unwrap();
+        }
     }
 }

@@ -378,7 +378,7 @@ mod tests {
 
     /// Node 2 of a cluster, by an invitation of node 1.
     fn invited(first: &Identity, folder: &Folder) -> Identity {
-        let (invitation, node) = first.invite().unwrap();
+        let (invitation, node) = first.invite(false).unwrap();
         assert_eq!(node, NodeId(2));
         std::fs::create_dir_all(&folder.0).unwrap();
         let file = folder.0.join("invitation");

@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(given(&identity), 3);
 
         // Whoever is invited gets all of them.
-        let (invitation, _) = identity.invite().unwrap();
+        let (invitation, _) = identity.invite(false).unwrap();
         let file = folder.join("invitation");
         fs::write(&file, invitation).unwrap();
         let invited = Identity::accept(&folder.join("second"), &file).unwrap();
