@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use system::RateLimit;
 
-use crate::disk::{self, Room};
+use crate::disk::{self, DirectoryLock, Room};
 use crate::error::failed;
 use crate::layout;
 use crate::lmdb::{Env, Failure, Mode, PutKind, Txn, TxnKind};
@@ -55,8 +55,8 @@ pub struct BulkStore {
     maps: &'static [MapSpec],
     options: Options,
     room: Room,
-    /// The lock file, shared with views of the old data.
-    lock: Arc<File>,
+    /// The locks on the directory and on the old data file, shared with views of the old data.
+    lock: Arc<(DirectoryLock, Option<File>)>,
     /// Keeps readers from opening the old data file. `None` where there is none.
     old_file: Option<File>,
     /// The identity of the old data file; `None` also where that cannot be read.
@@ -111,6 +111,7 @@ impl BulkStore {
     ) -> Result<BulkStore, OpenError> {
         let own = DataDirectory::take(directory, maps)?;
         let old_file = disk::hold_data_file(directory, true)?;
+        let locked = old_file.as_ref().map(|_| disk::lock_data_file(directory, false)).transpose()?;
         let room = Room::new(own.opened, directory, options.reserve_bytes);
         room.check_reserve()?;
         let data_file = directory.join(layout::DATA_FILE);
@@ -139,7 +140,7 @@ impl BulkStore {
             maps,
             options: options.clone(),
             room,
-            lock: Arc::new(own.lock),
+            lock: Arc::new((own.lock, locked)),
             old_file,
             replaced,
             last_keys: (0..maps::map_count(maps)).map(|_| LastKey::default()).collect(),

@@ -140,7 +140,8 @@ pub(crate) fn is_out_of_memory(code: i32) -> bool {
     code == Errno::NOMEM.raw_os_error()
 }
 
-/// Makes a data directory, and those above it, where they are missing. Its name is durable when this returns.
+/// Makes a data directory where it is missing, in one that is there: a path that is mistyped further up is an error,
+/// and not an empty directory. Its name is durable when this returns.
 ///
 /// A process that is killed between making a directory and syncing the one above leaves a name that may still be lost.
 /// So the name of a directory without a data file is synced whoever made it.
@@ -158,13 +159,13 @@ fn make_directory_with(path: &Path, sync_name: &mut dyn FnMut(&Path) -> io::Resu
             let has_data = path.join(layout::DATA_FILE).try_exists()?;
             if has_data { Ok(()) } else { sync_name(path) }
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let Some(above) = path.parent().filter(|above| !above.as_os_str().is_empty()) else {
-                return Err(error);
-            };
-            make_directory_with(above, sync_name)?;
-            make_directory_with(path, sync_name)
-        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match path.parent() {
+            Some(above) if !above.as_os_str().is_empty() && !above.is_dir() => {
+                let text = format!("there is no directory {}; make it, or correct the path", above.display());
+                Err(io::Error::new(io::ErrorKind::NotFound, text))
+            }
+            _ => Err(error),
+        },
         Err(error) => Err(error),
     }
 }
@@ -182,9 +183,20 @@ fn sync_name_of(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// Locks the lock file of `directory` and writes our process id into it. Dropping the file unlocks it, and so does the
-/// end of the process, however it comes.
-pub(crate) fn lock(directory: &Path) -> Result<File, OpenError> {
+/// A data directory that is locked. Dropping this unlocks it, and so does the end of the process, however it comes.
+///
+/// Three locks, because files can be removed, renamed and linked while the server has them open: on the directory
+/// itself, which no name leads around; on the lock file, which says who the owner is, and which earlier releases lock
+/// alone; and on the data file (see [`lock_data_file`]), which may have names in several directories.
+pub(crate) struct DirectoryLock {
+    /// `None` where the file system has no locks on directories.
+    _directory: Option<File>,
+    _file: File,
+}
+
+/// Locks `directory` and writes our process id into its lock file.
+pub(crate) fn lock(directory: &Path) -> Result<DirectoryLock, OpenError> {
+    let locked = lock_directory(directory)?;
     let path = directory.join(LOCK_FILE);
     let failed = |action| failed(action, &path);
     let mut file = OpenOptions::new()
@@ -207,7 +219,45 @@ pub(crate) fn lock(directory: &Path) -> Result<File, OpenError> {
         Err(error) if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {}
         outcome => outcome.map_err(failed("write"))?,
     }
-    Ok(file)
+    Ok(DirectoryLock { _directory: locked, _file: file })
+}
+
+/// Locks a directory itself, whatever becomes of the files in it and of its name. `None` where the file system has no
+/// such locks.
+pub(crate) fn lock_directory(directory: &Path) -> Result<Option<File>, OpenError> {
+    let opened = File::open(directory).map_err(failed("open", directory))?;
+    match opened.try_lock() {
+        Ok(()) => Ok(Some(opened)),
+        Err(TryLockError::WouldBlock) => Err(in_use(directory)),
+        Err(TryLockError::Error(error)) if has_no_locks(&error) => Ok(None),
+        Err(TryLockError::Error(source)) => Err(failed("lock", directory)(source)),
+    }
+}
+
+/// Locks the data file in `directory` for who writes to it (`exclusively`), or reads it while nobody does. Readers
+/// beside a writer do not ask: see [`hold_data_file`]. The lock goes with the file to its other names.
+pub(crate) fn lock_data_file(directory: &Path, exclusively: bool) -> Result<File, OpenError> {
+    let path = directory.join(layout::DATA_FILE);
+    let file = OpenOptions::new().read(true).write(exclusively).open(&path).map_err(failed("open", &path))?;
+    match system::try_lock_first_byte(&file, exclusively) {
+        Ok(true) => Ok(file),
+        Ok(false) => Err(in_use(directory)),
+        Err(error) if has_no_locks(&error) => Ok(file),
+        Err(source) => Err(failed("lock", &path)(source)),
+    }
+}
+
+/// Whether a file system has no locks of a kind.
+fn has_no_locks(error: &io::Error) -> bool {
+    [Errno::BADF, Errno::INVAL, Errno::NOLCK, Errno::OPNOTSUPP, Errno::NOSYS]
+        .iter()
+        .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+}
+
+/// The error for a directory that another has locked, with the owner's process id if the lock file is there.
+fn in_use(directory: &Path) -> OpenError {
+    let pid = File::open(directory.join(LOCK_FILE)).ok().and_then(|mut file| owner(&mut file));
+    OpenError::InUse { directory: directory.to_owned(), pid }
 }
 
 /// Writes our process id over that of the owner before, and only then makes the file shorter, so that no room is
@@ -326,10 +376,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_new_directory_has_its_name_synced_from_the_top_down() {
+    fn a_new_directory_has_its_name_synced() {
         let root = std::env::temp_dir().join(format!("store-make-directory-{}", std::process::id()));
         fs::create_dir(&root).unwrap();
-        let data = root.join("a/b/data");
+        let data = root.join("data");
         let made = |path: &Path| {
             let mut synced = Vec::new();
             let outcome = make_directory_with(path, &mut |directory| {
@@ -339,7 +389,7 @@ mod tests {
             });
             (outcome.map_err(|error| error.kind()), synced)
         };
-        assert_eq!(made(&data), (Ok(()), vec![root.join("a"), root.join("a/b"), data.clone()]));
+        assert_eq!(made(&data), (Ok(()), vec![data.clone()]));
         // Killed before its first data file: nobody knows whether the name is durable.
         assert_eq!(made(&data), (Ok(()), vec![data.clone()]));
         fs::write(data.join(layout::DATA_FILE), b"data").unwrap();
@@ -347,6 +397,37 @@ mod tests {
         assert_eq!(made(&data.join(layout::DATA_FILE)).0, Err(io::ErrorKind::AlreadyExists));
         let failed = make_directory_with(&root.join("c"), &mut |_| Err(io::ErrorKind::Other.into()));
         assert_eq!(failed.map_err(|error| error.kind()), Err(io::ErrorKind::Other));
+        fs::remove_dir_all(&root).unwrap();
+    }
+
+    /// The story: for a folder of /proc, where none can be made, this called itself until the stack was full.
+    #[test]
+    fn a_directory_is_made_in_one_that_is_there() {
+        let missing = std::env::temp_dir().join(format!("store-mistyped-{}", std::process::id()));
+        let error = make_directory(&missing.join("data")).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        assert!(error.to_string().contains(&missing.display().to_string()), "{error}");
+        assert!(!missing.exists());
+        for impossible in ["/proc/x", "/proc/x/y", ""] {
+            assert!(make_directory(Path::new(impossible)).is_err(), "{impossible}");
+        }
+    }
+
+    #[test]
+    fn the_lock_of_a_data_file_goes_with_all_of_its_names() {
+        let root = std::env::temp_dir().join(format!("store-lock-{}", std::process::id()));
+        let (one, other) = (root.join("one"), root.join("other"));
+        [&root, &one, &other].into_iter().for_each(|path| fs::create_dir(path).unwrap());
+        fs::write(one.join(layout::DATA_FILE), b"data").unwrap();
+        fs::hard_link(one.join(layout::DATA_FILE), other.join(layout::DATA_FILE)).unwrap();
+        let is_in_use = |locked| matches!(locked, Err(OpenError::InUse { pid: None, .. }));
+        let writer = lock_data_file(&one, true).unwrap();
+        assert!(is_in_use(lock_data_file(&other, true)) && is_in_use(lock_data_file(&other, false)));
+        drop(writer);
+        let readers = (lock_data_file(&one, false).unwrap(), lock_data_file(&other, false).unwrap());
+        assert!(is_in_use(lock_data_file(&other, true)));
+        drop(readers);
+        lock_data_file(&other, true).unwrap();
         fs::remove_dir_all(&root).unwrap();
     }
 

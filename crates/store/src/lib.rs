@@ -122,7 +122,7 @@ pub use layout::{FORMAT_VERSION, KEY_LEN_MAX, VALUE_LEN_MAX};
 pub use lmdb::{Absent, PageNumber};
 pub use maps::{Direction, KeyRange, MapId, MapKind, MapSpec};
 pub use open::read_only::ReadOnlyStore;
-pub use open::{Facts, Store, has_data_file, move_data_file};
+pub use open::{Facts, Store, has_data_file, make_data_directory, move_data_file};
 pub use options::{Event, Observer, Options};
 pub use read::Read;
 pub use read::ids::IdCursor;

@@ -13,7 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::disk::{self, Claim, Room};
+use crate::disk::{self, Claim, DirectoryLock, Room};
 use crate::error::failed;
 use crate::layout::{self, FORMAT_KEY, FORMAT_VERSION, FORMAT_VERSION_MIN};
 use crate::lmdb::{Env, EnvOptions, Failure, Mode, PutKind, Txn, TxnKind};
@@ -71,10 +71,11 @@ impl Store {
         }
         let claim = Claim::on(&data_file).map_err(failed("read", &data_file))?;
         let claim = claim.ok_or_else(|| own_process_has(directory))?;
+        let locked = disk::lock_data_file(directory, true)?;
         let room = Room::new(own.opened, directory, options.reserve_bytes);
         let opening =
             Opening { data_file: &data_file, maps, options, mode: Mode::ReadWrite, read_ahead: false };
-        let (env, map_bytes) = opening.open(&room, Arc::new((own.lock, claim)))?;
+        let (env, map_bytes) = opening.open(&room, Arc::new((own.lock, locked, claim)))?;
         let env = with_maps(env, &data_file, maps, MissingMaps::Create)?;
         let env = Arc::new(env);
         let (pending, set_aside) = recover(&env, directory, &room, maps, options)?;
@@ -211,7 +212,7 @@ fn recover(
 pub(crate) struct DataDirectory<'a> {
     pub(crate) path: &'a Path,
     pub(crate) opened: File,
-    pub(crate) lock: File,
+    pub(crate) lock: DirectoryLock,
 }
 
 impl DataDirectory<'_> {
@@ -219,13 +220,21 @@ impl DataDirectory<'_> {
     /// maps first.
     pub(crate) fn take<'a>(path: &'a Path, maps: &'static [MapSpec]) -> Result<DataDirectory<'a>, OpenError> {
         maps::check_names(maps)?;
-        disk::make_directory(path).map_err(failed("create", path))?;
+        make_data_directory(path)?;
         let lock = disk::lock(path)?;
         has_data_file(path)?;
         disk::remove_left_over(path).map_err(failed("clear", path))?;
         let opened = File::open(path).map_err(failed("open", path))?;
         Ok(DataDirectory { path, opened, lock })
     }
+}
+
+/// Makes a data directory where it is missing, in a directory that is there.
+///
+/// # Errors
+/// `File`.
+pub fn make_data_directory(path: &Path) -> Result<(), OpenError> {
+    disk::make_directory(path).map_err(failed("create", path))
 }
 
 /// Whether there is a data file in a directory.

@@ -377,11 +377,15 @@ impl Pending {
             };
             let folded = state.frozen_sequence;
             drop(state);
-            let outcome = self.fold(&frozen, folded);
-            let base_txn = self.env.facts().map_or(0, |facts| facts.last_txn_id);
+            // Views have to move on to the transaction that has the layer. If the engine does not say which that is,
+            // no later layer could be published, so the writes stop; the layer stays in sight of readers.
+            let outcome = self.fold(&frozen, folded).and_then(|()| {
+                let facts = self.env.facts().map_err(|failure| self.stop_writes(failure))?;
+                Ok(facts.last_txn_id)
+            });
             state = self.lock();
             match outcome {
-                Ok(()) => {
+                Ok(base_txn) => {
                     let active = state.overlay.active.clone();
                     self.publish(&mut state, Overlay { active, frozen: None }, |published| {
                         published.base_txn = base_txn;

@@ -32,7 +32,7 @@ pub struct Salvage {
     read: Result<Read, OpenError>,
     findings: Findings,
     room: Room,
-    _lock: Arc<Option<File>>,
+    _lock: Arc<Locks>,
 }
 
 /// A record of the log that is behind a gap.
@@ -52,7 +52,7 @@ pub struct LeftOut<'a> {
 /// cannot be read is no error: see [`Salvage::read`].
 pub fn salvage(directory: &Path, maps: &'static [MapSpec]) -> Result<Salvage, OpenError> {
     maps::check_names(maps)?;
-    let lock = Arc::new(lock(directory)?);
+    let lock = Arc::new(Locks::take(directory)?);
     let options = Options::default();
     let opened = File::open(directory).map_err(failed("open", directory))?;
     let room = Room::new(opened, directory, options.reserve_bytes);
@@ -67,6 +67,26 @@ pub fn salvage(directory: &Path, maps: &'static [MapSpec]) -> Result<Salvage, Op
         Err(error) => (Err(error), Findings::without_data(directory, &room)?),
     };
     Ok(Salvage { read, findings, room, _lock: lock })
+}
+
+/// What keeps writers away: the locks on the directory, the lock file, and the data file.
+struct Locks {
+    _directory: Option<File>,
+    _file: Option<File>,
+    _data: Option<File>,
+}
+
+impl Locks {
+    fn take(directory: &Path) -> Result<Locks, OpenError> {
+        let locked = disk::lock_directory(directory)?;
+        let file = lock(directory)?;
+        // Without a data file, or one that cannot be read, what is left of the redo log is saved.
+        let data = match disk::lock_data_file(directory, false) {
+            Err(OpenError::File { .. }) => None,
+            locked => Some(locked?),
+        };
+        Ok(Locks { _directory: locked, _file: file, _data: data })
+    }
 }
 
 /// Takes the lock and leaves the process id in it as it is. `None` where nobody can write, so that nobody needs to be
@@ -97,7 +117,7 @@ fn open_data(
     directory: &Path,
     maps: &'static [MapSpec],
     room: &Room,
-    lock: &Arc<Option<File>>,
+    lock: &Arc<Locks>,
 ) -> Result<(Read, RedoFacts), OpenError> {
     let (data_file, options) = (directory.join(layout::DATA_FILE), Options::default());
     let opening =

@@ -52,6 +52,33 @@ fn a_second_open_says_who_has_the_store() {
     scratch.open();
 }
 
+/// The story: without its lock file a directory was opened twice, and both writers acknowledged.
+#[test]
+fn the_lock_does_not_go_with_its_file_or_the_name_of_the_directory() {
+    let scratch = Scratch::new();
+    let _opened = scratch.open();
+    let is_in_use = |error: OpenError| assert!(matches!(error, OpenError::InUse { .. }), "{error:?}");
+    fs::remove_file(scratch.path().join("lock")).unwrap();
+    is_in_use(open_error(&scratch, MAPS));
+    is_in_use(store::BulkStore::create(scratch.path(), MAPS, &Options::default()).err().unwrap());
+    is_in_use(store::compact(scratch.path(), MAPS, &Options::default()).err().unwrap());
+    is_in_use(store::salvage(scratch.path(), MAPS).err().unwrap());
+    is_in_use(store::move_data_file(scratch.path(), scratch.path(), MAPS).err().unwrap());
+    // Of a file that is made anew, too.
+    fs::write(scratch.path().join("lock"), "").unwrap();
+    is_in_use(open_error(&scratch, MAPS));
+    let moved = scratch.path().with_extension("moved");
+    fs::rename(scratch.path(), &moved).unwrap();
+    is_in_use(Store::open(&moved, MAPS, &Options::default()).err().unwrap());
+    // Another directory in its place, to which the data file is linked.
+    fs::create_dir(scratch.path()).unwrap();
+    fs::hard_link(moved.join("data.mdb"), scratch.path().join("data.mdb")).unwrap();
+    is_in_use(open_error(&scratch, MAPS));
+    is_in_use(store::salvage(scratch.path(), MAPS).err().unwrap());
+    is_in_use(store::BulkStore::create(scratch.path(), MAPS, &Options::default()).err().unwrap());
+    fs::remove_dir_all(&moved).unwrap();
+}
+
 #[test]
 fn a_lock_file_left_by_a_dead_owner_is_taken_over() {
     let scratch = Scratch::new();
@@ -65,6 +92,11 @@ fn a_lock_file_left_by_a_dead_owner_is_taken_over() {
 fn the_directory_is_made_and_others_may_only_pass() {
     let scratch = Scratch::new();
     let directory = scratch.path().join("deep/data");
+    // A path that is mistyped further up makes nothing.
+    let error = Store::open(&directory, MAPS, &Options::default()).err().unwrap();
+    assert!(matches!(&error, OpenError::File { action: "create", .. }), "{error:?}");
+    assert!(!directory.parent().unwrap().exists());
+    fs::create_dir(directory.parent().unwrap()).unwrap();
     let _opened = Store::open(&directory, MAPS, &Options::default()).unwrap();
     let mode = |path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(directory.clone()), 0o711);

@@ -1,12 +1,14 @@
 //! What the system and the allocator offer that no library does safely: one place for such calls.
 
 mod available_memory;
+mod file_lock;
 pub mod gss;
 mod memory;
 mod rate_limit;
 mod scheduling;
 
 pub use available_memory::available_memory_bytes;
+pub use file_lock::try_lock_first_byte;
 pub use memory::{CACHE_LINE_LEN, ask_for_huge_pages, prefetch};
 pub use rate_limit::RateLimit;
 pub use scheduling::{CooperativeYield, set_thread_niceness};

@@ -181,3 +181,60 @@ fn a_place_that_cannot_be_a_socket_is_refused() {
     check("ldapi:///run/pando/s", 2, "ldapi://%2Frun%2Fpando%2Fs");
     assert_eq!(std::fs::read(&file).unwrap(), b"text");
 }
+
+/// The story: `rm DATA/lock` let a second server in, and both acknowledged changes.
+#[test]
+fn a_second_server_is_kept_out_without_the_lock_file() {
+    let scratch = Scratch::new("locked");
+    let pando = Pando::start(&scratch);
+    plant(&mut pando.administrator());
+    let data = Pando::data(&scratch);
+    let ldif = scratch.write("one.ldif", format!("dn: {SUFFIX}\nobjectClass: domain\ndc: example\n"));
+    let refused = |data: &Path| {
+        let (status, said) = Start::bare(&scratch, data.to_str().unwrap()).refused();
+        assert_eq!(status.code(), Some(3), "{said}");
+        for command in [&["compact"][..], &["import", "--suffix", SUFFIX, ldif.to_str().unwrap()]] {
+            support::pando::command(command, Some(data)).expect_code(3);
+        }
+    };
+    std::fs::remove_file(data.join("lock")).unwrap();
+    refused(&data);
+    // Under another name, and with the data file in a folder that takes its place.
+    let moved = scratch.join("moved");
+    std::fs::rename(&data, &moved).unwrap();
+    refused(&moved);
+    std::fs::create_dir(&data).unwrap();
+    for entry in std::fs::read_dir(&moved).unwrap().map(Result::unwrap) {
+        if entry.file_type().unwrap().is_file() && entry.file_name() != "lock" {
+            std::fs::hard_link(entry.path(), data.join(entry.file_name())).unwrap();
+        }
+    }
+    refused(&data);
+    // The first one goes on, and what it acknowledges stays.
+    let mut administrator = pando.connect();
+    assert!(administrator.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
+    support::tree::add_person(&mut administrator, "carla");
+    assert!(pando.stop().success());
+    let again = ["--suffix", SUFFIX, "--admin-dn", ADMIN_DN];
+    let pando = Start::bare(&scratch, moved.to_str().unwrap()).arguments(&again).ready();
+    assert!(pando.administrator().entry(&support::tree::person_dn("carla"), &[]).unwrap().is_some());
+    assert!(pando.stop().success());
+}
+
+/// The story: a mistyped path made an empty directory, which was then served; one in /proc filled the stack.
+#[test]
+fn only_the_last_folder_of_the_data_is_made() {
+    let scratch = Scratch::new("mistyped");
+    let above = scratch.join("mistyped");
+    for data in [above.join("data"), PathBuf::from("/proc/x"), PathBuf::from("/proc/x/data")] {
+        let (status, said) = Start::bare(&scratch, data.to_str().unwrap()).refused();
+        assert!(status.code().is_some_and(|code| code > 0), "{status}: {said}");
+        assert!(said.contains(data.to_str().unwrap()) && !above.exists(), "{said}");
+    }
+    let ldif = scratch.write("one.ldif", format!("dn: {SUFFIX}\nobjectClass: domain\ndc: example\n"));
+    let import = ["import", "--suffix", SUFFIX, ldif.to_str().unwrap()];
+    support::pando::command(&import, Some(&above.join("data"))).expect_error("there is no directory");
+    assert!(!above.exists());
+    std::fs::create_dir(&above).unwrap();
+    support::pando::command(&import, Some(&above.join("data"))).expect_code(0);
+}

@@ -51,6 +51,7 @@ pub(crate) fn restore(
         _ => Ok(()),
     };
     remove()?;
+    store::make_data_directory(to).map_err(|error| data(error.into()))?;
     let restored = restore_in(folder, &work, until, generation, stamp).and_then(|(restored, is_changed)| {
         // What was written to is copied as it is read: whole, also if it was not closed well, and without holes.
         let is_placed = if is_changed {

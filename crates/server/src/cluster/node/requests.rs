@@ -1,6 +1,5 @@
 //! Changes of clients: those of this node, those that other nodes send here, and those sent to the node that writes.
 
-use std::collections::VecDeque;
 use std::sync::mpsc::SyncSender;
 use std::time::Instant;
 
@@ -247,7 +246,6 @@ impl Node {
         let position = follower.position();
         let (address, mut bytes) = (address.clone(), 0);
         let mut operations: Vec<Operation> = Vec::new();
-        let mut kept = VecDeque::new();
         while operations.len() < CLUSTER_BATCH_WRITES_MAX && bytes < BATCH_BYTES_MAX {
             match self.waiting.pop_front() {
                 // It came here for a writer that this node is not.
@@ -261,8 +259,6 @@ impl Node {
                 None => break,
             }
         }
-        kept.append(&mut self.waiting);
-        self.waiting = kept;
         if operations.is_empty() {
             return;
         }
