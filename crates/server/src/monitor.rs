@@ -137,6 +137,12 @@ impl Monitor {
         if sources.acceptor.is_stopping() {
             return Some("the server is stopping".to_owned());
         }
+        #[cfg(feature = "kafka")]
+        if let Some(figures) = &sources.cluster
+            && let Some(role) = figures.stopped()
+        {
+            return Some(format!("this node follows its cluster no longer, and its data grows old: {role}"));
+        }
         sources.read_age.as_ref().and_then(|age| age.too_old(Instant::now()))
     }
 
@@ -346,7 +352,11 @@ fn cluster(figures: &crate::cluster::figures::Figures, directory: &Weak<Director
     group.text("Node", "The number of this node", state.node);
     group.text("Address", "Where other nodes reach this one", &state.address);
     group.text("Generation", "Which data positions are of", hex(&state.generation));
-    group.add("Role", "What this node does in its cluster", Value::State(state.role.clone()));
+    group.add(
+        "Role",
+        "What this node does in its cluster",
+        Value::State(state.activity.word(), state.role.clone()),
+    );
     let writer = state.writer.map_or_else(|| "none".to_owned(), |node| node.0.to_string());
     group.text("Writer", "The node that decides changes", writer);
     group.level("Epoch", "The offset of the log from which on the writer writes", state.epoch);
@@ -470,6 +480,12 @@ fn storage(sources: &Sources) -> Vec<Group> {
     let stopped = sources.health.changes_stopped();
     let is_stopped = facts.writes_stopped || stopped.is_some();
     log.add("Writes Stopped", "Whether no change is made until a restart", Value::Flag(is_stopped));
+    let is_refused = is_stopped || facts.disk_free_bytes < facts.disk_reserve_bytes;
+    log.add(
+        "Changes Refused",
+        "Whether changes are refused: stopped, or too little disk",
+        Value::Flag(is_refused),
+    );
     if let Some(cause) = stopped {
         log.text("Writes Stopped Cause", "Why no change is made", cause);
     }

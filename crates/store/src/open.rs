@@ -48,6 +48,8 @@ pub struct Facts {
     pub disk_free_bytes: u64,
     /// Size of the file system in bytes.
     pub disk_bytes: u64,
+    /// Bytes below which free room is kept for what has been acknowledged, and changes are refused.
+    pub disk_reserve_bytes: u64,
     /// Whether a failed commit has stopped the writer.
     pub writes_stopped: bool,
     /// Memory, about, that changes take which are durable and not in the data file yet.
@@ -147,6 +149,7 @@ impl Store {
             position: self.view()?.position()?,
             disk_free_bytes: space.free_bytes,
             disk_bytes: space.total_bytes,
+            disk_reserve_bytes: self.shared.room.reserve_bytes(),
             writes_stopped: self.shared.pending().is_some_and(|pending| pending.writes_stopped()),
             pending_bytes: self.shared.pending().map_or(0, |pending| pending.bytes() as u64),
         })

@@ -69,6 +69,7 @@ fn metrics_say_what_happened_as_the_monitor_does() {
     assert_eq!(value(&metrics, "pando_audit_failing"), 0.0);
     assert_eq!(value(&metrics, "pando_backup_failing"), 0.0);
     assert_eq!(value(&metrics, "pando_log_writes_stopped"), 0.0);
+    assert_eq!(value(&metrics, "pando_log_changes_refused"), 0.0);
     assert!(!metrics.contains(SUFFIX), "no names of entries");
 
     assert_eq!(page(&pando, "/live"), (200, "live\n".to_owned()));

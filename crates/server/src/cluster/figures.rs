@@ -9,6 +9,41 @@ use replication::{MemberRow, NodeId, Round};
 #[derive(Debug, Default)]
 pub(crate) struct Figures(Mutex<NodeState>);
 
+/// What a node does in its cluster.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Activity {
+    /// It looks for its place in the log.
+    #[default]
+    Connecting,
+    /// It applies what others decide.
+    Following,
+    /// It is about to write.
+    Claiming,
+    /// It decides changes.
+    Writing,
+    /// It does not know whether it still writes.
+    Doubtful,
+    /// It goes on when it has what it lacks: a key, or room on its disk.
+    Waiting,
+    /// It takes no more of the log, for good.
+    Stopped,
+}
+
+impl Activity {
+    /// The word for it, as metrics have it.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Activity::Connecting => "connecting",
+            Activity::Following => "following",
+            Activity::Claiming => "claiming",
+            Activity::Writing => "writing",
+            Activity::Doubtful => "doubtful",
+            Activity::Waiting => "waiting",
+            Activity::Stopped => "stopped",
+        }
+    }
+}
+
 /// See [`Figures`].
 #[derive(Debug, Clone, Default)]
 pub(crate) struct NodeState {
@@ -18,7 +53,9 @@ pub(crate) struct NodeState {
     pub(crate) address: String,
     /// Which data positions are of.
     pub(crate) generation: [u8; 16],
-    /// What it is: connecting, following, claiming, writing, in doubt, or why it stopped.
+    /// What it does, in a word.
+    pub(crate) activity: Activity,
+    /// The same for people, with the cause if it has stopped or waits.
     pub(crate) role: String,
     /// The node that writes.
     pub(crate) writer: Option<NodeId>,
@@ -105,7 +142,29 @@ impl Figures {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What the node says of itself, if it has stopped.
+    pub(crate) fn stopped(&self) -> Option<String> {
+        let state = self.lock();
+        (state.activity == Activity::Stopped).then(|| state.role.clone())
+    }
+
     pub(crate) fn get(&self) -> NodeState {
         self.lock().clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_has_stopped_says_why() {
+        let figures = Figures::default();
+        assert_eq!(figures.stopped(), None, "it connects");
+        figures.lock().activity = Activity::Waiting;
+        assert_eq!(figures.stopped(), None);
+        figures.lock().activity = Activity::Stopped;
+        figures.lock().role = "stopped: the log lost messages".to_owned();
+        assert_eq!(figures.stopped().as_deref(), Some("stopped: the log lost messages"));
     }
 }

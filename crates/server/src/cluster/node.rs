@@ -31,7 +31,7 @@ use rustls::ClientConfig;
 use store::StoreError;
 
 use super::budget::Budget;
-use super::figures::Figures;
+use super::figures::{Activity, Figures};
 use super::gone::Gone;
 use super::growth::Growth;
 use super::identity::Identity;
@@ -239,7 +239,7 @@ impl Node {
                 None => {}
             }
         }
-        self.say_role("stopped");
+        self.say_role(Activity::Stopped, "stopped");
         // The channel first: a client of Kafka that waits for room in it would never end.
         self.budget.close();
         let Node { parts, clients, errands, .. } = self;
@@ -478,7 +478,7 @@ impl Node {
         let (settings, sender) = (self.parts.settings.clone(), self.parts.sender.clone());
         let cursor = follower.cursor().offset;
         self.member = None;
-        self.say_role("connecting");
+        self.say_role(Activity::Connecting, "connecting");
         let look = move |is_ending: &AtomicBool| {
             std::thread::park_timeout(delay);
             while !is_ending.load(Ordering::Relaxed) {
@@ -607,7 +607,7 @@ impl Node {
         if let OperationError::Store(StoreError::DiskFull { .. }) = error {
             self.member = None;
             self.waits_for_room = Some(delay);
-            self.say_role("waiting for room on its disk");
+            self.say_role(Activity::Waiting, "waiting for room on its disk");
         } else {
             self.find_place(delay);
         }
@@ -629,7 +629,7 @@ impl Node {
             self.stopped = Some(cause.to_owned());
             // Somebody else is to be elected.
             self.close_clients();
-            self.say_role(&format!("stopped: {cause}"));
+            self.say_role(Activity::Stopped, &format!("stopped: {cause}"));
         }
     }
 
@@ -647,9 +647,10 @@ impl Node {
         (self.is_elected, self.claim, self.group) = (false, None, None);
     }
 
-    fn say_role(&self, role: &str) {
+    fn say_role(&self, activity: Activity, role: &str) {
         let mut figures = self.parts.figures.lock();
         figures.node = self.ids.node.0;
+        figures.activity = activity;
         figures.role = role.to_owned();
     }
 
@@ -660,15 +661,16 @@ impl Node {
         let Some(member) = &self.member else { return };
         let follower = member.follower();
         if self.stopped.is_none() {
-            figures.role = match member.role() {
-                Role::Following => "following",
-                Role::Claiming { .. } => "claiming",
-                Role::Leading { .. } => "writing",
-                Role::Doubtful { .. } => "in doubt",
-            }
-            .to_owned();
+            let (activity, role) = match member.role() {
+                Role::Following => (Activity::Following, "following"),
+                Role::Claiming { .. } => (Activity::Claiming, "claiming"),
+                Role::Leading { .. } => (Activity::Writing, "writing"),
+                Role::Doubtful { .. } => (Activity::Doubtful, "in doubt"),
+            };
+            (figures.activity, figures.role) = (activity, role.to_owned());
         }
-        if let Some(number) = self.keys.needed {
+        if let Some(number) = self.keys.needed.filter(|_| self.stopped.is_none()) {
+            figures.activity = Activity::Waiting;
             figures.role = format!("waiting for key {number} of the cluster");
         }
         figures.key = follower.cursor().key;

@@ -40,7 +40,7 @@ fn shown(value: &Value) -> (&'static str, &'static str, String) {
         Value::Time(seconds) => ("monitoredObject", "monitorTimestamp", generalized_time(*seconds)),
         Value::Flag(flag) => info(flag.to_string()),
         Value::Fault(Ok(healthy)) => info((*healthy).to_owned()),
-        Value::Fault(Err(text)) | Value::State(text) | Value::Text(text) => info(text.clone()),
+        Value::Fault(Err(text)) | Value::State(_, text) | Value::Text(text) => info(text.clone()),
         Value::Progress(done, of) => info(format!("building: entry {done} of {of}")),
     }
 }

@@ -29,12 +29,12 @@ pub(super) enum Value {
     Flag(bool),
     /// What is wrong, or what is said where nothing is.
     Fault(Result<&'static str, String>),
-    /// One of a few states.
+    /// One of a few states: the word for it, and the same for people.
     #[cfg_attr(
         not(any(feature = "kafka", test)),
         expect(dead_code, reason = "only nodes of a cluster have states")
     )]
-    State(String),
+    State(&'static str, String),
     /// So many are done, of so many.
     Progress(u64, u64),
     /// What is no number.

@@ -120,9 +120,9 @@ fn encode_figure(encoder: &mut DescriptorEncoder<'_>, group: &Group, figure: &Fi
             let name = name.strip_suffix("_failing").unwrap_or(&name);
             gauge(encoder, &format!("{name}_failing"), help)?.encode_gauge(&u32::from(state.is_err()))
         }
-        Value::State(state) => {
+        Value::State(word, _) => {
             let mut metric = gauge(encoder, &name, help)?;
-            metric.encode_family(&[("state", state.as_str())])?.encode_gauge(&1_u32)
+            metric.encode_family(&[("state", *word)])?.encode_gauge(&1_u32)
         }
         Value::Progress(..) | Value::Text(_) => Ok(()),
     }
@@ -201,7 +201,11 @@ mod tests {
         group.add("Writes Stopped", "Whether", Value::Flag(true));
         group.add("Failing", "What", Value::Fault(Err("disk \"a\"".to_owned())));
         group.add("Log", "What", Value::Fault(Ok("reachable")));
-        group.add("Role", "What it does", Value::State("in doubt".to_owned()));
+        group.add(
+            "Role",
+            "What it does",
+            Value::State("stopped", "stopped: the log lost messages".to_owned()),
+        );
         group.add("mail equality", "How far", Value::Progress(1, 4));
         group.add("cn substring", "How far", Value::Progress(0, 0));
         group.text("Address", "Where", "127.0.0.1");
@@ -222,7 +226,7 @@ mod tests {
             "pando_read_ahead_writes_stopped 1",
             "pando_read_ahead_failing 1",
             "pando_read_ahead_log_failing 0",
-            "pando_read_ahead_role{state=\"in doubt\"} 1",
+            "pando_read_ahead_role{state=\"stopped\"} 1",
             "pando_read_ahead_done_ratio{part=\"mail equality\"} 0.25",
             "pando_read_ahead_done_ratio{part=\"cn substring\"} 0.0",
             "pando_operations_received_total{operation=\"bind\"} 1",
