@@ -236,7 +236,7 @@ impl HashPool {
         let share = match place.lane {
             Lane::Changes if !is_unshared => self.cost_max / HASH_IDENTITY_DIVISOR,
             // The name in a bind proves nothing, so nobody's bind is refused because of others for the same name.
-            Lane::Changes | Lane::Binds => self.cost_max,
+            Lane::Changes | Lane::Binds => u64::MAX,
         };
         let has_share = |waiting: &WaitingJobs| waiting.leaves_share(&place, cost, share);
         if (is_full(&waiting) || !has_share(&waiting)) && self.queue.given_up.swap(0, Ordering::Relaxed) > 0 {
@@ -600,6 +600,23 @@ mod tests {
         assert!(sample.pool.figures().refused.load(Ordering::Relaxed) == 1);
         drop(claims);
         assert!(sample.submit(1, verify(Vec::new(), b"x")).is_some());
+    }
+
+    /// The story: a lane full of binds for one name refused the owner of the name as beyond a share.
+    #[test]
+    fn a_flood_for_a_name_keeps_its_owner_not_out() {
+        let mut sample = Sample::start(1);
+        let submit = |sample: &Sample, from: u8, ticket| {
+            let source = Source::Network([127, 0, 0, from].into());
+            let address = Address { event_loop: 0, slot: 3, connection: 9, ticket };
+            sample.pool.submit(address, verify(Vec::new(), b"x"), None, submitter(source, 7))
+        };
+        let flood: Vec<_> =
+            std::iter::repeat_with(|| submit(&sample, 1, 0)).map_while(|claim| claim).collect();
+        assert!(flood.len() >= HASHES_PER_THREAD_MAX);
+        let owner = submit(&sample, 2, 1).expect("one of the flood gives way");
+        while sample.take(1).remove(0).address.ticket != 1 {}
+        drop((flood, owner));
     }
 
     #[test]
