@@ -84,6 +84,9 @@ struct Shared {
     interrupt: Arc<UnixStream>,
 }
 
+/// HTTP with one client, up to its end.
+type Exchange = Pin<Box<dyn Future<Output = Result<(), Box<dyn Error>>>>>;
+
 /// One client's connection.
 struct Connection {
     peer: SocketAddr,
@@ -95,7 +98,7 @@ struct Connection {
     blocked: Rc<Cell<PollFlags>>,
     alarm: Arc<Alarm>,
     /// Speaks HTTP until the answer is sent.
-    exchange: Pin<Box<dyn Future<Output = Result<(), Box<dyn Error>>>>>,
+    exchange: Exchange,
 }
 
 /// Wakes one connection.
@@ -286,7 +289,7 @@ fn exchange<S: Stream + 'static>(
     rules: Arc<Rules>,
     gathering: Gathering,
     stage: Rc<Cell<Stage>>,
-) -> Pin<Box<dyn Future<Output = Result<(), Box<dyn Error>>>>> {
+) -> Exchange {
     let service = service_fn(move |request| {
         let (rules, gathering, stage) = (Arc::clone(&rules), gathering.clone(), Rc::clone(&stage));
         async move { Ok::<_, Infallible>(respond(&request, &rules, &gathering, &stage).await) }

@@ -256,7 +256,7 @@ mod tests {
         // The last form of the deleted password is not tried, because the one before it was right.
         assert_eq!(steps, [7, 6, 5, 4, 3, 2, 1, 0]);
         let check = |prepared: PreparedPasswords| {
-            assert_eq!(prepared.history.matching, [former.clone()]);
+            assert_eq!(prepared.history.matching, std::slice::from_ref(&former));
             assert_eq!(prepared.history.forms.len(), 3);
             assert_eq!(prepared.matched, [(b"three".to_vec(), other.clone())]);
             let hashed: Vec<&[u8]> = prepared.hashed.iter().map(|(clear, _)| clear.as_slice()).collect();

@@ -206,7 +206,7 @@ impl<J> FairQueue<J> {
         let lane = self.lane_mut(place.lane);
         lane.cost += u64::from(cost);
         *lane.identities.entry(place.identity).or_default() += u64::from(cost);
-        let class = &mut lane.classes[place.standing as usize];
+        let class = lane.class(place.standing);
         let turns = &mut class.turns;
         let source = class.sources.entry(place.source).or_insert_with(|| {
             turns.push_back(place.source);
@@ -236,7 +236,7 @@ impl<J> FairQueue<J> {
     /// Has a source leave out turns for work of its that took longer than one. Sources without further jobs are not
     /// known any more.
     pub(super) fn charge(&mut self, place: &Place, turns: u32) {
-        let class = &mut self.lane_mut(place.lane).classes[place.standing as usize];
+        let class = self.lane_mut(place.lane).class(place.standing);
         if let Some(source) = class.sources.get_mut(&place.source) {
             source.debt += u64::from(turns);
         }
@@ -251,14 +251,12 @@ impl<J> FairQueue<J> {
         may_go: impl Fn(&J) -> bool,
     ) -> Option<(Source, J)> {
         let lane = self.lane_mut(place.lane);
-        let own = lane.classes[place.standing as usize].sources.get(&place.source);
+        let own = lane.class(place.standing).sources.get(&place.source);
         let own = own.map_or(0, |jobs| jobs.cost) + u64::from(cost);
-        let (first, last) = (place.standing as usize, lane.classes.len() - 1);
-        let mut classes = (first..=last).rev();
-        let (source, identity, waiting) = classes.find_map(|class| {
-            let above = if class == first { own } else { 0 };
-            let (source, identity, waiting) = lane.classes[class].take_newest(above, &may_go)?;
-            Some((source, identity, waiting))
+        let mut behind = lane.classes.iter_mut().enumerate().skip(place.standing as usize).rev();
+        let (source, identity, waiting) = behind.find_map(|(class, jobs)| {
+            let above = if class == place.standing as usize { own } else { 0 };
+            jobs.take_newest(above, &may_go)
         })?;
         lane.forget(identity, waiting.cost);
         Some((source, waiting.job))
@@ -281,6 +279,15 @@ impl<J> FairQueue<J> {
 }
 
 impl<J> LaneQueue<J> {
+    fn class(&mut self, standing: Standing) -> &mut Class<J> {
+        let [good, new, bad] = &mut self.classes;
+        match standing {
+            Standing::Good => good,
+            Standing::New => new,
+            Standing::Bad => bad,
+        }
+    }
+
     fn pop(&mut self, lane: Lane) -> Option<(Place, J)> {
         self.turns += 1;
         let mut turn = self.turns;
