@@ -25,7 +25,7 @@ use crate::model::record::Value;
 use crate::model::rows::EntryId;
 use crate::model::value_list::{KeyedValue, ValueList};
 use crate::password::app_password::is_fit;
-use crate::password::is_hashed;
+use crate::password::{clear_of, is_hashed};
 use crate::write::deciding::Deciding;
 use crate::write::new_entry::NewEntry;
 use crate::write::working_entry::WorkingEntry;
@@ -286,7 +286,8 @@ fn check_new(
     }
     for stored in new {
         let clear = clear_text(deciding, stored);
-        if let Some(error) = policy.quality(clear) {
+        // What stands in front of it is no part of it.
+        if let Some(error) = policy.quality(clear.map(clear_of)) {
             return Err(error.into());
         }
         let is_listed = |clear: &[u8]| deciding.stamp.listed_passwords.iter().any(|listed| listed == clear);
