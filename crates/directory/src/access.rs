@@ -12,6 +12,7 @@
 //! | the own userPassword | | compare, change | |
 //! | others' userPassword | read, compare, change | compare if among [`GeneralSettings::password_comparers`] | no |
 //! | authPassword, pwdHistory | read, compare, change | no | no |
+//! | types of [`GeneralSettings::secret_attributes`] | read, compare, change | no | no |
 //! | pandoTotpSecret | change | no | no |
 //! | acting as others | yes | no | no |
 //!
@@ -24,6 +25,7 @@
 //! insufficientAccessRights for every name in it.
 //!
 //! [`GeneralSettings::monitor_readers`]: crate::settings::GeneralSettings::monitor_readers
+//! [`GeneralSettings::secret_attributes`]: crate::settings::GeneralSettings::secret_attributes
 //! [`GeneralSettings::password_comparers`]: crate::settings::GeneralSettings::password_comparers
 
 mod asker;
@@ -40,7 +42,7 @@ use ldap::ResultCode;
 use schema::{Schema, TypeId};
 
 pub use crate::catalog::access_rules::default_rules;
-use crate::catalog::{Shown, is_unreadable, is_user_password};
+use crate::catalog::{Catalog, Secrecy, Shown, is_user_password};
 pub use crate::model::access_rule::{AccessRule, Asker, Reach, Rights};
 pub use crate::model::link_conditions::LinkConditions;
 use crate::model::name::{NormalName, parse_dn};
@@ -116,6 +118,8 @@ impl Requester {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
     kind: Kind,
+    /// Whether access rules say what may be seen, besides what this says.
+    goes_by_rules: bool,
     /// Those of a search, where the administrator does not ask.
     limits: SearchLimits,
 }
@@ -158,7 +162,8 @@ impl Access {
         };
         let general = &settings.general;
         let (size, time_seconds) = (general.size_limit, general.time_limit_seconds);
-        Access { kind, limits: SearchLimits { size, time_seconds, examined: general.unindexed_examined_max } }
+        let limits = SearchLimits { size, time_seconds, examined: general.unindexed_examined_max };
+        Access { kind, goes_by_rules: settings.has_access_rules(), limits }
     }
 
     /// Whether the administrator asks.
@@ -240,14 +245,23 @@ impl Access {
         }
     }
 
+    /// The same under rules, whether or not there are some now: for rehearsals of others.
+    pub(crate) fn under_rules(self) -> Access {
+        Access { goes_by_rules: true, ..self }
+    }
+
     /// Whether values of this type may be returned and used in filters, where the entry may be read at all.
-    pub fn may_read_attribute(self, schema: &Schema, type_id: TypeId) -> bool {
-        self.shown().includes(schema, type_id)
+    pub(crate) fn may_read_attribute(self, catalog: &Catalog, type_id: TypeId) -> bool {
+        self.shown().includes(&catalog.secrets, type_id)
     }
 
     /// Which types may be returned and used in filters, where the entry may be read at all.
     pub(crate) fn shown(self) -> Shown {
-        if self.is_administrator() { Shown::Secrets } else { Shown::Plain }
+        match self.kind {
+            Kind::Administrator => Shown::Secrets,
+            _ if self.goes_by_rules => Shown::AsRulesSay,
+            _ => Shown::Plain,
+        }
     }
 
     /// Whether values of this type of the entry `target` may be compared with, where the entry may be read at all. Ask
@@ -262,11 +276,11 @@ impl Access {
         type_id: TypeId,
     ) -> Result<(), OperationError> {
         let schema = &*state.catalog.schema;
-        if self.may_read_attribute(schema, type_id) {
+        if self.may_read_attribute(state.catalog, type_id) {
             return Ok(());
         }
         let name = schema.type_by_id(type_id).name();
-        if is_unreadable(schema, type_id) {
+        if state.catalog.secrets.of_type(type_id) == Secrecy::Nobody {
             return Err(denied(format!("nobody may read or compare {name}")));
         }
         match self.kind {

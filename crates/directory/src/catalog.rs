@@ -44,7 +44,7 @@ pub(crate) use given_attribute::{check_options, password_options_problem};
 pub use normal_value::normal_value;
 pub(crate) use normal_value::put_normal_value;
 pub(crate) use schema_texts::{schema_of, without_effect};
-pub(crate) use secret::{Shown, USER_PASSWORD, is_secret, is_unreadable, is_user_password};
+pub(crate) use secret::{Secrecy, Secrets, Shown, USER_PASSWORD, is_user_password};
 pub use virtual_attribute::VirtualAttribute;
 pub(crate) use virtual_attribute::counts_entries;
 
@@ -102,10 +102,8 @@ pub struct AttributeDef {
     pub equality: Option<MatchingRule>,
     /// Operational: not returned for `*`.
     pub is_operational: bool,
-    /// Whether nobody but the administrator reads it.
-    pub(crate) is_secret: bool,
-    /// Nobody reads it.
-    pub(crate) is_unreadable: bool,
+    /// Who may see values.
+    pub(crate) secrecy: Secrecy,
     /// Which kind of names values are, if they are names and compared as such.
     pub(crate) name_syntax: Option<NameSyntax>,
     /// Which of the attributes that decide about a password it is. One with options is none of them.
@@ -189,6 +187,8 @@ pub struct Catalog {
     pub schema: Arc<Schema>,
     /// By number of the type.
     type_facts: Arc<[TypeFacts]>,
+    /// Which types are secrets, as the schema and the settings say.
+    pub(crate) secrets: Secrets,
     attributes: Vec<AttributeDef>,
     by_description: HashMap<(TypeId, Box<str>), AttrId>,
     /// By number of the type: every value of a change asks here, and hashing would be most of the answer.
@@ -271,8 +271,10 @@ impl Catalog {
     pub fn new(schema: Arc<Schema>) -> Catalog {
         let type_ids = (0..).map(TypeId).take(schema.attribute_types().len());
         let facts = type_ids.map(|type_id| TypeFacts::of(&schema, type_id));
+        let settings = StoredSettings::default();
         Catalog {
             type_facts: facts.collect(),
+            secrets: Secrets::of(&schema, &settings.general.secret_attributes),
             by_type: vec![Vec::new(); schema.attribute_types().len()],
             answering: vec![AttributeNumbers::default(); schema.attribute_types().len()],
             schema,
@@ -282,7 +284,7 @@ impl Catalog {
             class_set_flags: NodeFlags::default(),
             class_set_ids: HashMap::new(),
             suffixes: Vec::new(),
-            settings: StoredSettings::default(),
+            settings,
             schema_times: None,
             subschema: Arc::default(),
             access_rules: Arc::default(),
@@ -381,8 +383,7 @@ impl Catalog {
             index: self.attributes.get(base.0 as usize).map(|def| def.index).unwrap_or_default(),
             equality: attribute_type.equality,
             is_operational: attribute_type.is_operational(),
-            is_secret: is_secret(&self.schema, type_id),
-            is_unreadable: is_unreadable(&self.schema, type_id),
+            secrecy: self.secrets.of_type(type_id),
             of_account: account_attribute(&self.schema, &description),
             description: description.clone(),
         });
@@ -457,9 +458,14 @@ impl Catalog {
         Ok((catalog, changed))
     }
 
-    /// Takes settings over, and reads the access rules in them anew.
+    /// Takes settings over, and reads the access rules in them and which types are secrets anew.
     pub(crate) fn set_settings(&mut self, settings: StoredSettings) {
-        self.access_rules = Arc::new(AccessRules::of(&settings.general.access_rules, &self.schema));
+        self.secrets = Secrets::of(&self.schema, &settings.general.secret_attributes);
+        for def in &mut self.attributes {
+            def.secrecy = self.secrets.of_type(def.description.type_id);
+        }
+        let rules = &settings.general.access_rules;
+        self.access_rules = Arc::new(AccessRules::of(rules, &self.schema, &self.secrets));
         self.settings = settings;
     }
 

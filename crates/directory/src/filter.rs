@@ -414,13 +414,14 @@ impl Compiler<'_> {
     /// The attribute of a description, if the schema knows it and the requester may read it.
     pub(crate) fn readable(&self, description: &str) -> Option<AttributeDescription> {
         let description = self.catalog.schema.parse_description(description).ok()?;
-        self.shown.includes(&self.catalog.schema, description.type_id).then_some(description)
+        self.shown.includes(&self.catalog.secrets, description.type_id).then_some(description)
     }
 
     fn attributes_fitting(&self, rule: MatchingRule) -> AttributeNumbers {
         let schema = &self.catalog.schema;
         let fits = |type_id| {
-            schema.rule_applies(rule, schema.type_by_id(type_id)) && self.shown.includes(schema, type_id)
+            schema.rule_applies(rule, schema.type_by_id(type_id))
+                && self.shown.includes(&self.catalog.secrets, type_id)
         };
         let all = self.catalog.attributes().iter();
         all.filter(|def| fits(def.description.type_id)).map(|def| def.id).collect()

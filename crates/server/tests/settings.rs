@@ -76,7 +76,8 @@ fn generated(rng: &mut Rng) -> DirectorySettings {
                         "'c=DE' may write cn of 'c=DE'",
                         "anonymous may not add 'o=Æsa'",
                     ],
-                    "identity_attributes" => ["uid", "mail", "cn", "uidNumber"],
+                    "secret_attributes" => ["sambaNTPassword", "mail", "1.2.3.4", "not-yet"],
+                    "identity_attributes" => ["uid", "sn", "cn", "uidNumber"],
                     _ => ["cn=a,dc=example,dc=com", "uid=b,o=Æsa", "c=DE", "cn=x\\, y"],
                 };
                 let words = words.into_iter().filter(|_| rng.bool());

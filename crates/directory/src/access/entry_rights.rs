@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use schema::{Schema, TypeId};
+use schema::TypeId;
 
 use crate::catalog::access_rules::{Rule, TypeSet, goes_with_the_entry};
-use crate::catalog::counts_entries;
+use crate::catalog::{Catalog, Shown, counts_entries};
 use crate::filter::{ByValue, ValueRule};
 use crate::model::access_rule::{
     ADD, BROWSE, COMPARE, DELETE, EXPLAIN, JOIN, LEAVE, PROXY, READ, RENAME, RESET, Rights, SEARCH, WRITE,
@@ -48,9 +48,10 @@ impl EntryRights {
     /// entry.
     pub(super) fn of(
         rules: &[(&Rule, Option<&Arc<ValueRule>>)],
-        schema: &Schema,
+        catalog: &Catalog,
         is_uniform: bool,
     ) -> EntryRights {
+        let schema = &*catalog.schema;
         let mut rights = EntryRights::default();
         let mut denied = EntryRights::default();
         for (rule, by_value) in rules {
@@ -76,7 +77,8 @@ impl EntryRights {
             if goes_with_the_entry(schema, type_id) {
                 rights.search.insert(type_id);
             }
-            if counts_entries(schema, type_id) && !is_uniform {
+            let is_counted = counts_entries(schema, type_id) && !is_uniform;
+            if is_counted || catalog.secrets.of_type(type_id) > Shown::AsRulesSay.highest() {
                 let EntryRights { compare, search, read, .. } = &mut rights;
                 [compare, search, read].into_iter().for_each(|set| set.take_out(type_id));
             }

@@ -14,7 +14,7 @@ use super::standing::{Standing, Walk};
 use super::uses::{self, Says};
 use super::{Access, Requester};
 use crate::catalog::access_rules::{AccessRules, Rule, default_rules, goes_with_the_entry};
-use crate::catalog::{USER_PASSWORD, counts_entries, is_secret, is_user_password};
+use crate::catalog::{Catalog, Secrecy, Secrets, USER_PASSWORD, counts_entries, is_user_password};
 use crate::model::access_rule::{
     ADD, AccessRule, Asker, BROWSE, COMPARE, DELETE, EXPLAIN, JOIN, LEAVE, PROXY, READ, RENAME, RESET, Reach,
     Rights, SEARCH, WRITE,
@@ -169,7 +169,8 @@ impl RulesInForce {
         if rules.are_there() {
             return RulesInForce { rules: Arc::clone(rules), texts: texts.clone(), by_default: false };
         }
-        RulesInForce::proposed(&[], state.settings.anonymous_read(), &state.catalog.schema)
+        let Catalog { schema, secrets, .. } = state.catalog;
+        RulesInForce::proposed(&[], state.settings.anonymous_read(), (schema, secrets))
     }
 
     /// The rule of this place, as one that decides.
@@ -179,10 +180,14 @@ impl RulesInForce {
     }
 
     /// Those that would be in force where the settings say this.
-    pub(crate) fn proposed(texts: &[String], anonymous_read: bool, schema: &Schema) -> RulesInForce {
+    pub(crate) fn proposed(
+        texts: &[String],
+        anonymous_read: bool,
+        (schema, secrets): (&Schema, &Secrets),
+    ) -> RulesInForce {
         let by_default = texts.is_empty();
         let texts = if by_default { default_rules(anonymous_read) } else { texts.to_vec() };
-        RulesInForce { rules: Arc::new(AccessRules::of(&texts, schema)), texts, by_default }
+        RulesInForce { rules: Arc::new(AccessRules::of(&texts, schema, secrets)), texts, by_default }
     }
 }
 
@@ -464,7 +469,8 @@ impl Deciding<'_> {
             );
             return Ok(Some((is_allowed, note)));
         }
-        if is_secret(schema, type_id) && ![WRITE, JOIN, LEAVE].contains(&right) {
+        let secrecy = self.state.catalog.secrets.of_type(type_id);
+        if secrecy > Secrecy::Guarded && ![WRITE, JOIN, LEAVE].contains(&right) {
             return Ok(Some((
                 false,
                 format!("{name} is a secret: only the administrator, whatever the rules say"),
@@ -523,6 +529,10 @@ impl Deciding<'_> {
         if allow.is_empty() {
             if deny.is_empty() {
                 explanation.notes.push("no rule allows it, and what none allows is denied".to_owned());
+            }
+            if let Some(secret) = asked.type_id.filter(|id| self.state.catalog.secrets.has(*id)) {
+                let name = self.state.catalog.schema.type_by_id(secret).name();
+                explanation.notes.push(format!("{name} is a secret: a rule has to name it"));
             }
             self.add_others(explanation, asked, &holding)?;
         }

@@ -102,7 +102,7 @@ impl Mine {
         let truth = match subject {
             Subject::Unknown => Truth::Undefined,
             Subject::Stored(candidate) => matcher.truth(filter, state, candidate)?,
-            Subject::Given(given) => matcher.truth_in_memory(filter, &state.catalog.schema, given),
+            Subject::Given(given) => matcher.truth_in_memory(filter, state.catalog, given),
         };
         Ok(truth == Truth::True || (self.is_deny && truth == Truth::Undefined))
     }
@@ -595,7 +595,7 @@ impl Standing {
         let rules: Vec<_> = mine
             .filter_map(|(_, mine)| Some((self.rules.rules.get(mine.rule)?, mine.values.as_ref())))
             .collect();
-        let rights = EntryRights::of(&rules, &state.catalog.schema, self.is_uniform);
+        let rights = EntryRights::of(&rules, state.catalog, self.is_uniform);
         if known.len() >= RIGHTS_KEPT_MAX {
             known.clear();
         }

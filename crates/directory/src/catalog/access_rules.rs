@@ -5,7 +5,7 @@ use ldap::FilterBuf;
 use schema::{Schema, TypeId};
 
 use super::rule_filter::{rule_filter, value_filter};
-use super::secret::{USER_PASSWORD, is_secret};
+use super::secret::{Secrets, USER_PASSWORD};
 use crate::model::access_rule::{AccessRule, Asker, RESET, Reach, Rights, USE, WRITE};
 use crate::model::client_link::ClientLink;
 use crate::model::link_conditions::LinkConditions;
@@ -138,10 +138,10 @@ pub(crate) struct AccessRules {
 
 impl AccessRules {
     /// Reads the rules of the settings.
-    pub(crate) fn of(texts: &[String], schema: &Schema) -> AccessRules {
+    pub(crate) fn of(texts: &[String], schema: &Schema, secrets: &Secrets) -> AccessRules {
         let mut rules = AccessRules::default();
         for text in texts {
-            match Rule::read(text, schema) {
+            match Rule::read(text, schema, secrets) {
                 Ok(rule) => rules.rules.push(rule),
                 Err(_) => rules.is_broken = true,
             }
@@ -203,14 +203,15 @@ impl Rule {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(crate) fn read(text: &str, schema: &Schema) -> Result<Rule, String> {
+    pub(crate) fn read(text: &str, schema: &Schema, secrets: &Secrets) -> Result<Rule, String> {
         let read = AccessRule::parse(text)?;
         let AccessRule { name, is_allow, rights, place, askers, link, .. } = read;
         let place = match place {
             Some((reach, dn)) => Some((reach, normal(&dn, schema)?)),
             None => None,
         };
-        let askers = askers.iter().map(|asker| RuleAsker::of(asker, schema)).collect::<Result<_, _>>()?;
+        let askers = askers.iter().map(|asker| RuleAsker::of(asker, schema, secrets));
+        let askers = askers.collect::<Result<_, _>>()?;
         if rights.has(USE) {
             let mut uses = match (read.attributes.is_empty(), is_allow) {
                 (false, _) => Uses::named(&read.attributes)?,
@@ -234,18 +235,18 @@ impl Rule {
                 link,
             });
         }
-        let mut about = types(&read.attributes, is_allow, schema)?;
+        let mut about = types(&read.attributes, is_allow, schema, secrets)?;
         if !read.but_attributes.is_empty() {
-            about.remove(&types(&read.but_attributes, is_allow, schema)?);
+            about.remove(&types(&read.but_attributes, is_allow, schema, secrets)?);
         }
         let named = read.attributes.first().and_then(|name| schema.attribute_type(name));
         let values = match (&read.values, named) {
-            (Some(text), Some(named)) => Some(value_filter(text, named.id, rights, schema)?),
+            (Some(text), Some(named)) => Some(value_filter(text, named.id, rights, (schema, secrets))?),
             _ => None,
         };
         let but = read.but_places.iter().map(|(reach, dn)| Ok((*reach, normal(dn, schema)?)));
         let but = but.collect::<Result<_, String>>()?;
-        let filter = read.filter.as_deref().map(|text| rule_filter(text, schema)).transpose()?;
+        let filter = read.filter.as_deref().map(|text| rule_filter(text, schema, secrets)).transpose()?;
         let rights =
             if rights.has(WRITE) && has_password(&about, schema) { rights.with(RESET) } else { rights };
         Ok(Rule {
@@ -265,7 +266,7 @@ impl Rule {
 }
 
 impl RuleAsker {
-    fn of(asker: &Asker, schema: &Schema) -> Result<RuleAsker, String> {
+    fn of(asker: &Asker, schema: &Schema, secrets: &Secrets) -> Result<RuleAsker, String> {
         Ok(match asker {
             Asker::Anyone => RuleAsker::Anyone,
             Asker::Anonymous => RuleAsker::Anonymous,
@@ -275,7 +276,7 @@ impl RuleAsker {
             Asker::UsersIn(dn) => RuleAsker::UsersIn(normal(dn, schema)?),
             Asker::UsersMatching(place, filter) => {
                 let place = place.as_deref().map(|dn| normal(dn, schema)).transpose()?;
-                RuleAsker::UsersMatching(place, rule_filter(filter, schema)?)
+                RuleAsker::UsersMatching(place, rule_filter(filter, schema, secrets)?)
             }
             Asker::Group(dn) => RuleAsker::Group(normal(dn, schema)?),
             Asker::NamedBy(name) => {
@@ -307,15 +308,15 @@ fn normal(dn: &str, schema: &Schema) -> Result<NormalName, String> {
 
 /// The types that a rule is about, with their subtypes. Without any named, an `allow` is about all but secrets, a
 /// `deny` about all of them. `*` and `+` leave secrets out in both: these have to be named.
-fn types(names: &[String], is_allow: bool, schema: &Schema) -> Result<TypeSet, String> {
+fn types(names: &[String], is_allow: bool, schema: &Schema, secrets: &Secrets) -> Result<TypeSet, String> {
     let all = || (0..).map(TypeId).take(schema.attribute_types().len());
     let mut set = TypeSet::default();
     if names.is_empty() {
-        all().filter(|id| !is_allow || !is_secret(schema, *id)).for_each(|id| set.insert(id));
+        all().filter(|id| !is_allow || !secrets.has(*id)).for_each(|id| set.insert(id));
     }
     for name in names {
         let mut add_kind = |wants_operational: bool| {
-            for id in all().filter(|id| !is_secret(schema, *id)) {
+            for id in all().filter(|id| !secrets.has(*id)) {
                 if schema.type_by_id(id).is_operational() == wants_operational {
                     set.insert(id);
                 }
@@ -332,7 +333,7 @@ fn types(names: &[String], is_allow: bool, schema: &Schema) -> Result<TypeSet, S
                         add_kind(false);
                     }
                     let named = known.all_must.iter().chain(&known.all_may);
-                    named.filter(|id| !is_secret(schema, **id)).for_each(|id| set.insert(*id));
+                    named.filter(|id| !secrets.has(**id)).for_each(|id| set.insert(*id));
                 }
                 None => {
                     let known = schema.attribute_type(name).ok_or_else(|| unknown(name))?;

@@ -10,17 +10,20 @@ use schema::{
 };
 
 use super::is_link_type;
-use super::secret::is_secret;
+use super::secret::Secrets;
 use super::virtual_attribute::{VirtualAttribute, counts_entries};
 use crate::model::access_rule::{COMPARE, READ, Rights, SEARCH};
+
+/// Attribute types, and which of them are secrets.
+type Types<'s> = (&'s Schema, &'s Secrets);
 
 /// Reads a filter of a rule.
 ///
 /// # Errors
 /// What is wrong with it.
-pub(crate) fn rule_filter(text: &str, schema: &Schema) -> Result<FilterBuf, String> {
+pub(crate) fn rule_filter(text: &str, schema: &Schema, secrets: &Secrets) -> Result<FilterBuf, String> {
     let filter = FilterBuf::parse(text).map_err(|error| format!("{text:?} is no filter: {error}"))?;
-    check(filter.as_filter(), schema).map_err(|what| format!("filter {text:?}: {what}"))?;
+    check(filter.as_filter(), (schema, secrets)).map_err(|what| format!("filter {text:?}: {what}"))?;
     Ok(filter)
 }
 
@@ -35,9 +38,9 @@ pub(crate) fn value_filter(
     text: &str,
     of: TypeId,
     rights: Rights,
-    schema: &Schema,
+    (schema, secrets): Types<'_>,
 ) -> Result<FilterBuf, String> {
-    let filter = rule_filter(text, schema)?;
+    let filter = rule_filter(text, schema, secrets)?;
     let equality = schema.type_by_id(of).equality;
     for type_id in schema.subtypes(of) {
         let attribute_type = schema.type_by_id(*type_id);
@@ -92,30 +95,30 @@ fn check_items(filter: Filter<'_>, of: TypeId, schema: &Schema) -> Result<(), St
     }
 }
 
-fn check(filter: Filter<'_>, schema: &Schema) -> Result<(), String> {
+fn check(filter: Filter<'_>, types: Types<'_>) -> Result<(), String> {
     match filter.kind() {
         FilterKind::And(list) | FilterKind::Or(list) => {
-            list.iter().try_for_each(|filter| check(filter, schema))
+            list.iter().try_for_each(|filter| check(filter, types))
         }
-        FilterKind::Not(filter) => check(filter, schema),
+        FilterKind::Not(filter) => check(filter, types),
         FilterKind::EqualityMatch(assertion) | FilterKind::ApproxMatch(assertion) => {
-            check_value(&assertion, schema, "equality", |known| known.equality)
+            check_value(&assertion, types, "equality", |known| known.equality)
         }
         FilterKind::GreaterOrEqual(assertion) | FilterKind::LessOrEqual(assertion) => {
-            check_value(&assertion, schema, "ordering", |known| known.ordering)
+            check_value(&assertion, types, "ordering", |known| known.ordering)
         }
-        FilterKind::Substrings(substrings) => check_substrings(&substrings, schema),
-        FilterKind::Present(description) => known(description, schema).map(|_| ()),
-        FilterKind::ExtensibleMatch(extensible) => check_extensible(&extensible, schema),
+        FilterKind::Substrings(substrings) => check_substrings(&substrings, types),
+        FilterKind::Present(description) => known(description, types).map(|_| ()),
+        FilterKind::ExtensibleMatch(extensible) => check_extensible(&extensible, types),
         FilterKind::Unrecognized(_) => Err("it has a part of an unknown kind".to_owned()),
     }
 }
 
 /// The type of a description that a rule may ask for.
-fn known<'s>(description: &str, schema: &'s Schema) -> Result<&'s AttributeType, String> {
+fn known<'s>(description: &str, (schema, secrets): Types<'s>) -> Result<&'s AttributeType, String> {
     let parsed = schema.parse_description(description).map_err(|error| error.to_string())?;
     let attribute_type = schema.type_by_id(parsed.type_id);
-    if is_secret(schema, parsed.type_id) {
+    if secrets.has(parsed.type_id) {
         return Err(format!("{description} is a secret, of which a rule would tell"));
     }
     if counts_entries(schema, parsed.type_id) {
@@ -126,11 +129,11 @@ fn known<'s>(description: &str, schema: &'s Schema) -> Result<&'s AttributeType,
 
 fn check_value(
     assertion: &Assertion<'_>,
-    schema: &Schema,
+    (schema, secrets): Types<'_>,
     what: &str,
     rule: fn(&AttributeType) -> Option<MatchingRule>,
 ) -> Result<(), String> {
-    let attribute_type = known(assertion.description, schema)?;
+    let attribute_type = known(assertion.description, (schema, secrets))?;
     let name = attribute_type.name();
     let rule = rule(attribute_type).ok_or_else(|| format!("{name} has no {what} rule"))?;
     let value = String::from_utf8_lossy(assertion.value);
@@ -143,8 +146,8 @@ fn check_value(
         .map_err(|error| format!("{value:?} is no value for {name}: {error}"))
 }
 
-fn check_substrings(substrings: &Substrings<'_>, schema: &Schema) -> Result<(), String> {
-    let attribute_type = known(substrings.description, schema)?;
+fn check_substrings(substrings: &Substrings<'_>, types: Types<'_>) -> Result<(), String> {
+    let attribute_type = known(substrings.description, types)?;
     let name = attribute_type.name();
     let rule = attribute_type.substring.ok_or_else(|| format!("{name} has no substring rule"))?;
     SubstringAssertion::new(rule, substrings.initial, substrings.any.iter(), substrings.final_)
@@ -152,11 +155,11 @@ fn check_substrings(substrings: &Substrings<'_>, schema: &Schema) -> Result<(), 
         .map_err(|error| format!("the parts are none of a value of {name}: {error}"))
 }
 
-fn check_extensible(extensible: &ExtensibleMatch<'_>, schema: &Schema) -> Result<(), String> {
+fn check_extensible(extensible: &ExtensibleMatch<'_>, (schema, secrets): Types<'_>) -> Result<(), String> {
     let Some(description) = extensible.description else {
         return Err("a match without an attribute would ask for all of them".to_owned());
     };
-    let attribute_type = known(description, schema)?;
+    let attribute_type = known(description, (schema, secrets))?;
     let name = attribute_type.name();
     let rule = match extensible.rule {
         None => attribute_type.equality.ok_or_else(|| format!("{name} has no equality rule"))?,

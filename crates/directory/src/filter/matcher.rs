@@ -9,7 +9,7 @@ use std::sync::Arc;
 use schema::{AttributeDescription, Schema};
 
 use super::{Item, ShownTest, Subject, Target, Term, Test, Truth};
-use crate::catalog::{Shown, VirtualAttribute};
+use crate::catalog::{Catalog, Shown, VirtualAttribute};
 use crate::model::entry::{AttributeRow, Content, EntryRow, InlineValue};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{AttrId, ENTRIES, EntryId, LINKS, NodeRow, VALUES, id_key, link_key, value_key};
@@ -330,12 +330,13 @@ impl Matcher {
         candidate: &Candidate<'_>,
     ) -> Result<bool, OperationError> {
         match dn_of(state.read, candidate.id)? {
-            Some(dn) => Ok(self.dn_text_passes(item, &state.catalog.schema, &dn)),
+            Some(dn) => Ok(self.dn_text_passes(item, state.catalog, &dn)),
             None => Ok(false),
         }
     }
 
-    fn dn_text_passes(&mut self, item: &Item, schema: &Schema, dn: &str) -> bool {
+    fn dn_text_passes(&mut self, item: &Item, catalog: &Catalog, dn: &str) -> bool {
+        let schema = &*catalog.schema;
         let Ok(dn) = ldap::Dn::parse(dn) else { return false };
         let counts = |name: &str| {
             let Some(attribute_type) = schema.attribute_type(name) else { return false };
@@ -346,7 +347,7 @@ impl Matcher {
                 }
                 Subject::Any => {
                     item.test.rule().is_some_and(|rule| schema.rule_applies(rule, attribute_type))
-                        && self.shown.includes(schema, attribute_type.id)
+                        && self.shown.includes(&catalog.secrets, attribute_type.id)
                 }
                 Subject::Virtual(_) => false,
             }
@@ -357,18 +358,19 @@ impl Matcher {
     }
 
     /// What the filter says of an entry that is not in the tree.
-    pub(crate) fn truth_in_memory(&mut self, term: &Term, schema: &Schema, entry: &InMemory<'_>) -> Truth {
+    pub(crate) fn truth_in_memory(&mut self, term: &Term, catalog: &Catalog, entry: &InMemory<'_>) -> Truth {
+        let schema = &*catalog.schema;
         match term {
             Term::Constant(truth) => *truth,
             Term::And(terms) => {
-                let truths = terms.iter().map(|term| self.truth_in_memory(term, schema, entry));
+                let truths = terms.iter().map(|term| self.truth_in_memory(term, catalog, entry));
                 truths.min().unwrap_or(Truth::True)
             }
             Term::Or(terms) => {
-                let truths = terms.iter().map(|term| self.truth_in_memory(term, schema, entry));
+                let truths = terms.iter().map(|term| self.truth_in_memory(term, catalog, entry));
                 truths.max().unwrap_or(Truth::False)
             }
-            Term::Not(term) => !self.truth_in_memory(term, schema, entry),
+            Term::Not(term) => !self.truth_in_memory(term, catalog, entry),
             Term::Class(class) => {
                 let mut named =
                     entry.values_of(schema, "2.5.4.0").filter_map(|name| schema.object_class(name));
@@ -385,7 +387,7 @@ impl Matcher {
                         && (matches!(item.test, Test::Present)
                             || values.iter().any(|value| item.test.passes(schema, value, &mut self.key)))
                 });
-                (passes || (item.dn_attributes && self.dn_text_passes(item, schema, entry.dn))).into()
+                (passes || (item.dn_attributes && self.dn_text_passes(item, catalog, entry.dn))).into()
             }
         }
     }

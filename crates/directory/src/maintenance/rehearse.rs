@@ -12,7 +12,7 @@ use schema::TypeId;
 use store::Direction;
 
 use crate::access::{Access, EntryRights, Requester, RightExtent, RulesInForce, Standing, Walk};
-use crate::catalog::{USER_PASSWORD, is_secret};
+use crate::catalog::{Secrets, Shown, USER_PASSWORD};
 use crate::model::access_rule::{COMPARE, JOIN, LEAVE, READ, SEARCH, WRITE};
 use crate::model::entry::EntryRow;
 use crate::model::outcome::OperationError;
@@ -90,7 +90,9 @@ pub fn rehearse(
 ) -> Result<Rehearsed> {
     let now = RulesInForce::of(state);
     let anonymous_read = proposal.anonymous_read || state.settings.node.anonymous_read;
-    let then = RulesInForce::proposed(&proposal.access_rules, anonymous_read, &state.catalog.schema);
+    let schema = &*state.catalog.schema;
+    let secrets = Secrets::of(schema, &proposal.secret_attributes);
+    let then = RulesInForce::proposed(&proposal.access_rules, anonymous_read, (schema, &secrets));
     let ids = sampled(state, rehearsal.entries_max)?;
     let askers = askers(state, rehearsal, &ids)?;
     let mut rehearsed = Rehearsed { askers: askers.len(), entries: ids.len() as u64, changes: 0 };
@@ -209,7 +211,8 @@ fn difference<'r>(
     ];
     for (word, right, is_write) in of_types {
         for type_id in types {
-            let counts = if is_write { may_change } else { !is_secret(&state.catalog.schema, *type_id) };
+            let may_show = Shown::AsRulesSay.includes(&state.catalog.secrets, *type_id);
+            let counts = if is_write { may_change } else { may_show };
             // Who writes joins and leaves too.
             let is_said = matches!(word, "join" | "leave") && with.may_write(*type_id);
             let extent = |rights: &'r EntryRights| rights.extent(right, Some(*type_id));

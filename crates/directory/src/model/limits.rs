@@ -217,6 +217,9 @@ pub const PASSWORD_POLICIES_MAX: usize = 10_000;
 /// Most notices of policies that do not hold as they are written. More are left out.
 pub const POLICY_NOTICES_MAX: usize = 100;
 
+/// Names in the setting of secret attributes.
+pub const SECRET_ATTRIBUTES_MAX: usize = 1_000;
+
 /// Letters in the name of a schema text.
 pub const SCHEMA_NAME_MAX: usize = 64;
 

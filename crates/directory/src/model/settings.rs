@@ -2,6 +2,7 @@
 
 mod general;
 mod problem;
+mod secret_attributes;
 mod stored;
 
 pub use general::{GENERAL, GeneralSetting, GeneralSettings, SettingValue};

@@ -11,7 +11,7 @@ use schema::{AttributeDescription, MatchingRule};
 
 use crate::access::{Access, Requester, RightExtent, denied, hint};
 use crate::accounts;
-use crate::catalog::{is_secret, is_user_password};
+use crate::catalog::{Shown, is_user_password};
 use crate::filter::{Candidate, Compiler, GroupsOf, InMemory, Matcher, MemberUse, Term, Truth};
 use crate::model::access_rule::COMPARE;
 use crate::model::client_link::ClientLink;
@@ -128,7 +128,8 @@ fn try_compare(
     let description = described(state, request.description)?;
     access.check_compare(state, target, description.type_id)?;
     let schema = &state.catalog.schema;
-    let rights = rights.filter(|_| !is_secret(schema, description.type_id));
+    // Of other secrets rules say nothing.
+    let rights = rights.filter(|_| Shown::AsRulesSay.includes(&state.catalog.secrets, description.type_id));
     if let (Some(rights), Some(standing)) = (&rights, &standing)
         && rights.extent(COMPARE, Some(description.type_id)) == RightExtent::Nothing
     {
@@ -187,7 +188,7 @@ fn compare_outside(
         return Err(no_such_attribute(schema.type_by_id(description.type_id).name()));
     }
     let term = assertion(state, access, description, request.value)?;
-    let truth = Matcher::new(access.shown()).truth_in_memory(&term, schema, &in_memory);
+    let truth = Matcher::new(access.shown()).truth_in_memory(&term, state.catalog, &in_memory);
     Ok(compare_result(truth == Truth::True))
 }
 

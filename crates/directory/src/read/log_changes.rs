@@ -1,6 +1,6 @@
 //! The log as others read it who follow it: records in order, and what the numbers in them stand for.
 
-use crate::catalog::is_secret;
+use crate::catalog::Secrecy;
 use crate::model::entry::EntryRow;
 use crate::model::outcome::OperationError;
 use crate::model::record::{Change, Record, Value, ValueChange, ValueChangeKind};
@@ -67,8 +67,14 @@ impl Snapshot {
     pub fn logged_attribute(&self, id: AttrId) -> Option<LoggedAttribute<'_>> {
         let catalog = self.state().catalog;
         let known = catalog.attributes().get(id.0 as usize)?;
-        let is_secret = is_secret(&catalog.schema, known.description.type_id);
+        let is_secret = known.secrecy != Secrecy::Open;
         Some(LoggedAttribute { name: &known.name, is_secret, is_operational: known.is_operational })
+    }
+
+    /// Whether the attribute type of a name or OID is a secret; `None` where the schema does not know it.
+    pub fn is_secret_type(&self, name_or_oid: &str) -> Option<bool> {
+        let catalog = self.state().catalog;
+        catalog.schema.attribute_type(name_or_oid).map(|known| catalog.secrets.has(known.id))
     }
 
     /// A value of a record as text or octets. An entry that a link names has its DN of now, or the number that it had.
@@ -111,7 +117,7 @@ fn values_of(
     };
     for row in entry.attributes().filter(|row| wanted(row.id)) {
         let known = state.catalog.attributes().get(row.id.0 as usize);
-        if known.is_none_or(|known| is_secret(&state.catalog.schema, known.description.type_id)) {
+        if known.is_none_or(|known| known.secrecy != Secrecy::Open) {
             continue;
         }
         let (mut values, before) = (Vec::new(), bytes);

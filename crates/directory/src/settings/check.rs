@@ -9,16 +9,20 @@ use schema::Schema;
 
 use super::{DirectorySettings, SettingsProblem, expectations};
 use crate::catalog::access_rules::Rule;
-use crate::catalog::{Catalog, is_link_type, is_secret, schema_of, without_effect};
+use crate::catalog::{Catalog, Secrets, VirtualAttribute, is_link_type, schema_of, without_effect};
 use crate::index::check_kinds;
 use crate::model::index_definition::IndexKinds;
 use crate::model::limits::{
     ACCESS_RULES_MAX, IDENTITIES_MAX, REALM_SIZE_MAX, SCHEMA_NAME_MAX, SCHEMA_TEXTS_BYTES_MAX,
+    SECRET_ATTRIBUTES_MAX,
 };
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::quoted::Quoted;
 use crate::model::sasl_mechanisms::{DIGEST_MD5, MECHANISMS};
 use crate::model::virtual_entries::{CONFIG_DN, MONITOR_DN, SUBSCHEMA_DN};
+
+/// OID of objectClass.
+const OBJECT_CLASS: &str = "2.5.4.0";
 
 /// Settings in canonical form: names in the schema's spelling, DNs as rendered, lists without repetitions.
 #[derive(Clone, Debug)]
@@ -27,6 +31,8 @@ pub struct Checked {
     pub settings: DirectorySettings,
     /// The schema that they make.
     pub schema: Arc<Schema>,
+    /// Which types of it are secrets.
+    pub(crate) secrets: Secrets,
 }
 
 /// Checks settings.
@@ -48,17 +54,23 @@ pub fn check(proposal: &DirectorySettings) -> Result<Checked, Vec<SettingsProble
     settings.general.monitor_readers =
         check_names("monitor_readers", &general.monitor_readers, &schema, &mut problems);
     settings.general.sasl_mechanisms = check_mechanisms(&general.sasl_mechanisms, &mut problems);
+    settings.general.secret_attributes = check_secrets(&general.secret_attributes, &schema, &mut problems);
+    let secrets = Secrets::of(&schema, &settings.general.secret_attributes);
     settings.general.identity_attributes =
-        check_identities(&general.identity_attributes, &schema, &mut problems);
+        check_identities(&general.identity_attributes, (&schema, &secrets), &mut problems);
     check_realm(&general.sasl_realm, &settings.general.sasl_mechanisms, &mut problems);
-    check_access_rules(&general.access_rules, &schema, &mut problems);
+    check_access_rules(&general.access_rules, (&schema, &secrets), &mut problems);
     expectations::check(&general.access_expectations, &schema, &mut problems);
     check_name("password_policy", &general.password_policy, &schema, &mut problems);
     check_name("administrator", &general.administrator, &schema, &mut problems);
-    if problems.is_empty() { Ok(Checked { settings, schema }) } else { Err(problems) }
+    if problems.is_empty() { Ok(Checked { settings, schema, secrets }) } else { Err(problems) }
 }
 
-fn check_access_rules(texts: &[String], schema: &Schema, problems: &mut Vec<SettingsProblem>) {
+fn check_access_rules(
+    texts: &[String],
+    (schema, secrets): (&Schema, &Secrets),
+    problems: &mut Vec<SettingsProblem>,
+) {
     if texts.len() > ACCESS_RULES_MAX {
         let what = format!("{} rules are more than the {ACCESS_RULES_MAX} that are kept", texts.len());
         problems.push(SettingsProblem::key("access_rules", what));
@@ -67,7 +79,7 @@ fn check_access_rules(texts: &[String], schema: &Schema, problems: &mut Vec<Sett
     let mut names: Vec<String> = Vec::new();
     for (number, text) in texts.iter().enumerate() {
         let mut refuse = |what| problems.push(SettingsProblem::member("access_rules", number, what));
-        match Rule::read(text, schema) {
+        match Rule::read(text, schema, secrets) {
             Ok(rule) if names.iter().any(|name| name.eq_ignore_ascii_case(&rule.name)) => {
                 refuse(format!("there is another rule {:?}", rule.name));
             }
@@ -203,13 +215,20 @@ fn check_realm(realm: &str, mechanisms: &[String], problems: &mut Vec<SettingsPr
 }
 
 /// Attribute types by whose values users are found.
-fn check_identities(names: &[String], schema: &Schema, problems: &mut Vec<SettingsProblem>) -> Vec<String> {
+fn check_identities(
+    names: &[String],
+    (schema, secrets): (&Schema, &Secrets),
+    problems: &mut Vec<SettingsProblem>,
+) -> Vec<String> {
     let mut canonical: Vec<String> = Vec::new();
     for (number, name) in names.iter().enumerate() {
         let mut refuse = |what| problems.push(SettingsProblem::member("identity_attributes", number, what));
         match schema.attribute_type(name) {
             None => refuse(undefined(name)),
-            Some(known) if known.equality.is_none() || is_secret(schema, known.id) => {
+            Some(known) if secrets.has(known.id) => {
+                refuse(format!("nobody is found by {name}: it is a secret"));
+            }
+            Some(known) if known.equality.is_none() => {
                 refuse(format!("nobody is found by {name}: it is not compared for equality"));
             }
             Some(known) if canonical.iter().any(|other| other == known.name()) => {}
@@ -220,6 +239,37 @@ fn check_identities(names: &[String], schema: &Schema, problems: &mut Vec<Settin
         let what = format!("more than {IDENTITIES_MAX} attributes");
         problems.push(SettingsProblem::key("identity_attributes", what));
     }
+    canonical
+}
+
+/// Attribute types that are secrets, as they are written: a schema may define some later.
+fn check_secrets(names: &[String], schema: &Schema, problems: &mut Vec<SettingsProblem>) -> Vec<String> {
+    let mut canonical: Vec<String> = Vec::new();
+    for (number, name) in names.iter().enumerate() {
+        let mut refuse = |what| problems.push(SettingsProblem::member("secret_attributes", number, what));
+        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+        if name.is_empty() || name.len() > SCHEMA_NAME_MAX || !name.bytes().all(is_part) {
+            refuse(format!("{} is not the name or OID of an attribute type", Quoted(name)));
+            continue;
+        }
+        let types = schema.attribute_type(name).map_or(&[][..], |known| schema.subtypes(known.id));
+        let shows = |known: &schema::AttributeType| {
+            known.oid == OBJECT_CLASS || is_link_type(known) || VirtualAttribute::of(known).is_some()
+        };
+        if let Some(shown) = types.iter().map(|id| schema.type_by_id(*id)).find(|known| shows(known)) {
+            refuse(format!(
+                "{} cannot be a secret: the tree, groups and classes show it; an access rule can deny it",
+                shown.name()
+            ));
+        } else if !canonical.iter().any(|other| other.eq_ignore_ascii_case(name)) {
+            canonical.push(name.clone());
+        }
+    }
+    if canonical.len() > SECRET_ATTRIBUTES_MAX {
+        let what = format!("more than {SECRET_ATTRIBUTES_MAX} attributes");
+        problems.push(SettingsProblem::key("secret_attributes", what));
+    }
+    canonical.sort_unstable_by_key(|name| name.to_ascii_lowercase());
     canonical
 }
 

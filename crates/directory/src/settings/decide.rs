@@ -65,7 +65,7 @@ pub fn decide(state: TreeState<'_>, proposal: &DirectorySettings) -> Result<Deci
         notes(state, &checked.settings)?;
     }
     let rules = (&before.general.access_rules[..], &checked.settings.general.access_rules[..]);
-    let lost = rule_readers::lost(state, rules, &checked.schema)?;
+    let lost = rule_readers::lost(state, rules, (&checked.schema, &checked.secrets))?;
     if !lost.is_empty() {
         return Err(lost.into());
     }
@@ -103,7 +103,7 @@ pub fn notes(state: TreeState<'_>, settings: &DirectorySettings) -> Result<Vec<S
 /// # Errors
 /// As there.
 pub fn notes_of_new(checked: &Checked) -> Result<Vec<String>, SettingsError> {
-    let Checked { settings, schema } = checked;
+    let Checked { settings, schema, .. } = checked;
     let name = &settings.general.password_policy;
     notes_of(accounts::named_policy_of_new(schema, name, &settings.suffixes)?)
 }

@@ -6,6 +6,7 @@ use super::{DirectorySettings, SettingsProblem};
 use crate::access::{
     ASKED, AccessExplanation, Asked, QuestionPlace, Requester, RulesInForce, explain_under, explain_use,
 };
+use crate::catalog::Secrets;
 use crate::model::expectation::{Expectation, USE_WORD};
 use crate::model::limits::ACCESS_RULES_MAX;
 use crate::model::name::{NormalName, parse_dn};
@@ -90,7 +91,8 @@ pub(super) fn unfulfilled(
     }
     let anonymous_read = proposal.general.anonymous_read || state.settings.node.anonymous_read;
     let schema = &state.catalog.schema;
-    let rules = RulesInForce::proposed(&proposal.general.access_rules, anonymous_read, schema);
+    let secrets = Secrets::of(schema, &proposal.general.secret_attributes);
+    let rules = RulesInForce::proposed(&proposal.general.access_rules, anonymous_read, (schema, &secrets));
     if rules.rules.is_broken {
         let what = "the rules need definitions of the schema that are not in force yet: apply these first";
         problems.push(SettingsProblem::key(KEY, what));

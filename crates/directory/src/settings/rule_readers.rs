@@ -4,6 +4,7 @@
 use schema::Schema;
 
 use super::SettingsProblem;
+use crate::catalog::Secrets;
 use crate::catalog::access_rules::{AccessRules, Rule, RuleAsker};
 use crate::model::access_rule::{BROWSE, EXPLAIN};
 use crate::model::name::NormalName;
@@ -20,12 +21,12 @@ type Result<T> = std::result::Result<T, OperationError>;
 pub(super) fn lost(
     state: TreeState<'_>,
     (before, after): (&[String], &[String]),
-    schema: &Schema,
+    (schema, secrets): (&Schema, &Secrets),
 ) -> Result<Vec<SettingsProblem>> {
     if before == after || after.is_empty() || !is_somebody(state, &state.catalog.access_rules)? {
         return Ok(Vec::new());
     }
-    let rules = AccessRules::of(after, schema);
+    let rules = AccessRules::of(after, schema, secrets);
     let is_meant = |rule: &Rule| denies_all(rule) && !rule.rights.has(BROWSE);
     if rules.rules.iter().any(is_meant) || is_somebody(state, &rules)? {
         return Ok(Vec::new());

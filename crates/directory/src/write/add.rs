@@ -12,7 +12,7 @@ use schema::{AttributeDescription, AttributeType, Schema};
 
 use crate::access::{self, Access, Standing};
 use crate::catalog::{
-    Allocations, check_modifiable, check_options, is_link_type, is_user_password, last_entry_id,
+    Allocations, Catalog, check_modifiable, check_options, is_link_type, is_user_password, last_entry_id,
     read_description,
 };
 use crate::filter::InMemory;
@@ -64,7 +64,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &AddRequest<'_>) -> Result
     let newcomer = Newcomer { id: EntryId(last_entry_id(state.read)?.0 + 1), name: &name };
     let mut entry = NewEntry::new(state.catalog);
     add_given(deciding, &newcomer, &mut entry, request)?;
-    for ava in naming_values(schema, &dn)? {
+    for ava in new_naming_values(state.catalog, &dn)? {
         add_naming(&mut entry, ava, schema)?;
     }
     let class_set =
@@ -173,6 +173,22 @@ pub(crate) struct NamingValue {
     pub(crate) description: AttributeDescription,
     /// The value.
     pub(crate) value: KeyedValue,
+}
+
+/// As [`naming_values`], of an entry that gets the name now: a name shows what it is made of.
+///
+/// # Errors
+/// As there; namingViolation for a secret, too.
+pub(crate) fn new_naming_values(catalog: &Catalog, dn: &Dn<'_>) -> Result<Vec<NamingValue>> {
+    let values = naming_values(&catalog.schema, dn)?;
+    match values.iter().map(|value| value.description.type_id).find(|id| catalog.secrets.has(*id)) {
+        None => Ok(values),
+        Some(secret) => {
+            let name = catalog.schema.type_by_id(secret).name();
+            let text = format!("{name} is a secret and cannot name an entry");
+            Err(OperationError::refused(ResultCode::NAMING_VIOLATION, text))
+        }
+    }
 }
 
 /// The values of the first RDN of a DN that is to be an entry's.

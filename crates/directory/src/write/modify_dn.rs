@@ -25,7 +25,7 @@ use crate::model::rows::{
 use crate::read::search::check_assertion;
 use crate::tree::target::{Target, check_not_virtual, entry_dn, locate_name, missing};
 use crate::tree::{Found, TreeState, damaged_row};
-use crate::write::add::{NamingValue, check_superior, naming_values};
+use crate::write::add::{NamingValue, check_superior, naming_values, new_naming_values};
 use crate::write::deciding::Deciding;
 use crate::write::permitted;
 use crate::write::schema_check::check_attributes;
@@ -43,7 +43,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyDnRequest<'_>) -> R
     let standing = permitted::tree_writer(state, requester, controls.link.as_ref())?;
     let name = NormalName::of(&dn, schema);
     check_not_virtual(state, &dn, &name, ResultCode::UNWILLING_TO_PERFORM)?;
-    let naming = naming_values(&state.catalog.schema, &new_rdn)?;
+    let naming = new_naming_values(state.catalog, &new_rdn)?;
     let normal_rdn = normal_rdn(state, &new_rdn)?;
     let located = locate_name(state, &dn, &name, controls.manage_dsa_it);
     let may = ("rename", RENAME, EntryRights::may_rename as fn(&EntryRights) -> bool);

@@ -13,5 +13,6 @@ mod hidden;
 mod hidden_data;
 mod rehearse;
 mod rules;
+mod secrets;
 mod settings;
 mod translate;

@@ -20,7 +20,7 @@ use crate::session::context::Context;
 use crate::stamp::now_micros;
 use crate::telemetry::counters::Operation;
 use crate::telemetry::operation_event::{
-    OperationEvent, Shown, describe, kind_of, operation_line, session_tracking, target_of,
+    OperationEvent, Shown, TypeNamed, describe, kind_of, operation_line, session_tracking, target_of,
 };
 
 /// In place of a name that nobody has.
@@ -98,8 +98,12 @@ impl Session {
         if !is_audited && !context.settings.log_operations {
             return None;
         }
-        let schema = &context.snapshot.state().catalog.schema;
-        let is_known = |name: &str| schema.attribute_type(name).is_some();
+        let snapshot = &context.snapshot;
+        let type_named = |name: &str| match snapshot.is_secret_type(name) {
+            None => TypeNamed::Unknown,
+            Some(false) => TypeNamed::Open,
+            Some(true) => TypeNamed::Secret,
+        };
         let mut fields = Vec::with_capacity(256);
         let mut event = EventWriter::new(&mut fields);
         event
@@ -111,7 +115,7 @@ impl Session {
             event.text_if_any(Field::Who, who);
         }
         event.text_if_any(Field::Network, network);
-        let shown = Shown { is_known: &is_known, last_base: &context.last_base };
+        let shown = Shown { type_named: &type_named, last_base: &context.last_base };
         describe(&message.request, &message.controls, &shown, &mut event);
         Some(Box::new(OperationEvent { started, kind, fields, is_audited, reason: None }))
     }

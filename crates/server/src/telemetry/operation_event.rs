@@ -18,19 +18,6 @@ use crate::telemetry::counters::Operation;
 /// Longest OID in an event.
 const OID_SIZE_MAX: usize = 128;
 
-/// Attributes whose asserted values are credentials, by name and OID.
-const PASSWORD_ATTRIBUTES: [&str; 9] = [
-    "userPassword",
-    "2.5.4.35",
-    "authPassword",
-    "1.3.6.1.4.1.4203.1.3.4",
-    "pwdHistory",
-    "1.3.6.1.4.1.42.2.27.8.1.20",
-    "unicodePwd",
-    "pandoTotpSecret",
-    "1.3.6.1.4.1.99999.1.81",
-];
-
 /// Parts of a session tracking control, in its order.
 const TRACKING: [Field; 4] =
     [Field::TrackingAddress, Field::TrackingName, Field::TrackingFormat, Field::TrackingIdentifier];
@@ -78,12 +65,35 @@ pub(crate) fn target_of<'a>(request: &Request<'a>) -> &'a str {
     }
 }
 
+/// An attribute type in a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TypeNamed {
+    /// The schema does not know it: it may be a value in the wrong place.
+    Unknown,
+    /// Its values may be shown.
+    Open,
+    /// Its values are secrets.
+    Secret,
+}
+
 /// By what names and filters are shown.
 pub(crate) struct Shown<'a> {
-    /// Which attribute types the schema knows: an unknown one may be a value in the wrong place.
-    pub(crate) is_known: &'a dyn Fn(&str) -> bool,
+    /// What the directory says of an attribute type.
+    pub(crate) type_named: &'a dyn Fn(&str) -> TypeNamed,
     /// The last base of a search that could be shown: clients ask below the same one again and again.
     pub(crate) last_base: &'a RefCell<String>,
+}
+
+impl Shown<'_> {
+    /// Whether the schema knows the type of a description.
+    fn knows(&self, description: &str) -> bool {
+        (self.type_named)(base_of(description)) != TypeNamed::Unknown
+    }
+
+    /// Whether values under a description may be shown.
+    fn shows(&self, description: &str) -> bool {
+        (self.type_named)(base_of(description)) == TypeNamed::Open
+    }
 }
 
 /// Appends what a request says, without values that may be secret.
@@ -112,12 +122,11 @@ pub(crate) fn put_tracking(tracking: &[[String; 4]], event: &mut EventWriter<'_>
 }
 
 fn describe_request(request: &Request<'_>, shown: &Shown<'_>, event: &mut EventWriter<'_>) {
-    let is_known = shown.is_known;
     let mut count = 0;
     let mut attribute = |event: &mut EventWriter<'_>, description: &str| {
         count += 1;
         if count <= AUDIT_ATTRIBUTES_MAX && description.len() <= OID_SIZE_MAX {
-            let is_shown = matches!(description, "*" | "+" | "1.1") || is_known(base_of(description));
+            let is_shown = matches!(description, "*" | "+" | "1.1") || shown.knows(description);
             event.text(Field::Attribute, if is_shown { description } else { WITHHELD_ATTRIBUTE });
         }
     };
@@ -125,7 +134,7 @@ fn describe_request(request: &Request<'_>, shown: &Shown<'_>, event: &mut EventW
         Request::Bind(bind) => {
             // Of others it is found out later who it is.
             if !bind.name.is_empty() || !matches!(bind.authentication, Authentication::Sasl { .. }) {
-                event.text(Field::Target, &name_text(bind.name, is_known));
+                event.text(Field::Target, &name_text(bind.name, shown));
             }
             event.text(Field::Method, method(&bind.authentication));
         }
@@ -141,37 +150,37 @@ fn describe_request(request: &Request<'_>, shown: &Shown<'_>, event: &mut EventW
             if *shown.last_base.borrow() == base {
                 event.text(Field::Target, base);
             } else {
-                let text = name_text(base, is_known);
+                let text = name_text(base, shown);
                 event.text(Field::Target, &text);
                 if text == base {
                     *shown.last_base.borrow_mut() = text.into_owned();
                 }
             }
             event.number(Field::Scope, scope);
-            describe_filter(&search.filter, is_known, event);
+            describe_filter(&search.filter, shown, event);
             search.attributes.iter().for_each(|description| attribute(event, description));
         }
         Request::Modify(modify) => {
-            event.text(Field::Target, &name_text(modify.object, is_known));
+            event.text(Field::Target, &name_text(modify.object, shown));
             modify.changes.iter().for_each(|change| attribute(event, change.attribute.description));
         }
         Request::Add(add) => {
-            event.text(Field::Target, &name_text(add.entry, is_known));
+            event.text(Field::Target, &name_text(add.entry, shown));
             add.attributes.iter().for_each(|given| attribute(event, given.description));
         }
         Request::Delete(delete) => {
-            event.text(Field::Target, &name_text(delete.entry, is_known));
+            event.text(Field::Target, &name_text(delete.entry, shown));
         }
         Request::ModifyDn(modify_dn) => {
             event
-                .text(Field::Target, &name_text(modify_dn.entry, is_known))
-                .text(Field::Name, &name_text(modify_dn.new_rdn, is_known));
+                .text(Field::Target, &name_text(modify_dn.entry, shown))
+                .text(Field::Name, &name_text(modify_dn.new_rdn, shown));
             if let Some(superior) = modify_dn.new_superior {
-                event.text(Field::Superior, &name_text(superior, is_known));
+                event.text(Field::Superior, &name_text(superior, shown));
             }
         }
         Request::Compare(compare) => {
-            event.text(Field::Target, &name_text(compare.entry, is_known));
+            event.text(Field::Target, &name_text(compare.entry, shown));
             attribute(event, compare.description);
         }
         Request::Abandon(id) => {
@@ -186,9 +195,9 @@ fn describe_request(request: &Request<'_>, shown: &Shown<'_>, event: &mut EventW
 const WITHHELD_ATTRIBUTE: &str = "withheld, the schema does not know it";
 
 /// A filter in BER, which costs a copy and no more; as text where it is cut or withheld.
-fn describe_filter(filter: &Filter<'_>, is_known: &dyn Fn(&str) -> bool, event: &mut EventWriter<'_>) {
-    if filter.encoded_len() > AUDIT_TEXT_SIZE_MAX || may_assert_password(filter, is_known) {
-        event.text(Field::FilterText, &filter_text(filter, is_known));
+fn describe_filter(filter: &Filter<'_>, shown: &Shown<'_>, event: &mut EventWriter<'_>) {
+    if filter.encoded_len() > AUDIT_TEXT_SIZE_MAX || may_assert_password(filter, shown) {
+        event.text(Field::FilterText, &filter_text(filter, shown));
         return;
     }
     event.put(Field::Filter, filter.encoded_len(), |out| filter.encode(out));
@@ -298,8 +307,8 @@ fn method(authentication: &Authentication<'_>) -> &'static str {
     }
 }
 
-fn filter_text(filter: &Filter<'_>, is_known: &dyn Fn(&str) -> bool) -> String {
-    if may_assert_password(filter, is_known) {
+fn filter_text(filter: &Filter<'_>, shown: &Shown<'_>) -> String {
+    if may_assert_password(filter, shown) {
         return "withheld, it may assert a password".to_owned();
     }
     cut(filter.to_string())
@@ -307,10 +316,10 @@ fn filter_text(filter: &Filter<'_>, is_known: &dyn Fn(&str) -> bool) -> String {
 
 /// A DN or RDN, or a note if it may contain a password: if it is no name (people type their password where the name
 /// belongs), or has a password attribute or a type that the schema does not know.
-fn name_text<'t>(text: &'t str, is_known: &dyn Fn(&str) -> bool) -> Cow<'t, str> {
+fn name_text<'t>(text: &'t str, shown: &Shown<'_>) -> Cow<'t, str> {
     let Ok(dn) = Dn::parse(text) else { return "withheld, it is no name".into() };
     let mut types = dn.rdns().flat_map(|rdn| rdn.avas).map(|ava| ava.attribute);
-    if types.any(|attribute| is_password(attribute) || !is_known(attribute)) {
+    if types.any(|attribute| !shown.shows(attribute)) {
         return "withheld, it may contain a password".into();
     }
     if text.len() > AUDIT_TEXT_SIZE_MAX { cut(text.to_owned()).into() } else { text.into() }
@@ -334,27 +343,22 @@ fn cut(mut text: String) -> String {
 /// Whether a filter may assert a value of a password attribute. A matching rule without an attribute applies to all
 /// attributes (RFC 4511 section 4.5.1.7.7), and a type that the schema does not know may be misspelt. Recurses as deep
 /// as the decoder lets a filter nest.
-fn may_assert_password(filter: &Filter<'_>, is_known: &dyn Fn(&str) -> bool) -> bool {
-    let is_password = |description: &str| is_password(description) || !is_known(base_of(description));
+fn may_assert_password(filter: &Filter<'_>, shown: &Shown<'_>) -> bool {
+    let is_password = |description: &str| !shown.shows(description);
     match filter.kind() {
         FilterKind::And(list) | FilterKind::Or(list) => {
-            list.iter().any(|filter| may_assert_password(&filter, is_known))
+            list.iter().any(|filter| may_assert_password(&filter, shown))
         }
-        FilterKind::Not(filter) => may_assert_password(&filter, is_known),
+        FilterKind::Not(filter) => may_assert_password(&filter, shown),
         FilterKind::EqualityMatch(assertion)
         | FilterKind::GreaterOrEqual(assertion)
         | FilterKind::LessOrEqual(assertion)
         | FilterKind::ApproxMatch(assertion) => is_password(assertion.description),
         FilterKind::Substrings(substrings) => is_password(substrings.description),
         FilterKind::ExtensibleMatch(extensible) => extensible.description.is_none_or(is_password),
-        FilterKind::Present(description) => !is_known(base_of(description)),
+        FilterKind::Present(description) => !shown.knows(description),
         FilterKind::Unrecognized(_) => false,
     }
-}
-
-fn is_password(description: &str) -> bool {
-    let name = base_of(description);
-    PASSWORD_ATTRIBUTES.iter().any(|password| password.eq_ignore_ascii_case(name))
 }
 
 /// An attribute description without its options.
@@ -368,8 +372,20 @@ mod tests {
 
     use super::*;
 
-    fn is_known(name: &str) -> bool {
-        schema::Schema::shipped().attribute_type(name).is_some()
+    /// userPassword, authPassword, pwdHistory and nisSecretKey are the secrets here.
+    fn type_named(name: &str) -> TypeNamed {
+        const SECRETS: [&str; 4] =
+            ["2.5.4.35", "1.3.6.1.4.1.4203.1.3.4", "1.3.6.1.4.1.42.2.27.8.1.20", "1.3.6.1.1.1.1.29"];
+        match schema::Schema::shipped().attribute_type(name) {
+            None => TypeNamed::Unknown,
+            Some(known) if SECRETS.contains(&known.oid.as_str()) => TypeNamed::Secret,
+            Some(_) => TypeNamed::Open,
+        }
+    }
+
+    /// Calls `use_it` with what these say.
+    fn shown<T>(use_it: impl FnOnce(&Shown<'_>) -> T) -> T {
+        use_it(&Shown { type_named: &type_named, last_base: &RefCell::default() })
     }
 
     /// The part of a line that tells the request.
@@ -377,8 +393,7 @@ mod tests {
         let mut fields = Vec::new();
         let mut event = EventWriter::new(&mut fields);
         event.kind(kind_of(Operation::of(request.tag()).unwrap()));
-        let shown = Shown { is_known: &is_known, last_base: &RefCell::default() };
-        describe(request, &Controls::NONE, &shown, &mut event);
+        shown(|shown| describe(request, &Controls::NONE, shown, &mut event));
         let mut line = String::new();
         operation_text(Event::parse(&fields).unwrap(), &mut line);
         assert!(!String::from_utf8_lossy(&fields).contains("secret"), "{line}");
@@ -403,6 +418,7 @@ mod tests {
             Request::Bind(bind("cn=a+2.5.4.35=secret,dc=example")),
             Request::Delete(ldap::DeleteRequest { entry: "userPasword=secret" }),
             rename("cn=a", "userPassword=secret", None),
+            rename("cn=a", "nisSecretKey=secret", None),
             rename("cn=a", "cn=b", Some("authPassword=secret")),
             rename("pwdHistory=secret", "cn=b", None),
             compare("secret"),
@@ -420,7 +436,7 @@ mod tests {
     fn filters_on_passwords_are_withheld() {
         let check = |text: &str, withheld: bool| {
             let filter = FilterBuf::parse(text).unwrap();
-            let shown = filter_text(&filter.as_filter(), &is_known);
+            let shown = shown(|shown| filter_text(&filter.as_filter(), shown));
             assert_eq!(shown.contains("withheld"), withheld, "{shown}");
             assert_eq!(shown.contains("secret"), !withheld && text.contains("secret"), "{shown}");
         };
@@ -435,13 +451,15 @@ mod tests {
         check("(userPassword=sec*ret)", true);
         check("(userPassword:octetStringMatch:=secret)", true);
         check("(authPassword>=secret)", true);
+        check("(NISSECRETKEY;x-a=secret)", true);
     }
 
     #[test]
     fn long_filters_are_cut_and_control_characters_escaped() {
         let long = format!("(cn={})", "é".repeat(2_000));
         let filter = FilterBuf::parse(&long).unwrap();
-        assert!(filter_text(&filter.as_filter(), &is_known).len() <= AUDIT_TEXT_SIZE_MAX + 3);
+        let text = shown(|shown| filter_text(&filter.as_filter(), shown));
+        assert!(text.len() <= AUDIT_TEXT_SIZE_MAX + 3);
         let delete = Request::Delete(ldap::DeleteRequest { entry: "cn=a\nconn=1 result=success" });
         assert_eq!(described(&delete), " dn=\"cn=a\\nconn=1 result=success\"");
     }

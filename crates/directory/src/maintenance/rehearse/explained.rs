@@ -275,9 +275,9 @@ fn verdict(why: &AccessExplanation) -> String {
 
 /// The rules that the log has, each from a time on; without any change of them those in force.
 fn versions(state: TreeState<'_>) -> Result<Vec<(u64, Arc<RulesInForce>)>> {
-    let schema = &state.catalog.schema;
+    let types = (&*state.catalog.schema, &state.catalog.secrets);
     let in_force =
-        |rules: &[String]| Arc::new(RulesInForce::proposed(rules, state.settings.anonymous_read(), schema));
+        |rules: &[String]| Arc::new(RulesInForce::proposed(rules, state.settings.anonymous_read(), types));
     let history = rules_history(state)?;
     let has_all = state.read.first_position()?.unwrap_or(0) <= 1;
     let mut versions = Vec::new();

@@ -22,7 +22,7 @@ use crate::access::{
     ASKED, Access, AccessExplanation, EntryRights, Requester, RightExtent, RulesInForce, Standing,
     explain_under, right_over_password,
 };
-use crate::catalog::is_secret;
+use crate::catalog::{Secrets, Shown};
 use crate::model::access_rule::{
     ADD, BROWSE, COMPARE, DELETE, JOIN, LEAVE, PROXY, READ, RENAME, Rights, SEARCH, WRITE,
 };
@@ -154,7 +154,9 @@ impl<'s> RecordedRehearsal<'s> {
         limits: RecordedLimits,
     ) -> RecordedRehearsal<'s> {
         let anonymous_read = proposal.anonymous_read || state.settings.node.anonymous_read;
-        let proposed = RulesInForce::proposed(&proposal.access_rules, anonymous_read, &state.catalog.schema);
+        let schema = &*state.catalog.schema;
+        let secrets = Secrets::of(schema, &proposal.secret_attributes);
+        let proposed = RulesInForce::proposed(&proposal.access_rules, anonymous_read, (schema, &secrets));
         RecordedRehearsal {
             state,
             rules: [RulesInForce::of(state), proposed],
@@ -474,7 +476,8 @@ impl<'s> RecordedRehearsal<'s> {
         (right, type_id): (Rights, Option<TypeId>),
     ) -> Result<()> {
         let is_write = [WRITE, JOIN, LEAVE].contains(&right);
-        if type_id.is_some_and(|type_id| !is_write && is_secret(&self.state.catalog.schema, type_id)) {
+        let shows = |type_id| Shown::AsRulesSay.includes(&self.state.catalog.secrets, type_id);
+        if type_id.is_some_and(|type_id| !is_write && !shows(type_id)) {
             return Ok(());
         }
         let old = rights_at(self.state, &pair.before.standing, place)?;

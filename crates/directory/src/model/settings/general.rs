@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use super::secret_attributes::SECRET_ATTRIBUTES;
 use crate::model::codec::{Decoder, put_bytes, put_list};
 use crate::model::limits::{LOG_RECORDS_KEPT, UNINDEXED_EXAMINED_MAX};
 use crate::model::sasl_mechanisms::PLAIN;
@@ -44,6 +45,9 @@ pub struct GeneralSettings {
     pub password_comparers: Vec<String>,
     /// DNs of the entries whose users may read `cn=monitor`, as the administrator may.
     pub monitor_readers: Vec<String>,
+    /// Attribute types, known or not yet, whose values are for the administrator, and for whom an access rule lets that
+    /// names them.
+    pub secret_attributes: Vec<String>,
 }
 
 impl Default for GeneralSettings {
@@ -65,6 +69,7 @@ impl Default for GeneralSettings {
             integrity_attributes: vec!["member".to_owned(), "uniqueMember".to_owned()],
             password_comparers: Vec::new(),
             monitor_readers: Vec::new(),
+            secret_attributes: SECRET_ATTRIBUTES.map(str::to_owned).to_vec(),
         }
     }
 }
@@ -107,7 +112,7 @@ pub struct GeneralSetting {
 }
 
 /// All of them, in the order of the settings file: those outside of tables first.
-pub const GENERAL: [GeneralSetting; 16] = [
+pub const GENERAL: [GeneralSetting; 17] = [
     GeneralSetting {
         key: "administrator",
         attribute: "pandoAdministrator",
@@ -206,6 +211,13 @@ pub const GENERAL: [GeneralSetting; 16] = [
         help: "entries whose users may read cn=monitor, as the administrator may",
         read: |of| SettingValue::Words(of.monitor_readers.clone()),
         write: |of, value| words(value, "cn=a,dc=example").map(|words| of.monitor_readers = words),
+    },
+    GeneralSetting {
+        key: "secret_attributes",
+        attribute: "pandoSecretAttribute",
+        help: "attributes that only the administrator sees, and whom an access rule lets that names them",
+        read: |of| SettingValue::Words(of.secret_attributes.clone()),
+        write: |of, value| words(value, "sambaNTPassword").map(|words| of.secret_attributes = words),
     },
     GeneralSetting {
         key: "limits.size_limit",

@@ -79,7 +79,7 @@ pub(crate) struct TypesUsed {
 impl Sight {
     pub(crate) fn of(standing: Arc<Standing>) -> Sight {
         let groups = GroupsOf { view: Arc::clone(&standing) as _, by: MemberUse::Search };
-        let matcher = Matcher::under(Shown::Plain, Some(groups));
+        let matcher = Matcher::under(Shown::AsRulesSay, Some(groups));
         Sight { standing, walk: Walk::default(), matcher }
     }
 
@@ -103,13 +103,13 @@ impl SearchAgain {
         base: EntryId,
         request: &SearchRequest<'_>,
     ) -> Result<SearchAgain> {
-        let compiler = Compiler { catalog: state.catalog, shown: Shown::Plain, known: None };
+        let compiler = Compiler { catalog: state.catalog, shown: Shown::AsRulesSay, known: None };
         let mut filter = compiler.compile(request.filter);
         filter.find_targets_in(state)?;
         let scope = SearchScope::of(base, request, &RequestControls::default());
         let mut plan = Plan::choose(state, &scope, &filter)?;
         while !plan.gather(state.read, KEYS_AT_A_TIME)? {}
-        let access = Access::of(asker, state.settings);
+        let access = Access::of(asker, state.settings).under_rules();
         let selection = Selection::of(request.attributes, state.catalog, access);
         Ok(SearchAgain { scope, filter, plan, selection, names: NameCache::default() })
     }
@@ -170,7 +170,7 @@ impl SearchAgain {
         extent: Extent,
         each: &mut impl FnMut((&Term, &mut Selection), &Candidate<'s>) -> Result<()>,
     ) -> Result<bool> {
-        let mut plain = Matcher::new(Shown::Plain);
+        let mut plain = Matcher::new(Shown::AsRulesSay);
         let (mut examined, mut matching) = (0, 0);
         let mut candidates = Candidates::open(state, self.plan.source(), 0, ScanKind::Nodes)?;
         while let Some((id, _)) = candidates.next()? {

@@ -101,7 +101,7 @@ pub(crate) fn check_assertion_in_memory(
     let Some(filter) = controls.assertion() else { return Ok(()) };
     let compiler = Compiler { catalog: state.catalog, shown: access.shown(), known: None };
     let term = compiler.compile(filter.as_filter());
-    let truth = Matcher::new(access.shown()).truth_in_memory(&term, &state.catalog.schema, entry);
+    let truth = Matcher::new(access.shown()).truth_in_memory(&term, state.catalog, entry);
     if truth == Truth::True { Ok(()) } else { Err(failed()) }
 }
 

@@ -126,12 +126,12 @@ impl Results {
                 Scope::Subordinate => place > 0,
             };
             let in_memory = InMemory { dn: &entry.dn, attributes: resolved(&catalog.schema, entry) };
-            if is_in_scope && matcher.truth_in_memory(&filter, &catalog.schema, &in_memory) == Truth::True {
+            if is_in_scope && matcher.truth_in_memory(&filter, catalog, &in_memory) == Truth::True {
                 let entry = match &matched {
                     Some(matched) => Cow::Owned(matched.of_virtual(catalog, entry)),
                     None => Cow::Borrowed(&**entry),
                 };
-                writer.put_virtual(&mut results.messages, &catalog.schema, &entry);
+                writer.put_virtual(&mut results.messages, catalog, &entry);
                 results.ends.push(results.messages.len());
             }
         }

@@ -11,7 +11,7 @@ use schema::{Schema, TypeId};
 
 use super::result::ResultWriter;
 use crate::access::{EntryRights, Standing, Walk};
-use crate::catalog::{Catalog, VirtualAttribute, is_secret};
+use crate::catalog::{Catalog, Shown, VirtualAttribute};
 use crate::filter::{Candidate, Item, Matcher, ShownTest, Subject, Term, Test, Truth};
 use crate::model::access_rule::{Rights, SEARCH};
 use crate::model::outcome::OperationError;
@@ -55,7 +55,7 @@ impl Permitted {
                 self.filters.clear();
             }
             let allowed = ValuesAllowed { rights: &rights, right: SEARCH };
-            let is_whole = allowed.may_ask(filter, &state.catalog.schema);
+            let is_whole = allowed.may_ask(filter, state.catalog);
             let left = (!is_whole).then(|| allowed.left_of(filter, state.catalog));
             self.filters.push((Arc::clone(&rights), left));
             self.filters.len() - 1
@@ -128,28 +128,31 @@ impl ValuesAllowed<'_> {
         schema.subtypes(type_id).iter().all(|subtype| self.has(*subtype))
     }
 
-    fn may_ask_item(self, item: &Item, schema: &Schema) -> bool {
+    fn may_ask_item(self, item: &Item, catalog: &Catalog) -> bool {
+        let schema = &*catalog.schema;
         type_of(item, schema).is_some_and(|type_id| self.has_whole(type_id, schema))
-            || (matches!(item.subject, Subject::Any) && self.may_ask_any(item, schema))
+            || (matches!(item.subject, Subject::Any) && self.may_ask_any(item, catalog))
     }
 
     /// Whether all types may be asked for that a rule applies to: not just those that some entry has, which would tell
-    /// what hidden entries have.
-    fn may_ask_any(self, item: &Item, schema: &Schema) -> bool {
-        let Some(rule) = item.test.rule() else { return false };
-        schema.attribute_types().iter().all(|known| {
-            !schema.rule_applies(rule, known) || is_secret(schema, known.id) || self.has(known.id)
-        })
+    /// what hidden entries have. Secrets that rules give nobody are not asked for at all.
+    fn may_ask_any(self, item: &Item, catalog: &Catalog) -> bool {
+        let (Some(rule), schema) = (item.test.rule(), &*catalog.schema) else { return false };
+        let asked = |id: TypeId| Shown::AsRulesSay.includes(&catalog.secrets, id);
+        schema
+            .attribute_types()
+            .iter()
+            .all(|known| !schema.rule_applies(rule, known) || !asked(known.id) || self.has(known.id))
     }
 
     /// Whether all that a filter asks for may be asked for.
-    fn may_ask(self, term: &Term, schema: &Schema) -> bool {
+    fn may_ask(self, term: &Term, catalog: &Catalog) -> bool {
         match term {
             // objectClass goes with the entry, and what it tells is what structuralObjectClass does.
             Term::Constant(_) | Term::Class(_) | Term::StructuralClass(_) => true,
-            Term::And(terms) | Term::Or(terms) => terms.iter().all(|term| self.may_ask(term, schema)),
-            Term::Not(term) => self.may_ask(term, schema),
-            Term::Item(item) => self.may_ask_item(item, schema) && !is_membership(item),
+            Term::And(terms) | Term::Or(terms) => terms.iter().all(|term| self.may_ask(term, catalog)),
+            Term::Not(term) => self.may_ask(term, catalog),
+            Term::Item(item) => self.may_ask_item(item, catalog) && !is_membership(item),
         }
     }
 
@@ -162,7 +165,7 @@ impl ValuesAllowed<'_> {
             Term::And(terms) => Term::And(all(terms)),
             Term::Or(terms) => Term::Or(all(terms)),
             Term::Not(term) => Term::Not(Box::new(self.left_of(term, catalog))),
-            Term::Item(item) if self.may_ask_item(item, &catalog.schema) => term.clone(),
+            Term::Item(item) if self.may_ask_item(item, catalog) => term.clone(),
             Term::Item(item) => {
                 let type_of_number = |id: AttrId| catalog.attribute(id).description.type_id;
                 let attributes = item.attributes.only(|id| self.has(type_of_number(id)));
@@ -244,7 +247,7 @@ pub(super) fn is_found<'s>(
     candidate: &Candidate<'s>,
 ) -> Result<bool, OperationError> {
     let allowed = ValuesAllowed { rights, right: SEARCH };
-    if allowed.may_ask(filter, &state.catalog.schema) {
+    if allowed.may_ask(filter, state.catalog) {
         return Ok(true);
     }
     let left = allowed.left_of(filter, state.catalog);

@@ -18,7 +18,7 @@ use schema::{AttributeDescription, TypeId};
 
 use super::effective::EffectiveRights;
 use super::selection::Selection;
-use crate::catalog::AttributeDef;
+use crate::catalog::{AttributeDef, Catalog};
 use crate::filter::{Candidate, GroupsOf};
 use crate::model::access_rule::READ;
 use crate::model::entry::{AttributeRow, Content, EntryRow, InlineValues};
@@ -275,9 +275,9 @@ impl ResultWriter {
     }
 
     /// Appends the message of an entry that is not in the tree.
-    pub(crate) fn put_virtual(&self, out: &mut Vec<u8>, schema: &schema::Schema, entry: &VirtualEntry) {
-        let is_selected = |name: &str| match schema.parse_description(name) {
-            Ok(description) => self.selection.selects(schema, &description),
+    pub(crate) fn put_virtual(&self, out: &mut Vec<u8>, catalog: &Catalog, entry: &VirtualEntry) {
+        let is_selected = |name: &str| match catalog.schema.parse_description(name) {
+            Ok(description) => self.selection.selects(catalog, &description),
             Err(_) => self.selection.selects_unknown(name),
         };
         let selected: Vec<_> = entry.attributes.iter().filter(|(name, _)| is_selected(name)).collect();

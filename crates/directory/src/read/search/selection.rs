@@ -10,7 +10,7 @@ use ldap::AttributeSelection;
 use schema::{AttributeDescription, Schema, TypeId};
 
 use crate::access::{Access, EntryRights};
-use crate::catalog::{Catalog, VirtualAttribute};
+use crate::catalog::{Catalog, Secrecy, VirtualAttribute};
 use crate::filter::ByValue;
 use crate::model::access_rule::READ;
 use crate::model::entry::EntryRow;
@@ -25,7 +25,8 @@ const TYPICAL_ATTRIBUTE_LEN: usize = 32;
 /// The attributes asked for and allowed.
 #[derive(Clone, Debug)]
 pub(crate) struct Selection {
-    access: Access,
+    /// The highest secrecy of types that are returned.
+    shown: Secrecy,
     /// What access rules let of the entry that is written be read; `None` where none bind.
     pub(super) rights: Option<Arc<EntryRights>>,
     /// `*`: every user attribute.
@@ -49,7 +50,7 @@ impl Selection {
     /// Reads the list of a search request.
     pub(crate) fn of(list: AttributeSelection<'_>, catalog: &Catalog, access: Access) -> Selection {
         let mut selection = Selection {
-            access,
+            shown: access.shown().highest(),
             rights: None,
             all_user: list.is_empty(),
             all_operational: false,
@@ -82,8 +83,7 @@ impl Selection {
         let may_be_virtual = |named: &AttributeDescription| catalog.type_facts(named.type_id).has_virtual;
         if self.all_operational || self.named.iter().any(may_be_virtual) {
             let made = VirtualAttribute::all(&catalog.schema);
-            let made = made
-                .filter(|(_, type_id)| self.selects(&catalog.schema, &AttributeDescription::of(*type_id)));
+            let made = made.filter(|(_, type_id)| self.selects(catalog, &AttributeDescription::of(*type_id)));
             self.made = made.collect();
         }
     }
@@ -150,7 +150,7 @@ impl Selection {
     pub(crate) fn decide(&mut self, catalog: &Catalog, attribute: AttrId) -> bool {
         let def = catalog.attribute(attribute);
         self.asks_for(catalog, attribute)
-            && (!def.is_secret || (self.access.is_administrator() && !def.is_unreadable))
+            && def.secrecy <= self.shown
             && self.permits(def.description.type_id)
     }
 
@@ -225,10 +225,11 @@ impl Selection {
     }
 
     /// Whether the attribute is asked for and may be read.
-    pub(crate) fn selects(&self, schema: &Schema, description: &AttributeDescription) -> bool {
+    pub(crate) fn selects(&self, catalog: &Catalog, description: &AttributeDescription) -> bool {
+        let schema = &*catalog.schema;
         let is_operational = schema.type_by_id(description.type_id).is_operational();
         self.is_named(schema, description, is_operational)
-            && self.access.may_read_attribute(schema, description.type_id)
+            && catalog.secrets.of_type(description.type_id) <= self.shown
     }
 
     fn is_named(&self, schema: &Schema, description: &AttributeDescription, is_operational: bool) -> bool {

@@ -19,6 +19,7 @@ mod remembered;
 mod results;
 mod rows;
 mod scopes;
+mod secrets;
 mod slices;
 mod sorted;
 mod sync;

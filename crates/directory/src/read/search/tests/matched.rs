@@ -179,7 +179,7 @@ fn what_passes_is_what_a_filter_finds() {
                     let value = std::slice::from_ref(*value);
                     let alone = InMemory { dn: &all.dn, attributes: vec![(description.clone(), value)] };
                     let mut matcher = Matcher::new(access.shown());
-                    let truth = |term| matcher.truth_in_memory(term, &state.catalog.schema, &alone);
+                    let truth = |term| matcher.truth_in_memory(term, state.catalog, &alone);
                     terms.iter().map(truth).any(|truth| truth == Truth::True)
                 };
                 let expected: Vec<_> = values.iter().filter(is_passing).cloned().collect();
