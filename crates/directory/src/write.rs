@@ -6,6 +6,8 @@ pub mod apply;
 pub mod decide;
 pub(crate) mod deciding;
 pub(crate) mod delete;
+#[cfg(test)]
+mod every_description;
 pub(crate) mod given_values;
 pub(crate) mod modify;
 pub(crate) mod modify_dn;
