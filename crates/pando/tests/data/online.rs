@@ -210,7 +210,7 @@ fn explain_asks_the_server_that_has_the_directory() {
     }
     command(&["explain", "--base", "", "--scope", "base", "(cn=*)"], Some(&data))
         .expect_code(1)
-        .expect_error("not in the tree");
+        .expect_error("unavailableCriticalExtension: critical control explain is about entries of the tree");
     command(&["explain", "--base", "ou=nowhere,o=x", "(cn=*)"], Some(&data))
         .expect_code(1)
         .expect_error("noSuch");
