@@ -1,11 +1,13 @@
 //! Checks of the source that no kept tool does: `house floors` holds the modules of each crate against `floors.toml`,
 //! `house columns` looks for lines that are too wide, `house corpora` for fuzz corpora that no test replays,
 //! `house named-tests` for tests that a page of the documentation names and nobody has, `house settings` for names of
-//! settings in messages and pages that are none, `house pages` for pages that docs/README.md does not list.
+//! settings in messages and pages that are none, `house pages` for pages that docs/README.md does not list,
+//! `house causes` for causes of unwillingToPerform that the page of errors does not tell.
 //!
 //! An offence is a line on standard output, and makes the exit code 1. The last argument of `floors` may be another
 //! checkout.
 
+mod causes;
 mod columns;
 mod corpora;
 mod files;
@@ -36,10 +38,12 @@ fn main() -> ExitCode {
         ["named-tests"] => Files::list(&here).and_then(|files| named_tests::check(&files)),
         ["settings"] => Files::list(&here).and_then(|files| settings::check(&files)),
         ["pages"] => Files::list(&here).and_then(|files| pages::check(&files)),
+        ["causes"] => Files::list(&here).and_then(|files| causes::check(&files)),
         ["uses", name] => floors::list_uses(&here, name),
         _ => {
             eprintln!(
-                "usage: house floors [CHECKOUT] | columns | corpora | named-tests | settings | pages | uses CRATE"
+                "usage: house floors [CHECKOUT] | columns | corpora | named-tests | settings | pages | causes | \
+                 uses CRATE"
             );
             return ExitCode::from(2);
         }
