@@ -202,7 +202,7 @@ impl WriteBatch<'_> {
     }
 
     /// Writes records of deletes as earlier builds do, for nodes that know no other: see
-    /// [`LastValue`](crate::model::record::LastValue).
+    /// [`LastValue`].
     pub fn keep_deleted_dns(&mut self) {
         self.last_value = LastValue::DeletedDn;
     }

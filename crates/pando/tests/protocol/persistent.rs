@@ -158,7 +158,7 @@ fn the_end_of_input_ends_what_listens() {
 fn one_user_leaves_places_to_others() {
     let scratch = Scratch::new("persistent-places");
     let limits = "[limits]\npersistent_searches = 32\npersistent_searches_share = 5\n";
-    let node = scratch.write("node.toml", &format!("listen = [\"ldap://127.0.0.1:0\"]\n{limits}"));
+    let node = scratch.write("node.toml", format!("listen = [\"ldap://127.0.0.1:0\"]\n{limits}"));
     let pando = Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]).ready();
     let mut admin = pando.administrator();
     plant(&mut admin);

@@ -4,7 +4,7 @@
 //! The search has a snapshot of the directory as the client was told of it, the first part of it included. After
 //! commits it takes another: a [`ChangeSet`] has the entries that may be others, and each of them is held against the
 //! search on both snapshots. What was a result and is none is told as deleted, what is one as it is. Then the newer
-//! snapshot is the one that was told. In an event loop a [`Feed`](crate::read::search::Feed) makes the change set for
+//! snapshot is the one that was told. In an event loop a [`Feed`] makes the change set for
 //! all searches, and has the snapshot while they wait; a search that has fallen behind makes its own.
 //!
 //! An entry that moved with its superior is told under its new name. What may have changed more than a change set names
