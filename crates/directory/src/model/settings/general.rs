@@ -358,9 +358,28 @@ impl GeneralSetting {
     }
 }
 
+/// The keys that came after the first builds of clusters.
+const ADDED: [&str; 1] = ["secret_attributes"];
+
+/// Whether two lists have the same words, whatever their order and case.
+fn are_same_words(one: &[String], other: &[String]) -> bool {
+    let words = |list: &[String]| {
+        list.iter().map(|word| word.to_ascii_lowercase()).collect::<std::collections::BTreeSet<_>>()
+    };
+    words(one) == words(other)
+}
+
 impl GeneralSettings {
+    /// Settings that earlier builds do not know are left out while they have their default, so that nodes of a cluster
+    /// can be updated one by one: all read the same bytes, and agree on what they mean.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        put_list(out, &GENERAL, |out, setting| {
+        let default = GeneralSettings::default();
+        let is_stated = |setting: &&GeneralSetting| {
+            let (own, general) = (setting.texts(self), setting.texts(&default));
+            !ADDED.contains(&setting.key) || !are_same_words(&own, &general)
+        };
+        let stated: Vec<&GeneralSetting> = GENERAL.iter().filter(is_stated).collect();
+        put_list(out, &stated, |out, setting| {
             put_bytes(out, setting.key.as_bytes());
             put_list(out, &setting.texts(self), |out, text| put_bytes(out, text.as_bytes()));
         });
@@ -373,5 +392,34 @@ impl GeneralSettings {
             GeneralSetting::of_key(key)?.set_texts(&mut settings, &texts).ok()?;
         }
         Some(settings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encoded(settings: &GeneralSettings) -> Vec<u8> {
+        let mut out = Vec::new();
+        settings.encode(&mut out);
+        out
+    }
+
+    #[test]
+    fn earlier_builds_read_what_has_the_defaults_of_later_settings() {
+        let has = |settings: &GeneralSettings, key: &str| {
+            encoded(settings).windows(key.len()).any(|window| window == key.as_bytes())
+        };
+        let read =
+            |settings: &GeneralSettings| GeneralSettings::decode(&mut Decoder(&encoded(settings))).unwrap();
+        let mut settings = GeneralSettings::default();
+        let mut sorted = settings.secret_attributes.clone();
+        sorted.sort_unstable_by_key(|name| name.to_ascii_lowercase());
+        assert_eq!(settings.secret_attributes, sorted, "in the order of settings that were checked");
+        assert!(!has(&settings, "secret_attributes") && has(&settings, "integrity_attributes"));
+        assert_eq!(read(&settings), settings);
+        settings.secret_attributes = vec!["sn".to_owned()];
+        assert!(has(&settings, "secret_attributes"));
+        assert_eq!(read(&settings), settings);
     }
 }
