@@ -328,11 +328,11 @@ mod tests {
     /// The story: a value that let in was not shown.
     #[test]
     fn whatever_is_there_of_passwords_is_shown() {
-        let values = [b"{SSHA}x".to_vec(), b"clear".to_vec()];
+        let values = [b"{SSHA}x".to_vec(), b"sesame".to_vec()];
         let check = |description: &str, part: &str| {
             let line = beside_own(description, &values);
             assert!(line.contains(part) && line.is_empty() == part.is_empty(), "{line:?}");
-            assert!(!line.contains("clear\n") && !line.contains("}x"), "{line:?}");
+            assert!(!line.contains("sesame") && !line.contains("}x"), "{line:?}");
         };
         check("userPassword;x-app-mail", "mail: SSHA, in clear");
         check("USERPASSWORD;x-app-mail", "mail: SSHA, in clear");
