@@ -55,10 +55,17 @@ fn generated(rng: &mut Rng) -> DirectorySettings {
             SettingValue::Number(_) => SettingValue::Number(u64::from(rng.u32(1..))),
             SettingValue::Word(_) => {
                 let words = match setting.key {
-                    "administrator" | "password_policy" => ["", "cn=default,dc=example,dc=com", "cn=x\\, y"],
-                    _ => ["ssha", "clear", "argon2id"],
+                    "administrator" => ["", "cn=default,dc=example,dc=com", "cn=x\\, y"].map(str::to_owned),
+                    // Below a suffix, or none; no suffix has entries, so the policy may come later.
+                    "password_policy" => {
+                        ["", "cn=default,", "cn=x\\, y,"].map(|rdn| match stated.suffixes.first() {
+                            Some(suffix) if !rdn.is_empty() => format!("{rdn}{suffix}"),
+                            _ => String::new(),
+                        })
+                    }
+                    _ => ["ssha", "clear", "argon2id"].map(str::to_owned),
                 };
-                SettingValue::Word((*rng.choice(&words).unwrap()).to_owned())
+                SettingValue::Word(rng.choice(&words).unwrap().clone())
             }
             SettingValue::Words(_) => {
                 let words = match setting.key {

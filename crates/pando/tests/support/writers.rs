@@ -141,8 +141,11 @@ impl Writer {
                     state.members.insert(new.clone());
                 }
             }
-            // The group keeps naming the one who is gone, as text.
-            Change::Delete(uid) => _ = state.people.remove(uid),
+            // The group, which has members besides, loses the one who is deleted.
+            Change::Delete(uid) => {
+                state.people.remove(uid);
+                state.members.remove(uid);
+            }
             Change::Join(uid) => _ = state.members.insert(uid.clone()),
             Change::Leave(uid) => _ = state.members.remove(uid),
         }
