@@ -30,7 +30,7 @@ const PIPELINE: i32 = 16;
 /// Former passwords of each of them, where there is a history.
 const HISTORY: usize = 24;
 
-/// How long 99 of a hundred first binds of others may take. The few of a quick run may take twice as long.
+/// How long 99 of a hundred first binds of others may take.
 const FIRST_BIND_MAX: Duration = Duration::from_secs(1);
 
 /// After so long all is as before.
@@ -83,7 +83,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
                     &[("objectClass", "pwdPolicy"), ("pwdInHistory", &history)],
                 );
             }
-            let longest = FIRST_BIND_MAX * if plan.is_quick() { 2 } else { 1 };
+            let longest = FIRST_BIND_MAX;
             flood(&pando, &people, manner, (length, longest))
         });
     }
