@@ -30,25 +30,25 @@ const PIPELINE: i32 = 16;
 /// Former passwords of each of them, where there is a history.
 const HISTORY: usize = 24;
 
-/// How long 99 of a hundred first binds of others may take.
+/// Longest first bind of another client (99th percentile).
 const FIRST_BIND_MAX: Duration = Duration::from_secs(1);
 
-/// After so long all is as before.
+/// Time after the end of a flood when a bind must be as fast as before it.
 const AFTERWARDS: Duration = Duration::from_secs(2);
 
-/// How much longer than before a bind may take then: both are measured on a machine that does other things.
+/// Allowance for noise of the machine when the binds before and after a flood are compared.
 const SLACK: Duration = Duration::from_millis(100);
 
 /// Binds that are measured before and afterwards.
 const BINDS: usize = 10;
 
-/// How nice attackers are to the server.
+/// Niceness of the attackers' threads, which share the machine with the server.
 const NICENESS: i32 = 10;
 
 /// The first address of those whose binds are measured.
 const FIRST_VICTIM: u32 = u32::from_be_bytes([127, 200, 0, 1]);
 
-/// What a flood consists of.
+/// Requests of a flood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Manner {
     /// Changes of one's own password.

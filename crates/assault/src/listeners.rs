@@ -1,5 +1,5 @@
-//! Searches that listen for changes, by the thousand: clients that close, close their side, stop reading, or take every
-//! place there is. Others hear of changes meanwhile, and nothing stays behind.
+//! Thousands of searches that listen for changes, whose clients close, half-close, stop reading, or ask for every
+//! place. Other clients must receive changes meanwhile, and the server must release every search.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -23,10 +23,10 @@ use crate::support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
 use crate::under_attack::{Bounds, under_attack};
 use crate::wire::{bind, open};
 
-/// What they may cost: some kilobytes for each search, and what is sent to those that do not read.
+/// Memory and latency limits: some kilobytes for each search, and the changes sent to clients that do not read.
 const BOUNDS: Bounds = Bounds { cost: 256 * MIB, slowest: Duration::from_secs(2) };
 
-/// Within this time a search is gone whose client is.
+/// Longest time until a search has ended after its client closed.
 const GONE: Duration = Duration::from_secs(5);
 
 /// Searches on each connection.
@@ -133,7 +133,7 @@ enum Leave {
     CloseSide,
 }
 
-/// All of them hear of a change, and leave: nothing of them stays.
+/// All searches receive a change, then their clients leave. The server must release every search.
 fn leave(pando: &Pando, connections: usize, how: Leave) -> Finding {
     let mut admin = pando.administrator();
     let mut streams = listeners(pando, connections, (ADMIN_DN, ADMIN_PASSWORD));
@@ -169,7 +169,8 @@ fn leave(pando: &Pando, connections: usize, how: Leave) -> Finding {
     )
 }
 
-/// They do not read, and changes come: one that reads hears of each, and the server holds little for the others.
+/// Clients that do not read while entries change. One that reads must receive each change, and the memory that the
+/// server holds for the others is bounded.
 fn stall(pando: &Pando, connections: usize, changes: usize) -> Finding {
     let mut admin = pando.administrator();
     let streams = listeners(pando, connections, (ADMIN_DN, ADMIN_PASSWORD));

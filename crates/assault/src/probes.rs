@@ -1,5 +1,5 @@
-//! Clients of the listener of metrics that hold their places, and probes of the same address that ask meanwhile whether
-//! the server is ready.
+//! Clients that occupy connections of the metrics listener, and probes from the same address that ask `/ready`
+//! meanwhile.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -18,13 +18,13 @@ use crate::support::Scratch;
 use crate::support::pando::{Pando, Start};
 use crate::under_attack::{Bounds, under_attack};
 
-/// How long a probe may take.
+/// Longest answer to a probe.
 const PROBE_MAX: Duration = Duration::from_millis(100);
 
-/// How soon those come back that have lost their places.
+/// Delay before a hostile client that was closed connects again.
 const RETURN: Duration = Duration::from_millis(500);
 
-/// How long all hostile connections may take to be made.
+/// Longest time to open all hostile connections.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Hostile connections at a time.
@@ -35,7 +35,7 @@ const BOUNDS: Bounds = Bounds { cost: 64 * MIB, slowest: Duration::from_secs(2) 
 /// The address of the probes, which is that of hostile clients, too.
 const PROBE_SOURCE: Ipv4Addr = Ipv4Addr::LOCALHOST;
 
-/// What hostile clients do.
+/// Behaviour of the hostile clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Manner {
     /// They connect and send nothing.

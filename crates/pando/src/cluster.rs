@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
@@ -87,15 +87,8 @@ enum ClusterVerb {
         /// The invitation
         #[arg(long, value_name = "FILE")]
         invitation: PathBuf,
-        /// The data directory of another node, served or not, or what `pando cluster copy` made of it
-        #[arg(long, value_name = "DIR", required_unless_present = "copy_from", conflicts_with = "copy_from")]
-        copy_of: Option<PathBuf>,
-        /// Copy a node that runs: where other nodes reach it (`cluster.listen`, or `cluster.address`)
-        #[arg(long, value_name = "HOST:PORT")]
-        copy_from: Option<String>,
-        /// The number of that node
-        #[arg(long, value_name = "NUMBER", default_value_t = 1, requires = "copy_from")]
-        number_there: u32,
+        #[command(flatten)]
+        source: CopySource,
     },
     /// Say what a node is in its cluster, and how far it is behind
     Status {
@@ -134,15 +127,8 @@ enum ClusterVerb {
     Reseed {
         #[command(flatten)]
         data: DataArguments,
-        /// The data directory of another node, served or not, or what `pando cluster copy` made of it
-        #[arg(long, value_name = "DIR", required_unless_present = "copy_from", conflicts_with = "copy_from")]
-        copy_of: Option<PathBuf>,
-        /// Copy a node that runs: where other nodes reach it (`cluster.listen`, or `cluster.address`)
-        #[arg(long, value_name = "HOST:PORT")]
-        copy_from: Option<String>,
-        /// The number of that node
-        #[arg(long, value_name = "NUMBER", default_value_t = 1, requires = "copy_from")]
-        number_there: u32,
+        #[command(flatten)]
+        source: CopySource,
     },
     /// Begin again, on all nodes, with the data of a directory that is no node, such as one that was imported. Nobody
     /// serves that or this node; the other nodes stop, and take a copy by `pando cluster reseed`
@@ -182,6 +168,30 @@ enum ClusterVerb {
     },
 }
 
+/// The node whose data is copied.
+#[derive(Debug, Args)]
+struct CopySource {
+    /// The data directory of another node, served or not, or what `pando cluster copy` made of it
+    #[arg(long, value_name = "DIR", required_unless_present = "copy_from", conflicts_with = "copy_from")]
+    copy_of: Option<PathBuf>,
+    /// Copy a node that runs: where other nodes reach it (`cluster.listen`, or `cluster.address`)
+    #[arg(long, value_name = "HOST:PORT")]
+    copy_from: Option<String>,
+    /// The number of that node
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, requires = "copy_from")]
+    number_there: u32,
+}
+
+impl CopySource {
+    /// Calls `of_folder` or `from_node`, as the arguments say.
+    fn copy<T>(&self, of_folder: impl FnOnce(&Path) -> T, from_node: impl FnOnce(&str, u32) -> T) -> T {
+        match &self.copy_of {
+            Some(folder) => of_folder(folder),
+            None => from_node(self.copy_from.as_deref().unwrap_or_default(), self.number_there),
+        }
+    }
+}
+
 pub(crate) fn run(arguments: &ClusterArguments) -> ExitCode {
     let done = match &arguments.verb {
         ClusterVerb::Init { data, replicas } => load(data).and_then(|config| init(config, *replicas)),
@@ -213,34 +223,26 @@ pub(crate) fn run(arguments: &ClusterArguments) -> ExitCode {
                 folder.display()
             ))
         }),
-        ClusterVerb::Join { data, invitation, copy_of, copy_from, number_there } => {
-            load(data).and_then(|config| {
-                let node = match (copy_of, copy_from) {
-                    (Some(folder), _) => server::join_cluster(&config, invitation, folder)?,
-                    (None, address) => {
-                        let address = address.as_deref().unwrap_or_default();
-                        server::join_from(&config, invitation, address, *number_there)?
-                    }
-                };
-                Ok(format!("node {node} is made: start it with `pando serve`, and remove the invitation\n"))
-            })
-        }
+        ClusterVerb::Join { data, invitation, source } => load(data).and_then(|config| {
+            let node = source.copy(
+                |folder| server::join_cluster(&config, invitation, folder),
+                |address, there| server::join_from(&config, invitation, address, there),
+            )?;
+            Ok(format!("node {node} is made: start it with `pando serve`, and remove the invitation\n"))
+        }),
         ClusterVerb::Status { data, server } => {
             return match status(data, server) {
                 Ok(text) => said(&text),
                 Err(error) => exit::failure(&error),
             };
         }
-        ClusterVerb::Reseed { data, copy_of, copy_from, number_there } => load(data).and_then(|config| {
-            let (node, source) = match (copy_of, copy_from) {
-                (Some(folder), _) => (server::reseed_node(&config, folder)?, folder.display().to_string()),
-                (None, address) => {
-                    let address = address.as_deref().unwrap_or_default();
-                    let node = server::reseed_from(&config, address, *number_there)?;
-                    (node, format!("node {number_there}"))
-                }
-            };
-            Ok(format!("node {node} has the data of {source}: start it with `pando serve`\n"))
+        ClusterVerb::Reseed { data, source } => load(data).and_then(|config| {
+            let node = source.copy(
+                |folder| server::reseed_node(&config, folder),
+                |address, there| server::reseed_from(&config, address, there),
+            )?;
+            let from = source.copy(|folder| folder.display().to_string(), |_, there| format!("node {there}"));
+            Ok(format!("node {node} has the data of {from}: start it with `pando serve`\n"))
         }),
         ClusterVerb::Generation { data, folder, .. } => load(data).and_then(|config| {
             let position = match folder {
