@@ -56,18 +56,28 @@ impl Drop for UnfinishedFile {
     }
 }
 
+/// The signals that the process ignores, a bit each, signal 1 the lowest; none if the system does not say.
+fn ignored_signals() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
 /// Whole paths are inserted and removed, so a panic elsewhere leaves nothing half done.
 fn registry() -> MutexGuard<'static, BTreeSet<PathBuf>> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Has SIGINT, SIGTERM and SIGHUP remove the unfinished files and then end the process as they do by default. For
-/// commands that have no orderly end of their own.
+/// commands that have no orderly end of their own. A signal that the process was started to ignore, as by `nohup` or by
+/// a shell in the background, is still ignored.
 ///
 /// # Errors
 /// The handlers or their thread cannot be set up.
 pub fn remove_when_interrupted() -> io::Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let ignored = ignored_signals();
+    let heeded = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored & (1 << (signal - 1)) == 0);
+    let mut signals = Signals::new(heeded)?;
     let wait = move || {
         for signal in signals.forever() {
             // The lock is kept: from here on nobody creates, renames or finishes a file.

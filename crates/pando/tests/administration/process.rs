@@ -103,6 +103,34 @@ fn a_generated_password_is_said_once_and_never_logged() {
     assert!(pando.connect().bind("cn=admin", &password).unwrap().is_success(), "it is kept");
 }
 
+/// Story: `nohup pando export` ended with its terminal, because the command took the signal that `nohup` had ignored.
+#[test]
+fn a_command_ignores_what_it_was_started_to_ignore() {
+    let scratch = Scratch::new("nohup-command");
+    let file = scratch.join("people.ldif.zst");
+    let size = || {
+        let entries = std::fs::read_dir(scratch.join("")).unwrap();
+        entries.map(|entry| entry.unwrap().metadata().map_or(0, |metadata| metadata.len())).sum::<u64>()
+    };
+    let mut command = std::process::Command::new("nohup")
+        .arg(PROGRAM)
+        .args(["generate", "people", "--entries", "4000000000", "-o", file.to_str().unwrap()])
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    until("the command has begun its file", || (size() > 0).then_some(()));
+    let id = rustix::process::Pid::from_child(&command);
+    rustix::process::kill_process(id, Signal::HUP).unwrap();
+    let then = size();
+    until("it goes on", || (size() > then || command.try_wait().unwrap().is_some()).then_some(()));
+    assert_eq!(command.try_wait().unwrap(), None);
+    rustix::process::kill_process(id, Signal::TERM).unwrap();
+    command.wait().unwrap();
+    assert_eq!(size(), 0);
+}
+
 /// Story: Ctrl-C on a command left its half-written file as `NAME.PID.partial`.
 #[test]
 fn an_interrupted_command_leaves_no_unfinished_file() {
