@@ -15,6 +15,7 @@ use ldap::{
 use crate::bystander::ms;
 use crate::data::{self, PERSON, PERSON_PASSWORD};
 use crate::horde::connect_from;
+use crate::memory::{MANY_COST_MAX, REQUEST_MEMORY};
 use crate::plan::Plan;
 use crate::process::{MIB, connections_possible, wait_until};
 use crate::report::{Finding, Report};
@@ -42,7 +43,13 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
     let connections = plan.count(100, 900).min(connections_possible());
     report.attack(&names[0], || attack(&scratch, |pando| leave(pando, connections, Leave::Close)));
     report.attack(&names[1], || attack(&scratch, |pando| leave(pando, connections, Leave::CloseSide)));
-    report.attack(&names[2], || attack(&scratch, |pando| stall(pando, connections, plan.count(50, 2_000))));
+    report.attack(&names[2], || {
+        let node_file = scratch.write("stall.toml", format!("request_memory_bytes = {REQUEST_MEMORY}\n"));
+        let start = Start::new(&scratch).arguments(&["--node", node_file.to_str().unwrap()]);
+        // Clients that do not read: what they cost follows from the setting, as for any other search.
+        let bounds = Bounds { cost: MANY_COST_MAX, ..BOUNDS };
+        under_attack(&scratch, start, bounds, |pando| stall(pando, connections, plan.count(50, 2_000)))
+    });
     report.attack(&names[3], || attack(&scratch, greedy));
 }
 

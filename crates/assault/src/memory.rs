@@ -29,13 +29,11 @@ const FEW_COST_MAX: u64 = 512 * MIB;
 const FEW: usize = 8;
 
 /// What requests may hold where there are many, as a setting: what they cost is then the same on every machine.
-const REQUEST_MEMORY: u64 = 256 * MIB;
+pub(crate) const REQUEST_MEMORY: u64 = 256 * MIB;
 
-/// All together they hold at most so many times that.
-const REQUEST_MEMORY_TIMES: u64 = 2;
-
-/// What so many connections cost besides: themselves, and what the server works with.
-const BESIDES: u64 = 64 * MIB;
+/// Most memory that many connections cost with that setting: they hold at most twice as much together; the rest is for
+/// the connections themselves and what the server works with.
+pub(crate) const MANY_COST_MAX: u64 = 2 * REQUEST_MEMORY + 64 * MIB;
 
 /// How much more than before the server may hold when they are gone.
 const KEPT_MAX: u64 = 64 * MIB;
@@ -91,7 +89,7 @@ fn attack(plan: &Plan, scratch: &Scratch, shape: &Shape) -> Finding {
     // The first answers bring in pages and fill what is remembered; that is no attack's doing.
     warm_up(&pando);
     let memory = Memory::watch(pando.id());
-    let bound = if is_few { FEW_COST_MAX } else { REQUEST_MEMORY_TIMES * REQUEST_MEMORY + BESIDES };
+    let bound = if is_few { FEW_COST_MAX } else { MANY_COST_MAX };
     let end = Instant::now() + Duration::from_secs(plan.count(3, 40) as u64);
     let enough = (2 * bound).min(ENOUGH);
     let make = (shape.messages)();
