@@ -78,7 +78,7 @@ fn start(scratch: &Scratch, is_secure: bool) -> Start {
     Start::new(scratch).arguments(&["--anonymous-read", "--node", node.to_str().unwrap()])
 }
 
-/// Where the server has its metrics, by its log.
+/// Returns the address of the metrics listener, as the server's log names it.
 fn metrics_address(pando: &Pando) -> SocketAddr {
     let log = pando.log();
     // Each start adds to the log.

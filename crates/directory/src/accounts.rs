@@ -158,7 +158,7 @@ fn unfit_default(name: &str, is_entry: bool) -> String {
     format!("the setting password_policy names {}, {why}: no policy holds by it", Quoted(name))
 }
 
-/// What stands against the policy that settings name for all.
+/// State of the policy that the settings name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NamedPolicy {
     /// Nothing, or none is named.
@@ -169,7 +169,7 @@ pub(crate) enum NamedPolicy {
     Unfit(String),
 }
 
-/// What stands against `name` as the policy for all, in a directory with these suffixes.
+/// Returns the state of `name` as the policy of the settings, in a directory with these suffixes.
 ///
 /// # Errors
 /// The store failed, or rows contradict each other.

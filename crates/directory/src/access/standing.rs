@@ -71,7 +71,7 @@ struct Mine {
     condition: Condition,
     /// What has to match the entry.
     filter: Option<Term>,
-    /// How many attributes the catalogue had when the filter was made ready.
+    /// Number of attributes in the catalogue when the filter was compiled.
     attribute_count: usize,
     /// What it says of single values.
     values: Option<Arc<ValueRule>>,

@@ -10,7 +10,7 @@ use crate::model::outcome::OperationError;
 use crate::model::password_kind::names_application;
 use crate::model::password_policy::PasswordPolicy;
 
-/// What decides about the structure of the tree: objectClass, aliasedObjectName, subtreeSpecification.
+/// Types that determine the structure of the tree: objectClass, aliasedObjectName, subtreeSpecification.
 const WITHOUT_OPTIONS: [&str; 3] = ["2.5.4.0", "2.5.4.1", "2.5.18.6"];
 
 /// Name of the attribute of former passwords.

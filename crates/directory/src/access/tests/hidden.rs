@@ -70,7 +70,7 @@ fn directory(has_hidden: bool) -> TestDirectory {
     directory
 }
 
-/// What both answer, in the same words.
+/// Returns the answer of both directories, which must be equal.
 #[track_caller]
 fn same(what: &str, ask: impl Fn(&mut TestDirectory) -> crate::Outcome) -> (ResultCode, String) {
     let [one, other] = [true, false].map(|has_hidden| ask(&mut directory(has_hidden)));
@@ -154,7 +154,7 @@ fn the_words_about_a_hidden_superior_are_those_about_none() {
         "cn=hidden alias,ou=people,dc=example,dc=com",
         "uid=ghost,ou=people,dc=example,dc=com",
     ] {
-        // Whoever may put entries there learns that there is a superior; who may not learns nothing.
+        // A requester who may add entries there learns that the superior exists; others learn nothing.
         let (code, text) = same(superior, |of| {
             ask_as(of, "cn=admin");
             let hidden = "hidden: deny browse matching '(description=secret)' to authenticated";
@@ -217,7 +217,7 @@ fn aliases_identities_and_subordinates_do_not_lead_to_what_is_hidden() {
     let ghost = "dn:uid=ghost,ou=people,dc=example,dc=com";
     let (code, _) = same("the rights of somebody hidden", |of| explained(of, ghost, "browse", PEOPLE));
     assert_eq!(code, ResultCode::NO_SUCH_OBJECT);
-    // A hidden alias does not stand in the way of somebody who wants to hear of changes.
+    // A hidden alias does not refuse a persistent search.
     let persistent = PersistentSearch { change_types: 15, changes_only: true, tells_changes: false };
     let follow = with(SeldomControls { persistent: Some(persistent), ..SeldomControls::default() });
     for has_hidden in [true, false] {
