@@ -61,13 +61,14 @@ pub const FEED_STEPS: u32 = 1_000;
 pub const FEED_PATIENCE: Duration = Duration::from_millis(100);
 
 /// Connections that are open at a time to the listener of metrics. Above it, the oldest without a request gives way.
-pub const HTTP_CONNECTIONS_MAX: usize = 128;
+pub const HTTP_CONNECTIONS_MAX: usize = 256;
 
 /// Connections that one address may have there.
-pub const HTTP_CONNECTIONS_SHARE: usize = 64;
+pub const HTTP_CONNECTIONS_SHARE: usize = 128;
 
-/// For how long a connection there gives way to others only if they are all as new.
-pub const HTTP_GRACE: Duration = Duration::from_millis(50);
+/// Time that each connection there has to send its request before it may have to give way to others. While all
+/// connections are newer, the kernel holds further clients: 10,240 connections a second at most.
+pub const HTTP_GRACE: Duration = Duration::from_millis(25);
 
 /// Connections that are accepted there before those that were accepted are served.
 pub const HTTP_ACCEPTS_PER_PASS: usize = 8;

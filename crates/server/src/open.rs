@@ -24,13 +24,15 @@ use crate::config::{Config, ConfigError, PassThroughSettings, Secret};
 use crate::error::ServeError;
 use crate::event_loop::{self, EventLoop, EventLoopError};
 use crate::kerberos::KerberosExchanges;
-use crate::limits::{CLUSTER_LOGINS_MAX, LOGINS_MAX, RELOAD_PATIENCE, ROW_CACHE_WRITER_DIVISOR};
+use crate::limits::{
+    CLUSTER_LOGINS_MAX, HTTP_CONNECTION_TIME, LOGINS_MAX, RELOAD_PATIENCE, ROW_CACHE_WRITER_DIVISOR,
+};
 use crate::monitor::{Monitor, Sources};
 use crate::net::acceptor::{Acceptor, AcceptorControl};
 use crate::net::arrivals::Arrivals;
 use crate::net::certificate::{AuthorityFile, Certificates, TlsError, own_hosts};
 use crate::net::http;
-use crate::net::listener::{BoundPorts, listen_on};
+use crate::net::listener::{BoundPorts, listen_for_requests};
 use crate::net::listening_places::ListeningPlaces;
 use crate::net::mailbox::{LoopMessage, Mailbox};
 use crate::net::request_memory::RequestMemory;
@@ -370,7 +372,7 @@ fn open_metrics(
     certificates: &Arc<Certificates>,
 ) -> Result<(TcpListener, Arc<http::Rules>), ServeError> {
     let failed = |error| ServeError::Metrics { address: settings.listen, error };
-    let listener = listen_on(settings.listen).map_err(failed)?;
+    let listener = listen_for_requests(settings.listen, HTTP_CONNECTION_TIME).map_err(failed)?;
     tracing::info!("metrics at {}", settings.url(listener.local_addr().map_err(failed)?));
     if settings.token.is_none() && !settings.listen.ip().is_loopback() {
         tracing::warn!(

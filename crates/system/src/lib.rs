@@ -1,6 +1,7 @@
 //! What the system and the allocator offer that no library does safely: one place for such calls.
 
 mod available_memory;
+mod deferred_accept;
 mod file_lock;
 pub mod gss;
 mod memory;
@@ -8,6 +9,7 @@ mod rate_limit;
 mod scheduling;
 
 pub use available_memory::available_memory_bytes;
+pub use deferred_accept::defer_accept;
 pub use file_lock::try_lock_first_byte;
 pub use memory::{CACHE_LINE_LEN, ask_for_huge_pages, prefetch};
 pub use rate_limit::RateLimit;

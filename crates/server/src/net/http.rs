@@ -1,9 +1,10 @@
 //! Pages over HTTP/1.1 (RFC 9112), for what watches the server. Each connection gets one answer.
 //!
-//! One thread serves all connections, so a client that sends nothing, or slowly, costs a place and no thread. Requests
-//! that have arrived are answered before new connections are taken, and a new connection always finds a place (see
-//! `places`): a probe is answered however many idle clients there are. `/metrics` is made by a thread of its own (see
-//! `gathering`), so `/live` and `/ready` do not wait for the disk.
+//! One thread serves all connections, so a slow client costs a place and no thread, and a client that sends nothing
+//! costs an entry in the kernel's queue ([`listen_for_requests`](crate::net::listener::listen_for_requests)). A request
+//! that arrives with its connection is answered at once. A connection that needs several messages has [`HTTP_GRACE`] for
+//! them before it may have to give way (see `places`). So probes are answered however many hostile clients there are.
+//! A thread of its own makes `/metrics` (see `gathering`), so `/live` and `/ready` do not wait for the disk.
 
 mod gathering;
 mod places;
@@ -150,9 +151,11 @@ fn serve(listener: &TcpListener, rules: &Arc<Rules>, end: &UnixStream) -> io::Re
         if ended {
             return Ok(());
         }
-        if arrived && let Err(error) = accept(listener, &shared, &mut connections) {
-            tracing::warn!(%error, "no client is accepted for the metrics for {HTTP_ACCEPT_PAUSE:?}");
-            pause_until = Some(Instant::now() + HTTP_ACCEPT_PAUSE);
+        if arrived {
+            pause_until = accept(listener, &shared, &mut connections).unwrap_or_else(|error| {
+                tracing::warn!(%error, "no client is accepted for the metrics for {HTTP_ACCEPT_PAUSE:?}");
+                Some(Instant::now() + HTTP_ACCEPT_PAUSE)
+            });
         }
     }
 }
@@ -200,12 +203,22 @@ fn wait(
     Ok([ended, arrived])
 }
 
-/// Takes new connections, at most as many as leave their predecessors time to send a request.
-fn accept(listener: &TcpListener, shared: &Shared, connections: &mut Vec<Connection>) -> io::Result<()> {
+/// Accepts new connections, at most [`HTTP_ACCEPTS_PER_PASS`]. Returns the time before which no other may be accepted,
+/// if there is no place: all are taken by connections that still have time to send their requests.
+fn accept(
+    listener: &TcpListener,
+    shared: &Shared,
+    connections: &mut Vec<Connection>,
+) -> io::Result<Option<Instant>> {
     for _ in 0..HTTP_ACCEPTS_PER_PASS {
+        let begins = connections.iter().map(|connection| connection.since);
+        let place_at = places::free_at(begins, HTTP_CONNECTIONS_MAX, HTTP_GRACE);
+        if place_at.is_some_and(|at| at > Instant::now()) {
+            return Ok(place_at);
+        }
         let (stream, peer) = match listener.accept() {
             Ok(accepted) => accepted,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
             // The client has gone already.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
             Err(error) => return Err(error),
@@ -223,7 +236,7 @@ fn accept(listener: &TcpListener, shared: &Shared, connections: &mut Vec<Connect
             Err(error) => tracing::debug!("{peer} got no metrics: {error}"),
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 impl Connection {
@@ -363,7 +376,7 @@ mod tests {
     use std::sync::mpsc::{Sender, channel};
 
     use super::*;
-    use crate::net::listener::listen_on;
+    use crate::net::listener::listen_for_requests;
 
     #[test]
     fn the_token_is_compared_whole() {
@@ -389,7 +402,7 @@ mod tests {
 
     impl Sample {
         fn start() -> Sample {
-            let listener = listen_on("127.0.0.1:0".parse().unwrap()).unwrap();
+            let listener = listen_for_requests("127.0.0.1:0".parse().unwrap(), HTTP_CONNECTION_TIME).unwrap();
             let address = listener.local_addr().unwrap();
             let (pace, paced) = channel();
             let paced = Mutex::new(paced);

@@ -10,6 +10,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ldap::ServerUrl;
 use mio::event::Source;
@@ -199,10 +200,16 @@ fn listen_std(socket: Socket) -> io::Result<std::net::TcpListener> {
     Ok(std::net::TcpListener::from(OwnedFd::from(socket)))
 }
 
-/// Listens on an address, without blocking, for whoever does not use `mio`. As many clients as for LDAP may wait to be
-/// accepted, so a flood of them does not keep others from connecting.
-pub(crate) fn listen_on(address: SocketAddr) -> io::Result<std::net::TcpListener> {
-    bind_port(address).and_then(listen_std)
+/// Returns a non-blocking listener of the standard library. As many clients as for LDAP may wait to be accepted, so a
+/// flood of them does not keep others from connecting. The kernel accepts no client before it has sent something, or
+/// `silence_max` has passed.
+pub(crate) fn listen_for_requests(
+    address: SocketAddr,
+    silence_max: Duration,
+) -> io::Result<std::net::TcpListener> {
+    let socket = bind_port(address)?;
+    system::defer_accept(&socket, silence_max)?;
+    listen_std(socket)
 }
 
 fn new_socket(address: SocketAddr) -> io::Result<Socket> {

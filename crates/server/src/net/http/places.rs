@@ -1,12 +1,13 @@
 //! The places for connections to the HTTP listener, and which connection gives way when a new one finds none.
 //!
-//! A source has a share of the places, so a single address cannot take all of them. A new connection always gets a
-//! place. If its source has used its share, a connection of the same source gives way; if all places are taken, one of
-//! the source that has the most. The first to go is the oldest without a complete request: a probe sends its request
-//! at once, whereas a connection that holds its place does not. Connections that have had no time to send one go last.
+//! A source has a share of the places, so a single address cannot take all of them. If a source has used its share, a
+//! new connection replaces one of the same source. If all places are taken, it replaces one of the source that has the
+//! most. The oldest connection without a complete request goes first: a probe sends its request at once, and a
+//! connection that holds its place does not. New connections go last, and if all are new, nobody is accepted for a
+//! moment ([`free_at`]): a burst of connections cannot push out a probe in the middle of its TLS handshake.
 
 use std::collections::HashMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::net::request_memory::Source;
 
@@ -49,10 +50,22 @@ pub(super) fn give_way(places: &[Place], source: Source, places_max: usize, shar
     may_go.min_by_key(|(_, place)| (place.is_new, place.stage, place.since)).map(|(index, _)| index)
 }
 
+/// Returns the time at which a new connection may have a place, or `None` if there is room. `begins` are the times at
+/// which the present connections began. Each of them keeps its place for `grace`.
+pub(super) fn free_at(
+    begins: impl ExactSizeIterator<Item = Instant>,
+    places_max: usize,
+    grace: Duration,
+) -> Option<Instant> {
+    if begins.len() < places_max {
+        return None;
+    }
+    begins.min().map(|oldest| oldest + grace)
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::IpAddr;
-    use std::time::Duration;
 
     use super::*;
 
@@ -92,6 +105,15 @@ mod tests {
         check(&[], 1, None);
         check(&[(1, Stage::Receiving); 3], 1, None);
         check(&[(1, Stage::Receiving); 4], 2, None);
+    }
+
+    #[test]
+    fn full_places_are_free_after_the_grace_of_the_oldest() {
+        let grace = Duration::from_millis(25);
+        let begin = Instant::now();
+        let begins = [3, 1, 2].map(|milliseconds| begin + Duration::from_millis(milliseconds));
+        assert_eq!(free_at(begins.into_iter(), 4, grace), None);
+        assert_eq!(free_at(begins.into_iter(), 3, grace), Some(begins[1] + grace));
     }
 
     #[test]
