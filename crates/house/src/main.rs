@@ -2,7 +2,8 @@
 //! `house columns` looks for lines that are too wide, `house corpora` for fuzz corpora that no test replays,
 //! `house named-tests` for tests that a page of the documentation names and nobody has, `house settings` for names of
 //! settings in messages and pages that are none, `house pages` for pages that docs/README.md does not list,
-//! `house causes` for causes of unwillingToPerform that the page of errors does not tell.
+//! `house causes` for causes of unwillingToPerform that the page of errors lacks, `house words` for wording that has to
+//! be read twice.
 //!
 //! An offence is a line on standard output, and makes the exit code 1. The last argument of `floors` may be another
 //! checkout.
@@ -15,8 +16,10 @@ mod floors;
 mod modules;
 mod named_tests;
 mod pages;
+mod prose;
 mod settings;
 mod uses;
+mod words;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -39,11 +42,14 @@ fn main() -> ExitCode {
         ["settings"] => Files::list(&here).and_then(|files| settings::check(&files)),
         ["pages"] => Files::list(&here).and_then(|files| pages::check(&files)),
         ["causes"] => Files::list(&here).and_then(|files| causes::check(&files)),
+        ["words"] => Files::list(&here).and_then(|files| words::check(&files)),
+        ["words", "--write"] => Files::list(&here).and_then(|files| words::lower(&files, &here)),
+        ["words", name] => Files::list(&here).and_then(|files| words::list(&files, name)),
         ["uses", name] => floors::list_uses(&here, name),
         _ => {
             eprintln!(
                 "usage: house floors [CHECKOUT] | columns | corpora | named-tests | settings | pages | causes | \
-                 uses CRATE"
+                 words [--write | counts | PATTERN] | uses CRATE"
             );
             return ExitCode::from(2);
         }

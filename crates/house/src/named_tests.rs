@@ -3,7 +3,7 @@
 
 use crate::files::Files;
 
-/// Tests that a page names and nobody has.
+/// Returns the tests that a page names and no file has.
 pub(crate) fn check(files: &Files) -> Result<Vec<String>, String> {
     let mut offences = Vec::new();
     let is_page = |name: &&String| name.starts_with("docs/") && name.ends_with(".md");

@@ -3,7 +3,7 @@
 
 use crate::files::Files;
 
-/// The pages that nobody finds.
+/// Returns the pages that no list has.
 pub(crate) fn check(files: &Files) -> Result<Vec<String>, String> {
     let mut offences = Vec::new();
     let pages: Vec<&str> = files.names.iter().filter_map(|name| page(name)).collect();

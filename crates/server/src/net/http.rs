@@ -1,10 +1,10 @@
 //! Pages over HTTP/1.1 (RFC 9112), for what watches the server. Each connection gets one answer.
 //!
 //! One thread serves all connections, so a slow client costs a place and no thread, and a client that sends nothing
-//! costs an entry in the kernel's queue ([`listen_for_requests`](crate::net::listener::listen_for_requests)). A request
-//! that arrives with its connection is answered at once. A connection that needs several messages has [`HTTP_GRACE`] for
-//! them before it may have to give way (see `places`). So probes are answered however many hostile clients there are.
-//! A thread of its own makes `/metrics` (see `gathering`), so `/live` and `/ready` do not wait for the disk.
+//! costs an entry in the kernel's queue (`listen_for_requests`). A request that arrives with its connection is answered
+//! at once. A connection that needs several messages has [`HTTP_GRACE`] for them before it may have to give way (see
+//! `places`). So probes are answered however many hostile clients there are. A thread of its own makes `/metrics` (see
+//! `gathering`), so `/live` and `/ready` do not wait for the disk.
 
 mod gathering;
 mod places;

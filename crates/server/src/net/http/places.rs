@@ -3,7 +3,7 @@
 //! A source has a share of the places, so a single address cannot take all of them. If a source has used its share, a
 //! new connection replaces one of the same source. If all places are taken, it replaces one of the source that has the
 //! most. The oldest connection without a complete request goes first: a probe sends its request at once, and a
-//! connection that holds its place does not. New connections go last, and if all are new, nobody is accepted for a
+//! connection that holds its place does not. New connections go last, and if all are new, no client is accepted for a
 //! moment ([`free_at`]): a burst of connections cannot push out a probe in the middle of its TLS handshake.
 
 use std::collections::HashMap;
