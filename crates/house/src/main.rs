@@ -3,7 +3,7 @@
 //! `house named-tests` for tests that a page of the documentation names and nobody has, `house settings` for names of
 //! settings in messages and pages that are none, `house pages` for pages that docs/README.md does not list,
 //! `house causes` for causes of unwillingToPerform that the page of errors lacks, `house words` for wording that has to
-//! be read twice.
+//! be read twice, `house lengths` for functions that are too long.
 //!
 //! An offence is a line on standard output, and makes the exit code 1. The last argument of `floors` may be another
 //! checkout.
@@ -13,6 +13,7 @@ mod columns;
 mod corpora;
 mod files;
 mod floors;
+mod lengths;
 mod modules;
 mod named_tests;
 mod pages;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         ["settings"] => Files::list(&here).and_then(|files| settings::check(&files)),
         ["pages"] => Files::list(&here).and_then(|files| pages::check(&files)),
         ["causes"] => Files::list(&here).and_then(|files| causes::check(&files)),
+        ["lengths"] => Files::list(&here).and_then(|files| lengths::check(&files)),
         ["words"] => Files::list(&here).and_then(|files| words::check(&files)),
         ["words", "--write"] => Files::list(&here).and_then(|files| words::lower(&files, &here)),
         ["words", name] => Files::list(&here).and_then(|files| words::list(&files, name)),
@@ -49,7 +51,7 @@ fn main() -> ExitCode {
         _ => {
             eprintln!(
                 "usage: house floors [CHECKOUT] | columns | corpora | named-tests | settings | pages | causes | \
-                 words [--write | counts | PATTERN] | uses CRATE"
+                 lengths | words [--write | counts | PATTERN] | uses CRATE"
             );
             return ExitCode::from(2);
         }
