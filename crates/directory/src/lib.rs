@@ -5,11 +5,11 @@
 //! writes nothing, so a refused request leaves no trace. [`apply`] turns a record into rows; it is idempotent and
 //! cannot be refused, and start-up replay, replicas and restore use nothing else.
 //!
-//! Reading goes the other way: [`search::Search`] is a state machine that any thread may run in slices, each
-//! slice on that thread's own [`Snapshot`].
+//! Reads go through [`search::Search`]: a state machine that any thread may run in slices, each slice on that
+//! thread's own [`Snapshot`].
 //!
-//! Its modules are floors: each uses only those before it (`crates/house/floors.toml`). What other crates need stands
-//! at the root by its own name, whatever floor it is on.
+//! The modules are floors: each uses only those before it (`crates/house/floors.toml`). Items that other crates need
+//! are re-exported at the root under their own names, whatever floor they are on.
 //!
 //! What this crate leaves out: it reads no clock and no random source (a [`Stamp`] brings both), opens no socket,
 //! starts no thread.
@@ -17,7 +17,7 @@
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 #![forbid(unsafe_code)]
 
-// So that `testing.rs` names this crate alike from within and from the integration tests.
+// Lets `testing.rs` use the same crate name in unit tests and in integration tests.
 #[cfg(test)]
 extern crate self as directory;
 
@@ -36,7 +36,7 @@ pub mod settings;
 mod snapshot;
 pub mod tree;
 mod write;
-// The integration tests use what the unit tests do not.
+// The integration tests use items that the unit tests do not.
 #[cfg(test)]
 #[allow(dead_code)]
 mod testing;

@@ -1,5 +1,5 @@
-//! What every other floor speaks of: entry ids and rows, entries, records of changes, outcomes, limits. It reads no
-//! store.
+//! Types that every other floor uses: entry ids and rows, entries, records of changes, outcomes, limits. This floor
+//! reads no store.
 
 pub(crate) mod access_rule;
 pub(crate) mod account_attribute;

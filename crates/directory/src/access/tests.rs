@@ -377,7 +377,7 @@ fn a_right_that_is_taken_away_is_gone_at_once() {
 fn rules_that_cannot_be_are_refused() {
     let mut directory = sample();
     for (rules, expected) in [
-        (&["x: allow read to nobody"][..], "\"nobody\" stands where"),
+        (&["x: allow read to nobody"][..], "found \"nobody\""),
         (&["x: allow read of shoeSize to anyone"], "shoeSize is no attribute type"),
         (&["x: allow read of @shoe to anyone"], "shoe is no object class"),
         (&["x: allow read in \"no dn\" to anyone"], "no dn"),

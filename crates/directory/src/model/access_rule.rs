@@ -1,4 +1,4 @@
-//! The text of an access rule, as the settings have it:
+//! Parser of the text of an access rule, as the settings contain it:
 //!
 //! ```text
 //! NAME: allow|deny RIGHT, ... [of ATTRIBUTE, ...] [values matching 'FILTER'] [but not of ATTRIBUTE, ...]
@@ -7,9 +7,9 @@
 //!     [on DAY, ...] [between HH:MM and HH:MM] [at listener NAME, ...]
 //! ```
 //!
-//! A DN or filter stands in single or in double quotes.
-//! This knows the grammar and no names: whether an attribute type is defined and a DN is one says who compiles it.
-//! `docs/how-to/access-rules.md` explains the words.
+//! DNs and filters are enclosed in single or double quotes. The parser knows the grammar, not the names: the rule's
+//! compiler checks whether an attribute type is defined and whether a DN is valid. `docs/how-to/access-rules.md`
+//! explains the words.
 
 use std::fmt;
 
@@ -30,10 +30,11 @@ pub(crate) const JOIN: Rights = Rights(512);
 pub(crate) const LEAVE: Rights = Rights(1024);
 pub(crate) const PROXY: Rights = Rights(2048);
 pub(crate) const RESET: Rights = Rights(4096);
-/// To use controls and extended operations: of no entry, so that it stands alone.
+/// Right to use controls and extended operations. It belongs to no entry, so a rule cannot combine it with other
+/// rights.
 pub(crate) const USE: Rights = Rights(8192);
 
-/// The words of rights.
+/// Words for rights in a rule.
 const RIGHTS: [(&str, Rights); 14] = [
     ("browse", BROWSE),
     ("compare", COMPARE),
@@ -56,12 +57,12 @@ const RIGHTS: [(&str, Rights); 14] = [
 pub struct Rights(pub(crate) u16);
 
 impl Rights {
-    /// The right that a word stands for.
+    /// Returns the right with this name.
     pub(crate) fn of_word(word: &str) -> Option<Rights> {
         RIGHTS.iter().find(|(known, _)| *known == word).map(|(_, right)| *right)
     }
 
-    /// Whether any of these is among them.
+    /// Returns true if the set contains any of these rights.
     pub(crate) fn has(self, right: Rights) -> bool {
         self.0 & right.0 != 0
     }
@@ -70,7 +71,7 @@ impl Rights {
         Rights(self.0 | other.0)
     }
 
-    /// Those that are among others.
+    /// Returns the rights that are in both sets.
     pub(crate) fn of(self, others: Rights) -> Rights {
         Rights(self.0 & others.0)
     }
@@ -79,8 +80,8 @@ impl Rights {
         Rights(self.0 & !other.0)
     }
 
-    /// The rights of a rule that names these words. `is_where_seen` says that it has the words "where seen" as well.
-    /// `None` if a word is no right.
+    /// Returns the rights of a rule that names these words. `is_where_seen` is true if the rule contains "where
+    /// seen". Returns `None` if a word is not a right.
     pub fn of_rule(words: &[&str], is_allow: bool, is_where_seen: bool) -> Option<Rights> {
         let named = words.iter().map(|word| Rights::of_word(word));
         let named = named.collect::<Option<Vec<_>>>()?.into_iter().fold(Rights::default(), Rights::with);
@@ -89,21 +90,22 @@ impl Rights {
 
     fn in_rule(self, is_allow: bool, is_where_seen: bool) -> Rights {
         match (is_allow, is_where_seen) {
-            // Browsing is for other rules to allow.
+            // Other rules decide whether the entry may be browsed.
             (true, true) => self.with_smaller(),
             (true, false) => self.allowed(),
             (false, _) => self.denied(),
         }
     }
 
-    /// What goes with these: who reads also searches and compares, who writes adds and deletes the own name too.
+    /// Adds implied rights: `read` implies `search` and `compare`; `write` implies `join` and `leave`, which add and
+    /// delete the requester's own name.
     fn with_smaller(self) -> Rights {
         let read = if self.has(READ) { SEARCH.with(COMPARE) } else { Rights::default() };
         let write = if self.has(WRITE) { JOIN.with(LEAVE) } else { Rights::default() };
         self.with(read).with(write)
     }
 
-    /// What an `allow` gives: whoever may do anything with an entry finds it.
+    /// Adds the rights that an `allow` implies: any right to an entry includes finding it.
     fn allowed(self) -> Rights {
         if self == USE {
             return self;
@@ -111,8 +113,8 @@ impl Rights {
         self.with_smaller().with(BROWSE)
     }
 
-    /// What a `deny` takes: an attribute that may not be read tells nothing by a filter either, and of an entry that
-    /// cannot be found nothing is left.
+    /// Adds the rights that a `deny` takes as well: filters must reveal nothing of an attribute that may not be
+    /// read, and an entry that may not be found allows nothing.
     fn denied(self) -> Rights {
         match self.has(BROWSE) {
             true => Rights(!USE.0),
@@ -121,44 +123,44 @@ impl Rights {
     }
 }
 
-/// Which entries, by where they are.
+/// Entries that a rule covers, relative to a named entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// The named one and everything below it.
+    /// The named entry and everything below it.
     In,
-    /// The named one.
+    /// The named entry.
     At,
-    /// Everything below the named one.
+    /// Everything below the named entry.
     Below,
-    /// What is one level below the named one.
+    /// Entries one level below the named entry.
     Children,
 }
 
-/// Whom a rule is for.
+/// Requesters that a rule applies to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asker {
-    /// Everybody, bound or not.
+    /// Every requester, bound or not.
     Anyone,
-    /// Those that have not bound.
+    /// Requesters that have not bound.
     Anonymous,
-    /// Those that have bound.
+    /// Requesters that have bound.
     Authenticated,
-    /// Whose the entry is.
+    /// The requester whose own entry is accessed.
     Itself,
     /// The user of this DN.
     User(String),
     /// Users whose entries lie at or below this DN.
     UsersIn(String),
-    /// Users whose entries this filter matches, and lie at or below a DN where there is one.
+    /// Users whose entries match this filter and, if a DN is given, lie at or below it.
     UsersMatching(Option<String>, String),
     /// Members of this group, and of the groups in it.
     Group(String),
-    /// Whom the entry names in an attribute of this type.
+    /// Users that the accessed entry names in an attribute of this type.
     NamedBy(String),
 }
 
 impl fmt::Display for Asker {
-    /// As a rule has it.
+    /// Writes the words of the rule.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Asker::Anyone => write!(f, "anyone"),
@@ -175,38 +177,39 @@ impl fmt::Display for Asker {
     }
 }
 
-/// A rule, its names as they were written.
+/// A parsed rule; names are kept as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessRule {
-    /// Its name.
+    /// Name of the rule.
     pub name: String,
-    /// Whether it allows; otherwise it denies.
+    /// True if the rule allows, false if it denies.
     pub is_allow: bool,
-    /// The rights that it is about, with those that go with them.
+    /// The rights of the rule, including implied ones.
     pub rights: Rights,
-    /// Types, `*`, `+`, `@class`, or names of controls and extended operations; empty where none are named.
+    /// Attribute types, `*`, `+`, `@class`, or names of controls and extended operations; empty if the rule names
+    /// none.
     pub attributes: Vec<String>,
-    /// What has to match single values.
+    /// Filter that single values must match.
     pub values: Option<String>,
-    /// Types that it is not about all the same.
+    /// Attribute types that the rule excludes.
     pub but_attributes: Vec<String>,
-    /// Where the entries are.
+    /// Place of the entries.
     pub place: Option<(Reach, String)>,
-    /// Places that it is not about all the same.
+    /// Places that the rule excludes.
     pub but_places: Vec<(Reach, String)>,
-    /// What has to match the entries.
+    /// Filter that the entries must match.
     pub filter: Option<String>,
-    /// Whom it is for.
+    /// Requesters that the rule applies to.
     pub askers: Vec<Asker>,
-    /// By what way requests have to come.
+    /// Conditions on the connection of the request.
     pub link: LinkConditions,
 }
 
 impl AccessRule {
-    /// Reads the text of a rule.
+    /// Parses the text of a rule.
     ///
     /// # Errors
-    /// What is wrong with it, and what would be right.
+    /// The text says what is wrong and what would be right.
     pub fn parse(text: &str) -> Result<AccessRule, String> {
         let Some((name, rest)) = text.split_once(':') else {
             return Err(
@@ -225,7 +228,7 @@ impl AccessRule {
         let is_allow = match parser.word("allow or deny")? {
             "allow" => true,
             "deny" => false,
-            other => return Err(format!("{other:?} stands where allow or deny is wanted")),
+            other => return Err(format!("expected allow or deny, found {other:?}")),
         };
         let mut rights = Rights::default();
         for word in parser.list("a right")? {
@@ -253,7 +256,7 @@ impl AccessRule {
                 rule.attributes = parser.list("an attribute")?.into_iter().map(str::to_owned).collect();
             } else if parser.takes("but") {
                 if !parser.takes("not") {
-                    return Err(format!("{} stands where \"not\" is wanted", parser.next_text()));
+                    return Err(format!("expected \"not\", found {}", parser.next_text()));
                 }
                 parser.exception(&mut rule)?;
             } else if rule.place.is_none()
@@ -271,13 +274,13 @@ impl AccessRule {
         }
         if parser.takes("where") {
             if !parser.takes("seen") {
-                return Err(format!("{} stands where \"seen\" is wanted", parser.next_text()));
+                return Err(format!("expected \"seen\", found {}", parser.next_text()));
             }
             rule.rights = rights.in_rule(is_allow, true);
         }
         if !parser.takes("to") {
             return Err(format!(
-                "{} stands where \"to\" and whom the rule is for is wanted",
+                "expected \"to\" and the requesters of the rule, found {}",
                 parser.next_text()
             ));
         }
@@ -292,13 +295,13 @@ impl AccessRule {
         rule.check_values(rights)?;
         match parser.tokens {
             [] => Ok(rule),
-            _ => Err(format!("{} stands behind the end of the rule", parser.next_text())),
+            _ => Err(format!("unexpected {} after the end of the rule", parser.next_text())),
         }
     }
 }
 
 impl AccessRule {
-    /// A rule about the use of controls and operations is about no entry. `rights` are those that it names.
+    /// Checks that a rule about controls and operations names no entry. `rights` are those that the rule names.
     fn check_use(&self, rights: Rights) -> Result<(), String> {
         if !rights.has(USE) {
             return Ok(());
@@ -313,7 +316,7 @@ impl AccessRule {
         Ok(())
     }
 
-    /// A rule about single values names the one attribute that they are of. `rights` are those that it names.
+    /// Checks that a rule about single values names exactly one attribute. `rights` are those that the rule names.
     fn check_values(&self, rights: Rights) -> Result<(), String> {
         if self.values.is_none() {
             return Ok(());
@@ -335,14 +338,14 @@ impl AccessRule {
     }
 }
 
-/// The rights that a rule can have over single values.
+/// Rights that a rule can grant for single values.
 const OF_VALUES: Rights = Rights(COMPARE.0 | SEARCH.0 | READ.0 | WRITE.0);
 
-/// Longest name of a rule, in octets.
+/// Maximum length of a rule's name, in octets.
 const NAME_MAX: usize = 100;
 
 impl Parser<'_, '_> {
-    /// The word, or words, before the DN of a place; `None` where another stands.
+    /// Parses the word, or words, before the DN of a place; `None` if the next token starts something else.
     fn reach(&mut self) -> Result<Option<Reach>, String> {
         for (word, reach) in [("in", Reach::In), ("at", Reach::At), ("below", Reach::Below)] {
             if self.takes(word) {
@@ -354,11 +357,11 @@ impl Parser<'_, '_> {
         }
         match self.takes("of") {
             true => Ok(Some(Reach::Children)),
-            false => Err(format!("{} stands where \"of\" and a DN are wanted", self.next_text())),
+            false => Err(format!("expected \"of\" and a DN, found {}", self.next_text())),
         }
     }
 
-    /// What stands behind "but not": attributes, or places.
+    /// Parses what follows "but not": attributes, or places.
     fn exception(&mut self, rule: &mut AccessRule) -> Result<(), String> {
         if self.takes("of") {
             let names = self.list("an attribute")?;
@@ -366,7 +369,7 @@ impl Parser<'_, '_> {
             return Ok(());
         }
         let Some(reach) = self.reach()? else {
-            return Err(format!("{} stands where attributes or a place are wanted", self.next_text()));
+            return Err(format!("expected attributes or a place, found {}", self.next_text()));
         };
         loop {
             rule.but_places.push((reach, self.quoted("a DN")?));
@@ -395,7 +398,7 @@ impl Parser<'_, '_> {
             "users" if self.takes("matching") => Asker::UsersMatching(None, self.quoted("a filter")?),
             "group" => Asker::Group(self.quoted("a DN")?),
             "named" if self.takes("by") => Asker::NamedBy(self.word("an attribute")?.to_owned()),
-            other => return Err(format!("{other:?} stands where {WANTED} is wanted")),
+            other => return Err(format!("expected {WANTED}, found {other:?}")),
         })
     }
 }
@@ -405,7 +408,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_are_read() {
+    fn parses_rules() {
         let rule =
             AccessRule::parse("phones: deny read of homePhone, mobile to anonymous, authenticated").unwrap();
         assert_eq!((rule.name.as_str(), rule.is_allow), ("phones", false));
@@ -448,22 +451,22 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn reports_what_is_wrong_with_a_rule() {
         for (text, expected) in [
             ("allow read to anyone", "begins with its name"),
             (": allow read to anyone", "a name of 1 to"),
-            ("x: permit read to anyone", "\"permit\" stands where allow or deny"),
-            ("x: allow", "the end of the rule stands where a right"),
+            ("x: permit read to anyone", "expected allow or deny, found \"permit\""),
+            ("x: allow", "expected a right, found the end of the rule"),
             ("x: allow see to anyone", "\"see\" is no right: there are browse, "),
-            ("x: allow read,, to anyone", "a comma stands where a right"),
-            ("x: allow read of to anyone", "\"anyone\" stands where \"to\""),
-            ("x: allow read in ou=x to anyone", "\"ou=x\" stands where a DN in quotes"),
+            ("x: allow read,, to anyone", "expected a right, found a comma"),
+            ("x: allow read of to anyone", ", found \"anyone\""),
+            ("x: allow read in ou=x to anyone", "expected a DN in quotes, found \"ou=x\""),
             ("x: allow read in \"ou=x to anyone", "does not end"),
-            ("x: allow read matching (sn=a) to anyone", "\"(sn=a)\" stands where a filter in quotes"),
-            ("x: allow read", "the end of the rule stands where \"to\""),
-            ("x: allow read to", "the end of the rule stands where anyone"),
-            ("x: allow read to users \"ou=x\"", "\"users\" stands where anyone"),
-            ("x: allow read to anyone else", "\"else\" stands behind the end"),
+            ("x: allow read matching (sn=a) to anyone", "expected a filter in quotes, found \"(sn=a)\""),
+            ("x: allow read", ", found the end of the rule"),
+            ("x: allow read to", ", found the end of the rule"),
+            ("x: allow read to users \"ou=x\"", ", found \"users\""),
+            ("x: allow read to anyone else", "unexpected \"else\" after the end"),
             ("x: allow use, read to anyone", "use is of no entry"),
             ("x: deny use in 'o=x' to anyone", "use is of no entry"),
             ("x: deny use but not at 'o=x' to anyone", "use is of no entry"),

@@ -1,9 +1,9 @@
-//! The attributes in which an entry has on record what decides about its password (draft-behera section 5.3).
+//! Attributes of an entry that record the state of its password (draft-behera section 5.3).
 //!
-//! Every bind under a policy reads all of them, so an attribute of the catalogue knows which of them it is: one pass
-//! over the entry's row finds those that are there.
+//! Every bind under a policy reads all of them. The catalogue therefore marks these attributes, so that one pass
+//! over the entry's row finds those that are present.
 
-/// One of them.
+/// An attribute of the password state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AccountAttribute {
     ChangedTime,
@@ -22,7 +22,7 @@ pub(crate) enum AccountAttribute {
 }
 
 impl AccountAttribute {
-    /// All of them, in the order of their numbers.
+    /// All attributes of the password state, in the order of their numbers.
     pub(crate) const ALL: [AccountAttribute; 13] = [
         AccountAttribute::ChangedTime,
         AccountAttribute::LockedTime,
@@ -39,7 +39,7 @@ impl AccountAttribute {
         AccountAttribute::TotpLastStep,
     ];
 
-    /// Its name in the schema.
+    /// Returns the attribute's name in the schema.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             AccountAttribute::ChangedTime => "pwdChangedTime",
@@ -52,7 +52,7 @@ impl AccountAttribute {
             AccountAttribute::EndTime => "pwdEndTime",
             AccountAttribute::LastSuccess => "pwdLastSuccess",
             AccountAttribute::ScramKeys => "pandoScramKeys",
-            // Where others keep such keys (RFC 5803).
+            // Other servers keep such keys here (RFC 5803).
             AccountAttribute::AuthPassword => "authPassword",
             AccountAttribute::TotpSecret => "pandoTotpSecret",
             AccountAttribute::TotpLastStep => "pandoTotpLastStep",

@@ -1,25 +1,26 @@
-//! Numbers that attributes and class sets have in rows, as records and `meta` say what stands behind each.
+//! Numbers that rows use for attributes and class sets, and their meaning as records and `meta` store it.
 
 use schema::{AttributeDescription, AttributeType, MatchingRule, Schema};
 
 use crate::model::codec::{Decoder, put_bytes, put_list, put_varint};
 use crate::model::rows::{AttrId, ClassSetId};
 
-/// An attribute in a record and in `meta`: names instead of schema numbers, and what its normal forms depend on.
+/// An attribute in a record and in `meta`: names instead of schema numbers, and the rules that determine its normal
+/// forms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttributeAllocation {
-    /// The number given.
+    /// Number allocated to the attribute.
     pub id: AttrId,
     /// OID of the type.
     pub oid: String,
     /// Options, lower case, sorted, joined by `;`.
     pub options: String,
-    /// Syntax and rules on which stored normal forms depend: they may not change while values exist.
+    /// Syntax and matching rules that determine stored normal forms. They must not change while values exist.
     pub rules: String,
 }
 
 impl AttributeAllocation {
-    /// What is recorded of `description` when it gets the number `id`.
+    /// Returns the allocation that gives `description` the number `id`.
     pub fn of(id: AttrId, description: &AttributeDescription, schema: &Schema) -> AttributeAllocation {
         let attribute_type = schema.type_by_id(description.type_id);
         AttributeAllocation {
@@ -50,7 +51,7 @@ impl AttributeAllocation {
 /// A class set in a record and in `meta`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClassSetAllocation {
-    /// The number given.
+    /// Number allocated to the class set.
     pub id: ClassSetId,
     /// OIDs of the classes, ascending.
     pub oids: Vec<String>,
@@ -67,7 +68,7 @@ impl ClassSetAllocation {
     }
 }
 
-/// The syntax and rules of a type as one text, compared at every open.
+/// Returns the syntax and rules of a type as one text, which is compared at every open.
 pub(crate) fn rules_of(attribute_type: &AttributeType, schema: &Schema) -> String {
     let rule = |rule: Option<MatchingRule>| rule.map_or("-", MatchingRule::oid);
     format!(

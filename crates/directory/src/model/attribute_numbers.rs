@@ -1,5 +1,4 @@
-//! The numbers that answer to an attribute description, mostly one: a filter item or a compare has them without an
-//! allocation then.
+//! The numbers of an attribute description, mostly one: a filter item or a compare then needs no allocation.
 
 use std::ops::Deref;
 
@@ -8,9 +7,9 @@ use crate::model::rows::AttrId;
 /// Numbers of attributes, read as a slice.
 #[derive(Clone, Debug)]
 pub(crate) enum AttributeNumbers {
-    /// One.
+    /// Exactly one number.
     One([AttrId; 1]),
-    /// None or several.
+    /// No number, or several.
     Several(Vec<AttrId>),
 }
 
@@ -21,7 +20,7 @@ impl Default for AttributeNumbers {
 }
 
 impl AttributeNumbers {
-    /// Bytes of memory that they hold besides themselves.
+    /// Returns the heap memory that the numbers use, in bytes.
     pub(crate) fn heap_bytes(&self) -> usize {
         match self {
             AttributeNumbers::One(_) => 0,
@@ -29,7 +28,7 @@ impl AttributeNumbers {
         }
     }
 
-    /// Those of them that pass.
+    /// Returns the numbers for which `passes` returns true.
     pub(crate) fn only(&self, passes: impl Fn(AttrId) -> bool) -> AttributeNumbers {
         self.iter().copied().filter(|id| passes(*id)).collect()
     }
@@ -70,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn however_many_there_are_they_read_as_a_slice() {
+    fn reads_any_count_as_a_slice() {
         for count in 0..5 {
             let ids: Vec<_> = (0..count).map(AttrId).collect();
             let numbers: AttributeNumbers = ids.iter().copied().collect();

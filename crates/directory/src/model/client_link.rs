@@ -1,4 +1,4 @@
-//! How a client is connected, as far as access rules ask.
+//! Properties of a client's connection that access rules test.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -6,34 +6,34 @@ use std::str::FromStr;
 
 use crate::model::sasl_mechanisms::MECHANISMS;
 
-/// How the client of a request is connected.
+/// Connection of the client that sent a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientLink {
-    /// The address of the client, behind proxies that are believed; `None` for a process of this machine.
+    /// Address of the client, as trusted proxies report it; `None` for a process on this machine.
     pub address: Option<IpAddr>,
-    /// Whether nobody between the client and the server reads or changes what they say: TLS, or a local socket.
+    /// Whether the connection is protected against eavesdropping and change: TLS, or a local socket.
     pub is_protected: bool,
-    /// How the client showed who it is; `None` where that is not known.
+    /// Bind method of the client; `None` if unknown.
     pub method: Option<BindMethod>,
-    /// When the request came; `None` where that is not known.
+    /// Time of the request; `None` if unknown.
     pub at: Option<WeekTime>,
-    /// The listener that took the connection; `None` where that is not known.
+    /// Listener that accepted the connection; `None` if unknown.
     pub listener: Option<ListenerName>,
 }
 
-/// The name of a listener. Two listeners of a node may have the same, and those of other nodes have theirs.
+/// Name of a listener. Several listeners of a node may share a name; each node has names of its own.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ListenerName([u8; ListenerName::OCTETS_MAX]);
 
 impl ListenerName {
-    /// Octets of a name at most.
+    /// Maximum length of a name, in octets.
     pub const OCTETS_MAX: usize = 32;
 
-    /// That of a listener without TLS of its own.
+    /// Default name of a listener without implicit TLS.
     pub const LDAP: ListenerName = ListenerName::of_scheme(b"ldap");
-    /// That of a listener with TLS from the first octet.
+    /// Default name of a listener with TLS from the first octet.
     pub const LDAPS: ListenerName = ListenerName::of_scheme(b"ldaps");
-    /// That of a socket of the file system.
+    /// Default name of a Unix domain socket.
     pub const LDAPI: ListenerName = ListenerName::of_scheme(b"ldapi");
 
     const fn of_scheme(scheme: &[u8]) -> ListenerName {
@@ -43,7 +43,7 @@ impl ListenerName {
         ListenerName(octets)
     }
 
-    /// The name, without the octets that fill it up.
+    /// Returns the name without its padding.
     pub fn as_str(&self) -> &str {
         let name = self.0.split(|octet| *octet == 0).next();
         name.and_then(|name| std::str::from_utf8(name).ok()).unwrap_or_default()
@@ -81,30 +81,31 @@ impl fmt::Debug for ListenerName {
     }
 }
 
-/// How somebody showed who they are.
+/// Method by which a client authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BindMethod {
-    /// Not at all.
+    /// No authentication.
     None,
-    /// By a simple bind.
+    /// Simple bind.
     Simple,
-    /// By a SASL mechanism.
+    /// A SASL mechanism.
     Sasl(Mechanism),
 }
 
-/// One of the SASL mechanisms that there are.
+/// A supported SASL mechanism.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mechanism(u8);
 
 impl Mechanism {
-    /// Its name, in capitals.
+    /// Returns the mechanism's name, in capitals.
     pub fn name(self) -> &'static str {
         MECHANISMS.get(usize::from(self.0)).copied().unwrap_or_default()
     }
 }
 
 impl BindMethod {
-    /// The bind by a mechanism of this name. One that there is not lets nobody in.
+    /// Returns the bind method of the SASL mechanism with this name, or `BindMethod::None` for an unknown mechanism,
+    /// by which no client can have bound.
     pub fn of_mechanism(name: &str) -> BindMethod {
         let place = MECHANISMS.iter().position(|known| known.eq_ignore_ascii_case(name));
         let known = place.and_then(|place| u8::try_from(place).ok());
@@ -115,26 +116,26 @@ impl BindMethod {
 /// A minute of a week, in UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WeekTime {
-    /// 0 is Monday.
+    /// Day of the week; 0 is Monday.
     day: u64,
     /// Minutes since midnight.
     minute: u64,
 }
 
-/// The days of a week.
+/// Names of the days of a week.
 pub(crate) const DAYS: [&str; 7] =
     ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 
 const DAY_MINUTES: u64 = 24 * 60;
 
 impl WeekTime {
-    /// That of a time in microseconds since 1970-01-01T00:00:00Z, which was a Thursday.
+    /// Returns the minute of a time in microseconds since 1970-01-01T00:00:00Z, which was a Thursday.
     pub fn of_micros(micros: u64) -> WeekTime {
         let minutes = micros / 60_000_000;
         WeekTime { day: (minutes / DAY_MINUTES + 3) % 7, minute: minutes % DAY_MINUTES }
     }
 
-    /// Reads `monday 08:30`.
+    /// Parses `monday 08:30`.
     pub fn parse(text: &str) -> Option<WeekTime> {
         let (day, time) = text.trim().split_once(' ')?;
         let place = DAYS.iter().position(|known| known.eq_ignore_ascii_case(day))?;
@@ -146,7 +147,7 @@ impl WeekTime {
         days.iter().zip(0..).any(|(is_on, day)| *is_on && day == self.day)
     }
 
-    /// Whether it is in this part of a day, which may go past midnight.
+    /// Returns true if the time lies in this part of a day, which may extend past midnight.
     pub(crate) fn is_between(self, (start, end): (u64, u64)) -> bool {
         match start < end {
             true => (start..end).contains(&self.minute),
@@ -162,7 +163,7 @@ impl fmt::Display for WeekTime {
     }
 }
 
-/// The minutes since midnight of `08:30`; the end of a day is 24:00.
+/// Parses `08:30` into minutes since midnight; the end of a day is 24:00.
 pub(crate) fn minutes(text: &str) -> Option<u64> {
     let (hours, minutes) = text.split_once(':')?;
     let two = |text: &str| {
@@ -174,7 +175,7 @@ pub(crate) fn minutes(text: &str) -> Option<u64> {
     (minutes < 60 && all <= DAY_MINUTES).then_some(all)
 }
 
-/// `08:30` of minutes since midnight.
+/// Formats minutes since midnight as `08:30`.
 pub(crate) fn clock(minutes: u64) -> String {
     format!("{:02}:{:02}", minutes / 60, minutes % 60)
 }
@@ -184,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_listeners_are_short_words() {
+    fn accepts_only_short_words_as_listener_names() {
         let longest = "a".repeat(ListenerName::OCTETS_MAX);
         for text in ["ldaps", "internal-2", "0", &longest] {
             assert_eq!(text.parse::<ListenerName>().unwrap().as_str(), text);
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn times_have_their_days() {
+    fn computes_the_day_of_a_time() {
         for (seconds, text) in [
             (0, "thursday 00:00"),
             (59, "thursday 00:00"),

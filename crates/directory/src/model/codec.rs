@@ -1,8 +1,9 @@
-//! Fixed byte order encoding of rows and records: integers little-endian or as LEB128, strings with their length.
+//! Encoding of rows and records in a fixed byte order: integers little-endian or as LEB128, strings after their
+//! length.
 //!
-//! Row *keys* are big-endian instead, so that they sort as numbers do; see [`crate::model::rows`].
+//! Row *keys* are big-endian instead, so that they sort numerically; see [`crate::model::rows`].
 
-/// Appends an unsigned integer, seven bits a byte, lowest first.
+/// Appends an unsigned integer, seven bits per byte, lowest first.
 pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         let [lowest, ..] = value.to_le_bytes();
@@ -13,14 +14,14 @@ pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(lowest);
 }
 
-/// Appends a length and the bytes.
+/// Appends the length of the bytes, then the bytes.
 pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_varint(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
-/// A cursor over encoded bytes. Every method answers `None` when the bytes end early or make no sense; callers turn
-/// that into "the data is damaged".
+/// A cursor over encoded bytes. Every method returns `None` if the bytes end early or are invalid; callers report
+/// damaged data.
 #[derive(Clone, Copy)]
 pub(crate) struct Decoder<'a>(pub(crate) &'a [u8]);
 
@@ -70,7 +71,7 @@ impl<'a> Decoder<'a> {
         self.str().map(str::to_owned)
     }
 
-    /// A counted list. The count is not trusted: memory grows with what is really there.
+    /// Decodes a counted list. The count is not trusted: memory grows with the items that are really present.
     pub(crate) fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let count: usize = self.number()?;
         let mut items = Vec::with_capacity(count.min(self.0.len()));
@@ -94,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn varints_go_both_ways_and_end_early_without_panic() {
+    fn varints_round_trip_and_truncated_ones_do_not_panic() {
         for value in [0, 1, 127, 128, 300, u64::from(u32::MAX), u64::MAX] {
             let mut out = Vec::new();
             put_varint(&mut out, value);
@@ -105,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn an_announced_count_allocates_nothing_by_itself() {
+    fn a_count_alone_allocates_nothing() {
         let mut out = Vec::new();
         put_varint(&mut out, u64::from(u32::MAX));
         assert!(Decoder(&out).list(|d| d.byte()).is_none());
