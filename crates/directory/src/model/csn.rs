@@ -1,26 +1,27 @@
 //! Change sequence numbers in OpenLDAP's form, `YYYYmmddHHMMSS.uuuuuuZ#oooooo#sss#mmmmmm` (draft-chu-ldap-csn).
 //!
-//! A CSN is the time of a change in microseconds, a count of changes in the same microsecond, the server that made
-//! it and a modification number. Here every change of the log has its own, strictly greater than the one before it,
-//! whatever the clock does: [`Csn::after`] steps the count where the clock stands still or goes back.
+//! A CSN consists of the time of a change in microseconds, a counter within the microsecond, the number of the
+//! server that made the change, and a modification number. Every change of the log has its own CSN, strictly greater
+//! than the one before it, whatever the clock does: [`Csn::after`] increments the counter if the clock stops or goes
+//! back.
 
 use std::fmt;
 
 use crate::model::limits::CSN_COUNT_MAX;
 
-/// A change sequence number. Ordered as the log is.
+/// A change sequence number. Its order is the order of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Csn {
     /// Microseconds since 1970-01-01T00:00:00Z.
     pub micros: u64,
-    /// Change within the microsecond, 0 to 0xffffff.
+    /// Counter within the microsecond, 0 to 0xffffff.
     pub count: u32,
     /// Server (replica) number, 0 to 0xfff.
     pub server: u16,
 }
 
 impl Csn {
-    /// The number of a change made at `now_micros` that follows `last` in the log.
+    /// Returns the number of a change made at `now_micros` that follows `last` in the log.
     pub fn after(last: Csn, now_micros: u64, server: u16) -> Csn {
         if now_micros > last.micros {
             return Csn { micros: now_micros, count: 0, server };
@@ -31,7 +32,7 @@ impl Csn {
         Csn { micros: last.micros + 1, count: 0, server }
     }
 
-    /// Reads the text form.
+    /// Parses the text form.
     pub fn parse(text: &str) -> Option<Csn> {
         let mut parts = text.splitn(4, '#');
         let (time, count, server, modifier) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
@@ -43,7 +44,7 @@ impl Csn {
         Some(Csn { micros, count, server })
     }
 
-    /// The text form. Every change makes some, so no formatting machinery is used.
+    /// Returns the text form. Every change needs several, so this avoids the formatting machinery.
     pub(crate) fn text(self) -> String {
         let mut text = Text::default();
         text.seconds(self.micros / 1_000_000);
@@ -64,7 +65,7 @@ impl fmt::Display for Csn {
     }
 }
 
-/// A number of nothing but digits, as few as fit.
+/// Parses a number that consists of digits only.
 fn number<const BASE: u32>(digits: &[u8]) -> Option<u64> {
     digits.iter().try_fold(0, |number, digit| {
         let digit = char::from(*digit).to_digit(BASE)?;
@@ -92,7 +93,7 @@ fn parse_micros(text: &[u8]) -> Option<u64> {
     Some((days * 86_400 + hour * 3_600 + minute * 60 + second) * 1_000_000 + number(15..21)?)
 }
 
-/// The GeneralizedTime text `YYYYmmddHHMMSSZ` of a time in seconds since 1970 (RFC 4517 section 3.3.13).
+/// Formats a time in seconds since 1970 as GeneralizedTime, `YYYYmmddHHMMSSZ` (RFC 4517 section 3.3.13).
 pub fn generalized_time(unix_seconds: u64) -> String {
     let mut text = Text::default();
     text.seconds(unix_seconds);
@@ -100,7 +101,7 @@ pub fn generalized_time(unix_seconds: u64) -> String {
     text.into_string()
 }
 
-/// The same time in the form of RFC 3339, `YYYY-mm-ddTHH:MM:SSZ`.
+/// Formats the same time as RFC 3339 requires, `YYYY-mm-ddTHH:MM:SSZ`.
 pub fn rfc3339(unix_seconds: u64) -> String {
     let text = generalized_time(unix_seconds);
     let part = |range: std::ops::Range<usize>| text.get(range).unwrap_or("00");
@@ -108,19 +109,19 @@ pub fn rfc3339(unix_seconds: u64) -> String {
     format!("{}T{}Z", date.join("-"), time.join(":"))
 }
 
-/// The inverse of [`generalized_time`], of nothing but that form.
+/// Inverse of [`generalized_time`]; accepts only that form.
 pub fn unix_seconds(text: &str) -> Option<u64> {
     let text = [text.strip_suffix('Z').filter(|digits| digits.len() == 14)?, ".000000Z"].concat();
     Some(parse_micros(text.as_bytes())? / 1_000_000)
 }
 
-/// The digit of a value below 16.
+/// Returns the hexadecimal digit of a value below 16.
 fn digit_of(value: u64) -> u8 {
     let [value, ..] = value.to_le_bytes();
     if value < 10 { b'0' + value } else { b'a' + value - 10 }
 }
 
-/// A text of digits and marks between them, in the making: longer than any here becomes.
+/// Buffer for a text of digits and punctuation. It is longer than any text written here.
 #[derive(Default)]
 struct Text {
     bytes: [[u8; 32]; 2],
@@ -128,7 +129,7 @@ struct Text {
 }
 
 impl Text {
-    /// The next octets.
+    /// Reserves the next `len` octets.
     fn room(&mut self, len: usize) -> &mut [u8] {
         let start = self.len;
         self.len += len;
@@ -139,7 +140,7 @@ impl Text {
         self.room(marks.len()).copy_from_slice(marks);
     }
 
-    /// The last `count` digits of a number, in lower case.
+    /// Appends the last `count` digits of a number, in lower case.
     fn digits<const BASE: u64>(&mut self, mut value: u64, count: usize) {
         for digit in self.room(count).iter_mut().rev() {
             *digit = digit_of(value % BASE);
@@ -147,7 +148,7 @@ impl Text {
         }
     }
 
-    /// `YYYYmmddHHMMSS`; a year past 9999 has more digits.
+    /// Appends `YYYYmmddHHMMSS`; a year past 9999 has more digits.
     fn seconds(&mut self, unix_seconds: u64) {
         let (days, rest) = (unix_seconds / 86_400, unix_seconds % 86_400);
         let (year, month, day) = civil_from_days(days as i64);
@@ -159,14 +160,14 @@ impl Text {
     }
 
     fn into_string(self) -> String {
-        // Digits and marks are ASCII, so nothing is ever left out.
+        // Digits and punctuation are ASCII, so nothing is ever left out.
         let written = self.bytes.as_flattened().get(..self.len).unwrap_or_default();
         std::str::from_utf8(written).unwrap_or_default().to_owned()
     }
 }
 
-/// Days since 1970-01-01 of a date of the proleptic Gregorian calendar, by counting 400-year cycles of 146,097 days
-/// in years that begin in March, so that the leap day is the last of its year.
+/// Returns the days since 1970-01-01 of a date of the proleptic Gregorian calendar. It counts 400-year cycles of
+/// 146,097 days, with years that begin in March so that the leap day is the last of its year.
 fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let cycle = year.div_euclid(400);
@@ -177,7 +178,7 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     cycle * 146_097 + day_of_cycle - 719_468
 }
 
-/// The inverse of [`days_from_civil`].
+/// Inverse of [`days_from_civil`].
 fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
     let cycle = shifted.div_euclid(146_097);
@@ -196,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_form_goes_both_ways() {
+    fn text_form_round_trips() {
         let csn = Csn { micros: 1_700_000_000_123_456, count: 10, server: 1 };
         assert_eq!(csn.to_string(), "20231114221320.123456Z#00000a#001#000000");
         assert_eq!(Csn::parse(&csn.to_string()), Some(csn));
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn every_day_of_four_centuries_survives() {
+    fn every_day_of_four_centuries_round_trips() {
         for day in 0..150_000 {
             let (year, month, day_of_month) = civil_from_days(day);
             assert_eq!(days_from_civil(year, month, day_of_month), day);

@@ -1,16 +1,24 @@
-//! The row of an entry's attributes, read in place.
+//! Row of an entry's attributes, read in place.
 //!
-//! A row is a version byte, a crc32c of the rest (little-endian), the log position of the last record that changed the
-//! entry (8, big-endian), the length of all heads (4, big-endian), a head for each attribute in the order in which the
-//! entry got them, and their contents in the same order. A head is a number (varint), form (1 byte), count of values
-//! (varint) and the length of the content (varint). Heads stand together because a scan looks for one attribute in
-//! every row: it then reads two or three lines of memory and those of the values, not one for every attribute before.
+//! A row consists of:
+//!
+//! - a version byte
+//! - a crc32c of the rest (little-endian)
+//! - the log position of the last record that changed the entry (8 bytes, big-endian)
+//! - the length of all heads (4 bytes, big-endian)
+//! - one head per attribute, in the order in which the entry got them
+//! - the contents of the attributes, in the same order
+//!
+//! A head is an attribute number (varint), form (1 byte), count of values (varint) and the length of the content
+//! (varint). All heads are adjacent because a scan looks for one attribute in every row: it then reads two or three
+//! cache lines of heads and those of the values, not one line for every attribute before.
+//!
 //! The forms:
 //!
 //! - *inline*: the values one after another as BER OCTET STRINGs, exactly the contents of the `vals` SET of a search
-//!   result (RFC 4511 section 4.5.2), so that answering is copying. A value over
-//!   [`INLINE_VALUE_MAX`](crate::model::limits::INLINE_VALUE_MAX) bytes is a reference instead: tag 0x80, length 16 and
-//!   the key under which `values` has it; form *mixed* says that there are such.
+//!   result (RFC 4511 section 4.5.2), so that a result is a copy. A value over
+//!   [`INLINE_VALUE_MAX`](crate::model::limits::INLINE_VALUE_MAX) bytes is replaced by a reference: tag 0x80, length
+//!   16 and the key of its row in `values`. The form *mixed* marks an attribute with such references.
 //! - *table*: no content; each value is a row of `values`, in the order of their normal keys.
 //! - *links*: no content; the values are rows of `links`, and of `values` for names without an entry.
 
@@ -24,19 +32,19 @@ use crate::model::rows::AttrId;
 
 const VERSION: u8 = 2;
 
-/// Version and checksum, which are not under the checksum.
+/// Size of the version and the checksum, which the checksum does not cover.
 const CHECKED_FROM: usize = 5;
 
-/// What comes before the heads.
+/// Size of the fields before the heads.
 const FIXED_SIZE: usize = CHECKED_FROM + 8 + 4;
 
-/// Room for the heads of most entries.
+/// Initial capacity for heads; enough for most entries.
 const HEADS_CAPACITY: usize = 128;
 
-/// Tag of a value's reference in a *mixed* content: context-specific, primitive, 0.
+/// Tag of a reference in a *mixed* content: context-specific, primitive, 0.
 const REFERENCE_TAG: u8 = 0x80;
 
-/// Bytes of a head whose numbers are of one byte each, as most are.
+/// Size of a head whose numbers take one byte each, as most do.
 const SHORT_HEAD: usize = 4;
 
 const FORM_INLINE: u8 = 0;
@@ -44,23 +52,23 @@ const FORM_MIXED: u8 = 1;
 const FORM_TABLE: u8 = 2;
 const FORM_LINKS: u8 = 3;
 
-/// How an attribute's values are kept.
+/// Storage of an attribute's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content<'a> {
-    /// All values are here.
+    /// All values are in the row.
     Inline(InlineValues<'a>),
-    /// One row of `values` each.
+    /// Each value is a row of `values`.
     Table,
-    /// Rows of `links` and `values`.
+    /// The values are rows of `links` and `values`.
     Links,
 }
 
 /// An attribute of an entry row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttributeRow<'a> {
-    /// Type and options.
+    /// Number of the attribute description: type and options.
     pub id: AttrId,
-    /// Its values.
+    /// Values of the attribute.
     pub content: Content<'a>,
 }
 
@@ -69,22 +77,22 @@ pub struct AttributeRow<'a> {
 pub struct InlineValues<'a> {
     /// Number of values.
     pub count: usize,
-    /// Whether some are references into `values`.
+    /// Whether some values are references into `values`.
     pub is_mixed: bool,
-    /// BER OCTET STRINGs and, where `is_mixed`, references.
+    /// BER OCTET STRINGs and, if `is_mixed`, references.
     pub bytes: &'a [u8],
 }
 
 /// One value of an inline attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InlineValue<'a> {
-    /// The value.
+    /// The value itself.
     Here(&'a [u8]),
-    /// The hash of the value, which is its key in `values`.
+    /// Hash of the value, which is its key in `values`.
     Elsewhere([u8; KEY_HASH_SIZE]),
 }
 
-/// An entry row, checked against its checksum once.
+/// An entry row whose checksum has been verified.
 #[derive(Clone, Copy, Debug)]
 pub struct EntryRow<'a> {
     /// Position of the last record that changed the entry.
@@ -94,7 +102,7 @@ pub struct EntryRow<'a> {
 }
 
 impl<'a> EntryRow<'a> {
-    /// Reads a row; `None` when it is damaged.
+    /// Decodes a row and verifies its checksum; `None` if it is damaged.
     pub fn decode(bytes: &'a [u8]) -> Option<EntryRow<'a>> {
         let (_, rest) = bytes.split_first()?;
         let (crc, rest) = rest.split_first_chunk::<{ CHECKED_FROM - 1 }>()?;
@@ -102,8 +110,8 @@ impl<'a> EntryRow<'a> {
         (crc32c::crc32c(rest) == crc).then(|| EntryRow::unchecked(bytes)).flatten()
     }
 
-    /// Reads a row without looking at its checksum, for whoever looks at many and returns few. A damaged row may read
-    /// as anything.
+    /// Decodes a row without verifying its checksum, for callers that examine many rows and return few. A damaged
+    /// row may decode to anything.
     #[inline]
     pub(crate) fn unchecked(bytes: &'a [u8]) -> Option<EntryRow<'a>> {
         let (fixed, rest) = bytes.split_first_chunk::<FIXED_SIZE>()?;
@@ -113,26 +121,26 @@ impl<'a> EntryRow<'a> {
         (fixed[0] == VERSION).then_some(EntryRow { position, heads, contents })
     }
 
-    /// The attributes in the order in which the entry got them.
+    /// Returns the attributes in the order in which the entry got them.
     #[inline]
     pub fn attributes(&self) -> Attributes<'a> {
         Attributes { heads: Decoder(self.heads), contents: self.contents }
     }
 
-    /// Octets of all attributes as they are stored.
+    /// Returns the size of all attributes as stored, in octets.
     pub(crate) fn len(&self) -> usize {
         self.heads.len() + self.contents.len()
     }
 
-    /// The attribute of this number.
+    /// Returns the attribute with this number.
     #[inline]
     pub fn find(&self, id: AttrId) -> Option<AttributeRow<'a>> {
         self.attributes().next_of(&[id])
     }
 
-    /// As [`find`](EntryRow::find), for whoever looks at its content later and goes through many rows. `place` is where
-    /// the attribute stood among those of the row before, where that of this one is looked for first: most entries of a
-    /// directory have the same attributes.
+    /// Like [`find`](EntryRow::find), for callers that go through many rows and decode the content later. `place` is
+    /// the attribute's place in the previous row, and is tried first in this one: most entries of a directory have
+    /// the same attributes.
     #[inline(always)]
     pub(crate) fn locate(&self, id: AttrId, place: &mut usize) -> Option<Located<'a>> {
         if let Some(located) = self.attributes().at(id, *place) {
@@ -145,7 +153,7 @@ impl<'a> EntryRow<'a> {
     fn locate_anew(&self, id: AttrId, place: &mut usize) -> Option<Located<'a>> {
         let mut attributes = self.attributes();
         let (located, heads) = attributes.only(id)?;
-        // Wrong behind long heads, and then of no use.
+        // Wrong after long heads, and then useless but harmless.
         *place = heads / SHORT_HEAD;
         Some(located)
     }
@@ -166,7 +174,7 @@ impl<'a> Iterator for Attributes<'a> {
     }
 }
 
-/// An attribute of a row, where it lies, its content not taken apart.
+/// An attribute found in a row whose content is not decoded yet.
 #[derive(Clone, Copy)]
 pub(crate) struct Located<'a> {
     form: u8,
@@ -175,7 +183,7 @@ pub(crate) struct Located<'a> {
 }
 
 impl<'a> Located<'a> {
-    /// One of which the row does not tell the values.
+    /// Placeholder for an attribute whose values the row does not contain.
     pub(crate) const UNTOLD: Located<'static> = Located { form: FORM_TABLE, count: 0, bytes: &[] };
 
     #[inline(always)]
@@ -194,7 +202,7 @@ impl<'a> Attributes<'a> {
     #[inline(always)]
     fn next_located(&mut self) -> Option<(AttrId, Located<'a>)> {
         let Head { id, form, count, length } = match self.heads.0.split_first_chunk::<SHORT_HEAD>() {
-            // Numbers of one byte each, as most are.
+            // The numbers take one byte each, as most do.
             Some((&head, rest)) if u32::from_le_bytes(head) & LONG_HEAD == 0 => {
                 self.heads.0 = rest;
                 let [id, form, count, length] = head;
@@ -216,16 +224,16 @@ struct Head {
     length: usize,
 }
 
-/// The bits that say, in the four bytes of a short head taken as a little-endian number, that it is none: that its
-/// number, count or length goes on in a further byte.
+/// Mask over the four bytes of a short head, taken as a little-endian number. If any of these bits is set, the head
+/// is long: its number, count or length continues in a further byte.
 const LONG_HEAD: u32 = 0x8080_0080;
 
 impl<'a> Attributes<'a> {
-    /// The next attribute that has one of these numbers. Others are passed over without being taken apart, for scans
-    /// spend much of their time here.
+    /// Returns the next attribute with one of these numbers. Others are skipped undecoded, because scans spend much
+    /// of their time here.
     #[inline]
     pub(crate) fn next_of(&mut self, ids: &[AttrId]) -> Option<AttributeRow<'a>> {
-        // One number is what most filters are about.
+        // Most filters concern one attribute number.
         if let [only] = ids {
             let (located, _) = self.only(*only)?;
             return Some(AttributeRow { id: *only, content: located.content() });
@@ -248,7 +256,8 @@ impl<'a> Attributes<'a> {
         None
     }
 
-    /// The next attribute whose number is wanted. Others are passed over as by [`next_of`](Attributes::next_of).
+    /// Returns the next attribute that `is_wanted` accepts. Others are skipped as by
+    /// [`next_of`](Attributes::next_of).
     #[inline]
     pub(crate) fn next_where(
         &mut self,
@@ -275,8 +284,8 @@ impl<'a> Attributes<'a> {
         None
     }
 
-    /// The attribute of this number, and how many bytes of heads stand before its own; nothing after it: no number
-    /// comes twice.
+    /// Returns the attribute with this number, and the size in bytes of the heads before its own. The iterator is
+    /// exhausted afterwards, because no number occurs twice.
     #[inline]
     fn only(&mut self, id: AttrId) -> Option<(Located<'a>, usize)> {
         let len = self.heads.0.len();
@@ -293,7 +302,7 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// The attribute at this place, if it has this number, and no head up to its own is long.
+    /// Returns the attribute at this place if it has this number and no head up to its own is long.
     #[inline(always)]
     fn at(&self, id: AttrId, place: usize) -> Option<Located<'a>> {
         let (heads, _) = self.heads.0.as_chunks::<SHORT_HEAD>();
@@ -309,7 +318,7 @@ impl<'a> Attributes<'a> {
         is_short.then_some(Located { form, count: count.into(), bytes })
     }
 
-    /// The next head, whatever its numbers are.
+    /// Decodes the next head, short or long.
     fn long_head(&mut self) -> Option<Head> {
         if self.heads.is_empty() {
             return None;
@@ -324,11 +333,11 @@ impl<'a> Attributes<'a> {
     }
 }
 
-/// How many bytes of heads come before the first that is long or has this number, and how many of contents belong to
-/// them. Written so that the compiler looks at four heads at once.
+/// Returns the size in bytes of the heads before the first one that is long or has this number, and the size of
+/// their contents. Written so that the compiler vectorizes it, four heads at a time.
 #[inline]
 fn passed_over(heads: &[u8], id: AttrId) -> (usize, usize) {
-    // Of a long head at least the highest bit of one of these bytes is set, of a number nothing but low ones.
+    // A long head has at least one of these high bits set; an attribute number that fits has only low bits.
     let stops = |head: u32| head & LONG_HEAD | if head & (LONG_HEAD | 0xff) == id.0 { u32::MAX } else { 0 };
     let (heads, _) = heads.as_chunks::<SHORT_HEAD>();
     let (mut place, mut passed) = (0, 0);
@@ -352,8 +361,8 @@ fn passed_over(heads: &[u8], id: AttrId) -> (usize, usize) {
     (place * SHORT_HEAD, passed as usize)
 }
 
-/// The bits that any of these heads has, and how many bytes of contents belong to all of them if they are short.
-/// Written as [`passed_over`] is.
+/// Returns the OR of the bits of these heads, and the size of their contents, which is valid if all heads are short.
+/// Vectorized like [`passed_over`].
 #[inline(always)]
 fn summed(heads: &[[u8; SHORT_HEAD]]) -> (u32, usize) {
     let (blocks, rest) = heads.as_chunks::<4>();
@@ -371,7 +380,7 @@ fn summed(heads: &[[u8; SHORT_HEAD]]) -> (u32, usize) {
 }
 
 impl<'a> InlineValues<'a> {
-    /// The values in the order in which they were given.
+    /// Returns the values in the order in which clients gave them.
     pub fn iter(&self) -> InlineIter<'a> {
         InlineIter(self.bytes)
     }
@@ -399,28 +408,27 @@ impl<'a> Iterator for InlineIter<'a> {
     }
 }
 
-/// An entry row in memory, as `apply` changes it. Attributes stay encoded: a change of one copies the others as they
-/// are.
+/// An entry row in memory, as `apply` changes it. Attributes stay encoded, so a change of one copies the others.
 #[derive(Clone, Debug, Default)]
 pub struct StoredEntry {
     /// Position of the last record that changed the entry.
     pub position: u64,
-    /// The heads and the contents of the row that it was made of.
+    /// Heads and contents of the original row.
     row: Vec<u8>,
-    /// The attributes there are now, in the order in which the entry got them.
+    /// The current attributes, in the order in which the entry got them.
     attributes: Vec<(AttrId, AttributePlace)>,
 }
 
-/// Where an attribute of a [`StoredEntry`] is.
+/// Location of an attribute of a [`StoredEntry`].
 #[derive(Clone, Debug)]
 enum AttributePlace {
-    /// Where its head and its content are in the row, which is far smaller than 4 GiB.
+    /// Ranges of its head and its content in the row, which is far smaller than 4 GiB.
     Row(Range<u32>, Range<u32>),
-    /// Here.
+    /// A new or changed attribute.
     Here(EncodedAttribute),
 }
 
-/// An attribute as it stands in a row.
+/// An attribute in the encoding of a row.
 #[derive(Clone, Debug)]
 pub struct EncodedAttribute {
     /// The head, then the content.
@@ -429,9 +437,9 @@ pub struct EncodedAttribute {
 }
 
 impl EncodedAttribute {
-    /// One whose values are here, or referred to by their hash.
+    /// Encodes an attribute whose values are in the row, or referred to by their hash.
     pub(crate) fn inline(id: AttrId, values: &[InlineValue<'_>]) -> EncodedAttribute {
-        // A head of four octets as a rule, and two or three before each value.
+        // Most heads take four octets; each value has two or three octets before it.
         let len: usize = values.iter().map(|value| 3 + tagged(value).1.len()).sum();
         let mut bytes = Vec::with_capacity(8 + len);
         put_inline_head(&mut bytes, id, values.iter().copied());
@@ -440,17 +448,17 @@ impl EncodedAttribute {
         EncodedAttribute { bytes, head_len }
     }
 
-    /// One with a row of `values` for each value.
+    /// Encodes an attribute with a row of `values` for each value.
     pub(crate) fn table(id: AttrId) -> EncodedAttribute {
         EncodedAttribute::empty(id, FORM_TABLE)
     }
 
-    /// A link attribute.
+    /// Encodes a link attribute.
     pub(crate) fn links(id: AttrId) -> EncodedAttribute {
         EncodedAttribute::empty(id, FORM_LINKS)
     }
 
-    /// Its head and its content.
+    /// Returns the head and the content.
     fn parts(&self) -> (&[u8], &[u8]) {
         self.bytes.split_at(self.head_len as usize)
     }
@@ -477,10 +485,10 @@ impl StoredEntry {
         StoredEntry { position: row.position, row: [row.heads, row.contents].concat(), attributes }
     }
 
-    /// The row's bytes.
+    /// Returns the encoded row.
     pub fn encode(&self) -> Vec<u8> {
         let mut row = RowWriter::begin(Vec::with_capacity(FIXED_SIZE + self.row.len() + 128), self.position);
-        // Neighbours in the old row are copied together.
+        // Adjacent attributes of the old row are copied together.
         let (mut heads, mut contents) = (0..0, 0..0);
         for (_, place) in &self.attributes {
             match place {
@@ -509,19 +517,19 @@ impl StoredEntry {
         row.finish()
     }
 
-    /// The numbers of its attributes, in their order.
+    /// Returns the numbers of the attributes, in their order.
     pub(crate) fn ids(&self) -> impl Iterator<Item = AttrId> {
         self.attributes.iter().map(|(id, _)| *id)
     }
 
-    /// The content of an attribute.
+    /// Returns the content of an attribute.
     pub fn find(&self, id: AttrId) -> Option<Content<'_>> {
         let (_, place) = self.attributes.iter().find(|(attribute, _)| *attribute == id)?;
         let (head, contents) = self.bytes(place);
         Attributes { heads: Decoder(head), contents }.next().map(|attribute| attribute.content)
     }
 
-    /// Sets or, with `None`, removes an attribute; a new one goes to the end.
+    /// Sets an attribute, or removes it if `content` is `None`. A new attribute goes to the end.
     pub fn set(&mut self, id: AttrId, content: Option<EncodedAttribute>) {
         let place = self.attributes.iter().position(|(attribute, _)| *attribute == id);
         match (place, content.map(AttributePlace::Here)) {
@@ -536,7 +544,7 @@ impl StoredEntry {
         }
     }
 
-    /// Head and content of an attribute.
+    /// Returns the head and content of an attribute.
     fn bytes<'s>(&'s self, place: &'s AttributePlace) -> (&'s [u8], &'s [u8]) {
         match place {
             AttributePlace::Row(head, content) => (self.of_row(head), self.of_row(content)),
@@ -549,18 +557,18 @@ impl StoredEntry {
     }
 }
 
-/// Writes an entry row from its beginning to its end, attribute by attribute.
+/// Writes an entry row attribute by attribute.
 pub(crate) struct RowWriter {
-    /// What was in the buffer, the beginning of the row, and the contents.
+    /// Buffer: the caller's bytes, then the fixed part of the row, then the contents.
     out: Vec<u8>,
-    /// Where the row begins in `out`.
+    /// Start of the row in `out`.
     start: usize,
-    /// The heads, which go before the contents at the end.
+    /// The heads, which `finish` inserts before the contents.
     heads: Vec<u8>,
 }
 
 impl RowWriter {
-    /// Begins a row behind what is in `out`.
+    /// Begins a row after the bytes in `out`.
     #[expect(clippy::indexing_slicing, reason = "constants within the fixed size")]
     pub(crate) fn begin(mut out: Vec<u8>, position: u64) -> RowWriter {
         let start = out.len();
@@ -571,7 +579,7 @@ impl RowWriter {
         RowWriter { out, start, heads: Vec::with_capacity(HEADS_CAPACITY) }
     }
 
-    /// An attribute whose values are here, or referred to by their hash.
+    /// Appends an attribute whose values are in the row, or referred to by their hash.
     pub(crate) fn inline<'v>(
         &mut self,
         id: AttrId,
@@ -581,23 +589,23 @@ impl RowWriter {
         put_values(&mut self.out, values);
     }
 
-    /// An attribute with a row of `values` for each value.
+    /// Appends an attribute with a row of `values` for each value.
     pub(crate) fn table(&mut self, id: AttrId) {
         put_empty(&mut self.heads, id, FORM_TABLE);
     }
 
-    /// A link attribute.
+    /// Appends a link attribute.
     pub(crate) fn links(&mut self, id: AttrId) {
         put_empty(&mut self.heads, id, FORM_LINKS);
     }
 
-    /// The buffer with the complete row at its end.
-    #[expect(clippy::indexing_slicing, reason = "begin() has put FIXED_SIZE octets behind start")]
+    /// Returns the buffer with the complete row at its end.
+    #[expect(clippy::indexing_slicing, reason = "begin() has put FIXED_SIZE octets after start")]
     pub(crate) fn finish(self) -> Vec<u8> {
         let RowWriter { mut out, start, heads } = self;
         let contents = start + FIXED_SIZE;
         let contents_end = out.len();
-        // Makes room.
+        // Make room for the heads.
         out.extend_from_slice(&heads);
         out.copy_within(contents..contents_end, contents + heads.len());
         out[contents..contents + heads.len()].copy_from_slice(&heads);
@@ -608,12 +616,12 @@ impl RowWriter {
     }
 }
 
-/// A length within a row: rows are far below 4 GiB.
+/// Converts a length within a row; rows are far below 4 GiB.
 fn as_u32(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }
 
-/// The head of an attribute with these values.
+/// Appends the head of an attribute with these values.
 fn put_inline_head<'v>(
     head: &mut Vec<u8>,
     id: AttrId,
@@ -632,12 +640,12 @@ fn put_inline_head<'v>(
     put_varint(head, size as u64);
 }
 
-/// The content of an attribute with these values.
+/// Appends the content of an attribute with these values.
 fn put_values<'v>(content: &mut Vec<u8>, values: impl Iterator<Item = InlineValue<'v>>) {
     for value in values {
         let (tag, bytes) = tagged(&value);
         content.push(tag);
-        // Inline values end at INLINE_VALUE_MAX, far below two length octets.
+        // Inline values are at most INLINE_VALUE_MAX long, so two length octets suffice.
         match bytes.len().to_be_bytes() {
             [.., 0, short @ ..=0x7f] => content.push(short),
             [.., 0, medium] => content.extend_from_slice(&[0x81, medium]),
@@ -647,7 +655,7 @@ fn put_values<'v>(content: &mut Vec<u8>, values: impl Iterator<Item = InlineValu
     }
 }
 
-/// The head of an attribute without a content.
+/// Appends the head of an attribute without content.
 fn put_empty(head: &mut Vec<u8>, id: AttrId, form: u8) {
     put_varint(head, u64::from(id.0));
     head.extend_from_slice(&[form, 0, 0]);
@@ -685,7 +693,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_go_both_ways() {
+    fn rows_round_trip() {
         let bytes = sample().encode();
         let row = EntryRow::decode(&bytes).unwrap();
         let entry = StoredEntry::of(&row);
@@ -735,7 +743,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attribute_is_located_wherever_that_of_the_row_before_stood() {
+    fn locates_an_attribute_whatever_its_place_in_the_previous_row() {
         let mut plain = StoredEntry::default();
         for id in 1..20 {
             let value = vec![b'v'; id as usize];
@@ -761,7 +769,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_seen() {
+    fn detects_damaged_rows() {
         let good = sample().encode();
         for place in 0..good.len() {
             let mut bad = good.clone();

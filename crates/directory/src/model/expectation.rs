@@ -1,4 +1,4 @@
-//! The text of an expectation of access rules, as the settings have it:
+//! Parser of the text of an expectation about access rules, as the settings contain it:
 //!
 //! ```text
 //! anonymous|'DN' may|may not RIGHT [ATTRIBUTE of] 'DN'
@@ -7,33 +7,33 @@
 
 use super::rule_tokens::{Parser, tokens};
 
-/// The word of the right that is of no entry.
+/// The word for the right that belongs to no entry.
 pub(crate) const USE_WORD: &str = "use";
 
-/// What somebody is expected to be allowed, or not; names as they were written.
+/// A right that a requester is expected to have, or not to have; names are kept as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Expectation {
-    /// `None` for anonymous.
+    /// DN of the requester; `None` for anonymous.
     pub(crate) asker: Option<String>,
     pub(crate) is_allowed: bool,
-    /// The right's word.
+    /// Word for the right.
     pub(crate) right: String,
-    /// For `use` the name of a control or an extended operation, and no entry.
+    /// Attribute type. For `use`: the name of a control or an extended operation, and `entry` is empty.
     pub(crate) attribute: Option<String>,
     pub(crate) entry: String,
 }
 
 impl Expectation {
-    /// Reads the text of an expectation.
+    /// Parses the text of an expectation.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The text says what is wrong.
     pub(crate) fn parse(text: &str) -> Result<Expectation, String> {
         let tokens = tokens(text)?;
         let mut parser = Parser { tokens: &tokens };
         let asker = if parser.takes("anonymous") { None } else { Some(parser.quoted("anonymous, or a DN")?) };
         if !parser.takes("may") {
-            return Err(format!("{} stands where \"may\" or \"may not\" is wanted", parser.next_text()));
+            return Err(format!("expected \"may\" or \"may not\", found {}", parser.next_text()));
         }
         let is_allowed = !parser.takes("not");
         let right = parser.word("a right")?.to_owned();
@@ -44,13 +44,13 @@ impl Expectation {
                 return Ok(Expectation { asker, is_allowed, right, attribute, entry: String::new() });
             }
             if !parser.takes("of") {
-                return Err(format!("{} stands where \"of\" and a DN are wanted", parser.next_text()));
+                return Err(format!("expected \"of\" and a DN, found {}", parser.next_text()));
             }
         }
         let entry = parser.quoted("a DN")?;
         match parser.tokens {
             [] => Ok(Expectation { asker, is_allowed, right, attribute, entry }),
-            _ => Err(format!("{} stands behind the end of the expectation", parser.next_text())),
+            _ => Err(format!("unexpected {} after the end of the expectation", parser.next_text())),
         }
     }
 }
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn expectations_are_read() {
+    fn parses_expectations() {
         let read = |text: &str| Expectation::parse(text).unwrap();
         let one = read("'uid=a,dc=x' may not read mail of \"uid=b,dc=x\"");
         assert_eq!((one.asker.as_deref(), one.is_allowed), (Some("uid=a,dc=x"), false));
@@ -71,11 +71,11 @@ mod tests {
         let of_none = read("anonymous may not use paging");
         assert_eq!((of_none.attribute.as_deref(), of_none.entry.as_str()), (Some("paging"), ""));
         for (text, expected) in [
-            ("uid=a may read mail of 'b'", "\"uid=a\" stands where anonymous, or a DN"),
-            ("anonymous can read mail of 'b'", "\"can\" stands where \"may\""),
-            ("anonymous may read mail 'b'", "\"b\" stands where \"of\""),
-            ("anonymous may browse", "the end of the rule stands where a DN"),
-            ("anonymous may browse 'b' now", "\"now\" stands behind"),
+            ("uid=a may read mail of 'b'", ", found \"uid=a\""),
+            ("anonymous can read mail of 'b'", ", found \"can\""),
+            ("anonymous may read mail 'b'", ", found \"b\""),
+            ("anonymous may browse", ", found the end of the rule"),
+            ("anonymous may browse 'b' now", "unexpected \"now\" after"),
         ] {
             let error = Expectation::parse(text).unwrap_err();
             assert!(error.contains(expected), "{text:?}: {error}");
