@@ -1,30 +1,30 @@
-//! What is defined for an attribute type, and how far its rows are made.
+//! Definition of an attribute type's index, and the state of its rows.
 //!
-//! An administrator speaks of *kinds*: what filters an index answers. Rows come in *parts*, because equality and
-//! ordering are answered by the same ones. Each part goes through [`Phase`]s of its own, so that one can be built while
-//! another answers. The definition changes by records; the phases are this data directory's own business and stand
-//! beside it in `meta`.
+//! Administrators define *kinds*: which filters an index answers. Rows come in *parts*, because equality and
+//! ordering use the same rows. Each part has its own [`Phase`], so that one can be built while another answers. The
+//! definition changes by records; the phases are local to a data directory, and `meta` stores them with the
+//! definition.
 
 use schema::MatchingRule;
 
 use crate::model::codec::{Decoder, put_bytes};
 
-/// Kinds of an index: what it answers.
+/// A set of index kinds: filters that an index answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct IndexKinds(u8);
 
 impl IndexKinds {
-    /// None: no index.
+    /// No index.
     pub const NONE: IndexKinds = IndexKinds(0);
     /// `(a=v)`.
     pub const EQUALITY: IndexKinds = IndexKinds(1);
-    /// `(a>=v)`, `(a<=v)`, `(a=v*)` and, where few entries have it, `(a=*)`. The rows are those of equality.
+    /// `(a>=v)`, `(a<=v)`, `(a=v*)` and, if few entries have the attribute, `(a=*)`. The rows are those of equality.
     pub const ORDERING: IndexKinds = IndexKinds(2);
-    /// `(a=*)`, a row an entry.
+    /// `(a=*)`, one row per entry.
     pub const PRESENCE: IndexKinds = IndexKinds(4);
-    /// `(a=*v*)`, a row for every three bytes of the value.
+    /// `(a=*v*)`, one row for every three bytes of the value.
     pub const SUBSTRING: IndexKinds = IndexKinds(8);
-    /// `(a~=v)`, a row for every word.
+    /// `(a~=v)`, one row for every word.
     pub const APPROXIMATE: IndexKinds = IndexKinds(16);
 
     /// Every kind with its name.
@@ -36,32 +36,32 @@ impl IndexKinds {
         (IndexKinds::APPROXIMATE, "approximate"),
     ];
 
-    /// The kinds of both.
+    /// Returns the union of both sets.
     pub const fn with(self, other: IndexKinds) -> IndexKinds {
         IndexKinds(self.0 | other.0)
     }
 
-    /// The kinds that are not in `other`.
+    /// Returns the kinds that are not in `other`.
     pub const fn without(self, other: IndexKinds) -> IndexKinds {
         IndexKinds(self.0 & !other.0)
     }
 
-    /// Whether all kinds of `other` are among these.
+    /// Returns true if all kinds of `other` are in this set.
     pub const fn contains(self, other: IndexKinds) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Whether there is none.
+    /// Returns true if the set is empty.
     pub const fn is_none(self) -> bool {
         self.0 == 0
     }
 
-    /// A bit a kind, as records have them.
+    /// Returns one bit per kind, as records store them.
     pub const fn bits(self) -> u8 {
         self.0
     }
 
-    /// The kinds of these bits; `None` where one is unknown.
+    /// Returns the kinds of these bits; `None` if a bit is unknown.
     pub const fn from_bits(bits: u8) -> Option<IndexKinds> {
         if bits < 32 { Some(IndexKinds(bits)) } else { None }
     }
@@ -78,7 +78,7 @@ impl std::fmt::Display for IndexKinds {
 impl std::str::FromStr for IndexKinds {
     type Err = String;
 
-    /// Names separated by commas, in any case.
+    /// Parses names separated by commas, in any case.
     fn from_str(text: &str) -> Result<IndexKinds, String> {
         let mut kinds = IndexKinds::NONE;
         for name in text.split(',').map(str::trim) {
@@ -93,7 +93,7 @@ impl std::str::FromStr for IndexKinds {
     }
 }
 
-/// Rows of one sort.
+/// A sort of index rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum IndexPart {
     /// Normal values: equality, ordering, prefixes.
@@ -102,7 +102,7 @@ pub enum IndexPart {
     Presence,
     /// Three bytes of normal values: substrings.
     Grams,
-    /// Words as they sound: approximate matches.
+    /// Sound codes of words: approximate matches.
     Sounds,
 }
 
@@ -111,7 +111,7 @@ impl IndexPart {
     pub const ALL: [IndexPart; 4] =
         [IndexPart::Values, IndexPart::Presence, IndexPart::Grams, IndexPart::Sounds];
 
-    /// Its name, for people.
+    /// Returns the name that administrators see.
     pub const fn name(self) -> &'static str {
         match self {
             IndexPart::Values => "values",
@@ -121,7 +121,7 @@ impl IndexPart {
         }
     }
 
-    /// The kinds, of which any needs the part.
+    /// Returns the kinds that need this part.
     const fn kinds(self) -> IndexKinds {
         match self {
             IndexPart::Values => IndexKinds::EQUALITY.with(IndexKinds::ORDERING),
@@ -131,52 +131,52 @@ impl IndexPart {
         }
     }
 
-    /// Whether an index of these kinds has the part.
+    /// Returns true if an index of these kinds has the part.
     pub const fn is_of(self, kinds: IndexKinds) -> bool {
         kinds.bits() & self.kinds().bits() != 0
     }
 }
 
-/// A set of parts.
+/// A set of index parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct IndexParts(u8);
 
 impl IndexParts {
-    /// No part.
+    /// The empty set.
     pub const NONE: IndexParts = IndexParts(0);
 
-    /// The set with one part more.
+    /// Returns the set with this part added.
     pub const fn with(self, part: IndexPart) -> IndexParts {
         IndexParts(self.0 | 1 << part as u8)
     }
 
-    /// The set without a part.
+    /// Returns the set without this part.
     pub const fn without(self, part: IndexPart) -> IndexParts {
         IndexParts(self.0 & !(1 << part as u8))
     }
 
-    /// Whether the part is in the set.
+    /// Returns true if the part is in the set.
     pub const fn has(self, part: IndexPart) -> bool {
         self.0 & 1 << part as u8 != 0
     }
 
-    /// Whether no part is.
+    /// Returns true if the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 }
 
-/// How far the rows of a part are made.
+/// State of the rows of an index part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Phase {
     /// There are no rows.
     #[default]
     Absent,
-    /// Rows follow every change, and those of entries from before are being made. Never used to answer.
+    /// Every change writes rows, and rows of older entries are being built. Searches do not use the part.
     Building,
-    /// There is a row for everything.
+    /// All rows exist; searches may use the part.
     Complete,
-    /// Rows no longer follow changes, and are being removed.
+    /// Changes no longer write rows, and existing rows are being removed.
     Clearing,
 }
 
@@ -204,23 +204,24 @@ impl Phase {
 /// The index of an attribute type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct AttributeIndex {
-    /// What is defined.
+    /// Kinds that the administrator defined.
     pub kinds: IndexKinds,
-    /// The rule whose keys the grams are of. Kept with the definition, so that another substring rule in the schema
-    /// makes the grams useless but never wrong.
+    /// The substring rule that produced the grams. It is stored with the definition: if the schema names another
+    /// rule, the grams become useless but never wrong.
     pub gram_rule: Option<MatchingRule>,
     phases: [Phase; 4],
 }
 
 impl AttributeIndex {
-    /// An index of these kinds whose rows are all there. For whoever makes a data directory in one go.
+    /// Returns an index of these kinds with all rows present, for callers that build a whole data directory.
     pub fn complete(kinds: IndexKinds, gram_rule: Option<MatchingRule>) -> AttributeIndex {
         let phase = |part: IndexPart| if part.is_of(kinds) { Phase::Complete } else { Phase::Absent };
         AttributeIndex { kinds, gram_rule, phases: IndexPart::ALL.map(phase) }
     }
 
-    /// The index as it is once every entry has the rows of the parts that follow changes, and there are no others:
-    /// nothing is left to remove, and a part that was to come back after its removal is still to be built.
+    /// Returns the index as it is after a complete rebuild: every entry has rows of the maintained parts, and no
+    /// other rows exist. Nothing remains to be removed, and a part whose removal was pending before it was to be
+    /// built again is still to be built.
     pub fn made_anew(&self) -> AttributeIndex {
         let mut index = *self;
         for part in IndexPart::ALL {
@@ -234,7 +235,7 @@ impl AttributeIndex {
         index
     }
 
-    /// The phase of a part.
+    /// Returns the phase of a part.
     #[expect(clippy::indexing_slicing, reason = "the parts are as many as the places")]
     pub fn phase(&self, part: IndexPart) -> Phase {
         self.phases[part as usize]
@@ -245,29 +246,29 @@ impl AttributeIndex {
         self.phases[part as usize] = phase;
     }
 
-    /// Whether searches may use the part.
+    /// Returns true if searches may use the part.
     pub fn answers(&self, part: IndexPart) -> bool {
         self.phase(part) == Phase::Complete
     }
 
-    /// The parts whose rows follow every change of an entry.
+    /// Returns the parts whose rows every change of an entry maintains.
     pub fn kept_parts(&self) -> IndexParts {
         let kept = |part: &IndexPart| matches!(self.phase(*part), Phase::Building | Phase::Complete);
         IndexPart::ALL.into_iter().filter(kept).fold(IndexParts::NONE, IndexParts::with)
     }
 
-    /// Whether rows remain to be made or removed.
+    /// Returns true if rows remain to be built or removed.
     pub fn has_work(&self) -> bool {
         self.phases.iter().any(|phase| matches!(phase, Phase::Building | Phase::Clearing))
     }
 
-    /// Whether there is nothing to keep in `meta`.
+    /// Returns true if `meta` needs no row for this index.
     pub(crate) fn is_nothing(&self) -> bool {
         self.kinds.is_none() && self.phases.iter().all(|phase| *phase == Phase::Absent)
     }
 }
 
-/// The row of an index in `meta`: an [`AttributeIndex`] and how far each part being built has come.
+/// The row of an index in `meta`: an [`AttributeIndex`] and the progress of each part being built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct IndexRow {
     /// Definition and phases.
@@ -275,29 +276,29 @@ pub struct IndexRow {
     built_to: [u64; IndexPart::ALL.len()],
 }
 
-/// First byte of a row. A row of 1 and nothing more, as the first version of the program wrote it, is a complete index
-/// for equality and ordering.
+/// First byte of a row. A row with the single byte 1, as the first version of the program wrote it, is a complete
+/// index for equality and ordering.
 const ROW_VERSION: u8 = 2;
 
 impl IndexRow {
-    /// The row of an index of which no part is being built.
+    /// Returns the row of an index with no part being built.
     pub fn of(index: AttributeIndex) -> IndexRow {
         IndexRow { index, ..IndexRow::default() }
     }
 
-    /// For a part being built: the highest entry id that has its rows.
+    /// Returns the highest entry id whose rows exist, for a part being built.
     #[expect(clippy::indexing_slicing, reason = "each part has a number below their count")]
     pub fn built_to(&self, part: IndexPart) -> u64 {
         self.built_to[part as usize]
     }
 
-    /// Sets what [`built_to`](IndexRow::built_to) tells.
+    /// Sets the value that [`built_to`](IndexRow::built_to) returns.
     #[expect(clippy::indexing_slicing, reason = "each part has a number below their count")]
     pub fn set_built_to(&mut self, part: IndexPart, id: u64) {
         self.built_to[part as usize] = id;
     }
 
-    /// The row's bytes.
+    /// Returns the encoded row.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![ROW_VERSION, self.index.kinds.bits()];
         for part in IndexPart::ALL {
@@ -308,7 +309,7 @@ impl IndexRow {
         out
     }
 
-    /// Reads a row; `None` when it is damaged or of a version unknown here.
+    /// Decodes a row; `None` if it is damaged or its version is unknown.
     pub fn decode(bytes: &[u8]) -> Option<IndexRow> {
         if bytes == [1] {
             let kinds = IndexKinds::EQUALITY.with(IndexKinds::ORDERING);
@@ -332,7 +333,8 @@ impl IndexRow {
     }
 }
 
-/// The rule of an OID in a row or record, empty for none. `None` where the program does not know it.
+/// Returns the rule of an OID in a row or record, which is empty for no rule. The outer `None` means that the
+/// program does not know the OID.
 #[allow(clippy::option_option, reason = "a missing rule is fine, an unknown one is not")]
 pub(crate) fn rule_of(oid: &str) -> Option<Option<MatchingRule>> {
     if oid.is_empty() { Some(None) } else { MatchingRule::find(oid).map(Some) }
@@ -343,7 +345,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_have_names() {
+    fn parses_and_formats_kinds() {
         for (text, expected) in [
             ("equality", Ok("equality")),
             ("Substring, EQUALITY", Ok("equality,substring")),
@@ -364,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_go_both_ways_and_damage_never_panics() {
+    fn rows_round_trip_and_damage_never_panics() {
         let kinds = IndexKinds::EQUALITY.with(IndexKinds::SUBSTRING);
         let mut index = AttributeIndex::complete(kinds, MatchingRule::find("caseIgnoreSubstringsMatch"));
         assert!(index.answers(IndexPart::Values) && !index.answers(IndexPart::Sounds) && !index.has_work());
