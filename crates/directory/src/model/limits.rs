@@ -1,235 +1,242 @@
-//! Every bound of this crate in one place.
+//! All limits of this crate, in one place.
 
-/// Names of an entry that keys for DIGEST-MD5 are made for: its first values of the identity attributes.
+/// Maximum number of an entry's names that get keys for DIGEST-MD5: the first values of the identity attributes.
 pub const DIGEST_NAMES_MAX: usize = 4;
-/// Octets of such a name.
+/// Maximum length of such a name, in octets.
 pub const DIGEST_NAME_SIZE_MAX: usize = 128;
-/// Octets of the realm of the setting `sasl_realm`.
+/// Maximum length of the realm in the setting `sasl_realm`, in octets.
 pub const REALM_SIZE_MAX: usize = 128;
 
-/// Largest number a [`crate::model::csn::Csn`] can count within a microsecond (six hexadecimal digits).
+/// Largest counter of a [`crate::model::csn::Csn`] within a microsecond (six hexadecimal digits).
 pub const CSN_COUNT_MAX: u32 = 0xff_ffff;
 
-/// Values longer than this many bytes are kept in rows of their own, so that reading an entry does not drag them
-/// along and entry rows stay below the 2,000 bytes above which LMDB doubles their size.
+/// Maximum size of a value in the entry row, in bytes. Longer values have rows of their own, so that reads of the
+/// entry need not load them and entry rows stay below the 2,000 bytes above which LMDB doubles their size.
 pub const INLINE_VALUE_MAX: usize = 1_024;
 
-/// An attribute with more values than this is kept one row a value, in the order of their normal keys. Up to this
-/// many, values come back in the order in which they were given.
+/// Maximum number of values that an attribute keeps in the entry row, in the order in which clients gave them. With
+/// more, each value has a row, in the order of the normal keys.
 pub const INLINE_VALUE_COUNT_MAX: usize = 64;
 
-/// An attribute kept one row a value goes back to the entry row when it has fewer values than this. Lower than
-/// [`INLINE_VALUE_COUNT_MAX`], so that an attribute at the border does not move with every change.
+/// An attribute with one row per value returns to the entry row when it has fewer values than this. Lower than
+/// [`INLINE_VALUE_COUNT_MAX`], so that an attribute near the limit does not move with every change.
 pub const TABLE_VALUE_COUNT_MIN: usize = 32;
 
-/// Longest normal key that an index row holds whole; the rest of a longer one is replaced by its hash.
+/// Maximum length of a normal key in an index row. The rest of a longer key is replaced by its hash.
 pub const INDEX_KEY_MAX: usize = 256;
 
-/// Normal values longer than this many bytes are not cut into grams: each would cost a row a byte.
+/// Maximum length of a normal value that is indexed by grams, in bytes: each byte costs one row.
 pub const GRAMMED_VALUE_MAX: usize = 1_024;
 
-/// A value with more different words than this has no rows by sound.
+/// Maximum number of distinct words in a value that is indexed by sound. A value with more has no such rows.
 pub const CODES_PER_VALUE_MAX: usize = 128;
 
-/// Entries whose index rows are made in one batch.
+/// Entries whose index rows are built in one batch.
 pub const INDEX_SLICE_ENTRIES_MAX: usize = 512;
 
-/// Index rows made (a little more, where an entry has many) or removed in one batch: a few milliseconds of work, so
-/// that changes of clients in between hardly wait.
+/// Index rows built or removed in one batch (slightly more if an entry has many). This takes a few milliseconds, so
+/// that changes of clients hardly wait.
 pub const INDEX_SLICE_ROWS_MAX: usize = 2_048;
 
-/// Longest normal name that a row key holds whole. LMDB's keys end at 511 bytes, the ids beside the name take 20.
+/// Maximum length of a normal name in a row key. LMDB's keys end at 511 bytes; the ids in the key take 20.
 pub const NAME_KEY_MAX: usize = 440;
 
-/// Bytes of the hash that stands for the rest of a long key.
+/// Size of the hash that replaces the rest of a long key, in bytes.
 pub const KEY_HASH_SIZE: usize = 16;
 
-/// Deepest tree: the parent chain of an entry never has more members.
+/// Maximum depth of the tree: the number of entries in a chain of parents.
 pub const TREE_DEPTH_MAX: usize = 256;
 
-/// Alias dereferences in one name before the answer is aliasDereferencingProblem.
+/// Maximum number of alias dereferences in one name; with more, the result is aliasDereferencingProblem.
 pub const ALIAS_HOPS_MAX: usize = 16;
 
-/// Aliases in a directory whose following a search is asked for; beyond, the answer is adminLimitExceeded.
+/// Maximum number of aliases in a directory that a search can follow; with more, the result is adminLimitExceeded.
 pub const ALIASES_FOLLOWED_MAX: usize = 10_000;
 
-/// Groups that access rules take somebody to be in, and sets of rules and containers that the rights under them are
-/// kept of.
+/// Maximum number of groups of a requester that access rules consider; and of combinations of rules and containers
+/// whose rights are cached.
 pub const GROUPS_OF_ASKER_MAX: usize = 10_000;
 /// See [`GROUPS_OF_ASKER_MAX`].
 pub const RIGHTS_KEPT_MAX: usize = 4_096;
-/// Entries that name an asker, which a standing keeps; where there are more, each entry is looked at.
+/// Maximum number of entries that name a requester and are cached with its rights; with more, each entry is checked.
 pub const ENTRIES_OF_ASKER_MAX: usize = 1_000;
-/// Askers whose rights a snapshot keeps.
+/// Maximum number of requesters whose rights a snapshot caches.
 pub const STANDINGS_KEPT_MAX: usize = 1_024;
-/// Changes that may end a standing that is kept, besides those of names in rules; one with more is made each time.
+/// Maximum number of sources that invalidate cached rights, in addition to names in rules. Rights with more sources
+/// are computed for each request.
 pub const SOURCES_KEPT_MAX: usize = 1_024;
-/// Records that a snapshot reads to see which standings they end; behind more of them it forgets all.
+/// Maximum number of records that a snapshot reads to find the cached rights that they invalidate. After more
+/// records, all are invalid.
 pub const RECORDS_FOLLOWED_MAX: u64 = 256;
-/// Bytes of a record that is read for that; a larger one ends all.
+/// Maximum size of a record that is read for this purpose, in bytes; a larger one invalidates all.
 pub const TOUCHED_RECORD_MAX: usize = 64 << 10;
-/// Attributes that the Get Effective Rights control names besides those that its search asks for.
+/// Maximum number of attributes in the Get Effective Rights control, in addition to those that the search requests.
 pub const RIGHTS_ATTRIBUTES_MAX: usize = 100;
-/// Access rules, and the octets of all their texts.
+/// Maximum number of access rules, and of octets in all their texts.
 pub const ACCESS_RULES_MAX: usize = 1_000;
 
-/// Containers whose DN a snapshot keeps.
+/// Maximum number of containers whose DN a snapshot caches.
 pub const CONTAINERS_CACHED_MAX: usize = 4_096;
 
-/// Search bases whose entry a snapshot keeps.
+/// Maximum number of search bases whose entry a snapshot caches.
 pub const BASES_CACHED_MAX: usize = 256;
 
-/// Entry ids that a search collects and sorts (8 bytes each); where an index range or a container has more, it scans.
+/// Maximum number of entry ids that a search collects and sorts (8 bytes each). If an index range or a container has
+/// more, the search scans.
 pub const COLLECTED_IDS_MAX: usize = 1 << 20;
 
-/// Ids up to which a range of index keys is counted when a search is planned: about 4 ms.
+/// Maximum number of ids counted in a range of index keys when a search is planned: about 4 ms.
 pub const RANGE_COUNTED_MAX: u64 = 65_536;
 
-/// Entries up to which a subtree is walked instead of scanning all entries: about 2 ms.
+/// Maximum number of entries in a subtree that a search traverses instead of scanning all entries: about 2 ms.
 pub const SUBTREE_WALKED_MAX: u64 = 16_384;
 
-/// Entries up to which a search for the presence of an attribute goes by its index: what most entries have is not worth
-/// counting.
+/// Maximum number of entries for which a presence filter uses the ordering index. Counting an attribute that most
+/// entries have is not worthwhile.
 pub const PRESENCE_KEYS_MAX: u64 = 4_096;
 
-/// Grams of a filter item that are made: some more than are looked up, because those of a text come several times.
+/// Maximum number of grams made of a filter item. More than are looked up, because a text repeats grams.
 pub const NEEDED_GRAMS_MAX: usize = 256;
 
-/// Grams or sounds of a filter item that are looked up; the entry is held against all of it anyway.
+/// Maximum number of grams or sounds of a filter item that are looked up; the whole filter decides anyway.
 pub const PIECES_LOOKED_UP_MAX: usize = 32;
 
-/// Postings that narrow down the shortest one of a filter item.
+/// Maximum number of postings that are intersected with the shortest one of a filter item.
 pub const POSTINGS_INTERSECTED_MAX: usize = 6;
 
-/// Candidates of a term of an *and* beyond which it is worth while to look for another term that narrows them.
+/// Number of candidates of one term of an *and* above which the planner looks for another term to intersect with.
 pub const INTERSECTION_COUNT_MIN: u64 = 512;
 
-/// A page of a search scans, instead of gathering ids anew for every page, where at least one entry in so many is a
-/// candidate and the page is likely to be found among fewer entries than there are ids to gather.
+/// A page of a search scans, instead of collecting ids again for every page, if at least one in this many entries is
+/// a candidate and the page is likely to be complete before as many entries are examined as there are ids to
+/// collect.
 pub const PAGE_SCAN_SHARE_MIN: u64 = 8;
 
-/// The same where nodes tell, which are looked at several times faster than entries.
+/// Like [`PAGE_SCAN_SHARE_MIN`], if rows of `nodes` decide, which are examined several times faster than entries.
 pub const PAGE_NODES_SHARE_MIN: u64 = 64;
 
-/// Ids up to which two terms of an *and* are intersected when a search is planned: about 2 ms.
+/// Maximum number of ids for which two terms of an *and* are intersected when a search is planned: about 2 ms.
 pub const INTERSECTION_COUNT_MAX: u64 = 131_072;
 
-/// Bytes of values that are gathered for one result. An entry that has more is sent as a stream.
+/// Maximum size of the values collected for one result, in bytes. A larger entry is sent as a stream.
 pub const GATHERED_MAX: usize = 256 << 10;
 
-/// Entries below one that are deleted with it in one step, for which all other changes wait: some tenths of a second,
-/// or one where others name all of them.
+/// Maximum number of entries below one that are deleted with it in one step. All other changes wait meanwhile: some
+/// tenths of a second, or one second if other entries name all of them.
 pub const TREE_DELETED_MAX: usize = if cfg!(test) { 100 } else { 20_000 };
 
-/// Octets of a copy of an entry that the answer to a change has (RFC 4527).
+/// Maximum size of an entry's copy in the response to a change (RFC 4527), in octets.
 pub const COPY_BYTES_MAX: usize = 256 << 10;
 
-/// Octets of a cookie of content synchronization that is looked at.
+/// Maximum length of a content synchronization cookie that is parsed, in octets.
 pub const SYNC_COOKIE_MAX: usize = 1_000;
 
-/// Records that a poll goes through to know what changed since the last one; with more, all entries are sent.
+/// Maximum number of records that a poll reads to find what changed since the last one; with more, it sends all
+/// entries.
 pub const SYNC_RECORDS_MAX: u64 = 20_000;
 
-/// Entries that count as changed because another was renamed; with more, all are sent.
+/// Maximum number of entries that count as changed because another was renamed; with more, all are sent.
 pub const SYNC_TOUCHED_MAX: usize = 10_000;
 
-/// Records after which a search that listens is told a new cookie, though none of them concerns it: with an old one a
-/// poll would send everything.
+/// Number of records after which a persistent search receives a new cookie although no record concerns it. With an
+/// old cookie a later poll would send everything.
 pub const COOKIE_RECORDS_MAX: u64 = if cfg!(test) { 200 } else { SYNC_RECORDS_MAX / 4 };
 
-/// Snapshots that searches keep which listen for changes, because their clients have not read all yet. Above it the
-/// slowest of them end, and above twice as many no more of them begin: each takes a view of the store.
+/// Maximum number of snapshots kept for persistent searches whose clients have not read everything yet. Above it the
+/// slowest of them end; above twice as many no new ones begin. Each snapshot takes a view of the store.
 pub const SHARED_SNAPSHOTS_MAX: usize = 200;
 
-/// Records that a search goes through to tell of what came meanwhile; with more, the client is to poll.
+/// Maximum number of records that a persistent search reads to catch up; with more, the client has to poll.
 pub const FOLLOWED_RECORDS_MAX: u64 = 100_000;
 
-/// Entries that may be others by these; with more, the client is to poll.
+/// Maximum number of entries that these records may affect; with more, the client has to poll.
 pub const FOLLOWED_ENTRIES_MAX: usize = 100_000;
 
-/// Entries below a renamed one of which each is told; with more, searches end that have them in their scope.
+/// Maximum number of entries below a renamed one that are each reported; with more, searches that have them in their
+/// scope end.
 pub const FOLLOWED_MOVED_MAX: usize = if cfg!(test) { 100 } else { 10_000 };
 
-/// Entries below renamed ones that are gone through to find the entries that name them; with more, all searches that
-/// listen end.
+/// Maximum number of entries below renamed ones that are traversed to find the entries that name them; with more,
+/// all persistent searches end.
 pub const FOLLOWED_WALK_MAX: usize = 1_000_000;
 
-/// Entries that one message of content synchronization names.
+/// Maximum number of entries in one message of content synchronization.
 pub const SYNC_SET_MAX: usize = 500;
 
-/// Entries that are sent as streams at a time, each with a snapshot of its own; for one more the answer is busy.
+/// Maximum number of entries sent as streams at a time, each with its own snapshot; one more gets the result busy.
 pub const STREAMS_MAX: usize = 32;
 
-/// Values of a streamed entry that are gone through for the work that one candidate of a search costs.
+/// Values of a streamed entry that count as much work as one candidate of a search.
 pub const STREAMED_PER_ENTRY: usize = 4;
 
-/// Postings that a search merges; where a filter needs more, it scans.
+/// Maximum number of postings that a search merges; if a filter needs more, it scans.
 pub const POSTINGS_MERGED_MAX: usize = 256;
 
-/// Names in one result that are looked up in one go, where the client wants to know what the entries are like: some 5
-/// ms. A result with more is sent as a stream.
+/// Maximum number of names in one result that are dereferenced at once for the dereference control: some 5 ms. A
+/// result with more is sent as a stream.
 pub const DEREFERENCED_AT_ONCE_MAX: usize = if cfg!(test) { 100 } else { 2_000 };
 
-/// Octets of the message of one result: the longest that BER readers take. A result that would be longer is not sent.
+/// Maximum size of one result's message, in octets: the longest that BER readers accept. A longer one is not sent.
 pub const MESSAGE_BYTES_MAX: usize = if cfg!(test) { 4 << 20 } else { ber::CONTENT_LEN_MAX };
 
-/// Bytes that the keys of a sorted search may take: 32 MiB, some 400,000 entries by a short value. A search that
-/// returns fewer, by its page or limit, keeps no more than these.
+/// Maximum memory for the keys of a sorted search: 32 MiB, some 400,000 entries sorted by a short value. A search
+/// whose page or size limit returns fewer entries keeps no more keys than these.
 pub const SORT_BYTES_MAX: usize = if cfg!(test) { 64 << 10 } else { 32 << 20 };
 
-/// Octets of a value's normal form that count when results are sorted. What is alike as far as that is in order of ids.
+/// Octets of a value's normal form that sorting compares. Values that are equal up to there are in order of ids.
 pub const SORT_VALUE_MAX: usize = 512;
 
-/// Values of an entry that are looked at for the least, by which it is sorted, where they are not in order already. A
-/// search that meets an entry with more is not sorted.
+/// Maximum number of values of an entry among which the least one is searched for when they are not stored in order.
+/// A search that meets an entry with more is not sorted.
 pub const SORT_VALUES_MAX: usize = if cfg!(test) { 100 } else { 1_000 };
 
-/// Entries that a search without an index may look at unless a setting says otherwise: some 0.2 s of a core.
+/// Default number of entries that a search without an index may examine: some 0.2 s of a core.
 pub const UNINDEXED_EXAMINED_MAX: u64 = 100_000;
 
-/// Spellings of object classes whose meaning a thread of an import keeps.
+/// Maximum number of spellings of object classes whose class set an import thread caches.
 pub const CLASS_SETS_CACHED_MAX: usize = 4_096;
 
-/// Octets of all schema texts of the settings together; the shipped schema has some 100,000.
+/// Maximum size of all schema texts of the settings together, in octets; the shipped schema has some 100,000.
 pub const SCHEMA_TEXTS_BYTES_MAX: usize = 4 << 20;
 
-/// Names in a setting that lists identities. Each is looked up when one of these settings decides.
+/// Maximum number of names in a setting that lists identities. Each is looked up whenever the setting is consulted.
 pub const IDENTITIES_MAX: usize = 64;
 
-/// Steps before and after the present one whose codes a policy may take, and takes where it says nothing (RFC 6238
-/// section 5.2).
+/// Maximum number of time steps before and after the current one whose codes a policy may accept, and the default
+/// (RFC 6238 section 5.2).
 pub const TOTP_WINDOW_MAX: u32 = 10;
 /// See [`TOTP_WINDOW_MAX`].
 pub const TOTP_WINDOW_USUAL: u32 = 1;
 
-/// Passwords of applications that a policy lets a user have.
+/// Maximum number of application passwords that a policy may allow a user.
 pub const APP_PASSWORDS_MAX: u32 = 64;
 
-/// Former passwords that a policy may keep: a new one is verified against each of them.
+/// Maximum number of former passwords that a policy may keep: a new one is verified against each of them.
 pub const PASSWORD_HISTORY_MAX: u32 = 64;
 
-/// Failed attempts that are kept in an entry, whatever its policy says.
+/// Maximum number of failed attempts recorded in an entry, whatever its policy says.
 pub const PASSWORD_FAILURES_MAX: usize = 100;
 
-/// Entries that are looked at as password policies.
+/// Maximum number of entries that are read as password policies.
 pub const PASSWORD_POLICIES_MAX: usize = 10_000;
 
-/// Most notices of policies that do not hold as they are written. More are left out.
+/// Maximum number of notices about policies that cannot be applied as written. Further ones are dropped.
 pub const POLICY_NOTICES_MAX: usize = 100;
 
-/// Names in the setting of secret attributes.
+/// Maximum number of names in the setting `secret_attributes`.
 pub const SECRET_ATTRIBUTES_MAX: usize = 1_000;
 
-/// Letters in the name of a schema text.
+/// Maximum length of a schema text's name, in letters.
 pub const SCHEMA_NAME_MAX: usize = 64;
 
-/// Values of an attribute, before a change and after it, that are compared where somebody may write only some of them.
+/// Maximum number of values of an attribute, before or after a change, that are compared if the requester may write
+/// only some of them.
 pub const VALUES_COMPARED_MAX: usize = 1_000;
 
-/// Records that the log keeps unless a setting says otherwise; older ones are trimmed, a few with every commit.
+/// Default number of records that the log keeps; older ones are trimmed, a few with every commit.
 pub const LOG_RECORDS_KEPT: u64 = 1_000_000;
 
-/// Most records trimmed with one commit, so that a shorter log makes no commit long.
+/// Maximum number of records trimmed with one commit, so that a shorter log makes no commit long.
 pub const LOG_TRIM_SLICE: usize = 256;
 
 const _: () = assert!(NAME_KEY_MAX + 20 <= 511 && INDEX_KEY_MAX + 4 <= 511);

@@ -1,5 +1,4 @@
-//! What an access rule asks of the way by which a request comes: from where, over what, by which bind, when, at which
-//! listener.
+//! Conditions of an access rule on the connection of a request: network, protection, bind method, time, listener.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -13,17 +12,17 @@ use crate::model::sasl_mechanisms::MECHANISMS;
 /// The conditions of one rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinkConditions {
-    /// Where requests have to come from; empty for anywhere.
+    /// Networks that requests must come from; empty for any.
     pub networks: Vec<IpNet>,
-    /// Whether the connection has to be protected.
+    /// Whether the connection must be protected.
     pub over_tls: bool,
-    /// By which binds: `simple`, `sasl`, mechanisms; empty for any.
+    /// Accepted bind methods: `simple`, `sasl`, mechanisms; empty for any.
     pub methods: Vec<&'static str>,
-    /// On which days, from Monday on.
+    /// Accepted days, from Monday on.
     pub days: Option<[bool; 7]>,
-    /// In which part of a day, in minutes; it may go past midnight.
+    /// Accepted part of a day, in minutes; it may extend past midnight.
     pub hours: Option<(u64, u64)>,
-    /// At which listeners; empty for any.
+    /// Accepted listeners; empty for any.
     pub listeners: Vec<ListenerName>,
 }
 
@@ -31,10 +30,10 @@ const SIMPLE: &str = "simple";
 const SASL: &str = "sasl";
 
 impl LinkConditions {
-    /// Reads those at the end of a rule, in any order.
+    /// Parses the conditions at the end of a rule, in any order.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// The text says what is wrong with them.
     pub(crate) fn parse(parser: &mut Parser<'_, '_>) -> Result<LinkConditions, String> {
         let mut read = LinkConditions::default();
         loop {
@@ -59,7 +58,7 @@ impl LinkConditions {
                 parser.expect("and")?;
                 let end = time(parser)?;
                 if start == end {
-                    return Err("the times behind \"between\" are the same".to_owned());
+                    return Err("the times after \"between\" are the same".to_owned());
                 }
                 read.hours = Some((start, end));
             } else if read.listeners.is_empty() && parser.takes("at") {
@@ -72,22 +71,22 @@ impl LinkConditions {
         }
     }
 
-    /// Whether there are any.
+    /// Returns true if there are any conditions.
     pub(crate) fn are_there(&self) -> bool {
         *self != LinkConditions::default()
     }
 
-    /// Whether one is the time.
+    /// Returns true if a condition concerns the time.
     pub(crate) fn ask_time(&self) -> bool {
         self.days.is_some() || self.hours.is_some()
     }
 
-    /// Whether one is the listener.
+    /// Returns true if a condition concerns the listener.
     pub(crate) fn ask_listener(&self) -> bool {
         !self.listeners.is_empty()
     }
 
-    /// Whether they are met; `None` where that is not known.
+    /// Returns true if the conditions are met; `None` if that cannot be determined.
     pub(crate) fn are_met(&self, link: Option<&ClientLink>) -> Option<bool> {
         let link = match link {
             Some(link) => link,
@@ -121,7 +120,7 @@ impl LinkConditions {
 }
 
 impl fmt::Display for LinkConditions {
-    /// Behind a sentence, with commas.
+    /// Writes the conditions as the end of a sentence, separated by commas.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.networks.is_empty() {
             let networks: Vec<_> = self.networks.iter().map(ToString::to_string).collect();
@@ -196,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_neither_met_nor_not() {
+    fn unknown_properties_leave_conditions_undecided() {
         let at = |text: &str| Some(WeekTime::parse(text).unwrap());
         let listener = Some(ListenerName::LDAPS);
         let link = |method, at| ClientLink { method, at, listener, ..ClientLink::default() };
@@ -224,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_are_said_and_wrong_ones_refused() {
+    fn formats_conditions_and_rejects_wrong_ones() {
         let all = "at listener ldaps, internal between 08:00 and 18:00 on friday, monday bound by simple \
              over tls from '10.1.0.0/8', '::1'";
         let says = ", from 10.0.0.0/8, ::1/128, over tls, bound by simple, on monday, friday, \
@@ -232,16 +231,16 @@ mod tests {
         assert_eq!(conditions(all).to_string(), says);
         for (text, expected) in [
             ("from 'x'", "\"x\" is no network"),
-            ("over", "the end of the rule stands where \"tls\""),
+            ("over", "expected \"tls\", found the end of the rule"),
             ("bound by fax", "\"fax\" is no way to bind: there are simple, sasl, EXTERNAL"),
-            ("bound simple", "\"simple\" stands where \"by\""),
+            ("bound simple", "expected \"by\", found \"simple\""),
             ("on holiday", "\"holiday\" is no day"),
             ("between 8:00 and 18:00", "\"8:00\" is no time"),
             ("between 08:00 and 08:00", "are the same"),
-            ("between 08:00 to 18:00", "\"to\" stands where \"and\""),
-            ("at ldaps", "\"ldaps\" stands where \"listener\""),
+            ("between 08:00 to 18:00", "expected \"and\", found \"to\""),
+            ("at ldaps", "expected \"listener\", found \"ldaps\""),
             ("at listener LDAPS", "\"LDAPS\" is no name of a listener"),
-            ("at listener 'ldaps'", "\"ldaps\" stands where the name of a listener"),
+            ("at listener 'ldaps'", "expected the name of a listener, found \"ldaps\""),
             ("on monday on friday", "\"on\" is left"),
         ] {
             let error = read(text).unwrap_err();

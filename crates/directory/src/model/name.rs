@@ -1,4 +1,4 @@
-//! Distinguished names: parsed, in normal form, and as they are rendered.
+//! Distinguished names: parsing, normal form, rendering.
 
 use ldap::{Dn, Rdn, ResultCode, escape_value};
 use schema::{NameError, Schema};
@@ -9,21 +9,21 @@ use crate::model::quoted::Quoted;
 /// A DN in normal form, root first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NormalName {
-    /// Normal RDNs one after another. The key of a superior is a prefix.
+    /// Normal RDNs one after another. The key of a superior is a prefix of it.
     pub key: Vec<u8>,
-    /// Where each RDN ends in `key`, root first.
+    /// End of each RDN in `key`, root first.
     pub ends: Vec<usize>,
-    /// Why the RDN after those in `key` has no normal form. Such a name can be looked for, but never exists.
+    /// Reason why the RDN after those in `key` has no normal form. Such a name can be looked up, but never exists.
     pub failure: Option<NameError>,
 }
 
 impl NormalName {
-    /// Bytes of memory that it holds besides itself.
+    /// Returns the heap memory that the name uses, in bytes.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.key.capacity() + self.ends.capacity() * size_of::<usize>()
     }
 
-    /// The normal form of `dn`.
+    /// Returns the normal form of `dn`.
     pub fn of(dn: &Dn<'_>, schema: &Schema) -> NormalName {
         let mut name = NormalName { key: Vec::with_capacity(64), ends: Vec::with_capacity(8), failure: None };
         for rdn in dn.rdns().rev() {
@@ -35,7 +35,7 @@ impl NormalName {
         name
     }
 
-    /// The normal form of the name that `rdn` makes below this one.
+    /// Returns the normal form of the name with `rdn` below this one.
     pub(crate) fn below(&self, rdn: &Rdn<'_, '_>, schema: &Schema) -> NormalName {
         let mut name = NormalName {
             key: Vec::with_capacity(self.key.len() + 64),
@@ -59,15 +59,15 @@ impl NormalName {
         }
     }
 
-    /// Number of RDNs.
+    /// Returns the number of RDNs.
     pub fn depth(&self) -> usize {
         self.ends.len()
     }
 
-    /// Normal form of the RDN at `place`, 0 being nearest to the root.
+    /// Returns the normal form of the RDN at `place`; 0 is nearest to the root.
     ///
     /// # Panics
-    /// There are not so many RDNs.
+    /// Panics if there are not that many RDNs.
     #[expect(
         clippy::indexing_slicing,
         reason = "what is asked for is below depth(), and ends lie within the key"
@@ -78,7 +78,7 @@ impl NormalName {
     }
 }
 
-/// Parses a DN given by a client.
+/// Parses a DN from a client.
 ///
 /// # Errors
 /// invalidDNSyntax (RFC 4511 section 4.1.3).
@@ -91,12 +91,12 @@ pub fn parse_dn(text: &str) -> Result<Dn<'_>, OperationError> {
     })
 }
 
-/// The refusal of a name that no entry can have.
+/// Returns the refusal of a name that no entry can have.
 pub(crate) fn invalid_name(text: &str, failure: &NameError) -> OperationError {
     OperationError::refused(ResultCode::INVALID_DN_SYNTAX, format!("{}: {failure}", Quoted(text)))
 }
 
-/// Renders a DN: names in the schema's spelling, values escaped as RFC 4514 section 2.4 has it.
+/// Renders a DN: names in the schema's spelling, values escaped according to RFC 4514 section 2.4.
 pub fn render_dn(schema: &Schema, dn: &Dn<'_>) -> String {
     let mut out = String::new();
     for rdn in dn.rdns() {
@@ -121,8 +121,8 @@ pub fn render_rdn(schema: &Schema, rdn: &Rdn<'_, '_>, out: &mut String) {
     }
 }
 
-/// The normal name in a link attribute's value; `None` where the value can never become a link: it has a UID part, is
-/// no DN, or has attribute types that the schema does not know.
+/// Returns the normal name in a link attribute's value. Returns `None` if the value can never become a link: it has
+/// a UID part, is not a DN, or has attribute types that the schema does not define.
 pub fn name_in(schema: &Schema, value: &[u8]) -> Option<NormalName> {
     let text = std::str::from_utf8(value).ok()?;
     if has_uid(text) {
@@ -132,7 +132,7 @@ pub fn name_in(schema: &Schema, value: &[u8]) -> Option<NormalName> {
     name.failure.is_none().then_some(name)
 }
 
-/// Whether a uniqueMember value has the optional UID part, `#'0101'B` (RFC 4517 section 3.3.21).
+/// Returns true if a uniqueMember value has the optional UID part, `#'0101'B` (RFC 4517 section 3.3.21).
 pub fn has_uid(text: &str) -> bool {
     let Some(bits) = text.strip_suffix("'B").and_then(|head| head.rsplit_once("#'")).map(|(_, bits)| bits)
     else {
