@@ -1,31 +1,31 @@
-//! Why a data directory, or its catalogue, cannot be opened.
+//! Errors of opening a data directory or its catalogue.
 
 use store::StoreError;
 
 use crate::model::outcome::OperationError;
 use crate::model::settings::SettingsProblem;
 
-/// Why a data directory could not be opened.
+/// Reason why a data directory cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The store refused: in use, another format, not ours, or the disk.
+    /// The store cannot be opened: in use, another format, not a Pando database, or a disk error.
     #[error(transparent)]
     Open(#[from] store::OpenError),
-    /// Reading or writing failed after that.
+    /// Reading or writing failed after the store was opened.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Rows or normal forms are of another version.
+    /// Rows or normal forms have another version.
     #[error(
         "the data has {what} version {found}, this program has {supported}; export it with the program that wrote it \
          and import it again"
     )]
     Version {
-        /// Which version.
+        /// Name of the version.
         what: &'static str,
-        /// In the data.
+        /// Version of the data.
         found: u32,
-        /// Here.
+        /// Version that this program supports.
         supported: u32,
     },
     /// An attribute type or object class that entries use is not in the schema.
@@ -33,51 +33,51 @@ pub enum OpenError {
     MissingDefinition {
         /// "attribute type" or "object class".
         what: &'static str,
-        /// Its OID.
+        /// OID of the definition.
         oid: String,
     },
-    /// Syntax or rules of an attribute type are not those under which values were stored.
+    /// The syntax or rules of an attribute type differ from those under which its values were stored.
     #[error(
         "attribute type {name} has values stored under syntax and rules `{stored}`, its definition now says `{now}`: \
          restore the definition, or export the data with it and import it under the new one"
     )]
     ChangedDefinition {
-        /// Name of the type.
+        /// Name of the attribute type.
         name: String,
-        /// Syntax, equality and ordering then, as OIDs.
+        /// Syntax, equality and ordering rules of the stored values, as OIDs.
         stored: String,
-        /// Now.
+        /// Those of the current definition.
         now: String,
     },
-    /// A node of a cluster would have to be changed behind the cluster's log.
+    /// Opening would change a cluster node without a record in the cluster's log.
     #[error(
         "this data directory is a node of a cluster, and this program would change it at the start: it serves another \
          suffix, or ships other schema definitions, than the cluster's log knows of"
     )]
     ChangedNode,
-    /// What is to be copied is no node.
+    /// The data to be copied does not belong to a cluster node.
     #[error("there is no data of a node of a cluster to be copied")]
     NoNode,
-    /// What is to be written over is data.
+    /// The target of a copy contains data.
     #[error("the data directory that is to become a node has data already")]
     HasData,
-    /// A naming context cannot be.
+    /// A naming context is invalid.
     #[error("suffix {dn:?}: {reason}")]
     Suffix {
-        /// As given.
+        /// DN as given.
         dn: String,
-        /// Why not.
+        /// Reason.
         reason: String,
     },
-    /// A setting cannot be.
+    /// A setting is invalid.
     #[error("setting {setting}: {reason}")]
     Setting {
-        /// Its name.
+        /// Name of the setting.
         setting: String,
-        /// Why not.
+        /// Reason.
         reason: String,
     },
-    /// There is a data file, but nothing has been written to it: a first start was killed before.
+    /// There is a data file with nothing written to it: the first start was killed.
     #[error("there is a data file, but no directory in it yet")]
     Empty,
     /// Rows of the catalogue are damaged.
@@ -100,7 +100,7 @@ impl From<OperationError> for OpenError {
     }
 }
 
-/// The first problem as an error of opening.
+/// Converts the first problem to an error of opening.
 impl From<Vec<SettingsProblem>> for OpenError {
     fn from(problems: Vec<SettingsProblem>) -> OpenError {
         match problems.into_iter().next() {

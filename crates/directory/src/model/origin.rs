@@ -1,13 +1,13 @@
-//! Where a change came from: what a record says besides who asked, all of it optional.
+//! Origin of a change: optional fields of a record in addition to the requester.
 //!
-//! A record without any of it is written as version 1, byte for byte as before; one with some is version 2. A reader
-//! skips fields that it does not know, so that a later version may add some.
+//! A record without these fields is written as version 1, as before they existed; a record with some is version 2. A
+//! reader skips fields that it does not know, so that later versions can add fields.
 
 use crate::model::codec::{Decoder, put_bytes, put_list, put_varint};
 use crate::model::record_value::{Value, put_value, take_value};
 use crate::model::rows::AttrId;
 
-/// Longest operation id, in bytes.
+/// Maximum length of an operation id, in bytes.
 pub const OPERATION_ID_BYTES_MAX: usize = 64;
 
 const OPERATION_ID: u64 = 1;
@@ -20,14 +20,15 @@ const TRACKING: u64 = 7;
 const RULE: u64 = 8;
 const OLD_VALUES: u64 = 9;
 
-/// Where a change came from.
+/// Origin of a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
-    /// Names the operation, so that it is carried out once however often it is sent; empty for none.
+    /// Identifies the operation, so that it is carried out only once however often it is sent; empty for none.
     pub operation_id: Vec<u8>,
-    /// In which term of a cluster it was decided.
+    /// Epoch of the cluster's writer that decided the change.
     pub epoch: Option<u64>,
-    /// DN that the connection is bound as, where it acts as another; that one is the record's requester.
+    /// DN that the connection is bound as, if it acts as another identity; the record's requester is that other
+    /// identity.
     pub acts_for: String,
     /// Address of the client.
     pub network: String,
@@ -37,14 +38,14 @@ pub struct Origin {
     pub message_id: Option<u64>,
     /// Session tracking (draft-wahl-ldap-session): source address, source name, format OID, identifier of each control.
     pub tracking: Vec<[String; 4]>,
-    /// The access rule that decided.
+    /// The access rule that allowed the change.
     pub rule: String,
-    /// Values that the change replaced or removed, where that is to be kept.
+    /// Values that the change replaced or removed, if they are to be kept.
     pub old_values: Vec<(AttrId, Vec<Value>)>,
 }
 
 impl Origin {
-    /// Whether nothing is said.
+    /// Returns true if all fields are empty.
     pub fn is_empty(&self) -> bool {
         *self == Origin::default()
     }
@@ -125,7 +126,7 @@ mod tests {
     use crate::model::rows::EntryId;
 
     #[test]
-    fn an_origin_goes_both_ways_and_unknown_fields_are_skipped() {
+    fn origins_round_trip_and_unknown_fields_are_skipped() {
         let origin = Origin {
             operation_id: vec![7; 20],
             epoch: Some(0),
@@ -149,7 +150,7 @@ mod tests {
         for end in 0..bytes.len() {
             assert_eq!(Origin::decode(&mut Decoder(&bytes[..end])), None, "{end}");
         }
-        // One more field, of a number that nobody gives yet.
+        // One more field, with a number that is not assigned yet.
         bytes[0] += 1;
         put_varint(&mut bytes, 999);
         put_bytes(&mut bytes, b"later");

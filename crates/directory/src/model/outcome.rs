@@ -1,4 +1,4 @@
-//! What an operation came to: one value, sent once.
+//! Outcome of an operation: one value, sent once.
 //!
 //! [`OperationError`] carries the cause as data; its mapping to result code, matched DN and diagnostic text
 //! (RFC 4511 section 4.1.9 and appendix A) is written here and nowhere else.
@@ -13,25 +13,25 @@ use crate::model::quoted::Quoted;
 pub struct Outcome {
     /// The result code.
     pub code: ResultCode,
-    /// Name of the nearest existing superior, where the code calls for one (RFC 4511 section 4.1.9).
+    /// Name of the nearest existing superior, if the code calls for one (RFC 4511 section 4.1.9).
     pub matched_dn: String,
-    /// For a person to read; empty on success.
+    /// Diagnostic text; empty on success.
     pub diagnostic: String,
     /// LDAP URLs, with the code `referral` only.
     pub referrals: Vec<String>,
-    /// What is wrong with the server, where that is why: not for the client, but for the log.
+    /// Fault of the server that caused the result: for the log, not for the client.
     pub fault: Option<ServerFault>,
-    /// What a password policy has against the request, for clients that ask. One octet, where nothing else is: every
-    /// search moves an outcome.
+    /// Error of the password policy, for clients that request it. One octet if there is none other: every search
+    /// moves an outcome.
     pub policy: Option<PolicyError>,
 }
 
-/// What can be wrong with the server itself, so that an operation fails by no fault of the client. The diagnostic text
-/// of an outcome with one has no values of entries in it.
+/// Fault of the server itself, which makes an operation fail whatever the client sent. The diagnostic text of an
+/// outcome with a fault contains no values of entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum ServerFault {
-    /// There is no room on the disk.
+    /// The disk is full.
     DiskFull,
     /// Changes have stopped until a restart.
     WritesStopped,
@@ -43,17 +43,17 @@ pub enum ServerFault {
     Store,
     /// The system gives no random numbers.
     Random,
-    /// Our own mistake.
+    /// A defect of Pando.
     Defect,
 }
 
 impl Outcome {
-    /// Success without anything to say.
+    /// Returns success without a diagnostic text.
     pub fn success() -> Outcome {
         Outcome::code(ResultCode::SUCCESS)
     }
 
-    /// A code without a text.
+    /// Returns an outcome without a diagnostic text.
     pub fn code(code: ResultCode) -> Outcome {
         Outcome {
             code,
@@ -65,37 +65,37 @@ impl Outcome {
         }
     }
 
-    /// A code with a text for a person.
+    /// Returns an outcome with a diagnostic text.
     pub fn new(code: ResultCode, diagnostic: impl Into<String>) -> Outcome {
         Outcome { diagnostic: diagnostic.into(), ..Outcome::code(code) }
     }
 
-    /// The same by a fault of the server's.
+    /// Returns the outcome with the server's fault as its cause.
     pub fn by_fault(self, fault: ServerFault) -> Outcome {
         Outcome { fault: Some(fault), ..self }
     }
 }
 
-/// Why an operation was refused.
+/// Reason why an operation was refused.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OperationError {
-    /// A refusal with its code and a text that helps; most causes need no more.
+    /// A refusal with its code and a diagnostic text; enough for most causes.
     #[error("{diagnostic}")]
     Refused {
         /// The result code.
         code: ResultCode,
-        /// For a person to read.
+        /// Diagnostic text.
         diagnostic: String,
-        /// What a password policy has against it, where that is why.
+        /// Error of the password policy, if that is the reason.
         policy: Option<PolicyError>,
     },
-    /// The named entry, or one on the way to it, does not exist.
+    /// The named entry, or one of its superiors, does not exist.
     #[error("{what}")]
     NoSuchObject {
-        /// DN of the nearest existing superior; empty where there is none.
+        /// DN of the nearest existing superior; empty if there is none.
         matched_dn: String,
-        /// What is missing, for a person to read.
+        /// Diagnostic text that names the missing entry.
         what: String,
     },
     /// The name lies at or below a referral entry (RFC 3296 section 5).
@@ -103,40 +103,40 @@ pub enum OperationError {
     Referral {
         /// DN of the referral entry.
         matched_dn: String,
-        /// Where to go.
+        /// URLs of the referral.
         referrals: Vec<String>,
     },
-    /// An alias on the way cannot be followed.
+    /// An alias in the name cannot be dereferenced.
     #[error("{diagnostic}")]
     Alias {
         /// aliasProblem or aliasDereferencingProblem.
         code: ResultCode,
         /// DN of the alias.
         matched_dn: String,
-        /// For a person to read.
+        /// Diagnostic text.
         diagnostic: String,
     },
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Rows contradict each other: our fault or the disk's. `pando verify` tells more.
+    /// Rows contradict each other because of a defect or the disk. `pando verify` reports details.
     #[error("the data is damaged: {0}")]
     Damaged(String),
-    /// A defect was met.
+    /// A defect of Pando.
     #[error("{0}")]
     Defect(&'static str),
 }
 
 impl OperationError {
-    /// A refusal with its code and a text that helps.
+    /// Returns a refusal with its code and a diagnostic text.
     pub fn refused(code: ResultCode, diagnostic: impl Into<String>) -> OperationError {
         OperationError::Refused { code, diagnostic: diagnostic.into(), policy: None }
     }
 }
 
 impl From<PolicyError> for OperationError {
-    /// With the result code and a text for what the policy has against a password
-    /// (draft-behera-ldap-password-policy section 8.2).
+    /// Converts a password policy error to its result code and a diagnostic text (draft-behera-ldap-password-policy
+    /// section 8.2).
     fn from(error: PolicyError) -> OperationError {
         let (code, text) = match error {
             PolicyError::PasswordExpired => {
@@ -157,7 +157,7 @@ impl From<PolicyError> for OperationError {
             ),
             PolicyError::InsufficientQuality => (
                 ResultCode::CONSTRAINT_VIOLATION,
-                "the password is too easy to guess, or came hashed, so that nobody can tell",
+                "the password is too easy to guess, or was sent hashed, so that the server cannot check it",
             ),
             PolicyError::TooShort => (ResultCode::CONSTRAINT_VIOLATION, "the password is too short"),
             PolicyError::TooYoung => {
@@ -191,7 +191,7 @@ impl From<OperationError> for Outcome {
             OperationError::Alias { code, matched_dn, .. } => {
                 Outcome { matched_dn, ..Outcome::new(code, diagnostic) }
             }
-            // Not with the name of the directory, which is no client's business.
+            // The name of the data directory is left out: it is not for clients.
             OperationError::Store(StoreError::DiskFull { free_bytes, reserve_bytes, .. }) => {
                 let diagnostic = format!(
                     "the disk of the server is full: {free_bytes} bytes free, {reserve_bytes} kept in reserve; \

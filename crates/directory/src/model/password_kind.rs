@@ -1,21 +1,21 @@
-//! Whose password a value of userPassword is: its options say that (decision 0084).
+//! Kinds of userPassword values, as their attribute options show them (decision 0084).
 
-/// What the option of userPassword begins with that names an application.
+/// Prefix of the option of userPassword that names an application.
 const OPTION: &str = "x-app-";
 
-/// Whose a value of userPassword is, by its options.
+/// Kind of a userPassword value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PasswordKind {
-    /// The user's own, without options.
+    /// The user's own password, without options.
     Own,
-    /// That of an application.
+    /// The password of an application.
     Application,
-    /// Nobody's: it lets nobody in. Requests cannot store one, older data may have some.
+    /// A password that allows no bind. Requests cannot store one; older data may contain some.
     Idle,
 }
 
 impl PasswordKind {
-    /// The kind of a password with these options, in lower case.
+    /// Returns the kind of a password with these options, in lower case.
     pub(crate) fn of(options: &str) -> PasswordKind {
         match options {
             "" => PasswordKind::Own,
@@ -25,7 +25,7 @@ impl PasswordKind {
     }
 }
 
-/// Whether options of userPassword name an application: they are one option.
+/// Returns true if the options of userPassword are exactly one option that names an application.
 pub(crate) fn names_application(options: &str) -> bool {
     options.strip_prefix(OPTION).is_some_and(|name| !name.is_empty() && !name.contains(';'))
 }
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_say_whose_a_password_is() {
+    fn options_determine_the_kind_of_a_password() {
         assert_eq!(PasswordKind::of(""), PasswordKind::Own);
         assert_eq!(PasswordKind::of("x-app-mail"), PasswordKind::Application);
         for idle in ["x-app-", "x-application", "lang-de", "lang-de;x-app-mail", "x-app-a;x-app-b", "x-foo"] {
