@@ -1,7 +1,7 @@
-//! What password policies say (draft-behera-ldap-password-policy section 5.2), and which there are.
+//! Password policies (draft-behera-ldap-password-policy section 5.2), and the table of all policies in a directory.
 //!
-//! A policy is an entry with the object class pwdPolicy. Where it says nothing of a rule, the rule is off. The
-//! catalogue keeps all policies in memory, as [`PolicyTable`]: every bind asks for one.
+//! A policy is an entry with the object class pwdPolicy. A rule that it does not mention is off. The catalogue keeps
+//! all policies in memory, as [`PolicyTable`], because every bind needs one.
 
 use std::sync::Arc;
 
@@ -12,70 +12,70 @@ use super::rows::EntryId;
 use super::sasl_mechanisms::{CRAM_MD5, DIGEST_MD5};
 use super::storage_scheme::StorageScheme;
 
-/// A password policy. Times are in seconds; 0 is always "no such rule".
+/// A password policy. Times are in seconds; 0 always turns the rule off.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PasswordPolicy {
-    /// Age below which a user may not change the password again.
+    /// Minimum age of a password that the user may change.
     pub min_age: u32,
     /// Age at which the password expires.
     pub max_age: u32,
-    /// Former passwords that may not be used again.
+    /// Number of former passwords that may not be used again.
     pub in_history: u32,
-    /// 0: no look at new passwords. 1: they are looked at where they come in clear. 2: others are refused.
+    /// 0: new passwords are not checked. 1: they are checked if they are sent in clear. 2: others are refused.
     pub check_quality: u32,
-    /// Fewest characters.
+    /// Minimum number of characters.
     pub min_length: u32,
-    /// Most characters.
+    /// Maximum number of characters.
     pub max_length: u32,
-    /// Fewest kinds of characters: small and capital letters, digits, others.
+    /// Minimum number of character classes: small letters, capital letters, digits, others.
     pub min_classes: u32,
-    /// Time before expiry from which the user is warned.
+    /// Time before expiry during which the user is warned.
     pub expire_warning: u32,
-    /// Binds that an expired password is good for.
+    /// Number of binds that an expired password allows.
     pub grace_limit: u32,
-    /// Time after expiry within which it is good for them.
+    /// Time after expiry during which it allows them.
     pub grace_expiry: u32,
-    /// Time for which too many failures lock the account; 0: until an administrator unlocks it.
+    /// Duration of a lock after too many failures; 0: until an administrator unlocks the account.
     pub lockout_duration: u32,
-    /// Failures that lock the account.
+    /// Number of failures that lock the account.
     pub max_failure: u32,
-    /// Time after which a failure is forgotten.
+    /// Time after which a failure no longer counts.
     pub failure_interval: u32,
-    /// Failures that are kept on record; 0: as many as lock.
+    /// Number of failures that are recorded; 0: as many as lock the account.
     pub max_recorded_failure: u32,
-    /// Delay of the answer to the first failure; it doubles with each.
+    /// Delay of the response to the first failure; it doubles with each further one.
     pub min_delay: u32,
-    /// Longest delay.
+    /// Maximum delay.
     pub max_delay: u32,
     /// Time without a bind after which the account is locked.
     pub max_idle: u32,
-    /// Time within which a later bind is not recorded as the last again.
+    /// Time after a recorded bind during which later binds are not recorded.
     pub last_success_precision: u32,
-    /// Iterations of the SCRAM keys that are made.
+    /// Iterations of new SCRAM keys.
     pub scram_iterations: u32,
-    /// Whether failures lock at all.
+    /// Whether failures lock the account.
     pub lockout: bool,
-    /// Whether users have to change a password that somebody else set.
+    /// Whether users must change a password that another requester set.
     pub must_change: bool,
     /// Whether users may not change their own passwords.
     pub forbids_user_change: bool,
-    /// Whether the old password has to come with the new one.
+    /// Whether the old password must be sent with the new one.
     pub safe_modify: bool,
-    /// Whether passwords on the server's lists of bad ones are refused.
+    /// Whether passwords on the server's lists of weak passwords are refused.
     pub check_lists: bool,
-    /// Whether the last bind is recorded.
+    /// Whether the time of the last bind is recorded.
     pub last_success: bool,
-    /// Whether a bind is told that the account is locked. Others learn from that that it exists.
+    /// Whether a bind reports that the account is locked. This also reveals that the account exists.
     pub tells_lock: bool,
     /// Whether users with a secret for time-based codes append a code to their password.
     pub totp: bool,
-    /// Steps before and after the present one whose codes are good; `None` is the usual.
+    /// Time steps before and after the current one whose codes are accepted; `None` for the default.
     pub totp_window: Option<u32>,
-    /// Passwords of applications that a user may have.
+    /// Number of application passwords that a user may have.
     pub app_passwords: u32,
-    /// How new passwords are stored, where it is not as the settings say.
+    /// Storage scheme of new passwords, if it differs from the settings.
     pub scheme: Option<StorageScheme>,
-    /// SCRAM mechanisms, CRAM-MD5 and DIGEST-MD5, for which keys are made.
+    /// SCRAM mechanisms, CRAM-MD5 and DIGEST-MD5 that new passwords get keys for.
     pub scram_mechanisms: Vec<String>,
 }
 
@@ -119,32 +119,32 @@ const SWITCHES: [SwitchField; 8] = [
     ("pandoPwdTotp", |of| &mut of.totp),
 ];
 
-/// The one switch that is on where nothing is said.
+/// The one switch whose default is on.
 const ALLOW_USER_CHANGE: &str = "pwdAllowUserChange";
 pub(crate) const PASSWORD_ATTRIBUTE: &str = "pwdAttribute";
 const SCHEME: &str = "pandoPwdScheme";
 const TOTP_WINDOW: &str = "pandoPwdTotpWindow";
 const SCRAM_MECHANISM: &str = "pandoPwdScramMechanism";
 
-/// Mechanisms for which keys can be made.
+/// Mechanisms that keys can be made for.
 pub(crate) const SCRAM_MECHANISMS: [&str; 5] =
     ["SCRAM-SHA-1", "SCRAM-SHA-256", "SCRAM-SHA-512", CRAM_MD5, DIGEST_MD5];
 
-/// Iterations of SCRAM keys where a policy says nothing, and the fewest and most that it may say (RFC 7677 section 4).
+/// Iterations of SCRAM keys: default, minimum and maximum of a policy (RFC 7677 section 4).
 pub(crate) const SCRAM_ITERATIONS: (u32, u32, u32) = (4_096, 4_096, 1_000_000);
 
 impl PasswordPolicy {
-    /// The attribute types that a policy is made of.
+    /// Returns the attribute types of a policy.
     pub fn attributes() -> impl Iterator<Item = &'static str> {
         let numbers = NUMBERS.iter().map(|(name, _)| *name);
         let switches = SWITCHES.iter().map(|(name, _)| *name);
         numbers.chain(switches).chain([PASSWORD_ATTRIBUTE, SCHEME, SCRAM_MECHANISM, TOTP_WINDOW])
     }
 
-    /// Takes a value of one of these [`attributes`](PasswordPolicy::attributes) over.
+    /// Sets the rule of one of these [`attributes`](PasswordPolicy::attributes).
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The text says what is wrong with the value.
     pub fn set(&mut self, attribute: &str, value: &[u8]) -> Result<(), String> {
         let text = std::str::from_utf8(value).unwrap_or_default();
         if let Some((_, field)) = NUMBERS.iter().find(|(name, _)| *name == attribute) {
@@ -160,7 +160,9 @@ impl PasswordPolicy {
         } else if attribute == TOTP_WINDOW {
             let window = text.parse::<u32>().ok().filter(|window| *window <= TOTP_WINDOW_MAX);
             let wrong = || {
-                format!("{attribute} takes a number from 0 to {TOTP_WINDOW_MAX}: each step is a code more")
+                format!(
+                    "{attribute} takes a number from 0 to {TOTP_WINDOW_MAX}: each step accepts another code"
+                )
             };
             self.totp_window = Some(window.ok_or_else(wrong)?);
         } else if attribute == SCRAM_MECHANISM {
@@ -176,10 +178,10 @@ impl PasswordPolicy {
         Ok(())
     }
 
-    /// What rules of the policy have against each other (draft section 5.2).
+    /// Checks that the rules of the policy do not contradict each other (draft section 5.2).
     ///
     /// # Errors
-    /// The first of them.
+    /// The first contradiction.
     pub fn check(&self) -> Result<(), String> {
         match self.clone().mend().into_iter().next() {
             Some(fault) => Err(fault),
@@ -187,7 +189,8 @@ impl PasswordPolicy {
         }
     }
 
-    /// Makes the policy hold as far as it can, whatever an import brings, and says what is wrong with it.
+    /// Corrects the rules that cannot be applied, as an import may bring them. Returns what is wrong with the
+    /// policy.
     pub fn mend(&mut self) -> Vec<String> {
         let mut faults = Vec::new();
         let mut fault = |is: bool, text: &str| {
@@ -259,33 +262,34 @@ impl PasswordPolicy {
         faults
     }
 
-    /// Whether binds are recorded.
+    /// Returns true if successful binds are recorded.
     pub fn records_success(&self) -> bool {
         self.last_success || self.max_idle > 0
     }
 
-    /// Steps before and after the present one whose codes are good.
+    /// Returns the time steps before and after the current one whose codes are accepted.
     pub fn totp_window(&self) -> u32 {
         self.totp_window.unwrap_or(TOTP_WINDOW_USUAL)
     }
 
-    /// Iterations of the SCRAM keys that are made.
+    /// Returns the iterations of new SCRAM keys.
     pub fn scram_iterations(&self) -> u32 {
         if self.scram_iterations == 0 { SCRAM_ITERATIONS.0 } else { self.scram_iterations }
     }
 
-    /// Whether stored passwords are made stronger.
+    /// Returns true if a bind replaces a stored password by a stronger form.
     pub fn rehashes(&self) -> bool {
         self.scheme.is_some()
     }
 
-    /// Failures that are kept on record.
+    /// Returns the number of failures that are recorded.
     pub fn failures_kept(&self) -> usize {
         let kept = self.max_recorded_failure.max(self.max_failure).max(self.delayed_failures());
         usize::try_from(kept).unwrap_or(usize::MAX).min(PASSWORD_FAILURES_MAX)
     }
 
-    /// Failures after which the delay of the answer is the longest: it is reckoned from those on record.
+    /// Returns the number of failures after which the delay is the longest. The delay is computed from recorded
+    /// failures.
     fn delayed_failures(&self) -> u32 {
         if self.min_delay == 0 {
             return 0;
@@ -294,54 +298,54 @@ impl PasswordPolicy {
     }
 }
 
-/// A policy and where it holds.
+/// A policy and the entries that it applies to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PolicyEntry {
-    /// The entry that says it.
+    /// The policy's entry.
     pub id: EntryId,
-    /// Where it holds as a subentry; `None` where only entries that name it go by it.
+    /// Subtree in which it applies as a subentry; `None` if it applies only to entries that name it.
     pub area: Option<PolicyArea>,
-    /// What it says.
+    /// Rules of the policy.
     pub policy: Arc<PasswordPolicy>,
 }
 
-/// The subtree of a subentry (RFC 3672 section 2.1), as far as base and depths make it.
+/// The subtree of a subentry (RFC 3672 section 2.1), defined by base and depths only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PolicyArea {
-    /// Its root.
+    /// Base of the subtree.
     pub base: EntryId,
-    /// Levels below the root at which it begins.
+    /// Level below the base at which the subtree begins.
     pub minimum: usize,
-    /// Levels below the root at which it ends.
+    /// Level below the base at which the subtree ends.
     pub maximum: Option<usize>,
 }
 
-/// All policies of a directory.
+/// All password policies of a directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PolicyTable {
-    /// Every entry that is one.
+    /// Entries of all policies.
     pub entries: Vec<PolicyEntry>,
-    /// The one that the settings name for all others.
+    /// The default policy that the settings name.
     pub default: Option<EntryId>,
-    /// Why the one that the settings name does not hold.
+    /// Reason why the policy that the settings name cannot be applied.
     pub default_fault: Option<String>,
-    /// What does not hold of policies as it is written, with their names; at most
+    /// Rules of policies that cannot be applied as written, with the names of the policies; at most
     /// [`POLICY_NOTICES_MAX`](super::limits::POLICY_NOTICES_MAX).
     pub notices: Vec<String>,
 }
 
 impl PolicyTable {
-    /// The policy that an entry says.
+    /// Returns the policy of a policy entry.
     pub(crate) fn of(&self, id: EntryId) -> Option<&Arc<PasswordPolicy>> {
         self.entries.iter().find(|entry| entry.id == id).map(|entry| &entry.policy)
     }
 
-    /// Everything that does not hold as it is written, that of the settings first.
+    /// Returns all notices, those about the settings first.
     pub(crate) fn all_notices(&self) -> Vec<String> {
         self.default_fault.iter().chain(&self.notices).cloned().collect()
     }
 
-    /// Whether any policy is a subentry.
+    /// Returns true if any policy is a subentry.
     pub(crate) fn has_areas(&self) -> bool {
         self.entries.iter().any(|entry| entry.area.is_some())
     }
@@ -361,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn every_attribute_is_defined_and_sets_something() {
+    fn every_attribute_is_defined_and_sets_a_rule() {
         let schema = schema::Schema::shipped();
         for attribute in PasswordPolicy::attributes() {
             assert!(schema.attribute_type(attribute).is_some(), "{attribute}");
@@ -379,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn every_attribute_is_explained() {
+    fn every_attribute_is_documented() {
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/how-to/password-policies.md");
         let page = std::fs::read_to_string(page).unwrap();
         for attribute in PasswordPolicy::attributes().chain(WITHOUT_EFFECT) {
@@ -387,9 +391,9 @@ mod tests {
         }
     }
 
-    /// An import brings any: what holds of it then.
+    /// An import can bring any values: the policy then applies as far as possible.
     #[test]
-    fn a_policy_with_faults_holds_as_far_as_it_can() {
+    fn corrects_a_policy_with_faults() {
         let mut policy = PasswordPolicy {
             check_quality: 7,
             min_classes: 9,
@@ -412,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_kept_for_as_long_as_the_delay_grows() {
+    fn records_failures_until_the_delay_is_the_longest() {
         let kept = |min_delay, max_delay, max_failure| {
             PasswordPolicy { min_delay, max_delay, max_failure, ..PasswordPolicy::default() }.failures_kept()
         };
@@ -421,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_that_contradict_each_other_are_told() {
+    fn reports_rules_that_contradict_each_other() {
         let check = |values: &[(&str, &str)], part: &str| {
             let error = read(values).unwrap_err();
             assert!(error.contains(part), "{error}");

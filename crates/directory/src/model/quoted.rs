@@ -1,11 +1,11 @@
-//! Names in messages for people, no longer than [`ldap::EXCERPT_MAX`] characters each.
+//! Names in messages for administrators and users, cut to [`ldap::EXCERPT_MAX`] characters each.
 
 use std::fmt::{Display, Formatter, Result, Write};
 
 use ldap::Excerpt;
 
-/// A text in quotes, as it was given: a DN keeps its backslashes single, so that it can be copied from a message. Only
-/// control characters are escaped, which would garble logs.
+/// A text in quotes, exactly as given: a DN keeps single backslashes, so that it can be copied from a message. Only
+/// control characters, which would garble logs, are escaped.
 pub(crate) struct Quoted<T>(pub(crate) T);
 
 impl<T: AsRef<str>> Display for Quoted<T> {
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_shown_as_they_are() {
+    fn quotes_names_unchanged() {
         for (text, expected) in [
             (r"cn=a\,b,dc=example", r#""cn=a\,b,dc=example""#),
             (r#"cn=\"x\""#, r#""cn=\"x\"""#),

@@ -1,11 +1,11 @@
 //! Records of the log: validated effects, not requests.
 //!
-//! A record says what became of which entry, in numbers that the log itself gave out, so that [`crate::write::apply`]
-//! needs no schema check and cannot be refused. Passwords appear only in stored form. Links appear as entry ids: a
-//! record means the same entry whatever was renamed since.
+//! A record contains the new state of entries, in numbers that the log itself allocated, so that
+//! [`crate::write::apply`] needs no schema check and cannot be refused. Passwords appear only in stored form. Links
+//! appear as entry ids: a record names the same entry whatever was renamed since.
 //!
-//! Bytes: version (1), kind (1), CSN text, requester's DN, allocations, in version 2 the [`Origin`], then the fields of
-//! the change. The store frames it with position and crc32c (`docs/reference/store-format.md`).
+//! Encoding: version (1), kind (1), CSN text, requester's DN, allocations, in version 2 the [`Origin`], then the
+//! fields of the change. The store adds position and crc32c (`docs/reference/store-format.md`).
 
 use crate::catalog::{AttributeAllocation, ClassSetAllocation};
 use crate::model::codec::{Decoder, put_bytes, put_list, put_varint};
@@ -18,24 +18,24 @@ use crate::model::record_value::{put_value, take_value};
 use crate::model::rows::{AttrId, ClassSetId, EntryId, NodeFlags};
 use crate::model::settings::SettingsRecord;
 
-/// Version of the bytes. A reader refuses versions that it does not know.
+/// Version of the encoding. Readers refuse versions that they do not know.
 pub const RECORD_VERSION: u8 = 1;
 
-/// Version of the bytes with an [`Origin`].
+/// Version of the encoding with an [`Origin`].
 pub const RECORD_VERSION_WITH_ORIGIN: u8 = 2;
 
-/// One change and who made it.
+/// A change and its requester.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Its number in the order of the log.
+    /// Its change sequence number, in the order of the log.
     pub csn: Csn,
-    /// DN of whoever asked; empty for anonymous, and for the server itself.
+    /// DN of the requester; empty for anonymous, and for the server itself.
     pub requester: String,
-    /// Attributes that no entry had before.
+    /// Attributes that no entry had before this record.
     pub attributes: Vec<AttributeAllocation>,
-    /// Class sets that no entry had before.
+    /// Class sets that no entry had before this record.
     pub class_sets: Vec<ClassSetAllocation>,
-    /// Where it came from.
+    /// Origin of the change.
     pub origin: Origin,
     /// The effect.
     pub change: Change,
@@ -45,25 +45,25 @@ pub struct Record {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "a record is made, written and gone; few are of settings")]
 pub enum Change {
-    /// A new entry.
+    /// Adds an entry.
     Add(Add),
-    /// Other values.
+    /// Changes values of an entry.
     Modify(Modify),
-    /// An entry without subordinates is gone.
+    /// Deletes an entry without subordinates.
     Delete(Delete),
-    /// An entry is gone, with all that lay below.
+    /// Deletes an entry and everything below it.
     DeleteTree(DeleteTree),
-    /// Another name or place, with all that lies below.
+    /// Renames or moves an entry, with everything below it.
     ModifyDn(ModifyDn),
     /// A naming context (its entry is added separately).
     Suffix {
         /// Its DN as rendered.
         dn: String,
     },
-    /// Directory-wide settings. The rows of an index follow changes of entries at once, those of entries that exist are
-    /// made in slices; see [`crate::index::maintenance`].
+    /// Changes directory-wide settings. From then on changes of entries maintain the rows of a new index; rows of
+    /// existing entries are built in slices; see [`crate::index::maintenance`].
     Settings(SettingsRecord),
-    /// The administrator's password.
+    /// Sets the administrator's password.
     Administrator {
         /// In stored form.
         stored: Vec<u8>,
@@ -75,17 +75,17 @@ pub enum Change {
 pub struct Add {
     /// The new entry.
     pub id: EntryId,
-    /// Its superior.
+    /// Superior of the new entry.
     pub parent: EntryId,
     /// RDN as rendered; all RDNs of the suffix for a suffix entry.
     pub rdn: String,
-    /// DN, for those who read the log.
+    /// DN, for readers of the log.
     pub dn: String,
-    /// Its classes.
+    /// Object classes.
     pub class_set: ClassSetId,
-    /// Alias, referral, subentry.
+    /// Flags: alias, referral, subentry.
     pub flags: NodeFlags,
-    /// All stored attributes, operational ones included.
+    /// All stored attributes, including operational ones.
     pub values: Vec<(AttrId, Vec<Value>)>,
 }
 
@@ -94,13 +94,13 @@ pub struct Add {
 pub struct Modify {
     /// The entry.
     pub id: EntryId,
-    /// DN, for those who read the log.
+    /// DN, for readers of the log.
     pub dn: String,
-    /// Its classes afterwards.
+    /// Object classes after the change.
     pub class_set: ClassSetId,
-    /// Alias, referral, subentry, afterwards.
+    /// Flags after the change: alias, referral, subentry.
     pub flags: NodeFlags,
-    /// What changes, attribute by attribute.
+    /// Changes, attribute by attribute.
     pub changes: Vec<ValueChange>,
 }
 
@@ -109,19 +109,19 @@ pub struct Modify {
 pub struct Delete {
     /// The entry.
     pub id: EntryId,
-    /// DN it had: links to it become this text.
+    /// DN before the deletion: links to the entry become this text.
     pub dn: String,
-    /// Link attributes whose values vanish with the entry instead, as integrity was set when it was deleted.
+    /// Link attributes whose values are removed with the entry, according to the integrity setting at that time.
     pub vanishing: Vec<AttrId>,
-    /// What becomes of a vanishing value that is the last one of an attribute that the source's classes require.
+    /// Replacement of a removed value that is the last one of an attribute that the source's classes require.
     pub last: LastValue,
 }
 
 /// Replacement of the last value of a required link attribute whose target is deleted with integrity on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LastValue {
-    /// The text of the deleted DN, in records of earlier builds and while nodes of a cluster run one. A new entry of
-    /// that DN becomes the value's target.
+    /// The DN of the deleted entry. Used by records of earlier builds, and while nodes of a cluster run one. A new
+    /// entry with that DN becomes the value's target.
     DeletedDn,
     /// The empty DN, which no entry ever has.
     EmptyDn,
@@ -132,13 +132,13 @@ pub enum LastValue {
 pub struct DeleteTree {
     /// The entry.
     pub top: EntryId,
-    /// DN it had.
+    /// DN before the deletion.
     pub dn: String,
-    /// The entries below, each behind its superior.
+    /// The entries below, each after its superior.
     pub below: Vec<Below>,
-    /// As of a [`Delete`].
+    /// As in [`Delete`].
     pub vanishing: Vec<AttrId>,
-    /// As of a [`Delete`].
+    /// As in [`Delete`].
     pub last: LastValue,
 }
 
@@ -147,14 +147,14 @@ pub struct DeleteTree {
 pub struct Below {
     /// The entry.
     pub id: EntryId,
-    /// RDN it had, as rendered.
+    /// RDN before the deletion, as rendered.
     pub rdn: String,
-    /// Its superior: 0 for the top entry, n for the nth entry below.
+    /// Superior of the entry: 0 for the top entry, n for the nth entry below.
     pub superior: u32,
 }
 
 impl DeleteTree {
-    /// The entries with their DNs, each before its superior.
+    /// Returns the entries with their DNs, each before its superior.
     pub fn entries(&self) -> Vec<(EntryId, String)> {
         let mut entries = Vec::with_capacity(1 + self.below.len());
         entries.push((self.top, self.dn.clone()));
@@ -173,42 +173,42 @@ impl DeleteTree {
 pub struct ModifyDn {
     /// The entry.
     pub id: EntryId,
-    /// DN before, for those who read the log.
+    /// DN before, for readers of the log.
     pub old_dn: String,
     /// Superior afterwards.
     pub parent: EntryId,
     /// RDN afterwards, as rendered.
     pub rdn: String,
-    /// What changes with the name: naming values, modifyTimestamp and the like.
+    /// Values that change with the name: naming values, modifyTimestamp and the like.
     pub changes: Vec<ValueChange>,
 }
 
-/// Values of one attribute that come or go.
+/// Change of the values of one attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueChange {
     /// The attribute.
     pub attribute: AttrId,
-    /// Coming, going, or all there is.
+    /// Kind of the change.
     pub kind: ValueChangeKind,
-    /// The values; for a removal only those removed. `Replace` with none removes the attribute.
+    /// The values. A removal contains only those removed. `Replace` with no values removes the attribute.
     pub values: Vec<Value>,
 }
 
-/// How values change.
+/// Kind of a change of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueChangeKind {
-    /// Values appear behind those that are there.
+    /// Adds values after the existing ones.
     Add,
-    /// Values go.
+    /// Removes values.
     Remove,
-    /// These are all the values.
+    /// Replaces all values.
     Replace,
 }
 
 impl Record {
-    /// The record's bytes.
+    /// Returns the encoded record.
     pub fn encode(&self) -> Vec<u8> {
-        // Most records fit, and none needs room to grow a few bytes at a time.
+        // Most records fit, and none needs to grow a few bytes at a time.
         let mut out = Vec::with_capacity(1_024);
         let has_origin = !self.origin.is_empty();
         let version = if has_origin { RECORD_VERSION_WITH_ORIGIN } else { RECORD_VERSION };
@@ -224,7 +224,7 @@ impl Record {
         out
     }
 
-    /// Reads a record; `None` when it is damaged or of a version unknown here.
+    /// Decodes a record; `None` if it is damaged or of an unknown version.
     pub fn decode(bytes: &[u8]) -> Option<Record> {
         let mut decoder = Decoder(bytes);
         let version = decoder.byte()?;
@@ -248,7 +248,7 @@ impl Record {
 }
 
 impl Change {
-    /// Chooses what a delete leaves of last values; nothing in other changes.
+    /// Sets the replacement of last values in a delete. Does nothing for other changes.
     pub(crate) fn set_last_value(&mut self, value: LastValue) {
         match self {
             Change::Delete(Delete { last, .. }) | Change::DeleteTree(DeleteTree { last, .. }) => {
@@ -356,7 +356,7 @@ impl Change {
                 changes: decoder.list(take_value_change)?,
             }),
             5 => Change::Suffix { dn: decoder.string()? },
-            // One index, as the first versions of the program wrote it.
+            // An index for equality and ordering, as the first versions of the program wrote it.
             6 => index(AttrId(decoder.number()?), IndexKinds::EQUALITY.with(IndexKinds::ORDERING)),
             8 => index(AttrId(decoder.number()?), IndexKinds::from_bits(decoder.byte()?)?),
             9 => Change::Settings(SettingsRecord::decode(decoder)?),
@@ -372,7 +372,7 @@ fn take_tree(decoder: &mut Decoder<'_>, last: LastValue) -> Option<DeleteTree> {
         Some(Below { id: EntryId(d.varint()?), rdn: d.string()?, superior: d.number()? })
     };
     let below: Vec<Below> = decoder.list(below)?;
-    // Each is behind its superior, and no tree is deeper.
+    // Each entry is after its superior, and no tree is deeper than TREE_DEPTH_MAX.
     let mut depths = vec![0];
     for Below { superior, .. } in &below {
         let depth = depths.get(*superior as usize)? + 1;
@@ -499,8 +499,8 @@ mod tests {
     }
 
     #[test]
-    fn indexes_of_the_first_versions_are_settings() {
-        // A record of its own, first for equality and ordering only, then with kinds.
+    fn decodes_index_records_of_the_first_versions_as_settings() {
+        // The record contains the index, first without kinds, for equality and ordering, then with kinds.
         let both = IndexKinds::EQUALITY.with(IndexKinds::ORDERING);
         for (kind, tail, kinds) in [(6, &[7][..], both), (8, &[7, 8], IndexKinds::SUBSTRING)] {
             let record =
@@ -514,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_is_no_deeper_than_trees_are() {
+    fn rejects_a_deleted_tree_deeper_than_the_limit() {
         let chain = |depth: usize| {
             let below = (0..depth).map(|place| Below {
                 id: EntryId(place as u64 + 2),
@@ -534,7 +534,7 @@ mod tests {
             ("o=x", TREE_DEPTH_MAX)
         );
         assert_eq!(Record::decode(&chain(TREE_DEPTH_MAX + 1).encode()), None);
-        // Nobody stands before the superior.
+        // No entry before the other is its superior.
         let mut turned = chain(2);
         let Change::DeleteTree(tree) = &mut turned.change else { panic!("it is no tree") };
         tree.below.swap(0, 1);
@@ -542,7 +542,7 @@ mod tests {
     }
 
     #[test]
-    fn records_go_both_ways_and_damage_never_panics() {
+    fn records_round_trip_and_damage_never_panics() {
         let from = Origin { network: "10.0.0.1:1".to_owned(), epoch: Some(3), ..Origin::default() };
         let with_origin = records().into_iter().map(|record| Record { origin: from.clone(), ..record });
         for record in records().into_iter().chain(with_origin) {

@@ -1,9 +1,9 @@
-//! A value in a record.
+//! Values in records.
 
 use crate::model::codec::{Decoder, put_bytes, put_varint};
 use crate::model::rows::EntryId;
 
-/// A value.
+/// A value of an attribute in a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     /// Bytes as given. In a link attribute: a name that names no entry, or one with a UID part.
@@ -13,7 +13,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// The bytes of a value that is not a link.
+    /// Returns the bytes of a value that is not a link.
     pub fn as_bytes(&self) -> Option<&[u8]> {
         match self {
             Value::Bytes(bytes) => Some(bytes),
