@@ -1,8 +1,8 @@
-//! The rows that the directory keeps in the store: ids, maps, keys and the two smallest row formats.
+//! Rows of the directory in the store: ids, maps, keys and the two smallest row formats.
 //!
-//! `docs/reference/store-format.md` draws them. Keys hold integers big-endian so that they sort as numbers. A normal
-//! name or value too long for a key keeps its head and has a hash for the rest ([`shorten`]): equality still works, and
-//! the entry itself decides what matches.
+//! `docs/reference/store-format.md` draws them. Integers in keys are big-endian, so that they sort numerically. A
+//! normal name or value too long for a key keeps its head, and a hash replaces the rest ([`shorten`]): equality
+//! still works, and the entry itself decides what matches.
 
 use sha2::{Digest, Sha256};
 use store::{MapId, MapKind, MapSpec};
@@ -14,33 +14,33 @@ use crate::model::limits::{INDEX_KEY_MAX, KEY_HASH_SIZE, NAME_KEY_MAX};
 pub struct EntryId(pub u64);
 
 impl EntryId {
-    /// The empty DN: parent of every suffix entry, itself no entry.
+    /// The empty DN: the parent of every suffix entry, not an entry itself.
     pub const ROOT: EntryId = EntryId(0);
 }
 
-/// An attribute type with its options, numbered in the order of first use. The number is part of the log.
+/// Number of an attribute type with its options, in the order of first use. The log depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AttrId(pub u32);
 
 impl AttrId {
-    /// The number that follows `count` others.
+    /// Returns the number that follows `count` others.
     pub(crate) fn after(count: usize) -> AttrId {
         AttrId(number(count))
     }
 }
 
-/// A set of object classes that some entry has or had, numbered in the order of first use.
+/// Number of a set of object classes that some entry has or had, in the order of first use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClassSetId(pub u32);
 
 impl ClassSetId {
-    /// The number that follows `count` others.
+    /// Returns the number that follows `count` others.
     pub(crate) fn after(count: usize) -> ClassSetId {
         ClassSetId(number(count))
     }
 }
 
-/// Each number has an entry in memory, so that there are never as many as 2^32.
+/// Converts a count to a number. Each number has an entry in memory, so there are always fewer than 2^32.
 fn number(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
@@ -60,13 +60,13 @@ pub static MAPS: &[MapSpec] = &[
     MapSpec { name: "pieces", kind: MapKind::IdSet },
 ];
 
-/// The description of a map.
+/// Returns the description of a map.
 #[expect(clippy::indexing_slicing, reason = "the map ids below index MAPS, and there are no others")]
 pub(crate) fn map_spec(map: MapId) -> &'static MapSpec {
     &MAPS[map.index()]
 }
 
-/// The number of a map, where a byte tells maps apart.
+/// Returns the number of a map as a byte.
 #[expect(clippy::cast_possible_truncation, reason = "there are fewer maps than a byte has values")]
 pub(crate) fn map_number(map: MapId) -> u8 {
     map.index() as u8
@@ -92,10 +92,10 @@ pub const DANGLING: MapId = MapId::new(7);
 pub const INDEX: MapId = MapId::new(8);
 /// Class set -> entry ids.
 pub const CLASSES: MapId = MapId::new(9);
-/// Attribute, sort, piece of a value -> entry ids: see [`crate::index::keys`].
+/// Attribute, sort, gram or sound -> entry ids: see [`crate::index::keys`].
 pub const PIECES: MapId = MapId::new(10);
 
-/// What makes an entry special to name resolution and search.
+/// Flags of an entry that name resolution and search treat specially.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct NodeFlags(pub u8);
 
@@ -107,40 +107,40 @@ impl NodeFlags {
     /// A subentry (RFC 3672).
     pub const SUBENTRY: u8 = 4;
 
-    /// Whether the entry is an alias.
+    /// Returns true if the entry is an alias.
     pub fn is_alias(self) -> bool {
         self.0 & Self::ALIAS != 0
     }
 
-    /// Whether the entry is a referral.
+    /// Returns true if the entry is a referral.
     pub fn is_referral(self) -> bool {
         self.0 & Self::REFERRAL != 0
     }
 
-    /// Whether the entry is a subentry.
+    /// Returns true if the entry is a subentry.
     pub fn is_subentry(self) -> bool {
         self.0 & Self::SUBENTRY != 0
     }
 }
 
-/// The row of `nodes`: all that scope checks, names and class filters need of an entry.
+/// Row of `nodes`: everything that scope checks, names and class filters need of an entry.
 ///
-/// Bytes: parent id (8, big-endian), class set (4, big-endian), flags (1), RDN text (the rest, UTF-8).
+/// Encoding: parent id (8, big-endian), class set (4, big-endian), flags (1), RDN text (the rest, UTF-8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeRow<'a> {
     /// Id of the superior; [`EntryId::ROOT`] for a suffix entry.
     pub parent: EntryId,
-    /// Its object classes.
+    /// Object classes.
     pub class_set: ClassSetId,
     /// Alias, referral, subentry.
     pub flags: NodeFlags,
-    /// RDN as rendered in DNs, UTF-8; all RDNs of the suffix for a suffix entry. Octets, because most readers only copy
-    /// or compare it.
+    /// RDN as rendered in DNs, UTF-8; all RDNs of the suffix for a suffix entry. Octets, because most readers only
+    /// copy or compare them.
     pub rdn: &'a [u8],
 }
 
 impl<'a> NodeRow<'a> {
-    /// The row's bytes.
+    /// Returns the encoded row.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(13 + self.rdn.len());
         out.extend_from_slice(&self.parent.0.to_be_bytes());
@@ -150,7 +150,7 @@ impl<'a> NodeRow<'a> {
         out
     }
 
-    /// Reads the row; `None` when it is damaged.
+    /// Decodes a row; `None` if it is damaged.
     pub fn decode(bytes: &'a [u8]) -> Option<NodeRow<'a>> {
         let (parent, rest) = bytes.split_first_chunk()?;
         let (class_set, rest) = rest.split_first_chunk()?;
@@ -163,13 +163,13 @@ impl<'a> NodeRow<'a> {
         })
     }
 
-    /// The RDN as text; `None` when it is damaged.
+    /// Returns the RDN as text; `None` if it is damaged.
     pub fn rdn_text(&self) -> Option<&'a str> {
         std::str::from_utf8(self.rdn).ok()
     }
 }
 
-/// The row of `names`: entry id (8, big-endian), flags (1).
+/// Encodes a row of `names`: entry id (8, big-endian), flags (1).
 pub fn encode_name_row(id: EntryId, flags: NodeFlags) -> [u8; 9] {
     let mut out = [0; 9];
     out[..8].copy_from_slice(&id.0.to_be_bytes());
@@ -177,24 +177,24 @@ pub fn encode_name_row(id: EntryId, flags: NodeFlags) -> [u8; 9] {
     out
 }
 
-/// Reads a row of `names`.
+/// Decodes a row of `names`.
 pub fn decode_name_row(bytes: &[u8]) -> Option<(EntryId, NodeFlags)> {
     let (id, flags) = bytes.split_first_chunk()?;
     let [flags] = flags else { return None };
     Some((EntryId(u64::from_be_bytes(*id)), NodeFlags(*flags)))
 }
 
-/// The key of `nodes` and `entries`.
+/// Returns the key in `nodes` and `entries`.
 pub fn id_key(id: EntryId) -> [u8; 8] {
     id.0.to_be_bytes()
 }
 
-/// The key of `classes`.
+/// Returns the key in `classes`.
 pub fn class_key(class_set: ClassSetId) -> [u8; 4] {
     class_set.0.to_be_bytes()
 }
 
-/// The key of `links` (source) and `linked` (target).
+/// Returns the key in `links` (of a source) and `linked` (of a target).
 pub fn link_key(id: EntryId, attribute: AttrId) -> [u8; 12] {
     let mut key = [0; 12];
     key[..8].copy_from_slice(&id.0.to_be_bytes());
@@ -202,14 +202,14 @@ pub fn link_key(id: EntryId, attribute: AttrId) -> [u8; 12] {
     key
 }
 
-/// Takes a key of `links`, `linked` or `values` apart: the entry and the attribute that it begins with.
+/// Splits a key of `links`, `linked` or `values` into the entry and the attribute that it begins with.
 pub(crate) fn split_link_key(key: &[u8]) -> Option<(EntryId, AttrId)> {
     let (id, attribute) = key.get(..12)?.split_at_checked(8)?;
     let id = u64::from_be_bytes(id.try_into().ok()?);
     Some((EntryId(id), AttrId(u32::from_be_bytes(attribute.try_into().ok()?))))
 }
 
-/// The key of `names`.
+/// Returns the key in `names`.
 pub fn name_key(parent: EntryId, normal_rdn: &[u8]) -> Vec<u8> {
     let mut key = Vec::with_capacity(8 + normal_rdn.len().min(NAME_KEY_MAX));
     key.extend_from_slice(&parent.0.to_be_bytes());
@@ -217,28 +217,28 @@ pub fn name_key(parent: EntryId, normal_rdn: &[u8]) -> Vec<u8> {
     key
 }
 
-/// The key of `values`.
+/// Returns the key in `values`.
 pub fn value_key(id: EntryId, attribute: AttrId, normal_value: &[u8]) -> Vec<u8> {
     let mut key = link_key(id, attribute).to_vec();
     shorten(normal_value, NAME_KEY_MAX, &mut key);
     key
 }
 
-/// The key of `dangling`.
+/// Returns the key in `dangling`.
 pub fn dangling_key(attribute: AttrId, normal_dn: &[u8]) -> Vec<u8> {
     let mut key = attribute.0.to_be_bytes().to_vec();
     shorten(normal_dn, NAME_KEY_MAX, &mut key);
     key
 }
 
-/// The key of `index`; `attribute` is the type's own number, without options.
+/// Returns the key in `index`; `attribute` is the type's own number, without options.
 pub fn index_key(attribute: AttrId, normal_value: &[u8]) -> Vec<u8> {
     let mut key = Vec::with_capacity(4 + normal_value.len().min(INDEX_KEY_MAX));
     put_index_key(attribute, normal_value, &mut key);
     key
 }
 
-/// Shows the key of `index`, which is made on the stack where it is short.
+/// Passes the key in `index` to `show`; a short key is built on the stack.
 pub(crate) fn with_index_key<T>(attribute: AttrId, normal_value: &[u8], show: impl FnOnce(&[u8]) -> T) -> T {
     let mut key = [0; 64];
     match key.get_mut(..4 + normal_value.len()) {
@@ -252,26 +252,26 @@ pub(crate) fn with_index_key<T>(attribute: AttrId, normal_value: &[u8], show: im
     }
 }
 
-/// Appends the key of `index`.
+/// Appends the key in `index`.
 pub(crate) fn put_index_key(attribute: AttrId, normal_value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&attribute.0.to_be_bytes());
     shorten(normal_value, INDEX_KEY_MAX, out);
 }
 
-/// Counter of the entries one level below `id`.
+/// Returns the key of the counter of entries one level below `id`.
 pub fn children_counter(id: EntryId) -> [u8; 9] {
     counter(b'c', id)
 }
 
-/// Counter of all entries below `id`.
+/// Returns the key of the counter of all entries below `id`.
 pub fn subtree_counter(id: EntryId) -> [u8; 9] {
     counter(b's', id)
 }
 
-/// What keys of [`value_counter`] begin with.
+/// First byte of the keys of [`value_counter`].
 pub(crate) const COUNTER_VALUES: u8 = b'v';
 
-/// Counter of the values of a link attribute or of one kept a row a value.
+/// Returns the key of the counter of an attribute's values, if it is a link attribute or has one row per value.
 pub fn value_counter(id: EntryId, attribute: AttrId) -> [u8; 13] {
     let mut key = [COUNTER_VALUES; 13];
     key[1..].copy_from_slice(&link_key(id, attribute));
@@ -284,9 +284,9 @@ fn counter(kind: u8, id: EntryId) -> [u8; 9] {
     key
 }
 
-/// Appends `normal` to `out` whole, or its head and a hash of all of it where it is longer than `max` bytes.
+/// Appends `normal` to `out`: whole, or its head and a hash of all of it if it is longer than `max` bytes.
 ///
-/// Order is kept between keys that differ in the head; whoever scans a range checks the entries themselves.
+/// Keys that differ in the head keep their order; callers that scan a range check the entries themselves.
 pub fn shorten(normal: &[u8], max: usize, out: &mut Vec<u8>) {
     if normal.len() <= max {
         out.extend_from_slice(normal);
@@ -296,7 +296,7 @@ pub fn shorten(normal: &[u8], max: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(&value_hash(normal));
 }
 
-/// The hash that stands for a value too long for a key.
+/// Returns the hash that replaces a value too long for a key.
 pub fn value_hash(bytes: &[u8]) -> [u8; KEY_HASH_SIZE] {
     let mut hash = [0; KEY_HASH_SIZE];
     hash.iter_mut().zip(Sha256::digest(bytes)).for_each(|(octet, of_digest)| *octet = of_digest);
@@ -308,7 +308,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn node_rows_go_both_ways() {
+    fn node_rows_round_trip() {
         let row = NodeRow {
             parent: EntryId(7),
             class_set: ClassSetId(3),
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn long_keys_keep_their_head_and_stay_apart() {
+    fn long_keys_keep_their_head_and_stay_distinct() {
         let (a, mut b) = (vec![b'x'; 2_000], vec![b'x'; 2_000]);
         b[1_999] = b'y';
         let (key_a, key_b) = (index_key(AttrId(1), &a), index_key(AttrId(1), &b));

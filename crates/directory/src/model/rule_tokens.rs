@@ -1,6 +1,6 @@
-//! The words of access rules and of expectations, taken one after another.
+//! Tokens of access rules and expectations.
 
-/// A piece of a rule behind its name.
+/// A token after the name of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Token<'t> {
     Word(&'t str),
@@ -36,7 +36,7 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<Token<'_>>, String> {
     Ok(tokens)
 }
 
-/// Takes tokens one after another.
+/// Parser that consumes tokens one after another.
 pub(crate) struct Parser<'p, 't> {
     pub(crate) tokens: &'p [Token<'t>],
 }
@@ -66,11 +66,11 @@ impl<'t> Parser<'_, 't> {
         matches!(self.tokens.first(), Some(Token::Word(_)))
     }
 
-    /// Takes a word that has to stand here.
+    /// Consumes a word that must be next.
     pub(crate) fn expect(&mut self, word: &str) -> Result<(), String> {
         match self.takes(word) {
             true => Ok(()),
-            false => Err(format!("{} stands where {word:?} is wanted", self.next_text())),
+            false => Err(format!("expected {word:?}, found {}", self.next_text())),
         }
     }
 
@@ -88,7 +88,7 @@ impl<'t> Parser<'_, 't> {
                 self.advance();
                 Ok(word)
             }
-            _ => Err(format!("{} stands where {what} is wanted", self.next_text())),
+            _ => Err(format!("expected {what}, found {}", self.next_text())),
         }
     }
 
@@ -98,7 +98,7 @@ impl<'t> Parser<'_, 't> {
                 self.advance();
                 Ok((*text).to_owned())
             }
-            _ => Err(format!("{} stands where {what} in quotes is wanted", self.next_text())),
+            _ => Err(format!("expected {what} in quotes, found {}", self.next_text())),
         }
     }
 

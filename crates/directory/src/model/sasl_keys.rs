@@ -1,24 +1,24 @@
-//! Which keys are made of a clear password, so that its user can bind by proofs of it.
+//! Rules for the keys made of a clear password, which let its user bind by SASL proofs.
 
 use std::ops::ControlFlow;
 
 use super::limits::{DIGEST_NAME_SIZE_MAX, DIGEST_NAMES_MAX};
 
-/// What keys are made of a clear password.
+/// Keys to make of a clear password.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SaslKeyRules {
-    /// The mechanisms.
+    /// Mechanisms that need a key.
     pub mechanisms: Vec<String>,
-    /// Iterations of the keys for SCRAM.
+    /// Iterations of SCRAM keys.
     pub iterations: u32,
-    /// The names with a key for DIGEST-MD5 each, as the client spells them; none without a realm.
+    /// Names that get a key for DIGEST-MD5 each, as the client spells them; none without a realm.
     pub names: Vec<String>,
-    /// The realm of the keys for DIGEST-MD5; empty where that is none of the mechanisms.
+    /// Realm of the keys for DIGEST-MD5; empty if that is not among the mechanisms.
     pub realm: String,
 }
 
-/// Gathers the names of somebody that keys for DIGEST-MD5 are made for. A key costs a row about 300 octets, so there
-/// are few, and no more values are looked at.
+/// Collects the names of a user that get keys for DIGEST-MD5. A key takes about 300 octets in a row, so names are
+/// few, and only as many values are examined.
 #[derive(Debug, Default)]
 pub(crate) struct DigestNames {
     names: Vec<String>,
@@ -26,7 +26,7 @@ pub(crate) struct DigestNames {
 }
 
 impl DigestNames {
-    /// Looks at a value of an attribute by which users are found.
+    /// Examines a value of an attribute by which users are found.
     pub(crate) fn look_at(&mut self, value: &[u8]) -> ControlFlow<()> {
         if self.looked_at == DIGEST_NAMES_MAX {
             return ControlFlow::Break(());
@@ -41,7 +41,7 @@ impl DigestNames {
         ControlFlow::Continue(())
     }
 
-    /// Those that were found.
+    /// Returns the collected names.
     pub(crate) fn finish(self) -> Vec<String> {
         self.names
     }
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_few_and_short() {
+    fn limits_the_number_and_length_of_names() {
         let long = "x".repeat(DIGEST_NAME_SIZE_MAX + 1);
         let gathered = |values: &[&[u8]]| {
             let mut names = DigestNames::default();

@@ -1,9 +1,10 @@
-//! When the schema in force came into force, for createTimestamp and modifyTimestamp of the subschema subentry.
+//! Times at which the schema was created and last changed, for createTimestamp and modifyTimestamp of the subschema
+//! subentry.
 //!
-//! Clients keep a copy of the schema and read it again when modifyTimestamp has changed (RFC 4512 section 4.2). So it
-//! changes exactly when the published definitions do: by a settings record, whose CSN gives the time, or because this
-//! program ships other definitions than the one that had the data open before, which a digest in `meta` tells. It is
-//! the same after a restart, and later than the one before even if two changes fall into the same second.
+//! Clients cache the schema and read it again when modifyTimestamp has changed (RFC 4512 section 4.2). It therefore
+//! changes exactly when the published definitions do. There are two causes: a settings record, whose CSN gives the
+//! time; or a program that ships other definitions than the one that had the data open before, which a digest in
+//! `meta` reveals. The time survives a restart, and a later change has a later time even within the same second.
 
 use schema::Schema;
 use sha2::{Digest, Sha256};
@@ -15,10 +16,10 @@ const ROW_VERSION: u8 = 1;
 
 const MICROS_PER_SECOND: u64 = 1_000_000;
 
-/// The times, and what they are of.
+/// Times of the schema, and a digest of its definitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SchemaTimes {
-    /// Unix time at which the directory was made, or was first opened by a program that keeps these times.
+    /// Unix time at which the directory was created, or first opened by a program that keeps these times.
     created_seconds: u64,
     /// Unix time of the last change.
     modified_seconds: u64,
@@ -27,7 +28,7 @@ pub(crate) struct SchemaTimes {
 }
 
 impl SchemaTimes {
-    /// The times once `schema` is in force: `known` where its definitions are those of `known`.
+    /// Returns the times after `schema` comes into force: `known` if its definitions have the digest of `known`.
     pub(crate) fn with(known: Option<&SchemaTimes>, schema: &Schema, now_micros: u64) -> SchemaTimes {
         let (digest, now_seconds) = (digest_of(schema), now_micros / MICROS_PER_SECOND);
         match known {
@@ -48,7 +49,7 @@ impl SchemaTimes {
         generalized_time(self.modified_seconds)
     }
 
-    /// The row in `meta`: version, both times in eight octets each, digest.
+    /// Encodes the row in `meta`: version, both times in eight octets each, digest.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut row = vec![ROW_VERSION];
         row.extend_from_slice(&self.created_seconds.to_be_bytes());
@@ -57,7 +58,7 @@ impl SchemaTimes {
         row
     }
 
-    /// Reads the row; `None` for one that is damaged or of a version unknown here.
+    /// Decodes the row; `None` if it is damaged or of an unknown version.
     pub(crate) fn decode(row: &[u8]) -> Option<SchemaTimes> {
         let (version, rest) = row.split_first()?;
         let (created, rest) = rest.split_first_chunk()?;
@@ -120,8 +121,8 @@ mod tests {
         });
     }
 
-    /// The subschema subentry had neither timestamp, so clients could not tell whether their copy was still right
-    /// (RFC 4512 section 4.2).
+    /// Bug: the subschema subentry had neither timestamp, so clients could not determine whether their copy was
+    /// current (RFC 4512 section 4.2).
     #[test]
     fn modify_timestamp_changes_exactly_when_the_schema_does() {
         const ONE: &str =
@@ -136,7 +137,7 @@ mod tests {
         directory.add("cn=x,dc=example,dc=com", &[("objectClass", &["device"])]);
         directory = directory.reopen();
         assert_eq!(times(&mut directory), (created.clone(), first.clone()));
-        // Each change does, also two of them in one second.
+        // Each change of the schema counts, also two of them in one second.
         define(&mut directory, ONE);
         let (same, second) = times(&mut directory);
         define(&mut directory, &format!("{ONE}{TWO}"));
@@ -144,7 +145,7 @@ mod tests {
         assert!(same == created && first < second && second < third, "{created} {first} {second} {third}");
         directory = directory.reopen();
         assert_eq!(times(&mut directory), (created.clone(), third.clone()));
-        // A text that defines the same is no change; taking a definition away is one.
+        // A text with the same definitions is no change; removing a definition is one.
         define(&mut directory, &format!("# a comment\n{ONE}{TWO}"));
         assert_eq!(times(&mut directory).1, third);
         define(&mut directory, ONE);
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn other_definitions_of_the_program_are_a_change() {
+    fn other_definitions_of_the_program_count_as_a_change() {
         let shipped = Schema::shipped();
         let known = SchemaTimes { digest: [7; 32], ..SchemaTimes::with(None, &shipped, 10_000_000) };
         let changed = SchemaTimes::with(Some(&known), &shipped, 90_000_000);

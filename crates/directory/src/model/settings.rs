@@ -1,4 +1,4 @@
-//! The values of settings: what records and rows keep of them, and what operations ask.
+//! Values of settings, as records and rows store them and operations read them.
 
 mod general;
 mod problem;
@@ -10,14 +10,14 @@ pub use problem::{SettingPath, SettingsProblem};
 pub(crate) use stored::StoredSettings;
 pub use stored::{SettingsRecord, SuffixNumber};
 
-/// What one node adds to the directory's settings.
+/// Settings of one node, in addition to those of the directory.
 #[derive(Clone, Debug)]
 pub struct NodeSettings {
     /// DN of the administrator; it needs no entry.
     pub admin_dn: String,
-    /// The administrator's password in stored form; `None` means the one kept in the data directory.
+    /// The administrator's password in stored form; `None` for the one in the data directory.
     pub admin_password: Option<Vec<u8>>,
-    /// Whether anonymous clients of this node read the tree, whatever the directory says.
+    /// Whether anonymous clients of this node may read the tree, whatever the directory's settings say.
     pub anonymous_read: bool,
 }
 
@@ -27,17 +27,17 @@ impl Default for NodeSettings {
     }
 }
 
-/// The settings in force, as operations ask for them.
+/// The settings in force.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// What this node says.
+    /// Settings of this node.
     pub node: NodeSettings,
-    /// What the directory says.
+    /// Settings of the directory.
     pub general: GeneralSettings,
 }
 
 impl Settings {
-    /// What is in force where the directory and the node say this: the directory's administrator before the node's.
+    /// Combines the settings of a node and of the directory. The directory's administrator takes precedence.
     pub fn of(node: &NodeSettings, general: &GeneralSettings) -> Settings {
         let mut node = node.clone();
         if !general.administrator.is_empty() {
@@ -46,12 +46,12 @@ impl Settings {
         Settings { node, general: general.clone() }
     }
 
-    /// Whether access rules say who may do what.
+    /// Returns true if access rules determine the effective rights.
     pub fn has_access_rules(&self) -> bool {
         !self.general.access_rules.is_empty()
     }
 
-    /// Whether anonymous clients read the tree (never userPassword): one of both is enough.
+    /// Returns true if anonymous clients may read the tree (never userPassword): either setting is enough.
     pub fn anonymous_read(&self) -> bool {
         self.node.anonymous_read || self.general.anonymous_read
     }
