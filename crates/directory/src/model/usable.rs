@@ -1,17 +1,18 @@
-//! What access rules call the controls and extended operations that they may keep from some.
+//! Names in access rules of the controls and extended operations that rules can restrict.
 //!
-//! Left out is what goes with a bind, at which nobody is anybody yet, StartTLS, which protects the bind, and what is
-//! for the administrator alone.
+//! Excluded are those that accompany a bind, which has no requester yet; StartTLS, which protects the bind; and
+//! those that only the administrator may use.
 
 use ldap::oids;
 
 use crate::model::virtual_entries::{EXPLAIN_ACCESS, READ_AUDIT};
 
-/// OID of the control that asks how a search is carried out: no value in the request; in the searchResDone the
-/// explanation as UTF-8 text (`docs/explanation/indexes.md`). The arc is a placeholder, as in `pando.schema`.
+/// OID of the control that requests an explanation of how a search is carried out. The request has no value; the
+/// searchResDone contains the explanation as UTF-8 text (`docs/explanation/indexes.md`). The arc is a placeholder,
+/// as in `pando.schema`.
 pub const EXPLAIN: &str = "1.3.6.1.4.1.99999.4.1";
 
-/// The words of rules, with the OIDs that each stands for.
+/// Words of rules, with the OIDs that each represents.
 const USABLE: [(&str, &[&str]); 30] = [
     ("manage-dsa-it", &[oids::MANAGE_DSA_IT]),
     ("assertion", &[oids::ASSERTION]),
@@ -45,33 +46,33 @@ const USABLE: [(&str, &[&str]); 30] = [
     (READ_AUDIT_WORD, &[READ_AUDIT]),
 ];
 
-/// The one that nobody but the administrator may use unless a rule names it.
+/// The word that a rule must name to allow its use by anyone except the administrator.
 const READ_AUDIT_WORD: &str = "read-audit";
 
-/// A set of them, a bit for each.
+/// A set of controls and extended operations, one bit for each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Uses(u32);
 
 impl Uses {
-    /// All of them.
+    /// The set of all.
     pub(crate) const ALL: Uses = Uses(u32::MAX);
 
-    /// Those that are for nobody whom no rule allows them by name.
+    /// Uses that only a rule that names them allows.
     pub(crate) const BY_NAME: Uses = Uses(1 << (USABLE.len() - 1));
 
     fn at(place: Option<usize>) -> Uses {
         Uses(place.map_or(0, |place| 1 << place))
     }
 
-    /// That of an OID; empty where rules do not know it.
+    /// Returns the set of one OID; empty if rules do not know it.
     pub(crate) fn of_oid(oid: &str) -> Uses {
         Uses::at(USABLE.iter().position(|(_, oids)| oids.contains(&oid)))
     }
 
-    /// Those that rules name so: by a word each, or an OID.
+    /// Returns the set of the names in a rule: words or OIDs.
     ///
     /// # Errors
-    /// There is none of this name.
+    /// A name is unknown.
     pub(crate) fn named(names: &[String]) -> Result<Uses, String> {
         let mut uses = Uses::default();
         for name in names {
@@ -89,23 +90,23 @@ impl Uses {
         Ok(uses)
     }
 
-    /// The words of all of these.
+    /// Returns the words of the set.
     pub(crate) fn words(self) -> String {
         let of_set = USABLE.iter().zip(0..).filter(|(_, place)| self.0 >> place & 1 != 0);
         of_set.map(|((word, _), _)| *word).collect::<Vec<_>>().join(", ")
     }
 
-    /// These and the others.
+    /// Returns the union of both sets.
     pub(crate) fn and(self, others: Uses) -> Uses {
         Uses(self.0 | others.0)
     }
 
-    /// These without the others.
+    /// Returns the set without the others.
     pub(crate) fn without(self, others: Uses) -> Uses {
         Uses(self.0 & !others.0)
     }
 
-    /// Whether any of the others is among them.
+    /// Returns true if the sets overlap.
     pub(crate) fn has(self, others: Uses) -> bool {
         self.0 & others.0 != 0
     }

@@ -1,32 +1,32 @@
-//! Values in their order, found by key.
+//! Values in their order, with lookup by key.
 //!
-//! Most attributes have one value, some have two or three, a few have a million. So keys are compared one by one while
-//! there are few values, and a table of them is made only when there are many: an entry of twenty attributes would
-//! make, fill and drop as many tables otherwise.
+//! Most attributes have one value, some have two or three, a few have a million. Few values are therefore compared
+//! one by one, and only a long list has a hash table: otherwise an entry of twenty attributes would build and drop
+//! as many tables.
 
 use std::collections::HashMap;
 
 use crate::model::record::Value;
 
-/// Values up to which keys are compared one by one.
+/// Maximum number of values whose keys are compared one by one.
 const COMPARED_MAX: usize = 16;
 
 /// A value with the key that identifies it among the values of its attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyedValue {
-    /// For a link attribute the entry or the normal name; the normal form for others.
+    /// For a link attribute the entry or the normal name; for others the normal form.
     pub(crate) key: Vec<u8>,
-    /// What is stored.
+    /// The stored value.
     pub(crate) value: Value,
 }
 
-/// Values with different keys, in the order in which they came.
+/// Values with different keys, in the order of insertion.
 #[derive(Default)]
 pub(crate) struct ValueList {
-    /// `None` where one went.
+    /// `None` for a removed value.
     slots: Vec<Option<KeyedValue>>,
     count: usize,
-    /// Where the values are by key; `None` as long as there were never more than [`COMPARED_MAX`].
+    /// Places of the values by key; `None` until there are more than [`COMPARED_MAX`] values.
     #[allow(
         clippy::box_collection,
         reason = "a pointer, for there are lists by the dozen and hardly a table"
@@ -35,27 +35,27 @@ pub(crate) struct ValueList {
 }
 
 impl ValueList {
-    /// An empty list with room for so many.
+    /// Returns an empty list with capacity for `count` values.
     pub(crate) fn with_capacity(count: usize) -> ValueList {
         ValueList { slots: Vec::with_capacity(count), ..ValueList::default() }
     }
 
-    /// How many there are.
+    /// Returns the number of values.
     pub(crate) fn len(&self) -> usize {
         self.count
     }
 
-    /// The value of this key.
+    /// Returns the value with this key.
     pub(crate) fn find(&self, key: &[u8]) -> Option<&KeyedValue> {
         self.slots.get(self.place(key)?)?.as_ref()
     }
 
-    /// Whether there is a value of this key.
+    /// Returns true if there is a value with this key.
     pub(crate) fn contains(&self, key: &[u8]) -> bool {
         self.place(key).is_some()
     }
 
-    /// Appends a value unless there is one of its key; says whether it did.
+    /// Appends a value unless its key exists. Returns true if it was appended.
     pub(crate) fn insert(&mut self, value: KeyedValue) -> bool {
         if self.contains(&value.key) {
             return false;
@@ -74,7 +74,7 @@ impl ValueList {
         true
     }
 
-    /// Takes the value of this key out.
+    /// Removes and returns the value with this key.
     pub(crate) fn remove(&mut self, key: &[u8]) -> Option<KeyedValue> {
         let place = self.place(key)?;
         if let Some(places) = &mut self.places {
@@ -84,17 +84,17 @@ impl ValueList {
         self.slots.get_mut(place)?.take()
     }
 
-    /// Takes all out.
+    /// Removes all values.
     pub(crate) fn clear(&mut self) {
         *self = ValueList::default();
     }
 
-    /// The values in their order.
+    /// Returns the values in their order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &KeyedValue> {
         self.slots.iter().flatten()
     }
 
-    /// The values in their order, without their keys.
+    /// Returns the values in their order, without their keys.
     pub(crate) fn into_values(self) -> Vec<Value> {
         let mut values = Vec::with_capacity(self.count);
         values.extend(self.slots.into_iter().flatten().map(|keyed| keyed.value));
@@ -130,9 +130,9 @@ mod tests {
         list.iter().map(|value| value.key.clone()).collect()
     }
 
-    /// The same whether keys are compared or looked up, and over the step from one to the other.
+    /// The result is the same with and without a table, and when the list grows past the limit.
     #[test]
-    fn a_list_keeps_its_order_and_each_key_once() {
+    fn keeps_order_and_unique_keys_with_and_without_a_table() {
         for count in [1, COMPARED_MAX - 1, COMPARED_MAX, COMPARED_MAX + 1, 3 * COMPARED_MAX] {
             let mut list = ValueList::default();
             for number in 0..count {

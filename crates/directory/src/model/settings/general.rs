@@ -1,6 +1,6 @@
-//! The settings that are single values or short lists, as a table: the one place that says how each is called in a
-//! settings file, in records and below `cn=config`. Reading, writing, comparing and storing them go by the table, so a
-//! new setting is a field and a line here (and its attribute type in `pando.schema`).
+//! Settings that are single values or short lists, as a table. The table alone defines their names in a settings
+//! file, in records and below `cn=config`. Reading, writing, comparing and storing use the table, so a new setting
+//! needs a field and a row here (and its attribute type in `pando.schema`).
 
 use std::fmt;
 
@@ -10,43 +10,43 @@ use crate::model::limits::{LOG_RECORDS_KEPT, UNINDEXED_EXAMINED_MAX};
 use crate::model::sasl_mechanisms::PLAIN;
 use crate::model::storage_scheme::StorageScheme;
 
-/// Directory-wide settings besides suffixes, indexes and schema.
+/// Directory-wide settings, except suffixes, indexes and schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GeneralSettings {
-    /// DN of the administrator on every node; empty for what each node says.
+    /// DN of the administrator on every node; empty to use the DN in each node file.
     pub administrator: String,
-    /// Whether anonymous clients read the tree (never userPassword).
+    /// Whether anonymous clients may read the tree (never userPassword).
     pub anonymous_read: bool,
-    /// How passwords that arrive in clear are stored.
+    /// Storage scheme of passwords that arrive in clear.
     pub password_scheme: StorageScheme,
-    /// SASL mechanisms that are offered where they can work.
+    /// SASL mechanisms that are offered if they can work.
     pub sasl_mechanisms: Vec<String>,
-    /// Attribute types by whose values users are found who bind by SASL without a DN.
+    /// Attribute types whose values identify users who bind by SASL without a DN.
     pub identity_attributes: Vec<String>,
-    /// The realm of DIGEST-MD5; empty for none, and then it is not offered.
+    /// Realm of DIGEST-MD5; empty for none, and then the mechanism is not offered.
     pub sasl_realm: String,
-    /// Access rules; without any the fixed ones hold.
+    /// Access rules; if there are none, the built-in ones apply.
     pub access_rules: Vec<String>,
-    /// What access rules are expected to allow and to deny.
+    /// Expectations: what access rules must allow and deny.
     pub access_expectations: Vec<String>,
     /// DN of the password policy of entries that have no other; empty for none.
     pub password_policy: String,
-    /// Most entries a search returns to others than the administrator; 0 = no limit.
+    /// Maximum number of entries that a search returns, except to the administrator; 0 = no limit.
     pub size_limit: u32,
-    /// Most seconds a search of others than the administrator takes; 0 = no limit.
+    /// Maximum duration of a search in seconds, except the administrator's; 0 = no limit.
     pub time_limit_seconds: u32,
-    /// Most entries that a search of others than the administrator looks at without an index; 0 = no limit.
+    /// Maximum number of entries that a search without an index examines, except the administrator's; 0 = no limit.
     pub unindexed_examined_max: u64,
-    /// Records of the log that are kept, at least 1; older ones are trimmed.
+    /// Number of records that the log keeps, at least 1; older ones are trimmed.
     pub log_records_kept: u64,
-    /// Link attributes whose values are removed with the entry they name; in others they stay as text.
+    /// Link attributes whose values are removed with the entry that they name; in others the values stay as text.
     pub integrity_attributes: Vec<String>,
     /// DNs of the entries whose users may compare the userPassword of others, as the administrator may.
     pub password_comparers: Vec<String>,
     /// DNs of the entries whose users may read `cn=monitor`, as the administrator may.
     pub monitor_readers: Vec<String>,
-    /// Attribute types, known or not yet, whose values are for the administrator, and for whom an access rule lets that
-    /// names them.
+    /// Attribute types, known or not yet, whose values only the administrator may see, and requesters that an access
+    /// rule allows by naming the type.
     pub secret_attributes: Vec<String>,
 }
 
@@ -74,7 +74,7 @@ impl Default for GeneralSettings {
     }
 }
 
-/// The value of a setting in a form that all texts can take.
+/// The value of a setting in a form that all formats can represent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SettingValue {
     /// `true` or `false`.
@@ -88,7 +88,7 @@ pub enum SettingValue {
 }
 
 impl fmt::Display for SettingValue {
-    /// As TOML has it; words need no escapes.
+    /// Writes the value as TOML; words need no escapes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SettingValue::Switch(on) => write!(f, "{on}"),
@@ -101,29 +101,29 @@ impl fmt::Display for SettingValue {
 
 /// One setting of [`GeneralSettings`].
 pub struct GeneralSetting {
-    /// Its key in a settings file, behind the name of its table where it is in one.
+    /// Key in a settings file, after the name of its table if it is in one.
     pub key: &'static str,
-    /// Its attribute type in `cn=config`.
+    /// Attribute type in `cn=config`.
     pub attribute: &'static str,
-    /// What it does, for the settings file.
+    /// Description of the setting, for the settings file.
     pub help: &'static str,
     read: fn(&GeneralSettings) -> SettingValue,
     write: fn(&mut GeneralSettings, SettingValue) -> Result<(), String>,
 }
 
-/// All of them, in the order of the settings file: those outside of tables first.
+/// All general settings, in the order of the settings file: those outside of tables first.
 pub const GENERAL: [GeneralSetting; 17] = [
     GeneralSetting {
         key: "administrator",
         attribute: "pandoAdministrator",
-        help: "the administrator on every node, no entry needed; \"\" for what each node says",
+        help: "the administrator on every node, no entry needed; \"\" to use each node's own",
         read: |of| SettingValue::Word(of.administrator.clone()),
         write: |of, value| word(value, "a DN such as \"cn=admin\"").map(|word| of.administrator = word),
     },
     GeneralSetting {
         key: "anonymous_read",
         attribute: "pandoAnonymousRead",
-        help: "whether clients that have not bound read the tree (never userPassword)",
+        help: "whether clients that have not bound may read the tree (never userPassword)",
         read: |of| SettingValue::Switch(of.anonymous_read),
         write: |of, value| switch(&value).map(|value| of.anonymous_read = value),
     },
@@ -166,7 +166,7 @@ pub const GENERAL: [GeneralSetting; 17] = [
     GeneralSetting {
         key: "sasl_realm",
         attribute: "pandoSaslRealm",
-        help: "the realm of DIGEST-MD5, which its keys are made for; \"\" for none, which it is not offered without",
+        help: "the realm of DIGEST-MD5 and of its keys; \"\" for none, and then DIGEST-MD5 is not offered",
         read: |of| SettingValue::Word(of.sasl_realm.clone()),
         write: |of, value| {
             word(value, "a name of a host such as \"ldap.example.com\"").map(|word| of.sasl_realm = word)
@@ -184,7 +184,7 @@ pub const GENERAL: [GeneralSetting; 17] = [
     GeneralSetting {
         key: "access_expectations",
         attribute: "pandoAccessExpectation",
-        help: "what the rules are expected to allow and to deny; others are not taken",
+        help: "what the rules must allow and deny; rules that do not are refused",
         read: |of| SettingValue::Words(of.access_expectations.clone()),
         write: |of, value| {
             words(value, "anonymous may not browse 'dc=example,dc=com'")
@@ -194,7 +194,7 @@ pub const GENERAL: [GeneralSetting; 17] = [
     GeneralSetting {
         key: "integrity_attributes",
         attribute: "pandoIntegrityAttribute",
-        help: "link attributes whose values go when the entry they name goes",
+        help: "link attributes whose values are removed when the entry that they name is deleted",
         read: |of| SettingValue::Words(of.integrity_attributes.clone()),
         write: |of, value| words(value, "member").map(|words| of.integrity_attributes = words),
     },
@@ -215,28 +215,28 @@ pub const GENERAL: [GeneralSetting; 17] = [
     GeneralSetting {
         key: "secret_attributes",
         attribute: "pandoSecretAttribute",
-        help: "attributes that only the administrator sees, and whom an access rule lets that names them",
+        help: "attributes that only the administrator may see, and requesters that a rule allows by naming them",
         read: |of| SettingValue::Words(of.secret_attributes.clone()),
         write: |of, value| words(value, "sambaNTPassword").map(|words| of.secret_attributes = words),
     },
     GeneralSetting {
         key: "limits.size_limit",
         attribute: "pandoSizeLimit",
-        help: "entries a search returns, but to the administrator; 0 is no limit",
+        help: "most entries a search returns, except to the administrator; 0 is no limit",
         read: |of| SettingValue::Number(of.size_limit.into()),
         write: |of, value| count(&value).map(|value| of.size_limit = value),
     },
     GeneralSetting {
         key: "limits.time_limit_seconds",
         attribute: "pandoTimeLimitSeconds",
-        help: "seconds a search takes, but the administrator's; 0 is no limit",
+        help: "most seconds a search takes, except the administrator's; 0 is no limit",
         read: |of| SettingValue::Number(of.time_limit_seconds.into()),
         write: |of, value| count(&value).map(|value| of.time_limit_seconds = value),
     },
     GeneralSetting {
         key: "limits.unindexed_examined",
         attribute: "pandoUnindexedExamined",
-        help: "entries a search may look at without an index, but the administrator's; 0 is no limit",
+        help: "most entries a search may examine without an index, except the administrator's; 0 is no limit",
         read: |of| SettingValue::Number(of.unindexed_examined_max),
         write: |of, value| number(&value, 0, NUMBER_MAX).map(|value| of.unindexed_examined_max = value),
     },
@@ -249,7 +249,7 @@ pub const GENERAL: [GeneralSetting; 17] = [
     },
 ];
 
-/// The largest whole number of TOML.
+/// The largest integer of TOML.
 const NUMBER_MAX: u64 = i64::MAX as u64;
 
 fn switch(value: &SettingValue) -> Result<bool, String> {
@@ -266,7 +266,7 @@ fn number(value: &SettingValue, min: u64, max: u64) -> Result<u64, String> {
     }
 }
 
-/// A number of 32 bits.
+/// Converts to a number of 32 bits.
 fn count(value: &SettingValue) -> Result<u32, String> {
     number(value, 0, u32::MAX.into()).map(|number| u32::try_from(number).unwrap_or(u32::MAX))
 }
@@ -286,7 +286,7 @@ fn words(value: SettingValue, example: &str) -> Result<Vec<String>, String> {
 }
 
 fn wanted(what: &str, found: &SettingValue) -> String {
-    format!("{found} does not fit: it takes {what}")
+    format!("{found} is not valid here: write {what}")
 }
 
 impl fmt::Debug for GeneralSetting {
@@ -296,25 +296,25 @@ impl fmt::Debug for GeneralSetting {
 }
 
 impl GeneralSetting {
-    /// The setting of this key.
+    /// Returns the setting with this key.
     pub fn of_key(key: &str) -> Option<&'static GeneralSetting> {
         GENERAL.iter().find(|setting| setting.key == key)
     }
 
-    /// Its value.
+    /// Returns its value.
     pub fn value(&self, settings: &GeneralSettings) -> SettingValue {
         (self.read)(settings)
     }
 
-    /// Sets it.
+    /// Sets its value.
     ///
     /// # Errors
-    /// What is wrong with the value, and what would be right; nothing is set then.
+    /// The text says what is wrong with the value, and what would be right. The settings are unchanged then.
     pub fn set(&self, settings: &mut GeneralSettings, value: SettingValue) -> Result<(), String> {
         (self.write)(settings, value)
     }
 
-    /// Its value as values of its attribute type (RFC 4517): what `cn=config` shows.
+    /// Returns its value as values of its attribute type (RFC 4517), as `cn=config` shows it.
     pub fn texts(&self, settings: &GeneralSettings) -> Vec<String> {
         match self.value(settings) {
             SettingValue::Switch(on) => vec![if on { "TRUE" } else { "FALSE" }.to_owned()],
@@ -325,7 +325,8 @@ impl GeneralSetting {
         }
     }
 
-    /// Sets it from values of its attribute type; without any a list is empty, and others get their default.
+    /// Sets it from values of its attribute type. Without values a list becomes empty, and other settings get their
+    /// default.
     ///
     /// # Errors
     /// As [`set`](GeneralSetting::set).
@@ -358,10 +359,10 @@ impl GeneralSetting {
     }
 }
 
-/// The keys that came after the first builds of clusters.
+/// Keys that were added after the first builds of clusters.
 const ADDED: [&str; 1] = ["secret_attributes"];
 
-/// Whether two lists have the same words, whatever their order and case.
+/// Returns true if two lists contain the same words, in any order and case.
 fn are_same_words(one: &[String], other: &[String]) -> bool {
     let words = |list: &[String]| {
         list.iter().map(|word| word.to_ascii_lowercase()).collect::<std::collections::BTreeSet<_>>()
@@ -370,8 +371,8 @@ fn are_same_words(one: &[String], other: &[String]) -> bool {
 }
 
 impl GeneralSettings {
-    /// Settings that earlier builds do not know are left out while they have their default, so that nodes of a cluster
-    /// can be updated one by one: all read the same bytes, and agree on what they mean.
+    /// Encodes the settings. Settings that earlier builds do not know are omitted while they have their default, so
+    /// that nodes of a cluster can be updated one by one: all nodes read the same bytes and understand them.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let default = GeneralSettings::default();
         let is_stated = |setting: &&GeneralSetting| {
@@ -385,7 +386,7 @@ impl GeneralSettings {
         });
     }
 
-    /// Reads settings; what is not among them has its default. `None` where one is unknown here or does not fit.
+    /// Decodes settings; missing ones have their default. `None` if one is unknown or invalid.
     pub(crate) fn decode(decoder: &mut Decoder<'_>) -> Option<GeneralSettings> {
         let mut settings = GeneralSettings::default();
         for (key, texts) in decoder.list(|d| Some((d.str()?, d.list(Decoder::string)?)))? {
@@ -406,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn earlier_builds_read_what_has_the_defaults_of_later_settings() {
+    fn earlier_builds_can_read_settings_with_later_defaults() {
         let has = |settings: &GeneralSettings, key: &str| {
             encoded(settings).windows(key.len()).any(|window| window == key.as_bytes())
         };

@@ -1,10 +1,10 @@
-//! What is wrong with settings, and where.
+//! Problems of settings, and their places.
 
 use std::fmt;
 
 use ldap::ResultCode;
 
-/// Where in the settings something is wrong. Shows itself as the path of a key: `limits.size_limit`, `suffixes[1]`,
+/// Place of a problem in the settings. Displayed as the path of a key: `limits.size_limit`, `suffixes[1]`,
 /// `indexes.mail`, `schema.local:3` for the third line of a schema text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SettingPath {
@@ -29,8 +29,8 @@ impl fmt::Display for SettingPath {
 impl std::str::FromStr for SettingPath {
     type Err = std::convert::Infallible;
 
-    /// As it shows itself. Lists are no members of tables, and only schema texts have lines, so that an index of any
-    /// name is told from both.
+    /// Parses the displayed form. Lists are not members of tables, and only schema texts have lines, so an index
+    /// with any name is distinguished from both.
     fn from_str(text: &str) -> Result<SettingPath, Self::Err> {
         let member = text.strip_suffix(']').filter(|text| !text.contains('.'));
         let member = member.and_then(|text| text.rsplit_once('['));
@@ -45,16 +45,16 @@ impl std::str::FromStr for SettingPath {
     }
 }
 
-/// A setting that cannot be, or cannot be now. Whoever states the settings has to repair it.
+/// A setting that is invalid, or impossible with the present data. The author of the settings has to repair it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {what}")]
 pub struct SettingsProblem {
-    /// Where.
+    /// Place of the problem.
     pub place: SettingPath,
     /// What is wrong, and what would be right.
     pub what: String,
-    /// What an LDAP client gets for it: constraintViolation where the setting itself is wrong, unwillingToPerform where
-    /// only the entries that there are stand against it.
+    /// Result code for an LDAP client: constraintViolation if the setting itself is wrong, unwillingToPerform if
+    /// only existing entries prevent it.
     pub code: ResultCode,
 }
 
@@ -71,7 +71,7 @@ impl SettingsProblem {
         SettingsProblem::new(SettingPath::Key(key.into()), what)
     }
 
-    /// Of the member of a list, counted from 0.
+    /// Returns a problem of a list's member, counted from 0.
     pub(crate) fn member(key: &str, number: usize, what: impl Into<String>) -> SettingsProblem {
         SettingsProblem::new(SettingPath::Member(key.to_owned(), number), what)
     }

@@ -1,7 +1,7 @@
-//! The attribute types that the setting `secret_attributes` names where nothing else is said.
+//! Attribute types that the setting `secret_attributes` names by default.
 
-/// Types in which other software keeps hashes, keys and clear passwords, in the order of their names. Most are in no
-/// schema that is shipped: a name counts from when a schema defines it.
+/// Types in which other software stores hashes, keys and clear passwords, in the order of their names. Most are not
+/// in any shipped schema: a name takes effect when a schema defines it.
 ///
 /// Sources are the published schemas of Samba 2 and 3, MIT Kerberos, Heimdal, 389 Directory Server, FreeIPA, Active
 /// Directory with LAPS and BitLocker, eDirectory, OpenDJ and UnboundID, FreeRADIUS, Asterisk, ISC DHCP, slapo-otp,
@@ -88,9 +88,10 @@ pub(super) const SECRET_ATTRIBUTES: [&str; 75] = [
 mod tests {
     use super::*;
 
-    /// As a check of settings leaves them: otherwise a directory that has them would differ from a file that has them.
+    /// The order that a check of settings produces: otherwise a directory with the defaults would differ from a file
+    /// with them.
     #[test]
-    fn they_are_in_order_and_there_once() {
+    fn default_names_are_sorted_and_unique() {
         assert!(SECRET_ATTRIBUTES.is_sorted_by(|a, b| a.to_ascii_lowercase() < b.to_ascii_lowercase()));
     }
 }

@@ -1,9 +1,9 @@
 //! Settings in records and in `meta`.
 //!
-//! A record says only what changes, but each part of it whole: all suffixes, all schema texts, all general settings,
-//! and for an index all that it is to answer. `meta` keeps the position of the last record that changed any of them;
-//! `apply` leaves alone what an older one says, so replay never sets a directory back (not for a moment: attributes
-//! that entries have by now may be unknown to an older schema).
+//! A record contains only the parts that change, but each of them whole: all suffixes, all schema texts, all general
+//! settings, and for an index all its kinds. `meta` keeps the position of the last record that changed any of them,
+//! and `apply` ignores older records. Replay therefore never sets a directory back, not even for a moment: an older
+//! schema may not define attributes that entries have by now.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::model::codec::{Decoder, put_bytes, put_list, put_varint};
 use crate::model::index_definition::IndexKinds;
 use crate::model::rows::AttrId;
 
-/// The number of a naming context: never that of another one as long as it exists.
+/// Number of a naming context; unique among existing ones.
 pub type SuffixNumber = u32;
 
 /// A change of directory-wide settings.
@@ -23,7 +23,7 @@ pub struct SettingsRecord {
     pub schema: Option<BTreeMap<String, String>>,
     /// All naming contexts.
     pub suffixes: Option<Vec<(SuffixNumber, String)>>,
-    /// Indexes that change, with everything that each is to answer.
+    /// Indexes that change, with all kinds of each.
     pub indexes: Vec<(AttrId, IndexKinds)>,
     /// All other settings.
     pub general: Option<GeneralSettings>,
@@ -34,7 +34,7 @@ const HAS_SUFFIXES: u8 = 2;
 const HAS_GENERAL: u8 = 4;
 
 impl SettingsRecord {
-    /// Whether nothing changes.
+    /// Returns true if nothing changes.
     pub fn is_empty(&self) -> bool {
         *self == SettingsRecord::default()
     }
@@ -96,14 +96,14 @@ fn take_schema(decoder: &mut Decoder<'_>) -> Option<BTreeMap<String, String>> {
     Some(decoder.list(|d| Some((d.string()?, d.string()?)))?.into_iter().collect())
 }
 
-/// What the catalogue keeps of settings besides suffixes and indexes.
+/// Settings that the catalogue stores, except suffixes and indexes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StoredSettings {
     /// Position of the last record that changed any setting, suffixes and indexes included.
     pub(crate) position: u64,
     /// Schema texts by name.
     pub(crate) schema: Arc<BTreeMap<String, String>>,
-    /// Everything else.
+    /// All general settings.
     pub(crate) general: GeneralSettings,
 }
 
@@ -111,7 +111,7 @@ pub(crate) struct StoredSettings {
 const ROW_VERSION: u8 = 1;
 
 impl StoredSettings {
-    /// The row's bytes; schema texts have a row of their own.
+    /// Returns the encoded row; schema texts have a row of their own.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = vec![ROW_VERSION];
         put_varint(&mut out, self.position);
@@ -125,7 +125,7 @@ impl StoredSettings {
         out
     }
 
-    /// Reads both rows, each of which may be missing; `None` when one is damaged or of a version unknown here.
+    /// Decodes both rows, each of which may be missing; `None` if one is damaged or of an unknown version.
     pub(crate) fn decode(settings: Option<&[u8]>, schema: Option<&[u8]>) -> Option<StoredSettings> {
         let mut stored = StoredSettings::default();
         if let Some(bytes) = settings {
