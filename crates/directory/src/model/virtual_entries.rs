@@ -1,28 +1,28 @@
-//! Entries that are not in the tree, and their names.
+//! Entries outside the tree, and their names.
 
-/// DN of the subschema subentry (RFC 4512 section 4.2), of which there is one for the whole server.
+/// DN of the subschema subentry (RFC 4512 section 4.2), of which the whole server has one.
 pub const SUBSCHEMA_DN: &str = "cn=subschema";
 
-/// DN of the root of the entries that a [`MonitorSource`] makes.
+/// DN of the root of the entries that a [`MonitorSource`] provides.
 pub const MONITOR_DN: &str = "cn=monitor";
 
 /// DN of the root of the directory-wide settings; see [`crate::settings::entries`].
 pub const CONFIG_DN: &str = "cn=config";
 
-/// OID of the extended operation that puts directory-wide settings in force, all at once: see
-/// `docs/how-to/configure.md`. The arc is a placeholder until we have a number of our own.
+/// OID of the extended operation that applies directory-wide settings, all at once: see `docs/how-to/configure.md`.
+/// The arc is a placeholder until we have a number of our own.
 pub const APPLY_SETTINGS: &str = "1.3.6.1.4.1.99999.5.1";
 
-/// OID of the extended operation that says who may do what, and by which rule: see `docs/how-to/access-rules.md`. Its
-/// value is an [`ldap::AccessQuestion`], that of the answer the lines of an
-/// [`AccessExplanation`](crate::access::AccessExplanation).
+/// OID of the extended operation that explains which rule grants or denies a right: see
+/// `docs/how-to/access-rules.md`. The request value is an [`ldap::AccessQuestion`]; the response value contains the
+/// lines of an [`AccessExplanation`](crate::access::AccessExplanation).
 pub const EXPLAIN_ACCESS: &str = "1.3.6.1.4.1.99999.5.2";
 
-/// OID of the extended operation that reads the audit trail: see `docs/how-to/audit.md`. Its value is an
-/// [`ldap::TrailRequest`], that of the answer an [`ldap::TrailAnswer`].
+/// OID of the extended operation that reads the audit trail: see `docs/how-to/audit.md`. The request value is an
+/// [`ldap::TrailRequest`], the response value an [`ldap::TrailAnswer`].
 pub const READ_AUDIT: &str = "1.3.6.1.4.1.99999.5.3";
 
-/// Extended operations that work, with their names.
+/// Supported extended operations, with their names.
 pub const SUPPORTED_EXTENSIONS: [(&str, &str); 9] = [
     (ldap::oids::START_TLS, "StartTLS, RFC 4511 section 4.14"),
     (ldap::oids::MODIFY_PASSWORD, "password modify, RFC 3062"),
@@ -35,7 +35,7 @@ pub const SUPPORTED_EXTENSIONS: [(&str, &str); 9] = [
     (READ_AUDIT, "the audit trail"),
 ];
 
-/// Features that work, with their names (RFC 3674).
+/// Supported features, with their names (RFC 3674).
 pub const SUPPORTED_FEATURES: [(&str, &str); 7] = [
     ("1.3.6.1.4.1.4203.1.5.1", "all operational attributes, RFC 3673"),
     ("1.3.6.1.4.1.4203.1.5.2", "attributes by object class, RFC 4529"),
@@ -49,34 +49,35 @@ pub const SUPPORTED_FEATURES: [(&str, &str); 7] = [
     ),
 ];
 
-/// An entry that is not in the tree.
+/// An entry outside the tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VirtualEntry {
-    /// Its DN, as returned.
+    /// DN, as returned.
     pub dn: String,
-    /// Attribute descriptions with their values, as returned and in this order. Types that the schema does not know
-    /// count as user attributes; they can be asked for by name, but not be used in filters.
+    /// Attribute descriptions with their values, as returned and in this order. Types that the schema does not
+    /// define count as user attributes; clients can request them by name, but not use them in filters.
     pub attributes: Vec<(String, Vec<Vec<u8>>)>,
 }
 
-/// Makes the entries at and below `cn=monitor`.
+/// Source of the entries at and below `cn=monitor`.
 pub trait MonitorSource: Send + Sync {
-    /// All of them, superiors first. Called for every search in `cn=monitor`; entryDN and subschemaSubentry are added.
+    /// Returns all entries, superiors first. Called for every search in `cn=monitor`; entryDN and subschemaSubentry
+    /// are added to them.
     fn entries(&self) -> Vec<VirtualEntry>;
 
-    /// What the root DSE says of this server besides: attribute types with values. Called for every search there.
+    /// Returns further attributes of the root DSE with their values. Called for every search of the root DSE.
     fn root_dse(&self) -> Vec<(&'static str, Vec<String>)> {
         Vec::new()
     }
 }
 
 impl VirtualEntry {
-    /// An entry without attributes.
+    /// Returns an entry without attributes.
     pub fn new(dn: impl Into<String>) -> VirtualEntry {
         VirtualEntry { dn: dn.into(), attributes: Vec::new() }
     }
 
-    /// Adds an attribute; nothing where there are no values.
+    /// Adds an attribute if there are values.
     #[must_use]
     pub fn with<V: Into<Vec<u8>>>(mut self, name: &str, values: impl IntoIterator<Item = V>) -> VirtualEntry {
         let values: Vec<Vec<u8>> = values.into_iter().map(Into::into).collect();

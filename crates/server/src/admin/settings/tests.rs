@@ -52,19 +52,22 @@ fn each_kind_of_bad_setting_is_told_with_its_line() {
             &["1: suffixes is a list of texts such as [\"dc=example,dc=com\"], not a text"],
         ),
         ("suffixes = [\n \"o=x\",\n 3,\n]\n", &["3: suffixes is a list of texts", "with no integer in it"]),
-        ("anonymous_read = \"yes\"\n", &["1: anonymous_read: \"yes\" does not fit: it takes true or false"]),
+        (
+            "anonymous_read = \"yes\"\n",
+            &["1: anonymous_read: \"yes\" is not valid here: write true or false"],
+        ),
         (
             "password_scheme = \"rot13\"\n",
             &["1: password_scheme: unknown password storage scheme \"rot13\": choose argon2id"],
         ),
         (
             "password_scheme = 3\n",
-            &["1: password_scheme: 3 does not fit: it takes a text such as \"argon2id\""],
+            &["1: password_scheme: 3 is not valid here: write a text such as \"argon2id\""],
         ),
         ("integrity_attributes = \"member\"\n", &["1: ", "it takes a list of texts such as [\"member\"]"]),
         (
             "[limits]\n\nsize_limit = -1\n",
-            &["3: limits.size_limit: \"-1\" does not fit: it takes a whole number from 0 to 4294967295"],
+            &["3: limits.size_limit: \"-1\" is not valid here: write a whole number from 0 to 4294967295"],
         ),
         ("[limits]\nsize_limit = 4294967296\n", &["2: limits.size_limit: 4294967296 does not fit"]),
         (
@@ -73,7 +76,7 @@ fn each_kind_of_bad_setting_is_told_with_its_line() {
         ),
         (
             "[limits]\nlog_records = 0\n",
-            &["2: limits.log_records: 0 does not fit: it takes a whole number from 1"],
+            &["2: limits.log_records: 0 is not valid here: write a whole number from 1"],
         ),
         ("limits = 3\n", &["1: limits is a table: write [limits], not an integer"]),
         (
