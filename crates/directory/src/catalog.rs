@@ -1,8 +1,8 @@
-//! The catalogue: what numbers and names in rows mean. Attributes, class sets, suffixes, indexes.
+//! The catalogue: the meaning of numbers and names in rows. Attributes, class sets, suffixes, indexes.
 //!
-//! All of it changes by records and is read from `meta` once, at open. Numbers are only added, so a reader may hold a
-//! newer catalogue than its snapshot without harm; the reverse is prevented by publishing it before the commit. Indexes
-//! come and go: a snapshot whose rows have them in another state takes that from the rows.
+//! It changes only by records, and is read from `meta` once, at open. Numbers are only added, so a reader may hold a
+//! catalogue newer than its snapshot. It never holds an older one, because a catalogue is published before its
+//! commit. Indexes are added and removed: if the rows of a snapshot have them in another state, the rows decide.
 
 pub(crate) mod access_rules;
 mod allocations;
@@ -48,7 +48,7 @@ pub(crate) use secret::{Secrecy, Secrets, Shown, USER_PASSWORD, is_user_password
 pub use virtual_attribute::VirtualAttribute;
 pub(crate) use virtual_attribute::counts_entries;
 
-/// OIDs of the attribute types whose values are links: member, uniqueMember, owner, manager, secretary, seeAlso,
+/// OIDs of the attribute types with link values: member, uniqueMember, owner, manager, secretary, seeAlso,
 /// roleOccupant. creatorsName, modifiersName and aliasedObjectName are names and stay text.
 const LINK_TYPES: [&str; 7] = [
     "2.5.4.31",
@@ -60,14 +60,14 @@ const LINK_TYPES: [&str; 7] = [
     "2.5.4.33",
 ];
 
-/// distinguishedNameMatch and uniqueMemberMatch: by these, values that are the same name are one value.
+/// distinguishedNameMatch and uniqueMemberMatch. Under these rules two spellings of a name are one value.
 const NAME_RULES: [&str; 2] = ["2.5.13.1", "2.5.13.23"];
 
-/// Attribute types indexed in a new directory, equality, ordering and prefixes in one index each.
+/// Attribute types indexed in a new directory, with equality, ordering and prefixes in one index each.
 ///
-/// Every row costs about 5 us of an add here, so the list is what clients are known to look up: people by uid, mail,
-/// cn, sn and givenName; POSIX by number and by memberUid; everything by entryUUID and, for those that follow changes
-/// by polling, modifyTimestamp.
+/// Every row costs about 5 us of an add, so the list contains only what clients are known to look up: people by uid,
+/// mail, cn, sn and givenName; POSIX accounts by number and by memberUid; any entry by entryUUID and, for clients
+/// that poll for changes, modifyTimestamp.
 pub const DEFAULT_INDEXES: [&str; 10] = [
     "uid",
     "cn",
@@ -81,38 +81,38 @@ pub const DEFAULT_INDEXES: [&str; 10] = [
     "modifyTimestamp",
 ];
 
-/// An attribute as rows know it: a type with its options.
+/// An attribute in rows: an attribute type with its options.
 #[derive(Clone, Debug)]
 pub struct AttributeDef {
-    /// Its number.
+    /// Number of the attribute.
     pub id: AttrId,
     /// Type and options.
     pub description: AttributeDescription,
-    /// The number of the type without options; `id` itself where there are none.
+    /// Number of the type without options; equal to `id` if there are no options.
     pub base: AttrId,
-    /// Name under which values are returned, in the schema's spelling.
+    /// Name in results, in the schema's spelling.
     pub name: String,
-    /// The same as an OCTET STRING, as results have it.
+    /// The name as an OCTET STRING, as results contain it.
     pub(crate) encoded_name: Box<[u8]>,
     /// Whether values are links to entries.
     pub is_link: bool,
-    /// The index of the type. Set on the base attribute, copied to its variants.
+    /// Index of the type. Set on the base attribute, copied to its variants.
     pub index: AttributeIndex,
-    /// Equality rule, `None` where values are compared as bytes.
+    /// Equality rule; `None` if values are compared as bytes.
     pub equality: Option<MatchingRule>,
-    /// Operational: not returned for `*`.
+    /// Whether the attribute is operational: not returned for `*`.
     pub is_operational: bool,
-    /// Who may see values.
+    /// Requesters that may see values.
     pub(crate) secrecy: Secrecy,
-    /// Which kind of names values are, if they are names and compared as such.
+    /// Syntax of names, if values are names and compared as names.
     pub(crate) name_syntax: Option<NameSyntax>,
-    /// Which of the attributes that decide about a password it is. One with options is none of them.
+    /// The attribute of a password's state that this is, if any. Attributes with options are none.
     pub(crate) of_account: Option<AccountAttribute>,
 }
 
 impl AttributeDef {
-    /// A stored value as it goes out, to clients and into exports: names in the form of RFC 4514. They are kept as they
-    /// were written, so that data of any age is handed out alike and nothing on disk depends on the form.
+    /// Returns a stored value as clients and exports receive it: names in the form of RFC 4514. Names are stored as
+    /// they were written, so that data of any age is returned alike and nothing on disk depends on the form.
     pub(crate) fn value_text<'v>(&self, schema: &Schema, value: &'v [u8]) -> Cow<'v, [u8]> {
         match self.name_syntax {
             Some(syntax) => schema.name_text(syntax, value),
@@ -121,18 +121,18 @@ impl AttributeDef {
     }
 }
 
-/// What every filter on an attribute type and every value that is to be stored wants to know of the type.
+/// Facts about an attribute type that filters and stored values need.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TypeFacts {
-    /// objectClass.
+    /// Whether it is objectClass.
     pub(crate) is_object_class: bool,
-    /// Values are links to entries.
+    /// Whether values are links to entries.
     pub(crate) is_link: bool,
-    /// Made on demand.
+    /// The virtual attribute that it is, if any.
     pub(crate) virtual_attribute: Option<VirtualAttribute>,
-    /// Values of the type or of one of its subtypes are links, or made from links and names.
+    /// Whether values of the type or of a subtype are links, or derived from links and names.
     pub(crate) names_entries: bool,
-    /// Values of the type or of one of its subtypes are made on demand.
+    /// Whether values of the type or of a subtype are computed on demand.
     pub(crate) has_virtual: bool,
 }
 
@@ -157,85 +157,85 @@ impl TypeFacts {
 /// A set of object classes that entries have.
 #[derive(Clone, Debug)]
 pub struct ClassSet {
-    /// The classes named by the entry, ascending by OID.
+    /// The classes that the entry names, ascending by OID.
     pub classes: Vec<ClassId>,
     /// The classes and all their superclasses.
     pub closure: Vec<ClassId>,
     /// The most derived structural class.
     pub structural: Option<ClassId>,
-    /// Alias, referral or subentry, as the classes say.
+    /// Alias, referral or subentry, according to the classes.
     pub flags: NodeFlags,
 }
 
 /// A naming context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Suffix {
-    /// The DN as rendered.
+    /// DN as rendered.
     pub dn: String,
-    /// Its normal form, root first.
+    /// Normal form of the DN, root first.
     pub key: Vec<u8>,
     /// Number of RDNs, at least 1.
     pub rdn_count: usize,
-    /// Its number in `meta`.
+    /// Number in `meta`.
     pub number: SuffixNumber,
 }
 
 /// The catalogue at one position of the log.
 #[derive(Clone, Debug)]
 pub struct Catalog {
-    /// The schema that all of it refers to.
+    /// The schema that the numbers refer to.
     pub schema: Arc<Schema>,
-    /// By number of the type.
+    /// By type number.
     type_facts: Arc<[TypeFacts]>,
-    /// Which types are secrets, as the schema and the settings say.
+    /// Secret attribute types, according to the schema and the settings.
     pub(crate) secrets: Secrets,
     attributes: Vec<AttributeDef>,
     by_description: HashMap<(TypeId, Box<str>), AttrId>,
-    /// By number of the type: every value of a change asks here, and hashing would be most of the answer.
+    /// By type number. Every value of a change is looked up here, and hashing would be most of the cost.
     by_type: Vec<Vec<AttrId>>,
-    /// By number of the type: the attributes of it and its subtypes, with any options.
+    /// By type number: the attributes of the type and its subtypes, with any options.
     answering: Vec<AttributeNumbers>,
     class_sets: Vec<ClassSet>,
-    /// What some class set makes of an entry.
+    /// Union of the flags of all class sets.
     class_set_flags: NodeFlags,
     class_set_ids: HashMap<Vec<ClassId>, ClassSetId>,
     /// Naming contexts by number; none lies below another.
     pub suffixes: Vec<Suffix>,
-    /// The other directory-wide settings.
+    /// All other directory-wide settings.
     pub(crate) settings: StoredSettings,
-    /// When the schema came into force; `None` until a directory has been opened for writing.
+    /// Times of the schema; `None` until the directory has been opened for writing.
     pub(crate) schema_times: Option<SchemaTimes>,
-    /// The subschema subentry, made when first asked for.
+    /// The subschema subentry, built on first use.
     pub(crate) subschema: Arc<OnceLock<VirtualEntry>>,
-    /// The access rules of the settings.
+    /// Access rules of the settings.
     pub(crate) access_rules: Arc<AccessRules>,
-    /// The password policies.
+    /// Password policies.
     pub(crate) policies: Arc<PolicyTable>,
-    /// Stored form of the administrator's password, where one was ever set.
+    /// Stored form of the administrator's password, if one was ever set.
     pub administrator: Option<Vec<u8>>,
-    /// Attributes without values whose definition is not the one in `meta` any more: to be written there.
+    /// Attributes without values whose definition differs from the one in `meta`, which is to be updated.
     pub(crate) changed: Vec<AttributeAllocation>,
-    /// Which state of the indexes this is: see [`Catalog::index_version`].
+    /// State of the indexes: see [`Catalog::index_version`].
     index_version: u64,
-    /// Counts changes of the schema since the catalogue was read.
+    /// Number of schema changes since the catalogue was read.
     schema_version: u64,
 }
 
-/// How the catalogue is kept in `meta`: a letter, then a number (big-endian) where there are several.
+/// Keys of the catalogue in `meta`: a letter, followed by a number (big-endian) if there are several rows.
 pub(crate) const META_FORMAT: &[u8] = b"format";
 pub(crate) const META_LAST_ENTRY: &[u8] = b"last entry";
 pub(crate) const META_LAST_CSN: &[u8] = b"last csn";
-/// 16 random octets. They leave the directory nowhere: cookies of paged searches are sealed with them.
+/// 16 random octets. They never leave the directory: cookies of paged searches are sealed with them.
 pub(crate) const META_GENERATION: &[u8] = b"generation";
 pub(crate) const META_ADMINISTRATOR: &[u8] = b"administrator";
 pub(crate) const META_INDEX_VERSION: &[u8] = b"index version";
 pub(crate) const META_SETTINGS: &[u8] = b"settings";
 pub(crate) const META_SCHEMA: &[u8] = b"schema";
 pub(crate) const META_SCHEMA_TIMES: &[u8] = b"schema times";
-/// Begins the keys of what a node of a cluster knows of the log that it follows; see [`crate::replicated`].
+/// Prefix of the keys of a cluster node's state of the shared log; see [`crate::replicated`].
 pub(crate) const META_REPLICATION: &[u8] = b"replication ";
 
-/// The key of an attribute, class set, suffix, index or context CSN in `meta`.
+/// Returns the key of an attribute, class set, suffix, index or context CSN in `meta`.
 pub(crate) fn meta_key(kind: u8, number: u32) -> [u8; 5] {
     let mut key = [kind; 5];
     key[1..].copy_from_slice(&number.to_be_bytes());
@@ -261,13 +261,13 @@ fn account_attribute(schema: &Schema, description: &AttributeDescription) -> Opt
     AccountAttribute::ALL.into_iter().find(is_it)
 }
 
-/// Whether values of the type are links to entries.
+/// Returns true if values of the type are links to entries.
 pub fn is_link_type(attribute_type: &AttributeType) -> bool {
     LINK_TYPES.contains(&attribute_type.oid.as_str())
 }
 
 impl Catalog {
-    /// A catalogue of nothing.
+    /// Returns an empty catalogue.
     pub fn new(schema: Arc<Schema>) -> Catalog {
         let type_ids = (0..).map(TypeId).take(schema.attribute_types().len());
         let facts = type_ids.map(|type_id| TypeFacts::of(&schema, type_id));
@@ -296,7 +296,7 @@ impl Catalog {
         }
     }
 
-    /// Reads the catalogue of a store, whose schema is the shipped one with the texts kept there.
+    /// Reads the catalogue of a store. Its schema is the shipped one with the schema texts of the store.
     ///
     /// # Errors
     /// A type or class in use is missing from the schema, or its syntax or rules changed; rows are damaged.
@@ -329,7 +329,8 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// Syntax and rules may change only while no entry has the attribute: stored normal forms depend on them.
+    /// Checks that syntax and rules are unchanged if any entry has the attribute: stored normal forms depend on
+    /// them.
     fn check_rules(&mut self, read: &Read, allocation: &AttributeAllocation) -> Result<(), OpenError> {
         let Some(attribute_type) = self.schema.attribute_type(&allocation.oid) else {
             return Err(OpenError::MissingDefinition { what: "attribute type", oid: allocation.oid.clone() });
@@ -349,7 +350,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Adds what a record allocates. Does nothing where it is there already.
+    /// Adds an attribute that a record allocates, unless it is already present.
     ///
     /// # Errors
     /// The schema lacks the type.
@@ -370,7 +371,7 @@ impl Catalog {
         let name = description.returned_name(&self.schema).into_owned();
         let encoded_name = octet_string(&name);
         let name_syntax = self.schema.syntax_by_id(attribute_type.syntax).name_syntax();
-        // By any other rule, or none, two spellings of a name may be two values, and have to stay two.
+        // By any other rule, or none, two spellings of a name may be two values and must stay two.
         let compares_names = attribute_type.equality.is_some_and(|rule| NAME_RULES.contains(&rule.oid()));
         let name_syntax = name_syntax.filter(|_| compares_names);
         self.attributes.push(AttributeDef {
@@ -401,7 +402,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Adds what a record allocates. Does nothing where it is there already.
+    /// Adds a class set that a record allocates, unless it is already present.
     ///
     /// # Errors
     /// The schema lacks a class.
@@ -423,11 +424,11 @@ impl Catalog {
         Ok(())
     }
 
-    /// The same catalogue under another schema, and the attributes on whose rules normal forms depend otherwise than
-    /// before.
+    /// Returns the catalogue under another schema, and the attributes whose rules, on which normal forms depend,
+    /// have changed.
     ///
     /// # Errors
-    /// The schema lacks a type or class that has a number; a suffix cannot be under it.
+    /// The schema lacks a type or class that has a number; a suffix is invalid under it.
     pub(crate) fn with_schema(
         &self,
         schema: Arc<Schema>,
@@ -458,7 +459,7 @@ impl Catalog {
         Ok((catalog, changed))
     }
 
-    /// Takes settings over, and reads the access rules in them and which types are secrets anew.
+    /// Replaces the settings, and recomputes the access rules and the secret types.
     pub(crate) fn set_settings(&mut self, settings: StoredSettings) {
         self.secrets = Secrets::of(&self.schema, &settings.general.secret_attributes);
         for def in &mut self.attributes {
@@ -469,12 +470,12 @@ impl Catalog {
         self.settings = settings;
     }
 
-    /// A number that no naming context has.
+    /// Returns an unused suffix number.
     pub(crate) fn next_suffix_number(&self) -> SuffixNumber {
         self.suffixes.iter().map(|suffix| suffix.number + 1).max().unwrap_or(0)
     }
 
-    /// Makes these all the naming contexts.
+    /// Replaces all naming contexts.
     ///
     /// # Errors
     /// As [`add_suffix`](Catalog::add_suffix).
@@ -483,7 +484,7 @@ impl Catalog {
         suffixes.iter().try_for_each(|(number, dn)| self.add_numbered_suffix(*number, dn).map(drop))
     }
 
-    /// Adds a naming context and gives its number; `None` where it is there already.
+    /// Adds a naming context and returns its number; `None` if it already exists.
     ///
     /// # Errors
     /// Not a DN, the empty DN, or one above or below another suffix.
@@ -522,7 +523,7 @@ impl Catalog {
         Ok(Suffix { dn: rendered, key, rdn_count: dn.len(), number: 0 })
     }
 
-    /// Takes over the indexes as `read` has them.
+    /// Reads the indexes from the rows in `read`.
     ///
     /// # Errors
     /// Rows are damaged.
@@ -537,61 +538,61 @@ impl Catalog {
         Ok(())
     }
 
-    /// Sets the index of the base attribute and its variants, and the version that the indexes have with it.
+    /// Sets the index of the base attribute and its variants, and the new version of the indexes.
     pub(crate) fn set_index(&mut self, base: AttrId, index: AttributeIndex, version: u64) {
         self.attributes.iter_mut().filter(|def| def.base == base).for_each(|def| def.index = index);
         self.index_version = version;
     }
 
-    /// A number that changes whenever an index begins or ceases to answer. The rows say the same number of themselves:
-    /// where the two differ, this catalogue does not speak of these rows.
+    /// Returns a number that changes whenever an index starts or stops answering searches. The rows contain the same
+    /// number: if the two differ, this catalogue does not describe these rows.
     pub fn index_version(&self) -> u64 {
         self.index_version
     }
 
-    /// A number that changes whenever the schema does, and with it the numbers of types and classes.
+    /// Returns a number that changes whenever the schema changes, and with it the numbers of types and classes.
     pub fn schema_version(&self) -> u64 {
         self.schema_version
     }
 
-    /// The attribute of this number.
+    /// Returns the attribute with this number.
     ///
     /// # Panics
-    /// The number was never given: rows refer only to numbers of this catalogue.
+    /// Panics if the number was never allocated: rows refer only to numbers of this catalogue.
     #[expect(clippy::indexing_slicing, reason = "rows refer only to numbers of this catalogue")]
     pub fn attribute(&self, id: AttrId) -> &AttributeDef {
         &self.attributes[id.0 as usize]
     }
 
-    /// Every attribute ever used, by number.
+    /// Returns all attributes ever used, by number.
     pub fn attributes(&self) -> &[AttributeDef] {
         &self.attributes
     }
 
-    /// The defined indexes by attribute type, in the order of the attributes' numbers.
+    /// Returns the defined indexes by attribute type, in the order of the attributes' numbers.
     pub(crate) fn indexes(&self) -> Vec<(String, IndexKinds)> {
         let defined = self.attributes.iter().filter(|def| def.id == def.base && !def.index.kinds.is_none());
         defined.map(|def| (def.name.clone(), def.index.kinds)).collect()
     }
 
-    /// The number of a type with options (lower case, sorted, joined by `;`), if any entry ever had it.
+    /// Returns the number of a type with options (lower case, sorted, joined by `;`) if any entry ever had it.
     pub fn attribute_id(&self, type_id: TypeId, options: &str) -> Option<AttrId> {
         if options.is_empty() {
-            // Base attributes are looked up for every request: no allocation.
+            // Base attributes are looked up for every request: avoid the allocation.
             let mut numbers = self.stored_attributes_of_type(type_id).iter().copied();
             return numbers.find(|id| self.attribute(*id).description.options.is_empty());
         }
         self.by_description.get(&(type_id, options.into())).copied()
     }
 
-    /// The numbers of a type with any options that stored entries may have. A change may bring others: what it makes of
-    /// an entry is asked of the entry: `WorkingEntry::attributes_of_type`.
+    /// Returns the numbers of a type with any options that stored entries may have. For an entry that a change is
+    /// building, use `WorkingEntry::attributes_of_type`, because the change may add others.
     pub fn stored_attributes_of_type(&self, type_id: TypeId) -> &[AttrId] {
         self.by_type.get(type_id.0 as usize).map_or(&[], Vec::as_slice)
     }
 
-    /// The numbers of everything that answers to `requested`: the type and its subtypes, with at least the
-    /// options asked for (RFC 4512 section 2.5).
+    /// Returns the numbers of all attributes that a description covers: the type and its subtypes, with at least the
+    /// requested options (RFC 4512 section 2.5).
     pub(crate) fn matching_attributes(&self, requested: &AttributeDescription) -> AttributeNumbers {
         let Some(all) = self.answering.get(requested.type_id.0 as usize) else {
             return AttributeNumbers::default();
@@ -603,7 +604,7 @@ impl Catalog {
         all.iter().copied().filter(has_options).collect()
     }
 
-    /// What filters and values want to know of a type of the schema.
+    /// Returns the facts about a type of the schema.
     #[inline]
     #[expect(
         clippy::indexing_slicing,
@@ -613,31 +614,31 @@ impl Catalog {
         self.type_facts[type_id.0 as usize]
     }
 
-    /// The class set of this number.
+    /// Returns the class set with this number.
     ///
     /// # Panics
-    /// The number was never given: rows refer only to numbers of this catalogue.
+    /// Panics if the number was never allocated: rows refer only to numbers of this catalogue.
     #[expect(clippy::indexing_slicing, reason = "rows refer only to numbers of this catalogue")]
     pub fn class_set(&self, id: ClassSetId) -> &ClassSet {
         &self.class_sets[id.0 as usize]
     }
 
-    /// Everything that class sets make of entries: without the flag here no entry has it.
+    /// Returns the union of the flags of all class sets: no entry has a flag that is not included.
     pub(crate) fn class_set_flags(&self) -> NodeFlags {
         self.class_set_flags
     }
 
-    /// Every class set ever used, by number.
+    /// Returns all class sets ever used, by number.
     pub fn class_sets(&self) -> &[ClassSet] {
         &self.class_sets
     }
 
-    /// Every class set ever used, with its number.
+    /// Returns all class sets ever used, with their numbers.
     pub(crate) fn numbered_class_sets(&self) -> impl Iterator<Item = (ClassSetId, &ClassSet)> {
         (0..).map(ClassSetId).zip(&self.class_sets)
     }
 
-    /// What is recorded of the class sets from this number on.
+    /// Returns the allocations of the class sets from this number on.
     pub(crate) fn class_set_allocations(&self, from: usize) -> Vec<ClassSetAllocation> {
         let oid = |class: &ClassId| self.schema.class_by_id(*class).oid.clone();
         let allocation = |(id, class_set): (ClassSetId, &ClassSet)| ClassSetAllocation {
@@ -647,24 +648,24 @@ impl Catalog {
         self.numbered_class_sets().skip(from).map(allocation).collect()
     }
 
-    /// The number of a set of classes (ascending by OID), if any entry ever had it.
+    /// Returns the number of a set of classes (ascending by OID) if any entry ever had it.
     pub fn class_set_id(&self, classes: &[ClassId]) -> Option<ClassSetId> {
         self.class_set_ids.get(classes).copied()
     }
 
-    /// Whether there is a naming context of this normal name.
+    /// Returns true if a naming context has this normal name.
     pub(crate) fn has_suffix(&self, key: &[u8]) -> bool {
         self.suffixes.iter().any(|suffix| suffix.key == key)
     }
 
-    /// The suffix at or above a normal DN.
+    /// Returns the suffix at or above a normal DN.
     pub fn suffix_above(&self, normal_dn: &[u8]) -> Option<&Suffix> {
         self.suffixes.iter().find(|suffix| normal_dn.starts_with(&suffix.key))
     }
 }
 
 impl ClassSet {
-    /// What a set of classes amounts to. Sorts them by OID.
+    /// Derives a class set from classes, which it sorts by OID.
     pub fn of(mut classes: Vec<ClassId>, schema: &Schema) -> ClassSet {
         classes.sort_by(|a, b| schema.class_by_id(*a).oid.cmp(&schema.class_by_id(*b).oid));
         classes.dedup();
@@ -681,8 +682,9 @@ impl ClassSet {
     }
 }
 
-/// The structural class that is a subclass of all other structural ones given (RFC 4512 section 2.4.2). Where there is
-/// none, an auxiliary class that may stand in for one: see [`standalone`](schema::ObjectClassDef::standalone).
+/// Returns the structural class that is a subclass of all other structural ones given (RFC 4512 section 2.4.2). If
+/// there is none, returns an auxiliary class that may replace it: see
+/// [`standalone`](schema::ObjectClassDef::standalone).
 fn most_derived_structural(classes: &[ClassId], schema: &Schema) -> Option<ClassId> {
     let structural = |id: &&ClassId| schema.class_by_id(**id).kind == schema::ClassKind::Structural;
     let standalone = || classes.iter().copied().find(|id| schema.class_by_id(*id).standalone);
@@ -690,7 +692,7 @@ fn most_derived_structural(classes: &[ClassId], schema: &Schema) -> Option<Class
     structural.max_by_key(|id| schema.class_by_id(*id).closure.len()).or_else(standalone)
 }
 
-/// The highest entry id given so far.
+/// Returns the highest entry id allocated so far.
 ///
 /// # Errors
 /// The row is damaged.
@@ -700,7 +702,7 @@ pub fn last_entry_id(read: &Read) -> Result<EntryId, OperationError> {
     id.map(EntryId).map_err(|_| OperationError::Damaged("last entry id".to_owned()))
 }
 
-/// What tells this data directory from every other, also from one made anew in its place.
+/// Returns the random identifier of this data directory, which differs even from that of its replacement.
 ///
 /// # Errors
 /// The row is damaged.
@@ -709,7 +711,7 @@ pub(crate) fn generation(read: &Read) -> Result<[u8; 16], OperationError> {
     generation.ok_or_else(|| OperationError::Damaged("generation".to_owned()))
 }
 
-/// Whether the data is that of a node of a cluster; see [`crate::replicated`].
+/// Returns true if the data belongs to a cluster node; see [`crate::replicated`].
 ///
 /// # Errors
 /// The store failed.
@@ -717,15 +719,15 @@ pub(crate) fn is_node(read: &Read) -> Result<bool, StoreError> {
     log_rows(read).next().transpose().map(|first| first.is_some())
 }
 
-/// What a node of a cluster knows of the log that it follows, with whole keys.
+/// Returns the rows of a cluster node's state of the shared log, with whole keys.
 pub(crate) fn log_rows(read: &Read) -> impl Iterator<Item = Result<(&[u8], &[u8]), StoreError>> {
-    // One more than the space at the end of the others.
+    // The successor of the space at the end of the prefix.
     const END: &[u8] = b"replication!";
     let range = (std::ops::Bound::Included(META_REPLICATION), std::ops::Bound::Excluded(END));
     read.scan(META, range, store::Direction::Forward)
 }
 
-/// The version of the indexes in the rows: see [`Catalog::index_version`].
+/// Returns the version of the indexes in the rows: see [`Catalog::index_version`].
 ///
 /// # Errors
 /// The row is damaged.
@@ -735,7 +737,7 @@ pub fn index_version(read: &Read) -> Result<u64, OperationError> {
     version.map_err(|_| OperationError::Damaged("index version".to_owned()))
 }
 
-/// The CSN of the last change.
+/// Returns the CSN of the last change.
 ///
 /// # Errors
 /// The row is damaged.
@@ -745,7 +747,8 @@ pub fn last_csn(read: &Read) -> Result<Csn, OperationError> {
     csn.ok_or_else(|| OperationError::Damaged("last CSN".to_owned()))
 }
 
-/// Whether any entry has the attribute. Looks at every entry: asked only when a definition has changed.
+/// Returns true if any entry has the attribute. It reads every entry, and is called only when a definition has
+/// changed.
 pub(crate) fn has_values(read: &Read, attribute: AttrId) -> Result<bool, OperationError> {
     let all = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
     for row in read.scan(ENTRIES, all, store::Direction::Forward) {
