@@ -1,7 +1,7 @@
-//! Opening a data directory and changing it.
+//! Opens a data directory and changes it.
 //!
-//! [`Directory::open`](crate::Directory::open) (`open.rs`) gives it and its one [`Writer`] (`writer.rs`), which changes
-//! it in [`WriteBatch`]es.
+//! [`Directory::open`](crate::Directory::open) (`open.rs`) returns the directory and its one [`Writer`]
+//! (`writer.rs`), which changes it in [`WriteBatch`]es.
 
 mod copies;
 mod open;
@@ -14,5 +14,5 @@ pub(crate) use open::check_versions;
 pub use read_only::ReadOnlyDirectory;
 pub use writer::{WriteBatch, Writer};
 
-/// Number of this server in CSNs. One node for now.
+/// Number of this server in CSNs; the same on all nodes.
 pub(crate) const SERVER_NUMBER: u16 = 0;

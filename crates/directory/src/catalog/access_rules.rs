@@ -1,5 +1,5 @@
-//! The access rules of the settings, their names resolved: which attribute types they are about, and the normal forms
-//! of the DNs in them.
+//! Access rules of the settings with resolved names: the attribute types that they cover, and normal forms of their
+//! DNs.
 
 use ldap::FilterBuf;
 use schema::{Schema, TypeId};
@@ -14,10 +14,10 @@ use crate::model::usable::Uses;
 
 /// OID of objectClass.
 const OBJECT_CLASS: &str = "2.5.4.0";
-/// OID of extensibleObject, whose entries may have every user attribute.
+/// OID of extensibleObject; entries of this class may have every user attribute.
 const EXTENSIBLE_OBJECT: &str = "1.3.6.1.4.1.1466.101.120.111";
 
-/// A set of attribute types, a bit for each by its number.
+/// A set of attribute types, one bit per type number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TypeSet(Vec<u64>);
 
@@ -48,7 +48,7 @@ impl TypeSet {
         }
     }
 
-    /// Adds what the other has.
+    /// Adds the types of the other set.
     pub(crate) fn add(&mut self, other: &TypeSet) {
         if self.0.len() < other.0.len() {
             self.0.resize(other.0.len(), 0);
@@ -56,18 +56,18 @@ impl TypeSet {
         self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own |= other);
     }
 
-    /// What both have.
+    /// Returns the intersection of both sets.
     pub(crate) fn and(&self, other: &TypeSet) -> TypeSet {
         TypeSet(self.0.iter().zip(&other.0).map(|(own, other)| own & other).collect())
     }
 
-    /// Takes away what the other has.
+    /// Removes the types of the other set.
     pub(crate) fn remove(&mut self, other: &TypeSet) {
         self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own &= !other);
     }
 }
 
-/// The rules that hold where there are none: what [`crate::access`] says of directories without rules, as rules.
+/// Returns the built-in rights of a directory without rules (see [`crate::access`]), written as rules.
 pub fn default_rules(anonymous_read: bool) -> Vec<String> {
     let mut rules =
         vec!["users: allow read to authenticated", "own password: allow write of userPassword to self"];
@@ -75,7 +75,7 @@ pub fn default_rules(anonymous_read: bool) -> Vec<String> {
     rules.into_iter().map(str::to_owned).collect()
 }
 
-/// Whom a rule is for, DNs in their normal form.
+/// Requesters of a rule, with normal forms of DNs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RuleAsker {
     Anyone,
@@ -84,52 +84,52 @@ pub(crate) enum RuleAsker {
     Itself,
     User(NormalName),
     UsersIn(NormalName),
-    /// In a place where there is one.
+    /// Users in a place, if one is given, whose entries match the filter.
     UsersMatching(Option<NormalName>, FilterBuf),
     Group(NormalName),
     NamedBy(TypeId),
 }
 
-/// A rule ready to be asked.
+/// A rule ready for evaluation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rule {
     pub(crate) name: String,
     pub(crate) is_allow: bool,
     pub(crate) rights: Rights,
     pub(crate) types: TypeSet,
-    /// What has to match the values of the one type.
+    /// Filter that the values of the one type must match.
     pub(crate) values: Option<FilterBuf>,
-    /// The controls and extended operations that it is about.
+    /// Controls and extended operations that the rule covers.
     pub(crate) uses: Uses,
     pub(crate) place: Option<(Reach, NormalName)>,
-    /// Places that it is not about all the same.
+    /// Places that the rule excludes.
     pub(crate) but: Vec<(Reach, NormalName)>,
-    /// What has to match the entries.
+    /// Filter that the entries must match.
     pub(crate) filter: Option<FilterBuf>,
     pub(crate) askers: Vec<RuleAsker>,
-    /// By what way requests have to come.
+    /// Conditions on the connection of a request.
     pub(crate) link: LinkConditions,
 }
 
 impl Rule {
-    /// Whether it depends on where a request comes from.
+    /// Returns true if the rule depends on the connection of a request.
     pub(crate) fn asks_link(&self) -> bool {
         self.link.are_there()
     }
 
-    /// Whether it holds for requests from here. Where that is not known what it denies is denied, and what it allows is
-    /// not.
+    /// Returns true if the rule applies to requests of this connection. If that cannot be determined, a `deny`
+    /// applies and an `allow` does not.
     pub(crate) fn holds_over(&self, link: Option<&ClientLink>) -> bool {
         self.link.are_met(link).unwrap_or(!self.is_allow)
     }
 }
 
-/// All rules of a directory.
+/// All access rules of a directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AccessRules {
     pub(crate) rules: Vec<Rule>,
-    /// One could not be read. Settings are checked before they are taken, so another program wrote them: then nobody
-    /// but the administrator has any right, since what is missing may be a refusal.
+    /// Whether a rule could not be parsed. Settings are checked before they are accepted, so another program wrote
+    /// them. Then only the administrator has any right, because the unreadable rule may be a `deny`.
     pub(crate) is_broken: bool,
     asks_link: bool,
     asks_listener: bool,
@@ -137,7 +137,7 @@ pub(crate) struct AccessRules {
 }
 
 impl AccessRules {
-    /// Reads the rules of the settings.
+    /// Compiles the rules of the settings.
     pub(crate) fn of(texts: &[String], schema: &Schema, secrets: &Secrets) -> AccessRules {
         let mut rules = AccessRules::default();
         for text in texts {
@@ -152,33 +152,35 @@ impl AccessRules {
         rules
     }
 
-    /// Whether some depend on where a request comes from.
+    /// Returns true if a rule depends on the connection of a request.
     pub(crate) fn ask_link(&self) -> bool {
         self.asks_link
     }
 
-    /// Whether for whom they are may change with other entries than the asker's, or with where a request comes from.
+    /// Returns true if the requesters of a rule may change with entries other than the requester's own, or with the
+    /// connection.
     pub(crate) fn ask_others(&self) -> bool {
         let asks = |asker: &RuleAsker| matches!(asker, RuleAsker::Group(_) | RuleAsker::UsersMatching(..));
         self.asks_link || self.rules.iter().any(|rule| rule.askers.iter().any(asks))
     }
 
-    /// Whether some depend on when a request comes.
+    /// Returns true if a rule depends on the time of a request.
     pub(crate) fn ask_time(&self) -> bool {
         self.rules.iter().any(|rule| rule.link.ask_time())
     }
 
-    /// Whether some depend on the listener.
+    /// Returns true if a rule depends on the listener.
     pub(crate) fn ask_listener(&self) -> bool {
         self.asks_listener
     }
 
-    /// Whether some are about controls and extended operations.
+    /// Returns true if a rule covers controls and extended operations.
     pub(crate) fn ask_uses(&self) -> bool {
         self.asks_uses
     }
 
-    /// Which of those that depend on where a request comes from hold: a bit for each rule, none where no rule asks.
+    /// Returns one bit per rule: whether it depends on the connection and applies to it. Empty if no rule depends on
+    /// the connection.
     pub(crate) fn holding_over(&self, link: Option<&ClientLink>) -> Vec<u64> {
         if !self.asks_link {
             return Vec::new();
@@ -192,17 +194,17 @@ impl AccessRules {
         holding
     }
 
-    /// Whether there are rules: otherwise what [`crate::access`] says of directories without them holds.
+    /// Returns true if there are rules; otherwise the built-in rights of [`crate::access`] apply.
     pub(crate) fn are_there(&self) -> bool {
         self.is_broken || !self.rules.is_empty()
     }
 }
 
 impl Rule {
-    /// Reads a rule.
+    /// Compiles a rule.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The text says what is wrong with it.
     pub(crate) fn read(text: &str, schema: &Schema, secrets: &Secrets) -> Result<Rule, String> {
         let read = AccessRule::parse(text)?;
         let AccessRule { name, is_allow, rights, place, askers, link, .. } = read;
@@ -294,7 +296,7 @@ impl RuleAsker {
 }
 
 fn unknown(name: &str) -> String {
-    format!("{name} is no attribute type of the schema")
+    format!("{name} is not an attribute type of the schema")
 }
 
 fn normal(dn: &str, schema: &Schema) -> Result<NormalName, String> {
@@ -306,8 +308,8 @@ fn normal(dn: &str, schema: &Schema) -> Result<NormalName, String> {
     }
 }
 
-/// The types that a rule is about, with their subtypes. Without any named, an `allow` is about all but secrets, a
-/// `deny` about all of them. `*` and `+` leave secrets out in both: these have to be named.
+/// Returns the types that a rule covers, with their subtypes. Without names, an `allow` covers all types except
+/// secrets, and a `deny` covers all types. `*` and `+` exclude secrets in both, so secrets have to be named.
 fn types(names: &[String], is_allow: bool, schema: &Schema, secrets: &Secrets) -> Result<TypeSet, String> {
     let all = || (0..).map(TypeId).take(schema.attribute_types().len());
     let mut set = TypeSet::default();
@@ -328,7 +330,8 @@ fn types(names: &[String], is_allow: bool, schema: &Schema, secrets: &Secrets) -
             _ => match name.strip_prefix('@') {
                 Some(class) => {
                     let known = schema.object_class(class);
-                    let known = known.ok_or_else(|| format!("{class} is no object class of the schema"))?;
+                    let known =
+                        known.ok_or_else(|| format!("{class} is not an object class of the schema"))?;
                     if known.oid == EXTENSIBLE_OBJECT {
                         add_kind(false);
                     }
@@ -345,13 +348,13 @@ fn types(names: &[String], is_allow: bool, schema: &Schema, secrets: &Secrets) -
     Ok(set)
 }
 
-/// Whether userPassword is among types: who writes those of others resets them.
+/// Returns true if the types include userPassword. Writing another user's userPassword is a reset.
 fn has_password(types: &TypeSet, schema: &Schema) -> bool {
     schema.attribute_type(USER_PASSWORD).is_some_and(|password| types.contains(password.id))
 }
 
-/// Whether a filter may ask for a type wherever the entry may be found: objectClass, which every filter for any entry
-/// asks for, and which is much the same as what an entry is for.
+/// Returns true if filters may test the type wherever the entry may be found. This holds for objectClass: every
+/// filter that matches any entry tests it, and it reveals little more than the entry's existence.
 pub(crate) fn goes_with_the_entry(schema: &Schema, type_id: TypeId) -> bool {
     schema.type_by_id(type_id).oid == OBJECT_CLASS
 }

@@ -1,7 +1,8 @@
-//! Numbers for attributes and class sets that no entry had before.
+//! Allocation of numbers for attributes and class sets that no entry had before.
 //!
-//! A record refers to attributes and class sets by number, and numbers are part of the log: an operation that needs new
-//! ones takes the next, says so in its record, and `apply` enters them into the catalogue. Nothing is taken by an
+//! Records refer to attributes and class sets by number, and numbers are part of the log. An operation that needs
+//! new ones takes the next numbers and lists them in its record; `apply` adds them to the catalogue. A refused
+//! operation allocates nothing.
 //! operation that is refused.
 
 use schema::{AttributeDescription, ClassId};
@@ -10,7 +11,7 @@ use crate::catalog::Catalog;
 use crate::model::allocation::{AttributeAllocation, ClassSetAllocation};
 use crate::model::rows::{AttrId, ClassSetId};
 
-/// The numbers that one operation takes.
+/// Numbers that one operation allocates.
 pub(crate) struct Allocations<'a> {
     catalog: &'a Catalog,
     attributes: Vec<(AttributeDescription, AttributeAllocation)>,
@@ -22,7 +23,7 @@ impl<'a> Allocations<'a> {
         Allocations { catalog, attributes: Vec::new(), class_sets: Vec::new() }
     }
 
-    /// The number of an attribute, a new one where it has none.
+    /// Returns the number of an attribute, and allocates one if it has none.
     pub(crate) fn attribute(&mut self, description: &AttributeDescription) -> AttrId {
         if let Some(id) = self.catalog.attribute_id(description.type_id, &description.options) {
             return id;
@@ -34,7 +35,7 @@ impl<'a> Allocations<'a> {
             return allocation.id;
         }
         if !description.options.is_empty() {
-            // Variants are indexed under their type, so that the type's own number comes first.
+            // Variants are indexed under their type, so the type's own number comes first.
             self.attribute(&AttributeDescription::of(description.type_id));
         }
         let id = AttrId::after(self.catalog.attributes().len() + self.attributes.len());
@@ -43,7 +44,8 @@ impl<'a> Allocations<'a> {
         id
     }
 
-    /// The number of a set of classes (ascending by OID), a new one where it has none. Ask once an operation.
+    /// Returns the number of a set of classes (ascending by OID), and allocates one if it has none. Call it once per
+    /// operation.
     pub(crate) fn class_set(&mut self, classes: &[ClassId]) -> ClassSetId {
         if let Some(id) = self.catalog.class_set_id(classes) {
             return id;
@@ -54,7 +56,7 @@ impl<'a> Allocations<'a> {
         id
     }
 
-    /// What the record says of them.
+    /// Returns the allocations for the record.
     pub(crate) fn into_parts(self) -> (Vec<AttributeAllocation>, Vec<ClassSetAllocation>) {
         (self.attributes.into_iter().map(|(_, allocation)| allocation).collect(), self.class_sets)
     }
@@ -67,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_variant_brings_its_type_and_nothing_is_taken_twice() {
+    fn a_variant_allocates_its_type_and_no_number_twice() {
         let schema = Schema::shipped();
         let catalog = Catalog::new(schema.clone());
         let mut allocations = Allocations::new(&catalog);

@@ -1,4 +1,4 @@
-//! Attributes as a client names them where it wants to change them.
+//! Attribute descriptions in requests to change entries.
 
 use ldap::ResultCode;
 use schema::{AttributeDescription, AttributeType, DescriptionError, Schema};
@@ -16,11 +16,11 @@ const WITHOUT_OPTIONS: [&str; 3] = ["2.5.4.0", "2.5.4.1", "2.5.18.6"];
 /// Name of the attribute of former passwords.
 const PASSWORD_HISTORY: &str = "pwdHistory";
 
-/// Reads the description of an attribute that is to be stored.
+/// Parses the description of an attribute that is to be stored.
 ///
 /// # Errors
-/// undefinedAttributeType for a type that is not defined, a malformed description, `;binary` on a type without a binary
-/// form (RFC 4522 section 3) and a language range (RFC 3866 section 2.1), which asks but never names.
+/// undefinedAttributeType for a type that is not defined, a malformed description, `;binary` on a type without a
+/// binary form (RFC 4522 section 3), and a language range (RFC 3866 section 2.1), which only requests values.
 pub fn read_description(schema: &Schema, text: &str) -> Result<AttributeDescription, OperationError> {
     let undefined =
         |diagnostic: String| OperationError::refused(ResultCode::UNDEFINED_ATTRIBUTE_TYPE, diagnostic);
@@ -32,18 +32,17 @@ pub fn read_description(schema: &Schema, text: &str) -> Result<AttributeDescript
     })?;
     if description.has_language_range() {
         return Err(undefined(format!(
-            "{text:?}: a language range names no attribute, only what to look for"
+            "{text:?}: a language range names no attribute; it can only be used to request values"
         )));
     }
     description.binary = false;
     Ok(description)
 }
 
-/// Checks that clients may set the attribute; `made_by` says what makes it, if it is not stored.
+/// Checks that clients may set the attribute; `made_by` is the virtual attribute that it is, if it is not stored.
 ///
 /// # Errors
-/// constraintViolation for attributes that only the server sets (RFC 4512 section 4.1.2) or makes when they are asked
-/// for.
+/// constraintViolation for attributes that only the server sets (RFC 4512 section 4.1.2), and for virtual ones.
 pub fn check_modifiable(
     attribute_type: &AttributeType,
     made_by: Option<VirtualAttribute>,
@@ -57,8 +56,8 @@ pub fn check_modifiable(
     Ok(())
 }
 
-/// Checks the options of a description under which values are to be stored. Of some attributes only those without
-/// options count: others would look like a class, a rule or a password, and be none.
+/// Checks the options of a description under which values are to be stored. Some attributes have an effect only
+/// without options: with options they would look like a class, a rule or a password without being one.
 ///
 /// # Errors
 /// constraintViolation.
@@ -84,8 +83,8 @@ fn without_effect(schema: &Schema, description: &AttributeDescription) -> String
     format!("{} would be without effect: it takes no options", description.returned_name(schema))
 }
 
-/// What is wrong with the options of such a description. Passwords of applications have one, `x-app-NAME`, with their
-/// end and their last use (decision 0084); no other attribute of passwords and policies takes any.
+/// Returns what is wrong with the options of a password or policy attribute. Application passwords have one,
+/// `x-app-NAME`, also on the attributes of their expiry and last use (decision 0084); the others take none.
 pub(crate) fn password_options_problem(
     schema: &Schema,
     description: &AttributeDescription,
@@ -99,7 +98,7 @@ pub(crate) fn password_options_problem(
         let name = schema.type_by_id(description.type_id).name();
         return (!names_application(&description.options)).then(|| {
             format!(
-                "{given} would let nobody in: {name} takes no option but one, x-app-NAME, of an application"
+                "{given} would allow no bind: {name} takes at most one option, x-app-NAME, for an application"
             )
         });
     }

@@ -4,8 +4,8 @@ use schema::Schema;
 
 use crate::catalog::AttributeDef;
 
-/// The normal form of a value: equal for values that the equality rule makes equal. The bytes themselves where the type
-/// has no rule.
+/// Returns the normal form of a value: equal for values that the equality rule treats as equal. If the type has no
+/// rule, returns the bytes themselves.
 pub fn normal_value(schema: &Schema, def: &AttributeDef, value: &[u8]) -> Vec<u8> {
     let mut key = Vec::with_capacity(value.len() + 8);
     put_normal_value(schema, def, value, &mut key);

@@ -1,8 +1,8 @@
-//! The filters in access rules, checked: they say yes or no of every entry.
+//! Checks of the filters in access rules: they must evaluate to true or false for every entry.
 //!
-//! Elsewhere a part of a filter that nobody can answer is Undefined. In a rule that would be a slip of whoever wrote
-//! it, and nobody would see it, so it is an error: an unknown type, a value that its syntax does not allow, a rule that
-//! the type does not have, and a secret, of which a rule would tell.
+//! Elsewhere a filter item that cannot be evaluated is Undefined. In a rule this would be an unnoticed mistake, so
+//! it is an error: an unknown type, a value that the syntax does not allow, a matching rule that the type does not
+//! have, or a secret, which the rule would reveal.
 
 use ldap::{Assertion, ExtensibleMatch, Filter, FilterBuf, FilterKind, Substrings};
 use schema::{
@@ -14,26 +14,26 @@ use super::secret::Secrets;
 use super::virtual_attribute::{VirtualAttribute, counts_entries};
 use crate::model::access_rule::{COMPARE, READ, Rights, SEARCH};
 
-/// Attribute types, and which of them are secrets.
+/// A schema and its secret attribute types.
 type Types<'s> = (&'s Schema, &'s Secrets);
 
-/// Reads a filter of a rule.
+/// Parses a filter of a rule.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The text says what is wrong with it.
 pub(crate) fn rule_filter(text: &str, schema: &Schema, secrets: &Secrets) -> Result<FilterBuf, String> {
-    let filter = FilterBuf::parse(text).map_err(|error| format!("{text:?} is no filter: {error}"))?;
+    let filter = FilterBuf::parse(text).map_err(|error| format!("{text:?} is not a filter: {error}"))?;
     check(filter.as_filter(), (schema, secrets)).map_err(|what| format!("filter {text:?}: {what}"))?;
     Ok(filter)
 }
 
-/// Reads the filter that single values of an attribute have to match, each for itself.
+/// Parses the filter that single values of an attribute must match.
 ///
-/// What it says of a value is what it says of every other spelling of the value, and the same wherever the value is:
-/// so it never tells more of a value that is there than of one that is asked for.
+/// It gives the same result for every spelling of a value, wherever the value is. Therefore it reveals no more about
+/// a stored value than about an asserted one.
 ///
 /// # Errors
-/// What is wrong with it, or with a filter for values of the attribute.
+/// The text says what is wrong with it, or why the attribute cannot have a filter for values.
 pub(crate) fn value_filter(
     text: &str,
     of: TypeId,
@@ -47,25 +47,29 @@ pub(crate) fn value_filter(
         let name = attribute_type.name();
         if attribute_type.equality.is_none() || attribute_type.equality != equality {
             return Err(format!(
-                "values of {name} are not told apart by the equality rule of the attribute type"
+                "values of {name} are not distinguished by the equality rule of the attribute type"
             ));
         }
         if VirtualAttribute::of(attribute_type).is_some() {
-            return Err(format!("values of {name} are made when they are asked for"));
+            return Err(format!(
+                "values of {name} are computed on demand, so a rule cannot select some of them"
+            ));
         }
         if is_link_type(attribute_type) || schema.syntax_by_id(attribute_type.syntax).name_syntax().is_some()
         {
-            return Err(format!("values of {name} are names of entries, which rules do not tell apart"));
+            return Err(format!("values of {name} are names of entries, which rules do not distinguish"));
         }
         if attribute_type.oid == OBJECT_CLASS && rights.has(READ.with(SEARCH).with(COMPARE)) {
-            return Err(format!("every filter may ask for {name}: some values of it can only be written"));
+            return Err(format!(
+                "every filter may test {name}: a rule for some of its values can only allow or deny write"
+            ));
         }
     }
     check_items(filter.as_filter(), of, schema).map_err(|what| format!("filter {text:?}: {what}"))?;
     Ok(filter)
 }
 
-/// Whether a filter for values asks for nothing but the values.
+/// Checks that a filter for values tests only the values.
 fn check_items(filter: Filter<'_>, of: TypeId, schema: &Schema) -> Result<(), String> {
     let attribute_type = schema.type_by_id(of);
     let (description, rule) = match filter.kind() {
@@ -82,7 +86,7 @@ fn check_items(filter: Filter<'_>, of: TypeId, schema: &Schema) -> Result<(), St
         | FilterKind::ApproxMatch(_)
         | FilterKind::ExtensibleMatch(_)
         | FilterKind::Unrecognized(_) => {
-            return Err("values are told apart by equality, substrings, >= and <=".to_owned());
+            return Err("a filter for values can use equality, substrings, >= and <=".to_owned());
         }
     };
     let parsed = schema.parse_description(description).map_err(|error| error.to_string())?;
@@ -91,7 +95,10 @@ fn check_items(filter: Filter<'_>, of: TypeId, schema: &Schema) -> Result<(), St
     }
     match (attribute_type.equality, rule) {
         (Some(equality), Some(rule)) if equality.shares_key_with(rule) => Ok(()),
-        _ => Err(format!("{} does not tell values apart as its equality rule does", attribute_type.name())),
+        _ => Err(format!(
+            "the rule does not compare values of {} as its equality rule does",
+            attribute_type.name()
+        )),
     }
 }
 
@@ -110,16 +117,16 @@ fn check(filter: Filter<'_>, types: Types<'_>) -> Result<(), String> {
         FilterKind::Substrings(substrings) => check_substrings(&substrings, types),
         FilterKind::Present(description) => known(description, types).map(|_| ()),
         FilterKind::ExtensibleMatch(extensible) => check_extensible(&extensible, types),
-        FilterKind::Unrecognized(_) => Err("it has a part of an unknown kind".to_owned()),
+        FilterKind::Unrecognized(_) => Err("it contains an unknown kind of item".to_owned()),
     }
 }
 
-/// The type of a description that a rule may ask for.
+/// Returns the type of a description that a rule may test.
 fn known<'s>(description: &str, (schema, secrets): Types<'s>) -> Result<&'s AttributeType, String> {
     let parsed = schema.parse_description(description).map_err(|error| error.to_string())?;
     let attribute_type = schema.type_by_id(parsed.type_id);
     if secrets.has(parsed.type_id) {
-        return Err(format!("{description} is a secret, of which a rule would tell"));
+        return Err(format!("{description} is a secret, which a rule would reveal"));
     }
     if counts_entries(schema, parsed.type_id) {
         return Err(format!("{description} depends on other entries"));
@@ -140,10 +147,10 @@ fn check_value(
     let is_class = attribute_type.oid == OBJECT_CLASS
         || VirtualAttribute::of(attribute_type) == Some(VirtualAttribute::StructuralObjectClass);
     if is_class && schema.object_class(value.trim()).is_none() {
-        return Err(format!("{value} is no object class of the schema"));
+        return Err(format!("{value} is not an object class of the schema"));
     }
     rule.normalize_assertion(schema, assertion.value, &mut Vec::new())
-        .map_err(|error| format!("{value:?} is no value for {name}: {error}"))
+        .map_err(|error| format!("{value:?} is not a valid value of {name}: {error}"))
 }
 
 fn check_substrings(substrings: &Substrings<'_>, types: Types<'_>) -> Result<(), String> {
@@ -152,27 +159,28 @@ fn check_substrings(substrings: &Substrings<'_>, types: Types<'_>) -> Result<(),
     let rule = attribute_type.substring.ok_or_else(|| format!("{name} has no substring rule"))?;
     SubstringAssertion::new(rule, substrings.initial, substrings.any.iter(), substrings.final_)
         .map(|_| ())
-        .map_err(|error| format!("the parts are none of a value of {name}: {error}"))
+        .map_err(|error| format!("the parts are not valid for {name}: {error}"))
 }
 
 fn check_extensible(extensible: &ExtensibleMatch<'_>, (schema, secrets): Types<'_>) -> Result<(), String> {
     let Some(description) = extensible.description else {
-        return Err("a match without an attribute would ask for all of them".to_owned());
+        return Err("an extensible match without an attribute would test all of them".to_owned());
     };
     let attribute_type = known(description, (schema, secrets))?;
     let name = attribute_type.name();
     let rule = match extensible.rule {
         None => attribute_type.equality.ok_or_else(|| format!("{name} has no equality rule"))?,
         Some(text) => {
-            let rule = MatchingRule::find(text).ok_or_else(|| format!("{text} is no matching rule here"))?;
+            let rule =
+                MatchingRule::find(text).ok_or_else(|| format!("{text} is not a known matching rule"))?;
             if attribute_type.equality != Some(rule) && !schema.rule_applies(rule, attribute_type) {
-                return Err(format!("{text} is not for values of {name}"));
+                return Err(format!("{text} does not apply to values of {name}"));
             }
             rule
         }
     };
     RuleAssertion::new(schema, rule, extensible.value).map(|_| ()).map_err(|error| {
-        format!("{:?} is no value for {name}: {error}", String::from_utf8_lossy(extensible.value))
+        format!("{:?} is not a valid value of {name}: {error}", String::from_utf8_lossy(extensible.value))
     })
 }
 

@@ -1,4 +1,4 @@
-//! The schema that is in force: the shipped one with the texts of the settings.
+//! Schema in force: the shipped one with the texts of the settings.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use schema::{Schema, SchemaBuilder, SchemaError, WithoutEffect};
 
 use crate::model::settings::{SettingPath, SettingsProblem};
 
-/// The shipped schema with these texts.
+/// Returns the shipped schema with these texts added.
 ///
 /// # Errors
 /// The first definition that cannot be used.
@@ -29,8 +29,8 @@ pub(crate) fn schema_of(texts: &BTreeMap<String, String>) -> Result<Arc<Schema>,
     builder.build().map_err(problem)
 }
 
-/// What these texts define that is without effect: restrictions that are not enforced, which are wrong, and the rest,
-/// which is only told. Texts that cannot be read have none.
+/// Returns the definitions in these texts that have no effect: first restrictions that are not enforced, which are
+/// errors, then the others, which are only reported. Texts that cannot be parsed yield none.
 pub(crate) fn without_effect(
     texts: &BTreeMap<String, String>,
 ) -> (Vec<SettingsProblem>, Vec<SettingsProblem>) {

@@ -1,8 +1,8 @@
-//! Attribute types whose values are secrets: the one place that is asked.
+//! Attribute types with secret values. All other code asks here.
 //!
-//! Some always are: what the server itself verifies passwords by. Others are named by the setting `secret_attributes`,
-//! such as the hashes and keys that Samba and Kerberos keep in a directory. A subtype is as secret as its supertypes,
-//! and options change nothing: what is asked for is always the type.
+//! Some types are always secret: those that the server itself verifies passwords with. Others are named by the
+//! setting `secret_attributes`, such as the hashes and keys that Samba and Kerberos store in a directory. A subtype
+//! is at least as secret as its supertypes. Options change nothing: only the type counts.
 
 use std::sync::Arc;
 
@@ -11,39 +11,40 @@ use schema::{Schema, TypeId};
 /// OID of userPassword.
 pub(crate) const USER_PASSWORD: &str = "2.5.4.35";
 
-/// The types that are secrets in every directory, by their OIDs.
+/// Types that are secret in every directory, by OID.
 const BUILT_IN: [(&str, Secrecy); 5] = [
     (USER_PASSWORD, Secrecy::Administrator),
     // authPassword (RFC 3112).
     ("1.3.6.1.4.1.4203.1.3.4", Secrecy::Administrator),
-    // pwdHistory, which holds former passwords.
+    // pwdHistory, which contains former passwords.
     ("1.3.6.1.4.1.42.2.27.8.1.20", Secrecy::Administrator),
     // pandoScramKeys.
     ("1.3.6.1.4.1.99999.1.71", Secrecy::Administrator),
-    // pandoTotpSecret, which the user's device has.
+    // pandoTotpSecret, which the user's device knows.
     ("1.3.6.1.4.1.99999.1.81", Secrecy::Nobody),
 ];
 
-/// Who may see values of an attribute type, the most open first.
+/// Requesters that may see values of an attribute type, the most open level first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Secrecy {
-    /// Whoever access rules let; no secret.
+    /// Anyone whom access rules allow; not a secret.
     #[default]
     Open,
-    /// The administrator, and whom an access rule lets that names the type.
+    /// The administrator, and requesters that an access rule allows by naming the type.
     Guarded,
-    /// The administrator alone, whatever access rules say.
+    /// Only the administrator, whatever access rules say.
     Administrator,
-    /// Nobody.
+    /// No requester.
     Nobody,
 }
 
-/// The secrecy of each attribute type of a schema.
+/// Secrecy of each attribute type of a schema.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Secrets(Arc<[Secrecy]>);
 
 impl Secrets {
-    /// Those of a schema under the setting `secret_attributes`. A name that the schema does not know says nothing yet.
+    /// Computes the secrecy of a schema's types under the setting `secret_attributes`. Names that the schema does
+    /// not define have no effect yet.
     pub(crate) fn of(schema: &Schema, listed: &[String]) -> Secrets {
         let mut all = vec![Secrecy::Open; schema.attribute_types().len()];
         let listed = listed.iter().map(|name| (name.as_str(), Secrecy::Guarded));
@@ -58,37 +59,37 @@ impl Secrets {
         Secrets(all.into())
     }
 
-    /// Who may see values of a type.
+    /// Returns the secrecy of a type.
     #[inline]
     pub(crate) fn of_type(&self, type_id: TypeId) -> Secrecy {
         self.0.get(type_id.0 as usize).copied().unwrap_or(Secrecy::Nobody)
     }
 
-    /// Whether a type is a secret: one that rules have to name, and that nothing tells of besides.
+    /// Returns true if a type is secret: rules must name it, and nothing else may reveal its values.
     #[inline]
     pub(crate) fn has(&self, type_id: TypeId) -> bool {
         self.of_type(type_id) != Secrecy::Open
     }
 }
 
-/// Whether a type is userPassword, whose values are verified rather than compared.
+/// Returns true if a type is userPassword, whose values are verified rather than compared.
 pub(crate) fn is_user_password(schema: &Schema, type_id: TypeId) -> bool {
     schema.type_by_id(type_id).oid == USER_PASSWORD
 }
 
-/// Which attribute types somebody is shown, as far as it goes by their being secrets.
+/// Secrecy that a requester may see, before access rules are considered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shown {
-    /// All that are none.
+    /// Only attribute types that are not secret.
     Plain,
-    /// Those too that access rules may let somebody see, who go by the rules besides.
+    /// Also secrets that access rules can allow; the rules decide.
     AsRulesSay,
-    /// Secrets too, but for those that nobody reads.
+    /// All secrets except those that no requester reads.
     Secrets,
 }
 
 impl Shown {
-    /// The highest secrecy that is shown.
+    /// Returns the highest secrecy that is visible.
     pub(crate) fn highest(self) -> Secrecy {
         match self {
             Shown::Plain => Secrecy::Open,
@@ -97,7 +98,7 @@ impl Shown {
         }
     }
 
-    /// Whether values of a type are shown.
+    /// Returns true if values of a type are visible.
     #[inline]
     pub(crate) fn includes(self, secrets: &Secrets, type_id: TypeId) -> bool {
         secrets.of_type(type_id) <= self.highest()
@@ -109,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_are_as_secret_as_the_setting_and_their_supertypes_say() {
+    fn secrecy_follows_the_setting_and_the_supertypes() {
         let text = "attributetype ( 1.2.3.1 NAME ( 'ntHash' 'otherHash' ) SYNTAX 1.3.6.1.4.1.1466.115.121.1.26 )\n\
                     attributetype ( 1.2.3.2 NAME 'ownHash' SUP ntHash )\n\
                     attributetype ( 1.2.3.3 NAME 'ownPassword' SUP userPassword )\n";
@@ -128,7 +129,7 @@ mod tests {
             }
         }
         check(&["ownHash"], "ntHash", Secrecy::Open);
-        // The setting opens nothing.
+        // The setting does not make a type less secret.
         for name in ["userPassword", "ownPassword", "authPassword", "pwdHistory", "pandoScramKeys"] {
             check(&["userPassword", "ownPassword"], name, Secrecy::Administrator);
         }

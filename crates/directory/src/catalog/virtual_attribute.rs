@@ -1,29 +1,29 @@
-//! Operational attributes that are made when asked for. The floor `tree` makes their values.
+//! Operational attributes that are computed on demand. The floor `tree` computes their values.
 
 use schema::{AttributeType, Schema, TypeId};
 
-/// An attribute that is made rather than stored.
+/// An attribute that is computed rather than stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VirtualAttribute {
     /// The entry's DN (RFC 5020).
     EntryDn,
     /// The most derived structural object class (RFC 4512 section 3.4.5).
     StructuralObjectClass,
-    /// Where the schema is (RFC 4512 section 4.2).
+    /// DN of the subschema subentry (RFC 4512 section 4.2).
     SubschemaSubentry,
-    /// Whether there are entries below (X.501).
+    /// Whether the entry has subordinates (X.501).
     HasSubordinates,
-    /// How many entries are one level below.
+    /// Number of entries one level below.
     NumSubordinates,
     /// Groups that have the entry as member or uniqueMember, in the spelling of OpenLDAP and 389 DS.
     MemberOf,
-    /// The same, in the spelling of OpenDJ and its family.
+    /// Like [`MemberOf`](VirtualAttribute::MemberOf), in the spelling of OpenDJ and its family.
     IsMemberOf,
     /// CSN of the last change in a naming context, on its suffix entry.
     ContextCsn,
 }
 
-/// All of them, with the OID of the attribute type.
+/// All virtual attributes, with the OID of the attribute type.
 const ALL: [(VirtualAttribute, &str); 8] = [
     (VirtualAttribute::EntryDn, "1.3.6.1.1.20"),
     (VirtualAttribute::StructuralObjectClass, "2.5.21.9"),
@@ -36,24 +36,25 @@ const ALL: [(VirtualAttribute, &str); 8] = [
 ];
 
 impl VirtualAttribute {
-    /// The virtual attribute of this type, if it is one.
+    /// Returns the virtual attribute of this type, if it is one.
     pub fn of(attribute_type: &AttributeType) -> Option<VirtualAttribute> {
         let oid = attribute_type.oid.as_str();
         ALL.iter().find(|(_, known)| *known == oid).map(|(attribute, _)| *attribute)
     }
 
-    /// All that the schema defines, with their types.
+    /// Returns all virtual attributes that the schema defines, with their types.
     pub fn all(schema: &Schema) -> impl Iterator<Item = (VirtualAttribute, TypeId)> {
         ALL.iter().filter_map(|(attribute, oid)| Some((*attribute, schema.attribute_type(oid)?.id)))
     }
 
-    /// Whether it names groups.
+    /// Returns true if its values are groups.
     pub fn is_membership(self) -> bool {
         matches!(self, VirtualAttribute::MemberOf | VirtualAttribute::IsMemberOf)
     }
 }
 
-/// Whether values of a type tell how many entries there are below one, whoever may see these.
+/// Returns true if values of a type reveal the number of entries below one, even of entries that the requester may
+/// not see.
 pub(crate) fn counts_entries(schema: &Schema, type_id: TypeId) -> bool {
     matches!(
         VirtualAttribute::of(schema.type_by_id(type_id)),
