@@ -1,4 +1,4 @@
-//! The copies of an entry that the answer to a change has: as it was before, and as it is after (RFC 4527).
+//! Copies of an entry in the response to a change: before and after it (RFC 4527).
 
 use ldap::{Control, ControlsBuf, Request, ResultCode};
 
@@ -13,10 +13,10 @@ use crate::tree::TreeState;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Refuses a request that wants a copy where there is no entry of the tree to copy.
+/// Refuses a request for a copy if the change concerns no entry of the tree.
 ///
 /// # Errors
-/// unavailableCriticalExtension, where the client can do nothing with the answer otherwise.
+/// unavailableCriticalExtension, if the control is critical.
 pub(super) fn check_none(controls: &RequestControls) -> Result<()> {
     let (before, after) = controls.copies();
     if !before.into_iter().chain(after).any(|asked| asked.is_critical) {
@@ -28,7 +28,7 @@ pub(super) fn check_none(controls: &RequestControls) -> Result<()> {
     ))
 }
 
-/// The entry that a change is about, which is decided and not made yet.
+/// Returns the entry that a change concerns, which is decided but not applied yet.
 pub(super) fn subject(
     state: TreeState<'_>,
     request: &Request<'_>,
@@ -47,11 +47,11 @@ pub(super) fn subject(
     id.ok_or(OperationError::Defect("a change was decided of an entry that is not there"))
 }
 
-/// Adds the copy as of before the change, or as of after it: `copy` says which control that is. Returns why there is
-/// none, where the client can do without.
+/// Adds the copy from before the change, or from after it: `copy` says which control. Returns why there is no copy,
+/// if the control is not critical.
 ///
 /// # Errors
-/// There is none, and the client asked for it by a critical control: the change is not to be made, or taken back.
+/// There is no copy and the control is critical: the change must not be applied, or must be rolled back.
 pub(super) fn put(
     state: TreeState<'_>,
     (requester, controls): (&Requester, &RequestControls),

@@ -1,4 +1,4 @@
-//! Opening a data directory: versions and settings are checked, and what a first start needs is written.
+//! Opens a data directory: checks versions and settings, and initializes a new directory.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize};
@@ -26,34 +26,34 @@ use crate::snapshot::{Directory, check_node};
 use crate::tree::TreeState;
 use crate::write::apply::apply;
 
-/// Version of the rows. Another one is refused at open.
+/// Version of the row format. Data of another version is refused.
 const ROW_FORMAT_VERSION: u32 = 2;
 
-/// How to open a data directory.
+/// Options for opening a data directory.
 pub struct OpenOptions {
-    /// The directory-wide settings of a new directory. One that exists has its own.
+    /// Directory-wide settings of a new directory. An existing one keeps its own.
     pub initial: DirectorySettings,
-    /// DNs of the naming contexts to serve besides.
+    /// DNs of further naming contexts to serve.
     pub suffixes: Vec<String>,
-    /// What this node adds to the settings.
+    /// Settings of this node.
     pub node: NodeSettings,
-    /// Who makes the entries at and below `cn=monitor`.
+    /// Source of the entries at and below `cn=monitor`.
     pub monitor: Arc<dyn MonitorSource>,
     /// `vendorVersion` of the root DSE (RFC 3045).
     pub vendor_version: String,
-    /// How to open the store.
+    /// Options of the store.
     pub store: store::Options,
-    /// Time and random bits for what a first start writes.
+    /// Time and random bits for initializing a new directory.
     pub stamp: Stamp,
-    /// Whether whoever opens it follows the cluster's log, where the directory is a node of one. Others may read it.
+    /// Whether the caller follows the cluster's log, if the directory is a node. Other callers can only read it.
     pub follows_log: bool,
 }
 
 impl Directory {
-    /// Opens the data directory `path`, creating it where there is none.
+    /// Opens the data directory `path`, and creates it if it does not exist.
     ///
     /// # Errors
-    /// See [`OpenError`]; nothing was changed then, but for a directory newly created.
+    /// See [`OpenError`]. Nothing has changed then, except that a new directory may have been created.
     pub fn open(path: &Path, options: OpenOptions) -> Result<(Arc<Directory>, Writer), OpenError> {
         let (store, mut store_writer) = Store::open(path, MAPS, &options.store)?;
         let view = store.view()?;
@@ -87,7 +87,7 @@ impl Directory {
     }
 }
 
-/// Whether the data directory is new; versions of an old one must be ours.
+/// Returns true if the data directory is new. The versions of an existing one must be supported.
 pub(crate) fn check_versions(read: &Read) -> Result<bool, OpenError> {
     let Some(bytes) = read.get(META, META_FORMAT)? else { return Ok(true) };
     let versions: [u8; 8] = bytes.try_into().map_err(|_| OpenError::damaged("format versions"))?;
@@ -103,7 +103,7 @@ pub(crate) fn check_versions(read: &Read) -> Result<bool, OpenError> {
     Ok(false)
 }
 
-/// Writes what a first start needs, and naming contexts that are new.
+/// Initializes a new directory, and adds new naming contexts.
 fn prepare(
     writer: &mut store::Writer,
     catalog: &mut Arc<Catalog>,

@@ -1,7 +1,7 @@
-//! A data directory read from outside: beside the process that serves it, or while nobody has it open.
+//! Read-only access to a data directory, while another process serves it or while it is not open.
 //!
-//! For commands that look and change nothing: export, backup and check. Nothing is written, no record is made, no lock
-//! keeps a server away; the position read is the newest durable one, and stays until the reader is dropped.
+//! For commands that change nothing: export, backup and check. It writes nothing, makes no record and takes no lock
+//! that would stop a server. It reads the newest durable position, which stays the same until the reader is dropped.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use crate::model::rows::{MAPS, META, map_spec};
 use crate::model::settings::{NodeSettings, Settings};
 use crate::tree::TreeState;
 
-/// A data directory at one position.
+/// A data directory at one position, for reading.
 pub struct ReadOnlyDirectory {
     view: View,
     catalog: Catalog,
@@ -25,11 +25,11 @@ pub struct ReadOnlyDirectory {
 }
 
 impl ReadOnlyDirectory {
-    /// Opens the data directory `path` at its newest durable position. A long-lived one makes the data file of a server
-    /// at work grow, because the pages of its position cannot be reused.
+    /// Opens the data directory `path` at its newest durable position. While it is open, the data file of a running
+    /// server grows, because the pages of this position cannot be reused.
     ///
     /// # Errors
-    /// See [`OpenError`]. There must be data.
+    /// See [`OpenError`]. The directory must contain data.
     pub fn open(path: &Path) -> Result<ReadOnlyDirectory, OpenError> {
         let store = match Store::open_read_only(path, MAPS) {
             Err(store::OpenError::Map { name, .. }) if name == map_spec(META).name => {
@@ -46,22 +46,22 @@ impl ReadOnlyDirectory {
         Ok(ReadOnlyDirectory { view, catalog, settings })
     }
 
-    /// What is read: rows, their meaning, and the settings but for those of a node.
+    /// Returns the rows, the catalogue, and the settings without those of a node.
     pub fn state(&self) -> TreeState<'_> {
         TreeState { read: &self.view, catalog: &self.catalog, settings: &self.settings }
     }
 
-    /// The rows alone.
+    /// Returns the rows alone.
     pub(crate) fn into_view(self) -> View {
         self.view
     }
 
-    /// The indexes by attribute type, in the order of their attributes' numbers.
+    /// Returns the indexes by attribute type, in the order of their attributes' numbers.
     pub fn indexes(&self) -> Vec<(String, IndexKinds)> {
         self.catalog.indexes()
     }
 
-    /// The parts of indexes that are being made or removed.
+    /// Returns the index parts that are being built or removed.
     ///
     /// # Errors
     /// The directory cannot be read.

@@ -1,12 +1,12 @@
-//! What a node of a cluster does besides: its changes come from a log that all nodes share.
+//! Access for a node of a cluster, whose changes come from a log that all nodes share.
 //!
-//! The writer decides a batch as ever, and holds it open while its records go to the shared log
-//! ([`WriteBatch::records`]); the batch is committed when the log has accepted them, or dropped. The other nodes make
-//! the same rows of the same records with [`Writer::apply_group`]. What a node knows of the shared log stands in rows
-//! beside them, in the same commit, and is bytes to this crate: keys and values of whoever follows the log.
+//! The writer decides a batch as usual, and holds it open while its records go to the shared log
+//! ([`WriteBatch::records`]). It commits the batch when the log has accepted them, or drops it. The other nodes
+//! apply the same records with [`Writer::apply_group`]. A node's state of the shared log is stored in rows of the
+//! same commit; keys and values are opaque bytes to this crate.
 //!
-//! A data directory with such rows is a node. It takes no change from anybody who does not follow the log, because
-//! nodes are equal only as long as they have applied the same records at the same positions.
+//! A data directory with such rows is a node. Only the follower of the log may change it, because nodes are equal
+//! only as long as they have applied the same records at the same positions.
 
 use std::path::Path;
 
@@ -23,14 +23,14 @@ use crate::model::record::{LastValue, Record};
 use crate::model::rows::{MAPS, META};
 use crate::snapshot::Directory;
 
-/// A row of what is known of the shared log: its key, and its value or that it goes.
+/// A row of the state of the shared log: its key, and its value, or `None` to delete it.
 pub type LogRow<'a> = (&'a [u8], Option<&'a [u8]>);
 
-/// As [`LogRow`], of rows that are there.
+/// A row of the state of the shared log, owned and present.
 pub type OwnedLogRow = (Vec<u8>, Vec<u8>);
 
 impl Directory {
-    /// All rows of what is known of the shared log, ascending by key. None where the directory is no node.
+    /// Returns all rows of the state of the shared log, ascending by key. Empty if the directory is not a node.
     ///
     /// # Errors
     /// The store failed.
@@ -38,10 +38,10 @@ impl Directory {
         Ok(owned_rows(&self.store.view()?)?)
     }
 
-    /// As [`copy_node`], in the process that serves the data, and no faster than so many bytes of rows a second.
+    /// Like [`copy_node`], in the process that serves the data, limited to `bytes_per_second` bytes of rows.
     ///
     /// # Errors
-    /// As there.
+    /// See [`copy_node`].
     pub fn copy_to(&self, to: &Path, bytes_per_second: u64) -> Result<(), OpenError> {
         if store::has_data_file(to)? {
             return Err(OpenError::HasData);
@@ -51,10 +51,10 @@ impl Directory {
     }
 }
 
-/// As [`Directory::log_rows`], of a data directory that is served or not. Never none.
+/// Like [`Directory::log_rows`], for a data directory that may be served by another process. Never empty.
 ///
 /// # Errors
-/// See [`OpenError`]; it is no node.
+/// See [`OpenError`]; the directory is not a node.
 pub fn log_rows_in(data: &Path) -> Result<Vec<OwnedLogRow>, OpenError> {
     let store = Store::open_read_only(data, MAPS)?;
     let view = store.view()?;
@@ -72,10 +72,10 @@ fn owned_rows(view: &store::View) -> Result<Vec<OwnedLogRow>, StoreError> {
     rows.collect()
 }
 
-/// As [`copy_node`], of a directory that is no node.
+/// Like [`copy_node`], for a directory that is not a node.
 ///
 /// # Errors
-/// See [`OpenError`]; `from` is a node, or `to` has data.
+/// See [`OpenError`]; `from` is a node, or `to` contains data.
 pub fn copy_plain(from: &Path, to: &Path, options: &store::Options) -> Result<(), OpenError> {
     if store::has_data_file(to)? {
         return Err(OpenError::HasData);
@@ -83,10 +83,10 @@ pub fn copy_plain(from: &Path, to: &Path, options: &store::Options) -> Result<()
     copy(from, to, options, false)
 }
 
-/// As [`copy_node`], in the place of the data that `to` has, which is lost. Nobody has it open.
+/// Like [`copy_node`], but replaces the data of `to`, which must not be open.
 ///
 /// # Errors
-/// See [`OpenError`]; `from` is no node. The data of `to` is as it was then.
+/// See [`OpenError`]; `from` is not a node. The data of `to` is unchanged then.
 pub fn replace_node(from: &Path, to: &Path, options: &store::Options) -> Result<(), OpenError> {
     copy(from, to, options, true)
 }
@@ -106,11 +106,11 @@ fn check_kind(view: &store::View, of_node: bool) -> Result<(), OpenError> {
     }
 }
 
-/// Makes the copy of a node's data that [`Directory::copy_to`] wrote, in a folder on the same file system, that of the
-/// new data directory `to`. The folder has it no longer.
+/// Moves the copy of a node's data that [`Directory::copy_to`] wrote into the new data directory `to`, on the same
+/// file system. The source folder no longer has it.
 ///
 /// # Errors
-/// See [`OpenError`]; `from` is no node, or `to` has data. Nothing is there then.
+/// See [`OpenError`]; `from` is not a node, or `to` contains data. `to` contains nothing new then.
 pub fn take_copy(from: &Path, to: &Path) -> Result<(), OpenError> {
     check_kind(&Store::open_read_only(from, MAPS)?.view()?, true)?;
     if store::move_data_file(from, to, MAPS)? { Ok(()) } else { Err(OpenError::HasData) }
@@ -123,11 +123,11 @@ fn copy_view(view: &store::View, to: &Path, options: &store::Options) -> Result<
     Ok(())
 }
 
-/// Copies the data of a node, at its newest position, into the new data directory `to`: also beside the process that
-/// serves it. The copy is a node at the same place of the log.
+/// Copies the data of a node, at its newest position, into the new data directory `to`. Another process may serve it
+/// meanwhile. The copy is a node at the same position of the log.
 ///
 /// # Errors
-/// See [`OpenError`]; `from` is no node, or `to` has data. Nothing is there then.
+/// See [`OpenError`]; `from` is not a node, or `to` contains data. `to` contains nothing new then.
 pub fn copy_node(from: &Path, to: &Path, options: &store::Options) -> Result<(), OpenError> {
     if store::has_data_file(to)? {
         return Err(OpenError::HasData);
@@ -136,13 +136,13 @@ pub fn copy_node(from: &Path, to: &Path, options: &store::Options) -> Result<(),
 }
 
 impl Writer {
-    /// Makes rows of records that were decided elsewhere, with what is known of the shared log afterwards: all of it in
-    /// one commit. `first` is the position of the first record. Records that are here already are left alone, so a
-    /// group may come twice.
+    /// Applies records that another node decided, and the state of the shared log after them, in one commit. `first`
+    /// is the position of the first record. Records that are already applied are skipped, so a group may arrive
+    /// twice.
     ///
     /// # Errors
-    /// A record is of a later version, or does not follow the last one: nothing of the group is here then. The store
-    /// failed.
+    /// A record has a later version, or does not follow the last one: then nothing of the group is applied. The
+    /// store failed.
     pub fn apply_group<'r>(
         &mut self,
         first: Position,
@@ -153,7 +153,7 @@ impl Writer {
         let known = batch.position()?;
         if first > known + 1 {
             return Err(OperationError::Damaged(format!(
-                "the records of the cluster's log go on at position {first}, those here end at {known}"
+                "the next records of the cluster's log begin at position {first}, but this node ends at position {known}"
             )));
         }
         for (position, bytes) in (first..).zip(records) {
@@ -173,7 +173,7 @@ impl Writer {
 }
 
 impl WriteBatch<'_> {
-    /// Position of the last record, those of the batch included.
+    /// Returns the position of the last record, including those of the batch.
     ///
     /// # Errors
     /// The store failed.
@@ -181,7 +181,7 @@ impl WriteBatch<'_> {
         self.batch.position()
     }
 
-    /// The records behind `position`, those of the batch included.
+    /// Returns the records after `position`, including those of the batch.
     ///
     /// # Errors
     /// The store failed, or a record is damaged.
@@ -189,38 +189,38 @@ impl WriteBatch<'_> {
         self.batch.log_records(position + 1).map(|record| Ok(record?.1.to_vec())).collect()
     }
 
-    /// From now on a change whose record has more than `bytes_max` bytes is refused without a trace, and each one that
-    /// is made takes its record's bytes away from that. [`held_back`](WriteBatch::held_back) tells of a refusal.
+    /// Limits the records of further changes to `bytes_max` bytes in all. A change whose record does not fit is
+    /// refused without a trace; [`held_back`](WriteBatch::held_back) reports it.
     pub fn limit_records(&mut self, bytes_max: usize) {
         self.record_bytes_left = bytes_max;
         self.held_back = None;
     }
 
-    /// Refuses to delete an entry with what lies below it: nodes that are to apply its record do not know such.
+    /// Refuses deletes of trees, because some nodes of the cluster do not know their records.
     pub fn refuse_trees(&mut self) {
         self.refuses_trees = true;
     }
 
-    /// Writes records of deletes as earlier builds do, for nodes that know no other: see
-    /// [`LastValue`].
+    /// Writes records of deletes as earlier builds do, for nodes that know no other form: see [`LastValue`].
     pub fn keep_deleted_dns(&mut self) {
         self.last_value = LastValue::DeletedDn;
     }
 
-    /// The size of the last record that had no room, if any, since this was last asked.
+    /// Returns the size of the last record that did not fit, if any since the last call.
     pub fn held_back(&mut self) -> Option<usize> {
         self.held_back.take()
     }
 
-    /// Whether whoever asked another node may still ask: the entry is there, and no policy has locked it since.
+    /// Checks that a requester of another node is still allowed to act: its entry exists, and no policy has locked
+    /// it.
     ///
     /// # Errors
-    /// insufficientAccessRights where not; the store failed.
+    /// insufficientAccessRights otherwise; the store failed.
     pub fn check_asker(&self, requester: &Requester, now_micros: u64) -> Result<(), OperationError> {
         let Requester::User { id, .. } = requester else { return Ok(()) };
         let state = self.state();
         if state.node(*id)?.is_none() {
-            let text = "the entry that the connection is bound as is gone";
+            let text = "the entry that the connection is bound as has been deleted";
             return Err(OperationError::refused(ResultCode::INSUFFICIENT_ACCESS_RIGHTS, text));
         }
         let now = i64::try_from(now_micros).unwrap_or(i64::MAX);
@@ -233,7 +233,7 @@ impl WriteBatch<'_> {
         }
     }
 
-    /// Changes what is known of the shared log.
+    /// Updates the state of the shared log.
     ///
     /// # Errors
     /// The store failed.
