@@ -1,4 +1,4 @@
-//! Reading a directory at one position.
+//! Reads of a directory at one position.
 
 mod directory;
 pub(crate) mod known_names;
@@ -31,20 +31,20 @@ use shared::SharedOf;
 /// The directory at one position of the log.
 pub struct Snapshot {
     view: View,
-    /// What numbers and indexes mean in this view.
+    /// Meaning of numbers and indexes in this view.
     catalog: Arc<Catalog>,
-    /// The newest catalogue there was.
+    /// The newest published catalogue at the last renewal.
     published: Arc<Catalog>,
     settings: Arc<Settings>,
     directory: Arc<Directory>,
     names: RefCell<NameCache>,
     standings: RefCell<KeptStandings>,
-    /// Boxed: few snapshots have any.
+    /// Boxed, because few snapshots have one.
     shared: RefCell<Option<Box<SharedOf>>>,
 }
 
 impl Snapshot {
-    /// Moves to the newest durable position. A few nanoseconds when nothing has changed.
+    /// Moves to the newest durable position. It takes a few nanoseconds if nothing has changed.
     ///
     /// # Errors
     /// The engine failed; the snapshot is parked then.
@@ -54,8 +54,8 @@ impl Snapshot {
         if self.view.version() != version {
             self.names.get_mut().forget();
         }
-        // After the view: a catalogue is published before its commit, so this one knows every number in the view. Of
-        // indexes it may know too much: one that it says is complete may be so only in a later view.
+        // Load the catalogue after the view: it is published before its commit, so it knows every number in the
+        // view. It may be too new for the indexes: one that it marks complete may be complete only in a later view.
         let published = self.directory.catalog.load();
         let is_new = !Arc::ptr_eq(&published, &self.published);
         if is_new || self.view.version() != version {
@@ -72,27 +72,27 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Spends up to `bytes_max` bytes on remembering where rows are that were asked for (see [`View::remember_rows`])
-    /// and, a sixteenth of them, which entries DNs name.
+    /// Sets the memory for caching the locations of rows (see [`View::remember_rows`]) to `bytes_max` bytes. A
+    /// sixteenth of it caches the entries of DNs.
     pub fn remember_rows(&mut self, bytes_max: usize) {
         let names_bytes_max = bytes_max / 16;
         self.names.get_mut().known = KnownNames::new(names_bytes_max);
         self.view.remember_rows(bytes_max - names_bytes_max);
     }
 
-    /// Lets go of the position until the next renewal, so that its pages can be reused while the thread waits.
+    /// Releases the position until the next renewal, so that its pages can be reused while the thread waits.
     pub fn park(&mut self) {
         self.view.park();
     }
 
-    /// What is remembered of names.
+    /// Returns the cache of names.
     #[inline]
     pub(crate) fn names(&self) -> RefMut<'_, NameCache> {
         self.names.borrow_mut()
     }
 
-    /// Forgets the standings that are others now. With another catalogue all are: numbers in it, which they have, may
-    /// mean more than before.
+    /// Drops cached effective rights that are no longer valid. With another catalogue all are dropped: numbers in it
+    /// may mean more than before.
     fn renew_standings(&mut self, has_new_catalog: bool) -> Result<(), StoreError> {
         let standings = self.standings.get_mut();
         match has_new_catalog {
@@ -102,11 +102,11 @@ impl Snapshot {
         Ok(())
     }
 
-    /// What somebody may do under access rules; `None` where no rules bind. Kept until a record touches what it came
-    /// from, so that a right that is taken away is gone with the change that takes it.
+    /// Returns the effective rights of a requester under access rules; `None` if no rules apply. They are cached
+    /// until a record touches one of their sources, so that a revoked right ends with the change that revokes it.
     ///
     /// # Errors
-    /// As [`Standing::of`].
+    /// See [`Standing::of`].
     pub(crate) fn standing(
         &self,
         requester: &Requester,
@@ -131,20 +131,20 @@ impl Snapshot {
         Ok(Some(standing))
     }
 
-    /// Whether access rules depend on where a request comes from.
+    /// Returns true if access rules depend on the connection of a request.
     pub fn asks_link(&self) -> bool {
         self.catalog.access_rules.ask_link()
     }
 
-    /// Whether access rules are about controls and extended operations.
+    /// Returns true if access rules cover controls and extended operations.
     pub fn asks_uses(&self) -> bool {
         self.catalog.access_rules.ask_uses()
     }
 
-    /// Whether somebody may use a control or an extended operation.
+    /// Returns true if a requester may use a control or an extended operation.
     ///
     /// # Errors
-    /// As [`Standing::of`].
+    /// See [`Standing::of`].
     pub fn may_use(
         &self,
         requester: &Requester,
@@ -158,12 +158,12 @@ impl Snapshot {
         })
     }
 
-    /// A number that changes exactly when the snapshot moves. Costs nothing.
+    /// Returns a number that changes exactly when the snapshot moves. Costs nothing.
     pub fn version(&self) -> u64 {
         self.view.version()
     }
 
-    /// Position of the last record seen.
+    /// Returns the position of the last record seen.
     ///
     /// # Errors
     /// The store failed.
@@ -171,24 +171,24 @@ impl Snapshot {
         self.view.position()
     }
 
-    /// What operations read.
+    /// Returns the state that operations read.
     pub fn state(&self) -> TreeState<'_> {
         TreeState { read: &self.view, catalog: &self.catalog, settings: &self.settings }
     }
 
-    /// The directory that this is a snapshot of.
+    /// Returns the directory that this snapshot belongs to.
     pub fn directory(&self) -> &Directory {
         &self.directory
     }
 
-    /// The directory that it is of, for one more snapshot.
+    /// Returns a handle to the directory, for taking another snapshot.
     pub(crate) fn directory_handle(&self) -> &Arc<Directory> {
         &self.directory
     }
 }
 
 impl Directory {
-    /// A reader at the newest durable position. One for each thread that reads.
+    /// Returns a reader at the newest durable position. Each reading thread needs one.
     ///
     /// # Errors
     /// All view slots are taken, or the engine failed.
@@ -209,7 +209,8 @@ impl Directory {
     }
 }
 
-/// The catalogue that speaks of the rows in `view`: the published one, unless indexes are in another state there.
+/// Returns the catalogue that describes the rows in `view`: the published one, unless the indexes have another state
+/// there.
 fn catalog_of(view: &View, published: &Arc<Catalog>) -> Result<Arc<Catalog>, StoreError> {
     let damaged = StoreError::DamagedRow { map: map_spec(META).name };
     let found = match catalog::index_version(view) {

@@ -1,7 +1,7 @@
-//! The one writer.
+//! The one writer of a directory.
 //!
 //! A change goes through [`WriteBatch::execute`]: decide, apply, append the record. All operations of a batch become
-//! durable with one sync in [`WriteBatch::commit`]; until then nobody but the batch sees them.
+//! durable with one sync in [`WriteBatch::commit`]; until then only the batch sees them.
 
 use std::sync::Arc;
 
@@ -35,14 +35,14 @@ use crate::write::decide::decide;
 use crate::write::deciding::Deciding;
 use crate::write::password_state;
 
-/// The one that changes a directory.
+/// The only value that changes a directory.
 pub struct Writer {
     directory: Arc<Directory>,
     store: store::Writer,
     catalog: Arc<Catalog>,
-    /// False for a node of a cluster whose log is not followed.
+    /// False for a cluster node whose log is not followed.
     may_change: bool,
-    /// Whether the directory is a node of a cluster, whose changes are made for other nodes as well.
+    /// Whether the directory is a cluster node, whose changes other nodes apply as well.
     is_node: bool,
 }
 
@@ -56,12 +56,12 @@ impl Writer {
         Writer { directory, store, catalog, may_change, is_node }
     }
 
-    /// As [`Snapshot::remember_rows`](crate::Snapshot::remember_rows), for what changes ask.
+    /// Like [`Snapshot::remember_rows`](crate::Snapshot::remember_rows), for the reads of changes.
     pub fn remember_rows(&mut self, bytes_max: usize) {
         self.store.remember_rows(bytes_max);
     }
 
-    /// Begins a batch. While the disk is nearly full only deletes are accepted in it: they make room.
+    /// Begins a batch. While the disk is nearly full, it accepts only deletes, which free space.
     ///
     /// # Errors
     /// Writes are stopped after a failed sync, or the engine failed.
@@ -93,21 +93,20 @@ impl Writer {
         if self.may_change {
             return Ok(());
         }
-        let text =
-            "the data directory is a node of a cluster: it changes by the cluster's log, while it is served";
+        let text = "the data directory is a node of a cluster: it can change only through the cluster's log, while a server runs on it";
         Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text))
     }
 
-    /// Begins a batch of plain rows, for repairs: no record is made of it.
+    /// Begins a batch of plain rows, for repairs: it writes no record.
     pub(crate) fn begin_repair(&mut self) -> Result<Batch<'_>, OperationError> {
         self.check_may_change()?;
         Ok(self.store.begin()?)
     }
 
-    /// Defines the index of an attribute type: what it is to answer from now on; [`IndexKinds::NONE`] for no index.
-    /// Durable when it returns, and followed by every change from then on. Rows of the entries that exist are made (or
-    /// removed) by [`run_maintenance_slice`](Writer::run_maintenance_slice); until then searches do without. False if
-    /// nothing is new.
+    /// Defines the index of an attribute type; [`IndexKinds::NONE`] removes it. The definition is durable on return,
+    /// and every later change maintains it. [`run_maintenance_slice`](Writer::run_maintenance_slice) builds or
+    /// removes the rows of existing entries; until then searches do not use the index. Returns false if the
+    /// definition is unchanged.
     ///
     /// # Errors
     /// The schema does not know the type, the type cannot have such an index, or the store failed.
@@ -127,24 +126,24 @@ impl Writer {
         &self.directory
     }
 
-    /// As [`store::Writer::insert_sets`].
+    /// See [`store::Writer::insert_sets`].
     pub(crate) fn insert_sets(&mut self) -> Result<SetInserter<'_>, OperationError> {
         Ok(self.store.insert_sets()?)
     }
 
-    /// Says of parts of indexes that all their rows are there. Durable when it returns.
+    /// Marks parts of indexes as complete. Durable on return.
     pub(crate) fn complete_indexes(&mut self, work: &IndexWork) -> Result<(), OperationError> {
         let mut batch = self.begin()?;
         maintenance::complete(&mut batch.batch, &mut batch.catalog, work)?;
         batch.commit()
     }
 
-    /// Whether index rows remain to be made or removed.
+    /// Returns true if index rows remain to be built or removed.
     pub fn maintenance_pending(&self) -> bool {
         maintenance::is_pending(&self.catalog)
     }
 
-    /// As [`Directory::index_progress`].
+    /// See [`Directory::index_progress`].
     ///
     /// # Errors
     /// The store failed.
@@ -152,11 +151,11 @@ impl Writer {
         self.directory.index_progress()
     }
 
-    /// Makes or removes some index rows in a batch of its own: a few milliseconds of work and one sync. Whether more
-    /// remains. A process that ends at any point goes on behind its last slice.
+    /// Builds or removes some index rows in a batch of its own: a few milliseconds of work and one sync. Returns
+    /// whether more remains. A process that ends at any point continues after its last slice.
     ///
     /// # Errors
-    /// The disk is nearly full, or the store failed: nothing of the slice holds.
+    /// The disk is nearly full, or the store failed: then nothing of the slice is kept.
     pub fn run_maintenance_slice(
         &mut self,
         budget: &SliceBudget,
@@ -176,10 +175,10 @@ impl Writer {
         Ok(self.maintenance_pending())
     }
 
-    /// As [`WriteBatch::change_settings`], in a batch of its own: durable when it returns.
+    /// Like [`WriteBatch::change_settings`], in a batch of its own: durable on return.
     ///
     /// # Errors
-    /// As there.
+    /// See [`WriteBatch::change_settings`].
     pub fn change_settings(
         &mut self,
         requester: &str,
@@ -216,44 +215,44 @@ pub struct WriteBatch<'w> {
     settings: Arc<Settings>,
     /// Set while the disk is nearly full.
     full: Option<StoreError>,
-    /// Why rows could not be written: an operation may be half there, so nothing of the batch may be kept.
+    /// Reason why rows could not be written. An operation may be half applied, so the batch must be dropped.
     failure: Option<BatchFailure>,
-    /// Bytes that further records may have: see [`limit_records`](WriteBatch::limit_records).
+    /// Bytes left for further records: see [`limit_records`](WriteBatch::limit_records).
     pub(super) record_bytes_left: usize,
-    /// The size of a record that had no room.
+    /// Size of a record that did not fit.
     pub(super) held_back: Option<usize>,
     /// See [`Writer`].
     is_node: bool,
-    /// Whether nodes of the cluster do not know records of trees yet: see
+    /// Whether some nodes of the cluster do not know records of deleted trees: see
     /// [`refuse_trees`](WriteBatch::refuse_trees).
     pub(super) refuses_trees: bool,
     /// Form of the records of deletes: see [`keep_deleted_dns`](WriteBatch::keep_deleted_dns).
     pub(super) last_value: LastValue,
 }
 
-/// What a batch was before an operation that may be taken back.
+/// State of a batch before an operation that may be rolled back.
 struct BatchSavepoint {
     batch: Savepoint,
     catalog: Arc<Catalog>,
     record_bytes_left: usize,
 }
 
-/// What ended a batch.
+/// Failure that ended a batch.
 enum BatchFailure {
-    /// The store failed; of the whole batch the same is to be said.
+    /// The store failed; every operation of the batch reports this error.
     Store(StoreError),
     /// Rows contradict each other.
     Damaged(String),
 }
 
 impl WriteBatch<'_> {
-    /// That the disk is nearly full, if it is: then only deletes are accepted.
+    /// Returns the error of a nearly full disk, while only deletes are accepted.
     pub fn disk_full(&self) -> Option<&StoreError> {
         self.full.as_ref()
     }
 
-    /// Carries out an add, delete, modify or modify DN request. It sees the operations before it; a refused one leaves
-    /// no trace. The outcome holds only once the batch is committed.
+    /// Carries out an add, delete, modify or modify DN request. It sees the operations before it; a refused one
+    /// leaves no trace. The outcome is valid only after the batch is committed.
     pub fn execute(
         &mut self,
         requester: &Requester,
@@ -264,8 +263,8 @@ impl WriteBatch<'_> {
         self.execute_and_copy(requester, request, controls, stamp, &mut ControlsBuf::new())
     }
 
-    /// As [`execute`](WriteBatch::execute). Adds the controls of the response with the copies of the entry that the
-    /// request asks for (RFC 4527).
+    /// Like [`execute`](WriteBatch::execute), and also adds the response controls with the copies of the entry that
+    /// the request asks for (RFC 4527).
     pub fn execute_and_copy(
         &mut self,
         requester: &Requester,
@@ -284,7 +283,7 @@ impl WriteBatch<'_> {
         outcome
     }
 
-    /// Returns what is to be said of a success.
+    /// Returns the diagnostic text of a success.
     fn try_execute(
         &mut self,
         requester: &Requester,
@@ -308,7 +307,7 @@ impl WriteBatch<'_> {
             return changed.map(|_| String::new()).map_err(change_entries::refusal);
         }
         if self.refuses_trees && controls.tree_delete() {
-            let text = "nodes of the cluster run a version that does not know tree delete yet";
+            let text = "a node of the cluster runs a version without tree delete; update all nodes first";
             return Err(OperationError::refused(ResultCode::UNAVAILABLE, text));
         }
         let csn = self.next_csn(stamp)?;
@@ -326,7 +325,7 @@ impl WriteBatch<'_> {
         }
     }
 
-    /// Makes a change that was decided.
+    /// Applies a change that was decided.
     fn make(&mut self, record: Option<Record>, stamp: &Stamp) -> Result<(), OperationError> {
         let Some(mut record) = record else { return Ok(()) };
         self.check_has_effect(&record.change)?;
@@ -338,11 +337,11 @@ impl WriteBatch<'_> {
         self.append(&record)
     }
 
-    /// Makes a change of the entry `id` that was decided, with the copies of the entry that are asked for (RFC 4527).
-    /// Returns what is to be said of a success: which copy there is not, and why.
+    /// Applies a decided change of the entry `id`, with the requested copies of the entry (RFC 4527). Returns the
+    /// diagnostic text of a success: which copy is missing, and why.
     ///
     /// # Errors
-    /// There is no copy that a critical control asks for: the change is not made.
+    /// There is no copy for a critical control: the change is not applied.
     #[cold]
     #[inline(never)]
     fn make_with_copies(
@@ -359,7 +358,7 @@ impl WriteBatch<'_> {
         let mut missing = |oid: &str, why: Option<String>| {
             if let Some(why) = why {
                 let which = if oid == oids::PRE_READ { "pre-read" } else { "post-read" };
-                let separator = if note.is_empty() { "made, without the copy of" } else { ", nor that of" };
+                let separator = if note.is_empty() { "done, without the copy of" } else { ", nor that of" };
                 note = format!("{note}{separator} {which}: {why}");
             }
         };
@@ -378,7 +377,7 @@ impl WriteBatch<'_> {
                     }
                     return Err(refusal);
                 }
-                // The change is in the batch by now.
+                // The change is already in the batch.
                 Err(error) => {
                     self.fail(&error);
                     return Err(error);
@@ -397,14 +396,14 @@ impl WriteBatch<'_> {
         }
     }
 
-    /// Takes back the operations since a savepoint. None of them changes settings.
+    /// Rolls back the operations since a savepoint. None of them changes settings.
     fn roll_back(&mut self, savepoint: BatchSavepoint) {
         self.batch.roll_back(savepoint.batch);
         (self.catalog, self.record_bytes_left) = (savepoint.catalog, savepoint.record_bytes_left);
     }
 
-    /// Refuses a new password of the administrator while the server goes by one of its own. Other nodes of a cluster
-    /// may have none, so there the change has an effect.
+    /// Refuses a new administrator's password while this node's settings contain one, which takes precedence. Other
+    /// nodes of a cluster may have none, so there the change has an effect.
     fn check_has_effect(&self, change: &Change) -> Result<(), OperationError> {
         let is_administrators = matches!(change, Change::Administrator { .. });
         if !is_administrators || self.is_node || self.settings.node.admin_password.is_none() {
@@ -415,11 +414,11 @@ impl WriteBatch<'_> {
         Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text))
     }
 
-    /// Changes what is on record of a password, as somebody asks who looks after it: the response's value. As
-    /// [`execute`](WriteBatch::execute) otherwise.
+    /// Changes the recorded state of a password for an administrator of passwords, and returns the response value.
+    /// Otherwise like [`execute`](WriteBatch::execute).
     ///
     /// # Errors
-    /// The outcome to answer with.
+    /// The outcome of the request.
     pub fn change_password_state(
         &mut self,
         requester: &Requester,
@@ -437,7 +436,7 @@ impl WriteBatch<'_> {
         Ok(Managed::find(self.state(), requester, request.user)?.answer(self.state(), request, now)?)
     }
 
-    /// Records what happened to the password of the entry `id`. As [`execute`](WriteBatch::execute) otherwise.
+    /// Records an event of the password of the entry `id`. Otherwise like [`execute`](WriteBatch::execute).
     pub fn update_account(&mut self, id: EntryId, update: &AccountUpdate, stamp: &Stamp) -> Outcome {
         self.try_update_account(id, update, stamp).map_or_else(Outcome::from, |()| Outcome::success())
     }
@@ -464,13 +463,13 @@ impl WriteBatch<'_> {
         }
     }
 
-    /// Whether anything but a delete is accepted.
+    /// Checks that changes other than deletes are accepted.
     fn check_room(&self) -> Result<(), OperationError> {
         self.check_failure()?;
         self.full.as_ref().map_or(Ok(()), |full| Err(full.clone().into()))
     }
 
-    /// The number of a change that is decided now.
+    /// Returns the CSN of the change that is being decided.
     fn next_csn(&self, stamp: &Stamp) -> Result<Csn, OperationError> {
         Ok(Csn::after(catalog::last_csn(&self.batch)?, stamp.now_micros, SERVER_NUMBER))
     }
@@ -478,7 +477,7 @@ impl WriteBatch<'_> {
     /// See [`Writer::define_index`].
     ///
     /// # Errors
-    /// As there.
+    /// See [`Writer::define_index`].
     pub fn define_index(
         &mut self,
         attribute: &str,
@@ -503,11 +502,11 @@ impl WriteBatch<'_> {
         Ok(true)
     }
 
-    /// Puts these directory-wide settings in force, all of them or none, with one record. Returns what changed, nothing
-    /// where they are in force already.
+    /// Applies these directory-wide settings, all of them or none, with one record. Returns the differences; none if
+    /// they are already in force.
     ///
     /// # Errors
-    /// What is wrong with them, or stands against them; then nothing changes.
+    /// Problems of the settings, or reasons why the present data prevents them; then nothing changes.
     pub fn change_settings(
         &mut self,
         requester: &str,
@@ -535,7 +534,7 @@ impl WriteBatch<'_> {
         self.append(&Record { csn, requester, attributes, class_sets: Vec::new(), origin, change })
     }
 
-    /// Appends a record that no request would make: as older data has them.
+    /// Appends a record that no request can produce, as older data may contain.
     #[cfg(test)]
     pub(crate) fn append_unchecked(&mut self, record: &Record) -> Result<(), OperationError> {
         self.append(record)
@@ -564,14 +563,14 @@ impl WriteBatch<'_> {
         if let Err(error) = &written {
             self.fail(error);
         } else if let Change::Settings(_) = record.change {
-            // Operations behind it in the batch go by the new settings.
+            // Later operations of the batch use the new settings.
             let settings = Settings::of(&self.directory.lock_node(), &self.catalog.settings.general);
             self.settings = Arc::new(settings);
         }
         written
     }
 
-    /// Keeps nothing of the batch: an operation may be half there.
+    /// Marks the batch as failed: an operation may be half applied, so nothing is kept.
     fn fail(&mut self, error: &OperationError) {
         self.failure = Some(match error {
             OperationError::Store(error) => BatchFailure::Store(error.clone()),
@@ -579,7 +578,7 @@ impl WriteBatch<'_> {
         });
     }
 
-    /// The state with the batch's operations so far.
+    /// Returns the state that includes the batch's operations so far.
     pub fn state(&self) -> TreeState<'_> {
         TreeState { read: &self.batch, catalog: &self.catalog, settings: &self.settings }
     }
@@ -587,17 +586,17 @@ impl WriteBatch<'_> {
     /// Makes the batch durable, with one sync, and visible.
     ///
     /// # Errors
-    /// Nothing of the batch holds: every operation in it failed.
+    /// Nothing of the batch is kept: every operation in it failed.
     pub fn commit(mut self) -> Result<(), OperationError> {
         self.check_failure()?;
         self.trim_log()?;
-        // Published first: whoever sees the new rows must know their numbers. Numbers nobody uses do no harm.
+        // Published first: a reader that sees the new rows must know their numbers. Unused numbers do no harm.
         let is_changed = !Arc::ptr_eq(&self.catalog, self.committed);
         if is_changed {
             self.directory.catalog.store(self.catalog.clone());
         }
         if let Err(error) = self.batch.commit() {
-            // Settings that are not there must not be seen any longer.
+            // Settings that were not committed must no longer be visible.
             self.directory.catalog.store(self.committed.clone());
             return Err(error.into());
         }
@@ -619,7 +618,7 @@ impl WriteBatch<'_> {
     }
 }
 
-/// What is told of a change that would have been made, and was only to be decided.
+/// Returns the result of a change that would succeed, but was only to be decided.
 fn not_made() -> OperationError {
-    OperationError::refused(ResultCode::NO_OPERATION, "nothing speaks against the change, which is not made")
+    OperationError::refused(ResultCode::NO_OPERATION, "the change would succeed; it was not made")
 }

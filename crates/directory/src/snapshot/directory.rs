@@ -1,4 +1,4 @@
-//! An open data directory, as its threads share it: what there is to read, and what can be asked of it as a whole.
+//! An open data directory as its threads share it: the store, catalogue, settings, and queries about the whole.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,15 +23,15 @@ pub struct Directory {
     pub(crate) store: Store,
     pub(crate) catalog: ArcSwap<Catalog>,
     pub(crate) settings: ArcSwap<Settings>,
-    /// The node's part of the settings. Held while those in force are made anew.
+    /// The node's part of the settings. Locked while the settings in force are recomputed.
     pub(crate) node: Mutex<NodeSettings>,
     pub(crate) monitor: Arc<dyn MonitorSource>,
     pub(crate) vendor_version: String,
     /// Entries that are being sent as streams.
     pub(crate) streams: AtomicUsize,
-    /// Snapshots that searches share which listen for changes.
+    /// Number of shared snapshots that persistent searches keep.
     pub(crate) shared_snapshots: AtomicUsize,
-    /// The number of the last one that was made.
+    /// Number of the last shared snapshot.
     pub(crate) shared_numbers: AtomicU64,
     pub(crate) page_key: PageKey,
     /// See [`keep_log_from`](Directory::keep_log_from).
@@ -39,13 +39,13 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// A secret of this data directory that is the same every time, another one for each purpose.
+    /// Returns a secret of this data directory: the same at every call, different for each purpose.
     pub fn secret(&self, purpose: &[u8]) -> [u8; 32] {
         self.page_key.secret(purpose)
     }
 
-    /// Keeps the log's records from this position on, however many there are: somebody has not read them yet.
-    /// `u64::MAX` keeps none beyond what the settings say, which is how it begins.
+    /// Keeps the log's records from this position on, however many there are, because a reader still needs them.
+    /// `u64::MAX`, the initial value, keeps only those that the settings keep.
     pub fn keep_log_from(&self, position: u64) {
         self.log_floor.store(position, Ordering::Release);
     }
@@ -54,20 +54,20 @@ impl Directory {
         self.log_floor.load(Ordering::Acquire)
     }
 
-    /// Snapshots that searches keep which listen for changes.
+    /// Returns the number of shared snapshots that persistent searches keep.
     pub(crate) fn shared_snapshots(&self) -> usize {
         self.shared_snapshots.load(Ordering::Relaxed)
     }
 
-    /// The settings in force.
+    /// Returns the settings in force.
     pub fn settings(&self) -> Arc<Settings> {
         self.settings.load_full()
     }
 
-    /// Puts other settings of this node in force; snapshots take them at their next renewal.
+    /// Applies new settings of this node; snapshots take them at their next renewal.
     ///
     /// # Errors
-    /// A setting cannot be.
+    /// A setting is invalid.
     pub fn set_node_settings(&self, settings: NodeSettings) -> Result<(), OpenError> {
         check_node(&settings, &self.catalog.load().schema)?;
         *self.lock_node() = settings;
@@ -75,7 +75,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Puts in force what directory and node say by now.
+    /// Recomputes the settings in force from those of the directory and of the node.
     pub(crate) fn refresh_settings(&self) {
         let node = self.lock_node();
         self.settings.store(Arc::new(Settings::of(&node, &self.catalog.load().settings.general)));
@@ -85,27 +85,27 @@ impl Directory {
         self.node.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The directory-wide settings.
+    /// Returns the directory-wide settings.
     pub fn directory_settings(&self) -> DirectorySettings {
         DirectorySettings::of(&self.catalog.load())
     }
 
-    /// Number of password policies.
+    /// Returns the number of password policies.
     pub fn policy_count(&self) -> usize {
         self.catalog.load().policies.entries.len()
     }
 
-    /// What does not hold of password policies, and of the setting that names one, as it is written.
+    /// Returns what cannot be applied as written of password policies and of the setting that names one.
     pub fn policy_notices(&self) -> Vec<String> {
         self.catalog.load().policies.all_notices()
     }
 
-    /// Whether the administrator can bind: a password is set or kept.
+    /// Returns true if the administrator can bind: the node or the data directory has a password.
     pub fn has_administrator_password(&self) -> bool {
         self.settings.load().node.admin_password.is_some() || self.catalog.load().administrator.is_some()
     }
 
-    /// Whether there is no entry at all.
+    /// Returns true if there are no entries.
     ///
     /// # Errors
     /// The store failed.
@@ -113,33 +113,33 @@ impl Directory {
         Ok(self.store.view()?.row_count(NODES)? == 0)
     }
 
-    /// DNs of the naming contexts.
+    /// Returns the DNs of the naming contexts.
     pub fn suffixes(&self) -> Vec<String> {
         self.catalog.load().suffixes.iter().map(|suffix| suffix.dn.clone()).collect()
     }
 
-    /// The indexes that are being made or removed, for monitoring.
+    /// Returns the indexes that are being built or removed, for monitoring.
     ///
     /// # Errors
     /// The store failed.
     pub fn index_progress(&self) -> Result<Vec<IndexProgress>, OperationError> {
-        // After the view: see `Snapshot::renew`.
+        // Load the catalogue after the view: see `Snapshot::renew`.
         let view = self.store.view()?;
         maintenance::progress(&view, &self.catalog.load())
     }
 
-    /// The name by which this directory calls an attribute type; `None` where the schema does not know it.
+    /// Returns the schema's name for an attribute type; `None` if it is unknown.
     pub fn attribute_name(&self, name_or_oid: &str) -> Option<String> {
         let catalog = self.catalog.load();
         catalog.schema.attribute_type(name_or_oid).map(|known| known.name().to_owned())
     }
 
-    /// The attribute types that are indexed, by name, with what their indexes are to answer.
+    /// Returns the indexed attribute types, by name, with the kinds of their indexes.
     pub fn indexes(&self) -> Vec<(String, IndexKinds)> {
         self.catalog.load().indexes()
     }
 
-    /// The newest position that is shown.
+    /// Returns the newest visible position.
     ///
     /// # Errors
     /// The store failed.
@@ -147,16 +147,16 @@ impl Directory {
         self.store.view()?.position()
     }
 
-    /// What tells this data from every other, also from data made anew in its place.
+    /// Returns the random identifier of this data, which differs even from that of its replacement.
     ///
     /// # Errors
-    /// The store failed, or does not say.
+    /// The store failed, or the row is damaged.
     pub fn generation(&self) -> Result<[u8; 16], OperationError> {
         let view = self.store.view()?;
         crate::catalog::generation(&view)
     }
 
-    /// Figures of the store for monitoring.
+    /// Returns figures of the store for monitoring.
     ///
     /// # Errors
     /// The store failed.
@@ -164,29 +164,29 @@ impl Directory {
         self.store.facts()
     }
 
-    /// As [`Store::set_aside`].
+    /// See [`Store::set_aside`].
     pub fn set_aside(&self) -> &[std::path::PathBuf] {
         self.store.set_aside()
     }
 
-    /// As [`Store::warm_up`].
+    /// See [`Store::warm_up`].
     ///
     /// # Errors
-    /// As there.
+    /// See [`Store::warm_up`].
     pub fn warm_up(&self, bytes_max: u64, go_on: impl Fn() -> bool) -> Result<u64, StoreError> {
         self.store.warm_up(bytes_max, go_on)
     }
 
-    /// As [`Store::fold`]: for measuring what is in the data file.
+    /// See [`Store::fold`]: for measuring the data file.
     ///
     /// # Errors
-    /// As there.
+    /// See [`Store::fold`].
     pub fn fold(&self) -> Result<(), StoreError> {
         self.store.fold()
     }
 }
 
-/// The administrator's name must be one.
+/// Checks that the administrator's name is a DN.
 pub(crate) fn check_node(node: &NodeSettings, schema: &Schema) -> Result<(), OpenError> {
     let bad = |reason: String| Err(OpenError::Setting { setting: "admin_dn".to_owned(), reason });
     match ldap::Dn::parse(&node.admin_dn) {
