@@ -1,11 +1,12 @@
-//! Which entry a DN was found to name, so that the same DN, spelled the same, is one look into a table the next time
-//! instead of being taken apart, brought into normal form and looked up name by name.
+//! Cache of the entries that DNs named. A DN in the same spelling then costs one lookup in a table, instead of being
+//! parsed, normalized and looked up RDN by RDN.
 //!
-//! The table has no names in it: eight bytes a DN, a part of its hash and the entry's id, eight of them in a line of
-//! memory. So what it says is a guess, and [`Snapshot::known_entry`](crate::snapshot::Snapshot::known_entry) holds the
-//! entry's present DN against the one that was asked for, which costs nothing more than the node row that every answer
-//! needs. For the same reason nothing in it ever has to be forgotten: not when entries are renamed, moved or deleted,
-//! nor when the snapshot moves. Bounded; names that want the same line push each other out.
+//! The table contains no names: each DN takes eight bytes, with a part of its hash and the entry's id; a cache line
+//! holds eight of them. A hit is therefore only a guess, and
+//! [`Snapshot::known_entry`](crate::snapshot::Snapshot::known_entry) compares the entry's current DN with the
+//! requested one. That costs nothing more than the row of `nodes` that every result needs. For the same reason
+//! nothing is ever invalidated: not when entries are renamed, moved or deleted, nor when the snapshot moves. The
+//! size is bounded; names that map to the same line evict each other.
 
 use std::hash::BuildHasher;
 
@@ -19,37 +20,37 @@ use crate::model::rows::{EntryId, NodeFlags, NodeRow};
 use crate::snapshot::Snapshot;
 use crate::tree::{TreeState, damaged_row, node};
 
-/// Names in a line.
+/// Names in a line: the associativity of the cache.
 const WAYS: usize = 8;
 
 /// Lines of the smallest table.
 const LINES_MIN: usize = 64;
 
-/// Bits of an id in a word; the rest is of the hash. A directory that gets 1,000 entries a second needs 34 years to
-/// leave them.
+/// Bits of an id in a word; the rest is a part of the hash. A directory that adds 1,000 entries a second needs 34
+/// years to exceed them.
 const ID_BITS: u32 = 40;
 
-/// What lies in memory together: the names asked for more often stand more to the front. 0 is a free place.
+/// Words in one cache line: names that are requested more often move to the front. 0 is a free place.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Line([u64; WAYS]);
 
-/// The table.
+/// Table of known names.
 #[derive(Debug, Default)]
 pub(crate) struct KnownNames {
-    /// A power of two, or none.
+    /// A power of two, or zero.
     lines: Vec<Line>,
     line_count_max: usize,
     taken: usize,
     hasher: RandomState,
 }
 
-/// The hash of a DN's text.
+/// Hash of a DN's text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NameHash(u64);
 
 impl KnownNames {
-    /// A table of up to `bytes_max` bytes. It begins small and grows with what it is asked.
+    /// Returns a table of up to `bytes_max` bytes. It starts small and grows with use.
     pub(crate) fn new(bytes_max: usize) -> KnownNames {
         let line_count_max = match bytes_max / size_of::<Line>() {
             0 => 0,
@@ -58,13 +59,13 @@ impl KnownNames {
         KnownNames { line_count_max, ..KnownNames::default() }
     }
 
-    /// What a DN is found and kept under.
+    /// Returns the hash under which a DN is looked up and inserted.
     #[inline]
     pub(crate) fn hash(&self, dn: &str) -> NameHash {
         NameHash(self.hasher.hash_one(dn.as_bytes()))
     }
 
-    /// The entries that the DN may be the name of, mostly one or none.
+    /// Returns the entries that the DN may name, mostly one or none.
     #[inline]
     pub(crate) fn find(&self, hash: NameHash) -> impl Iterator<Item = EntryId> + use<> {
         let line = match self.lines.len() {
@@ -76,7 +77,7 @@ impl KnownNames {
         found.map(|word| EntryId(word & ID_MASK))
     }
 
-    /// Keeps a name that was found, or moves it one way to the front if it is kept already.
+    /// Inserts a name, or moves it one place to the front if it is already in the table.
     pub(crate) fn keep(&mut self, hash: NameHash, id: EntryId) {
         if id.0 == 0 || id.0 > ID_MASK || self.line_count_max == 0 {
             return;
@@ -91,13 +92,13 @@ impl KnownNames {
         }
         let free = words.iter().position(|kept| *kept == 0);
         self.taken += usize::from(free.is_some());
-        // Who comes last comes and goes: names that are asked for once do not push out those that are asked for often.
+        // A new name replaces the last one of a line: names requested once do not evict names requested often.
         if let Some(way) = words.get_mut(free.unwrap_or(WAYS - 1)) {
             *way = word;
         }
     }
 
-    /// Makes room, forgetting everything, when three quarters of the places are taken.
+    /// Enlarges the table, dropping all names, when three quarters of the places are taken.
     fn grow_if_full(&mut self) {
         let count = self.lines.len();
         if (count == 0 || self.taken > count * WAYS / 4 * 3) && count < self.line_count_max {
@@ -110,14 +111,14 @@ impl KnownNames {
 
 const ID_MASK: u64 = (1 << ID_BITS) - 1;
 
-/// Which of `line_count` lines has the names of a hash. The count is a power of two.
+/// Returns the line of a hash. `line_count` is a power of two.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "only the low bits count")]
 fn line_of(hash: NameHash, line_count: usize) -> usize {
     hash.0 as usize & (line_count - 1)
 }
 
-/// The part of a hash that is kept: not the one that says which line.
+/// Returns the part of a hash that is stored: not the part that selects the line.
 #[inline]
 fn tag(hash: NameHash) -> u64 {
     hash.0 & !ID_MASK
@@ -138,7 +139,7 @@ impl Names for Snapshot {
 }
 
 impl Snapshot {
-    /// The entry whose DN is spelled like this, whatever kind of entry it is, if it was asked for before.
+    /// Returns the entry whose DN has exactly this spelling, of any kind, if it was requested before.
     #[inline]
     pub(crate) fn known_entry(&self, dn: &str) -> Result<Option<(EntryId, NodeRow<'_>)>, OperationError> {
         let state = self.state();
@@ -163,8 +164,8 @@ impl Snapshot {
         Ok(None)
     }
 
-    /// The entry of a DN, whatever kind of entry it is, if its superior was looked for before: then there is one RDN to
-    /// look up.
+    /// Returns the entry of a DN, of any kind, if its superior was looked up before. Only one RDN then needs a
+    /// lookup.
     pub(crate) fn entry_below_known(
         &self,
         dn: &Dn<'_>,
@@ -182,14 +183,14 @@ impl Snapshot {
         Ok(found)
     }
 
-    /// Keeps the entry that a DN was found to name.
+    /// Caches the entry that a DN names.
     pub(crate) fn keep_name(&self, dn: &str, id: EntryId) {
         let names = &mut *self.names();
         let hash = names.known.hash(dn);
         names.known.keep(hash, id);
     }
 
-    /// Keeps the entry that a DN was found to name, without an alias being followed, and its superior.
+    /// Caches the entry that a DN names, found without following an alias, and its superior.
     pub(crate) fn keep_entry(&self, dn: &Dn<'_>, id: EntryId) -> Result<(), OperationError> {
         let state = self.state();
         let row = node(state.read, id)?.ok_or_else(|| damaged_row("nodes", id))?;
@@ -202,7 +203,7 @@ impl Snapshot {
         Ok(())
     }
 
-    /// The entry whose name is the administrator's, if there is one.
+    /// Returns the entry with the administrator's DN, if there is one.
     pub(crate) fn administrator_entry(&self) -> Result<Option<EntryId>, OperationError> {
         let state = self.state();
         if let Some((dn, entry)) = &self.names().administrator
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_found_again() {
+    fn finds_names_that_were_inserted() {
         let mut names = KnownNames::new(1 << 20);
         assert_eq!(found(&names, "cn=1"), []);
         for number in 1..=100 {
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_asked_for_moves_to_the_front() {
+    fn requested_names_move_to_the_front() {
         let mut names = KnownNames::new(1 << 20);
         names.keep(names.hash("cn=7"), EntryId(7));
         // An entry that took over the name comes second.
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_and_ids_without_a_place_are_left_out() {
+    fn memory_is_bounded_and_ids_that_are_too_large_are_left_out() {
         let mut names = KnownNames::new(4 * size_of::<Line>());
         for number in 1..=1_000 {
             names.keep(names.hash(&format!("cn={number}")), EntryId(number));
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn it_grows_with_what_it_is_asked() {
+    fn the_table_grows_with_use() {
         let mut names = KnownNames::new(1 << 20);
         for number in 1..=10_000 {
             names.keep(names.hash(&format!("cn={number}")), EntryId(number));

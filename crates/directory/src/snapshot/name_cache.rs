@@ -1,9 +1,9 @@
-//! Names that searches need again and again: the DNs of containers, and the entries that search bases mean.
+//! Cache of names that searches need repeatedly: the DNs of containers, and the entries of search bases.
 //!
 //! Most results lie below a few containers and most searches start at a few bases, so each
-//! [`Snapshot`](crate::snapshot::Snapshot) keeps these: with them, a search by an indexed value costs two look-ups in
-//! the store instead of five. Bounded. A snapshot that moves to another position forgets them: they are found again
-//! with a few look-ups, and commits come in groups.
+//! [`Snapshot`](crate::snapshot::Snapshot) caches these. A search by an indexed value then costs two lookups in the
+//! store instead of five. The size is bounded. A snapshot that moves to another position drops the cache: a few
+//! lookups fill it again, and commits come in groups.
 
 use std::collections::HashMap;
 
@@ -15,16 +15,16 @@ use crate::model::rows::{EntryId, NodeFlags};
 use crate::snapshot::known_names::KnownNames;
 use crate::tree::{TreeState, damaged_row, node};
 
-/// What is known of an entry with entries below it.
+/// Facts about an entry with entries below it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Container {
-    /// Its own superior.
+    /// Superior of the container.
     pub(crate) parent: EntryId,
     /// Alias, referral, subentry.
     pub(crate) flags: NodeFlags,
-    /// The highest id of it and its superiors.
+    /// Highest entry id among the container and its superiors.
     pub(crate) highest: EntryId,
-    /// Its DN in [`NameCache::texts`].
+    /// Range of its DN in [`NameCache::texts`].
     start: usize,
     end: usize,
 }
@@ -33,20 +33,20 @@ pub(crate) struct Container {
 const ROOT: Container =
     Container { parent: EntryId::ROOT, flags: NodeFlags(0), highest: EntryId::ROOT, start: 0, end: 0 };
 
-/// What is known of names as a snapshot has them.
+/// Cached names of a snapshot.
 #[derive(Debug, Default)]
 pub(crate) struct NameCache {
     containers: HashMap<EntryId, Container, RandomState>,
     texts: Vec<u8>,
     bases: HashMap<Box<str>, (EntryId, NodeFlags), RandomState>,
-    /// The administrator's DN and the entry that has it, once that was looked for.
+    /// The administrator's DN and the entry that has it, after the first lookup.
     pub(crate) administrator: Option<(Box<str>, Option<EntryId>)>,
-    /// Which entry a DN was found to name, however long ago.
+    /// Entries that DNs named at any earlier position.
     pub(crate) known: KnownNames,
 }
 
 impl NameCache {
-    /// Forgets what may be otherwise at another position.
+    /// Drops entries that may differ at another position.
     pub(crate) fn forget(&mut self) {
         self.bases.clear();
         self.administrator = None;
@@ -58,13 +58,13 @@ impl NameCache {
         self.texts.clear();
     }
 
-    /// The DN of a container (UTF-8), empty for the root. To be asked before the next container is.
+    /// Returns the DN of a container (UTF-8); empty for the root. Call it before the next container is looked up.
     #[inline]
     pub(crate) fn dn(&self, container: Container) -> &[u8] {
         self.texts.get(container.start..container.end).unwrap_or_default()
     }
 
-    /// What is to know of the container `id`.
+    /// Returns the facts about the container `id`.
     #[inline]
     pub(crate) fn container(
         &mut self,
@@ -111,13 +111,13 @@ impl NameCache {
         Ok(container)
     }
 
-    /// The entry that a DN, spelled like this, was found to name.
+    /// Returns the entry that a DN in exactly this spelling was found to name.
     #[inline]
     pub(crate) fn base(&self, dn: &str) -> Option<(EntryId, NodeFlags)> {
         self.bases.get(dn).copied()
     }
 
-    /// Keeps the entry that a DN, spelled like this, names without aliases being followed.
+    /// Caches the entry that a DN in exactly this spelling names, found without following aliases.
     pub(crate) fn keep_base(&mut self, dn: &str, found: (EntryId, NodeFlags)) {
         if self.bases.len() >= BASES_CACHED_MAX {
             self.bases.clear();
@@ -133,7 +133,7 @@ mod tests {
     use crate::testing::{SUFFIX, TestDirectory};
 
     #[test]
-    fn a_snapshot_that_moves_forgets_names() {
+    fn a_snapshot_that_moves_drops_cached_names() {
         let (unit, person) = ("ou=a,dc=example,dc=com", "cn=p,ou=a,dc=example,dc=com");
         let mut directory = TestDirectory::with_suffix_entry();
         directory.add(unit, &[("objectClass", &["organizationalUnit"])]);

@@ -1,13 +1,13 @@
-//! The key of the cookies of paged searches.
+//! Key of the cookies of paged searches.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// What seals the cookies of a data directory.
+/// Key that seals the cookies of a data directory.
 pub(crate) struct PageKey(pub(crate) Hmac<Sha256>);
 
 impl PageKey {
-    /// The key of the data directory of this generation.
+    /// Returns the key of the data directory with this generation.
     pub(crate) fn new(generation: [u8; 16]) -> PageKey {
         let mut key = [0; 64];
         if let Some(start) = key.first_chunk_mut() {
@@ -16,7 +16,7 @@ impl PageKey {
         PageKey(Hmac::new((&key).into()))
     }
 
-    /// A secret for something else than cookies, which never begin like this.
+    /// Derives a secret for another purpose than cookies, which never begin with this prefix.
     pub(crate) fn secret(&self, purpose: &[u8]) -> [u8; 32] {
         self.0.clone().chain_update(b"secret for ").chain_update(purpose).finalize().into_bytes().into()
     }

@@ -1,7 +1,7 @@
-//! Snapshots that many searches keep together.
+//! Snapshots that many searches share.
 //!
-//! A search that listens for changes keeps the directory as its client was told of it. Each snapshot takes one of the
-//! store's views, of which there are few, so all searches of a thread that begin at the same state share one.
+//! A persistent search keeps the directory in the state that its client knows. Each snapshot takes one of the
+//! store's views, of which there are few. All searches of a thread that begin at the same state therefore share one.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -12,23 +12,24 @@ use super::{Directory, Snapshot};
 use crate::catalog::Catalog;
 use crate::model::settings::Settings;
 
-/// A snapshot that does not move, for all that keep it. Freed with the last of them.
+/// A snapshot that does not move, with several owners. Freed with the last of them.
 pub(crate) struct SharedSnapshot {
-    /// Numbers ascend in the order in which such snapshots are made.
+    /// Ascending in the order in which shared snapshots are taken.
     number: u64,
     snapshot: Mutex<Snapshot>,
     directory: Arc<Directory>,
 }
 
 impl SharedSnapshot {
-    /// Its number: one that was made later has a higher number, and shows the same state or a later one.
+    /// Returns its number. A snapshot with a higher number shows the same state or a later one.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
-    /// The snapshot, for one slice of work. A thread never waits here: only searches of one thread share a snapshot.
+    /// Locks the snapshot for one slice of work. A thread never waits here, because only searches of one thread
+    /// share a snapshot.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Snapshot> {
-        // What is cached in a snapshot is forgotten when it is in doubt, so a poisoned lock is fit for use.
+        // Caches in a snapshot are dropped when in doubt, so a poisoned lock can be used.
         self.snapshot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -39,7 +40,7 @@ impl Drop for SharedSnapshot {
     }
 }
 
-/// The shared snapshot of what a thread's own snapshot shows, once one was asked for.
+/// The shared snapshot of a thread's current position, after the first request for one.
 pub(crate) struct SharedOf {
     version: u64,
     published: Arc<Catalog>,
@@ -48,10 +49,11 @@ pub(crate) struct SharedOf {
 }
 
 impl Snapshot {
-    /// A snapshot of the same state or a later one, to be kept. The same one as before while this one has not moved.
+    /// Returns a snapshot of the same state or a later one, to be kept. It is the same one while this snapshot has
+    /// not moved.
     ///
     /// # Errors
-    /// As [`Directory::snapshot`].
+    /// See [`Directory::snapshot`].
     pub(crate) fn shared(&self) -> Result<Arc<SharedSnapshot>, StoreError> {
         let mut kept = self.shared.borrow_mut();
         let known = kept.as_ref().filter(|kept| {
@@ -76,7 +78,7 @@ impl Snapshot {
         Ok(shared)
     }
 
-    /// Whether the settings of both let the same requesters read the same.
+    /// Returns true if under the settings of both the same requesters may read the same data.
     pub(crate) fn has_reading_rules_of(&self, other: &Snapshot) -> bool {
         let of = |snapshot: &Snapshot| {
             let (kept, in_force) = (&snapshot.catalog.settings.general, &snapshot.settings);

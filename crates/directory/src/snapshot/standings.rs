@@ -1,4 +1,4 @@
-//! The standings of askers that a snapshot keeps (see [`crate::access`]), until the log touches what they came from.
+//! Cache of the effective rights of requesters (see [`crate::access`]), until a record touches one of their sources.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -11,18 +11,19 @@ use crate::model::limits::{RECORDS_FOLLOWED_MAX, SOURCES_KEPT_MAX, STANDINGS_KEP
 use crate::model::record::Record;
 use crate::model::rows::EntryId;
 
-/// Whose standing: nobody is anonymous. The bits are the rules that hold for where the request comes from.
+/// Key of cached rights: the requester's entry, `None` for anonymous, and the bits of the rules that apply to the
+/// connection.
 pub(crate) type StandingKey = (Option<EntryId>, Vec<u64>);
 
-/// What askers may do under access rules.
+/// Cached effective rights of requesters.
 #[derive(Debug, Default)]
 pub(crate) struct KeptStandings {
     kept: HashMap<StandingKey, Arc<Standing>, RandomState>,
-    /// The log's position that they hold at.
+    /// Log position at which they are valid.
     position: u64,
-    /// What all of them came from.
+    /// Sources of all of them.
     names: HashSet<Touch, RandomState>,
-    /// What some of them came from.
+    /// Sources of some of them.
     own: HashMap<Touch, HashSet<StandingKey, RandomState>, RandomState>,
 }
 
@@ -31,7 +32,7 @@ impl KeptStandings {
         self.kept.get(key).map(Arc::clone)
     }
 
-    /// Keeps a standing that was made of what `view` shows, which is what the others hold at.
+    /// Caches rights that were computed from `view`, at the position at which the others are valid.
     pub(crate) fn keep(
         &mut self,
         view: &View,
@@ -62,7 +63,7 @@ impl KeptStandings {
         self.own.clear();
     }
 
-    /// Forgets those that are others in what `view` shows.
+    /// Drops the rights that are no longer valid in `view`.
     pub(crate) fn follow(&mut self, view: &View) -> Result<(), StoreError> {
         if self.kept.is_empty() {
             return Ok(());
@@ -74,8 +75,8 @@ impl KeptStandings {
         followed.map(drop)
     }
 
-    /// Forgets those that the log's new records end. False where these cannot be read one by one: they are too many or
-    /// too large, trimmed already, or may end all.
+    /// Drops the rights that new records of the log invalidate. Returns false if the records cannot be read one by
+    /// one: they are too many or too large, already trimmed, or may invalidate all.
     fn read_log(&mut self, view: &View) -> Result<bool, StoreError> {
         let position = view.position()?;
         if position.checked_sub(self.position).is_none_or(|new| new > RECORDS_FOLLOWED_MAX) {
@@ -140,7 +141,7 @@ mod tests {
         "one: allow read of title to user 'uid=c,ou=y,dc=example,dc=com'",
     ];
 
-    /// Rules that ask by filters.
+    /// Rules with filters.
     const FILTERED: [&str; 3] = [
         "led: allow read of street matching '(manager=uid=a,ou=x,dc=example,dc=com)' \
          to users matching '(description=x)'",
@@ -185,9 +186,9 @@ mod tests {
     }
 
     #[test]
-    fn thousands_of_commits_elsewhere_leave_a_standing_and_one_of_its_group_does_not() {
+    fn unrelated_commits_keep_cached_rights_and_a_change_of_a_group_drops_them() {
         let mut directory = directory();
-        // The first entry with an attribute gives it a number, which ends all.
+        // The first entry with an attribute allocates its number, which invalidates all rights.
         directory.modify(USERS[2], &[(ChangeOperation::Replace, "description", &["first"])]);
         let (first, other) = (standing(&directory, USERS[0]), standing(&directory, USERS[1]));
         for number in 0..2_000 {
@@ -196,7 +197,7 @@ mod tests {
             assert_eq!(outcome.code, ResultCode::SUCCESS);
         }
         assert!(Arc::ptr_eq(&first, &standing(&directory, USERS[0])));
-        // Its own values are none of its sources: last logins are kept there.
+        // The requester's own values are not a source: the last login is recorded there.
         directory.modify(USERS[0], &[(ChangeOperation::Replace, "description", &["x"])]);
         assert!(Arc::ptr_eq(&first, &standing(&directory, USERS[0])));
         directory.modify(GROUPS[0], &[(ChangeOperation::Add, "member", &[USERS[0]])]);
@@ -206,13 +207,13 @@ mod tests {
         directory.modify(GROUPS[0], &[(ChangeOperation::Delete, "member", &[USERS[0]])]);
         assert!(!Arc::ptr_eq(&second, &standing(&directory, USERS[0])));
         assert!(Arc::ptr_eq(&other, &standing(&directory, USERS[1])));
-        // An entry that a rule names goes: another one may come to have its name.
+        // An entry that a rule names is deleted: another one may get its name.
         directory.delete(USERS[2]);
         assert!(!Arc::ptr_eq(&other, &standing(&directory, USERS[1])));
     }
 
     #[test]
-    fn behind_many_commits_at_once_nothing_is_kept() {
+    fn many_commits_at_once_drop_all_cached_rights() {
         let mut directory = directory();
         let mut late = directory.directory.snapshot().unwrap();
         let asker = asker(entry(&directory, USERS[0]).unwrap(), USERS[0]);
@@ -225,7 +226,7 @@ mod tests {
         assert!(!Arc::ptr_eq(&first, &late.standing(&asker, None).unwrap().unwrap()));
     }
 
-    /// A small generator (xorshift), for the same changes each time.
+    /// A small generator (xorshift), for reproducible changes.
     struct Random(u64);
 
     impl Random {
@@ -275,9 +276,9 @@ mod tests {
         };
     }
 
-    /// What is kept says of every entry what is worked out anew, whatever has changed.
+    /// Cached rights equal newly computed ones for every entry, whatever has changed.
     #[test]
-    fn what_is_kept_is_what_would_be_made_anew() {
+    fn cached_rights_equal_recomputed_ones() {
         let mut directory = directory();
         let rules = RULES.iter().chain(&FILTERED).map(|rule| (*rule).to_owned()).collect();
         directory.change_settings(|settings| settings.general.access_rules = rules);
