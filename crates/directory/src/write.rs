@@ -1,4 +1,5 @@
-//! Changes: `decide` with one file an operation makes a record of a request, `apply` makes rows of a record.
+//! Changes of entries: `decide`, with one file per operation, turns a request into a record; `apply` turns a record
+//! into rows.
 
 pub mod account_update;
 pub(crate) mod add;

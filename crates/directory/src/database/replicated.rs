@@ -153,7 +153,8 @@ impl Writer {
         let known = batch.position()?;
         if first > known + 1 {
             return Err(OperationError::Damaged(format!(
-                "the next records of the cluster's log begin at position {first}, but this node ends at position {known}"
+                "the next records of the cluster's log begin at position {first}, but this node ends at \
+                 position {known}"
             )));
         }
         for (position, bytes) in (first..).zip(records) {

@@ -93,7 +93,8 @@ impl Writer {
         if self.may_change {
             return Ok(());
         }
-        let text = "the data directory is a node of a cluster: it can change only through the cluster's log, while a server runs on it";
+        let text = "the data directory is a node of a cluster: it can change only through the cluster's log, \
+         while a server runs on it";
         Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text))
     }
 

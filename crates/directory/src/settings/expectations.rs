@@ -51,7 +51,7 @@ fn checked(text: &str, schema: &Schema) -> Result<Expectation, String> {
     };
     match &read.attribute {
         Some(name) if schema.attribute_type(name).is_none() => {
-            return Err(format!("{name} is no attribute type of the schema"));
+            return Err(format!("{name} is not an attribute type of the schema"));
         }
         attribute if attribute.is_some() != *wants_attribute => {
             return Err(format!(

@@ -1,7 +1,7 @@
-//! What is recorded of binds and of compares of passwords (draft-behera-ldap-password-policy section 8.1), decided like
-//! any change: a record, made from the entry as it is by then.
+//! Recording of binds and of compares of passwords (draft-behera-ldap-password-policy section 8.1). It is decided
+//! like any change: a record, made from the entry's state at that time.
 //!
-//! It leaves modifyTimestamp, modifiersName and entryCSN alone, as in OpenLDAP: the user changed nothing.
+//! It does not change modifyTimestamp, modifiersName and entryCSN, as in OpenLDAP: the user changed nothing.
 
 use ldap::ResultCode;
 use schema::{AttributeDescription, generalized_micros};
@@ -25,31 +25,32 @@ use crate::write::working_entry::WorkingEntry;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// What happened to the password of an entry since it was last recorded. Times are microseconds since 1970.
+/// Events of an entry's password since the last recorded ones. Times are microseconds since 1970.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccountUpdate {
-    /// Times of failed attempts, each another, in the order in which they came.
+    /// Times of failed attempts, all different, in the order in which they occurred.
     pub failures: Vec<i64>,
-    /// Time of the last success, where that is to be recorded.
+    /// Time of the last success, if it is to be recorded.
     pub success: Option<i64>,
     /// Whether a success ended the failures before it.
     pub clears_failures: bool,
-    /// Time at which an expired password was used that a grace login is left for.
+    /// Time at which an expired password was used as a grace login.
     pub grace: Option<i64>,
-    /// Passwords of applications that were used, by their options, and when.
+    /// Application passwords that were used, by their options, with the time.
     pub app_uses: Vec<(String, i64)>,
-    /// The step of a time-based code that was used.
+    /// Time step of a time-based code that was used.
     pub totp_step: Option<i64>,
-    /// The stored form that a good bind verified, and keys of the same password for SCRAM, CRAM-MD5 and DIGEST-MD5.
+    /// Stored form that a successful bind verified, and keys of the same password for SCRAM, CRAM-MD5 and
+    /// DIGEST-MD5.
     pub keys: Option<(Vec<u8>, Vec<String>)>,
-    /// The stored form that a good bind verified, and a stronger one of the same password.
+    /// Stored form that a successful bind verified, and a stronger form of the same password.
     pub rehashed: Option<(Vec<u8>, Vec<u8>)>,
 }
 
-/// Decides what is recorded. `None`: nothing.
+/// Decides what to record; `None` for nothing.
 ///
 /// # Errors
-/// invalidCredentials where the last grace login, or the time-based code, was used by another bind; the store failed.
+/// invalidCredentials if another bind used the last grace login, or the time-based code; the store failed.
 pub(crate) fn decide(
     state: TreeState<'_>,
     id: EntryId,
@@ -57,7 +58,7 @@ pub(crate) fn decide(
     stamp: &Stamp,
     csn: Csn,
 ) -> Result<Option<Record>> {
-    // The entry may be gone by now.
+    // The entry may have been deleted by now.
     if state.node(id)?.is_none() {
         return Ok(None);
     }
@@ -110,7 +111,7 @@ pub(crate) fn decide(
     }
     if let Some((verified, keys)) = &update.keys {
         let passwords = entry.values(&description(catalog, USER_PASSWORD)?)?;
-        // Those of another password would let that one in.
+        // Keys of another password would let that password bind.
         if passwords.iter().any(|stored| stored == verified) {
             let known = description(catalog, SCRAM_KEYS)?;
             let mut all = entry.values(&known)?;
@@ -186,9 +187,9 @@ mod tests {
         outcome.code
     }
 
-    /// What was verified may be another password by the time that it is recorded.
+    /// The password may have changed between its verification and the record.
     #[test]
-    fn what_is_made_of_a_password_is_kept_only_while_that_is_there() {
+    fn stores_keys_and_forms_only_of_the_present_password() {
         let (mut directory, id) = sample(&[]);
         let made = |of: &str| AccountUpdate {
             rehashed: Some((of.as_bytes().to_vec(), b"{SSHA512}stronger".to_vec())),
@@ -205,14 +206,14 @@ mod tests {
         for kept in ["modifyTimestamp", "entryCSN", "pwdChangedTime"] {
             assert_eq!(before.texts(kept), after.texts(kept), "{kept}");
         }
-        // A new password takes the keys with it.
+        // A new password replaces the keys too.
         let set: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "userPassword", &["{SSHA}two"])];
         assert_eq!(directory.modify(ADA, set).code, ResultCode::SUCCESS);
         assert!(directory.read(ADA).unwrap().texts("pandoScramKeys").is_empty());
     }
 
     #[test]
-    fn failures_lock_by_the_clock_of_the_update() {
+    fn failures_lock_according_to_the_time_of_the_update() {
         let lockout: &[(&str, &[&str])] = &[
             ("pwdLockout", &["TRUE"]),
             ("pwdMaxFailure", &["3"]),
@@ -226,7 +227,7 @@ mod tests {
             record(directory, id, &AccountUpdate { failures, ..AccountUpdate::default() });
             directory.read(ADA).unwrap().texts("pwdAccountLockedTime")
         };
-        // The first two are forgotten when the next two come.
+        // The first two failures no longer count when the next two come.
         assert!(fail(&mut directory, &[1_000, 1_001]).is_empty());
         assert!(fail(&mut directory, &[1_101, 1_102]).is_empty());
         assert_eq!(fail(&mut directory, &[1_103]), ["19700101001823Z"]);
@@ -235,16 +236,16 @@ mod tests {
         assert!(
             account(&directory).is_locked(second(1_162)) && !account(&directory).is_locked(second(1_163))
         );
-        // A success ends it.
+        // A success clears the failures.
         let success = AccountUpdate { clears_failures: true, ..AccountUpdate::default() };
         record(&mut directory, id, &success);
         assert!(directory.read(ADA).unwrap().texts("pwdFailureTime").is_empty());
         assert!(!account(&directory).is_locked(second(1_104)));
     }
 
-    /// Two binds with the last grace login, or with one code, do not both succeed.
+    /// Of two binds with the last grace login, or with one code, only one succeeds.
     #[test]
-    fn what_is_good_once_is_used_once() {
+    fn accepts_a_grace_login_and_a_code_only_once() {
         let (mut directory, id) = sample(&[("pwdGraceAuthNLimit", &["1"]), ("pandoPwdTotp", &["TRUE"])]);
         let secret: &[(_, &str, &[&str])] =
             &[(ChangeOperation::Replace, "pandoTotpSecret", &["GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ"])];

@@ -1,11 +1,11 @@
 //! Add (RFC 4511 section 4.7).
 //!
-//! An attribute may be given in several pieces; they are one. Values of the RDN that the entry lacks are added to it,
-//! as other servers do; a single-valued attribute with another value contradicts the name. Naming attributes follow the
-//! schema like others, and only ordinary ones name: operational attributes and links change without being asked, and a
-//! password is no name.
+//! A request may contain an attribute several times; the values are combined. Values of the RDN that the entry lacks
+//! are added, as other servers do; a single-valued attribute with another value contradicts the name. Naming
+//! attributes must satisfy the schema like others. Operational attributes, links and passwords cannot name an entry:
+//! the first two change without a request, and a password must not appear in a name.
 //!
-//! The order of checks follows slapd: the entry itself first, then its place.
+//! The order of checks follows slapd: first the entry itself, then its place.
 
 use ldap::{AddRequest, Dn, ResultCode};
 use schema::{AttributeDescription, AttributeType, Schema};
@@ -92,7 +92,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &AddRequest<'_>) -> Result
     Ok(deciding.record(allocations, Change::Add(add)))
 }
 
-/// Whether the asker may add this entry at this place.
+/// Checks that the requester may add this entry at this place.
 fn check_permitted(
     state: TreeState<'_>,
     standing: &Standing,
@@ -108,7 +108,8 @@ fn check_permitted(
     permitted::check_new(state, standing, request.entry, place, access::Newcomer::Given(&given))
 }
 
-/// What a request gives an entry, its name included. What is wrong with it is said later, to those who may add it.
+/// Returns all values that a request gives an entry, including those of its name. Invalid ones are reported later,
+/// only to requesters that may add the entry.
 fn given_values(
     schema: &Schema,
     request: &AddRequest<'_>,
@@ -134,7 +135,7 @@ fn in_memory<'e>(
     InMemory { dn: request.entry, attributes: attributes.collect() }
 }
 
-/// Puts the attributes of the request into the entry.
+/// Adds the attributes of the request to the entry.
 fn add_given(
     deciding: Deciding<'_>,
     newcomer: &Newcomer<'_>,
@@ -150,7 +151,7 @@ fn add_given(
         if attribute.values.is_empty() {
             return Err(OperationError::refused(
                 ResultCode::PROTOCOL_ERROR,
-                format!("{} has no values: an attribute to be added needs one", attribute.description),
+                format!("{} has no values: an added attribute needs at least one", attribute.description),
             ));
         }
         if !entry.has(&description)
@@ -167,18 +168,18 @@ fn add_given(
     Ok(())
 }
 
-/// A value of an RDN.
+/// A value in an RDN.
 pub(crate) struct NamingValue {
-    /// Its type, without options.
+    /// Attribute type, without options.
     pub(crate) description: AttributeDescription,
     /// The value.
     pub(crate) value: KeyedValue,
 }
 
-/// As [`naming_values`], of an entry that gets the name now: a name shows what it is made of.
+/// Like [`naming_values`], for a name that an entry gets now. Secrets are refused, because names are visible.
 ///
 /// # Errors
-/// As there; namingViolation for a secret, too.
+/// See [`naming_values`]; also namingViolation for a secret.
 pub(crate) fn new_naming_values(catalog: &Catalog, dn: &Dn<'_>) -> Result<Vec<NamingValue>> {
     let values = naming_values(&catalog.schema, dn)?;
     match values.iter().map(|value| value.description.type_id).find(|id| catalog.secrets.has(*id)) {
@@ -191,11 +192,11 @@ pub(crate) fn new_naming_values(catalog: &Catalog, dn: &Dn<'_>) -> Result<Vec<Na
     }
 }
 
-/// The values of the first RDN of a DN that is to be an entry's.
+/// Returns the values of the first RDN of an entry's DN.
 ///
 /// # Errors
-/// invalidDNSyntax for a type that is not defined or a value that does not fit its type (RFC 4511 section 4.1.9);
-/// namingViolation for an attribute that cannot name.
+/// invalidDNSyntax for a type that is not defined or a value that its syntax does not allow (RFC 4511 section
+/// 4.1.9); namingViolation for an attribute that cannot name an entry.
 pub(crate) fn naming_values(schema: &Schema, dn: &Dn<'_>) -> Result<Vec<NamingValue>> {
     let mut values = Vec::new();
     for ava in dn.rdn().iter().flat_map(|rdn| rdn.avas) {
@@ -245,22 +246,26 @@ fn add_naming(entry: &mut NewEntry<'_>, naming: NamingValue, schema: &Schema) ->
     Ok(())
 }
 
-/// The refusal of a single-valued attribute that has another value than the name gives it.
+/// Returns the refusal of a single-valued attribute with another value than in the name.
 pub(crate) fn contradicts_name(attribute_type: &AttributeType) -> OperationError {
     OperationError::refused(
         ResultCode::NAMING_VIOLATION,
-        format!("{} is single-valued and given with another value than in the name", attribute_type.name()),
+        format!(
+            "{} is single-valued, and the request gives it another value than the name",
+            attribute_type.name()
+        ),
     )
 }
 
-/// Where a new entry goes.
+/// Place of a new entry in the tree.
 struct NewEntryPlace {
     parent: EntryId,
     rdn: String,
     dn: String,
 }
 
-/// The parent of an entry of this name, where there is one, and the nearest entry at or above that place.
+/// Returns the parent of an entry with this name, if it exists, and the nearest existing entry at or above that
+/// place.
 fn place_of(state: TreeState<'_>, name: &NormalName) -> Result<(Option<EntryId>, Option<EntryId>)> {
     let suffix = state.catalog.suffix_above(&name.key);
     if suffix.is_some_and(|suffix| suffix.key == name.key) {
@@ -317,7 +322,7 @@ fn find_place(
         });
     };
     if let Err(error) = check_superior(state, parent) {
-        // Why nothing can be below an entry that the requester may not see is not to be told.
+        // The refusal must not reveal what kind of entry it is if the requester may not see it.
         return Err(match standing {
             Some(standing) if permitted::is_hidden(state, Some(standing), parent)? => {
                 standing.hidden(state, dn.text(), Some(parent))?
@@ -334,7 +339,7 @@ fn find_place(
     Ok(NewEntryPlace { parent, rdn, dn })
 }
 
-/// Checks that an entry may have others below it.
+/// Checks that an entry can have subordinates.
 ///
 /// # Errors
 /// aliasProblem below an alias (RFC 4512 section 2.6), objectClassViolation below a subentry (RFC 3672 section 2).

@@ -1,10 +1,10 @@
-//! `apply`: from a record to rows. Idempotent, and never refused.
+//! `apply`: turns a record into rows. Idempotent, and never refused.
 //!
-//! Every entry row carries the position of the last record that changed it. A record is applied to an entry only where
-//! its own position is later; what it gives to other entries (a name that becomes a link, a link that becomes text)
-//! follows the same rule for each of them. So a record applied twice, or old records applied once more on top of
-//! later ones, leave the same rows once the log has been followed to its end. An entry that a later record deleted
-//! comes back for a while; it never takes a name that another entry has by now.
+//! Every entry row contains the position of the last record that changed it. A record is applied to an entry only if
+//! its own position is later. Its effects on other entries (a name that becomes a link, a link that becomes text)
+//! follow the same rule for each of them. A record that is applied twice, or old records applied again on top of
+//! later ones, therefore leave the same rows at the end of the log. An entry that a later record deleted reappears
+//! for a while, but never takes a name that another entry has by now.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ use crate::write::{values, whole_entry};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Makes the rows say what the record at `position` of the log says.
+/// Applies the record at `position` of the log to the rows.
 ///
 /// # Errors
 /// The store failed, or rows contradict each other; the batch can only be dropped then.
@@ -73,7 +73,7 @@ pub fn apply(
     stamp(batch, catalog, record)
 }
 
-/// Whether a change may change the password policies, or which entries they are of.
+/// Returns true if a change may affect the password policies or the entries that they apply to.
 fn changes_policies(catalog: &Catalog, change: &Change) -> bool {
     let is_policy = |class_set| is_policy(catalog, &catalog.class_set(class_set).closure);
     match change {
@@ -88,9 +88,9 @@ fn changes_policies(catalog: &Catalog, change: &Change) -> bool {
     }
 }
 
-/// Numbers that the record gives out.
+/// Adds the record's allocations to the catalogue.
 fn allocate(batch: &mut Batch<'_>, catalog: &mut Arc<Catalog>, record: &Record) -> Result<()> {
-    // Numbers given before are left alone: what stands behind one may have been changed by a later schema.
+    // Existing numbers are skipped: a later schema may have changed their meaning.
     let (attributes, class_sets) = (catalog.attributes().len(), catalog.class_sets().len());
     for allocation in record.attributes.iter().filter(|new| new.id.0 as usize >= attributes) {
         let mut bytes = Vec::new();
@@ -107,12 +107,12 @@ fn allocate(batch: &mut Batch<'_>, catalog: &mut Arc<Catalog>, record: &Record) 
     Ok(())
 }
 
-/// A record can refer to a definition that this server's schema lacks: nothing can be applied then.
+/// Error of a record that refers to a definition missing in this server's schema: nothing can be applied then.
 fn undefined(error: OpenError) -> OperationError {
     OperationError::Damaged(error.to_string())
 }
 
-/// As the first version of the program recorded a new suffix. An import still says so of a suffix that is there.
+/// Applies a new suffix as the first version of the program recorded it. An import still records existing suffixes.
 fn apply_suffix(batch: &mut Batch<'_>, catalog: &mut Arc<Catalog>, position: u64, dn: &str) -> Result<()> {
     if position <= catalog.settings.position
         || catalog.suffix_of(dn).is_ok_and(|new| catalog.has_suffix(&new.key))
@@ -126,14 +126,14 @@ fn apply_suffix(batch: &mut Batch<'_>, catalog: &mut Arc<Catalog>, position: u64
     apply_rest(batch, catalog, position, &record)
 }
 
-/// The log's last CSN, and the context CSN of the suffix in which the change was made (draft-ietf-ldup-model;
+/// Sets the log's last CSN, and the context CSN of the suffix in which the change was made (draft-ietf-ldup-model;
 /// OpenLDAP's contextCSN).
 fn stamp(batch: &mut Batch<'_>, catalog: &Catalog, record: &Record) -> Result<()> {
     if record.csn <= last_csn(batch)? {
         return Ok(());
     }
     let csn = record.csn.text();
-    // Every record sets these rows anew: the commit writes them.
+    // Every record writes these rows again: only the commit stores them.
     batch.put_held(META, META_LAST_CSN, csn.as_bytes())?;
     let dn = match &record.change {
         Change::Add(add) => &add.dn,
@@ -143,7 +143,7 @@ fn stamp(batch: &mut Batch<'_>, catalog: &Catalog, record: &Record) -> Result<()
         Change::ModifyDn(rename) => &rename.old_dn,
         Change::Suffix { .. } | Change::Settings(_) | Change::Administrator { .. } => return Ok(()),
     };
-    // One suffix is the rule; only where there are more must the DN be looked at.
+    // With a single suffix, the normal case, the DN need not be parsed.
     let number = match catalog.suffixes.as_slice() {
         [suffix] => Some(suffix.number),
         _ => {
@@ -172,7 +172,7 @@ fn apply_add(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, add: &Add)
     if batch.row_count(DANGLING)? == 0 {
         return Ok(());
     }
-    // Names are kept root first, so an entry's follows its parent's.
+    // Names are stored root first, so an entry's RDN follows its parent's name.
     let mut name = normal_dn(batch, catalog, add.parent)?;
     name.extend_from_slice(&own_name);
     links::attach(batch, catalog, position, add.id, &name)
@@ -208,7 +208,7 @@ fn apply_delete(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, delete:
     if whole_entry::remove(batch, catalog, delete.id)? {
         remove_node(batch, catalog, delete.id)?;
     }
-    // Also without the entry: links to it may be replayed from before it was deleted.
+    // Even if the entry is missing: replay may have restored links to it from before its deletion.
     links::detach(batch, catalog, position, delete)
 }
 
@@ -243,7 +243,7 @@ fn change_values(
     save(batch, id, &entry)
 }
 
-/// Where an entry stands and what it is: its node row before it is encoded.
+/// Place and kind of an entry: its node row before encoding.
 struct EntryNode<'a> {
     parent: EntryId,
     rdn: &'a str,
@@ -251,7 +251,7 @@ struct EntryNode<'a> {
     flags: NodeFlags,
 }
 
-/// Where an entry stood and what it was.
+/// Earlier place and kind of an entry.
 struct OldNode {
     parent: EntryId,
     rdn: String,
@@ -265,8 +265,8 @@ impl OldNode {
     }
 }
 
-/// Writes the node row and all that follows from it: name, class posting, counters of the superiors. `old` is what the
-/// row says so far, `own_name` the normal form of the new RDN.
+/// Writes the node row and everything derived from it: name, class posting, counters of the superiors. `old` is the
+/// present row, `own_name` the normal form of the new RDN.
 fn put_node(
     batch: &mut Batch<'_>,
     catalog: &Catalog,
@@ -319,7 +319,7 @@ fn remove_node(batch: &mut Batch<'_>, catalog: &Catalog, id: EntryId) -> Result<
     let name = normal_rdn(catalog, parent, rdn)?;
     remove_name(batch, parent, &name, id)?;
     batch.remove_id(CLASSES, &class_key(class_set), id.0)?;
-    // There is nothing below what has no children, and whoever decided to delete it has just asked for those.
+    // An entry without children has nothing below it, and `decide` has just checked for children.
     let below = match batch.count(&children_counter(id))? {
         0 => 0,
         _ => batch.count(&subtree_counter(id))?,
@@ -337,7 +337,7 @@ fn remove_name(batch: &mut Batch<'_>, parent: EntryId, normal_rdn: &[u8], id: En
     Ok(())
 }
 
-/// Moves the counters of a parent and its superiors.
+/// Adjusts the counters of a parent and its superiors.
 fn count_below(batch: &mut Batch<'_>, parent: EntryId, children: i64, subtree: i64) -> Result<()> {
     batch.bump(&children_counter(parent), children)?;
     let mut at = parent;

@@ -1,12 +1,12 @@
-//! `decide`: from a request to a record, or a refusal.
+//! `decide`: turns a request into a record, or refuses it.
 //!
-//! Access, names, schema, constraints and passwords are all looked at here, once, on the writer. What comes out is an
-//! effect that [`crate::write::apply`] cannot refuse. Nothing is written, so a refused request leaves no trace, and an
-//! operation inside a batch sees those before it because `state` does.
+//! Access, names, schema, constraints and passwords are all checked here, once, on the writer. The result is an
+//! effect that [`crate::write::apply`] cannot refuse. Nothing is written, so a refused request leaves no trace; an
+//! operation of a batch sees those before it because `state` contains them.
 //!
-//! Every operation checks in the same order, so that answers do not depend on accidents: syntax of names, the right to
-//! try at all (whoever has none learns nothing about entries), descriptions and values against the schema, the target,
-//! the right to change it, the entry's final state.
+//! Every operation checks in the same order, so that results are consistent: syntax of names; the right to try at
+//! all (a requester without it learns nothing about entries); descriptions and values against the schema; the
+//! target; the right to change it; the final state of the entry.
 
 use ldap::{Request, ResultCode};
 
@@ -22,10 +22,10 @@ use crate::write::{add, delete, modify, modify_dn};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Decides an add, delete, modify or modify DN request. `None` means success without anything to change.
+/// Decides an add, delete, modify or modify DN request. `None` means success with nothing to change.
 ///
 /// # Errors
-/// Why the request is refused; nothing has changed then.
+/// Reason why the request is refused; nothing has changed then.
 pub fn decide(
     state: TreeState<'_>,
     requester: &Requester,

@@ -1,4 +1,4 @@
-//! What every change is decided with, and what the server keeps of each by itself.
+//! Inputs of every decision about a change, and operational attributes that the server maintains.
 
 use schema::AttributeDescription;
 use uuid::Uuid;
@@ -12,29 +12,29 @@ use crate::model::stamp::Stamp;
 use crate::read::controls::RequestControls;
 use crate::tree::TreeState;
 
-/// What every write operation works with.
+/// Inputs of every write operation.
 #[derive(Clone, Copy)]
 pub(crate) struct Deciding<'a> {
-    /// The rows, with the batch's earlier operations.
+    /// Rows, including the batch's earlier operations.
     pub(crate) state: TreeState<'a>,
-    /// Who asks.
+    /// Requester of the change.
     pub(crate) requester: &'a Requester,
-    /// What the controls ask for.
+    /// Controls of the request.
     pub(crate) controls: &'a RequestControls,
-    /// Random bits and hashed passwords.
+    /// Random bits, hashed passwords and the time.
     pub(crate) stamp: &'a Stamp,
-    /// Number and time of the change. Timestamps come from it and not from the clock, so that they never go back.
+    /// CSN of the change. Timestamps come from it and not from the clock, so that they never go back.
     pub(crate) csn: Csn,
 }
 
 impl Deciding<'_> {
-    /// The time by the clock in microseconds since 1970, which rules about passwords go by, as binds do. The change's
-    /// own number does not go back with the clock.
+    /// Returns the clock time in microseconds since 1970. Password rules use it, as binds do: unlike the change's
+    /// CSN, it goes back with the clock.
     pub(crate) fn now(&self) -> i64 {
         i64::try_from(self.stamp.now_micros).unwrap_or(i64::MAX)
     }
 
-    /// The record of a change.
+    /// Builds the record of a change.
     pub(crate) fn record(&self, allocations: Allocations<'_>, change: Change) -> Record {
         let (attributes, class_sets) = allocations.into_parts();
         Record {
@@ -47,7 +47,7 @@ impl Deciding<'_> {
         }
     }
 
-    /// What the server keeps about the making of an entry: entryUUID (RFC 4530), creatorsName, createTimestamp.
+    /// Returns the attributes that record an entry's creation: entryUUID (RFC 4530), creatorsName, createTimestamp.
     pub(crate) fn creation(&self) -> impl Iterator<Item = (AttributeDescription, Vec<u8>)> {
         let uuid = Uuid::from_bytes(self.stamp.uuid)
             .hyphenated()
@@ -56,12 +56,12 @@ impl Deciding<'_> {
         self.described(creation_values(uuid, self.requester.dn(), self.csn))
     }
 
-    /// What the server keeps about the last change of an entry: entryCSN, modifiersName, modifyTimestamp.
+    /// Returns the attributes that record an entry's last change: entryCSN, modifiersName, modifyTimestamp.
     pub(crate) fn change(&self) -> impl Iterator<Item = (AttributeDescription, Vec<u8>)> {
         self.described(change_values(self.requester.dn(), self.csn))
     }
 
-    /// Operational attributes with their one value each, where the schema has them.
+    /// Returns operational attributes with one value each, as far as the schema defines them.
     fn described(
         &self,
         values: [(&'static str, String); 3],
@@ -74,12 +74,12 @@ impl Deciding<'_> {
     }
 }
 
-/// What the server keeps about the making of an entry, and what it is when `creator` makes one now.
+/// Returns the attributes of an entry's creation by `creator`, with their values.
 pub(crate) fn creation_values(uuid: String, creator: &str, csn: Csn) -> [(&'static str, String); 3] {
     [("entryUUID", uuid), ("creatorsName", creator.to_owned()), ("createTimestamp", time(csn))]
 }
 
-/// What the server keeps about the last change of an entry, and what it is when `modifier` makes one now.
+/// Returns the attributes of an entry's change by `modifier`, with their values.
 pub(crate) fn change_values(modifier: &str, csn: Csn) -> [(&'static str, String); 3] {
     [("entryCSN", csn.text()), ("modifiersName", modifier.to_owned()), ("modifyTimestamp", time(csn))]
 }

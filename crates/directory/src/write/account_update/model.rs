@@ -1,10 +1,10 @@
-//! Random attempts, changes and clocks against a plain model of draft-behera-ldap-password-policy sections 5 to 8,
-//! which knows every time exactly.
+//! Random attempts, changes and clock values, compared with a plain model of draft-behera-ldap-password-policy
+//! sections 5 to 8 that knows every time exactly.
 //!
-//! Locks by failures, pwdStartTime and pwdEndTime have to hold to the microsecond. pwdChangedTime and pwdLastSuccess
-//! are written in whole seconds: what follows from them never comes before its time, and at most a second late.
+//! Locks by failures, pwdStartTime and pwdEndTime must be exact to the microsecond. pwdChangedTime and
+//! pwdLastSuccess are stored in whole seconds: their consequences never come early, and at most one second late.
 //!
-//! A failure prints its seed; `PANDO_TEST_SEED=n` runs that seed alone.
+//! A failure prints its seed; `PANDO_TEST_SEED=n` runs only that seed.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ const STEPS: usize = 60;
 const BEGIN: i64 = 1_700_000_000 * SECOND;
 
 #[test]
-fn accounts_behave_as_the_draft_says() {
+fn accounts_behave_as_the_draft_specifies() {
     let seeds = match std::env::var("PANDO_TEST_SEED") {
         Ok(seed) => vec![seed.parse().expect("PANDO_TEST_SEED is a number")],
         Err(_) => (0..SEEDS).collect(),
@@ -42,17 +42,17 @@ fn accounts_behave_as_the_draft_says() {
     }
 }
 
-/// Whether something holds, by a time that is known to the second.
+/// Truth of a condition that depends on a time stored in whole seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Holds {
     Yes,
     No,
-    /// It has come, but no more than a second ago.
+    /// The time has come, but no more than a second ago.
     Either,
 }
 
 impl Holds {
-    /// It comes when `end` has passed.
+    /// The condition becomes true when `end` has passed.
     fn after(end: Option<i64>, now: i64) -> Holds {
         match end {
             Some(end) if now >= end + SECOND => Holds::Yes,
@@ -72,13 +72,13 @@ impl From<bool> for Holds {
     }
 }
 
-/// The values of a policy, and what the draft says about an account under it.
+/// Values of a policy, and the state of an account under it according to the draft.
 #[derive(Default)]
 struct Model {
     rules: BTreeMap<&'static str, i64>,
     changed: Option<i64>,
     failures: Vec<i64>,
-    /// When failures locked the account.
+    /// Time at which failures locked the account.
     locked: Option<i64>,
     is_disabled: bool,
     is_reset: bool,
@@ -127,12 +127,12 @@ impl Model {
         self.rules.get(name).copied().unwrap_or(0)
     }
 
-    /// A rule that is a time, in microseconds; `None` where there is no such rule.
+    /// Returns a rule that is a time, in microseconds; `None` if the rule is off.
     fn time(&self, name: &str) -> Option<i64> {
         Some(self.rule(name) * SECOND).filter(|time| *time > 0)
     }
 
-    /// Section 7.1, pwdLockoutDuration; without one the lock has no end.
+    /// Section 7.1, pwdLockoutDuration; without it a lock has no end.
     fn is_failure_locked(&self, now: i64) -> bool {
         let end = |since| self.time("pwdLockoutDuration").map(|time| since + time);
         self.locked.is_some_and(|since| end(since).is_none_or(|end| now < end))
@@ -162,7 +162,7 @@ impl Model {
         }
     }
 
-    /// Section 8.1.3, with failures that a passed lock has ended; the delay of the answer.
+    /// Section 8.1.3. A lock that has passed has ended the failures before it. Returns the delay of the response.
     fn fail(&mut self, now: i64) -> i64 {
         if self.locked.take().is_some() {
             self.failures.clear();
@@ -174,7 +174,7 @@ impl Model {
         let is_over = self.rule("pwdLockout") == 1 && most > 0 && self.failures.len() as i64 >= most;
         if is_over {
             self.locked = Some(now);
-            // A lock ends all failures that led to it; those of a clock that was set back at once.
+            // A lock ends all failures that led to it; if the clock was set back, later ones at once.
             self.failures.retain(|failure| *failure <= now);
         }
         self.delay()
@@ -187,7 +187,7 @@ impl Model {
     }
 }
 
-/// The account as a session sees it: what is recorded, and what the writer does not have yet.
+/// The account as a session sees it: the recorded state, and events that the writer does not have yet.
 struct Session<'d> {
     directory: &'d mut TestDirectory,
     id: EntryId,
@@ -206,7 +206,7 @@ impl Session<'_> {
         account
     }
 
-    /// Records what waits, after which the account is what it was without that.
+    /// Records the waiting events, which must not change the account's state.
     fn commit(&mut self, now: i64) {
         let before = self.account();
         let update = std::mem::take(&mut self.waiting);
@@ -274,7 +274,7 @@ fn run(seed: u64, directory: &mut TestDirectory, id: EntryId) {
                     model.failures.clear();
                     model.is_reset = model.rule("pwdMustChange") == 1 && !is_own;
                     if is_own {
-                        // A lock stays, without the failure that told its microsecond.
+                        // The lock stays, but without the failure that gave its exact microsecond.
                         model.locked = model.locked.map(|since| since / SECOND * SECOND + SECOND - 1);
                     } else {
                         (model.locked, model.is_disabled) = (None, false);
@@ -309,7 +309,7 @@ fn run(seed: u64, directory: &mut TestDirectory, id: EntryId) {
     }
 }
 
-/// Puts the policy in force, and gives the account a new password and nothing else.
+/// Applies the policy, and gives the account a new password and nothing else.
 fn begin(session: &mut Session<'_>, administrator: &Requester, model: &Model, now: i64) {
     let mut values: Vec<(&str, String)> = Vec::new();
     for name in crate::model::password_policy::PasswordPolicy::attributes() {
@@ -339,7 +339,7 @@ fn begin(session: &mut Session<'_>, administrator: &Requester, model: &Model, no
     assert_eq!(session.modify(administrator, now, ADA, clean), Ok(()));
 }
 
-/// The clock goes on, stands still, is set back, or comes to the moment at which something changes.
+/// Advances the clock, keeps it, sets it back, or moves it to a moment at which something changes.
 fn next_time(rng: &mut Rng, model: &Model, now: i64) -> i64 {
     let ends = [
         model.locked.map(|since| since + model.rule("pwdLockoutDuration") * SECOND),
@@ -364,7 +364,7 @@ fn next_time(rng: &mut Rng, model: &Model, now: i64) -> i64 {
     }
 }
 
-/// A wrong password; its time, which differs from those of other failures.
+/// Tries a wrong password. Returns its time, which differs from those of other failures.
 fn wrong(session: &mut Session<'_>, model: &mut Model, now: i64) -> i64 {
     let account = session.account();
     let is_locked = account.is_locked(now);
@@ -395,7 +395,7 @@ fn right(session: &mut Session<'_>, model: &mut Model, now: i64) {
     let must_change = model.rule("pwdMustChange") == 1 && model.is_reset;
     assert_eq!(judged.must_change, must_change);
     let is_expired = account.is_expired(now);
-    // Its last moment is good.
+    // The password is still valid at its last moment.
     assert!(Holds::after(model.expires().map(|end| end + 1), now).allows(is_expired), "{account:?} at {now}");
     if !must_change && is_expired {
         let grace_end = model.expires().zip(model.time("pwdGraceExpire")).map(|(end, time)| end + time + 1);
@@ -444,7 +444,7 @@ fn right(session: &mut Session<'_>, model: &mut Model, now: i64) {
     }
 }
 
-/// What the draft keeps on record.
+/// Compares the recorded state with the draft's.
 fn check_state(session: &Session<'_>, model: &Model, now: i64) {
     let account = session.account();
     let locked = match model.is_disabled {

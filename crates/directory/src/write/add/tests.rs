@@ -1,4 +1,4 @@
-//! What add accepts, what it stores, and each refusal with its code and text.
+//! Tests of add: accepted requests, stored values, and each refusal with its code and text.
 
 use ldap::{AddRequest, AttributesBuf, Request, ResultCode as Code};
 
@@ -12,7 +12,7 @@ use crate::testing::{SUFFIX, TestDirectory};
 
 const PERSON: &[(&str, &[&str])] = &[("objectClass", &["person"]), ("cn", &["a"]), ("sn", &["b"])];
 
-/// The suffix entry, an alias, a referral and a subentry below it.
+/// Creates the suffix entry with an alias, a referral and a subentry below it.
 fn directory() -> TestDirectory {
     let mut directory = TestDirectory::with_suffix_entry();
     let alias = [
@@ -46,7 +46,7 @@ fn refused(outcome: Outcome, code: Code, matched_dn: &str, text: &str) {
 }
 
 #[test]
-fn what_is_given_comes_back_and_the_server_adds_its_part() {
+fn returns_the_given_values_and_adds_operational_attributes() {
     let mut directory = directory();
     let attributes = [
         ("OBJECTclass", &["inetOrgPerson"][..]),
@@ -78,7 +78,7 @@ fn what_is_given_comes_back_and_the_server_adds_its_part() {
 }
 
 #[test]
-fn names_that_lead_nowhere_are_refused() {
+fn refuses_names_without_a_superior() {
     let mut directory = directory();
     let mut check = |dn: &str, code, matched_dn: &str, text: &str| {
         refused(directory.add(dn, PERSON), code, matched_dn, text);
@@ -114,7 +114,7 @@ fn names_that_lead_nowhere_are_refused() {
 }
 
 #[test]
-fn an_entry_is_there_once_also_as_a_referral() {
+fn refuses_a_name_that_an_entry_or_a_referral_has() {
     let mut directory = directory();
     ok(directory.add("cn=a,dc=example,dc=com", PERSON));
     let again = directory.add("cn=A,dc=Example,dc=com", PERSON);
@@ -127,7 +127,7 @@ fn an_entry_is_there_once_also_as_a_referral() {
     assert_eq!(below.referrals, ["ldap://other/cn=a,cn=b,ou=there"]);
     let at = directory.add(there, &[("objectClass", &["device"]), ("cn", &["there"])]);
     assert_eq!((at.code, at.referrals), (Code::REFERRAL, vec!["ldap://other/ou=there".to_owned()]));
-    // With ManageDsaIT the referral is an entry like another, but what lies below it is still elsewhere.
+    // With ManageDsaIT the referral is an ordinary entry, but entries below it are still held elsewhere.
     let manage = RequestControls { manage_dsa_it: true, ..RequestControls::default() };
     for (dn, code) in
         [(there, Code::ENTRY_ALREADY_EXISTS), ("cn=a,cn=there,dc=example,dc=com", Code::REFERRAL)]
@@ -141,7 +141,7 @@ fn an_entry_is_there_once_also_as_a_referral() {
 }
 
 #[test]
-fn attributes_and_values_are_checked() {
+fn checks_attributes_and_values() {
     let mut directory = directory();
     let dn = "cn=a,dc=example,dc=com";
     let mut check = |more: &[(&str, &[&str])], code, text: &str| {
@@ -186,7 +186,7 @@ fn attributes_and_values_are_checked() {
 }
 
 #[test]
-fn classes_are_checked() {
+fn checks_object_classes() {
     let mut directory = directory();
     let mut check = |classes: &[&str], code, text: &str| {
         let attributes = [("objectClass", classes), ("cn", &["a"])];
@@ -194,7 +194,7 @@ fn classes_are_checked() {
         refused(directory.add("cn=a,dc=example,dc=com", attributes), code, "", text);
     };
     check(&[], Code::OBJECT_CLASS_VIOLATION, "at least one structural class");
-    check(&["top"], Code::OBJECT_CLASS_VIOLATION, "top: no class of these is structural");
+    check(&["top"], Code::OBJECT_CLASS_VIOLATION, "top: none of these classes is structural");
     check(&["top", "posixAccount"], Code::OBJECT_CLASS_VIOLATION, "structural");
     check(&["person"], Code::OBJECT_CLASS_VIOLATION, "person requires sn");
     check(&["device", "2.5.6.6"], Code::OBJECT_CLASS_VIOLATION, "neither is a subclass");
@@ -205,7 +205,7 @@ fn classes_are_checked() {
 }
 
 #[test]
-fn a_posix_group_stands_alone_and_under_a_structural_class() {
+fn accepts_a_posix_group_with_and_without_a_structural_class() {
     let mut directory = directory();
     let group = [("objectClass", &["posixGroup"][..]), ("gidNumber", &["7"])];
     ok(directory.add("cn=g,dc=example,dc=com", &group));
@@ -219,7 +219,12 @@ fn naming_attributes_follow_the_schema() {
     let mut directory = directory();
     let country = [("objectClass", &["country"][..]), ("c", &["SE"])];
     let outcome = directory.add("c=NO,dc=example,dc=com", &country);
-    refused(outcome, Code::NAMING_VIOLATION, "", "c is single-valued and given with another value");
+    refused(
+        outcome,
+        Code::NAMING_VIOLATION,
+        "",
+        "c is single-valued, and the request gives it another value",
+    );
     ok(directory.add("c=NO,dc=example,dc=com", &[("objectClass", &["country"]), ("c", &["no"])]));
     let outcome = directory.add("uid=a,dc=example,dc=com", PERSON);
     refused(outcome, Code::OBJECT_CLASS_VIOLATION, "", "uid is not allowed");
@@ -231,7 +236,7 @@ fn naming_attributes_follow_the_schema() {
 }
 
 #[test]
-fn links_are_ids_and_names_without_an_entry_stay_text() {
+fn stores_links_as_ids_and_names_without_an_entry_as_text() {
     let mut directory = directory();
     ok(directory.add("cn=a,dc=example,dc=com", PERSON));
     let dn = "cn=group,dc=example,dc=com";
@@ -265,7 +270,7 @@ fn links_are_ids_and_names_without_an_entry_stay_text() {
         "",
         "member: value 2",
     );
-    // A UID makes another value of the same name (RFC 4517 section 3.3.21).
+    // A UID makes a different value of the same name (RFC 4517 section 3.3.21).
     let unique = ["cn=a,dc=example,dc=com", "cn=a,dc=example,dc=com#'01'B"];
     ok(directory.add(
         "cn=u,dc=example,dc=com",
@@ -276,7 +281,7 @@ fn links_are_ids_and_names_without_an_entry_stay_text() {
 }
 
 #[test]
-fn passwords_are_stored_as_the_setting_says() {
+fn stores_passwords_by_the_configured_scheme() {
     let mut directory = directory();
     let mut attributes = AttributesBuf::new();
     PERSON.iter().for_each(|(name, values)| attributes.push(name, *values));
@@ -300,7 +305,7 @@ fn passwords_are_stored_as_the_setting_says() {
 fn only_the_administrator_adds() {
     let mut directory = directory();
     directory.requester = Requester::Anonymous;
-    // The name is not looked at: a refusal tells nothing about entries.
+    // The name is not resolved: a refusal reveals nothing about entries.
     for dn in ["cn=a,dc=example,dc=com", SUFFIX, "cn=a,cn=there,dc=example,dc=com"] {
         refused(directory.add(dn, PERSON), Code::STRONGER_AUTH_REQUIRED, "", "bind first");
     }
@@ -309,7 +314,7 @@ fn only_the_administrator_adds() {
 }
 
 #[test]
-fn trees_end_at_their_depth_limit() {
+fn refuses_entries_deeper_than_the_limit() {
     let mut directory = TestDirectory::with_suffix_entry();
     let mut dn = SUFFIX.to_owned();
     for _ in 2..crate::model::limits::TREE_DEPTH_MAX {
@@ -321,9 +326,9 @@ fn trees_end_at_their_depth_limit() {
     assert!(directory.read(&dn).is_some());
 }
 
-/// The story: an entry of dynamicObject was added with success, and stayed for good.
+/// Bug: an entry of dynamicObject was added with success, and never expired.
 #[test]
-fn entries_that_would_end_by_themselves_are_refused() {
+fn refuses_dynamic_objects() {
     let mut directory = TestDirectory::with_suffix_entry();
     let refused = |outcome: Outcome| {
         assert_eq!(outcome.code, Code::UNWILLING_TO_PERFORM, "{}", outcome.diagnostic);
