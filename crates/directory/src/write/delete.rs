@@ -1,8 +1,8 @@
 //! Delete (RFC 4511 section 4.8).
 //!
-//! Only leaves are deleted; a suffix entry is a leaf like another and can be added again. With the control tree delete
-//! an entry goes with all that lies below, as one record, or nothing goes. Links to what goes become text or, where the
-//! setting asks for integrity, vanish: `apply` does that.
+//! Only leaves are deleted; a suffix entry is an ordinary leaf and can be added again. With the tree delete control
+//! an entry and everything below it are deleted by one record, or nothing is. Links to deleted entries become text
+//! or, if the setting asks for integrity, are removed: `apply` does that.
 
 use ldap::{DeleteRequest, ResultCode};
 
@@ -41,7 +41,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &DeleteRequest<'_>) -> Res
             Change::DeleteTree(DeleteTree { top: target.id, dn: target.dn, below, vanishing, last })
         }
         (_, false) => {
-            // How many there are tells of those that the requester may not see.
+            // The exact number would reveal entries that the requester may not see.
             let entries = match (child_count, &standing) {
                 (_, Some(_)) => "entries".to_owned(),
                 (1, None) => "1 entry".to_owned(),
@@ -56,7 +56,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &DeleteRequest<'_>) -> Res
     Ok(deciding.record(Allocations::new(state.catalog), change))
 }
 
-/// All entries below one that is to go with them, each behind its superior.
+/// Returns all entries below one that are deleted with it, each after its superior.
 fn below(
     state: TreeState<'_>,
     standing: Option<&Standing>,
@@ -66,10 +66,14 @@ fn below(
     let too_many = || {
         OperationError::refused(
             ResultCode::ADMIN_LIMIT_EXCEEDED,
-            format!("more than {TREE_DELETED_MAX} entries are below {}: delete parts of it", Quoted(&top.dn)),
+            format!(
+                "more than {TREE_DELETED_MAX} entries are below {}: delete parts of it first",
+                Quoted(&top.dn)
+            ),
         )
     };
-    // Where rules bind, an entry that may not be deleted comes before the limit: how many there are is not to be told.
+    // With access rules, an entry that may not be deleted is reported before the limit: the number of entries must
+    // stay unknown.
     if standing.is_none() && state.read.count(&subtree_counter(top.id))? > TREE_DELETED_MAX as i64 {
         return Err(too_many());
     }
@@ -105,7 +109,7 @@ fn below(
     Ok(found)
 }
 
-/// The link attributes for which integrity is on.
+/// Returns the link attributes with referential integrity.
 fn vanishing_attributes(state: TreeState<'_>) -> Vec<AttrId> {
     let catalog = state.catalog;
     let names = &state.settings.general.integrity_attributes;

@@ -1,8 +1,8 @@
-//! Every rule holds for every description.
+//! Tests that every rule applies to every attribute description.
 //!
-//! A rule that looked for the descriptions of a type in the catalogue missed those that a change was about to bring: a
-//! password under an option that no entry had before went past the password policy. So each rule is given descriptions
-//! at random here: new options and old ones, several in any order and case, other names, OIDs, subtypes.
+//! A rule that looked for the descriptions of a type in the catalogue missed those that a change was about to add: a
+//! password under an option that no entry had before bypassed the password policy. These tests therefore give each
+//! rule random descriptions: new and old options, several in any order and case, other names, OIDs, subtypes.
 
 use ldap::ChangeOperation::{Add, Replace};
 use ldap::{ChangeOperation, CompareRequest, ResultCode as Code, Scope};
@@ -19,7 +19,7 @@ use crate::read::compare::{CompareOutcome, compare};
 use crate::read::controls::RequestControls;
 use crate::testing::{SUFFIX, TestDirectory};
 
-/// Subtypes of what the rules are about, and a class for all of it.
+/// Subtypes of the types in the rules, and a class that allows all of them.
 const SCHEMA: &str = "attributetype ( 1.2.3.1 NAME ( 'lesserText' 'smallText' ) SUP description )\n\
                       attributetype ( 1.2.3.2 NAME 'lesserType' SUP employeeType )\n\
                       attributetype ( 1.2.3.3 NAME 'ntHash' EQUALITY caseIgnoreIA5Match SYNTAX \
@@ -34,13 +34,13 @@ const RULES: [&str; 6] = [
     "led: allow read of ntHash to named by manager",
     "not led: deny read of roomNumber to named by manager",
 ];
-/// Random descriptions that each rule is given.
+/// Number of random descriptions for each rule.
 const ROUNDS: usize = 40;
 
 struct Random(fastrand::Rng);
 
 impl Random {
-    /// One of the seed in the environment, or any.
+    /// Uses the seed in the environment, or a random one.
     fn new() -> Random {
         let seed = std::env::var("PANDO_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
         let seed = seed.unwrap_or_else(|| fastrand::u64(..));
@@ -56,7 +56,7 @@ impl Random {
         all[self.below(all.len())]
     }
 
-    /// The same letters in any case.
+    /// Returns the same letters in random case.
     fn in_any_case(&mut self, text: &str) -> String {
         let any = |letter: char| match self.below(2) {
             0 => letter.to_ascii_uppercase(),
@@ -65,7 +65,7 @@ impl Random {
         text.chars().map(any).collect()
     }
 
-    /// One of these names of a type, with up to three options, of which most are new.
+    /// Returns one of these names of a type, with up to three options, most of them new.
     fn description(&mut self, names: &[&str], options_min: usize) -> String {
         let name = self.of(names).to_owned();
         let mut text = self.in_any_case(&name);
@@ -122,7 +122,7 @@ impl World {
         World { directory, random: Random::new(), count: 0 }
     }
 
-    /// A new entry; its DN and id.
+    /// Adds an entry. Returns its DN and id.
     fn entry(&mut self, more: &[(&str, &[&str])]) -> (String, EntryId) {
         self.count += 1;
         let dn = format!("uid=p{},{SUFFIX}", self.count);
@@ -144,8 +144,8 @@ impl World {
         state.entry_of(&name).unwrap().unwrap()
     }
 
-    /// Carries out an add of a new entry with these values, and a modify of one that is there, each in a batch of its
-    /// own; what they come to.
+    /// Tries an add of a new entry with these values, and a modify of an existing one, each in a batch of its own.
+    /// Returns the outcomes.
     fn tries(&mut self, description: &str, values: &[&str]) -> Vec<(String, Outcome)> {
         self.count += 1;
         let new = format!("uid=n{},{SUFFIX}", self.count);
@@ -161,7 +161,7 @@ impl World {
         outcomes
     }
 
-    /// Runs as a user.
+    /// Makes a user the requester.
     fn become_user(&mut self, dn: &str) {
         self.directory.requester = Requester::User { id: self.id(dn), dn: dn.to_owned() };
     }
@@ -175,7 +175,7 @@ impl World {
         self.directory.change_settings(|settings| settings.general.access_rules = rules);
     }
 
-    /// What is returned of an entry, by descriptions; empty where it is not found.
+    /// Returns the descriptions in the result for an entry; empty if it is not found.
     fn shown(&mut self, dn: &str, filter: &str, more: &str) -> Vec<String> {
         let found = self.directory.search(dn, Scope::BaseObject, filter, &["*", "+", more]);
         found.entries.into_iter().flat_map(|entry| entry.attributes.into_keys()).collect()
@@ -196,9 +196,9 @@ fn modify(
     world.directory.modify(dn, &[(operation, description, &[value])])
 }
 
-/// The password policy: what it does not take lets nobody in, and what is stored goes with a reset.
+/// The password policy: values that it does not allow permit no bind, and stored ones are removed by a reset.
 #[test]
-fn the_password_policy_holds_for_every_description() {
+fn the_password_policy_applies_to_every_description() {
     let mut world = World::new();
     for _ in 0..ROUNDS {
         let description = world.random.description(&["userPassword", "2.5.4.35"], 0);
@@ -228,9 +228,9 @@ fn the_password_policy_holds_for_every_description() {
     }
 }
 
-/// Single values, no-user-modification, collective attributes, and what decides about structure.
+/// Single values, no-user-modification, collective attributes, and structural attributes.
 #[test]
-fn the_schema_holds_for_every_description() {
+fn the_schema_applies_to_every_description() {
     let mut world = World::new();
     for _ in 0..ROUNDS {
         let single = world.random.description(&["preferredLanguage", "2.16.840.1.113730.3.1.39"], 0);
@@ -264,16 +264,16 @@ fn the_schema_holds_for_every_description() {
     }
 }
 
-/// Access rules: what one denies is neither written nor seen, and no filter of a rule is evaded.
+/// Access rules: denied attributes are neither written nor read, and no filter of a rule can be evaded.
 #[test]
-fn access_rules_hold_for_every_description() {
+fn access_rules_apply_to_every_description() {
     let mut world = World::new();
     world.set_rules(&RULES);
     let (asker, _) = world.entry(&[]);
     for round in 0..ROUNDS {
         let (dn, _) = world.entry(&[]);
         world.become_user(&asker);
-        // A search keeps what its asker may do, from before the description was there.
+        // A search caches the requester's rights, from before the description existed.
         assert!(!world.shown(&dn, "(objectClass=*)", "*").is_empty());
         let hidden =
             world.random.description(&["description", "2.5.4.13", "lesserText", "smallText", "1.2.3.1"], 0);
@@ -310,7 +310,7 @@ fn access_rules_hold_for_every_description() {
             let CompareOutcome::Done(outcome) = compared else { panic!("{description}") };
             assert_eq!(outcome.code, Code::INSUFFICIENT_ACCESS_RIGHTS, "{description}");
         }
-        // Who is named may read the secret, and no room any more.
+        // A user that the entry names may read the secret, but no longer the room.
         world.become_administrator();
         let named = world.random.description(&["manager", "0.9.2342.19200300.100.1.10"], 0);
         ok(&world.directory.modify(&dn, &[(Add, &named, &[&asker]), (Add, "roomNumber", &["7"])]), &named);
@@ -322,7 +322,7 @@ fn access_rules_hold_for_every_description() {
             "{named}: {secret} in {shown:?}"
         );
         assert!(!shown.iter().any(|name| name == "roomNumber"), "{named}");
-        // A filter of a rule matches what it gets.
+        // A filter of a rule matches the new description.
         world.become_administrator();
         let former = world.random.description(&["employeeType", "2.16.840.1.113730.3.1.4", "lesserType"], 0);
         ok(&modify(&mut world, &dn, Add, &former, "former"), &former);
@@ -332,9 +332,9 @@ fn access_rules_hold_for_every_description() {
     }
 }
 
-/// Referential integrity: with an entry every value goes that names it.
+/// Referential integrity: every value that names a deleted entry is removed.
 #[test]
-fn integrity_holds_for_every_description() {
+fn integrity_applies_to_every_description() {
     let mut world = World::new();
     for _ in 0..ROUNDS {
         let (target, _) = world.entry(&[]);
@@ -352,9 +352,9 @@ fn integrity_holds_for_every_description() {
     }
 }
 
-/// Indexes: what is found by one is what is found without.
+/// Indexes: a search finds the same entries with and without one.
 #[test]
-fn indexes_hold_for_every_description() {
+fn indexes_cover_every_description() {
     let mut world = World::new();
     for round in 0..ROUNDS {
         let given = world.random.description(&["street", "streetAddress", "2.5.4.9"], 0);

@@ -1,9 +1,9 @@
-//! Attribute descriptions and values as a client gives them, checked and with the key that identifies each value.
+//! Attribute descriptions and values from clients: validation, and the key that identifies each value.
 //!
-//! Two values of an attribute are the same when their keys are. For ordinary attributes that is the equality rule's
-//! normal form, the bytes where the type has no rule. A link attribute's value that names an entry is known by that
-//! entry, so that any spelling of the name, also of a name the entry had before, is the same value; one that names
-//! none is known by its normal name.
+//! Two values of an attribute are equal if their keys are equal. For ordinary attributes the key is the normal form
+//! under the equality rule, or the bytes if the type has no rule. A link attribute's value that names an entry is
+//! identified by that entry: any spelling of the name, even a former name of the entry, is the same value. A value
+//! that names no entry is identified by its normal name.
 
 use ldap::{ResultCode, Values};
 use schema::{AttributeDescription, AttributeType, Schema};
@@ -18,9 +18,9 @@ use crate::tree::{Found, TreeState};
 use crate::write::deciding::Deciding;
 use crate::write::passwords::stored_form;
 
-/// An entry that is about to exist, so that its own values can name it.
+/// An entry that is about to be added, so that its own values can name it.
 pub(crate) struct Newcomer<'n> {
-    /// The id it will have.
+    /// Its future id.
     pub(crate) id: EntryId,
     /// Its name.
     pub(crate) name: &'n NormalName,
@@ -29,21 +29,21 @@ pub(crate) struct Newcomer<'n> {
 const LINK_ID: u8 = 1;
 const LINK_TEXT: u8 = 2;
 
-/// The key of a link to an entry.
+/// Returns the key of a link to an entry.
 pub(crate) fn link_id_key(target: EntryId) -> Vec<u8> {
     let mut key = vec![LINK_ID];
     key.extend_from_slice(&target.0.to_be_bytes());
     key
 }
 
-/// The key of a name without an entry.
+/// Returns the key of a name without an entry.
 pub(crate) fn link_text_key(normal: &[u8]) -> Vec<u8> {
     let mut key = vec![LINK_TEXT];
     key.extend_from_slice(normal);
     key
 }
 
-/// Takes a key of a link attribute apart: the entry, or the normal name.
+/// Splits a key of a link attribute: the entry, or the normal name.
 pub(crate) fn read_link_key(key: &[u8]) -> Result<EntryId, &[u8]> {
     match key {
         [LINK_ID, id @ ..] => Ok(EntryId(id.try_into().map_or(0, u64::from_be_bytes))),
@@ -52,11 +52,11 @@ pub(crate) fn read_link_key(key: &[u8]) -> Result<EntryId, &[u8]> {
     }
 }
 
-/// The only value of an attribute that is to be stored, where it is the only one and stored as it comes: of links and
-/// passwords it may not be. Checked for its syntax, and that it has a key, which is not made where that is certain.
+/// Returns the value of an attribute with a single value that is stored as it is, which excludes links and
+/// passwords. Checks its syntax, and that it has a key. The key is not computed if it certainly exists.
 ///
 /// # Errors
-/// As [`read_value`].
+/// See [`read_value`].
 pub(crate) fn only_value<'v>(
     state: TreeState<'_>,
     description: &AttributeDescription,
@@ -79,10 +79,10 @@ pub(crate) fn only_value<'v>(
     Ok(Some(value))
 }
 
-/// Reads the values of one attribute that are to be stored, clear passwords in their stored form.
+/// Reads the values of one attribute that are to be stored; clear passwords are replaced by their stored form.
 ///
 /// # Errors
-/// As [`read_value`]; attributeOrValueExists where two of them are equal.
+/// See [`read_value`]; attributeOrValueExists if two values are equal.
 pub(crate) fn read_values(
     deciding: Deciding<'_>,
     newcomer: Option<&Newcomer<'_>>,
@@ -111,16 +111,16 @@ pub(crate) fn read_values(
     Ok(stored)
 }
 
-/// The refusal of a value that a request gives twice. `place` counts from 1.
+/// Returns the refusal of a value that a request contains twice. `place` counts from 1.
 pub(crate) fn given_twice(attribute: &str, place: usize) -> OperationError {
     let diagnostic = format!("{attribute}: value {place} is given more than once");
     OperationError::refused(ResultCode::ATTRIBUTE_OR_VALUE_EXISTS, diagnostic)
 }
 
-/// Checks a value against its syntax and makes its key. `place` counts from 1 and is for the diagnostic text.
+/// Checks a value against its syntax and computes its key. `place` counts from 1 and is for the diagnostic text.
 ///
 /// # Errors
-/// invalidAttributeSyntax, saying which value and what is wrong with it.
+/// invalidAttributeSyntax, with the value's number and the reason.
 pub(crate) fn read_value(
     state: &TreeState<'_>,
     newcomer: Option<&Newcomer<'_>>,
@@ -140,10 +140,11 @@ pub(crate) fn read_value(
     }
 }
 
-/// Checks a value against its syntax and appends its normal form. `place` counts from 1 and is for the diagnostic text.
+/// Checks a value against its syntax and appends its normal form. `place` counts from 1 and is for the diagnostic
+/// text.
 ///
 /// # Errors
-/// invalidAttributeSyntax, saying which value and what is wrong with it.
+/// invalidAttributeSyntax, with the value's number and the reason.
 pub(crate) fn check_value(
     schema: &Schema,
     description: &AttributeDescription,
@@ -156,7 +157,7 @@ pub(crate) fn check_value(
         .map_err(|error| invalid(schema, description, place, &format!("not comparable: {error}")))
 }
 
-/// As [`check_value`], for a value whose normal form surely exists and is not needed, or not yet.
+/// Like [`check_value`], for a value whose normal form certainly exists and is not needed yet.
 pub(crate) fn check_syntax(
     schema: &Schema,
     description: &AttributeDescription,
@@ -179,7 +180,7 @@ fn invalid(
     OperationError::refused(ResultCode::INVALID_ATTRIBUTE_SYNTAX, diagnostic)
 }
 
-/// The normal form of a value that is not to be stored as a link.
+/// Returns the normal form of a value that is not to be stored as a link.
 pub(crate) fn normal_value(
     schema: &Schema,
     attribute_type: &AttributeType,
@@ -205,7 +206,7 @@ fn append_normal(
     }
 }
 
-/// The entry that a link attribute's value names.
+/// Returns the entry that a link attribute's value names.
 fn named_entry(
     state: &TreeState<'_>,
     newcomer: Option<&Newcomer<'_>>,

@@ -1,12 +1,12 @@
 //! Modify (RFC 4511 section 4.6, increments RFC 4525).
 //!
-//! Changes are carried out in their order on a [`WorkingEntry`]; any error refuses all of them. What an entry must be
-//! is asked of the final state only, so a value can be deleted and added in another spelling, and classes and
-//! attributes can come and go together. A modify that leaves everything as it was succeeds and makes no record.
+//! Changes are carried out in their order on a [`WorkingEntry`]; any error refuses all of them. Only the final state
+//! must satisfy the schema, so a value can be deleted and added in another spelling, and classes and attributes can
+//! change together. A modify that changes nothing succeeds and makes no record.
 //!
-//! The values of the RDN stay (notAllowedOnRDN): a rename changes them. A superclass cannot be deleted from objectClass
-//! by name while a subclass stays (RFC 4512 section 3.3); replacing objectClass without it is fine, as superclasses
-//! count whether stored or not.
+//! Values of the RDN cannot be removed (notAllowedOnRDN): only a rename changes them. A superclass cannot be deleted
+//! from objectClass by name while a subclass stays (RFC 4512 section 3.3). Replacing objectClass without it is
+//! allowed, because superclasses count whether stored or not.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -48,10 +48,10 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Syntax of the values that can be incremented (RFC 4517 section 3.3.16).
 const INTEGER_SYNTAX: &str = "1.3.6.1.4.1.1466.115.121.1.27";
 
-/// A change with everything in it read and checked.
+/// A change after parsing and validation.
 struct ReadChange<'r> {
     operation: ChangeOperation,
-    /// The attribute as the client spells it.
+    /// The attribute as the client spelled it.
     text: &'r str,
     description: AttributeDescription,
     values: ValueList,
@@ -102,7 +102,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Res
         None
     };
     for change in &changes {
-        // Naming an old password is what proves to know it.
+        // Naming the old password proves that the user knows it, so a wrong one must fail.
         let is_lenient = controls.permissive_modify && !is_any_password(change);
         match rules.as_ref().and_then(|rules| Some((rules, rules.judged_by_outcome(change)?))) {
             None => carry_out(schema, &mut entry, change, is_lenient)?,
@@ -144,7 +144,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Res
     Ok(Some(deciding.record(allocations, record::Change::Modify(modify))))
 }
 
-/// The rules that bind who changes an entry.
+/// Access rules for the requester's change of an entry.
 struct Rules<'r> {
     state: TreeState<'r>,
     standing: &'r Standing,
@@ -153,7 +153,7 @@ struct Rules<'r> {
 }
 
 impl Rules<'_> {
-    /// Refuses a change that may not be made, as far as the request tells.
+    /// Refuses a change that is not allowed, as far as the request alone shows.
     fn check(&self, change: &ReadChange<'_>) -> Result<()> {
         match self.may_make(change) {
             true => Ok(()),
@@ -168,14 +168,14 @@ impl Rules<'_> {
         Err(denied(format!("no access rule lets you change {name} of this entry{why}{hint}")))
     }
 
-    /// Whether rules let a change be made: of any values, of those that it names, of a password, or of the asker's own
-    /// name alone.
+    /// Returns true if the rules allow a change: of any values, of those that it names, of a password, or only of
+    /// the requester's own name.
     fn may_make(&self, change: &ReadChange<'_>) -> bool {
         let Rules { standing, id, rights, .. } = self;
         let schema = &*self.state.catalog.schema;
         let type_id = change.description.type_id;
         if is_user_password(schema, type_id) {
-            // One of an application lets in beside the own password: to reset that is not enough.
+            // An application password permits binds besides the user's own, so the right to reset is not enough.
             let is_of_app = names_application(&change.description.options);
             return standing.may_change_password(rights, *id, type_id)
                 && (!is_of_app || rights.may_write(type_id));
@@ -199,7 +199,8 @@ impl Rules<'_> {
         change.values.len() > 0 && change.values.iter().all(is_own)
     }
 
-    /// What tells values apart, where only some may be written and the request does not name all that it changes.
+    /// Returns the filters for values, if only some values may be written and the request does not name all that it
+    /// changes.
     fn judged_by_outcome(&self, change: &ReadChange<'_>) -> Option<&Arc<ByValue>> {
         let names_all = match change.operation {
             ChangeOperation::Add => true,
@@ -209,8 +210,8 @@ impl Rules<'_> {
         if names_all { None } else { self.rights.over_values(WRITE, change.description.type_id) }
     }
 
-    /// Carries out such a change, and refuses it if it takes or brings a value that may not be written. One that stays
-    /// may be named where it may be read: otherwise a refusal would tell whether it is there.
+    /// Carries out such a change, and refuses it if it removes or adds a value that may not be written. An unchanged
+    /// value may be named if it may be read: otherwise the refusal would reveal whether it exists.
     fn carry_out(
         &self,
         entry: &mut WorkingEntry<'_>,
@@ -244,7 +245,7 @@ impl Rules<'_> {
     }
 }
 
-/// The administrator, of whom there is no entry, changes the password that the directory keeps.
+/// Changes the password that the directory stores for the administrator, who has no entry.
 fn administrator_password(deciding: Deciding<'_>, changes: &[ReadChange<'_>]) -> Result<Record> {
     let schema = &*deciding.state.catalog.schema;
     let mut values = match changes {
@@ -299,7 +300,7 @@ fn read_change<'r>(deciding: Deciding<'_>, change: Change<'r>) -> Result<ReadCha
     Ok(ReadChange { operation: change.operation, text, description, values })
 }
 
-/// Values to be looked for; a value given twice counts once. Of clear passwords their stored forms are looked for.
+/// Reads values to be found; a value given twice counts once. Clear passwords are replaced by their stored forms.
 fn values_to_find(
     deciding: Deciding<'_>,
     description: &AttributeDescription,
@@ -315,7 +316,7 @@ fn values_to_find(
     Ok(found)
 }
 
-/// Carries a change out. With `is_lenient` it may add what is there and delete what is not.
+/// Carries out a change. With `is_lenient`, adding an existing value and deleting a missing one succeed.
 fn carry_out(
     schema: &Schema,
     entry: &mut WorkingEntry<'_>,
@@ -390,7 +391,7 @@ fn increment(schema: &Schema, entry: &mut WorkingEntry<'_>, change: &ReadChange<
     Ok(())
 }
 
-/// Checks that the values of the RDN are all there. `given` is the name that was asked for.
+/// Checks that all values of the RDN are present. `given` is the requested name.
 fn check_naming(
     state: TreeState<'_>,
     entry: &mut WorkingEntry<'_>,
@@ -400,8 +401,8 @@ fn check_naming(
     let schema = &*state.catalog.schema;
     let types = given.rdn().into_iter().flat_map(|rdn| rdn.avas);
     let mut types = types.filter_map(|ava| schema.attribute_type(ava.attribute));
-    // The common modify touches no naming attribute. However the name is spelled that led here, its types are those of
-    // the entry's.
+    // Most modifies touch no naming attribute. Whatever spelling of the name the request used, its attribute types
+    // are those of the entry's name.
     if !types.any(|attribute_type| entry.has_touched(attribute_type.id)) {
         return Ok(());
     }
@@ -418,7 +419,7 @@ fn check_naming(
     Ok(())
 }
 
-/// The classes of the entry after the changes.
+/// Returns the classes of the entry after the changes.
 fn check_classes<'s>(
     state: TreeState<'s>,
     entry: &mut WorkingEntry<'_>,

@@ -1,12 +1,13 @@
-//! Modify DN (RFC 4511 section 4.9): rename, move with everything below, or both.
+//! Modify DN (RFC 4511 section 4.9): renames an entry, moves it with everything below, or both.
 //!
-//! A move is one record and one row of `names`, however large the subtree. A suffix entry keeps its name, which is the
-//! server's setting. Nothing moves below itself, nor out of its suffix: that would be another server's business as far
-//! as clients can tell (affectsMultipleDSAs), and so it is for a superior at or below a referral (RFC 3296 section
+//! A move is one record and one row of `names`, however large the subtree. A suffix entry keeps its name, which is a
+//! setting. An entry cannot move below itself, nor out of its suffix: for clients the other suffix could be on
+//! another server (affectsMultipleDSAs). The same applies to a superior at or below a referral (RFC 3296 section
 //! 5.6.2).
 //!
-//! With deleteOldRDN the old RDN's values go unless the new RDN has them; a value that differs in case only is then
-//! stored as the new RDN spells it. Without it they stay as they are, also where the new RDN spells them otherwise.
+//! With deleteOldRDN the values of the old RDN are removed unless the new RDN has them; a value that differs only in
+//! case is then stored as the new RDN spells it. Without it they stay unchanged, even if the new RDN spells them
+//! differently.
 
 use ldap::{Dn, ModifyDnRequest, ResultCode};
 use schema::NameError;
@@ -54,7 +55,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyDnRequest<'_>) -> R
         return Err(OperationError::refused(
             ResultCode::UNWILLING_TO_PERFORM,
             format!(
-                "{} is a suffix of this server: its name is set with the server, not by a rename",
+                "{} is a suffix of this server: change its name in the settings, not by a rename",
                 Quoted(&target.dn)
             ),
         ));
@@ -96,7 +97,7 @@ fn normal_rdn(state: TreeState<'_>, new_rdn: &Dn<'_>) -> Result<Vec<u8>> {
     match normal.failure {
         None => Ok(normal.key),
         Some(failure) => {
-            // A type that cannot name anything is no fault of the text.
+            // A type that cannot name an entry is not a syntax error.
             let code = match failure {
                 NameError::NoEquality(_) => ResultCode::NAMING_VIOLATION,
                 _ => ResultCode::INVALID_DN_SYNTAX,
@@ -106,17 +107,17 @@ fn normal_rdn(state: TreeState<'_>, new_rdn: &Dn<'_>) -> Result<Vec<u8>> {
     }
 }
 
-/// The entry below which another is to go.
+/// Target superior of a move.
 struct Superior<'s> {
     state: TreeState<'s>,
     standing: Option<&'s Standing>,
-    /// The entry that moves, and below which entry it is.
+    /// The entry that moves, and its present superior.
     target: &'s Target,
     from: EntryId,
 }
 
 impl Superior<'_> {
-    /// The entry of the name `superior`, if the target, whose name is `name`, may go there.
+    /// Returns the entry with the name `superior`, if the target, whose name is `name`, may move below it.
     fn find(&self, name: &NormalName, superior: &Dn<'_>) -> Result<EntryId> {
         let Superior { state, standing, target, from } = *self;
         let superior_name = NormalName::of(superior, &state.catalog.schema);
@@ -138,7 +139,7 @@ impl Superior<'_> {
             }
             Found::Missing { nearest } => return Err(self.missing(superior, &superior_name, nearest)?),
         };
-        // What is wrong with a superior that the requester may not see is not to be told, nor that it is there.
+        // If the requester may not see the superior, neither its kind nor its existence may be revealed.
         let is_hidden = id != from && permitted::is_hidden(state, standing, id)?;
         let hidden = || match standing {
             Some(standing) if is_hidden => standing.hidden(state, superior.text(), Some(id)).map(Some),
@@ -191,11 +192,11 @@ impl Superior<'_> {
     }
 }
 
-/// Checks that a subtree has at most `level_max` levels, the first of which is its top entry.
+/// Checks that a subtree has at most `level_max` levels, counting its top entry.
 fn check_height(state: TreeState<'_>, target: &Target, level_max: usize) -> Result<()> {
     let subordinates = state.read.count(&subtree_counter(target.id))?;
     if usize::try_from(subordinates).unwrap_or(0) < level_max {
-        // No more entries than levels: no need to look. A leaf or a small branch, nearly always.
+        // No more entries than levels: no need to traverse. This covers a leaf or a small branch, the normal case.
         return Ok(());
     }
     let mut level_count = 1;
@@ -252,7 +253,7 @@ fn check_free(
     Err(permitted::taken(state, standing, id, || new_rdn.text().to_owned())?)
 }
 
-/// Takes the values of the old RDN out, where asked to, and puts those of the new one in.
+/// Removes the values of the old RDN, if requested, and adds those of the new one.
 fn rename(
     state: TreeState<'_>,
     entry: &mut WorkingEntry<'_>,

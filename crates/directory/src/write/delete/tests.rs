@@ -1,4 +1,4 @@
-//! What delete takes away, and each refusal.
+//! Tests of delete: its effects, and each refusal.
 
 use ldap::{AddRequest, AttributesBuf, DeleteRequest, Request, ResultCode as Code, Scope};
 
@@ -19,7 +19,7 @@ fn check(outcome: &Outcome, code: Code, matched_dn: &str, text: &str) {
 }
 
 #[test]
-fn only_leaves_go_and_a_suffix_entry_can_come_back() {
+fn deletes_only_leaves_and_a_suffix_entry_can_be_added_again() {
     let mut directory = TestDirectory::with_suffix_entry();
     ok(directory.add("ou=a,dc=example,dc=com", &[("objectClass", &["organizationalUnit"])]));
     check(&directory.delete(SUFFIX), Code::NOT_ALLOWED_ON_NON_LEAF, "", "has 1 entry directly below it");
@@ -32,7 +32,7 @@ fn only_leaves_go_and_a_suffix_entry_can_come_back() {
 }
 
 #[test]
-fn what_is_not_an_entry_here_is_refused() {
+fn refuses_names_without_an_entry_on_this_server() {
     let mut directory = TestDirectory::with_suffix_entry();
     let referral = [("objectClass", &["referral", "extensibleObject"][..]), ("ref", &["ldap://other/"])];
     ok(directory.add("cn=there,dc=example,dc=com", &referral));
@@ -50,7 +50,7 @@ fn what_is_not_an_entry_here_is_refused() {
 }
 
 #[test]
-fn an_alias_is_deleted_itself() {
+fn deletes_an_alias_and_not_its_target() {
     let mut directory = TestDirectory::with_suffix_entry();
     let alias = [("objectClass", &["alias", "extensibleObject"][..]), ("aliasedObjectName", &[SUFFIX])];
     ok(directory.add("cn=alias,dc=example,dc=com", &alias));
@@ -59,7 +59,7 @@ fn an_alias_is_deleted_itself() {
 }
 
 #[test]
-fn links_to_the_entry_become_text_or_vanish() {
+fn links_to_a_deleted_entry_become_text_or_are_removed() {
     let integrity_attributes = vec!["manager".to_owned()];
     let settings = GeneralSettings { integrity_attributes, ..GeneralSettings::default() };
     let mut directory = TestDirectory::with_settings(settings);
@@ -76,7 +76,7 @@ fn links_to_the_entry_become_text_or_vanish() {
     assert_eq!(entry.texts("manager"), Vec::<String>::new());
 }
 
-/// Story: a deleted person stayed in groups as text, and an entry added under the same DN later was a member at once.
+/// Bug: a deleted person stayed in groups as text, and an entry added later under the same DN was a member at once.
 /// The last member, which the group's class requires, stayed even with integrity on.
 #[test]
 fn a_new_entry_of_a_deleted_dn_is_in_no_group() {
@@ -112,7 +112,7 @@ fn a_new_entry_of_a_deleted_dn_is_in_no_group() {
     assert_eq!(crate::maintenance::check::check(&directory.snapshot).unwrap(), Vec::<String>::new());
 }
 
-/// `ou=top` with two units, the second of which has `count` people.
+/// Adds `ou=top` with two units, the second of which has `count` people.
 fn tree(directory: &mut TestDirectory, count: usize) {
     let unit = [("objectClass", &["organizationalUnit"][..])];
     for dn in ["ou=top", "ou=a,ou=top", "ou=b,ou=top"] {
@@ -135,7 +135,7 @@ fn tree(directory: &mut TestDirectory, count: usize) {
 const TOP: &str = "ou=top,dc=example,dc=com";
 
 #[test]
-fn a_tree_goes_whole_and_its_names_are_free() {
+fn tree_delete_removes_all_entries_and_frees_their_names() {
     let mut directory = TestDirectory::with_suffix_entry();
     tree(&mut directory, 3);
     let group =
@@ -149,7 +149,7 @@ fn a_tree_goes_whole_and_its_names_are_free() {
     assert_eq!(members, [SUFFIX]);
     check(&directory.delete_tree(TOP), Code::NO_SUCH_OBJECT, SUFFIX, "does not exist");
     tree(&mut directory, 3);
-    // A leaf is a tree too, and the suffix entry a top.
+    // A leaf is a tree too, and the suffix entry can be the top.
     ok(directory.delete_tree("cn=2,ou=b,ou=top,dc=example,dc=com"));
     ok(directory.delete_tree(SUFFIX));
     assert!(directory.read(SUFFIX).is_none());
@@ -157,7 +157,7 @@ fn a_tree_goes_whole_and_its_names_are_free() {
 }
 
 #[test]
-fn a_tree_that_is_not_whole_is_left() {
+fn tree_delete_refuses_a_tree_with_referrals_or_too_many_entries() {
     let mut directory = TestDirectory::with_suffix_entry();
     tree(&mut directory, 2);
     let referral = [("objectClass", &["referral", "extensibleObject"][..]), ("ref", &["ldap://other/"])];
@@ -175,7 +175,7 @@ fn a_tree_that_is_not_whole_is_left() {
 }
 
 #[test]
-fn who_may_not_delete_all_of_a_tree_deletes_none_of_it() {
+fn tree_delete_requires_the_right_to_delete_every_entry() {
     let mut directory = TestDirectory::with_suffix_entry();
     tree(&mut directory, 2);
     let reader = [("objectClass", &["inetOrgPerson"][..]), ("sn", &["x"])];
@@ -201,7 +201,7 @@ fn who_may_not_delete_all_of_a_tree_deletes_none_of_it() {
 }
 
 #[test]
-fn no_tree_goes_while_a_node_does_not_know_its_record() {
+fn tree_delete_is_refused_while_a_node_does_not_know_its_record() {
     let mut directory = TestDirectory::with_suffix_entry();
     tree(&mut directory, 0);
     let stamps = [directory.stamp(), directory.stamp()];
@@ -215,7 +215,7 @@ fn no_tree_goes_while_a_node_does_not_know_its_record() {
 }
 
 #[test]
-fn a_policy_in_a_tree_governs_nobody_any_longer() {
+fn a_policy_in_a_deleted_tree_no_longer_applies() {
     let mut directory = TestDirectory::with_suffix_entry();
     tree(&mut directory, 0);
     let policy = [

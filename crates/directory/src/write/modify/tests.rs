@@ -1,4 +1,4 @@
-//! What modify does to an entry, what its records say, and each refusal.
+//! Tests of modify: effects on an entry, contents of its records, and each refusal.
 
 use ldap::ChangeOperation::{Add, Delete, Increment, Replace};
 use ldap::{ChangeOperation, ChangesBuf, ModifyRequest, Request, ResultCode as Code};
@@ -40,7 +40,7 @@ fn refused(outcome: Outcome, code: Code, matched_dn: &str, text: &str) {
     assert!(outcome.diagnostic.contains(text), "{:?} does not say {text:?}", outcome.diagnostic);
 }
 
-/// The value changes that a modify of [`ANN`] would record, the server's own aside; `None` for no record.
+/// Returns the value changes that a modify of [`ANN`] would record, except the server's own; `None` for no record.
 fn recorded(
     directory: &mut TestDirectory,
     changes: Changes<'_>,
@@ -68,7 +68,7 @@ fn bytes(values: &[&str]) -> Vec<Value> {
 }
 
 #[test]
-fn changes_follow_each_other_and_the_final_state_counts() {
+fn changes_apply_in_order_and_the_final_state_counts() {
     let check = |changes: Changes<'_>, attribute: &str, expected: &[&str]| {
         let mut directory = directory();
         ok(directory.modify(ANN, changes));
@@ -82,7 +82,7 @@ fn changes_follow_each_other_and_the_final_state_counts() {
     check(&[(Replace, "description", &["five"])], "description", &["five"]);
     check(&[(Replace, "description", &[])], "description", &[]);
     check(&[(Replace, "mail", &[])], "mail", &[]);
-    // The same value in another case, both ways round.
+    // The same value in another case, in both directions.
     check(
         &[(Delete, "description", &["two"]), (Add, "description", &["TWO"])],
         "description",
@@ -98,7 +98,7 @@ fn changes_follow_each_other_and_the_final_state_counts() {
     );
     check(&[(Increment, "uidNumber", &["41"])], "uidNumber", &["1041"]);
     check(&[(Increment, "gidNumber", &["-10"]), (Increment, "gidNumber", &["5"])], "gidNumber", &["-10"]);
-    // Class and attributes come and go together.
+    // Class and attributes change together.
     check(
         &[
             (Add, "labeledURI;x-b", &["http://a"]),
@@ -118,7 +118,7 @@ fn changes_follow_each_other_and_the_final_state_counts() {
 }
 
 #[test]
-fn records_say_the_difference_and_nothing_else() {
+fn records_contain_only_the_difference() {
     let mut directory = directory();
     let mut check = |changes: Changes<'_>, expected: &[(ValueChangeKind, &str, &[&str])]| {
         let expected = expected.iter().map(|(kind, name, values)| (*kind, (*name).to_owned(), bytes(values)));
@@ -160,7 +160,7 @@ fn each_refusal_has_its_code_and_changes_nothing() {
     let mut directory = directory();
     let before = directory.read(ANN).unwrap();
     let mut check = |changes: Changes<'_>, code, text: &str| {
-        // Something fine in front, so that a half-done modify would show.
+        // A valid change comes first, so that a partial modify would show.
         let changes = [&[(Add, "title", &["x"][..])], changes].concat();
         refused(directory.modify(ANN, &changes), code, "", text);
         assert_eq!(directory.read(ANN).unwrap(), before, "{changes:?}");
@@ -234,7 +234,7 @@ fn each_refusal_has_its_code_and_changes_nothing() {
 }
 
 #[test]
-fn what_is_not_an_entry_here_is_refused() {
+fn refuses_names_without_an_entry_on_this_server() {
     let mut directory = directory();
     let alias = [("objectClass", &["alias", "extensibleObject"][..]), ("aliasedObjectName", &[ANN])];
     let referral = [("objectClass", &["referral", "extensibleObject"][..]), ("ref", &["ldap://other/"])];
@@ -253,13 +253,13 @@ fn what_is_not_an_entry_here_is_refused() {
     check("cn=monitor", Code::UNWILLING_TO_PERFORM, "");
     check("cn=there,dc=example,dc=com", Code::REFERRAL, "cn=there,dc=example,dc=com");
     check("nonsense=x,cn=there,dc=example,dc=com", Code::REFERRAL, "cn=there,dc=example,dc=com");
-    // The alias itself is changed, not what it stands for.
+    // The alias itself is changed, not its target.
     ok(directory.modify("cn=alias,dc=example,dc=com", &[(Replace, "description", &["x"])]));
     assert_eq!(directory.read("cn=alias,dc=example,dc=com").unwrap().texts("description"), ["x"]);
 }
 
 #[test]
-fn the_server_notes_who_changed_an_entry_and_when() {
+fn records_the_modifier_and_time_of_a_change() {
     let mut directory = directory();
     let before = directory.read(ANN).unwrap();
     ok(directory.modify(ANN, &[(Replace, "title", &["x"])]));
@@ -272,7 +272,7 @@ fn the_server_notes_who_changed_an_entry_and_when() {
 }
 
 #[test]
-fn everyone_changes_the_own_password_and_nothing_else() {
+fn users_may_change_only_their_own_password() {
     let mut directory = directory();
     let name = crate::model::name::NormalName::of(
         &ldap::Dn::parse(ANN).unwrap(),
@@ -298,7 +298,7 @@ fn everyone_changes_the_own_password_and_nothing_else() {
 }
 
 #[test]
-fn values_without_an_equality_rule_are_compared_by_their_bytes() {
+fn compares_values_without_an_equality_rule_by_bytes() {
     let mut directory = directory();
     let photo = "photo".repeat(1_000);
     ok(directory.modify(ANN, &[(Add, "jpegPhoto", &[&photo, "small"])]));
@@ -316,7 +316,7 @@ fn values_without_an_equality_rule_are_compared_by_their_bytes() {
 }
 
 #[test]
-fn a_table_of_values_is_changed_like_a_few() {
+fn attributes_with_a_row_per_value_change_like_others() {
     let mut directory = directory();
     let many: Vec<String> = (0..200).map(|number| format!("Value {number:03}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
@@ -356,7 +356,7 @@ fn a_table_of_values_is_changed_like_a_few() {
 }
 
 #[test]
-fn a_link_and_a_text_of_one_name_are_one_value() {
+fn a_link_and_a_text_with_the_same_name_are_one_value() {
     let mut directory = directory();
     let group = "cn=group,dc=example,dc=com";
     let nobody = "cn=Nobody,dc=example,dc=com";
@@ -374,7 +374,7 @@ fn a_link_and_a_text_of_one_name_are_one_value() {
         "member",
     );
     refused(directory.modify(group, &[(Delete, "member", &[SUFFIX])]), Code::NO_SUCH_ATTRIBUTE, "", "member");
-    // The name gets its entry: the text is a link now, and still the same value.
+    // An entry with the name is added: the text becomes a link, and is still the same value.
     ok(directory.add(nobody, &[("objectClass", &["device"])]));
     refused(
         directory.modify(group, &[(Add, "member", &[nobody])]),
@@ -382,7 +382,7 @@ fn a_link_and_a_text_of_one_name_are_one_value() {
         "",
         "member",
     );
-    // The entry gets another name: that is the value now.
+    // The entry is renamed: its new name is now the value.
     ok(directory.modify_dn(nobody, "cn=Somebody", true, None));
     refused(directory.modify(group, &[(Delete, "member", &[nobody])]), Code::NO_SUCH_ATTRIBUTE, "", "member");
     ok(directory
@@ -419,7 +419,7 @@ fn a_certificate_is_one_attribute_with_and_without_binary() {
 }
 
 #[test]
-fn a_permissive_modify_adds_what_is_there_and_deletes_what_is_not() {
+fn a_permissive_modify_accepts_existing_additions_and_missing_deletions() {
     let permissive = RequestControls { permissive_modify: true, ..RequestControls::default() };
     let run = |directory: &mut TestDirectory, changes: Changes<'_>, controls: &RequestControls| {
         let mut buffer = ChangesBuf::new();
@@ -448,7 +448,7 @@ fn a_permissive_modify_adds_what_is_there_and_deletes_what_is_not() {
         assert_eq!(crate::maintenance::check::check(&directory.snapshot).unwrap(), Vec::<String>::new());
     }
     let mut directory = directory();
-    // What else refuses a change still does, and a password that is not there is not deleted.
+    // Other refusals remain, and a wrong password is not accepted as deleted.
     for (changes, code) in [
         (&[(Delete, "sn", &[][..])] as Changes<'_>, Code::OBJECT_CLASS_VIOLATION),
         (&[(Delete, "cn", &["Ann"])], Code::NOT_ALLOWED_ON_RDN),

@@ -1,4 +1,4 @@
-//! What a rename and a move leave behind, and each refusal.
+//! Tests of modify DN: effects of renames and moves, and each refusal.
 
 use ldap::ResultCode as Code;
 
@@ -28,7 +28,7 @@ fn refused(outcome: Outcome, code: Code, matched_dn: &str, text: &str) {
 }
 
 #[test]
-fn naming_values_come_and_go_with_the_name() {
+fn naming_values_change_with_the_name() {
     let check = |new_rdn: &str, delete_old_rdn: bool, dn: &str, cn: &[&str], uid: &[&str]| {
         let mut directory = directory();
         ok(directory.modify_dn(ANN, new_rdn, delete_old_rdn, None));
@@ -54,7 +54,7 @@ fn naming_values_come_and_go_with_the_name() {
 }
 
 #[test]
-fn several_naming_values_are_equal_in_any_order() {
+fn the_order_of_several_naming_values_does_not_matter() {
     let mut directory = directory();
     ok(directory.modify_dn(ANN, "cn=Ann+uid=ann", false, None));
     let dn = "uid=ANN+cn=ann,ou=people,dc=example,dc=com";
@@ -88,7 +88,7 @@ fn a_subtree_moves_with_its_top() {
 }
 
 #[test]
-fn a_rename_to_what_is_there_changes_nothing() {
+fn a_rename_to_the_present_name_changes_nothing() {
     let mut directory = directory();
     let before = directory.read(ANN).unwrap();
     ok(directory.modify_dn(ANN, "cn=Ann", true, Some("ou=people,dc=example,dc=com")));
@@ -176,7 +176,7 @@ fn each_refusal_has_its_code() {
 }
 
 #[test]
-fn the_old_name_goes_only_if_the_classes_can_do_without() {
+fn refuses_to_remove_an_old_rdn_value_that_the_classes_require() {
     let mut directory = directory();
     let device = "cn=device,dc=example,dc=com";
     ok(directory.add(device, &[("objectClass", &["device"])]));
@@ -189,11 +189,11 @@ fn the_old_name_goes_only_if_the_classes_can_do_without() {
 }
 
 #[test]
-fn a_deep_subtree_does_not_pass_the_depth_limit() {
+fn refuses_a_move_that_exceeds_the_depth_limit() {
     let mut directory = TestDirectory::with_suffix_entry();
     let unit: [(&str, &[&str]); 1] = [("objectClass", &["organizationalUnit"])];
     let mut dn = SUFFIX.to_owned();
-    // Levels 2 to 200 below one top, and another top with a branch of 100.
+    // Levels 2 to 200 below one top, and another top with a branch of 100 levels.
     for level in 2..=200 {
         dn = format!("ou=l{level},{dn}");
         ok(directory.add(&dn, &unit));
