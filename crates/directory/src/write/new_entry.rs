@@ -1,7 +1,8 @@
-//! The entry that an add makes, in memory: what is given and what the server adds, in this order.
+//! The entry that an add builds in memory: the given values, then those that the server adds.
 //!
-//! Nothing is stored of it yet, so unlike a [`WorkingEntry`](crate::write::working_entry::WorkingEntry) it has nothing
-//! to be compared with. Most attributes have one value, and nobody compares that with another: its key is made when a
+//! Nothing of it is stored yet, so unlike a [`WorkingEntry`](crate::write::working_entry::WorkingEntry) it has no
+//! earlier state to compare with. Most attributes have a single value, which needs no key: the key is computed only
+//! when a second value is added.
 //! second one comes and not before.
 
 use std::borrow::Cow;
@@ -15,7 +16,7 @@ use crate::model::value_list::{KeyedValue, ValueList};
 use crate::write::given_values::normal_value;
 use crate::write::schema_check::Present;
 
-/// Room for this many attributes is made at once; most entries have fewer.
+/// Initial capacity for attributes; most entries have fewer.
 const TYPICAL_ATTRIBUTE_COUNT: usize = 32;
 
 /// An entry that does not exist yet.
@@ -24,14 +25,14 @@ pub(crate) struct NewEntry<'a> {
     attributes: Vec<NewAttribute>,
 }
 
-/// An attribute of the entry. It has a value at least.
+/// An attribute of the entry, with at least one value.
 struct NewAttribute {
     description: AttributeDescription,
-    /// `None`: no entry has had it so far.
+    /// `None` if no entry has had it so far.
     id: Option<AttrId>,
-    /// The only value, while its key is not made. Never a link.
+    /// The only value, while its key is not computed. Never a link.
     only: Option<Vec<u8>>,
-    /// All values otherwise.
+    /// All values, if `only` is `None`.
     values: ValueList,
 }
 
@@ -40,18 +41,18 @@ impl<'a> NewEntry<'a> {
         NewEntry { catalog, attributes: Vec::with_capacity(TYPICAL_ATTRIBUTE_COUNT) }
     }
 
-    /// Whether the entry has the attribute.
+    /// Returns true if the entry has the attribute.
     pub(crate) fn has(&self, description: &AttributeDescription) -> bool {
         self.place(description).is_some()
     }
 
-    /// Adds an attribute that the entry does not have and that is not a link, with this one value, whose key can be
-    /// made.
+    /// Adds an attribute with this one value. The entry must not have the attribute, it must not be a link, and the
+    /// value must have a key.
     pub(crate) fn add_only(&mut self, description: AttributeDescription, value: Vec<u8>) {
         self.push(description, Some(value), ValueList::default());
     }
 
-    /// Gives an attribute that is not a link this one value and no other.
+    /// Replaces all values of an attribute that is not a link by this one.
     pub(crate) fn set(&mut self, description: AttributeDescription, value: Vec<u8>) {
         match self.place(&description) {
             Some(place) => {
@@ -63,8 +64,7 @@ impl<'a> NewEntry<'a> {
         }
     }
 
-    /// Adds values in their order. Returns the place, counted from 0, of the first that is there already, where it
-    /// stops.
+    /// Adds values in their order until one already exists. Returns the place of that value, counted from 0.
     pub(crate) fn add_all(&mut self, description: AttributeDescription, values: ValueList) -> Option<usize> {
         let Some(known) = self.values_mut(&description) else {
             self.push(description, None, values);
@@ -73,13 +73,13 @@ impl<'a> NewEntry<'a> {
         values.into_iter().position(|value| !known.insert(value))
     }
 
-    /// The values of an attribute with their keys, if the entry has it.
+    /// Returns the values of an attribute with their keys, if the entry has it.
     pub(crate) fn values_mut(&mut self, description: &AttributeDescription) -> Option<&mut ValueList> {
         let place = self.place(description)?;
         Some(self.attributes.get_mut(place)?.values_mut(&self.catalog.schema))
     }
 
-    /// The values of an attribute that is not a link.
+    /// Returns the values of an attribute that is not a link.
     pub(crate) fn values(&self, description: &AttributeDescription) -> impl Iterator<Item = &[u8]> {
         let attribute = self.place(description).and_then(|place| self.attributes.get(place));
         attribute.into_iter().flat_map(|attribute| {
@@ -88,7 +88,7 @@ impl<'a> NewEntry<'a> {
         })
     }
 
-    /// The attributes that the entry has.
+    /// Returns the attributes that the entry has.
     pub(crate) fn present(&self) -> Vec<Present<'_>> {
         let present = self.attributes.iter().map(|attribute| Present {
             description: Cow::Borrowed(&attribute.description),
@@ -97,7 +97,7 @@ impl<'a> NewEntry<'a> {
         present.collect()
     }
 
-    /// All values, for a record.
+    /// Returns all values, for a record.
     pub(crate) fn into_values(self, allocations: &mut Allocations<'_>) -> Vec<(AttrId, Vec<Value>)> {
         let attributes = self.attributes.into_iter().map(|attribute| {
             let id = attribute.id.unwrap_or_else(|| allocations.attribute(&attribute.description));
@@ -146,9 +146,9 @@ mod tests {
         values
     }
 
-    /// However the values of an attribute come, they are the same values in the same order, and none of them twice.
+    /// The values and their order do not depend on how they are added, and duplicates are refused.
     #[test]
-    fn a_key_may_come_later() {
+    fn computes_keys_when_a_second_value_is_added() {
         let schema = Schema::shipped();
         let catalog = Catalog::new(Arc::clone(&schema));
         let (cn, sn) = (schema.parse_description("cn").unwrap(), schema.parse_description("sn;x-a").unwrap());
@@ -169,7 +169,7 @@ mod tests {
             let values = |texts: &[&str]| -> Vec<Value> {
                 texts.iter().map(|text| Value::Bytes((*text).into())).collect()
             };
-            // The type of sn;x-a has a number before it.
+            // The type of sn;x-a is allocated a number before it.
             let expected = [(AttrId(0), values(&["One", "Two"])), (AttrId(2), values(&["y"]))];
             assert_eq!(entry.into_values(&mut Allocations::new(&catalog)), expected);
         }

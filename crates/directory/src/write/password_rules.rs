@@ -1,11 +1,13 @@
-//! New passwords held against the policy of their entry, and what is recorded of the change
-//! (draft-behera-ldap-password-policy section 8.2).
+//! Checks new passwords against the policy of their entry, and records the change (draft-behera-ldap-password-policy
+//! section 8.2).
 //!
-//! Quality and history bind everybody, the administrator too: whoever asks for a policy wants it to hold for passwords
-//! that a help desk or an identity manager sets. Age, the old password and the right to change bind the user alone.
+//! Quality and history apply to every requester, including the administrator: a policy must also cover passwords
+//! that a help desk or an identity manager sets. Age, the old password and the right to change apply only to the
+//! user.
 //!
-//! Former passwords are verified beforehand, on the pool, because that is slow. The result holds only against exactly
-//! the stored forms that were verified: where another change came between, the request is refused busy. A password that
+//! Former passwords are verified before the decision, on the hash pool, because that is slow. The result is valid
+//! only for exactly the stored forms that were verified: if another change came between, the request is refused with
+//! busy. A password that was sent hashed cannot be verified and is compared by its octets.
 //! comes hashed cannot be verified and is compared by its octets.
 
 use ldap::{PolicyError, ResultCode};
@@ -32,18 +34,18 @@ use crate::write::working_entry::WorkingEntry;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// What a request does with the own password of an entry.
+/// Effect of a request on the entry's own password.
 #[derive(Clone, Copy)]
 pub(crate) struct OwnPassword<'p> {
-    /// The passwords before it.
+    /// The passwords before the change.
     pub(crate) before: &'p [Vec<u8>],
-    /// Whether it names one of them.
+    /// Whether the request names one of them.
     pub(crate) with_old: bool,
-    /// Whether it does nothing but add passwords.
+    /// Whether the request only adds passwords.
     pub(crate) only_adds: bool,
 }
 
-/// Checks and records a new password of an entry that exists.
+/// Checks and records a new password of an existing entry.
 pub(crate) fn changed(
     deciding: &Deciding<'_>,
     entry: &mut WorkingEntry<'_>,
@@ -75,7 +77,7 @@ pub(crate) fn changed(
     if policy.in_history > 0 && !new.is_empty() {
         check_history(deciding, &history, before, &new)?;
     }
-    // The oldest goes first, and a clock that was set back makes no former password older.
+    // The oldest is dropped first, even if the clock was set back.
     history.sort_by_key(|value| time_in_history(value));
     let last = history.last().and_then(|value| time_in_history(value));
     let gone_at = last.map_or(now, |last| now.max(last.saturating_add(1)));
@@ -86,7 +88,7 @@ pub(crate) fn changed(
     entry.set_all_by_server(&description(catalog, HISTORY)?, history.into_iter().skip(from))?;
     entry.set_by_server(&description(catalog, CHANGED_TIME)?, time_text(now, false).into_bytes())?;
     let reset = description(catalog, RESET)?;
-    // A request that says something of it itself is followed.
+    // A request that sets the attribute itself takes precedence.
     if !entry.has_touched(reset.type_id) {
         let is_reset = policy.must_change && !is_own && !passwords.is_empty();
         entry.set_all_by_server(&reset, is_reset.then(|| b"TRUE".to_vec()))?;
@@ -100,9 +102,9 @@ pub(crate) fn changed(
     Ok(())
 }
 
-/// Takes values of userPassword with options away: those that let nobody in always, those of applications if somebody
-/// else resets the password and the request does not say itself what they are to be. A reset is for when others may
-/// know what lets in.
+/// Removes values of userPassword with options. Values that permit no bind are always removed. Application passwords
+/// are removed if another requester resets the password and the request does not set them itself: a reset is for the
+/// case that others may know the passwords.
 fn take_other_passwords(entry: &mut WorkingEntry<'_>, catalog: &Catalog, is_reset: bool) -> Result<()> {
     let password = description(catalog, USER_PASSWORD)?;
     for other in entry.attributes_of_type(password.type_id) {
@@ -124,8 +126,8 @@ fn take_other_passwords(entry: &mut WorkingEntry<'_>, catalog: &Catalog, is_rese
     Ok(())
 }
 
-/// That new passwords are none of the former ones (draft section 8.2.6). Of one that came hashed only the octets can be
-/// compared: whether it is accepted at all, pwdCheckQuality says.
+/// Checks that new passwords differ from former ones (draft section 8.2.6). A password that was sent hashed can only
+/// be compared by its octets; pwdCheckQuality decides whether it is accepted at all.
 fn check_history(
     deciding: &Deciding<'_>,
     history: &[Vec<u8>],
@@ -142,7 +144,7 @@ fn check_history(
         return Ok(());
     }
     if forms.iter().any(|form| !verified.forms.iter().any(|verified| verified == form)) {
-        let text = "the password was changed by somebody else at the same time: try again";
+        let text = "the password was changed by another request at the same time: try again";
         return Err(OperationError::refused(ResultCode::BUSY, text));
     }
     if forms.iter().any(|form| verified.matching.iter().any(|matching| matching == form)) {
@@ -151,7 +153,7 @@ fn check_history(
     Ok(())
 }
 
-/// The clear password of which a value is the stored form; `None` where it came hashed.
+/// Returns the clear password of a stored form; `None` if it was sent hashed.
 fn clear_text<'a>(deciding: &'a Deciding<'_>, stored: &'a [u8]) -> Option<&'a [u8]> {
     match deciding.stamp.hashed_passwords.iter().find(|(_, form)| form == stored) {
         Some((clear, _)) => Some(clear),
@@ -160,7 +162,7 @@ fn clear_text<'a>(deciding: &'a Deciding<'_>, stored: &'a [u8]) -> Option<&'a [u
     }
 }
 
-/// Takes the keys for SCRAM of the old password away, and adds those of the new one where a policy has them made.
+/// Removes the SCRAM keys of the old password, and adds those of the new one if a policy requires keys.
 fn change_scram_keys(
     deciding: &Deciding<'_>,
     entry: &mut WorkingEntry<'_>,
@@ -170,7 +172,7 @@ fn change_scram_keys(
     let keys: Vec<Vec<u8>> = new_scram_keys(deciding, passwords).collect();
     entry.set_all_by_server(&description(catalog, SCRAM_KEYS)?, keys)?;
     let imported = description(catalog, AUTH_PASSWORD)?;
-    // Where the request says what they are to be, they are that.
+    // A request that sets the keys itself takes precedence.
     if !entry.has_touched(imported.type_id) {
         let values = entry.values(&imported)?;
         if values.iter().any(|value| accounts::is_scram(value)) {
@@ -181,7 +183,7 @@ fn change_scram_keys(
     Ok(())
 }
 
-/// The keys that were made beforehand of the passwords that are stored now.
+/// Returns the keys that were computed for the passwords that are now stored.
 fn new_scram_keys<'a>(
     deciding: &'a Deciding<'_>,
     passwords: &'a [Vec<u8>],
@@ -195,7 +197,7 @@ fn new_scram_keys<'a>(
     keys.flat_map(|(_, keys)| keys.iter().map(|key| key.clone().into_bytes()))
 }
 
-/// Forgets the failures of an account whose lock a request takes away, as OpenLDAP does: they would lock it again.
+/// Clears the failures of an account when a request removes its lock, as OpenLDAP does: they would lock it again.
 pub(crate) fn unlocked(entry: &mut WorkingEntry<'_>, catalog: &Catalog) -> Result<()> {
     let locked = description(catalog, LOCKED_TIME)?;
     if entry.has_touched(locked.type_id) && entry.value_count(&locked)? == 0 {
@@ -204,7 +206,7 @@ pub(crate) fn unlocked(entry: &mut WorkingEntry<'_>, catalog: &Catalog) -> Resul
     Ok(())
 }
 
-/// Checks and records the password that an add brings. `parent` is the new entry's superior.
+/// Checks and records the password of an added entry. `parent` is the new entry's superior.
 pub(crate) fn added(deciding: &Deciding<'_>, entry: &mut NewEntry<'_>, parent: EntryId) -> Result<()> {
     let Deciding { state, .. } = *deciding;
     let catalog = state.catalog;
@@ -234,7 +236,7 @@ pub(crate) fn added(deciding: &Deciding<'_>, entry: &mut NewEntry<'_>, parent: E
     Ok(())
 }
 
-/// Checks the passwords of applications of an entry to which a change adds some (`docs/how-to/password-policies.md`).
+/// Checks the application passwords of an entry to which a change adds some (`docs/how-to/password-policies.md`).
 pub(crate) fn check_app_passwords(
     deciding: &Deciding<'_>,
     entry: &mut WorkingEntry<'_>,
@@ -243,7 +245,8 @@ pub(crate) fn check_app_passwords(
     let Deciding { state, requester, .. } = *deciding;
     let refused = |text: &str| Err(OperationError::refused(ResultCode::CONSTRAINT_VIOLATION, text));
     if matches!(requester, Requester::User { id: own, .. } if *own == id) {
-        let text = "passwords of applications are for others to give out: they go past the own password and its code";
+        let text = "another user must set application passwords: they permit binds without the own password and \
+         its code";
         return Err(crate::access::denied(text));
     }
     let allowed = accounts::account(state, id)?.map_or(0, |account| account.policy.app_passwords);
@@ -268,12 +271,12 @@ pub(crate) fn check_app_passwords(
     Ok(())
 }
 
-/// The own passwords that an entry has: the values of userPassword without options.
+/// Returns the entry's own passwords: the values of userPassword without options.
 pub(crate) fn passwords(entry: &mut WorkingEntry<'_>, catalog: &Catalog) -> Result<Vec<Vec<u8>>> {
     entry.values(&description(catalog, USER_PASSWORD)?)
 }
 
-/// Quality of new passwords, and that there is one alone (draft section 8).
+/// Checks the quality of new passwords, and that there is only one (draft section 8).
 fn check_new(
     deciding: &Deciding<'_>,
     policy: &PasswordPolicy,
@@ -286,7 +289,7 @@ fn check_new(
     }
     for stored in new {
         let clear = clear_text(deciding, stored);
-        // What stands in front of it is no part of it.
+        // The quality check excludes the scheme prefix.
         if let Some(error) = policy.quality(clear.map(clear_of)) {
             return Err(error.into());
         }
@@ -300,7 +303,7 @@ fn check_new(
     Ok(())
 }
 
-/// Checks an entry that is to be a policy: its rules have to fit each other.
+/// Checks an entry that becomes a policy: its rules must not contradict each other.
 pub(crate) fn check_policy_entry(
     catalog: &Catalog,
     class_set: &ClassSet,

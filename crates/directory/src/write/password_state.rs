@@ -1,8 +1,8 @@
-//! Changes of what is on record of a password, by those who look after it: the Password Policy State extended operation
-//! (1.3.6.1.4.1.26027.1.6.1).
+//! Changes of a password's recorded state by administrators of passwords: the Password Policy State extended
+//! operation (1.3.6.1.4.1.26027.1.6.1).
 //!
-//! Operations are carried out in their order; one that is refused refuses all. They change the entry as a modify does,
-//! modifiersName and entryCSN with it.
+//! Operations are carried out in their order; if one is refused, all are. They change the entry like a modify,
+//! including modifiersName and entryCSN.
 
 use ldap::state_operation as kind;
 use ldap::{ResultCode, StateOperation, StateRequest};
@@ -24,10 +24,10 @@ use crate::write::working_entry::WorkingEntry;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// The value of pwdAccountLockedTime that no time takes away (draft-behera-ldap-password-policy section 5.3.3).
+/// Value of pwdAccountLockedTime for a permanent lock (draft-behera-ldap-password-policy section 5.3.3).
 const LOCKED_FOR_GOOD: &str = "000001010000Z";
 
-/// Decides what becomes of a request; `None`: nothing.
+/// Decides a request; `None` if nothing changes.
 pub(crate) fn decide(deciding: Deciding<'_>, request: &StateRequest<'_>) -> Result<Option<Record>> {
     let Deciding { state, requester, .. } = deciding;
     let managed = Managed::find(state, requester, request.user)?;
@@ -39,7 +39,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &StateRequest<'_>) -> Resu
     }
     let mut entry = WorkingEntry::of(state, managed.id)?;
     let now = deciding.now();
-    // Questions beside them are answered by what comes of them.
+    // Queries in the same request are answered from the resulting state.
     for operation in request.operations.iter().filter(|operation| kind::is_change(operation.kind)) {
         carry_out(deciding, &managed, &mut entry, operation, now)?;
     }
@@ -131,7 +131,7 @@ fn carry_out(
     }
 }
 
-/// Takes the lock away that an administrator set for good, or one that wrong passwords brought.
+/// Removes a permanent lock that an administrator set, or a lock caused by wrong passwords.
 fn unlock(deciding: Deciding<'_>, entry: &mut WorkingEntry<'_>, for_good: bool) -> Result<()> {
     let known = description(deciding.state.catalog, LOCKED_TIME)?;
     if entry.values(&known)?.iter().all(|value| value.starts_with(b"0000") == for_good) {
@@ -140,7 +140,7 @@ fn unlock(deciding: Deciding<'_>, entry: &mut WorkingEntry<'_>, for_good: bool) 
     Ok(())
 }
 
-/// Locks an account that has as many failures now as lock it.
+/// Locks an account whose failures have reached the limit.
 fn lock_at_most(deciding: Deciding<'_>, managed: &Managed, entry: &mut WorkingEntry<'_>) -> Result<()> {
     let Deciding { state, .. } = deciding;
     let Some(account) = accounts::account(state, managed.id)? else { return Ok(()) };
@@ -159,7 +159,7 @@ fn lock_at_most(deciding: Deciding<'_>, managed: &Managed, entry: &mut WorkingEn
     Ok(())
 }
 
-/// The last of too many times.
+/// Returns the latest times, if there are too many.
 fn bounded(mut times: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     times.sort_unstable();
     times.dedup();
@@ -180,7 +180,7 @@ fn truth(operation: &StateOperation<&[u8]>) -> Result<bool> {
     }
 }
 
-/// The one time of an operation; without a value it is now.
+/// Returns the one time of an operation; without a value, the current time.
 fn one_time(operation: &StateOperation<&[u8]>, now: i64) -> Result<Vec<Vec<u8>>> {
     if operation.values.len() > 1 {
         return Err(refused(operation, "one time"));
@@ -188,14 +188,14 @@ fn one_time(operation: &StateOperation<&[u8]>, now: i64) -> Result<Vec<Vec<u8>>>
     times(operation, now, false)
 }
 
-/// The times of an operation, to the second or to the microsecond; without a value it is now.
+/// Returns the times of an operation, to the second or to the microsecond; without a value, the current time.
 fn times(operation: &StateOperation<&[u8]>, now: i64, is_exact: bool) -> Result<Vec<Vec<u8>>> {
     if operation.values.is_empty() {
         return Ok(vec![time_text(now, is_exact).into_bytes()]);
     }
     let time = |value: &&[u8]| {
         let micros =
-            generalized_micros(value).ok_or_else(|| refused(operation, "times as 20260102030405Z"))?;
+            generalized_micros(value).ok_or_else(|| refused(operation, "times such as 20260102030405Z"))?;
         Ok(time_text(micros, is_exact).into_bytes())
     };
     Ok(bounded(operation.values.iter().map(time).collect::<Result<_>>()?))

@@ -1,12 +1,12 @@
-//! Passwords in add and modify requests: which are clear, and what is stored of them.
+//! Passwords in add and modify requests: which of them are clear, and their stored forms.
 //!
-//! A clear userPassword never reaches a record. Hashing is slow on purpose and does not belong on the writer, so the
-//! server asks [`clear_passwords`] beforehand, hashes on its pool, and hands the pairs over in the [`Stamp`]. A value
-//! that is hashed already is stored as it came (see [`crate::password::is_hashed`]).
+//! A clear userPassword never reaches a record. Hashing is deliberately slow and must not run on the writer, so the
+//! server calls [`clear_passwords`] first, hashes on its pool, and passes the pairs in the [`Stamp`]. A value that
+//! is already hashed is stored unchanged (see [`crate::password::is_hashed`]).
 //!
-//! Deleting a value of userPassword by modify takes the stored form or the clear password, as clients of password
-//! changes do that delete the old value and add the new one. Which stored form a clear one belongs to is found out
-//! beforehand too ([`deleted_passwords`]); when another change comes in between, the value is not there any more and
+//! A modify can delete a value of userPassword by its stored form or by the clear password, as clients do that
+//! change a password by deleting the old value and adding the new one. The stored form of a clear password is also
+//! found before the decision ([`deleted_passwords`]). If another change intervenes, the value no longer exists and
 //! the modify is refused.
 
 use std::sync::Arc;
@@ -32,13 +32,13 @@ use crate::snapshot::Snapshot;
 use crate::tree::{Found, TreeState};
 use crate::write::deciding::Deciding;
 
-/// The values of an add or modify request that have to be hashed before it is carried out, in the order given.
+/// Returns the values of an add or modify request that must be hashed before it is carried out, in the order given.
 pub fn clear_passwords<'a>(request: &Request<'a>, snapshot: &Snapshot) -> Vec<&'a [u8]> {
     let state = snapshot.state();
     clear_values(request, &state.catalog.schema)
 }
 
-/// Whether a request carries a value of userPassword, clear or hashed: what a bind would need, or a step from it.
+/// Returns true if a request contains a value of userPassword, clear or hashed.
 pub fn has_password(request: &Request<'_>, snapshot: &Snapshot) -> bool {
     let schema = &snapshot.state().catalog.schema;
     let is_password = |description: &str| {
@@ -56,8 +56,8 @@ pub fn has_password(request: &Request<'_>, snapshot: &Snapshot) -> bool {
     }
 }
 
-/// Whether a modify request sets the own password of its entry: what a user whose password was reset has to do before
-/// anything else.
+/// Returns true if a modify request sets the own password of its entry. A user whose password was reset has to do
+/// this before anything else.
 pub fn sets_password(request: &Request<'_>, snapshot: &Snapshot) -> bool {
     let schema = &snapshot.state().catalog.schema;
     let is_own = |description: &str| {
@@ -73,21 +73,21 @@ pub fn sets_password(request: &Request<'_>, snapshot: &Snapshot) -> bool {
     })
 }
 
-/// What holds for the new passwords of a request.
+/// Rules for the new passwords of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewPasswordRules {
-    /// How they are stored.
+    /// Storage scheme.
     pub scheme: StorageScheme,
     /// Stored forms that none of them may match: present and former passwords of the entry.
     pub former: Vec<Vec<u8>>,
-    /// Whether they may not be on the server's lists of bad passwords.
+    /// Whether they must not be on the server's lists of weak passwords.
     pub checks_lists: bool,
-    /// The keys that are made of them.
+    /// Keys to make of them.
     pub keys: SaslKeyRules,
 }
 
-/// What holds for the new passwords of an add or modify request, which is for the caller to find out about them before
-/// the request is decided. Where the request is going to be refused, that is what the settings say.
+/// Returns the rules for the new passwords of an add or modify request, which the caller checks before the request
+/// is decided. If the request is going to be refused, returns those of the settings.
 ///
 /// # Errors
 /// The store failed.
@@ -132,7 +132,7 @@ pub fn new_password_rules(
     Ok(rules)
 }
 
-/// Looks at the names by which the user of an entry that an add brings is going to be found.
+/// Collects the names by which the user of an added entry will be found.
 fn look_at_names_of_new(state: TreeState<'_>, add: &AddRequest<'_>, names: &mut DigestNames) {
     let schema = &*state.catalog.schema;
     for identity in &state.settings.general.identity_attributes {
@@ -149,12 +149,12 @@ fn look_at_names_of_new(state: TreeState<'_>, add: &AddRequest<'_>, names: &mut 
     }
 }
 
-/// The policy that will govern the entry of an add.
+/// Returns the policy that will apply to an added entry.
 fn policy_of_new(
     state: TreeState<'_>,
     add: &AddRequest<'_>,
 ) -> Result<Option<Arc<PasswordPolicy>>, OperationError> {
-    // By any of its names: the rules for the password are those of this policy.
+    // By any of its names: this policy's rules apply to the password.
     let known = accounts::description(state.catalog, POLICY_SUBENTRY)?;
     let is_it = |given: &PartialAttribute<'_>| {
         state.catalog.schema.parse_description(given.description).is_ok_and(|given| given == known)
@@ -183,30 +183,30 @@ fn clear_values<'a>(request: &Request<'a>, schema: &Schema) -> Vec<&'a [u8]> {
     }
 }
 
-/// The clear passwords among the values of an attribute.
+/// Returns the clear passwords among the values of an attribute.
 fn clear_in<'a>(
     attribute: PartialAttribute<'a>,
     schema: &Schema,
 ) -> impl Iterator<Item = &'a [u8]> + use<'a> {
     let is_password = schema.parse_description(attribute.description).is_ok_and(|description| {
-        // Nothing is stored under other options, so nothing is hashed for them.
+        // Values with other options are never stored, so they are not hashed.
         let kind = PasswordKind::of(&description.options);
         is_user_password(schema, description.type_id) && kind != PasswordKind::Idle
     });
     attribute.values.iter().filter(move |value| is_password && !is_hashed(value))
 }
 
-/// A clear password that a modify request deletes, and the stored ones of which one may be its stored form.
+/// A clear password that a modify request deletes, with the stored passwords of which one may be its stored form.
 #[derive(Debug, PartialEq, Eq)]
 pub struct DeletedPassword<'a> {
-    /// As the request has it.
+    /// The password in the request.
     pub clear: &'a [u8],
-    /// What the entry has, with [`crate::password::verify`] to be tried one after the other.
+    /// The entry's passwords, to be tried one after the other with [`crate::password::verify`].
     pub stored: Vec<Vec<u8>>,
 }
 
-/// The clear passwords that a modify request deletes by value and that the entry does not have in that form. Empty
-/// wherever the request is going to be refused anyway.
+/// Returns the clear passwords that a modify request deletes by value and that the entry does not have in that form.
+/// Empty if the request is going to be refused anyway.
 ///
 /// # Errors
 /// The store failed.
@@ -235,12 +235,12 @@ pub fn deleted_passwords<'a>(
 pub struct PasswordOwner {
     /// The user.
     pub requester: Requester,
-    /// What is on record of the password, where a policy governs it.
+    /// Recorded state of the password, if a policy applies.
     pub account: Option<Box<Account>>,
 }
 
-/// The user whose old password a modify request names: to name it is an attempt to prove it
-/// (draft-behera-ldap-password-policy section 8.1). `None` wherever the request is going to be refused anyway.
+/// Returns the user whose old password a modify request names: naming it is an attempt to prove it
+/// (draft-behera-ldap-password-policy section 8.1). `None` if the request is going to be refused anyway.
 ///
 /// # Errors
 /// The store failed.
@@ -257,7 +257,7 @@ pub fn password_owner(
     Ok(Some(PasswordOwner { requester, account: accounts::account(state, id)?.map(Box::new) }))
 }
 
-/// The entry of this name, if the requester may change its password.
+/// Returns the entry with this name, if the requester may change its password.
 fn changed_entry(
     state: TreeState<'_>,
     name: &str,
@@ -272,7 +272,8 @@ fn changed_entry(
     Ok(may_change(state, id, password.id, requester, link)?.is_some().then_some(id))
 }
 
-/// Whether the requester may change the password of an entry; `Some` with whether the entry may be known, too.
+/// Returns whether the requester may change the password of an entry; the `Some` also contains whether the entry's
+/// existence may be revealed.
 fn may_change(
     state: TreeState<'_>,
     id: EntryId,
@@ -289,9 +290,9 @@ fn may_change(
     Ok(access.check_modify(&state.catalog.schema, id, [password]).is_ok().then_some(true))
 }
 
-/// The DN of the user of this name (RFC 4513 section 5.2.1.8, `u:`), if the requester may change the password there.
-/// `None` for a name that nobody has, for one that two have, and for one that the requester can do nothing with: an
-/// answer does not tell which.
+/// Returns the DN of the user with this name (RFC 4513 section 5.2.1.8, `u:`), if the requester may change the
+/// password there. Returns `None` for a name without a user, for one with two, and for one whose password the
+/// requester may not change: the response must not reveal which.
 ///
 /// # Errors
 /// The store failed.
@@ -315,17 +316,17 @@ pub fn named_user(
     found().map_err(Outcome::from)
 }
 
-/// The value that a modify request deletes: the stored form of a clear password where one was found beforehand.
+/// Returns the value that a modify request deletes: the stored form of a clear password, if one was found.
 pub(crate) fn deleted_form<'v>(stamp: &'v Stamp, value: &'v [u8]) -> &'v [u8] {
     let matched = stamp.matched_passwords.iter().find(|(clear, _)| clear == value);
     matched.map_or(value, |(_, stored)| stored)
 }
 
-/// What is stored for a value of userPassword.
+/// Returns the stored form of a value of userPassword.
 ///
 /// # Errors
-/// constraintViolation for a value that came hashed, at a cost that only the administrator may have the server pay;
-/// unavailable when the value was to be hashed beforehand and was not: the setting changed in between.
+/// constraintViolation for a hashed value with a cost that only the administrator may impose; unavailable if the
+/// value should have been hashed before and was not, because the setting changed in between.
 pub(crate) fn stored_form(deciding: &Deciding<'_>, value: &[u8]) -> Result<Vec<u8>, OperationError> {
     let Deciding { state, stamp, requester, .. } = *deciding;
     let scheme = state.settings.general.password_scheme;
@@ -343,7 +344,7 @@ pub(crate) fn stored_form(deciding: &Deciding<'_>, value: &[u8]) -> Result<Vec<u
     hashed.or_else(|| in_clear.then(|| value.to_vec())).ok_or_else(|| {
         OperationError::refused(
             ResultCode::UNAVAILABLE,
-            "the password was not hashed before it arrived here: the storage scheme has just changed, try again",
+            "the password was not hashed in advance, because the storage scheme has just changed: try again",
         )
     })
 }

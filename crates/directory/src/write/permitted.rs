@@ -1,4 +1,4 @@
-//! Changes under access rules: which entries the asker may change, and what those who may not are told.
+//! Changes under access rules: entries that the requester may change, and responses for other entries.
 
 use ldap::ResultCode;
 
@@ -13,8 +13,8 @@ use crate::tree::target::{Target, entry_dn};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// The standing of who wants to add, delete, rename or move entries; `None` where no rules bind. Ask before looking for
-/// the entry.
+/// Returns the effective rights of a requester that wants to add, delete, rename or move entries; `None` if no rules
+/// apply. Call it before the entry is looked up.
 pub(crate) fn tree_writer(
     state: TreeState<'_>,
     requester: &Requester,
@@ -29,7 +29,7 @@ pub(crate) fn tree_writer(
     Ok(standing)
 }
 
-/// The entry that is to be changed, where the asker may see it and `may` says yes to the rights there.
+/// Returns the entry to be changed, if the requester may see it and `may` accepts the rights there.
 pub(crate) fn target(
     state: TreeState<'_>,
     standing: Option<&Standing>,
@@ -53,7 +53,7 @@ pub(crate) fn target(
     Ok(target)
 }
 
-/// Whether an entry on the way of a change is not there for the requester.
+/// Returns true if an entry involved in a change is invisible to the requester.
 pub(crate) fn is_hidden(state: TreeState<'_>, standing: Option<&Standing>, id: EntryId) -> Result<bool> {
     match standing {
         Some(standing) if id != EntryId::ROOT => Ok(!standing.at_entry(state, id)?.may_browse()),
@@ -61,8 +61,9 @@ pub(crate) fn is_hidden(state: TreeState<'_>, standing: Option<&Standing>, id: E
     }
 }
 
-/// The refusal of a name that another entry has. That it has one cannot be kept from who may put entries there;
-/// everything else of it can, so a requester who may not see the entry gets the name as the request has it.
+/// Returns the refusal of a name that another entry has. A requester that may add entries there cannot be kept from
+/// learning that it exists, but nothing else is revealed: if the requester may not see the entry, the diagnostic
+/// text has the name as the request spelled it.
 pub(crate) fn taken(
     state: TreeState<'_>,
     standing: Option<&Standing>,
@@ -74,8 +75,8 @@ pub(crate) fn taken(
     Ok(OperationError::refused(ResultCode::ENTRY_ALREADY_EXISTS, diagnostic))
 }
 
-/// Whether the asker may put an entry below `parent`, where `nearest` is the nearest entry that there is at or above
-/// the place; the entry itself may be there already. `None` stands for a parent that is not there.
+/// Checks that the requester may add an entry below `parent`; `nearest` is the nearest existing entry at or above
+/// the place. The entry itself may already exist. `parent` is `None` if there is no such entry.
 pub(crate) fn check_new(
     state: TreeState<'_>,
     standing: &Standing,

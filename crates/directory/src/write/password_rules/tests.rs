@@ -1,4 +1,4 @@
-//! Passwords under options: which are taken, which let in, and what a reset leaves.
+//! Tests of passwords with options: which are accepted, which permit a bind, and which a reset keeps.
 
 use ldap::ChangeOperation::{Add, Delete, Replace};
 use ldap::{Authentication, BindRequest, ResultCode as Code};
@@ -19,11 +19,11 @@ use crate::testing::{SUFFIX, TestDirectory};
 const ADA: &str = "cn=ada,dc=example,dc=com";
 const POLICY: &str = "cn=policy,dc=example,dc=com";
 const OWN: &str = "{SSHA}own";
-/// As `pando account app-add` makes it; nobody binds with it here.
+/// In the form of `pando account app-add`; no test binds with it.
 const OF_APP: &str =
     "{SSHA512}AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
-/// The attributes that make an entry with this password.
+/// Returns the attributes of an entry with this password.
 fn person(password: &str) -> [(&'static str, &[&str]); 3] {
     let password = std::slice::from_ref(match password {
         OWN => &OWN,
@@ -48,7 +48,7 @@ fn id_of(directory: &TestDirectory, dn: &str) -> EntryId {
     state.entry_of(&NormalName::of(&parse_dn(dn).unwrap(), &state.catalog.schema)).unwrap().unwrap()
 }
 
-/// Stores a value as older data has it, past all rules.
+/// Stores a value as older data may contain it, without any check.
 fn store(directory: &mut TestDirectory, description: &str, value: &str) {
     let id = id_of(directory, ADA);
     let record = {
@@ -79,8 +79,8 @@ fn store(directory: &mut TestDirectory, description: &str, value: &str) {
     assert!(!directory.read(ADA).unwrap().texts(description).is_empty());
 }
 
-/// The stored forms that let in as the user.
-fn letting_in(directory: &TestDirectory) -> (Verification, Vec<String>) {
+/// Returns the stored forms that permit a bind as the user.
+fn accepted_forms(directory: &TestDirectory) -> (Verification, Vec<String>) {
     let request = BindRequest { version: 3, name: ADA, authentication: Authentication::Simple(b"any") };
     let BindOutcome::Verify { verification, account, .. } = bind(&directory.snapshot, &request) else {
         panic!()
@@ -93,10 +93,10 @@ fn only(stored: &str) -> Verification {
     Verification::new(vec![stored.as_bytes().to_vec()], StorageScheme::default())
 }
 
-/// The story: `userPassword;x-anything`, which everybody could add to the own entry, let in, and stayed when the
-/// password was reset.
+/// Bug: `userPassword;x-anything`, which every user could add to their own entry, permitted binds, and stayed when
+/// the password was reset.
 #[test]
-fn options_that_nothing_follows_are_refused() {
+fn refuses_options_without_meaning() {
     let mut directory = directory(&[("pandoPwdAppPasswords", &["4"])]);
     let bad = [
         "userPassword;x-anything",
@@ -135,12 +135,12 @@ fn options_that_nothing_follows_are_refused() {
     let of_app =
         [(Add, "2.5.4.35;X-App-Mail", &[OF_APP][..]), (Add, "pwdEndTime;x-app-mail", &["20200101000000Z"])];
     assert_eq!(directory.modify(ADA, &of_app).code, Code::SUCCESS);
-    assert_eq!(letting_in(&directory), (only(OWN), vec!["x-app-mail".to_owned()]));
+    assert_eq!(accepted_forms(&directory), (only(OWN), vec!["x-app-mail".to_owned()]));
 }
 
-/// Data from before may hold such values.
+/// Older data may contain such values.
 #[test]
-fn older_values_under_other_options_let_nobody_in_and_go_with_the_next_password() {
+fn older_values_with_other_options_permit_no_bind_and_are_removed_with_the_next_password() {
     const IDLE: [&str; 3] =
         ["userPassword;x-anything", "userPassword;lang-de;x-app-mail", "userPassword;lang-de"];
     let user = Requester::User { id: EntryId(3), dn: ADA.to_owned() };
@@ -154,8 +154,8 @@ fn older_values_under_other_options_let_nobody_in_and_go_with_the_next_password(
         for idle in IDLE {
             store(&mut directory, idle, "{SSHA}idle");
         }
-        assert_eq!(letting_in(&directory), (only(OWN), vec![]));
-        // One can be taken away by itself, which is no change of the password.
+        assert_eq!(accepted_forms(&directory), (only(OWN), vec![]));
+        // Such a value can be deleted by itself, which does not count as a change of the password.
         let changed = directory.read(ADA).unwrap().texts("pwdChangedTime");
         assert_eq!(directory.modify(ADA, &[(Delete, IDLE[0], &["{SSHA}idle"])]).code, Code::SUCCESS);
         assert_eq!(directory.read(ADA).unwrap().texts("pwdChangedTime"), changed);
@@ -163,7 +163,7 @@ fn older_values_under_other_options_let_nobody_in_and_go_with_the_next_password(
         let set = directory.modify(ADA, &[(Replace, "userPassword", &["{SSHA}new"])]);
         assert_eq!(set.code, Code::SUCCESS, "{}", set.diagnostic);
         directory.requester = administrator();
-        assert_eq!(letting_in(&directory), (only("{SSHA}new"), vec![]));
+        assert_eq!(accepted_forms(&directory), (only("{SSHA}new"), vec![]));
         let entry = directory.read(ADA).unwrap();
         for idle in IDLE {
             assert!(entry.texts(idle).is_empty(), "{idle}");
@@ -171,10 +171,10 @@ fn older_values_under_other_options_let_nobody_in_and_go_with_the_next_password(
     }
 }
 
-/// Who resets a password, because others may know what lets in, takes all of that away. Who changes the own one does
+/// A reset, made because others may know the passwords, removes application passwords. A change by the user does
 /// not.
 #[test]
-fn a_reset_takes_passwords_of_applications_away_and_a_change_leaves_them() {
+fn a_reset_removes_application_passwords_and_a_change_keeps_them() {
     let mut directory = directory(&[("pandoPwdAppPasswords", &["4"])]);
     let user = Requester::User { id: EntryId(3), dn: ADA.to_owned() };
     let administrator = directory.requester.clone();
@@ -194,7 +194,7 @@ fn a_reset_takes_passwords_of_applications_away_and_a_change_leaves_them() {
         for name in names {
             assert_eq!(!entry.texts(name).is_empty(), stays, "{name}: {changes:?}");
         }
-        assert_eq!(letting_in(&directory).1.is_empty(), !stays);
+        assert_eq!(accepted_forms(&directory).1.is_empty(), !stays);
     };
     try_with(&user, &[(Replace, "userPassword", &["{SSHA}two"])], true);
     try_with(&administrator, &[(Replace, "userPassword", &["{SSHA}three"])], false);
@@ -205,17 +205,17 @@ fn a_reset_takes_passwords_of_applications_away_and_a_change_leaves_them() {
     );
     try_with(&administrator, &[(Delete, "userPassword", &[])], false);
     try_with(&administrator, &[(Replace, "userPassword", &[])], false);
-    // One that is given for the first time takes nothing from anybody.
+    // A first password removes nothing.
     try_with(&administrator, &[(Add, "userPassword", &["{SSHA}five"])], true);
-    // What the request says itself is followed.
+    // A request that sets application passwords itself takes precedence.
     let both: &[(_, &str, &[&str])] =
         &[(Replace, "userPassword", &["{SSHA}six"]), (Replace, names[0], &[OF_APP])];
     try_with(&administrator, both, true);
 }
 
-/// The story: an add that named its policy by OID was held to the lists of bad passwords of another one.
+/// Bug: an add that named its policy by OID was checked against the lists of weak passwords of another policy.
 #[test]
-fn the_policy_of_an_add_is_found_by_any_of_its_names() {
+fn finds_the_policy_of_an_add_by_any_attribute_name() {
     let mut directory = directory(&[]);
     const STRICT: &str = "cn=strict,dc=example,dc=com";
     let strict: &[(&str, &[&str])] = &[
