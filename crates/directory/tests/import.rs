@@ -351,7 +351,7 @@ fn what_is_refused_says_why_and_the_rest_is_loaded() {
         (Refusal::Bad, "a subentry", format!("dn: cn=c,cn=sub,{SUFFIX}\nobjectClass: device\n\n")),
         (
             Refusal::Bad,
-            "no class of these is structural",
+            "none of these classes is structural",
             format!("dn: cn=b13,{SUFFIX}\nobjectClass: extensibleObject\n\n"),
         ),
         (Refusal::Bad, "objectClass", format!("dn: cn=b14,{SUFFIX}\ndescription: no class at all\n\n")),

@@ -1,20 +1,21 @@
-//! Whether an entry follows its object classes (RFC 4512 sections 2.4 and 3.3).
+//! Checks that an entry conforms to its object classes (RFC 4512 sections 2.4 and 3.3).
 //!
-//! Asked of the final state of an entry, by every operation that changes one. The rules:
+//! Every operation that changes an entry checks its final state. The rules:
 //!
-//! - Every class is defined. One that is not is invalidAttributeSyntax, as in slapd: objectIdentifierMatch cannot
-//!   compare it.
+//! - Every class is defined. Otherwise the result is invalidAttributeSyntax, as in slapd: objectIdentifierMatch
+//!   cannot compare it.
 //! - The structural classes form one chain of superclasses, at least one (or an auxiliary class that the schema
-//!   marks as able to stand alone); an abstract class counts only as superclass of another.
-//! - All attributes that the classes require are there, and only such as they allow. Options do not matter; a subtype
-//!   is neither required nor allowed by its supertype. `extensibleObject` allows every user attribute (section 4.3),
-//!   and operational attributes need no permission.
+//!   marks as able to stand alone). An abstract class counts only as superclass of another.
+//! - All attributes that the classes require are present, and no others than they allow. Options do not matter; a
+//!   subtype is neither required nor allowed by its supertype. `extensibleObject` allows every user attribute
+//!   (section 4.3), and operational attributes need no permission.
 //! - Single-valued attributes have one value, counted for each set of options.
-//! - Collective attributes appear in collective attribute subentries only (RFC 3671 section 2); they are stored there,
-//!   not shown in the entries they are about.
+//! - Collective attributes appear only in collective attribute subentries (RFC 3671 section 2). They are stored
+//!   there, and not shown in the entries that they apply to.
 //!
-//! Superclasses need not be sent: they count as present, match filters, and are not stored (RFC 4512 section 3.3 leaves
-//! that to the server as far as clients can tell). Obsolete definitions work like others: the mark is for people.
+//! Superclasses need not be sent: they count as present, match filters, and are not stored (RFC 4512 section 3.3
+//! allows this as long as clients cannot notice). Obsolete definitions work like others: the mark is for
+//! administrators.
 
 use std::borrow::Cow;
 
@@ -30,30 +31,30 @@ const OBJECT_CLASS: &str = "2.5.4.0";
 const EXTENSIBLE_OBJECT: &str = "1.3.6.1.4.1.1466.101.120.111";
 const COLLECTIVE_ATTRIBUTE_SUBENTRY: &str = "2.5.17.2";
 
-/// Classes named in a diagnostic as such that would allow an attribute.
+/// Maximum number of classes that a diagnostic text suggests for an attribute.
 const SUGGESTION_COUNT_MAX: usize = 4;
 
 /// An attribute that an entry has.
 pub(crate) struct Present<'e> {
-    /// Type and options.
+    /// Attribute description: type and options.
     pub(crate) description: Cow<'e, AttributeDescription>,
     /// Number of values, at least 1.
     pub(crate) value_count: usize,
 }
 
-/// The type of objectClass.
+/// Returns the type of objectClass.
 ///
 /// # Errors
-/// The schema has none.
+/// The schema does not define it.
 pub(crate) fn object_class_type(schema: &Schema) -> Result<TypeId> {
     let found = schema.attribute_type(OBJECT_CLASS).map(|attribute_type| attribute_type.id);
     found.ok_or_else(|| OperationError::Damaged("the schema does not define objectClass".to_owned()))
 }
 
-/// What values of objectClass amount to.
+/// Returns the class set of values of objectClass.
 ///
 /// # Errors
-/// objectClassViolation where there are none, or the classes do not fit together; invalidAttributeSyntax for one that
+/// objectClassViolation if there are none, or the classes contradict each other; invalidAttributeSyntax for one that
 /// is not defined.
 pub(crate) fn read_classes<'v>(schema: &Schema, values: impl Iterator<Item = &'v [u8]>) -> Result<ClassSet> {
     let mut classes = Vec::new();
@@ -80,7 +81,7 @@ fn check_classes(schema: &Schema, class_set: &ClassSet) -> Result<()> {
     let classes = || class_set.classes.iter().map(|class| schema.class_by_id(*class));
     let Some(structural) = class_set.structural.map(|class| schema.class_by_id(class)) else {
         return Err(violation(format!(
-            "{}: no class of these is structural; an entry needs one that says what it is, such as person or device",
+            "{}: none of these classes is structural; an entry needs one structural class, such as person or device",
             names(schema, &class_set.classes)
         )));
     };
@@ -88,7 +89,7 @@ fn check_classes(schema: &Schema, class_set: &ClassSet) -> Result<()> {
         classes().find(|class| class.kind == ClassKind::Structural && !structural.is_subclass_of(class.id));
     if let Some(outside) = outside {
         return Err(violation(format!(
-            "{} and {} are both structural and neither is a subclass of the other: an entry is one thing",
+            "{} and {} are both structural and neither is a subclass of the other: an entry has one structural class",
             outside.name(),
             structural.name()
         )));
@@ -105,8 +106,8 @@ fn check_classes(schema: &Schema, class_set: &ClassSet) -> Result<()> {
 /// OID of dynamicObject.
 const DYNAMIC_OBJECT: &str = "1.3.6.1.4.1.1466.101.119.2";
 
-/// Checks that an entry gets no class that would be without effect: nothing ends entries of dynamicObject (RFC 2589
-/// section 4.1), or of a class derived from it, when their time is over. One that has it keeps it.
+/// Checks that an entry gets no class without effect. Nothing deletes entries of dynamicObject (RFC 2589 section
+/// 4.1), or of a class derived from it, when they expire. An entry that already has the class keeps it.
 ///
 /// # Errors
 /// unwillingToPerform.
@@ -118,12 +119,12 @@ pub(crate) fn check_effect(schema: &Schema, before: Option<&ClassSet>, after: &C
     }
     Err(OperationError::refused(
         ResultCode::UNWILLING_TO_PERFORM,
-        "dynamicObject: entries that end by themselves (RFC 2589) are not supported, so this one would stay for good"
+        "dynamicObject: entries that expire (RFC 2589) are not supported, so this one would never be deleted"
             .to_owned(),
     ))
 }
 
-/// Checks that the structural class stays what it was (RFC 4512 section 3.3).
+/// Checks that the structural class is unchanged (RFC 4512 section 3.3).
 ///
 /// # Errors
 /// objectClassModsProhibited.
@@ -137,7 +138,7 @@ pub(crate) fn check_same_structural(schema: &Schema, before: &ClassSet, after: &
     Err(OperationError::refused(
         ResultCode::OBJECT_CLASS_MODS_PROHIBITED,
         format!(
-            "the structural class of an entry cannot change, here from {} to {}: delete the entry and add it anew",
+            "the structural class of an entry cannot change, here from {} to {}: delete the entry and add it again",
             name(before),
             name(after)
         ),
@@ -197,7 +198,7 @@ fn not_allowed(schema: &Schema, class_set: &ClassSet, attribute_type: &Attribute
         class.kind != ClassKind::Abstract
             && (class.must.contains(&attribute_type.id) || class.may.contains(&attribute_type.id))
     };
-    // Auxiliary classes can still be added to the entry, so they come first.
+    // Auxiliary classes come first, because they can still be added to the entry.
     let auxiliary = schema.object_classes().iter().filter(|class| class.kind == ClassKind::Auxiliary);
     let others = schema.object_classes().iter().filter(|class| class.kind != ClassKind::Auxiliary);
     let suggestions: Vec<_> =

@@ -1,5 +1,5 @@
-//! Changes of the values of ordinary attributes: in the entry row, beside it when large, a row each when there are
-//! many.
+//! Changes of the values of ordinary attributes: in the entry row, in a row of `values` if large, or in one row per
+//! value if there are many.
 
 use store::Batch;
 
@@ -15,7 +15,7 @@ use crate::{index, links};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Makes one change to the values of one attribute: rows, index and counters.
+/// Applies one change to the values of one attribute: rows, index and counters.
 pub(crate) fn change(
     batch: &mut Batch<'_>,
     changed: &mut ChangedEntry<'_>,
@@ -30,14 +30,14 @@ pub(crate) fn change(
     }
 }
 
-/// The values of one ordinary attribute while they change.
+/// State of the values of one ordinary attribute during a change.
 struct OrdinaryValues<'v, 'b, 'c> {
     batch: &'v mut Batch<'b>,
     changed: &'v mut ChangedEntry<'c>,
     attribute: AttrId,
 }
 
-/// Puts a value beside the entry row if it is a large one. Returns what the row has of it.
+/// Writes a large value to a row of its own. Returns the content of the entry row for the value.
 pub(crate) fn store_inline<'v>(
     batch: &mut Batch<'_>,
     id: EntryId,
@@ -170,7 +170,7 @@ impl OrdinaryValues<'_, '_, '_> {
         all(self.batch, self.changed.id, self.changed.entry, self.attribute)
     }
 
-    /// The key of a value that has a row of its own.
+    /// Returns the key of a value that has a row of its own.
     fn table_key(&self, value: &[u8]) -> Vec<u8> {
         let catalog = self.changed.catalog;
         let normal = normal_value(&catalog.schema, catalog.attribute(self.attribute), value);
@@ -183,7 +183,7 @@ impl OrdinaryValues<'_, '_, '_> {
     }
 }
 
-/// What the entry row has of these values, nothing where there are none.
+/// Encodes these values for the entry row; `None` if there are none.
 fn inline(attribute: AttrId, values: &[InlineValue<'_>]) -> Option<EncodedAttribute> {
     (!values.is_empty()).then(|| EncodedAttribute::inline(attribute, values))
 }

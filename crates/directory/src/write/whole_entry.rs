@@ -1,8 +1,8 @@
-//! Entries that come or go whole.
+//! Writing and deleting of whole entries.
 //!
-//! What an add and a delete write is known attribute by attribute without looking at what was there, so the row is
-//! written in one go (or taken as it is) and the index rows of all attributes are gathered and put in the order of
-//! their pages. Going through the changes of single values instead took two thirds of the instructions of an add's
+//! An add and a delete know every attribute without reading the old state. The row is therefore written in one step
+//! (or taken as it is), and the index rows of all attributes are collected and sorted by page. Applying the changes
+//! value by value would be far slower.
 //! rows, and more of a delete's.
 
 use store::Batch;
@@ -21,7 +21,7 @@ use crate::write::values::{change, store_inline};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Writes the attributes of an entry that is not there, with their index rows.
+/// Writes the attributes of an entry that does not exist, with their index rows.
 pub(crate) fn put(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, add: &Add) -> Result<()> {
     let mut row = RowWriter::begin(Vec::with_capacity(1_024), position);
     let mut index_rows = Vec::new();
@@ -43,14 +43,14 @@ pub(crate) fn put(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, add: 
         }
     }
     batch.put(ENTRIES, &id_key(add.id), &row.finish())?;
-    // The entry was not there, and whatever entry there was has taken its rows along: no key has the id.
+    // The entry is new and ids are never reused: no key contains the id.
     for (part, key) in in_order(index_rows) {
         batch.insert_new_id(part.map(), &key, add.id.0)?;
     }
     Ok(())
 }
 
-/// The values of an attribute that has a row for each.
+/// Writes the values of an attribute that has one row per value.
 fn put_in_rows(
     batch: &mut Batch<'_>,
     catalog: &Catalog,
@@ -70,7 +70,7 @@ fn put_in_rows(
     Ok(())
 }
 
-/// Removes the attributes of an entry, with their index rows. False if there is no such entry.
+/// Deletes the attributes of an entry, with their index rows. Returns false if the entry does not exist.
 pub(crate) fn remove(batch: &mut Batch<'_>, catalog: &Catalog, id: EntryId) -> Result<bool> {
     let Some(bytes) = batch.get(ENTRIES, &id_key(id))?.map(<[u8]>::to_vec) else { return Ok(false) };
     let row = EntryRow::decode(&bytes).ok_or_else(|| damaged_row("entries", id))?;
@@ -109,7 +109,7 @@ pub(crate) fn remove(batch: &mut Batch<'_>, catalog: &Catalog, id: EntryId) -> R
     Ok(true)
 }
 
-/// The values of an attribute that has a row for each.
+/// Deletes the values of an attribute that has one row per value.
 fn remove_rows(
     batch: &mut Batch<'_>,
     catalog: &Catalog,
@@ -123,7 +123,7 @@ fn remove_rows(
     change(batch, &mut changed, def.id, ValueChangeKind::Replace, &[])
 }
 
-/// Index rows in the order of the pages that have them, each once.
+/// Returns index rows without duplicates, in the order of the pages that contain them.
 fn in_order(mut rows: Vec<RowKey>) -> Vec<RowKey> {
     rows.sort_unstable();
     rows.dedup();

@@ -1,10 +1,10 @@
-//! The entry that an operation changes, in memory: what is stored, what comes and what goes. One that an add makes is a
-//! [`NewEntry`](crate::write::new_entry::NewEntry).
+//! The entry that an operation changes, in memory: stored, added and removed values. An add builds a
+//! [`NewEntry`](crate::write::new_entry::NewEntry) instead.
 //!
-//! Nothing is loaded before a change touches it, and the values of large attributes never are: a link attribute or one
-//! kept a row a value is an overlay of pending additions and removals over its rows, so that adding one member to a
-//! group of ten million costs two look-ups. [`WorkingEntry::changes`] says at the end what is different, in the fewest
-//! values: an operation may add, delete and replace as it likes, only the final state counts.
+//! Nothing is loaded before a change touches it, and the values of large attributes never are: a link attribute, or
+//! one with one row per value, is an overlay of pending additions and removals over its rows. Adding one member to a
+//! group of ten million therefore costs two lookups. At the end [`WorkingEntry::changes`] returns the difference, in
+//! the fewest values: an operation may add, delete and replace in any order, and only the final state counts.
 
 use std::borrow::Cow;
 
@@ -26,10 +26,10 @@ use crate::write::schema_check::Present;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Room for this many attributes is made at once: one or two that a client changes, and those that follow every change.
+/// Initial capacity for touched attributes: one or two that a client changes, and those that every change updates.
 const TYPICAL_TOUCHED_COUNT: usize = 6;
 
-/// An entry and what an operation has done to it so far.
+/// An entry with the changes of an operation so far.
 pub(crate) struct WorkingEntry<'a> {
     state: TreeState<'a>,
     id: EntryId,
@@ -37,27 +37,27 @@ pub(crate) struct WorkingEntry<'a> {
     touched: Vec<WorkingAttribute>,
 }
 
-/// An attribute that the operation has looked at or changed.
+/// An attribute that the operation has read or changed.
 struct WorkingAttribute {
     description: AttributeDescription,
-    /// `None`: no entry has had it so far.
+    /// `None` if no entry has had it so far.
     id: Option<AttrId>,
     before: Before,
-    /// Whether the values of `Before::Rows` stay but for those in `removed`.
+    /// Whether the values of `Before::Rows` stay, except those in `removed`.
     keeps_rows: bool,
-    /// Values of `Before::Rows` that go.
+    /// Removed values of `Before::Rows`.
     removed: ValueList,
-    /// The values that were loaded or have come.
+    /// Values that were loaded or added.
     values: ValueList,
 }
 
-/// What is stored of an attribute.
+/// Stored values of an attribute.
 enum Before {
-    /// Nothing.
+    /// No values.
     Absent,
     /// These values.
     Inline(Vec<Vec<u8>>),
-    /// This many values, a row each.
+    /// This many values, one row each.
     Rows(RowKind, usize),
 }
 
@@ -68,14 +68,14 @@ enum RowKind {
 }
 
 impl<'a> WorkingEntry<'a> {
-    /// An entry that exists.
+    /// Loads an existing entry.
     pub(crate) fn of(state: TreeState<'a>, id: EntryId) -> Result<WorkingEntry<'a>> {
         let bytes = state.read.get(ENTRIES, &id_key(id))?.ok_or_else(|| damaged_row("entries", id))?;
         let row = EntryRow::decode(bytes).ok_or_else(|| damaged_row("entries", id))?;
         Ok(WorkingEntry { state, id, row, touched: Vec::with_capacity(TYPICAL_TOUCHED_COUNT) })
     }
 
-    /// Adds a value. Returns whether it was not there already.
+    /// Adds a value. Returns false if it already existed.
     pub(crate) fn add(&mut self, description: &AttributeDescription, value: KeyedValue) -> Result<bool> {
         let (state, id) = (self.state, self.id);
         let attribute = self.attribute(description)?;
@@ -86,7 +86,7 @@ impl<'a> WorkingEntry<'a> {
         Ok(true)
     }
 
-    /// Removes the value of this key. Returns whether it was there.
+    /// Removes the value with this key. Returns true if it existed.
     pub(crate) fn remove(&mut self, description: &AttributeDescription, key: &[u8]) -> Result<bool> {
         let (state, id) = (self.state, self.id);
         self.attribute(description)?.remove(&state, id, key)
@@ -97,8 +97,8 @@ impl<'a> WorkingEntry<'a> {
         self.attribute_for_clearing(description).map(WorkingAttribute::clear)
     }
 
-    /// Gives an attribute that only the server sets this one value. It is neither checked nor has it a key, so this is
-    /// the last that is done to the attribute.
+    /// Sets an attribute that only the server sets to this one value. The value is not checked and has no key, so
+    /// nothing else may be done to the attribute afterwards.
     pub(crate) fn set_by_server(&mut self, description: &AttributeDescription, bytes: Vec<u8>) -> Result<()> {
         let attribute = self.attribute_for_clearing(description)?;
         attribute.clear();
@@ -106,7 +106,7 @@ impl<'a> WorkingEntry<'a> {
         Ok(())
     }
 
-    /// Gives an attribute that the server keeps these values and no others.
+    /// Replaces all values of an attribute that the server maintains.
     pub(crate) fn set_all_by_server(
         &mut self,
         description: &AttributeDescription,
@@ -121,30 +121,30 @@ impl<'a> WorkingEntry<'a> {
         Ok(())
     }
 
-    /// Sets what the server keeps about the last change of an entry.
+    /// Sets the attributes that record the last change of an entry.
     pub(crate) fn stamp_change(&mut self, deciding: &Deciding<'_>) -> Result<()> {
         deciding.change().try_for_each(|(description, value)| self.set_by_server(&description, value))
     }
 
-    /// Whether the entry has the value of this key.
+    /// Returns true if the entry has the value with this key.
     pub(crate) fn contains(&mut self, description: &AttributeDescription, key: &[u8]) -> Result<bool> {
         let (state, id) = (self.state, self.id);
         self.attribute(description)?.contains(&state, id, key)
     }
 
-    /// Number of values of an attribute, 0 if the entry does not have it.
+    /// Returns the number of values of an attribute, 0 if the entry does not have it.
     pub(crate) fn value_count(&mut self, description: &AttributeDescription) -> Result<usize> {
         Ok(self.attribute(description)?.value_count())
     }
 
-    /// All values of an attribute that is not a link, in their order.
+    /// Returns all values of an attribute that is not a link, in their order.
     pub(crate) fn values(&mut self, description: &AttributeDescription) -> Result<Vec<Vec<u8>>> {
         let (state, id) = (self.state, self.id);
         self.attribute(description)?.all(&state, id)
     }
 
-    /// The attributes of a type, under any options, that the entry has values of. They come from the entry and from the
-    /// changes: one that the changes bring need not be in the catalogue yet.
+    /// Returns the descriptions of a type, with any options, that the entry has values of. They come from the entry
+    /// and from the changes: one that the changes add need not be in the catalogue yet.
     pub(crate) fn attributes_of_type(&self, type_id: TypeId) -> Vec<AttributeDescription> {
         let catalog = self.state.catalog;
         let stored = self.row.attributes().filter(|row| self.touched.iter().all(|of| of.id != Some(row.id)));
@@ -154,17 +154,17 @@ impl<'a> WorkingEntry<'a> {
         all.filter(|description| description.type_id == type_id).cloned().collect()
     }
 
-    /// Whether a change has touched this attribute.
+    /// Returns true if a change has touched this attribute.
     pub(crate) fn has_touched_attribute(&self, description: &AttributeDescription) -> bool {
         self.place(description).is_some()
     }
 
-    /// Whether a change has touched any attribute of this type.
+    /// Returns true if a change has touched any attribute of this type.
     pub(crate) fn has_touched(&self, type_id: TypeId) -> bool {
         self.touched.iter().any(|attribute| attribute.description.type_id == type_id)
     }
 
-    /// The attributes that the entry has now.
+    /// Returns the attributes that the entry has now.
     pub(crate) fn present(&self) -> Result<Vec<Present<'_>>> {
         let mut present = Vec::with_capacity(32);
         for stored in self.row.attributes() {
@@ -186,12 +186,12 @@ impl<'a> WorkingEntry<'a> {
         Ok(present)
     }
 
-    /// Whether anything is different from what is stored.
+    /// Returns true if anything differs from the stored entry.
     pub(crate) fn is_changed(&self) -> bool {
         self.touched.iter().any(WorkingAttribute::is_changed)
     }
 
-    /// What is different from what is stored, for a record.
+    /// Returns the differences from the stored entry, for a record.
     pub(crate) fn changes(self, allocations: &mut Allocations<'_>) -> Vec<ValueChange> {
         let mut changes = Vec::with_capacity(2 * self.touched.len());
         for attribute in self.touched {
@@ -202,7 +202,7 @@ impl<'a> WorkingEntry<'a> {
             let id = allocations.attribute(&attribute.description);
             let change = |(kind, values)| ValueChange { attribute: id, kind, values };
             match attribute {
-                // As most are: one value before and another one now.
+                // The normal case: one value before, and another one now.
                 WorkingAttribute { before: Before::Inline(before), values, .. }
                     if before.len() == 1 && values.len() == 1 =>
                 {
@@ -229,8 +229,8 @@ impl<'a> WorkingEntry<'a> {
         Ok(&mut self.touched[place])
     }
 
-    /// As [`attribute`](Self::attribute), for an attribute whose values go before anything else is done to it: their
-    /// keys are not made.
+    /// Like [`attribute`](Self::attribute), for an attribute whose values are removed first: their keys are not
+    /// computed.
     #[expect(clippy::indexing_slicing, reason = "a place that place() gave, or that was just filled")]
     fn attribute_for_clearing(
         &mut self,
@@ -267,7 +267,7 @@ impl<'a> WorkingEntry<'a> {
         Ok(attribute)
     }
 
-    /// The attribute without what is stored of it.
+    /// Returns the attribute without its stored values.
     fn describe(&self, description: &AttributeDescription) -> WorkingAttribute {
         let id = self.state.catalog.attribute_id(description.type_id, &description.options);
         WorkingAttribute::new(description.clone(), id)
@@ -285,8 +285,8 @@ impl<'a> WorkingEntry<'a> {
         })
     }
 
-    /// The key of a stored value. What no longer normalises (the rules of a type never change while it has values,
-    /// so that is damage) counts by its bytes, as for `apply`.
+    /// Returns the key of a stored value. A value that can no longer be normalized counts by its bytes, as in
+    /// `apply`. That is damage, because the rules of a type never change while it has values.
     fn stored_key(&self, attribute_type: &AttributeType, bytes: &[u8]) -> Vec<u8> {
         normal_value(&self.state.catalog.schema, attribute_type, bytes).unwrap_or_else(|_| bytes.to_vec())
     }
@@ -331,7 +331,7 @@ impl WorkingAttribute {
         Ok(self.row_value(state, entry, key)?.is_some())
     }
 
-    /// The value of this key among the rows, `None` if there is none or the values are not kept in rows.
+    /// Returns the value with this key among the rows; `None` if there is none or the values have no rows.
     fn row_value(&self, state: &TreeState<'_>, entry: EntryId, key: &[u8]) -> Result<Option<Value>> {
         let (Before::Rows(kind, _), Some(id)) = (&self.before, self.id) else { return Ok(None) };
         let normal = match kind {
@@ -350,7 +350,7 @@ impl WorkingAttribute {
 
     fn insert(&mut self, value: KeyedValue) {
         if self.removed.find(&value.key) == Some(&value) {
-            // It went and comes back as it was.
+            // Removed before and added again unchanged.
             self.removed.remove(&value.key);
             return;
         }
@@ -391,7 +391,7 @@ impl WorkingAttribute {
         Ok(all)
     }
 
-    /// Whether anything is different from what is stored: whether there are [`differences`](Self::differences).
+    /// Returns true if there are [`differences`](Self::differences) from the stored values.
     fn is_changed(&self) -> bool {
         match &self.before {
             Before::Absent => self.values.len() > 0,
@@ -403,7 +403,7 @@ impl WorkingAttribute {
         }
     }
 
-    /// What is different from what is stored.
+    /// Returns the differences from the stored values.
     fn differences(&self) -> Vec<(ValueChangeKind, Vec<Value>)> {
         let now: Vec<&Value> = self.values.iter().map(|keyed| &keyed.value).collect();
         let copied = |values: &[&Value]| values.iter().map(|value| (*value).clone()).collect::<Vec<_>>();
@@ -421,8 +421,8 @@ impl WorkingAttribute {
     }
 }
 
-/// Removals and additions that lead from `before` to `now`, where removing keeps the order and adding appends; all the
-/// values where they do not lead there.
+/// Returns the removals and additions that turn `before` into `now`, if removing keeps the order and adding appends;
+/// otherwise all the values.
 fn inline_differences(before: &[Vec<u8>], now: &[&Value]) -> Vec<(ValueChangeKind, Vec<Value>)> {
     let is_in = |values: &[&Value], bytes: &[u8]| values.iter().any(|value| value.as_bytes() == Some(bytes));
     let (kept, removed): (Vec<_>, Vec<_>) = before.iter().partition(|bytes| is_in(now, bytes));
