@@ -1,8 +1,9 @@
-//! Password policies and whom they govern, and what entries have on record of their passwords
+//! Password policies, the entries that they apply to, and the recorded state of passwords
 //! (draft-behera-ldap-password-policy sections 5.3 and 10).
 //!
-//! The policy of an entry is the one that its pwdPolicySubentry names; else that of the nearest subentry in whose
-//! subtree it lies; else the one of the setting `password_policy`. The administrator has no entry and no policy.
+//! The policy of an entry is the one that its pwdPolicySubentry names; otherwise that of the nearest subentry whose
+//! subtree contains it; otherwise the one in the setting `password_policy`. The administrator has no entry and no
+//! policy.
 
 pub(crate) mod managed;
 
@@ -36,7 +37,7 @@ use crate::tree::{Found, TreeState, damaged_row, dn_of, find, node};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Microseconds of a second.
+/// Microseconds per second.
 const SECOND: i64 = 1_000_000;
 
 /// Name of the class of policies.
@@ -54,29 +55,29 @@ pub(crate) const START_TIME: &str = AccountAttribute::StartTime.name();
 pub(crate) const END_TIME: &str = AccountAttribute::EndTime.name();
 pub(crate) const LAST_SUCCESS: &str = AccountAttribute::LastSuccess.name();
 
-/// Keys for SCRAM that the server made of the password.
+/// SCRAM keys that the server made of the password.
 pub(crate) const SCRAM_KEYS: &str = AccountAttribute::ScramKeys.name();
-/// The secret of a user's time-based codes, and the step of the last one that was used.
+/// Secret of a user's time-based codes, and the time step of the last code that was used.
 pub(crate) const TOTP_SECRET: &str = AccountAttribute::TotpSecret.name();
 pub(crate) const TOTP_LAST_STEP: &str = AccountAttribute::TotpLastStep.name();
 
 pub(crate) const AUTH_PASSWORD: &str = AccountAttribute::AuthPassword.name();
 
-/// The description of one of these attributes.
+/// Returns the description of one of these attributes.
 pub(crate) fn description(catalog: &Catalog, name: &str) -> Result<AttributeDescription> {
     let known = catalog.schema.attribute_type(name).map(|known| AttributeDescription::of(known.id));
     known.ok_or_else(|| OperationError::Damaged(format!("the schema does not define {name}")))
 }
 
-/// The text of a time in microseconds, to the second or to the microsecond.
+/// Formats a time in microseconds, to the second or to the microsecond.
 pub(crate) fn time_text(micros: i64, is_exact: bool) -> String {
     let micros = u64::try_from(micros).unwrap_or(0);
     let text = generalized_time(micros / 1_000_000);
     if is_exact { text.replace('Z', &format!(".{:06}Z", micros % 1_000_000)) } else { text }
 }
 
-/// The last moment that a written time can mean, in microseconds since 1970. Most times of passwords are written in
-/// whole seconds: such a text stands for its whole second.
+/// Returns the last moment that a stored time can mean, in microseconds since 1970. Most times of passwords are
+/// stored in whole seconds: such a text means its whole second.
 pub(crate) fn moment(value: &[u8]) -> Option<i64> {
     let written = schema::generalized_micros(value)?;
     Some(if has_fraction(value) { written } else { written + SECOND - 1 })
@@ -86,16 +87,16 @@ fn has_fraction(value: &[u8]) -> bool {
     value.iter().any(|byte| matches!(byte, b'.' | b','))
 }
 
-/// Since when pwdAccountLockedTime locks. It is written in whole seconds; the failure that locked the account tells
-/// the microsecond.
+/// Returns the start of the lock in pwdAccountLockedTime. It is stored in whole seconds; the failure that locked the
+/// account provides the microsecond.
 fn locked_since(value: &[u8], failures: &[i64]) -> Option<i64> {
     let last = moment(value)?;
     let in_its_second = failures.iter().copied().filter(|time| *time > last - SECOND && *time <= last);
     Some(in_its_second.max().filter(|_| !has_fraction(value)).unwrap_or(last))
 }
 
-/// A time that none of the others is: those of failures and of grace logins count as often as they differ (draft
-/// section 8.1.3.1).
+/// Returns a time that differs from all others: times of failures and of grace logins count once per distinct value
+/// (draft section 8.1.3.1).
 pub(crate) fn distinct_time(mut time: i64, is_taken: impl Fn(i64) -> bool) -> i64 {
     while is_taken(time) {
         time = time.saturating_add(1);
@@ -103,17 +104,18 @@ pub(crate) fn distinct_time(mut time: i64, is_taken: impl Fn(i64) -> bool) -> i6
     time
 }
 
-/// Whether a set of classes makes an entry a policy.
+/// Returns true if a set of classes makes an entry a policy.
 pub(crate) fn is_policy(catalog: &Catalog, closure: &[schema::ClassId]) -> bool {
     catalog.schema.object_class(PASSWORD_POLICY).is_some_and(|class| closure.contains(&class.id))
 }
 
-/// Whether any entry is, or was, a policy.
+/// Returns true if any entry is, or was, a policy.
 pub(crate) fn has_policies(catalog: &Catalog) -> bool {
     catalog.class_sets().iter().any(|class_set| is_policy(catalog, &class_set.closure))
 }
 
-/// Reads all policies. An import may bring any: each holds as far as it can, and what does not is noted.
+/// Reads all policies. An import can bring any values: each policy is applied as far as possible, and the rest is
+/// noted.
 ///
 /// # Errors
 /// The store failed, or rows contradict each other.
@@ -127,8 +129,9 @@ pub(crate) fn read_policies(read: &Read, catalog: &Catalog) -> Result<PolicyTabl
             for id in block.drain(..).map(EntryId) {
                 let mut faults = Vec::new();
                 if table.entries.len() >= PASSWORD_POLICIES_MAX {
-                    faults
-                        .push(format!("there are more than {PASSWORD_POLICIES_MAX} policies: not in force"));
+                    faults.push(format!(
+                        "there are more than {PASSWORD_POLICIES_MAX} policies: none of them applies"
+                    ));
                 } else if let Some(policy) = read_policy(read, catalog, id, &mut faults)? {
                     let area = read_area(read, catalog, id, &mut faults)?;
                     table.entries.push(PolicyEntry { id, area, policy: Arc::new(policy) });
@@ -152,20 +155,20 @@ pub(crate) fn read_policies(read: &Read, catalog: &Catalog) -> Result<PolicyTabl
     Ok(table)
 }
 
-/// Why the setting `password_policy` is of no effect.
+/// Returns why the setting `password_policy` has no effect.
 fn unfit_default(name: &str, is_entry: bool) -> String {
-    let why = if is_entry { "which is no password policy" } else { "and there is no such entry" };
-    format!("the setting password_policy names {}, {why}: no policy holds by it", Quoted(name))
+    let why = if is_entry { "which is not a password policy" } else { "and there is no such entry" };
+    format!("the setting password_policy names {}, {why}: no policy applies by default", Quoted(name))
 }
 
 /// State of the policy that the settings name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NamedPolicy {
-    /// Nothing, or none is named.
+    /// The policy is valid, or none is named.
     Fine,
-    /// There is no entry yet of the tree that it is to be in.
+    /// The tree of the policy has no entry yet.
     NotYet(String),
-    /// The entry is not there, or it is no policy.
+    /// The entry does not exist, or is not a policy.
     Unfit(String),
 }
 
@@ -189,10 +192,10 @@ pub(crate) fn named_policy(state: TreeState<'_>, name: &str, suffixes: &[String]
     })
 }
 
-/// As [`named_policy`], in a directory without entries.
+/// Like [`named_policy`], in a directory without entries.
 ///
 /// # Errors
-/// The name is none.
+/// The name is invalid.
 pub(crate) fn named_policy_of_new(schema: &Schema, name: &str, suffixes: &[String]) -> Result<NamedPolicy> {
     if name.is_empty() {
         return Ok(NamedPolicy::Fine);
@@ -201,9 +204,9 @@ pub(crate) fn named_policy_of_new(schema: &Schema, name: &str, suffixes: &[Strin
     let name_key = key(name)?;
     for suffix in suffixes {
         if name_key.starts_with(&key(suffix)?) {
-            let text = "no policy holds by it until that entry is added or imported";
+            let text = "no policy applies by default until that entry is added or imported";
             return Ok(NamedPolicy::NotYet(format!(
-                "password_policy: {} is not there yet: {text}",
+                "password_policy: {} does not exist yet: {text}",
                 Quoted(name)
             )));
         }
@@ -236,14 +239,16 @@ fn read_policy(
     }
     for name in WITHOUT_EFFECT {
         if small_values(catalog, &row, name).next().is_some() {
-            faults.push(format!("{name} has no effect here: no library is loaded that checks passwords"));
+            faults.push(format!(
+                "{name} has no effect here: the server loads no library that checks passwords"
+            ));
         }
     }
     faults.extend(policy.mend());
     Ok(is_of_passwords.then_some(policy))
 }
 
-/// Where a policy holds by itself: it has to be a subentry.
+/// Returns the subtree in which a policy applies; it has to be a subentry.
 fn read_area(
     read: &Read,
     catalog: &Catalog,
@@ -255,7 +260,8 @@ fn read_area(
     let specification = small_values(catalog, &row, "subtreeSpecification").next();
     let Some(specification) = specification.and_then(SubtreeSpecification::parse) else {
         faults.push(
-            "its subtreeSpecification has more than base, minimum and maximum: it holds for none".to_owned(),
+            "its subtreeSpecification has more than base, minimum and maximum: it applies to no entry"
+                .to_owned(),
         );
         return Ok(None);
     };
@@ -277,7 +283,7 @@ fn read_area(
     Ok(Some(PolicyArea { base, minimum, maximum }))
 }
 
-/// The values of an attribute that are kept in the row itself, as all small ones are.
+/// Returns the values of an attribute that the entry row contains, as all small ones are.
 fn small_values<'r>(
     catalog: &Catalog,
     row: &EntryRow<'r>,
@@ -300,7 +306,7 @@ fn small(values: Option<InlineValues<'_>>) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// What an entry has on record, found in one pass.
+/// The recorded state of an entry's password, found in one pass.
 struct OnRecord<'r>([Option<InlineValues<'r>>; AccountAttribute::ALL.len()]);
 
 impl<'r> OnRecord<'r> {
@@ -325,7 +331,7 @@ fn attribute_row<'r>(catalog: &Catalog, row: &EntryRow<'r>, name: &str) -> Optio
     row.find(id)
 }
 
-/// What governs the password of an entry, and what is on record of it; `None` without a policy.
+/// Returns the policy of an entry's password and its recorded state; `None` if no policy applies.
 ///
 /// # Errors
 /// The store failed, or rows contradict each other.
@@ -339,7 +345,7 @@ pub(crate) fn account(state: TreeState<'_>, id: EntryId) -> Result<Option<Accoun
     read_account(state, id, (&row, &on_record), policy).map(Some)
 }
 
-/// What is on record of the password of an entry, under a policy that says nothing where none governs it.
+/// Returns the recorded state of an entry's password, with an empty policy if none applies.
 ///
 /// # Errors
 /// The store failed, or rows contradict each other.
@@ -350,7 +356,7 @@ pub(crate) fn account_or_default(state: TreeState<'_>, id: EntryId) -> Result<Ac
     read_account(state, id, (&row, &on_record), policy)
 }
 
-/// Whether an entry has an attribute without options.
+/// Returns true if an entry has an attribute without options.
 ///
 /// # Errors
 /// The store failed, or rows contradict each other.
@@ -358,7 +364,7 @@ pub(crate) fn has_attribute(state: TreeState<'_>, id: EntryId, name: &str) -> Re
     Ok(attribute_row(state.catalog, &row(state.read, id)?, name).is_some())
 }
 
-/// The policy of an entry that is to be: its place is below `parent`.
+/// Returns the policy of a future entry below `parent`.
 pub(crate) fn policy_of_new(
     state: TreeState<'_>,
     parent: EntryId,
@@ -378,7 +384,7 @@ fn policy_of(
     governing(state, id, 0, on_record.values(AccountAttribute::PolicySubentry).next())
 }
 
-/// The policy that governs what lies `below` levels below the entry `at`.
+/// Returns the policy for entries `below` levels below the entry `at`.
 fn governing(
     state: TreeState<'_>,
     at: EntryId,
@@ -422,7 +428,7 @@ fn read_account(
         TotpLastStep, TotpSecret,
     };
     let times = |attribute| on_record.values(attribute).filter_map(moment);
-    // An administrator states these, and means the beginning of the second.
+    // Administrators set these times, and mean the beginning of the second.
     let stated = |attribute| on_record.values(attribute).find_map(schema::generalized_micros);
     let failures: Vec<i64> = times(FailureTime).collect();
     let locked = on_record.values(LockedTime).next().and_then(|value| {
@@ -433,7 +439,7 @@ fn read_account(
         }
     });
     let is_reset = on_record.values(Reset).any(|value| value.eq_ignore_ascii_case(b"TRUE"));
-    // Whoever has a secret that cannot be read has no good code.
+    // A user with an unreadable secret has no valid code.
     let secret = if policy.totp { on_record.values(TotpSecret).next() } else { None };
     let totp = secret.map(|secret| {
         let step = on_record.values(TotpLastStep).next();
@@ -459,7 +465,7 @@ fn read_account(
     })
 }
 
-/// The keys of a policy that an entry lacks.
+/// Returns the policy's keys that an entry lacks.
 fn missing_keys(
     state: TreeState<'_>,
     id: EntryId,
@@ -498,7 +504,7 @@ fn missing_keys(
     Ok(rules)
 }
 
-/// The keys that a policy has made of passwords, for the names that are looked at.
+/// Returns the keys that a policy requires of passwords, for the names that `look_at_names` examines.
 pub(crate) fn key_rules(
     state: TreeState<'_>,
     policy: &PasswordPolicy,
@@ -519,7 +525,7 @@ pub(crate) fn key_rules(
     })
 }
 
-/// The passwords of applications, no more than the policy allows.
+/// Returns the application passwords, no more than the policy allows.
 fn app_passwords(catalog: &Catalog, row: &EntryRow<'_>, policy: &PasswordPolicy) -> Vec<AppPassword> {
     let schema = &catalog.schema;
     let first = |name: &str, options: &str| {
@@ -538,8 +544,8 @@ fn app_passwords(catalog: &Catalog, row: &EntryRow<'_>, policy: &PasswordPolicy)
     named.take(usize::try_from(policy.app_passwords).unwrap_or(usize::MAX)).collect()
 }
 
-/// The text forms of an entry's keys for SCRAM (RFC 5803), CRAM-MD5 and DIGEST-MD5: those that the server made, and of
-/// the first those that came by import.
+/// Returns the text forms of an entry's keys for SCRAM (RFC 5803), CRAM-MD5 and DIGEST-MD5: those that the server
+/// made, and imported ones for SCRAM.
 ///
 /// # Errors
 /// The store failed, or rows contradict each other.
@@ -554,12 +560,12 @@ pub(crate) fn sasl_keys(state: TreeState<'_>, id: EntryId) -> Result<Vec<String>
     Ok(keys)
 }
 
-/// Whether a value of authPassword is a key for SCRAM.
+/// Returns true if a value of authPassword is a key for SCRAM.
 pub(crate) fn is_scram(value: &[u8]) -> bool {
     value.get(..6).is_some_and(|start| start.eq_ignore_ascii_case(b"SCRAM-"))
 }
 
-/// The stored forms of an entry's former passwords.
+/// Returns the stored forms of an entry's former passwords.
 ///
 /// # Errors
 /// The store failed, or rows contradict each other.
@@ -575,8 +581,8 @@ pub(crate) fn former_passwords(state: TreeState<'_>, id: EntryId) -> Result<Vec<
     Ok(former)
 }
 
-/// A value of pwdHistory (draft section 5.3.5): `time#syntax#length#data`. The time is exact, because the values'
-/// order is that of their times.
+/// Formats a value of pwdHistory (draft section 5.3.5): `time#syntax#length#data`. The time is exact, because it
+/// orders the values.
 pub(crate) fn history_value(time: i64, stored: &[u8]) -> Vec<u8> {
     const OCTET_STRING: &str = "1.3.6.1.4.1.1466.115.121.1.40";
     let mut value = format!("{}#{OCTET_STRING}#{}#", time_text(time, true), stored.len()).into_bytes();
@@ -584,12 +590,12 @@ pub(crate) fn history_value(time: i64, stored: &[u8]) -> Vec<u8> {
     value
 }
 
-/// When a former password went, in a value of pwdHistory.
+/// Returns the time in a value of pwdHistory at which the password was replaced.
 pub(crate) fn time_in_history(value: &[u8]) -> Option<i64> {
     schema::generalized_micros(value.split(|byte| *byte == b'#').next()?)
 }
 
-/// The stored form in a value of pwdHistory.
+/// Returns the stored form in a value of pwdHistory.
 pub(crate) fn stored_in_history(value: &[u8]) -> Option<&[u8]> {
     let mut parts = value.splitn(4, |byte| *byte == b'#');
     let (_, _, length, data) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);

@@ -1,8 +1,8 @@
-//! Accounts as those see them who look after them: what the Password Policy State extended operation tells
-//! (1.3.6.1.4.1.26027.1.6.1, as OpenDJ answers it).
+//! Accounts as administrators of passwords see them: responses of the Password Policy State extended operation
+//! (1.3.6.1.4.1.26027.1.6.1, compatible with OpenDJ).
 //!
-//! Each question is about an attribute of the state of a password; under access rules whoever may read that attribute
-//! may ask, and whoever may change it may set it. Without rules the administrator alone may.
+//! Each operation concerns an attribute of a password's state. Under access rules, a requester that may read the
+//! attribute may query it, and one that may change it may set it. Without rules only the administrator may.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -26,21 +26,21 @@ use crate::tree::target::locate_name;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// An account that somebody may know of.
+/// An account that the requester may know.
 pub(crate) struct Managed {
     /// The entry.
     pub(crate) id: EntryId,
-    /// Its DN.
+    /// DN of the entry.
     pub(crate) dn: String,
-    /// What may be done with it; `None` where everything may.
+    /// Rights to the entry; `None` if everything is allowed.
     rights: Option<Arc<EntryRights>>,
 }
 
 impl Managed {
-    /// The account of this name.
+    /// Finds the account with this name.
     ///
     /// # Errors
-    /// It is not there, or the requester may not know of it.
+    /// It does not exist, or the requester may not know it.
     pub(crate) fn find(state: TreeState<'_>, requester: &Requester, user: &str) -> Result<Managed> {
         let access = Access::of(requester, state.settings);
         let standing = Standing::of(state, requester, None)?;
@@ -70,15 +70,14 @@ impl Managed {
         Ok(if changes { rights.may_write(type_id) } else { rights.may_read(type_id) })
     }
 
-    /// Refuses operations that are unknown or not the requester's to ask.
+    /// Refuses operations that are unknown or not allowed.
     ///
     /// # Errors
     /// unwillingToPerform; insufficientAccessRights.
     pub(crate) fn check(&self, state: TreeState<'_>, request: &StateRequest<'_>) -> Result<()> {
         for StateOperation { kind, values } in &request.operations {
             let Some((attribute, shown)) = subject(*kind) else {
-                let text =
-                    format!("nothing is kept that operation {kind} of the password policy state is about");
+                let text = format!("no state is recorded for operation {kind} of the password policy state");
                 return Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text));
             };
             let changes = *kind != shown;
@@ -94,7 +93,7 @@ impl Managed {
         Ok(())
     }
 
-    /// The response's value: what was asked for, and what became of what was changed.
+    /// Returns the response's value: the queried state, and the state after changes.
     ///
     /// # Errors
     /// The store failed.
@@ -124,7 +123,7 @@ impl Managed {
         Ok(encode_password_state(&self.dn, &operations))
     }
 
-    /// What is told of one kind.
+    /// Returns the values for one kind of operation.
     fn values(&self, state: TreeState<'_>, account: &Account, kind: u32, now: i64) -> Result<Vec<String>> {
         let policy = &account.policy;
         let time =
@@ -180,7 +179,7 @@ impl Managed {
         })
     }
 
-    /// The name of the policy that governs the account.
+    /// Returns the name of the account's policy.
     fn policy_dn(&self, state: TreeState<'_>, account: &Account) -> Result<Option<String>> {
         let mut entries = state.catalog.policies.entries.iter();
         match entries.find(|entry| Arc::ptr_eq(&entry.policy, &account.policy)) {
@@ -189,7 +188,7 @@ impl Managed {
         }
     }
 
-    /// The times in the values of an attribute.
+    /// Returns the times in the values of an attribute.
     fn times(
         &self,
         state: TreeState<'_>,
@@ -207,7 +206,7 @@ impl Managed {
     }
 }
 
-/// What is told where everything is asked for, and the attribute that it is about.
+/// Kinds in the response to a query for everything, with the attribute that each concerns.
 const SHOWN: [(u32, &str); 34] = [
     (0, POLICY_SUBENTRY),
     (1, LOCKED_TIME),
@@ -241,12 +240,13 @@ const SHOWN: [(u32, &str); 34] = [
     (67, CHANGED_TIME),
     (70, LOCKED_TIME),
     (81, CHANGED_TIME),
-    // Of what nothing is kept nothing is told: when a user was warned, and required times of changes.
+    // Kinds without recorded state have no values: time of warning, and required times of changes.
     (11, CHANGED_TIME),
     (35, CHANGED_TIME),
 ];
 
-/// The attribute that an operation is about, and the one that tells what it set. The same one: it sets nothing.
+/// Returns the attribute that an operation concerns, and the kind that reports what it set. The kind itself if it
+/// sets nothing.
 fn subject(kind: u32) -> Option<(&'static str, u32)> {
     let shown = match kind {
         2 | 3 => 1,
@@ -259,19 +259,19 @@ fn subject(kind: u32) -> Option<(&'static str, u32)> {
         40 => 39,
         46 | 47 => 45,
         60 => 59,
-        // Nobody reads the secret; whether there is one tells no more than a lock does.
+        // The secret is never returned; its existence reveals no more than a lock does.
         76..=79 => return Some((TOTP_SECRET, 70)),
         other => other,
     };
     SHOWN.iter().find(|(known, _)| *known == shown).map(|(_, attribute)| (*attribute, shown))
 }
 
-/// What stands against a bind, as UnboundID's SDK reads it.
+/// Returns the conditions that prevent a bind, as UnboundID's SDK parses them.
 fn errors(account: &Account, now: i64) -> Vec<String> {
     let known = [
         (account.is_disabled(), 1, "account-disabled", "an administrator has locked the account"),
-        (account.is_before_start(now), 2, "account-not-yet-active", "the account is not good yet"),
-        (account.is_past_end(now), 3, "account-expired", "the account is not good any more"),
+        (account.is_before_start(now), 2, "account-not-yet-active", "the account is not valid yet"),
+        (account.is_past_end(now), 3, "account-expired", "the account is no longer valid"),
         (
             account.is_failure_locked(now) && account.unlocks_at().is_none(),
             4,
@@ -284,7 +284,7 @@ fn errors(account: &Account, now: i64) -> Vec<String> {
             "account-temporarily-locked-due-to-bind-failures",
             "wrong passwords have locked the account for a time",
         ),
-        (account.is_idle_locked(now), 6, "account-idle-locked", "nobody has bound for too long"),
+        (account.is_idle_locked(now), 6, "account-idle-locked", "the account has not been used for too long"),
         (
             account.is_expired(now) && account.grace_left(now) == 0,
             8,
@@ -295,18 +295,23 @@ fn errors(account: &Account, now: i64) -> Vec<String> {
             account.is_expired(now) && account.grace_left(now) > 0,
             10,
             "password-expired-with-grace-logins",
-            "the password has expired and is good for a few binds",
+            "the password has expired; a few grace logins remain",
         ),
         (account.must_change(), 11, "must-change-password", "the password has to be changed"),
     ];
     said(&known)
 }
 
-/// What is going to stand against a bind.
+/// Returns the conditions that will prevent a bind.
 fn warnings(account: &Account, now: i64) -> Vec<String> {
     let warns = account.verified(now).response.warning.is_some() && !account.is_expired(now);
     let known = [
-        (account.end.is_some() && !account.is_past_end(now), 1, "account-expiring", "the account has an end"),
+        (
+            account.end.is_some() && !account.is_past_end(now),
+            1,
+            "account-expiring",
+            "the account will expire",
+        ),
         (warns, 2, "password-expiring", "the password expires soon"),
         (account.failure_count(now) > 0, 3, "outstanding-bind-failures", "there were wrong passwords"),
     ];
@@ -323,12 +328,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_changed_is_shown() {
+    fn reports_the_state_that_each_change_sets() {
         for kind in (0..200).filter(|kind| ldap::state_operation::is_change(*kind)) {
             let (_, shown) = subject(kind).unwrap();
             assert!(shown != kind && !ldap::state_operation::is_change(shown), "{kind}");
         }
-        assert_eq!(subject(12), None, "when a user was warned is not kept");
+        assert_eq!(subject(12), None, "the time of a warning is not recorded");
         assert_eq!(subject(200), None);
     }
 }
