@@ -1,9 +1,9 @@
-//! Filters made ready: names resolved, assertion values normalised, once a search instead of once an entry.
+//! Compiled filters: names resolved and assertion values normalized once per search instead of once per entry.
 //!
-//! What cannot be resolved becomes Undefined here: an unknown attribute type, a value that does not follow the
-//! assertion syntax, a type without the rule that the item needs, an attribute that the requester may not read
-//! (RFC 4511 section 4.5.1.7). It is never an error. Tests of object classes become tests of the entry's class set,
-//! which the node row has, so that most filters on `objectClass` never open an entry.
+//! An item that cannot be resolved becomes Undefined here: an unknown attribute type, a value that does not conform
+//! to the assertion syntax, a type without the rule that the item needs, an attribute that the requester may not
+//! read (RFC 4511 section 4.5.1.7). It is never an error. Tests of object classes become tests of the entry's class
+//! set, which the node row contains, so that most filters on `objectClass` never open an entry.
 
 mod by_value;
 mod matcher;
@@ -22,7 +22,7 @@ use crate::tree::TreeState;
 pub(crate) use by_value::{ByValue, ShownTest, ValueRule};
 pub(crate) use matcher::{Candidate, GroupsOf, InMemory, Matcher, MemberUse, Memberships};
 
-/// A value of three-valued logic. The order makes *and* the minimum and *or* the maximum.
+/// A value of three-valued logic. Their order makes *and* the minimum and *or* the maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Truth {
     False,
@@ -48,15 +48,15 @@ impl std::ops::Not for Truth {
     }
 }
 
-/// A filter, or a part of one.
+/// A compiled filter, or a part of one.
 #[derive(Clone, Debug)]
 pub(crate) enum Term {
-    /// Decided without looking at an entry.
+    /// Decided without reading an entry.
     Constant(Truth),
     And(Vec<Term>),
     Or(Vec<Term>),
     Not(Box<Term>),
-    /// The entry is of this class, directly or by a subclass.
+    /// The entry has this class, directly or by a subclass.
     Class(ClassId),
     /// The entry's most derived structural class is this one.
     StructuralClass(ClassId),
@@ -66,30 +66,30 @@ pub(crate) enum Term {
 /// A test of the values of some attributes.
 #[derive(Clone, Debug)]
 pub(crate) struct Item {
-    /// Whose values.
+    /// Attributes whose values are tested.
     pub(crate) subject: Subject,
-    /// What must hold of one of them.
+    /// Condition that one of the values must meet.
     pub(crate) test: Test,
     /// Whether the values in the entry's DN count too (RFC 4511 section 4.5.1.7.7).
     pub(crate) dn_attributes: bool,
-    /// Where the asserted value is a name: the name, and the entry that has it. Where that has no normal form, the test
-    /// has no key either.
+    /// If the asserted value is a name: the name, and the entry that has it. If the name has no normal form, the
+    /// test has no key either.
     pub(crate) target: Option<Box<Target>>,
-    /// The numbers under which entries have the subject; grows with the catalogue.
+    /// Numbers of the attributes that entries can have for the subject; grows with the catalogue.
     pub(crate) attributes: AttributeNumbers,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum Subject {
-    /// A type with options: it, its subtypes, and any further options.
+    /// A type with options: the type, its subtypes, and any further options.
     Attribute(AttributeDescription),
-    /// One that is made when asked for.
+    /// A virtual attribute.
     Virtual(VirtualAttribute),
     /// Every stored attribute that the test's rule applies to and the requester may read.
     Any,
 }
 
-/// What must hold of a value. Keys are of the rule beside them.
+/// Condition on a value. Each key belongs to the rule next to it.
 #[derive(Clone, Debug)]
 pub(crate) enum Test {
     Present,
@@ -98,24 +98,24 @@ pub(crate) enum Test {
     AtMost(MatchingRule, Vec<u8>),
     Substring(MatchingRule, Box<SubstringAssertion>),
     Extensible(MatchingRule, Box<RuleAssertion>),
-    /// One value has words that sound like all of these (see [`schema::sound_codes`]).
+    /// A value has words that sound like all of these (see [`schema::sound_codes`]).
     Sounds(Vec<String>),
-    /// One of the values that show, where some of an attribute do not.
+    /// Only visible values count, if some values of an attribute are hidden.
     Shown(Box<ShownTest>),
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
-    /// As it was asserted.
+    /// Text of the assertion.
     text: Box<str>,
-    /// `None` where the text is known as the DN of `entry` and the test is about links only, which lead to the entry
+    /// `None` if the text is known as the DN of `entry` and the test concerns only links, which lead to the entry
     /// whatever its name.
     pub(crate) name: Option<NormalName>,
     pub(crate) entry: Option<EntryId>,
 }
 
 impl Test {
-    /// Bytes of memory that it holds besides itself.
+    /// Returns the heap memory that the test uses, in bytes.
     fn heap_bytes(&self) -> usize {
         match self {
             Test::Present => 0,
@@ -130,7 +130,7 @@ impl Test {
         }
     }
 
-    /// The rule whose keys are compared; `None` for presence, sounds and what shows.
+    /// Returns the rule whose keys are compared; `None` for presence, sounds and visible values.
     pub(crate) fn rule(&self) -> Option<MatchingRule> {
         match self {
             Test::Present | Test::Sounds(_) | Test::Shown(_) => None,
@@ -142,14 +142,14 @@ impl Test {
         }
     }
 
-    /// Whether a value passes. `key` is a buffer to work in.
+    /// Returns true if a value meets the condition. `key` is a scratch buffer.
     pub(crate) fn passes(&self, schema: &Schema, value: &[u8], key: &mut Vec<u8>) -> bool {
         if let Test::Sounds(asserted) = self {
             return sounds_like(value, asserted);
         }
-        // What shows is no question of a value whose type is not known.
+        // The visibility of a value cannot be decided without its type.
         let Some(rule) = self.rule() else { return matches!(self, Test::Present) };
-        // Most values need no key of their own to be compared.
+        // Most values can be compared without computing their key.
         let told = match self {
             Test::Substring(_, assertion) => assertion.matches_plain(value),
             Test::Equal(_, asserted) => rule.has_key_plainly(value, asserted),
@@ -176,34 +176,34 @@ impl Test {
     }
 }
 
-/// Makes filters ready for one requester.
+/// Compiles filters for one requester.
 pub(crate) struct Compiler<'a> {
     pub(crate) catalog: &'a Catalog,
-    /// What it may ask for.
+    /// Secrecy that the requester may see.
     pub(crate) shown: Shown,
-    /// What knows DNs that were asked for before, where the filter is for entries of the tree.
+    /// Cache of DNs that were resolved before, if the filter is for entries of the tree.
     pub(crate) known: Option<&'a dyn Names>,
 }
 
-/// What names were found to mean, kept by whoever asks for them again and again.
+/// Cache of the entries that names were found to name.
 pub(crate) trait Names {
-    /// The entry whose DN is spelled like this, if it was asked for before.
+    /// Returns the entry whose DN has exactly this spelling, if it was resolved before.
     ///
     /// # Errors
     /// The store failed.
     fn known(&self, dn: &str) -> Result<Option<EntryId>, OperationError>;
 
-    /// Keeps what a DN that is spelled like this means.
+    /// Caches the entry of a DN with exactly this spelling.
     fn keep(&self, dn: &str, id: EntryId);
 
-    /// What the entries are looked for in.
+    /// Returns the state in which entries are looked up.
     fn state(&self) -> TreeState<'_>;
 }
 
 const UNDEFINED: Term = Term::Constant(Truth::Undefined);
 
 impl Compiler<'_> {
-    /// Makes a filter ready. Names in it are not looked up yet: see [`Term::find_targets`].
+    /// Compiles a filter. Names in it are not looked up yet: see [`Term::find_targets`].
     pub(crate) fn compile(&self, filter: Filter<'_>) -> Term {
         match filter.kind() {
             FilterKind::And(list) => {
@@ -229,7 +229,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// An equality test of an attribute already resolved, as compare needs it; `None` if the value does not follow the
+    /// Compiles an equality test of a resolved attribute, for compare; `None` if the value does not conform to the
     /// rule's syntax.
     pub(crate) fn equality_of(
         &self,
@@ -276,8 +276,9 @@ impl Compiler<'_> {
             .unwrap_or(UNDEFINED)
     }
 
-    /// An equality test of links with the DN of an entry, where that is known by its spelling. Normal forms are for
-    /// text, and the name of an entry is no text in a link attribute: it became a link when the entry appeared.
+    /// Compiles an equality test of links with the DN of an entry, if its spelling is known. Normal forms are needed
+    /// only for text, and a link attribute cannot have the name of an existing entry as text: it became a link when
+    /// the entry was added.
     fn known_link(
         &self,
         description: &AttributeDescription,
@@ -300,8 +301,8 @@ impl Compiler<'_> {
         Some(Term::Item(Item { target: Some(Box::new(target)), ..item }))
     }
 
-    /// Approximate matching (RFC 4511 section 4.5.1.7.6) is by sound for text in a natural language, and equality for
-    /// everything else, whether there is an index for it or not.
+    /// Compiles approximate matching (RFC 4511 section 4.5.1.7.6): by sound for text in a natural language, and
+    /// equality for everything else, whether there is an index or not.
     fn approximate(&self, assertion: &Assertion<'_>) -> Term {
         let Some(description) = self.readable(assertion.description) else { return UNDEFINED };
         let attribute_type = self.catalog.schema.type_by_id(description.type_id);
@@ -338,13 +339,13 @@ impl Compiler<'_> {
         }
     }
 
-    /// Whether there is a value of an attribute already resolved.
+    /// Compiles a presence test of a resolved attribute.
     pub(crate) fn presence_of(&self, description: AttributeDescription) -> Term {
         Term::Item(self.item(description, Test::Present))
     }
 
     fn present(&self, description: &str) -> Term {
-        // Every entry has it, and it is what most reads of one entry ask for: not worth a look-up.
+        // Every entry has it, and most base searches test it: avoid the lookup.
         if description.eq_ignore_ascii_case("objectClass") {
             return Term::Constant(Truth::True);
         }
@@ -364,7 +365,7 @@ impl Compiler<'_> {
             None => None,
         };
         let Some(description) = extensible.description else {
-            // The decoder has seen to it that there is one of the two.
+            // The decoder guarantees that at least one of the two is present.
             let Some(rule) = rule else { return UNDEFINED };
             let Ok(assertion) = RuleAssertion::new(schema, rule, extensible.value) else { return UNDEFINED };
             let mut item = Item::new(Subject::Any, Test::Extensible(rule, Box::new(assertion)));
@@ -401,7 +402,7 @@ impl Compiler<'_> {
     }
 
     fn item(&self, description: AttributeDescription, test: Test) -> Item {
-        // What is made has no options, so nothing answers to it with options.
+        // A virtual attribute has no options, so a description with options has no values.
         if let Some(attribute) = self.catalog.type_facts(description.type_id).virtual_attribute
             && description.options.is_empty()
         {
@@ -411,7 +412,7 @@ impl Compiler<'_> {
         Item { attributes, ..Item::new(Subject::Attribute(description), test) }
     }
 
-    /// The attribute of a description, if the schema knows it and the requester may read it.
+    /// Returns the attribute of a description, if the schema defines it and the requester may read it.
     pub(crate) fn readable(&self, description: &str) -> Option<AttributeDescription> {
         let description = self.catalog.schema.parse_description(description).ok()?;
         self.shown.includes(&self.catalog.secrets, description.type_id).then_some(description)
@@ -428,14 +429,15 @@ impl Compiler<'_> {
     }
 }
 
-/// Whether a value has, for each of `codes`, a word that sounds like it.
+/// Returns true if a value has, for each of `codes`, a word that sounds like it.
 fn sounds_like(value: &[u8], codes: &[String]) -> bool {
     let Ok(text) = std::str::from_utf8(value) else { return false };
     let found = schema::sound_codes(text);
     codes.iter().all(|code| found.binary_search(code).is_ok())
 }
 
-/// The terms of an *and* or *or*: the decisive constant decides, neutral ones go, a single term stands for itself.
+/// Simplifies an *and* or *or*: a decisive constant decides, neutral ones are dropped, a single term is returned
+/// itself.
 fn fold(mut terms: Vec<Term>, decisive: Truth, neutral: Truth, join: fn(Vec<Term>) -> Term) -> Term {
     let is = |term: &Term, truth| matches!(term, Term::Constant(constant) if *constant == truth);
     if terms.iter().any(|term| is(term, decisive)) {
@@ -446,7 +448,7 @@ fn fold(mut terms: Vec<Term>, decisive: Truth, neutral: Truth, join: fn(Vec<Term
         0 => Term::Constant(neutral),
         1 => terms.remove(0),
         _ => {
-            // A long list is kept for as long as the search waits; a short one is not worth a copy.
+            // A long list is stored for as long as the search waits; shrinking a short one is not worth a copy.
             if terms.capacity() - terms.len() > 16 {
                 terms.shrink_to_fit();
             }
@@ -458,7 +460,7 @@ fn fold(mut terms: Vec<Term>, decisive: Truth, neutral: Truth, join: fn(Vec<Term
 /// OID of the rule whose keys are the normal forms of names.
 const DISTINGUISHED_NAME_MATCH: &str = "2.5.13.1";
 
-/// Room for what normal forms add to a short value.
+/// Extra capacity for what normal forms add to a short value.
 const KEY_OVERHEAD: usize = 8;
 
 impl Item {
@@ -468,13 +470,13 @@ impl Item {
 }
 
 impl Target {
-    /// The name in an asserted value, if there is one that an entry can have.
+    /// Returns the name in an asserted value, if an entry can have it.
     fn of(schema: &Schema, value: &[u8]) -> Option<Target> {
         let text = std::str::from_utf8(value).ok()?;
         Some(Target { text: text.into(), name: Some(name_in(schema, value)?), entry: None })
     }
 
-    /// Finds the entry that has the name.
+    /// Finds the entry with the name.
     fn find(&mut self, names: &dyn Names) -> Result<(), OperationError> {
         let Some(name) = &self.name else { return Ok(()) };
         if let Some(id) = names.known(&self.text)? {
@@ -490,7 +492,7 @@ impl Target {
 }
 
 impl Term {
-    /// A filter made ready for a search.
+    /// Compiles a filter and looks up its names, for a search.
     pub(crate) fn prepared(
         names: &dyn Names,
         shown: Shown,
@@ -502,13 +504,13 @@ impl Term {
         Ok(term)
     }
 
-    /// Finds the entries that the asserted names mean. To be called once before use, on the snapshot for which the
-    /// filter was compiled.
+    /// Finds the entries that the asserted names mean. Call it once before use, on the snapshot for which the filter
+    /// was compiled.
     pub(crate) fn find_targets(&mut self, names: &dyn Names) -> Result<(), OperationError> {
         self.for_each_item(&mut |item| item.target.as_mut().map_or(Ok(()), |target| target.find(names)))
     }
 
-    /// The same whenever the snapshot has moved.
+    /// Finds the entries again after the snapshot has moved.
     pub(crate) fn find_targets_anew(&mut self, names: &dyn Names) -> Result<(), OperationError> {
         let schema = &names.state().catalog.schema;
         self.for_each_item(&mut |item| {
@@ -517,7 +519,7 @@ impl Term {
         })
     }
 
-    /// The same without anything that a snapshot remembers.
+    /// Finds the entries again without the caches of a snapshot.
     pub(crate) fn find_targets_in(&mut self, state: TreeState<'_>) -> Result<(), OperationError> {
         self.for_each_item(&mut |item| {
             if let Some(Target { name: Some(name), entry, .. }) = item.target.as_deref_mut() {
@@ -527,7 +529,7 @@ impl Term {
         })
     }
 
-    /// Takes over attributes that got their numbers since the filter was compiled.
+    /// Adds attributes that were allocated numbers since the filter was compiled.
     pub(crate) fn find_attributes(&mut self, catalog: &Catalog, shown: Shown) -> Result<(), OperationError> {
         self.for_each_item(&mut |item| {
             item.find_attributes(catalog, shown);
@@ -535,14 +537,15 @@ impl Term {
         })
     }
 
-    /// The names of entries in it.
+    /// Returns the names of entries in the filter.
     pub(crate) fn names(&self) -> Vec<&NormalName> {
         let mut names = Vec::new();
         self.visit(&mut |item| names.extend(item.target.iter().filter_map(|target| target.name.as_ref())));
         names
     }
 
-    /// Whether what it says of an entry may change with other entries alone: those that it names as values, and groups.
+    /// Returns true if its result for an entry may change with other entries alone: entries that it names as values,
+    /// and groups.
     pub(crate) fn asks_other_entries(&self, catalog: &Catalog) -> bool {
         let mut asks = false;
         self.visit(&mut |item| {
@@ -561,7 +564,7 @@ impl Term {
         }
     }
 
-    /// Bytes of memory that it holds besides itself.
+    /// Returns the heap memory that the filter uses, in bytes.
     pub(crate) fn heap_bytes(&self) -> usize {
         match self {
             Term::Constant(_) | Term::Class(_) | Term::StructuralClass(_) => 0,
@@ -574,7 +577,7 @@ impl Term {
         }
     }
 
-    /// How many tests the filter has: what trying it costs.
+    /// Returns the number of tests in the filter, a measure of its cost.
     pub(crate) fn test_count(&self) -> usize {
         match self {
             Term::And(terms) | Term::Or(terms) => terms.iter().map(Term::test_count).sum(),
@@ -599,7 +602,7 @@ impl Term {
 }
 
 impl Item {
-    /// Bytes of memory that it holds besides itself.
+    /// Returns the heap memory that the item uses, in bytes.
     fn heap_bytes(&self) -> usize {
         let subject = match &self.subject {
             Subject::Attribute(description) => description.options.len(),
@@ -613,7 +616,7 @@ impl Item {
         subject + test + target + self.attributes.heap_bytes()
     }
 
-    /// Makes the normal form of a name that was known without: the entry may have another name by now.
+    /// Computes the normal form of a name that was known without it: the entry may have another name by now.
     fn make_name(&mut self, schema: &Schema) {
         if let (Some(target), Test::Equal(rule, key)) = (&mut self.target, &mut self.test)
             && target.name.is_none()
@@ -627,7 +630,7 @@ impl Item {
         }
     }
 
-    /// Takes over attributes that got their numbers since it was made.
+    /// Adds attributes that were allocated numbers since the item was compiled.
     pub(crate) fn find_attributes(&mut self, catalog: &Catalog, shown: Shown) {
         match (&self.subject, &self.test) {
             (Subject::Attribute(description), _) => {
@@ -641,8 +644,8 @@ impl Item {
     }
 }
 
-/// Whether approximate matches of the type are by sound: its values are text in a natural language (the syntax
-/// Directory String, RFC 4517 section 3.3.6, and equality of text). For all other types they are equality.
+/// Returns true if approximate matches of the type are by sound: its values are text in a natural language (the
+/// syntax Directory String, RFC 4517 section 3.3.6, with an equality rule). For all other types they are equality.
 pub(crate) fn matches_by_sound(schema: &Schema, attribute_type: &schema::AttributeType) -> bool {
     const DIRECTORY_STRING: &str = "1.3.6.1.4.1.1466.115.121.1.15";
     schema.syntax_by_id(attribute_type.syntax).oid == DIRECTORY_STRING && attribute_type.equality.is_some()

@@ -1,8 +1,8 @@
-//! Which single values of an attribute show to somebody, or may be changed: what access rules say of values by filters.
+//! Visibility and writability of single values: access rules with filters for values.
 //!
-//! A value that does not show is as if it were not there: it is not returned, and no test of a filter finds it. Rules
-//! tell values apart by nothing but the value, in whatever spelling (`catalog::rule_filter::value_filter`), so what
-//! they say of a value that is asked for tells nothing of those that are stored.
+//! A hidden value is treated as if it did not exist: it is not returned, and no filter test finds it. Rules
+//! distinguish values only by the value itself, in any spelling (`catalog::rule_filter::value_filter`), so the
+//! decision about an asserted value reveals nothing about stored ones.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::{Term, Truth};
 use crate::catalog::access_rules::TypeSet;
 use crate::model::access_rule::{COMPARE, READ, Rights, SEARCH, WRITE};
 
-/// The rights that can be over single values.
+/// Rights that rules can grant for single values.
 const OF_VALUES: [Rights; 4] = [COMPARE, SEARCH, READ, WRITE];
 
 /// A set of types for each of these rights.
@@ -24,7 +24,7 @@ pub(crate) struct ValueRule {
     pub(crate) is_allow: bool,
     pub(crate) rights: Rights,
     pub(crate) types: TypeSet,
-    /// The filter as it is written, by which two are known to say the same.
+    /// The filter as written; two rules with equal texts are equal.
     pub(crate) text: String,
     pub(crate) filter: Term,
 }
@@ -44,20 +44,21 @@ impl ValueRule {
     }
 }
 
-/// What rules come to where it depends on the value.
+/// Rights that depend on the value.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ByValue {
     rules: Vec<Arc<ValueRule>>,
-    /// For each right the types of which it depends on the value.
+    /// For each right, the types for which it depends on the value.
     some: OfRights,
-    /// Those of them of which every value is allowed that no rule about single values denies.
+    /// For each right, those of these types whose values are all allowed except those that a rule about values
+    /// denies.
     open: OfRights,
 }
 
 impl ByValue {
-    /// What these rules come to beside those about whole attributes. For each right these allow the types in `allowed`,
-    /// of which those stay that no value is taken out of, and deny those in `denied`. `None` where no right depends on
-    /// the value.
+    /// Combines rules about values with those about whole attributes. For each right the latter allow the types in
+    /// `allowed`, from which types with denied values are removed, and deny those in `denied`. Returns `None` if no
+    /// right depends on the value.
     pub(crate) fn of(
         rules: Vec<Arc<ValueRule>>,
         allowed: [&mut TypeSet; OF_VALUES.len()],
@@ -84,19 +85,20 @@ impl ByValue {
         known.some.iter().any(|some| !some.is_empty()).then_some(known)
     }
 
-    /// Whether a right over values of a type depends on the value.
+    /// Returns true if a right to values of a type depends on the value.
     pub(crate) fn is_for(&self, right: Rights, type_id: TypeId) -> bool {
         self.sets(right).is_some_and(|(some, _)| some.contains(type_id))
     }
 
-    /// The rules that decide a right over values of a type, and whether what they leave open is allowed.
+    /// Returns the rules that decide a right to values of a type, and whether other values are allowed.
     pub(crate) fn deciding(&self, right: Rights, type_id: TypeId) -> (bool, Vec<&ValueRule>) {
         let is_open = self.sets(right).is_some_and(|(_, open)| open.contains(type_id));
         let rules = self.rules.iter().map(Arc::as_ref).filter(|rule| rule.is_about(right, type_id));
         (is_open, rules.collect())
     }
 
-    /// Whether a right extends to a value of a type of which it depends on the value. `key` is a buffer to work in.
+    /// Returns true if a right covers a value of a type for which it depends on the value. `key` is a scratch
+    /// buffer.
     pub(crate) fn allows(
         &self,
         right: Rights,
@@ -114,7 +116,7 @@ impl ByValue {
             match rule.is_allow {
                 true if is_allowed => {}
                 true => is_allowed = of_value(&rule.filter, schema, value, key) == Truth::True,
-                // What a rule denies is denied where nobody knows.
+                // A `deny` also applies if its filter is Undefined.
                 false if of_value(&rule.filter, schema, value, key) != Truth::False => return false,
                 false => {}
             }
@@ -128,7 +130,7 @@ impl ByValue {
     }
 }
 
-/// What a filter about single values says of one: all its items are about the attribute that the value is of.
+/// Evaluates a filter for values: all its items concern the attribute that the value belongs to.
 fn of_value(filter: &Term, schema: &Schema, value: &[u8], key: &mut Vec<u8>) -> Truth {
     match filter {
         Term::Constant(truth) => *truth,
@@ -148,17 +150,17 @@ fn of_value(filter: &Term, schema: &Schema, value: &[u8], key: &mut Vec<u8>) -> 
     }
 }
 
-/// A test that finds only what shows.
+/// A test that finds only visible values.
 #[derive(Clone, Debug)]
 pub(crate) struct ShownTest {
     pub(crate) test: super::Test,
     pub(crate) view: Arc<ByValue>,
-    /// The right by which values show.
+    /// The right that makes values visible.
     pub(crate) right: Rights,
 }
 
 impl ShownTest {
-    /// Whether a value of a type shows and passes.
+    /// Returns true if a value of a type is visible and passes the test.
     pub(super) fn passes(&self, type_id: TypeId, schema: &Schema, value: &[u8], key: &mut Vec<u8>) -> bool {
         self.test.passes(schema, value, key) && self.view.allows(self.right, type_id, schema, value, key)
     }

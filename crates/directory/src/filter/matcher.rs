@@ -1,6 +1,6 @@
-//! Whether an entry passes a filter (RFC 4511 section 4.5.1.7).
+//! Evaluates filters on entries (RFC 4511 section 4.5.1.7).
 //!
-//! [`Candidate`] opens the entry row only when a test needs values: class tests read the node row alone.
+//! [`Candidate`] opens the entry row only when a test needs values: class tests read only the node row.
 
 use std::cell::Cell;
 use std::ops::ControlFlow;
@@ -17,7 +17,7 @@ use crate::tree::operational::{for_each_group, member_attributes};
 use crate::tree::stored_values::{for_each_value, large_value};
 use crate::tree::{TreeState, damaged_row, dn_of};
 
-/// An entry that may pass.
+/// An entry that may match.
 pub(crate) struct Candidate<'s> {
     pub(crate) id: EntryId,
     pub(crate) node: NodeRow<'s>,
@@ -25,17 +25,17 @@ pub(crate) struct Candidate<'s> {
 }
 
 impl<'s> Candidate<'s> {
-    /// The entry `id`, whose attributes are read when needed.
+    /// Returns a candidate whose attributes are read when needed.
     pub(crate) fn new(id: EntryId, node: NodeRow<'s>) -> Candidate<'s> {
         Candidate { id, node, entry: Cell::new(None) }
     }
 
-    /// The entry `id`, whose attributes are at hand.
+    /// Returns a candidate whose attributes are already read.
     pub(crate) fn with_entry(id: EntryId, node: NodeRow<'s>, entry: EntryRow<'s>) -> Candidate<'s> {
         Candidate { id, node, entry: Cell::new(Some(entry)) }
     }
 
-    /// The entry's attributes.
+    /// Returns the entry's attributes.
     pub(crate) fn entry(&self, state: TreeState<'s>) -> Result<EntryRow<'s>, OperationError> {
         if let Some(entry) = self.entry.get() {
             return Ok(entry);
@@ -47,23 +47,23 @@ impl<'s> Candidate<'s> {
     }
 }
 
-/// Tries filters on entries; keeps the buffers for it.
+/// Evaluates filters on entries, with reusable buffers.
 pub(crate) struct Matcher {
-    /// For the rule-only extensible match on values of the DN.
+    /// Secrecy that is visible, for the rule-only extensible match on values of the DN.
     shown: Shown,
-    /// Of whom access rules may hide groups.
+    /// The requester's view of groups, if access rules may hide some.
     asker: Option<GroupsOf>,
     key: Vec<u8>,
 }
 
-/// Whose view of groups memberOf goes by, and by which right to their members.
+/// View of groups for memberOf, with the right to members that it requires.
 #[derive(Clone, Debug)]
 pub(crate) struct GroupsOf {
     pub(crate) view: Arc<dyn Memberships>,
     pub(crate) by: MemberUse,
 }
 
-/// What is done with the members of a group.
+/// Use of a group's members.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum MemberUse {
     Compare,
@@ -71,9 +71,9 @@ pub(crate) enum MemberUse {
     Read,
 }
 
-/// Which memberships show to somebody.
+/// Visibility of memberships to a requester.
 pub(crate) trait Memberships: std::fmt::Debug + Send + Sync {
-    /// Whether that of the members in an attribute of a group does.
+    /// Returns true if the members in an attribute of a group are visible.
     ///
     /// # Errors
     /// The store failed.
@@ -90,7 +90,7 @@ impl GroupsOf {
         self.view.shows_member(state, (group, member), self.by)
     }
 
-    /// Gives the DNs of the groups that an entry is in and that show.
+    /// Calls `each` with the DN of each visible group that contains the entry.
     pub(crate) fn for_each(
         &self,
         state: TreeState<'_>,
@@ -102,7 +102,7 @@ impl GroupsOf {
 }
 
 impl Matcher {
-    /// Bytes of memory that it holds besides itself.
+    /// Returns the heap memory that the matcher uses, in bytes.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.key.capacity()
     }
@@ -111,12 +111,12 @@ impl Matcher {
         Matcher { shown, asker: None, key: Vec::new() }
     }
 
-    /// One for an asker whom access rules bind.
+    /// Returns a matcher for a requester under access rules.
     pub(crate) fn under(shown: Shown, asker: Option<GroupsOf>) -> Matcher {
         Matcher { asker, ..Matcher::new(shown) }
     }
 
-    /// What the filter says of an entry.
+    /// Evaluates the filter on an entry.
     pub(crate) fn truth<'s>(
         &mut self,
         term: &Term,
@@ -222,7 +222,7 @@ impl Matcher {
                 {
                     return Ok(true);
                 }
-                // The name of an entry is no text.
+                // The name of an entry is never stored as text.
                 let may_be_text = item.target.as_ref().is_none_or(|target| target.name.is_some());
                 Ok(may_be_text && state.read.get(VALUES, &value_key(id, row.id, key))?.is_some())
             }
@@ -238,7 +238,7 @@ impl Matcher {
         }
     }
 
-    /// The same where only values that show count.
+    /// Like `row_passes`, counting only visible values.
     #[cold]
     fn shown_passes(
         &mut self,
@@ -308,7 +308,7 @@ impl Matcher {
         }
     }
 
-    /// Gives the values of a made attribute, of groups only those that show.
+    /// Calls `each` with each value of a virtual attribute; with groups, only visible ones.
     fn each_value(
         &self,
         attribute: VirtualAttribute,
@@ -322,7 +322,7 @@ impl Matcher {
         }
     }
 
-    /// Whether a value in the entry's DN passes (`:dn:`).
+    /// Returns true if a value in the entry's DN passes (`:dn:`).
     fn dn_passes(
         &mut self,
         item: &Item,
@@ -357,7 +357,7 @@ impl Matcher {
         values.into_iter().any(|value| item.test.passes(schema, value, &mut self.key))
     }
 
-    /// What the filter says of an entry that is not in the tree.
+    /// Evaluates the filter on an entry outside the tree.
     pub(crate) fn truth_in_memory(&mut self, term: &Term, catalog: &Catalog, entry: &InMemory<'_>) -> Truth {
         let schema = &*catalog.schema;
         match term {
@@ -393,7 +393,7 @@ impl Matcher {
     }
 }
 
-/// An entry that is not in the tree, its attributes resolved.
+/// An entry outside the tree, with resolved attributes.
 pub(crate) struct InMemory<'e> {
     pub(crate) dn: &'e str,
     pub(crate) attributes: Vec<(AttributeDescription, &'e [Vec<u8>])>,

@@ -1,12 +1,12 @@
-//! What the bytes of an entry row alone tell about a filter.
+//! Evaluation of a filter on the bytes of an entry row alone.
 //!
-//! A scan that has to look at values reads entry rows in the order in which they lie and asks here first. What does not
-//! pass is done with: neither its node row nor its checksum was looked at. Whatever passes, or cannot be told from the
-//! row, is read and tried like any other candidate. So a damaged row may be passed over by a scan; it is never
-//! returned, and `pando verify` finds it.
+//! A scan that needs values reads entry rows in storage order and tests them here first. A row that fails is skipped
+//! without reading its node row or verifying its checksum. A row that passes, or cannot be decided, is evaluated
+//! like any other candidate. A scan may therefore skip a damaged row; it never returns one, and `pando verify` finds
+//! it.
 //!
-//! Most rows are refused by the [`Guard`], one test of one attribute. A scan finds that attribute in a block of rows
-//! and has its values fetched before it tries the first.
+//! The [`Guard`], one test of one attribute, rejects most rows. A scan locates that attribute in a block of rows and
+//! prefetches its values before it tests the first row.
 
 use schema::Schema;
 
@@ -19,21 +19,21 @@ use crate::model::rows::AttrId;
 pub(crate) struct Guard<'f> {
     attribute: AttrId,
     test: &'f Test,
-    /// Whether what it does not refuse is still to be held against the filter, as far as rows tell.
+    /// Whether rows that pass must still be tested against the rest of the filter.
     pub(crate) is_part: bool,
 }
 
 impl Guard<'_> {
-    /// Finds what it looks at; `None` where a row has no such attribute. `place` is that of the attribute in the row
-    /// before.
+    /// Locates the attribute in a row; `None` if the row does not have it. `place` is the attribute's place in the
+    /// previous row.
     #[inline(always)]
     pub(crate) fn look<'a>(&self, row: &'a [u8], place: &mut usize) -> Option<Located<'a>> {
-        // A row that cannot be read tells nothing.
+        // A row that cannot be read decides nothing.
         let Some(row) = EntryRow::unchecked(row) else { return Some(Located::UNTOLD) };
         row.locate(self.attribute, place)
     }
 
-    /// Whether an entry is no result. `key` is a buffer to work in.
+    /// Returns true if an entry cannot match. `key` is a scratch buffer.
     #[inline]
     pub(crate) fn refuses(&self, schema: &Schema, looked: Option<Located<'_>>, key: &mut Vec<u8>) -> bool {
         looked.is_none_or(|located| self.test.content_passes(schema, located.content(), key) == Some(false))
@@ -41,7 +41,7 @@ impl Guard<'_> {
 }
 
 impl Term {
-    /// The first test that decides by itself that an entry is no result.
+    /// Returns the first test that can decide by itself that an entry does not match.
     pub(crate) fn guard(&self) -> Option<Guard<'_>> {
         match self {
             Term::And(terms) => {
@@ -60,7 +60,7 @@ impl Term {
         }
     }
 
-    /// Whether entry rows decide about most entries: whether it pays to look at them first.
+    /// Returns true if entry rows decide about most entries, so that testing them first pays.
     pub(crate) fn is_told_by_rows(&self) -> bool {
         match self {
             Term::Constant(_) | Term::Class(_) | Term::StructuralClass(_) => false,
@@ -71,8 +71,8 @@ impl Term {
         }
     }
 
-    /// What the filter says of the entry with this row; `None` where the row is not enough to know. `key` is a buffer
-    /// to work in.
+    /// Evaluates the filter on the entry with this row; `None` if the row alone cannot decide. `key` is a scratch
+    /// buffer.
     pub(crate) fn row_truth(&self, schema: &Schema, row: &EntryRow<'_>, key: &mut Vec<u8>) -> Option<Truth> {
         match self {
             Term::Constant(truth) => Some(*truth),
@@ -125,7 +125,7 @@ impl Item {
 }
 
 impl Test {
-    /// Whether a value in this content passes; `None` where those that do not lie in the row have to be asked.
+    /// Returns true if a value in this content passes; `None` if values outside the row decide.
     #[inline]
     fn content_passes(&self, schema: &Schema, content: Content<'_>, key: &mut Vec<u8>) -> Option<bool> {
         let values = match (content, self) {
