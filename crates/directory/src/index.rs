@@ -1,16 +1,16 @@
-//! Attribute indexes: from values to entry ids, one index an attribute type, its kinds as an administrator defines
-//! them.
+//! Attribute indexes: from values to entry ids. There is one index per attribute type, with kinds that an
+//! administrator defines.
 //!
 //! Keys of values keep the order of the type's ordering rule, so the same rows answer equality, ranges, initial
-//! substrings and presence. Inner substrings and words by sound have rows of their own ([`keys`]). Values with options
-//! are indexed under the type. An index gives candidates, the entry decides: it changes what a search costs, never what
-//! it returns.
+//! substrings and presence. Inner substrings and words by sound have rows of their own ([`keys`]). Values with
+//! options are indexed under the type. An index yields candidates, and the entry decides: it changes the cost of a
+//! search, never its results.
 //!
-//! - [`keys`]: the rows of a value
-//! - [`maintenance`]: making and removing the rows of all entries, a slice at a time
+//! - [`keys`]: index rows of a value
+//! - [`maintenance`]: building and removing the rows of all entries, slice by slice
 //!
-//! Links have no index of this sort: `linked` and `dangling` answer for them, always. Nor have object classes: every
-//! entry is in the posting of its class set.
+//! Links have no such index: `linked` and `dangling` always answer for them. Nor have object classes: every entry is
+//! in the posting of its class set.
 
 pub mod keys;
 pub mod maintenance;
@@ -31,9 +31,9 @@ use keys::{RowKey, rows_of};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Moves the index rows of one attribute from the values removed to the values added.
+/// Updates the index rows of one attribute from the removed values to the added ones.
 ///
-/// The entry in `changed` is as it is after the change.
+/// `changed` contains the entry as it is after the change.
 pub(crate) fn update(
     batch: &mut Batch<'_>,
     changed: &ChangedEntry<'_>,
@@ -51,8 +51,8 @@ pub(crate) fn update(
         rows.sort_unstable();
         rows.dedup();
     }
-    // No two values of an attribute have the same normal form, so only one with other options can have the key of a
-    // value that comes.
+    // No two values of an attribute have the same normal form, so only a value with other options can share the key
+    // of an added value.
     let is_alone =
         || changed.entry.ids().all(|id| id == def.id || changed.catalog.attribute(id).base != def.base);
     let is_alone = !come.is_empty() && is_alone();
@@ -74,7 +74,7 @@ pub(crate) fn update(
     Ok(())
 }
 
-/// Takes the rows out of `gone` that another value of the type has, with these options or others.
+/// Removes from `gone` the rows that another value of the type has, with these options or others.
 fn keep_what_others_have(
     batch: &Batch<'_>,
     changed: &ChangedEntry<'_>,
@@ -84,7 +84,8 @@ fn keep_what_others_have(
 ) -> Result<()> {
     let catalog = changed.catalog;
     for other in changed.entry.ids().filter(|id| catalog.attribute(*id).base == def.base) {
-        // An attribute has no two values with the same normal form: the rest of its own values need no look for that.
+        // An attribute has no two values with the same normal form, so its other values need no check for value
+        // rows.
         let is_shared = |(part, _): &RowKey| other != def.id || *part != IndexPart::Values;
         if !gone.iter().any(is_shared) {
             continue;
@@ -102,15 +103,15 @@ fn keep_what_others_have(
     Ok(())
 }
 
-/// The rule whose keys the grams of a type are of, and with it whether a substring index of the type is possible.
+/// Returns the rule whose keys are cut into grams; `None` if the type cannot have a substring index.
 pub fn gram_rule(attribute_type: &schema::AttributeType) -> Option<MatchingRule> {
     let rule = attribute_type.substring.filter(|rule| rule.rule_use() == RuleUse::Substring)?;
-    // Asked of the rule itself: some have no form that can be cut up.
+    // The rule itself decides: some have no form that can be cut into grams.
     schema::SubstringAssertion::new(rule, None, [], None).ok()?;
     Some(rule)
 }
 
-/// Those of some kinds that an index of the type can answer.
+/// Returns the kinds, among these, that an index of the type can have.
 pub fn possible_kinds(
     attribute_type: &schema::AttributeType,
     schema: &Schema,
@@ -122,10 +123,10 @@ pub fn possible_kinds(
     possible.fold(IndexKinds::NONE, |all, (kind, _)| all.with(*kind))
 }
 
-/// The kinds that an index of the type cannot have, with the reason.
+/// Checks that an index of the type can have all these kinds.
 ///
 /// # Errors
-/// The reason, for the administrator.
+/// The reason why not, for the administrator.
 pub fn check_kinds(
     attribute_type: &schema::AttributeType,
     schema: &Schema,
@@ -139,7 +140,7 @@ pub fn check_kinds(
         return Err(format!("{name} is always indexed"));
     }
     if crate::catalog::VirtualAttribute::of(attribute_type).is_some() {
-        return Err(format!("{name} is made when it is asked for and needs no index"));
+        return Err(format!("{name} is computed on demand and needs no index"));
     }
     let refuse = |kind: IndexKinds, possible: bool, what: &str| {
         if kinds.contains(kind) && !possible { Err(format!("{name} has no {what}")) } else { Ok(()) }
@@ -147,7 +148,7 @@ pub fn check_kinds(
     refuse(IndexKinds::EQUALITY, attribute_type.equality.is_some(), "equality rule")?;
     let ordering = attribute_type.equality.zip(attribute_type.ordering);
     let is_ordered = ordering.is_some_and(|(equality, ordering)| equality.shares_key_with(ordering));
-    // Prefixes go by the order of keys too.
+    // Prefixes need the order of keys too.
     let has_prefixes = attribute_type
         .equality
         .zip(attribute_type.substring)

@@ -1,11 +1,12 @@
-//! Links: values of member, manager and the like, kept as entry ids both ways.
+//! Links: values of member, manager and similar attributes, stored as entry ids in both directions.
 //!
-//! A value that names an entry is a row of `links` (source to target) and one of `linked` (target to source), so it
-//! reads back as the target's current name whatever is renamed, and adding one member to ten million touches two
-//! rows. A value that names no entry is text: a row of `values`, and one of `dangling` by its normal name, which
-//! turns it into a link when an entry of that name appears. When an entry is deleted, links to it become text again,
-//! or vanish if integrity is on for the attribute. The last value of an attribute that the source's classes require
-//! becomes the empty DN instead: the source stays valid, and no later entry takes the place of the deleted one.
+//! A value that names an entry is a row of `links` (source to target) and one of `linked` (target to source). It is
+//! returned with the target's current name, whatever is renamed, and adding one member to ten million touches two
+//! rows. A value that names no entry is text: a row of `values`, and a row of `dangling` by its normal name, by
+//! which it becomes a link when an entry with that name is added. When an entry is deleted, links to it become text
+//! again, or are removed if integrity is on for the attribute. The last value of an attribute that the source's
+//! classes require is replaced by the empty DN: the source stays valid, and no later entry takes the place of the
+//! deleted one.
 //!
 //! A uniqueMember value with the optional UID (RFC 4517 section 3.3.21) stays text as given.
 
@@ -27,10 +28,10 @@ use crate::tree::{Found, child, damaged_row, dn_of, find, node};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Rows handled between two looks at a posting that is being emptied.
+/// Rows handled between two reads of a posting that is being emptied.
 const SLICE: usize = 1_024;
 
-/// The attributes of the catalogue that are links.
+/// Returns the link attributes of the catalogue.
 fn link_attributes(catalog: &Catalog) -> impl Iterator<Item = AttrId> {
     catalog.attributes().iter().filter(|def| def.is_link).map(|def| def.id)
 }
@@ -63,7 +64,7 @@ pub(crate) fn change(
     mark(batch, changed.id, changed.entry, attribute)
 }
 
-/// Keeps the entry row's mark of the attribute in step with its number of values.
+/// Adds or removes the attribute in the entry row, according to its number of values.
 fn mark(batch: &Batch<'_>, id: EntryId, entry: &mut StoredEntry, attribute: AttrId) -> Result<()> {
     let has_values = batch.count(&value_counter(id, attribute))? > 0;
     if has_values != entry.find(attribute).is_some() {
@@ -154,7 +155,7 @@ fn first_ids(read: &Read, map: store::MapId, key: &[u8]) -> Result<Vec<u64>> {
     Ok(ids)
 }
 
-/// An entry has appeared under a name: text that names it becomes a link.
+/// Turns text that names a new entry into links.
 pub(crate) fn attach(
     batch: &mut Batch<'_>,
     catalog: &Catalog,
@@ -171,7 +172,8 @@ pub(crate) fn attach(
     Ok(())
 }
 
-/// In a replay an entry can be there again whose name belongs to another by now.
+/// Returns true if the entry's name leads to it. During replay the name of a restored entry may belong to another
+/// one.
 fn owns_its_name(batch: &Batch<'_>, catalog: &Catalog, id: EntryId) -> Result<bool> {
     let Some(row) = node(batch, id)? else { return Ok(false) };
     let rdn = row.rdn_text().ok_or_else(|| damaged_row("nodes", id))?;
@@ -194,11 +196,11 @@ fn attach_attribute(
         return Ok(());
     }
     let def = catalog.attribute(attribute);
-    // Any text of this name has the same normal value as the name itself.
+    // Every text with this name has the same normal value as the name itself.
     let Some(dn) = dn_of(batch, target)? else { return Ok(()) };
     let normal = normal_value(&catalog.schema, def, dn.as_bytes());
     for source in sources.into_iter().map(EntryId) {
-        // The source's last record may be the one at hand: it was written just before.
+        // The source's last record may be the present one: it was written just before.
         let Some(mut entry) = load_older(batch, source, position + 1)? else { continue };
         if batch.delete(VALUES, &value_key(source, attribute, &normal))? {
             batch.bump(&value_counter(source, attribute), -1)?;
@@ -212,7 +214,7 @@ fn attach_attribute(
     Ok(())
 }
 
-/// Entries have appeared at and below a name: text that names one of them becomes a link.
+/// Turns text that names entries at or below a new name into links.
 pub(crate) fn attach_subtree(
     batch: &mut Batch<'_>,
     catalog: &Catalog,
@@ -232,21 +234,21 @@ pub(crate) fn attach_subtree(
     Ok(())
 }
 
-/// Names at and below `normal_dn` that values of the attribute give and no entry had.
+/// Returns the names at and below `normal_dn` in values of the attribute that no entry had.
 fn dangling_below(
     batch: &Batch<'_>,
     catalog: &Catalog,
     attribute: AttrId,
     normal_dn: &[u8],
 ) -> Result<Vec<NormalName>> {
-    // As much of the name as even a shortened key has.
+    // The part of the name that even a shortened key contains.
     let head = normal_dn.len().min(NAME_KEY_MAX - KEY_HASH_SIZE);
     let prefix = dangling_key(attribute, normal_dn.get(..head).unwrap_or(normal_dn));
     let mut names = Vec::new();
     for row in batch.scan_keys_below(DANGLING, &prefix) {
         let (key, _) = row?;
         let Some(source) = batch.ids(DANGLING, key)?.seek(0)? else { continue };
-        // The key may be shortened: the text itself says which name it is.
+        // The key may be shortened: the text itself determines the name.
         for row in table_values(batch, EntryId(source), attribute) {
             let Some(name) = name_in(&catalog.schema, row?.1) else { continue };
             if name.key.starts_with(normal_dn) && dangling_key(attribute, &name.key) == key {
@@ -258,7 +260,7 @@ fn dangling_below(
     Ok(names)
 }
 
-/// An entry is gone: links to it become text, or vanish.
+/// Turns links to a deleted entry into text, or removes them.
 pub(crate) fn detach(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, delete: &Delete) -> Result<()> {
     for attribute in link_attributes(catalog) {
         let key = link_key(delete.id, attribute);
@@ -302,7 +304,7 @@ fn detach_one(
     save(batch, source, &entry)
 }
 
-/// Whether the classes of an entry require the attribute.
+/// Returns true if the classes of an entry require the attribute.
 fn is_required(batch: &Batch<'_>, catalog: &Catalog, id: EntryId, attribute: AttrId) -> Result<bool> {
     let Some(row) = node(batch, id)? else { return Ok(false) };
     let required = catalog.attribute(attribute).description.type_id;

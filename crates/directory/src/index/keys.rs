@@ -1,15 +1,15 @@
-//! The index rows that follow from a value.
+//! Index rows of a value.
 //!
-//! | part | map | key | one value has |
+//! | part | map | key | rows per value |
 //! |---|---|---|---|
 //! | values | `index` | attribute, normal value | 1 |
 //! | presence | `pieces` | attribute, `p` | 1, shared by all values of the entry |
 //! | grams | `pieces` | attribute, `s`, three bytes | as many as its normal form has bytes |
-//! | sounds | `pieces` | attribute, `a`, code | one a word |
+//! | sounds | `pieces` | attribute, `a`, code | one per word |
 //!
-//! Grams are taken of the normal form with a mark before and one behind it, so that the ends of a value are found as
-//! well: `abc` has `<ab`, `abc`, `bc>`. A value too long to be cut up stands, with every other such one, under the key
-//! without a gram or code, and is a candidate of every search that goes by the part.
+//! Grams are taken from the normal form with a mark before and after it, so that the ends of a value can be matched:
+//! `abc` has `<ab`, `abc`, `bc>`. A value too long for grams is listed, with all other such values, under the key
+//! without a gram or code, and is a candidate of every search that uses the part.
 
 use schema::{MatchingRule, Schema, SubstringPiece, sound_codes};
 use store::MapId;
@@ -19,19 +19,20 @@ use crate::model::index_definition::{IndexPart, IndexParts};
 use crate::model::limits::{CODES_PER_VALUE_MAX, GRAMMED_VALUE_MAX, INDEX_KEY_MAX, NEEDED_GRAMS_MAX};
 use crate::model::rows::{AttrId, INDEX, PIECES, index_key};
 
-/// Bytes of a gram. Two would make postings of most of the directory, four a third more rows for little.
+/// Size of a gram, in bytes. With two, postings would contain most of the directory; with four there would be a
+/// third more rows for little benefit.
 pub const GRAM_SIZE: usize = 3;
 
-/// Stands before a normal value. UTF-8 has no such byte; in octet strings it only brings candidates in vain.
+/// Mark before a normal value. UTF-8 has no such byte; in octet strings it can only add useless candidates.
 const BEGIN: u8 = 0xfe;
-/// Stands behind a normal value.
+/// Mark after a normal value.
 const END: u8 = 0xff;
 
-/// A row of an index: its part, which says the map, and its key.
+/// A row of an index: its part, which determines the map, and its key.
 pub type RowKey = (IndexPart, Vec<u8>);
 
 impl IndexPart {
-    /// The map that has the rows.
+    /// Returns the map that contains the rows.
     pub fn map(self) -> MapId {
         match self {
             IndexPart::Values => INDEX,
@@ -39,7 +40,7 @@ impl IndexPart {
         }
     }
 
-    /// What the keys of all rows of the part begin with.
+    /// Returns the common prefix of the keys of all rows of the part.
     pub fn key_prefix(self, base: AttrId) -> Vec<u8> {
         let mut key = base.0.to_be_bytes().to_vec();
         match self {
@@ -51,8 +52,8 @@ impl IndexPart {
         key
     }
 
-    /// The key of a row of `pieces`. With nothing behind it: the entries that have the attribute, or those with a value
-    /// too long.
+    /// Returns the key of a row of `pieces`. With empty `content`: the row of entries that have the attribute, or of
+    /// entries with a value that is too long.
     pub fn key(self, base: AttrId, content: &[u8]) -> Vec<u8> {
         let mut key = self.key_prefix(base);
         key.extend_from_slice(content);
@@ -62,7 +63,7 @@ impl IndexPart {
 
 /// Appends the rows of a value in some parts. Several values of an entry may share rows.
 pub fn rows_of(schema: &Schema, def: &AttributeDef, parts: IndexParts, value: &[u8], out: &mut Vec<RowKey>) {
-    // Most indexes have this part alone, so its key is made where it stays.
+    // Most indexes have only this part, so its key is built in place.
     if parts.has(IndexPart::Values) {
         out.push((IndexPart::Values, key_of_value(schema, def, value)));
     }
@@ -70,19 +71,19 @@ pub fn rows_of(schema: &Schema, def: &AttributeDef, parts: IndexParts, value: &[
     for_each_row(schema, def, others, value, &mut |part, key| out.push((part, key.to_vec())));
 }
 
-/// The key of a value's row of `index`.
+/// Returns the key of a value's row of `index`.
 fn key_of_value(schema: &Schema, def: &AttributeDef, value: &[u8]) -> Vec<u8> {
     let mut key = Vec::with_capacity(size_of::<AttrId>() + value.len() + 8);
     key.extend_from_slice(&def.base.0.to_be_bytes());
     put_normal_value(schema, def, value, &mut key);
     match key.split_at(size_of::<AttrId>()) {
-        // Shortened.
+        // The value is shortened.
         (_, normal) if normal.len() > INDEX_KEY_MAX => index_key(def.base, normal),
         _ => key,
     }
 }
 
-/// As [`rows_of`], for who needs a key only for a moment.
+/// Like [`rows_of`], for callers that need each key only briefly.
 pub fn for_each_row(
     schema: &Schema,
     def: &AttributeDef,
@@ -117,7 +118,7 @@ fn gram_rows(schema: &Schema, base: AttrId, rule: MatchingRule, value: &[u8], ea
         return each(&key);
     }
     marked.push(END);
-    // As numbers: there are as many as bytes, and comparing numbers costs next to nothing.
+    // As numbers, which are cheap to compare: there is one gram per byte.
     const { assert!(GRAM_SIZE + 1 == size_of::<u32>()) };
     let number = |gram: &[u8]| gram.iter().fold(0, |number, byte| number << 8 | u32::from(*byte));
     let mut grams: Vec<u32> = marked.windows(GRAM_SIZE).map(number).collect();
@@ -141,18 +142,18 @@ fn sound_rows(base: AttrId, value: &[u8], each: &mut impl FnMut(&[u8])) {
     codes.iter().for_each(|code| each(&IndexPart::Sounds.key(base, code.as_bytes())));
 }
 
-/// What a substring filter's pieces say of the grams of values that match.
+/// Grams that a substring filter requires of matching values.
 #[derive(Debug, PartialEq, Eq)]
 pub enum NeededGrams {
-    /// They have all of these, each once.
+    /// Values have all of these; no duplicates.
     All(Vec<Vec<u8>>),
-    /// No piece is long enough, but they have a gram that begins like this.
+    /// No piece is long enough, but values have a gram that begins like this.
     Beginning(Vec<u8>),
-    /// Nothing.
+    /// No requirement.
     Nothing,
 }
 
-/// The grams of all values that contain the pieces.
+/// Returns the grams of all values that contain the pieces.
 pub fn needed_grams<'a>(pieces: impl Iterator<Item = SubstringPiece<'a>>) -> NeededGrams {
     let mut grams = Vec::new();
     let mut beginning: &[u8] = &[];
@@ -160,7 +161,8 @@ pub fn needed_grams<'a>(pieces: impl Iterator<Item = SubstringPiece<'a>>) -> Nee
     for piece in &marked {
         let room = NEEDED_GRAMS_MAX.saturating_sub(grams.len());
         grams.extend(piece.windows(GRAM_SIZE).take(room).map(<[u8]>::to_vec));
-        // Behind two bytes of a value comes another one or the mark, so they begin a gram. One byte may be the last.
+        // After two bytes of a value follows another byte or the mark, so they begin a gram. A single byte may be
+        // the last.
         if piece.len() == GRAM_SIZE - 1 && !piece.ends_with(&[END]) {
             beginning = piece;
         }
@@ -207,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_cut_up_with_their_ends() {
+    fn cuts_values_into_grams_with_their_ends() {
         let gram = |bytes: &[u8]| bytes.to_vec();
         assert_eq!(grams_of("aBc"), [gram(b"abc"), gram(b"bc\xff"), gram(b"\xfeab")]);
         assert_eq!(grams_of("a"), [gram(b"\xfea\xff")]);
@@ -216,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_need_grams() {
+    fn returns_the_grams_that_pieces_require() {
         let all = |grams: &[&[u8]]| NeededGrams::All(grams.iter().map(|gram| gram.to_vec()).collect());
         for (assertion, expected) in [
             ("abc*", all(&[b"abc", b"\xfeab"])),
@@ -234,9 +236,9 @@ mod tests {
         }
     }
 
-    /// Every value that a filter matches has what the filter needs.
+    /// Every value that a filter matches has the grams that the filter requires.
     #[test]
-    fn no_match_lacks_a_needed_gram() {
+    fn every_match_has_the_required_grams() {
         let rule = MatchingRule::find("caseIgnoreSubstringsMatch").unwrap();
         let schema = Schema::shipped();
         let letters = ["a", "b", " "];
@@ -266,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_has_its_rows() {
+    fn returns_the_rows_of_every_part() {
         let schema = Schema::shipped();
         let mut catalog = Catalog::new(schema.clone());
         let description = schema.parse_description("cn").unwrap();

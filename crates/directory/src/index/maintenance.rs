@@ -1,15 +1,15 @@
-//! Making and removing index rows for the entries that there are, a slice at a time.
+//! Building and removing index rows of existing entries, slice by slice.
 //!
-//! From the moment an index is defined every change of an entry keeps its rows ([`super::update`]); what is left is to
-//! make those of the entries from before. A slice reads some entries behind the one it came to last, inserts their rows
-//! (those that a change made meanwhile are there already), and says in `meta`, in the same batch, how far it came. So a
-//! process killed at any point goes on there. The slice that meets the end makes the part complete, in the same batch
-//! as its last rows: whoever sees that an index is complete sees all of it.
+//! From the definition of an index on, every change of an entry maintains its rows ([`super::update`]); only the
+//! rows of older entries are missing. A slice reads some entries after the last one it reached, inserts their rows
+//! (some may already exist because of a change), and stores its progress in `meta`, in the same batch. A process
+//! that is killed at any point continues there. The slice that reaches the end marks the part complete, in the same
+//! batch as its last rows: a reader that sees a complete index sees all of its rows.
 //!
-//! Removing goes the same way, and a definition that comes back meanwhile waits until the old rows are gone.
+//! Removal works the same way. A part that is defined again meanwhile waits until its old rows are removed.
 //!
-//! All indexes that are being built at the same entry are built together, so that several defined at once cost one pass
-//! over the entries.
+//! All indexes that are being built and have reached the same entry are built together, so that several indexes
+//! defined at once need only one pass over the entries.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -28,15 +28,15 @@ use crate::tree::{damaged_row, stored_values};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Entries read, or rows made or removed, between two breaths.
+/// Entries read, or rows built or removed, between two calls of `maybe_yield`.
 const BREATH_ROWS: usize = 16;
 
-/// How much one slice may do.
+/// Limits of one slice.
 #[derive(Clone, Copy, Debug)]
 pub struct SliceBudget {
-    /// Entries whose rows are made.
+    /// Maximum number of entries whose rows are built.
     pub entries_max: usize,
-    /// Rows made (a little more, where an entry has many) or removed.
+    /// Maximum number of rows built (slightly more if an entry has many) or removed.
     pub rows_max: usize,
 }
 
@@ -46,7 +46,7 @@ impl Default for SliceBudget {
     }
 }
 
-/// A part of an index that is being made or removed.
+/// Progress of an index part that is being built or removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexProgress {
     /// Name of the attribute type.
@@ -55,13 +55,13 @@ pub struct IndexProgress {
     pub part: IndexPart,
     /// [`Phase::Building`] or [`Phase::Clearing`].
     pub phase: Phase,
-    /// While building: the highest entry id whose rows are made.
+    /// While building: the highest entry id whose rows exist.
     pub built_to: u64,
-    /// The highest entry id there is.
+    /// The highest entry id allocated.
     pub last_entry: u64,
 }
 
-/// What is being made or removed.
+/// Returns the progress of all parts that are being built or removed.
 ///
 /// # Errors
 /// The store failed.
@@ -81,10 +81,10 @@ pub fn progress(read: &Read, catalog: &Catalog) -> Result<Vec<IndexProgress>> {
     Ok(all)
 }
 
-/// The parts of indexes whose rows are to be made, by attribute.
+/// Index parts whose rows are to be built, by attribute.
 pub(crate) type IndexWork = [(AttrId, IndexParts)];
 
-/// All parts that are being built.
+/// Returns all parts that are being built.
 pub(crate) fn work(read: &Read, catalog: &Catalog) -> Result<Vec<(AttrId, IndexParts)>> {
     let mut work = Vec::new();
     for base in indexed(catalog).filter(|base| catalog.attribute(*base).index.has_work()) {
@@ -97,12 +97,12 @@ pub(crate) fn work(read: &Read, catalog: &Catalog) -> Result<Vec<(AttrId, IndexP
     Ok(work)
 }
 
-/// Whether rows remain to be removed.
+/// Returns true if rows remain to be removed.
 pub(crate) fn is_clearing(catalog: &Catalog) -> bool {
     has_part(catalog, Phase::Clearing)
 }
 
-/// Says of parts that all their rows are there.
+/// Marks parts as complete.
 pub(crate) fn complete(batch: &mut Batch<'_>, catalog: &mut Arc<Catalog>, work: &IndexWork) -> Result<()> {
     for (base, parts) in work {
         let mut row = row(batch, *base)?;
@@ -115,12 +115,12 @@ pub(crate) fn complete(batch: &mut Batch<'_>, catalog: &mut Arc<Catalog>, work: 
     Ok(())
 }
 
-/// Whether rows remain to be made or removed.
+/// Returns true if rows remain to be built or removed.
 pub fn is_pending(catalog: &Catalog) -> bool {
     catalog.attributes().iter().any(|def| def.index.has_work())
 }
 
-/// Whether the next slice makes rows; if not, it makes room.
+/// Returns true if the next slice builds rows; otherwise it removes some and frees space.
 pub(crate) fn makes_rows(catalog: &Catalog) -> bool {
     has_part(catalog, Phase::Building) && !is_clearing(catalog)
 }
@@ -130,13 +130,13 @@ fn has_part(catalog: &Catalog, phase: Phase) -> bool {
     all.any(|def| IndexPart::ALL.into_iter().any(|part| def.index.phase(part) == phase))
 }
 
-/// The attributes without options that have an index, or rows of one.
+/// Returns the attributes without options that have an index, or remaining rows of one.
 fn indexed(catalog: &Catalog) -> impl Iterator<Item = AttrId> {
     let all = catalog.attributes().iter().filter(|def| def.id == def.base);
     all.filter(|def| !def.index.is_nothing()).map(|def| def.id)
 }
 
-/// The row of an index, an empty one where there is none.
+/// Returns the row of an index, or an empty one.
 pub(crate) fn row(read: &Read, base: AttrId) -> Result<IndexRow> {
     let Some(bytes) = read.get(META, &meta_key(META_INDEX, base.0))? else { return Ok(IndexRow::default()) };
     IndexRow::decode(bytes).ok_or_else(|| OperationError::Damaged(format!("index {}", base.0)))
@@ -157,7 +157,8 @@ fn put_row(batch: &mut Batch<'_>, catalog: &mut Arc<Catalog>, base: AttrId, row:
     Ok(())
 }
 
-/// Defines the index of an attribute anew: begins to make the parts that it now has, and to remove those that it had.
+/// Changes the definition of an attribute's index: starts to build the parts that it gains, and to remove those that
+/// it loses.
 pub(crate) fn define(
     batch: &mut Batch<'_>,
     catalog: &mut Arc<Catalog>,
@@ -192,8 +193,8 @@ fn first_phase(batch: &Batch<'_>) -> Result<Phase> {
     Ok(if batch.row_count(NODES)? == 0 { Phase::Complete } else { Phase::Building })
 }
 
-/// Does some of what remains to be done. False when nothing did. `maybe_yield` is called every few tens of
-/// microseconds, for whoever wants to let others go first.
+/// Does some of the remaining work. Returns false if there was none. Calls `maybe_yield` every few tens of
+/// microseconds.
 ///
 /// # Errors
 /// The store failed or rows contradict each other; the batch can only be dropped then.
@@ -220,7 +221,7 @@ pub fn run_slice(
     Ok(true)
 }
 
-/// Some of what remains to be done, in one batch.
+/// Work of one batch.
 struct Slice<'s, 'b> {
     batch: &'s mut Batch<'b>,
     catalog: &'s mut Arc<Catalog>,
@@ -235,14 +236,14 @@ fn in_phase(row: &IndexRow, phase: Phase) -> impl Iterator<Item = IndexPart> {
 
 /// Index rows of the entries of a slice.
 struct Made {
-    /// Sorted, so that they are inserted in the order of the pages.
+    /// Sorted, so that they are inserted in page order.
     rows: Vec<(IndexPart, Vec<u8>, u64)>,
-    /// The last entry of the slice; `None` when there is none behind it.
+    /// The last entry of the slice; `None` if there are no entries after it.
     last: Option<u64>,
 }
 
 impl Slice<'_, '_> {
-    /// Removes some rows of a part, and ends its removal when there are none left.
+    /// Removes some rows of a part, and ends its removal when none are left.
     fn clear(&mut self, base: AttrId, part: IndexPart, mut row: IndexRow) -> Result<()> {
         let rows = some_rows(self.batch, base, part, self.budget.rows_max)?;
         let ids = rows.iter().flat_map(|(key, ids)| ids.iter().map(move |id| (key, *id)));
@@ -265,7 +266,7 @@ impl Slice<'_, '_> {
         Ok(())
     }
 
-    /// Makes the rows of some entries for all indexes that have come as far as the one that is behind the others.
+    /// Builds the rows of some entries for all indexes at the lowest position reached.
     fn build(&mut self, bases: &[AttrId]) -> Result<()> {
         let mut rows = Vec::with_capacity(bases.len());
         for base in bases {
@@ -300,7 +301,7 @@ impl Slice<'_, '_> {
         Ok(())
     }
 
-    /// The index rows of the entries behind `from`.
+    /// Computes the index rows of the entries after `from`.
     fn make_rows(&mut self, work: &IndexWork, from: u64) -> Result<Made> {
         let Slice { batch, catalog, budget, maybe_yield } = self;
         let mut made = Made { rows: Vec::new(), last: None };
@@ -308,7 +309,7 @@ impl Slice<'_, '_> {
         let mut rows: Vec<RowKey> = Vec::new();
         let scan = batch.scan(ENTRIES, (Bound::Excluded(&low[..]), Bound::Unbounded), Direction::Forward);
         for (count, row) in scan.enumerate() {
-            // Only now is it known that there is an entry behind the slice.
+            // Only now it is certain that there is an entry after the slice.
             if count == budget.entries_max || made.rows.len() >= budget.rows_max {
                 made.rows.sort_unstable();
                 return Ok(made);
@@ -333,7 +334,7 @@ impl Slice<'_, '_> {
     }
 }
 
-/// The first rows of a part.
+/// Returns the first rows of a part.
 fn some_rows(
     read: &Read,
     base: AttrId,
@@ -355,7 +356,7 @@ fn some_rows(
     Ok(rows)
 }
 
-/// Appends the rows that an entry has in these parts, each once. `key` and `bytes` are its row of `entries`.
+/// Appends the rows of an entry in these parts, without duplicates. `key` and `bytes` are its row of `entries`.
 pub(crate) fn entry_rows(
     read: &Read,
     catalog: &Catalog,

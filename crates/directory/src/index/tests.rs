@@ -1,5 +1,5 @@
-//! Indexes that come and go while the directory changes: nothing half built answers, everything goes on after a
-//! restart.
+//! Tests of indexes that are defined and dropped while the directory changes: incomplete indexes answer nothing, and
+//! work continues after a restart.
 
 use ldap::{ChangeOperation, ResultCode, Scope};
 
@@ -41,7 +41,7 @@ fn count(directory: &mut TestDirectory, filter: &str) -> usize {
     directory.search(SUFFIX, Scope::WholeSubtree, filter, &["1.1"]).entries.len()
 }
 
-/// Where the candidates of a substring search come from.
+/// Returns the source of the candidates of a substring search.
 fn source(directory: &TestDirectory) -> CandidateSource {
     let filter = ldap::FilterBuf::parse("(description=*number 17*)").unwrap();
     let selection = ldap::SelectionBuf::new();
@@ -55,7 +55,7 @@ fn source(directory: &TestDirectory) -> CandidateSource {
 }
 
 #[test]
-fn an_index_answers_once_it_is_complete() {
+fn an_index_answers_when_it_is_complete() {
     let mut directory = people();
     directory.define_index("description", "substring,equality,presence");
     let mut slices = 0;
@@ -76,7 +76,7 @@ fn an_index_answers_once_it_is_complete() {
 }
 
 #[test]
-fn work_goes_on_after_a_restart_wherever_it_ended() {
+fn work_continues_after_a_restart_at_any_point() {
     let mut directory = people();
     let defined = |directory: &TestDirectory| directory.directory.indexes();
     for kinds in ["substring,approximate", "equality", "none"] {
@@ -100,11 +100,11 @@ fn work_goes_on_after_a_restart_wherever_it_ended() {
 }
 
 #[test]
-fn changes_meanwhile_are_followed() {
+fn changes_during_the_build_are_indexed() {
     let mut directory = people();
     directory.define_index("description", "substring,presence");
     directory.run_index_slice(10);
-    // One entry behind the builder, one before it: changed, emptied, deleted, added.
+    // One entry after the builder's position, one before it: changed, emptied, deleted, added.
     for number in [2, 30] {
         let dn = format!("cn=Person {number},{SUFFIX}");
         let value = "Sentence about birds";
@@ -125,7 +125,7 @@ fn changes_meanwhile_are_followed() {
 }
 
 #[test]
-fn a_definition_that_comes_back_waits_until_its_old_rows_are_gone() {
+fn an_index_defined_again_waits_until_its_old_rows_are_removed() {
     let mut directory = people();
     directory.define_index("description", "substring");
     directory.finish_indexes();
@@ -144,7 +144,7 @@ fn a_definition_that_comes_back_waits_until_its_old_rows_are_gone() {
 }
 
 #[test]
-fn an_older_view_does_without_an_index_that_is_complete_by_now() {
+fn an_older_view_does_not_use_an_index_completed_later() {
     let mut directory = people();
     directory.define_index("description", "substring");
     let old = directory.directory.snapshot().unwrap();
@@ -159,13 +159,13 @@ fn an_older_view_does_without_an_index_that_is_complete_by_now() {
 }
 
 #[test]
-fn what_cannot_be_indexed_is_refused_with_the_reason() {
+fn refuses_impossible_indexes_with_the_reason() {
     let mut directory = TestDirectory::with_suffix_entry();
     for (attribute, kinds, part) in [
         ("nosuch", "equality", "not defined"),
         ("member", "equality", "links to entries"),
         ("objectClass", "equality", "always indexed"),
-        ("memberOf", "presence", "made when it is asked for"),
+        ("memberOf", "presence", "computed on demand"),
         ("jpegPhoto", "equality", "no equality rule"),
         ("uidNumber", "substring", "no substring rule"),
         ("mail", "approximate", "not directory strings"),
@@ -175,7 +175,7 @@ fn what_cannot_be_indexed_is_refused_with_the_reason() {
         let error = directory.writer.define_index(attribute, kinds, &stamp).unwrap_err();
         assert!(error.to_string().contains(part), "{attribute}: {error}");
     }
-    // Nothing new is no record.
+    // An unchanged definition makes no record.
     let position = directory.snapshot.position().unwrap();
     directory.define_index("uid", "equality,ordering");
     directory.define_index("title", "none");
@@ -183,12 +183,12 @@ fn what_cannot_be_indexed_is_refused_with_the_reason() {
 }
 
 #[test]
-fn all_rows_at_once_are_those_of_the_slices() {
-    // With memory for few rows, the others go to a file.
+fn building_all_rows_at_once_equals_building_slices() {
+    // With little memory, most rows go to a file.
     for memory_bytes in [20_000, 1 << 20] {
         let mut directory = people();
         directory.define_index("description", "substring,equality,presence");
-        // Rows of some entries are there already, and those of an index that is gone.
+        // Rows of some entries already exist, and those of a dropped index.
         assert!(directory.run_index_slice(3));
         directory.define_index("sn", "none");
         assert_eq!(phase(&directory, "sn", IndexPart::Values), Phase::Clearing);

@@ -309,8 +309,8 @@ impl AccessRule {
         let is_of_entries = self.place.is_some() || !self.but_places.is_empty() || self.filter.is_some();
         let asks_entries = |asker: &Asker| matches!(asker, Asker::Itself | Asker::NamedBy(_));
         if rights != USE || is_of_entries || self.askers.iter().any(asks_entries) {
-            return Err("use is of no entry: a rule for it has no other right, no place and no filter, and is neither \
-                        for self nor for who is named by an attribute"
+            return Err("use does not apply to entries: a rule for it has no other right, no place and no filter, and \
+                        its requesters are neither self nor named by an attribute"
                 .into());
         }
         Ok(())
@@ -467,12 +467,12 @@ mod tests {
             ("x: allow read to", ", found the end of the rule"),
             ("x: allow read to users \"ou=x\"", ", found \"users\""),
             ("x: allow read to anyone else", "unexpected \"else\" after the end"),
-            ("x: allow use, read to anyone", "use is of no entry"),
-            ("x: deny use in 'o=x' to anyone", "use is of no entry"),
-            ("x: deny use but not at 'o=x' to anyone", "use is of no entry"),
-            ("x: deny use matching '(sn=a)' to anyone", "use is of no entry"),
-            ("x: deny use to anonymous, self", "use is of no entry"),
-            ("x: deny use to named by owner", "use is of no entry"),
+            ("x: allow use, read to anyone", "use does not apply to entries"),
+            ("x: deny use in 'o=x' to anyone", "use does not apply to entries"),
+            ("x: deny use but not at 'o=x' to anyone", "use does not apply to entries"),
+            ("x: deny use matching '(sn=a)' to anyone", "use does not apply to entries"),
+            ("x: deny use to anonymous, self", "use does not apply to entries"),
+            ("x: deny use to named by owner", "use does not apply to entries"),
             ("x: allow read of mail values '(mail=a)' to anyone", "matching"),
             ("x: allow read of mail values matching (mail=a) to anyone", "a filter in quotes"),
             ("x: allow read values matching '(mail=a)' to anyone", "names the one attribute type"),
