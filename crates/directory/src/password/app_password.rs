@@ -1,39 +1,39 @@
-//! Passwords of applications: beside a user's own password, each for a program that cannot be given that one.
+//! Application passwords: in addition to a user's own password, each for a program that must not know that one.
 //!
-//! They are made at random, long enough that a quick digest keeps them, so trying all of them costs microseconds. A
-//! code does not come with them, and neither age nor change of the user's own password is about them.
+//! They are random and long enough that a fast digest protects them, so trying all of them takes microseconds. They
+//! need no time-based code, and rules about the age and change of the user's own password do not apply to them.
 
 use super::{Stored, is_slow, parse, verify};
 
-/// The password of an application.
+/// An application password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AppPassword {
-    /// The options of its attributes, which name the application.
+    /// Options of its attributes, which name the application.
     pub options: String,
-    /// As it is stored.
+    /// Stored form.
     pub stored: Vec<u8>,
-    /// When it ends.
+    /// Expiry time.
     pub end: Option<i64>,
-    /// When it was used last, as far as that is recorded.
+    /// Time of the last use, as far as it is recorded.
     pub last_used: Option<i64>,
 }
 
-/// Shows no password.
+/// Does not format the password.
 impl std::fmt::Debug for AppPassword {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("AppPassword").field("options", &self.options).finish_non_exhaustive()
     }
 }
 
-/// Whether a stored form is one that an application's password may have: a salted digest, which is quick.
+/// Returns true if an application password may have this stored form: a salted digest, which is fast.
 pub fn is_fit(stored: &[u8]) -> bool {
     matches!(parse(stored), Stored::Hashed(..)) && !is_slow(stored)
 }
 
-/// The one of these that is right, and has not ended at this time.
+/// Returns the password that matches and has not expired at this time.
 pub fn right_one<'a>(passwords: &'a [AppPassword], asserted: &[u8], now: i64) -> Option<&'a AppPassword> {
     let mut found = None;
-    // All of them, so that the place of the right one does not tell.
+    // All of them are tried, so that the time does not reveal the place of the match.
     for password in passwords.iter().filter(|password| is_fit(&password.stored)) {
         if verify(&password.stored, asserted) && password.end.is_none_or(|end| now < end) {
             found = Some(password);
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_right_one_is_found_until_it_ends() {
+    fn finds_the_matching_password_until_it_expires() {
         let password = |options: &str, clear: &[u8], scheme, end| AppPassword {
             options: options.to_owned(),
             stored: hash(scheme, clear, &[7; 16]),

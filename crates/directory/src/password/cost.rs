@@ -1,23 +1,23 @@
-//! The work that verifying or making a stored value takes, by the parameters that the value announces.
+//! Cost of verifying or computing a stored value, by the parameters that the value announces.
 //!
-//! The unit is one hash of Argon2id as [`hash`](super::hash) makes it, about 20 ms of a core. Queues count in it, and
-//! it bounds what users may store. The factors between the schemes are measured on one machine; they need not be exact.
+//! The unit is one hash of Argon2id as [`hash`](super::hash) computes it, about 20 ms of a core. Queues count in
+//! this unit, and it limits what users may store. The factors between the schemes are rough; they need not be exact.
 
 use super::{Scheme, StorageScheme, Stored, argon2, crypt, parse, pbkdf2};
 
-/// Argon2: KiB filled over all passes that cost one unit.
+/// Argon2: KiB filled over all passes per unit.
 const ARGON2_KIB: u64 = 38_912;
-/// PBKDF2: runs of the inner HMAC that cost one unit.
+/// PBKDF2: runs of the inner HMAC per unit.
 const PBKDF2_ROUNDS: u64 = 60_000;
-/// SHA-crypt: rounds that cost one unit.
+/// SHA-crypt: rounds per unit.
 const SHA_CRYPT_ROUNDS: u64 = 10_000;
-/// bcrypt: rounds that cost one unit: those of cost 8.
+/// bcrypt: rounds per unit: those of cost 8.
 const BCRYPT_ROUNDS: u64 = 1 << 8;
-/// yescrypt: KiB that cost one unit.
+/// yescrypt: KiB per unit.
 const YESCRYPT_KIB: u64 = 16 << 10;
 
-/// Returns the cost of verifying a stored value; 0 for clear text, fast digests, and values that match nothing by their
-/// form. A value past the [`limits`](super::limits) has the cost that it announces, though nobody pays it.
+/// Returns the cost of verifying a stored value; 0 for clear text, fast digests, and malformed values. A value
+/// beyond the [`limits`](super::limits) has the cost that it announces, although it is never computed.
 pub fn cost(stored: &[u8]) -> u32 {
     let Stored::Hashed(scheme, encoded) = parse(stored) else { return 0 };
     let (work, unit) = match scheme {
@@ -40,13 +40,14 @@ pub fn cost_of_scheme(scheme: StorageScheme) -> u32 {
     cost(decoy(scheme).as_bytes())
 }
 
-/// Whether a value that came hashed costs more than users may have the server pay: as much as a value of the settings'
-/// scheme, or one of Argon2id if that scheme is fast.
+/// Returns true if a hashed value costs more than users may impose on the server: more than a value of the settings'
+/// scheme, or than one of Argon2id if that scheme is fast.
 pub(crate) fn is_too_costly(stored: &[u8], scheme: StorageScheme) -> bool {
     cost(stored) > cost_of_scheme(scheme).max(1)
 }
 
-/// A stored form that costs as much as others of its scheme and that no password matches: salt and hash are zeros.
+/// Returns a stored form that costs as much as others of its scheme and matches no password: salt and hash are
+/// zeros.
 pub(super) fn decoy(scheme: StorageScheme) -> &'static str {
     match scheme {
         StorageScheme::Pbkdf2Sha256 => {
@@ -72,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_costs_what_it_announces() {
+    fn cost_follows_the_announced_parameters() {
         let binary = |iterations: u32| {
             let octets = [&iterations.to_be_bytes()[..], &[7; 64 + 256]].concat();
             use base64::Engine as _;
@@ -89,7 +90,7 @@ mod tests {
             (argon2("m=7168,t=5,p=1"), 1),
             (argon2("m=65536,t=3,p=4"), 6),
             (argon2("m=262144,t=8,p=1"), 54),
-            // Past the limits.
+            // Beyond the limits.
             (argon2("m=4194304,t=100,p=1"), 10_779),
             ("{PBKDF2-SHA256}600000$AAAA$AAAA".to_owned(), 10),
             ("{PBKDF2}10000$AAAA$AAAA".to_owned(), 1),

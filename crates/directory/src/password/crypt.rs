@@ -1,7 +1,7 @@
 //! {CRYPT}: the strings of crypt(3), as far as maintained libraries verify them: `$5$` and `$6$` (SHA-crypt), `$2a$`,
 //! `$2b$`, `$2y$` (bcrypt) and `$y$` (yescrypt, what Debian's and Fedora's passwd writes).
 //!
-//! The cost is read here, ahead of the library, because none of the libraries bounds it.
+//! The cost is checked here before the library is called, because none of the libraries limits it.
 
 use sha_crypt::{PasswordVerifier as _, ShaCrypt};
 use yescrypt::Yescrypt;
@@ -10,7 +10,7 @@ use super::limits;
 
 /// Characters of a 32-byte hash at the end of a `$y$` string.
 const YESCRYPT_HASH_LENGTH: usize = 43;
-/// Rounds of a SHA-crypt string that names none.
+/// Rounds of a SHA-crypt string that does not specify them.
 const SHA_CRYPT_ROUNDS: u64 = 5_000;
 /// `$2b$`, two digits, `$`, 22 characters of salt, 31 of hash.
 const BCRYPT_LENGTH: usize = 60;
@@ -34,7 +34,7 @@ pub(super) fn verify(encoded: &[u8], asserted: &[u8]) -> Option<bool> {
     }
 }
 
-/// The work that a string announces.
+/// Work that a string announces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
     /// Rounds of SHA-crypt.
@@ -45,7 +45,7 @@ pub(super) enum Work {
     YescryptKib(u64),
 }
 
-/// The work that verifying a string would take; `None` for one that matches nothing by its form.
+/// Returns the work that verifying a string would take; `None` for a malformed string.
 pub(super) fn work(encoded: &[u8]) -> Option<Work> {
     let (id, settings) = std::str::from_utf8(encoded).ok()?.strip_prefix('$')?.split_once('$')?;
     match id {
@@ -76,8 +76,8 @@ fn bcrypt_in_bounds(encoded: &str, settings: &str) -> bool {
         && bcrypt_cost(settings).is_some_and(|cost| cost <= limits::BCRYPT_COST_MAX)
 }
 
-/// `jNr$salt$hash`: only the native mode `j` with one character each for N and r, which is every string that crypt(3)'s
-/// gensalt makes. The format's optional fields (parallelism, extra time) are refused with everything unusual.
+/// Checks `jNr$salt$hash`: only the native mode `j` with one character each for N and r, as crypt(3)'s gensalt
+/// always writes. The format's optional fields (parallelism, extra time) are refused.
 fn yescrypt_in_bounds(settings: &str) -> bool {
     let is_whole = settings.split('$').nth(2).is_some_and(|hash| hash.len() == YESCRYPT_HASH_LENGTH);
     is_whole && yescrypt_memory_kib(settings).is_some_and(|kib| kib <= limits::MEMORY_KIB_MAX)
@@ -95,7 +95,7 @@ fn yescrypt_memory_kib(settings: &str) -> Option<u64> {
     Some((u64::from(yescrypt_digit(r)?) << yescrypt_digit(n)?) * 128 / 1024)
 }
 
-/// The number, from 1, that a single character stands for; None for one that begins a longer number.
+/// Returns the number, from 1, that a single character encodes; `None` for one that begins a longer number.
 fn yescrypt_digit(byte: u8) -> Option<u32> {
     const DIGITS: &[u8; 48] = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghij";
     DIGITS.iter().zip(1..).find(|(digit, _)| **digit == byte).map(|(_, number)| number)

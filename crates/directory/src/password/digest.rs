@@ -1,5 +1,5 @@
-//! The one-round digests: {SHA}, {SSHA} and their relatives. Fast to verify and as fast to guess; kept because most
-//! directories in the world still hold them.
+//! The one-round digests: {SHA}, {SSHA} and their relatives. Fast to verify and as fast to guess; supported because
+//! most existing directories contain them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +10,7 @@ use subtle::ConstantTimeEq as _;
 
 use super::decode_base64;
 
-/// The digests of the one-round schemes.
+/// Digests of the one-round schemes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DigestAlgorithm {
     /// MD5, 16 bytes.
@@ -39,7 +39,7 @@ impl DigestAlgorithm {
         }
     }
 
-    /// How hard a salted value is to crack, beside other schemes: see [`super::Verification::has_weaker`].
+    /// Returns the strength of a salted value compared with other schemes: see [`super::Verification::has_weaker`].
     pub(super) fn strength(self) -> u8 {
         match self {
             DigestAlgorithm::Md5 => 1,
@@ -61,7 +61,7 @@ impl DigestAlgorithm {
 }
 
 /// A salted value must have a salt and an unsalted one must not, as in slapd: a truncated value of one kind must not
-/// pass for the other.
+/// be accepted as the other.
 pub(super) fn verify(
     algorithm: DigestAlgorithm,
     salted: bool,

@@ -1,11 +1,11 @@
 //! PBKDF2 (RFC 8018 section 5.2) in the two forms in use.
 //!
-//! - Text, OpenLDAP's pw-pbkdf2 and 389 DS 2.x: `iterations$salt$hash`. OpenLDAP writes passlib's "adapted" base64 (`.`
-//!   for `+`, no padding), 389 DS standard base64 with padding; both are read whatever the scheme's writer was.
+//! - Text, OpenLDAP's pw-pbkdf2 and 389 DS 2.x: `iterations$salt$hash`. OpenLDAP writes passlib's "adapted" base64
+//!   (`.` for `+`, no padding), 389 DS standard base64 with padding; both are accepted for every scheme name.
 //! - Binary, 389 DS 1.3 to 2.x as {PBKDF2_SHA256}: base64 over 4 bytes of iterations, 64 of salt and 256 of hash.
 //!
-//! HMAC fills a short key up with NULs (RFC 2104 section 2), so a password and the same with NULs behind it are one
-//! password here, as everywhere else that PBKDF2 is used.
+//! HMAC pads a short key with NULs (RFC 2104 section 2), so a password and the same with trailing NULs are one
+//! password here, as in every implementation of PBKDF2.
 
 use ::pbkdf2::pbkdf2_hmac;
 use base64::Engine as _;
@@ -16,13 +16,13 @@ use subtle::ConstantTimeEq as _;
 
 use super::{decode_base64, limits};
 
-/// What [`super::StorageScheme::Pbkdf2Sha256`] writes: OWASP's number for HMAC-SHA-256.
+/// Iterations of [`super::StorageScheme::Pbkdf2Sha256`]: OWASP's number for HMAC-SHA-256.
 const ITERATIONS: u32 = 600_000;
 
 const BINARY_SALT_SIZE: usize = 64;
 const BINARY_HASH_SIZE: usize = 256;
 
-/// The digest inside the HMAC.
+/// Digest inside the HMAC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prf {
     /// HMAC-SHA-1.
@@ -58,7 +58,7 @@ pub(super) fn verify(prf: Prf, encoded: &[u8], asserted: &[u8]) -> Option<bool> 
         return None;
     }
     let hash = decode_adapted(hash)?;
-    // Every writer takes one block. Believing a shorter hash would make a truncated value easier to match.
+    // Every writer uses one block. Accepting a shorter hash would make a truncated value easier to match.
     if hash.len() != prf.block_size() {
         return None;
     }
@@ -86,13 +86,13 @@ fn compare(prf: Prf, iterations: u32, salt: &[u8], expected: &[u8], asserted: &[
     Some(computed.ct_eq(expected).into())
 }
 
-/// Runs of the inner HMAC that verifying a text value takes.
+/// Returns the runs of the inner HMAC that verifying a text value takes.
 pub(super) fn rounds(encoded: &[u8]) -> Option<u64> {
     let iterations = encoded.split(|byte| *byte == b'$').next()?;
     std::str::from_utf8(iterations).ok()?.parse().ok()
 }
 
-/// The same of a binary value.
+/// Returns the runs of the inner HMAC that verifying a binary value takes.
 pub(super) fn rounds_binary(encoded: &[u8]) -> Option<u64> {
     let decoded = decode_base64(encoded)?;
     let (iterations, _) = decoded.split_first_chunk::<4>()?;
@@ -100,7 +100,7 @@ pub(super) fn rounds_binary(encoded: &[u8]) -> Option<u64> {
     Some(u64::from(u32::from_be_bytes(*iterations)) * blocks)
 }
 
-/// Whether verifying a value costs what verifying one of [`hash`] costs.
+/// Returns true if verifying a value costs as much as verifying one of [`hash`].
 pub(super) fn costs_like_ours(prf: Prf, encoded: &[u8]) -> bool {
     let iterations = encoded.split(|byte| *byte == b'$').next();
     let iterations = iterations.and_then(|text| std::str::from_utf8(text).ok());
