@@ -1,9 +1,9 @@
-//! The rules of a password policy (draft-behera-ldap-password-policy sections 7 and 8): what a bind comes to, what a
-//! new password has to be, and what is recorded of both. They read no store and no clock.
+//! Rules of a password policy (draft-behera-ldap-password-policy sections 7 and 8): results of binds, requirements
+//! on new passwords, and the state to be recorded. They read no store and no clock.
 //!
-//! Times are microseconds since 1970. Failures are recorded to the microsecond, most other times in whole seconds, as
-//! in OpenLDAP. A time that was written in whole seconds is read as the last microsecond of its second
-//! ([`moment`](crate::accounts::moment)), so that no rule acts before its time has really passed.
+//! Times are microseconds since 1970. Failures are recorded to the microsecond, most other times in whole seconds,
+//! as in OpenLDAP. A time that was stored in whole seconds is read as the last microsecond of its second
+//! ([`moment`](crate::accounts::moment)), so that no rule takes effect early.
 
 use std::sync::Arc;
 
@@ -15,23 +15,23 @@ use crate::model::sasl_keys::SaslKeyRules;
 use crate::password::app_password::AppPassword;
 use crate::password::totp::Totp;
 
-/// Microseconds of a second.
+/// Microseconds per second.
 const SECOND: i64 = 1_000_000;
 
-/// An entry with a password under a policy: what was recorded of it (draft section 5.3).
+/// Recorded state of an entry's password under a policy (draft section 5.3).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
     /// The entry.
     pub id: EntryId,
-    /// What holds for it.
+    /// Policy of the entry.
     pub policy: Arc<PasswordPolicy>,
-    /// pwdChangedTime, the last moment that it can mean.
+    /// pwdChangedTime: the last moment that it can mean.
     pub changed: Option<i64>,
     /// pwdAccountLockedTime.
     pub locked: Option<Lock>,
     /// pwdFailureTime.
     pub failures: Vec<i64>,
-    /// How many values pwdGraceUseTime has.
+    /// Number of values of pwdGraceUseTime.
     pub grace_uses: u32,
     /// pwdReset.
     pub is_reset: bool,
@@ -39,46 +39,46 @@ pub struct Account {
     pub start: Option<i64>,
     /// pwdEndTime.
     pub end: Option<i64>,
-    /// pwdLastSuccess, the last moment that it can mean.
+    /// pwdLastSuccess: the last moment that it can mean.
     pub last_success: Option<i64>,
-    /// Codes that have to come with the password.
+    /// State of time-based codes, if they are required.
     pub totp: Option<Box<Totp>>,
-    /// Passwords of applications.
+    /// Application passwords.
     pub apps: Vec<AppPassword>,
-    /// The policy's keys that the entry lacks. The names are there also where it has theirs.
+    /// Keys of the policy that the entry lacks. The names are listed even if their keys exist.
     pub missing_keys: SaslKeyRules,
 }
 
-/// What pwdAccountLockedTime says.
+/// Lock in pwdAccountLockedTime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lock {
-    /// Since then: the failure that locked the account, if that is recorded.
+    /// Locked since this time: that of the failure that locked the account, if it is recorded.
     Since(i64),
     /// Until an administrator unlocks the account: `000001010000Z`.
     Permanent,
 }
 
-/// What is to be recorded of a bind or compare.
+/// State to record after a bind or compare.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AttemptRecord {
-    /// Failures and a lock that has passed are forgotten.
+    /// Failures and a lock that has passed are cleared.
     pub clears_failures: bool,
-    /// The time is that of the last success.
+    /// The time is recorded as that of the last success.
     pub success: bool,
-    /// One of the binds with an expired password is used. The answer waits until that is durable.
+    /// A grace login is used. The response waits until that is durable.
     pub grace: bool,
 }
 
-/// What the policy makes of a verified password.
+/// Result of the policy for a verified password.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Judgement {
     /// Whether the bind succeeds.
     pub succeeds: bool,
-    /// What the client is told besides.
+    /// Control for the response.
     pub response: PolicyResponse,
     /// Whether the user has to change the password before anything else.
     pub must_change: bool,
-    /// What is to be recorded.
+    /// State to record.
     pub recorded: AttemptRecord,
 }
 
@@ -86,29 +86,30 @@ fn seconds(number: u32) -> i64 {
     i64::from(number) * SECOND
 }
 
-/// Whole seconds from one time to another, 0 where that has passed.
+/// Returns the whole seconds from one time to another, 0 if that has passed.
 pub(crate) fn seconds_between(from: i64, to: i64) -> u32 {
     u32::try_from(to.saturating_sub(from).max(0) / SECOND).unwrap_or(u32::MAX)
 }
 
 impl Account {
-    /// Whether no password is good now (draft section 7.1).
+    /// Returns true if no password is accepted now (draft section 7.1).
     pub fn is_locked(&self, now: i64) -> bool {
         self.is_shut(now) || self.is_failure_locked(now) || self.is_idle_locked(now)
     }
 
-    /// Whether nobody may be this user now, by whatever proof: an administrator says so, or it is not the time. What
-    /// strangers bring about by wrong passwords, and that nobody binds with the password, does not count.
+    /// Returns true if the account cannot be used now, whatever the proof: an administrator locked it, or it is
+    /// before its start or after its end. Locks by wrong passwords or by idleness do not count, because others can
+    /// cause them.
     pub fn is_shut(&self, now: i64) -> bool {
         self.is_disabled() || self.is_before_start(now) || self.is_past_end(now)
     }
 
-    /// Whether an administrator has locked the account for good.
+    /// Returns true if an administrator has locked the account permanently.
     pub fn is_disabled(&self) -> bool {
         self.locked == Some(Lock::Permanent)
     }
 
-    /// Whether wrong passwords have locked the account.
+    /// Returns true if wrong passwords have locked the account.
     pub fn is_failure_locked(&self, now: i64) -> bool {
         match self.locked {
             None | Some(Lock::Permanent) => false,
@@ -116,7 +117,7 @@ impl Account {
         }
     }
 
-    /// When the lock that wrong passwords brought ends by itself.
+    /// Returns the time at which a lock by wrong passwords ends by itself.
     pub fn unlocks_at(&self) -> Option<i64> {
         match self.locked {
             Some(Lock::Since(since)) if self.policy.lockout_duration > 0 => {
@@ -126,39 +127,39 @@ impl Account {
         }
     }
 
-    /// Whether nobody has bound for too long.
+    /// Returns true if the account is locked because it was not used for too long.
     pub fn is_idle_locked(&self, now: i64) -> bool {
         self.idle_at().is_some_and(|end| now >= end)
     }
 
-    /// When the account is locked if nobody binds until then.
+    /// Returns the time at which the account is locked unless it is used before.
     pub fn idle_at(&self) -> Option<i64> {
         let last = self.last_success.or(self.changed).filter(|_| self.policy.max_idle > 0);
         last.map(|last| last.saturating_add(seconds(self.policy.max_idle)))
     }
 
-    /// Whether pwdStartTime is yet to come.
+    /// Returns true if pwdStartTime is in the future.
     pub fn is_before_start(&self, now: i64) -> bool {
         self.start.is_some_and(|start| now < start)
     }
 
-    /// Whether pwdEndTime has passed.
+    /// Returns true if pwdEndTime has passed.
     pub fn is_past_end(&self, now: i64) -> bool {
         self.end.is_some_and(|end| now >= end)
     }
 
-    /// When the password expires: the last moment at which it is good without a grace login.
+    /// Returns the expiry time: the last moment at which the password needs no grace login.
     pub fn expires_at(&self) -> Option<i64> {
         let changed = self.changed.filter(|_| self.policy.max_age > 0);
         changed.map(|changed| changed.saturating_add(seconds(self.policy.max_age)))
     }
 
-    /// Whether the password has expired.
+    /// Returns true if the password has expired.
     pub fn is_expired(&self, now: i64) -> bool {
         self.expires_at().is_some_and(|end| now > end)
     }
 
-    /// Binds that an expired password is good for.
+    /// Returns the number of grace logins that are left.
     pub fn grace_left(&self, now: i64) -> u32 {
         let policy = &self.policy;
         let last = self.expires_at().map(|end| end.saturating_add(seconds(policy.grace_expiry)));
@@ -166,12 +167,12 @@ impl Account {
         if in_time { policy.grace_limit.saturating_sub(self.grace_uses) } else { 0 }
     }
 
-    /// Whether the password has to be changed before anything else.
+    /// Returns true if the password has to be changed before anything else.
     pub fn must_change(&self) -> bool {
         self.policy.must_change && self.is_reset
     }
 
-    /// Whether somebody can bind with the right password.
+    /// Returns whether a bind with the right password would succeed, and if not, why.
     pub fn usability(&self, now: i64) -> AccountUsability {
         let why = Unusable {
             is_inactive: self.is_shut(now),
@@ -190,13 +191,13 @@ impl Account {
         AccountUsability::Unusable(why)
     }
 
-    /// Number of failures that still count.
+    /// Returns the number of failures that still count.
     pub fn failure_count(&self, now: i64) -> usize {
         self.counting_failures(now).count()
     }
 
-    /// Times of the failures that still count (draft section 7.6): those younger than the interval. A lock that has
-    /// passed ends every failure up to its end, whatever the precision with which either was written.
+    /// Returns the times of the failures that still count (draft section 7.6): those younger than the interval. A
+    /// lock that has passed ends every failure up to its end, whatever the precision of the stored times.
     pub fn counting_failures(&self, now: i64) -> impl Iterator<Item = i64> {
         let interval = seconds(self.policy.failure_interval);
         let passed = self.unlocks_at().filter(|end| now >= *end).unwrap_or(i64::MIN);
@@ -205,18 +206,18 @@ impl Account {
         self.failures.iter().copied().filter(counts)
     }
 
-    /// Takes over attempts that are not recorded yet: a success that ended the failures before it, then failures in
-    /// the order in which they came. What is recorded of them later is the same.
+    /// Applies attempts that are not recorded yet: a success that ended the failures before it, then failures in the
+    /// order in which they occurred. Recording them later has the same result.
     pub fn take_attempts(&mut self, ends_recorded: bool, failures: &[i64]) {
         if ends_recorded {
             self.failures.clear();
-            // An administrator may have locked the account in between.
+            // An administrator may have locked the account meanwhile.
             self.locked = self.locked.filter(|lock| *lock == Lock::Permanent);
         }
         failures.iter().for_each(|time| self.take_failure(*time));
     }
 
-    /// Draft section 8.1.3. A time that is there already is the same failure.
+    /// Draft section 8.1.3. A time that is already recorded is the same failure.
     fn take_failure(&mut self, time: i64) {
         if self.failures.contains(&time) || self.is_disabled() || self.is_failure_locked(time) {
             return;
@@ -233,20 +234,20 @@ impl Account {
         self.failures.drain(..from);
     }
 
-    /// Whether so many failures lock the account.
+    /// Returns true if this many failures lock the account.
     pub fn locks_at(&self, failures: usize) -> bool {
         let max = usize::try_from(self.policy.max_failure).unwrap_or(usize::MAX);
         self.policy.lockout && max > 0 && failures >= max
     }
 
-    /// What a failing attempt is told where the account is locked.
+    /// Returns the result of an attempt while the account is locked.
     pub fn refused(&self) -> Judgement {
         let error = self.policy.tells_lock.then_some(PolicyError::AccountLocked);
         Judgement { response: PolicyResponse { warning: None, error }, ..Judgement::default() }
     }
 
-    /// Whether a success now is to be recorded as the last. One that is recorded of a later time is from before the
-    /// clock was set back.
+    /// Returns true if a success now is to be recorded as the last. A recorded later time is from before the clock
+    /// was set back.
     pub fn wants_success(&self, now: i64) -> bool {
         let precision = seconds(self.policy.last_success_precision);
         let is_fresh = |last: i64| {
@@ -255,7 +256,7 @@ impl Account {
         self.policy.records_success() && !self.last_success.is_some_and(is_fresh)
     }
 
-    /// What a right password of an account that is not locked comes to (draft section 8.1.2).
+    /// Returns the result of a right password for an account that is not locked (draft section 8.1.2).
     pub fn verified(&self, now: i64) -> Judgement {
         let policy = &self.policy;
         let recorded = AttemptRecord {
@@ -276,7 +277,7 @@ impl Account {
                     let recorded = AttemptRecord { grace: true, ..recorded };
                     Judgement { response: PolicyResponse { warning, error: None }, recorded, ..good }
                 }
-                // A success that is refused is none, and its failures stay.
+                // A success that is refused does not count, and the failures stay.
                 None => Judgement {
                     response: PolicyResponse::error(PolicyError::PasswordExpired),
                     ..Judgement::default()
@@ -290,7 +291,8 @@ impl Account {
         Judgement { response: PolicyResponse { warning, error: None }, ..good }
     }
 
-    /// Why the user may not change the password now (draft section 8.2); `with_old` says whether the old one came.
+    /// Returns why the user may not change the password now (draft section 8.2); `with_old` is true if the old one
+    /// was sent.
     pub fn change_refused(&self, now: i64, has_password: bool, with_old: bool) -> Option<PolicyError> {
         let policy = &self.policy;
         let is_young = || {
@@ -309,7 +311,7 @@ impl Account {
         }
     }
 
-    /// How long the answer to a failure waits, in seconds, after so many failures (draft section 7.7).
+    /// Returns the delay in seconds of the response to a failure, after this many failures (draft section 7.7).
     pub fn delay(&self, failures: usize) -> u32 {
         let doublings = u32::try_from(failures.saturating_sub(1)).unwrap_or(u32::MAX).min(31);
         self.policy.min_delay.saturating_mul(1 << doublings).min(self.policy.max_delay)
@@ -317,7 +319,7 @@ impl Account {
 }
 
 impl PasswordPolicy {
-    /// What a new password lacks (draft section 8.2.5). `None` in place of it: it came hashed.
+    /// Returns the error of a new password (draft section 8.2.5). `clear` is `None` if it was sent hashed.
     pub fn quality(&self, clear: Option<&[u8]>) -> Option<PolicyError> {
         if self.check_quality == 0 {
             return None;
@@ -325,7 +327,7 @@ impl PasswordPolicy {
         let Some(clear) = clear else {
             return (self.check_quality == 2).then_some(PolicyError::InsufficientQuality);
         };
-        // Characters; octets where it is no UTF-8.
+        // Characters, or octets if it is not UTF-8.
         let length = std::str::from_utf8(clear).map_or(clear.len(), |text| text.chars().count());
         let is = |limit: u32, holds: fn(usize, usize) -> bool| {
             limit > 0 && holds(length, usize::try_from(limit).unwrap_or(usize::MAX))
@@ -342,7 +344,7 @@ impl PasswordPolicy {
     }
 }
 
-/// How many of small letters, capital letters, digits and others a password has.
+/// Returns how many of the classes small letters, capital letters, digits and others a password has.
 fn character_classes(clear: &[u8]) -> u32 {
     let text = String::from_utf8_lossy(clear);
     let has = |is: fn(char) -> bool| u32::from(text.chars().any(is));
@@ -375,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn accounts_are_locked_by_time_failures_and_idleness() {
+    fn locks_accounts_by_time_failures_and_idleness() {
         let policy = PasswordPolicy { lockout_duration: 60, max_idle: 100, ..PasswordPolicy::default() };
         let check = |change: fn(&mut Account), now: i64, locked: bool| {
             let mut account = account(policy.clone());
@@ -399,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_forgotten_with_time_and_with_a_lock_that_has_passed() {
+    fn failures_end_with_time_and_with_a_lock_that_has_passed() {
         let policy = PasswordPolicy {
             lockout: true,
             max_failure: 3,
@@ -415,13 +417,13 @@ mod tests {
         account.locked = Some(Lock::Since(3 * SECOND));
         assert_eq!(account.failure_count(4 * SECOND), 3);
         assert_eq!(account.failure_count(8 * SECOND), 0);
-        // Within the second of a lock that is written without its fraction.
+        // Within the second of a lock whose time is stored without its fraction.
         account.failures = vec![3 * SECOND + 1, 3 * SECOND + 2, 4 * SECOND - 1];
         assert_eq!(account.failure_count(8 * SECOND), 0);
     }
 
     #[test]
-    fn attempts_that_are_not_recorded_count_as_they_will_be_recorded() {
+    fn unrecorded_attempts_count_like_recorded_ones() {
         let policy = PasswordPolicy {
             lockout: true,
             max_failure: 3,
@@ -475,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_against_a_bind_is_told() {
+    fn reports_the_conditions_that_prevent_a_bind() {
         let policy = PasswordPolicy {
             max_age: 100,
             grace_limit: 2,
@@ -490,7 +492,7 @@ mod tests {
             change(&mut account);
             let told = account.usability(second * SECOND);
             assert_eq!(told, expected, "{account:?} at {second}");
-            // A bind says the same.
+            // A bind has the same result.
             let is_good = !account.is_locked(second * SECOND) && account.verified(second * SECOND).succeeds;
             let good = matches!(
                 told,
@@ -521,7 +523,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reset_password_has_to_be_changed() {
+    fn a_reset_password_must_be_changed() {
         let policy = PasswordPolicy { must_change: true, min_age: 100, ..PasswordPolicy::default() };
         let reset = Account { is_reset: true, changed: Some(0), ..account(policy) };
         let judged = reset.verified(SECOND);
@@ -535,7 +537,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_success_is_recorded_as_often_as_wanted() {
+    fn records_the_last_success_with_the_configured_precision() {
         let policy =
             PasswordPolicy { last_success: true, last_success_precision: 60, ..PasswordPolicy::default() };
         let mut account = account(policy);
@@ -544,7 +546,7 @@ mod tests {
         assert!(!account.verified(59 * SECOND).recorded.success);
         assert!(account.verified(60 * SECOND).recorded.success);
         account.last_success = Some(1_000 * SECOND);
-        assert!(!account.verified(940 * SECOND).recorded.success, "by a clock that is a little behind");
+        assert!(!account.verified(940 * SECOND).recorded.success, "by a clock that is slightly slow");
         assert!(account.verified(939 * SECOND).recorded.success, "after the clock was set back");
     }
 

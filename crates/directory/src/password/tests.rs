@@ -1,8 +1,8 @@
-//! Values made by other people's tools, and values made to hurt.
+//! Tests with values of other tools, and with hostile values.
 
 use super::*;
 
-/// Each is "secret" hashed by the tool named above it; the tools that salt give another value every time.
+/// Each is "secret" hashed by the tool named above it; tools that use a salt produce another value every time.
 const SECRET: &[&str] = &[
     // slappasswd -h '{SSHA}' -s secret (and so on; OpenLDAP 2.5)
     "{SSHA}SiFwmLuStANxZXs3YztqjoVuyg9M42h0",
@@ -37,7 +37,7 @@ const SECRET: &[&str] = &[
     "{ARGON2}$argon2d$v=19$m=512,t=1,p=1$c29tZXNhbHQxMjM0NTY3OA$YZAHw5bN8Q7QiWVY4wnOsRJB8/6+FNeP",
     "{ARGON2}$argon2i$v=19$m=1024,t=3,p=2$c29tZXNhbHQxMjM0NTY3OA$9L+LV5u6UucxL+LSigXdmwnVJcg4Qaf9yhxE3FMc034",
     "{ARGON2}$argon2i$v=16$m=256,t=2,p=1$c29tZXNhbHQxMjM0NTY3OA$i0U9nuOOiWml9CUs/uMe41rx60e7mzlAGoGOQlMpmuI",
-    // The same without its version, as libargon2 wrote before it had one.
+    // The same value without its version, as early versions of libargon2 wrote it.
     "{ARGON2}$argon2i$m=256,t=2,p=1$c29tZXNhbHQxMjM0NTY3OA$i0U9nuOOiWml9CUs/uMe41rx60e7mzlAGoGOQlMpmuI",
     // openssl passwd -6 secret; openssl passwd -5 secret; mkpasswd -m sha512crypt -R 10000 -S saltstring secret
     "{CRYPT}$6$mtVgmKBkLLP0hSRm$NC2eBuQwKnhSj42xoXAi/y4F2bcfcruikqY8eM1l5iRByxUv0.tsIIVY98VBe4Oj8MlFuD67mW9y4o5uYCwRq1",
@@ -56,7 +56,7 @@ const SECRET: &[&str] = &[
 ];
 
 #[test]
-fn values_of_other_servers_and_tools_match_their_password_and_no_other() {
+fn values_of_other_servers_match_only_their_password() {
     for stored in SECRET {
         assert!(verify(stored.as_bytes(), b"secret"), "{stored}");
         for wrong in ["Secret", "secre", "secret ", "secrets", "\0secret", ""] {
@@ -66,7 +66,7 @@ fn values_of_other_servers_and_tools_match_their_password_and_no_other() {
 }
 
 #[test]
-fn a_scheme_is_known_in_any_case() {
+fn scheme_names_are_case_insensitive() {
     for stored in SECRET.iter().filter(|stored| stored.starts_with('{')) {
         let (name, rest) = stored.split_at(stored.find('}').unwrap());
         let recased: String = name
@@ -96,7 +96,7 @@ fn passwords_are_octets_not_text() {
 }
 
 #[test]
-fn what_announces_an_unknown_scheme_is_not_clear_text() {
+fn a_value_with_an_unknown_scheme_is_not_clear_text() {
     for stored in [&b"{X}secret"[..], b"{X}", b"{SASL}secret", b"{ }secret", b"{{}secret", b"{\xff}secret"] {
         assert!(matches!(parse(stored), Stored::Unknown(_)), "{stored:?}");
         assert!(!verify(stored, stored));
@@ -119,7 +119,7 @@ fn only_the_deliberately_slow_schemes_are_slow() {
     }
 }
 
-/// Every prefix of every good value, and every good value with one character changed or added: no panic, no match.
+/// Every prefix of every valid value, and every valid value with one character changed or added: no panic, no match.
 #[test]
 fn damaged_values_never_match() {
     let cheap = |stored: &&&str| {
@@ -127,7 +127,7 @@ fn damaged_values_never_match() {
     };
     for stored in SECRET.iter().filter(cheap).filter(|stored| is_hashed(stored.as_bytes())) {
         let body = stored.find('}').unwrap() + 1;
-        // Base64's padding carries nothing, so losing it is no damage.
+        // The padding of base64 carries no data, so losing it is no damage.
         let end = stored.trim_end_matches('=').len();
         for cut in body..end {
             assert!(!verify(&stored.as_bytes()[..cut], b"secret"), "{}", &stored[..cut]);
@@ -207,9 +207,9 @@ fn malformed_values_never_match() {
     }
 }
 
-/// Values that announce hours of work or all memory come back at once; the test would not end otherwise.
+/// Values that announce hours of work or all memory are refused at once; otherwise the test would not end.
 #[test]
-fn values_that_ask_for_too_much_are_refused_before_the_work() {
+fn refuses_values_that_require_too_much_before_any_work() {
     let pbkdf2 = "$AAECAwQFBgcICQoLDA0ODxAREhMUFRYX$x2ce9C8Piw9fv2t65Cc0g4XtSFMcnOsKncJQTOTPCGw=";
     let argon2 = "$c29tZXNhbHQxMjM0NTY3OA$i0U9nuOOiWml9CUs/uMe41rx60e7mzlAGoGOQlMpmuI";
     let sha =
@@ -244,7 +244,7 @@ fn values_that_ask_for_too_much_are_refused_before_the_work() {
     assert!(!verify(sha512_crypt.as_bytes(), &vec![b'x'; 4 << 20]));
 }
 
-/// Every small N and r that the bound lets through: the library computes or refuses, it does not panic.
+/// Every small N and r within the limit: the library computes or refuses, and does not panic.
 #[test]
 fn small_yescrypt_parameters_are_harmless() {
     for n in "./01234".chars() {
@@ -260,7 +260,7 @@ fn small_yescrypt_parameters_are_harmless() {
 const SALT: &[u8; 16] = b"0123456789abcdef";
 
 #[test]
-fn what_we_write_is_what_we_verify() {
+fn verifies_every_form_that_it_writes() {
     for (scheme, prefix) in [
         (StorageScheme::Argon2id, "{ARGON2}$argon2id$v=19$m=19456,t=2,p=1$MDEyMzQ1Njc4OWFiY2RlZg$"),
         (StorageScheme::Ssha, "{SSHA}"),
@@ -281,7 +281,7 @@ fn what_we_write_is_what_we_verify() {
 /// Checked against the tools: `printf secret | argon2 0123456789abcdef -id -t 2 -k 19456 -p 1 -e`, and python3:
 /// `b64encode(hashlib.sha1(b"secret" + salt).digest() + salt)`.
 #[test]
-fn what_we_write_is_what_other_tools_write() {
+fn writes_the_forms_of_other_tools() {
     let argon2 = "{ARGON2}$argon2id$v=19$m=19456,t=2,p=1$\
                   MDEyMzQ1Njc4OWFiY2RlZg$8qPpaWig0H31wvibKAgpght2Ry2M8rtRQYtZ93ooMus";
     assert_eq!(hash(StorageScheme::Argon2id, b"secret", SALT), argon2.as_bytes());

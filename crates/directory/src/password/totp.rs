@@ -1,34 +1,34 @@
-//! Codes of the time (RFC 6238): six digits that a device and the server make of a secret and the time step.
+//! Time-based codes (RFC 6238): six digits that a device and the server compute from a secret and the time step.
 //!
-//! A step takes 30 seconds. Codes of some steps before and after are good too, for clocks that differ and for people
-//! who type (section 5.2). A code that was used is not good again, nor is an older one.
+//! A step takes 30 seconds. Codes of some steps before and after are accepted too, because clocks differ and typing
+//! takes time (section 5.2). A code that was used is not accepted again, nor is an older one.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha1::Sha1;
 use subtle::ConstantTimeEq as _;
 use zeroize::Zeroizing;
 
-/// Digits of a code.
+/// Number of digits of a code.
 pub const CODE_SIZE: usize = 6;
 
-/// Microseconds of a step.
+/// Microseconds per step.
 const STEP: i64 = 30_000_000;
 
-/// Fewest octets of a secret (RFC 4226 section 4, R6).
+/// Minimum size of a secret, in octets (RFC 4226 section 4, R6).
 pub const SECRET_SIZE_MIN: usize = 16;
 
-/// What is on record of somebody's codes.
+/// Recorded state of a user's codes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Totp {
-    /// The secret in base32, as it is stored.
+    /// Secret in base32, as stored.
     pub secret: Vec<u8>,
-    /// The step of the last code that was used.
+    /// Time step of the last code that was used.
     pub last_step: Option<i64>,
-    /// Steps before and after the present one whose codes are good, as the policy says.
+    /// Number of steps before and after the current one whose codes are accepted, according to the policy.
     pub window: u32,
 }
 
-/// Shows no secret.
+/// Does not format the secret.
 impl std::fmt::Debug for Totp {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Totp").field("last_step", &self.last_step).finish_non_exhaustive()
@@ -36,13 +36,13 @@ impl std::fmt::Debug for Totp {
 }
 
 impl Totp {
-    /// The step that a code is of, if it is good at this time in microseconds since 1970. A secret that cannot be read
-    /// has no good code.
+    /// Returns the time step of a code, if it is valid at this time in microseconds since 1970. An unreadable secret
+    /// has no valid code.
     pub fn step_of(&self, code: &[u8], now: i64) -> Option<i64> {
         let secret = Zeroizing::new(secret_of(&self.secret)?);
         let (present, window) = (now.div_euclid(STEP), i64::from(self.window));
         let mut found = None;
-        // All of them, so that the time does not tell which.
+        // All of them are tried, so that the time does not reveal which one matches.
         for step in present - window..=present + window {
             let is_right: bool = code_of(&secret, step).ct_eq(code).into();
             if is_right && self.last_step.is_none_or(|last| step > last) {
@@ -53,7 +53,7 @@ impl Totp {
     }
 }
 
-/// The code of a step (RFC 4226 section 5.3).
+/// Returns the code of a step (RFC 4226 section 5.3).
 fn code_of(secret: &[u8], step: i64) -> [u8; CODE_SIZE] {
     let Ok(mac) = Hmac::<Sha1>::new_from_slice(secret) else { return [0; CODE_SIZE] };
     let digest = mac.chain_update(step.to_be_bytes()).finalize().into_bytes();
@@ -68,8 +68,8 @@ fn code_of(secret: &[u8], step: i64) -> [u8; CODE_SIZE] {
     code
 }
 
-/// The octets of a secret in base32 (RFC 4648 section 6), in any case, with or without padding; `None` where it is
-/// none, or too short.
+/// Decodes a secret in base32 (RFC 4648 section 6), in any case, with or without padding; `None` if it is invalid or
+/// too short.
 pub fn secret_of(text: &[u8]) -> Option<Vec<u8>> {
     let (mut bits, mut bit_count) = (0u32, 0);
     let mut secret = Vec::with_capacity(text.len() * 5 / 8);
@@ -90,7 +90,7 @@ pub fn secret_of(text: &[u8]) -> Option<Vec<u8>> {
     (secret.len() >= SECRET_SIZE_MIN).then_some(secret)
 }
 
-/// Octets in base32, without padding.
+/// Encodes octets in base32, without padding.
 pub fn secret_text(secret: &[u8]) -> String {
     const ALPHABET: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
     let (mut bits, mut bit_count) = (0u32, 0);
@@ -119,7 +119,7 @@ mod tests {
 
     /// RFC 6238 appendix B, the last six of its eight digits.
     #[test]
-    fn the_codes_of_the_rfc() {
+    fn computes_the_codes_of_the_rfc() {
         let secret = b"12345678901234567890";
         for (second, code) in [
             (59, b"287082"),
@@ -136,12 +136,12 @@ mod tests {
     }
 
     #[test]
-    fn a_code_is_good_within_the_window_and_once() {
+    fn accepts_a_code_once_within_the_window() {
         let secret = secret_text(b"12345678901234567890").into_bytes();
         let at = |last_step, second: i64| {
             Totp { secret: secret.clone(), last_step, window: 1 }.step_of(b"287082", second * 1_000_000)
         };
-        // That of the second 59 is of the step from 30 to 60.
+        // The code of second 59 belongs to the step from 30 to 60.
         assert_eq!([-1, 0, 59, 89].map(|second| at(None, second)), [None, Some(1), Some(1), Some(1)]);
         assert_eq!(at(None, 90), None);
         assert_eq!([Some(0), Some(1), Some(2)].map(|last| at(last, 59)), [Some(1), None, None]);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_go_both_ways() {
+    fn secrets_round_trip() {
         for length in 16..40 {
             let secret: Vec<u8> = (0..length).map(|octet: u8| octet.wrapping_mul(37)).collect();
             assert_eq!(secret_of(secret_text(&secret).as_bytes()), Some(secret));

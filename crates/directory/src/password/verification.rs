@@ -1,41 +1,41 @@
-//! Whether an asserted password is right, at a cost that does not tell why it is wrong.
+//! Verification of an asserted password, at a cost that does not reveal why it is wrong.
 //!
-//! A right password costs what its stored form costs. A wrong one costs one verification of the scheme of the settings,
-//! whatever is stored: nothing at all (an unknown name, an entry without a password), a quick digest, or a value of
-//! that scheme itself, which then is this one verification. So the time of a failing bind does not tell whether a name
-//! exists (RFC 4513 section 6.3.3 is about guessing, which starts with names that exist).
+//! A right password costs as much as its stored form. A wrong one costs one verification of the settings' scheme,
+//! whatever is stored: nothing (an unknown name, an entry without a password), a fast digest, or a value of that
+//! scheme, which then is this one verification. The time of a failing bind therefore does not reveal whether a name
+//! exists (RFC 4513 section 6.3.3 is about guessing, which starts with existing names).
 //!
-//! What remains: every slow value of an entry has to be tried before the answer can be no. An entry whose values cost
-//! more than one verification of the settings' scheme (several of them, or one that another server made with other
-//! costs) fails later than others. Setting the password anew makes it like others. A scheme of the settings that is
-//! quick itself hides nothing but the digest.
+//! Limitation: every slow value of an entry has to be tried before the result is negative. An entry whose values
+//! cost more than one verification of the settings' scheme (several values, or one that another server made with
+//! other costs) fails later than others. Setting the password again corrects this. If the settings' scheme is itself
+//! fast, only fast digests are hidden.
 
 use super::cost::decoy;
 use super::{
     Scheme, StorageScheme, Stored, argon2, cost, cost_of_scheme, is_slow, parse, pbkdf2, try_verify, verify,
 };
 
-/// The schemes of a value that names somebody elsewhere, where the password is verified: ours, and that of OpenLDAP,
-/// whose data is moved here. They match no password.
+/// Schemes of a value that delegates verification elsewhere: Pando's, and that of OpenLDAP for migrated data. They
+/// match no password.
 const PASS_THROUGH: [&[u8]; 2] = [b"PASSTHROUGH", b"SASL"];
 
-/// What decides about an asserted password.
+/// Stored values that decide about an asserted password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Verification {
     stored: Vec<Vec<u8>>,
     scheme: StorageScheme,
 }
 
-/// What a verification came to.
+/// Result of a verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verified {
-    /// Whether the password is right.
+    /// Whether the password matches.
     pub is_right: bool,
-    /// Slow hashes that were computed for it.
+    /// Number of slow hashes that were computed.
     pub hash_count: u32,
 }
 
-/// Says how much is stored, never what.
+/// Formats the number of stored values, never the values.
 impl std::fmt::Debug for Verification {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut shown = f.debug_struct("Verification");
@@ -44,33 +44,34 @@ impl std::fmt::Debug for Verification {
 }
 
 impl Verification {
-    /// One of `stored` has to match. `scheme` is the one of the settings, which a failure costs.
+    /// Creates a verification in which one of `stored` has to match. A failure costs as much as `scheme`, that of
+    /// the settings.
     pub fn new(stored: Vec<Vec<u8>>, scheme: StorageScheme) -> Verification {
         Verification { stored, scheme }
     }
 
-    /// Forgets the stored values: no password is right, at the cost of any that is wrong.
+    /// Drops the stored values: no password matches, at the cost of any wrong one.
     pub fn verify_nothing(&mut self) {
         self.stored.clear();
     }
 
-    /// Whether a stored value is weaker than `scheme` makes them.
+    /// Returns true if a stored value is weaker than those of `scheme`.
     pub fn has_weaker(&self, scheme: StorageScheme) -> bool {
         self.stored.iter().any(|stored| is_weaker(stored, scheme))
     }
 
-    /// The stored value that is weaker than `scheme` makes them and that `asserted` matches.
+    /// Returns the stored value that is weaker than those of `scheme` and that `asserted` matches.
     pub fn weaker_match(&self, asserted: &[u8], scheme: StorageScheme) -> Option<&[u8]> {
         let mut weaker = self.stored.iter().filter(|stored| is_weaker(stored, scheme));
         weaker.find(|stored| verify(stored, asserted)).map(Vec::as_slice)
     }
 
-    /// The stored values: secrets.
+    /// Returns the stored values, which are secrets.
     pub fn stored(&self) -> &[Vec<u8>] {
         &self.stored
     }
 
-    /// The value that sends the password elsewhere, and the name to bind with there.
+    /// Returns the value that delegates verification elsewhere, and the name to bind with there.
     pub fn elsewhere(&self) -> Option<(&[u8], &str)> {
         self.stored.iter().find_map(|stored| match super::split_scheme(stored) {
             Some((scheme, name))
@@ -83,27 +84,27 @@ impl Verification {
         })
     }
 
-    /// The stored value that `asserted` matches.
+    /// Returns the stored value that `asserted` matches.
     pub fn matching(&self, asserted: &[u8]) -> Option<&[u8]> {
         self.stored.iter().find(|stored| verify(stored, asserted)).map(Vec::as_slice)
     }
 
-    /// Returns the most that [`run`](Verification::run) may cost, as [`cost`](super::cost()) counts: every slow value,
-    /// and one of the settings' scheme.
+    /// Returns the maximum cost of [`run`](Verification::run), in units of [`cost`](super::cost()): every slow
+    /// value, and one of the settings' scheme.
     pub fn cost(&self) -> u32 {
         let stored = self.stored.iter().map(|stored| cost(stored));
         stored.fold(0, u32::saturating_add).max(cost_of_scheme(self.scheme)).max(1)
     }
 
-    /// Bytes of the stored values.
+    /// Returns the size of the stored values, in bytes.
     pub fn stored_bytes(&self) -> usize {
         self.stored.iter().map(Vec::len).sum()
     }
 
-    /// Decides what can be decided within microseconds: that a quick value matches, or that none does where nothing
-    /// slow is involved. `None`: to be decided by [`run`](Verification::run), on a pool.
+    /// Decides within microseconds, if possible: a fast value matches, or none does and no slow one is involved.
+    /// `None` if [`run`](Verification::run) must decide, on a pool.
     pub fn run_quick(&self, asserted: &[u8]) -> Option<bool> {
-        // All of them, so that the place of the right one does not tell.
+        // All of them are tried, so that the time does not reveal the place of the match.
         let mut is_right = false;
         for stored in self.stored.iter().filter(|stored| !is_slow(stored)) {
             is_right |= verify(stored, asserted);
@@ -121,13 +122,13 @@ impl Verification {
         }
     }
 
-    /// Decides what [`run_quick`](Verification::run_quick) left open: by the slow values, and if none of them matches
-    /// and none had the cost of the settings' scheme, by a value of that scheme which no password matches.
+    /// Decides what [`run_quick`](Verification::run_quick) could not: by the slow values. If none of them matches
+    /// and none had the cost of the settings' scheme, it verifies a value of that scheme that no password matches.
     pub fn run(&self, asserted: &[u8]) -> Verified {
         let mut verified = Verified { is_right: false, hash_count: 0 };
         let mut is_paid = !self.scheme.is_slow();
         for stored in self.stored.iter().filter(|stored| is_slow(stored)) {
-            // Malformed values and values past a limit cost nothing.
+            // Malformed values and values beyond a limit cost nothing.
             let Some(is_right) = try_verify(stored, asserted) else { continue };
             verified.hash_count += 1;
             if is_right {
@@ -143,7 +144,7 @@ impl Verification {
     }
 }
 
-/// Whether a stored value is easier to crack than one of `scheme`. One of a scheme unknown here is not.
+/// Returns true if a stored value is easier to crack than one of `scheme`. A value of an unknown scheme is not.
 fn is_weaker(stored: &[u8], scheme: StorageScheme) -> bool {
     let strength = |scheme| match scheme {
         StorageScheme::Clear => 0,
@@ -165,7 +166,7 @@ fn is_weaker(stored: &[u8], scheme: StorageScheme) -> bool {
     stored < strength(scheme)
 }
 
-/// Whether verifying a stored value costs what verifying a value costs that is stored under `scheme`.
+/// Returns true if verifying a stored value costs as much as verifying a value of `scheme`.
 fn costs_like(stored: &[u8], scheme: StorageScheme) -> bool {
     match (scheme, parse(stored)) {
         (StorageScheme::Argon2id, Stored::Hashed(Scheme::Argon2, encoded)) => {
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn decoys_cost_what_stored_values_cost_and_never_match() {
+    fn decoys_cost_as_much_as_stored_values_and_never_match() {
         for scheme in SLOW.into_iter().chain(QUICK) {
             let decoy = decoy(scheme).as_bytes();
             assert!(matches!(parse(decoy), Stored::Hashed(..)), "{scheme}");
@@ -204,9 +205,9 @@ mod tests {
         }
     }
 
-    /// The story: a wrong password of a user with {SSHA} was answered in microseconds, an unknown name in 16 ms.
+    /// Bug: a wrong password of a user with {SSHA} was answered in microseconds, an unknown name in 16 ms.
     #[test]
-    fn every_failure_costs_one_hash_of_the_settings() {
+    fn every_failure_costs_one_hash_of_the_configured_scheme() {
         for scheme in SLOW {
             let check = |values: Vec<Vec<u8>>, asserted: &[u8], hash_count| {
                 let verification = Verification::new(values, scheme);
@@ -225,7 +226,7 @@ mod tests {
             // More octets than any password has: no digest runs over them.
             let long = vec![b'x'; super::super::limits::PASSWORD_SIZE_MAX + 1];
             check(vec![stored(StorageScheme::Ssha)], &long, 1);
-            // What remains: other costs come on top, and several values of this one.
+            // The limitation: other costs are added, and several values of this one.
             check(
                 vec![b"{CRYPT}$2b$04$......................7uPgSUoZ3oqIbdBMdTZFGnbpMPbXfWC".to_vec()],
                 b"wrong",
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn right_passwords_cost_what_they_are_stored_as() {
+    fn right_passwords_cost_as_much_as_their_stored_form() {
         for scheme in SLOW {
             let slow = stored(scheme);
             for quick in QUICK {
@@ -249,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn quick_schemes_are_decided_at_once() {
+    fn fast_schemes_are_decided_at_once() {
         for scheme in QUICK {
             for values in [Vec::new(), vec![stored(scheme)], vec![stored(StorageScheme::Ssha)]] {
                 assert_eq!(Verification::new(values, scheme).run_quick(b"wrong"), Some(false));
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_is_stored_is_shown() {
+    fn debug_output_contains_no_stored_value() {
         let verification = Verification::new(vec![b"clear-secret".to_vec()], StorageScheme::Clear);
         assert_eq!(format!("{verification:?}"), "Verification { stored: 1, scheme: Clear }");
     }
