@@ -1,14 +1,14 @@
-//! Directory-wide settings: what every node of a directory agrees on, and what a backup of it contains.
+//! Directory-wide settings: shared by all nodes of a directory, and part of its backup.
 //!
-//! [`DirectorySettings`] is all of them as a person states them: suffixes, indexes, schema texts and the
-//! [`GeneralSettings`] (limits, access, passwords, links). However they arrive, as a text file of `pando apply` or as
-//! operations on the entries below `cn=config` ([`entries`], [`change_entries`]), they take one way:
-//! [`check`](mod@check) makes the proposal canonical or says what is wrong and where, [`decide`](mod@decide) makes one
-//! record of the difference, and [`apply`](mod@apply) makes the rows and the catalogue say so. [`Difference`]s say the
-//! same for people, with what each costs.
+//! [`DirectorySettings`] contains all of them as an administrator writes them: suffixes, indexes, schema texts and
+//! the [`GeneralSettings`] (limits, access, passwords, links). They arrive as a text file of `pando apply` or as
+//! operations on the entries below `cn=config` ([`entries`], [`change_entries`]), and are then processed alike:
+//! [`check`](mod@check) makes the proposal canonical or reports problems with their places, [`decide`](mod@decide)
+//! makes one record of the difference, and [`apply`](mod@apply) updates the rows and the catalogue. [`Difference`]s
+//! describe the same to an administrator, with the cost of each.
 //!
-//! What belongs to one machine (listeners, threads, the administrator's name and password) is a [`NodeSettings`] or the
-//! server's own affair. [`Settings`] is what operations ask: both together, as they are in force.
+//! Settings of one machine (listeners, threads, the administrator's name and password) are in [`NodeSettings`] or
+//! belong to the server. [`Settings`] combines both as they are in force, for operations.
 
 pub mod apply;
 pub mod change_entries;
@@ -36,24 +36,24 @@ pub use check::{Checked, check};
 pub use decide::{Decided, SettingsError, decide, notes, notes_of_new, policy_notices};
 pub use difference::Difference;
 
-/// The suffix of a new directory unless something else is said.
+/// Default suffix of a new directory.
 pub const DEFAULT_SUFFIX: &str = "dc=example,dc=com";
 
 /// All directory-wide settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirectorySettings {
-    /// DNs of the naming contexts. Their order means nothing.
+    /// DNs of the naming contexts, in any order.
     pub suffixes: Vec<String>,
-    /// Exactly the indexes that are kept, by attribute type.
+    /// Indexes by attribute type; there are no others.
     pub indexes: BTreeMap<String, IndexKinds>,
-    /// Schema definitions besides the shipped ones: texts by name. Read in the order of their names.
+    /// Schema definitions in addition to the shipped ones: texts by name, read in the order of their names.
     pub schema: BTreeMap<String, String>,
-    /// Everything else.
+    /// All other settings.
     pub general: GeneralSettings,
 }
 
 impl DirectorySettings {
-    /// What they have that may stay and is without effect: extensions in schema texts that nothing here follows.
+    /// Returns notices of settings that are valid but have no effect: unknown extensions in schema texts.
     pub fn notices(&self) -> Vec<SettingsProblem> {
         without_effect(&self.schema).1
     }
@@ -70,7 +70,7 @@ impl Default for DirectorySettings {
     }
 }
 
-/// The indexes of a new directory unless something else is said.
+/// Returns the default indexes of a new directory.
 pub fn default_indexes() -> BTreeMap<String, IndexKinds> {
     let schema = Schema::shipped();
     let types = DEFAULT_INDEXES.iter().filter_map(|name| schema.attribute_type(name));
@@ -79,13 +79,13 @@ pub fn default_indexes() -> BTreeMap<String, IndexKinds> {
 }
 
 impl DirectorySettings {
-    /// The settings of a directory.
+    /// Returns the settings of a directory.
     pub fn of(catalog: &Catalog) -> DirectorySettings {
         let indexed =
             catalog.attributes().iter().filter(|def| def.id == def.base && !def.index.kinds.is_none());
         let indexes = indexed.map(|def| {
             let attribute_type = catalog.schema.type_by_id(def.description.type_id);
-            // The first version of the program asked for both of types that have no order, too.
+            // The first version of the program requested both kinds even for types without an ordering rule.
             (def.name.clone(), possible_kinds(attribute_type, &catalog.schema, def.index.kinds))
         });
         DirectorySettings {

@@ -1,4 +1,4 @@
-//! A settings record becomes rows and the catalogue. See [`SettingsRecord`] for why an old record changes nothing.
+//! Applies settings records to rows and catalogue. See [`SettingsRecord`] for why an old record changes nothing.
 
 use std::sync::Arc;
 
@@ -17,10 +17,11 @@ use crate::model::schema_times::SchemaTimes;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Puts the record's schema in force. Comes before the record's allocations, which may be of types that are new in it.
+/// Applies the record's schema. It comes before the record's allocations, which may be of types that the schema
+/// adds.
 ///
 /// # Errors
-/// The store failed. The schema cannot be built: this program ships another than the one that decided.
+/// The store failed. The schema cannot be built: this program ships another than the one that decided the record.
 pub(crate) fn apply_schema(
     batch: &mut Batch<'_>,
     catalog: &mut Arc<Catalog>,
@@ -42,8 +43,8 @@ pub(crate) fn apply_schema(
     Ok(())
 }
 
-/// Notes when the schema in force came into force: with the first settings record, which makes a directory, and with
-/// each that brings other definitions. All of it follows from the log.
+/// Updates the times of the schema: at the first settings record, which creates a directory, and at each record that
+/// changes definitions. They depend only on the log.
 ///
 /// # Errors
 /// The store failed.
@@ -61,7 +62,7 @@ pub(crate) fn apply_schema_times(
     Ok(())
 }
 
-/// Puts everything else of the record in force.
+/// Applies all other parts of the record.
 ///
 /// # Errors
 /// The store failed, or rows contradict each other.

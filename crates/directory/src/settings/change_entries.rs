@@ -1,8 +1,8 @@
-//! Changes of the entries below `cn=config`: what settings a request proposes.
+//! Changes of the entries below `cn=config`: the settings that a request proposes.
 //!
-//! An add, delete or modify request is applied to the entry in memory, checked against its object class as any other,
-//! and read back as settings; whether those can be is decided as for a settings file. So an index is defined by an add,
-//! changed by a modify and dropped by a delete, one record each.
+//! An add, delete or modify request is applied to the entry in memory, checked against its object class like any
+//! other, and parsed as settings, which are then decided like those of a settings file. An index is therefore
+//! defined by an add, changed by a modify and dropped by a delete, with one record each.
 
 use ldap::{AddRequest, ChangeOperation, ModifyRequest, Request, ResultCode, Values};
 use schema::{AttributeType, Schema};
@@ -20,8 +20,8 @@ use crate::tree::TreeState;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// The settings that a request of the administrator proposes; `None` where it is not about `cn=config`, or somebody
-/// else asks, to whom that does not exist.
+/// Returns the settings that a request of the administrator proposes; `None` if it does not concern `cn=config`, or
+/// for any other requester, for whom `cn=config` does not exist.
 ///
 /// # Errors
 /// What is wrong with the request itself.
@@ -31,7 +31,7 @@ pub(crate) fn proposal(
     request: &Request<'_>,
 ) -> Result<Option<DirectorySettings>> {
     let (Some(text), true) = (target(request), requester.is_administrator()) else { return Ok(None) };
-    // Asked of every change: most are told apart by how they end.
+    // Runs for every change: most names are excluded by their last characters.
     let tail = text.trim_end().as_bytes();
     if !tail.last_chunk().is_some_and(|end: &[u8; 6]| end.eq_ignore_ascii_case(b"config")) {
         return Ok(None);
@@ -69,14 +69,14 @@ pub(crate) fn proposal(
         }
         (_, Some(_)) => {
             return Err(unwilling(
-                "entries of cn=config are called by what they are of: delete one and add another",
+                "an entry of cn=config is named after its subject: delete it and add another",
             ));
         }
     }
     Ok(Some(settings))
 }
 
-/// The entry that a request is to change.
+/// Returns the name of the entry that a request changes.
 fn target<'r>(request: &Request<'r>) -> Option<&'r str> {
     match request {
         Request::Add(request) => Some(request.entry),
@@ -99,18 +99,18 @@ fn key_of(schema: &Schema, dn: &str) -> Result<Vec<u8>> {
     Ok(NormalName::of(&parse_dn(dn)?, schema).key)
 }
 
-/// Why settings are not changed, as an LDAP client gets it.
+/// Converts the reasons against a change of settings to a result for an LDAP client.
 pub(crate) fn refusal(error: SettingsError) -> OperationError {
     match error {
         SettingsError::Operation(error) => error,
         SettingsError::Problems(problems) => match problems.into_iter().next() {
             Some(problem) => refused(problem.code, problem.what),
-            None => unwilling("the settings cannot be"),
+            None => unwilling("the settings are not valid"),
         },
     }
 }
 
-/// The outcome of a proposal that is not taken.
+/// Converts the reasons against a proposal to an outcome.
 impl From<SettingsError> for Outcome {
     fn from(error: SettingsError) -> Outcome {
         refusal(error).into()
@@ -152,7 +152,7 @@ impl<'s> Draft<'s> {
         &mut self.attributes[place].1
     }
 
-    /// What two equal values have in common.
+    /// Returns a key that equal values share.
     fn key(&self, of: &AttributeType, value: &[u8]) -> Vec<u8> {
         let mut key = Vec::new();
         match of.equality.map(|rule| rule.normalize(self.schema, value, &mut key)) {
@@ -185,14 +185,14 @@ impl<'s> Draft<'s> {
     fn remove(&mut self, of: &'s AttributeType, values: Values<'_>) -> Result<()> {
         let none = |what: String| refused(ResultCode::NO_SUCH_ATTRIBUTE, what);
         if self.values(of).is_empty() {
-            return Err(none(format!("the entry has no {}", of.name())));
+            return Err(none(format!("the entry does not have {}", of.name())));
         }
         if values.is_empty() {
             self.values(of).clear();
         }
         for (number, value) in values.iter().enumerate() {
             let Some(place) = self.position(of, &self.key(of, value)) else {
-                return Err(none(format!("{} has no value like value {}", of.name(), number + 1)));
+                return Err(none(format!("{} has no value equal to value {}", of.name(), number + 1)));
             };
             self.values(of).remove(place);
         }
@@ -213,7 +213,7 @@ impl<'s> Draft<'s> {
         if !classes.iter().all(is_allowed)
             || !classes.iter().any(|name| name.eq_ignore_ascii_case(class.name()))
         {
-            return violation(format!("objectClass has to be {} here", class.name()));
+            return violation(format!("objectClass must be {} here", class.name()));
         }
         for (attribute_type, values) in self.attributes.iter().filter(|(_, values)| !values.is_empty()) {
             let name = attribute_type.name();
@@ -221,7 +221,7 @@ impl<'s> Draft<'s> {
                 return violation(format!("{name} is not allowed by {}", class.name()));
             }
             if attribute_type.single_value && values.len() > 1 {
-                return Err(refused(ResultCode::CONSTRAINT_VIOLATION, format!("{name} has one value")));
+                return Err(refused(ResultCode::CONSTRAINT_VIOLATION, format!("{name} is single-valued")));
             }
         }
         for must in &class.all_must {
@@ -259,7 +259,7 @@ fn modify<'s>(
                 draft.add(of, change.attribute.values)?;
             }
             ChangeOperation::Increment => {
-                return Err(unwilling("settings are not incremented: replace them"));
+                return Err(unwilling("settings cannot be incremented: replace them"));
             }
         }
     }
@@ -293,7 +293,7 @@ fn add(
     let (entry, class) = if is_below(INDEXES_DN)? {
         let canonical = schema.attribute_type(&named).map_or(named.as_str(), AttributeType::name);
         if !canonical.eq_ignore_ascii_case(&named) {
-            let what = format!("{named} is another name of {canonical}: call the entry cn={canonical}");
+            let what = format!("{named} is another name of {canonical}: name the entry cn={canonical}");
             return Err(refused(ResultCode::NAMING_VIOLATION, what));
         }
         (ConfigEntry::Index(canonical.to_owned()), "pandoIndex")
@@ -301,7 +301,7 @@ fn add(
         (ConfigEntry::SchemaText(named.clone()), "pandoSchema")
     } else {
         return Err(unwilling(
-            "only indexes are added, below cn=indexes,cn=config, and schema texts, below cn=schema,cn=config",
+            "only indexes can be added, below cn=indexes,cn=config, and schema texts, below cn=schema,cn=config",
         ));
     };
     let mut draft = Draft { schema, attributes: Vec::new() };
@@ -311,7 +311,7 @@ fn add(
     }
     let names = draft.texts("cn");
     match names.as_slice() {
-        // As for other entries, the name need not be said twice.
+        // As for other entries, the naming value may be omitted.
         [] => {
             if let Some(of) = schema.attribute_type("cn") {
                 draft.values(of).push(named.into_bytes());
@@ -319,7 +319,7 @@ fn add(
         }
         [cn] if cn.eq_ignore_ascii_case(&named) => {}
         _ => {
-            let what = format!("cn has to be {named:?}, as in the entry's name");
+            let what = format!("cn must be {named:?}, as in the entry's name");
             return Err(refused(ResultCode::NAMING_VIOLATION, what));
         }
     }
@@ -332,13 +332,13 @@ fn delete(settings: &mut DirectorySettings, entry: &ConfigEntry) -> Result<()> {
         ConfigEntry::Index(attribute) => drop(settings.indexes.remove(attribute)),
         ConfigEntry::SchemaText(name) => drop(settings.schema.remove(name)),
         ConfigEntry::Root | ConfigEntry::Indexes | ConfigEntry::Schema => {
-            return Err(unwilling("this entry of cn=config is always there"));
+            return Err(unwilling("this entry of cn=config cannot be deleted"));
         }
     }
     Ok(())
 }
 
-/// What an entry as it is to be says about settings.
+/// Updates the settings from the changed entry.
 fn take(
     settings: &mut DirectorySettings,
     entry: &ConfigEntry,

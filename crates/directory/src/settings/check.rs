@@ -1,6 +1,7 @@
-//! Whether settings can be, by themselves: names that the schema knows, values in their bounds, nothing said twice.
+//! Checks settings by themselves: names that the schema defines, values within bounds, no duplicates.
 //!
-//! What depends on entries (a suffix that has some, a definition that some use) is for [`decide`](mod@super::decide).
+//! [`decide`](mod@super::decide) checks conditions that depend on entries: a suffix that has some, a definition in
+//! use.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,21 +25,21 @@ use crate::model::virtual_entries::{CONFIG_DN, MONITOR_DN, SUBSCHEMA_DN};
 /// OID of objectClass.
 const OBJECT_CLASS: &str = "2.5.4.0";
 
-/// Settings in canonical form: names in the schema's spelling, DNs as rendered, lists without repetitions.
+/// Settings in canonical form: names in the schema's spelling, DNs as rendered, lists without duplicates.
 #[derive(Clone, Debug)]
 pub struct Checked {
     /// The settings.
     pub settings: DirectorySettings,
-    /// The schema that they make.
+    /// The schema under these settings.
     pub schema: Arc<Schema>,
-    /// Which types of it are secrets.
+    /// The secret types of the schema.
     pub(crate) secrets: Secrets,
 }
 
 /// Checks settings.
 ///
 /// # Errors
-/// Everything that is wrong. Without a usable schema nothing else is looked at, since names mean nothing then.
+/// All problems. If the schema is unusable, nothing else is checked, because names have no meaning then.
 pub fn check(proposal: &DirectorySettings) -> Result<Checked, Vec<SettingsProblem>> {
     check_schema_names(&proposal.schema)?;
     let schema = schema_of(&proposal.schema).map_err(|problem| vec![problem])?;
@@ -72,7 +73,7 @@ fn check_access_rules(
     problems: &mut Vec<SettingsProblem>,
 ) {
     if texts.len() > ACCESS_RULES_MAX {
-        let what = format!("{} rules are more than the {ACCESS_RULES_MAX} that are kept", texts.len());
+        let what = format!("there are {} rules, but at most {ACCESS_RULES_MAX} are allowed", texts.len());
         problems.push(SettingsProblem::key("access_rules", what));
         return;
     }
@@ -105,38 +106,37 @@ fn check_schema_names(texts: &BTreeMap<String, String>) -> Result<(), Vec<Settin
     for (place, name) in names.iter().enumerate() {
         if names.iter().take(place).any(|other| other.eq_ignore_ascii_case(name)) {
             problems
-                .push(SettingsProblem::key("schema", format!("{name:?} is there twice, but for its case")));
+                .push(SettingsProblem::key("schema", format!("{name:?} occurs twice, in different case")));
         }
     }
     let bytes: usize = texts.values().map(String::len).sum();
     if bytes > SCHEMA_TEXTS_BYTES_MAX {
-        let what = format!(
-            "schema texts of {bytes} octets are more than the {SCHEMA_TEXTS_BYTES_MAX} that are kept"
-        );
+        let what =
+            format!("the schema texts have {bytes} octets, but at most {SCHEMA_TEXTS_BYTES_MAX} are allowed");
         problems.push(SettingsProblem::key("schema", what));
     }
     if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
 
 fn check_suffixes(dns: &[String], schema: &Arc<Schema>, problems: &mut Vec<SettingsProblem>) -> Vec<String> {
-    // A catalogue of nothing knows the rules for suffixes among each other.
+    // An empty catalogue checks the rules among suffixes.
     let mut catalog = Catalog::new(Arc::clone(schema));
     for (number, dn) in dns.iter().enumerate() {
         let mut refuse = |what| problems.push(SettingsProblem::member("suffixes", number, what));
         if let Some(reserved) = reserved(&catalog, dn) {
-            refuse(format!("suffix {dn:?}: {reserved} is the server's own"));
+            refuse(format!("suffix {dn:?}: {reserved} is reserved for the server"));
             continue;
         }
         match catalog.add_suffix(dn) {
             Ok(Some(_)) => {}
-            Ok(None) => refuse(format!("suffix {dn:?} is there twice")),
+            Ok(None) => refuse(format!("suffix {dn:?} occurs twice")),
             Err(error) => refuse(error.to_string()),
         }
     }
     catalog.suffixes.into_iter().map(|suffix| suffix.dn).collect()
 }
 
-/// The tree of the server's own that a suffix would lie in.
+/// Returns the server's own tree that would contain the suffix, if any.
 fn reserved(catalog: &Catalog, dn: &str) -> Option<&'static str> {
     let key = |dn: &str| catalog.suffix_of(dn).ok().map(|suffix| suffix.key);
     let asked = key(dn)?;
@@ -161,7 +161,7 @@ fn check_indexes(
             refuse(what);
         } else if canonical.insert(attribute_type.name().to_owned(), *kinds).is_some() {
             refuse(format!(
-                "{name} is another name of {}, whose index is there already",
+                "{name} is another name of {}, which already has an index",
                 attribute_type.name()
             ));
         }
@@ -187,13 +187,12 @@ fn check_links(names: &[String], schema: &Schema, problems: &mut Vec<SettingsPro
     canonical
 }
 
-/// SASL mechanisms, in the order in which they are offered.
+/// Checks SASL mechanisms, in the order in which they are offered.
 fn check_mechanisms(names: &[String], problems: &mut Vec<SettingsProblem>) -> Vec<String> {
     let is = |known: &str, name: &String| known.eq_ignore_ascii_case(name);
     for (number, name) in names.iter().enumerate() {
         if !MECHANISMS.iter().any(|known| is(known, name)) {
-            let what =
-                format!("there is no SASL mechanism {name:?} here: there are {}", MECHANISMS.join(", "));
+            let what = format!("there is no SASL mechanism {name:?}; choose from {}", MECHANISMS.join(", "));
             problems.push(SettingsProblem::member("sasl_mechanisms", number, what));
         }
     }
@@ -201,20 +200,21 @@ fn check_mechanisms(names: &[String], problems: &mut Vec<SettingsProblem>) -> Ve
     named.map(|known| (*known).to_owned()).collect()
 }
 
-/// The realm of DIGEST-MD5: its letters are those that need no escape in messages and in keys.
+/// Checks the realm of DIGEST-MD5: only characters that need no escape in messages and in keys.
 fn check_realm(realm: &str, mechanisms: &[String], problems: &mut Vec<SettingsProblem>) {
     let is_fit = |letter: char| letter.is_ascii_alphanumeric() || "-._@".contains(letter);
     if realm.len() > REALM_SIZE_MAX || !realm.chars().all(is_fit) {
-        let what = format!("a realm has up to {REALM_SIZE_MAX} letters and digits of ASCII, and - . _ @");
+        let what =
+            format!("a realm consists of up to {REALM_SIZE_MAX} letters and digits of ASCII, and - . _ @");
         problems.push(SettingsProblem::key("sasl_realm", what));
     }
     if realm.is_empty() && mechanisms.iter().any(|mechanism| mechanism == DIGEST_MD5) {
-        let what = "DIGEST-MD5 needs the setting sasl_realm (pandoSaslRealm), which its keys are made for";
+        let what = "DIGEST-MD5 needs the setting sasl_realm (pandoSaslRealm), on which its keys depend";
         problems.push(SettingsProblem::key("sasl_mechanisms", what.to_owned()));
     }
 }
 
-/// Attribute types by whose values users are found.
+/// Checks the attribute types whose values identify users.
 fn check_identities(
     names: &[String],
     (schema, secrets): (&Schema, &Secrets),
@@ -226,10 +226,10 @@ fn check_identities(
         match schema.attribute_type(name) {
             None => refuse(undefined(name)),
             Some(known) if secrets.has(known.id) => {
-                refuse(format!("nobody is found by {name}: it is a secret"));
+                refuse(format!("users cannot be found by {name}: it is a secret"));
             }
             Some(known) if known.equality.is_none() => {
-                refuse(format!("nobody is found by {name}: it is not compared for equality"));
+                refuse(format!("users cannot be found by {name}: it has no equality rule"));
             }
             Some(known) if canonical.iter().any(|other| other == known.name()) => {}
             Some(known) => canonical.push(known.name().to_owned()),
@@ -242,7 +242,7 @@ fn check_identities(
     canonical
 }
 
-/// Attribute types that are secrets, as they are written: a schema may define some later.
+/// Checks secret attribute types. They are kept as written, because a schema may define some later.
 fn check_secrets(names: &[String], schema: &Schema, problems: &mut Vec<SettingsProblem>) -> Vec<String> {
     let mut canonical: Vec<String> = Vec::new();
     for (number, name) in names.iter().enumerate() {
@@ -258,7 +258,7 @@ fn check_secrets(names: &[String], schema: &Schema, problems: &mut Vec<SettingsP
         };
         if let Some(shown) = types.iter().map(|id| schema.type_by_id(*id)).find(|known| shows(known)) {
             refuse(format!(
-                "{} cannot be a secret: the tree, groups and classes show it; an access rule can deny it",
+                "{} cannot be a secret: the tree, groups and classes reveal it; an access rule can deny it",
                 shown.name()
             ));
         } else if !canonical.iter().any(|other| other.eq_ignore_ascii_case(name)) {
@@ -273,7 +273,7 @@ fn check_secrets(names: &[String], schema: &Schema, problems: &mut Vec<SettingsP
     canonical
 }
 
-/// A name, or none. There need be no such entry yet.
+/// Checks a name, which may be empty. The entry need not exist yet.
 fn check_name(key: &str, text: &str, schema: &Schema, problems: &mut Vec<SettingsProblem>) {
     if !text.is_empty()
         && let Err(what) = entry_name(text, schema)
@@ -282,7 +282,7 @@ fn check_name(key: &str, text: &str, schema: &Schema, problems: &mut Vec<Setting
     }
 }
 
-/// DNs, in the spelling that the first of each was given in. There need be no entries yet.
+/// Checks DNs, and keeps the first spelling of each. The entries need not exist yet.
 fn check_names(
     key: &str,
     dns: &[String],
@@ -304,7 +304,7 @@ fn check_names(
     canonical.into_values().collect()
 }
 
-/// The name of an entry that a text is, or why it is none.
+/// Parses the name of an entry, or returns why it is not one.
 fn entry_name(text: &str, schema: &Schema) -> Result<NormalName, String> {
     let dn = parse_dn(text).map_err(|error| error.to_string())?;
     let name = NormalName::of(&dn, schema);

@@ -1,4 +1,4 @@
-//! From proposed settings to the record of what changes, or to what stands against it.
+//! Turns proposed settings into the record of the changes, or into the reasons against them.
 
 use schema::AttributeDescription;
 
@@ -14,22 +14,22 @@ use crate::model::outcome::OperationError;
 use crate::model::rows::{AttrId, EntryId, subtree_counter};
 use crate::tree::{TreeState, child};
 
-/// What a proposal comes to.
+/// Decision about proposed settings.
 #[derive(Clone, Debug)]
 pub struct Decided {
-    /// What changes.
+    /// The changes.
     pub record: SettingsRecord,
-    /// Attributes that no entry had before and that are indexed now.
+    /// Attributes that no entry had before and that are now indexed.
     pub attributes: Vec<AttributeAllocation>,
-    /// The same for people.
+    /// The changes as described to an administrator.
     pub differences: Vec<Difference>,
 }
 
-/// Why settings are not changed.
+/// Reasons why settings are not changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingsError {
-    /// They cannot be.
+    /// The settings are not valid.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Problems(Vec<SettingsProblem>),
     /// The directory failed.
@@ -49,10 +49,10 @@ impl From<store::StoreError> for SettingsError {
     }
 }
 
-/// Decides what changes where `proposal` is to hold. Nothing is written.
+/// Decides the changes that lead to `proposal`. Nothing is written.
 ///
 /// # Errors
-/// The settings cannot be; entries stand against them; the store failed.
+/// The settings are not valid; existing entries prevent them; the store failed.
 pub fn decide(state: TreeState<'_>, proposal: &DirectorySettings) -> Result<Decided, SettingsError> {
     let checked = check(proposal)?;
     let unfulfilled = expectations::unfulfilled(state, &checked.settings)?;
@@ -60,7 +60,7 @@ pub fn decide(state: TreeState<'_>, proposal: &DirectorySettings) -> Result<Deci
         return Err(unfulfilled.into());
     }
     let before = DirectorySettings::of(state.catalog);
-    // One that does not hold already stands in the way of no other change; `notes` tells of it.
+    // An existing fault of the default policy prevents no other change; `notes` reports it.
     if checked.settings.general.password_policy != before.general.password_policy {
         notes(state, &checked.settings)?;
     }
@@ -89,26 +89,27 @@ pub fn decide(state: TreeState<'_>, proposal: &DirectorySettings) -> Result<Deci
     Ok(Decided { record, attributes, differences })
 }
 
-/// What is to be known of settings beside their differences: that a policy is named which is not there yet.
+/// Returns notices about settings in addition to their differences: the default policy does not exist yet.
 ///
 /// # Errors
-/// The policy that they name for all will not be there by itself, or is none; the store failed.
+/// The default policy that they name will not come to exist without another change, or is not a policy; the store
+/// failed.
 pub fn notes(state: TreeState<'_>, settings: &DirectorySettings) -> Result<Vec<String>, SettingsError> {
     let name = &settings.general.password_policy;
     notes_of(accounts::named_policy(state, name, &settings.suffixes)?)
 }
 
-/// As [`notes`], for a directory without entries.
+/// Like [`notes`], for a directory without entries.
 ///
 /// # Errors
-/// As there.
+/// See [`notes`].
 pub fn notes_of_new(checked: &Checked) -> Result<Vec<String>, SettingsError> {
     let Checked { settings, schema, .. } = checked;
     let name = &settings.general.password_policy;
     notes_of(accounts::named_policy_of_new(schema, name, &settings.suffixes)?)
 }
 
-/// What does not hold of the password policies that are there as it is written, but for the setting that names one.
+/// Returns what cannot be applied as written of existing password policies, except the setting that names one.
 ///
 /// # Errors
 /// The store failed.
@@ -124,8 +125,8 @@ fn notes_of(named: NamedPolicy) -> Result<Vec<String>, SettingsError> {
     }
 }
 
-/// The catalogue under another schema. Definitions of attributes and classes that entries have, or ever had, may not
-/// go, and what normal forms depend on may change only while there are no values.
+/// Returns the catalogue under another schema. Definitions of attributes and classes that entries have, or ever had,
+/// must stay. Rules on which normal forms depend may change only while there are no values.
 fn change_schema(state: TreeState<'_>, checked: &Checked) -> Result<Catalog, SettingsError> {
     let refuse = |what: String| SettingsError::Problems(vec![SettingsProblem::key("schema", what)]);
     let changed = state.catalog.with_schema(checked.schema.clone());
@@ -135,7 +136,7 @@ fn change_schema(state: TreeState<'_>, checked: &Checked) -> Result<Catalog, Set
             let name = schema.attribute_type(&oid).map(|known| known.name());
             let name = name.or_else(|| schema.object_class(&oid).map(|known| known.name())).unwrap_or(&oid);
             refuse(format!(
-                "{what} {name} is in use, or was, by entries or by an index: its definition has to stay"
+                "{what} {name} is or was used by entries or by an index: its definition must stay"
             ))
         }
         other => refuse(other.to_string()),
@@ -179,7 +180,8 @@ fn change_suffixes(
             let count = state.read.count(&subtree_counter(id))? + 1;
             let entries = if count == 1 { "an entry".to_owned() } else { format!("{count} entries") };
             let what = format!(
-                "suffix {:?} has {entries} and cannot be removed: list it among the suffixes, or delete what is there",
+                "suffix {:?} has {entries} and cannot be removed: list it among the suffixes, or \
+                 delete the entries first",
                 suffix.dn
             );
             return Err(vec![SettingsProblem::key("suffixes", what).unwilling()].into());

@@ -1,4 +1,4 @@
-//! What differs between settings, and what the change costs, for people.
+//! Differences between settings and the cost of the change, for administrators.
 
 use super::{DirectorySettings, GENERAL, SettingValue};
 use crate::catalog::Catalog;
@@ -7,44 +7,44 @@ use crate::model::outcome::OperationError;
 use crate::model::rows::NODES;
 use crate::tree::TreeState;
 
-/// One difference.
+/// A difference between settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Difference {
-    /// There is a suffix more.
+    /// A suffix is added.
     SuffixAdded(String),
-    /// There is a suffix less.
+    /// A suffix is removed.
     SuffixRemoved(String),
-    /// A schema text comes, goes, or says something else.
+    /// A schema text is added, removed or changed.
     Schema {
-        /// Its name.
+        /// Name of the text.
         name: String,
-        /// Lines of it before; `None` where there was none.
+        /// Number of lines before; `None` if it is added.
         before: Option<usize>,
-        /// Lines of it afterwards; `None` where there is none.
+        /// Number of lines after; `None` if it is removed.
         after: Option<usize>,
     },
-    /// An index answers something else.
+    /// The kinds of an index change.
     Index {
         /// Name of the attribute type.
         attribute: String,
-        /// What it answered.
+        /// Kinds before.
         before: IndexKinds,
-        /// What it answers now.
+        /// Kinds after.
         after: IndexKinds,
     },
-    /// Another value.
+    /// A value changes.
     General {
-        /// The setting's key.
+        /// Key of the setting.
         key: &'static str,
-        /// The value before.
+        /// Value before.
         before: SettingValue,
-        /// The value afterwards.
+        /// Value after.
         after: SettingValue,
     },
 }
 
 impl Difference {
-    /// Everything in which two settings in canonical form differ.
+    /// Returns all differences between two settings in canonical form.
     pub fn between(before: &DirectorySettings, after: &DirectorySettings) -> Vec<Difference> {
         let mut found = Vec::new();
         let is_in = |dn: &String, other: &DirectorySettings| {
@@ -79,8 +79,8 @@ impl Difference {
         found
     }
 
-    /// The difference and its cost as text, a line each. `state` is where the change is to be made, `None` a directory
-    /// that is to be made. With `counts_rows` the index rows that go are counted, which takes a walk over their keys.
+    /// Describes the difference and its cost, one line each. `state` is the directory to be changed, `None` for one
+    /// to be created. With `counts_rows`, index rows that would be removed are counted, which traverses their keys.
     ///
     /// # Errors
     /// The store failed.
@@ -109,7 +109,7 @@ impl Difference {
     }
 }
 
-/// Names of both, each once, sorted.
+/// Returns the names of both, without duplicates, sorted.
 fn union<'a>(
     one: impl Iterator<Item = &'a String>,
     other: impl Iterator<Item = &'a String>,
@@ -124,7 +124,7 @@ fn lines(count: usize) -> String {
     if count == 1 { "1 line".to_owned() } else { format!("{} lines", grouped(count as u64)) }
 }
 
-/// A number with commas.
+/// Formats a number with commas.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -172,14 +172,12 @@ fn describe_index(
     }
     if texts.is_empty() {
         // Equality and ordering share their rows.
-        texts.push(format!(
-            "lets the index on {attribute} answer {after} instead of {before}, with the rows it has"
-        ));
+        texts.push(format!("changes the index on {attribute} from {before} to {after}, without new rows"));
     }
     Ok(texts)
 }
 
-/// "an equality index", "equality and substring indexes".
+/// Formats "an equality index" or "equality and substring indexes".
 fn indexes(kinds: IndexKinds, parts: &[IndexPart]) -> String {
     let of_parts = |kind: &IndexKinds| kinds.contains(*kind) && parts.iter().any(|part| part.is_of(*kind));
     let names: Vec<&str> =
@@ -192,7 +190,7 @@ fn indexes(kinds: IndexKinds, parts: &[IndexPart]) -> String {
     }
 }
 
-/// Rows of a part of an index.
+/// Counts the rows of an index part.
 fn row_count(state: TreeState<'_>, attribute: &str, part: IndexPart) -> Result<u64, OperationError> {
     let Some(base) = base_of(state.catalog, attribute) else { return Ok(0) };
     let prefix = part.key_prefix(base);

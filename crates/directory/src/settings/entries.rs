@@ -1,14 +1,15 @@
-//! Settings as entries at and below `cn=config`, made when somebody looks.
+//! Settings as entries at and below `cn=config`, computed on demand.
 //!
 //! ```text
 //! cn=config                        pandoConfig: suffixes, limits, access, passwords, links
 //!   cn=indexes,cn=config
-//!     cn=ATTRIBUTE,cn=indexes,...  pandoIndex: what the index of an attribute type answers
+//!      cn=ATTRIBUTE,cn=indexes,...  pandoIndex: kinds of an attribute type's index
 //!   cn=schema,cn=config
 //!     cn=NAME,cn=schema,...        pandoSchema: a text of definitions
 //! ```
 //!
-//! Only the administrator sees them; to everybody else the names do not exist. [`super::change_entries`] changes them.
+//! Only the administrator sees them; for other requesters the names do not exist. [`super::change_entries`] changes
+//! them.
 
 use super::{DirectorySettings, GENERAL};
 use crate::model::virtual_entries::{CONFIG_DN, VirtualEntry};
@@ -21,12 +22,12 @@ pub const SCHEMA_DN: &str = "cn=schema,cn=config";
 
 /// Attribute type of the suffixes.
 pub(crate) const SUFFIX: &str = "pandoSuffix";
-/// Attribute type of what an index answers.
+/// Attribute type of the kinds of an index.
 pub(crate) const INDEX_KIND: &str = "pandoIndexKind";
 /// Attribute type of the definitions of a schema text.
 pub(crate) const SCHEMA_TEXT: &str = "pandoSchemaText";
 
-/// What an entry of `cn=config` is of.
+/// Subject of an entry of `cn=config`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ConfigEntry {
     /// `cn=config` itself.
@@ -41,7 +42,7 @@ pub(crate) enum ConfigEntry {
     SchemaText(String),
 }
 
-/// All entries, superiors first.
+/// Returns all entries, superiors first.
 pub(crate) fn entries(settings: &DirectorySettings) -> Vec<(ConfigEntry, VirtualEntry)> {
     let entry = |dn: &str, class: &str, name: &str| {
         VirtualEntry::new(dn).with("objectClass", ["top", class]).with("cn", [name])

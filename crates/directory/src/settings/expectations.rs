@@ -1,4 +1,4 @@
-//! Expectations of access rules: each is held against the rules that are to be, and the entries that there are.
+//! Expectations about access rules: each is compared with the proposed rules and the existing entries.
 
 use schema::Schema;
 
@@ -17,10 +17,11 @@ use crate::tree::{Found, TreeState, damaged_row};
 
 const KEY: &str = "access_expectations";
 
-/// Whether expectations can be, by themselves.
+/// Checks expectations by themselves.
 pub(super) fn check(texts: &[String], schema: &Schema, problems: &mut Vec<SettingsProblem>) {
     if texts.len() > ACCESS_RULES_MAX {
-        let what = format!("{} expectations are more than the {ACCESS_RULES_MAX} that are kept", texts.len());
+        let what =
+            format!("there are {} expectations, but at most {ACCESS_RULES_MAX} are allowed", texts.len());
         problems.push(SettingsProblem::key(KEY, what));
         return;
     }
@@ -39,7 +40,9 @@ fn checked(text: &str, schema: &Schema) -> Result<Expectation, String> {
     let read = Expectation::parse(text)?;
     if read.right == USE_WORD {
         if read.attribute.is_none() || !read.entry.is_empty() {
-            return Err("use is of no entry: name a control or an extended operation alone".to_owned());
+            return Err(
+                "use does not apply to entries: name only a control or an extended operation".to_owned()
+            );
         }
         Uses::named(read.attribute.as_slice())?;
         check_names(read.asker.iter(), schema)?;
@@ -76,7 +79,7 @@ fn check_names<'a>(dns: impl Iterator<Item = &'a String>, schema: &Schema) -> Re
     Ok(())
 }
 
-/// What the proposed rules do not fulfil. Not looked at is what names a tree of which there is no entry yet.
+/// Returns the expectations that the proposed rules do not meet. Skips those that name a tree without entries.
 ///
 /// # Errors
 /// The store failed.
@@ -103,7 +106,7 @@ pub(super) fn unfulfilled(
         match explained(state, &rules, &read)? {
             Answer::NotYet => {}
             Answer::Missing(dn) => problems.push(problem(number, format!("{text:?}: {dn:?} does not exist"))),
-            // What is true of some values alone is neither.
+            // A right to only some values meets neither "may" nor "may not".
             Answer::Explained(explained)
                 if explained.is_allowed == read.is_allowed && !explained.is_partly => {}
             Answer::Explained(explained) => {
@@ -118,7 +121,7 @@ pub(super) fn unfulfilled(
 }
 
 enum Answer {
-    /// There is no entry of that tree.
+    /// The tree has no entry yet.
     NotYet,
     Missing(String),
     Explained(AccessExplanation),
