@@ -1,5 +1,5 @@
 //! A directory in a temporary folder, for this crate's unit tests (`mod testing`) and, by `#[path]`, for its
-//! integration tests. Time is a counter and UUIDs are numbers, so a run depends on nothing but its requests.
+//! integration tests. Time is a counter and UUIDs are numbers, so a run depends only on its requests.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub(crate) const SUFFIX: &str = "dc=example,dc=com";
 /// First time of the test clock: 2023-11-14T22:13:20Z.
 const EPOCH_MICROS: u64 = 1_700_000_000_000_000;
 
-/// A monitor tree of nothing.
+/// An empty monitor tree.
 struct NoMonitor;
 
 impl MonitorSource for NoMonitor {
@@ -41,7 +41,7 @@ pub(crate) fn no_monitor() -> Arc<dyn MonitorSource> {
     Arc::new(NoMonitor)
 }
 
-/// A folder below the system's temporary one, removed at the end.
+/// A folder below the system's temporary folder, removed at the end.
 pub(crate) struct TemporaryFolder(PathBuf);
 
 impl TemporaryFolder {
@@ -64,7 +64,7 @@ impl Drop for TemporaryFolder {
     }
 }
 
-/// An entry that a search returned: values by attribute name, in the order returned.
+/// An entry that a search returned: values by attribute name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) dn: String,
@@ -72,14 +72,14 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// The values of an attribute as text.
+    /// Returns the values of an attribute as text.
     pub(crate) fn texts(&self, name: &str) -> Vec<String> {
         let values = self.attributes.get(name).into_iter().flatten();
         values.map(|value| String::from_utf8_lossy(value).into_owned()).collect()
     }
 }
 
-/// What a search returned.
+/// Result of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) code: ResultCode,
@@ -90,7 +90,7 @@ pub(crate) struct Found {
     pub(crate) references: Vec<String>,
 }
 
-/// Of a search that was refused.
+/// Result of a refused search.
 impl From<Outcome> for Found {
     fn from(outcome: Outcome) -> Found {
         Found {
@@ -109,23 +109,23 @@ impl Found {
     }
 }
 
-/// An open directory and what is needed to use it.
+/// An open directory with everything that requests need.
 pub(crate) struct TestDirectory {
     pub(crate) directory: Arc<Directory>,
     pub(crate) writer: Writer,
     pub(crate) snapshot: Snapshot,
-    /// On whose behalf requests run; the administrator at first.
+    /// Requester of the operations; initially the administrator.
     pub(crate) requester: Requester,
     /// Whether searches may use indexes.
     pub(crate) use_indexes: bool,
     clock: u64,
     settings: Settings,
-    // Last, so that the files are closed before the folder goes.
+    // Last, so that the files are closed before the folder is removed.
     folder: Arc<TemporaryFolder>,
 }
 
 impl TestDirectory {
-    /// An empty directory with the suffix [`SUFFIX`] and default settings.
+    /// Creates an empty directory with the suffix [`SUFFIX`] and default settings.
     pub(crate) fn new() -> TestDirectory {
         TestDirectory::with_settings(GeneralSettings::default())
     }
@@ -135,7 +135,7 @@ impl TestDirectory {
         TestDirectory::open(Arc::new(TemporaryFolder::new()), settings, &[SUFFIX], 0).unwrap()
     }
 
-    /// A directory with the suffix entry.
+    /// Creates a directory with the suffix entry.
     pub(crate) fn with_suffix_entry() -> TestDirectory {
         let mut directory = TestDirectory::new();
         let outcome = directory.add(SUFFIX, &[("objectClass", &["domain"]), ("dc", &["example"])]);
@@ -143,7 +143,7 @@ impl TestDirectory {
         directory
     }
 
-    /// An empty directory whose `cn=monitor` is made by `monitor`.
+    /// Creates an empty directory whose `cn=monitor` comes from `monitor`.
     pub(crate) fn with_monitor(monitor: Arc<dyn MonitorSource>) -> TestDirectory {
         let folder = Arc::new(TemporaryFolder::new());
         TestDirectory::open_with(folder, Settings::default(), &[SUFFIX], 0, monitor).unwrap()
@@ -210,7 +210,7 @@ impl TestDirectory {
         self.folder.path()
     }
 
-    /// Time and UUID of the next operation.
+    /// Returns the time and UUID of the next operation.
     pub(crate) fn stamp(&mut self) -> Stamp {
         self.clock += 1;
         let mut uuid = [0; 16];
@@ -219,7 +219,7 @@ impl TestDirectory {
         Stamp { now_micros: EPOCH_MICROS + self.clock * 1_000, uuid, ..Stamp::default() }
     }
 
-    /// Carries out a write request in a batch of its own.
+    /// Carries out a change in a batch of its own.
     pub(crate) fn execute(&mut self, request: &Request<'_>) -> Outcome {
         let stamp = self.stamp();
         self.execute_with(request, &RequestControls::default(), &stamp)
@@ -274,7 +274,8 @@ impl TestDirectory {
         self.execute(&Request::ModifyDn(ModifyDnRequest { entry: dn, new_rdn, delete_old_rdn, new_superior }))
     }
 
-    /// Defines the index of an attribute: its kinds as text, or `none`. The rows of entries that exist are made later.
+    /// Defines the index of an attribute: its kinds as text, or `none`. The rows of existing entries are built
+    /// later.
     pub(crate) fn define_index(&mut self, attribute: &str, kinds: &str) {
         let kinds = if kinds == "none" { IndexKinds::NONE } else { kinds.parse().unwrap() };
         let stamp = self.stamp();
@@ -287,7 +288,7 @@ impl TestDirectory {
         self.try_change_settings(change).unwrap();
     }
 
-    /// Changes the directory-wide settings, or says why not.
+    /// Changes the directory-wide settings, or returns the reasons against it.
     pub(crate) fn try_change_settings(
         &mut self,
         change: impl FnOnce(&mut DirectorySettings),
@@ -300,7 +301,7 @@ impl TestDirectory {
         changed
     }
 
-    /// Makes index rows of some entries, or removes some rows. Whether more remains to be done.
+    /// Builds index rows of some entries, or removes some rows. Returns whether more remains to be done.
     pub(crate) fn run_index_slice(&mut self, entries_max: usize) -> bool {
         let budget = SliceBudget { entries_max, rows_max: entries_max * 8 };
         let more = self.writer.run_maintenance_slice(&budget, &mut || ()).unwrap();
@@ -308,12 +309,12 @@ impl TestDirectory {
         more
     }
 
-    /// Makes and removes index rows until none remain to be.
+    /// Builds and removes index rows until none remain.
     pub(crate) fn finish_indexes(&mut self) {
         while self.run_index_slice(512) {}
     }
 
-    /// Searches to the end with aliases not followed.
+    /// Runs a search to its end without following aliases.
     pub(crate) fn search(&mut self, base: &str, scope: Scope, filter: &str, attributes: &[&str]) -> Found {
         let filter = FilterBuf::parse(filter).unwrap();
         let mut selection = SelectionBuf::new();
@@ -338,7 +339,7 @@ impl TestDirectory {
         match Search::start(&self.snapshot, &self.requester, id, &request, controls) {
             Err(outcome) => outcome.into(),
             Ok(mut search) => {
-                // Small slices, so that every test also tests their borders.
+                // Small slices, so that every test also covers their borders.
                 let budget = Budget { entries_examined_max: 7, out_bytes_max: 2_000 };
                 while matches!(search.run(&self.snapshot, &mut out, &budget), Step::More) {}
                 received(&out)
@@ -346,27 +347,27 @@ impl TestDirectory {
         }
     }
 
-    /// The entry of this name with all its attributes, if it is there.
+    /// Returns the entry with this name with all its attributes, if it exists.
     pub(crate) fn read(&mut self, dn: &str) -> Option<Entry> {
         self.search(dn, Scope::BaseObject, "(objectClass=*)", &["*", "+"]).entries.pop()
     }
 }
 
-/// The control that deletes an entry with everything below.
+/// Returns the control that deletes an entry with everything below.
 pub(crate) fn tree_delete() -> RequestControls {
     let seldom = SeldomControls { tree_delete: true, ..SeldomControls::default() };
     RequestControls { seldom: Some(Box::new(seldom)), ..RequestControls::default() }
 }
 
-/// These controls, and the one that has a change decided and not made.
+/// Adds the control that has a change decided and not applied.
 pub(crate) fn no_operation(controls: &RequestControls) -> RequestControls {
     let mut asking = controls.clone();
     asking.seldom.get_or_insert_default().no_operation = true;
     asking
 }
 
-/// A filter that says the same and that no index answers: not not what it is (RFC 4511 section 4.5.1.7). `bytes` is
-/// where it is made.
+/// Returns an equivalent filter that no index answers: a double negation (RFC 4511 section 4.5.1.7). `bytes` is its
+/// buffer.
 pub(crate) fn without_index<'b>(filter: Filter<'_>, bytes: &'b mut Vec<u8>) -> Filter<'b> {
     let not = |inner: &[u8]| {
         let mut outer = Vec::with_capacity(inner.len() + 8);
@@ -378,7 +379,7 @@ pub(crate) fn without_index<'b>(filter: Filter<'_>, bytes: &'b mut Vec<u8>) -> F
     Filter::from_bytes(bytes, &DecodeLimits::default()).unwrap()
 }
 
-/// Takes the messages of a search apart.
+/// Parses the messages of a search.
 pub(crate) fn received(mut bytes: &[u8]) -> Found {
     let mut found = Found {
         code: ResultCode::OTHER,

@@ -1,8 +1,8 @@
-//! Names and places: from a DN to an entry id and back, and who lies below whom.
+//! Names and places: from a DN to an entry id and back, and superiors of entries.
 //!
-//! A DN resolves in one look-up in `names` per RDN below the suffix. The reverse walks the parent chain in `nodes`.
-//! Neither follows aliases or referrals: it says where it stopped, and the operations decide (see `search/base.rs` and
-//! `target.rs`).
+//! A DN is resolved with one lookup in `names` per RDN below the suffix. The reverse follows the chain of parents in
+//! `nodes`. Neither follows aliases or referrals: the result shows where resolution stopped, and the operations
+//! decide (see `search/base.rs` and `target.rs`).
 
 pub(crate) mod entry_rows;
 pub mod operational;
@@ -21,37 +21,37 @@ use crate::model::outcome::OperationError;
 use crate::model::rows::{EntryId, NAMES, NODES, NodeFlags, NodeRow, decode_name_row, id_key, name_key};
 use crate::model::settings::Settings;
 
-/// What every operation reads: the rows at one position, what their numbers mean, and the settings.
+/// State that every operation reads: the rows at one position, their catalogue, and the settings.
 #[derive(Clone, Copy)]
 pub struct TreeState<'a> {
     /// The rows.
     pub read: &'a Read,
-    /// What their numbers mean.
+    /// The catalogue of the rows.
     pub catalog: &'a Catalog,
     /// Directory-wide settings.
     pub settings: &'a Settings,
 }
 
-/// Where a name leads.
+/// Result of resolving a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// To an entry.
+    /// The entry with the name.
     Entry(EntryId, NodeFlags),
-    /// To nothing.
+    /// No entry has the name.
     Missing {
-        /// The nearest existing superior and how many RDNs of the name lead to it. `None`: not even the suffix entry
+        /// The nearest existing superior and the number of RDNs that lead to it. `None` if not even the suffix entry
         /// exists.
         nearest: Option<(EntryId, NodeFlags, usize)>,
     },
 }
 
 impl TreeState<'_> {
-    /// Looks for the entry of a name.
+    /// Finds the entry with a name.
     pub fn find(&self, name: &NormalName) -> Result<Found, OperationError> {
         find(self.read, self.catalog, name)
     }
 
-    /// The entry of a name, whatever kind of entry it is.
+    /// Returns the entry with a name, of any kind.
     pub(crate) fn entry_of(&self, name: &NormalName) -> Result<Option<EntryId>, OperationError> {
         Ok(match self.find(name)? {
             Found::Entry(id, _) => Some(id),
@@ -59,7 +59,7 @@ impl TreeState<'_> {
         })
     }
 
-    /// The entry of this normal RDN one level below `parent`.
+    /// Returns the entry with this normal RDN one level below `parent`.
     pub fn child(
         &self,
         parent: EntryId,
@@ -68,17 +68,17 @@ impl TreeState<'_> {
         child(self.read, parent, normal_rdn)
     }
 
-    /// The node row of an entry.
+    /// Returns the node row of an entry.
     pub fn node(&self, id: EntryId) -> Result<Option<NodeRow<'_>>, OperationError> {
         node(self.read, id)
     }
 
-    /// The DN of an entry; empty for [`EntryId::ROOT`], `None` if there is no such entry.
+    /// Returns the DN of an entry; empty for [`EntryId::ROOT`], `None` if there is no such entry.
     pub fn dn(&self, id: EntryId) -> Result<Option<String>, OperationError> {
         dn_of(self.read, id)
     }
 
-    /// Whether `id` is `ancestor` or lies below it.
+    /// Returns true if `id` is `ancestor` or lies below it.
     pub fn is_at_or_below(&self, id: EntryId, ancestor: EntryId) -> Result<bool, OperationError> {
         let mut at = id;
         for _ in 0..TREE_DEPTH_MAX {
@@ -95,7 +95,7 @@ impl TreeState<'_> {
     }
 }
 
-/// Looks for the entry of a name.
+/// Finds the entry with a name.
 pub fn find(read: &Read, catalog: &Catalog, name: &NormalName) -> Result<Found, OperationError> {
     let Some(suffix) = catalog.suffix_above(&name.key) else {
         return Ok(Found::Missing { nearest: None });
@@ -115,7 +115,7 @@ pub fn find(read: &Read, catalog: &Catalog, name: &NormalName) -> Result<Found, 
     Ok(Found::Entry(id, flags))
 }
 
-/// The entry of this normal RDN one level below `parent`.
+/// Returns the entry with this normal RDN one level below `parent`.
 pub fn child(
     read: &Read,
     parent: EntryId,
@@ -127,7 +127,7 @@ pub fn child(
     }
 }
 
-/// The node row of an entry.
+/// Returns the node row of an entry.
 pub fn node(read: &Read, id: EntryId) -> Result<Option<NodeRow<'_>>, OperationError> {
     match read.get(NODES, &id_key(id))? {
         None => Ok(None),
@@ -135,9 +135,9 @@ pub fn node(read: &Read, id: EntryId) -> Result<Option<NodeRow<'_>>, OperationEr
     }
 }
 
-/// The DN of an entry; empty for [`EntryId::ROOT`], `None` if there is no such entry.
+/// Returns the DN of an entry; empty for [`EntryId::ROOT`], `None` if there is no such entry.
 pub fn dn_of(read: &Read, id: EntryId) -> Result<Option<String>, OperationError> {
-    // Most fit, and none needs to grow name by name.
+    // Most DNs fit, so few need to grow name by name.
     let mut dn = String::with_capacity(96);
     let mut at = id;
     for _ in 0..TREE_DEPTH_MAX {
@@ -154,7 +154,7 @@ pub fn dn_of(read: &Read, id: EntryId) -> Result<Option<String>, OperationError>
     Err(OperationError::Damaged(format!("the parents of entry {} do not end", id.0)))
 }
 
-/// The normal form of an entry's DN; `None` if there is no such entry.
+/// Returns the normal form of an entry's DN; `None` if there is no such entry.
 pub fn normal_dn_of(read: &Read, schema: &Schema, id: EntryId) -> Result<Option<Vec<u8>>, OperationError> {
     let Some(text) = dn_of(read, id)? else { return Ok(None) };
     let mut key = Vec::with_capacity(text.len());

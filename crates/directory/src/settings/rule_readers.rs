@@ -1,5 +1,5 @@
-//! Who but the administrator may ask which access rules hold: a change after which nobody could is refused, unless a
-//! rule says that this is meant.
+//! Requesters other than the administrator that may query access rules. A change that would leave none of them is
+//! refused, unless a rule states that this is intended.
 
 use schema::Schema;
 
@@ -13,8 +13,8 @@ use crate::tree::TreeState;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// What is wrong with rules that take from everybody what somebody has. The first rules of a directory take nothing,
-/// and where there are no rules there is nothing to ask for.
+/// Returns the problem of rules that take the right to query rules from everyone who has it. The first rules of a
+/// directory are never refused, and without rules there is nothing to query.
 ///
 /// # Errors
 /// The store failed.
@@ -23,21 +23,21 @@ pub(super) fn lost(
     (before, after): (&[String], &[String]),
     (schema, secrets): (&Schema, &Secrets),
 ) -> Result<Vec<SettingsProblem>> {
-    if before == after || after.is_empty() || !is_somebody(state, &state.catalog.access_rules)? {
+    if before == after || after.is_empty() || !has_rule_reader(state, &state.catalog.access_rules)? {
         return Ok(Vec::new());
     }
     let rules = AccessRules::of(after, schema, secrets);
     let is_meant = |rule: &Rule| denies_all(rule) && !rule.rights.has(BROWSE);
-    if rules.rules.iter().any(is_meant) || is_somebody(state, &rules)? {
+    if rules.rules.iter().any(is_meant) || has_rule_reader(state, &rules)? {
         return Ok(Vec::new());
     }
-    let what = "nobody but the administrator could ask for these rules any more: allow somebody to explain, or say \
-                that this is meant by a rule \"nobody: deny explain to anyone\"";
+    let what = "only the administrator could query these rules: allow explain to another requester, or state \
+                with a rule \"nobody: deny explain to anyone\" that this is intended";
     Ok(vec![SettingsProblem::key("access_rules", what.to_owned())])
 }
 
-/// Whether a rule lets somebody who may be there explain at some entry, and no other takes that from everybody.
-fn is_somebody(state: TreeState<'_>, rules: &AccessRules) -> Result<bool> {
+/// Returns true if a rule allows `explain` to a requester that may exist, and no other rule denies it to everyone.
+fn has_rule_reader(state: TreeState<'_>, rules: &AccessRules) -> Result<bool> {
     if rules.rules.iter().any(denies_all) {
         return Ok(false);
     }
@@ -66,7 +66,7 @@ fn is_somebody(state: TreeState<'_>, rules: &AccessRules) -> Result<bool> {
     Ok(false)
 }
 
-/// Whether a rule denies everybody to explain, everywhere and always.
+/// Returns true if a rule denies `explain` to everyone, everywhere and always.
 fn denies_all(rule: &Rule) -> bool {
     let is_everywhere = rule.place.is_none() && rule.but.is_empty() && rule.filter.is_none();
     let is_always = is_everywhere && !rule.asks_link();

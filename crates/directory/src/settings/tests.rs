@@ -1,4 +1,4 @@
-//! Settings as entries of `cn=config`, and as a whole.
+//! Tests of settings as entries of `cn=config`, and as a whole.
 
 use ldap::{ChangeOperation, ResultCode, Scope};
 
@@ -16,7 +16,7 @@ fn all(directory: &mut TestDirectory) -> crate::testing::Found {
 }
 
 #[test]
-fn the_administrator_sees_settings_as_entries_and_nobody_else_does() {
+fn only_the_administrator_sees_settings_as_entries() {
     let mut directory = TestDirectory::with_suffix_entry();
     let found = all(&mut directory);
     assert_eq!(found.code, ResultCode::SUCCESS);
@@ -34,7 +34,7 @@ fn the_administrator_sees_settings_as_entries_and_nobody_else_does() {
         directory.search("cn=nope,cn=config", Scope::BaseObject, "(objectClass=*)", &[]).code,
         ResultCode::NO_SUCH_OBJECT
     );
-    // Every entry follows its class, or a client that checks would refuse it.
+    // Every entry conforms to its class, because clients may check that.
     for entry in &found.entries {
         for name in entry.attributes.keys() {
             assert!(directory.directory.attribute_name(name).is_some(), "{name} of {}", entry.dn);
@@ -52,7 +52,7 @@ fn the_administrator_sees_settings_as_entries_and_nobody_else_does() {
 }
 
 #[test]
-fn settings_change_by_operations_and_hold_at_once() {
+fn operations_change_settings_with_immediate_effect() {
     let mut directory = TestDirectory::with_suffix_entry();
     let ok = |outcome: crate::model::outcome::Outcome| {
         assert_eq!(outcome.code, ResultCode::SUCCESS, "{}", outcome.diagnostic)
@@ -103,7 +103,7 @@ fn settings_change_by_operations_and_hold_at_once() {
         directory.search("cn=subschema", Scope::BaseObject, "(objectClass=*)", &["attributeTypes"]);
     assert!(published.entries[0].texts("attributeTypes").iter().any(|text| text.contains("'colour'")));
 
-    // All of it is there after a restart.
+    // All settings survive a restart.
     let before = directory.directory.directory_settings();
     let mut directory = directory.reopen();
     assert_eq!(directory.directory.directory_settings(), before);
@@ -140,7 +140,7 @@ fn each_refusal_has_its_code_and_changes_nothing() {
             "cn=config",
             (Replace, "pandoSizeLimit", &["1", "2"]),
             ResultCode::CONSTRAINT_VIOLATION,
-            "has one value",
+            "is single-valued",
         ),
         ("cn=config", (Replace, "pandoLogRecords", &["0"]), ResultCode::CONSTRAINT_VIOLATION, "from 1"),
         (
@@ -286,7 +286,7 @@ fn each_refusal_has_its_code_and_changes_nothing() {
             "cn=title,cn=indexes,cn=config",
             &[index, kind, ("cn", &["other"])],
             ResultCode::NAMING_VIOLATION,
-            "cn has to be",
+            "cn must be",
         ),
         ("cn=title,cn=config", &[index, kind], ResultCode::UNWILLING_TO_PERFORM, "below cn=indexes"),
         (
@@ -315,7 +315,7 @@ fn each_refusal_has_its_code_and_changes_nothing() {
 }
 
 #[test]
-fn a_change_that_changes_nothing_makes_no_record() {
+fn a_change_without_effect_makes_no_record() {
     let mut directory = TestDirectory::new();
     let position = directory.snapshot.position().unwrap();
     assert!(directory.try_change_settings(|_| ()).unwrap().is_empty());
@@ -326,7 +326,7 @@ fn a_change_that_changes_nothing_makes_no_record() {
 }
 
 #[test]
-fn several_changes_are_one_record_and_a_wrong_one_among_them_changes_nothing() {
+fn several_changes_are_one_record_and_one_wrong_change_refuses_all() {
     let mut directory = TestDirectory::new();
     let position = directory.snapshot.position().unwrap();
     let change = |settings: &mut DirectorySettings| {
@@ -346,7 +346,7 @@ fn several_changes_are_one_record_and_a_wrong_one_among_them_changes_nothing() {
 }
 
 #[test]
-fn a_search_under_another_schema_than_it_began_with_says_so() {
+fn a_search_reports_that_the_schema_has_changed() {
     let mut directory = TestDirectory::with_suffix_entry();
     for number in 0..20 {
         let unit: &[(&str, &[&str])] = &[("objectClass", &["organizationalUnit"]), ("description", &["x"])];
@@ -371,7 +371,7 @@ fn a_search_under_another_schema_than_it_began_with_says_so() {
 }
 
 #[test]
-fn places_show_themselves_and_read_back() {
+fn places_are_displayed_and_parsed() {
     for place in [
         SettingPath::Key("limits.size_limit".to_owned()),
         SettingPath::Key("indexes.a[0]".to_owned()),

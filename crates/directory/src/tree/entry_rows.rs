@@ -1,4 +1,4 @@
-//! Entries as their rows have them, for changes.
+//! Rows of entries, for changes.
 
 use store::Batch;
 
@@ -17,12 +17,12 @@ pub(crate) struct ChangedEntry<'a> {
     pub(crate) entry: &'a mut StoredEntry,
 }
 
-/// The attributes of an entry as it was before `position`; `None` if it is gone or newer, in a replay.
+/// Returns the attributes of an entry as before `position`. `None` if, during replay, it does not exist or is newer.
 pub(crate) fn load_older(batch: &Batch<'_>, id: EntryId, position: u64) -> Result<Option<StoredEntry>> {
     Ok(load(batch, id)?.filter(|entry| entry.position < position))
 }
 
-/// The attributes of an entry, `None` if there is no such entry.
+/// Returns the attributes of an entry; `None` if there is no such entry.
 pub(crate) fn load(batch: &Batch<'_>, id: EntryId) -> Result<Option<StoredEntry>> {
     let Some(bytes) = batch.get(ENTRIES, &id_key(id))? else { return Ok(None) };
     let row = EntryRow::decode(bytes).ok_or_else(|| damaged_row("entries", id))?;
@@ -34,7 +34,7 @@ pub(crate) fn save(batch: &mut Batch<'_>, id: EntryId, entry: &StoredEntry) -> R
     Ok(())
 }
 
-/// The normal form under which `names` has an entry: all RDNs of the suffix for a suffix entry.
+/// Returns the normal form under which `names` lists an entry: all RDNs of the suffix for a suffix entry.
 pub(crate) fn normal_rdn(catalog: &Catalog, parent: EntryId, rdn: &str) -> Result<Vec<u8>> {
     let damaged = |error: String| OperationError::Damaged(format!("RDN {rdn:?}: {error}"));
     let dn = ldap::Dn::parse(rdn).map_err(|error| damaged(error.to_string()))?;

@@ -1,6 +1,6 @@
-//! Operational attributes that are never stored: made from rows when asked for, usable in filters and compares.
+//! Operational attributes that are never stored: computed from rows on demand, usable in filters and compares.
 //!
-//! memberOf and isMemberOf are `linked` read backwards; the counts come from counters, whatever the size of the tree.
+//! memberOf and isMemberOf are derived from `linked`; the counts come from counters, whatever the size of the tree.
 
 use std::ops::ControlFlow;
 
@@ -10,11 +10,11 @@ use crate::model::rows::{AttrId, EntryId, LINKED, META, NodeRow, children_counte
 use crate::model::virtual_entries::SUBSCHEMA_DN;
 use crate::tree::{TreeState, dn_of};
 
-/// member and uniqueMember: what memberOf reads backwards.
+/// member and uniqueMember: the attributes that memberOf is derived from.
 const MEMBER_TYPES: [&str; 2] = ["2.5.4.31", "2.5.4.50"];
 
 impl VirtualAttribute {
-    /// Whether an entry has it.
+    /// Returns true if an entry has the attribute.
     pub(crate) fn is_present(
         self,
         state: TreeState<'_>,
@@ -38,7 +38,7 @@ impl VirtualAttribute {
         }
     }
 
-    /// Gives the values of an entry one by one, until told to stop. Groups come in ascending entry id.
+    /// Calls `each` with each value of an entry until it breaks. Groups come in ascending entry id.
     pub(crate) fn for_each_value(
         self,
         state: TreeState<'_>,
@@ -80,7 +80,7 @@ impl VirtualAttribute {
     }
 }
 
-/// The numbers of member and uniqueMember, with any options.
+/// Returns the numbers of member and uniqueMember, with any options.
 pub(crate) fn member_attributes(catalog: &Catalog) -> impl Iterator<Item = AttrId> {
     MEMBER_TYPES
         .iter()
@@ -89,8 +89,8 @@ pub(crate) fn member_attributes(catalog: &Catalog) -> impl Iterator<Item = AttrI
         .copied()
 }
 
-/// Gives the DNs of the groups that an entry is in, of those that `shows` says yes to with the attribute by which it is
-/// in them, until told to stop. They come in ascending entry id.
+/// Calls `each` with the DN of each group that contains the entry, until it breaks. A group is skipped unless
+/// `shows` accepts it with the attribute that contains the entry. They come in ascending entry id.
 pub(crate) fn for_each_group(
     state: TreeState<'_>,
     id: EntryId,

@@ -1,8 +1,8 @@
 //! Referral entries: names of subtrees that another server holds (RFC 3296).
 //!
-//! Without ManageDsaIT such an entry is a signpost: an operation on it or on a name below it is answered with
-//! `referral`, and a search that comes across it sends a continuation reference. Both carry the URLs of the entry's
-//! `ref` values, with the name and the scope that the client is to ask for there.
+//! Without ManageDsaIT such an entry refers to another server: an operation on it or on a name below it returns
+//! `referral`, and a search with the entry in its scope returns a continuation reference. Both contain the URLs of
+//! the entry's `ref` values, with the name and the scope for the client's next request.
 
 use std::ops::ControlFlow;
 
@@ -17,10 +17,10 @@ use crate::tree::{TreeState, damaged_row};
 /// OID of `ref`.
 const REF: &str = "2.16.840.1.113730.3.1.34";
 
-/// The answer to an operation on a name at or below a referral entry (RFC 3296 sections 5.2 and 5.3).
+/// Returns the result of an operation on a name at or below a referral entry (RFC 3296 sections 5.2 and 5.3).
 ///
-/// `below` is the text of the name's RDNs below the referral entry, empty for the entry itself. `scope` is that of a
-/// search; other operations have none.
+/// `below` is the text of the name's RDNs below the referral entry, empty for the entry itself. `scope` is the scope
+/// of a search; other operations have none.
 pub(crate) fn referral(
     state: TreeState<'_>,
     referral: EntryId,
@@ -31,7 +31,7 @@ pub(crate) fn referral(
     let change = |url: &mut LdapUrl| {
         let there = if url.dn.is_empty() { matched_dn.as_str() } else { url.dn.as_str() };
         url.dn = if below.is_empty() { there.to_owned() } else { format!("{below},{there}") };
-        // Section 5.2: what the client asked with takes the place of what the URL says, but for extensions.
+        // Section 5.2: the parameters of the request replace those of the URL, except extensions.
         url.attributes.clear();
         url.filter = None;
         url.scope = scope;
@@ -40,15 +40,15 @@ pub(crate) fn referral(
     Ok(OperationError::Referral { matched_dn, referrals })
 }
 
-/// The URLs of the continuation reference for a referral entry in the scope of a search (RFC 3296 section 5.4). `dn` is
-/// the entry's.
+/// Returns the URLs of the continuation reference for a referral entry in the scope of a search (RFC 3296 section
+/// 5.4). `dn` is the entry's DN.
 pub(crate) fn continuation(
     state: TreeState<'_>,
     referral: EntryId,
     dn: &str,
     scope: Scope,
 ) -> Result<Vec<String>, OperationError> {
-    // One level below the base, the referral entry itself is all there is to ask for (RFC 4511 section 4.5.3).
+    // One level below the base, only the referral entry itself is in scope (RFC 4511 section 4.5.3).
     let scope = if scope == Scope::SingleLevel { Scope::BaseObject } else { Scope::WholeSubtree };
     urls(state, referral, |url| {
         if url.dn.is_empty() {
@@ -58,7 +58,7 @@ pub(crate) fn continuation(
     })
 }
 
-/// The URLs of the `ref` values: labels dropped, LDAP URLs changed by `change`, others as they are.
+/// Returns the URLs of the `ref` values: labels dropped, LDAP URLs changed by `change`, others unchanged.
 fn urls(
     state: TreeState<'_>,
     id: EntryId,

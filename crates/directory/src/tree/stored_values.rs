@@ -1,4 +1,5 @@
-//! Values of ordinary attributes: in the entry row, beside it when large, a row each when there are many.
+//! Values of ordinary attributes: in the entry row, in a row of `values` if large, or in one row per value if there
+//! are many.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -11,12 +12,13 @@ use crate::tree::{TreeState, damaged_row, dn_of};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// A value kept beside its entry row, by the hash that the row has.
+/// Returns a large value, by the hash that the entry row contains.
 pub fn large_value<'r>(read: &'r Read, id: EntryId, attribute: AttrId, hash: &[u8]) -> Result<&'r [u8]> {
     read.get(VALUES, &value_key(id, attribute, hash))?.ok_or_else(|| damaged_row("values", id))
 }
 
-/// The rows of `values` of one attribute, in the order of their keys: `(normal value or its head and hash, value)`.
+/// Returns the rows of `values` of one attribute, in the order of their keys: `(normal value or its head and hash,
+/// value)`.
 pub fn table_values(
     read: &Read,
     id: EntryId,
@@ -30,7 +32,7 @@ pub fn table_values(
     })
 }
 
-/// All values of an attribute that is not a link, copied.
+/// Returns copies of all values of an attribute that is not a link.
 pub(crate) fn all(read: &Read, id: EntryId, entry: &StoredEntry, attribute: AttrId) -> Result<Vec<Vec<u8>>> {
     match entry.find(attribute) {
         None => Ok(Vec::new()),
@@ -41,7 +43,7 @@ pub(crate) fn all(read: &Read, id: EntryId, entry: &StoredEntry, attribute: Attr
     }
 }
 
-/// The values of an entry row, copied, the large ones from beside it.
+/// Returns copies of the values of an entry row, including large ones.
 pub(crate) fn inline_values(
     read: &Read,
     id: EntryId,
@@ -51,7 +53,7 @@ pub(crate) fn inline_values(
     values.iter().map(|value| whole_value(read, id, attribute, value).map(<[u8]>::to_vec)).collect()
 }
 
-/// A value of an entry row, a large one from beside it.
+/// Returns a value of an entry row; a large one is read from `values`.
 #[inline]
 fn whole_value<'v>(
     read: &'v Read,
@@ -65,7 +67,7 @@ fn whole_value<'v>(
     }
 }
 
-/// Shows the values of an attribute that is not a link, until told that one is the one looked for. Whether it was.
+/// Calls `is_it` with the values of an attribute that is not a link until it returns true. Returns whether it did.
 pub(crate) fn any(
     read: &Read,
     id: EntryId,
@@ -93,8 +95,8 @@ pub(crate) fn any(
     Ok(false)
 }
 
-/// Gives the values of a stored attribute one by one, until told to stop. Links come as the current DNs of their
-/// targets in ascending entry id, then the names that are still text.
+/// Calls `each` with each value of a stored attribute until it breaks. Links come as the current DNs of their
+/// targets in ascending entry id, followed by names that are still text.
 pub(crate) fn for_each_value(
     state: TreeState<'_>,
     id: EntryId,

@@ -1,12 +1,13 @@
-//! The entry that an update or a compare names.
+//! Resolution of the entry that an update or a compare names.
 //!
 //! Aliases are not followed here (RFC 4511 section 4.7: an add's superiors are not dereferenced; the other updates
-//! never are), so an alias on the way is simply an entry without subordinates. A referral entry on the way leads
-//! elsewhere whatever the controls say; at the target itself ManageDsaIT makes it an ordinary entry (RFC 3296 section
-//! 5.2).
+//! never are), so an alias among the superiors is simply an entry without subordinates. A referral entry among the
+//! superiors leads to another server whatever the controls say; at the target itself ManageDsaIT makes it an
+//! ordinary entry (RFC 3296 section 5.2).
 //!
-//! A name that cannot be an entry's, because the schema lacks a type in it or a value does not fit its type, is
-//! invalidDNSyntax (RFC 4511 section 4.1.9), unless a referral on the way says that another server may know better.
+//! A name that no entry can have, because the schema lacks a type in it or a value does not conform to its syntax,
+//! is invalidDNSyntax (RFC 4511 section 4.1.9), unless a referral among the superiors shows that another server is
+//! responsible.
 
 use ldap::{Dn, ResultCode};
 
@@ -21,18 +22,18 @@ use crate::tree::{Found, TreeState, damaged_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// An entry that exists.
+/// An existing entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Its id.
+    /// Id of the entry.
     pub id: EntryId,
     /// Alias, referral, subentry.
     pub flags: NodeFlags,
-    /// Its DN as rendered.
+    /// DN as rendered.
     pub dn: String,
 }
 
-/// Finds the entry of a DN.
+/// Finds the entry with a DN.
 ///
 /// # Errors
 /// invalidDNSyntax; noSuchObject with the matched DN; referral at and below a referral entry.
@@ -42,10 +43,10 @@ pub fn locate(state: TreeState<'_>, dn: &str, manage_dsa_it: bool) -> Result<Tar
     locate_name(state, &dn, &name, manage_dsa_it)
 }
 
-/// Finds the entry of a DN that is parsed already.
+/// Finds the entry with a DN that is already parsed.
 ///
 /// # Errors
-/// As [`locate`].
+/// See [`locate`].
 pub fn locate_name(
     state: TreeState<'_>,
     dn: &Dn<'_>,
@@ -61,7 +62,7 @@ pub fn locate_name(
     }
 }
 
-/// Why the entry of a name was not found, as [`TreeState::find`] has it.
+/// Returns why the entry with a name was not found, from the result of [`TreeState::find`].
 pub(crate) fn missing(
     state: TreeState<'_>,
     dn: &Dn<'_>,
@@ -99,7 +100,7 @@ pub(crate) fn missing(
     Ok(OperationError::NoSuchObject { matched_dn, what })
 }
 
-/// What to say of a name under which not even a suffix entry exists.
+/// Returns the diagnostic text for a name under which not even a suffix entry exists.
 fn outside(state: TreeState<'_>, dn: &Dn<'_>, name: &NormalName) -> String {
     if let Some(suffix) = state.catalog.suffix_above(&name.key) {
         return format!(
@@ -118,10 +119,10 @@ fn outside(state: TreeState<'_>, dn: &Dn<'_>, name: &NormalName) -> String {
     }
 }
 
-/// Refuses names of entries that the server makes: the root DSE, the schema, the monitor.
+/// Refuses names of entries that the server computes: the root DSE, the schema, the monitor.
 ///
 /// # Errors
-/// `code`, saying which it is.
+/// `code`, with the name of the entry.
 pub(crate) fn check_not_virtual(
     state: TreeState<'_>,
     dn: &Dn<'_>,
@@ -146,10 +147,10 @@ pub(crate) fn check_not_virtual(
     Ok(())
 }
 
-/// Checks that an entry of this many RDNs is not too deep in its suffix.
+/// Checks that an entry with this many RDNs is not too deep in its suffix.
 ///
 /// # Errors
-/// unwillingToPerform past [`TREE_DEPTH_MAX`].
+/// unwillingToPerform beyond [`TREE_DEPTH_MAX`].
 pub(crate) fn check_depth(rdn_count: usize, suffix_rdn_count: usize) -> Result<()> {
     // A chain of entries ends before TREE_DEPTH_MAX; the suffix entry is its first, however many RDNs it has.
     let depth = rdn_count + 1 - suffix_rdn_count.min(rdn_count);
@@ -162,7 +163,7 @@ pub(crate) fn check_depth(rdn_count: usize, suffix_rdn_count: usize) -> Result<(
     ))
 }
 
-/// The DN of an entry that `names` has just led to.
+/// Returns the DN of an entry that `names` has just led to.
 pub(crate) fn entry_dn(state: TreeState<'_>, id: EntryId) -> Result<String> {
     state.dn(id)?.ok_or_else(|| damaged_row("nodes", id))
 }

@@ -582,7 +582,11 @@ fn controls_and_operations_are_kept_from_some() {
     for (attribute, value, expected) in [
         ("pandoAccessRule", "x: deny use of start-tls to anonymous", "start-tls is no control"),
         ("pandoAccessRule", "x: allow use of paging to anyone", "may use paging; allows it, rule 1: x: "),
-        ("pandoAccessExpectation", "anonymous may use paging of 'dc=example,dc=com'", "use is of no entry"),
+        (
+            "pandoAccessExpectation",
+            "anonymous may use paging of 'dc=example,dc=com'",
+            "use does not apply to entries",
+        ),
         ("pandoAccessExpectation", "anonymous may use fax", "fax is no control"),
     ] {
         let wrong: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, attribute, &[value])];

@@ -135,7 +135,7 @@ fn the_last_right_to_ask_for_rules_is_taken_only_where_that_is_meant() {
     for verb in ["plan", "apply"] {
         command(&[verb, &first], Some(&data))
             .expect_code(2)
-            .expect_error("nobody but the administrator could ask for these rules any more")
+            .expect_error("only the administrator could query these rules")
             .expect_error("\"nobody: deny explain to anyone\"");
     }
     let back = command(&["access", "rollback"], Some(&data));

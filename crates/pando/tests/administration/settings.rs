@@ -275,7 +275,7 @@ fn a_policy_that_the_settings_name_is_there() {
         assert!(run.stderr.contains("settings.toml:2:") && run.stderr.contains(what), "{run}");
     };
     // Before there is an entry it may come later, unless it never can.
-    with_file(&scratch, "plan", &named(&policy)).expect_code(0).expect_output("is not there yet");
+    with_file(&scratch, "plan", &named(&policy)).expect_code(0).expect_output("does not exist yet");
     wrong("plan", "cn=policy,o=elsewhere", "below no suffix");
     with_file(&scratch, "apply", &named(&policy)).expect_code(0).expect_output("note: password_policy");
     with_file(&scratch, "apply", &named(&policy)).expect_code(0).expect_output("no change");
@@ -286,7 +286,7 @@ fn a_policy_that_the_settings_name_is_there() {
     assert!(run.stderr.contains("imported 1 entries") && run.stderr.contains("no such entry"), "{run}");
     wrong("plan", &policy, "no such entry");
     wrong("apply", &policy, "no such entry");
-    wrong("plan", SUFFIX, "which is no password policy");
+    wrong("plan", SUFFIX, "which is not a password policy");
     // With it all is well, but for what has no effect.
     let entry = format!(
         "dn: {policy}\nobjectClass: device\nobjectClass: pwdPolicy\nobjectClass: pwdPolicyChecker\ncn: policy\n\

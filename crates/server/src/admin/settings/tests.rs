@@ -100,9 +100,9 @@ fn each_kind_of_bad_setting_is_told_with_its_line() {
             &["2: suffix \"noSuchType=x\": attribute type \"noSuchType\""],
         ),
         ("suffixes = [\"o=x\",\n\"ou=a,O=X\"]\n", &["2: ", "it lies above or below the suffix o=x"]),
-        ("suffixes = [\"o=x\",\n\"O=X\"]\n", &["2: suffix \"O=X\" is there twice"]),
+        ("suffixes = [\"o=x\",\n\"O=X\"]\n", &["2: suffix \"O=X\" occurs twice"]),
         ("suffixes = [\"\"]\n", &["1: ", "the empty DN is the root DSE"]),
-        ("suffixes = [\"cn=a,cn=config\"]\n", &["1: ", "cn=config is the server's own"]),
+        ("suffixes = [\"cn=a,cn=config\"]\n", &["1: ", "cn=config is reserved for the server"]),
         (
             "[indexes]\ncn = [\"equality\"]\nmial = [\"equality\"]\n",
             &["3: attribute type \"mial\" is not defined"],
@@ -122,7 +122,7 @@ fn each_kind_of_bad_setting_is_told_with_its_line() {
         ),
         ("integrity_attributes = [\"nope\"]\n", &["1: attribute type \"nope\" is not defined"]),
         ("[schema]\n\"a b\" = ''\n", &["1: \"a b\" cannot name a schema text"]),
-        ("[schema]\na = ''\nA = ''\n", &["1: \"a\" is there twice, but for its case"]),
+        ("[schema]\na = ''\nA = ''\n", &["1: \"a\" occurs twice, in different case"]),
         (
             "[schema]\nlocal = '''\n# a comment\n\nattributetype ( 1.2.3 )\n'''\n",
             &["5: SUP or SYNTAX is missing"],
