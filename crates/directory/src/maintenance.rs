@@ -1,4 +1,4 @@
-//! Whole directories at once: import, export, backup, check, comparison, salvage.
+//! Operations on whole directories: import, export, backup, check, comparison, salvage.
 
 pub mod backup;
 pub mod check;

@@ -335,7 +335,7 @@ fn somebody_goes_on_reading_the_rules() {
         &[see, &format!("x: deny explain in '{STAFF}' to anyone")],
     ] {
         let error = set(wrong).unwrap_err();
-        assert!(error.contains("nobody but the administrator could ask"), "{wrong:?}: {error}");
+        assert!(error.contains("only the administrator could query"), "{wrong:?}: {error}");
         assert!(error.contains("deny explain to anyone"), "{error}");
     }
     for right in [

@@ -1,12 +1,12 @@
-//! What a backup of a directory is made of, and how the directory comes back from it.
+//! Backup of a directory, and its restoration.
 //!
-//! A backup is all rows as they were at one position of the log, and the records behind that position, in pieces that
-//! follow each other without a gap. The directory as it was at any of these positions is the rows with the records up
-//! to there applied, as every start and every replica applies them. Rows and records are streams of bytes here; which
-//! file they are in is for others to say.
+//! A backup contains all rows at one position of the log, and the records after that position, in segments that
+//! follow each other without a gap. To restore the directory at any of these positions, the records up to there are
+//! applied to the rows, as at every start and on every replica. This module reads and writes rows and records as
+//! streams of bytes; the caller chooses the files.
 //!
-//! What a node of a cluster knows of the cluster's log is left out: what comes back is a directory of its own. It has a
-//! new generation, so that cookies and positions of the time after the backup are not taken for its own.
+//! The state of a cluster's shared log is left out: a restored directory does not belong to a cluster. It gets a new
+//! generation, so that cookies and positions from after the backup are not mistaken for its own.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -27,13 +27,13 @@ use crate::model::virtual_entries::{MonitorSource, VirtualEntry};
 use crate::settings::{DirectorySettings, NodeSettings};
 use crate::snapshot::Directory;
 
-/// Bytes of records that are applied in one commit.
+/// Bytes of records applied in one commit.
 const GROUP_BYTES: usize = 8 << 20;
 
-/// A short hash of a record, by which it is known that two logs are the same up to there.
+/// Short hash of a record, which shows that two logs are equal up to there.
 pub type Fingerprint = [u8; 16];
 
-/// Why nothing is backed up, or comes back.
+/// Error of a backup or restoration.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackupError {
@@ -43,7 +43,7 @@ pub enum BackupError {
     /// The directory cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// It failed after that.
+    /// An operation failed after that.
     #[error(transparent)]
     Operation(#[from] OperationError),
 }
@@ -60,20 +60,20 @@ impl From<store::OpenError> for BackupError {
     }
 }
 
-/// A place in a history.
+/// A position in the history of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
-    /// Of which data.
+    /// Generation of the data.
     pub generation: [u8; 16],
-    /// The last record.
+    /// Position of the last record.
     pub position: Position,
-    /// When it was made, in microseconds since 1970-01-01T00:00:00Z.
+    /// Time of the last record, in microseconds since 1970-01-01T00:00:00Z.
     pub micros: u64,
-    /// Its hash.
+    /// Hash of the last record.
     pub fingerprint: Fingerprint,
 }
 
-/// The data of one moment.
+/// Data at one moment.
 pub struct BackupSource(View);
 
 impl From<ReadOnlyDirectory> for BackupSource {
@@ -83,7 +83,7 @@ impl From<ReadOnlyDirectory> for BackupSource {
 }
 
 impl BackupSource {
-    /// The data of a directory that this process has open, as it is now.
+    /// Returns the present data of a directory that this process has open.
     ///
     /// # Errors
     /// The store failed.
@@ -91,7 +91,7 @@ impl BackupSource {
         Ok(BackupSource(directory.store.view()?))
     }
 
-    /// Which moment it is of.
+    /// Returns the moment of the data.
     ///
     /// # Errors
     /// The store failed, or the data is damaged.
@@ -106,7 +106,7 @@ impl BackupSource {
         })
     }
 
-    /// The hash of the record at a position. `None` where the log has it no longer, or not yet.
+    /// Returns the hash of the record at a position; `None` if the log no longer has it, or does not have it yet.
     ///
     /// # Errors
     /// The store failed, or the record is damaged.
@@ -117,7 +117,7 @@ impl BackupSource {
         }
     }
 
-    /// Writes all rows, and of the log the last record alone: nobody asks what comes back for older ones.
+    /// Writes all rows, and only the last record of the log: older ones are not needed to continue.
     ///
     /// # Errors
     /// The store failed, or the bytes cannot be written.
@@ -130,7 +130,7 @@ impl BackupSource {
     /// Writes the records from a position on.
     ///
     /// # Errors
-    /// As of [`write_rows`](BackupSource::write_rows).
+    /// See [`write_rows`](BackupSource::write_rows).
     pub fn write_records(&self, from: Position, out: &mut impl Write) -> Result<(), BackupError> {
         let mut writer = StreamWriter::new(MAPS, out);
         copy_log(&self.0, from, &mut writer)?;
@@ -146,7 +146,7 @@ fn fingerprint(record: &[u8]) -> Fingerprint {
     hash
 }
 
-/// What a directory is without what belongs to a node, and under another generation if there is one.
+/// Filter that drops rows of a cluster node, and replaces the generation if a new one is given.
 struct Portable<S> {
     sink: S,
     generation: Option<[u8; 16]>,
@@ -180,10 +180,10 @@ impl<S: RowSink> RowSink for Portable<S> {
     }
 }
 
-/// Reads rows or records to their end, and looks whether they are whole.
+/// Reads rows or records to their end, and verifies that they are complete.
 ///
 /// # Errors
-/// They are not, or cannot be read.
+/// They are incomplete, or cannot be read.
 pub fn read_back(input: &mut impl Read) -> Result<ReadBack, BackupError> {
     let mut seen = ReadBack::default();
     read(input, &mut seen)?;
@@ -197,16 +197,16 @@ where
     store::read_stream(input, MAPS, sink)
 }
 
-/// What [`read_back`] found.
+/// Summary of [`read_back`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadBack {
-    /// Rows of maps, ids of sets and counters.
+    /// Number of rows of maps, ids of sets and counters.
     pub rows: u64,
-    /// Records.
+    /// Number of records.
     pub records: u64,
-    /// The position of the last record.
+    /// Position of the last record.
     pub position: Position,
-    /// The hash of it.
+    /// Hash of the last record.
     pub fingerprint: Fingerprint,
 }
 
@@ -234,7 +234,8 @@ impl RowSink for ReadBack {
     }
 
     fn record(&mut self, record: &[u8]) -> Result<(), StreamError> {
-        Record::decode(record).ok_or(StreamError::Damaged("a record that this program does not know"))?;
+        Record::decode(record)
+            .ok_or(StreamError::Damaged("a record of a kind that this program does not know"))?;
         self.records += 1;
         self.position = self.position.saturating_add(1);
         self.fingerprint = fingerprint(record);
@@ -242,10 +243,10 @@ impl RowSink for ReadBack {
     }
 }
 
-/// Makes a new data directory of rows, under a new generation.
+/// Creates a data directory from rows, under a new generation.
 ///
 /// # Errors
-/// There is data, or the rows cannot be read; nothing is there then.
+/// `to` contains data, or the rows cannot be read; nothing is created then.
 pub fn restore_rows(input: &mut impl Read, to: &Path, generation: [u8; 16]) -> Result<(), BackupError> {
     if store::has_data_file(to)? {
         return Err(OpenError::HasData.into());
@@ -256,26 +257,26 @@ pub fn restore_rows(input: &mut impl Read, to: &Path, generation: [u8; 16]) -> R
     Ok(sink.sink.finish()?)
 }
 
-/// Up to where records are applied, both included.
+/// Last record to apply, by position and by time, both inclusive.
 #[derive(Clone, Copy, Debug)]
 pub struct Until {
-    /// No record of a later position.
+    /// Last position.
     pub position: Position,
-    /// No record that was made later, in microseconds since 1970-01-01T00:00:00Z.
+    /// Latest time of a record, in microseconds since 1970-01-01T00:00:00Z.
     pub micros: u64,
 }
 
 impl Until {
-    /// All records there are.
+    /// All records.
     pub const END: Until = Until { position: Position::MAX, micros: u64::MAX };
 }
 
-/// A directory that comes back, to whose rows records are applied.
+/// A directory that is being restored, to whose rows records are applied.
 pub struct Replay {
     directory: Arc<Directory>,
     writer: Writer,
     until: Until,
-    /// The position of the next record of a stream.
+    /// Position of the next record of the stream.
     next: Position,
     first: Position,
     group: Vec<Vec<u8>>,
@@ -284,7 +285,7 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Opens what [`restore_rows`] made.
+    /// Opens the directory that [`restore_rows`] created.
     ///
     /// # Errors
     /// It cannot be opened.
@@ -304,17 +305,18 @@ impl Replay {
         Ok(Replay { directory, writer, until, next: 1, first: 1, group, group_bytes, is_over: false })
     }
 
-    /// Applies the records of a stream that are not there yet, up to where it is to go. Says whether that is reached.
+    /// Applies the records of a stream that are not applied yet, up to the target. Returns whether the target is
+    /// reached.
     ///
     /// # Errors
-    /// They cannot be read, do not follow what is there, or cannot be applied.
+    /// They cannot be read, do not follow the last applied record, or cannot be applied.
     pub fn apply(&mut self, input: &mut impl Read) -> Result<bool, BackupError> {
         read(input, self)?;
         self.apply_group()?;
         Ok(self.is_over)
     }
 
-    /// Closes the directory. Returns the moment that it has come to.
+    /// Closes the directory. Returns the moment that it has reached.
     ///
     /// # Errors
     /// The store failed.
@@ -355,7 +357,8 @@ impl RowSink for Replay {
 
     fn record(&mut self, bytes: &[u8]) -> Result<(), BackupError> {
         let record = Record::decode(bytes);
-        let record = record.ok_or(StreamError::Damaged("a record that this program does not know"))?;
+        let record =
+            record.ok_or(StreamError::Damaged("a record of a kind that this program does not know"))?;
         self.is_over |= self.next > self.until.position || record.csn.micros > self.until.micros;
         if self.is_over {
             return Ok(());
@@ -370,7 +373,7 @@ impl RowSink for Replay {
     }
 }
 
-/// Nobody asks a directory that comes back.
+/// A restored directory answers no searches.
 struct NoMonitor;
 
 impl MonitorSource for NoMonitor {

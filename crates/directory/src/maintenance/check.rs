@@ -1,10 +1,10 @@
-//! The full check: every row against the entries, both ways; and the repair of what follows from them.
+//! The full check: compares every row with the entries, in both directions. Repair of derived rows.
 //!
-//! `nodes`, `entries` and `values`, and of links the direction from source to target, say what the directory is. All
-//! other rows follow: names, class postings, index rows, links backwards, dangling names, counters. The check makes
-//! those anew ([`expected`]), sorted on disk where memory is not enough, and walks them beside the rows that are there
-//! ([`compare`]), so memory does not grow with the directory. Each difference is a [`Finding`]: a sentence with its
-//! place, and the changes that mend it where the entries say what is right.
+//! `nodes`, `entries`, `values` and `links` are the primary data. All other rows are derived: names, class postings,
+//! index rows, reverse links, dangling names, counters. The check computes the derived rows again ([`expected`]),
+//! sorted on disk if memory is not enough, and compares them with the existing rows ([`compare`]), so its memory
+//! does not grow with the directory. Each difference is a [`Finding`]: a sentence with its place, and the changes
+//! that repair it if the entries determine what is right.
 //!
 //! [`repair()`] makes those changes, a batch at a time, and checks again.
 
@@ -27,25 +27,25 @@ pub use repair::{Repaired, repair};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Findings beyond this many are counted, not told, by [`check`].
+/// Maximum number of findings that [`check`] returns; further ones are only counted.
 const FINDINGS_MAX: usize = 200;
 
 /// Memory of [`check`], which is for small directories.
 const SMALL_MEMORY_BYTES: usize = 16 << 20;
 
-/// Memory for sorting that is enough for any size of directory: what is more goes to temporary files.
+/// Memory for sorting, sufficient for any size of directory: the rest goes to temporary files.
 pub const MEMORY_BYTES: usize = 256 << 20;
 
-/// Something that is wrong.
+/// A fault of the data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What, and where: a sentence.
+    /// The fault and its place, as a sentence.
     pub text: String,
-    /// What mends it, in order; nothing where the entries do not say what is right.
+    /// Changes that repair it, in order; empty if the entries do not determine what is right.
     pub fixes: Vec<Fix>,
 }
 
-/// A change of a row that follows from the entries.
+/// A change of a derived row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fix {
     /// Writes a row of a plain map.
@@ -58,32 +58,32 @@ pub enum Fix {
     RemoveId(MapId, Vec<u8>, u64),
     /// Adds to a counter.
     Count(Vec<u8>, i64),
-    /// Brings an entry's mark of a link attribute in line with whether it has values.
+    /// Adds or removes a link attribute in the entry row, according to whether it has values.
     Mark(EntryId, AttrId),
 }
 
-/// How to check.
+/// Options of a check.
 #[derive(Clone, Copy, Debug)]
 pub struct CheckOptions<'a> {
-    /// Where temporary files go, which are as large as a part of the data: the data directory itself, as a rule.
+    /// Folder for temporary files, which are as large as a part of the data; usually the data directory.
     pub scratch: &'a Path,
     /// Memory for sorting, in bytes.
     pub memory_bytes: usize,
 }
 
-/// What was looked at.
+/// Counts of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
-    /// Entries.
+    /// Number of entries.
     pub entries: u64,
-    /// Rows that follow from them and were compared.
+    /// Number of derived rows that were compared.
     pub rows: u64,
-    /// Things found wrong.
+    /// Number of findings.
     pub findings: u64,
 }
 
-/// Checks every row of a small directory in memory. The findings, each a sentence with its place; none in a sound
-/// directory.
+/// Checks every row of a small directory in memory. Returns the findings, each a sentence with its place; none for a
+/// sound directory.
 ///
 /// # Errors
 /// The store failed.
@@ -102,7 +102,7 @@ pub fn check(snapshot: &Snapshot) -> Result<Vec<String>> {
     Ok(texts)
 }
 
-/// Checks every row of a directory of any size, and gives the findings one by one.
+/// Checks every row of a directory of any size, and passes the findings to `each`.
 ///
 /// # Errors
 /// The store failed, there is no room for temporary files, or `each` has failed.
@@ -118,13 +118,13 @@ pub fn check_all(
     Ok(report.checked)
 }
 
-/// Where findings go.
+/// Receiver of findings.
 struct Report<'e> {
     each: &'e mut dyn FnMut(Finding) -> Result<()>,
     checked: Checked,
-    /// Entries of which not everything can be read: what follows from them is not known.
+    /// Entries that cannot be read completely: their derived rows are unknown.
     unreadable: HashSet<u64>,
-    /// Whether there are entries whose place in the tree is not known.
+    /// Whether the place in the tree of some entries is unknown.
     lost_nodes: bool,
 }
 
@@ -134,13 +134,13 @@ impl Report<'_> {
         (self.each)(Finding { text, fixes })
     }
 
-    /// Tells of an entry that cannot be read as a whole, which nothing here can repair.
+    /// Reports an entry that cannot be read completely and cannot be repaired.
     fn unreadable(&mut self, id: EntryId, what: &str) -> Result<()> {
         self.unreadable.insert(id.0);
         self.found(format!("entry {}: {what}", id.0), Vec::new())
     }
 
-    /// Whether nothing is known of what should follow from the entry.
+    /// Returns true if the derived rows of the entry are unknown.
     fn is_unreadable(&self, id: u64) -> bool {
         self.unreadable.contains(&id)
     }

@@ -1,4 +1,4 @@
-//! The rows that are there beside those that should be there, map by map, both in the order of their keys.
+//! Comparison of existing rows with expected ones, map by map, both in the order of their keys.
 
 use std::ops::Bound;
 
@@ -19,7 +19,7 @@ use crate::tree::{TreeState, dn_of};
 /// Ids read at a time.
 const BLOCK: usize = 512;
 
-/// Compares everything.
+/// Compares all rows.
 pub(super) fn compare(state: TreeState<'_>, expected: Expected, report: &mut Report<'_>) -> Result<()> {
     let Expected { rows, counters, indexes } = expected;
     let cleared = indexes.iter().flat_map(|(base, row)| {
@@ -29,7 +29,7 @@ pub(super) fn compare(state: TreeState<'_>, expected: Expected, report: &mut Rep
     let cleared = cleared.collect();
     let mut comparison =
         Comparison { read: state.read, catalog: state.catalog, cleared, ahead: Ahead::new(rows)?, report };
-    // In the order of their numbers, which is that of the rows expected.
+    // In the order of the maps' numbers, which is that of the expected rows.
     comparison.plain(VALUES)?;
     comparison.plain(NAMES)?;
     for map in [LINKS, LINKED, DANGLING, INDEX, CLASSES, PIECES] {
@@ -39,7 +39,7 @@ pub(super) fn compare(state: TreeState<'_>, expected: Expected, report: &mut Rep
     counters_of(state.read, state.catalog, Ahead::new(counters)?, report)
 }
 
-/// Sorted rows with the next one at hand.
+/// Sorted rows with lookahead of one.
 struct Ahead {
     sorted: Sorted,
     key: Vec<u8>,
@@ -67,13 +67,13 @@ impl Ahead {
         Ok(())
     }
 
-    /// The key of the next row, if that is one of the map.
+    /// Returns the key of the next row, if it belongs to the map.
     fn key_of(&self, map: MapId) -> Option<&[u8]> {
         let (number, key) = self.key.split_first()?;
         (!self.is_at_end && usize::from(*number) == map.index()).then_some(key)
     }
 
-    /// The id of the next row.
+    /// Returns the id of the next row.
     fn id(&self) -> u64 {
         self.value.first_chunk().copied().map_or(0, u64::from_be_bytes)
     }
@@ -86,14 +86,14 @@ impl Ahead {
 struct Comparison<'a, 'e, 'r> {
     read: &'a Read,
     catalog: &'a Catalog,
-    /// What keys of indexes begin with that are being removed: their rows may be there or not.
+    /// Key prefixes of index parts that are being removed: their rows may or may not exist.
     cleared: Vec<(MapId, Vec<u8>)>,
     ahead: Ahead,
     report: &'r mut Report<'e>,
 }
 
 impl Comparison<'_, '_, '_> {
-    /// No two entries have one entryUUID.
+    /// Checks that no two entries have the same entryUUID.
     fn uuids(&mut self) -> Result<()> {
         let (mut last, mut first) = (Vec::new(), 0);
         while !self.ahead.is_at_end && self.ahead.key.first() == Some(&UUIDS) {
@@ -129,7 +129,7 @@ impl Comparison<'_, '_, '_> {
                 self.surplus_row(map, key, value)?;
                 continue;
             }
-            // Of a large value and one of many only the key is known here: they were checked before.
+            // For large values and for rows of a table only the key is known here: the values were checked before.
             if map == NAMES && self.ahead.value != value {
                 self.wrong_name(key)?;
             }
@@ -137,7 +137,8 @@ impl Comparison<'_, '_, '_> {
             while self.ahead.key_of(map) == Some(key) {
                 if map == NAMES {
                     let id = self.ahead.id();
-                    self.report.found(format!("entry {id}: another entry has its name"), Vec::new())?;
+                    self.report
+                        .found(format!("entry {id}: its name belongs to another entry"), Vec::new())?;
                 }
                 self.ahead.advance()?;
             }
@@ -157,7 +158,7 @@ impl Comparison<'_, '_, '_> {
     }
 
     fn wrong_name(&mut self, key: &[u8]) -> Result<()> {
-        let text = format!("{}: row is not what entry {} says", self.place(NAMES, key), self.ahead.id());
+        let text = format!("{}: row contradicts entry {}", self.place(NAMES, key), self.ahead.id());
         let fix = Fix::Put(NAMES, key.to_vec(), self.ahead.value.clone());
         self.report.found(text, vec![fix])
     }
@@ -191,7 +192,7 @@ impl Comparison<'_, '_, '_> {
                 }
             }
             if seen != count {
-                let text = format!("{}: has {seen} ids and says {count}", self.place(map, key));
+                let text = format!("{}: has {seen} ids, but its count is {count}", self.place(map, key));
                 self.report.found(text, Vec::new())?;
             }
             while self.ahead.key_of(map) == Some(key) {
@@ -212,7 +213,7 @@ impl Comparison<'_, '_, '_> {
         if self.ahead.key_of(map) != Some(key) || self.ahead.id() != id {
             return self.surplus_id(map, key, id);
         }
-        // Several values of an entry can have the same row.
+        // Several values of an entry can share a row.
         while self.ahead.key_of(map) == Some(key) && self.ahead.id() == id {
             self.ahead.advance()?;
         }
@@ -239,11 +240,11 @@ impl Comparison<'_, '_, '_> {
         if is_cleared || self.report.is_unreadable(owner) {
             return Ok(());
         }
-        let text = format!("{}: id {id} follows from no entry", self.place(map, key));
+        let text = format!("{}: id {id} belongs to no entry", self.place(map, key));
         self.report.found(text, vec![Fix::RemoveId(map, key.to_vec(), id)])
     }
 
-    /// Where a row is, for people.
+    /// Describes the place of a row.
     fn place(&self, map: MapId, key: &[u8]) -> String {
         let name = map_spec(map).name;
         let (id, rest) = key.split_at_checked(8).unwrap_or((key, &[]));
@@ -259,7 +260,7 @@ impl Comparison<'_, '_, '_> {
     }
 }
 
-/// The attribute that a key begins with, by name, and the rest of the key.
+/// Returns the name of the attribute that a key begins with, and the rest of the key.
 fn attribute_and_key(catalog: &Catalog, key: &[u8]) -> String {
     let Some((number, rest)) = key.split_first_chunk() else { return format!("key {}", hex(key)) };
     let attribute = AttrId(u32::from_be_bytes(*number));
@@ -287,7 +288,7 @@ fn counters_of(read: &Read, catalog: &Catalog, mut ahead: Ahead, report: &mut Re
     Ok(())
 }
 
-/// The next counter, with the sum of all that was counted under it.
+/// Returns the next counter, with the sum of all its contributions.
 fn next_sum(ahead: &mut Ahead) -> Result<(Vec<u8>, i64)> {
     let key = ahead.key.clone();
     let mut sum = 0;

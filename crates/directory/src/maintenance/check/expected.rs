@@ -1,8 +1,8 @@
-//! The rows that follow from the entries, sorted: those that should be there.
+//! Rows derived from the entries, sorted: those that should exist.
 //!
-//! Rows of all maps go through one sorter: the map's number and the key, then the id or the value. An id has a byte
-//! behind it that says whether its row must be there or only may, because its index is being built. Counters are added
-//! up in a table of limited size on their way to a sorter of their own.
+//! Rows of all maps go through one sorter. The key is the map's number and the row's key, followed by the id or the
+//! value. A byte after an id shows whether its row is required or only allowed, because its index is being built.
+//! Counters are summed in a table of limited size before they go to a sorter of their own.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -27,35 +27,35 @@ use crate::tree::stored_values::table_values;
 use crate::tree::{Found, TreeState, node};
 use crate::write::schema_check::object_class_type;
 
-/// Counters added up in memory before they are sorted.
+/// Maximum number of counters summed in memory before they are sorted.
 const COUNTERS_MAX: usize = 1 << 16;
 
-/// Targets of links looked at at a time.
+/// Targets of links read at a time.
 const TARGET_BLOCK: usize = 512;
 
-/// What stands for a map in the keys of entryUUIDs, behind the numbers of all maps.
+/// Number that replaces a map's in the keys of entryUUIDs, higher than those of all maps.
 pub(super) const UUIDS: u8 = u8::MAX;
 const _: () = assert!(MAPS.len() < UUIDS as usize);
 
-/// The row must be there.
+/// The row must exist.
 pub(super) const REQUIRED: u8 = 0;
-/// The row may be there.
+/// The row may exist.
 pub(super) const EARLY: u8 = 1;
 
-/// Everything that should be there.
+/// All rows and counters that should exist.
 pub(super) struct Expected {
     pub(super) rows: Sorted,
     pub(super) counters: Sorted,
     pub(super) indexes: BTreeMap<AttrId, IndexRow>,
 }
 
-/// Goes through all entries.
+/// Derives the expected rows of all entries.
 pub(super) fn derive(
     state: TreeState<'_>,
     options: &CheckOptions<'_>,
     report: &mut Report<'_>,
 ) -> Result<Expected> {
-    // The merge of both at the end takes what the sorters may have.
+    // The final merge of both uses the memory of the sorters.
     let sorter = |part| Sorter::new(options.scratch, options.memory_bytes / 8 * part);
     let mut derivation = Derivation {
         state,
@@ -86,7 +86,7 @@ pub(super) fn derive(
     })
 }
 
-/// Every record that the log still has is read once, which checks it.
+/// Reads every record that the log still has, which verifies it.
 fn log(read: &Read, report: &mut Report<'_>) -> Result<()> {
     let first = read.first_position()?.unwrap_or(0);
     for record in read.log_records(first) {
@@ -105,11 +105,11 @@ struct Derivation<'s, 'r, 'e> {
     counts: HashMap<Box<[u8]>, i64>,
     indexes: BTreeMap<AttrId, IndexRow>,
     index_rows: Vec<RowKey>,
-    /// The container asked for last, and it and its superiors.
+    /// The last container that was looked up, with it and its superiors.
     chain: (Option<EntryId>, Vec<EntryId>),
-    /// The number of entryUUID.
+    /// Attribute number of entryUUID.
     uuid: Option<AttrId>,
-    /// The number of objectClass.
+    /// Attribute number of objectClass.
     object_class: Option<AttrId>,
     row: Vec<u8>,
 }
@@ -168,14 +168,14 @@ impl Derivation<'_, '_, '_> {
         if last_entry_id(read)? < highest {
             let fix = Fix::Put(META, META_LAST_ENTRY.to_vec(), highest.0.to_be_bytes().to_vec());
             self.report.found(
-                format!("meta: the highest entry id is {}, more than it says", highest.0),
+                format!("meta: the highest entry id is {}, above the recorded one", highest.0),
                 vec![fix],
             )?;
         }
         Ok(())
     }
 
-    /// The name, the class posting and the counters.
+    /// Expects the name, the class posting and the counters of a node.
     fn node(&mut self, id: EntryId, node: &NodeRow<'_>) -> Result<()> {
         let catalog = self.state.catalog;
         let Some(class_set) = catalog.class_sets().get(node.class_set.0 as usize) else {
@@ -185,7 +185,7 @@ impl Derivation<'_, '_, '_> {
         if class_set.flags != node.flags {
             let right = NodeRow { flags: class_set.flags, ..*node };
             let fix = Fix::Put(NODES, id_key(id).to_vec(), right.encode());
-            self.report.found(format!("entry {}: flags are not those of its classes", id.0), vec![fix])?;
+            self.report.found(format!("entry {}: flags contradict its classes", id.0), vec![fix])?;
         }
         let normal =
             node.rdn_text().map(|rdn| crate::tree::entry_rows::normal_rdn(catalog, node.parent, rdn));
@@ -212,12 +212,13 @@ impl Derivation<'_, '_, '_> {
         while at != EntryId::ROOT {
             if chain.len() > TREE_DEPTH_MAX {
                 self.report.lost_nodes = true;
-                self.report.found(format!("entry {}: its superiors do not end", id.0), Vec::new())?;
+                self.report
+                    .found(format!("entry {}: its chain of superiors has no end", id.0), Vec::new())?;
                 break;
             }
             match self.state.read.get(NODES, &id_key(at))?.map(NodeRow::decode) {
                 Some(Some(row)) => at = row.parent,
-                // Told where it is found.
+                // It is reported where it is found.
                 Some(None) => break,
                 None => {
                     self.report.lost_nodes = true;
@@ -248,7 +249,10 @@ impl Derivation<'_, '_, '_> {
                     .unreadable(id, "it has attributes but no node, so its name and place are lost")?;
             }
             if entry.position > last {
-                let text = format!("entry {}: changed at {}, the log ends at {last}", id.0, entry.position);
+                let text = format!(
+                    "entry {}: last changed at position {}, but the log ends at {last}",
+                    id.0, entry.position
+                );
                 self.report.found(text, Vec::new())?;
             }
             if let Some(uuid) = uuid_in(&entry, self.uuid) {
@@ -279,7 +283,7 @@ impl Derivation<'_, '_, '_> {
         Ok(())
     }
 
-    /// Whether the class set is that of the classes.
+    /// Checks that the class set corresponds to the object classes.
     fn classes(&mut self, id: EntryId, node: &NodeRow<'_>, values: InlineValues<'_>) -> Result<()> {
         let catalog = self.state.catalog;
         let class = |value| match value {
@@ -303,7 +307,7 @@ impl Derivation<'_, '_, '_> {
             let right = NodeRow { class_set: right, flags: class_set.flags, ..*node };
             Fix::Put(NODES, id_key(id).to_vec(), right.encode())
         });
-        let text = format!("entry {}: class set {} is not that of its objectClass", id.0, node.class_set.0);
+        let text = format!("entry {}: class set {} contradicts its objectClass", id.0, node.class_set.0);
         self.report.found(text, fix.into_iter().collect())
     }
 
@@ -317,7 +321,8 @@ impl Derivation<'_, '_, '_> {
             }
         }
         if count != values.count {
-            self.report.unreadable(id, &format!("{} has another number of values than it says", def.name))?;
+            self.report
+                .unreadable(id, &format!("{} does not have its recorded number of values", def.name))?;
         }
         Ok(())
     }
@@ -337,7 +342,7 @@ impl Derivation<'_, '_, '_> {
         }
     }
 
-    /// The index rows of a value.
+    /// Expects the index rows of a value.
     fn indexed(&mut self, id: EntryId, def: &AttributeDef, value: &[u8]) -> Result<()> {
         let Some(index) = self.indexes.get(&def.base).copied() else { return Ok(()) };
         let parts = index.index.kept_parts();
@@ -363,7 +368,7 @@ impl Derivation<'_, '_, '_> {
         Ok(())
     }
 
-    /// A value with a row of its own: its key must be the one that the value gives.
+    /// Checks a value with a row of its own: its key must be derived from the value.
     fn table_row<'r>(
         &mut self,
         id: EntryId,
@@ -378,8 +383,10 @@ impl Derivation<'_, '_, '_> {
         let right = value_key(id, def.id, &normal_value(&self.state.catalog.schema, def, value));
         if right != key {
             let fixes = vec![Fix::Delete(VALUES, key.clone()), Fix::Put(VALUES, right, value.to_vec())];
-            self.report
-                .found(format!("entry {}: a value of {} is under another's key", id.0, def.name), fixes)?;
+            self.report.found(
+                format!("entry {}: a value of {} is stored under the key of another value", id.0, def.name),
+                fixes,
+            )?;
         }
         Ok((key, value))
     }
@@ -401,8 +408,10 @@ impl Derivation<'_, '_, '_> {
                 if read.get(NODES, &id_key(EntryId(target)))?.is_none() {
                     let key = link_key(id, def.id).to_vec();
                     let fixes = vec![Fix::RemoveId(LINKS, key, target), Fix::Mark(id, def.id)];
-                    let text =
-                        format!("entry {}: {} leads to entry {target}, which does not exist", id.0, def.name);
+                    let text = format!(
+                        "entry {}: {} refers to entry {target}, which does not exist",
+                        id.0, def.name
+                    );
                     self.report.found(text, fixes)?;
                     continue;
                 }
@@ -417,7 +426,7 @@ impl Derivation<'_, '_, '_> {
         Ok(())
     }
 
-    /// A name in a link attribute that should be one of no entry.
+    /// Checks a name in a link attribute that should belong to no entry.
     fn link_text(&mut self, id: EntryId, def: &AttributeDef, key: Vec<u8>, text: &[u8]) -> Result<()> {
         let catalog: &Catalog = self.state.catalog;
         let Some(name) = name_in(&catalog.schema, text) else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! Mending what follows from the entries.
+//! Repair of derived rows.
 
 use store::Batch;
 
@@ -10,30 +10,31 @@ use crate::snapshot::Directory;
 use crate::tree::entry_rows::{load, save};
 use crate::tree::stored_values::table_values;
 
-/// Changes made with one commit.
+/// Changes made in one commit.
 const FIXES_PER_COMMIT: usize = 4_096;
 
-/// One repair can show the next thing that is wrong; this many rounds show everything.
+/// A repair can reveal the next fault; this many rounds reveal all.
 const ROUNDS_MAX: usize = 4;
 
-/// What a repair has done.
+/// Result of a repair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Repaired {
-    /// Findings that were mended.
+    /// Number of findings that were repaired.
     pub mended: u64,
-    /// The last check, after everything that could be mended was.
+    /// The last check, after everything repairable was repaired.
     pub left: Checked,
 }
 
-/// Mends what follows from the entries, and checks again, until nothing is left that can be mended. Gives each finding
-/// with whether it was mended; those that were not come once.
+/// Repairs derived rows, and checks again, until nothing repairable is left. Passes each finding to `each` with
+/// whether it was repaired; those that were not are reported once.
 ///
-/// Rows that follow are made to agree with the entries, never the other way round. What is lost with an entry itself
-/// stays lost: a damaged row of `nodes` or `entries`, a large value, a record of the log. A link to an entry that does
-/// not exist has lost its name and is removed; a name that is text though its entry exists becomes a link.
+/// Derived rows are changed to agree with the entries, never the other way round. Data lost with an entry itself
+/// stays lost: a damaged row of `nodes` or `entries`, a large value, a record of the log. A link to an entry that
+/// does not exist has lost its name and is removed; a name that is stored as text although its entry exists becomes
+/// a link.
 ///
 /// # Errors
-/// The store failed. What was committed until then stays, and does no harm.
+/// The store failed. Changes committed until then remain, and do no harm.
 pub fn repair(
     directory: &std::sync::Arc<Directory>,
     writer: &mut Writer,
@@ -68,7 +69,7 @@ pub fn repair(
     }
 }
 
-/// Findings that are mended with one commit, and told of when that is done.
+/// Findings to be repaired in one commit, and reported when it is done.
 #[derive(Default)]
 struct Waiting {
     findings: Vec<Finding>,
@@ -98,7 +99,7 @@ impl Waiting {
     }
 }
 
-/// Says in the entry row whether the link attribute has values.
+/// Adds or removes the link attribute in the entry row, according to whether it has values.
 fn mark(batch: &mut Batch<'_>, id: EntryId, attribute: AttrId) -> Result<()> {
     let Some(mut entry) = load(batch, id)? else { return Ok(()) };
     let has_links = batch.ids(LINKS, &link_key(id, attribute))?.estimate() > 0;
