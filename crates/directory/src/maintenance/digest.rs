@@ -1,15 +1,15 @@
-//! The rows that follow from records alone, by part of the directory: what nodes of a cluster compare.
+//! Rows that depend only on records, by part of the directory: the rows that nodes of a cluster compare.
 //!
-//! Entries, their values and their links, and what settings and schema are: all that `check` holds to be the directory.
-//! Index rows, names, counters and links backwards follow from these, and each node makes those in its own time.
+//! These are entries, their values and links, settings and schema: the data that `check` treats as primary. Index
+//! rows, names, counters and reverse links are derived from it, and each node builds them at its own pace.
 //!
-//! A part is what stands below an entry directly below a suffix. Entries there that have nothing below them belong to
-//! the part of the suffix.
+//! A part consists of the entries at and below an entry directly below a suffix. Entries there without subordinates
+//! belong to the part of the suffix.
 //!
-//! Rows are read a slice at a time: those between two points. A point is a letter for the map and a key of it, and for
-//! a link also the id of its target, so that a slice may end within the members of one group. Their order is that of
-//! their octets. A point need not be that of a row: what is deleted meanwhile moves no slice, and what is added is in
-//! the slice where it belongs.
+//! Rows are read slice by slice: those between two points. A point is a letter for the map, a key of the map and,
+//! for a link, the id of its target, so that a slice may end within the members of one group. Points are ordered by
+//! their octets. A point need not be that of an existing row: deletions move no slice, and an added row belongs to
+//! the slice that contains its point.
 
 use std::collections::HashMap;
 use std::ops::{Bound, ControlFlow};
@@ -28,47 +28,49 @@ use crate::tree::TreeState;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// What a row is given to: its part, its key, which no row of another map has, and its value. Whether more are wanted.
+/// Callback for a row: its part, its key, which is unique among all maps, and its value. Returns whether to
+/// continue.
 pub type EachRow<'f> = dyn FnMut(&str, &[u8], &[u8]) -> ControlFlow<()> + 'f;
 
-/// The same without the part.
+/// Callback for a row without its part.
 type Visit<'f> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>> + 'f;
 
-/// The rows from one point up to another. An empty point stands for the beginning, or for the end.
+/// Rows between two points. An empty point means the beginning, or the end.
 #[derive(Clone, Copy, Debug)]
 pub struct RowSlice<'p> {
-    /// Its first point.
+    /// First point, inclusive.
     pub from: &'p [u8],
-    /// The point behind it.
+    /// Last point, exclusive.
     pub to: &'p [u8],
 }
 
-/// The part of a slice that is of one map: points without their letter. `None` is no bound.
+/// The part of a slice that belongs to one map: points without their letter. `None` is no bound.
 struct MapSlice<'p> {
     from: Option<&'p [u8]>,
     to: Option<&'p [u8]>,
 }
 
-/// What a row costs beside its bytes: finding its part, and a hash. As bytes, so that there is one bound for both.
+/// Cost of a row in addition to its bytes: finding its part, and a hash. In bytes, so that there is one limit for
+/// both.
 pub const ROW_COST: u64 = 64;
 
-/// The maps, by letter.
+/// Maps by letter.
 const MAPS: [(u8, MapId); 4] = [(LETTER_ENTRY, ENTRIES), (LETTER_LINK, LINKS), (b'n', NODES), (b'v', VALUES)];
 
 const LETTER_ENTRY: u8 = b'e';
 const LETTER_LINK: u8 = b'l';
 const LETTER_SETTING: u8 = b'm';
 
-/// Octets of a key of links. In a point, the id of a target follows.
+/// Size of a key of links, in octets. In a point, the id of a target follows.
 const LINK_KEY_SIZE: usize = 12;
 
 /// The part of settings and schema.
 const SETTINGS: &str = "settings";
 
-/// The part of rows whose entry is not there, or stands nowhere in the tree.
+/// Part of rows whose entry does not exist, or has no place in the tree.
 const NOWHERE: &str = "no entry";
 
-/// Parts besides those; what else is directly below a suffix belongs to the suffix's.
+/// Maximum number of other parts; further entries directly below a suffix belong to the part of the suffix.
 const PARTS_MAX: usize = 500;
 
 /// Ids read at a time.
@@ -76,7 +78,7 @@ const ID_BLOCK: usize = 512;
 
 const ALL: store::KeyRange<'static> = (Bound::Unbounded, Bound::Unbounded);
 
-/// Gives the rows of a slice to `each`, and those of settings and schema with every slice.
+/// Passes the rows of a slice to `each`, and those of settings and schema with every slice.
 ///
 /// # Errors
 /// The store failed.
@@ -89,9 +91,9 @@ pub fn each_row(snapshot: &Snapshot, slice: RowSlice<'_>, each: &mut EachRow<'_>
     walk(state, slice, &mut |key, value| Ok(each(parts.name(key.get(1..).unwrap_or_default())?, key, value)))
 }
 
-/// Where a slice ends that begins at `from` and costs at most `bytes_max`, or has one row, and what it costs: as the
-/// rows are now. Each row counts its key, its value and [`ROW_COST`]. The end is empty where no row is left behind it.
-/// `step` is told the bytes of each row, and says whether to go on; `None` if it does not.
+/// Returns the end of a slice that begins at `from` and costs at most `bytes_max`, or has one row, and its cost, for
+/// the present rows. Each row costs its key, its value and [`ROW_COST`]. The end is empty if no row remains after
+/// it. `step` receives the cost of each row and returns whether to continue; if it does not, the result is `None`.
 ///
 /// # Errors
 /// The store failed.
@@ -118,13 +120,13 @@ pub fn plan(
     Ok((!is_stopped).then_some((end, bytes)))
 }
 
-/// What a row counts.
+/// Returns the cost of a row.
 pub fn row_cost(key: &[u8], value: &[u8]) -> u64 {
     (key.len() as u64 + value.len() as u64).saturating_add(ROW_COST)
 }
 
-/// Gives the rows of a slice to `visit`, in the order of their points: letter and key, and value. A link's value is the
-/// id of its target.
+/// Passes the rows of a slice to `visit`, in the order of their points: letter and key, and value. A link's value is
+/// the id of its target.
 fn walk(state: TreeState<'_>, slice: RowSlice<'_>, visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
     let mut tagged = Vec::new();
     for (letter, map) in MAPS {
@@ -148,7 +150,8 @@ fn walk(state: TreeState<'_>, slice: RowSlice<'_>, visit: &mut Visit<'_>) -> Res
     Ok(ControlFlow::Continue(()))
 }
 
-/// The links between two points, without their letter. The targets of one key are read from the first wanted one on.
+/// Passes the links between two points, without their letter. The targets of a key are read from the first wanted
+/// one.
 fn links(state: TreeState<'_>, slice: MapSlice<'_>, visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
     let (from, to) = (slice.from.map(link_point), slice.to.map(link_point));
     let low = from.map_or(Bound::Unbounded, |(key, _)| Bound::Included(key));
@@ -179,7 +182,7 @@ fn links(state: TreeState<'_>, slice: MapSlice<'_>, visit: &mut Visit<'_>) -> Re
     Ok(ControlFlow::Continue(()))
 }
 
-/// Key and target of a point among links.
+/// Splits a point among links into key and target.
 fn link_point(point: &[u8]) -> (&[u8], u64) {
     match point.split_at_checked(LINK_KEY_SIZE) {
         Some((key, id)) => (key, id.first_chunk().map_or(0, |id| u64::from_be_bytes(*id))),
@@ -188,7 +191,7 @@ fn link_point(point: &[u8]) -> (&[u8], u64) {
 }
 
 impl<'p> RowSlice<'p> {
-    /// What of a map is in the slice, if anything can be.
+    /// Returns the part of the slice that belongs to a map, if there can be any.
     fn of_map(self, letter: u8) -> Option<MapSlice<'p>> {
         let from = match self.from.split_first() {
             Some((of, _)) if *of > letter => return None,
@@ -233,14 +236,14 @@ fn settings(state: TreeState<'_>, each: &mut EachRow<'_>) -> Result<ControlFlow<
 struct Parts<'s> {
     state: TreeState<'s>,
     names: Vec<String>,
-    /// Parts, as places in `names`, of entries that have others below them.
+    /// Parts, as places in `names`, of entries that have subordinates.
     of: HashMap<EntryId, usize>,
-    /// Rows of one entry stand together.
+    /// Rows of one entry are adjacent.
     last: Option<(EntryId, usize)>,
 }
 
 impl Parts<'_> {
-    /// The part of a row whose key begins with an entry's id.
+    /// Returns the part of a row whose key begins with an entry's id.
     fn name(&mut self, key: &[u8]) -> Result<&str> {
         let id = key.first_chunk().map(|id| EntryId(u64::from_be_bytes(*id)));
         let place = match (id, self.last) {

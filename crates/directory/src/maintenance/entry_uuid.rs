@@ -1,4 +1,5 @@
-//! entryUUID (RFC 4530), which copies know an entry by: two entries with one are one entry to them, and one is lost.
+//! entryUUID (RFC 4530), by which copies identify an entry: they take two entries with the same one for one, and
+//! lose one.
 
 use schema::AttributeDescription;
 use uuid::Uuid;
@@ -10,13 +11,13 @@ use crate::model::rows::AttrId;
 /// Name of the attribute.
 pub(super) const ENTRY_UUID: &str = "entryUUID";
 
-/// The number of entryUUID, where any entry has one.
+/// Returns the attribute number of entryUUID, if any entry has one.
 pub(super) fn uuid_attribute(catalog: &Catalog) -> Option<AttrId> {
     let type_id = catalog.schema.attribute_type(ENTRY_UUID)?.id;
     catalog.attribute_id(type_id, &AttributeDescription::of(type_id).options)
 }
 
-/// The entryUUID of a row, by the number of the attribute.
+/// Returns the entryUUID in a row, by the attribute number.
 pub(super) fn uuid_in(row: &EntryRow<'_>, attribute: Option<AttrId>) -> Option<Uuid> {
     match row.find(attribute?)?.content {
         Content::Inline(values) => match values.iter().next()? {

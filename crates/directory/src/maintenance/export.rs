@@ -1,13 +1,13 @@
-//! Export: the entries of a directory as LDIF (RFC 2849), in one pass over the rows.
+//! Export of the entries of a directory as LDIF (RFC 2849), in one pass over the rows.
 //!
-//! Entries come in ascending id, which is the order in which they were added, except that none comes before its
-//! superior: an entry that was moved below a younger one comes right after the last of its superiors. The same rows
-//! give the same text, byte by byte, and it can be added again from top to bottom.
+//! Entries come in ascending id, the order in which they were added, except that none comes before its superior: an
+//! entry that was moved below a younger one follows the last of its superiors. The same rows give the same text,
+//! byte for byte, and it can be added again from top to bottom.
 //!
-//! Values are written from where the store has them; no value costs an allocation. What an entry shows is what the
-//! administrator's search shows: passwords are there in stored form. Attributes that are made rather than stored
-//! (memberOf, entryDN, counts) are there only when asked for by name, so that what is exported can be added again.
-//! Aliases, referrals and subentries are ordinary entries here.
+//! Values are written directly from the store, without an allocation per value. The text contains what a search by
+//! the administrator returns: passwords in stored form. Virtual attributes (memberOf, entryDN, counts) are included
+//! only if requested by name, so that the text can be added again. Aliases, referrals and subentries are ordinary
+//! entries here.
 
 use std::collections::HashSet;
 use std::io::{self, Write};
@@ -32,45 +32,45 @@ use crate::snapshot::name_cache::NameCache;
 use crate::tree::stored_values::{for_each_value, table_values};
 use crate::tree::{Found, TreeState, damaged_row, node};
 
-/// Bytes of text gathered before they are written.
+/// Bytes of text buffered before they are written.
 const BUFFER_SIZE: usize = 1 << 20;
 
 /// Targets of links read at a time.
 const TARGET_BLOCK: usize = 512;
 
-/// What to export. The default is every entry with all attributes that a client may write.
+/// Request for an export. The default is every entry with all attributes that a client may write.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ExportRequest<'a> {
-    /// The entry at and below which entries are exported, instead of all.
+    /// Entry at and below which entries are exported; `None` for all.
     pub base: Option<&'a str>,
-    /// What entries must match.
+    /// Filter that entries must match.
     pub filter: Option<Filter<'a>>,
-    /// Attributes to export, as a search names them (`*`, `+` and `@class` included); none means all that a client may
+    /// Attributes to export, as in a search (including `*`, `+` and `@class`); empty for all that a client may
     /// write.
     pub attributes: &'a [String],
-    /// Whether stored operational attributes are exported besides.
+    /// Whether stored operational attributes are exported too.
     pub operational: bool,
 }
 
-/// What was exported.
+/// Summary of an export.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExportSummary {
-    /// Entries.
+    /// Number of entries.
     pub entries: u64,
     /// Bytes of text.
     pub bytes: u64,
-    /// Position of the log at which the entries are.
+    /// Position of the log at which the entries were read.
     pub position: u64,
 }
 
-/// Why an export ended early.
+/// Error that ended an export.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExportError {
-    /// The base is not there, or rows are damaged.
+    /// The base does not exist, or rows are damaged.
     #[error(transparent)]
     Operation(#[from] OperationError),
-    /// The text could not be written.
+    /// The text cannot be written.
     #[error("cannot write: {0}")]
     Write(#[from] io::Error),
 }
@@ -86,8 +86,8 @@ type Result<T> = std::result::Result<T, ExportError>;
 /// Writes the entries of one position as LDIF. The text starts with a comment that names the position.
 ///
 /// # Errors
-/// noSuchObject for a base that is not there; rows are damaged; the text cannot be written. What was written until then
-/// is no export.
+/// noSuchObject if the base does not exist; rows are damaged; the text cannot be written. The text written until
+/// then is not a complete export.
 pub fn export(
     state: TreeState<'_>,
     request: &ExportRequest<'_>,
@@ -106,9 +106,9 @@ struct Export<'s, 'o> {
     filter: Option<(Term, Matcher)>,
     scope: Option<SearchScope>,
     names: NameCache,
-    /// Superiors with older entries below, which wait for them.
+    /// Superiors that older entries below them wait for.
     awaited: HashSet<u64>,
-    /// The DN at hand.
+    /// DN of the current entry.
     dn: Vec<u8>,
     text: Vec<u8>,
     out: &'o mut dyn Write,
@@ -158,7 +158,7 @@ impl<'s, 'o> Export<'s, 'o> {
         })
     }
 
-    /// The version, and comments that say what this is.
+    /// Writes the version, and comments that describe the export.
     fn heading(&mut self, request: &ExportRequest<'_>) -> Result<()> {
         let mut heading = format!("version: 1\n# Pando export at log position {}\n", self.summary.position);
         if let Some(base) = request.base {
@@ -182,7 +182,7 @@ impl<'s, 'o> Export<'s, 'o> {
             let (key, value) = row?;
             let id = EntryId(u64::from_be_bytes(key.try_into().unwrap_or_default()));
             let node = NodeRow::decode(value).ok_or_else(|| damaged_row("nodes", id))?;
-            // Both maps have the same keys, so their cursors go side by side.
+            // Both maps have the same keys, so their cursors advance together.
             let (entry_key, row) = rows.next().transpose()?.ok_or_else(|| damaged_row("entries", id))?;
             if entry_key != key {
                 return Err(damaged_row("entries", id).into());
@@ -220,7 +220,7 @@ impl<'s, 'o> Export<'s, 'o> {
         Ok(())
     }
 
-    /// The children of `container` with ids below `last`, ascending.
+    /// Returns the children of `container` with ids below `last`, ascending.
     fn children_below(&self, container: EntryId, last: EntryId) -> Result<Vec<EntryId>> {
         let prefix = container.0.to_be_bytes();
         let mut children = Vec::new();
@@ -235,7 +235,7 @@ impl<'s, 'o> Export<'s, 'o> {
         Ok(children)
     }
 
-    /// Exports an entry, if it is one to be exported.
+    /// Exports an entry, if it is selected.
     fn entry(&mut self, candidate: &Candidate<'s>) -> Result<()> {
         let state = self.state;
         if let Some(scope) = &mut self.scope
@@ -261,7 +261,7 @@ impl<'s, 'o> Export<'s, 'o> {
         self.flush_if_full()
     }
 
-    /// The DN of an entry, left in `dn`.
+    /// Writes the DN of an entry to `dn`.
     fn put_name(&mut self, parent: EntryId, rdn: &[u8]) -> Result<()> {
         let container = self.names.container(self.state, parent)?;
         let above = self.names.dn(container);
@@ -303,7 +303,7 @@ impl<'s, 'o> Export<'s, 'o> {
         }
     }
 
-    /// The values that are rows of their own. There may be millions.
+    /// Exports values that have rows of their own. There may be millions.
     fn table(&mut self, id: EntryId, attribute: &AttributeRow<'s>, name: &str) -> Result<()> {
         let catalog = self.state.catalog;
         let def = catalog.attribute(attribute.id);
@@ -314,7 +314,7 @@ impl<'s, 'o> Export<'s, 'o> {
         Ok(())
     }
 
-    /// The current names of the entries that a link attribute leads to.
+    /// Exports the current names of the entries that a link attribute refers to.
     fn links(&mut self, id: EntryId, attribute: &AttributeRow<'s>, name: &str) -> Result<()> {
         let mut targets = self.state.read.ids(LINKS, &link_key(id, attribute.id))?;
         let mut block = Vec::new();
@@ -353,7 +353,7 @@ impl<'s, 'o> Export<'s, 'o> {
     }
 }
 
-/// A comment of one line, whatever is in the text.
+/// Writes a one-line comment, whatever the text contains.
 fn comment(heading: &mut String, what: &str, text: &str) {
     heading.push_str("# ");
     heading.push_str(what);
@@ -374,14 +374,14 @@ fn find_base(state: TreeState<'_>, base: &str) -> Result<EntryId> {
     }
 }
 
-/// The attributes to export. Those that are made are only there by name.
+/// Returns the attributes to export. Virtual ones are included only by name.
 fn selection(state: TreeState<'_>, request: &ExportRequest<'_>, access: Access) -> Selection {
     let mut stored = SelectionBuf::new();
     let mut named = SelectionBuf::new();
-    // An empty list means all user attributes, but not beside another selector.
+    // An empty list means all user attributes, but not next to another selector.
     if request.attributes.is_empty() {
         stored.push("*");
-        // And those that are operational and yet a client's to write, such as the `ref` of a referral.
+        // And operational attributes that clients may write, such as the `ref` of a referral.
         let schema = &state.catalog.schema;
         let is_clients = |def: &&AttributeDef| {
             def.is_operational && !schema.type_by_id(def.description.type_id).no_user_modification
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_come_in_the_order_of_their_ids() {
+    fn exports_entries_in_the_order_of_their_ids() {
         let directory = planted();
         let text = text_of(&directory, &ExportRequest::default());
         assert_eq!(dns(&text), ["dc=example", "ou=a", "cn=x", "ou=b", "ou=c", "cn=y"]);
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_in_the_form_of_rfc_4514() {
+    fn exports_names_in_the_form_of_rfc_4514() {
         let mut directory = planted();
         let see: &[&str] = &["cn=x; ou=a; dc=example;dc=com", "cn=\"a, b\";o=elsewhere"];
         let dn = "cn=z,dc=example,dc=com";
@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn operational_attributes_that_clients_write_are_there() {
+    fn exports_operational_attributes_that_clients_write() {
         let mut directory = planted();
         let url = "ldap://elsewhere.example/";
         let outcome = directory.add(
@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_moved_below_a_younger_entry_comes_right_after_it() {
+    fn an_entry_moved_below_a_younger_one_follows_it() {
         let mut directory = planted();
         let moved =
             directory.modify_dn("ou=a,dc=example,dc=com", "ou=a", false, Some("ou=c,ou=b,dc=example,dc=com"));
@@ -489,7 +489,7 @@ mod tests {
         let all = text_of(&directory, &ExportRequest::default());
         assert_eq!(dns(&all), ["dc=example", "ou=b", "ou=c", "ou=a", "cn=x", "cn=y"]);
         assert_eq!(all, text_of(&directory, &ExportRequest::default()), "not the same text twice");
-        // Younger than the one that waits for it, below one that waits.
+        // Younger than the entry that waits for it, below one that waits.
         let added = directory
             .add("cn=z,ou=a,ou=c,ou=b,dc=example,dc=com", &[("objectClass", &["device"]), ("cn", &["z"])]);
         assert_eq!(added, crate::model::outcome::Outcome::success());
@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn base_filter_and_attributes_choose() {
+    fn base_filter_and_attributes_select() {
         let directory = planted();
         let filter = FilterBuf::parse("(objectClass=device)").unwrap();
         let base = ExportRequest { base: Some("OU=A, dc=example,dc=com"), ..ExportRequest::default() };
@@ -516,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_every_form_are_what_a_search_returns() {
+    fn exports_values_of_every_form_as_a_search_returns_them() {
         let mut directory = planted();
         let large = "x".repeat(3_000);
         let many: Vec<String> = (0..200).map(|number| format!("value {number}")).collect();

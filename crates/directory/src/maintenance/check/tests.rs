@@ -1,4 +1,4 @@
-//! Damage of each kind is found, told, and mended where the entries say what is right.
+//! Tests that each kind of damage is found, reported, and repaired if the entries determine what is right.
 
 use store::Batch;
 
@@ -10,7 +10,8 @@ const PEOPLE: &str = "ou=people,dc=example,dc=com";
 const ANNA: &str = "cn=anna,ou=people,dc=example,dc=com";
 const GROUP: &str = "cn=group,dc=example,dc=com";
 
-/// The suffix (1), people (2), anna (3) and a group (4) with a member, a name of nobody, a large value and many values.
+/// Creates the suffix (1), people (2), anna (3) and a group (4) with a member, a name without an entry, a large
+/// value and many values.
 fn planted() -> TestDirectory {
     let mut directory = TestDirectory::with_suffix_entry();
     let large = "x".repeat(3_000);
@@ -53,7 +54,7 @@ fn repair_all(directory: &mut TestDirectory) -> Repaired {
     repaired
 }
 
-/// The first row of a map whose key begins so.
+/// Returns the first row of a map whose key has this prefix.
 fn first_row(directory: &TestDirectory, map: MapId, prefix: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let range = (std::ops::Bound::Included(prefix), std::ops::Bound::Unbounded);
     let mut rows = directory.snapshot.state().read.scan(map, range, store::Direction::Forward);
@@ -70,13 +71,13 @@ fn number(directory: &TestDirectory, name: &str) -> AttrId {
 type Damage = fn(&TestDirectory) -> Box<dyn FnOnce(&mut Batch<'_>)>;
 
 #[test]
-fn rows_that_follow_from_entries_are_mended() {
+fn repairs_derived_rows() {
     let cases: [(&str, &str, Damage); 13] = [
         ("name lost", "names below entry 2", |directory| {
             let (key, _) = first_row(directory, NAMES, &id_key(EntryId(2)));
             Box::new(move |batch| drop(batch.delete(NAMES, &key)))
         }),
-        ("name wrong", "is not what entry 3 says", |directory| {
+        ("name wrong", "contradicts entry 3", |directory| {
             let (key, _) = first_row(directory, NAMES, &id_key(EntryId(2)));
             Box::new(move |batch| batch.put(NAMES, &key, &encode_name_row(EntryId(4), NodeFlags(0))).unwrap())
         }),
@@ -88,7 +89,7 @@ fn rows_that_follow_from_entries_are_mended() {
             let class_set = directory.snapshot.state().node(EntryId(3)).unwrap().unwrap().class_set;
             Box::new(move |batch| drop(batch.remove_id(CLASSES, &class_key(class_set), 3)))
         }),
-        ("class posting of nothing", "id 77 follows from no entry", |_| {
+        ("class posting of nothing", "id 77 belongs to no entry", |_| {
             Box::new(|batch| drop(batch.insert_id(CLASSES, &class_key(ClassSetId(0)), 77)))
         }),
         ("index row lost", "index of sn", |directory| {
@@ -97,7 +98,7 @@ fn rows_that_follow_from_entries_are_mended() {
                 drop(batch.remove_id(INDEX, &index_key(sn, b"a"), 3).map(|found| assert!(found)))
             })
         }),
-        ("index row of nothing", "id 3 follows from no entry", |directory| {
+        ("index row of nothing", "id 3 belongs to no entry", |directory| {
             let sn = number(directory, "sn");
             Box::new(move |batch| drop(batch.insert_id(INDEX, &index_key(sn, b"b"), 3)))
         }),
@@ -111,11 +112,11 @@ fn rows_that_follow_from_entries_are_mended() {
         ("counter of nothing", "entry 50: 1 entries one level below it are counted, there are 0", |_| {
             Box::new(|batch| drop(batch.bump(&children_counter(EntryId(50)), 1)))
         }),
-        ("link to nothing", "entry 4: member leads to entry 90, which does not exist", |directory| {
+        ("link to nothing", "entry 4: member refers to entry 90, which does not exist", |directory| {
             let member = number(directory, "member");
             Box::new(move |batch| drop(batch.insert_id(LINKS, &link_key(EntryId(4), member), 90)))
         }),
-        ("flags wrong", "entry 3: flags are not those of its classes", |directory| {
+        ("flags wrong", "entry 3: flags contradict its classes", |directory| {
             let mut row = first_row(directory, NODES, &id_key(EntryId(3))).1;
             row[12] = NodeFlags::REFERRAL;
             Box::new(move |batch| batch.put(NODES, &id_key(EntryId(3)), &row).unwrap())
@@ -142,7 +143,7 @@ fn rows_that_follow_from_entries_are_mended() {
 }
 
 #[test]
-fn a_whole_map_comes_back() {
+fn repairs_a_whole_map() {
     let mut directory = planted();
     for map in [INDEX, CLASSES, LINKED, DANGLING] {
         let read = directory.snapshot.state().read;
@@ -173,7 +174,7 @@ fn text_that_names_an_entry_becomes_a_link() {
         batch.remove_id(LINKS, &links, 3).unwrap();
         batch.remove_id(LINKED, &link_key(EntryId(3), member), 4).unwrap();
     });
-    // The text under the key that it would have.
+    // Stores the text under the key that it would have.
     let schema = directory.snapshot.state().catalog.schema.clone();
     let def = directory.snapshot.state().catalog.attribute(member).clone();
     let key = value_key(EntryId(4), member, &crate::catalog::normal_value(&schema, &def, ANNA.as_bytes()));
@@ -186,7 +187,7 @@ fn text_that_names_an_entry_becomes_a_link() {
 }
 
 #[test]
-fn what_is_lost_with_an_entry_is_told_and_nothing_of_it_is_removed() {
+fn reports_data_lost_with_an_entry_and_removes_none_of_it() {
     let cases: [(&str, &str, Damage); 4] = [
         ("entry damaged", "entry 4: its attributes are damaged", |directory| {
             let mut row = first_row(directory, ENTRIES, &id_key(EntryId(4))).1;
@@ -223,9 +224,9 @@ fn what_is_lost_with_an_entry_is_told_and_nothing_of_it_is_removed() {
     }
 }
 
-/// The story: an import took two entries with one entryUUID, and copies then had one of them.
+/// Bug: an import accepted two entries with one entryUUID, and copies then had only one of them.
 #[test]
-fn two_entries_with_one_uuid_are_found() {
+fn finds_two_entries_with_one_uuid() {
     let mut directory = planted();
     let uuid = |directory: &mut TestDirectory, dn: &str| {
         directory.read(dn).unwrap().texts("entryUUID")[0].to_owned()
@@ -234,19 +235,19 @@ fn two_entries_with_one_uuid_are_found() {
     let mut row = first_row(&directory, ENTRIES, &id_key(EntryId(4))).1;
     let place = row.windows(second.len()).position(|part| part == second.as_bytes()).unwrap();
     row[place..place + first.len()].copy_from_slice(first.as_bytes());
-    // A version, and the checksum of what follows it.
+    // A version, and the checksum of the bytes after it.
     let crc = crc32c::crc32c(&row[5..]).to_le_bytes();
     row[1..5].copy_from_slice(&crc);
     damage(&mut directory, |batch| batch.put(ENTRIES, &id_key(EntryId(4)), &row).unwrap());
     let found = check(&directory.snapshot).unwrap();
     let text = format!("entry 4 ({GROUP}): its entryUUID {first} is that of entry 2 ({PEOPLE}) as well");
     assert!(found.iter().any(|finding| finding.starts_with(&text)), "{found:?}");
-    // Which of them is to keep it, the entries do not say.
+    // The entries do not determine which of them is to keep it.
     assert_eq!(repair_all(&mut directory).left.findings, 1);
 }
 
 #[test]
-fn memory_of_any_size_is_enough() {
+fn checks_with_any_amount_of_memory() {
     let mut directory = TestDirectory::with_suffix_entry();
     for number in 0..300 {
         let (cn, filler) = (format!("person {number}"), "y".repeat(200));
