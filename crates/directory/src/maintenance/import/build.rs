@@ -1,4 +1,4 @@
-//! Writing the new data file: each map from its first row to its last.
+//! Writes the new data file: each map from its first row to its last.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -33,10 +33,10 @@ use crate::model::rows::{
 
 type Result<T> = std::result::Result<T, ImportError>;
 
-/// Ids that are gathered before they are written, about.
+/// Approximate number of ids collected before they are written.
 const IDS_MAX: usize = 4_096;
 
-/// The new data file in the making.
+/// The new data file under construction.
 pub struct Builder {
     store: BulkStore,
     old: View,
@@ -44,14 +44,14 @@ pub struct Builder {
     last_id: EntryId,
     latest_csn: Csn,
     has_carried_over: bool,
-    /// Entries written.
+    /// Number of entries written.
     count: u64,
-    /// Ids of records that were refused although rows of them are there.
+    /// Ids of records that were refused although some of their rows exist.
     refused: Vec<EntryId>,
 }
 
 impl Builder {
-    /// The new data file: see [`BulkStore::new_file`].
+    /// Returns the new data file: see [`BulkStore::new_file`].
     ///
     /// # Errors
     /// The file cannot be opened.
@@ -59,11 +59,11 @@ impl Builder {
         self.store.new_file()
     }
 
-    /// Locks the data directory and begins a new data file. The directory has been opened before, so that there is
+    /// Locks the data directory and begins a new data file. The directory has been opened before, so it contains
     /// data.
     ///
     /// # Errors
-    /// Somebody else has it open; there is no data; the disk fails.
+    /// Another process has it open; there is no data; the disk fails.
     pub fn create(directory: &Path, options: &store::Options) -> Result<Builder> {
         let store = BulkStore::create(directory, MAPS, options)?;
         let old = store.old_view()?.ok_or(ImportError::Damaged("there is no data to begin with"))?;
@@ -83,12 +83,12 @@ impl Builder {
         })
     }
 
-    /// The data that is there.
+    /// Returns the old data.
     pub fn old(&self) -> &Read {
         &self.old
     }
 
-    /// Takes over the entries of naming contexts that are not loaded. Comes before everything else.
+    /// Carries over the entries of naming contexts that are not loaded. Must be called first.
     ///
     /// # Errors
     /// The data contradicts itself; the disk is full or fails.
@@ -124,7 +124,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Writes `nodes`, and hands back the entries that have no place in the tree.
+    /// Writes `nodes`, and passes the entries without a place in the tree to `reject`.
     ///
     /// # Errors
     /// The disk is full or fails.
@@ -134,7 +134,7 @@ impl Builder {
         mut reject: impl FnMut(Rejected) -> Result<()>,
     ) -> Result<Refused> {
         let mut outcomes = resolved.outcomes.finish()?;
-        // Where the earlier ones of two entries with one entryUUID stand: they come before the later ones.
+        // Places of the earlier ones of two entries with one entryUUID: they come before the later ones.
         let mut earlier: HashMap<EntryId, String> = HashMap::new();
         earlier.extend(resolved.same_uuid.values().map(|id| (*id, String::new())));
         self.nodes.flush()?;
@@ -158,7 +158,7 @@ impl Builder {
                 refused => {
                     self.store.remove(ENTRIES, &key)?;
                     let other = resolved.same_uuid.get(&node.id).and_then(|other| earlier.get(other));
-                    reject(rejected(&node, refused, other.map_or("an entry before it", String::as_str)))?;
+                    reject(rejected(&node, refused, other.map_or("an earlier entry", String::as_str)))?;
                 }
             }
         }
@@ -170,16 +170,17 @@ impl Builder {
         Ok(Refused { ids, count })
     }
 
-    /// Entries of the text written so far, those included that [`place`](Builder::place) hands back.
+    /// Returns the number of entries of the text written so far, including those that [`place`](Builder::place)
+    /// rejects.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Writes all other maps and the counters. Returns how many values were given more than once, in attributes too
-    /// large to be looked through before; each is there once.
+    /// Writes all other maps and the counters. Returns the number of values given more than once in attributes too
+    /// large to be checked before; each is stored once.
     ///
     /// # Errors
-    /// That of the first block that is one; the disk is full or fails.
+    /// The first error among the blocks; the disk is full or fails.
     pub fn write_rows(
         &mut self,
         blocks: impl Iterator<Item = Result<RowBlock>>,
@@ -201,11 +202,10 @@ impl Builder {
         Ok(rows.repeated_values)
     }
 
-    /// Writes the catalogue and the log's first record, makes everything durable, and puts it in the place of the old
-    /// data.
+    /// Writes the catalogue and the log's first record, makes everything durable, and replaces the old data.
     ///
     /// # Errors
-    /// The disk is full or fails; the old data is there as it was.
+    /// The disk is full or fails; the old data is unchanged.
     pub fn finish(mut self, job: &Job, generation: [u8; 16], now_micros: u64) -> Result<()> {
         let csn = Csn::after(self.latest_csn, now_micros, SERVER_NUMBER);
         let catalog = job.catalog();
@@ -228,7 +228,7 @@ impl Builder {
             put(&meta_key(META_CONTEXT_CSN, suffix.number), csn.to_string().as_bytes());
         }
         if !self.has_carried_over {
-            // Every entry there is has all rows of its indexes.
+            // Every entry has all rows of its indexes.
             for def in catalog.attributes().iter().filter(|def| def.id == def.base && def.index.has_work()) {
                 let index = def.index.made_anew();
                 put(&meta_key(META_INDEX, def.id.0), &IndexRow::of(index).encode());
@@ -240,8 +240,8 @@ impl Builder {
         for (key, value) in &meta {
             self.store.append(META, key, value)?;
         }
-        // The record says that the naming context is there, which is so already: whoever follows the log learns the
-        // new numbers from it, and sees by the generation that it is not the log followed so far.
+        // The record names the naming context, which already exists: followers of the log learn the new numbers from
+        // it, and recognize by the generation that it is a different log.
         let dn = job.target_suffixes().next().unwrap_or_default().to_owned();
         let requester = job.creator.clone();
         let record = Record {
@@ -267,7 +267,7 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// How many of those that were written have no place in the tree.
+    /// Returns how many written entries have no place in the tree.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -286,7 +286,7 @@ fn meta_rows(read: &Read) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
         .collect()
 }
 
-/// Reads the next item of the nodes' file; `false` at its end.
+/// Reads the next item of the nodes' file; returns false at its end.
 fn read_item(items: &mut impl std::io::Read, item: &mut Vec<u8>) -> Result<bool> {
     let mut length = [0; 4];
     match items.read_exact(&mut length) {
@@ -302,7 +302,7 @@ fn read_item(items: &mut impl std::io::Read, item: &mut Vec<u8>) -> Result<bool>
     Ok(true)
 }
 
-/// An entry by its RDN and where it stands.
+/// Describes an entry by its RDN and its place in the text.
 fn place_of(node: &NodeItem<'_>) -> String {
     match node.place.line {
         0 => format!("the entry {} of another suffix", Quoted(node.rdn)),
@@ -310,11 +310,11 @@ fn place_of(node: &NodeItem<'_>) -> String {
     }
 }
 
-/// Why an entry has no place; `same` is the one that has its entryUUID.
+/// Returns why an entry has no place; `same` is the entry with the same entryUUID.
 fn rejected(node: &NodeItem<'_>, outcome: Outcome, same: &str) -> Rejected {
-    let below = |what: &str| format!("its superior is {what}, and nothing can be below {what}");
+    let below = |what: &str| format!("its superior is {what}, which cannot have subordinates");
     let (refusal, reason) = match outcome {
-        Outcome::Duplicate(_) => (Refusal::Duplicate, "an entry of this name comes before it".to_owned()),
+        Outcome::Duplicate(_) => (Refusal::Duplicate, "an earlier entry has the same name".to_owned()),
         Outcome::SameUuid => {
             let why = format!(
                 "its entryUUID is that of {same}, and copies know entries by it: take the value away from one of them, \
@@ -326,13 +326,13 @@ fn rejected(node: &NodeItem<'_>, outcome: Outcome, same: &str) -> Rejected {
         Outcome::Leaf(flags) if flags.is_subentry() => (Refusal::Bad, below("a subentry")),
         Outcome::Leaf(NodeFlags(_)) => (Refusal::Bad, below("a referral")),
         Outcome::Orphan | Outcome::Parent(_) => {
-            (Refusal::Orphan, "its superior is not there, or was rejected as well".to_owned())
+            (Refusal::Orphan, "its superior does not exist, or was rejected as well".to_owned())
         }
     };
     Rejected { place: node.place, refusal, reason }
 }
 
-/// Rows of one key on their way into the store.
+/// Collects the rows of one key and writes them to the store.
 struct MapWriter<'a> {
     store: &'a mut BulkStore,
     refused: &'a IdBits,
@@ -340,7 +340,7 @@ struct MapWriter<'a> {
     at: Option<(Destination, Vec<u8>)>,
     ids: Merged,
     count: i64,
-    /// Differences to counters of values, for values that were given twice.
+    /// Corrections of counters of values, for values that were given twice.
     corrections: BTreeMap<Vec<u8>, i64>,
     repeated_values: u64,
 }
@@ -381,7 +381,7 @@ impl<'a> MapWriter<'a> {
                 }
             }
             Destination::Map(map) if is_same => {
-                // Only values can be given twice: names are told apart before.
+                // Only values can be given twice: duplicate names were found before.
                 debug_assert_eq!(map, VALUES);
                 self.repeated_values += 1;
                 if let Some((id, attribute)) = crate::model::rows::split_link_key(key) {
@@ -396,7 +396,7 @@ impl<'a> MapWriter<'a> {
         Ok(())
     }
 
-    /// Goes on with another key, unless it is the same.
+    /// Continues with another key, unless it is the same.
     fn begin(&mut self, is_same: bool, to: Destination, key: &[u8]) -> Result<()> {
         if is_same {
             return Ok(());
@@ -413,7 +413,7 @@ impl<'a> MapWriter<'a> {
         Ok(())
     }
 
-    /// Writes what belongs to the last key.
+    /// Writes the rows of the last key.
     fn flush(&mut self) -> Result<()> {
         let Some((to, key)) = &self.at else { return Ok(()) };
         match to {
@@ -425,7 +425,7 @@ impl<'a> MapWriter<'a> {
                 self.count = 0;
             }
             Destination::Map(map) => {
-                // No ids for maps of other kinds.
+                // Maps of other kinds have no ids.
                 if !self.ids.all().is_empty() {
                     self.store.append_ids(*map, key, self.ids.all())?;
                 }
@@ -436,8 +436,8 @@ impl<'a> MapWriter<'a> {
     }
 }
 
-/// The entry whose row it is by its key, if an entry that is refused can have one. The ids under other keys of id sets
-/// are entries themselves.
+/// Returns the entry that owns the row by its key, if a refused entry can have one. The ids under other keys of id
+/// sets are entries themselves.
 fn owner(to: Destination, key: &[u8]) -> Option<EntryId> {
     let id = |bytes: Option<&[u8]>| Some(EntryId(u64::from_be_bytes(bytes?.try_into().ok()?)));
     match to {

@@ -1,8 +1,8 @@
-//! Entries of naming contexts that are not loaded: they go over into the new data file with their ids.
+//! Carries entries of naming contexts that are not loaded over into the new data file, with their ids.
 //!
-//! Their rows are copied, but for what can change with the entries loaded. Names, and links to and from entries that
-//! are replaced, are followed anew with all others: a link to an entry that is thrown away becomes the text of its
-//! name, and a link again when an entry of that name is loaded.
+//! Their rows are copied, except those that can change with the loaded entries. Names, and links to and from
+//! replaced entries, are resolved again with all others: a link to a discarded entry becomes the text of its name,
+//! and a link again if an entry with that name is loaded.
 
 use std::ops::Bound;
 
@@ -27,13 +27,13 @@ use crate::tree::{damaged_row, dn_of, node, normal_dn_of};
 
 type Result<T> = std::result::Result<T, ImportError>;
 
-/// Takes an entry: its id, its entry row and what `nodes` needs of it.
+/// Callback for an entry: its id, its entry row and its fields for `nodes`.
 type Put<'p> = dyn FnMut(EntryId, &[u8], &[u8]) -> Result<()> + 'p;
 
 const ALL: store::KeyRange<'static> = (Bound::Unbounded, Bound::Unbounded);
 
-/// Takes over what lies outside of the naming contexts loaded. `put` gets the entries by ascending id: id, entry row
-/// and what `nodes` needs. Returns their number.
+/// Carries over the entries outside of the loaded naming contexts. `put` receives them by ascending id: id, entry
+/// row and fields for `nodes`. Returns their number.
 pub(super) fn carry_over(old: &Read, job: &Job, sorters: &mut Sorters, put: &mut Put<'_>) -> Result<u64> {
     let dropped = Dropped::find(old, job)?;
     let kept = old.row_count(NODES)? - dropped.ids.len();
@@ -50,7 +50,7 @@ pub(super) fn carry_over(old: &Read, job: &Job, sorters: &mut Sorters, put: &mut
     Ok(kept)
 }
 
-/// Ids of the entries that are replaced.
+/// Ids of the replaced entries.
 struct Dropped {
     ids: IdBits,
 }
@@ -151,7 +151,7 @@ impl Carry<'_> {
         Ok(())
     }
 
-    /// Whether an attribute has a row for each value, which are counted; large values of others are not.
+    /// Returns true if an attribute has one row per value, which are counted; large values of others are not.
     fn is_table(&self, id: EntryId, attribute: AttrId) -> Result<bool> {
         Ok(self.old.count(&value_counter(id, attribute))? > 0)
     }

@@ -1,6 +1,6 @@
 //! An entry while it is read: its values with their normal forms, attribute by attribute.
 //!
-//! A draft is used again for the next entry, so that reading one allocates next to nothing.
+//! A draft is reused for the next entry, so that reading an entry allocates almost nothing.
 
 #![expect(
     clippy::indexing_slicing,
@@ -9,7 +9,7 @@
 
 use std::ops::Range;
 
-/// Values up to which each is compared with all others to find one that is given twice.
+/// Maximum number of values that are compared pairwise to find duplicates.
 const COMPARED_MAX: usize = 8;
 
 /// A value and its normal form, as ranges of the draft's buffers.
@@ -25,22 +25,22 @@ pub(super) struct DraftAttribute {
     /// Its place in [`super::known::KnownAttributes`].
     pub(super) known: usize,
     values: Vec<DraftValue>,
-    /// Whether it has one value, whose normal form is not made yet.
+    /// Whether it has a single value, whose normal form is not computed yet.
     lacks_normal: bool,
-    /// Values whose rows are made already, because there are too many to hold.
+    /// Number of values whose rows are already made, because there are too many to hold.
     streamed_count: usize,
 }
 
-/// The entry.
+/// The entry being read.
 #[derive(Debug)]
 pub(super) struct Draft {
     bytes: Vec<u8>,
     normals: Vec<u8>,
     attributes: Vec<DraftAttribute>,
-    /// The numbers of attributes by their place among the known ones, and which entry had them: counted, from 1.
+    /// Numbers of attributes by their place among the known ones, and the entry that had them, counted from 1.
     numbers: Vec<(u64, usize)>,
     entry: u64,
-    /// How many of `attributes` belong to this entry; those behind only lend their room.
+    /// Number of `attributes` that belong to this entry; later ones are kept for their capacity.
     count: usize,
 }
 
@@ -60,12 +60,12 @@ impl Draft {
         self.count = 0;
     }
 
-    /// The attributes in the order in which the entry got them.
+    /// Returns the attributes in the order in which the entry got them.
     pub(super) fn attributes(&self) -> &[DraftAttribute] {
         &self.attributes[..self.count]
     }
 
-    /// The attribute at this place of the known ones, if the entry has it.
+    /// Returns the attribute at this place of the known ones, if the entry has it.
     pub(super) fn find(&self, known: usize) -> Option<&DraftAttribute> {
         self.number(known).map(|number| &self.attributes[number])
     }
@@ -75,7 +75,7 @@ impl Draft {
         (entry == self.entry).then_some(number)
     }
 
-    /// The number of an attribute within the entry, which gets it if it does not have it yet.
+    /// Returns the number of an attribute within the entry, and adds it if the entry does not have it yet.
     pub(super) fn attribute(&mut self, known: usize) -> usize {
         if let Some(number) = self.number(known) {
             return number;
@@ -95,8 +95,8 @@ impl Draft {
         self.count - 1
     }
 
-    /// Adds a value to the attribute of this number. `normalize` appends the normal form; where it fails there is no
-    /// value.
+    /// Adds a value to the attribute with this number. `normalize` appends the normal form; if it fails, no value is
+    /// added.
     pub(super) fn add<E>(
         &mut self,
         number: usize,
@@ -112,13 +112,13 @@ impl Draft {
         Ok(())
     }
 
-    /// Adds the first value to the attribute of this number, without its normal form.
+    /// Adds the first value to the attribute with this number, without its normal form.
     pub(super) fn add_alone(&mut self, number: usize, bytes: &[u8]) {
         let _ = self.add(number, bytes, |_, _| Ok::<(), ()>(()));
         self.attributes[number].lacks_normal = true;
     }
 
-    /// Makes the normal form that the attribute of this number may lack.
+    /// Computes the missing normal form of the attribute with this number, if any.
     pub(super) fn complete_normal<E>(
         &mut self,
         number: usize,
@@ -138,7 +138,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Puts other values in the place of those of the attribute of this number.
+    /// Replaces the values of the attribute with this number.
     pub(super) fn replace<E>(
         &mut self,
         number: usize,
@@ -150,18 +150,18 @@ impl Draft {
         values.iter().try_for_each(|value| self.add(number, value, &mut normalize))
     }
 
-    /// Says that the rows of a value of the attribute of this number are made already.
+    /// Counts a value of the attribute with this number whose rows are already made.
     pub(super) fn add_streamed(&mut self, number: usize) {
         self.attributes[number].streamed_count += 1;
     }
 
-    /// How many values the attribute of this number has.
+    /// Returns the number of values of the attribute with this number.
     pub(super) fn value_count(&self, number: usize) -> usize {
         let attribute = &self.attributes[number];
         attribute.values.len() + attribute.streamed_count
     }
 
-    /// The values of an attribute with their normal forms; one that was added without has an empty one.
+    /// Returns the values of an attribute with their normal forms, which are empty if they were not computed.
     pub(super) fn values<'d>(
         &'d self,
         attribute: &'d DraftAttribute,
@@ -171,7 +171,7 @@ impl Draft {
         attribute.values.iter().map(pair)
     }
 
-    /// The place, counting from 1, of a value of an attribute that is given twice.
+    /// Returns the place, counted from 1, of a value of an attribute that is given twice.
     pub(super) fn given_twice(&self, attribute: &DraftAttribute) -> Option<usize> {
         let normal = |place: usize| &self.normals[attribute.values[place].normal.clone()];
         let count = attribute.values.len();
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn values_given_twice_are_found_at_any_number() {
+    fn finds_values_given_twice_among_any_number() {
         let mut draft = Draft::default();
         for count in [2, 5, 20] {
             draft.clear();
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_normal_form_may_come_later() {
+    fn computes_a_missing_normal_form_later() {
         let mut draft = Draft::default();
         let number = draft.attribute(4);
         draft.add_alone(number, b"One");
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_draft_forgets_the_entry_before() {
+    fn a_draft_keeps_nothing_of_the_previous_entry() {
         let mut draft = Draft::default();
         let number = draft.attribute(1);
         draft.add(number, b"x", lower).unwrap();

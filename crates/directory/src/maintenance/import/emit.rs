@@ -1,7 +1,7 @@
-//! The rows of an entry that has passed every check.
+//! Rows of an entry that has passed every check.
 //!
-//! The entry row is final: where it stands in the tree and which of its links have a target are not in it. Rows of
-//! `values`, `index` and `classes` are final as well, and left out later if the entry turns out to have no place.
+//! The entry row is final: it does not depend on the entry's place in the tree or on the targets of its links. Rows
+//! of `values`, `index` and `classes` are final as well, and dropped later if the entry turns out to have no place.
 
 use schema::Schema;
 
@@ -90,8 +90,7 @@ impl Preparer<'_> {
 }
 
 impl super::Job {
-    /// Notes a value of a link attribute: by the name that it gives, or, where it can never become a link, as the text
-    /// that it is.
+    /// Notes a value of a link attribute: by its name or, if it can never become a link, as text.
     pub(super) fn emit_link(
         &self,
         sorters: &mut super::Sorters,
@@ -108,7 +107,7 @@ impl super::Job {
     }
 }
 
-/// Makes the rows of the parts of an index that do not go by the normal value.
+/// Makes the rows of index parts other than normal values.
 pub(super) fn emit_pieces(
     schema: &Schema,
     known: &KnownAttribute,
@@ -133,7 +132,7 @@ fn inline(value: &[u8]) -> InlineValue<'_> {
     }
 }
 
-/// What `nodes` needs of an entry besides its superior, and where its record stands.
+/// Fields of an entry for `nodes`, except its superior, and the place of its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NodeItem<'a> {
     pub(super) id: EntryId,
@@ -144,7 +143,7 @@ pub(super) struct NodeItem<'a> {
 }
 
 impl<'a> NodeItem<'a> {
-    /// Appends the item, with its length before it.
+    /// Appends the item, preceded by its length.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         let mut item = Vec::with_capacity(40 + self.rdn.len());
         put_varint(&mut item, self.id.0);
@@ -159,7 +158,7 @@ impl<'a> NodeItem<'a> {
         out.extend_from_slice(&item);
     }
 
-    /// Reads an item, without the length before it.
+    /// Decodes an item, without its length.
     pub(super) fn decode(bytes: &'a [u8]) -> Option<NodeItem<'a>> {
         let mut decoder = Decoder(bytes);
         Some(NodeItem {
@@ -182,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn node_items_go_both_ways() {
+    fn node_items_round_trip() {
         let item = NodeItem {
             id: EntryId(70_000),
             class_set: ClassSetId(3),

@@ -1,26 +1,26 @@
-//! What dumps of other servers have besides entries: the state of their replication, what they keep for themselves, and
-//! how they say that an account is disabled.
+//! Content of other servers' dumps besides entries: their replication state, their internal attributes, and their
+//! ways of marking a disabled account.
 
 use ldap::ldif::LdifValues;
 use uuid::Uuid;
 
-/// Options of 389 DS that say by which change a value came, went, or became part of the name. A number of a change, 20
-/// hexadecimal digits, follows each.
+/// Options of 389 DS that name the change by which a value was added, deleted, or became part of the name. A change
+/// number of 20 hexadecimal digits follows each.
 const STATE: [&str; 4] = ["vucsn-", "vdcsn-", "adcsn-", "mdcsn-"];
 
-/// Options beside those: the value, or the whole attribute, is deleted.
+/// Further options of 389 DS: the value, or the whole attribute, is deleted.
 const DELETED: [&str; 2] = ["deleted", "deletedattribute"];
 
-/// Hexadecimal digits of the number of a change.
+/// Hexadecimal digits of a change number.
 const CHANGE_DIGITS: usize = 20;
 
-/// Class of an entry of 389 DS that is deleted.
+/// Class of a deleted entry of 389 DS.
 const TOMBSTONE: &[u8] = b"nsTombstone";
 
-/// Attributes by which 389 DS and OpenDJ say that an account is disabled.
+/// Attributes by which 389 DS and OpenDJ mark an account as disabled.
 const SAY_DISABLED: [&str; 2] = ["nsAccountLock", "ds-pwp-account-disabled"];
 
-/// What 389 DS and OpenDJ keep for themselves: numbers of entries, and the state of replication.
+/// Internal attributes of 389 DS and OpenDJ: numbers of entries, and replication state.
 const FOREIGN: [&str; 8] = [
     "nscpEntryDN",
     "nsParentUniqueId",
@@ -32,25 +32,25 @@ const FOREIGN: [&str; 8] = [
     "ds-sync-generation-id",
 ];
 
-/// OIDs of operational attributes that the schema has and nothing here follows: entryTtl and dynamicSubtrees (RFC
+/// OIDs of operational attributes that the schema defines and Pando ignores: entryTtl and dynamicSubtrees (RFC
 /// 2589), governingStructureRule (RFC 4512 section 3.4.6).
 const IDLE: [&str; 3] = ["1.3.6.1.4.1.1466.101.119.3", "1.3.6.1.4.1.1466.101.119.4", "2.5.21.10"];
 
-/// What 389 DS calls entryUUID.
+/// Name of entryUUID in 389 DS.
 const UNIQUE_ID: &str = "nsUniqueId";
 
-/// What the options of a description say about the state of replication.
+/// Replication state in the options of a description.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// Nothing.
+    /// No replication state.
     None,
-    /// The values are there, under this description.
+    /// The values are present, under this description.
     Present(String),
-    /// They are deleted.
+    /// The values are deleted.
     Deleted,
 }
 
-/// Takes the options of 389 DS's replication state off a description.
+/// Removes the options of 389 DS's replication state from a description.
 pub(super) fn without_state(text: &str) -> State {
     let is_state = |option: &&str| {
         STATE.iter().any(|prefix| {
@@ -72,39 +72,39 @@ pub(super) fn without_state(text: &str) -> State {
     State::Present(kept.join(";"))
 }
 
-/// Whether values of an attribute say that an account is disabled.
+/// Returns true if values of an attribute mark an account as disabled.
 pub(super) fn says_disabled(name: &str) -> bool {
     SAY_DISABLED.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
-/// Whether values of the attribute type of this OID would be without effect.
+/// Returns true if values of the attribute type with this OID would have no effect.
 pub(super) fn is_idle(oid: &str) -> bool {
     IDLE.contains(&oid)
 }
 
-/// Whether an attribute is nsUniqueId.
+/// Returns true if an attribute is nsUniqueId.
 pub(super) fn is_unique_id(name: &str) -> bool {
     name.eq_ignore_ascii_case(UNIQUE_ID)
 }
 
-/// Whether an attribute is one that another server keeps for itself.
+/// Returns true if an attribute is internal to another server.
 pub(super) fn is_foreign(name: &str) -> bool {
     FOREIGN.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
-/// Whether an entry is one that 389 DS has deleted and keeps for replication.
+/// Returns true if 389 DS has deleted the entry and keeps it for replication.
 pub(super) fn is_deleted(values: LdifValues<'_>) -> bool {
     values.iter().any(|value| is_tombstone(value.description, value.value))
 }
 
-/// Whether a value makes an entry a deleted one of 389 DS.
+/// Returns true if a value marks a deleted entry of 389 DS.
 pub(super) fn is_tombstone(description: &str, value: &[u8]) -> bool {
     value.eq_ignore_ascii_case(TOMBSTONE)
         && description.split(';').next().is_some_and(|name| name.eq_ignore_ascii_case("objectClass"))
         && without_state(description) != State::Deleted
 }
 
-/// An nsUniqueId, four groups of eight hexadecimal digits, as a UUID of the same octets.
+/// Converts an nsUniqueId, four groups of eight hexadecimal digits, to a UUID of the same octets.
 pub(super) fn unique_id(value: &[u8]) -> Option<Uuid> {
     let groups: Vec<&[u8]> = value.split(|octet| *octet == b'-').collect();
     let is_group = |group: &&[u8]| group.len() == 8 && group.iter().all(u8::is_ascii_hexdigit);
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_state_of_replication_is_taken_off() {
+    fn removes_replication_state() {
         let present = |text: &str| State::Present(text.to_owned());
         for (text, expected) in [
             ("title", State::None),
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn unique_ids_are_uuids_of_the_same_octets() {
+    fn converts_unique_ids_to_uuids_of_the_same_octets() {
         let expected = Uuid::try_parse("00000001-1111-2222-3333-444455556666").unwrap();
         assert_eq!(unique_id(b"00000001-11112222-33334444-55556666"), Some(expected));
         for wrong in ["", "00000001-1111-2222-3333-444455556666", "00000001-11112222-33334444-5555666x"] {

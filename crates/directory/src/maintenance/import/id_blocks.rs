@@ -1,16 +1,16 @@
-//! Ids under frequent keys, gathered before they are sorted.
+//! Ids under frequent keys, collected before they are sorted.
 //!
-//! Most rows of indexes say that one entry more stands under a key that thousands stand under: a gram, a surname, a
-//! class set. A thread meets its entries by ascending id, so such ids need no sorting among themselves. [`Gatherer`]
-//! collects them in a table of limited size, and what goes to the sorter is a block of them under their key:
+//! Most index rows add one entry to a key that thousands of entries share: a gram, a surname, a class set. A thread
+//! reads its entries by ascending id, so such ids need no sorting among themselves. [`Gatherer`] collects them in a
+//! table of limited size, and passes blocks of them under their key to the sorter:
 //!
 //! ```text
-//!   first id (8, big-endian) | difference to the next (varint) | ...
+//!  first id (8, big-endian) | difference to the next (varint) | ...
 //! ```
 //!
-//! Which keys are frequent shows by itself: one that comes again stays in the table, one that does not gives way, and
-//! its id goes on alone. Blocks sort by their first id. Those of several threads overlap, and [`Merged`] makes one
-//! ascending list of them again. A block never spans more than [`SPAN_MAX`] ids, which limits how many can overlap
+//! Frequent keys are found by use: a key that occurs again stays in the table, one that does not is evicted, and its
+//! id is passed on alone. Blocks sort by their first id. Those of several threads overlap, and [`Merged`] merges
+//! them into one ascending list. A block never spans more than [`SPAN_MAX`] ids, which limits how many can overlap
 //! anywhere.
 
 #![expect(
@@ -25,28 +25,28 @@ use foldhash::fast::FixedState;
 
 type Result<T> = std::result::Result<T, store::StoreError>;
 
-/// From the first to the last id of a block, at most.
+/// Maximum distance from the first to the last id of a block.
 const SPAN_MAX: u64 = 1 << 16;
 
-/// Keys up to this long can be in the table.
+/// Maximum length of a key in the table.
 const KEY_MAX: usize = 46;
 
-/// Bytes of differences of a block.
+/// Bytes of differences in a block.
 const DIFFERENCES_SIZE: usize = 184;
 
-/// A difference of up to [`SPAN_MAX`] has this many bytes at most.
+/// Maximum size of a difference of up to [`SPAN_MAX`], in bytes.
 const DIFFERENCE_SIZE_MAX: usize = 3;
 
-/// Keys that share a set: each may be in any of its places.
+/// Places of a set: a key may be in any place of its set.
 const WAYS: usize = 4;
 
-/// Sets of a table at most: with more of them the processor's caches would not hold what is in use.
+/// Maximum number of sets in a table. More would not fit into the processor's caches.
 const SETS_MAX: usize = 4_096;
 
-/// A key comes so often before it gives way to another one, at most.
+/// Maximum number of times that other keys must claim a place before they get it.
 const STRENGTH_MAX: u8 = 32;
 
-/// A key and the ids gathered under it.
+/// A key and the ids collected under it.
 #[derive(Clone)]
 struct GatheredKey {
     first: u64,
@@ -67,33 +67,33 @@ const EMPTY: GatheredKey = GatheredKey {
     differences: [0; DIFFERENCES_SIZE],
 };
 
-/// What is to be known of all places of a set at once: keys that are not in the table, as most are that come once, cost
-/// no look at the places themselves.
+/// Data on all places of a set. Keys that are not in the table, as most that occur once, need no access to the
+/// places.
 #[derive(Clone, Default)]
 struct Set {
-    /// A part of the hash of each place's key; 0 is no key.
+    /// Part of the hash of each place's key; 0 for no key.
     tags: [u32; WAYS],
-    /// How often other keys have to want each place before they get it.
+    /// Number of times that other keys must claim each place before they get it.
     strengths: [u8; WAYS],
 }
 
 /// A table of frequent keys.
 pub(super) struct Gatherer {
     sets: Vec<Set>,
-    /// [`WAYS`] for each set.
+    /// [`WAYS`] places for each set.
     places: Vec<GatheredKey>,
     set_count_max: usize,
 }
 
 impl Gatherer {
-    /// A table of up to `memory` bytes.
+    /// Returns a table of up to `memory` bytes.
     pub(super) fn new(memory: usize) -> Gatherer {
         let sets = memory / (WAYS * size_of::<GatheredKey>());
         let set_count_max = if sets == 0 { 0 } else { 1 << sets.min(SETS_MAX).ilog2() };
         Gatherer { sets: Vec::new(), places: Vec::new(), set_count_max }
     }
 
-    /// Takes an id under a key. `out` gets what does not stay: a key and a block of ids.
+    /// Adds an id under a key. `out` receives evicted content: a key and a block of ids.
     pub(super) fn push(
         &mut self,
         key: &[u8],
@@ -128,13 +128,13 @@ impl Gatherer {
         Ok(())
     }
 
-    /// Hands out everything that is in the table, and its memory.
+    /// Passes everything in the table to `out`, and frees its memory.
     pub(super) fn finish(&mut self, out: &mut impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
         self.sets = Vec::new();
         std::mem::take(&mut self.places).iter_mut().try_for_each(|place| place.flush(out))
     }
 
-    /// The set of a key, and its tag.
+    /// Returns the set of a key, and its tag.
     fn hash(&self, key: &[u8]) -> (usize, u32) {
         let mut hasher = FixedState::default().build_hasher();
         hasher.write(key);
@@ -186,17 +186,17 @@ impl GatheredKey {
     }
 }
 
-/// The ids under one key, out of blocks by ascending first id.
+/// Merges blocks, sorted by their first id, into the ids under one key.
 #[derive(Default)]
 pub(in crate::maintenance) struct Merged {
     /// Ascending.
     ids: Vec<u64>,
-    /// How many of them no later block can come before.
+    /// Number of ids that no later block can precede.
     final_count: usize,
 }
 
 impl Merged {
-    /// Takes the next block; ids that `is_refused` says so of are left out. `None` if it is no block.
+    /// Adds the next block, without ids that `is_refused` accepts. `None` if the bytes are not a block.
     pub(in crate::maintenance) fn take(
         &mut self,
         block: &[u8],
@@ -229,7 +229,7 @@ impl Merged {
         Some(())
     }
 
-    /// Brings what blocks have in common into order. It is made of ascending pieces, which a stable sort makes use of.
+    /// Sorts the overlap of blocks. It consists of ascending runs, which a stable sort uses.
     fn sort_tail(&mut self) {
         let tail = &mut self.ids[self.final_count..];
         tail.sort();
@@ -244,23 +244,23 @@ impl Merged {
         self.ids.truncate(length);
     }
 
-    /// The ids that are in their place for good.
+    /// Returns the ids whose place is final.
     pub(in crate::maintenance) fn settled(&self) -> &[u64] {
         &self.ids[..self.final_count]
     }
 
-    /// Lets go of them.
+    /// Drops the ids whose place is final.
     pub(in crate::maintenance) fn drop_settled(&mut self) {
         self.ids.drain(..self.final_count);
         self.final_count = 0;
     }
 
-    /// All ids, when there are no more blocks.
+    /// Returns all ids, when there are no more blocks.
     pub(in crate::maintenance) fn all(&self) -> &[u64] {
         &self.ids
     }
 
-    /// Begins with another key.
+    /// Begins another key.
     pub(in crate::maintenance) fn clear(&mut self) {
         self.ids.clear();
         self.final_count = 0;
@@ -275,7 +275,7 @@ mod tests {
 
     type Blocks = Vec<(Vec<u8>, Vec<u8>)>;
 
-    /// Ids by key, gathered by several threads that take turns, and merged again.
+    /// Collects ids by key on several alternating threads, and merges them again.
     fn check(memory: usize, threads: usize, rows: &[(Vec<u8>, u64)]) -> Blocks {
         let mut gatherers: Vec<_> = (0..threads).map(|_| Gatherer::new(memory)).collect();
         let mut blocks = Blocks::new();
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_come_out_as_they_went_in() {
+    fn ids_round_trip() {
         let mut random = fastrand::Rng::with_seed(5);
         for threads in [1, 2, 5] {
             for memory in [0, 2_000, 1 << 20] {
@@ -329,14 +329,14 @@ mod tests {
     }
 
     #[test]
-    fn ids_in_any_order_come_out_ascending() {
+    fn sorts_ids_in_any_order() {
         let mut random = fastrand::Rng::with_seed(6);
         let rows: Vec<_> = (0..10_000).map(|_| (vec![random.u8(0..3)], random.u64(0..200_000))).collect();
         check(1 << 20, 3, &rows);
     }
 
     #[test]
-    fn frequent_keys_travel_in_blocks_beside_any_number_of_others() {
+    fn frequent_keys_stay_in_blocks_among_any_number_of_others() {
         let rows: Vec<_> = (0..100_000u64)
             .map(|id| match id % 4 {
                 0 => (format!("frequent {}", id % 400).into_bytes(), id),
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_block_is_told() {
+    fn rejects_bytes_that_are_not_a_block() {
         for bytes in [&b"short"[..], &[0, 0, 0, 0, 0, 0, 0, 1, 0x80], &[0xff; 20]] {
             assert_eq!(Merged::default().take(bytes, |_| false), None);
         }
