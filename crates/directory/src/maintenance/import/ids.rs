@@ -1,8 +1,8 @@
-//! A set of entry ids of which few or many may be there: a bit each, up to the highest.
+//! A set of entry ids, sparse or dense: one bit per id, up to the highest.
 
 use crate::model::rows::EntryId;
 
-/// The set.
+/// A set of entry ids.
 #[derive(Debug, Default)]
 pub(crate) struct IdBits {
     words: Vec<u64>,
@@ -10,7 +10,7 @@ pub(crate) struct IdBits {
 }
 
 impl IdBits {
-    /// Adds an id; says whether it is new.
+    /// Adds an id. Returns true if it is new.
     pub(crate) fn insert(&mut self, id: EntryId) -> bool {
         let (word, bit) = place(id);
         if word >= self.words.len() {
@@ -23,13 +23,13 @@ impl IdBits {
         is_new
     }
 
-    /// Whether an id is there.
+    /// Returns true if the set contains the id.
     pub(crate) fn contains(&self, id: EntryId) -> bool {
         let (word, bit) = place(id);
         self.words.get(word).is_some_and(|word| word & bit != 0)
     }
 
-    /// How many ids are there.
+    /// Returns the number of ids.
     pub(crate) fn len(&self) -> u64 {
         self.count
     }
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_there_once() {
+    fn counts_each_id_once() {
         let mut ids = IdBits::default();
         assert!(!ids.contains(EntryId(700)));
         assert!(ids.insert(EntryId(700)) && ids.insert(EntryId(0)) && !ids.insert(EntryId(700)));

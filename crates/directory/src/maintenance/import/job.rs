@@ -1,4 +1,4 @@
-//! What all threads of an import share: where it goes, the numbers it gives out, the catalogue as it grows.
+//! State shared by all threads of an import: target, allocated numbers, and the growing catalogue.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,59 +13,57 @@ use crate::model::outcome::OperationError;
 use crate::model::rows::{ClassSetId, EntryId};
 use crate::tree::child;
 
-/// What to import, and how.
+/// Options of an import.
 #[derive(Clone, Debug, Default)]
 pub struct ImportOptions {
-    /// Naming contexts to load, which the directory has; none means all that it has.
+    /// Naming contexts to load, which the directory must have; empty for all.
     pub suffixes: Vec<String>,
-    /// Whether entries that these have are thrown away; otherwise they must have none.
+    /// Whether existing entries of these are discarded; otherwise they must have none.
     pub replace: bool,
-    /// Whether clear passwords are stored as they are instead of hashed.
+    /// Whether clear passwords are stored unchanged instead of hashed.
     pub keep_clear_passwords: bool,
-    /// creatorsName and modifiersName of entries that do not bring their own.
+    /// creatorsName and modifiersName of entries without their own.
     pub creator: String,
-    /// The time now, in microseconds since 1970: that of entries that do not bring their own.
+    /// Current time in microseconds since 1970, for entries without their own.
     pub now_micros: u64,
 }
 
-/// Why an import ended without anything being changed.
+/// Error that ended an import without any change.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImportError {
-    /// The data directory cannot be opened; in use is one of the reasons.
+    /// The data directory cannot be opened, for example because it is in use.
     #[error(transparent)]
     Open(#[from] OpenError),
     /// The store failed, for example because the disk is full.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The data that is there contradicts itself.
+    /// The existing data contradicts itself.
     #[error(transparent)]
     Operation(#[from] OperationError),
-    /// It would change behind the cluster's log.
+    /// The import would bypass the cluster's log.
     #[error(
-        "the data directory is a node of a cluster: import into a directory of its own, and make a new cluster of that"
+        "the data directory is a node of a cluster: import into a separate directory, and create a new cluster from it"
     )]
     Node,
-    /// There is no such naming context.
+    /// A naming context does not exist.
     #[error("the directory has no suffix {dn:?}; it has {known}")]
     UnknownSuffix {
-        /// As asked for.
+        /// DN as requested.
         dn: String,
-        /// Those there are.
+        /// Existing naming contexts.
         known: String,
     },
-    /// A naming context has entries already.
-    #[error(
-        "there are entries below {dn:?} already: --replace throws them away, or load into an empty suffix"
-    )]
+    /// A naming context already has entries.
+    #[error("{dn:?} already has entries: use --replace to discard them, or load into an empty suffix")]
     NotEmpty {
-        /// The suffix.
+        /// DN of the naming context.
         dn: String,
     },
     /// It is not clear which naming context is to be replaced.
-    #[error("say with --suffix which of these is to be replaced: {known}")]
+    #[error("use --suffix to choose which of these is to be replaced: {known}")]
     WhichSuffix {
-        /// Those there are.
+        /// Existing naming contexts.
         known: String,
     },
     /// A temporary file cannot be used.
@@ -74,7 +72,7 @@ pub enum ImportError {
     /// There are no random numbers.
     #[error("no random numbers: {0}")]
     Random(String),
-    /// What came back from a temporary file is not what went there.
+    /// Data read from a temporary file differs from what was written.
     #[error("temporary files are damaged: {0}")]
     Damaged(&'static str),
 }
@@ -85,11 +83,11 @@ impl From<store::OpenError> for ImportError {
     }
 }
 
-/// An import as all its threads see it.
+/// State of an import, shared by its threads.
 pub struct Job {
     pub(super) schema: Arc<Schema>,
     catalog: Mutex<Catalog>,
-    /// What the catalogue had before.
+    /// Number of attributes and class sets before the import.
     pub(super) known_attributes: usize,
     pub(super) known_class_sets: usize,
     /// Every naming context, and the places of those that are loaded.
@@ -98,19 +96,19 @@ pub struct Job {
     pub(super) replace: bool,
     pub(super) keep_clear_passwords: bool,
     pub(super) creator: String,
-    /// The last id that was there.
+    /// The last id in use before.
     pub(super) last_old_id: EntryId,
-    /// Position of the record that the import will be in the log.
+    /// Position of the import's record in the log.
     pub(super) position: u64,
     /// CSN of the first entry; each further one has the next microsecond.
     pub(super) first_csn: Csn,
 }
 
 impl Job {
-    /// Looks at the data that is there and at what is asked for.
+    /// Checks the existing data and the options.
     ///
     /// # Errors
-    /// The data is not usable, a naming context is not there or not empty.
+    /// The data is unusable, or a naming context does not exist or is not empty.
     pub fn begin(read: &Read, options: ImportOptions) -> Result<Job, ImportError> {
         if check_versions(read)? {
             return Err(OpenError::damaged("format versions").into());
@@ -140,12 +138,12 @@ impl Job {
         })
     }
 
-    /// The id of the first record of the text.
+    /// Returns the id of the first record of the text.
     pub fn first_id(&self) -> u64 {
         self.last_old_id.0 + 1
     }
 
-    /// DNs of the naming contexts that are loaded.
+    /// Returns the DNs of the naming contexts that are loaded.
     pub fn target_suffixes(&self) -> impl Iterator<Item = &str> {
         self.target_list().map(|suffix| suffix.dn.as_str())
     }
@@ -154,18 +152,18 @@ impl Job {
         self.targets.iter().filter_map(|target| self.suffixes.get(*target))
     }
 
-    /// The suffix that is loaded and at or above a normal DN.
+    /// Returns the loaded suffix at or above a normal DN.
     pub(super) fn target_above(&self, normal_dn: &[u8]) -> Option<&Suffix> {
         self.target_list().find(|suffix| normal_dn.starts_with(&suffix.key))
     }
 
-    /// The CSN of an entry that does not bring one.
+    /// Returns the CSN of an entry without its own.
     pub(super) fn csn(&self, id: EntryId) -> Csn {
         let micros = self.first_csn.micros + id.0.saturating_sub(self.first_id());
         Csn { micros, ..self.first_csn }
     }
 
-    /// The attribute of a description, with a new number where it has none.
+    /// Returns the attribute of a description, and allocates a number if it has none.
     pub(super) fn attribute(&self, description: &AttributeDescription) -> Result<AttributeDef, OpenError> {
         let mut catalog = self.catalog();
         let mut allocations = Allocations::new(&catalog);
@@ -175,7 +173,7 @@ impl Job {
         Ok(catalog.attribute(id).clone())
     }
 
-    /// The number of a set of classes, a new one where it has none.
+    /// Returns the number of a set of classes, and allocates one if it has none.
     pub(super) fn class_set(&self, classes: &[ClassId]) -> Result<ClassSetId, OpenError> {
         let mut catalog = self.catalog();
         let mut allocations = Allocations::new(&catalog);
@@ -185,13 +183,13 @@ impl Job {
         Ok(id)
     }
 
-    /// The catalogue as it is now.
+    /// Returns the catalogue in its present state.
     pub(super) fn catalog(&self) -> MutexGuard<'_, Catalog> {
         self.catalog.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The places of the naming contexts that are to be loaded.
+/// Returns the places of the naming contexts to be loaded.
 fn targets(catalog: &Catalog, options: &ImportOptions) -> Result<Vec<usize>, ImportError> {
     let known = || catalog.suffixes.iter().map(|suffix| suffix.dn.as_str()).collect::<Vec<_>>().join(", ");
     if options.suffixes.is_empty() {

@@ -1,4 +1,4 @@
-//! Attributes as texts name them, looked up once a spelling.
+//! Attributes by their spellings in the text, each looked up once.
 
 use std::collections::HashMap;
 
@@ -12,30 +12,30 @@ use crate::catalog::{
 use crate::model::index_definition::{IndexPart, IndexParts};
 use crate::model::outcome::OperationError;
 
-/// Spellings kept; a hostile text could have any number. What is beyond is looked up every time.
+/// Maximum number of cached spellings, because a hostile text can have any number. Others are looked up every time.
 const SPELLINGS_MAX: usize = 16_384;
 
-/// Lines of a record whose attribute is kept in mind for the next record.
+/// Number of lines of a record whose attributes are cached for the next record.
 const RECENT_MAX: usize = 64;
 
-/// What is done with the values of a description.
+/// Handling of the values of a description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Named {
-    /// They are left out: the server makes them when asked for.
+    /// Dropped: the server computes them on demand.
     Virtual,
-    /// They are left out: of an attribute of passwords, under options that nothing follows.
+    /// Dropped: values of a password attribute with options that have no meaning.
     Idle,
-    /// They are values of this attribute, by its place in [`KnownAttributes`].
+    /// Stored as values of this attribute, by its place in [`KnownAttributes`].
     Stored(usize),
-    /// The same, under a description that has options of 389 DS's replication state besides.
+    /// Stored, under a description with options of 389 DS's replication state.
     State(usize),
-    /// They have been deleted: 389 DS keeps them for replication.
+    /// Dropped: 389 DS has deleted them and keeps them for replication.
     Deleted,
-    /// They say what the entry is by, as entryUUID does: nsUniqueId of 389 DS, where the schema lacks it.
+    /// The entry's identifier, used as entryUUID: nsUniqueId of 389 DS, if the schema lacks it.
     UniqueId,
-    /// They say whether the account is disabled; where the schema has the attribute they are stored as well.
+    /// Whether the account is disabled; if the schema has the attribute, the values are stored as well.
     Disabled(Option<usize>),
-    /// They are left out: what another server keeps for itself, and nothing here follows.
+    /// Dropped: internal to another server, and ignored by Pando.
     Foreign,
 }
 
@@ -47,45 +47,45 @@ pub(super) struct KnownAttribute {
     pub(super) is_user_password: bool,
     /// Whether normal values are indexed.
     pub(super) has_value_rows: bool,
-    /// The rule of normal forms that nobody needs unless an entry has several values: those of attributes that are no
+    /// Rule of normal forms that are needed only if an entry has several values. Set for attributes that are not
     /// links and whose normal values are not indexed.
     spared_rule: Option<MatchingRule>,
-    /// What else is indexed.
+    /// Other indexed parts.
     pub(super) other_parts: IndexParts,
 }
 
 impl KnownAttribute {
-    /// Whether the normal form of an entry's only value is not needed, and surely exists.
+    /// Returns true if the normal form of an entry's only value is not needed, and certainly exists.
     pub(super) fn spares_normal(&self, value: &[u8]) -> bool {
         self.spared_rule.is_some_and(|rule| rule.surely_has_key(value))
     }
 
-    /// Whether the normal form of an entry's only value is not needed.
+    /// Returns true if the normal form of an entry's only value is not needed.
     pub(super) fn spares_normals(&self) -> bool {
         self.spared_rule.is_some()
     }
 }
 
-/// The attributes that one thread has met.
+/// Attributes that one thread has seen.
 #[derive(Default)]
 pub(super) struct KnownAttributes {
     by_spelling: HashMap<Box<str>, Named>,
-    /// What the lines of the record before were, and the number of the line at hand: records are mostly alike.
+    /// Attributes of the previous record's lines, and the number of the current line: records are mostly alike.
     recent: Vec<(Box<str>, Named)>,
     line: usize,
     all: Vec<KnownAttribute>,
 }
 
 impl KnownAttributes {
-    /// Says that a new record begins.
+    /// Begins a new record.
     pub(super) fn begin_record(&mut self) {
         self.line = 0;
     }
 
-    /// The attribute of the description on the next line of a record.
+    /// Returns the attribute of the description on the next line of a record.
     ///
     /// # Errors
-    /// As [`find`](KnownAttributes::find).
+    /// See [`find`](KnownAttributes::find).
     pub(super) fn find_next(&mut self, job: &Job, text: &str) -> Result<Named, OperationError> {
         let line = self.line;
         self.line += 1;
@@ -103,10 +103,10 @@ impl KnownAttributes {
         Ok(named)
     }
 
-    /// The attribute of a description as a text has it.
+    /// Returns the attribute of a description in the text.
     ///
     /// # Errors
-    /// undefinedAttributeType and the like.
+    /// undefinedAttributeType and similar codes.
     pub(super) fn find(&mut self, job: &Job, text: &str) -> Result<Named, OperationError> {
         if let Some(named) = self.by_spelling.get(text) {
             return Ok(*named);
@@ -127,7 +127,7 @@ impl KnownAttributes {
         Ok(named)
     }
 
-    /// What a description of another server stands for, where it needs more than the schema says.
+    /// Returns the meaning of another server's description, if the schema alone does not determine it.
     #[cold]
     fn foreign(&mut self, job: &Job, text: &str) -> Result<Option<Named>, OperationError> {
         match foreign::without_state(text) {
@@ -154,7 +154,7 @@ impl KnownAttributes {
         })
     }
 
-    /// The place of an attribute.
+    /// Returns the place of an attribute.
     pub(super) fn place(
         &mut self,
         job: &Job,
@@ -184,7 +184,7 @@ impl KnownAttributes {
         Ok(self.all.len() - 1)
     }
 
-    /// The attribute at a place.
+    /// Returns the attribute at a place.
     #[expect(clippy::indexing_slicing, reason = "the place is one that this table gave out")]
     pub(super) fn at(&self, place: usize) -> &KnownAttribute {
         &self.all[place]

@@ -1,9 +1,9 @@
-//! Records too long to be held: a group with ten million members is one.
+//! Records too long to be held in memory, such as a group with ten million members.
 //!
-//! The text is read twice, a part at a time. The first reading counts the values of each attribute; the second takes
-//! those of attributes with few values into the draft like any other, and makes the rows of the others at once: an
-//! attribute with many values is kept a row a value anyway. A value that such an attribute is given twice is not
-//! refused, it is there once: only the sorted rows tell.
+//! The text is read twice, chunk by chunk. The first pass counts the values of each attribute. The second adds those
+//! of attributes with few values to the draft, and makes the rows of the others at once: an attribute with many
+//! values has one row per value anyway. A duplicate value of such an attribute is not refused but stored once,
+//! because only the sorted rows reveal it.
 
 use std::io::{self, Read};
 
@@ -20,16 +20,16 @@ use crate::model::outcome::OperationError;
 use crate::model::rows::{EntryId, INDEX, VALUES, index_key, value_key};
 use crate::write::given_values::check_value;
 
-/// Bytes of a part, unless a value is longer.
+/// Size of a chunk, unless a value is longer.
 const PART_SIZE: usize = 1 << 20;
 
-/// Longest line, folded ones joined, in bytes.
+/// Maximum length of a line after joining folded ones, in bytes.
 const LINE_SIZE_MAX: usize = 64 << 20;
 
 /// A record too long to be held.
 #[derive(Clone, Copy)]
 pub struct LargeText<'t> {
-    /// Number of the text that it is of.
+    /// Number of the text that contains it.
     pub source: u32,
     /// Bytes of that text before it.
     pub offset: u64,
@@ -37,9 +37,9 @@ pub struct LargeText<'t> {
     pub length: u64,
     /// Lines of that text before it.
     pub line: u64,
-    /// Its id.
+    /// Id of the entry.
     pub id: u64,
-    /// Reads it from its beginning to its end.
+    /// Opens it for reading from its beginning.
     pub open: &'t dyn Fn() -> Box<dyn Read + 't>,
 }
 
@@ -47,7 +47,7 @@ impl Preparer<'_> {
     /// Makes the rows of a record too long to be held.
     ///
     /// # Errors
-    /// What ends the import. A bad record does not.
+    /// An error that ends the import. A bad record does not.
     pub fn prepare_large(&mut self, text: &LargeText<'_>) -> Result<Prepared, ImportError> {
         let mut prepared = self.begin(0);
         self.statistics.records = 1;
@@ -72,7 +72,7 @@ impl Preparer<'_> {
             Err(Failure::LeftOut) => self.leave_out(id, &mut prepared),
             Err(Failure::Refused(..)) if self.said.is_deleted => self.leave_out(id, &mut prepared),
             Err(Failure::Refused(refusal, line, reason)) => {
-                // Rows of it may be there already.
+                // Some of its rows may already exist.
                 prepared.refused.push(id);
                 prepared.rejected.push(Rejected { place: RecordPlace { line, ..place }, refusal, reason });
             }
@@ -81,7 +81,7 @@ impl Preparer<'_> {
         Ok(prepared)
     }
 
-    /// Leaves out an entry that is deleted. Rows of it may be there already.
+    /// Drops a deleted entry. Some of its rows may already exist.
     fn leave_out(&mut self, id: EntryId, prepared: &mut Prepared) {
         self.statistics.deleted_entries += 1;
         prepared.refused.push(id);
@@ -118,7 +118,7 @@ impl Preparer<'_> {
         })
     }
 
-    /// Checks a value of an attribute that has many, and makes its rows.
+    /// Checks a value of an attribute with many values, and makes its rows.
     fn stream_value(
         &mut self,
         id: EntryId,
@@ -149,13 +149,13 @@ impl Preparer<'_> {
         Ok(made)
     }
 
-    /// Shows every value of the record. Returns its DN.
+    /// Passes every value of the record to `each`. Returns its DN.
     fn for_each_value(&mut self, text: &LargeText<'_>, each: &mut Each<'_, Self>) -> Result<String, Failure> {
         let mut parts = Parts { input: (text.open)(), rest: Vec::new(), line: text.line, is_at_end: false };
         let (mut dn, mut part) = (None::<String>, Vec::new());
         loop {
             part.clear();
-            // A part is a record of its own, of the same name.
+            // A chunk is a record of its own, with the same name.
             if let Some(dn) = &dn {
                 part.extend_from_slice(format!("dn:: {}\n", STANDARD.encode(dn)).as_bytes());
             }
@@ -194,21 +194,22 @@ impl Preparer<'_> {
     }
 }
 
-/// What is done with a description and a value: refused, or done, or failed for good.
+/// Callback for a description and a value: refuses or accepts it, or fails.
 type Each<'e, P> = dyn FnMut(&mut P, &str, &[u8]) -> Result<Result<(), ImportError>, OperationError> + 'e;
 
-/// A record, cut where lines begin that continue no other.
+/// A record, split at the beginnings of lines that continue no other.
 struct Parts<'t> {
     input: Box<dyn Read + 't>,
-    /// What has been read behind the last part.
+    /// Bytes that were read after the last chunk.
     rest: Vec<u8>,
-    /// Lines before the next part.
+    /// Lines before the next chunk.
     line: u64,
     is_at_end: bool,
 }
 
 impl Parts<'_> {
-    /// Appends the next part; `false` at the end. One longer than any line may be can be cut anywhere.
+    /// Appends the next chunk; returns false at the end. A chunk longer than the longest allowed line may be split
+    /// anywhere.
     #[expect(clippy::indexing_slicing, reason = "begin and end lie within the part")]
     fn append_next(&mut self, part: &mut Vec<u8>) -> io::Result<bool> {
         let begin = part.len();
@@ -240,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_begin_with_whole_lines_and_lose_nothing() {
+    fn chunks_begin_with_whole_lines_and_lose_nothing() {
         let mut text = Vec::new();
         for number in 0..200_000 {
             text.extend_from_slice(format!("member: cn=a{number},\n  o=x\n").as_bytes());
