@@ -1,8 +1,8 @@
-//! From a piece of text to entry rows, and to everything else about its entries in the sorters.
+//! Turns a chunk of text into entry rows, and puts everything else about its entries into the sorters.
 //!
-//! A preparer belongs to one thread. It checks every entry as an add request is checked, with the same functions; what
-//! it cannot know yet (whether the superior is there, whether the name is taken, which entries links name) is found out
-//! by [`super::resolve()`]. What does not pass is handed back as [`Rejected`], with a reason for a person to read.
+//! A preparer belongs to one thread. It checks every entry like an add request, with the same functions. Whatever it
+//! cannot know yet (whether the superior exists, whether the name is free, which entries links name) is found by
+//! [`super::resolve()`]. Entries that fail are returned as [`Rejected`], with a reason for the administrator.
 
 mod kept;
 mod said;
@@ -37,106 +37,106 @@ use crate::write::schema_check::{Present, check_attributes, check_effect, object
 use kept::{Kept, random};
 use said::Said;
 
-/// Sets of attributes kept in mind as allowed.
+/// Maximum number of cached sets of attributes that are allowed.
 const SHAPES_MAX: usize = 1_024;
 
-/// Why a change is not imported.
+/// Reason why a change is not imported.
 pub(super) const IS_A_CHANGE: &str =
     "this is a change, and only entries are imported: apply it with ldapmodify afterwards";
 
-/// Gives sixteen random bytes, never the same again, or says why there are none.
+/// Source of sixteen random bytes, never the same again; or the reason why there are none.
 pub type RandomSource = Box<dyn FnMut() -> Result<[u8; 16], String> + Send>;
 
-/// Where a record stands in what is imported.
+/// Place of a record in the imported texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordPlace {
-    /// Number of the text, as its caller counts them.
+    /// Number of the text, as the caller counts them.
     pub source: u32,
     /// Bytes of that text before the record.
     pub offset: u64,
-    /// Bytes of the record, comments and empty lines before it included.
+    /// Bytes of the record, including comments and empty lines before it.
     pub length: u64,
-    /// The line of its `dn:`, counting from 1.
+    /// Line of its `dn:`, counted from 1.
     pub line: u64,
 }
 
-/// A piece of text: whole records.
+/// A chunk of text: whole records.
 #[derive(Clone, Copy, Debug)]
 pub struct Text<'t> {
-    /// Number of the text that it is a piece of.
+    /// Number of the text that contains the chunk.
     pub source: u32,
-    /// Bytes of that text before the piece.
+    /// Bytes of that text before the chunk.
     pub offset: u64,
-    /// Lines of that text before the piece.
+    /// Lines of that text before the chunk.
     pub line: u64,
-    /// The id of its first record; it has as many as there are records.
+    /// Id of its first record; it uses as many ids as there are records.
     pub first_id: u64,
-    /// The piece.
+    /// The bytes.
     pub bytes: &'t [u8],
 }
 
-/// Why a record is not imported.
+/// Kind of reason for rejecting a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Refusal {
-    /// The text is no LDIF.
+    /// The text is not LDIF.
     Malformed,
-    /// The entry, or the kind of record, cannot be taken.
+    /// The entry is invalid, or the kind of record is not supported.
     Bad,
-    /// It lies outside of the naming contexts that are loaded.
+    /// It lies outside of the loaded naming contexts.
     Outside,
-    /// An entry of its name comes before it.
+    /// An earlier entry has the same name.
     Duplicate,
-    /// Its superior is not there or was refused as well.
+    /// Its superior does not exist or was refused as well.
     Orphan,
-    /// An entry before it has its entryUUID.
+    /// An earlier entry has the same entryUUID.
     SameUuid,
 }
 
 /// A record that is not imported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejected {
-    /// Where it stands.
+    /// Place of the record.
     pub place: RecordPlace,
     /// The kind of reason.
     pub refusal: Refusal,
-    /// The reason, for a person to read.
+    /// The reason, for the administrator.
     pub reason: String,
 }
 
-/// What has been counted.
+/// Counts of an import.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Records read, good and bad.
+    /// Records read, valid and invalid.
     pub records: u64,
-    /// Values left out because the server makes them: memberOf and the like.
+    /// Values dropped because the server computes them: memberOf and the like.
     pub virtual_values: u64,
-    /// Values of attributes of passwords left out because of their options: they would let nobody in.
+    /// Values of password attributes dropped because of their options: they would permit no bind.
     pub idle_passwords: u64,
-    /// Clear passwords hashed.
+    /// Clear passwords that were hashed.
     pub hashed_passwords: u64,
     /// Values that lost options of 389 DS's replication state.
     pub state_options: u64,
-    /// Values left out that 389 DS has deleted and keeps for replication.
+    /// Values dropped that 389 DS has deleted and keeps for replication.
     pub deleted_values: u64,
-    /// Entries left out that 389 DS has deleted and keeps for replication.
+    /// Entries dropped that 389 DS has deleted and keeps for replication.
     pub deleted_entries: u64,
-    /// Values of nsUniqueId kept as entryUUID.
+    /// Values of nsUniqueId that became entryUUID.
     pub unique_ids: u64,
-    /// Values left out that another server keeps for itself.
+    /// Values dropped that are internal to another server.
     pub foreign_values: u64,
-    /// Accounts locked because another server has them disabled.
+    /// Accounts locked because another server disabled them.
     pub disabled_accounts: u64,
 }
 
 impl Prepared {
-    /// The room of its rows, when they have been written.
+    /// Returns the buffer of its rows, after they have been written.
     pub fn into_room(self) -> Vec<u8> {
         self.rows
     }
 }
 
 impl Statistics {
-    /// Adds what another has counted.
+    /// Adds the counts of another.
     pub fn add(&mut self, other: &Statistics) {
         self.records += other.records;
         self.virtual_values += other.virtual_values;
@@ -151,24 +151,24 @@ impl Statistics {
     }
 }
 
-/// What came of a piece of text.
+/// Result of preparing a chunk.
 #[derive(Debug)]
 pub struct Prepared {
     /// Entry rows one after another.
     pub(super) rows: Vec<u8>,
-    /// Ids, ascending, and where their rows end in `rows`.
+    /// Ids, ascending, and the ends of their rows in `rows`.
     pub(super) ends: Vec<(EntryId, usize)>,
-    /// What `nodes` needs of each, see [`super::emit`].
+    /// Fields of each for `nodes`, see [`super::emit`].
     pub(super) nodes: Vec<u8>,
-    /// Ids of records that are not imported although rows of them are there.
+    /// Ids of records that are not imported although some of their rows exist.
     pub(super) refused: Vec<EntryId>,
     /// Records that are not imported, in their order.
     pub rejected: Vec<Rejected>,
-    /// What was counted.
+    /// Counts of the chunk.
     pub statistics: Statistics,
-    /// The highest CSN that an entry brought.
+    /// Highest CSN in an entry.
     pub(super) latest_csn: Csn,
-    /// The highest id in use.
+    /// Highest id in use.
     pub(super) last_id: EntryId,
 }
 
@@ -178,24 +178,24 @@ pub struct Preparer<'j> {
     pub(super) sorters: Sorters,
     pub(super) known: KnownAttributes,
     pub(super) draft: Draft,
-    /// What the record at hand says in the way of another server.
+    /// State of the current record in the attributes of another server.
     pub(super) said: Said,
-    /// The text of the last entry's superior, and its normal form.
+    /// Text of the last entry's superior, and its normal form.
     superior: Option<(String, NormalName)>,
     class_sets: HashMap<Vec<u8>, (ClassSetId, Arc<ClassSet>)>,
     object_class: TypeId,
-    /// Sets of attributes that a set of classes was found to allow, see [`Preparer::check_attributes`].
+    /// Sets of attributes that a class set is known to allow, see [`Preparer::check_attributes`].
     shapes: HashSet<Vec<u32>>,
     shape: Vec<u32>,
     kept: Option<Kept>,
     pub(super) random: RandomSource,
-    /// For the rows of the next text.
+    /// Buffer for the rows of the next text.
     room: Vec<u8>,
     pub(super) statistics: Statistics,
     pub(super) latest_csn: Csn,
 }
 
-/// What is known of an entry besides its values when it has passed every check.
+/// Facts about an entry besides its values, after it has passed every check.
 pub(super) struct Checked {
     pub(super) id: EntryId,
     pub(super) name: NormalName,
@@ -204,7 +204,7 @@ pub(super) struct Checked {
     pub(super) flags: NodeFlags,
 }
 
-/// A refusal, an entry that is left out and counted, or an end of everything.
+/// A dropped entry that is only counted, a refusal, or an error that ends the import.
 pub(super) enum Failure {
     LeftOut,
     Refused(Refusal, u64, String),
@@ -212,7 +212,7 @@ pub(super) enum Failure {
 }
 
 impl<'j> Preparer<'j> {
-    /// A preparer whose sorters keep `memory` bytes and have their files in `directory`.
+    /// Creates a preparer whose sorters use `memory` bytes and have their files in `directory`.
     ///
     /// # Errors
     /// The schema does not define objectClass.
@@ -241,7 +241,7 @@ impl<'j> Preparer<'j> {
         })
     }
 
-    /// The sorters, with everything about all entries prepared.
+    /// Returns the sorters, with the content of all prepared entries.
     ///
     /// # Errors
     /// The disk is full or fails.
@@ -250,7 +250,7 @@ impl<'j> Preparer<'j> {
         Ok(self.sorters)
     }
 
-    /// Lends the room of rows that have been written ([`Prepared::into_room`]) to those of the next text.
+    /// Returns the buffer of written rows ([`Prepared::into_room`]) for the next text.
     pub fn lend(&mut self, room: Vec<u8>) {
         self.room = room;
     }
@@ -258,16 +258,16 @@ impl<'j> Preparer<'j> {
     /// Makes rows of the records of a text.
     ///
     /// # Errors
-    /// What ends the import. A bad record does not.
+    /// An error that ends the import. A bad record does not.
     pub fn prepare(&mut self, text: &Text<'_>) -> Result<Prepared, ImportError> {
-        // As many bytes as the text has, and a little for what the server adds.
+        // As many bytes as the text has, and some for the attributes that the server adds.
         let mut prepared = self.begin(text.bytes.len() + text.bytes.len() / 4);
         let mut reader = LdifReader::with_record_size_max(Cursor::new(text.bytes), text.bytes.len());
         let mut end = 0;
         loop {
             let start = end;
             let record = reader.next_record();
-            // The record borrows the reader: what it says is taken first, then where it stands.
+            // The record borrows the reader: its content is processed first, then its place.
             let id = EntryId(text.first_id + self.statistics.records);
             let outcome = match record {
                 Ok(None) => break,
@@ -305,7 +305,7 @@ impl<'j> Preparer<'j> {
         Ok(prepared)
     }
 
-    /// Begins to count, and makes room for rows of so many bytes.
+    /// Resets the counts, and reserves `size` bytes for rows.
     pub(super) fn begin(&mut self, size: usize) -> Prepared {
         self.statistics = Statistics::default();
         self.latest_csn = Csn::default();
@@ -336,7 +336,7 @@ impl<'j> Preparer<'j> {
         };
         let counted = self.statistics;
         let read = self.entry(id, record.dn, values);
-        // What else such an entry has may be refused before its class is seen.
+        // Other content of such an entry may be refused before its class is read.
         if self.said.is_deleted || (read.is_err() && foreign::is_deleted(values)) {
             self.statistics = counted;
             return Err(Failure::LeftOut);
@@ -347,7 +347,7 @@ impl<'j> Preparer<'j> {
         })
     }
 
-    /// The refusal of a record, in this line.
+    /// Returns the refusal of a record, in this line.
     pub(super) fn refused(&self, line: u64, error: OperationError) -> Failure {
         let refusal = match &error {
             OperationError::Refused { code: ResultCode::NO_SUCH_OBJECT, .. } => Refusal::Outside,
@@ -356,7 +356,7 @@ impl<'j> Preparer<'j> {
         Failure::Refused(refusal, line, error.to_string())
     }
 
-    /// Reads an entry into the draft and checks it. A refusal comes with the line of the value that it is about.
+    /// Reads an entry into the draft and checks it. A refusal contains the line of the offending value.
     fn entry(
         &mut self,
         id: EntryId,
@@ -371,7 +371,7 @@ impl<'j> Preparer<'j> {
         self.finish(id, dn).map_err(whole)
     }
 
-    /// Empties the draft for the next record.
+    /// Clears the draft for the next record.
     pub(super) fn begin_record(&mut self) {
         self.draft.clear();
         self.known.begin_record();
@@ -403,7 +403,7 @@ impl<'j> Preparer<'j> {
         })
     }
 
-    /// Checks the entry in the draft, and completes it with what its name says and what the server keeps.
+    /// Checks the entry in the draft, and adds the values of its name and the server's attributes.
     pub(super) fn finish(&mut self, id: EntryId, dn: &str) -> Result<Checked, OperationError> {
         let job = self.job;
         let dn = parse_dn(dn)?;
@@ -415,7 +415,7 @@ impl<'j> Preparer<'j> {
         let Some(suffix) = job.target_above(&name.key) else {
             let suffixes: Vec<_> = job.target_suffixes().collect();
             let diagnostic =
-                format!("it is not below {}: --suffix says where to load", suffixes.join(" or "));
+                format!("it is not below {}: choose the suffix to load with --suffix", suffixes.join(" or "));
             return Err(OperationError::refused(ResultCode::NO_SUCH_OBJECT, diagnostic));
         };
         check_depth(name.depth(), suffix.rdn_count)?;
@@ -435,7 +435,7 @@ impl<'j> Preparer<'j> {
         Ok(Checked { id, name, rdn, class_set, flags: classes.flags })
     }
 
-    /// The normal form of a name. Neighbours in a text mostly have the same superior, whose normal form is kept.
+    /// Returns the normal form of a name. Adjacent entries mostly share the superior, whose normal form is cached.
     fn name(&mut self, dn: &Dn<'_>) -> NormalName {
         let schema = &self.job.schema;
         let Some(rdn) = dn.rdn() else { return NormalName::of(dn, schema) };
@@ -484,7 +484,7 @@ impl<'j> Preparer<'j> {
         Ok(())
     }
 
-    /// The object classes. Entries of the same classes, written alike, share what they amount to.
+    /// Returns the object classes. Entries with equal spellings of their classes share the result.
     fn classes(&mut self) -> Result<(ClassSetId, Arc<ClassSet>), OperationError> {
         let place = self.known.place(self.job, &AttributeDescription::of(self.object_class))?;
         let mut values = Vec::new();
@@ -504,7 +504,7 @@ impl<'j> Preparer<'j> {
         Ok((id, class_set))
     }
 
-    /// Whether the classes allow the attributes. Entries mostly have the same ones, and what is allowed once always is.
+    /// Checks that the classes allow the attributes. Entries mostly have the same ones, so allowed sets are cached.
     fn check_attributes(&mut self, class_set: ClassSetId, classes: &ClassSet) -> Result<(), OperationError> {
         self.shape.clear();
         self.shape.push(class_set.0);
@@ -558,7 +558,7 @@ impl<'j> Preparer<'j> {
     }
 }
 
-/// Makes the normal form that the attribute of this number of a draft may lack: from here on its values are compared.
+/// Computes the missing normal form of an attribute of a draft, if any: from here on its values are compared.
 #[expect(clippy::indexing_slicing, reason = "the number is of one of the attributes of the draft")]
 fn complete_normal(
     job: &Job,
@@ -574,7 +574,7 @@ fn fatal(error: crate::model::open_error::OpenError) -> OperationError {
     OperationError::Damaged(error.to_string())
 }
 
-/// A value given by URL is LDIF, only not for us; anything else is none.
+/// A value given by URL is valid LDIF, but not supported; any other error means that the text is not LDIF.
 pub(super) fn refusal_of(kind: &LdifErrorKind) -> Refusal {
     match kind {
         LdifErrorKind::UrlValue => Refusal::Bad,

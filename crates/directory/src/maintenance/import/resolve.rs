@@ -1,4 +1,4 @@
-//! From sorted names to the tree: superiors, duplicates, orphans, targets of links, counts of subordinates.
+//! Resolves sorted names to the tree: superiors, duplicates, orphans, targets of links, counts of subordinates.
 
 use std::collections::HashMap;
 
@@ -13,35 +13,36 @@ use crate::model::rows::{
     encode_name_row, link_key, name_key, subtree_counter, value_counter, value_key,
 };
 
-/// Entries of which it is kept which one has the same entryUUID, so that both are named. Of more only the later is.
+/// Number of entries whose counterpart with the same entryUUID is recorded, so that both are reported. For further
+/// ones only the later entry is.
 const SAME_UUID_NAMED_MAX: usize = 65_536;
 
 type Result<T> = std::result::Result<T, ImportError>;
 
-/// What became of the names.
+/// Result of resolving names.
 pub struct Resolved {
     /// Entries without a place in the tree.
     pub(super) rejected: IdBits,
     /// Superior or refusal of every entry, by id.
     pub(super) outcomes: Sorter,
-    /// Link values that name no entry.
+    /// Number of link values that name no entry.
     pub dangling: u64,
-    /// Entries whose entryUUID is that of an earlier one, and which: of the first [`SAME_UUID_NAMED_MAX`].
+    /// Entries with the entryUUID of an earlier one, and that one: for the first [`SAME_UUID_NAMED_MAX`].
     pub(super) same_uuid: HashMap<EntryId, EntryId>,
 }
 
-/// What the names say about an entry.
+/// Outcome of an entry by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// Its superior.
+    /// The superior of the entry.
     Parent(EntryId),
-    /// This entry of the same name came before it.
+    /// This earlier entry has the same name.
     Duplicate(EntryId),
-    /// There is no entry for its superior, or that one was refused.
+    /// The superior does not exist, or was refused.
     Orphan,
-    /// Its superior can have no subordinates.
+    /// The superior cannot have subordinates.
     Leaf(NodeFlags),
-    /// An entry before it has its entryUUID.
+    /// An earlier entry has the same entryUUID.
     SameUuid,
 }
 
@@ -72,12 +73,12 @@ impl Outcome {
     }
 }
 
-/// Follows the names of all entries and links, as [`SortedRows::merge_names`](super::SortedRows::merge_names) has them,
-/// and puts the rows that come of them into `rows`. `outcomes` is an empty sorter; `progress` hears how many names have
-/// been followed.
+/// Resolves the names of all entries and links, in the order of
+/// [`SortedRows::merge_names`](super::SortedRows::merge_names), and adds the resulting rows to `rows`. `outcomes` is
+/// an empty sorter; `progress` receives the number of names resolved so far.
 ///
 /// # Errors
-/// That of the first block that is one; the disk is full or fails.
+/// The first error among the blocks; the disk is full or fails.
 pub fn resolve(
     job: &Job,
     names: impl Iterator<Item = Result<RowBlock>>,
@@ -111,9 +112,9 @@ pub fn resolve(
     Ok(walk.resolved)
 }
 
-/// An entry on the path from the root to the name at hand.
+/// An entry on the path from the root to the current name.
 struct Open {
-    /// Bytes of its normal DN.
+    /// Length of its normal DN, in bytes.
     length: usize,
     id: EntryId,
     flags: NodeFlags,
@@ -122,21 +123,21 @@ struct Open {
 }
 
 impl Open {
-    /// The empty DN, which has the suffix entries below it.
+    /// Returns the empty DN, which is the superior of the suffix entries.
     fn root() -> Open {
         Open { length: 0, id: EntryId::ROOT, flags: NodeFlags(0), children: 0, subtree: 0 }
     }
 }
 
-/// The name at hand.
+/// The current name.
 #[derive(Default)]
 struct At {
     key: Vec<u8>,
-    /// The entry of this name, the first of them.
+    /// The first entry with this name.
     first: Option<EntryId>,
-    /// That entry, where it has a place.
+    /// That entry, if it has a place.
     owner: Option<EntryId>,
-    /// The link value that came last.
+    /// The previous link value.
     last_link: Option<(AttrId, EntryId)>,
 }
 
@@ -144,12 +145,12 @@ struct Walk<'a> {
     job: &'a Job,
     rows: &'a mut Rows,
     resolved: Resolved,
-    /// The normal DN of the last entry that has a place.
+    /// Normal DN of the last entry that has a place.
     path: Vec<u8>,
     /// The entries on it, from the root on; never empty.
     open: Vec<Open>,
     at: At,
-    /// Entries whose entryUUID is that of an earlier one.
+    /// Entries with the entryUUID of an earlier one.
     same_uuid: IdBits,
 }
 
@@ -170,10 +171,10 @@ impl Walk<'_> {
         }
     }
 
-    /// Takes an entryUUID. All come before the first name, and those of one value in the order of their entries.
+    /// Adds an entryUUID. All come before the first name, and equal ones in the order of their entries.
     fn uuid(&mut self, id: EntryId) {
         let first = *self.at.first.get_or_insert(id);
-        // Entries that were there before stay, whatever is wrong with them.
+        // Existing entries stay, whatever is wrong with them.
         if first == id || id <= self.job.last_old_id {
             return;
         }
@@ -209,7 +210,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Looks for the superior of the name at hand, which is then the last on the path.
+    /// Finds the superior of the current name, which is then the last on the path.
     fn superior(&mut self, rdn_start: usize) -> Result<Outcome> {
         let shared = self.path.iter().zip(&self.at.key).take_while(|(one, other)| one == other).count();
         self.close_down_to(shared)?;
@@ -228,7 +229,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Leaves the entries whose names are longer than this: nothing more comes below them.
+    /// Removes the entries with longer names from the path: no further entries come below them.
     fn close_down_to(&mut self, length: usize) -> Result<()> {
         while self.open.len() > 1 && self.open.last().is_some_and(|open| open.length > length) {
             self.count_below()?;
@@ -249,8 +250,8 @@ impl Walk<'_> {
     }
 
     fn link(&mut self, attribute: AttrId, source: EntryId, text: &[u8]) -> Result<()> {
-        // Spellings of one name in one attribute are one value. Only attributes too large to be looked through come
-        // here with any.
+        // Spellings of one name in one attribute are one value. Only attributes too large for an earlier check
+        // contain any.
         if self.at.last_link.replace((attribute, source)) == Some((attribute, source)) {
             self.rows.count(&value_counter(source, attribute), -1)?;
             return Ok(());

@@ -1,7 +1,7 @@
-//! What the server keeps about an entry and the text does not bring: its UUID, who made it and when.
+//! Operational attributes that the server adds if the text lacks them: entryUUID, creator, modifier and times.
 //!
-//! Of the six values four are the same for all entries of a second. They are made, checked and normalised once a
-//! second, not once an entry; of the other two, normal forms are made only if they are indexed.
+//! Four of the six values are equal for all entries of a second. They are formatted, checked and normalized once per
+//! second instead of once per entry; for the other two, normal forms are computed only if they are indexed.
 
 #![expect(clippy::indexing_slicing, reason = "places are those of NAMES, and a UUID has sixteen bytes")]
 
@@ -21,16 +21,16 @@ use crate::write::given_values::check_value;
 const NAMES: [&str; 6] =
     ["entryUUID", "creatorsName", "createTimestamp", "entryCSN", "modifiersName", "modifyTimestamp"];
 
-/// Where the two are that every entry has of its own.
+/// Places of the two attributes that differ for every entry.
 const UUID_PLACE: usize = 0;
 const CSN_PLACE: usize = 3;
 
-/// The values at hand.
+/// The current values.
 pub(super) struct Kept {
-    /// Places of the attributes; `None` for what the schema lacks.
+    /// Places of the attributes; `None` if the schema lacks them.
     places: [Option<usize>; NAMES.len()],
     values: [Value; NAMES.len()],
-    /// The second, counted from 1970, that they are of.
+    /// The second since 1970 that the values belong to.
     second: Option<u64>,
 }
 
@@ -41,7 +41,7 @@ struct Value {
 }
 
 impl Preparer<'_> {
-    /// Adds to the draft what the server keeps about an entry and the text does not bring.
+    /// Adds the operational attributes that the text lacks to the draft.
     pub(super) fn complete(&mut self, id: EntryId) -> Result<(), OperationError> {
         let mut kept = match self.kept.take() {
             Some(kept) => kept,
@@ -86,7 +86,7 @@ impl Preparer<'_> {
 }
 
 impl Preparer<'_> {
-    /// Notes the entryUUID that an entry brings, by the place of the attribute.
+    /// Notes the entryUUID in an entry of the text, by the place of the attribute.
     fn note_uuid(&mut self, place: usize, id: EntryId) -> Result<(), OperationError> {
         let Some(attribute) = self.draft.find(place) else { return Ok(()) };
         let uuid =
@@ -108,7 +108,7 @@ impl Kept {
         Ok(Kept { places, values: Default::default(), second: None })
     }
 
-    /// Makes the values of an entry.
+    /// Formats the values of an entry.
     fn make(&mut self, preparer: &mut Preparer<'_>, csn: Csn) -> Result<(), OperationError> {
         let uuid = Uuid::from_bytes(version_4(random(&mut preparer.random)?));
         let second = csn.micros / 1_000_000;
@@ -138,7 +138,7 @@ impl Kept {
         Ok(())
     }
 
-    /// Checks a value and makes its normal form.
+    /// Checks a value and computes its normal form.
     fn check(&mut self, preparer: &Preparer<'_>, place: usize) -> Result<(), OperationError> {
         let Some(known) = self.places[place] else { return Ok(()) };
         let description = &preparer.known.at(known).def.description;
@@ -148,12 +148,12 @@ impl Kept {
     }
 }
 
-/// Sixteen random bytes.
+/// Returns sixteen random bytes.
 pub(super) fn random(source: &mut RandomSource) -> Result<[u8; 16], OperationError> {
     source().map_err(|reason| OperationError::Damaged(format!("no random numbers: {reason}")))
 }
 
-/// Random bytes as a UUID of version 4 (RFC 9562 section 5.4).
+/// Converts random bytes to a UUID of version 4 (RFC 9562 section 5.4).
 fn version_4(mut bytes: [u8; 16]) -> [u8; 16] {
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;

@@ -1,4 +1,4 @@
-//! What a record says in the way of another server: values that become others, or are left out and counted.
+//! Attributes of other servers in a record: values that are converted, or dropped and counted.
 
 use schema::AttributeDescription;
 use uuid::Uuid;
@@ -10,22 +10,22 @@ use crate::maintenance::import::known::Named;
 use crate::model::outcome::OperationError;
 use crate::write::given_values::check_value;
 
-/// The value of pwdAccountLockedTime that no time takes away (draft-behera-ldap-password-policy section 5.3.3).
+/// Value of pwdAccountLockedTime for a permanent lock (draft-behera-ldap-password-policy section 5.3.3).
 const LOCKED_FOR_GOOD: &[u8] = b"000001010000Z";
 
-/// What a record of another server has said about its entry.
+/// State of an entry in the attributes of another server.
 #[derive(Debug, Default)]
 pub(in crate::maintenance::import) struct Said {
-    /// It is deleted.
+    /// The entry is deleted.
     pub(in crate::maintenance::import) is_deleted: bool,
-    /// Its account is disabled.
+    /// The account is disabled.
     is_disabled: bool,
-    /// Its nsUniqueId.
+    /// nsUniqueId of the entry.
     unique_id: Option<Uuid>,
 }
 
 impl Preparer<'_> {
-    /// Takes a value that another server has in its own way. Returns the attribute that it belongs to, if it is stored.
+    /// Processes a value in the form of another server. Returns the attribute that it belongs to, if it is stored.
     #[cold]
     pub(super) fn foreign_value(&mut self, named: Named, value: &[u8]) -> Option<usize> {
         let statistics = &mut self.statistics;
@@ -53,7 +53,7 @@ impl Preparer<'_> {
         None
     }
 
-    /// Completes the entry in the draft with what another server has said in its own way.
+    /// Adds the state that another server expressed in its own form to the entry in the draft.
     pub(super) fn settle_said(&mut self) -> Result<(), OperationError> {
         match self.said {
             Said { is_disabled: false, unique_id: None, .. } => Ok(()),
@@ -74,8 +74,8 @@ impl Preparer<'_> {
         Ok(())
     }
 
-    /// Gives the entry a value of an attribute; in place of those that it has, or only if it has none. Says whether it
-    /// has the value now.
+    /// Adds a value to an attribute: replaces its values, or adds it only if there are none. Returns true if the
+    /// entry now has the value.
     fn settle(&mut self, name: &str, value: &[u8], replaces: bool) -> Result<bool, OperationError> {
         let Some(known) = self.job.schema.attribute_type(name) else { return Ok(false) };
         let description = AttributeDescription::of(known.id);
