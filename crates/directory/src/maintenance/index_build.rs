@@ -1,10 +1,9 @@
-//! Building indexes of a directory that nobody serves, in one pass.
+//! Builds the indexes of a directory that no server has open, in one pass.
 //!
-//! While a directory is served, rows are made in short slices, and each slice changes pages all over the index
-//! ([`crate::index::maintenance`]). Here nobody waits: the rows of all entries are sorted in bounded memory, as an
-//! import sorts them, and then put into the data file in the order of its pages. Only then is the index called
-//! complete, so a process that ends before leaves an index in the making, which a server or the next command goes on
-//! with: rows that are there already are no harm.
+//! On a running server, rows are built in short slices, and each slice changes pages all over the index
+//! ([`crate::index::maintenance`]). Here the rows of all entries are sorted in bounded memory, as in an import, and
+//! then written to the data file in page order. The index is marked complete only after that. A process that ends
+//! before leaves an incomplete index, which a server or the next command completes: existing rows do no harm.
 
 use std::ops::Bound;
 use std::path::Path;
@@ -22,15 +21,15 @@ type Result<T> = std::result::Result<T, OperationError>;
 
 /// Entries between two reports.
 const ENTRIES_PER_REPORT: usize = 100_000;
-/// Ids that are gathered before they are written, about.
+/// Approximate number of ids collected before they are written.
 const IDS_MAX: usize = 4_096;
 
-/// Does all index work of a directory: removes rows of indexes that are gone and makes those that are missing.
-/// `memory_bytes` is what sorting may take; the rest goes to a temporary file in `folder`, the data directory. Calls
-/// `report` from time to time.
+/// Does all index work of a directory: removes rows of dropped indexes and builds missing ones. Sorting uses up to
+/// `memory_bytes`; the rest goes to a temporary file in `folder`, the data directory. Calls `report` from time to
+/// time.
 ///
 /// # Errors
-/// The disk is nearly full or fails, or rows contradict each other. What was done until then is no harm.
+/// The disk is nearly full or fails, or rows contradict each other. Work done until then does no harm.
 pub fn build_indexes(
     writer: &mut Writer,
     folder: &Path,
@@ -55,7 +54,7 @@ pub fn build_indexes(
     writer.complete_indexes(&work)
 }
 
-/// The rows of all entries.
+/// Computes the rows of all entries.
 fn rows(
     snapshot: &Snapshot,
     work: &IndexWork,

@@ -1,6 +1,7 @@
-//! Whether a record of LDIF is right by itself: names, values, and the classes of entries, without any directory.
+//! Checks a record of LDIF by itself: names, values, and the classes of entries, without any directory.
 //!
-//! What only a directory can say is not asked: whether the superior exists, or another entry has the name.
+//! Conditions that depend on a directory are not checked: whether the superior exists, or another entry has the
+//! name.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -11,17 +12,17 @@ use schema::{AttributeDescription, DescriptionError, Schema};
 
 use crate::write::schema_check::{Present, check_attributes, object_class_type, read_classes};
 
-/// Something wrong with a record.
+/// A fault of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LdifFinding {
-    /// The line, counting from 1.
+    /// Line, counted from 1.
     pub line: u64,
     /// What is wrong there.
     pub text: String,
 }
 
-/// Checks a record: the syntax of names, and with a schema the attributes, their values, and an entry's classes. The
-/// findings in the order of the lines.
+/// Checks a record: the syntax of names, and with a schema the attributes, their values, and an entry's classes.
+/// Returns the findings in the order of the lines.
 pub fn check_record(schema: Option<&Schema>, record: &LdifRecord<'_>) -> Vec<LdifFinding> {
     let mut check = RecordCheck { schema, findings: Vec::new() };
     check.name(record.line, record.dn);
@@ -80,7 +81,7 @@ impl<'s> RecordCheck<'s> {
         }
     }
 
-    /// Checks values, and gives the attributes with their numbers of values.
+    /// Checks values, and returns the attributes with their numbers of values.
     fn values(&mut self, values: LdifValues<'_>) -> Vec<Present<'static>> {
         let Some(schema) = self.schema else { return Vec::new() };
         let mut present: Vec<Present<'static>> = Vec::new();
@@ -118,7 +119,7 @@ impl<'s> RecordCheck<'s> {
                 key = line.value.to_vec();
             }
             if !keys.insert((place, key)) {
-                self.found(line.line, format!("{name}: the value is there already"));
+                self.found(line.line, format!("{name}: the value occurs twice"));
             }
         }
         present
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn each_fault_has_its_line_and_text() {
+    fn reports_each_fault_with_its_line_and_text() {
         let schema = Schema::shipped();
         let person = "dn: cn=a,o=b\nobjectClass: person\ncn: a\nsn: a\n";
         let cases = [

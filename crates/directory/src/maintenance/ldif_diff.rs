@@ -1,12 +1,12 @@
-//! The difference between two LDIF texts of entries, as change records that make the second of the first.
+//! Difference between two LDIF texts of entries, as change records that turn the first into the second.
 //!
-//! Names and values are compared as the schema's rules have it: what differs in case or spaces only, where that does
-//! not matter, is no difference. Attributes that only the server writes (entryUUID, createTimestamp ...) are left out,
-//! because no client could change them. A rename is a deletion and an addition.
+//! Names and values are compared by the schema's matching rules, so differences in case or spaces may not count.
+//! Attributes that only the server writes (entryUUID, createTimestamp ...) are excluded, because no client could
+//! change them. A rename appears as a deletion and an addition.
 //!
-//! Both texts are sorted by name first, on disk where memory is not enough, so memory is bounded: what the sorters are
-//! given, and two entries at a time. Additions and modifications come first, superiors before what is below them;
-//! deletions follow, the other way round.
+//! Both texts are first sorted by name, on disk if memory is not enough. Memory is therefore bounded: that of the
+//! sorters, and two entries at a time. Additions and modifications come first, superiors before their subordinates;
+//! deletions follow in reverse order.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::{self, BufRead, Write};
@@ -19,61 +19,61 @@ use store::{Sorted, Sorter, StoreError};
 
 use crate::model::codec::{Decoder, put_bytes, put_varint};
 
-/// Longest record of a text to compare, in bytes.
+/// Maximum size of a record of a text to compare, in bytes.
 const RECORD_SIZE_MAX: usize = 4 << 30;
 
-/// What two texts differ in.
+/// Counts of a comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiffSummary {
-    /// Entries of the second text only.
+    /// Entries only in the second text.
     pub added: u64,
-    /// Entries of both with different values.
+    /// Entries in both with different values.
     pub modified: u64,
-    /// Entries of the first text only.
+    /// Entries only in the first text.
     pub deleted: u64,
-    /// Entries of both without a difference.
+    /// Entries in both without a difference.
     pub same: u64,
 }
 
-/// Why two texts cannot be compared.
+/// Error of a comparison.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DiffError {
-    /// A text is no LDIF.
+    /// A text is not LDIF.
     #[error("{text}, {error}")]
     Ldif {
-        /// Which text.
+        /// Name of the text.
         text: &'static str,
-        /// What and where.
+        /// Error and its line.
         error: LdifError,
     },
-    /// A record is none that can be compared.
+    /// A record cannot be compared.
     #[error("{text}, line {line}: {what}")]
     Record {
-        /// Which text.
+        /// Name of the text.
         text: &'static str,
-        /// The line of the record.
+        /// Line of the record.
         line: u64,
         /// What is wrong.
         what: String,
     },
-    /// The texts could not be sorted.
+    /// The texts cannot be sorted.
     #[error(transparent)]
     Sort(#[from] StoreError),
-    /// The changes could not be written.
+    /// The changes cannot be written.
     #[error("cannot write: {0}")]
     Write(#[from] io::Error),
 }
 
 type Result<T> = std::result::Result<T, DiffError>;
 
-/// Writes the changes that make the entries of `new` of those of `old`.
+/// Writes the changes that turn the entries of `old` into those of `new`.
 ///
-/// `scratch` is a folder for temporary files, `memory_bytes` what may be taken for sorting.
+/// `scratch` is a folder for temporary files, `memory_bytes` the memory for sorting.
 ///
 /// # Errors
-/// A text is no LDIF, has change records, two entries of one name, or names that the schema cannot compare; the disk
-/// failed.
+/// A text is not LDIF, has change records, two entries with the same name, or names that the schema cannot compare;
+/// the disk failed.
 pub fn diff(
     schema: &Schema,
     old: impl BufRead,
@@ -97,7 +97,7 @@ pub fn diff(
         };
         match order {
             std::cmp::Ordering::Less => {
-                // From behind, by counting down.
+                // Keys count down, to reverse the order.
                 deletions.push(&(u64::MAX - summary.deleted).to_be_bytes(), old.dn()?.as_bytes())?;
                 summary.deleted += 1;
                 old.advance()?;
@@ -135,7 +135,7 @@ fn sort(schema: &Schema, input: impl BufRead, text: &'static str, mut sorter: So
     while let Some(record) = reader.next_record().map_err(|error| DiffError::Ldif { text, error })? {
         let bad = |what: String| DiffError::Record { text, line: record.line, what };
         let LdifBody::Entry(values) = record.body else {
-            return Err(bad("a change, where only entries can be compared".to_owned()));
+            return Err(bad("this is a change record; only entries can be compared".to_owned()));
         };
         name_key(schema, &record, &mut key).map_err(bad)?;
         row.clear();
@@ -157,7 +157,7 @@ fn name_key(schema: &Schema, record: &LdifRecord<'_>, key: &mut Vec<u8>) -> std:
     schema.normalize_dn(&dn, key).map_err(|error| format!("{:?}: {error}", record.dn))
 }
 
-/// The entries of one text in the order of their names, with one at hand.
+/// The entries of one text in the order of their names, with a current one.
 struct Entries {
     sorted: Sorted,
     text: &'static str,
@@ -179,7 +179,7 @@ impl Entries {
             Some((key, row)) => {
                 if !is_first && key == self.key {
                     let line = Decoder(row).varint().unwrap_or(0);
-                    let what = "there is another entry of this name".to_owned();
+                    let what = "another entry has the same name".to_owned();
                     return Err(DiffError::Record { text: self.text, line, what });
                 }
                 self.key.clear();
@@ -198,7 +198,7 @@ impl Entries {
         Ok(decoder.str().unwrap_or_default())
     }
 
-    /// The lines of the entry: description and value.
+    /// Returns the lines of the entry: description and value.
     fn lines(&self) -> impl Iterator<Item = (&str, &[u8])> {
         let mut decoder = Decoder(&self.row);
         decoder.varint();
@@ -206,12 +206,12 @@ impl Entries {
         std::iter::from_fn(move || Some((decoder.str()?, decoder.bytes()?)))
     }
 
-    /// The attributes that a client can change, by name.
+    /// Returns the attributes that a client can change, by name.
     fn attributes(&self, schema: &Schema) -> BTreeMap<String, Attribute<'_>> {
         let mut attributes: BTreeMap<String, Attribute<'_>> = BTreeMap::new();
         let mut last: Option<(&str, Option<String>)> = None;
         for (description, value) in self.lines() {
-            // Mostly the same attribute as on the line before.
+            // Mostly the same attribute as on the previous line.
             if last.as_ref().is_none_or(|(known, _)| *known != description) {
                 last = Some((description, canonical_name(schema, description)));
             }
@@ -228,7 +228,7 @@ impl Entries {
     }
 }
 
-/// The name by which descriptions are the same; `None` for what only the server writes.
+/// Returns the name under which descriptions are equal; `None` for attributes that only the server writes.
 fn canonical_name(schema: &Schema, description: &str) -> Option<String> {
     match schema.parse_description(description) {
         Ok(known) if schema.type_by_id(known.type_id).no_user_modification => None,
@@ -262,7 +262,7 @@ impl<'e> Attribute<'e> {
         }
     }
 
-    /// The values that `other` does not have.
+    /// Returns the values that `other` does not have.
     fn without(&self, schema: &Schema, other: &Attribute<'_>) -> Vec<&'e [u8]> {
         let others: HashSet<Vec<u8>> = other.values.iter().map(|value| other.key(schema, value)).collect();
         self.values.iter().copied().filter(|value| !others.contains(&self.key(schema, value))).collect()
@@ -276,7 +276,7 @@ fn add(schema: &Schema, new: &Entries, writer: &mut LdifWriter<&mut dyn Write>) 
 
 type Change<'e> = (ChangeOperation, &'e str, Vec<&'e [u8]>);
 
-/// Writes the changes of one entry; false if there are none.
+/// Writes the changes of one entry; returns false if there are none.
 fn modify(
     schema: &Schema,
     old: &Entries,
@@ -315,7 +315,7 @@ fn change_values<'e>(
     if gone.is_empty() && come.is_empty() {
         return;
     }
-    // One value cannot be taken out by its value where the type has no equality rule (RFC 4511 section 4.6).
+    // If the type has no equality rule, a value cannot be removed by its value (RFC 4511 section 4.6).
     if before.is_single || before.equality.is_none() || gone.len() == before.values.len() {
         changes.push((ChangeOperation::Replace, name, after.values.clone()));
         return;
@@ -341,14 +341,14 @@ mod tests {
     }
 
     #[test]
-    fn equal_by_the_rules_is_no_difference() {
+    fn ignores_differences_that_the_matching_rules_ignore() {
         let old = "dn: cn=a,o=b\nobjectClass: person\ncn: a\nsn: Smith\nentryUUID: 1\n\ndn: o=b\no: b\n";
         let new = "dn: o=B\no: b\n\ndn: CN=A, o=b\nSN: smith\ncommonName: A\nobjectClass: PERSON\n";
         assert_eq!(changes(old, new), (DiffSummary { same: 2, ..DiffSummary::default() }, String::new()));
     }
 
     #[test]
-    fn changes_come_superiors_first_and_deletions_last() {
+    fn writes_superiors_first_and_deletions_last() {
         let old = "dn: o=b\no: b\n\ndn: ou=x,o=b\nou: x\n\ndn: cn=1,ou=x,o=b\ncn: 1\n";
         let new = "dn: cn=2,ou=y,o=b\ncn: 2\n\ndn: ou=y,o=b\nou: y\n\ndn: o=b\no: b\nl: here\n";
         let (summary, text) = changes(old, new);
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_added_deleted_and_replaced() {
+    fn adds_deletes_and_replaces_values() {
         let entry = |rest: &str| format!("dn: cn=a\ncn: a\n{rest}");
         let modified = |rest: &str| format!("dn: cn=a\nchangetype: modify\n{rest}\n");
         let cases = [
@@ -375,10 +375,10 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_compared_is_told_with_its_line() {
+    fn reports_records_that_cannot_be_compared_with_their_line() {
         let scratch = std::env::temp_dir();
         let cases = [
-            ("dn: o=a\no: a\n\ndn: O=A\no: a\n", "line 4: there is another entry of this name"),
+            ("dn: o=a\no: a\n\ndn: O=A\no: a\n", "line 4: another entry has the same name"),
             ("dn: o=a\nchangetype: delete\n", "line 1: a change"),
             ("dn: what=a\no: a\n", "line 1: \"what=a\""),
             ("dn: o=a\no a\n", "line 2"),

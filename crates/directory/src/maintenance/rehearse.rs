@@ -1,4 +1,5 @@
-//! Access rules before they are in force: what would change, for whom, at which entry; and those that were in force.
+//! Effects of proposed access rules before they are in force: changed rights by requester and entry. History of
+//! rules.
 
 mod explained;
 mod operation;
@@ -28,28 +29,28 @@ pub use recorded::{DecisionChange, RecordedLimits, RecordedRehearsal, RecordedTa
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// What is rehearsed.
+/// Scope of a rehearsal.
 #[derive(Clone, Debug, Default)]
 pub struct Rehearsal {
-    /// Authorization identities (RFC 4513 section 5.2.1.8) of those who would ask, empty for anonymous. Without any:
-    /// anonymous, and users among the entries that are looked at.
+    /// Authorization identities (RFC 4513 section 5.2.1.8) of requesters, empty for anonymous. If there are none:
+    /// anonymous, and users among the sampled entries.
     pub askers: Vec<String>,
-    /// How many users at most where none are named.
+    /// Maximum number of users if none are named.
     pub askers_max: usize,
-    /// How many entries at most, spread evenly.
+    /// Maximum number of entries, evenly distributed.
     pub entries_max: u64,
 }
 
-/// What would change for one asker at one entry.
+/// Changed rights of one requester to one entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessChange {
-    /// Who would ask; `anonymous` for nobody.
+    /// Authorization identity of the requester; `anonymous` for none.
     pub asker: String,
-    /// The entry.
+    /// DN of the entry.
     pub dn: String,
-    /// Rights that the asker would have: `browse`, `read mail`.
+    /// Rights that the requester would gain: `browse`, `read mail`.
     pub gained: Vec<String>,
-    /// Rights that the asker would have no more.
+    /// Rights that the requester would lose.
     pub lost: Vec<String>,
 }
 
@@ -57,7 +58,7 @@ impl fmt::Display for AccessChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} at {}:", self.asker, self.dn)?;
         if !self.lost.is_empty() {
-            write!(f, " may no more {}", self.lost.join(", "))?;
+            write!(f, " may no longer {}", self.lost.join(", "))?;
         }
         if !self.gained.is_empty() {
             let separator = if self.lost.is_empty() { "" } else { ";" };
@@ -67,21 +68,21 @@ impl fmt::Display for AccessChange {
     }
 }
 
-/// What was looked at.
+/// Counts of a rehearsal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rehearsed {
-    /// Who would ask.
+    /// Number of requesters.
     pub askers: usize,
-    /// Entries.
+    /// Number of entries.
     pub entries: u64,
-    /// Pairs of both for which something would change.
+    /// Number of pairs of both with a change.
     pub changes: u64,
 }
 
-/// Holds the rules that settings propose against those in force, at the entries that there are.
+/// Compares the proposed rules with those in force, at the existing entries.
 ///
 /// # Errors
-/// An asker is nobody here; the store failed.
+/// A requester does not exist; the store failed.
 pub fn rehearse(
     state: TreeState<'_>,
     proposal: &GeneralSettings,
@@ -130,7 +131,7 @@ pub fn rehearse(
     Ok(rehearsed)
 }
 
-/// Entries spread evenly over all.
+/// Returns entries evenly distributed over all.
 fn sampled(state: TreeState<'_>, count_max: u64) -> Result<Vec<EntryId>> {
     let stride = state.read.row_count(NODES)?.div_ceil(count_max.max(1)).max(1);
     let mut ids = Vec::new();
@@ -162,7 +163,7 @@ fn askers(state: TreeState<'_>, rehearsal: &Rehearsal, ids: &[EntryId]) -> Resul
     Ok(askers)
 }
 
-/// The types that an entry has values of, but for secrets.
+/// Returns the types that an entry has values of, except secrets.
 fn types_of(state: TreeState<'_>, id: EntryId) -> Result<Vec<TypeId>> {
     let bytes = state.read.get(ENTRIES, &id_key(id))?;
     let entry = bytes.and_then(EntryRow::decode).ok_or_else(|| damaged_row("entries", id))?;
@@ -173,7 +174,7 @@ fn types_of(state: TreeState<'_>, id: EntryId) -> Result<Vec<TypeId>> {
     Ok(types)
 }
 
-/// The rights that `with` has and `without` has not.
+/// Returns the rights in `with` that are not in `without`.
 fn difference<'r>(
     state: TreeState<'_>,
     without: &'r EntryRights,
@@ -194,7 +195,7 @@ fn difference<'r>(
     ];
     let password = state.catalog.schema.attribute_type(USER_PASSWORD).map(|password| password.id);
     for (word, may, counts) in of_entry {
-        // Who writes passwords resets them too.
+        // The right to write a password implies its reset.
         let is_said =
             word == "reset" && password.is_some_and(|id| with.may_write(id) && !without.may_write(id));
         if counts && !is_said && may(with) && !may(without) {
@@ -213,7 +214,7 @@ fn difference<'r>(
         for type_id in types {
             let may_show = Shown::AsRulesSay.includes(&state.catalog.secrets, *type_id);
             let counts = if is_write { may_change } else { may_show };
-            // Who writes joins and leaves too.
+            // The right to write implies join and leave.
             let is_said = matches!(word, "join" | "leave") && with.may_write(*type_id);
             let extent = |rights: &'r EntryRights| rights.extent(right, Some(*type_id));
             if let (true, false, Some(gain)) = (counts, is_said, gain(&extent(without), &extent(with))) {
@@ -224,8 +225,7 @@ fn difference<'r>(
     rights
 }
 
-/// Over what of an attribute a right extends `with` that it does not `without`, as it is said before the attribute's
-/// name.
+/// Returns the extent of an attribute's values over which the right is gained, as a prefix of the attribute's name.
 fn gain(without: &RightExtent<'_>, with: &RightExtent<'_>) -> Option<&'static str> {
     match (without, with) {
         (RightExtent::Nothing, RightExtent::All) => Some(""),
@@ -236,22 +236,22 @@ fn gain(without: &RightExtent<'_>, with: &RightExtent<'_>) -> Option<&'static st
     }
 }
 
-/// Rules that were put in force.
+/// A version of the access rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RulesVersion {
     /// Position in the log of the change.
     pub position: u64,
-    /// When, in microseconds since 1970-01-01T00:00:00Z.
+    /// Time of the change, in microseconds since 1970-01-01T00:00:00Z.
     pub micros: u64,
-    /// The DN of who did it.
+    /// DN of the requester.
     pub requester: String,
-    /// The rules.
+    /// The access rules.
     pub rules: Vec<String>,
-    /// The expectations that held with these rules last.
+    /// The last expectations while these rules were in force.
     pub expectations: Vec<String>,
 }
 
-/// The rules that the log has, oldest first: a version for each change of them.
+/// Returns the versions of the access rules in the log, oldest first: one for each change.
 ///
 /// # Errors
 /// The store failed; a record cannot be read.

@@ -1,11 +1,11 @@
-//! Rows on their way to their maps, and names on their way to their entries: what the sorters hold, and in which form.
+//! Sorters for rows, by map and key, and for names, by entry; and the form of their content.
 //!
-//! A row of the first sorter is its map's number and its key, so that one pass over all rows visits the maps one after
-//! the other. The value of an id set's row is a block of ids (see [`super::id_blocks`]); a counter's is a difference,
-//! and all of one key are added up.
+//! A key of the first sorter is the map's number followed by the row's key, so that one pass over all rows visits
+//! the maps one after the other. The value for an id set is a block of ids (see [`super::id_blocks`]); for a counter
+//! it is a difference, and all differences of one key are added.
 //!
-//! The second sorter's keys are normal DNs. Under each, the entries of that name come first, by id, then the links that
-//! name it. Before all names it has the entryUUIDs that entries bring, so that what is there twice is known in time.
+//! Keys of the second sorter are normal DNs. Under each, the entries with that name come first, by id, then the
+//! links that name it. Before all names come the entryUUIDs of entries, so that duplicates are known in time.
 
 use std::path::Path;
 
@@ -17,35 +17,35 @@ use crate::model::rows::{AttrId, EntryId, MAPS, NodeFlags, map_number, map_spec}
 
 type Result<T> = std::result::Result<T, store::StoreError>;
 
-/// What stands for a map's number in a counter's key: behind all maps.
+/// Number that replaces a map's in the key of a counter: after all maps.
 const COUNTERS: u8 = u8::MAX;
 
-/// Bytes of rows handed on at once.
+/// Bytes of rows passed on at once.
 pub const ROW_BLOCK_SIZE: usize = 512 << 10;
 
-/// Share of a preparer's memory that goes to names: a third. An entry has one name, and a few rows of indexes that are
-/// not gathered.
+/// Share of a preparer's memory for names: a third. An entry has one name, and a few index rows that are not
+/// collected in blocks.
 const NAMES_SHARE: usize = 3;
 
-/// Share of the memory of rows that goes to the table of frequent keys: an eighth.
+/// Share of the memory of rows for the table of frequent keys: an eighth.
 const GATHERED_SHARE: usize = 8;
 
 /// The two sorters of a preparer.
 pub struct Sorters {
-    /// Rows of all maps but `nodes` and `entries`.
+    /// Rows of all maps except `nodes` and `entries`.
     pub rows: Rows,
     /// Names.
     pub names: Names,
 }
 
 impl Sorters {
-    /// Sorters that together keep `memory` bytes, with their files in `directory`.
+    /// Returns sorters that together use `memory` bytes, with their files in `directory`.
     pub fn new(directory: &Path, memory: usize) -> Sorters {
         let names = memory / NAMES_SHARE;
         Sorters { rows: Rows::new(directory, memory - names), names: Names(Sorter::new(directory, names)) }
     }
 
-    /// Sorts what they have, on this thread, when nothing more comes: merging them has less to do then.
+    /// Sorts their content, on this thread, when it is complete, so that merging is faster.
     ///
     /// # Errors
     /// The disk is full or fails.
@@ -63,7 +63,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// A sorter that keeps `memory` bytes, with its files in `directory`.
+    /// Returns a sorter that uses `memory` bytes, with its files in `directory`.
     pub fn new(directory: &Path, memory: usize) -> Rows {
         let gathered = memory / GATHERED_SHARE;
         Rows {
@@ -73,12 +73,12 @@ impl Rows {
         }
     }
 
-    /// An id under a key of an id set.
+    /// Adds an id under a key of an id set.
     pub(in crate::maintenance) fn id(&mut self, map: MapId, key: &[u8], id: EntryId) -> Result<()> {
         self.id_with(map, id, |out| out.extend_from_slice(key))
     }
 
-    /// As [`id`](Rows::id), under the key that `put_key` appends.
+    /// Like [`id`](Rows::id), under the key that `put_key` appends.
     pub(super) fn id_with(
         &mut self,
         map: MapId,
@@ -92,13 +92,13 @@ impl Rows {
         gatherer.push(key, id.0, &mut |key, block| sorter.push(key, block))
     }
 
-    /// A row of a plain map.
+    /// Adds a row of a plain map.
     pub(super) fn plain(&mut self, map: MapId, key: &[u8], value: &[u8]) -> Result<()> {
         debug_assert_eq!(map_spec(map).kind, MapKind::Plain);
         self.push(map_number(map), key, value)
     }
 
-    /// A difference to a counter.
+    /// Adds a difference to a counter.
     pub(super) fn count(&mut self, key: &[u8], difference: i64) -> Result<()> {
         self.push(COUNTERS, key, &difference.to_be_bytes())
     }
@@ -121,14 +121,14 @@ impl Rows {
     }
 }
 
-/// All rows, or all names, in order. Merging them takes as long as what is done with them, so each may be done on a
-/// thread of its own.
+/// All rows, or all names, in order. Merging them takes as long as processing them, so each may run on its own
+/// thread.
 pub struct SortedRows {
     sorted: Sorted,
 }
 
 impl SortedRows {
-    /// The rows of several sorters.
+    /// Merges the rows of several sorters.
     ///
     /// # Errors
     /// The disk is full or fails.
@@ -138,7 +138,7 @@ impl SortedRows {
         Ok(SortedRows { sorted })
     }
 
-    /// The names of several sorters.
+    /// Merges the names of several sorters.
     ///
     /// # Errors
     /// The disk is full or fails.
@@ -147,7 +147,7 @@ impl SortedRows {
         Ok(SortedRows { sorted })
     }
 
-    /// The next rows; `None` behind the last.
+    /// Returns the next rows; `None` after the last.
     ///
     /// # Errors
     /// The disk fails.
@@ -164,15 +164,15 @@ impl SortedRows {
     }
 }
 
-/// Some rows, one after the other.
+/// A block of rows, one after the other.
 pub struct RowBlock {
     bytes: Vec<u8>,
-    /// Where each key and value ends.
+    /// End of each key and value.
     pub(super) ends: Vec<(usize, usize)>,
 }
 
 impl RowBlock {
-    /// The rows as key and value.
+    /// Returns the rows as key and value.
     #[expect(clippy::indexing_slicing, reason = "the ends are those of the bytes, in their order")]
     pub(in crate::maintenance) fn rows(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let mut start = 0;
@@ -184,16 +184,16 @@ impl RowBlock {
     }
 }
 
-/// Where a sorted row goes.
+/// Destination of a sorted row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::maintenance) enum Destination {
-    /// To this map.
+    /// This map.
     Map(MapId),
-    /// To the counters.
+    /// The counters.
     Counters,
 }
 
-/// Takes the key of a sorted row apart. `None` if no [`Rows`] made it.
+/// Splits the key of a sorted row. `None` if it was not written by [`Rows`].
 pub(in crate::maintenance) fn destination(key: &[u8]) -> Option<(Destination, &[u8])> {
     let (&map, key) = key.split_first()?;
     match map {
@@ -209,34 +209,34 @@ const ENTRY: u8 = 0;
 const LINK: u8 = 1;
 const UUID: u8 = 2;
 
-/// What the key of an entryUUID begins with. Normal DNs begin with the size of an OID, which is not zero, so UUIDs come
+/// First byte of the key of an entryUUID. Normal DNs begin with the size of an OID, which is not zero, so UUIDs come
 /// before all names.
 const UUID_KEY: u8 = 0;
 
-/// What a name stands for in the sorter.
+/// Meaning of a name in the sorter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Named<'a> {
-    /// An entry has it.
+    /// An entry has the name.
     Entry {
-        /// Which.
+        /// Id of the entry.
         id: EntryId,
         /// Alias, referral, subentry.
         flags: NodeFlags,
-        /// Where the entry's own RDN begins in the normal DN.
+        /// Start of the entry's own RDN in the normal DN.
         rdn_start: usize,
     },
     /// A value of a link attribute is this name.
     Link {
         /// The attribute.
         attribute: AttrId,
-        /// The entry that has the value.
+        /// Entry with the value.
         source: EntryId,
         /// The value.
         text: &'a [u8],
     },
-    /// An entry has this entryUUID, which is no name but comes with them.
+    /// An entry has this entryUUID, which is sorted with the names.
     Uuid {
-        /// Which.
+        /// Id of the entry.
         id: EntryId,
     },
 }
@@ -257,7 +257,7 @@ impl Names {
         self.0.push(normal_dn, &value)
     }
 
-    /// Notes the entryUUID of an entry.
+    /// Adds the entryUUID of an entry.
     pub(super) fn uuid(&mut self, uuid: Uuid, id: EntryId) -> Result<()> {
         let mut key = [UUID_KEY; 17];
         key[1..].copy_from_slice(uuid.as_bytes());
@@ -283,7 +283,7 @@ impl Names {
 }
 
 impl<'a> Named<'a> {
-    /// Reads a sorted value. `None` if no [`Names`] made it.
+    /// Decodes a sorted value. `None` if it was not written by [`Names`].
     pub(super) fn decode(value: &'a [u8]) -> Option<Named<'a>> {
         let number = |bytes: &[u8]| bytes.try_into().map(u64::from_be_bytes).ok();
         let short = |bytes: &[u8]| bytes.try_into().map(u32::from_be_bytes).ok();
