@@ -236,7 +236,7 @@ fn of_two_entries_with_one_uuid_the_first_is_loaded() {
         same(20, "\"uid=first\" in line 8"),
         same(26, "\"uid=first\" in line 8"),
         same(32, "\"o=other\" of another suffix"),
-        (38, Refusal::Duplicate, "an entry of this name".to_owned()),
+        (38, Refusal::Duplicate, "an earlier entry has the same name".to_owned()),
         (44, Refusal::Orphan, "its superior".to_owned()),
     ];
     let reasons = done.reasons();
@@ -335,7 +335,7 @@ fn what_is_refused_says_why_and_the_rest_is_loaded() {
         (Refusal::Malformed, "second 'dn:'", "dn: cn=x\nsn: y\ndn: cn=z\n\n".to_owned()),
         (Refusal::Malformed, "continuation of no line", " x\ndn: cn=x\n\n".to_owned()),
         (Refusal::Malformed, "not UTF-8", "dn:: Y249/w==\nsn: y\n\n".to_owned()),
-        (Refusal::Duplicate, "comes before", person("GOOD", "")),
+        (Refusal::Duplicate, "an earlier entry has the same name", person("GOOD", "")),
         (
             Refusal::Orphan,
             "superior is not there",

@@ -1,7 +1,8 @@
-//! What a damaged data directory still holds: its entries up to the first gap, and which changes are lost behind it.
+//! Salvage of a damaged data directory: its entries up to the first gap, and a list of the changes lost after it.
 //!
-//! The store says what is whole and hands out the records that are not applied; here they become changes with a time
-//! and a name. Their values stay where they are: a list of lost changes is for people, logs and tickets.
+//! The store determines what is intact and returns the records that are not applied; this module turns them into
+//! changes with time and name. Their values are not included: a list of lost changes is for administrators, logs and
+//! tickets.
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -19,37 +20,37 @@ use crate::model::rows::MAPS;
 use crate::model::settings::{NodeSettings, Settings};
 use crate::tree::TreeState;
 
-/// A data directory that is read to save what is whole. Nobody else may open it meanwhile.
+/// A data directory that is read to salvage its intact part. No other process may open it meanwhile.
 pub struct SalvagedDirectory {
     salvage: Salvage,
-    /// What the rows mean, or why nobody knows.
+    /// Catalogue and settings of the rows, or the reason why they cannot be read.
     meaning: Result<(Catalog, Settings), OpenError>,
 }
 
-/// Which change it is, and when it was made.
+/// Identity and time of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct When {
-    /// Its position in the log.
+    /// Position in the log.
     pub position: u64,
-    /// Its change sequence number, which has the time; `None` if its record cannot be read.
+    /// Change sequence number, which includes the time; `None` if the record cannot be read.
     pub csn: Option<Csn>,
 }
 
-/// A change that is not among what was saved.
+/// A change that was not salvaged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LostChange {
     /// Number of its group in the redo log.
     pub group: u64,
-    /// What it is, as far as its record can be read; `None` for a group that changes no entry, such as a slice of an
+    /// The change, as far as its record can be read; `None` for a group that changes no entry, such as a slice of an
     /// index.
     pub change: Option<(When, String)>,
 }
 
 impl SalvagedDirectory {
-    /// Reads the data directory `path`, which nobody has open, and changes nothing in it.
+    /// Reads the data directory `path`, which no process may have open. It changes nothing in it.
     ///
     /// # Errors
-    /// Somebody has it open, or it is not there.
+    /// Another process has it open, or it does not exist.
     pub fn open(path: &Path) -> Result<SalvagedDirectory, OpenError> {
         let salvage = store::salvage(path, MAPS)?;
         let meaning = match salvage.read() {
@@ -61,23 +62,23 @@ impl SalvagedDirectory {
                 let settings = Settings::of(&NodeSettings::default(), &catalog.settings.general);
                 Ok((catalog, settings))
             }),
-            // The store says why.
+            // The store reports the reason.
             Err(_) => Err(OpenError::Empty),
         };
         Ok(SalvagedDirectory { salvage, meaning })
     }
 
-    /// What is whole, to be exported.
+    /// Returns the intact part, for export.
     ///
     /// # Errors
-    /// Why there is nothing, in words: no data file, or one that cannot be read.
+    /// Reason why there is none: no data file, or one that cannot be read.
     pub fn state(&self) -> Result<TreeState<'_>, String> {
         let read = self.salvage.read().map_err(ToString::to_string)?;
         let (catalog, settings) = self.meaning.as_ref().map_err(ToString::to_string)?;
         Ok(TreeState { read, catalog, settings })
     }
 
-    /// The last change that is in [`state`](SalvagedDirectory::state); `None` where there is none.
+    /// Returns the last change in [`state`](SalvagedDirectory::state); `None` if there is none.
     ///
     /// # Errors
     /// The log cannot be read.
@@ -87,46 +88,47 @@ impl SalvagedDirectory {
         if position == 0 {
             return Ok(None);
         }
-        // The entries are there whether or not the record is.
+        // The entries exist whether or not the record does.
         let record = read.log_records(position).next().and_then(Result::ok);
         let csn = record.and_then(|(_, bytes)| Record::decode(bytes)).map(|record| record.csn);
         Ok(Some(When { position, csn }))
     }
 
-    /// Numbers of the groups of the redo log that are in [`state`](SalvagedDirectory::state) and not in the data file.
+    /// Returns the numbers of the groups of the redo log that are in [`state`](SalvagedDirectory::state) but not in
+    /// the data file.
     pub fn applied(&self) -> Option<RangeInclusive<u64>> {
         self.salvage.applied()
     }
 
-    /// Numbers of the groups that are lost.
+    /// Returns the numbers of the lost groups.
     pub fn missing(&self) -> &[RangeInclusive<u64>] {
         self.salvage.missing()
     }
 
-    /// The last group, if only its head is there, so that it may never have been acknowledged.
+    /// Returns the last group if only its head exists, so that it may never have been acknowledged.
     pub fn in_doubt(&self) -> Option<u64> {
         self.salvage.in_doubt()
     }
 
-    /// What is wrong with the files of the redo log.
+    /// Returns the faults of the files of the redo log.
     pub fn troubles(&self) -> &[Trouble] {
         self.salvage.troubles()
     }
 
-    /// Whether there is any file of a redo log.
+    /// Returns true if a redo log exists.
     pub fn has_redo_log(&self) -> bool {
         self.salvage.has_redo_log()
     }
 
-    /// Whether everything is there, as far as data file and redo log can tell.
+    /// Returns true if nothing is missing, as far as data file and redo log can show.
     pub fn is_whole(&self) -> bool {
         self.salvage.is_whole() && self.meaning.is_ok()
     }
 
-    /// Tells of each change behind the gap that can be read, in the order in which they were made.
+    /// Passes each readable change after the gap to `each`, in the order in which they were made.
     ///
     /// # Errors
-    /// The redo log cannot be read any more.
+    /// The redo log can no longer be read.
     pub fn for_each_lost(&self, each: &mut dyn FnMut(&LostChange)) -> Result<(), OperationError> {
         self.salvage.for_each_left_out(&mut |left_out| each(&lost(left_out)))?;
         Ok(())
@@ -137,7 +139,7 @@ fn lost(left_out: &LeftOut<'_>) -> LostChange {
     let change = left_out.record.map(|(position, record)| {
         let (csn, what) = match record.map(Record::decode) {
             Ok(Some(record)) => (Some(record.csn), describe(&record.change)),
-            Ok(None) => (None, "a record that this program does not read".to_owned()),
+            Ok(None) => (None, "a record that this program cannot read".to_owned()),
             Err(damage) => (None, unreadable(damage)),
         };
         (When { position, csn }, what)
@@ -149,7 +151,7 @@ fn unreadable(damage: LogDamage) -> String {
     format!("a damaged record: {damage}")
 }
 
-/// The kind of a change and the names in it, never a value.
+/// Returns the kind of a change and the names in it, never a value.
 fn describe(change: &Change) -> String {
     match change {
         Change::Add(add) => format!("add {}", Quoted(&add.dn)),
@@ -195,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_change_is_told_by_kind_and_name_and_never_by_value() {
+    fn describes_a_lost_change_by_kind_and_name_without_values() {
         let dn = "cn=a\nb,dc=example".to_owned();
         let modify = Modify {
             id: EntryId(5),
@@ -204,7 +206,7 @@ mod tests {
             flags: NodeFlags(0),
             changes: secret(),
         };
-        // A name cannot make a second line.
+        // A name cannot add a second line.
         assert_eq!(text_of(Change::Modify(modify)), r#"modify "cn=a\nb,dc=example""#);
         let delete =
             Delete { id: EntryId(5), dn: "cn=a".to_owned(), vanishing: Vec::new(), last: LastValue::EmptyDn };
@@ -222,12 +224,12 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_told_too() {
+    fn describes_records_that_cannot_be_read() {
         let damaged = lost(&LeftOut { group: 7, record: Some((9, Err(LogDamage::Checksum))) });
         let (when, what) = damaged.change.unwrap();
         assert_eq!((when.csn, what.as_str()), (None, "a damaged record: checksum mismatch"));
         let unknown = lost(&LeftOut { group: 7, record: Some((9, Ok(&[200]))) });
-        assert_eq!(unknown.change.unwrap().1, "a record that this program does not read");
+        assert_eq!(unknown.change.unwrap().1, "a record that this program cannot read");
         assert_eq!(lost(&LeftOut { group: 7, record: None }), LostChange { group: 7, change: None });
     }
 }

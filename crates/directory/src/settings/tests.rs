@@ -169,7 +169,7 @@ fn each_refusal_has_its_code_and_changes_nothing() {
             "server's own",
         ),
         ("cn=config", (Delete, "pandoSuffix", &[SUFFIX]), ResultCode::UNWILLING_TO_PERFORM, "has 2 entries"),
-        ("cn=config", (Delete, "pandoSuffix", &["o=none"]), ResultCode::NO_SUCH_ATTRIBUTE, "no value like"),
+        ("cn=config", (Delete, "pandoSuffix", &["o=none"]), ResultCode::NO_SUCH_ATTRIBUTE, "no value equal"),
         (
             "cn=config",
             (Delete, "pandoMonitorReader", &[]),

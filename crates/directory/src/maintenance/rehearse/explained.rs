@@ -1,5 +1,5 @@
-//! By which access rules operations are decided that an audit trail recorded: under the rules of their time, as far as
-//! the log has them, on the entries of now. Asked when a trail is read, so that no request waits for it.
+//! Access rules that decided operations in the audit trail: evaluated with the rules of that time, as far as the log
+//! has them, on the present entries. It runs when a trail is read, so that no request waits for it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -26,28 +26,28 @@ use crate::tree::TreeState;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Entries of a search that are asked about.
+/// Limits for the entries of a search that are explained.
 const EXTENT: Extent = Extent { matching_max: 100, examined_max: 10_000 };
 
-/// Says by which rules operations are decided.
+/// Explains which rules decided recorded operations.
 pub struct RecordedExplainer<'s> {
     state: TreeState<'s>,
-    /// The rules that there were, each from a time in microseconds since 1970 on, oldest first.
+    /// Versions of the rules, each with its start in microseconds since 1970, oldest first.
     versions: Vec<(u64, Arc<RulesInForce>)>,
     askers: Askers,
     standings: HashMap<StandingKey, Arc<Standing>, RandomState>,
 }
 
-/// Version, asker, and which of the rules that depend on the connection hold.
+/// Version, requester, and the rules that apply to the connection.
 type StandingKey = (usize, Option<EntryId>, Vec<u64>);
 
-/// Rights by their words and what decided, with the attributes that it was for.
+/// Explanations by the word for the right and the deciding rules, with the attributes that they apply to.
 #[derive(Default)]
 struct Said {
     said: BTreeMap<(&'static str, String), BTreeSet<String>>,
 }
 
-/// One asker under the rules of a time.
+/// A requester under the rules of one version.
 struct Asking<'a> {
     rules: Arc<RulesInForce>,
     standing: Arc<Standing>,
@@ -61,7 +61,7 @@ impl Said {
     }
 
     fn not_there(&mut self) -> Result<()> {
-        self.note("the entry is not in the tree now");
+        self.note("the entry no longer exists");
         Ok(())
     }
 
@@ -79,7 +79,7 @@ impl Said {
 }
 
 impl<'s> RecordedExplainer<'s> {
-    /// Reads which rules there were.
+    /// Reads the versions of the rules.
     ///
     /// # Errors
     /// The store failed; a record cannot be read.
@@ -88,16 +88,16 @@ impl<'s> RecordedExplainer<'s> {
         Ok(RecordedExplainer { state, versions, askers: Askers::default(), standings: HashMap::default() })
     }
 
-    /// What decides about an operation, a text for each right that it takes; none where no rule is asked.
+    /// Returns what decides an operation, one text per required right; empty if no rule is involved.
     ///
     /// # Errors
     /// The store failed.
     pub fn explain(&mut self, recorded: &Recorded<'_>) -> std::result::Result<Vec<String>, Outcome> {
         let Some(version) = self.versions.iter().rposition(|(since, _)| *since <= recorded.micros) else {
-            return Ok(vec!["the log does not have the rules of that time any more".to_owned()]);
+            return Ok(vec!["the log no longer has the rules of that time".to_owned()]);
         };
         let (own, asker) = self.askers.of(self.state, recorded)?;
-        let Some(asker) = asker else { return Ok(vec!["who asked is nobody now".to_owned()]) };
+        let Some(asker) = asker else { return Ok(vec!["the requester no longer exists".to_owned()]) };
         let mut said = Said::default();
         if let (Some(_), Some(own), Requester::User { id, .. }) = (recorded.acts_as, &own, &asker)
             && let Some(asking) = self.asking(version, own, recorded)?
@@ -114,7 +114,7 @@ impl<'s> RecordedExplainer<'s> {
         Ok(said.texts())
     }
 
-    /// `None` for the administrator.
+    /// Returns `None` for the administrator.
     fn asking<'a>(
         &mut self,
         version: usize,
@@ -161,7 +161,7 @@ impl Asking<'_> {
         let Some(place) = place else { return said.not_there() };
         let is_change = !matches!(self.recorded.act, Act::Compare(_));
         if is_change && Access::of(self.asker, state.settings).check_modify_some().is_err() {
-            said.note("who has not bound changes nothing");
+            said.note("anonymous requesters change nothing");
             return Ok(());
         }
         match self.recorded.act {
@@ -197,7 +197,7 @@ impl Asking<'_> {
         }
     }
 
-    /// What decides about changed values: where nobody may write, what lets the own name be changed.
+    /// Explains changed values: if the requester may not write them, the rules for its own name.
     fn say_change(
         &self,
         state: TreeState<'_>,
@@ -214,13 +214,13 @@ impl Asking<'_> {
         rights.into_iter().try_for_each(|right| self.say(state, place, (right, Some(type_id)), said))
     }
 
-    /// What decides at the entries that the search finds now, or would find if it were let.
+    /// Explains the entries that the search finds now, or would find if it were allowed.
     fn say_search(&self, state: TreeState<'_>, base: EntryId, said: &mut Said) -> Result<()> {
         let Act::Search { scope, filter, attributes } = self.recorded.act else { return Ok(()) };
         let request = SearchRequest::new(self.recorded.target, scope, filter, attributes);
         let mut again = SearchAgain::of(state, self.asker, base, &request)?;
         let mut sight = Sight::of(Arc::clone(&self.standing));
-        // Where the same rules hold the same rule decides.
+        // Rights determined by the same rules are explained once.
         let (mut known, mut kept, mut has_any) = (HashSet::new(), Vec::new(), false);
         again.look(state, EXTENT, &mut sight, &mut |candidate, rights, uses| {
             has_any = true;
@@ -237,12 +237,12 @@ impl Asking<'_> {
             Ok(())
         })?;
         if !has_any {
-            said.note("nothing that shows is found now");
+            said.note("the search finds no visible entries now");
         }
         Ok(())
     }
 
-    /// Says what decides about a right.
+    /// Explains a right.
     fn say(
         &self,
         state: TreeState<'_>,
@@ -261,7 +261,7 @@ impl Asking<'_> {
     }
 }
 
-/// What decides, by the names of rules.
+/// Returns the decision with the names of the rules.
 fn verdict(why: &AccessExplanation) -> String {
     let names: Vec<&str> = why.rules.iter().map(DecidingRule::name).collect();
     match (why.is_allowed, names.is_empty()) {
@@ -273,7 +273,7 @@ fn verdict(why: &AccessExplanation) -> String {
     }
 }
 
-/// The rules that the log has, each from a time on; without any change of them those in force.
+/// Returns the versions of the rules in the log, each with its start; without any change, those in force.
 fn versions(state: TreeState<'_>) -> Result<Vec<(u64, Arc<RulesInForce>)>> {
     let types = (&*state.catalog.schema, &state.catalog.secrets);
     let in_force =

@@ -1,4 +1,4 @@
-//! Operations as an audit trail tells them, and what is found of them in the directory of now.
+//! Operations recorded in an audit trail, and their entries in the present directory.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,56 +18,57 @@ use crate::tree::{Found, TreeState, damaged_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Askers that are kept: what they are called, and what they may do, which takes up to a megabyte each.
+/// Maximum number of cached requesters: their identities and their effective rights, which take up to a megabyte
+/// each.
 pub(super) const ASKERS_KEPT_MAX: usize = 128;
 
-/// An operation as a trail tells it.
+/// An operation recorded in an audit trail.
 #[derive(Clone, Copy, Debug)]
 pub struct Recorded<'a> {
-    /// The DN of whose the connection was; empty for nobody's.
+    /// DN that the connection was bound as; empty for anonymous.
     pub who: &'a str,
-    /// The authorization identity that it ran as, if another.
+    /// Authorization identity of the operation, if different.
     pub acts_as: Option<&'a str>,
-    /// How the client was connected, and when it asked.
+    /// Connection of the client and time of the request.
     pub link: ClientLink,
-    /// The same time in microseconds since 1970-01-01T00:00:00Z.
+    /// Time of the request in microseconds since 1970-01-01T00:00:00Z.
     pub micros: u64,
     /// DN of the entry, or base.
     pub target: &'a str,
-    /// What was to be done.
+    /// The operation.
     pub act: Act<'a>,
 }
 
-/// What was to be done.
+/// Kind of a recorded operation.
 #[derive(Clone, Copy, Debug)]
 pub enum Act<'a> {
-    /// A search below the target.
+    /// A search at or below the target.
     Search {
-        /// How far.
+        /// Scope of the search.
         scope: Scope,
-        /// Its filter.
+        /// Filter of the search.
         filter: Filter<'a>,
-        /// The attributes asked for.
+        /// Requested attributes.
         attributes: AttributeSelection<'a>,
     },
-    /// A comparison with values of this attribute.
+    /// A compare of this attribute.
     Compare(&'a str),
-    /// A change of these attributes.
+    /// A modify of these attributes.
     Modify(&'a [&'a str]),
-    /// A new entry.
+    /// An add.
     Add,
-    /// The entry's end.
+    /// A delete.
     Delete,
-    /// Another name, perhaps in another place.
+    /// A rename, possibly with a move.
     Rename {
         /// The new RDN.
         rdn: &'a str,
-        /// DN of the new superior, if it is another.
+        /// DN of the new superior, if it changes.
         superior: Option<&'a str>,
     },
 }
 
-/// Where something is decided.
+/// Place at which rights are evaluated.
 #[derive(Clone, Copy)]
 pub(super) struct EntryPlace<'a> {
     pub(super) dn: &'a str,
@@ -78,12 +79,12 @@ pub(super) struct EntryPlace<'a> {
 #[derive(Clone, Copy)]
 pub(super) enum At {
     Entry(EntryId),
-    /// As one that is to come, of which no more is known than what the entry has that is there now.
+    /// An entry before its addition, known only as far as the present entry with its name.
     New(Option<EntryId>),
 }
 
 impl<'a> EntryPlace<'a> {
-    /// The question why somebody has a right here, by its word, or has not.
+    /// Returns the question why a requester has, or does not have, a right here.
     pub(super) fn asked(
         self,
         (word, right, type_id): (&'a str, Rights, Option<TypeId>),
@@ -97,21 +98,21 @@ impl<'a> EntryPlace<'a> {
     }
 }
 
-/// The entry that a search begins at; `None` for none of the tree.
+/// Returns the base entry of a search; `None` if it is not in the tree.
 pub(super) fn base_of(state: TreeState<'_>, dn: &str, scope: Scope) -> Result<Option<EntryId>> {
     if dn.is_empty() {
-        // What is there by that name itself is the root DSE.
+        // The empty DN itself is the root DSE.
         return Ok((scope != Scope::BaseObject).then_some(EntryId::ROOT));
     }
     name_of(state, dn).map_or(Ok(None), |name| state.entry_of(&name))
 }
 
-/// The normal form of a name; `None` for what is none.
+/// Returns the normal form of a name; `None` if it is not a DN.
 pub(super) fn name_of(state: TreeState<'_>, dn: &str) -> Option<NormalName> {
     parse_dn(dn).ok().map(|dn| NormalName::of(&dn, &state.catalog.schema))
 }
 
-/// Where an entry is, or was; `None` where not even its superior is.
+/// Returns the place of an entry, which may no longer exist; `None` if not even its superior exists.
 pub(super) fn place_of<'a>(state: TreeState<'_>, dn: &'a str) -> Result<Option<EntryPlace<'a>>> {
     let Some(name) = name_of(state, dn) else { return Ok(None) };
     let (at, parent) = match state.find(&name)? {
@@ -127,7 +128,7 @@ pub(super) fn place_of<'a>(state: TreeState<'_>, dn: &'a str) -> Result<Option<E
     Ok(Some(EntryPlace { dn, at, parent }))
 }
 
-/// Where an entry was put, whether it is there now or not.
+/// Returns the place of an added entry, whether it exists now or not.
 pub(super) fn new_place_of<'a>(state: TreeState<'_>, dn: &'a str) -> Result<Option<EntryPlace<'a>>> {
     let place = place_of(state, dn)?;
     Ok(place.map(|place| match place.at {
@@ -136,7 +137,7 @@ pub(super) fn new_place_of<'a>(state: TreeState<'_>, dn: &'a str) -> Result<Opti
     }))
 }
 
-/// The DN that an entry was moved to; `None` where it stayed below its superior.
+/// Returns the DN that an entry was moved to; `None` if its superior did not change.
 pub(super) fn moved(state: TreeState<'_>, target: &str, rdn: &str, superior: Option<&str>) -> Option<String> {
     let superior = superior?;
     let (from, to) = (name_of(state, target)?, name_of(state, superior)?);
@@ -145,7 +146,7 @@ pub(super) fn moved(state: TreeState<'_>, target: &str, rdn: &str, superior: Opt
     has_moved.then(|| if superior.is_empty() { rdn.to_owned() } else { format!("{rdn},{superior}") })
 }
 
-/// What may be done there.
+/// Returns the rights at a place.
 pub(super) fn rights_at(
     state: TreeState<'_>,
     standing: &Standing,
@@ -164,14 +165,14 @@ pub(super) fn type_of(state: TreeState<'_>, attribute: &str) -> Option<TypeId> {
     state.catalog.schema.parse_description(attribute).ok().map(|known| known.type_id)
 }
 
-/// Who the identities of a trail are now.
+/// Present requesters for the identities of a trail.
 #[derive(Default)]
 pub(super) struct Askers {
     known: HashMap<Box<str>, Option<Requester>, RandomState>,
 }
 
 impl Askers {
-    /// Whose the connection was, and as whom the operation ran; `None` for who is nobody now.
+    /// Returns the requester of the connection and that of the operation; `None` for one that no longer exists.
     pub(super) fn of(
         &mut self,
         state: TreeState<'_>,

@@ -1,9 +1,9 @@
-//! Access rules before they are in force, held against operations that an audit trail recorded: each is decided under
-//! the rules in force and under those proposed, on the entries of now.
+//! Effects of proposed access rules on the operations in an audit trail: each operation is decided under the rules
+//! in force and under the proposed ones, on the present entries.
 //!
-//! What differs is kept once for each asker, entry and right, with how often and when last, so that memory is bounded
-//! however long the trail is. What is found out of an asker is kept from operation to operation, and so is what came
-//! of a search: clients ask the same again and again.
+//! Differences are aggregated by requester, entry and right, with a count and the last time, so that memory is
+//! bounded however long the trail is. Rights of a requester and results of searches are cached between operations,
+//! because clients repeat the same requests.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hash};
@@ -35,73 +35,73 @@ use crate::tree::{TreeState, damaged_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Octets of searches of which is kept what came of them.
+/// Size of cached searches with their results, in octets.
 const SEARCHES_KEPT_BYTES: usize = 16 << 20;
 
-/// Differences that are not listed and still told apart.
+/// Number of differences that are counted exactly but not listed.
 const UNLISTED_MAX: usize = 1_000_000;
 
-/// Rules that are named as deciding.
+/// Maximum number of rules named as deciding.
 const RULES_NAMED_MAX: usize = 3;
 
-/// How much is looked at and kept.
+/// Limits of a rehearsal.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordedLimits {
-    /// Differences that are listed.
+    /// Maximum number of listed differences.
     pub lines_max: usize,
-    /// Entries of a search that are looked at, of those that its filter matches.
+    /// Maximum number of examined entries of a search among those that match its filter.
     pub matching_max: u64,
-    /// Entries of a search that are looked at in all.
+    /// Maximum number of examined entries of a search in all.
     pub examined_max: u64,
 }
 
-/// A decision that would be another.
+/// A changed decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecisionChange {
-    /// Who asked; `anonymous` for nobody.
+    /// Authorization identity of the requester; `anonymous` for none.
     pub asker: String,
-    /// The entry.
+    /// DN of the entry.
     pub dn: String,
-    /// What was asked for: `browse`, `read mail`.
+    /// Required right: `browse`, `read mail`.
     pub right: String,
-    /// Whether it would be allowed and is not, and not the other way round.
+    /// True if it would be newly allowed, false if newly denied.
     pub is_gained: bool,
-    /// How many operations it would be another for.
+    /// Number of operations with this change.
     pub count: u64,
-    /// When the last of them was.
+    /// Time of the last of them.
     pub last_micros: u64,
-    /// What decides now.
+    /// Present reason for the decision.
     pub before: String,
-    /// What would decide.
+    /// Reason under the proposed rules.
     pub after: String,
 }
 
-/// What was decided, and what could not be.
+/// Counts of operations that were decided, and of those that could not be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordedTally {
     /// Operations that were decided.
     pub decided: u64,
     /// Times of the first and the last of them.
     pub times: Option<(u64, u64)>,
-    /// Operations for which something would change.
+    /// Operations with a changed decision.
     pub changed: u64,
-    /// Operations of the administrator, whom no rule binds.
+    /// Operations of the administrator, to whom no rule applies.
     pub of_administrator: u64,
-    /// Operations of askers who are nobody now.
+    /// Operations of requesters that no longer exist.
     pub asker_gone: u64,
-    /// Operations on entries that are not in the tree now.
+    /// Operations on entries that no longer exist.
     pub entry_gone: u64,
-    /// Changes of entries that are not there now, decided by their place.
+    /// Changes of entries that no longer exist, decided by their place.
     pub by_place: u64,
-    /// Searches of which not all entries were looked at.
+    /// Searches of which not all entries were examined.
     pub cut: u64,
     /// Differences that are not listed.
     pub unlisted: usize,
-    /// Whether those are so many that no more were counted.
+    /// Whether there are even more unlisted differences, which were not counted.
     pub has_more_unlisted: bool,
 }
 
-/// A rehearsal that is fed with operations.
+/// A rehearsal that receives operations one by one.
 pub struct RecordedRehearsal<'s> {
     state: TreeState<'s>,
     rules: [RulesInForce; 2],
@@ -116,29 +116,29 @@ pub struct RecordedRehearsal<'s> {
     tally: RecordedTally,
 }
 
-/// Asker, entry, right, and whether it is gained.
+/// Requester, entry, right, and whether it is gained.
 type LineKey = (Box<str>, Box<str>, Box<str>, bool);
 
-/// An asker, and which of the rules that depend on the connection hold: of those in force, and of those proposed.
+/// A requester, and the rules that apply to the connection: of those in force, and of the proposed ones.
 type PairKey = (Option<EntryId>, Vec<u64>, Vec<u64>);
 
-/// What an asker sees under both.
+/// View of a requester under both sets of rules.
 struct Pair {
     before: Sight,
     after: Sight,
 }
 
-/// What came of a search.
+/// Cached result of a search.
 #[derive(Clone, Debug, Default)]
 struct Effect {
-    /// Lines that it is an instance of.
+    /// Listed differences that it contributes to.
     lines: Vec<usize>,
-    /// Whether it is one of differences that are not listed.
+    /// Whether it contributes to unlisted differences.
     has_unlisted: bool,
     is_cut: bool,
 }
 
-/// One operation while it is decided.
+/// An operation while it is decided.
 struct Deciding<'a> {
     asker: &'a Requester,
     link: ClientLink,
@@ -147,7 +147,7 @@ struct Deciding<'a> {
 }
 
 impl<'s> RecordedRehearsal<'s> {
-    /// One of the rules that these settings propose.
+    /// Creates a rehearsal of the rules in these settings.
     pub fn new(
         state: TreeState<'s>,
         proposal: &GeneralSettings,
@@ -172,20 +172,20 @@ impl<'s> RecordedRehearsal<'s> {
         }
     }
 
-    /// Whether rules of either depend on how a client is connected, and when it asks.
+    /// Returns true if rules of either set depend on the connection or the time of a request.
     pub fn asks_link(&self) -> bool {
         self.rules.iter().any(|rules| rules.rules.ask_link())
     }
 
-    /// Whether rules ask at which listener, which no trail tells.
+    /// Returns true if rules of either set depend on the listener, which no trail records.
     pub fn asks_listener(&self) -> bool {
         self.rules.iter().any(|rules| rules.rules.ask_listener())
     }
 
-    /// Decides an operation under both.
+    /// Decides an operation under both sets of rules.
     ///
     /// # Errors
-    /// The store failed. An operation that cannot be decided is counted.
+    /// The store failed. An operation that cannot be decided is only counted.
     pub fn decide(&mut self, recorded: &Recorded<'_>) -> std::result::Result<(), Outcome> {
         let (own, asker) = self.askers.of(self.state, recorded)?;
         let Some(asker) = asker else {
@@ -218,7 +218,7 @@ impl<'s> RecordedRehearsal<'s> {
         Ok(())
     }
 
-    /// What would be decided otherwise, by asker, entry and right, and how much was looked at.
+    /// Returns the changed decisions, by requester, entry and right, and the counts.
     pub fn finish(mut self) -> (Vec<DecisionChange>, RecordedTally) {
         self.lines.sort_by(|one, other| {
             (&one.asker, &one.dn, &one.right, one.is_gained).cmp(&(
@@ -249,7 +249,7 @@ impl<'s> RecordedRehearsal<'s> {
         }
     }
 
-    /// Whether somebody may act as the user of an entry.
+    /// Decides whether a requester may act as the user of an entry.
     fn decide_proxy(&mut self, mut deciding: Deciding<'_>, id: EntryId) -> Result<Effect> {
         if !matches!(deciding.asker, Requester::User { .. }) {
             return Ok(Effect::default());
@@ -265,7 +265,7 @@ impl<'s> RecordedRehearsal<'s> {
         Ok(deciding.effect)
     }
 
-    /// False where the entry is not in the tree.
+    /// Returns false if the entry is not in the tree.
     fn decide_act(&mut self, recorded: &Recorded<'_>, deciding: &mut Deciding<'_>) -> Result<bool> {
         let (key, pair) = self.pair(deciding)?;
         let Some(mut pair) = pair else { return Ok(true) };
@@ -276,7 +276,7 @@ impl<'s> RecordedRehearsal<'s> {
                 self.decide_search(&mut pair, deciding, &key, &request)?
             }
             Act::Compare(attribute) => self.decide_compare(&pair, deciding, recorded.target, attribute)?,
-            // Who has not bound changes nothing, whatever the rules say.
+            // Anonymous requesters change nothing, whatever the rules say.
             _ if !may_change => true,
             Act::Modify(attributes) => self.decide_modify(&pair, deciding, recorded.target, attributes)?,
             Act::Add => self.decide_add(&pair, deciding, recorded.target)?,
@@ -313,7 +313,7 @@ impl<'s> RecordedRehearsal<'s> {
             Extent { examined_max: self.limits.examined_max, matching_max: self.limits.matching_max };
         let mut own = Deciding { effect: Effect::default(), ..*deciding };
         let mut again = SearchAgain::of(state, deciding.asker, base, request)?;
-        // As many as entries that are looked at have attributes, at most.
+        // At most as many as the examined entries have attributes.
         let mut shifts = Vec::new();
         let is_whole =
             again.compare(state, extent, (&mut pair.before, &mut pair.after), &mut |candidate, shift| {
@@ -352,7 +352,7 @@ impl<'s> RecordedRehearsal<'s> {
             Shift::Browse => (at, (BROWSE, None)),
             Shift::Search(type_id) => (at, (SEARCH, Some(type_id))),
             Shift::Read(type_id) => (at, (READ, Some(type_id))),
-            // The group's own decision is what changes: by its member the asker sees it in memberOf.
+            // The decision about the group's member changes: it makes the group visible in memberOf.
             Shift::Group { group, member, in_filter } => {
                 let Some(node) = self.state.node(group)? else { return Ok(()) };
                 let type_id = self.state.catalog.attribute(member).description.type_id;
@@ -361,7 +361,7 @@ impl<'s> RecordedRehearsal<'s> {
         };
         let dn = self.state.dn(at.0)?.unwrap_or_default();
         let place = EntryPlace { dn: &dn, at: At::Entry(at.0), parent: at.1 };
-        // Rights that the entry's not being there takes away are told as that.
+        // Rights lost because the entry is no longer visible are reported as that.
         let (old, new) = (
             rights_at(self.state, &pair.before.standing, place)?,
             rights_at(self.state, &pair.after.standing, place)?,
@@ -413,7 +413,8 @@ impl<'s> RecordedRehearsal<'s> {
                 self.hold(pair, deciding, place, password)?;
                 continue;
             }
-            // Whether a value was the own name is not told: where that alone may be changed both rights count.
+            // The trail does not record whether a value was the requester's own name: if only that may be changed,
+            // both rights count.
             let writes = |rights: &EntryRights| rights.extent(WRITE, Some(type_id)) != RightExtent::Nothing;
             let rights = match writes(&old) || writes(&new) {
                 true => [WRITE].as_slice(),
@@ -452,7 +453,7 @@ impl<'s> RecordedRehearsal<'s> {
         Ok(place)
     }
 
-    /// Notes whether the entry is there for one of both; true where that is all that there is to say.
+    /// Notes a difference in whether the entry is visible. Returns true if nothing else is to be noted.
     fn hold_browse(
         &mut self,
         pair: &Pair,
@@ -467,7 +468,7 @@ impl<'s> RecordedRehearsal<'s> {
         Ok(!old.may_browse() || !new.may_browse())
     }
 
-    /// Notes whether a right is decided otherwise.
+    /// Notes a difference in a right.
     fn hold(
         &mut self,
         pair: &Pair,
@@ -536,7 +537,8 @@ impl<'s> RecordedRehearsal<'s> {
         }
     }
 
-    /// What an asker sees; to be put back by [`keep_pair`](RecordedRehearsal::keep_pair). `None` for the administrator.
+    /// Takes the view of a requester out of the cache; [`keep_pair`](RecordedRehearsal::keep_pair) puts it back.
+    /// `None` for the administrator.
     fn pair(&mut self, deciding: &Deciding<'_>) -> Result<(PairKey, Option<Pair>)> {
         let own = match deciding.asker {
             Requester::User { id, .. } => Some(*id),
@@ -564,7 +566,7 @@ impl<'s> RecordedRehearsal<'s> {
     }
 }
 
-/// What tells a search of an asker from all others.
+/// Returns a key that identifies a search of a requester.
 fn search_key((own, before, after): &PairKey, base: EntryId, request: &SearchRequest<'_>) -> Box<[u8]> {
     let mut key = Vec::new();
     let own = own.map_or(0, |own| own.0);
@@ -583,7 +585,7 @@ fn search_key((own, before, after): &PairKey, base: EntryId, request: &SearchReq
     key.into()
 }
 
-/// What decides, in a line.
+/// Describes the decision in one line.
 fn deciding_text(why: &AccessExplanation) -> String {
     let mut texts: Vec<String> = why.rules.iter().take(RULES_NAMED_MAX).map(ToString::to_string).collect();
     if let Some(more @ 1..) = why.rules.len().checked_sub(RULES_NAMED_MAX) {
