@@ -21,7 +21,7 @@ pub(super) const HELP: &str = "\
 Reads the data file, beside a server at work or without one, and changes nothing.
 
 With an audit trail, which --trail or the node file names, each operation that it recorded is decided under the rules
-in force and under those of the file. Each line is an asker, an entry, and what that one may no more, or may now, with
+in force and under those of the file. Each line is an asker, an entry, and what that one may no longer, or may now, with
 how often it was asked for and when last, and the rules that decide before and after. The entries are those of now: a
 search is carried out again on them. Options such as --since and --who choose among the operations.
 
@@ -126,7 +126,7 @@ fn recorded(
         eprintln!("pando: {damage}");
     })?;
     for change in &rehearsed.changes {
-        let may = if change.is_gained { "may now" } else { "may no more" };
+        let may = if change.is_gained { "may now" } else { "may no longer" };
         let times = if change.count == 1 { "once" } else { &format!("{} times, last", change.count) };
         let last = rfc3339(change.last_micros);
         println!("{} at {}: {may} {} ({times} {last})", change.asker, change.dn, change.right);

@@ -201,7 +201,7 @@ fn what_a_rehearsal_says_is_what_clients_see_afterwards() {
         let after = ask(&pando);
         assert!(pando.stop().success());
         let (lost, gained) = (gone(&before, &after), gone(&after, &before));
-        assert_eq!(told(&said, "may no more", &lost), lost, "{rules:#?}\n{}", said.stdout);
+        assert_eq!(told(&said, "may no longer", &lost), lost, "{rules:#?}\n{}", said.stdout);
         assert_eq!(told(&said, "may now", &gained), gained, "{rules:#?}\n{}", said.stdout);
         differences += lost.len() + gained.len();
         rehearse(&scratch, rules, &[]).expect_code(0).expect_output(": 0 would change, in 0 ways");
@@ -290,7 +290,7 @@ fn who_loses_what_how_often_and_by_which_rule() {
         [lines[found[0] + 1], lines[found[0] + 2]]
     };
     assert_eq!(
-        block(&format!("{anna} at {bert}: may no more read mail (3 times, last 20")),
+        block(&format!("{anna} at {bert}: may no longer read mail (3 times, last 20")),
         [
             "  before: allows it, rule 1: all: allow read to authenticated",
             "  after: denies it, rule 2: simple: deny read of mail to anyone bound by simple",
@@ -300,12 +300,12 @@ fn who_loses_what_how_often_and_by_which_rule() {
     assert_eq!(before, format!("  before: denies it, rule 4: {}", NOW[3]));
     // By PLAIN the same is read.
     assert!(!said.stdout.contains(&format!("{bert} at ")), "{}", said.stdout);
-    block(&format!("{anna} at {bert}: may no more proxy (once 20"));
+    block(&format!("{anna} at {bert}: may no longer proxy (once 20"));
     let group = format!("cn=staff,ou=groups,{SUFFIX}");
-    let after = block(&format!("{anna} at {group}: may no more read member (once 20"))[1];
+    let after = block(&format!("{anna} at {group}: may no longer read member (once 20"))[1];
     assert_eq!(after, format!("  after: denies it, rule 4: {}", THEN[3]));
-    block(&format!("{carl} at {}: may no more rename (once 20", person_dn("temp")));
-    block(&format!("{carl} at {}: may no more delete (once 20", person_dn("other")));
+    block(&format!("{carl} at {}: may no longer rename (once 20", person_dn("temp")));
+    block(&format!("{carl} at {}: may no longer delete (once 20", person_dn("other")));
     assert!(!said.stdout.contains("add ("), "{}", said.stdout);
     let said = said
         .expect_output(", at the entries of now: 7 would change, in 6 ways\n")
@@ -329,7 +329,7 @@ fn who_loses_what_how_often_and_by_which_rule() {
     let rename = format!("hr: allow delete, rename below 'ou=people,{SUFFIX}' to user '{carl}'");
     let said = rehearse(&scratch, &[THEN[0], &rename], &["--who", &carl]).expect_code(0);
     let said = said.expect_output(": 1 would change, in 1 ways\n");
-    said.expect_output(&format!("{carl} at {}: may no more add (once 20", person_dn("temp")));
+    said.expect_output(&format!("{carl} at {}: may no longer add (once 20", person_dn("temp")));
     // Entries are asked where that is wanted.
     rehearse(&scratch, &THEN, &["--sample"]).expect_code(0).expect_output("askers at 7 entries: ");
     rehearse(&scratch, &THEN, &["--as", &carl]).expect_code(0).expect_output("1 askers at 7 entries: ");
@@ -403,7 +403,7 @@ fn the_rules_of_their_time_decided_about_allowed_operations_too() {
     assert_eq!(refused[0]["rule"], "none allows it");
     assert_eq!(refused[0]["explained"][0], "delete: no rule allows it, and what none allows is denied");
     let gone = of(&["--who", &person_dn("dora"), "--operation", "search"]);
-    assert_eq!(gone, [["who asked is nobody now"]]);
+    assert_eq!(gone, [["the requester no longer exists"]]);
     let admin = of(&["--who", ADMIN_DN, "--operation", "delete"]);
     assert_eq!(admin, [["the administrator is above all rules"]]);
     assert_eq!(of(&["--operation", "bind", "--who", &carl]), [[""; 0]]);

@@ -374,7 +374,7 @@ fn rules_tell_single_values_apart() {
             "work: allow read of mail values matching '(mail=*@home.example)' to authenticated",
             "may now read other values of mail",
         ),
-        ("work: allow write of mail to authenticated", "may no more read some values of mail"),
+        ("work: allow write of mail to authenticated", "may no longer read some values of mail"),
     ] {
         let file =
             scratch.write("proposal.toml", format!("access_rules = [\n  \"{general}\",\n  \"{rule}\",\n]\n"));

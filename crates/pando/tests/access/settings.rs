@@ -72,14 +72,14 @@ fn rules_are_tested_rehearsed_put_in_force_and_taken_back() {
     rehearse(&[&right])
         .expect_code(0)
         .expect_output(&format!(
-            "{anna} at {bert}: may no more read cn, read sn, search cn, search sn, compare cn, compare sn\n"
+            "{anna} at {bert}: may no longer read cn, read sn, search cn, search sn, compare cn, compare sn\n"
         ))
-        .expect_output(&format!("{anna} at {anna}: may no more read cn, "))
+        .expect_output(&format!("{anna} at {anna}: may no longer read cn, "))
         .expect_output("3 askers at 6 entries: ");
     // By default they change their own password; one set of rules takes that away too.
     rehearse(&["--as", &bert, &right])
         .expect_code(0)
-        .expect_output(&format!("{bert} at {bert}: may no more "))
+        .expect_output(&format!("{bert} at {bert}: may no longer "))
         .expect_output("write userPassword")
         .expect_output("1 askers at 6 entries: 3 would change");
 
