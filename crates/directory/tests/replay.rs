@@ -439,7 +439,7 @@ fn a_node_changes_only_with_its_log() {
         follows_log: false,
     };
     let (directory, mut writer) = Directory::open(folder.path(), options(&[])).unwrap();
-    let Err(refused) = writer.begin() else { panic!("it can change only") };
+    let Err(refused) = writer.begin() else { panic!("a batch was begun on a node without its log") };
     assert!(refused.to_string().contains("is a node of a cluster"), "{refused}");
     drop((directory, writer));
     // What a start would write is refused too, whoever starts.
