@@ -1,9 +1,10 @@
-//! What indexes cost an add: people added to a directory with more and more of them, and an index built afterwards.
+//! Cost of indexes for an add: adds people to a directory with more and more indexes, and builds an index
+//! afterwards.
 //!
-//! `cargo bench -p directory --bench index_cost`. Each line adds the same people, 200 in a batch with one sync, to a
+//! `cargo bench -p directory --bench index_cost`. Each line adds the same people, 200 per batch with one sync, to a
 //! new directory in the system's temporary folder. `docs/explanation/indexes.md` quotes the figures.
 
-#![allow(clippy::unwrap_used, reason = "a bench that fails has nothing to tell")]
+#![allow(clippy::unwrap_used, reason = "a bench that fails has no result")]
 #![allow(dead_code, reason = "testing.rs is shared with tests that use all of it")]
 
 #[path = "../src/testing.rs"]
@@ -57,7 +58,7 @@ fn measure(what: &str, drops_defaults: bool, indexes: &[(&str, &str)]) {
     println!("| {what} | {micros} | {} |", used / 1024 * 1_000 / u64::from(PERSON_COUNT));
 }
 
-/// An index defined when the entries are there.
+/// Measures an index that is defined after the entries were added.
 fn build() {
     let mut directory = with_indexes(false, &[]);
     add_people(&mut directory);

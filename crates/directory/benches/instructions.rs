@@ -1,13 +1,13 @@
-//! The hot paths, for counting instructions: `./dev bench instructions` runs each case under valgrind, which counts
-//! what happens in [`measured`], and compares with the baseline in `bench/instructions.txt`.
+//! Hot paths, for counting instructions. `./dev bench instructions` runs each case under valgrind, which counts the
+//! instructions in [`measured`], and compares them with the baseline in `bench/instructions.txt`.
 //!
-//! A case is what a server does for one request between its sockets: decode the message, carry it out, encode the
-//! answer. Unlike times, these counts are the same on a busy machine. They say nothing of memory that is not in a
-//! cache, nor of the kernel.
+//! A case is the work of a server for one request between its sockets: decode the message, carry it out, encode the
+//! response. Unlike times, these counts do not change on a busy machine. They include neither cache misses nor the
+//! kernel.
 //!
-//! `instructions CASE` runs a case and prints how often; without a case it prints their names.
+//! `instructions CASE` runs a case and prints how often; without a case it prints the names of all.
 
-#![allow(clippy::unwrap_used, reason = "a bench that fails has nothing to tell")]
+#![allow(clippy::unwrap_used, reason = "a bench that fails has no result")]
 #![allow(dead_code, reason = "testing.rs is shared with tests that use all of it")]
 
 mod sample;
@@ -33,19 +33,19 @@ use testing::{SUFFIX, TestDirectory};
 
 const PERSON_COUNT: u32 = 2_000;
 
-/// Requests of a case, after as many that are not counted.
+/// Counted requests of a case, after as many that are not counted.
 const COUNT: u32 = 500;
 
-/// Look-ups that the snapshot remembers, as that of an event loop does.
+/// Memory for caching the locations of rows, as in an event loop.
 const KNOWN_BYTES: usize = 4 << 20;
 
 /// Encodes the request about a person.
 type MakeRequest = fn(u32) -> Vec<u8>;
 
-/// A request of this case looks at everybody.
+/// Case whose requests examine every entry.
 const SCAN: &str = "search-scan";
 
-/// Where the entries with passwords are, and where all entries of a one-level search are.
+/// Superiors of the entries with passwords, and of the entries that a one-level search returns.
 const ACCOUNTS: &str = "ou=accounts,dc=example,dc=com";
 const TEAM: &str = "ou=team,dc=example,dc=com";
 const TEAM_SIZE: u32 = 100;
@@ -54,7 +54,7 @@ const PASSWORD: &str = "correct horse";
 const CASES: [(&str, MakeRequest); 20] = [
     ("search-uid-dn", by_uid_dn),
     ("search-uid-all", by_uid_all),
-    // As a user: without rules, under 50 of which five depend on the entry, under 500.
+    // As a user: without rules, with 50 of which five depend on the entry, and with 500.
     ("user-dn-rules-0", by_uid_dn),
     ("user-dn-rules-50", by_uid_dn),
     ("user-dn-rules-500", by_uid_dn),
@@ -125,9 +125,9 @@ fn main() {
     let mut directory = sample(PERSON_COUNT);
     add_others(&mut directory, &case);
     directory.snapshot.remember_rows(KNOWN_BYTES);
-    // What can be done to a person once is done to others when it counts.
+    // Changes that can be made only once per person use other people when they are counted.
     let shift = if matches!(case.as_str(), "add" | "delete" | "modify") { COUNT } else { 0 };
-    // As an event loop is after a while, every look-up has been made before.
+    // After warming up, as in a running event loop, every lookup has been made before.
     let (count, rounds) = match case.as_str() {
         SCAN => (COUNT / 50, 1),
         "add" | "delete" | "modify" => (COUNT, 1),
@@ -140,7 +140,7 @@ fn main() {
     println!("{count}");
 }
 
-/// Adds the entries that only this case asks for.
+/// Adds the entries that only this case needs.
 fn add_others(directory: &mut TestDirectory, case: &str) {
     let mut add = |dn: &str, attributes: &[(&str, &[&str])]| {
         let outcome = directory.add(dn, attributes);
@@ -176,8 +176,8 @@ fn add_others(directory: &mut TestDirectory, case: &str) {
     }
 }
 
-/// Makes somebody the requester, under so many access rules: five depend on the entry, and of the others a third are
-/// for everybody, a third for groups that the requester is not in, a third about a part of the tree.
+/// Makes a user the requester, with this many access rules. Five depend on the entry. Of the others a third are for
+/// everyone, a third for groups that the requester is not in, and a third for a part of the tree.
 fn ask_under_rules(directory: &mut TestDirectory, count: usize) {
     let groups = "ou=groups,dc=example,dc=com";
     directory.add(groups, &[("objectClass", &["organizationalUnit"])]);
@@ -217,33 +217,33 @@ fn run(
     numbers: Range<u32>,
     carry_out: fn(&mut TestDirectory, &[Vec<u8>], &[Stamp]) -> usize,
 ) {
-    // 7 and the number of people have no common divisor, so nobody is asked for twice.
+    // 7 and the number of people have no common divisor, so no person is requested twice.
     let messages: Vec<_> = numbers.map(|number| make(number * 7 % PERSON_COUNT)).collect();
     let stamps: Vec<_> = messages.iter().map(|_| directory.stamp()).collect();
     assert_eq!(carry_out(directory, &messages, &stamps), messages.len(), "requests that succeeded");
-    // What is counted next reads the data file, and not what happens to be pending.
+    // The counted requests read the data file, and not rows that happen to be pending.
     directory.directory.fold().unwrap();
     directory.snapshot.renew().unwrap();
 }
 
-/// What valgrind counts.
+/// Runs the requests that valgrind counts.
 #[inline(never)]
 fn measured(directory: &mut TestDirectory, messages: &[Vec<u8>], stamps: &[Stamp]) -> usize {
     carry_out(directory, messages, stamps)
 }
 
-/// The same, not counted.
+/// Runs requests that are not counted.
 #[inline(never)]
 fn warm_up(directory: &mut TestDirectory, messages: &[Vec<u8>], stamps: &[Stamp]) -> usize {
     std::hint::black_box(carry_out(directory, messages, stamps))
 }
 
-/// Carries out messages, those that change something in one batch. Returns how many succeeded.
+/// Carries out messages, changes in one batch. Returns how many succeeded.
 #[inline(always)]
 fn carry_out(directory: &mut TestDirectory, messages: &[Vec<u8>], stamps: &[Stamp]) -> usize {
     let mut out = Vec::with_capacity(1 << 20);
     let mut succeeded = 0;
-    // A search beside an open batch would be no search as it is served.
+    // A server never searches in an open batch.
     let is_change = |bytes: &[u8]| {
         let request = Message::decode(bytes, &DecodeLimits::AUTHENTICATED).unwrap().request;
         matches!(request, Request::Add(_) | Request::Modify(_) | Request::Delete(_))
@@ -308,7 +308,7 @@ fn search(base: &str, scope: Scope, filter: &str, attributes: &[&str]) -> Vec<u8
     encode(Request::Search(SearchRequest::new(base, scope, filter.as_filter(), selection.as_selection())))
 }
 
-/// One page of a search.
+/// Encodes one page of a search.
 fn page(base: &str, scope: Scope, filter: &str, attributes: &[&str], control: Control<'_>) -> Vec<u8> {
     let filter = FilterBuf::parse(filter).unwrap();
     let selection = SelectionBuf::from_iter(attributes);

@@ -1,9 +1,9 @@
-//! What a search costs without sockets: 100,000 people below one `ou=people`, random ones of them asked for.
+//! Cost of a search without sockets: random people out of 100,000 below one `ou=people`.
 //!
-//! `cargo bench -p directory --bench search`. Each figure is the best of several rounds, so that a busy machine shows
-//! less; the database fits in memory.
+//! `cargo bench -p directory --bench search`. Each figure is the best of several rounds, to reduce the effect of a
+//! busy machine; the database fits in memory.
 
-#![allow(clippy::unwrap_used, reason = "a bench that fails has nothing to tell")]
+#![allow(clippy::unwrap_used, reason = "a bench that fails has no result")]
 #![allow(dead_code, reason = "testing.rs is shared with tests that use all of it")]
 
 mod sample;
@@ -20,7 +20,7 @@ use sample::{PEOPLE, sample};
 use testing::{SUFFIX, TestDirectory};
 
 const PERSON_COUNT: u32 = 100_000;
-/// As much as an event loop has, see `View::remember_rows`.
+/// As much as an event loop uses, see `View::remember_rows`.
 const KNOWN_BYTES: usize = 128 << 20;
 const ROUNDS: usize = 7;
 
@@ -74,7 +74,7 @@ fn measure(
     attributes: &[&str],
     filter: impl Fn(&mut Rng) -> String,
 ) {
-    // `cargo bench ... -- uid` measures only what has `uid` in its name.
+    // `cargo bench ... -- uid` measures only the cases with `uid` in their name.
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
     if wanted.is_some_and(|wanted| !what.contains(&wanted)) {
         return;
@@ -97,7 +97,7 @@ fn measure(
     println!("| {what} | {best} | {} |", entries / count as u64);
 }
 
-/// Carries out one search and returns how many entries it found.
+/// Carries out one search and returns the number of entries found.
 fn search_once(
     directory: &TestDirectory,
     base: &str,

@@ -1,4 +1,4 @@
-//! The rows that nodes of a cluster compare, a slice at a time.
+//! Tests of the rows that nodes of a cluster compare, slice by slice.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 #[path = "../src/testing.rs"]
@@ -16,7 +16,7 @@ const SUFFIX: &str = "dc=example,dc=com";
 /// Part, key and value.
 type Row = (String, Vec<u8>, Vec<u8>);
 
-/// A group of forty, in a tree of two parts.
+/// Creates a group of forty members, in a tree of two parts.
 fn directory() -> TestDirectory {
     let mut directory = TestDirectory::with_suffix_entry();
     let units = [format!("ou=people,{SUFFIX}"), format!("ou=groups,{SUFFIX}")];
@@ -36,7 +36,7 @@ fn directory() -> TestDirectory {
     directory
 }
 
-/// The rows of a slice, without those that come with every slice.
+/// Returns the rows of a slice, without those that belong to every slice.
 fn rows(directory: &TestDirectory, from: &[u8], to: &[u8]) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut is_every = false;
@@ -57,7 +57,7 @@ fn end_of(directory: &TestDirectory, from: &[u8], bytes_max: u64) -> (Vec<u8>, u
 }
 
 #[test]
-fn slices_have_all_rows_once_and_cost_no_more_than_they_may() {
+fn slices_contain_each_row_once_within_their_limit() {
     let directory = directory();
     let all = rows(&directory, b"", b"");
     assert!(all.iter().any(|(part, ..)| part.starts_with("ou=people,")));
@@ -87,7 +87,7 @@ fn slices_have_all_rows_once_and_cost_no_more_than_they_may() {
 
 /// A node may stop, and its thread with it.
 #[test]
-fn reading_ends_when_nothing_more_is_wanted() {
+fn reading_ends_when_the_caller_stops() {
     let directory = directory();
     let stopped = plan(&directory.snapshot, b"", u64::MAX, &mut |_| ControlFlow::Break(())).unwrap();
     assert_eq!(stopped, None);
@@ -101,9 +101,9 @@ fn reading_ends_when_nothing_more_is_wanted() {
     assert_eq!(count, 1);
 }
 
-/// What a plan went by is deleted, and more comes, before the slice is read: still every row is in one slice.
+/// Rows are deleted and added between planning and reading a slice: every row is still in exactly one slice.
 #[test]
-fn slices_fit_whatever_is_changed_meanwhile() {
+fn slices_stay_contiguous_despite_changes() {
     let mut directory = directory();
     let mut ends = vec![Vec::new()];
     while ends.len() == 1 || ends.last().is_some_and(|end| !end.is_empty()) {

@@ -1,16 +1,16 @@
-//! The people that the benches ask for.
+//! People that the benches search for.
 
 use directory::controls::RequestControls;
 use ldap::{AddRequest, AttributesBuf, Request, ResultCode};
 
 use crate::testing::TestDirectory;
 
-/// Where they are.
+/// Superior of the people.
 pub(crate) const PEOPLE: &str = "ou=people,dc=example,dc=com";
 
 const ADDS_PER_BATCH: u32 = 1_000;
 
-/// A directory of that many people, one subtree below the suffix entry.
+/// Returns a directory with this many people, one subtree below the suffix entry.
 pub(crate) fn sample(person_count: u32) -> TestDirectory {
     let mut directory = TestDirectory::with_suffix_entry();
     directory.add(PEOPLE, &[("objectClass", &["organizationalUnit"]), ("ou", &["people"])]);
@@ -32,12 +32,12 @@ pub(crate) fn sample(person_count: u32) -> TestDirectory {
     directory
 }
 
-/// The name of a person.
+/// Returns the DN of a person.
 pub(crate) fn person_dn(number: u32) -> String {
     format!("uid=user.{number},{PEOPLE}")
 }
 
-/// The 16 attributes of a person but the naming one.
+/// Returns the 16 attributes of a person, except the naming one.
 pub(crate) fn person(number: u32) -> AttributesBuf {
     let uid = format!("user.{number}");
     let mut attributes = AttributesBuf::new();

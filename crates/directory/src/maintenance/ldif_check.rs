@@ -17,7 +17,7 @@ use crate::write::schema_check::{Present, check_attributes, object_class_type, r
 pub struct LdifFinding {
     /// Line, counted from 1.
     pub line: u64,
-    /// What is wrong there.
+    /// Description of the fault.
     pub text: String,
 }
 

@@ -54,7 +54,7 @@ pub enum DiffError {
         text: &'static str,
         /// Line of the record.
         line: u64,
-        /// What is wrong.
+        /// Description of the fault.
         what: String,
     },
     /// The texts cannot be sorted.

@@ -1,4 +1,5 @@
-//! Random filters, their text, and what they say (RFC 4511 section 4.5.1.7) of what an asker may search.
+//! Random filters, their text, and their evaluation (RFC 4511 section 4.5.1.7) on attributes that a requester may
+//! search.
 
 use fastrand::Rng;
 
@@ -10,7 +11,7 @@ pub(crate) enum Filter {
     And(Vec<Filter>),
     Or(Vec<Filter>),
     Not(Box<Filter>),
-    /// An attribute, the sign of the test, and the value.
+    /// Attribute, kind of test, and value.
     Item(&'static str, Sign, String),
 }
 
@@ -18,9 +19,9 @@ pub(crate) enum Filter {
 pub(crate) enum Sign {
     Equal,
     Present,
-    /// The value is in it.
+    /// The value contains this text.
     Has,
-    /// By a named rule.
+    /// Extensible match by a named rule.
     ByRule,
 }
 
@@ -35,8 +36,7 @@ impl Sign {
     }
 }
 
-/// The values of an attribute that may be asked for, and whether these are all that there can be; `None` where none
-/// may.
+/// The values of an attribute that may be searched, and whether there can be no others; `None` if none may.
 type Asked = Option<(Vec<String>, bool)>;
 
 impl Filter {
@@ -49,7 +49,7 @@ impl Filter {
         }
     }
 
-    /// One for the values of an attribute.
+    /// Returns a random filter for the values of an attribute.
     pub(crate) fn of_values(rng: &mut Rng, attribute: &'static str, depth: usize) -> Filter {
         let values =
             ["anna", "common", "Person", "anna@example.com", "bert@example.com", "same for all", "+1", "+99"];
@@ -65,7 +65,7 @@ impl Filter {
         }
     }
 
-    /// Whether it matches a value, whatever attribute it names.
+    /// Returns true if the filter matches a value, whatever attribute it names.
     pub(crate) fn matches_value(&self, value: &str) -> bool {
         match self {
             Filter::And(filters) => filters.iter().all(|filter| filter.matches_value(value)),
@@ -122,7 +122,7 @@ impl Filter {
         }
     }
 
-    /// What it says of an entry to an asker; `None` is Undefined.
+    /// Evaluates the filter on an entry for a requester; `None` is Undefined.
     pub(crate) fn truth(&self, rights: &Rights<'_>, dn: &str) -> Option<bool> {
         self.truth_of(&|name| match rights.extent("search", dn, name) {
             Extent::Nothing => None,
@@ -130,7 +130,7 @@ impl Filter {
         })
     }
 
-    /// Whether it matches an entry, whoever asks.
+    /// Returns true if the filter matches an entry, whatever the requester.
     pub(crate) fn matches(&self, tree: &Tree, dn: &str) -> bool {
         let values = |name: &str| match name {
             "memberOf" => {
@@ -144,7 +144,7 @@ impl Filter {
         self.truth_of(&|name| Some((values(name), true))) == Some(true)
     }
 
-    /// What it says of values; `None` stands for those that may not be asked for.
+    /// Evaluates the filter on values; `None` represents those that may not be searched.
     fn truth_of(&self, values: &dyn Fn(&str) -> Asked) -> Option<bool> {
         match self {
             Filter::And(filters) => {
@@ -167,15 +167,15 @@ impl Filter {
     }
 }
 
-/// A supertype asks for its subtypes; of these some may be hidden. That none of the others matches does not say then
-/// that none does.
+/// Evaluates an item. A supertype covers its subtypes, of which some may be hidden. If no visible one matches, a
+/// hidden one may.
 fn item(values: &dyn Fn(&str) -> Asked, attribute: &str, sign: Sign, value: &str) -> Option<bool> {
     let is_asked = |(name, _, above): &&(&'static str, &[&str], &[&str])| {
         *name == attribute || above.contains(&attribute)
     };
     let mut asked: Vec<&str> = TYPES.iter().filter(is_asked).map(|(name, ..)| *name).collect();
     if !asked.contains(&attribute) {
-        // The supertype itself, and its subtypes that no entry has: of these a rule speaks by the supertype alone.
+        // The supertype itself, and its subtypes that no entry has: rules cover these only by the supertype.
         asked.push(if attribute == "name" { "title" } else { attribute });
     }
     let mut is_hidden = false;

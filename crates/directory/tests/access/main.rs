@@ -1,4 +1,4 @@
-//! Access rules against a plain evaluator, and what cannot be seen against what is not there.
+//! Compares access rules with a plain evaluator, and hidden data with absent data.
 //!
 //! A failure prints its seed; `PANDO_SEED=n cargo test -p directory --test access` replays that run alone.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
@@ -29,7 +29,7 @@ use rules::{Extent, Rights, Rule, USES, UseRule};
 use testing::{Found, TestDirectory};
 use tree::{Attributes, Tree, user};
 
-/// Runs a property for many seeds, or for the one that is set.
+/// Runs a property for many seeds, or for the one in the environment.
 fn for_seeds(count: u64, run: fn(u64)) {
     let seeds = match std::env::var("PANDO_SEED") {
         Ok(seed) => vec![seed.parse().expect("PANDO_SEED is a number")],
@@ -43,7 +43,7 @@ fn for_seeds(count: u64, run: fn(u64)) {
     }
 }
 
-/// A directory with these entries. The number beside each sets its time and UUID.
+/// Creates a directory with these entries. The number of each determines its time and UUID.
 fn directory_of(entries: &[(u64, String, Attributes)]) -> TestDirectory {
     let mut directory = TestDirectory::new();
     let stamps: Vec<_> = (0..entries.iter().map(|(number, ..)| number + 1).max().unwrap_or(0))
@@ -63,7 +63,7 @@ fn directory_of(entries: &[(u64, String, Attributes)]) -> TestDirectory {
     directory
 }
 
-/// The sample, as maps and as a directory.
+/// Returns the sample, as maps and as a directory.
 fn sample() -> (Tree, TestDirectory) {
     let entries: Vec<_> =
         tree::sample().into_iter().zip(0..).map(|((dn, entry), number)| (number, dn, entry)).collect();
@@ -85,7 +85,7 @@ fn ask_as(directory: &mut TestDirectory, dn: &str) {
     };
 }
 
-/// A search, with a size limit, and in pages where a page size is given.
+/// A search, with a size limit, and in pages if a page size is given.
 #[derive(Clone, Debug)]
 struct Asked {
     base: String,
@@ -130,7 +130,7 @@ fn compared(
     }
 }
 
-/// The controls of a request for a page.
+/// Returns the controls of a request for a page.
 fn page(size: u32, cookie: &[u8]) -> RequestControls {
     let value = PagedResults { size, cookie }.encode();
     let controls = ControlsBuf::from_iter([Control {
@@ -188,7 +188,7 @@ fn single_values_are_changed_as_the_plain_rules_say() {
         let (tree, mut directory) = sample();
         let (mut refused, mut changed) = (0, 0);
         for _ in 0..40 {
-            // Rules by which somebody may write some values of an attribute of somebody.
+            // Rules by which a user may write some values of an attribute of a user.
             let (rules, asker, dn, attribute) = loop {
                 let rules: Vec<Rule> =
                     (0..rng.usize(1..6)).map(|place| Rule::random(&mut rng, place < 3)).collect();
@@ -216,7 +216,7 @@ fn single_values_are_changed_as_the_plain_rules_say() {
 }
 
 #[test]
-fn controls_are_for_those_whom_the_plain_rules_say() {
+fn controls_are_allowed_as_the_plain_rules_say() {
     for_seeds(4, |seed| {
         let mut rng = Rng::with_seed(seed);
         let (tree, mut directory) = sample();
@@ -311,7 +311,7 @@ fn check_search(
             expected.insert(dn.clone(), values);
         }
     }
-    // A search that begins at an entry that does not show has to find something below it.
+    // A search with a hidden base must find something below it.
     let begins = base.is_empty() || (tree.contains_key(base) && (rights.sees(base) || !expected.is_empty()));
     if !begins {
         assert_eq!(found.code, ResultCode::NO_SUCH_OBJECT, "{}", what());
@@ -335,7 +335,7 @@ fn check_search(
     let sorted = search(directory, &in_order, &controls);
     let dns = |found: &Found| found.entries.iter().map(|entry| entry.dn.clone()).collect::<Vec<_>>();
     assert_eq!(dns(&sorted), expected_order(&in_order, rights, dns(&found)), "{in_order:?}: {}", what());
-    // A limit counts what is seen.
+    // A limit counts only visible entries.
     let count = u32::try_from(expected.len()).unwrap();
     if count > 0 {
         let limited = Asked { size_limit: rng.u32(1..=count), ..asked.clone() };
@@ -357,7 +357,7 @@ fn check_search(
     expected.len()
 }
 
-/// What searches are sorted by.
+/// Attributes that searches are sorted by.
 const SORTED_BY: [&str; 6] = ["cn", "mail", "description", "uid", "telephoneNumber", "ou"];
 
 fn sort(by: &str, reverse: bool) -> Option<SortAsked> {
@@ -365,7 +365,7 @@ fn sort(by: &str, reverse: bool) -> Option<SortAsked> {
     Some(SortAsked { is_critical: true, keys: vec![key] })
 }
 
-/// Results in the order of the least value that may be read; those without come behind all others.
+/// Returns the expected order: by the least value that may be read; entries without one come last.
 fn expected_order(asked: &Asked, rights: &Rights<'_>, mut dns: Vec<String>) -> Vec<String> {
     let key = &asked.sort.as_ref().unwrap().keys[0];
     let least = |dn: &String| {
@@ -383,7 +383,7 @@ fn expected_order(asked: &Asked, rights: &Rights<'_>, mut dns: Vec<String>) -> V
     dns
 }
 
-/// Changes the password of somebody, as a modify and what is prepared for it.
+/// Changes a user's password by a modify, after its preparation. Returns true if it succeeded.
 fn check_password(
     directory: &mut TestDirectory,
     rng: &mut Rng,
@@ -408,7 +408,7 @@ fn check_password(
     outcome.code == ResultCode::SUCCESS
 }
 
-/// Changes values of an attribute, and puts them back. What the asker was told.
+/// Changes values of an attribute, checks the result code and returns it. Restores the values after a success.
 fn check_values(
     directory: &mut TestDirectory,
     rng: &mut Rng,
@@ -442,7 +442,7 @@ fn check_values(
     let stays = |value: &String| before.contains(value) && may("read", value);
     let is_allowed = match names_all {
         true => given.iter().all(|value| may("write", value)),
-        // All that goes and all that is there then, but for what stays and is known.
+        // All values removed or present afterwards, except those that stay and are known.
         false => {
             before.difference(&after).all(|value| may("write", value))
                 && after.iter().all(|value| may("write", value) || stays(value))
@@ -494,7 +494,7 @@ fn check_compare(directory: &TestDirectory, rng: &mut Rng, rights: &Rights<'_>, 
     let dn = names[rng.usize(..names.len())];
     let all = ["cn", "mail", "description", "manager", "member", "memberOf", "title", "name"];
     let attribute = all[rng.usize(..all.len())];
-    // A supertype stands for its subtypes, each under its own rights.
+    // A supertype covers its subtypes, each under its own rights.
     let is_asked = |(name, _, above): &&(&str, _, &[&str])| *name == attribute || above.contains(&attribute);
     let names = rules::TYPES.iter().filter(is_asked).map(|(name, ..)| *name);
     let names = names.filter(|name| rights.may("compare", dn, name));

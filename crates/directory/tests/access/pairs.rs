@@ -1,4 +1,5 @@
-//! Two trees that differ in what an asker may not see, built with the same times and UUIDs: every answer is the same.
+//! Two trees that differ only in data that a requester may not see, with the same times and UUIDs: every response is
+//! equal.
 
 use std::collections::BTreeMap;
 
@@ -22,11 +23,11 @@ type Numbered = Vec<(u64, String, Attributes)>;
 #[derive(Debug, PartialEq)]
 pub(crate) struct Page {
     pub(crate) found: Found,
-    /// What the response control says of all pages; `None` without one.
+    /// Size in the response control of paged results; `None` without the control.
     size: Option<u32>,
 }
 
-/// A search page by page, by the cookies that the pages end with.
+/// Carries out a search page by page, with the cookie of each page.
 pub(crate) fn pages(
     directory: &mut TestDirectory,
     asked: &Asked,
@@ -76,7 +77,7 @@ pub(crate) fn pages(
 }
 
 #[test]
-fn what_cannot_be_seen_is_as_what_is_not_there() {
+fn hidden_data_is_indistinguishable_from_absent_data() {
     for_seeds(40, |seed| {
         let mut rng = Rng::with_seed(seed);
         let asker = if rng.u8(0..4) == 0 { String::new() } else { user(rng.usize(..2)) };
@@ -90,7 +91,7 @@ fn what_cannot_be_seen_is_as_what_is_not_there() {
     });
 }
 
-/// The sample with an alias, a referral and what more there is to hide.
+/// Returns the sample with an alias, a referral and other entries to hide.
 fn first(rng: &mut Rng) -> Numbered {
     let mut entries = sample();
     let of = |pairs: &[(&str, &str)]| -> Attributes {
@@ -124,7 +125,7 @@ fn tree_of(entries: &Numbered) -> Tree {
     entries.iter().map(|(_, dn, entry)| (dn.clone(), entry.clone())).collect()
 }
 
-/// All that an asker may learn by any right.
+/// Returns everything that a requester may learn by any right.
 fn view(rules: &[Rule], asker: &str, tree: &Tree) -> BTreeMap<String, BTreeMap<String, Vec<String>>> {
     let rights = Rights { rules, asker, tree, link: None };
     let mut view = BTreeMap::new();
@@ -155,12 +156,12 @@ fn view(rules: &[Rule], asker: &str, tree: &Tree) -> BTreeMap<String, BTreeMap<S
     view
 }
 
-/// Another tree, different where the asker may not look.
+/// Returns another tree that differs only in hidden data.
 fn second(rng: &mut Rng, rules: &[Rule], asker: &str, first: &Numbered) -> Numbered {
     let mut second = first.clone();
     let whole = tree_of(first);
     let rights = Rights { rules, asker, tree: &whole, link: None };
-    // From the leaves up: what is gone was not seen.
+    // From the leaves up: removed entries were hidden.
     for (_, dn, _) in first.iter().rev() {
         let has_children = second.iter().any(|(_, other, _)| parent(other) == dn);
         if !rights.sees(dn) && !has_children && dn != asker && rng.bool() {
@@ -176,7 +177,7 @@ fn second(rng: &mut Rng, rules: &[Rule], asker: &str, first: &Numbered) -> Numbe
             let is_text =
                 !["objectClass", "manager", "member", "aliasedObjectName", "ref"].contains(&name.as_str());
             if is_text && *name != naming && TYPES.iter().any(|(known, ..)| known == name) && rng.bool() {
-                // What shows stays, and what does not becomes another value that does not.
+                // Visible values stay, and hidden ones become other hidden values.
                 let mut others: Vec<String> = values.iter().filter(|value| is_open(value)).cloned().collect();
                 others.extend(["+99", "hidden too"].map(str::to_owned).into_iter().filter(|of| !is_open(of)));
                 if !others.is_empty()
@@ -203,11 +204,11 @@ fn second(rng: &mut Rng, rules: &[Rule], asker: &str, first: &Numbered) -> Numbe
     second
 }
 
-/// Whether there was a pair to be checked.
+/// Checks a pair of trees. Returns false if there was none to check.
 fn check_pair(rng: &mut Rng, asker: &str) -> bool {
     let one = first(rng);
     let mut rules: Vec<Rule> = (0..rng.usize(2..7)).map(|place| Rule::random(rng, place < 2)).collect();
-    // Nobody changes anything, so that the two stay as they are.
+    // No rule allows changes, so that both trees stay unchanged.
     for rule in &mut rules {
         rule.rights.retain(|right| !["write", "reset"].contains(right));
         if rule.rights.is_empty() {
@@ -271,7 +272,7 @@ fn check_pair(rng: &mut Rng, asker: &str) -> bool {
         let value = ["same for all", "anna", "cn=secret,ou=groups,dc=example,dc=com", "+99"][rng.usize(..4)];
         let of = pair.each_ref().map(|directory| compared(directory, base, attribute, value, None));
         assert_eq!(of[0], of[1], "compare {attribute} {value}: {}", what());
-        // Without a right to change anything all are refused, in the same words.
+        // Without a right to change anything all changes are refused with the same result.
         let changes = pair.each_mut().map(|directory| {
             let modified = directory.modify(base, &[(ChangeOperation::Replace, "description", &["x"])]);
             let renamed = directory.modify_dn(base, "ou=renamed", false, None);
@@ -285,7 +286,7 @@ fn check_pair(rng: &mut Rng, asker: &str) -> bool {
     true
 }
 
-/// A filter of any kind.
+/// Returns a random filter of any kind.
 fn filter(rng: &mut Rng) -> String {
     let name = ["anna", "bert", "dora", "hidden", "new"][rng.usize(..5)];
     match rng.u8(0..14) {
@@ -302,7 +303,7 @@ fn filter(rng: &mut Rng) -> String {
     }
 }
 
-/// Without what tells of the whole directory, and of values that are a set.
+/// Removes data that describes the whole directory, and the order of values.
 fn comparable(found: Found) -> Found {
     let mut found = found;
     for entry in &mut found.entries {

@@ -1,5 +1,5 @@
-//! Random access rules, and what they mean: written from `docs/how-to/access-rules.md` alone, without the code that
-//! carries them out.
+//! Random access rules and their meaning, written from `docs/how-to/access-rules.md` alone, independently of the
+//! code that evaluates them.
 
 use std::net::IpAddr;
 
@@ -9,7 +9,7 @@ use fastrand::Rng;
 use crate::filters::Filter;
 use crate::tree::{GROUPS, HIDDEN, PEOPLE, STAFF, SUFFIX, Tree, is_at_or_below, parent, user};
 
-/// A right, by its word.
+/// The word for a right.
 pub(crate) type Right = &'static str;
 
 pub(crate) const RIGHTS: [Right; 6] = ["browse", "compare", "search", "read", "write", "reset"];
@@ -36,7 +36,7 @@ pub(crate) fn is_operational(name: &str) -> bool {
     matches!(name, "memberOf" | "entryDN" | "numSubordinates" | "hasSubordinates" | "entryUUID")
 }
 
-/// Whom a rule is for.
+/// Requesters of a rule.
 #[derive(Clone, Debug)]
 pub(crate) enum Who {
     Anyone,
@@ -45,7 +45,7 @@ pub(crate) enum Who {
     Itself,
     User(String),
     UsersIn(String),
-    /// In a place, where there is one.
+    /// In a place, if there is one.
     UsersMatching(Option<String>, Filter),
     Group(String),
     NamedBy(&'static str),
@@ -55,28 +55,28 @@ pub(crate) enum Who {
 pub(crate) struct Rule {
     pub(crate) is_allow: bool,
     pub(crate) rights: Vec<Right>,
-    /// Empty where the rule names none.
+    /// Empty if the rule names none.
     pub(crate) attributes: Vec<&'static str>,
     pub(crate) place: Option<(&'static str, String)>,
-    /// What has to match the values of the one attribute.
+    /// Filter that the values of the one attribute must match.
     pub(crate) values: Option<Filter>,
-    /// What it is not about all the same.
+    /// Attributes that the rule excludes.
     pub(crate) but_attributes: Vec<&'static str>,
     pub(crate) but_places: Vec<(&'static str, String)>,
-    /// What has to match the entries.
+    /// Filter that the entries must match.
     pub(crate) filter: Option<Filter>,
-    /// Whether it leaves it to others to allow to browse.
+    /// Whether other rules decide about browsing.
     pub(crate) where_seen: bool,
     pub(crate) who: Vec<Who>,
-    /// The first octet of the network that requests have to come from.
+    /// First octet of the network that requests must come from.
     pub(crate) network: Option<u8>,
     pub(crate) over_tls: bool,
-    /// The bind that it wants.
+    /// Required bind method.
     pub(crate) method: Option<&'static str>,
     pub(crate) day: Option<&'static str>,
-    /// The hours between which.
+    /// Hours between which the rule applies.
     pub(crate) hours: Option<(u8, u8)>,
-    /// The listeners.
+    /// Listeners at which the rule applies.
     pub(crate) listeners: &'static [&'static str],
 }
 
@@ -159,7 +159,7 @@ impl Rule {
         }
     }
 
-    /// Its text, with this name.
+    /// Returns the text of the rule, with this name.
     pub(crate) fn text(&self, name: &str) -> String {
         let allow = if self.is_allow { "allow" } else { "deny" };
         let mut text = format!("{name}: {allow} {}", self.rights.join(", "));
@@ -205,7 +205,7 @@ impl Rule {
         }
     }
 
-    /// Whether it holds for requests from here; where that is not known, what it denies is denied.
+    /// Returns true if the rule applies to requests of this connection; if that is unknown, a `deny` applies.
     fn holds_over(&self, link: Option<ClientLink>) -> bool {
         let mut known = Vec::new();
         known.extend(self.network.map(|network| {
@@ -246,8 +246,9 @@ impl Rule {
             && self.filter.as_ref().is_none_or(|filter| filter.matches(tree, dn))
     }
 
-    /// `allow read` allows search and compare, any `allow` allows to browse; `deny read` denies search and compare,
-    /// `deny browse` everything. Who may, or may not, write userPassword may, or may not, reset it.
+    /// Returns true if the rule covers the right. `allow read` allows search and compare, any `allow` allows browse;
+    /// `deny read` denies search and compare, `deny browse` everything. The right to write userPassword includes its
+    /// reset.
     fn has(&self, right: Right) -> bool {
         let named = |right: &str| self.rights.contains(&right);
         let by_read = matches!(right, "search" | "compare") && named("read");
@@ -260,7 +261,7 @@ impl Rule {
     }
 
     fn is_about(&self, attribute: &str) -> bool {
-        // Without naming them a rule allows nothing with passwords, but may deny it.
+        // Without naming passwords a rule cannot allow anything about them, but can deny it.
         let is_any = self.attributes.is_empty() && !(self.is_allow && attribute == "userPassword");
         (is_any || names(&self.attributes, attribute)) && !names(&self.but_attributes, attribute)
     }
@@ -270,14 +271,14 @@ impl Rule {
 #[derive(Clone, Debug)]
 pub(crate) struct UseRule {
     is_allow: bool,
-    /// By word or OID; empty for all.
+    /// Words or OIDs; empty for all.
     names: Vec<&'static str>,
     but: Vec<&'static str>,
     who: Vec<Who>,
     network: Option<u8>,
 }
 
-/// The words of some, with their OIDs.
+/// Words of some controls, with their OIDs.
 pub(crate) const USES: [(&str, &str); 3] = [
     ("paging", "1.2.840.113556.1.4.319"),
     ("who-am-i", "1.3.6.1.4.1.4203.1.11.3"),
@@ -325,7 +326,7 @@ impl UseRule {
     }
 }
 
-/// Whether one of `USES` may be used: by all whom no rule denies it to, and where rules allow it by those alone.
+/// Returns true if one of `USES` may be used: no rule denies it, and if rules allow it, one of them applies.
 pub(crate) fn may_use(
     rules: &[UseRule],
     (asker, tree): (&str, &Tree),
@@ -339,7 +340,7 @@ pub(crate) fn may_use(
     !denies.iter().any(is_for) && (allows.is_empty() || allows.iter().any(is_for))
 }
 
-/// Whether an entry is at a place.
+/// Returns true if an entry is at a place.
 fn is_in((word, place): &(&'static str, String), dn: &str) -> bool {
     match *word {
         "at" => place == dn,
@@ -349,7 +350,7 @@ fn is_in((word, place): &(&'static str, String), dn: &str) -> bool {
     }
 }
 
-/// Whether one of these is the attribute, a supertype of it, or a word for it.
+/// Returns true if one of these is the attribute, a supertype of it, or a word for it.
 fn names(named: &[&'static str], attribute: &str) -> bool {
     let known = TYPES.iter().find(|(name, ..)| *name == attribute);
     named.iter().any(|named| match *named {
@@ -430,7 +431,7 @@ fn is_member(tree: &Tree, member: &str, group: &str, depth: usize) -> bool {
     })
 }
 
-/// What one asker may do under rules.
+/// Effective rights of a requester under rules.
 pub(crate) struct Rights<'r> {
     pub(crate) rules: &'r [Rule],
     pub(crate) asker: &'r str,
@@ -459,8 +460,8 @@ impl Rights<'_> {
         self.decides(true, "browse", dn) && !self.decides(false, "browse", dn)
     }
 
-    /// Whether all values of an attribute are allowed, some of them (perhaps none that is there), or none whatever it
-    /// is.
+    /// Returns the extent to which the values of an attribute are allowed: all, some (perhaps none of the existing
+    /// ones), or none.
     pub(crate) fn extent(&self, right: Right, dn: &str, attribute: &str) -> Extent {
         if !self.sees(dn) {
             return Extent::Nothing;
@@ -484,7 +485,7 @@ impl Rights<'_> {
         self.extent(right, dn, attribute) != Extent::Nothing
     }
 
-    /// Whether a right over an attribute extends to a value.
+    /// Returns true if a right to an attribute extends to a value.
     pub(crate) fn may_value(&self, right: Right, dn: &str, attribute: &str, value: &str) -> bool {
         let is_meant = |rule: &&Rule| rule.values.as_ref().is_none_or(|filter| filter.matches_value(value));
         match self.extent(right, dn, attribute) {
@@ -497,7 +498,8 @@ impl Rights<'_> {
         }
     }
 
-    /// Whether the password of an entry that shows may be changed: the own is written, another is reset.
+    /// Returns true if the password of a visible entry may be changed: the requester's own is written, another is
+    /// reset.
     pub(crate) fn may_change_password(&self, dn: &str) -> bool {
         match self.asker == dn {
             true => self.may("write", dn, "userPassword"),
@@ -505,7 +507,7 @@ impl Rights<'_> {
         }
     }
 
-    /// Whether the same rules hold for the asker everywhere.
+    /// Returns true if the same rules apply to the requester everywhere.
     fn same_everywhere(&self) -> bool {
         self.rules.iter().filter(|rule| rule.holds_over(self.link)).all(|rule| {
             let always = rule.who.iter().any(|who| {
@@ -520,7 +522,7 @@ impl Rights<'_> {
         })
     }
 
-    /// The nearest entry at or above a name that shows; empty for none.
+    /// Returns the nearest visible entry at or above a name; empty for none.
     pub(crate) fn nearest(&self, dn: &str) -> String {
         let mut at = dn;
         while !at.is_empty() {
@@ -532,8 +534,7 @@ impl Rights<'_> {
         String::new()
     }
 
-    /// Values of an attribute that are allowed, those of memberOf as far as the asker may do this with the members of
-    /// the groups.
+    /// Returns the allowed values of an attribute; for memberOf, those groups whose members the right covers.
     pub(crate) fn values(&self, dn: &str, attribute: &str, right: Right) -> Vec<String> {
         match attribute {
             "memberOf" => {
@@ -555,7 +556,7 @@ impl Rights<'_> {
     }
 }
 
-/// How much of an attribute is allowed.
+/// Extent to which an attribute is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
     Nothing,

@@ -13,7 +13,7 @@ pub(crate) type Attributes = BTreeMap<String, Vec<String>>;
 /// Entries by DN.
 pub(crate) type Tree = BTreeMap<String, Attributes>;
 
-/// The DN of one of the users.
+/// Returns the DN of one of the users.
 pub(crate) fn user(number: usize) -> String {
     let (name, place) = [("anna", PEOPLE), ("bert", STAFF), ("carl", STAFF), ("dora", HIDDEN)][number];
     format!("uid={name},{place}")
@@ -32,7 +32,7 @@ fn entry(attributes: &[(&str, &[&str])]) -> Attributes {
     attributes.iter().map(|(name, values)| ((*name).to_owned(), owned(values))).collect()
 }
 
-/// The entries of the sample, superiors first: people who manage each other, groups in groups.
+/// Returns the entries of the sample, superiors first: people who manage each other, groups in groups.
 pub(crate) fn sample() -> Vec<(String, Attributes)> {
     let mut all = vec![(SUFFIX.to_owned(), entry(&[("objectClass", &["domain"]), ("dc", &["example"])]))];
     for unit in [PEOPLE, STAFF, GROUPS, HIDDEN] {

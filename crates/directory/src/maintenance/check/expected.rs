@@ -218,7 +218,7 @@ impl Derivation<'_, '_, '_> {
             }
             match self.state.read.get(NODES, &id_key(at))?.map(NodeRow::decode) {
                 Some(Some(row)) => at = row.parent,
-                // It is reported where it is found.
+                // It is reported when it is found.
                 Some(None) => break,
                 None => {
                     self.report.lost_nodes = true;

@@ -142,7 +142,7 @@ pub const GENERAL: [GeneralSetting; 17] = [
     GeneralSetting {
         key: "password_policy",
         attribute: "pandoPasswordPolicy",
-        help: "the entry whose password policy holds where no other does; \"\" for none",
+        help: "the entry of the default password policy; \"\" for none",
         read: |of| SettingValue::Word(of.password_policy.clone()),
         write: |of, value| {
             word(value, "a DN such as \"cn=default,ou=policies,dc=example,dc=com\"")
@@ -152,7 +152,7 @@ pub const GENERAL: [GeneralSetting; 17] = [
     GeneralSetting {
         key: "sasl_mechanisms",
         attribute: "pandoSaslMechanism",
-        help: "SASL mechanisms that are offered where they can work; SCRAM needs keys, which password policies make",
+        help: "SASL mechanisms that are offered if they can work; SCRAM needs keys, which a password policy has to request",
         read: |of| SettingValue::Words(of.sasl_mechanisms.clone()),
         write: |of, value| words(value, "PLAIN").map(|words| of.sasl_mechanisms = words),
     },

@@ -51,7 +51,7 @@ impl std::str::FromStr for SettingPath {
 pub struct SettingsProblem {
     /// Place of the problem.
     pub place: SettingPath,
-    /// What is wrong, and what would be right.
+    /// Description of the problem, and of a valid value.
     pub what: String,
     /// Result code for an LDAP client: constraintViolation if the setting itself is wrong, unwillingToPerform if
     /// only existing entries prevent it.
