@@ -1,4 +1,5 @@
-//! Import: the same directory as by adding the entries one by one, in any order of the text; what is refused, and why.
+//! Import: the result equals adding the entries one by one, in any order of the text. Refused records and their
+//! reasons.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 #[path = "../src/testing.rs"]
@@ -17,12 +18,12 @@ use directory::import::{
 use ldap::{ResultCode, Scope};
 use testing::{SUFFIX, TemporaryFolder, TestDirectory};
 
-/// Little memory, so that the sorters spill.
+/// Little memory, so that the sorters use their files.
 const MEMORY: usize = 1 << 16;
 
 const OTHER_SUFFIX: &str = "o=other";
 
-/// What an import did.
+/// Result of an import.
 #[derive(Debug, Default)]
 struct Done {
     entries: u64,
@@ -47,7 +48,7 @@ fn options() -> ImportOptions {
     ImportOptions { creator: "cn=admin".to_owned(), now_micros: 1_700_000_100_000_000, ..Default::default() }
 }
 
-/// Imports texts, each a piece of its own, by turns on two preparers.
+/// Imports texts, each a chunk of its own, alternately on two preparers.
 fn import(folder: &TemporaryFolder, options: ImportOptions, texts: &[&[u8]]) -> Result<Done, ImportError> {
     let mut builder = Builder::create(folder.path(), &store_options())?;
     let now = options.now_micros;
@@ -109,14 +110,15 @@ fn open(folder: Arc<TemporaryFolder>, suffixes: &[&str]) -> TestDirectory {
     TestDirectory::open(folder, Settings::default(), suffixes, 1_000_000).unwrap()
 }
 
-/// A data directory with no entries.
+/// Creates a data directory without entries.
 fn empty(suffixes: &[&str]) -> Arc<TemporaryFolder> {
     let folder = Arc::new(TemporaryFolder::new());
     drop(open(folder.clone(), suffixes));
     folder
 }
 
-/// All entries with their values, sorted where no order is promised; without what differs from run to run.
+/// Returns all entries with their values, sorted if no order is guaranteed, without values that differ from run to
+/// run.
 fn content(
     directory: &mut TestDirectory,
     bases: &[&str],
@@ -151,7 +153,7 @@ fn person(uid: &str, more: &str) -> String {
 }
 
 #[test]
-fn the_catalogue_log_and_numbers_go_on() {
+fn the_catalogue_log_and_numbers_continue() {
     let folder = empty(&[SUFFIX]);
     let before = {
         let directory = open(folder.clone(), &[SUFFIX]);
@@ -174,7 +176,7 @@ fn the_catalogue_log_and_numbers_go_on() {
 }
 
 #[test]
-fn operational_attributes_are_kept_and_made() {
+fn keeps_and_adds_operational_attributes() {
     let folder = empty(&[SUFFIX]);
     let more = "entryUUID: 11111111-2222-3333-4444-555555555555\ncreateTimestamp: 20200101000000Z\n\
         creatorsName: cn=somebody\nmemberOf: cn=x\nentryDN: cn=y\nuserPassword: secret\nuserPassword: {SSHA}abc\n";
@@ -193,9 +195,9 @@ fn operational_attributes_are_kept_and_made() {
     assert!(directory::password::verify(first("userPassword").as_bytes(), b"secret"));
 }
 
-/// The story: `userPassword;x-anything` let in, and stayed when the password was reset.
+/// Bug: `userPassword;x-anything` permitted binds, and stayed when the password was reset.
 #[test]
-fn passwords_under_options_that_nothing_follows_are_left_out_and_counted() {
+fn drops_and_counts_passwords_with_meaningless_options() {
     let folder = empty(&[SUFFIX]);
     let more = "userPassword: {SSHA}abc\nuserPassword;x-anything: {SSHA}abc\n2.5.4.35;Lang-de: clear\n\
         userPassword;x-app-mail: {SSHA512}abc\npwdEndTime;x-app-mail: 20400101000000Z\n\
@@ -209,9 +211,9 @@ fn passwords_under_options_that_nothing_follows_are_left_out_and_counted() {
     assert_eq!(has("pwdEndTime"), ["pwdEndTime;x-app-mail"]);
 }
 
-/// The story: two entries with one entryUUID were loaded, and every copy of the directory lost one of them.
+/// Bug: two entries with one entryUUID were loaded, and every copy of the directory lost one of them.
 #[test]
-fn of_two_entries_with_one_uuid_the_first_is_loaded() {
+fn loads_only_the_first_of_two_entries_with_one_uuid() {
     let uuid = |last: &str| format!("entryUUID: 5f6d5b5a-0000-103f-8000-0000000000{last}\n");
     let folder = empty(&[SUFFIX, OTHER_SUFFIX]);
     let other = format!("dn: o=other\nobjectClass: organization\n{}\n", uuid("01"));
@@ -249,9 +251,9 @@ fn of_two_entries_with_one_uuid_the_first_is_loaded() {
     assert_eq!(content(&mut directory, &[SUFFIX, OTHER_SUFFIX]).len(), 5);
 }
 
-/// The story: values that had been deleted came back as values with options.
+/// Bug: deleted values reappeared as values with options.
 #[test]
-fn the_state_of_389_ds_is_taken_off_and_what_it_has_deleted_is_left_out() {
+fn removes_the_state_of_389_ds_and_drops_deleted_content() {
     const ADDED: &str = "vucsn-5b0f8a5d000000010000";
     const DELETED: &str = "vdcsn-5b0f8a5e000000010000;deleted";
     let folder = empty(&[SUFFIX]);
@@ -284,7 +286,7 @@ fn the_state_of_389_ds_is_taken_off_and_what_it_has_deleted_is_left_out() {
 }
 
 #[test]
-fn accounts_that_another_server_has_disabled_are_locked() {
+fn locks_accounts_that_another_server_disabled() {
     let folder = empty(&[SUFFIX]);
     let texts = [
         person("a", "nsAccountLock: true\n"),
@@ -305,7 +307,7 @@ fn accounts_that_another_server_has_disabled_are_locked() {
 }
 
 #[test]
-fn what_is_refused_says_why_and_the_rest_is_loaded() {
+fn rejects_records_with_a_reason_and_loads_the_rest() {
     let folder = empty(&[SUFFIX]);
     let records = [
         (Refusal::Bad, "attribute type \"shoeSize\"", person("b1", "shoeSize: 4\n")),
@@ -395,7 +397,7 @@ fn what_is_refused_says_why_and_the_rest_is_loaded() {
 }
 
 #[test]
-fn lines_tell_where_it_went_wrong() {
+fn rejected_records_have_the_line_of_the_fault() {
     let folder = empty(&[SUFFIX]);
     let text = format!("{BASE}# a comment\r\n{}", person("a", "description: x\nmail: \u{fc}\n"));
     let done = import(&folder, options(), &[text.as_bytes(), b"nonsense\n"]).unwrap();
@@ -403,7 +405,7 @@ fn lines_tell_where_it_went_wrong() {
     assert_eq!(lines, [(14, Refusal::Bad), (16, Refusal::Malformed)]);
 }
 
-/// Names of entries, links between them and to nowhere, values of many sorts.
+/// Generates names of entries, links with and without targets, values of many sorts.
 struct Random(fastrand::Rng);
 
 impl Random {
@@ -440,7 +442,7 @@ impl Random {
     }
 }
 
-/// LDIF of an entry, written as a person would who knows all of RFC 2849.
+/// Returns the LDIF of an entry, written with all variations of RFC 2849.
 fn record(rng: &mut fastrand::Rng, dn: &str, attributes: &[(&str, Vec<String>)]) -> String {
     let end = if rng.bool() { "\n" } else { "\r\n" };
     let mut text = format!("# {dn}{end}dn: {dn}{end}");
@@ -467,7 +469,7 @@ fn record(rng: &mut fastrand::Rng, dn: &str, attributes: &[(&str, Vec<String>)])
 }
 
 #[test]
-fn the_result_is_that_of_adding_one_by_one_in_any_order() {
+fn the_result_equals_adding_one_by_one_in_any_order() {
     for seed in 0..12 {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut names = vec![SUFFIX.to_owned()];
@@ -517,7 +519,7 @@ fn the_result_is_that_of_adding_one_by_one_in_any_order() {
 }
 
 #[test]
-fn only_the_suffix_asked_for_is_replaced() {
+fn replaces_only_the_requested_suffix() {
     let folder = empty(&[SUFFIX, OTHER_SUFFIX]);
     let other = "dn: o=other\nobjectClass: organization\nobjectClass: extensibleObject\n\
         seeAlso: uid=stays,ou=people,dc=example,dc=com\nseeAlso: uid=goes,ou=people,dc=example,dc=com\n\
@@ -550,7 +552,7 @@ fn only_the_suffix_asked_for_is_replaced() {
         (kept["seeAlso"].len(), kept["memberUid"].len(), kept["description"][0].len()),
         (3, 100, 3_000)
     );
-    // A link follows its entry's name; what names nobody does not.
+    // A link follows its entry's name; a name without an entry does not change.
     assert_eq!(
         directory.modify_dn("uid=comes,ou=people,dc=example,dc=com", "uid=renamed", true, None).code,
         ResultCode::SUCCESS
@@ -564,14 +566,14 @@ fn only_the_suffix_asked_for_is_replaced() {
 }
 
 #[test]
-fn a_record_too_long_to_be_held_is_read_in_parts() {
+fn reads_a_record_too_long_for_memory_in_chunks() {
     let folder = empty(&[SUFFIX]);
     let mut group =
         format!("dn: cn=all,{SUFFIX}\nobjectClass: groupOfNames\nobjectClass: extensibleObject\n");
     for number in 0..30_000 {
         group.push_str(&format!("member: uid=u{number},\n {SUFFIX}\nmemberUid: u{number}\n"));
     }
-    // Given twice: there once, as nobody can look through all of them before they are sorted.
+    // A duplicate value is stored once, because duplicates are only known after sorting.
     group.push_str(&format!("member: UID=u7,{SUFFIX}\nmemberUid: u8\ndescription: last\n\n"));
     let bad = group.replace("cn=all", "cn=bad").replace("description: last", "shoeSize: 4");
     let person = format!("dn: uid=u7,{SUFFIX}\nobjectClass: account\n\n");

@@ -1,4 +1,4 @@
-//! The link rules of design section "Links", a test for each sentence.
+//! Tests of the link rules in the design's section "Links", one test per sentence.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 #[path = "../src/testing.rs"]
@@ -39,14 +39,14 @@ fn is_sound(directory: &TestDirectory) {
     assert_eq!(directory::check::check(&directory.snapshot).unwrap(), Vec::<String>::new());
 }
 
-/// Groups found by `(member=dn)`.
+/// Counts the groups found by `(member=dn)`.
 fn groups_of(directory: &mut TestDirectory, dn: &str) -> usize {
     let filter = format!("(member={dn})");
     directory.search("dc=example,dc=com", Scope::WholeSubtree, &filter, &["1.1"]).entries.len()
 }
 
 #[test]
-fn a_link_reads_back_as_its_targets_current_name() {
+fn a_link_is_returned_as_its_targets_current_name() {
     let mut directory = directory();
     add_person(&mut directory, "cn=a", "dc=example,dc=com");
     add_group(&mut directory, &["CN=A, DC=Example,DC=com"]);
@@ -114,7 +114,7 @@ fn text_becomes_a_link_by_rename_and_by_subtree_move() {
     );
     assert_eq!(directory.read("cn=b,ou=x,dc=example,dc=com").unwrap().texts("memberOf"), [GROUP]);
     assert_eq!(directory.modify_dn("ou=x,dc=example,dc=com", "ou=y", true, None).code, ResultCode::SUCCESS);
-    // Both values name the same entry now: one link.
+    // Both values now name the same entry: one link.
     assert_eq!(members(&mut directory), ["cn=b,ou=y,dc=example,dc=com"]);
     is_sound(&directory);
 }
@@ -147,7 +147,7 @@ fn with_integrity_links_vanish_and_a_required_last_value_becomes_the_empty_dn() 
     directory.modify("cn=b,dc=example,dc=com", &[(ChangeOperation::Add, "seeAlso", see_also)]);
     assert_eq!(directory.delete("cn=a,dc=example,dc=com").code, ResultCode::SUCCESS);
     assert_eq!(members(&mut directory), ["cn=b,dc=example,dc=com"]);
-    // Integrity is per attribute.
+    // Integrity is set per attribute.
     assert_eq!(directory.read("cn=b,dc=example,dc=com").unwrap().texts("seeAlso"), see_also);
     assert_eq!(directory.delete("cn=b,dc=example,dc=com").code, ResultCode::SUCCESS);
     assert_eq!(members(&mut directory), [""]);
@@ -176,7 +176,7 @@ fn equality_compare_and_delete_value_treat_both_forms_alike() {
 }
 
 #[test]
-fn member_of_is_read_backwards_and_usable_in_filters() {
+fn member_of_is_derived_from_links_and_usable_in_filters() {
     let mut directory = directory();
     add_person(&mut directory, "cn=a", "dc=example,dc=com");
     add_person(&mut directory, "cn=b", "dc=example,dc=com");

@@ -1,4 +1,4 @@
-//! What opening a data directory checks, and CSNs across restarts and clocks that step back.
+//! Tests of the checks when a data directory is opened, and of CSNs across restarts and clocks that step back.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 #[path = "../src/testing.rs"]
@@ -62,7 +62,7 @@ fn each_impossible_setting_has_its_message() {
 #[test]
 fn a_second_owner_is_refused() {
     let directory = TestDirectory::new();
-    // Opened by its path, as another process would.
+    // Opened by its path, as by another process.
     let options = directory::OpenOptions {
         initial: directory::DirectorySettings::default(),
         suffixes: Vec::new(),
@@ -82,7 +82,7 @@ fn csns_increase_in_log_order_across_restarts_and_clock_steps_back() {
     let mut directory = TestDirectory::with_suffix_entry();
     let mut last = csn(&mut directory);
     for round in 0..6 {
-        // Each restart begins with the clock at its start again.
+        // Each restart begins with the clock at its start.
         let folder = directory.folder();
         drop(directory);
         directory = TestDirectory::open(folder, Settings::default(), &[SUFFIX], 0).unwrap();
@@ -117,7 +117,7 @@ fn several_suffixes_are_searched_from_the_empty_dn_and_have_their_own_context_cs
 }
 
 #[test]
-fn the_log_keeps_what_the_setting_says() {
+fn the_log_keeps_the_configured_number_of_records() {
     let settings = GeneralSettings { log_records_kept: 20, ..GeneralSettings::default() };
     let mut directory = TestDirectory::with_settings(settings);
     directory.add(SUFFIX, &[("objectClass", &["domain"])]);

@@ -22,7 +22,7 @@ use schema::Schema;
 use store::{Direction, MapId, MapKind, Read, Store};
 use testing::{TemporaryFolder, TestDirectory};
 
-/// All rows of all maps, readable in a failure.
+/// Returns all rows of all maps, readable in a failure.
 fn rows(read: &Read) -> Vec<(&'static str, Vec<u8>, Vec<u8>)> {
     let mut rows = Vec::new();
     let all = (Bound::Unbounded, Bound::Unbounded);
@@ -30,7 +30,7 @@ fn rows(read: &Read) -> Vec<(&'static str, Vec<u8>, Vec<u8>)> {
         if map.kind == MapKind::Plain {
             for row in read.scan(MapId::new(index), all, Direction::Forward) {
                 let (key, value) = row.unwrap();
-                // Beside the log: written once, or a count of what happened here.
+                // Not from the log: written once, or a local counter.
                 if !matches!(key, b"format" | b"generation" | b"index version") {
                     rows.push((map.name, key.to_vec(), value.to_vec()));
                 }
@@ -52,7 +52,7 @@ fn records(read: &Read) -> Vec<(u64, Record)> {
     read.log_records(1).map(|row| row.map(|(position, bytes)| (position, decode(bytes))).unwrap()).collect()
 }
 
-/// A log in which names change hands, links come and go in both forms, and large values and value tables move.
+/// Creates a log in which names pass to other entries, links change in both forms, and large values and tables move.
 fn eventful() -> TestDirectory {
     let mut d = TestDirectory::with_suffix_entry();
     let base = "dc=example,dc=com";
@@ -118,7 +118,7 @@ fn eventful() -> TestDirectory {
     d
 }
 
-/// Trees with links in, out and across are deleted, and their names come back; one entry was moved out before.
+/// Deletes trees with links in, out and across, and adds entries with their names; one entry was moved out before.
 fn trees_come_and_go(d: &mut TestDirectory) {
     let base = testing::SUFFIX;
     let unit = [("objectClass", &["organizationalUnit"][..])];
@@ -143,7 +143,8 @@ fn trees_come_and_go(d: &mut TestDirectory) {
     }
 }
 
-/// Settings of every kind change: suffixes, a schema that entries use, one whose rules change, limits, several at once.
+/// Changes settings of every kind: suffixes, a schema that entries use, one whose rules change, limits, several at
+/// once.
 fn settings_come_and_go(d: &mut TestDirectory) {
     let colour = |rule: &str| {
         format!(
@@ -174,7 +175,7 @@ fn settings_come_and_go(d: &mut TestDirectory) {
     d.change_settings(|settings| settings.suffixes.retain(|dn| dn != "o=x"));
 }
 
-/// A store of its own that has applied `records` once, in order.
+/// A separate store that has applied `records` once, in order.
 struct Replica {
     writer: store::Writer,
     store: Store,
@@ -212,7 +213,7 @@ impl Replica {
 }
 
 #[test]
-fn another_store_that_applies_the_log_has_the_same_rows() {
+fn a_second_store_that_applies_the_log_has_the_same_rows() {
     let directory = eventful();
     let state = directory.snapshot.state();
     assert_eq!(Replica::of(&records(state.read)).rows(), rows(state.read));
@@ -234,13 +235,13 @@ fn records_replayed_after_any_earlier_position_change_nothing() {
 }
 
 #[test]
-fn a_store_caught_anywhere_in_the_log_arrives_at_the_same_rows() {
+fn a_store_stopped_anywhere_in_the_log_reaches_the_same_rows() {
     let directory = eventful();
     let records = records(directory.snapshot.state().read);
     let expected = Replica::of(&records).rows();
     for stop in 1..records.len() {
         let mut replica = Replica::of(&records[..stop]);
-        // Some records once more, as after a crash between log and rows, then the rest.
+        // Some records again, as after a crash between log and rows, then the rest.
         replica.replay(&records[stop / 2..stop]);
         replica.replay(&records[stop..]);
         assert_eq!(replica.rows(), expected, "stopped after record {}", records[stop - 1].0);
@@ -248,14 +249,14 @@ fn a_store_caught_anywhere_in_the_log_arrives_at_the_same_rows() {
 }
 
 #[test]
-fn groups_of_another_node_make_the_same_rows() {
+fn applying_groups_of_another_node_gives_the_same_rows() {
     let mut decided = eventful();
     let records: Vec<Vec<u8>> =
         decided.snapshot.state().read.log_records(1).map(|row| row.unwrap().1.to_vec()).collect();
     // Both began with the same first record.
     let mut follower = TestDirectory::new();
     for (first, group) in (1..).step_by(3).zip(records.chunks(3)) {
-        // Once more, as a log is read again after a crash.
+        // Twice, as a log is read again after a crash.
         for _ in 0..2 {
             let cursor = (first + group.len() as u64).to_be_bytes();
             let group = group.iter().map(Vec::as_slice);
@@ -285,7 +286,8 @@ fn records_of(directory: &directory::Directory, from: u64) -> Vec<u8> {
     bytes
 }
 
-/// A directory of rows and records, as it was at a moment, whose indexes are finished; and that moment.
+/// Restores a directory from rows and records up to a moment, and completes its indexes. Returns it with that
+/// moment.
 fn restored(rows: &[u8], records: &[u8], until: Until) -> (TestDirectory, Moment) {
     let folder = Arc::new(TemporaryFolder::new());
     restore_rows(&mut &rows[..], folder.path(), [7; 16]).unwrap();
@@ -299,7 +301,7 @@ fn restored(rows: &[u8], records: &[u8], until: Until) -> (TestDirectory, Moment
 }
 
 #[test]
-fn a_backup_comes_back_as_it_was_at_every_moment() {
+fn a_backup_can_be_restored_at_every_moment() {
     let original = eventful();
     let log = records(original.snapshot.state().read);
     // Both began with the same first record.
@@ -309,7 +311,7 @@ fn a_backup_comes_back_as_it_was_at_every_moment() {
     assert_eq!(read_back(&mut &changes[..]).unwrap().records, last - 1);
     for (position, record) in &log {
         let expected = Replica::of(&log[..*position as usize]).rows();
-        // Each change has a time of its own.
+        // Each change has its own time.
         let until = match position % 2 {
             0 => Until { position: *position, ..Until::END },
             _ => Until { micros: record.csn.micros, ..Until::END },
@@ -318,7 +320,7 @@ fn a_backup_comes_back_as_it_was_at_every_moment() {
         assert_eq!((moment.position, moment.micros), (*position, record.csn.micros));
         assert_eq!(moment.generation, [7; 16], "a new one");
         assert_eq!(rows(found.snapshot.state().read), expected, "at position {position}");
-        // Rows in the middle of everything are as good a beginning as the first.
+        // Rows from the middle of the log are as good a base as the first ones.
         if position.is_multiple_of(3) {
             let rest = records_of(&original.directory, position + 1);
             let (end, _) = restored(&rows_of(&found.directory), &rest, Until::END);
@@ -328,7 +330,7 @@ fn a_backup_comes_back_as_it_was_at_every_moment() {
     }
 }
 
-/// What is damaged is never taken for whole, and what a length claims is not taken from memory.
+/// Damaged data is never accepted as complete, and a length field allocates no memory by itself.
 #[test]
 fn a_cut_or_changed_stream_is_refused() {
     let original = eventful();
@@ -344,7 +346,7 @@ fn a_cut_or_changed_stream_is_refused() {
             let mut bytes = whole.clone();
             let place = random.usize(..bytes.len());
             bytes[place] ^= 1 << random.u8(..8);
-            // A changed letter is what the checksum of the file is for; nothing here may panic or take much memory.
+            // The file's checksum detects changed letters; nothing here may panic or use much memory.
             let folder = TemporaryFolder::new();
             if place.is_multiple_of(20) && restore_rows(&mut &bytes[..], folder.path(), [7; 16]).is_err() {
                 assert!(!store::has_data_file(folder.path()).unwrap());
@@ -356,9 +358,9 @@ fn a_cut_or_changed_stream_is_refused() {
     assert!(read_back(&mut &lies[..]).is_err());
 }
 
-/// What a node knows of its cluster stays with it.
+/// A node's state of the shared log is not part of its backup.
 #[test]
-fn a_backup_of_a_node_is_no_node() {
+fn a_backup_of_a_node_does_not_restore_a_node() {
     let mut node = eventful();
     node.writer.apply_group(1, [], &[(b"cursor", Some(b"1"))]).unwrap();
     let no_records = records_of(&node.directory, node.snapshot.position().unwrap() + 1);
@@ -382,7 +384,7 @@ fn a_group_that_does_not_follow_or_is_damaged_leaves_no_trace() {
     }
 }
 
-/// Adds an organizational unit in a batch that is open.
+/// Adds an organizational unit in an open batch.
 fn add_unit(batch: &mut WriteBatch<'_>, requester: &Requester, name: &str, stamp: &Stamp) -> ResultCode {
     let dn = format!("ou={name},{}", testing::SUFFIX);
     let mut attributes = AttributesBuf::new();
@@ -392,7 +394,7 @@ fn add_unit(batch: &mut WriteBatch<'_>, requester: &Requester, name: &str, stamp
 }
 
 #[test]
-fn a_batch_is_held_while_its_records_travel() {
+fn a_batch_stays_open_until_its_records_are_accepted() {
     let mut d = TestDirectory::with_suffix_entry();
     let position = d.snapshot.position().unwrap();
     let stamps = [d.stamp(), d.stamp(), d.stamp()];
@@ -442,7 +444,7 @@ fn a_node_changes_only_with_its_log() {
     let Err(refused) = writer.begin() else { panic!("a batch was begun on a node without its log") };
     assert!(refused.to_string().contains("is a node of a cluster"), "{refused}");
     drop((directory, writer));
-    // What a start would write is refused too, whoever starts.
+    // Changes that a start would write are refused too, for every caller.
     let options = OpenOptions { follows_log: true, ..options(&["o=other"]) };
     let Err(refused) = Directory::open(folder.path(), options) else { panic!("it has another suffix") };
     assert!(refused.to_string().contains("another suffix"), "{refused}");

@@ -1,6 +1,6 @@
-//! What a search says that it holds is what it holds: the server bounds requests by it.
+//! Checks that a search reports the memory that it holds, by which the server limits requests.
 //!
-//! Counted by an allocator of the test's own, which knows what each thread has asked for and not given back.
+//! An allocator of the test counts what each thread has allocated and not freed.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 #[path = "../src/testing.rs"]
@@ -22,11 +22,11 @@ thread_local! {
 }
 
 fn count(bytes: isize) {
-    // A thread that ends gives back without counting.
+    // A thread that ends frees memory without counting.
     let _ = HELD.try_with(|held| held.set(held.get() + bytes));
 }
 
-// SAFETY: everything is the system allocator's; counting touches no memory that it hands out.
+// SAFETY: all memory comes from the system allocator; counting accesses none of it.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
@@ -61,7 +61,7 @@ fn sample() -> TestDirectory {
     directory
 }
 
-/// What a search of that filter holds, by its own word and by the allocator's, after `slices` slices.
+/// Returns the memory that a search holds after `slices` slices, as it reports and as the allocator counts.
 fn held(directory: &TestDirectory, filter: &str, attributes: &[&str], slices: usize) -> (usize, usize) {
     let filter = FilterBuf::parse(filter).unwrap();
     let mut selection = SelectionBuf::new();
@@ -71,7 +71,7 @@ fn held(directory: &TestDirectory, filter: &str, attributes: &[&str], slices: us
     let controls = RequestControls::default();
     let (snapshot, requester) = (&directory.snapshot, &directory.requester);
     let start = || Search::start(snapshot, requester, MessageId(1), &request, &controls).unwrap();
-    // What the snapshot remembers of names is not the search's.
+    // Names cached by the snapshot do not belong to the search.
     drop(start());
     let before = HELD.get();
     let mut search = Box::new(start());
@@ -88,7 +88,7 @@ fn held(directory: &TestDirectory, filter: &str, attributes: &[&str], slices: us
 }
 
 #[test]
-fn a_search_says_what_it_holds() {
+fn a_search_reports_the_memory_that_it_holds() {
     let directory = sample();
     let many = |term: &dyn Fn(usize) -> String, count: usize| {
         format!("(|{})", (0..count).map(term).collect::<String>())
@@ -111,7 +111,7 @@ fn a_search_says_what_it_holds() {
         for slices in [0, 1, 20] {
             let (said, counted) = held(&directory, filter, &["cn", "+", "mail;lang-en", "unknown"], slices);
             let what = &filter[..filter.len().min(60)];
-            // Vectors grow by doubling while they are made, and a few words are not worth counting.
+            // Vectors grow by doubling while they are filled, and a few words are ignored.
             assert!(said + said / 8 + 256 >= counted, "{what} after {slices}: {said} said, {counted} held");
             assert!(
                 said <= counted + counted / 4 + 512,

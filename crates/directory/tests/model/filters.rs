@@ -1,4 +1,5 @@
-//! Random filters: the plain directory tries every entry, the real one plans. The same answer with indexes as without.
+//! Random filters: the plain directory tests every entry, the real one plans. Results are equal with and without
+//! indexes.
 
 use fastrand::Rng;
 use ldap::{ResultCode, Scope};

@@ -1,5 +1,5 @@
-//! Random operations against a plain in-memory directory: same result codes, same entries, same answers to random
-//! filters with and without indexes, sound rows, restarts included.
+//! Random operations compared with a plain in-memory directory: same result codes, same entries, same results of
+//! random filters with and without indexes, sound rows, restarts included.
 //!
 //! A failure prints its seed; `PANDO_SEED=n cargo test -p directory --test model` replays that run alone.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
@@ -73,7 +73,7 @@ fn run(seed: u64) {
     filters::compare(&mut directory, &plain, &mut rng);
 }
 
-/// Attributes whose indexes come and go, with the kinds that they can have.
+/// Attributes whose indexes are defined and dropped, with the kinds that they can have.
 const INDEXED: [(&str, &[&str]); 6] = [
     ("cn", &["equality", "ordering", "presence", "substring", "approximate"]),
     ("sn", &["equality", "presence", "substring", "approximate"]),
@@ -83,7 +83,7 @@ const INDEXED: [(&str, &[&str]); 6] = [
     ("uidNumber", &["equality", "ordering", "presence"]),
 ];
 
-/// Now and then defines an index anew, and does a little of what indexes want done: searches find them at every stage.
+/// Sometimes redefines an index, and does some of the index work: searches run at every stage.
 fn change_indexes(directory: &mut TestDirectory, rng: &mut Rng) {
     if rng.u32(0..20) == 0 {
         let (attribute, kinds) = INDEXED[rng.usize(0..INDEXED.len())];
@@ -96,7 +96,7 @@ fn change_indexes(directory: &mut TestDirectory, rng: &mut Rng) {
     }
 }
 
-/// Changes several directory-wide settings at once, none of which the entries here can tell; they hold after a restart.
+/// Changes several directory-wide settings at once, none of which affects the entries here; they survive a restart.
 fn change_settings(directory: &mut TestDirectory, rng: &mut Rng) {
     let definition = |number: u32, rule: &str| {
         let syntax = "1.3.6.1.4.1.1466.115.121.1.15";
@@ -112,7 +112,7 @@ fn change_settings(directory: &mut TestDirectory, rng: &mut Rng) {
             Some(place) => drop(settings.suffixes.remove(place)),
             None => settings.suffixes.push(suffix),
         }
-        // Types that no entry has come, change their rules and go, and with them the numbers of all that are behind.
+        // Types that no entry has are added, changed and removed, which renumbers all later ones.
         let rule = if rng.bool() { "caseIgnoreMatch" } else { "caseExactMatch" };
         let texts = (0..4).filter(|_| rng.bool()).map(|number| definition(number, rule)).collect::<String>();
         match texts.is_empty() {
@@ -135,7 +135,7 @@ fn execute(directory: &mut TestDirectory, plain: &mut Plain, operations: &[Opera
         let mut execute = |controls: &RequestControls| {
             with_request(operation, |request| batch.execute(&requester, request, controls, stamp))
         };
-        // Asked first, and nothing is changed by that.
+        // First without effect (no operation), which must change nothing.
         let asked = execute(&testing::no_operation(&controls));
         let outcome = execute(&controls);
         match outcome.code {
@@ -176,7 +176,7 @@ fn with_request<T>(operation: &Operation, run: impl FnOnce(&Request<'_>) -> T) -
     }
 }
 
-/// Everything the directory holds is everything that the plain one holds, and the rows are sound.
+/// Checks that the directory and the plain one have the same content, and that the rows are sound.
 fn compare(directory: &mut TestDirectory, plain: &Plain) {
     let found =
         directory.search("", Scope::WholeSubtree, "(objectClass=*)", &["*", "memberOf", "numSubordinates"]);
@@ -195,7 +195,7 @@ fn compare(directory: &mut TestDirectory, plain: &Plain) {
     assert_eq!(directory::check::check(&directory.snapshot).unwrap(), Vec::<String>::new());
 }
 
-/// What both sides must agree on: names and values in lower case, values as sets.
+/// Comparable content of an entry: names and values in lower case, values as sets.
 type Comparable = BTreeMap<String, Vec<String>>;
 
 fn comparable(entry: &Entry) -> (String, Comparable) {

@@ -1,4 +1,4 @@
-//! The plain directory: a map of entries, rules written the obvious way, everything compared in lower case.
+//! The plain directory: a map of entries, simple rules, everything compared in lower case.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub(crate) enum Operation {
     ModifyDn { dn: String, new_rdn: String, delete_old_rdn: bool, new_superior: Option<String> },
 }
 
-/// A value of a link attribute: an entry while there is one of that name.
+/// A value of a link attribute: an entry while one has this name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Link {
     To(usize),
@@ -40,14 +40,14 @@ const TOP: usize = 0;
 pub(crate) struct Plain {
     pub(crate) entries: BTreeMap<usize, PlainEntry>,
     next: usize,
-    /// Whether members are removed with the entry they name.
+    /// Whether members are removed with the entry that they name.
     has_integrity: bool,
 }
 
 const LINKS: [&str; 3] = ["member", "seealso", "manager"];
 const WORDS: [&str; 8] = ["a", "b", "ab", "abc", "c", "d e", "zz", "ü"];
 
-/// The suffix entry.
+/// Returns the suffix entry.
 fn top() -> PlainEntry {
     let values = BTreeMap::from([("dc", vec!["example".to_owned()])]);
     PlainEntry { parent: TOP, rdn: SUFFIX.to_owned(), class: "domain", values, links: BTreeMap::new() }
@@ -95,7 +95,7 @@ impl Plain {
         links.iter().map(text).collect()
     }
 
-    /// Values of any attribute, links and memberOf included.
+    /// Returns the values of any attribute, including links and memberOf.
     pub(crate) fn values(&self, id: usize, attribute: &str) -> Vec<String> {
         let entry = &self.entries[&id];
         if attribute == "memberof" {
@@ -129,7 +129,7 @@ impl Plain {
         self.entries.iter().map(entry).collect()
     }
 
-    /// Carries out an operation; the codes that are right for it (mostly one).
+    /// Carries out an operation. Returns the correct result codes (mostly one).
     pub(crate) fn execute(&mut self, operation: &Operation) -> Vec<ResultCode> {
         let result = match operation {
             Operation::Add { dn, attributes } => self.add(dn, attributes),
@@ -192,7 +192,7 @@ impl Plain {
         }
     }
 
-    /// A name that has an entry is a link to it.
+    /// Turns names that have an entry into links.
     fn resolve_texts(&mut self) {
         let names: BTreeMap<String, usize> = self.entries.keys().map(|id| (self.dn(*id), *id)).collect();
         for links in self.entries.values_mut().flat_map(|entry| entry.links.values_mut()) {
@@ -219,7 +219,7 @@ impl Plain {
         Ok(())
     }
 
-    /// Takes an entry out, after those below it.
+    /// Removes an entry, after those below it.
     fn remove(&mut self, id: usize) {
         let is_child =
             |(child, entry): (&usize, &PlainEntry)| (entry.parent == id && *child != id).then_some(*child);
@@ -285,7 +285,7 @@ impl Plain {
         Ok(())
     }
 
-    /// What must hold at the end of a modify; where both are broken either code is right.
+    /// Checks the conditions at the end of a modify; if both are violated, either code is correct.
     fn check(&self, id: usize) -> Result<(), Vec<ResultCode>> {
         let entry = &self.entries[&id];
         let mut wrong = Vec::new();
@@ -346,7 +346,7 @@ impl Plain {
         Ok(())
     }
 
-    // What to try: names and values from so small a stock that they meet often.
+    // Names and values come from a small stock, so that they coincide often.
 
     pub(crate) fn random(&self, rng: &mut Rng) -> Operation {
         if self.entries.is_empty() {
@@ -357,7 +357,7 @@ impl Plain {
         match rng.u32(0..10) {
             0..4 => self.random_add(rng),
             4..5 => {
-                // A tree now and then: not much would be left otherwise.
+                // A tree only sometimes: otherwise little would be left.
                 let dn = self.random_dn(rng);
                 Operation::Delete { with_tree: rng.u32(0..8) == 0 && dn.len() > SUFFIX.len(), dn }
             }
@@ -431,7 +431,7 @@ impl Plain {
         Operation::Modify { dn, changes: (0..rng.usize(1..=3)).map(|_| change(rng)).collect() }
     }
 
-    /// The name of an entry in some spelling, now and then of none.
+    /// Returns the name of an entry in some spelling, sometimes a name without an entry.
     pub(crate) fn random_dn(&self, rng: &mut Rng) -> String {
         if rng.u32(0..6) == 0 {
             let parent = self.random_dn(rng);
@@ -443,13 +443,13 @@ impl Plain {
     }
 }
 
-/// A word in some spelling.
+/// Returns a word in some spelling.
 pub(crate) fn word(rng: &mut Rng) -> String {
     let word = WORDS[rng.usize(0..WORDS.len())];
     if rng.bool() { word.to_uppercase() } else { word.to_owned() }
 }
 
-/// One to three values, no two equal.
+/// Returns one to three different values.
 fn distinct(rng: &mut Rng, value: impl Fn(&mut Rng) -> String) -> Vec<String> {
     let mut values: Vec<String> = Vec::new();
     for _ in 0..rng.usize(1..=3) {

@@ -1,9 +1,9 @@
-//! What must hold for any bytes. The fuzz target calls this, and so does `corpus_replay.rs` on stable.
+//! Properties that hold for any bytes. The fuzz target calls them, and so does `corpus_replay.rs` on stable.
 
 use directory::record::{Change, Record};
 
-/// Any octets as a record of the log: what is read is written to what is read as the same, and the entries of a tree
-/// have names.
+/// Decodes any octets as a record of the log: a decoded record survives encoding and decoding, and the entries of a
+/// tree have names.
 pub(crate) fn record(bytes: &[u8]) {
     let Some(record) = Record::decode(bytes) else { return };
     assert_eq!(Record::decode(&record.encode()).as_ref(), Some(&record));
