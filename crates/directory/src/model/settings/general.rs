@@ -152,7 +152,7 @@ pub const GENERAL: [GeneralSetting; 17] = [
     GeneralSetting {
         key: "sasl_mechanisms",
         attribute: "pandoSaslMechanism",
-        help: "SASL mechanisms that are offered if they can work; SCRAM needs keys, which a password policy has to request",
+        help: "SASL mechanisms to offer if they can work; SCRAM needs keys, which a password policy has to request",
         read: |of| SettingValue::Words(of.sasl_mechanisms.clone()),
         write: |of, value| words(value, "PLAIN").map(|words| of.sasl_mechanisms = words),
     },
