@@ -1,8 +1,9 @@
-//! Floors: modules use only what stands below them, and no two siblings use each other, however deep.
+//! Floors: a module uses only modules on the floors below its own, and no two siblings use each other, at any depth.
 //!
-//! A file and its own children may use each other; everything else goes one way. So among the children of each
-//! module, a child being its file with all below it, no circle of uses may stand. The children of a crate's root stand
-//! in the order of `floors.toml` besides.
+//! A file and its own children may use each other; everything else goes one way. So the uses among the children of a
+//! module form no circle, a child being its file with everything below it. A crate with older circles has a
+//! `circle_max` in `floors.toml`: the most members that one may have. The children of a crate's root are ordered by the
+//! `floors` of `floors.toml`, the lowest first; members of a circle share a floor.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,7 +17,30 @@ use crate::modules::{ModulePath, Modules};
 #[derive(Debug, Deserialize)]
 struct Crate {
     /// Modules below the root, the lowest first.
-    floors: Vec<String>,
+    floors: Vec<Floor>,
+    /// Most modules in one circle; 1 if there may be none.
+    #[serde(default = "no_circle")]
+    circle_max: usize,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Floor {
+    Module(String),
+    Circle(Vec<String>),
+}
+
+fn no_circle() -> usize {
+    1
+}
+
+impl Floor {
+    fn has(&self, module: &str) -> bool {
+        match self {
+            Floor::Module(name) => name == module,
+            Floor::Circle(names) => names.iter().any(|name| name == module),
+        }
+    }
 }
 
 /// A use of one module by another.
@@ -32,17 +56,38 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>, String> {
     let file = root.join("crates/house/floors.toml");
     let text = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
     let crates: BTreeMap<String, Crate> = toml::from_str(&text).map_err(|error| error.to_string())?;
-    let mut offences = Vec::new();
+    let mut offences = without_floors(root, &crates)?;
     for (name, floors) in &crates {
         let modules = Modules::read(&root.join("crates").join(name).join("src"))?;
         let edges = edges(&modules, root);
+        let mut circle_max = 1;
         offences.extend(check_order(name, &floors.floors, &modules, &edges));
         for (path, module) in &modules.0 {
             if module.children.len() > 1 {
-                offences.extend(check_circles(name, path, &edges));
+                let (circles, largest) = check_circles(name, path, &edges, floors.circle_max);
+                offences.extend(circles);
+                circle_max = circle_max.max(largest);
             }
         }
+        if circle_max < floors.circle_max {
+            offences.push(format!("{name}: the largest circle has {circle_max} modules: lower circle_max"));
+        }
     }
+    Ok(offences)
+}
+
+/// Returns the crates that `floors.toml` lacks.
+fn without_floors(root: &Path, crates: &BTreeMap<String, Crate>) -> Result<Vec<String>, String> {
+    let mut offences = Vec::new();
+    let folder = root.join("crates");
+    for entry in fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))? {
+        let entry = entry.map_err(|error| error.to_string())?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if entry.path().join("Cargo.toml").exists() && !crates.contains_key(&name) {
+            offences.push(format!("{name}: the crate has no floors in floors.toml"));
+        }
+    }
+    offences.sort();
     Ok(offences)
 }
 
@@ -71,10 +116,10 @@ fn edges(modules: &Modules, root: &Path) -> Vec<Edge> {
     edges
 }
 
-fn check_order(name: &str, floors: &[String], modules: &Modules, edges: &[Edge]) -> Vec<String> {
+fn check_order(name: &str, floors: &[Floor], modules: &Modules, edges: &[Edge]) -> Vec<String> {
     let mut offences = Vec::new();
     let Some(top) = modules.0.get(&Vec::new()) else { return offences };
-    let position = |module: &str| floors.iter().position(|floor| floor == module);
+    let position = |module: &str| floors.iter().position(|floor| floor.has(module));
     for child in &top.children {
         if position(child).is_none() {
             offences.push(format!("{name}: the module {child} has no floor in floors.toml"));
@@ -89,8 +134,8 @@ fn check_order(name: &str, floors: &[String], modules: &Modules, edges: &[Edge])
     offences
 }
 
-/// The circles among the children of `parent`.
-fn check_circles(name: &str, parent: &[String], edges: &[Edge]) -> Vec<String> {
+/// Returns the circles among the children of `parent` with more than `circle_max` members, and the size of the largest.
+fn check_circles(name: &str, parent: &[String], edges: &[Edge], circle_max: usize) -> (Vec<String>, usize) {
     let mut used: BTreeMap<&str, BTreeMap<&str, Vec<&str>>> = BTreeMap::new();
     for edge in edges {
         let below = |path: &'_ ModulePath| path.len() > parent.len() && path.starts_with(parent);
@@ -103,12 +148,14 @@ fn check_circles(name: &str, parent: &[String], edges: &[Edge]) -> Vec<String> {
         }
     }
     let mut offences = Vec::new();
-    for circle in circles(&used) {
+    let circles = circles(&used);
+    let largest = circles.iter().map(BTreeSet::len).max().unwrap_or(1);
+    for circle in circles.iter().filter(|circle| circle.len() > circle_max) {
         let place =
             if parent.is_empty() { name.to_owned() } else { format!("{name}::{}", parent.join("::")) };
         let members: Vec<&str> = circle.iter().copied().collect();
         offences.push(format!("{place}: these use each other in a circle: {}", members.join(", ")));
-        for from in &circle {
+        for from in circle {
             for (to, places) in used.get(from).into_iter().flatten() {
                 if circle.contains(to) {
                     offences.push(format!("    {from} -> {to}, {} times: {}", places.len(), places[0]));
@@ -116,7 +163,7 @@ fn check_circles(name: &str, parent: &[String], edges: &[Edge]) -> Vec<String> {
             }
         }
     }
-    offences
+    (offences, largest)
 }
 
 /// Sets of modules each of which reaches all others of its set. Tens of modules: plain walking is enough.

@@ -8,7 +8,7 @@ use syn::visit::Visit;
 use syn::{Attribute, Block, ImplItemFn, ItemFn, ItemMod, TraitItemFn};
 
 use crate::files::Files;
-use crate::modules::is_test;
+use crate::test_items::is_test;
 
 /// Most lines between the braces of a function.
 const LINES_MAX: usize = 79;

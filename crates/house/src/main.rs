@@ -19,6 +19,7 @@ mod named_tests;
 mod pages;
 mod prose;
 mod settings;
+mod test_items;
 mod uses;
 mod words;
 

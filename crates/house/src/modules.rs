@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use syn::{Attribute, Item, UseTree};
+use syn::{Expr, ExprLit, Item, ItemMod, Lit, Meta, UseTree};
 
+use crate::test_items::is_test;
 use crate::uses::{Use, uses_of};
 
 /// The path of a module from the crate's root, whose own path is empty.
@@ -21,6 +22,8 @@ pub(crate) struct Module {
     /// Modules whose whole content a `use ...::*` brings.
     globs: Vec<Vec<String>>,
     items: BTreeSet<String>,
+    /// Files of children that a `path` attribute names.
+    files: BTreeMap<String, String>,
     pub(crate) uses: Vec<Use>,
 }
 
@@ -32,10 +35,12 @@ pub(crate) struct Modules(pub(crate) BTreeMap<ModulePath, Module>);
 const ALIAS_DEPTH_MAX: usize = 16;
 
 impl Modules {
-    /// Reads the crate whose root is `source/lib.rs`.
+    /// Reads the crate whose root is `source/lib.rs`, or `source/main.rs` if it has no library.
     pub(crate) fn read(source: &Path) -> Result<Self, String> {
         let mut modules = Self::default();
-        modules.read_file(Vec::new(), &source.join("lib.rs"), source)?;
+        let library = source.join("lib.rs");
+        let root = if library.exists() { library } else { source.join("main.rs") };
+        modules.read_file(Vec::new(), &root, source)?;
         Ok(modules)
     }
 
@@ -47,13 +52,25 @@ impl Modules {
             module.add(item);
         }
         let children: Vec<String> = module.children.iter().cloned().collect();
+        let named = std::mem::take(&mut module.files);
         self.0.insert(path.clone(), module);
         for child in children {
-            let flat = folder.join(format!("{child}.rs"));
-            let file = if flat.exists() { flat } else { folder.join(&child).join("mod.rs") };
             let mut child_path = path.clone();
             child_path.push(child.clone());
-            self.read_file(child_path, &file, &folder.join(&child))?;
+            let flat = folder.join(format!("{child}.rs"));
+            match named.get(&child) {
+                // Its own children are in the folder of the file that it names (Rust reference, path attributes).
+                Some(named) => {
+                    let file = file.parent().unwrap_or(folder).join(named);
+                    let below = file.parent().unwrap_or(folder).to_owned();
+                    self.read_file(child_path, &file, &below)?;
+                }
+                None if flat.exists() => self.read_file(child_path, &flat, &folder.join(&child))?,
+                None => {
+                    let below = folder.join(&child);
+                    self.read_file(child_path, &below.join("mod.rs"), &below)?;
+                }
+            }
         }
         Ok(())
     }
@@ -118,6 +135,7 @@ impl Module {
         match item {
             Item::Mod(item) if !is_test(&item.attrs) && item.content.is_none() => {
                 self.children.insert(item.ident.to_string());
+                self.files.extend(path_attribute(item).map(|file| (item.ident.to_string(), file)));
             }
             Item::Use(item) if !is_test(&item.attrs) => self.add_use(&item.tree, &mut Vec::new()),
             Item::Const(item) => self.add_item(&item.ident),
@@ -169,11 +187,13 @@ impl Module {
     }
 }
 
-/// Whether an item is there for tests only.
-pub(crate) fn is_test(attributes: &[Attribute]) -> bool {
-    attributes.iter().any(|attribute| {
-        attribute.path().is_ident("test")
-            || (attribute.path().is_ident("cfg")
-                && attribute.parse_args::<syn::Path>().is_ok_and(|path| path.is_ident("test")))
+/// Returns the file that the `path` attribute of a module names.
+fn path_attribute(item: &ItemMod) -> Option<String> {
+    item.attrs.iter().find_map(|attribute| match &attribute.meta {
+        Meta::NameValue(meta) if meta.path.is_ident("path") => match &meta.value {
+            Expr::Lit(ExprLit { lit: Lit::Str(file), .. }) => Some(file.value()),
+            _ => None,
+        },
+        _ => None,
     })
 }

@@ -4,7 +4,7 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::Visit;
 use syn::{File, ImplItemFn, Item, ItemUse, Macro, Path, UseTree};
 
-use crate::modules::is_test;
+use crate::test_items::is_test;
 
 /// A path as it is written, and its line.
 #[derive(Clone, Debug)]
