@@ -149,14 +149,14 @@ pub(crate) fn read_policies(read: &Read, catalog: &Catalog) -> Result<PolicyTabl
     if !name.is_empty() {
         match find(read, catalog, &NormalName::of(&parse_dn(name)?, &catalog.schema))? {
             Found::Entry(id, _) if table.of(id).is_some() => table.default = Some(id),
-            found => table.default_fault = Some(unfit_default(name, matches!(found, Found::Entry(..)))),
+            found => table.default_fault = Some(unusable_default(name, matches!(found, Found::Entry(..)))),
         }
     }
     Ok(table)
 }
 
 /// Returns why the setting `password_policy` has no effect.
-fn unfit_default(name: &str, is_entry: bool) -> String {
+fn unusable_default(name: &str, is_entry: bool) -> String {
     let why = if is_entry { "which is not a password policy" } else { "and there is no such entry" };
     format!("the setting password_policy names {}, {why}: no policy applies by default", Quoted(name))
 }
@@ -165,11 +165,11 @@ fn unfit_default(name: &str, is_entry: bool) -> String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NamedPolicy {
     /// The policy is valid, or none is named.
-    Fine,
+    Valid,
     /// The tree of the policy has no entry yet.
-    NotYet(String),
+    NoTree(String),
     /// The entry does not exist, or is not a policy.
-    Unfit(String),
+    Unusable(String),
 }
 
 /// Returns the state of `name` as the policy of the settings, in a directory with these suffixes.
@@ -178,16 +178,16 @@ pub(crate) enum NamedPolicy {
 /// The store failed, or rows contradict each other.
 pub(crate) fn named_policy(state: TreeState<'_>, name: &str, suffixes: &[String]) -> Result<NamedPolicy> {
     if name.is_empty() {
-        return Ok(NamedPolicy::Fine);
+        return Ok(NamedPolicy::Valid);
     }
     let schema = &state.catalog.schema;
     let normal = NormalName::of(&parse_dn(name)?, schema);
     Ok(match state.find(&normal)? {
         Found::Entry(id, _) if read_policies(state.read, state.catalog)?.of(id).is_some() => {
-            NamedPolicy::Fine
+            NamedPolicy::Valid
         }
-        Found::Entry(..) => NamedPolicy::Unfit(unfit_default(name, true)),
-        Found::Missing { nearest: Some(_) } => NamedPolicy::Unfit(unfit_default(name, false)),
+        Found::Entry(..) => NamedPolicy::Unusable(unusable_default(name, true)),
+        Found::Missing { nearest: Some(_) } => NamedPolicy::Unusable(unusable_default(name, false)),
         Found::Missing { nearest: None } => named_policy_of_new(schema, name, suffixes)?,
     })
 }
@@ -198,21 +198,21 @@ pub(crate) fn named_policy(state: TreeState<'_>, name: &str, suffixes: &[String]
 /// The name is invalid.
 pub(crate) fn named_policy_of_new(schema: &Schema, name: &str, suffixes: &[String]) -> Result<NamedPolicy> {
     if name.is_empty() {
-        return Ok(NamedPolicy::Fine);
+        return Ok(NamedPolicy::Valid);
     }
     let key = |dn: &str| Ok::<_, OperationError>(NormalName::of(&parse_dn(dn)?, schema).key);
     let name_key = key(name)?;
     for suffix in suffixes {
         if name_key.starts_with(&key(suffix)?) {
             let text = "no policy applies by default until that entry is added or imported";
-            return Ok(NamedPolicy::NotYet(format!(
+            return Ok(NamedPolicy::NoTree(format!(
                 "password_policy: {} does not exist yet: {text}",
                 Quoted(name)
             )));
         }
     }
     let text = format!("the setting password_policy names {}, which is below no suffix", Quoted(name));
-    Ok(NamedPolicy::Unfit(text))
+    Ok(NamedPolicy::Unusable(text))
 }
 
 fn row(read: &Read, id: EntryId) -> Result<EntryRow<'_>> {
@@ -307,10 +307,10 @@ fn small(values: Option<InlineValues<'_>>) -> impl Iterator<Item = &[u8]> {
 }
 
 /// The recorded state of an entry's password, found in one pass.
-struct OnRecord<'r>([Option<InlineValues<'r>>; AccountAttribute::ALL.len()]);
+struct RecordedState<'r>([Option<InlineValues<'r>>; AccountAttribute::ALL.len()]);
 
-impl<'r> OnRecord<'r> {
-    fn of(catalog: &Catalog, row: &EntryRow<'r>) -> OnRecord<'r> {
+impl<'r> RecordedState<'r> {
+    fn of(catalog: &Catalog, row: &EntryRow<'r>) -> RecordedState<'r> {
         let mut found = [None; AccountAttribute::ALL.len()];
         for row in row.attributes() {
             let attribute = catalog.attribute(row.id).of_account;
@@ -318,7 +318,7 @@ impl<'r> OnRecord<'r> {
                 *place = inline(row);
             }
         }
-        OnRecord(found)
+        RecordedState(found)
     }
 
     fn values(&self, attribute: AccountAttribute) -> impl Iterator<Item = &'r [u8]> + use<'r> {
@@ -340,9 +340,9 @@ pub(crate) fn account(state: TreeState<'_>, id: EntryId) -> Result<Option<Accoun
         return Ok(None);
     }
     let row = row(state.read, id)?;
-    let on_record = OnRecord::of(state.catalog, &row);
-    let Some(policy) = policy_of(state, id, &on_record)? else { return Ok(None) };
-    read_account(state, id, (&row, &on_record), policy).map(Some)
+    let recorded = RecordedState::of(state.catalog, &row);
+    let Some(policy) = policy_of(state, id, &recorded)? else { return Ok(None) };
+    read_account(state, id, (&row, &recorded), policy).map(Some)
 }
 
 /// Returns the recorded state of an entry's password, with an empty policy if none applies.
@@ -351,9 +351,9 @@ pub(crate) fn account(state: TreeState<'_>, id: EntryId) -> Result<Option<Accoun
 /// The store failed, or rows contradict each other.
 pub(crate) fn account_or_default(state: TreeState<'_>, id: EntryId) -> Result<Account> {
     let row = row(state.read, id)?;
-    let on_record = OnRecord::of(state.catalog, &row);
-    let policy = policy_of(state, id, &on_record)?.unwrap_or_default();
-    read_account(state, id, (&row, &on_record), policy)
+    let recorded = RecordedState::of(state.catalog, &row);
+    let policy = policy_of(state, id, &recorded)?.unwrap_or_default();
+    read_account(state, id, (&row, &recorded), policy)
 }
 
 /// Returns true if an entry has an attribute without options.
@@ -373,19 +373,19 @@ pub(crate) fn policy_of_new(
     if state.catalog.policies.entries.is_empty() {
         return Ok(None);
     }
-    governing(state, parent, 1, named)
+    policy_at(state, parent, 1, named)
 }
 
 fn policy_of(
     state: TreeState<'_>,
     id: EntryId,
-    on_record: &OnRecord<'_>,
+    recorded: &RecordedState<'_>,
 ) -> Result<Option<Arc<PasswordPolicy>>> {
-    governing(state, id, 0, on_record.values(AccountAttribute::PolicySubentry).next())
+    policy_at(state, id, 0, recorded.values(AccountAttribute::PolicySubentry).next())
 }
 
 /// Returns the policy for entries `below` levels below the entry `at`.
-fn governing(
+fn policy_at(
     state: TreeState<'_>,
     at: EntryId,
     below: usize,
@@ -420,34 +420,34 @@ fn governing(
 fn read_account(
     state: TreeState<'_>,
     id: EntryId,
-    (row, on_record): (&EntryRow<'_>, &OnRecord<'_>),
+    (row, recorded): (&EntryRow<'_>, &RecordedState<'_>),
     policy: Arc<PasswordPolicy>,
 ) -> Result<Account> {
     use AccountAttribute::{
         ChangedTime, EndTime, FailureTime, GraceUseTime, LastSuccess, LockedTime, Reset, StartTime,
         TotpLastStep, TotpSecret,
     };
-    let times = |attribute| on_record.values(attribute).filter_map(moment);
+    let times = |attribute| recorded.values(attribute).filter_map(moment);
     // Administrators set these times, and mean the beginning of the second.
-    let stated = |attribute| on_record.values(attribute).find_map(schema::generalized_micros);
+    let stated = |attribute| recorded.values(attribute).find_map(schema::generalized_micros);
     let failures: Vec<i64> = times(FailureTime).collect();
-    let locked = on_record.values(LockedTime).next().and_then(|value| {
+    let locked = recorded.values(LockedTime).next().and_then(|value| {
         if value.starts_with(b"0000") {
             Some(Lock::Permanent)
         } else {
             locked_since(value, &failures).map(Lock::Since)
         }
     });
-    let is_reset = on_record.values(Reset).any(|value| value.eq_ignore_ascii_case(b"TRUE"));
+    let is_reset = recorded.values(Reset).any(|value| value.eq_ignore_ascii_case(b"TRUE"));
     // A user with an unreadable secret has no valid code.
-    let secret = if policy.totp { on_record.values(TotpSecret).next() } else { None };
+    let secret = if policy.totp { recorded.values(TotpSecret).next() } else { None };
     let totp = secret.map(|secret| {
-        let step = on_record.values(TotpLastStep).next();
+        let step = recorded.values(TotpLastStep).next();
         let step = step.and_then(|step| std::str::from_utf8(step).ok()?.parse().ok());
         Box::new(Totp { secret: secret.to_vec(), last_step: step, window: policy.totp_window() })
     });
     let apps = if policy.app_passwords > 0 { app_passwords(state.catalog, row, &policy) } else { Vec::new() };
-    let missing_keys = missing_keys(state, id, (row, on_record), &policy)?;
+    let missing_keys = missing_keys(state, id, (row, recorded), &policy)?;
     Ok(Account {
         id,
         policy,
@@ -469,7 +469,7 @@ fn read_account(
 fn missing_keys(
     state: TreeState<'_>,
     id: EntryId,
-    (row, on_record): (&EntryRow<'_>, &OnRecord<'_>),
+    (row, recorded): (&EntryRow<'_>, &RecordedState<'_>),
     policy: &PasswordPolicy,
 ) -> Result<SaslKeyRules> {
     use AccountAttribute::{AuthPassword, ScramKeys};
@@ -478,7 +478,7 @@ fn missing_keys(
             let scheme = key.split(|octet| *octet == b'$').next().unwrap_or_default();
             scheme.eq_ignore_ascii_case(mechanism.as_bytes())
         };
-        on_record.values(ScramKeys).chain(on_record.values(AuthPassword)).any(is_of)
+        recorded.values(ScramKeys).chain(recorded.values(AuthPassword)).any(is_of)
     };
     let mut rules = key_rules(state, policy, |names| {
         for name in &state.settings.general.identity_attributes {
@@ -490,7 +490,7 @@ fn missing_keys(
     })?;
     // `DIGEST-MD5$KEY$REALM$NAME`: one for each name.
     let has_digest_key = |name: &String| {
-        let mut keys = on_record.values(ScramKeys).map(|key| key.splitn(4, |octet| *octet == b'$'));
+        let mut keys = recorded.values(ScramKeys).map(|key| key.splitn(4, |octet| *octet == b'$'));
         keys.any(|mut key| {
             key.next().is_some_and(|scheme| scheme == DIGEST_MD5.as_bytes())
                 && key.nth(1) == Some(rules.realm.as_bytes())
@@ -504,17 +504,17 @@ fn missing_keys(
     Ok(rules)
 }
 
-/// Returns the keys that a policy requires of passwords, for the names that `look_at_names` examines.
+/// Returns the keys that a policy requires of passwords, for the names that `collect_names` examines.
 pub(crate) fn key_rules(
     state: TreeState<'_>,
     policy: &PasswordPolicy,
-    look_at_names: impl FnOnce(&mut DigestNames) -> Result<()>,
+    collect_names: impl FnOnce(&mut DigestNames) -> Result<()>,
 ) -> Result<SaslKeyRules> {
     let (mut names, mut realm) = (DigestNames::default(), String::new());
     if policy.scram_mechanisms.iter().any(|mechanism| mechanism == DIGEST_MD5) {
         realm.clone_from(&state.settings.general.sasl_realm);
         if !realm.is_empty() {
-            look_at_names(&mut names)?;
+            collect_names(&mut names)?;
         }
     }
     Ok(SaslKeyRules {

@@ -19,7 +19,7 @@ use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
 use crate::password::verify_auth_password;
 use crate::tree::TreeState;
-pub(crate) use by_value::{ByValue, ShownTest, ValueRule};
+pub(crate) use by_value::{ByValue, ValueRule, VisibleTest};
 pub(crate) use matcher::{Candidate, GroupsOf, InMemory, Matcher, MemberUse, Memberships};
 
 /// A value of three-valued logic. Their order makes *and* the minimum and *or* the maximum.
@@ -101,7 +101,7 @@ pub(crate) enum Test {
     /// A value has words that sound like all of these (see [`schema::sound_codes`]).
     Sounds(Vec<String>),
     /// Only visible values count, if some values of an attribute are hidden.
-    Shown(Box<ShownTest>),
+    Visible(Box<VisibleTest>),
 }
 
 #[derive(Clone, Debug)]
@@ -126,14 +126,14 @@ impl Test {
                 let texts: usize = codes.iter().map(String::capacity).sum();
                 codes.capacity() * size_of::<String>() + texts
             }
-            Test::Shown(shown) => size_of::<ShownTest>() + shown.test.heap_bytes(),
+            Test::Visible(shown) => size_of::<VisibleTest>() + shown.test.heap_bytes(),
         }
     }
 
     /// Returns the rule whose keys are compared; `None` for presence, sounds and visible values.
     pub(crate) fn rule(&self) -> Option<MatchingRule> {
         match self {
-            Test::Present | Test::Sounds(_) | Test::Shown(_) => None,
+            Test::Present | Test::Sounds(_) | Test::Visible(_) => None,
             Test::Equal(rule, _)
             | Test::AtLeast(rule, _)
             | Test::AtMost(rule, _)
@@ -163,7 +163,7 @@ impl Test {
             return false;
         }
         match self {
-            Test::Present | Test::Sounds(_) | Test::Shown(_) => true,
+            Test::Present | Test::Sounds(_) | Test::Visible(_) => true,
             Test::Equal(_, asserted) => key == asserted,
             Test::AtLeast(_, asserted) => *key >= *asserted,
             Test::AtMost(_, asserted) => *key <= *asserted,

@@ -43,7 +43,7 @@ pub(crate) fn update(
 ) -> Result<()> {
     let def = changed.catalog.attribute(attribute);
     let schema = &changed.catalog.schema;
-    let parts = def.index.kept_parts();
+    let parts = def.index.maintained_parts();
     let (mut gone, mut come) = (Vec::new(), Vec::new());
     removed.iter().for_each(|value| rows_of(schema, def, parts, value, &mut gone));
     added.iter().for_each(|value| rows_of(schema, def, parts, value, &mut come));

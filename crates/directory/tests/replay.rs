@@ -403,10 +403,13 @@ fn a_batch_stays_open_until_its_records_are_accepted() {
         let mut batch = d.writer.begin().unwrap();
         batch.limit_records(1_000);
         assert_eq!(add_unit(&mut batch, &d.requester, "a", &stamps[0]), ResultCode::SUCCESS);
-        assert_eq!(batch.held_back(), None);
+        assert_eq!(batch.take_rejected_record_bytes(), None);
         assert_eq!(add_unit(&mut batch, &d.requester, &"b".repeat(900), &stamps[1]), ResultCode::BUSY);
-        assert!(batch.held_back().is_some_and(|bytes| bytes > 900), "its record has no room");
-        assert_eq!(batch.held_back(), None, "said once");
+        assert!(
+            batch.take_rejected_record_bytes().is_some_and(|bytes| bytes > 900),
+            "its record has no room"
+        );
+        assert_eq!(batch.take_rejected_record_bytes(), None, "said once");
         assert_eq!(add_unit(&mut batch, &d.requester, "c", &stamps[2]), ResultCode::SUCCESS);
         assert_eq!(batch.position().unwrap(), position + 2, "what was refused left no record");
         let records = batch.records(position).unwrap();

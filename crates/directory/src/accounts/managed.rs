@@ -76,11 +76,11 @@ impl Managed {
     /// unwillingToPerform; insufficientAccessRights.
     pub(crate) fn check(&self, state: TreeState<'_>, request: &StateRequest<'_>) -> Result<()> {
         for StateOperation { kind, values } in &request.operations {
-            let Some((attribute, shown)) = subject(*kind) else {
+            let Some((attribute, reported)) = subject(*kind) else {
                 let text = format!("no state is recorded for operation {kind} of the password policy state");
                 return Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text));
             };
-            let changes = *kind != shown;
+            let changes = *kind != reported;
             if !changes && !values.is_empty() {
                 let text = format!("operation {kind} of the password policy state takes no value");
                 return Err(OperationError::refused(ResultCode::PROTOCOL_ERROR, text));
@@ -105,12 +105,12 @@ impl Managed {
     ) -> Result<Vec<u8>> {
         let account = account_or_default(state, self.id)?;
         let mut kinds = Vec::new();
-        for (kind, attribute) in SHOWN {
+        for (kind, attribute) in REPORTED {
             let is_asked = match request.operations.as_slice() {
                 [] => true,
-                asked => {
-                    asked.iter().any(|asked| subject(asked.kind).is_some_and(|(_, shown)| shown == kind))
-                }
+                asked => asked
+                    .iter()
+                    .any(|asked| subject(asked.kind).is_some_and(|(_, reported)| reported == kind)),
             };
             if is_asked && self.may(state, attribute, false)? {
                 kinds.push(kind);
@@ -207,7 +207,7 @@ impl Managed {
 }
 
 /// Kinds in the response to a query for everything, with the attribute that each concerns.
-const SHOWN: [(u32, &str); 34] = [
+const REPORTED: [(u32, &str); 34] = [
     (0, POLICY_SUBENTRY),
     (1, LOCKED_TIME),
     (4, END_TIME),
@@ -248,7 +248,7 @@ const SHOWN: [(u32, &str); 34] = [
 /// Returns the attribute that an operation concerns, and the kind that reports what it set. The kind itself if it
 /// sets nothing.
 fn subject(kind: u32) -> Option<(&'static str, u32)> {
-    let shown = match kind {
+    let reported = match kind {
         2 | 3 => 1,
         5 | 6 => 4,
         9 | 10 => 8,
@@ -263,7 +263,7 @@ fn subject(kind: u32) -> Option<(&'static str, u32)> {
         76..=79 => return Some((TOTP_SECRET, 70)),
         other => other,
     };
-    SHOWN.iter().find(|(known, _)| *known == shown).map(|(_, attribute)| (*attribute, shown))
+    REPORTED.iter().find(|(known, _)| *known == reported).map(|(_, attribute)| (*attribute, reported))
 }
 
 /// Returns the conditions that prevent a bind, as UnboundID's SDK parses them.
@@ -299,7 +299,7 @@ fn errors(account: &Account, now: i64) -> Vec<String> {
         ),
         (account.must_change(), 11, "must-change-password", "the password has to be changed"),
     ];
-    said(&known)
+    condition_texts(&known)
 }
 
 /// Returns the conditions that will prevent a bind.
@@ -315,10 +315,10 @@ fn warnings(account: &Account, now: i64) -> Vec<String> {
         (warns, 2, "password-expiring", "the password expires soon"),
         (account.failure_count(now) > 0, 3, "outstanding-bind-failures", "there were wrong passwords"),
     ];
-    said(&known)
+    condition_texts(&known)
 }
 
-fn said(known: &[(bool, u32, &str, &str)]) -> Vec<String> {
+fn condition_texts(known: &[(bool, u32, &str, &str)]) -> Vec<String> {
     let holds = known.iter().filter(|(holds, ..)| *holds);
     holds.map(|(_, code, name, text)| format!("code={code}\tname={name}\tmessage={text}")).collect()
 }
@@ -330,8 +330,8 @@ mod tests {
     #[test]
     fn reports_the_state_that_each_change_sets() {
         for kind in (0..200).filter(|kind| ldap::state_operation::is_change(*kind)) {
-            let (_, shown) = subject(kind).unwrap();
-            assert!(shown != kind && !ldap::state_operation::is_change(shown), "{kind}");
+            let (_, reported) = subject(kind).unwrap();
+            assert!(reported != kind && !ldap::state_operation::is_change(reported), "{kind}");
         }
         assert_eq!(subject(12), None, "the time of a warning is not recorded");
         assert_eq!(subject(200), None);

@@ -191,10 +191,10 @@ impl WriteBatch<'_> {
     }
 
     /// Limits the records of further changes to `bytes_max` bytes in all. A change whose record does not fit is
-    /// refused without a trace; [`held_back`](WriteBatch::held_back) reports it.
+    /// refused without a trace; [`take_rejected_record_bytes`](WriteBatch::take_rejected_record_bytes) reports it.
     pub fn limit_records(&mut self, bytes_max: usize) {
         self.record_bytes_left = bytes_max;
-        self.held_back = None;
+        self.rejected_record_bytes = None;
     }
 
     /// Refuses deletes of trees, because some nodes of the cluster do not know their records.
@@ -208,8 +208,8 @@ impl WriteBatch<'_> {
     }
 
     /// Returns the size of the last record that did not fit, if any since the last call.
-    pub fn held_back(&mut self) -> Option<usize> {
-        self.held_back.take()
+    pub fn take_rejected_record_bytes(&mut self) -> Option<usize> {
+        self.rejected_record_bytes.take()
     }
 
     /// Checks that a requester of another node is still allowed to act: its entry exists, and no policy has locked
@@ -217,7 +217,7 @@ impl WriteBatch<'_> {
     ///
     /// # Errors
     /// insufficientAccessRights otherwise; the store failed.
-    pub fn check_asker(&self, requester: &Requester, now_micros: u64) -> Result<(), OperationError> {
+    pub fn check_requester(&self, requester: &Requester, now_micros: u64) -> Result<(), OperationError> {
         let Requester::User { id, .. } = requester else { return Ok(()) };
         let state = self.state();
         if state.node(*id)?.is_none() {

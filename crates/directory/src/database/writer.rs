@@ -82,7 +82,7 @@ impl Writer {
             full,
             failure: None,
             record_bytes_left: usize::MAX,
-            held_back: None,
+            rejected_record_bytes: None,
             is_node: self.is_node,
             refuses_trees: false,
             last_value: LastValue::EmptyDn,
@@ -221,7 +221,7 @@ pub struct WriteBatch<'w> {
     /// Bytes left for further records: see [`limit_records`](WriteBatch::limit_records).
     pub(super) record_bytes_left: usize,
     /// Size of a record that did not fit.
-    pub(super) held_back: Option<usize>,
+    pub(super) rejected_record_bytes: Option<usize>,
     /// See [`Writer`].
     is_node: bool,
     /// Whether some nodes of the cluster do not know records of deleted trees: see
@@ -302,7 +302,7 @@ impl WriteBatch<'_> {
             copies::check_none(controls)?;
             if controls.no_operation() {
                 settings::decide(self.state(), &proposal).map_err(change_entries::refusal)?;
-                return Err(not_made());
+                return Err(no_operation_outcome());
             }
             let changed = self.change_settings(requester.dn(), &proposal, stamp);
             return changed.map(|_| String::new()).map_err(change_entries::refusal);
@@ -314,7 +314,7 @@ impl WriteBatch<'_> {
         let csn = self.next_csn(stamp)?;
         let record = decide(self.state(), requester, request, controls, stamp, csn)?;
         if controls.no_operation() {
-            return Err(not_made());
+            return Err(no_operation_outcome());
         }
         let subject = match controls.wants_copies() {
             false => None,
@@ -546,7 +546,7 @@ impl WriteBatch<'_> {
         match self.record_bytes_left.checked_sub(bytes.len()) {
             Some(left) => self.record_bytes_left = left,
             None => {
-                self.held_back = Some(bytes.len());
+                self.rejected_record_bytes = Some(bytes.len());
                 return Err(OperationError::refused(
                     ResultCode::BUSY,
                     "the change is too large for this batch",
@@ -620,6 +620,6 @@ impl WriteBatch<'_> {
 }
 
 /// Returns the result of a change that would succeed, but was only to be decided.
-fn not_made() -> OperationError {
+fn no_operation_outcome() -> OperationError {
     OperationError::refused(ResultCode::NO_OPERATION, "the change would succeed; it was not made")
 }

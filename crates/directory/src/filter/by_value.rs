@@ -152,14 +152,14 @@ fn of_value(filter: &Term, schema: &Schema, value: &[u8], key: &mut Vec<u8>) -> 
 
 /// A test that finds only visible values.
 #[derive(Clone, Debug)]
-pub(crate) struct ShownTest {
+pub(crate) struct VisibleTest {
     pub(crate) test: super::Test,
     pub(crate) view: Arc<ByValue>,
     /// The right that makes values visible.
     pub(crate) right: Rights,
 }
 
-impl ShownTest {
+impl VisibleTest {
     /// Returns true if a value of a type is visible and passes the test.
     pub(super) fn passes(&self, type_id: TypeId, schema: &Schema, value: &[u8], key: &mut Vec<u8>) -> bool {
         self.test.passes(schema, value, key) && self.view.allows(self.right, type_id, schema, value, key)

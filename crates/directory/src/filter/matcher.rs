@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use schema::{AttributeDescription, Schema};
 
-use super::{Item, ShownTest, Subject, Target, Term, Test, Truth};
+use super::{Item, Subject, Target, Term, Test, Truth, VisibleTest};
 use crate::catalog::{Catalog, Shown, VirtualAttribute};
 use crate::model::entry::{AttributeRow, Content, EntryRow, InlineValue};
 use crate::model::outcome::OperationError;
@@ -196,7 +196,7 @@ impl Matcher {
     ) -> Result<bool, OperationError> {
         let schema = &state.catalog.schema;
         match (row.content, &item.test) {
-            (_, Test::Shown(shown)) => self.shown_passes(shown, state, id, row),
+            (_, Test::Visible(shown)) => self.visible_passes(shown, state, id, row),
             // An attribute without values does not exist.
             (_, Test::Present) => Ok(true),
             (Content::Inline(values), test) => {
@@ -240,9 +240,9 @@ impl Matcher {
 
     /// Like `row_passes`, counting only visible values.
     #[cold]
-    fn shown_passes(
+    fn visible_passes(
         &mut self,
-        shown: &ShownTest,
+        shown: &VisibleTest,
         state: TreeState<'_>,
         id: EntryId,
         row: &AttributeRow<'_>,

@@ -29,7 +29,7 @@ impl Guard<'_> {
     #[inline(always)]
     pub(crate) fn look<'a>(&self, row: &'a [u8], place: &mut usize) -> Option<Located<'a>> {
         // A row that cannot be read decides nothing.
-        let Some(row) = EntryRow::unchecked(row) else { return Some(Located::UNTOLD) };
+        let Some(row) = EntryRow::unchecked(row) else { return Some(Located::UNKNOWN) };
         row.locate(self.attribute, place)
     }
 
@@ -61,12 +61,12 @@ impl Term {
     }
 
     /// Returns true if entry rows decide about most entries, so that testing them first pays.
-    pub(crate) fn is_told_by_rows(&self) -> bool {
+    pub(crate) fn is_decided_by_rows(&self) -> bool {
         match self {
             Term::Constant(_) | Term::Class(_) | Term::StructuralClass(_) => false,
-            Term::And(terms) => terms.iter().any(Term::is_told_by_rows),
-            Term::Or(terms) => terms.iter().all(Term::is_told_by_rows),
-            Term::Not(term) => term.is_told_by_rows(),
+            Term::And(terms) => terms.iter().any(Term::is_decided_by_rows),
+            Term::Or(terms) => terms.iter().all(Term::is_decided_by_rows),
+            Term::Not(term) => term.is_decided_by_rows(),
             Term::Item(item) => item.is_about_rows(),
         }
     }

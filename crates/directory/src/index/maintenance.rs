@@ -29,7 +29,7 @@ use crate::tree::{damaged_row, stored_values};
 type Result<T> = std::result::Result<T, OperationError>;
 
 /// Entries read, or rows built or removed, between two calls of `maybe_yield`.
-const BREATH_ROWS: usize = 16;
+const YIELD_INTERVAL_ROWS: usize = 16;
 
 /// Limits of one slice.
 #[derive(Clone, Copy, Debug)]
@@ -235,7 +235,7 @@ fn in_phase(row: &IndexRow, phase: Phase) -> impl Iterator<Item = IndexPart> {
 }
 
 /// Index rows of the entries of a slice.
-struct Made {
+struct SliceRows {
     /// Sorted, so that they are inserted in page order.
     rows: Vec<(IndexPart, Vec<u8>, u64)>,
     /// The last entry of the slice; `None` if there are no entries after it.
@@ -245,11 +245,11 @@ struct Made {
 impl Slice<'_, '_> {
     /// Removes some rows of a part, and ends its removal when none are left.
     fn clear(&mut self, base: AttrId, part: IndexPart, mut row: IndexRow) -> Result<()> {
-        let rows = some_rows(self.batch, base, part, self.budget.rows_max)?;
+        let rows = first_rows(self.batch, base, part, self.budget.rows_max)?;
         let ids = rows.iter().flat_map(|(key, ids)| ids.iter().map(move |id| (key, *id)));
         for (count, (key, id)) in ids.enumerate() {
             self.batch.remove_id(part.map(), key, id)?;
-            self.breathe(count);
+            self.yield_at(count);
         }
         if rows.is_empty() {
             row.index.set_phase(part, Phase::Absent);
@@ -279,14 +279,14 @@ impl Slice<'_, '_> {
             behind.fold(IndexParts::NONE, IndexParts::with)
         };
         let work: Vec<(AttrId, IndexParts)> = rows.iter().map(|(base, row)| (*base, at_hand(row))).collect();
-        let made = self.make_rows(&work, from)?;
-        for (count, (part, key, id)) in made.rows.iter().enumerate() {
+        let slice_rows = self.make_rows(&work, from)?;
+        for (count, (part, key, id)) in slice_rows.rows.iter().enumerate() {
             self.batch.insert_id(part.map(), key, *id)?;
-            self.breathe(count);
+            self.yield_at(count);
         }
         for ((base, mut row), (_, parts)) in rows.into_iter().zip(work) {
             for part in IndexPart::ALL.into_iter().filter(|part| parts.has(*part)) {
-                match made.last {
+                match slice_rows.last {
                     Some(last) => row.set_built_to(part, last),
                     None => {
                         row.set_built_to(part, 0);
@@ -302,40 +302,40 @@ impl Slice<'_, '_> {
     }
 
     /// Computes the index rows of the entries after `from`.
-    fn make_rows(&mut self, work: &IndexWork, from: u64) -> Result<Made> {
+    fn make_rows(&mut self, work: &IndexWork, from: u64) -> Result<SliceRows> {
         let Slice { batch, catalog, budget, maybe_yield } = self;
-        let mut made = Made { rows: Vec::new(), last: None };
+        let mut slice_rows = SliceRows { rows: Vec::new(), last: None };
         let low = from.to_be_bytes();
         let mut rows: Vec<RowKey> = Vec::new();
         let scan = batch.scan(ENTRIES, (Bound::Excluded(&low[..]), Bound::Unbounded), Direction::Forward);
         for (count, row) in scan.enumerate() {
             // Only now it is certain that there is an entry after the slice.
-            if count == budget.entries_max || made.rows.len() >= budget.rows_max {
-                made.rows.sort_unstable();
-                return Ok(made);
+            if count == budget.entries_max || slice_rows.rows.len() >= budget.rows_max {
+                slice_rows.rows.sort_unstable();
+                return Ok(slice_rows);
             }
             let (key, bytes) = row?;
             let id = entry_rows(batch, catalog, work, key, bytes, &mut rows)?;
-            made.rows.extend(rows.drain(..).map(|(part, key)| (part, key, id.0)));
-            made.last = Some(id.0);
-            if count.is_multiple_of(BREATH_ROWS) {
+            slice_rows.rows.extend(rows.drain(..).map(|(part, key)| (part, key, id.0)));
+            slice_rows.last = Some(id.0);
+            if count.is_multiple_of(YIELD_INTERVAL_ROWS) {
                 maybe_yield();
             }
         }
-        made.last = None;
-        made.rows.sort_unstable();
-        Ok(made)
+        slice_rows.last = None;
+        slice_rows.rows.sort_unstable();
+        Ok(slice_rows)
     }
 
-    fn breathe(&mut self, count: usize) {
-        if count.is_multiple_of(BREATH_ROWS) {
+    fn yield_at(&mut self, count: usize) {
+        if count.is_multiple_of(YIELD_INTERVAL_ROWS) {
             (self.maybe_yield)();
         }
     }
 }
 
 /// Returns the first rows of a part.
-fn some_rows(
+fn first_rows(
     read: &Read,
     base: AttrId,
     part: IndexPart,

@@ -255,7 +255,7 @@ impl<'s, 'o> Export<'s, 'o> {
                 self.attribute(candidate.id, &attribute)?;
             }
         }
-        self.made_attributes(candidate)?;
+        self.virtual_attributes(candidate)?;
         self.text.push(b'\n');
         self.summary.entries += 1;
         self.flush_if_full()
@@ -329,7 +329,7 @@ impl<'s, 'o> Export<'s, 'o> {
         Ok(())
     }
 
-    fn made_attributes(&mut self, candidate: &Candidate<'s>) -> Result<()> {
+    fn virtual_attributes(&mut self, candidate: &Candidate<'s>) -> Result<()> {
         let (state, text) = (self.state, &mut self.text);
         for (attribute, type_id) in &self.selection.made {
             let name = state.catalog.schema.type_by_id(*type_id).name();

@@ -184,7 +184,7 @@ pub(crate) struct Located<'a> {
 
 impl<'a> Located<'a> {
     /// Placeholder for an attribute whose values the row does not contain.
-    pub(crate) const UNTOLD: Located<'static> = Located { form: FORM_TABLE, count: 0, bytes: &[] };
+    pub(crate) const UNKNOWN: Located<'static> = Located { form: FORM_TABLE, count: 0, bytes: &[] };
 
     #[inline(always)]
     pub(crate) fn content(self) -> Content<'a> {

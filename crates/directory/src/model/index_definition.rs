@@ -222,7 +222,7 @@ impl AttributeIndex {
     /// Returns the index as it is after a complete rebuild: every entry has rows of the maintained parts, and no
     /// other rows exist. Nothing remains to be removed, and a part whose removal was pending before it was to be
     /// built again is still to be built.
-    pub fn made_anew(&self) -> AttributeIndex {
+    pub fn rebuilt(&self) -> AttributeIndex {
         let mut index = *self;
         for part in IndexPart::ALL {
             let phase = match self.phase(part) {
@@ -252,7 +252,7 @@ impl AttributeIndex {
     }
 
     /// Returns the parts whose rows every change of an entry maintains.
-    pub fn kept_parts(&self) -> IndexParts {
+    pub fn maintained_parts(&self) -> IndexParts {
         let kept = |part: &IndexPart| matches!(self.phase(*part), Phase::Building | Phase::Complete);
         IndexPart::ALL.into_iter().filter(kept).fold(IndexParts::NONE, IndexParts::with)
     }
@@ -373,7 +373,7 @@ mod tests {
         index.set_phase(IndexPart::Grams, Phase::Building);
         index.set_phase(IndexPart::Sounds, Phase::Clearing);
         assert!(index.has_work() && !index.answers(IndexPart::Grams));
-        let kept = index.kept_parts();
+        let kept = index.maintained_parts();
         assert_eq!(IndexPart::ALL.map(|part| kept.has(part)), [true, false, true, false]);
         let row = IndexRow { index, built_to: [0, 0, 77, 0] };
         let bytes = row.encode();
@@ -381,13 +381,13 @@ mod tests {
         for end in 0..bytes.len() {
             assert_eq!(IndexRow::decode(&bytes[..end]), None);
         }
-        let anew = index.made_anew();
+        let anew = index.rebuilt();
         assert_eq!(
             IndexPart::ALL.map(|part| anew.phase(part)),
             [Phase::Complete, Phase::Absent, Phase::Complete, Phase::Absent]
         );
         index.kinds = kinds.with(IndexKinds::APPROXIMATE);
-        assert_eq!(index.made_anew().phase(IndexPart::Sounds), Phase::Building);
+        assert_eq!(index.rebuilt().phase(IndexPart::Sounds), Phase::Building);
         let old = IndexRow::decode(&[1]).unwrap().index;
         assert!(old.answers(IndexPart::Values) && old.kinds.to_string() == "equality,ordering");
     }

@@ -66,7 +66,7 @@ pub struct PasswordPolicy {
     /// Whether the time of the last bind is recorded.
     pub last_success: bool,
     /// Whether a bind reports that the account is locked. This also reveals that the account exists.
-    pub tells_lock: bool,
+    pub reports_lock: bool,
     /// Whether users with a secret for time-based codes append a code to their password.
     pub totp: bool,
     /// Time steps before and after the current one whose codes are accepted; `None` for the default.
@@ -115,7 +115,7 @@ const SWITCHES: [SwitchField; 8] = [
     ("pwdSafeModify", |of| &mut of.safe_modify),
     ("pandoPwdCheckLists", |of| &mut of.check_lists),
     ("pandoPwdLastSuccess", |of| &mut of.last_success),
-    ("pandoPwdTellLock", |of| &mut of.tells_lock),
+    ("pandoPwdTellLock", |of| &mut of.reports_lock),
     ("pandoPwdTotp", |of| &mut of.totp),
 ];
 

@@ -31,7 +31,11 @@ pub fn is_fit(stored: &[u8]) -> bool {
 }
 
 /// Returns the password that matches and has not expired at this time.
-pub fn right_one<'a>(passwords: &'a [AppPassword], asserted: &[u8], now: i64) -> Option<&'a AppPassword> {
+pub fn matching_password<'a>(
+    passwords: &'a [AppPassword],
+    asserted: &[u8],
+    now: i64,
+) -> Option<&'a AppPassword> {
     let mut found = None;
     // All of them are tried, so that the time does not reveal the place of the match.
     for password in passwords.iter().filter(|password| is_fit(&password.stored)) {
@@ -61,7 +65,8 @@ mod tests {
             password("x-app-slow", b"three", StorageScheme::Pbkdf2Sha256, None),
             password("x-app-open", b"four", StorageScheme::Clear, None),
         ];
-        let found = |asserted: &[u8], now| right_one(&all, asserted, now).map(|of| of.options.as_str());
+        let found =
+            |asserted: &[u8], now| matching_password(&all, asserted, now).map(|of| of.options.as_str());
         assert_eq!(found(b"one", 1_000), Some("x-app-mail"));
         assert_eq!([99, 100].map(|now| found(b"two", now)), [Some("x-app-scan"), None]);
         for none in [&b"three"[..], b"four", b"", b"five"] {

@@ -94,13 +94,13 @@ pub(crate) fn seconds_between(from: i64, to: i64) -> u32 {
 impl Account {
     /// Returns true if no password is accepted now (draft section 7.1).
     pub fn is_locked(&self, now: i64) -> bool {
-        self.is_shut(now) || self.is_failure_locked(now) || self.is_idle_locked(now)
+        self.is_unavailable(now) || self.is_failure_locked(now) || self.is_idle_locked(now)
     }
 
     /// Returns true if the account cannot be used now, whatever the proof: an administrator locked it, or it is
     /// before its start or after its end. Locks by wrong passwords or by idleness do not count, because others can
     /// cause them.
-    pub fn is_shut(&self, now: i64) -> bool {
+    pub fn is_unavailable(&self, now: i64) -> bool {
         self.is_disabled() || self.is_before_start(now) || self.is_past_end(now)
     }
 
@@ -175,7 +175,7 @@ impl Account {
     /// Returns whether a bind with the right password would succeed, and if not, why.
     pub fn usability(&self, now: i64) -> AccountUsability {
         let why = Unusable {
-            is_inactive: self.is_shut(now),
+            is_inactive: self.is_unavailable(now),
             is_reset: self.must_change(),
             is_expired: self.is_expired(now),
             grace_left: self.is_expired(now).then(|| self.grace_left(now)).filter(|left| *left > 0),
@@ -208,17 +208,17 @@ impl Account {
 
     /// Applies attempts that are not recorded yet: a success that ended the failures before it, then failures in the
     /// order in which they occurred. Recording them later has the same result.
-    pub fn take_attempts(&mut self, ends_recorded: bool, failures: &[i64]) {
+    pub fn apply_attempts(&mut self, ends_recorded: bool, failures: &[i64]) {
         if ends_recorded {
             self.failures.clear();
             // An administrator may have locked the account meanwhile.
             self.locked = self.locked.filter(|lock| *lock == Lock::Permanent);
         }
-        failures.iter().for_each(|time| self.take_failure(*time));
+        failures.iter().for_each(|time| self.apply_failure(*time));
     }
 
     /// Draft section 8.1.3. A time that is already recorded is the same failure.
-    fn take_failure(&mut self, time: i64) {
+    fn apply_failure(&mut self, time: i64) {
         if self.failures.contains(&time) || self.is_disabled() || self.is_failure_locked(time) {
             return;
         }
@@ -242,13 +242,13 @@ impl Account {
 
     /// Returns the result of an attempt while the account is locked.
     pub fn refused(&self) -> Judgement {
-        let error = self.policy.tells_lock.then_some(PolicyError::AccountLocked);
+        let error = self.policy.reports_lock.then_some(PolicyError::AccountLocked);
         Judgement { response: PolicyResponse { warning: None, error }, ..Judgement::default() }
     }
 
     /// Returns true if a success now is to be recorded as the last. A recorded later time is from before the clock
     /// was set back.
-    pub fn wants_success(&self, now: i64) -> bool {
+    pub fn records_success_at(&self, now: i64) -> bool {
         let precision = seconds(self.policy.last_success_precision);
         let is_fresh = |last: i64| {
             now < last.saturating_add(precision) && last <= now.saturating_add(precision.max(SECOND))
@@ -261,7 +261,7 @@ impl Account {
         let policy = &self.policy;
         let recorded = AttemptRecord {
             clears_failures: !self.failures.is_empty() || self.locked.is_some(),
-            success: self.wants_success(now),
+            success: self.records_success_at(now),
             grace: false,
         };
         let good = Judgement { succeeds: true, recorded, ..Judgement::default() };
@@ -434,7 +434,7 @@ mod tests {
         let base = Account { failures: vec![1, 2], ..account(policy) };
         let check = |ends_recorded, failures: &[i64], expected: (&[i64], Option<Lock>)| {
             let mut account = base.clone();
-            account.take_attempts(ends_recorded, failures);
+            account.apply_attempts(ends_recorded, failures);
             assert_eq!((&account.failures[..], account.locked), expected, "{ends_recorded} {failures:?}");
         };
         check(false, &[2], (&[1, 2], None));
@@ -445,7 +445,7 @@ mod tests {
         let over = 3 + 5 * SECOND;
         check(false, &[3, over], (&[over], None));
         let mut disabled = Account { locked: Some(Lock::Permanent), ..base.clone() };
-        disabled.take_attempts(true, &[3]);
+        disabled.apply_attempts(true, &[3]);
         assert_eq!((disabled.failures.len(), disabled.locked), (0, Some(Lock::Permanent)));
     }
 

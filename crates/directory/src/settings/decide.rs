@@ -119,9 +119,9 @@ pub fn policy_notices(state: TreeState<'_>) -> Result<Vec<String>, OperationErro
 
 fn notes_of(named: NamedPolicy) -> Result<Vec<String>, SettingsError> {
     match named {
-        NamedPolicy::Fine => Ok(Vec::new()),
-        NamedPolicy::NotYet(note) => Ok(vec![note]),
-        NamedPolicy::Unfit(what) => Err(vec![SettingsProblem::key("password_policy", what)].into()),
+        NamedPolicy::Valid => Ok(Vec::new()),
+        NamedPolicy::NoTree(note) => Ok(vec![note]),
+        NamedPolicy::Unusable(what) => Err(vec![SettingsProblem::key("password_policy", what)].into()),
     }
 }
 

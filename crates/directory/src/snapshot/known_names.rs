@@ -21,7 +21,7 @@ use crate::snapshot::Snapshot;
 use crate::tree::{TreeState, damaged_row, node};
 
 /// Names in a line: the associativity of the cache.
-const WAYS: usize = 8;
+const ASSOCIATIVITY: usize = 8;
 
 /// Lines of the smallest table.
 const LINES_MIN: usize = 64;
@@ -33,7 +33,7 @@ const ID_BITS: u32 = 40;
 /// Words in one cache line: names that are requested more often move to the front. 0 is a free place.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-struct Line([u64; WAYS]);
+struct Line([u64; ASSOCIATIVITY]);
 
 /// Table of known names.
 #[derive(Debug, Default)]
@@ -69,8 +69,8 @@ impl KnownNames {
     #[inline]
     pub(crate) fn find(&self, hash: NameHash) -> impl Iterator<Item = EntryId> + use<> {
         let line = match self.lines.len() {
-            0 => Line([0; WAYS]),
-            count => self.lines.get(line_of(hash, count)).map_or(Line([0; WAYS]), |line| *line),
+            0 => Line([0; ASSOCIATIVITY]),
+            count => self.lines.get(line_of(hash, count)).map_or(Line([0; ASSOCIATIVITY]), |line| *line),
         };
         let tag = tag(hash);
         let found = line.0.into_iter().filter(move |word| word & !ID_MASK == tag && word & ID_MASK != 0);
@@ -86,24 +86,24 @@ impl KnownNames {
         let line = line_of(hash, self.lines.len());
         let Some(Line(words)) = self.lines.get_mut(line) else { return };
         let word = tag(hash) | id.0;
-        if let Some(way) = words.iter().position(|kept| *kept == word) {
-            words.swap(way, way.saturating_sub(1));
+        if let Some(slot) = words.iter().position(|kept| *kept == word) {
+            words.swap(slot, slot.saturating_sub(1));
             return;
         }
         let free = words.iter().position(|kept| *kept == 0);
         self.taken += usize::from(free.is_some());
         // A new name replaces the last one of a line: names requested once do not evict names requested often.
-        if let Some(way) = words.get_mut(free.unwrap_or(WAYS - 1)) {
-            *way = word;
+        if let Some(slot) = words.get_mut(free.unwrap_or(ASSOCIATIVITY - 1)) {
+            *slot = word;
         }
     }
 
     /// Enlarges the table, dropping all names, when three quarters of the places are taken.
     fn grow_if_full(&mut self) {
         let count = self.lines.len();
-        if (count == 0 || self.taken > count * WAYS / 4 * 3) && count < self.line_count_max {
+        if (count == 0 || self.taken > count * ASSOCIATIVITY / 4 * 3) && count < self.line_count_max {
             let count = (count * 4).clamp(LINES_MIN.min(self.line_count_max), self.line_count_max);
-            self.lines = vec![Line([0; WAYS]); count];
+            self.lines = vec![Line([0; ASSOCIATIVITY]); count];
             self.taken = 0;
         }
     }

@@ -70,7 +70,7 @@ pub(crate) fn decide(
     let exact = |time: i64| time_text(time, true).into_bytes();
     if update.clears_failures || !update.failures.is_empty() {
         let mut after = account.clone();
-        after.take_attempts(update.clears_failures, &update.failures);
+        after.apply_attempts(update.clears_failures, &update.failures);
         if after.failures != account.failures || update.clears_failures {
             let kept = after.failures.iter().copied().map(exact);
             entry.set_all_by_server(&description(catalog, FAILURE_TIME)?, kept)?;

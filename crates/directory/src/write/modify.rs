@@ -35,7 +35,7 @@ use crate::tree::{TreeState, damaged_row};
 use crate::write::add::naming_values;
 use crate::write::deciding::Deciding;
 use crate::write::given_values::{read_value, read_values};
-use crate::write::password_rules::{self, OwnPassword};
+use crate::write::password_rules::{self, OwnPasswordChange};
 use crate::write::passwords::deleted_form;
 use crate::write::permitted;
 use crate::write::schema_check::{
@@ -104,7 +104,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Res
     for change in &changes {
         // Naming the old password proves that the user knows it, so a wrong one must fail.
         let is_lenient = controls.permissive_modify && !is_any_password(change);
-        match rules.as_ref().and_then(|rules| Some((rules, rules.judged_by_outcome(change)?))) {
+        match rules.as_ref().and_then(|rules| Some((rules, rules.outcome_filters(change)?))) {
             None => carry_out(schema, &mut entry, change, is_lenient)?,
             Some((rules, view)) => rules.carry_out(&mut entry, change, is_lenient, view)?,
         }
@@ -115,7 +115,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Res
         };
         let with_old = changes.iter().any(brings_old);
         let only_adds = !changes.iter().any(|of| is_password(of) && of.operation != ChangeOperation::Add);
-        let change = OwnPassword { before: &before, with_old, only_adds };
+        let change = OwnPasswordChange { before: &before, with_old, only_adds };
         password_rules::changed(&deciding, &mut entry, target.id, change)?;
     }
     let adds_app = |change: &ReadChange<'_>| {
@@ -186,7 +186,7 @@ impl Rules<'_> {
         if let Some(view) = rights.over_values(WRITE, type_id) {
             let mut key = Vec::new();
             let mut may = |value: &[u8]| view.allows(WRITE, type_id, schema, value, &mut key);
-            return self.judged_by_outcome(change).is_some()
+            return self.outcome_filters(change).is_some()
                 || change.values.iter().all(|keyed| keyed.value.as_bytes().is_some_and(&mut may));
         }
         let may = match change.operation {
@@ -201,7 +201,7 @@ impl Rules<'_> {
 
     /// Returns the filters for values, if only some values may be written and the request does not name all that it
     /// changes.
-    fn judged_by_outcome(&self, change: &ReadChange<'_>) -> Option<&Arc<ByValue>> {
+    fn outcome_filters(&self, change: &ReadChange<'_>) -> Option<&Arc<ByValue>> {
         let names_all = match change.operation {
             ChangeOperation::Add => true,
             ChangeOperation::Delete => change.values.len() > 0,

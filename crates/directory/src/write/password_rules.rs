@@ -36,7 +36,7 @@ type Result<T> = std::result::Result<T, OperationError>;
 
 /// Effect of a request on the entry's own password.
 #[derive(Clone, Copy)]
-pub(crate) struct OwnPassword<'p> {
+pub(crate) struct OwnPasswordChange<'p> {
     /// The passwords before the change.
     pub(crate) before: &'p [Vec<u8>],
     /// Whether the request names one of them.
@@ -50,10 +50,10 @@ pub(crate) fn changed(
     deciding: &Deciding<'_>,
     entry: &mut WorkingEntry<'_>,
     id: EntryId,
-    change: OwnPassword<'_>,
+    change: OwnPasswordChange<'_>,
 ) -> Result<()> {
     let Deciding { state, requester, .. } = *deciding;
-    let OwnPassword { before, with_old, only_adds } = change;
+    let OwnPasswordChange { before, with_old, only_adds } = change;
     let catalog = state.catalog;
     let passwords = passwords(entry, catalog)?;
     let is_own = matches!(requester, Requester::User { id: own, .. } if *own == id);
@@ -61,7 +61,7 @@ pub(crate) fn changed(
         change_scram_keys(deciding, entry, &passwords)?;
     }
     if passwords != before || passwords.is_empty() {
-        take_other_passwords(entry, catalog, !is_own && !only_adds)?;
+        remove_other_passwords(entry, catalog, !is_own && !only_adds)?;
     }
     let Some(account) = accounts::account(state, id)? else { return Ok(()) };
     let policy = &*account.policy;
@@ -105,7 +105,7 @@ pub(crate) fn changed(
 /// Removes values of userPassword with options. Values that permit no bind are always removed. Application passwords
 /// are removed if another requester resets the password and the request does not set them itself: a reset is for the
 /// case that others may know the passwords.
-fn take_other_passwords(entry: &mut WorkingEntry<'_>, catalog: &Catalog, is_reset: bool) -> Result<()> {
+fn remove_other_passwords(entry: &mut WorkingEntry<'_>, catalog: &Catalog, is_reset: bool) -> Result<()> {
     let password = description(catalog, USER_PASSWORD)?;
     for other in entry.attributes_of_type(password.type_id) {
         match PasswordKind::of(&other.options) {

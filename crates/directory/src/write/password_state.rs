@@ -25,7 +25,7 @@ use crate::write::working_entry::WorkingEntry;
 type Result<T> = std::result::Result<T, OperationError>;
 
 /// Value of pwdAccountLockedTime for a permanent lock (draft-behera-ldap-password-policy section 5.3.3).
-const LOCKED_FOR_GOOD: &str = "000001010000Z";
+const PERMANENT_LOCK: &str = "000001010000Z";
 
 /// Decides a request; `None` if nothing changes.
 pub(crate) fn decide(deciding: Deciding<'_>, request: &StateRequest<'_>) -> Result<Option<Record>> {
@@ -67,7 +67,7 @@ fn carry_out(
         |name: &str, values: Vec<Vec<u8>>| entry.set_all_by_server(&description(catalog, name)?, values);
     let lock = |is: bool, since: &str| if is { vec![since.as_bytes().to_vec()] } else { Vec::new() };
     match operation.kind {
-        kind::SET_DISABLED if truth(operation)? => set(LOCKED_TIME, lock(true, LOCKED_FOR_GOOD)),
+        kind::SET_DISABLED if truth(operation)? => set(LOCKED_TIME, lock(true, PERMANENT_LOCK)),
         kind::SET_DISABLED | kind::CLEAR_DISABLED => unlock(deciding, entry, true),
         kind::SET_END => set(END_TIME, one_time(operation, now)?),
         kind::CLEAR_END => set(END_TIME, Vec::new()),

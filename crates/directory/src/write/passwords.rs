@@ -112,7 +112,7 @@ pub fn new_password_rules(
         Request::Add(add) => match policy_of_new(state, add)? {
             Some(policy) => {
                 let keys = accounts::key_rules(state, &policy, |names| {
-                    look_at_names_of_new(state, add, names);
+                    collect_names_of_new(state, add, names);
                     Ok(())
                 })?;
                 Some((policy, None, keys))
@@ -133,7 +133,7 @@ pub fn new_password_rules(
 }
 
 /// Collects the names by which the user of an added entry will be found.
-fn look_at_names_of_new(state: TreeState<'_>, add: &AddRequest<'_>, names: &mut DigestNames) {
+fn collect_names_of_new(state: TreeState<'_>, add: &AddRequest<'_>, names: &mut DigestNames) {
     let schema = &*state.catalog.schema;
     for identity in &state.settings.general.identity_attributes {
         let Some(known) = schema.attribute_type(identity) else { continue };

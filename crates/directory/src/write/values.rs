@@ -66,7 +66,7 @@ impl OrdinaryValues<'_, '_, '_> {
         };
         self.remove(&removed)?;
         self.add(&added)?;
-        if !self.changed.catalog.attribute(self.attribute).index.kept_parts().is_empty() {
+        if !self.changed.catalog.attribute(self.attribute).index.maintained_parts().is_empty() {
             index::update(self.batch, self.changed, self.attribute, &removed, &added)?;
         }
         Ok(())

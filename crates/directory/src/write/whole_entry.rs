@@ -32,7 +32,7 @@ pub(crate) fn put(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, add: 
             put_in_rows(batch, catalog, add.id, def, values, &mut row)?;
             continue;
         }
-        let parts = def.index.kept_parts();
+        let parts = def.index.maintained_parts();
         for value in values.iter().filter_map(Value::as_bytes) {
             inline.push(store_inline(batch, add.id, def.id, value)?);
             rows_of(&catalog.schema, def, parts, value, &mut index_rows);
@@ -77,7 +77,7 @@ pub(crate) fn remove(batch: &mut Batch<'_>, catalog: &Catalog, id: EntryId) -> R
     let mut index_rows = Vec::new();
     for attribute in row.attributes() {
         let def = catalog.attribute(attribute.id);
-        let parts = def.index.kept_parts();
+        let parts = def.index.maintained_parts();
         let values = match attribute.content {
             Content::Inline(values) => values,
             Content::Table => {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use directory::account_update::AccountUpdate;
 use directory::password::Verification;
-use directory::password::app_password::right_one;
+use directory::password::app_password::matching_password;
 use directory::password::policy::{Account, AttemptRecord, Judgement, Lock};
 use directory::password::totp::CODE_SIZE;
 use directory::{Outcome, Requester};
@@ -52,11 +52,11 @@ impl Standing {
         let UnrecordedAttempts { times, ends_recorded, success } = unrecorded;
         let recorded = (*ends_recorded || !times.is_empty()).then(|| {
             let recorded = (account.failures.clone(), account.locked);
-            account.take_attempts(*ends_recorded, times);
+            account.apply_attempts(*ends_recorded, times);
             recorded
         });
         let recorded_success = account.last_success;
-        if account.wants_success(now) {
+        if account.records_success_at(now) {
             let kept = context.shared.logins.since(account.id, recorded_success);
             // The clock may have been set back since what is recorded.
             account.last_success = (*success).max(kept).or(recorded_success);
@@ -134,7 +134,7 @@ pub(super) fn begin_app(context: &Context, account: &Account, sent: &[u8]) -> Op
     if account.apps.is_empty() {
         return None;
     }
-    let app = right_one(&account.apps, sent, password_time())?;
+    let app = matching_password(&account.apps, sent, password_time())?;
     let app = Some((app.options.clone(), app.last_used));
     let attempt = attempt(context, Box::new(account.clone()), SecondFactor::NotNeeded);
     Some(Box::new(Attempt { app, ..*attempt }))

@@ -60,7 +60,7 @@ impl Session {
         let identified = identified.map_err(|outcome| outcome.diagnostic)?;
         let shown = ldap::Excerpt(&user);
         let identified = identified.ok_or_else(|| format!("no entry, or several, are {shown:?}"))?;
-        if identified.account.is_some_and(|account| account.is_shut(now)) {
+        if identified.account.is_some_and(|account| account.is_unavailable(now)) {
             return Err(format!(
                 "the account of {shown:?} is locked by an administrator, or it is not its time"
             ));

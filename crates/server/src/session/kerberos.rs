@@ -107,7 +107,7 @@ impl Session {
         };
         let identified = identified.map_err(|outcome| outcome.diagnostic)?;
         let identified = identified.ok_or("no entry, or several, are this principal's")?;
-        if identified.account.is_some_and(|account| account.is_shut(password_time())) {
+        if identified.account.is_some_and(|account| account.is_unavailable(password_time())) {
             return Err("the account is locked by an administrator, or it is not its time".to_owned());
         }
         authorized(context, &identified.requester, authorization)

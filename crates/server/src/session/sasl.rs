@@ -191,7 +191,7 @@ impl Session {
                 ),
             };
         }
-        if outcome.code == ResultCode::SUCCESS && is_shut(context, &requester) {
+        if outcome.code == ResultCode::SUCCESS && is_unavailable(context, &requester) {
             let text = "the account is locked by an administrator, or it is not its time";
             outcome = Outcome::new(ResultCode::INVALID_CREDENTIALS, text);
             requester = Requester::Anonymous;
@@ -372,10 +372,10 @@ fn gss_mechanism(mechanism: &str) -> Option<GssMechanism> {
 }
 
 /// Whether nobody may be this user now, by whatever proof.
-fn is_shut(context: &Context, requester: &Requester) -> bool {
+fn is_unavailable(context: &Context, requester: &Requester) -> bool {
     let Requester::User { id, .. } = requester else { return false };
     let account = directory::bind::account(&context.snapshot, *id).ok().flatten();
-    account.is_some_and(|account| account.is_shut(password_time()))
+    account.is_some_and(|account| account.is_unavailable(password_time()))
 }
 
 /// The keys that somebody has for a hash.

@@ -345,7 +345,7 @@ impl Derivation<'_, '_, '_> {
     /// Expects the index rows of a value.
     fn indexed(&mut self, id: EntryId, def: &AttributeDef, value: &[u8]) -> Result<()> {
         let Some(index) = self.indexes.get(&def.base).copied() else { return Ok(()) };
-        let parts = index.index.kept_parts();
+        let parts = index.index.maintained_parts();
         if parts.is_empty() {
             return Ok(());
         }

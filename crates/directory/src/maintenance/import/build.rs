@@ -230,7 +230,7 @@ impl Builder {
         if !self.has_carried_over {
             // Every entry has all rows of its indexes.
             for def in catalog.attributes().iter().filter(|def| def.id == def.base && def.index.has_work()) {
-                let index = def.index.made_anew();
+                let index = def.index.rebuilt();
                 put(&meta_key(META_INDEX, def.id.0), &IndexRow::of(index).encode());
             }
         }

@@ -18,7 +18,7 @@ const CHANGE_DIGITS: usize = 20;
 const TOMBSTONE: &[u8] = b"nsTombstone";
 
 /// Attributes by which 389 DS and OpenDJ mark an account as disabled.
-const SAY_DISABLED: [&str; 2] = ["nsAccountLock", "ds-pwp-account-disabled"];
+const DISABLED_ATTRIBUTES: [&str; 2] = ["nsAccountLock", "ds-pwp-account-disabled"];
 
 /// Internal attributes of 389 DS and OpenDJ: numbers of entries, and replication state.
 const FOREIGN: [&str; 8] = [
@@ -73,8 +73,8 @@ pub(super) fn without_state(text: &str) -> State {
 }
 
 /// Returns true if values of an attribute mark an account as disabled.
-pub(super) fn says_disabled(name: &str) -> bool {
-    SAY_DISABLED.iter().any(|known| known.eq_ignore_ascii_case(name))
+pub(super) fn marks_disabled(name: &str) -> bool {
+    DISABLED_ATTRIBUTES.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
 /// Returns true if values of the attribute type with this OID would have no effect.

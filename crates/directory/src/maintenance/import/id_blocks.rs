@@ -38,7 +38,7 @@ const DIFFERENCES_SIZE: usize = 184;
 const DIFFERENCE_SIZE_MAX: usize = 3;
 
 /// Places of a set: a key may be in any place of its set.
-const WAYS: usize = 4;
+const ASSOCIATIVITY: usize = 4;
 
 /// Maximum number of sets in a table. More would not fit into the processor's caches.
 const SETS_MAX: usize = 4_096;
@@ -72,15 +72,15 @@ const EMPTY: GatheredKey = GatheredKey {
 #[derive(Clone, Default)]
 struct Set {
     /// Part of the hash of each place's key; 0 for no key.
-    tags: [u32; WAYS],
+    tags: [u32; ASSOCIATIVITY],
     /// Number of times that other keys must claim each place before they get it.
-    strengths: [u8; WAYS],
+    strengths: [u8; ASSOCIATIVITY],
 }
 
 /// A table of frequent keys.
 pub(super) struct Gatherer {
     sets: Vec<Set>,
-    /// [`WAYS`] places for each set.
+    /// [`ASSOCIATIVITY`] places for each set.
     places: Vec<GatheredKey>,
     set_count_max: usize,
 }
@@ -88,7 +88,7 @@ pub(super) struct Gatherer {
 impl Gatherer {
     /// Returns a table of up to `memory` bytes.
     pub(super) fn new(memory: usize) -> Gatherer {
-        let sets = memory / (WAYS * size_of::<GatheredKey>());
+        let sets = memory / (ASSOCIATIVITY * size_of::<GatheredKey>());
         let set_count_max = if sets == 0 { 0 } else { 1 << sets.min(SETS_MAX).ilog2() };
         Gatherer { sets: Vec::new(), places: Vec::new(), set_count_max }
     }
@@ -105,18 +105,18 @@ impl Gatherer {
         }
         if self.sets.is_empty() {
             self.sets = vec![Set::default(); self.set_count_max];
-            self.places = vec![EMPTY; self.set_count_max * WAYS];
+            self.places = vec![EMPTY; self.set_count_max * ASSOCIATIVITY];
         }
         let (number, tag) = self.hash(key);
         let set = &mut self.sets[number];
-        let places = &mut self.places[number * WAYS..][..WAYS];
+        let places = &mut self.places[number * ASSOCIATIVITY..][..ASSOCIATIVITY];
         for (way, place) in places.iter_mut().enumerate() {
             if set.tags[way] == tag && place.key[..usize::from(place.key_len)] == *key {
                 set.strengths[way] = (set.strengths[way] + 1).min(STRENGTH_MAX);
                 return place.add(id, out);
             }
         }
-        let weakest = (1..WAYS)
+        let weakest = (1..ASSOCIATIVITY)
             .fold(0, |weakest, way| if set.strengths[way] < set.strengths[weakest] { way } else { weakest });
         if set.strengths[weakest] > 1 {
             set.strengths[weakest] -= 1;

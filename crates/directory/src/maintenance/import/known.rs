@@ -142,7 +142,7 @@ impl KnownAttributes {
         }
         let name = text.split(';').next().unwrap_or_default();
         let is_defined = job.schema.attribute_type(name).is_some();
-        if foreign::says_disabled(name) {
+        if foreign::marks_disabled(name) {
             let description = is_defined.then(|| read_description(&job.schema, text)).transpose()?;
             let place = description.map(|description| self.place(job, &description)).transpose()?;
             return Ok(Some(Named::Disabled(place)));
@@ -169,7 +169,7 @@ impl KnownAttributes {
         }
         let def = job.attribute(description).map_err(|error| OperationError::Damaged(error.to_string()))?;
         let attribute_type = job.schema.type_by_id(description.type_id);
-        let parts = def.index.kept_parts();
+        let parts = def.index.maintained_parts();
         let other = |part: &IndexPart| *part != IndexPart::Values && parts.has(*part);
         let has_value_rows = parts.has(IndexPart::Values);
         let is_needed = has_value_rows || def.is_link;

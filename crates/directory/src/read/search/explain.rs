@@ -180,7 +180,7 @@ impl Explained<'_> {
         let schema = &self.planner.state.catalog.schema;
         let test = match &item.test {
             // No plan is made by it.
-            Test::Shown(_) => "what shows",
+            Test::Visible(_) => "what shows",
             Test::Present => "presence",
             Test::Equal(..) => "equality",
             Test::AtLeast(..) => "lower bound",
@@ -246,7 +246,7 @@ fn missing_for(catalog: &Catalog, item: &Item) -> Vec<String> {
         }
         Test::Present => (&[IndexPart::Values, IndexPart::Presence], "a presence"),
         Test::Sounds(_) => (&[IndexPart::Sounds], "an approximate"),
-        Test::AtLeast(..) | Test::AtMost(..) | Test::Extensible(..) | Test::Shown(_) => return Vec::new(),
+        Test::AtLeast(..) | Test::AtMost(..) | Test::Extensible(..) | Test::Visible(_) => return Vec::new(),
     };
     let defs = item.attributes.iter().map(|id| catalog.attribute(*id));
     let lacking = defs.filter(|def| !def.is_link && !parts.iter().any(|part| def.index.answers(*part)));

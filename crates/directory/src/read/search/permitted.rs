@@ -12,7 +12,7 @@ use schema::{Schema, TypeId};
 use super::result::ResultWriter;
 use crate::access::{EntryRights, Standing, Walk};
 use crate::catalog::{Catalog, Shown, VirtualAttribute};
-use crate::filter::{Candidate, Item, Matcher, ShownTest, Subject, Term, Test, Truth};
+use crate::filter::{Candidate, Item, Matcher, Subject, Term, Test, Truth, VisibleTest};
 use crate::model::access_rule::{Rights, SEARCH};
 use crate::model::outcome::OperationError;
 use crate::model::rows::AttrId;
@@ -179,8 +179,8 @@ impl ValuesAllowed<'_> {
                 let attributes = item.attributes.only(by_value);
                 if let (false, Some(view)) = (attributes.is_empty(), self.rights.by_value()) {
                     let shown =
-                        ShownTest { test: item.test.clone(), view: Arc::clone(view), right: self.right };
-                    let test = Test::Shown(Box::new(shown));
+                        VisibleTest { test: item.test.clone(), view: Arc::clone(view), right: self.right };
+                    let test = Test::Visible(Box::new(shown));
                     // The values of the entry's name are for the item before, if for any.
                     let dn_attributes = false;
                     left.push(Term::Item(Item { attributes, test, dn_attributes, ..item.clone() }));

@@ -464,7 +464,7 @@ impl Planner<'_> {
                 let limit = limit.min(PRESENCE_KEYS_MAX);
                 self.narrow_range(item, None, is_exact, limit, KeyRange::of_attribute)
             }
-            Test::Extensible(..) | Test::Shown(_) => Ok(None),
+            Test::Extensible(..) | Test::Visible(_) => Ok(None),
         }
     }
 

@@ -114,7 +114,7 @@ impl Scanner {
         Scanner {
             access,
             candidate_cost: u32::try_from(filter.test_count() / TESTS_PER_ENTRY).unwrap_or(u32::MAX).max(1),
-            by_rows: filter.is_told_by_rows(),
+            by_rows: filter.is_decided_by_rows(),
             key: Vec::new(),
             filter,
             scope,

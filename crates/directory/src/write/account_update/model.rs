@@ -201,7 +201,7 @@ impl Session<'_> {
 
     fn account(&self) -> Account {
         let mut account = self.recorded();
-        account.take_attempts(self.waiting.clears_failures, &self.waiting.failures);
+        account.apply_attempts(self.waiting.clears_failures, &self.waiting.failures);
         account.last_success = self.waiting.success.or(account.last_success);
         account
     }
@@ -374,7 +374,7 @@ fn wrong(session: &mut Session<'_>, model: &mut Model, now: i64) -> i64 {
     }
     let now = accounts::distinct_time(now, |time| account.failures.contains(&time));
     let mut after = account;
-    after.take_attempts(false, &[now]);
+    after.apply_attempts(false, &[now]);
     session.waiting.failures.push(now);
     let delay = model.fail(now);
     // The delay counts the failure that locks.

@@ -160,7 +160,7 @@ impl Node {
             let before = batch.position()?;
             batch.limit_records(room);
             let mut answer = self.execute(batch, &operation);
-            if let Some(size) = batch.held_back() {
+            if let Some(size) = batch.take_rejected_record_bytes() {
                 match group.fits(size) {
                     Fit::Never { size, max } => {
                         let text = format!(
@@ -202,7 +202,7 @@ impl Node {
 
     fn execute(&mut self, batch: &mut WriteBatch<'_>, operation: &Operation) -> Answer {
         if let Waiter::Remote { .. } = operation.origin
-            && let Err(error) = batch.check_asker(&operation.requester, now_micros())
+            && let Err(error) = batch.check_requester(&operation.requester, now_micros())
         {
             return Outcome::from(error).into();
         }

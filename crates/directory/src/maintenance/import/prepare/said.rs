@@ -11,7 +11,7 @@ use crate::model::outcome::OperationError;
 use crate::write::given_values::check_value;
 
 /// Value of pwdAccountLockedTime for a permanent lock (draft-behera-ldap-password-policy section 5.3.3).
-const LOCKED_FOR_GOOD: &[u8] = b"000001010000Z";
+const PERMANENT_LOCK: &[u8] = b"000001010000Z";
 
 /// State of an entry in the attributes of another server.
 #[derive(Debug, Default)]
@@ -68,7 +68,7 @@ impl Preparer<'_> {
             let statistics = &mut self.statistics;
             *if is_taken { &mut statistics.unique_ids } else { &mut statistics.foreign_values } += 1;
         }
-        if self.said.is_disabled && self.settle("pwdAccountLockedTime", LOCKED_FOR_GOOD, true)? {
+        if self.said.is_disabled && self.settle("pwdAccountLockedTime", PERMANENT_LOCK, true)? {
             self.statistics.disabled_accounts += 1;
         }
         Ok(())
