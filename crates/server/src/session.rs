@@ -57,7 +57,7 @@ use crate::session::context::Context;
 use crate::session::own_limits::OwnLimits;
 use crate::telemetry::counters::Operation;
 use crate::workers::hash_pool::HashClaim;
-use crate::workers::read_ahead::{Ahead, Answers, look_ahead};
+use crate::workers::read_ahead::{Ahead, look_ahead};
 use audit::{Ending, Told};
 use changes::HeldChange;
 use outstanding::{Outstanding, OutstandingRequests, RequestHead, Work};
@@ -246,22 +246,21 @@ impl Session {
         self.outstanding.last().is_some_and(Outstanding::is_bind)
     }
 
-    /// Looks which of the requests in `input` can be answered from memory, and has read ahead what the others lack.
-    pub(crate) fn look_ahead(&self, context: &mut Context, input: &[u8], answers: &mut Answers) -> Ahead {
-        let limits = self.decode_limits(context);
-        let (address, asks) = (self.address(context), (&self.requester, self.offered(context)));
-        look_ahead(&context.snapshot, &limits, address, asks, input, answers, &mut context.jobs)
+    /// Finds which requests in `input` have all their pages in memory. The missing pages of the others are prefetched.
+    pub(crate) fn look_ahead(&self, context: &mut Context, input: &[u8]) -> Ahead {
+        let (limits, address) = (self.decode_limits(context), self.address(context));
+        let (snapshot, scratch, jobs) = (&context.snapshot, &mut context.look_scratch, &mut context.jobs);
+        look_ahead(snapshot, &limits, address, &self.requester, input, scratch, jobs)
     }
 
     /// Handles the complete requests in `input` until one has to wait. Appends responses to `out`; `unsent` bytes wait
-    /// before them. `answers` are what a look at the same input on the same snapshot came to.
+    /// before them.
     pub(crate) fn receive(
         &mut self,
         context: &mut Context,
         input: &[u8],
         out: &mut Vec<u8>,
         unsent: usize,
-        mut answers: Option<&mut Answers>,
         turn: &mut TurnBudget,
     ) -> Received {
         let (mut consumed, mut is_secret) = (0, false);
@@ -280,11 +279,10 @@ impl Session {
                     return Received { consumed, is_secret, next };
                 }
             };
-            let answer = answers.as_deref_mut().and_then(Answers::next);
             let taken = match Message::decode(frame, &limits) {
                 Ok(message) => {
                     is_secret |= may_hold_passwords(&message.request);
-                    self.dispatch(context, &message, frame, answer, out)
+                    self.dispatch(context, &message, frame, out)
                 }
                 Err(error) => {
                     is_secret = true;

@@ -1,18 +1,18 @@
-//! Reading ahead: going through what a request will read, for nothing but to have it in memory.
+//! Prefetch: reads the pages that a request will read, so that they are in memory when it is carried out.
 //!
-//! A directory that is larger than memory makes whoever reads wait for the disk. An event loop must not wait, so
-//! another thread goes the way of the request first, on a view of its own, and throws away what it finds. Whatever that
-//! comes to, a refusal or a failure of the store, the request itself will meet it again and say so.
+//! If a directory is larger than memory, a request waits for the disk. An event loop must not wait, so another thread
+//! reads the pages first, on a snapshot of its own. Prefetch answers nothing: its output is discarded, and the session
+//! carries out every request itself. A refusal or a store failure met here is met again there and reported there.
 //!
-//! Most requests need not be handed over: the loop itself [goes their way](look_ahead) as far as pages are in memory,
-//! and learns which is the next that is not. A search that comes to its end on that way has its answer.
+//! Most requests need no other thread: the event loop itself [traverses](look_ahead) the pages that are in memory and
+//! learns which page is missing first.
 
 use std::hint::black_box;
 
-use ldap::{Authentication, Message, Request, ResultCode};
+use ldap::{Authentication, Message, Request};
 use store::{Absent, PageNumber, StoreError};
 
-use crate::access::{Offered, Requester};
+use crate::access::Requester;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{ENTRIES, id_key};
@@ -24,8 +24,8 @@ use crate::tree::Found;
 /// Octets from one page of memory to the next, or less.
 const PAGE_SIZE: usize = 4 << 10;
 
-/// Reads what the request will read: of a search what fits into the budget, of other requests the entry they name. Says
-/// how many octets of answers or rows it came upon. What `scratch` holds is lost.
+/// Reads the pages that the request will read: for a search as much as the budget allows, for other requests the entry
+/// that they name. Returns the octets of answers or rows that it met. Clears and overwrites `scratch`.
 pub fn read_ahead(
     snapshot: &Snapshot,
     requester: &Requester,
@@ -33,44 +33,22 @@ pub fn read_ahead(
     budget: &Budget,
     scratch: &mut Vec<u8>,
 ) -> usize {
-    scratch.clear();
-    go_through(snapshot, requester, Offered::default(), message, budget, scratch).octets
+    traverse(snapshot, requester, message, budget, scratch).octets
 }
 
-/// What came of looking ahead.
-#[derive(Default)]
-pub struct Looked {
-    /// What was not in memory. When that is nothing, the request itself will hardly wait.
-    pub absent: Absent,
-    /// A search that succeeded, if its messages can be sent as the answer while the snapshot stands: they were
-    /// appended. `None` for every request with controls: some of them are answered from what only the session knows
-    /// (the position, the time, limits), so the session runs the search itself.
-    pub search: Option<Search>,
-}
-
-/// Goes through the request as [`read_ahead`] does, but waits for no disk, and says what was not in memory. More than
-/// the budget has room for is called a walk. `offered` is how one binds on the connection. Nothing is appended
-/// to `out` but the messages of a search that is returned.
+/// Does the same as [`read_ahead`] without waiting for the disk, and returns what was not in memory. If nothing is
+/// absent, the request itself hardly waits. A request that exceeds the budget is reported as a walk.
 pub fn look_ahead(
     snapshot: &Snapshot,
     requester: &Requester,
-    offered: Offered,
     message: &Message<'_>,
     budget: &Budget,
-    out: &mut Vec<u8>,
-) -> Looked {
-    let start = out.len();
-    let look = || go_through(snapshot, requester, offered, message, budget, out);
-    let (Gone { is_over, search, .. }, mut absent) = snapshot.state().read.without_waiting(look);
+    scratch: &mut Vec<u8>,
+) -> Absent {
+    let look = || traverse(snapshot, requester, message, budget, scratch);
+    let (Traversal { is_over, .. }, mut absent) = snapshot.state().read.without_waiting(look);
     absent.is_walk |= !is_over && absent.pages.is_empty();
-    // An explanation says how long it took, and what went wrong may go right.
-    let is_good = |search: &Search| !search.explains() && search.result_code() == Some(ResultCode::SUCCESS);
-    let search =
-        search.filter(|search| message.controls.is_empty() && absent.is_nothing() && is_good(search));
-    if search.is_none() {
-        out.truncate(start);
-    }
-    Looked { absent, search }
+    absent
 }
 
 /// Brings pages that were absent into memory, and returns when they are there. A parked snapshot will do.
@@ -86,57 +64,42 @@ pub fn has_brought_in(snapshot: &Snapshot, pages: &[PageNumber]) {
     snapshot.state().read.has_brought_in(pages);
 }
 
-/// How far somebody has gone the way of a request.
-struct Gone {
-    /// Octets of answers or rows on the way.
+/// Progress of a traversal.
+struct Traversal {
+    /// Octets of answers or rows met.
     octets: usize,
+    /// False if the budget ended it.
     is_over: bool,
-    /// A search that is over.
-    search: Option<Search>,
 }
 
-impl Gone {
-    /// All the way of something else than a search.
-    fn all(octets: usize) -> Gone {
-        Gone { octets, is_over: true, search: None }
+impl Traversal {
+    /// A complete traversal.
+    fn complete(octets: usize) -> Traversal {
+        Traversal { octets, is_over: true }
     }
 }
 
-fn go_through(
+fn traverse(
     snapshot: &Snapshot,
     requester: &Requester,
-    offered: Offered,
     message: &Message<'_>,
     budget: &Budget,
-    out: &mut Vec<u8>,
-) -> Gone {
+    scratch: &mut Vec<u8>,
+) -> Traversal {
     let dn = match &message.request {
         Request::Search(request) => {
-            let controls = RequestControls::read(&message.controls, ControlContext::of(&message.request));
-            // The way of whom it runs as is another, and so it may be from elsewhere, which is not known here.
-            if snapshot.asks_link()
-                || controls
-                    .as_ref()
-                    .is_ok_and(|controls| controls.proxied || controls.account_usability.is_some())
-            {
-                return Gone::all(0);
-            }
-            if controls.as_ref().is_ok_and(RequestControls::listens) {
-                return Gone::all(0);
-            }
-            let search = controls.and_then(|controls| {
-                let controls = RequestControls { offered, ..controls };
-                Search::start(snapshot, requester, message.id, request, &controls)
-            });
-            let Ok(mut search) = search else { return Gone::all(0) };
-            let start = out.len();
-            let step = search.run(snapshot, out, budget);
-            let octets = out.len() - start;
-            return Gone {
-                octets,
-                is_over: step != Step::More,
-                search: (step == Step::Done).then_some(search),
+            scratch.clear();
+            let controls = RequestControls::read(&message.controls, ControlContext::Search);
+            // Under another identity, or by rules about the connection, a search may read other pages.
+            let controls = controls.ok().filter(|controls| !controls.proxied && !controls.listens());
+            let Some(controls) = controls.filter(|_| !snapshot.asks_link()) else {
+                return Traversal::complete(0);
             };
+            let Ok(mut search) = Search::start(snapshot, requester, message.id, request, &controls) else {
+                return Traversal::complete(0);
+            };
+            let is_over = search.run(snapshot, scratch, budget) != Step::More;
+            return Traversal { octets: scratch.len(), is_over };
         }
         Request::Bind(request) if matches!(request.authentication, Authentication::Simple(_)) => request.name,
         Request::Compare(request) => request.entry,
@@ -145,13 +108,13 @@ fn go_through(
         Request::Modify(request) => request.object,
         Request::ModifyDn(request) => request.entry,
         Request::Bind(_) | Request::Unbind | Request::Abandon(_) | Request::Extended(_) => {
-            return Gone::all(0);
+            return Traversal::complete(0);
         }
     };
-    Gone::all(read_entry(snapshot, dn).unwrap_or(0))
+    Traversal::complete(read_entry(snapshot, dn).unwrap_or(0))
 }
 
-/// Finds an entry and reads its row, if there is one; where there is none, the rows beside its name.
+/// Finds an entry and reads its row. If there is none, this reads the rows next to its name.
 fn read_entry(snapshot: &Snapshot, dn: &str) -> Result<usize, OperationError> {
     let state = snapshot.state();
     let name = NormalName::of(&parse_dn(dn)?, &state.catalog.schema);
@@ -173,7 +136,7 @@ mod tests {
     use crate::testing::{SUFFIX, TestDirectory};
 
     #[test]
-    fn requests_come_upon_what_they_are_about() {
+    fn traverses_the_entry_or_the_results() {
         let mut directory = TestDirectory::with_suffix_entry();
         let text = "x".repeat(300);
         let values: [(&str, &[&str]); 4] =
@@ -200,32 +163,18 @@ mod tests {
         ];
         let budget = Budget { entries_examined_max: 10, out_bytes_max: 1_000 };
         let requester = Requester::Administrator { dn: "cn=admin".to_owned() };
-        let offered = Offered::default();
         for (request, expected) in cases {
             let message = Message { id: MessageId(1), request, controls: Controls::NONE };
             let octets = read_ahead(&snapshot, &requester, &message, &budget, &mut Vec::new());
             assert!(expected.contains(&octets), "{request:?}: {octets}");
             // All of it has just been read.
-            let mut out = b"before".to_vec();
-            let looked = look_ahead(&snapshot, &requester, offered, &message, &budget, &mut out);
-            assert!(looked.absent.is_nothing(), "{request:?}: {:?}", looked.absent);
-            assert_eq!(looked.search.is_some(), matches!(request, Request::Search(_)));
-            let answer = out.strip_prefix(b"before").unwrap();
-            if let Request::Search(request) = request {
-                let mut expected = Vec::new();
-                let mut search =
-                    Search::start(&snapshot, &requester, message.id, &request, &RequestControls::default())
-                        .unwrap();
-                assert_eq!(search.run(&snapshot, &mut expected, &budget), Step::Done);
-                assert_eq!(answer, expected);
-            } else {
-                assert_eq!(answer, b"");
-            }
+            let absent = look_ahead(&snapshot, &requester, &message, &budget, &mut Vec::new());
+            assert!(absent.is_nothing(), "{request:?}: {absent:?}");
         }
     }
 
     #[test]
-    fn what_goes_from_row_to_row_or_on_for_long_is_a_walk() {
+    fn a_long_search_is_a_walk() {
         let mut directory = TestDirectory::with_suffix_entry();
         for number in 0..20 {
             let (dn, name) = (format!("cn={number},{SUFFIX}"), format!("{number}"));
@@ -241,11 +190,8 @@ mod tests {
             let request = Request::Search(request);
             let message = Message { id: MessageId(1), request, controls: Controls::NONE };
             let budget = Budget { entries_examined_max, out_bytes_max: 100_000 };
-            let (offered, mut out) = (Offered::default(), Vec::new());
-            let Looked { absent, search } =
-                look_ahead(&snapshot, &requester, offered, &message, &budget, &mut out);
+            let absent = look_ahead(&snapshot, &requester, &message, &budget, &mut Vec::new());
             assert!(absent.pages.is_empty(), "{absent:?}");
-            assert_eq!((search.is_none(), out.is_empty()), (absent.is_walk, absent.is_walk));
             absent.is_walk
         };
         assert!(!is_walk("(cn=7)", 10));

@@ -29,7 +29,7 @@ use crate::session::context::Context;
 use crate::session::positions::PositionWait;
 use crate::session::turn_budget::TurnBudget;
 use crate::session::{ConnectionPlace, MEMORY_USED, Next, Session, Urgent};
-use crate::workers::read_ahead::{Ahead, Answers, ReadingAhead};
+use crate::workers::read_ahead::{Ahead, ReadingAhead};
 
 /// A connection. An idle one is this struct and nothing else.
 pub(crate) struct Connection {
@@ -348,9 +348,8 @@ impl Connection {
                 if let Err(error) = context.catch_up() {
                     return Reading::Disconnect(ResultCode::UNAVAILABLE, error.to_string());
                 }
-                let (ready, mut answers) = self.ready(context, rest);
+                let ready = self.ready(context, rest);
                 if ready == 0 {
-                    context.give_back(answers);
                     self.waiting = Waiting::ReadAhead;
                     return Reading::Idle;
                 }
@@ -360,10 +359,8 @@ impl Connection {
                     rest.get(..ready).unwrap_or(rest),
                     &mut self.output,
                     unsent,
-                    answers.as_deref_mut(),
                     &mut turn,
                 );
-                context.give_back(answers);
                 let is_cut = ready < rest.len() && received.consumed > 0;
                 let handled = *consumed..*consumed + received.consumed;
                 *consumed = handled.end;
@@ -479,22 +476,17 @@ impl Connection {
         }
     }
 
-    /// How much of `input` the session may look at now, nothing while it is read ahead, and the answers that are known
-    /// by then.
+    /// Returns how many octets of `input` the session may handle now: none while their pages are prefetched.
     #[inline]
-    fn ready(&mut self, context: &mut Context, input: &[u8]) -> (usize, Option<Box<Answers>>) {
+    fn ready(&mut self, context: &mut Context, input: &[u8]) -> usize {
         if self.ahead == ReadingAhead::default() && !context.is_cold() {
-            return (input.len(), None);
+            return input.len();
         }
-        let mut answers = None;
-        let look = |input: &[u8]| match context.is_cold() {
-            true => {
-                let answers = answers.insert(context.spare_answers.take().unwrap_or_default());
-                self.session.look_ahead(context, input, answers)
-            }
+        let session = &self.session;
+        self.ahead.ready(input, |input| match context.is_cold() {
+            true => session.look_ahead(context, input),
             false => Ahead::all(input),
-        };
-        (self.ahead.ready(input, look), answers)
+        })
     }
 
     /// Reads once. `Some` when the connection ends.

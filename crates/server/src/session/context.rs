@@ -27,7 +27,7 @@ use crate::workers::hash_pool::HashPool;
 use crate::workers::logins::Logins;
 use crate::workers::pass_through::PassThrough;
 use crate::workers::read_age::ReadAge;
-use crate::workers::read_ahead::{Answers, Coldness, PrefetchJob, ReadAheadPool};
+use crate::workers::read_ahead::{Coldness, PrefetchJob, ReadAheadPool};
 use crate::workers::scan_pool::ScanPool;
 use crate::workers::trail_reader::TrailReader;
 use crate::workers::writer::{WriteQueue, WriteRequest};
@@ -100,8 +100,8 @@ pub(crate) struct Context {
     pub(crate) feed: Feed,
     /// Connections of this loop whose request waits for a position.
     pub(crate) position_waiters: usize,
-    /// For the next look at requests, see [`give_back`](Context::give_back).
-    pub(crate) spare_answers: Option<Box<Answers>>,
+    /// Output of looks at requests, which is discarded.
+    pub(crate) look_scratch: Vec<u8>,
     /// Whether this loop waits for the disk; `None` where nobody can do that for it.
     coldness: Option<Coldness>,
 }
@@ -135,7 +135,7 @@ impl Context {
             jobs: Vec::new(),
             feed: Feed::default(),
             position_waiters: 0,
-            spare_answers: None,
+            look_scratch: Vec::new(),
             coldness: Some(Coldness::new(Instant::now())),
         })
     }
@@ -163,15 +163,6 @@ impl Context {
     /// Whether requests are to be read ahead, because the data is not in memory.
     pub(crate) fn is_cold(&self) -> bool {
         self.coldness.as_ref().is_some_and(Coldness::is_cold)
-    }
-
-    /// Keeps the room of a look that nobody needs any more for the next.
-    #[inline]
-    pub(crate) fn give_back(&mut self, answers: Option<Box<Answers>>) {
-        if let Some(mut answers) = answers {
-            answers.clear();
-            self.spare_answers = Some(answers);
-        }
     }
 
     /// Makes every commit visible that was answered before this call. Called between receiving requests and handling

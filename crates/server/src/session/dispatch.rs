@@ -7,7 +7,6 @@ use std::sync::Arc;
 use directory::bind::Offered;
 use directory::controls::{ControlContext, RequestControls, copies_bytes_max};
 use directory::identity::proxied_requester;
-use directory::search::Search;
 use directory::virtual_entries::{APPLY_SETTINGS, EXPLAIN_ACCESS, READ_AUDIT};
 use directory::{Outcome, Requester, access_question};
 use ldap::oids::WHO_AM_I;
@@ -31,31 +30,29 @@ impl Session {
         context: &mut Context,
         message: &Message<'_>,
         frame: &[u8],
-        answer: Option<(Search, &[u8])>,
         out: &mut Vec<u8>,
     ) -> ControlFlow<Next> {
         if message.controls.is_empty() {
-            return self.dispatch_as_requester(context, message, (frame, None), answer, out);
+            return self.dispatch_as_requester(context, message, (frame, None), out);
         }
         match self.reach_position(context, message) {
             Reached::Shown => {}
             Reached::Later => return ControlFlow::Break(Next::Position),
             Reached::Never(outcome) => {
-                return self.dispatch_as_requester(context, message, (frame, Some(outcome)), None, out);
+                return self.dispatch_as_requester(context, message, (frame, Some(outcome)), out);
             }
         }
         match self.proxied_requester(context, message) {
-            Ok(None) => self.dispatch_as_requester(context, message, (frame, None), answer, out),
-            // What was looked at ahead, the requester's own rights found.
+            Ok(None) => self.dispatch_as_requester(context, message, (frame, None), out),
             Ok(Some(other)) => {
                 let own = std::mem::replace(&mut self.requester, Arc::new(other));
                 self.now_acts_for(Some(&own));
-                let taken = self.dispatch_as_requester(context, message, (frame, None), None, out);
+                let taken = self.dispatch_as_requester(context, message, (frame, None), out);
                 self.now_acts_for(None);
                 self.requester = own;
                 taken
             }
-            Err(outcome) => self.dispatch_as_requester(context, message, (frame, Some(outcome)), None, out),
+            Err(outcome) => self.dispatch_as_requester(context, message, (frame, Some(outcome)), out),
         }
     }
 
@@ -84,7 +81,6 @@ impl Session {
         context: &mut Context,
         message: &Message<'_>,
         (frame, refused): (&[u8], Option<Outcome>),
-        answer: Option<(Search, &[u8])>,
         out: &mut Vec<u8>,
     ) -> ControlFlow<Next> {
         if let Request::Bind(_) = message.request
@@ -171,12 +167,7 @@ impl Session {
             Err(outcome) => return self.refuse(context, &head, &outcome, out),
         };
         match &message.request {
-            Request::Search(request) => match answer {
-                Some(answer) if !self.wants_slice() && self.limits.is_none() => {
-                    self.found_search(context, head, answer, out)
-                }
-                _ => self.search(context, head, request, &controls, out),
-            },
+            Request::Search(request) => self.search(context, head, request, &controls, out),
             Request::Bind(request) => self.bind(context, head, request, out),
             Request::Compare(request) => self.compare(context, head, request, &controls, out),
             Request::Extended(request) if is_start_tls(&message.request) => {

@@ -192,18 +192,6 @@ impl Session {
         }
     }
 
-    /// Answers with a finished search and its messages.
-    pub(super) fn found_search(
-        &self,
-        context: &Context,
-        head: RequestHead,
-        (search, messages): (Search, &[u8]),
-        out: &mut Vec<u8>,
-    ) {
-        out.extend_from_slice(messages);
-        self.finish_search(context, &head, &search, None);
-    }
-
     /// Runs one slice of the next search, or takes pieces of it from the scan threads. False when it failed in the
     /// middle of a message: then the connection cannot go on.
     pub(crate) fn run_slice(&mut self, context: &mut Context, out: &mut Vec<u8>) -> bool {

@@ -7,7 +7,6 @@
 use std::ops::ControlFlow;
 
 use directory::Outcome;
-use directory::search::Search;
 use ldap::{Control, ControlsBuf, DecodeLimits, Message, Request, ResultCode};
 
 use super::{Next, Session};
@@ -29,17 +28,16 @@ impl Session {
         context: &mut Context,
         message: &Message<'_>,
         frame: &[u8],
-        answer: Option<(Search, &[u8])>,
         out: &mut Vec<u8>,
     ) -> ControlFlow<Next> {
         if message.controls.is_empty() && !matches!(message.request, Request::Extended(_)) {
-            return self.dispatch_as_requester(context, message, (frame, None), answer, out);
+            return self.dispatch_as_requester(context, message, (frame, None), out);
         }
         if !context.snapshot.asks_uses() {
-            return self.dispatch_permitted(context, message, frame, answer, out);
+            return self.dispatch_permitted(context, message, frame, out);
         }
         let refused = match self.permitted_use(context, message) {
-            Use::Whole => return self.dispatch_permitted(context, message, frame, answer, out),
+            Use::Whole => return self.dispatch_permitted(context, message, frame, out),
             Use::Refused(outcome) => outcome,
             Use::Without(controls) => {
                 let mut bytes = Vec::new();
@@ -48,12 +46,12 @@ impl Session {
                 // What the server wrote itself can be read.
                 let limits = DecodeLimits { message_size_max: usize::MAX, ..DecodeLimits::AUTHENTICATED };
                 match Message::decode(&bytes, &limits) {
-                    Ok(written) => return self.dispatch_permitted(context, &written, &bytes, None, out),
+                    Ok(written) => return self.dispatch_permitted(context, &written, &bytes, out),
                     Err(error) => Outcome::new(ResultCode::OTHER, error.to_string()),
                 }
             }
         };
-        self.dispatch_as_requester(context, message, (frame, Some(refused)), None, out)
+        self.dispatch_as_requester(context, message, (frame, Some(refused)), out)
     }
 
     fn permitted_use(&self, context: &Context, message: &Message<'_>) -> Use {

@@ -1,20 +1,18 @@
-//! Threads that wait for the disk, so that event loops do not.
+//! Prefetch threads: they wait for the disk, so that event loops do not.
 //!
-//! Where the data is larger than memory, a page that is not there stops the thread that touches it until the disk has
-//! brought it, and one thread at a time gets a sixth of what a disk can do. So while an event loop meets such pages
-//! ([`Coldness`]) it goes the way of each request first, as far as that is in memory ([`look_ahead`]). What is there to
-//! its end is answered at once, whatever others wait for, and a search with what was found on the way ([`Answers`]).
-//! For the rest the loop learns one page that is missing, has it brought in by a thread here, together with those that
-//! other requests lack, and looks again. Requests that go through many rows are not worth that: a thread goes through
-//! them as a whole. The loop alone answers; what other threads find is thrown away, so nothing depends on whether, when
-//! or by whom a request was read ahead.
+//! If the data is larger than memory, a page fault stops the thread that touches the page, and one thread at a time
+//! gets a sixth of a disk's random reads. So while an event loop meets such faults ([`Coldness`]) it first traverses
+//! the pages of each request, as far as they are in memory ([`look_ahead`]). If all its pages are there, the loop
+//! carries out the request at once. For each of the others the loop learns one missing page, has a thread bring it in
+//! together with those of other requests, and looks again. A thread traverses a request that reads many rows as a
+//! whole. Prefetch answers nothing: the loop carries out every request itself, so no answer depends on whether, when or
+//! by whom it was prefetched.
 //!
-//! The threads are started when they are first wanted: a directory that fits into memory never has them.
+//! The threads start when they are first needed: a directory that fits into memory never has them.
 
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
-use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,11 +20,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use directory::bind::Offered;
 use directory::read_ahead::{self, read_ahead};
-use directory::search::{Budget, Search};
+use directory::search::Budget;
 use directory::{Directory, Requester, Snapshot};
-use ldap::{DecodeLimits, Message, Request};
+use ldap::{DecodeLimits, Message};
 use nix::sys::resource::UsageWho;
 use store::PageNumber;
 
@@ -147,80 +144,48 @@ impl ReadingAhead {
     }
 }
 
-/// Answers that a look came to, of requests at the front of an input, in their order: who sends them need not go their
-/// way again. Of use to the connection whose input that is, and until the snapshot is another.
-#[derive(Default)]
-pub(crate) struct Answers {
-    /// Of each request the search, if it is one that is over, and where its messages are.
-    searches: VecDeque<Option<(Search, Range<usize>)>>,
-    messages: Vec<u8>,
-}
-
-impl Answers {
-    /// The search that the next request is, if it is over. To be called once for each of them.
-    pub(crate) fn next(&mut self) -> Option<(Search, &[u8])> {
-        let (search, messages) = self.searches.pop_front()??;
-        Some((search, self.messages.get(messages)?))
-    }
-
-    /// Forgets all of it, but for a moderate room.
-    pub(crate) fn clear(&mut self) {
-        self.searches.clear();
-        self.messages.clear();
-        self.messages.shrink_to(2 * SLICE_BYTES_MAX);
-    }
-}
-
-/// Goes the way of the whole messages at the front of `input`, as far as that is in memory, and makes jobs of what
-/// is not. `offered` is how one binds on the connection.
+/// Looks at the whole messages at the front of `input`, as far as their pages are in memory, and makes jobs for the
+/// pages that are not. Overwrites `scratch`.
 pub(crate) fn look_ahead(
     snapshot: &Snapshot,
     limits: &DecodeLimits,
     address: Address,
-    (requester, offered): (&Arc<Requester>, Offered),
+    requester: &Arc<Requester>,
     input: &[u8],
-    answers: &mut Answers,
+    scratch: &mut Vec<u8>,
     jobs: &mut Vec<PrefetchJob>,
 ) -> Ahead {
     let (mut ready, mut end, mut awaited) = (0, 0, 0);
-    // Whether what comes next is asked by the same requester and of the same directory, whatever came before.
-    let mut is_same = true;
     for _ in 0..READ_AHEAD_LOOKS {
         let Some(frame) = first_frame(input.get(end..).unwrap_or_default(), limits.message_size_max) else {
             if awaited == 0 {
-                // What follows is for the session, which waits for the rest of it or says what is wrong.
+                // What follows is for the session, which waits for the rest of it or reports what is wrong.
                 return Ahead::all(input);
             }
             break;
         };
-        let messages = &mut answers.messages;
-        let start = messages.len();
         let decoded = Message::decode(frame, limits).ok();
-        let found = decoded
-            .as_ref()
-            .map(|message| read_ahead::look_ahead(snapshot, requester, offered, message, &LOOK, messages));
-        let found = found.unwrap_or_default();
-        if found.absent.is_walk && end == 0 {
+        let look = |message| read_ahead::look_ahead(snapshot, requester, &message, &LOOK, scratch);
+        let absent = decoded.map(look).unwrap_or_default();
+        if absent.is_walk && end == 0 {
             let whole = whole_requests(address, requester, input, limits.message_size_max);
             awaited = u32::try_from(whole.len()).unwrap_or(u32::MAX);
             jobs.extend(whole);
             return Ahead { ready: 0, awaited, is_all: true };
-        } else if found.absent.is_walk {
-            // It is gone through when it is the first.
+        } else if absent.is_walk {
+            // A thread traverses it when it is the first.
             break;
         }
         end += frame.len();
-        if !found.absent.pages.is_empty() {
+        if !absent.pages.is_empty() {
             awaited += 1;
-            jobs.push(PrefetchJob { address, work: Work::Pages(found.absent.pages) });
+            jobs.push(PrefetchJob { address, work: Work::Pages(absent.pages) });
         } else if awaited == 0 {
             ready = end;
-            let search = found.search.filter(|_| is_same);
-            answers.searches.push_back(search.map(|search| (search, start..answers.messages.len())));
         }
-        is_same &= decoded
-            .is_some_and(|message| matches!(message.request, Request::Search(_) | Request::Compare(_)));
     }
+    scratch.clear();
+    scratch.shrink_to(2 * SLICE_BYTES_MAX);
     Ahead { ready, awaited, is_all: false }
 }
 
