@@ -1,7 +1,7 @@
-//! Events: fields behind each other, each a number and a value, drawn in `docs/reference/audit-format.md`.
+//! Events: a sequence of fields, each a number and a value, drawn in `docs/reference/audit-format.md`.
 //!
-//! An [`EventWriter`] copies fields behind a buffer; what does not fit any more is left out, never half written. An
-//! [`Event`] is a view of the bytes that was checked once.
+//! An [`EventWriter`] appends fields to a buffer; a field that no longer fits is left out, never half written. An
+//! [`Event`] is a view of bytes that were checked once.
 
 use std::borrow::Cow;
 
@@ -32,7 +32,7 @@ numbered! {
     Field {
         /// See [`Kind`].
         Kind = 1,
-        /// When it arrived or happened, in microseconds since 1970.
+        /// Time of arrival or occurrence, in microseconds since 1970.
         Time = 2,
         /// Microseconds that it took.
         Took = 3,
@@ -42,9 +42,9 @@ numbered! {
         Connection = 5,
         /// Message id.
         MessageId = 6,
-        /// Whose the connection is.
+        /// Authentication identity of the connection.
         Who = 7,
-        /// Authorization identity where it is another.
+        /// Authorization identity, if it differs.
         ActsAs = 8,
         /// Address of the client.
         Network = 9,
@@ -72,7 +72,7 @@ numbered! {
         Position = 20,
         /// Change sequence number.
         Csn = 21,
-        /// Why it failed.
+        /// Reason of a failure.
         Reason = 22,
         /// Method of a bind, version of TLS.
         Method = 23,
@@ -102,7 +102,7 @@ numbered! {
 }
 
 numbered! {
-    /// What an event tells.
+    /// Kind of an event.
     Kind {
         /// Bind.
         Bind = 1,
@@ -223,7 +223,7 @@ pub struct EventWriter<'a> {
 }
 
 impl<'a> EventWriter<'a> {
-    /// Fields behind what is in `out`.
+    /// Appends fields to `out`.
     pub fn new(out: &'a mut Vec<u8>) -> EventWriter<'a> {
         let start = out.len();
         EventWriter { out, start }
@@ -283,7 +283,7 @@ impl<'a> EventWriter<'a> {
         self
     }
 
-    /// An event of these fields, from other writers, behind what is in `out`.
+    /// Appends to `out` an event of these fields, which other writers wrote.
     pub fn finish(out: &mut Vec<u8>, fields: &[&[u8]]) {
         let length = fields.iter().map(|part| part.len()).sum::<usize>();
         if length <= EVENT_BYTES_MAX {
@@ -363,7 +363,8 @@ impl<'a> Event<'a> {
         self.all(field).next()
     }
 
-    /// The text in a field. What is no UTF-8 is replaced: nobody writes it, and a reader must not fail on it.
+    /// Returns the text in a field. Invalid UTF-8 is replaced: the crate never writes it, and a reader must not fail on
+    /// it.
     pub fn text(self, field: Field) -> Option<Cow<'a, str>> {
         self.bytes(field).map(String::from_utf8_lossy)
     }
@@ -374,7 +375,7 @@ impl<'a> Event<'a> {
     }
 }
 
-/// The events in the payload of a block; ends with `Err` where they are not well formed.
+/// Events in the payload of a block; yields `Err` and ends if they are not well formed.
 #[derive(Clone, Copy, Debug)]
 pub struct Events<'a> {
     rest: &'a [u8],
@@ -407,7 +408,7 @@ impl<'a> Iterator for Events<'a> {
     }
 }
 
-/// What became of values.
+/// Effect of a change on values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueFate {
     /// They came.
@@ -450,7 +451,7 @@ pub fn put_values<'v>(
 /// Values of a changed attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Values<'a> {
-    /// What became of them.
+    /// Effect of the change on them.
     pub fate: ValueFate,
     /// The attribute.
     pub attribute: &'a [u8],
@@ -458,7 +459,7 @@ pub struct Values<'a> {
 }
 
 impl<'a> Values<'a> {
-    /// What a field [`Field::Values`] says.
+    /// Parses a field [`Field::Values`].
     pub fn parse(bytes: &'a [u8]) -> Option<Values<'a>> {
         let (&fate, mut rest) = bytes.split_first()?;
         let fate = *ValueFate::ALL.get(usize::from(fate))?;
@@ -517,7 +518,7 @@ mod tests {
         check(&[4, 2, 1, 3, 200]);
     }
 
-    /// Fields without which the event still tells the most are left out where it would be too long.
+    /// An event that would be too long leaves out its least important fields.
     #[test]
     fn an_event_never_grows_beyond_its_bound() {
         let mut fields = Vec::new();

@@ -22,7 +22,7 @@ const HEAD_FILE_MAGIC: &[u8; 8] = b"pandoAHD";
 
 pub(crate) type Hash = [u8; HASH_LEN];
 
-/// SHA-256 of the parts, one behind the other.
+/// Returns the SHA-256 of the concatenated parts.
 pub(crate) fn hash(parts: &[&[u8]]) -> Hash {
     let mut context = Context::new(&SHA256);
     parts.iter().for_each(|part| context.update(part));
@@ -94,13 +94,13 @@ impl SegmentHeader {
         (fields.u32()? == checksum).then_some(header)
     }
 
-    /// What the first block links to.
+    /// Returns the hash that the first block links to.
     pub(crate) fn hash(&self) -> Hash {
         hash(&[&self.encode()])
     }
 }
 
-/// What a block holds.
+/// Kind of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BlockKind {
     Events = 1,
@@ -139,7 +139,7 @@ impl BlockHead {
         head
     }
 
-    /// The head, if all that tells its length is sound.
+    /// Decodes a head; returns `None` if the fields that give its length are damaged.
     pub(crate) fn decode(bytes: &[u8]) -> Option<BlockHead> {
         let checksum = crc32c::crc32c(bytes.get(..BLOCK_CHECKED_LEN)?);
         let mut fields = Fields(bytes);
@@ -177,12 +177,12 @@ impl BlockHead {
     }
 }
 
-/// What an anchor's signature covers.
+/// Returns the text that an anchor's signature covers.
 pub(crate) fn anchor_text(trail: &[u8; 16], head: &[u8; BLOCK_HEAD_LEN]) -> Vec<u8> {
     [b"pando audit anchor 1\0".as_slice(), trail, head].concat()
 }
 
-/// Where the next head of a block may begin, in bytes that are none.
+/// Returns the offset where the next head of a block may begin.
 pub(crate) fn find_block(bytes: &[u8]) -> Option<usize> {
     let mut from = 0;
     while let Some(rest) = bytes.get(from..)

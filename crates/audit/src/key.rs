@@ -21,10 +21,10 @@ impl std::fmt::Debug for NodeKey {
 }
 
 impl NodeKey {
-    /// The key in the file `path`, which is made if it is not there.
+    /// Loads the key in the file `path`; creates the file if it does not exist.
     ///
     /// # Errors
-    /// It cannot be read or made, or is no key.
+    /// The file cannot be read or created, or is not a key.
     pub fn load_or_make(path: &Path) -> Result<NodeKey, AuditError> {
         let pkcs8 = match fs::read(path) {
             Ok(bytes) => bytes,
@@ -35,7 +35,7 @@ impl NodeKey {
         pair.map(NodeKey).map_err(|_| AuditError::Key(path.to_owned()))
     }
 
-    /// The public half.
+    /// Returns the public key.
     pub fn public(&self) -> PublicKey {
         let mut key = [0; 32];
         key.copy_from_slice(self.0.public_key().as_ref());
@@ -49,7 +49,7 @@ impl NodeKey {
     }
 }
 
-/// Makes a key and writes it beside, then renames it: a crash leaves a whole key or none.
+/// Creates a key in a temporary file, then renames it: a crash leaves a whole key or none.
 fn make(path: &Path) -> Result<Vec<u8>, AuditError> {
     let pkcs8 = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).map_err(|_| AuditError::Random)?;
     let beside = path.with_extension("new");
@@ -70,7 +70,7 @@ fn make(path: &Path) -> Result<Vec<u8>, AuditError> {
 pub struct PublicKey(pub [u8; 32]);
 
 impl PublicKey {
-    /// The key that is written as 64 hexadecimal digits.
+    /// Parses a key of 64 hexadecimal digits.
     pub fn parse(text: &str) -> Option<PublicKey> {
         parse_hex(text).map(PublicKey)
     }
@@ -80,7 +80,7 @@ impl PublicKey {
     }
 }
 
-/// 32 bytes as 64 hexadecimal digits.
+/// Parses 32 bytes of 64 hexadecimal digits.
 pub(crate) fn parse_hex(text: &str) -> Option<[u8; 32]> {
     let text = text.trim().as_bytes();
     let mut bytes = [0; 32];

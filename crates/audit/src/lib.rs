@@ -1,12 +1,13 @@
-//! The audit trail: who did what, when, and what came of it, kept so that a changed byte shows.
+//! The audit trail: signed, hash-chained records of operations, in which any changed byte is detected.
 //!
-//! An [`EventWriter`] appends an event to a buffer, which costs copies and no more. A [`Trail`] compresses what has
-//! gathered into blocks, chains them by their hashes, signs the chain now and then, and keeps segments by size and age.
-//! A [`Walk`] reads the blocks of a folder, checks each and goes on behind damage; [`verify()`] is a walk to the end
-//! that holds everything against everything. `docs/reference/audit-format.md` draws the bytes.
+//! An [`EventWriter`] appends an event to a buffer, which costs copies and no more. A [`Trail`] compresses buffered
+//! events into blocks, chains the blocks by their hashes, signs the chain at intervals, and retains segments by size
+//! and age. A [`Walk`] reads the blocks of a folder, checks each and continues after damage. [`verify()`] reads a whole
+//! trail and checks its blocks against each other, the signatures and the file `head`. `docs/reference/audit-format.md`
+//! draws the bytes.
 //!
-//! The crate knows text, numbers and files. What an event means, whose filter it holds and what may be told is its
-//! caller's. It reads no clock and starts no thread.
+//! The crate knows text, numbers and files. The caller decides what an event means and what it may reveal. The crate
+//! reads no clock and starts no thread.
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 #![forbid(unsafe_code)]

@@ -12,7 +12,7 @@ use crate::format::{
 use crate::key::PublicKey;
 use crate::limits::SEGMENTS_MAX;
 
-/// How much is read at a time while the next block is looked for.
+/// Bytes read at a time while searching for the next block.
 const LOOK_BYTES: usize = 1 << 20;
 
 const NAME: &str = "audit-";
@@ -54,11 +54,11 @@ pub(crate) struct SegmentFile {
     path: PathBuf,
     file: File,
     pub(crate) number: u64,
-    /// `None` where it cannot be read.
+    /// `None` if it cannot be read.
     pub(crate) header: Option<SegmentHeader>,
 }
 
-/// What stands at an offset.
+/// Content found at an offset.
 #[derive(Debug)]
 pub(crate) enum Found {
     /// Nothing: the segment ends there.
@@ -77,7 +77,7 @@ pub(crate) struct StoredBlock {
     pub(crate) head: BlockHead,
     pub(crate) head_bytes: [u8; BLOCK_HEAD_LEN],
     pub(crate) stored: Vec<u8>,
-    /// The hash that stands behind it.
+    /// Hash stored after it.
     pub(crate) said: Hash,
     /// The hash of its bytes.
     pub(crate) hash: Hash,
@@ -115,7 +115,7 @@ impl SegmentFile {
         }
     }
 
-    /// What stands at `offset`, if the segment ended at `end`.
+    /// Reads the content at `offset`, if the segment ended at `end`.
     pub(crate) fn block_at(&self, offset: u64, end: u64) -> Result<Found, AuditError> {
         let left = end.saturating_sub(offset);
         if left == 0 {
@@ -140,7 +140,7 @@ impl SegmentFile {
         Ok(Found::Block(Box::new(StoredBlock { head, head_bytes, stored, said, hash })))
     }
 
-    /// Offset of the next head of a block behind `offset`.
+    /// Returns the offset of the next block head after `offset`.
     pub(crate) fn next_block(&self, offset: u64, end: u64) -> Result<Option<u64>, AuditError> {
         let mut from = offset + 1;
         while from < end {
@@ -179,9 +179,9 @@ impl SegmentFile {
         Ok(hash)
     }
 
-    /// The last whole block, and where it ends. What is not whole and lies before block `anchored`, which was synced,
-    /// was changed: it goes on behind that. With all up to that one read, a power cut may have taken any page: the
-    /// first block that is not whole is the end, whatever lies behind.
+    /// Finds the last whole block, and its end. A broken block before block `anchored` was changed, because that block
+    /// was synced: the search continues after it. Once all blocks up to `anchored` were read, a power cut may have lost
+    /// any page: the first broken block is the end, whatever follows it.
     pub(crate) fn last_whole(
         &self,
         anchored: Option<u64>,

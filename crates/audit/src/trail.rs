@@ -1,8 +1,8 @@
-//! Writing a trail: blocks, anchors, segments by size and age, and going on after a stop or a crash.
+//! Writer of a trail: blocks, anchors, segments by size and age, and continuation after a stop or a crash.
 //!
-//! Each open begins a segment. Its first block says from where the trail goes on, and what a crash tore off the end of
-//! the segment before, which stays as it was found. What is written after an error of the disk goes where the last
-//! whole block ended, so an error leaves nothing behind.
+//! Each open begins a segment. Its first block records where the trail continues, and the bytes that a crash cut off
+//! the end of the previous segment, which stays unchanged. A write after a disk error goes where the last whole block
+//! ended, so a failed write leaves no bytes in the trail.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -26,16 +26,16 @@ use crate::segments::{self, SegmentFile, path_of};
 /// The fastest level that still finds what repeats: names and addresses.
 const LEVEL: i32 = 1;
 
-/// How a trail is kept.
+/// Options of a trail.
 #[derive(Debug)]
 pub struct Options {
-    /// Its folder, which is made if it is not there.
+    /// Folder of the trail; created if it does not exist.
     pub folder: PathBuf,
     /// The key that signs.
     pub key: NodeKey,
-    /// Length from which a segment is followed by another.
+    /// Length from which a new segment is begun.
     pub segment_bytes: u64,
-    /// Age from which it is.
+    /// Age from which a new segment is begun.
     pub segment_micros: u64,
     /// Bytes of all segments together beyond which the oldest are removed; 0 keeps all.
     pub keep_bytes: u64,
@@ -43,28 +43,28 @@ pub struct Options {
     pub keep_micros: u64,
 }
 
-/// How a trail goes on.
+/// Result of opening a trail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opening {
-    /// The position that the trail has reached; `None` for a new one.
+    /// Log position that the trail has reached; `None` for a new trail.
     pub position: Option<u64>,
-    /// What a crash left.
+    /// Torn write that a crash left.
     pub torn: Option<Torn>,
 }
 
-/// Bytes behind the last whole block, of writes that a crash cut.
+/// Bytes after the last whole block, from writes that a crash interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Torn {
-    /// The segment.
+    /// Number of the segment.
     pub segment: u64,
-    /// Where they begin.
+    /// Offset of the first byte.
     pub offset: u64,
-    /// How many.
+    /// Number of bytes.
     pub bytes: u64,
     hash: Hash,
 }
 
-/// A segment that is complete.
+/// A complete segment.
 #[derive(Debug)]
 struct Complete {
     number: u64,
@@ -72,7 +72,7 @@ struct Complete {
     ended_micros: u64,
 }
 
-/// A trail that is written.
+/// Open trail that accepts blocks.
 pub struct Trail {
     options: Options,
     trail: [u8; 16],
@@ -92,17 +92,17 @@ pub struct Trail {
     anchored_micros: u64,
     is_anchored: bool,
     complete: Vec<Complete>,
-    /// A block in the making.
+    /// Buffer for the next block.
     buffer: Vec<u8>,
-    /// Keeps others from the folder.
+    /// Lock that keeps other writers from the folder.
     _lock: File,
 }
 
 impl Trail {
-    /// Opens a trail, or begins one, at `now_micros`. A new one is at `position`.
+    /// Opens or creates a trail at `now_micros`. A new one is at `position`.
     ///
     /// # Errors
-    /// The folder cannot be used, somebody else writes to it, or nothing in it can be gone on from.
+    /// The folder cannot be used, another process writes to it, or its newest segment cannot be continued.
     pub fn open(options: Options, position: u64, now_micros: u64) -> Result<(Trail, Opening), AuditError> {
         let folder = options.folder.clone();
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(AuditError::io(&folder))?;
@@ -166,26 +166,26 @@ impl Trail {
         Ok((trail, opening))
     }
 
-    /// The position that the trail has reached.
+    /// Returns the log position that the trail has reached.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// Number of the last block.
+    /// Returns the number of the last block.
     pub fn last_block(&self) -> u64 {
         self.next_block - 1
     }
 
-    /// Bytes of the segment that is written and of those before it.
+    /// Returns the total bytes of all segments.
     pub fn bytes(&self) -> u64 {
         self.len + self.complete.iter().map(|segment| segment.bytes).sum::<u64>()
     }
 
-    /// Writes a block of events, at most [`PAYLOAD_BYTES_MAX`] bytes of them. Changes up to `position` are in the trail
-    /// then. What a power cut may take is what came after the last [`sync`](Trail::sync).
+    /// Writes a block of events, at most [`PAYLOAD_BYTES_MAX`] bytes. The trail then contains changes up to `position`.
+    /// A power cut may lose blocks written after the last [`sync`](Trail::sync).
     ///
     /// # Errors
-    /// Nothing of the block is in the trail; the same events may be written again.
+    /// The trail is unchanged; the same events may be written again.
     pub fn write(
         &mut self,
         events: &[u8],
@@ -205,7 +205,7 @@ impl Trail {
         self.file.sync_data().map_err(AuditError::io(&self.path))
     }
 
-    /// Writes an anchor if it is time for one.
+    /// Writes an anchor if one is due.
     ///
     /// # Errors
     /// As of [`anchor`](Trail::anchor).
@@ -216,12 +216,12 @@ impl Trail {
         Ok(())
     }
 
-    /// Whether blocks were written since the last anchor.
+    /// Returns true if blocks were written since the last anchor.
     pub fn wants_anchor(&self) -> bool {
         !self.is_anchored
     }
 
-    /// Signs the chain so far, and makes it durable; nothing if nothing was written since.
+    /// Signs the chain so far, and makes it durable. Does nothing if no block was written since the last anchor.
     ///
     /// # Errors
     /// The disk failed, or is full.
@@ -247,7 +247,7 @@ impl Trail {
         self.anchor(now_micros)
     }
 
-    /// Writes a block with one event of the trail itself.
+    /// Writes a block with one event about the trail itself.
     fn note(
         &mut self,
         now_micros: u64,
@@ -316,7 +316,7 @@ impl Trail {
         Ok(())
     }
 
-    /// Takes back what a write that failed left.
+    /// Truncates the bytes that a failed write left.
     fn cut(&mut self) -> Result<(), AuditError> {
         if self.is_longer {
             self.file.set_len(self.len).map_err(AuditError::io(&self.path))?;
@@ -347,7 +347,7 @@ impl Trail {
         self.retire(now_micros)
     }
 
-    /// Removes the oldest segments that are beyond what is to be kept, after the trail says so.
+    /// Removes the oldest segments beyond the limits, after recording this in the trail.
     fn retire(&mut self, now_micros: u64) -> Result<(), AuditError> {
         let Options { keep_bytes, keep_micros, .. } = self.options;
         let mut bytes = self.bytes();
@@ -394,7 +394,7 @@ impl Trail {
     }
 }
 
-/// Where a trail goes on.
+/// Point from which a trail continues.
 struct End {
     trail: [u8; 16],
     segment: u64,
@@ -404,8 +404,8 @@ struct End {
     torn: Option<Torn>,
 }
 
-/// The last block of a folder that a crash left whole with all before it. A segment that begins with none, which a
-/// crash while it was begun leaves, is removed.
+/// Finds the last whole block before any torn write. Removes a segment without blocks, which a crash during its
+/// creation leaves.
 fn find_end(folder: &Path) -> Result<Option<End>, AuditError> {
     let mut numbers = segments::list(folder)?;
     let has_any = !numbers.is_empty();
@@ -454,8 +454,8 @@ fn complete_segments(folder: &Path, last: u64) -> Result<Vec<Complete>, AuditErr
     Ok(complete)
 }
 
-/// Makes the file of a segment, durable with its header and name. One of the same number, which an error left, is
-/// replaced: it has no block.
+/// Creates the file of a segment, durable with its header and name. Replaces a file of the same number, which an error
+/// left: it has no block.
 fn begin_segment(folder: &Path, header: &SegmentHeader) -> Result<(File, PathBuf), AuditError> {
     let path = path_of(folder, header.segment);
     let make = || {

@@ -1,4 +1,4 @@
-//! Holding a whole trail against itself, its key and what was noted of it elsewhere.
+//! Verification of a whole trail: its chain, its signatures, and anchors noted elsewhere.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::format::{Hash, HeadFile};
 use crate::key::{PublicKey, parse_hex};
 use crate::walk::{Block, Item, Walk};
 
-/// A block that was noted down, as [`Report::anchored`] says it.
+/// An anchor block that was noted elsewhere, as reported by [`Report::anchored`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Anchored {
     /// Its number.
@@ -37,30 +37,30 @@ impl std::str::FromStr for Anchored {
     }
 }
 
-/// What a verification found.
+/// Result of a verification.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// The first segment and the last.
+    /// Numbers of the first and the last segment.
     pub segments: Option<(u64, u64)>,
-    /// Blocks that are whole.
+    /// Number of whole blocks.
     pub blocks: u64,
-    /// Events in them.
+    /// Number of events in them.
     pub events: u64,
-    /// Events that the server said it lost.
+    /// Number of events that the server reported as lost.
     pub lost: u64,
-    /// Anchors whose signatures hold.
+    /// Number of anchors with valid signatures.
     pub anchors: u64,
     /// The last anchor.
     pub anchored: Option<Anchored>,
-    /// Blocks behind the last anchor.
+    /// Number of blocks after the last anchor.
     pub unanchored: u64,
-    /// The position of the log that the trail has reached.
+    /// Log position that the trail has reached.
     pub position: u64,
-    /// The key that signs.
+    /// Public key of the node that signs the trail.
     pub public_key: Option<PublicKey>,
-    /// What crashes tore off, as the trail says, or off its end.
+    /// Ranges that crashes cut off, as recorded in the trail or found at its end.
     pub torn: Vec<TrailPlace>,
-    /// What is wrong, in order.
+    /// Damage, in the order of the trail.
     pub damage: Vec<(TrailPlace, Damage)>,
 }
 
@@ -117,7 +117,7 @@ pub fn verify(folder: &Path, key: Option<PublicKey>, noted: &[Anchored]) -> Resu
     let is_there = |block: u64, hash: Hash| seen.contains(&(block, hash));
     match head.as_deref().and_then(HeadFile::decode) {
         Some((head, text, signature)) => {
-            // Without any header there is nothing to hold it against, and that is told.
+            // Without any header there is no key to check the signature, and that is reported.
             let is_signed = walk.public_key().is_none_or(|key| key.has_signed(&text, &signature));
             if !is_signed || walk.trail().is_some_and(|trail| trail != head.trail) {
                 report.damage.push((end, Damage::HeadFile));

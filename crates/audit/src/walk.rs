@@ -1,5 +1,5 @@
-//! Reading a trail block by block, each held against its hash and the one before it. A walk goes on behind damage, so
-//! that one damaged place is told once and what lies behind it is read.
+//! Reader of a trail, block by block; checks each block against its hash and its predecessor. A walk continues after
+//! damage, so that it reports each damaged place once and reads the blocks after it.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -10,57 +10,57 @@ use crate::format::{BLOCK_HEAD_LEN, BlockKind, HEADER_LEN, Hash, SegmentHeader, 
 use crate::key::PublicKey;
 use crate::segments::{self, Found, SegmentFile, StoredBlock};
 
-/// What a walk comes to.
+/// Item of a walk.
 #[derive(Debug)]
 pub enum Item {
-    /// A block, whole or not: damage of it stands before it.
+    /// A block, damaged or not: its damage precedes it.
     Block(Block),
-    /// Something is wrong.
+    /// Damage at a place.
     Damage(TrailPlace, Damage),
-    /// A crash cut a write here; the trail says so behind it, or nothing follows.
+    /// A crash cut a write here. The trail records it in a later block, or nothing follows.
     Torn(TrailPlace),
 }
 
 /// A block that can be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Where it stands.
+    /// Place of the block.
     pub place: TrailPlace,
     /// Its number.
     pub number: u64,
-    /// When it was written, in microseconds since 1970.
+    /// Time of writing, in microseconds since 1970.
     pub written_micros: u64,
-    /// Changes up to this position of the log are in the trail by then.
+    /// Log position up to which the trail contains changes.
     pub position: u64,
     /// Its hash.
     pub hash: [u8; 32],
     /// Whether it is an anchor.
     pub is_anchor: bool,
-    /// How many events.
+    /// Number of events.
     pub event_count: u32,
     /// The events; see [`Events::of`].
     pub events: Vec<u8>,
 }
 
-/// A walk through a folder.
+/// Traversal of a folder.
 pub struct Walk {
     folder: PathBuf,
-    /// Segments that come, the next first.
+    /// Segments to read, the next first.
     ahead: VecDeque<u64>,
     segment: Option<SegmentFile>,
     offset: u64,
-    /// Where the segment ends for this walk: before what is torn.
+    /// End of the segment for this walk: before any torn bytes.
     end: u64,
-    /// Where what is torn begins.
+    /// Offset of the torn bytes.
     torn_from: Option<u64>,
-    /// Another segment follows, and what it says of this one's end is known.
+    /// Whether another segment follows, and its record of this one's end was read.
     is_complete: bool,
     /// Number of the last segment.
     last_segment: Option<u64>,
-    /// `None` where no header can be read.
+    /// `None` if no header can be read.
     trail: Option<[u8; 16]>,
     public_key: Option<PublicKey>,
-    /// Hashes that the next block may link to; with none any.
+    /// Hashes that the next block may link to; any if empty.
     links: Vec<Hash>,
     next_number: Option<u64>,
     decompressor: zstd::bulk::Decompressor<'static>,
@@ -77,7 +77,7 @@ impl Walk {
         if ahead.is_empty() {
             return Err(AuditError::NoTrail(folder.to_owned()));
         }
-        // Where one header is damaged, the others still say whose trail it is.
+        // If one header is damaged, the others still identify the trail.
         let mut header = None;
         for &number in &ahead {
             header = SegmentFile::open(folder, number)?.header;
@@ -103,7 +103,7 @@ impl Walk {
         })
     }
 
-    /// Goes on at the end of a block that a walk has read; in the oldest segment that there is, if that one is gone.
+    /// Continues at the end of a block that a walk has read; if that segment was removed, begins at the oldest one.
     ///
     /// # Errors
     /// As [`begin`](Walk::begin).
@@ -125,28 +125,28 @@ impl Walk {
         Ok(walk)
     }
 
-    /// The key that signs; `None` where no header can be read.
+    /// Returns the key that signs; `None` if no header can be read.
     pub fn public_key(&self) -> Option<PublicKey> {
         self.public_key
     }
 
-    /// Identity of the trail.
+    /// Returns the identity of the trail.
     pub(crate) fn trail(&self) -> Option<[u8; 16]> {
         self.trail
     }
 
-    /// Number of the segment that the walk is in, or was in last.
+    /// Returns the number of the current or last segment.
     pub fn segment(&self) -> Option<u64> {
         self.last_segment
     }
 
-    /// Where in it the walk is.
+    /// Returns the offset in that segment.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// The next block of a trail that is being written: `None` when there is none yet, after which it may be called
-    /// again. What is not whole yet is not damage here.
+    /// Returns the next block of a trail that is being written, or `None` if there is none yet; it may then be called
+    /// again. An incomplete block at the end is not damage here.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -157,7 +157,7 @@ impl Walk {
             self.ahead.extend(newer.into_iter().filter(|&number| last.is_none_or(|last| number > last)));
         }
         if let Some(segment) = self.segment.take() {
-            // Asked for behind the list: a segment that another follows does not grow.
+            // Read the length after the list: a segment that another follows does not grow.
             self.end = segment.len()?.min(self.torn_from.unwrap_or(u64::MAX));
             if !self.ahead.is_empty() && !self.is_complete {
                 self.complete(&segment)?;
@@ -204,7 +204,7 @@ impl Walk {
         self.found.push_back(Item::Damage(place, damage));
     }
 
-    /// Opens a segment and holds its header against what came before.
+    /// Opens a segment and checks its header against the earlier ones.
     fn enter(&mut self, number: u64) -> Result<(), AuditError> {
         let segment = SegmentFile::open(&self.folder, number)?;
         if let Some(last) = self.last_segment
@@ -235,7 +235,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Looks what the next segment says of this one's end.
+    /// Reads the next segment's record of this one's end.
     fn complete(&mut self, segment: &SegmentFile) -> Result<(), AuditError> {
         self.is_complete = true;
         match self.torn_end(segment.number)? {
@@ -259,7 +259,7 @@ impl Walk {
         self.links = vec![header.hash()];
     }
 
-    /// What the segment behind `number` says that a crash tore off its end: offset, bytes, hash.
+    /// Returns the torn end that the segment after `number` records: offset, bytes, hash.
     fn torn_end(&mut self, number: u64) -> Result<Option<(u64, u64, Vec<u8>)>, AuditError> {
         let Some(&next) = self.ahead.front() else { return Ok(None) };
         let segment = SegmentFile::open(&self.folder, next)?;
@@ -301,7 +301,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Reads what stands at the offset. False where the segment ends there.
+    /// Reads the block at the offset. Returns false at the end of the segment.
     fn read_on(&mut self, segment: &SegmentFile) -> Result<bool, AuditError> {
         let (number, offset) = (segment.number, self.offset);
         match segment.block_at(offset, self.end)? {
@@ -332,7 +332,7 @@ impl Walk {
         Ok(true)
     }
 
-    /// Whether a power cut may have taken what is not whole here: nothing says that it was synced.
+    /// Returns true if a power cut may have lost bytes here: no anchor proves that they were synced.
     fn may_be_torn(&self) -> bool {
         let (Some(trail), Some(key), Some(next)) = (self.trail, self.public_key, self.next_number) else {
             return false;
@@ -341,7 +341,7 @@ impl Walk {
             && segments::anchored(&self.folder, trail, key).is_some_and(|anchored| anchored < next)
     }
 
-    /// Where the walk goes on behind what is not whole; `None` where nothing else counts in this segment.
+    /// Returns the offset at which the walk continues after a broken block; `None` if no more of this segment counts.
     fn next_block(&self, segment: &SegmentFile) -> Result<Option<u64>, AuditError> {
         if self.may_be_torn() { Ok(None) } else { segment.next_block(self.offset, self.end) }
     }
@@ -395,8 +395,8 @@ impl Walk {
         }
     }
 
-    /// The events of a block; `None` if they are not as long as its head says, which is at most
-    /// [`PAYLOAD_BYTES_MAX`](crate::limits::PAYLOAD_BYTES_MAX).
+    /// Decompresses the events of a block. Returns `None` if their length differs from that in the head, which is at
+    /// most [`PAYLOAD_BYTES_MAX`](crate::limits::PAYLOAD_BYTES_MAX).
     fn decompress(&mut self, block: &StoredBlock) -> Option<Vec<u8>> {
         let length = block.head.payload_len as usize;
         let payload = self.decompressor.decompress(&block.stored, length).ok()?;
@@ -423,5 +423,5 @@ impl Iterator for Walk {
     }
 }
 
-// The link is the last of the head, behind what its checksum covers.
+// The link is the last field of the head, after the bytes that its checksum covers.
 const _: () = assert!(BLOCK_HEAD_LEN == 44 + 32);

@@ -115,9 +115,9 @@ fn a_trail_goes_on_after_a_stop() {
     assert_eq!(targets(&folder.trail()), expected);
 }
 
-/// Bytes of each class (header, heads, links, payloads, hashes, signatures), each changed alone, are told with the
-/// segment and a range that the byte lies in. Every byte of one header and of the blocks behind it, and some of all
-/// others.
+/// Changes single bytes of each class (header, heads, links, payloads, hashes, signatures). Each is reported with its
+/// segment and a range that contains the byte. Covers every byte of one header and of the blocks after it, and some of
+/// all others.
 #[test]
 fn a_changed_byte_is_told_where_it_is() {
     let folder = Folder::new();
@@ -135,7 +135,7 @@ fn a_changed_byte_is_told_where_it_is() {
                 let offset = offset as u64;
                 place.segment == segment && (place.offset..place.offset + place.length).contains(&offset)
             };
-            // In the head of the very last block nothing follows by which to tell a change from a cut.
+            // At the head of the very last block no later block distinguishes a change from a cut.
             let is_last = places.last().is_some_and(|(place, _)| contains(place));
             let told = report.damage.iter().any(|(place, _)| contains(place))
                 || (is_last && report.torn.iter().any(contains));
@@ -220,7 +220,7 @@ fn a_trail_that_is_cut_is_told_at_each_length() {
     assert!(folder.verify().damage.iter().any(|(_, damage)| *damage == Damage::HeadFile));
 }
 
-/// A crash leaves a part of a block at the end. The restart leaves it there, says so in the chain, and goes on.
+/// A crash leaves a part of a block at the end. The restart leaves it there, records it in the chain, and continues.
 #[test]
 fn a_torn_end_is_noted_and_the_chain_goes_on() {
     let folder = Folder::new();
@@ -237,7 +237,7 @@ fn a_torn_end_is_noted_and_the_chain_goes_on() {
         }
         fs::write(folder.trail().join("head"), &head).unwrap();
         fs::write(folder.segment(1), &bytes[..length as usize]).unwrap();
-        // Before a restart: what is torn is told, and is no damage.
+        // Before a restart, torn bytes are reported, and are not damage.
         let report = folder.verify();
         assert_eq!(report.damage, [], "{length}");
         assert_eq!(report.torn.len(), 1);
@@ -255,8 +255,8 @@ fn a_torn_end_is_noted_and_the_chain_goes_on() {
     }
 }
 
-/// Pages reach the disk in any order, so a power cut may leave a hole before what is whole. Nothing behind the hole
-/// counts: the changes that it had are read from the log again.
+/// Pages reach the disk in any order, so a power cut may leave a hole before whole blocks. No block after the hole
+/// counts: its changes are read from the log again.
 #[test]
 fn what_lies_behind_a_hole_that_a_power_cut_left_does_not_count() {
     let folder = Folder::new();
@@ -294,7 +294,8 @@ fn what_lies_behind_a_hole_that_a_power_cut_left_does_not_count() {
     }
 }
 
-/// What an anchor says was on the disk no power cut takes: a hole there is damage, and is told as such for ever.
+/// A power cut does not lose blocks that an anchor proves to be on the disk: a hole there is damage, and is always
+/// reported as damage.
 #[test]
 fn a_hole_before_an_anchor_is_damage() {
     let folder = Folder::new();
@@ -379,7 +380,7 @@ fn the_key_and_blocks_noted_elsewhere_are_held_against() {
     let wrong = Anchored { hash: [0; 32], ..noted };
     let report = verify(&folder.trail(), None, &[wrong]).unwrap();
     assert_eq!(report.damage[0].1, Damage::NotAsNoted { block: noted.block });
-    // All written anew with a key of one's own: only the key that was noted elsewhere tells.
+    // A forged trail with a key of its own: only the key that was noted elsewhere reveals it.
     let forged = Folder::new();
     sample(&forged);
     assert_eq!(forged.verify().damage, []);
@@ -440,7 +441,7 @@ fn a_walk_goes_on_where_another_was() {
     }
     assert_eq!(rest(1, u64::MAX), all.iter().filter(|place| place.segment > 1).copied().collect::<Vec<_>>());
     assert_eq!(rest(4, 0), []);
-    // What is gone is behind: it goes on with what is left.
+    // The segment was removed: the walk continues with the remaining ones.
     fs::remove_file(folder.segment(1)).unwrap();
     assert_eq!(rest(1, 200), all.iter().filter(|place| place.segment > 1).copied().collect::<Vec<_>>());
 }
@@ -477,7 +478,7 @@ fn random_batches_come_back_in_order() {
     assert_eq!(targets(&folder.trail()), written);
 }
 
-/// Somebody who can compute hashes, and does not have the key.
+/// An attacker who can compute hashes, but does not have the key.
 #[test]
 fn an_anchor_that_the_key_did_not_sign_is_told() {
     let folder = Folder::new();

@@ -1,10 +1,10 @@
-//! What can be wrong with an element.
+//! Errors of decoding an element.
 
 use std::fmt;
 
 use crate::Tag;
 
-/// Why bytes are not the BER element that was asked for.
+/// Reason why bytes are not the requested BER element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BerError {
@@ -20,9 +20,9 @@ pub enum BerError {
     HighTagNumber,
     /// Another element than the one that must stand here.
     UnexpectedTag {
-        /// What the protocol has at this place.
+        /// Tag that the protocol requires at this place.
         expected: Tag,
-        /// What was there.
+        /// Tag that was found.
         found: Tag,
     },
     /// An INTEGER or ENUMERATED without content or above 64 bits.

@@ -1,10 +1,10 @@
 //! Bounded BER, exactly as much of it as LDAP uses: X.690 with the restrictions of RFC 4511 section 5.1.
 //!
-//! LDAP allows only definite lengths and only primitive OCTET STRINGs, and all its tags fit one octet, so an
-//! element is always `tag, length, content` and can be handed out as a slice of the input. [`Reader`] walks such
-//! slices: it borrows, never allocates, never recurses, and every error is a value. [`Writer`] and the `put_*`
-//! functions append to a `Vec<u8>`; callers that know their sizes beforehand (`*_len`) encode in one pass without
-//! moving a byte. [`read_frame_len`] tells from the first few octets how long a message is going to be.
+//! LDAP allows only definite lengths and only primitive OCTET STRINGs, and all its tags fit one octet. So an element is
+//! always `tag, length, content` and can be returned as a slice of the input. [`Reader`] reads such slices: it borrows,
+//! never allocates, never recurses, and returns every error as a value. [`Writer`] and the `put_*` functions append to
+//! a `Vec<u8>`; callers that know their sizes beforehand (`*_len`) encode in one pass without moving a byte.
+//! [`read_frame_len`] returns the length of a message from its first few octets.
 //!
 //! What is left out on purpose: indefinite lengths, tag numbers above 30, constructed strings, REAL, OBJECT
 //! IDENTIFIER and every other type that LDAP carries as text. Deciding how much of a message to accept is the

@@ -4,7 +4,7 @@ use crate::{BerError, CONTENT_LEN_MAX, Tag};
 
 /// A cursor over a series of elements. Copying it is copying a slice, so looking ahead is free.
 ///
-/// Each method reads the next element and moves behind it. After an error the position is unspecified; stop reading.
+/// Each method reads the next element and moves past it. After an error the position is unspecified; stop reading.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
     bytes: &'a [u8],
@@ -21,7 +21,7 @@ impl<'a> Reader<'a> {
         self.bytes.is_empty()
     }
 
-    /// What has not been read yet.
+    /// Returns the unread octets.
     pub const fn remaining(&self) -> &'a [u8] {
         self.bytes
     }

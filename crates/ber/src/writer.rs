@@ -1,8 +1,8 @@
 //! Writing: elements appended to a `Vec<u8>`, always in the shortest form.
 //!
-//! Two styles. Where sizes are known, add them up with [`element_len`] and [`integer_len`] and append with the
-//! `put_*` functions: one pass, no byte moves. Where they are not, [`Writer::begin`] and [`Writer::end`] fix up the
-//! length afterwards, at the cost of moving the content when it is 128 octets or more.
+//! There are two styles. If sizes are known, add them up with [`element_len`] and [`integer_len`] and append with the
+//! `put_*` functions: one pass, no byte moves. Otherwise [`Writer::begin`] and [`Writer::end`] fix up the length
+//! afterwards, at the cost of moving the content when it is 128 octets or more.
 
 use crate::Tag;
 
@@ -106,7 +106,7 @@ pub struct Writer<'a> {
     out: &'a mut Vec<u8>,
 }
 
-/// Where a constructed element was begun. Give it back to [`Writer::end`], innermost first.
+/// Start of an open constructed element. Pass it to [`Writer::end`], innermost first.
 #[derive(Debug)]
 #[must_use = "an element that is begun must be ended"]
 pub struct Mark {

@@ -16,10 +16,10 @@ use std::time::Duration;
 
 use zeroize::Zeroize as _;
 
-/// How long a read waits, unless [`Connection::set_timeout`] says otherwise.
+/// Default time limit of a read; see [`Connection::set_timeout`].
 pub const READ_TIMEOUT_DEFAULT: Duration = Duration::from_secs(60);
 
-/// How much is read from the socket at a time, in octets.
+/// Octets read from the socket at a time.
 const READ_SIZE: usize = 64 * 1024;
 
 /// A connection to an LDAP server. Dropping it closes the socket without an unbind.
@@ -40,7 +40,7 @@ impl Connection {
     /// Connects to an address of the network.
     ///
     /// # Errors
-    /// [`ClientError::Io`] when nobody listens there.
+    /// [`ClientError::Io`] if nothing listens there.
     pub fn open(address: SocketAddr) -> Result<Connection, ClientError> {
         Connection::over_tcp(TcpStream::connect(address)?)
     }
@@ -48,7 +48,7 @@ impl Connection {
     /// Connects to a socket of the file system, however long its path is.
     ///
     /// # Errors
-    /// [`ClientError::Io`] when nobody listens there, or only others may connect.
+    /// [`ClientError::Io`] if nothing listens there, or this user may not connect.
     pub fn open_local(path: &Path) -> Result<Connection, ClientError> {
         Connection::over(Stream::local(path)?)
     }
@@ -56,8 +56,8 @@ impl Connection {
     /// Connects to where a URL says, and with `tls` always over TLS: by StartTLS where the URL is `ldap`.
     ///
     /// # Errors
-    /// [`ClientError::Io`] when the host is not known or nobody listens there, or TLS does not come about;
-    /// [`ClientError::Unexpected`] for `ldaps` without `tls`.
+    /// [`ClientError::Io`] if the host is unknown, nothing listens there, or TLS fails; [`ClientError::Unexpected`] for
+    /// `ldaps` without `tls`.
     pub fn open_url(url: &ServerUrl, tls: Option<&Tls>) -> Result<Connection, ClientError> {
         let (host, port, is_tls) = match url {
             ServerUrl::Local(path) => return Connection::open_local(path),
@@ -116,13 +116,12 @@ impl Connection {
     /// Connects with TLS from the first octet (`ldaps://`). The server's certificate must be `host`'s.
     ///
     /// # Errors
-    /// [`ClientError::Io`] when nobody listens there, or TLS does not come about: certificates that are not trusted are
-    /// told so.
+    /// [`ClientError::Io`] if nothing listens there, or TLS fails, with the reason if the certificate is not trusted.
     pub fn open_tls(address: SocketAddr, tls: &Tls, host: &str) -> Result<Connection, ClientError> {
         Connection::secured(TcpStream::connect(address)?, tls, host)
     }
 
-    /// The same over a connection that somebody else has opened.
+    /// Does the same over a connection that the caller has opened.
     ///
     /// # Errors
     /// As [`Connection::open_tls`].
@@ -145,7 +144,7 @@ impl Connection {
                 outcome.code, outcome.diagnostic
             )));
         }
-        // What came before TLS is nobody's word.
+        // Bytes received before TLS are unauthenticated.
         if self.consumed < self.input.len() {
             return Err(ClientError::Unexpected("octets between StartTLS and TLS".to_owned()));
         }
@@ -333,7 +332,7 @@ impl Connection {
         self.request(Request::Search(request), controls)
     }
 
-    /// One page of the same (RFC 2696); [`Reply::page`] tells where the next one begins.
+    /// Reads one page of the same search (RFC 2696); [`Reply::page`] returns the cookie of the next page.
     pub fn search_page(
         &mut self,
         base: &str,

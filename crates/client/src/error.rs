@@ -1,4 +1,4 @@
-//! Why there was no answer.
+//! Reasons why there is no answer.
 
 use ldap::DecodeError;
 use std::io;

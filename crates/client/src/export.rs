@@ -25,23 +25,24 @@ const BUFFER_SIZE: usize = 256 << 10;
 /// Octets of entries that wait for their superiors. When there are more, order is given up.
 const WAITING_MAX: usize = 64 << 20;
 
-/// Tells which entries may have others below them, so that only their names are kept.
+/// Attribute that shows which entries may have subordinates, so that only their names are kept.
 const HAS_SUBORDINATES: &str = "hasSubordinates";
 
-/// What to export.
+/// Scope and form of an export.
 #[derive(Clone, Copy, Debug)]
 pub struct LdifExport<'a> {
     /// The entry at and below which entries are exported, instead of all that the server's root DSE names.
     pub base: Option<&'a str>,
-    /// What entries must match. With a filter, entries are written as they come: superiors may not be among them.
+    /// Filter that entries must match. With a filter, entries are written as they arrive: superiors may not be among
+    /// them.
     pub filter: Option<Filter<'a>>,
     /// Attributes as a search names them.
     pub attributes: &'a [String],
-    /// What the text says of itself, in a comment.
+    /// Heading of the text, as a comment.
     pub heading: &'a str,
 }
 
-/// What was exported.
+/// Counts of a finished export.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LdifExported {
     /// Entries.
@@ -50,7 +51,7 @@ pub struct LdifExported {
     pub bytes: u64,
 }
 
-/// Why an export ended early.
+/// Reason why an export ended early.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LdifExportError {
@@ -252,7 +253,7 @@ impl Export<'_> {
         Ok(())
     }
 
-    /// Appends everything that waits, those below it behind it.
+    /// Appends all waiting entries, each followed by those below it.
     fn give_up_order(&mut self) -> Result<(), LdifExportError> {
         let below: HashSet<u64> = self.waiting.values().flatten().map(|(own, _)| *own).collect();
         let mut tops: Vec<u64> =

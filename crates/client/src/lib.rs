@@ -9,7 +9,7 @@
 //! Every read has a time limit, so that a server that hangs fails a test instead of hanging it.
 //!
 //! Left out on purpose: client certificates, SASL but EXTERNAL, referral chasing, reconnecting, pooling. Load at scale,
-//! where thousands of connections share a thread, is the `bench` crate's.
+//! with thousands of connections on a thread, belongs to the `bench` crate.
 #![forbid(unsafe_code)]
 
 mod connection;

@@ -1,11 +1,11 @@
-//! What comes back, owned.
+//! Answers of the server, as owned values.
 
 use ldap::{
     DecodeLimits, MessageId, PagedResults, PositionToken, ReceivedResult, Response, ResponseMessage,
     ResultCode, oids,
 };
 
-/// What a client accepts from a server: everything but absurd sizes.
+/// Limits on what a client accepts from a server: everything but absurd sizes.
 pub(crate) const LIMITS: DecodeLimits = DecodeLimits {
     message_size_max: 1 << 30,
     element_count_max: 1 << 24,
@@ -53,16 +53,16 @@ impl std::fmt::Debug for Received {
     }
 }
 
-/// How an operation ended (LDAPResult, RFC 4511 section 4.1.9).
+/// Result of an operation (LDAPResult, RFC 4511 section 4.1.9).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The result code.
     pub code: ResultCode,
-    /// The lowest entry on the way to the one named that exists, where the code calls for it.
+    /// DN of the lowest superior of the named entry that exists, if the result code calls for it.
     pub matched_dn: String,
     /// Words for a person.
     pub diagnostic: String,
-    /// Where else to ask.
+    /// Referral URLs.
     pub referrals: Vec<String>,
 }
 
@@ -140,13 +140,13 @@ pub struct Reply {
     pub references: Vec<Vec<String>>,
     /// Name and value of an extended response.
     pub extended: ExtendedReply,
-    /// How the operation ended.
+    /// Result of the operation.
     pub outcome: Outcome,
     /// The last message, with its controls.
     pub last: Option<Received>,
 }
 
-/// What an extended response carries besides its result.
+/// Contents of an extended response in addition to its result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExtendedReply {
     /// The OID, if there is one.
@@ -167,15 +167,15 @@ impl Reply {
         }
     }
 
-    /// What the server says of the page that it sent (RFC 2696): an estimate of all entries, and the cookie of the next
-    /// page, empty behind the last one; `None` where it says nothing.
+    /// Returns the server's paged results control (RFC 2696): an estimate of all entries, and the cookie of the next
+    /// page, empty after the last page. `None` if there is no such control.
     pub fn page(&self) -> Option<(u32, Vec<u8>)> {
         let control = self.last.as_ref()?.message().controls.find(oids::PAGED_RESULTS)?;
         let page = PagedResults::decode(control.value?)?;
         Some((page.size, page.cookie.to_vec()))
     }
 
-    /// At which position the answer stands, where the request asked for that.
+    /// Returns the log position of the answer, if the request asked for it.
     pub fn position(&self) -> Option<PositionToken> {
         let control = self.last.as_ref()?.message().controls.find(oids::POSITION)?;
         PositionToken::decode(control.value?)

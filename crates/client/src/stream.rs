@@ -52,7 +52,7 @@ impl Stream {
         }
     }
 
-    /// How long a read, and where it is given a write, waits.
+    /// Sets the time limit of reads, and that of writes if `write` is given.
     pub(crate) fn set_timeouts(&self, read: Duration, write: Option<Duration>) -> io::Result<()> {
         if let Stream::Local(stream) = self {
             write.map_or(Ok(()), |write| stream.set_write_timeout(Some(write)))?;

@@ -13,7 +13,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
-/// What a client needs to speak TLS 1.2 or 1.3. Cheap to clone.
+/// Client configuration for TLS 1.2 or 1.3. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Tls {
     config: Arc<ClientConfig>,
@@ -21,7 +21,7 @@ pub struct Tls {
     is_resuming: bool,
 }
 
-/// Why there is no TLS.
+/// Reason why TLS is not available.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
@@ -64,7 +64,7 @@ impl Tls {
         Ok(Tls::of(config, true))
     }
 
-    /// Trusts whoever answers: for measuring, never for secrets.
+    /// Trusts any server: for measuring, never for secrets.
     ///
     /// # Errors
     /// When the library refuses, which it has no reason to.
@@ -79,7 +79,7 @@ impl Tls {
         Tls { config: Arc::new(config), is_checked, is_resuming: false }
     }
 
-    /// The same, where a new connection takes up a session of an earlier one (RFC 8446 section 2.2).
+    /// Lets new connections resume a session of an earlier one (RFC 8446 section 2.2).
     #[must_use]
     pub fn resuming(mut self) -> Tls {
         Arc::make_mut(&mut self.config).resumption = Resumption::in_memory_sessions(SESSIONS_KEPT);

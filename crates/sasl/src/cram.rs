@@ -1,7 +1,8 @@
 //! CRAM-MD5 (RFC 2195): a proof of the password by HMAC-MD5 over a challenge of the server's.
 //!
-//! The server needs the password, or what HMAC makes of it before it sees the challenge: the two states of MD5 after
-//! the padded key. Those are kept. Nobody reads the password from them, but whoever has them binds by CRAM-MD5.
+//! The server needs the password, or the part of HMAC that does not depend on the challenge: the two states of MD5
+//! after the padded key. The server keeps those states. They do not reveal the password, but anyone who has them can
+//! bind with CRAM-MD5.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -18,7 +19,7 @@ pub const CRAM_MD5: &str = "CRAM-MD5";
 /// Octets of a block of MD5, to which HMAC pads keys.
 const BLOCK_SIZE: usize = 64;
 
-/// What a server keeps of a password.
+/// Key that a server keeps of a password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CramKey {
     inner: [u8; 16],
@@ -58,7 +59,7 @@ impl CramKey {
         format!("{CRAM_MD5}${}", STANDARD.encode([self.inner, self.outer].concat()))
     }
 
-    /// Reads the text form; `None` where it is none.
+    /// Reads the text form; returns `None` if `text` is not a key.
     pub fn parse(text: &str) -> Option<CramKey> {
         let (scheme, states) = text.split_once('$')?;
         let states = STANDARD.decode(states).ok().filter(|_| scheme.eq_ignore_ascii_case(CRAM_MD5))?;
@@ -66,7 +67,7 @@ impl CramKey {
         Some(CramKey { inner: inner.try_into().ok()?, outer: outer.try_into().ok()? })
     }
 
-    /// What a client says who has the password, to this challenge.
+    /// Returns the response of a client that has the password, to this challenge.
     fn proof(&self, challenge: &[u8]) -> Option<[u8; 16]> {
         let inner = continued(self.inner)?.chain_update(challenge).finalize();
         Some(continued(self.outer)?.chain_update(inner).finalize().into())
@@ -89,7 +90,7 @@ fn continued(state: [u8; 16]) -> Option<Md5> {
     Md5::deserialize(&serialized).ok()
 }
 
-/// What the server says first; `random` is new every time, and printable.
+/// Returns the server's challenge; `random` is new every time, and printable.
 pub fn challenge(random: &str, seconds: u64) -> String {
     format!("<{random}.{seconds}@pando>")
 }
@@ -97,7 +98,7 @@ pub fn challenge(random: &str, seconds: u64) -> String {
 /// The client's answer. No `Debug`: it proves a password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Answer<'a> {
-    /// Whose password it is.
+    /// Name of the user whose password it is.
     pub name: &'a str,
     proof: [u8; 16],
 }

@@ -1,8 +1,8 @@
 //! DIGEST-MD5 (RFC 2831), which RFC 6331 has withdrawn, for clients that know nothing better.
 //!
-//! The server keeps H(user:realm:password), so a key is good for one spelling of a name in one realm, and whoever has
-//! it binds without knowing the password. Only `qop=auth` is offered: TLS protects what follows, no layer of this
-//! mechanism. A nonce is good once: an exchange is always an initial authentication (section 2.1).
+//! The server keeps H(user:realm:password), so a key is good for one spelling of a name in one realm, and anyone who
+//! has it can bind without the password. Only `qop=auth` is offered: TLS protects the connection, so no security layer
+//! of this mechanism is needed. A nonce is good once: an exchange is always an initial authentication (section 2.1).
 //!
 //! The host of a client's digest-uri is not compared: the server does not know by which of its names and addresses,
 //! or those of a balancer, a client reaches it. The service is.
@@ -43,7 +43,7 @@ const DIRECTIVES: [&str; 12] = [
 /// A directive's name and value.
 type Directive<'a> = (&'a [u8], Vec<u8>);
 
-/// What a server keeps of a password, for one name in one realm.
+/// Key that a server keeps of a password, for one name in one realm.
 #[derive(Clone, PartialEq, Eq)]
 pub struct DigestKey {
     name: String,
@@ -75,7 +75,7 @@ impl DigestKey {
         format!("{DIGEST_MD5}${}${}${}", STANDARD.encode(self.secret), self.realm, self.name)
     }
 
-    /// Reads the text form; `None` where it is none.
+    /// Reads the text form; returns `None` if `text` is not a key.
     pub fn parse(text: &str) -> Option<DigestKey> {
         let mut parts = text.splitn(4, '$');
         let (scheme, secret, realm, name) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
@@ -88,7 +88,7 @@ impl DigestKey {
     }
 }
 
-/// An exchange behind the server's challenge.
+/// Exchange after the server's challenge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exchange {
     realm: String,
@@ -129,15 +129,15 @@ impl Exchange {
 /// A client's response to the challenge. No `Debug`: it proves a password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Response {
-    /// Whose password it proves.
+    /// Name of the user whose password the response proves.
     pub name: String,
-    /// Whom the client wants to act as; empty for the user of the name.
+    /// Authorization identity that the client requests; empty for the user of the name.
     pub authorization: String,
     realm: String,
     nonce: Vec<u8>,
     client_nonce: Vec<u8>,
     uri: Vec<u8>,
-    /// As it is hashed; `None` where there is none.
+    /// Authorization identity as it is hashed; `None` if the client sent none.
     authorization_octets: Option<Vec<u8>>,
     proof: [u8; 32],
 }
@@ -210,8 +210,8 @@ impl Response {
         })
     }
 
-    /// The digest of RFC 2831 section 2.1.2.1 with a key's secret: the client's, or that of section 2.1.3, where the
-    /// method is empty.
+    /// Computes the digest of RFC 2831 section 2.1.2.1 with a key's secret: the client's, or that of section 2.1.3 if
+    /// the method is empty.
     fn digest(&self, secret: &[u8; 16], method: &str) -> [u8; 32] {
         let session: [&[u8]; 5] = [secret, b":", &self.nonce, b":", &self.client_nonce];
         let session = match &self.authorization_octets {
@@ -266,7 +266,7 @@ fn next_directive<'a>(rest: &mut &'a [u8]) -> Result<Option<Directive<'a>>, Sasl
     }
 }
 
-/// Takes the rest of a quoted string, behind its first quote.
+/// Takes the rest of a quoted string, after its first quote.
 fn quoted_value(rest: &mut &[u8]) -> Result<Vec<u8>, SaslError> {
     let mut value = Vec::new();
     let mut octets = rest.iter();

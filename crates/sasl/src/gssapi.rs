@@ -14,7 +14,7 @@ use crate::limits::NAME_SIZE_MAX;
 
 /// The mechanism's name.
 pub const GSSAPI: &str = "GSSAPI";
-/// The name of the one that negotiates (RFC 4178), which says nothing behind Kerberos' messages.
+/// Name of the negotiating mechanism (RFC 4178), which exchanges no security layers after Kerberos' messages.
 pub const GSS_SPNEGO: &str = "GSS-SPNEGO";
 
 /// The bit of a connection whose messages nothing protects but what is below.
@@ -24,7 +24,7 @@ const NO_LAYER: u8 = 1;
 /// (RFC 4752 section 3.2).
 pub const OFFER: [u8; 4] = [NO_LAYER, 0, 0, 0];
 
-/// What the client chooses of the offer.
+/// Returns the client's choice from the offer.
 ///
 /// Gives the authorization identity, which is empty for the client's own.
 ///

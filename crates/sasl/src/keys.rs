@@ -1,4 +1,4 @@
-//! What a server keeps of a password for SCRAM (RFC 5802 section 3), and its text form (RFC 5803).
+//! Keys that a server keeps of a password for SCRAM (RFC 5802 section 3), and their text form (RFC 5803).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -98,14 +98,15 @@ fn hmac<M: Mac + KeyInit>(key: &[u8], data: &[u8]) -> Vec<u8> {
     mac.chain_update(data).finalize().into_bytes().to_vec()
 }
 
-/// What a server keeps of a password for one mechanism. From it nobody binds, but passwords can be guessed against it.
+/// Keys that a server keeps of a password for one mechanism. They do not allow a bind, but allow guessing the password
+/// offline.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ScramKeys {
     /// The mechanism's hash.
     pub hash: Hash,
-    /// How often the password was hashed.
+    /// Iteration count of the password hash.
     pub iterations: u32,
-    /// What it was hashed with.
+    /// Salt of the password hash.
     pub salt: Vec<u8>,
     pub(crate) stored_key: Vec<u8>,
     pub(crate) server_key: Vec<u8>,
@@ -154,7 +155,7 @@ impl ScramKeys {
         )
     }
 
-    /// Reads the text form; `None` where it is none, or asks for too much.
+    /// Reads the text form; returns `None` if `text` is not a key, or its iteration count is too high.
     pub fn parse(text: &str) -> Option<ScramKeys> {
         let mut parts = text.split('$').map(str::trim);
         let (scheme, info, value) = (parts.next()?, parts.next()?, parts.next()?);

@@ -1,9 +1,9 @@
-//! SASL mechanisms with passwords and tokens (RFC 4422): what both ends of an exchange say, and what the server checks.
+//! SASL mechanisms with passwords and tokens (RFC 4422): the messages of both ends, and the server's checks.
 //!
-//! PLAIN (RFC 4616), SCRAM with SHA-1, SHA-256 and SHA-512 (RFC 5802, RFC 7677), with channel binding, CRAM-MD5 (RFC
-//! 2195), DIGEST-MD5 (RFC 2831), OAUTHBEARER (RFC 7628), and what GSSAPI (RFC 4752) says behind the messages of
-//! Kerberos. Nothing here reads a clock or a random source, looks for users or keeps anything: the caller brings
-//! nonces, keys, bindings and the time. Every text is bounded, and none panics.
+//! Mechanisms: PLAIN (RFC 4616), SCRAM with SHA-1, SHA-256 and SHA-512 (RFC 5802, RFC 7677) with channel binding,
+//! CRAM-MD5 (RFC 2195), DIGEST-MD5 (RFC 2831), OAUTHBEARER (RFC 7628), and the messages of GSSAPI (RFC 4752) that
+//! follow those of Kerberos. The crate reads no clock and no random source, looks up no users and keeps no state: the
+//! caller brings nonces, keys, bindings and the time. Every text is bounded, and no input causes a panic.
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 #![forbid(unsafe_code)]
@@ -22,7 +22,7 @@ pub use keys::{Hash, ScramKeys};
 pub use plain::Plain;
 pub use token::{TokenError, TokenKeys, TokenRules};
 
-/// Why a message of a client is refused.
+/// Reason why a client's message is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SaslError {
@@ -41,8 +41,7 @@ pub enum SaslError {
 }
 
 impl SaslError {
-    /// What the server's last message says of it, in mechanisms where that can be said (RFC 5802 section 7,
-    /// server-error).
+    /// Error value for the server's last message, in mechanisms that have one (RFC 5802 section 7, server-error).
     pub fn server_message(self) -> Option<&'static str> {
         match self {
             SaslError::MandatoryExtension => Some("e=extensions-not-supported"),

@@ -10,13 +10,13 @@
 use crate::SaslError;
 use crate::limits::BEARER_MESSAGE_SIZE_MAX;
 
-/// What stands between the parts of a message.
+/// Separator between the parts of a message.
 const SEPARATOR: char = '\u{1}';
 
 /// The client's first message. No `Debug`: it has the token.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Bearer<'a> {
-    /// As whom the client wants to work; empty for whoever the token is of.
+    /// Authorization identity that the client requests; empty for the user of the token.
     pub authorization: String,
     /// The token; empty where the client only asks what the server wants (RFC 7628 section 4.3).
     pub token: &'a str,
@@ -78,12 +78,13 @@ fn credentials(value: &str) -> Result<&str, SaslError> {
     if is_good { Ok(token) } else { Err(malformed) }
 }
 
-/// What the client answers to a failure, before it is told the result (RFC 7628 section 3.2.3).
+/// Returns true if `message` is the client's answer to a failure, which it sends before it receives the result (RFC
+/// 7628 section 3.2.3).
 pub fn is_acknowledgement(message: &[u8]) -> bool {
     message == [1]
 }
 
-/// What a client is told whose token is no good (RFC 7628 section 3.2.2): the status, and who gives tokens out.
+/// Returns the server's answer to an invalid token (RFC 7628 section 3.2.2): the status, and the issuer of tokens.
 pub fn failure(status: &str, issuer: &str) -> String {
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
     let discovery = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));

@@ -8,7 +8,7 @@ use crate::limits::{MESSAGE_SIZE_MAX, NAME_SIZE_MAX};
 pub struct Plain<'a> {
     /// As whom the client wants to work; empty for itself.
     pub authorization: &'a str,
-    /// Whose password it is.
+    /// Name of the user whose password it is.
     pub authentication: &'a str,
     /// The password.
     pub password: &'a [u8],

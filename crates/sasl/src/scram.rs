@@ -14,7 +14,7 @@ use subtle::ConstantTimeEq as _;
 use crate::limits::{ITERATIONS_MAX, MESSAGE_SIZE_MAX, NAME_SIZE_MAX, NONCE_SIZE_MAX, SALT_SIZE_MAX};
 use crate::{Hash, SaslError, ScramKeys};
 
-/// Which channel binding a client wants (RFC 5802 section 7, gs2-cbind-flag).
+/// Channel binding that a client wants (RFC 5802 section 7, gs2-cbind-flag).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Binding<'a> {
     /// It has none.
@@ -32,7 +32,7 @@ pub struct ClientFirst<'a> {
     pub binding: Binding<'a>,
     /// As whom the client wants to work; empty for itself.
     pub authorization: String,
-    /// Whose password it is.
+    /// Name of the user whose password it is.
     pub name: String,
     header: &'a str,
     bare: &'a str,
@@ -132,7 +132,7 @@ fn escaped(name: &str) -> String {
 #[derive(Debug)]
 pub struct Exchange {
     keys: ScramKeys,
-    /// What `c=` has to be, but for the channel's data.
+    /// Required value of `c=`, without the channel's data.
     header: String,
     nonce: String,
     /// The two messages before, as the proof is of.
@@ -195,7 +195,7 @@ pub struct Client {
     nonce: String,
 }
 
-/// What a client may keep instead of the password, for as long as salt and iterations are the same.
+/// Keys that a client may keep instead of the password, for as long as salt and iterations are the same.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClientKeys {
     salt: Vec<u8>,

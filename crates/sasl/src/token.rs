@@ -28,12 +28,12 @@ enum PublicKey {
     Ed25519(Vec<u8>),
 }
 
-/// What a token has to say.
+/// Requirements that a token has to meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenRules {
-    /// Who gives tokens out: `iss`.
+    /// Issuer of tokens: `iss`.
     pub issuer: String,
-    /// Whom they are for: among `aud`.
+    /// Audience of tokens: one of `aud`.
     pub audience: String,
     /// The claim that names the user.
     pub claim: String,
@@ -43,7 +43,7 @@ pub struct TokenRules {
     pub keys: TokenKeys,
 }
 
-/// Why a token is no good.
+/// Reason why a token is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenError {
@@ -71,7 +71,7 @@ pub enum TokenError {
     /// It is not good yet.
     #[error("it is not good yet")]
     Early,
-    /// It names nobody.
+    /// It names no user.
     #[error("it has no text in the claim that names the user")]
     Nobody,
 }

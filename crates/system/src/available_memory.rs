@@ -1,4 +1,4 @@
-//! How much memory there is for this process: the machine's, or less where a control group limits it, as containers do.
+//! Memory that is available to this process: the machine's, or less if a control group limits it, as containers do.
 
 use std::path::{Path, PathBuf};
 

@@ -5,9 +5,9 @@ use std::io;
 #[cfg(target_os = "linux")]
 use std::os::fd::AsRawFd as _;
 
-/// Locks the first byte of a file: `exclusively`, for which it is open for writing, or beside others that do not.
-/// Returns false if another open file has a lock that does not allow it. The lock ends when the last descriptor of this
-/// open file is closed. It has nothing to do with locks of `flock` (those of [`File::try_lock`]).
+/// Locks the first byte of a file: `exclusively`, which requires a file open for writing, or shared. Returns false if
+/// the lock of another open file conflicts. The lock ends when the last descriptor of this open file is closed. It is
+/// independent of locks of `flock` (those of [`File::try_lock`]).
 ///
 /// # Errors
 /// The file system has no such locks.

@@ -31,7 +31,7 @@ const PROTECTION_FLAGS: Word = 16 | 32;
 /// Texts of one status that are read.
 const STATUS_TEXTS_MAX: usize = 4;
 
-/// What the library says is wrong. For the operator.
+/// Error text of the library, for the operator.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct GssError(String);
@@ -45,7 +45,7 @@ pub enum GssMechanism {
     Spnego,
 }
 
-/// What a server accepts clients by: the keys of its keytab.
+/// Credentials with which a server accepts clients: the keys of its keytab.
 pub struct Acceptor {
     library: &'static Library,
     credential: Handle,
@@ -71,16 +71,16 @@ pub struct GssContext {
 // SAFETY: a context may be used by one thread after another, only not by two at once: every method wants it `&mut`.
 unsafe impl Send for GssContext {}
 
-/// What a token of the client came to.
+/// Outcome of one token of the client.
 #[derive(Debug, PartialEq, Eq)]
 pub struct GssStep {
-    /// What the client is to get; may be empty.
+    /// Token to send to the client; may be empty.
     pub token: Vec<u8>,
     /// The client has proved who it is.
     pub is_done: bool,
 }
 
-/// What is known when a context is there.
+/// Properties of an established context.
 #[derive(Debug, PartialEq, Eq)]
 pub struct GssPeers {
     /// The client's principal, as `name@REALM`.
@@ -156,8 +156,8 @@ impl Drop for Acceptor {
 }
 
 impl GssContext {
-    /// Takes a token of the client. `channel` is what the client's proof may be bound to (RFC 5056); whoever does not
-    /// bind it passes.
+    /// Takes a token of the client. `channel` is the channel that the client's proof may be bound to (RFC 5056); a
+    /// client that sends no binding passes.
     ///
     /// # Errors
     /// The token is no good here. Nothing but dropping the context is left then.
@@ -194,7 +194,7 @@ impl GssContext {
         Ok(GssStep { token: output.octets().to_vec(), is_done: major & CONTINUE_NEEDED == 0 })
     }
 
-    /// Who is at both ends of a context that is there.
+    /// Returns the names at both ends of an established context.
     ///
     /// # Errors
     /// It is not, or the names are no text.
@@ -344,7 +344,7 @@ fn oid(elements: &'static [u8]) -> Oid {
     Oid { length: elements.len() as Word, elements: elements.as_ptr() }
 }
 
-/// What a status says, where it is an error: the library's own words of the cause, or else of the kind.
+/// Returns the error text of a status that is an error: the library's text for the cause, or else for the kind.
 fn check(library: &'static Library, major: Word, minor: Word) -> Result<(), GssError> {
     if major & ERRORS == 0 {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What the system and the allocator offer that no library does safely: one place for such calls.
+//! Calls to the operating system and the allocator that need `unsafe`, wrapped in safe functions.
 
 mod available_memory;
 mod deferred_accept;
@@ -18,9 +18,9 @@ pub use scheduling::{CooperativeYield, set_thread_niceness};
 /// The allocator of the program.
 pub use mimalloc::MiMalloc as Allocator;
 
-/// Gives memory that this thread has freed back to the system, where the program's allocator is [`Allocator`]. It keeps
-/// freed memory for a while and gives it back when it is next asked for some, which a thread that sleeps never does.
-/// Takes a fraction of a millisecond.
+/// Returns memory that this thread has freed to the system, if the program's allocator is [`Allocator`]. The allocator
+/// keeps freed memory for a while and returns it at its next allocation, which a sleeping thread never makes. Takes a
+/// fraction of a millisecond.
 pub fn give_back_memory() {
     // SAFETY: the call takes no pointer and may be made by any thread at any time; it only looks at the allocator's own
     // lists.

@@ -1,4 +1,4 @@
-//! What the processor and the system are told about memory.
+//! Memory hints to the processor and the system.
 
 /// Bytes that come from memory together.
 pub const CACHE_LINE_LEN: usize = 64;

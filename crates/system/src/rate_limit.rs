@@ -20,7 +20,7 @@ impl RateLimit {
         std::thread::sleep(self.due(done).saturating_sub(self.begun.elapsed()));
     }
 
-    /// How long so much takes at least.
+    /// Returns the least time that `done` takes at the rate.
     fn due(&self, done: u64) -> Duration {
         Duration::from_millis(done.saturating_mul(1_000) / self.per_second.max(1))
     }

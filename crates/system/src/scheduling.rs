@@ -1,4 +1,4 @@
-//! How the scheduler shares cores between threads that serve clients and background work.
+//! Sharing cores between threads that serve clients and background work.
 //!
 //! On a machine with few cores, background work shares a core with an event loop. A thread that wakes gets the core
 //! when the running thread has used up its slice, which the scheduler checks at a tick: every 4 ms at 250 Hz. A thread
@@ -11,12 +11,12 @@ use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Least time between two yields: one costs about half a microsecond where nobody waits.
+/// Least time between two yields: a yield costs about half a microsecond if no thread waits.
 const WORK_MIN: Duration = Duration::from_micros(50);
 /// Most time between two yields.
 const WORK_MAX: Duration = Duration::from_millis(10);
 
-/// Makes this thread, and no other of the process, run behind others as nice(1) does.
+/// Lowers the priority of this thread, and of no other of the process, as nice(1) does.
 ///
 /// # Errors
 /// The system refuses; nothing has changed.
@@ -28,7 +28,7 @@ pub fn set_thread_niceness(niceness: i32) -> io::Result<()> {
 /// Yields the processor now and then: for background work that shares a core with threads that serve clients.
 #[derive(Debug)]
 pub struct CooperativeYield {
-    /// When to yield next.
+    /// Time of the next yield.
     next: Instant,
 }
 
@@ -51,7 +51,7 @@ impl CooperativeYield {
     }
 }
 
-/// How long to work after a yield that took so long.
+/// Returns how long to work after a yield that took `waited`.
 fn work_after(waited: Duration) -> Duration {
     waited.clamp(WORK_MIN, WORK_MAX)
 }

@@ -1,4 +1,4 @@
-//! What holds for any bytes that stand where a trail is read. Used by the fuzz target and by the replay of its corpus.
+//! Properties that hold for any bytes in place of a trail. The fuzz target and the replay of its corpus use them.
 
 use audit::{Event, Events, Field, Values, verify};
 
@@ -15,7 +15,7 @@ pub(crate) fn audit(bytes: &[u8]) {
     std::fs::create_dir_all(&folder).expect("a folder for the segment");
     std::fs::write(folder.join("audit-0000000000000001"), bytes).expect("the segment is written");
     let report = verify(&folder, None, &[]).expect("the folder can be read");
-    // Nobody signs by accident: whatever is not the whole first segment is told.
+    // No input contains a valid signature by accident: a report without the whole first segment must show damage.
     assert!(report.anchors > 0 || !report.damage.is_empty() || !report.torn.is_empty());
     std::fs::remove_dir_all(&folder).expect("the folder is removed");
 }

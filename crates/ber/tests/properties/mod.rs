@@ -1,4 +1,4 @@
-//! What holds for any octets. The fuzz target `ber` and the replay of its corpus both check this.
+//! Properties that hold for any octets. The fuzz target `ber` and the replay of its corpus both check them.
 
 use ber::{BerError, Reader, Tag, element_len, put_element, put_integer, read_frame_len};
 

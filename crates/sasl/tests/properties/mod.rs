@@ -1,4 +1,4 @@
-//! What holds for any octets: the fuzz target and the replay of its corpus check the same.
+//! Properties that hold for any octets: the fuzz target and the replay of its corpus check the same.
 
 use sasl::cram::{self, CramKey};
 use sasl::digest::{self, DigestKey, LDAP_SERVICE};
@@ -6,7 +6,7 @@ use sasl::oauth::Bearer;
 use sasl::scram::{Client, ClientFirst, Exchange};
 use sasl::{Hash, Plain, ScramKeys, TokenKeys, TokenRules};
 
-/// Rules of an issuer whose key nobody has.
+/// Rules of an issuer whose key is unknown.
 fn rules() -> TokenRules {
     let keys =
         r#"{"keys":[{"kty":"OKP","crv":"Ed25519","x":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAE"}]}"#;

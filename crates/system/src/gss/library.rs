@@ -1,4 +1,4 @@
-//! The library: its types and calls in C (RFC 2744), looked up when somebody wants them.
+//! The library: its types and calls in C (RFC 2744), loaded at the first use.
 //!
 //! It is loaded at run time, so that one program serves with and without it, and no build needs its headers. The
 //! declarations are those of RFC 2744 appendix A, and of MIT's `gssapi_ext.h` for what begins with a keytab.
