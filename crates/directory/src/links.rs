@@ -61,11 +61,16 @@ pub(crate) fn change(
             (Value::Bytes(text), _) => add_text(batch, schema, changed.id, def, text)?,
         }
     }
-    mark(batch, changed.id, changed.entry, attribute)
+    update_link_mark(batch, changed.id, changed.entry, attribute)
 }
 
 /// Adds or removes the attribute in the entry row, according to its number of values.
-fn mark(batch: &Batch<'_>, id: EntryId, entry: &mut StoredEntry, attribute: AttrId) -> Result<()> {
+fn update_link_mark(
+    batch: &Batch<'_>,
+    id: EntryId,
+    entry: &mut StoredEntry,
+    attribute: AttrId,
+) -> Result<()> {
     let has_values = batch.count(&value_counter(id, attribute))? > 0;
     if has_values != entry.find(attribute).is_some() {
         entry.set(attribute, has_values.then(|| EncodedAttribute::links(attribute)));
@@ -208,7 +213,7 @@ fn attach_attribute(
         batch.remove_id(DANGLING, &key, source.0)?;
         add_link(batch, source, attribute, target)?;
         entry.position = position;
-        mark(batch, source, &mut entry, attribute)?;
+        update_link_mark(batch, source, &mut entry, attribute)?;
         save(batch, source, &entry)?;
     }
     Ok(())
@@ -300,7 +305,7 @@ fn detach_one(
         add_text(batch, &catalog.schema, source, catalog.attribute(attribute), text.as_bytes())?;
     }
     entry.position = entry.position.max(position);
-    mark(batch, source, &mut entry, attribute)?;
+    update_link_mark(batch, source, &mut entry, attribute)?;
     save(batch, source, &entry)
 }
 

@@ -45,7 +45,7 @@ pub(crate) use cost::is_too_costly;
 pub use cost::{cost, cost_of_scheme};
 use digest::DigestAlgorithm;
 use pbkdf2::Prf;
-pub use verification::{Verification, Verified};
+pub use verification::{Verification, VerificationResult};
 
 /// Limits on the work that a stored value may require. At a limit, a verification takes at most a few seconds of one
 /// core.

@@ -32,8 +32,8 @@ pub use crate::model::settings::{
     GENERAL, GeneralSetting, GeneralSettings, NodeSettings, SettingPath, SettingValue, Settings,
     SettingsProblem, SettingsRecord, SuffixNumber,
 };
-pub use check::{Checked, check};
-pub use decide::{Decided, SettingsError, decide, notes, notes_of_new, policy_notices};
+pub use check::{CheckedSettings, check};
+pub use decide::{SettingsDecision, SettingsError, decide, notes, notes_of_new, policy_notices};
 pub use difference::Difference;
 
 /// Default suffix of a new directory.

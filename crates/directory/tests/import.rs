@@ -12,7 +12,7 @@ use std::sync::Arc;
 use directory::Settings;
 use directory::check::check;
 use directory::import::{
-    Builder, ImportError, ImportOptions, Job, LargeText, Preparer, Refusal, Rejected, RowBlock, Rows,
+    Builder, ImportError, ImportOptions, Job, LargeText, Preparer, Refusal, RejectedRecord, RowBlock, Rows,
     SortedRows, Sorters, Statistics, Text, resolve,
 };
 use ldap::{ResultCode, Scope};
@@ -29,15 +29,15 @@ struct Done {
     entries: u64,
     carried_over: u64,
     virtual_values: u64,
-    idle_passwords: u64,
+    unusable_passwords: u64,
     hashed_passwords: u64,
     statistics: Statistics,
-    rejected: Vec<Rejected>,
+    rejected: Vec<RejectedRecord>,
 }
 
 impl Done {
     fn reasons(&self) -> Vec<(u64, Refusal, &str)> {
-        let reason = |rejected: &Rejected| (rejected.place.line, rejected.refusal);
+        let reason = |rejected: &RejectedRecord| (rejected.place.line, rejected.refusal);
         let mut reasons: Vec<_> = self.rejected.iter().map(|r| (reason(r), r.reason.as_str())).collect();
         reasons.sort();
         reasons.into_iter().map(|((line, refusal), reason)| (line, refusal, reason)).collect()
@@ -74,7 +74,7 @@ fn import(folder: &TemporaryFolder, options: ImportOptions, texts: &[&[u8]]) -> 
         line += bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
         first_id += prepared.statistics.records;
         done.virtual_values += prepared.statistics.virtual_values;
-        done.idle_passwords += prepared.statistics.idle_passwords;
+        done.unusable_passwords += prepared.statistics.unusable_passwords;
         done.hashed_passwords += prepared.statistics.hashed_passwords;
         done.statistics.add(&prepared.statistics);
         done.rejected.extend(prepared.rejected);
@@ -203,7 +203,7 @@ fn drops_and_counts_passwords_with_meaningless_options() {
         userPassword;x-app-mail: {SSHA512}abc\npwdEndTime;x-app-mail: 20400101000000Z\n\
         authPassword;x-a: SHA1$YQ==$YQ==\n";
     let done = import(&folder, options(), &[BASE.as_bytes(), person("a", more).as_bytes()]).unwrap();
-    assert_eq!((done.idle_passwords, done.hashed_passwords, done.rejected.len()), (3, 0, 0));
+    assert_eq!((done.unusable_passwords, done.hashed_passwords, done.rejected.len()), (3, 0, 0));
     let mut directory = open(folder, &[SUFFIX]);
     let entry = directory.read("uid=a,ou=people,dc=example,dc=com").unwrap();
     let has = |part: &str| entry.attributes.keys().filter(|name| name.contains(part)).collect::<Vec<_>>();

@@ -125,7 +125,7 @@ fn summary(imported: &Imported) -> String {
         "values left out that the server makes itself, such as memberOf",
     );
     tell(
-        imported.statistics.idle_passwords,
+        imported.statistics.unusable_passwords,
         "values left out of attributes of passwords, under options that let nobody in",
     );
     let foreign = &imported.statistics;

@@ -63,16 +63,19 @@ fn repair(config: Config) -> Result<ExitCode, ServeError> {
     let repaired = server::repair(config, &mut |finding, is_mended| {
         println!("{}: {}", if is_mended { "mended" } else { "cannot be mended" }, finding.text);
     })?;
-    if repaired.mended > 0 {
-        println!("{} findings mended", repaired.mended);
+    if repaired.repaired > 0 {
+        println!("{} findings mended", repaired.repaired);
     }
-    if repaired.left.findings == 0 {
-        println!("nothing left in {} entries and {} rows", repaired.left.entries, repaired.left.rows);
+    if repaired.remaining.findings == 0 {
+        println!(
+            "nothing left in {} entries and {} rows",
+            repaired.remaining.entries, repaired.remaining.rows
+        );
         return Ok(ExitCode::SUCCESS);
     }
     Ok(exit::failure(&format!(
         "{} findings cannot be mended: what is lost with an entry comes back only from an export or a backup",
-        repaired.left.findings
+        repaired.remaining.findings
     )))
 }
 

@@ -27,7 +27,7 @@ use crate::tree::target::locate_name;
 type Result<T> = std::result::Result<T, OperationError>;
 
 /// An account that the requester may know.
-pub(crate) struct Managed {
+pub(crate) struct ManagedAccount {
     /// The entry.
     pub(crate) id: EntryId,
     /// DN of the entry.
@@ -36,12 +36,12 @@ pub(crate) struct Managed {
     rights: Option<Arc<EntryRights>>,
 }
 
-impl Managed {
+impl ManagedAccount {
     /// Finds the account with this name.
     ///
     /// # Errors
     /// It does not exist, or the requester may not know it.
-    pub(crate) fn find(state: TreeState<'_>, requester: &Requester, user: &str) -> Result<Managed> {
+    pub(crate) fn find(state: TreeState<'_>, requester: &Requester, user: &str) -> Result<ManagedAccount> {
         let access = Access::of(requester, state.settings);
         let standing = Standing::of(state, requester, None)?;
         match &standing {
@@ -51,7 +51,7 @@ impl Managed {
         let dn = parse_dn(user)?;
         let located = locate_name(state, &dn, &NormalName::of(&dn, &state.catalog.schema), false);
         let Some(standing) = standing else {
-            return located.map(|target| Managed { id: target.id, dn: target.dn, rights: None });
+            return located.map(|target| ManagedAccount { id: target.id, dn: target.dn, rights: None });
         };
         let target = match located {
             Ok(target) => target,
@@ -61,7 +61,7 @@ impl Managed {
         if !rights.may_browse() {
             return Err(standing.hidden(state, user, Some(target.id))?);
         }
-        Ok(Managed { id: target.id, dn: target.dn, rights: Some(rights) })
+        Ok(ManagedAccount { id: target.id, dn: target.dn, rights: Some(rights) })
     }
 
     fn may(&self, state: TreeState<'_>, attribute: &str, changes: bool) -> Result<bool> {

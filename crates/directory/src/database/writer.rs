@@ -11,7 +11,7 @@ use store::{Batch, Savepoint, SetInserter, StoreError};
 
 use super::{SERVER_NUMBER, copies};
 use crate::access::Requester;
-use crate::accounts::managed::Managed;
+use crate::accounts::managed::ManagedAccount;
 use crate::catalog::{self, Allocations, AttributeAllocation, Catalog};
 use crate::index::check_kinds;
 use crate::index::maintenance::{self, IndexProgress, IndexWork, SliceBudget};
@@ -434,7 +434,7 @@ impl WriteBatch<'_> {
             self.append(&record)?;
         }
         let now = i64::try_from(stamp.now_micros).unwrap_or(i64::MAX);
-        Ok(Managed::find(self.state(), requester, request.user)?.answer(self.state(), request, now)?)
+        Ok(ManagedAccount::find(self.state(), requester, request.user)?.answer(self.state(), request, now)?)
     }
 
     /// Records an event of the password of the entry `id`. Otherwise like [`execute`](WriteBatch::execute).

@@ -23,7 +23,7 @@ use crate::model::outcome::OperationError;
 use crate::model::rows::{AttrId, EntryId};
 use crate::snapshot::Snapshot;
 use crate::tree::TreeState;
-pub use repair::{Repaired, repair};
+pub use repair::{RepairSummary, repair};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -73,7 +73,7 @@ pub struct CheckOptions<'a> {
 
 /// Counts of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Checked {
+pub struct CheckSummary {
     /// Number of entries.
     pub entries: u64,
     /// Number of derived rows that were compared.
@@ -110,9 +110,9 @@ pub fn check_all(
     state: TreeState<'_>,
     options: &CheckOptions<'_>,
     each: &mut dyn FnMut(Finding) -> Result<()>,
-) -> Result<Checked> {
+) -> Result<CheckSummary> {
     let mut report =
-        Report { each, checked: Checked::default(), unreadable: HashSet::new(), lost_nodes: false };
+        Report { each, checked: CheckSummary::default(), unreadable: HashSet::new(), lost_nodes: false };
     let expected = expected::derive(state, options, &mut report)?;
     compare::compare(state, expected, &mut report)?;
     Ok(report.checked)
@@ -121,7 +121,7 @@ pub fn check_all(
 /// Receiver of findings.
 struct Report<'e> {
     each: &'e mut dyn FnMut(Finding) -> Result<()>,
-    checked: Checked,
+    checked: CheckSummary,
     /// Entries that cannot be read completely: their derived rows are unknown.
     unreadable: HashSet<u64>,
     /// Whether the place in the tree of some entries is unknown.

@@ -36,11 +36,13 @@ mod prepare;
 mod resolve;
 mod sorters;
 
-pub use build::{Builder, Refused};
-pub(super) use id_blocks::Merged;
+pub use build::{Builder, RefusedIds};
+pub(super) use id_blocks::IdMerger;
 pub use job::{ImportError, ImportOptions, Job};
 pub use large::LargeText;
-pub use prepare::{Prepared, Preparer, RandomSource, RecordPlace, Refusal, Rejected, Statistics, Text};
-pub use resolve::{Resolved, resolve};
+pub use prepare::{
+    PreparedRows, Preparer, RandomSource, RecordPlace, Refusal, RejectedRecord, Statistics, Text,
+};
+pub use resolve::{Resolution, resolve};
 pub(super) use sorters::{Destination, destination};
 pub use sorters::{Names, ROW_BLOCK_SIZE, RowBlock, Rows, SortedRows, Sorters};

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use store::{Direction, SetInserter};
 
-use super::import::{Destination, Merged, Rows, SortedRows, destination};
+use super::import::{Destination, IdMerger, Rows, SortedRows, destination};
 use crate::database::Writer;
 use crate::index::maintenance::{self, IndexProgress, IndexWork, SliceBudget};
 use crate::model::outcome::OperationError;
@@ -83,7 +83,7 @@ fn rows(
 fn insert(mut rows: SortedRows, inserter: &mut SetInserter<'_>) -> Result<()> {
     let damaged = || OperationError::Damaged("sorted rows".to_owned());
     let mut at = None;
-    let mut ids = Merged::default();
+    let mut ids = IdMerger::default();
     while let Some(block) = rows.next_block()? {
         for (row_key, value) in block.rows() {
             let (Destination::Map(map), key) = destination(row_key).ok_or_else(damaged)? else {

@@ -11,7 +11,7 @@ pub(crate) enum PasswordKind {
     /// The password of an application.
     Application,
     /// A password that allows no bind. Requests cannot store one; older data may contain some.
-    Idle,
+    Unusable,
 }
 
 impl PasswordKind {
@@ -20,7 +20,7 @@ impl PasswordKind {
         match options {
             "" => PasswordKind::Own,
             options if names_application(options) => PasswordKind::Application,
-            _ => PasswordKind::Idle,
+            _ => PasswordKind::Unusable,
         }
     }
 }
@@ -39,7 +39,7 @@ mod tests {
         assert_eq!(PasswordKind::of(""), PasswordKind::Own);
         assert_eq!(PasswordKind::of("x-app-mail"), PasswordKind::Application);
         for idle in ["x-app-", "x-application", "lang-de", "lang-de;x-app-mail", "x-app-a;x-app-b", "x-foo"] {
-            assert_eq!(PasswordKind::of(idle), PasswordKind::Idle, "{idle}");
+            assert_eq!(PasswordKind::of(idle), PasswordKind::Unusable, "{idle}");
         }
     }
 }

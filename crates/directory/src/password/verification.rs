@@ -28,7 +28,7 @@ pub struct Verification {
 
 /// Result of a verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verified {
+pub struct VerificationResult {
     /// Whether the password matches.
     pub is_right: bool,
     /// Number of slow hashes that were computed.
@@ -124,15 +124,15 @@ impl Verification {
 
     /// Decides what [`run_quick`](Verification::run_quick) could not: by the slow values. If none of them matches
     /// and none had the cost of the settings' scheme, it verifies a value of that scheme that no password matches.
-    pub fn run(&self, asserted: &[u8]) -> Verified {
-        let mut verified = Verified { is_right: false, hash_count: 0 };
+    pub fn run(&self, asserted: &[u8]) -> VerificationResult {
+        let mut verified = VerificationResult { is_right: false, hash_count: 0 };
         let mut is_paid = !self.scheme.is_slow();
         for stored in self.stored.iter().filter(|stored| is_slow(stored)) {
             // Malformed values and values beyond a limit cost nothing.
             let Some(is_right) = try_verify(stored, asserted) else { continue };
             verified.hash_count += 1;
             if is_right {
-                return Verified { is_right, ..verified };
+                return VerificationResult { is_right, ..verified };
             }
             is_paid |= costs_like(stored, self.scheme);
         }
@@ -212,7 +212,11 @@ mod tests {
             let check = |values: Vec<Vec<u8>>, asserted: &[u8], hash_count| {
                 let verification = Verification::new(values, scheme);
                 assert_eq!(verification.run_quick(asserted), None, "{scheme}: {verification:?}");
-                assert_eq!(verification.run(asserted), Verified { is_right: false, hash_count }, "{scheme}");
+                assert_eq!(
+                    verification.run(asserted),
+                    VerificationResult { is_right: false, hash_count },
+                    "{scheme}"
+                );
             };
             check(Vec::new(), b"wrong", 1);
             for quick in QUICK {
@@ -245,7 +249,7 @@ mod tests {
                 assert_eq!(verification.run_quick(b"right"), Some(true), "{quick}");
             }
             let verification = Verification::new(vec![stored(StorageScheme::Ssha), slow], scheme);
-            assert_eq!(verification.run(b"right"), Verified { is_right: true, hash_count: 1 });
+            assert_eq!(verification.run(b"right"), VerificationResult { is_right: true, hash_count: 1 });
         }
     }
 
@@ -257,7 +261,7 @@ mod tests {
             }
             let slow = Verification::new(vec![stored(StorageScheme::Argon2id)], scheme);
             assert_eq!(slow.run_quick(b"right"), None);
-            assert_eq!(slow.run(b"wrong"), Verified { is_right: false, hash_count: 1 });
+            assert_eq!(slow.run(b"wrong"), VerificationResult { is_right: false, hash_count: 1 });
         }
     }
 

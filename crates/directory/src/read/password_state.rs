@@ -4,7 +4,7 @@
 use ldap::StateRequest;
 
 use crate::access::Requester;
-use crate::accounts::managed::Managed;
+use crate::accounts::managed::ManagedAccount;
 use crate::model::outcome::Outcome;
 use crate::snapshot::Snapshot;
 
@@ -20,7 +20,7 @@ pub fn password_state(
 ) -> Result<Vec<u8>, Outcome> {
     let state = snapshot.state();
     let answer = || {
-        let account = Managed::find(state, requester, request.user)?;
+        let account = ManagedAccount::find(state, requester, request.user)?;
         account.check(state, request)?;
         account.answer(state, request, now)
     };

@@ -27,7 +27,7 @@ const OBJECT_CLASS: &str = "2.5.4.0";
 
 /// Settings in canonical form: names in the schema's spelling, DNs as rendered, lists without duplicates.
 #[derive(Clone, Debug)]
-pub struct Checked {
+pub struct CheckedSettings {
     /// The settings.
     pub settings: DirectorySettings,
     /// The schema under these settings.
@@ -40,7 +40,7 @@ pub struct Checked {
 ///
 /// # Errors
 /// All problems. If the schema is unusable, nothing else is checked, because names have no meaning then.
-pub fn check(proposal: &DirectorySettings) -> Result<Checked, Vec<SettingsProblem>> {
+pub fn check(proposal: &DirectorySettings) -> Result<CheckedSettings, Vec<SettingsProblem>> {
     check_schema_names(&proposal.schema)?;
     let schema = schema_of(&proposal.schema).map_err(|problem| vec![problem])?;
     let mut problems = without_effect(&proposal.schema).0;
@@ -64,7 +64,7 @@ pub fn check(proposal: &DirectorySettings) -> Result<Checked, Vec<SettingsProble
     expectations::check(&general.access_expectations, &schema, &mut problems);
     check_name("password_policy", &general.password_policy, &schema, &mut problems);
     check_name("administrator", &general.administrator, &schema, &mut problems);
-    if problems.is_empty() { Ok(Checked { settings, schema, secrets }) } else { Err(problems) }
+    if problems.is_empty() { Ok(CheckedSettings { settings, schema, secrets }) } else { Err(problems) }
 }
 
 fn check_access_rules(

@@ -3,7 +3,7 @@
 use schema::AttributeDescription;
 
 use super::{
-    Checked, Difference, DirectorySettings, SettingsProblem, SettingsRecord, check, expectations,
+    CheckedSettings, Difference, DirectorySettings, SettingsProblem, SettingsRecord, check, expectations,
     rule_readers,
 };
 use crate::accounts::{self, NamedPolicy};
@@ -16,7 +16,7 @@ use crate::tree::{TreeState, child};
 
 /// Decision about proposed settings.
 #[derive(Clone, Debug)]
-pub struct Decided {
+pub struct SettingsDecision {
     /// The changes.
     pub record: SettingsRecord,
     /// Attributes that no entry had before and that are now indexed.
@@ -53,7 +53,7 @@ impl From<store::StoreError> for SettingsError {
 ///
 /// # Errors
 /// The settings are not valid; existing entries prevent them; the store failed.
-pub fn decide(state: TreeState<'_>, proposal: &DirectorySettings) -> Result<Decided, SettingsError> {
+pub fn decide(state: TreeState<'_>, proposal: &DirectorySettings) -> Result<SettingsDecision, SettingsError> {
     let checked = check(proposal)?;
     let unfulfilled = expectations::unfulfilled(state, &checked.settings)?;
     if !unfulfilled.is_empty() {
@@ -65,7 +65,7 @@ pub fn decide(state: TreeState<'_>, proposal: &DirectorySettings) -> Result<Deci
         notes(state, &checked.settings)?;
     }
     let rules = (&before.general.access_rules[..], &checked.settings.general.access_rules[..]);
-    let lost = rule_readers::lost(state, rules, (&checked.schema, &checked.secrets))?;
+    let lost = rule_readers::lost_rule_readers(state, rules, (&checked.schema, &checked.secrets))?;
     if !lost.is_empty() {
         return Err(lost.into());
     }
@@ -86,7 +86,7 @@ pub fn decide(state: TreeState<'_>, proposal: &DirectorySettings) -> Result<Deci
     }
     let (attributes, _) = allocations.into_parts();
     let differences = Difference::between(&before, &checked.settings);
-    Ok(Decided { record, attributes, differences })
+    Ok(SettingsDecision { record, attributes, differences })
 }
 
 /// Returns notices about settings in addition to their differences: the default policy does not exist yet.
@@ -103,8 +103,8 @@ pub fn notes(state: TreeState<'_>, settings: &DirectorySettings) -> Result<Vec<S
 ///
 /// # Errors
 /// See [`notes`].
-pub fn notes_of_new(checked: &Checked) -> Result<Vec<String>, SettingsError> {
-    let Checked { settings, schema, .. } = checked;
+pub fn notes_of_new(checked: &CheckedSettings) -> Result<Vec<String>, SettingsError> {
+    let CheckedSettings { settings, schema, .. } = checked;
     let name = &settings.general.password_policy;
     notes_of(accounts::named_policy_of_new(schema, name, &settings.suffixes)?)
 }
@@ -127,7 +127,7 @@ fn notes_of(named: NamedPolicy) -> Result<Vec<String>, SettingsError> {
 
 /// Returns the catalogue under another schema. Definitions of attributes and classes that entries have, or ever had,
 /// must stay. Rules on which normal forms depend may change only while there are no values.
-fn change_schema(state: TreeState<'_>, checked: &Checked) -> Result<Catalog, SettingsError> {
+fn change_schema(state: TreeState<'_>, checked: &CheckedSettings) -> Result<Catalog, SettingsError> {
     let refuse = |what: String| SettingsError::Problems(vec![SettingsProblem::key("schema", what)]);
     let changed = state.catalog.with_schema(checked.schema.clone());
     let (catalog, changed) = changed.map_err(|error| match error {
@@ -157,7 +157,7 @@ fn change_schema(state: TreeState<'_>, checked: &Checked) -> Result<Catalog, Set
 fn change_suffixes(
     state: TreeState<'_>,
     catalog: &Catalog,
-    checked: &Checked,
+    checked: &CheckedSettings,
 ) -> Result<Option<Vec<(u32, String)>>, SettingsError> {
     let mut next = catalog.next_suffix_number();
     let mut wanted = Vec::new();
@@ -196,7 +196,7 @@ fn change_suffixes(
 
 fn change_indexes(
     catalog: &Catalog,
-    checked: &Checked,
+    checked: &CheckedSettings,
     allocations: &mut Allocations<'_>,
 ) -> Vec<(AttrId, IndexKinds)> {
     let mut changes = Vec::new();

@@ -18,7 +18,7 @@ type Result<T> = std::result::Result<T, OperationError>;
 ///
 /// # Errors
 /// The store failed.
-pub(super) fn lost(
+pub(super) fn lost_rule_readers(
     state: TreeState<'_>,
     (before, after): (&[String], &[String]),
     (schema, secrets): (&Schema, &Secrets),
@@ -27,8 +27,8 @@ pub(super) fn lost(
         return Ok(Vec::new());
     }
     let rules = AccessRules::of(after, schema, secrets);
-    let is_meant = |rule: &Rule| denies_all(rule) && !rule.rights.has(BROWSE);
-    if rules.rules.iter().any(is_meant) || has_rule_reader(state, &rules)? {
+    let is_intended = |rule: &Rule| denies_all(rule) && !rule.rights.has(BROWSE);
+    if rules.rules.iter().any(is_intended) || has_rule_reader(state, &rules)? {
         return Ok(Vec::new());
     }
     let what = "only the administrator could query these rules: allow explain to another requester, or state \

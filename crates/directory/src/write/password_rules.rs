@@ -109,7 +109,7 @@ fn remove_other_passwords(entry: &mut WorkingEntry<'_>, catalog: &Catalog, is_re
     let password = description(catalog, USER_PASSWORD)?;
     for other in entry.attributes_of_type(password.type_id) {
         match PasswordKind::of(&other.options) {
-            PasswordKind::Idle => entry.clear(&other)?,
+            PasswordKind::Unusable => entry.clear(&other)?,
             PasswordKind::Application if is_reset && !entry.has_touched_attribute(&other) => {
                 entry.clear(&other)?;
                 for name in [END_TIME, LAST_SUCCESS] {

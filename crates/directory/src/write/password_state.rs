@@ -8,7 +8,7 @@ use ldap::state_operation as kind;
 use ldap::{ResultCode, StateOperation, StateRequest};
 use schema::generalized_micros;
 
-use crate::accounts::managed::Managed;
+use crate::accounts::managed::ManagedAccount;
 use crate::accounts::{
     self, CHANGED_TIME, END_TIME, FAILURE_TIME, GRACE_USE_TIME, HISTORY, LAST_SUCCESS, LOCKED_TIME, RESET,
     START_TIME, TOTP_LAST_STEP, TOTP_SECRET, description, moment, time_text,
@@ -30,7 +30,7 @@ const PERMANENT_LOCK: &str = "000001010000Z";
 /// Decides a request; `None` if nothing changes.
 pub(crate) fn decide(deciding: Deciding<'_>, request: &StateRequest<'_>) -> Result<Option<Record>> {
     let Deciding { state, requester, .. } = deciding;
-    let managed = Managed::find(state, requester, request.user)?;
+    let managed = ManagedAccount::find(state, requester, request.user)?;
     managed.check(state, request)?;
     if accounts::account(state, managed.id)?.is_none() {
         let text = "no password policy governs this entry, so nothing that is set would hold: the setting \
@@ -57,7 +57,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &StateRequest<'_>) -> Resu
 
 fn carry_out(
     deciding: Deciding<'_>,
-    managed: &Managed,
+    managed: &ManagedAccount,
     entry: &mut WorkingEntry<'_>,
     operation: &StateOperation<&[u8]>,
     now: i64,
@@ -141,7 +141,11 @@ fn unlock(deciding: Deciding<'_>, entry: &mut WorkingEntry<'_>, for_good: bool) 
 }
 
 /// Locks an account whose failures have reached the limit.
-fn lock_at_most(deciding: Deciding<'_>, managed: &Managed, entry: &mut WorkingEntry<'_>) -> Result<()> {
+fn lock_at_most(
+    deciding: Deciding<'_>,
+    managed: &ManagedAccount,
+    entry: &mut WorkingEntry<'_>,
+) -> Result<()> {
     let Deciding { state, .. } = deciding;
     let Some(account) = accounts::account(state, managed.id)? else { return Ok(()) };
     let values = entry.values(&description(state.catalog, FAILURE_TIME)?)?;

@@ -191,7 +191,7 @@ fn clear_in<'a>(
     let is_password = schema.parse_description(attribute.description).is_ok_and(|description| {
         // Values with other options are never stored, so they are not hashed.
         let kind = PasswordKind::of(&description.options);
-        is_user_password(schema, description.type_id) && kind != PasswordKind::Idle
+        is_user_password(schema, description.type_id) && kind != PasswordKind::Unusable
     });
     attribute.values.iter().filter(move |value| is_password && !is_hashed(value))
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use directory::backup::{BackupSource, Until};
-use directory::check::Checked;
+use directory::check::CheckSummary;
 
 use crate::admin::ownership::FolderOwner;
 use crate::admin::verify::{open_read_only, verify};
@@ -89,7 +89,7 @@ pub struct TriedOut {
     /// The newest moment of it.
     pub restored: Restored,
     /// What the check of the restored directory found.
-    pub checked: Checked,
+    pub checked: CheckSummary,
 }
 
 /// Reads all files of a backup, restores its newest moment into the new folder `scratch`, compares every row there with

@@ -26,8 +26,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use directory::DirectorySettings;
 use directory::import::{
-    Builder, ImportError, ImportOptions, Job, LargeText, Prepared, Preparer, ROW_BLOCK_SIZE, RandomSource,
-    Refusal, Refused, Resolved, RowBlock, Rows, SortedRows, Sorters, Statistics, Text, resolve,
+    Builder, ImportError, ImportOptions, Job, LargeText, PreparedRows, Preparer, ROW_BLOCK_SIZE,
+    RandomSource, Refusal, RefusedIds, Resolution, RowBlock, Rows, SortedRows, Sorters, Statistics, Text,
+    resolve,
 };
 use directory::settings::SettingsError;
 use store::StoreError;
@@ -271,7 +272,7 @@ impl<'r> Run<'r> {
     }
 
     /// Writes the tree, and records without a place in it to the rejects.
-    fn write_tree(&self, making: &mut Making, resolved: Resolved) -> Result<Refused, ServeError> {
+    fn write_tree(&self, making: &mut Making, resolved: Resolution) -> Result<RefusedIds, ServeError> {
         let Making { builder, rejects, imported, progress } = making;
         progress.begin(Phase::Tree, imported.statistics.records);
         let mut not_written = None;
@@ -355,7 +356,7 @@ impl<'r> Run<'r> {
         &self,
         memory: usize,
         pieces: &Mutex<Receiver<Piece<'r>>>,
-        done: &SyncSender<(Piece<'r>, Prepared)>,
+        done: &SyncSender<(Piece<'r>, PreparedRows)>,
     ) -> Result<Sorters, ServeError> {
         let failed = |error| self.failed(error);
         let mut preparer = Preparer::new(self.job, self.data, memory, random_source()).map_err(failed)?;
@@ -369,7 +370,7 @@ impl<'r> Run<'r> {
                     LargeText { source: source.number, offset, length, line, id: first_id, open: &open };
                 preparer.prepare_large(&text).map_err(failed)?
             } else {
-                preparer.lend(self.spares.take());
+                preparer.reuse_buffer(self.spares.take());
                 let text = Text { source: source.number, offset, line, first_id, bytes: &piece.bytes };
                 preparer.prepare(&text).map_err(failed)?
             };
@@ -385,7 +386,7 @@ impl<'r> Run<'r> {
     fn write(
         &self,
         Making { builder, rejects, imported, progress }: &mut Making,
-        done: Receiver<(Piece<'_>, Prepared)>,
+        done: Receiver<(Piece<'_>, PreparedRows)>,
         tickets: Receiver<()>,
     ) -> Result<(), ServeError> {
         let mut early = BTreeMap::new();
@@ -403,7 +404,7 @@ impl<'r> Run<'r> {
                 }
                 imported.statistics.add(&prepared.statistics);
                 progress.read(imported.statistics.records, piece.length);
-                self.spares.give(prepared.into_room());
+                self.spares.give(prepared.into_buffer());
             }
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Checking, repairing, compacting and reading data directories.
 
 use directory::ReadOnlyDirectory;
-use directory::check::{self, CheckOptions, Checked, Finding, Repaired};
+use directory::check::{self, CheckOptions, CheckSummary, Finding, RepairSummary};
 
 use crate::admin::ownership::FolderOwner;
 use crate::config::Config;
@@ -15,7 +15,7 @@ use crate::open::Opened;
 ///
 /// # Errors
 /// There is no data, or it cannot be read at all.
-pub fn verify(config: &Config, each: &mut dyn FnMut(&Finding)) -> Result<Checked, ServeError> {
+pub fn verify(config: &Config, each: &mut dyn FnMut(&Finding)) -> Result<CheckSummary, ServeError> {
     let directory = open_read_only(config)?;
     let options = CheckOptions { scratch: &config.data, memory_bytes: check::MEMORY_BYTES };
     let checked = check::check_all(directory.state(), &options, &mut |finding| {
@@ -30,7 +30,7 @@ pub fn verify(config: &Config, each: &mut dyn FnMut(&Finding)) -> Result<Checked
 ///
 /// # Errors
 /// There is no data, another process has it, or it cannot be read or written.
-pub fn repair(config: Config, each: &mut dyn FnMut(&Finding, bool)) -> Result<Repaired, ServeError> {
+pub fn repair(config: Config, each: &mut dyn FnMut(&Finding, bool)) -> Result<RepairSummary, ServeError> {
     check_data(&config)?;
     let _owner = FolderOwner::of(&config.data);
     let mut opened = Opened::open_for_reading(config)?;

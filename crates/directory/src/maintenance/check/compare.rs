@@ -5,7 +5,7 @@ use std::ops::Bound;
 use store::{Direction, MapId, Read, Sorted};
 use uuid::Uuid;
 
-use super::expected::{Expected, REQUIRED, UUIDS};
+use super::expected::{ExpectedRows, REQUIRED, UUIDS};
 use super::{Fix, Report, Result, hex};
 use crate::catalog::Catalog;
 use crate::model::index_definition::{IndexPart, Phase};
@@ -20,15 +20,20 @@ use crate::tree::{TreeState, dn_of};
 const BLOCK: usize = 512;
 
 /// Compares all rows.
-pub(super) fn compare(state: TreeState<'_>, expected: Expected, report: &mut Report<'_>) -> Result<()> {
-    let Expected { rows, counters, indexes } = expected;
+pub(super) fn compare(state: TreeState<'_>, expected: ExpectedRows, report: &mut Report<'_>) -> Result<()> {
+    let ExpectedRows { rows, counters, indexes } = expected;
     let cleared = indexes.iter().flat_map(|(base, row)| {
         let parts = IndexPart::ALL.into_iter().filter(|part| row.index.phase(*part) == Phase::Clearing);
         parts.map(|part| (part.map(), part.key_prefix(*base))).collect::<Vec<_>>()
     });
     let cleared = cleared.collect();
-    let mut comparison =
-        Comparison { read: state.read, catalog: state.catalog, cleared, ahead: Ahead::new(rows)?, report };
+    let mut comparison = Comparison {
+        read: state.read,
+        catalog: state.catalog,
+        cleared,
+        ahead: Lookahead::new(rows)?,
+        report,
+    };
     // In the order of the maps' numbers, which is that of the expected rows.
     comparison.plain(VALUES)?;
     comparison.plain(NAMES)?;
@@ -36,20 +41,20 @@ pub(super) fn compare(state: TreeState<'_>, expected: Expected, report: &mut Rep
         comparison.ids(map)?;
     }
     comparison.uuids()?;
-    counters_of(state.read, state.catalog, Ahead::new(counters)?, report)
+    counters_of(state.read, state.catalog, Lookahead::new(counters)?, report)
 }
 
 /// Sorted rows with lookahead of one.
-struct Ahead {
+struct Lookahead {
     sorted: Sorted,
     key: Vec<u8>,
     value: Vec<u8>,
     is_at_end: bool,
 }
 
-impl Ahead {
-    fn new(sorted: Sorted) -> Result<Ahead> {
-        let mut ahead = Ahead { sorted, key: Vec::new(), value: Vec::new(), is_at_end: false };
+impl Lookahead {
+    fn new(sorted: Sorted) -> Result<Lookahead> {
+        let mut ahead = Lookahead { sorted, key: Vec::new(), value: Vec::new(), is_at_end: false };
         ahead.advance()?;
         Ok(ahead)
     }
@@ -88,7 +93,7 @@ struct Comparison<'a, 'e, 'r> {
     catalog: &'a Catalog,
     /// Key prefixes of index parts that are being removed: their rows may or may not exist.
     cleared: Vec<(MapId, Vec<u8>)>,
-    ahead: Ahead,
+    ahead: Lookahead,
     report: &'r mut Report<'e>,
 }
 
@@ -270,7 +275,7 @@ fn attribute_and_key(catalog: &Catalog, key: &[u8]) -> String {
 }
 
 /// Compares the counters.
-fn counters_of(read: &Read, catalog: &Catalog, mut ahead: Ahead, report: &mut Report<'_>) -> Result<()> {
+fn counters_of(read: &Read, catalog: &Catalog, mut ahead: Lookahead, report: &mut Report<'_>) -> Result<()> {
     for counter in read.counters() {
         let (key, count) = counter?;
         while !ahead.is_at_end && ahead.key.as_slice() < key {
@@ -289,7 +294,7 @@ fn counters_of(read: &Read, catalog: &Catalog, mut ahead: Ahead, report: &mut Re
 }
 
 /// Returns the next counter, with the sum of all its contributions.
-fn next_sum(ahead: &mut Ahead) -> Result<(Vec<u8>, i64)> {
+fn next_sum(ahead: &mut Lookahead) -> Result<(Vec<u8>, i64)> {
     let key = ahead.key.clone();
     let mut sum = 0;
     while !ahead.is_at_end && ahead.key == key {

@@ -43,7 +43,7 @@ pub(super) const REQUIRED: u8 = 0;
 pub(super) const EARLY: u8 = 1;
 
 /// All rows and counters that should exist.
-pub(super) struct Expected {
+pub(super) struct ExpectedRows {
     pub(super) rows: Sorted,
     pub(super) counters: Sorted,
     pub(super) indexes: BTreeMap<AttrId, IndexRow>,
@@ -54,7 +54,7 @@ pub(super) fn derive(
     state: TreeState<'_>,
     options: &CheckOptions<'_>,
     report: &mut Report<'_>,
-) -> Result<Expected> {
+) -> Result<ExpectedRows> {
     // The final merge of both uses the memory of the sorters.
     let sorter = |part| Sorter::new(options.scratch, options.memory_bytes / 8 * part);
     let mut derivation = Derivation {
@@ -79,7 +79,7 @@ pub(super) fn derive(
     derivation.entries()?;
     log(state.read, derivation.report)?;
     derivation.flush_counts()?;
-    Ok(Expected {
+    Ok(ExpectedRows {
         rows: derivation.rows.finish()?,
         counters: derivation.counters.finish()?,
         indexes: derivation.indexes,

@@ -2,7 +2,7 @@
 
 use store::Batch;
 
-use super::{CheckOptions, Checked, Finding, Fix, Result, check_all};
+use super::{CheckOptions, CheckSummary, Finding, Fix, Result, check_all};
 use crate::database::Writer;
 use crate::model::entry::EncodedAttribute;
 use crate::model::rows::{AttrId, EntryId, LINKS, link_key};
@@ -18,14 +18,14 @@ const ROUNDS_MAX: usize = 4;
 
 /// Result of a repair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Repaired {
+pub struct RepairSummary {
     /// Number of findings that were repaired.
-    pub mended: u64,
+    pub repaired: u64,
     /// The last check, after everything repairable was repaired.
-    pub left: Checked,
+    pub remaining: CheckSummary,
 }
 
-/// Repairs derived rows, and checks again, until nothing repairable is left. Passes each finding to `each` with
+/// Repairs derived rows, and checks again, until no repairable finding remains. Passes each finding to `each` with
 /// whether it was repaired; those that were not are reported once.
 ///
 /// Derived rows are changed to agree with the entries, never the other way round. Data lost with an entry itself
@@ -40,44 +40,44 @@ pub fn repair(
     writer: &mut Writer,
     options: &CheckOptions<'_>,
     each: &mut dyn FnMut(&Finding, bool),
-) -> Result<Repaired> {
-    let (mut mended, mut round) = (0, 0);
+) -> Result<RepairSummary> {
+    let (mut repaired, mut round) = (0, 0);
     loop {
         round += 1;
         let snapshot = directory.snapshot()?;
-        let mut waiting = Waiting::default();
-        let mut mended_now = 0;
-        let mut left = Vec::new();
+        let mut waiting = PendingRepairs::default();
+        let mut repaired_now = 0;
+        let mut remaining = Vec::new();
         let checked = check_all(snapshot.state(), options, &mut |finding| {
             if finding.fixes.is_empty() || round == ROUNDS_MAX {
-                if left.len() < super::FINDINGS_MAX {
-                    left.push(finding);
+                if remaining.len() < super::FINDINGS_MAX {
+                    remaining.push(finding);
                 }
                 return Ok(());
             }
-            mended_now += 1;
+            repaired_now += 1;
             waiting.fix_count += finding.fixes.len();
             waiting.findings.push(finding);
-            if waiting.fix_count >= FIXES_PER_COMMIT { waiting.mend(writer, each) } else { Ok(()) }
+            if waiting.fix_count >= FIXES_PER_COMMIT { waiting.repair_pending(writer, each) } else { Ok(()) }
         })?;
-        waiting.mend(writer, each)?;
-        mended += mended_now;
-        if mended_now == 0 {
-            left.iter().for_each(|finding| each(finding, false));
-            return Ok(Repaired { mended, left: checked });
+        waiting.repair_pending(writer, each)?;
+        repaired += repaired_now;
+        if repaired_now == 0 {
+            remaining.iter().for_each(|finding| each(finding, false));
+            return Ok(RepairSummary { repaired, remaining: checked });
         }
     }
 }
 
 /// Findings to be repaired in one commit, and reported when it is done.
 #[derive(Default)]
-struct Waiting {
+struct PendingRepairs {
     findings: Vec<Finding>,
     fix_count: usize,
 }
 
-impl Waiting {
-    fn mend(&mut self, writer: &mut Writer, each: &mut dyn FnMut(&Finding, bool)) -> Result<()> {
+impl PendingRepairs {
+    fn repair_pending(&mut self, writer: &mut Writer, each: &mut dyn FnMut(&Finding, bool)) -> Result<()> {
         if self.findings.is_empty() {
             return Ok(());
         }
@@ -89,7 +89,7 @@ impl Waiting {
                 Fix::InsertId(map, key, id) => drop(batch.insert_id(*map, key, *id)?),
                 Fix::RemoveId(map, key, id) => drop(batch.remove_id(*map, key, *id)?),
                 Fix::Count(key, delta) => drop(batch.bump(key, *delta)?),
-                Fix::Mark(id, attribute) => mark(&mut batch, *id, *attribute)?,
+                Fix::Mark(id, attribute) => update_link_mark(&mut batch, *id, *attribute)?,
             }
         }
         batch.commit()?;
@@ -100,7 +100,7 @@ impl Waiting {
 }
 
 /// Adds or removes the link attribute in the entry row, according to whether it has values.
-fn mark(batch: &mut Batch<'_>, id: EntryId, attribute: AttrId) -> Result<()> {
+fn update_link_mark(batch: &mut Batch<'_>, id: EntryId, attribute: AttrId) -> Result<()> {
     let Some(mut entry) = load(batch, id)? else { return Ok(()) };
     let has_links = batch.ids(LINKS, &link_key(id, attribute))?.estimate() > 0;
     let has_values = has_links || table_values(batch, id, attribute).next().transpose()?.is_some();

@@ -45,7 +45,7 @@ fn damage(directory: &mut TestDirectory, change: impl FnOnce(&mut Batch<'_>)) {
     directory.snapshot.renew().unwrap();
 }
 
-fn repair_all(directory: &mut TestDirectory) -> Repaired {
+fn repair_all(directory: &mut TestDirectory) -> RepairSummary {
     let scratch = directory.path().to_owned();
     let options = CheckOptions { scratch: &scratch, memory_bytes: 1 << 20 };
     let opened = directory.directory.clone();
@@ -135,7 +135,7 @@ fn repairs_derived_rows() {
         let found = check(&directory.snapshot).unwrap();
         assert!(found.iter().any(|finding| finding.contains(text)), "{name}: {found:?}");
         let repaired = repair_all(&mut directory);
-        assert!(repaired.mended > 0 && repaired.left.findings == 0, "{name}: {repaired:?}");
+        assert!(repaired.repaired > 0 && repaired.remaining.findings == 0, "{name}: {repaired:?}");
         assert_eq!(check(&directory.snapshot).unwrap(), Vec::<String>::new(), "{name}");
     }
     assert_eq!(directory.read(ANNA).unwrap().texts("sn"), ["a"]);
@@ -160,7 +160,7 @@ fn repairs_a_whole_map() {
             rows.iter().for_each(|(key, id)| drop(batch.remove_id(map, key, *id)));
         });
         let repaired = repair_all(&mut directory);
-        assert_eq!((repaired.mended, repaired.left.findings), (count, 0));
+        assert_eq!((repaired.repaired, repaired.remaining.findings), (count, 0));
         assert_eq!(check(&directory.snapshot).unwrap(), Vec::<String>::new());
     }
 }
@@ -181,7 +181,7 @@ fn text_that_names_an_entry_becomes_a_link() {
     damage(&mut directory, |batch| batch.put(VALUES, &key, ANNA.as_bytes()).unwrap());
     let found = check(&directory.snapshot).unwrap();
     assert!(found.iter().any(|finding| finding.contains("has the name of entry 3 as text")), "{found:?}");
-    assert_eq!(repair_all(&mut directory).left.findings, 0);
+    assert_eq!(repair_all(&mut directory).remaining.findings, 0);
     assert_eq!(check(&directory.snapshot).unwrap(), Vec::<String>::new());
     assert_eq!(directory.read(GROUP).unwrap().texts("member")[0], ANNA);
 }
@@ -219,7 +219,7 @@ fn reports_data_lost_with_an_entry_and_removes_none_of_it() {
         let found = check(&directory.snapshot).unwrap();
         assert!(found.iter().any(|finding| finding.contains(text)), "{name}: {found:?}");
         let repaired = repair_all(&mut directory);
-        assert!(repaired.left.findings > 0, "{name}: {repaired:?}");
+        assert!(repaired.remaining.findings > 0, "{name}: {repaired:?}");
         assert_eq!(rows(&directory), before, "{name}");
     }
 }
@@ -243,7 +243,7 @@ fn finds_two_entries_with_one_uuid() {
     let text = format!("entry 4 ({GROUP}): its entryUUID {first} is that of entry 2 ({PEOPLE}) as well");
     assert!(found.iter().any(|finding| finding.starts_with(&text)), "{found:?}");
     // The entries do not determine which of them is to keep it.
-    assert_eq!(repair_all(&mut directory).left.findings, 1);
+    assert_eq!(repair_all(&mut directory).remaining.findings, 1);
 }
 
 #[test]

@@ -10,11 +10,11 @@ use store::{BulkStore, Direction, MapKind, Read, View, temporary_file};
 
 use super::carry::carry_over;
 use super::emit::NodeItem;
-use super::id_blocks::Merged;
+use super::id_blocks::IdMerger;
 use super::ids::IdBits;
 use super::job::{ImportError, Job};
-use super::prepare::{Prepared, Refusal, Rejected};
-use super::resolve::{Outcome, Resolved};
+use super::prepare::{PreparedRows, Refusal, RejectedRecord};
+use super::resolve::{NameOutcome, Resolution};
 use super::sorters::{Destination, RowBlock, Sorters, destination};
 use crate::catalog::{
     self, AttributeAllocation, META_ATTRIBUTE, META_CLASS_SET, META_CONTEXT_CSN, META_GENERATION, META_INDEX,
@@ -109,7 +109,7 @@ impl Builder {
     ///
     /// # Errors
     /// The disk is full or fails.
-    pub fn take(&mut self, prepared: &Prepared) -> Result<()> {
+    pub fn take(&mut self, prepared: &PreparedRows) -> Result<()> {
         let mut start = 0;
         for &(id, end) in &prepared.ends {
             let row = prepared.rows.get(start..end).ok_or(ImportError::Damaged("rows"))?;
@@ -130,9 +130,9 @@ impl Builder {
     /// The disk is full or fails.
     pub fn place(
         &mut self,
-        resolved: Resolved,
-        mut reject: impl FnMut(Rejected) -> Result<()>,
-    ) -> Result<Refused> {
+        resolved: Resolution,
+        mut reject: impl FnMut(RejectedRecord) -> Result<()>,
+    ) -> Result<RefusedIds> {
         let mut outcomes = resolved.outcomes.finish()?;
         // Places of the earlier ones of two entries with one entryUUID: they come before the later ones.
         let mut earlier: HashMap<EntryId, String> = HashMap::new();
@@ -148,9 +148,9 @@ impl Builder {
                 *place = place_of(&node);
             }
             let row = outcomes.next()?.filter(|(id, _)| *id == key);
-            let outcome = row.and_then(|(_, outcome)| Outcome::decode(outcome));
+            let outcome = row.and_then(|(_, outcome)| NameOutcome::decode(outcome));
             match outcome.ok_or(ImportError::Damaged("outcomes"))? {
-                Outcome::Parent(parent) => {
+                NameOutcome::Parent(parent) => {
                     let rdn = node.rdn.as_bytes();
                     let row = NodeRow { parent, class_set: node.class_set, flags: node.flags, rdn };
                     self.store.append(NODES, &key, &row.encode())?;
@@ -167,7 +167,7 @@ impl Builder {
         for id in &self.refused {
             ids.insert(*id);
         }
-        Ok(Refused { ids, count })
+        Ok(RefusedIds { ids, count })
     }
 
     /// Returns the number of entries of the text written so far, including those that [`place`](Builder::place)
@@ -184,7 +184,7 @@ impl Builder {
     pub fn write_rows(
         &mut self,
         blocks: impl Iterator<Item = Result<RowBlock>>,
-        refused: &Refused,
+        refused: &RefusedIds,
         mut progress: impl FnMut(u64),
     ) -> Result<u64> {
         let mut rows = MapWriter::new(&mut self.store, &refused.ids);
@@ -261,12 +261,12 @@ impl Builder {
 }
 
 /// Ids of entries that are not in the directory: none of their rows is written.
-pub struct Refused {
+pub struct RefusedIds {
     ids: IdBits,
     count: u64,
 }
 
-impl Refused {
+impl RefusedIds {
     /// Returns how many written entries have no place in the tree.
     pub fn count(&self) -> u64 {
         self.count
@@ -311,25 +311,25 @@ fn place_of(node: &NodeItem<'_>) -> String {
 }
 
 /// Returns why an entry has no place; `same` is the entry with the same entryUUID.
-fn rejected(node: &NodeItem<'_>, outcome: Outcome, same: &str) -> Rejected {
+fn rejected(node: &NodeItem<'_>, outcome: NameOutcome, same: &str) -> RejectedRecord {
     let below = |what: &str| format!("its superior is {what}, which cannot have subordinates");
     let (refusal, reason) = match outcome {
-        Outcome::Duplicate(_) => (Refusal::Duplicate, "an earlier entry has the same name".to_owned()),
-        Outcome::SameUuid => {
+        NameOutcome::Duplicate(_) => (Refusal::Duplicate, "an earlier entry has the same name".to_owned()),
+        NameOutcome::SameUuid => {
             let why = format!(
                 "its entryUUID is that of {same}, and copies know entries by it: take the value away from one of them, \
                  which then gets a new one"
             );
             (Refusal::SameUuid, why)
         }
-        Outcome::Leaf(flags) if flags.is_alias() => (Refusal::Bad, below("an alias")),
-        Outcome::Leaf(flags) if flags.is_subentry() => (Refusal::Bad, below("a subentry")),
-        Outcome::Leaf(NodeFlags(_)) => (Refusal::Bad, below("a referral")),
-        Outcome::Orphan | Outcome::Parent(_) => {
+        NameOutcome::Leaf(flags) if flags.is_alias() => (Refusal::Bad, below("an alias")),
+        NameOutcome::Leaf(flags) if flags.is_subentry() => (Refusal::Bad, below("a subentry")),
+        NameOutcome::Leaf(NodeFlags(_)) => (Refusal::Bad, below("a referral")),
+        NameOutcome::Orphan | NameOutcome::Parent(_) => {
             (Refusal::Orphan, "its superior does not exist, or was rejected as well".to_owned())
         }
     };
-    Rejected { place: node.place, refusal, reason }
+    RejectedRecord { place: node.place, refusal, reason }
 }
 
 /// Collects the rows of one key and writes them to the store.
@@ -338,7 +338,7 @@ struct MapWriter<'a> {
     refused: &'a IdBits,
     /// Map and key of the last row.
     at: Option<(Destination, Vec<u8>)>,
-    ids: Merged,
+    ids: IdMerger,
     count: i64,
     /// Corrections of counters of values, for values that were given twice.
     corrections: BTreeMap<Vec<u8>, i64>,
@@ -351,7 +351,7 @@ impl<'a> MapWriter<'a> {
             store,
             refused,
             at: None,
-            ids: Merged::default(),
+            ids: IdMerger::default(),
             count: 0,
             corrections: BTreeMap::new(),
             repeated_values: 0,

@@ -35,12 +35,12 @@ const ALL: store::KeyRange<'static> = (Bound::Unbounded, Bound::Unbounded);
 /// Carries over the entries outside of the loaded naming contexts. `put` receives them by ascending id: id, entry
 /// row and fields for `nodes`. Returns their number.
 pub(super) fn carry_over(old: &Read, job: &Job, sorters: &mut Sorters, put: &mut Put<'_>) -> Result<u64> {
-    let dropped = Dropped::find(old, job)?;
+    let dropped = ReplacedEntries::find(old, job)?;
     let kept = old.row_count(NODES)? - dropped.ids.len();
     if kept == 0 {
         return Ok(0);
     }
-    let mut carry = Carry { old, job, sorters, dropped };
+    let mut carry = CarryOver { old, job, sorters, dropped };
     carry.entries(put)?;
     carry.values()?;
     carry.links()?;
@@ -51,13 +51,13 @@ pub(super) fn carry_over(old: &Read, job: &Job, sorters: &mut Sorters, put: &mut
 }
 
 /// Ids of the replaced entries.
-struct Dropped {
+struct ReplacedEntries {
     ids: IdBits,
 }
 
-impl Dropped {
-    fn find(old: &Read, job: &Job) -> Result<Dropped> {
-        let mut dropped = Dropped { ids: IdBits::default() };
+impl ReplacedEntries {
+    fn find(old: &Read, job: &Job) -> Result<ReplacedEntries> {
+        let mut dropped = ReplacedEntries { ids: IdBits::default() };
         let mut roots = Vec::new();
         for suffix in job.target_list() {
             let row = old.get(NAMES, &name_key(EntryId::ROOT, &suffix.key))?;
@@ -90,14 +90,14 @@ impl Dropped {
     }
 }
 
-struct Carry<'a> {
+struct CarryOver<'a> {
     old: &'a Read,
     job: &'a Job,
     sorters: &'a mut Sorters,
-    dropped: Dropped,
+    dropped: ReplacedEntries,
 }
 
-impl Carry<'_> {
+impl CarryOver<'_> {
     fn entries(&mut self, put: &mut Put<'_>) -> Result<()> {
         let mut item = Vec::new();
         let uuid = uuid_attribute(&self.job.catalog());

@@ -7,7 +7,7 @@ use schema::Schema;
 
 use super::job::ImportError;
 use super::known::KnownAttribute;
-use super::prepare::{Checked, Prepared, Preparer, RecordPlace};
+use super::prepare::{CheckedEntry, PreparedRows, Preparer, RecordPlace};
 use super::sorters::Rows;
 use crate::catalog::AttributeDef;
 use crate::index::keys::for_each_row;
@@ -26,9 +26,9 @@ impl Preparer<'_> {
     /// Makes the rows of the entry in the draft.
     pub(super) fn emit(
         &mut self,
-        checked: &Checked,
+        checked: &CheckedEntry,
         place: RecordPlace,
-        prepared: &mut Prepared,
+        prepared: &mut PreparedRows,
     ) -> Result<()> {
         let id = checked.id;
         let mut row = RowWriter::begin(std::mem::take(&mut prepared.rows), self.job.position);
@@ -37,7 +37,7 @@ impl Preparer<'_> {
         }
         prepared.rows = row.finish();
         prepared.ends.push((id, prepared.rows.len()));
-        let Checked { name, rdn, class_set, flags, .. } = checked;
+        let CheckedEntry { name, rdn, class_set, flags, .. } = checked;
         let rdn_start = name.ends.iter().rev().nth(1).copied().unwrap_or(0);
         self.sorters.names.entry(&name.key, id, *flags, rdn_start)?;
         self.sorters.rows.id(CLASSES, &class_key(*class_set), id)?;

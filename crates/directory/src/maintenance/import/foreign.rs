@@ -34,7 +34,7 @@ const FOREIGN: [&str; 8] = [
 
 /// OIDs of operational attributes that the schema defines and Pando ignores: entryTtl and dynamicSubtrees (RFC
 /// 2589), governingStructureRule (RFC 4512 section 3.4.6).
-const IDLE: [&str; 3] = ["1.3.6.1.4.1.1466.101.119.3", "1.3.6.1.4.1.1466.101.119.4", "2.5.21.10"];
+const WITHOUT_EFFECT: [&str; 3] = ["1.3.6.1.4.1.1466.101.119.3", "1.3.6.1.4.1.1466.101.119.4", "2.5.21.10"];
 
 /// Name of entryUUID in 389 DS.
 const UNIQUE_ID: &str = "nsUniqueId";
@@ -78,8 +78,8 @@ pub(super) fn marks_disabled(name: &str) -> bool {
 }
 
 /// Returns true if values of the attribute type with this OID would have no effect.
-pub(super) fn is_idle(oid: &str) -> bool {
-    IDLE.contains(&oid)
+pub(super) fn has_no_effect(oid: &str) -> bool {
+    WITHOUT_EFFECT.contains(&oid)
 }
 
 /// Returns true if an attribute is nsUniqueId.

@@ -1,7 +1,7 @@
 //! Ids under frequent keys, collected before they are sorted.
 //!
 //! Most index rows add one entry to a key that thousands of entries share: a gram, a surname, a class set. A thread
-//! reads its entries by ascending id, so such ids need no sorting among themselves. [`Gatherer`] collects them in a
+//! reads its entries by ascending id, so such ids need no sorting among themselves. [`IdCollector`] collects them in a
 //! table of limited size, and passes blocks of them under their key to the sorter:
 //!
 //! ```text
@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Frequent keys are found by use: a key that occurs again stays in the table, one that does not is evicted, and its
-//! id is passed on alone. Blocks sort by their first id. Those of several threads overlap, and [`Merged`] merges
+//! id is passed on alone. Blocks sort by their first id. Those of several threads overlap, and [`IdMerger`] merges
 //! them into one ascending list. A block never spans more than [`SPAN_MAX`] ids, which limits how many can overlap
 //! anywhere.
 
@@ -48,7 +48,7 @@ const STRENGTH_MAX: u8 = 32;
 
 /// A key and the ids collected under it.
 #[derive(Clone)]
-struct GatheredKey {
+struct CollectedKey {
     first: u64,
     last: u64,
     key_len: u8,
@@ -58,7 +58,7 @@ struct GatheredKey {
     differences: [u8; DIFFERENCES_SIZE],
 }
 
-const EMPTY: GatheredKey = GatheredKey {
+const EMPTY: CollectedKey = CollectedKey {
     first: 0,
     last: 0,
     key_len: 0,
@@ -78,19 +78,19 @@ struct Set {
 }
 
 /// A table of frequent keys.
-pub(super) struct Gatherer {
+pub(super) struct IdCollector {
     sets: Vec<Set>,
     /// [`ASSOCIATIVITY`] places for each set.
-    places: Vec<GatheredKey>,
+    places: Vec<CollectedKey>,
     set_count_max: usize,
 }
 
-impl Gatherer {
+impl IdCollector {
     /// Returns a table of up to `memory` bytes.
-    pub(super) fn new(memory: usize) -> Gatherer {
-        let sets = memory / (ASSOCIATIVITY * size_of::<GatheredKey>());
+    pub(super) fn new(memory: usize) -> IdCollector {
+        let sets = memory / (ASSOCIATIVITY * size_of::<CollectedKey>());
         let set_count_max = if sets == 0 { 0 } else { 1 << sets.min(SETS_MAX).ilog2() };
-        Gatherer { sets: Vec::new(), places: Vec::new(), set_count_max }
+        IdCollector { sets: Vec::new(), places: Vec::new(), set_count_max }
     }
 
     /// Adds an id under a key. `out` receives evicted content: a key and a block of ids.
@@ -143,7 +143,7 @@ impl Gatherer {
     }
 }
 
-impl GatheredKey {
+impl CollectedKey {
     fn begin(&mut self, key: &[u8], id: u64) {
         self.key[..key.len()].copy_from_slice(key);
         self.key_len = key.len() as u8;
@@ -188,14 +188,14 @@ impl GatheredKey {
 
 /// Merges blocks, sorted by their first id, into the ids under one key.
 #[derive(Default)]
-pub(in crate::maintenance) struct Merged {
+pub(in crate::maintenance) struct IdMerger {
     /// Ascending.
     ids: Vec<u64>,
     /// Number of ids that no later block can precede.
     final_count: usize,
 }
 
-impl Merged {
+impl IdMerger {
     /// Adds the next block, without ids that `is_refused` accepts. `None` if the bytes are not a block.
     pub(in crate::maintenance) fn take(
         &mut self,
@@ -277,22 +277,22 @@ mod tests {
 
     /// Collects ids by key on several alternating threads, and merges them again.
     fn check(memory: usize, threads: usize, rows: &[(Vec<u8>, u64)]) -> Blocks {
-        let mut gatherers: Vec<_> = (0..threads).map(|_| Gatherer::new(memory)).collect();
+        let mut gatherers: Vec<_> = (0..threads).map(|_| IdCollector::new(memory)).collect();
         let mut blocks = Blocks::new();
         let mut out = |key: &[u8], block: &[u8]| {
             blocks.push((key.to_vec(), block.to_vec()));
             Ok(())
         };
         for (number, chunk) in rows.chunks(100).enumerate() {
-            let gatherer = &mut gatherers[number % threads];
-            chunk.iter().for_each(|(key, id)| gatherer.push(key, *id, &mut out).unwrap());
+            let collector = &mut gatherers[number % threads];
+            chunk.iter().for_each(|(key, id)| collector.push(key, *id, &mut out).unwrap());
         }
-        gatherers.iter_mut().for_each(|gatherer| gatherer.finish(&mut out).unwrap());
+        gatherers.iter_mut().for_each(|collector| collector.finish(&mut out).unwrap());
         blocks.sort();
         let mut expected: BTreeMap<&[u8], BTreeSet<u64>> = BTreeMap::new();
         rows.iter().for_each(|(key, id)| _ = expected.entry(key).or_default().insert(*id));
         for group in blocks.chunk_by(|one, next| one.0 == next.0) {
-            let (mut merged, mut ids) = (Merged::default(), Vec::new());
+            let (mut merged, mut ids) = (IdMerger::default(), Vec::new());
             for (_, block) in group {
                 merged.take(block, |id| id % 10 == 7).unwrap();
                 ids.extend_from_slice(merged.settled());
@@ -351,7 +351,7 @@ mod tests {
     #[test]
     fn rejects_bytes_that_are_not_a_block() {
         for bytes in [&b"short"[..], &[0, 0, 0, 0, 0, 0, 0, 1, 0x80], &[0xff; 20]] {
-            assert_eq!(Merged::default().take(bytes, |_| false), None);
+            assert_eq!(IdMerger::default().take(bytes, |_| false), None);
         }
     }
 }

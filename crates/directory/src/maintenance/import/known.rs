@@ -24,7 +24,7 @@ pub(super) enum Named {
     /// Dropped: the server computes them on demand.
     Virtual,
     /// Dropped: values of a password attribute with options that have no meaning.
-    Idle,
+    Meaningless,
     /// Stored as values of this attribute, by its place in [`KnownAttributes`].
     Stored(usize),
     /// Stored, under a description with options of 389 DS's replication state.
@@ -117,8 +117,8 @@ impl KnownAttributes {
         let description = read_description(&job.schema, text)?;
         let named = match VirtualAttribute::of(job.schema.type_by_id(description.type_id)) {
             Some(_) => Named::Virtual,
-            None if password_options_problem(&job.schema, &description).is_some() => Named::Idle,
-            None if foreign::is_idle(&job.schema.type_by_id(description.type_id).oid) => Named::Foreign,
+            None if password_options_problem(&job.schema, &description).is_some() => Named::Meaningless,
+            None if foreign::has_no_effect(&job.schema.type_by_id(description.type_id).oid) => Named::Foreign,
             None => Named::Stored(self.place(job, &description)?),
         };
         if self.by_spelling.len() < SPELLINGS_MAX {

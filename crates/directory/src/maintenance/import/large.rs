@@ -14,7 +14,7 @@ use ldap::ldif::{LdifBody, LdifReader};
 use super::emit::emit_pieces;
 use super::job::ImportError;
 use super::known::Named;
-use super::prepare::{Failure, Prepared, Preparer, RecordPlace, Refusal, Rejected, refusal_of};
+use super::prepare::{Failure, PreparedRows, Preparer, RecordPlace, Refusal, RejectedRecord, refusal_of};
 use crate::model::limits::INLINE_VALUE_COUNT_MAX;
 use crate::model::outcome::OperationError;
 use crate::model::rows::{EntryId, INDEX, VALUES, index_key, value_key};
@@ -48,7 +48,7 @@ impl Preparer<'_> {
     ///
     /// # Errors
     /// An error that ends the import. A bad record does not.
-    pub fn prepare_large(&mut self, text: &LargeText<'_>) -> Result<Prepared, ImportError> {
+    pub fn prepare_large(&mut self, text: &LargeText<'_>) -> Result<PreparedRows, ImportError> {
         let mut prepared = self.begin(0);
         self.statistics.records = 1;
         let id = EntryId(text.id);
@@ -66,15 +66,19 @@ impl Preparer<'_> {
             })
         });
         match checked {
-            Ok(_) if self.said.is_deleted => self.leave_out(id, &mut prepared),
+            Ok(_) if self.foreign_state.is_deleted => self.leave_out(id, &mut prepared),
             Ok(checked) => self.emit(&checked, place, &mut prepared)?,
             Err(Failure::Ended(error)) => return Err(error),
             Err(Failure::LeftOut) => self.leave_out(id, &mut prepared),
-            Err(Failure::Refused(..)) if self.said.is_deleted => self.leave_out(id, &mut prepared),
+            Err(Failure::Refused(..)) if self.foreign_state.is_deleted => self.leave_out(id, &mut prepared),
             Err(Failure::Refused(refusal, line, reason)) => {
                 // Some of its rows may already exist.
                 prepared.refused.push(id);
-                prepared.rejected.push(Rejected { place: RecordPlace { line, ..place }, refusal, reason });
+                prepared.rejected.push(RejectedRecord {
+                    place: RecordPlace { line, ..place },
+                    refusal,
+                    reason,
+                });
             }
         }
         self.complete_statistics(&mut prepared);
@@ -82,7 +86,7 @@ impl Preparer<'_> {
     }
 
     /// Drops a deleted entry. Some of its rows may already exist.
-    fn leave_out(&mut self, id: EntryId, prepared: &mut Prepared) {
+    fn leave_out(&mut self, id: EntryId, prepared: &mut PreparedRows) {
         self.statistics.deleted_entries += 1;
         prepared.refused.push(id);
     }

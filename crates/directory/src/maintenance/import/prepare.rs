@@ -2,10 +2,10 @@
 //!
 //! A preparer belongs to one thread. It checks every entry like an add request, with the same functions. Whatever it
 //! cannot know yet (whether the superior exists, whether the name is free, which entries links name) is found by
-//! [`super::resolve()`]. Entries that fail are returned as [`Rejected`], with a reason for the administrator.
+//! [`super::resolve()`]. Entries that fail are returned as [`RejectedRecord`], with a reason for the administrator.
 
-mod kept;
-mod said;
+mod foreign_state;
+mod server_values;
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -34,8 +34,8 @@ use crate::tree::target::check_depth;
 use crate::write::add::{contradicts_name, naming_values};
 use crate::write::given_values::{check_syntax, check_value, given_twice};
 use crate::write::schema_check::{Present, check_attributes, check_effect, object_class_type, read_classes};
-use kept::{Kept, random};
-use said::Said;
+use foreign_state::ForeignState;
+use server_values::{ServerValues, random};
 
 /// Maximum number of cached sets of attributes that are allowed.
 const SHAPES_MAX: usize = 1_024;
@@ -94,7 +94,7 @@ pub enum Refusal {
 
 /// A record that is not imported.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rejected {
+pub struct RejectedRecord {
     /// Place of the record.
     pub place: RecordPlace,
     /// The kind of reason.
@@ -111,7 +111,7 @@ pub struct Statistics {
     /// Values dropped because the server computes them: memberOf and the like.
     pub virtual_values: u64,
     /// Values of password attributes dropped because of their options: they would permit no bind.
-    pub idle_passwords: u64,
+    pub unusable_passwords: u64,
     /// Clear passwords that were hashed.
     pub hashed_passwords: u64,
     /// Values that lost options of 389 DS's replication state.
@@ -128,9 +128,9 @@ pub struct Statistics {
     pub disabled_accounts: u64,
 }
 
-impl Prepared {
+impl PreparedRows {
     /// Returns the buffer of its rows, after they have been written.
-    pub fn into_room(self) -> Vec<u8> {
+    pub fn into_buffer(self) -> Vec<u8> {
         self.rows
     }
 }
@@ -140,7 +140,7 @@ impl Statistics {
     pub fn add(&mut self, other: &Statistics) {
         self.records += other.records;
         self.virtual_values += other.virtual_values;
-        self.idle_passwords += other.idle_passwords;
+        self.unusable_passwords += other.unusable_passwords;
         self.hashed_passwords += other.hashed_passwords;
         self.state_options += other.state_options;
         self.deleted_values += other.deleted_values;
@@ -153,7 +153,7 @@ impl Statistics {
 
 /// Result of preparing a chunk.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct PreparedRows {
     /// Entry rows one after another.
     pub(super) rows: Vec<u8>,
     /// Ids, ascending, and the ends of their rows in `rows`.
@@ -163,7 +163,7 @@ pub struct Prepared {
     /// Ids of records that are not imported although some of their rows exist.
     pub(super) refused: Vec<EntryId>,
     /// Records that are not imported, in their order.
-    pub rejected: Vec<Rejected>,
+    pub rejected: Vec<RejectedRecord>,
     /// Counts of the chunk.
     pub statistics: Statistics,
     /// Highest CSN in an entry.
@@ -179,7 +179,7 @@ pub struct Preparer<'j> {
     pub(super) known: KnownAttributes,
     pub(super) draft: Draft,
     /// State of the current record in the attributes of another server.
-    pub(super) said: Said,
+    pub(super) foreign_state: ForeignState,
     /// Text of the last entry's superior, and its normal form.
     superior: Option<(String, NormalName)>,
     class_sets: HashMap<Vec<u8>, (ClassSetId, Arc<ClassSet>)>,
@@ -187,16 +187,16 @@ pub struct Preparer<'j> {
     /// Sets of attributes that a class set is known to allow, see [`Preparer::check_attributes`].
     shapes: HashSet<Vec<u32>>,
     shape: Vec<u32>,
-    kept: Option<Kept>,
+    server_values: Option<ServerValues>,
     pub(super) random: RandomSource,
     /// Buffer for the rows of the next text.
-    room: Vec<u8>,
+    buffer: Vec<u8>,
     pub(super) statistics: Statistics,
     pub(super) latest_csn: Csn,
 }
 
 /// Facts about an entry besides its values, after it has passed every check.
-pub(super) struct Checked {
+pub(super) struct CheckedEntry {
     pub(super) id: EntryId,
     pub(super) name: NormalName,
     pub(super) rdn: String,
@@ -227,15 +227,15 @@ impl<'j> Preparer<'j> {
             sorters: Sorters::new(directory, memory),
             known: KnownAttributes::default(),
             draft: Draft::default(),
-            said: Said::default(),
+            foreign_state: ForeignState::default(),
             superior: None,
             class_sets: HashMap::new(),
             object_class: object_class_type(&job.schema)?,
             shapes: HashSet::new(),
             shape: Vec::new(),
-            kept: None,
+            server_values: None,
             random,
-            room: Vec::new(),
+            buffer: Vec::new(),
             statistics: Statistics::default(),
             latest_csn: Csn::default(),
         })
@@ -250,16 +250,16 @@ impl<'j> Preparer<'j> {
         Ok(self.sorters)
     }
 
-    /// Returns the buffer of written rows ([`Prepared::into_room`]) for the next text.
-    pub fn lend(&mut self, room: Vec<u8>) {
-        self.room = room;
+    /// Returns the buffer of written rows ([`PreparedRows::into_buffer`]) for the next text.
+    pub fn reuse_buffer(&mut self, buffer: Vec<u8>) {
+        self.buffer = buffer;
     }
 
     /// Makes rows of the records of a text.
     ///
     /// # Errors
     /// An error that ends the import. A bad record does not.
-    pub fn prepare(&mut self, text: &Text<'_>) -> Result<Prepared, ImportError> {
+    pub fn prepare(&mut self, text: &Text<'_>) -> Result<PreparedRows, ImportError> {
         // As many bytes as the text has, and some for the attributes that the server adds.
         let mut prepared = self.begin(text.bytes.len() + text.bytes.len() / 4);
         let mut reader = LdifReader::with_record_size_max(Cursor::new(text.bytes), text.bytes.len());
@@ -296,7 +296,7 @@ impl<'j> Preparer<'j> {
                 Err(Failure::LeftOut) => self.statistics.deleted_entries += 1,
                 Err(Failure::Refused(refusal, line, reason)) => {
                     let place = RecordPlace { line: text.line + line, ..place };
-                    prepared.rejected.push(Rejected { place, refusal, reason });
+                    prepared.rejected.push(RejectedRecord { place, refusal, reason });
                 }
             }
             prepared.last_id = id;
@@ -306,13 +306,13 @@ impl<'j> Preparer<'j> {
     }
 
     /// Resets the counts, and reserves `size` bytes for rows.
-    pub(super) fn begin(&mut self, size: usize) -> Prepared {
+    pub(super) fn begin(&mut self, size: usize) -> PreparedRows {
         self.statistics = Statistics::default();
         self.latest_csn = Csn::default();
-        let mut rows = std::mem::take(&mut self.room);
+        let mut rows = std::mem::take(&mut self.buffer);
         rows.clear();
         rows.reserve(size);
-        Prepared {
+        PreparedRows {
             rows,
             ends: Vec::new(),
             nodes: Vec::new(),
@@ -324,20 +324,20 @@ impl<'j> Preparer<'j> {
         }
     }
 
-    pub(super) fn complete_statistics(&self, prepared: &mut Prepared) {
+    pub(super) fn complete_statistics(&self, prepared: &mut PreparedRows) {
         prepared.statistics = self.statistics;
         prepared.latest_csn = self.latest_csn;
     }
 
     /// Reads a record into the draft and checks it.
-    fn record(&mut self, id: EntryId, record: &LdifRecord<'_>) -> Result<Checked, Failure> {
+    fn record(&mut self, id: EntryId, record: &LdifRecord<'_>) -> Result<CheckedEntry, Failure> {
         let LdifBody::Entry(values) = record.body else {
             return Err(Failure::Refused(Refusal::Bad, record.line, IS_A_CHANGE.to_owned()));
         };
         let counted = self.statistics;
         let read = self.entry(id, record.dn, values);
         // Other content of such an entry may be refused before its class is read.
-        if self.said.is_deleted || (read.is_err() && foreign::is_deleted(values)) {
+        if self.foreign_state.is_deleted || (read.is_err() && foreign::is_deleted(values)) {
             self.statistics = counted;
             return Err(Failure::LeftOut);
         }
@@ -362,7 +362,7 @@ impl<'j> Preparer<'j> {
         id: EntryId,
         dn: &str,
         values: LdifValues<'_>,
-    ) -> Result<Checked, (Option<u64>, OperationError)> {
+    ) -> Result<CheckedEntry, (Option<u64>, OperationError)> {
         let whole = |error| (None, error);
         self.begin_record();
         for value in values.iter() {
@@ -375,7 +375,7 @@ impl<'j> Preparer<'j> {
     pub(super) fn begin_record(&mut self) {
         self.draft.clear();
         self.known.begin_record();
-        self.said = Said::default();
+        self.foreign_state = ForeignState::default();
     }
 
     /// Reads a value into the draft.
@@ -387,7 +387,7 @@ impl<'j> Preparer<'j> {
                 None => return Ok(()),
             },
         };
-        self.said.is_deleted |= foreign::is_tombstone(description, value);
+        self.foreign_state.is_deleted |= foreign::is_tombstone(description, value);
         let Preparer { job, known, draft, .. } = self;
         let number = draft.attribute(place);
         let count = draft.value_count(number);
@@ -404,7 +404,7 @@ impl<'j> Preparer<'j> {
     }
 
     /// Checks the entry in the draft, and adds the values of its name and the server's attributes.
-    pub(super) fn finish(&mut self, id: EntryId, dn: &str) -> Result<Checked, OperationError> {
+    pub(super) fn finish(&mut self, id: EntryId, dn: &str) -> Result<CheckedEntry, OperationError> {
         let job = self.job;
         let dn = parse_dn(dn)?;
         let name = self.name(&dn);
@@ -430,9 +430,9 @@ impl<'j> Preparer<'j> {
         let (class_set, classes) = self.classes()?;
         self.check_attributes(class_set, &classes)?;
         self.hash_passwords()?;
-        self.settle_said()?;
+        self.apply_foreign_state()?;
         self.complete(id)?;
-        Ok(Checked { id, name, rdn, class_set, flags: classes.flags })
+        Ok(CheckedEntry { id, name, rdn, class_set, flags: classes.flags })
     }
 
     /// Returns the normal form of a name. Adjacent entries mostly share the superior, whose normal form is cached.

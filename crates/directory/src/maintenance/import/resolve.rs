@@ -20,7 +20,7 @@ const SAME_UUID_NAMED_MAX: usize = 65_536;
 type Result<T> = std::result::Result<T, ImportError>;
 
 /// Result of resolving names.
-pub struct Resolved {
+pub struct Resolution {
     /// Entries without a place in the tree.
     pub(super) rejected: IdBits,
     /// Superior or refusal of every entry, by id.
@@ -33,7 +33,7 @@ pub struct Resolved {
 
 /// Outcome of an entry by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum NameOutcome {
     /// The superior of the entry.
     Parent(EntryId),
     /// This earlier entry has the same name.
@@ -46,29 +46,29 @@ pub(super) enum Outcome {
     SameUuid,
 }
 
-impl Outcome {
+impl NameOutcome {
     fn encode(self) -> [u8; 9] {
         let (kind, number) = match self {
-            Outcome::Parent(id) => (0, id.0),
-            Outcome::Duplicate(id) => (1, id.0),
-            Outcome::Orphan => (2, 0),
-            Outcome::Leaf(flags) => (3, u64::from(flags.0)),
-            Outcome::SameUuid => (4, 0),
+            NameOutcome::Parent(id) => (0, id.0),
+            NameOutcome::Duplicate(id) => (1, id.0),
+            NameOutcome::Orphan => (2, 0),
+            NameOutcome::Leaf(flags) => (3, u64::from(flags.0)),
+            NameOutcome::SameUuid => (4, 0),
         };
         let mut bytes = [kind; 9];
         bytes[1..].copy_from_slice(&number.to_be_bytes());
         bytes
     }
 
-    pub(super) fn decode(bytes: &[u8]) -> Option<Outcome> {
+    pub(super) fn decode(bytes: &[u8]) -> Option<NameOutcome> {
         let (&kind, number) = bytes.split_first()?;
         let number = u64::from_be_bytes(number.try_into().ok()?);
         Some(match kind {
-            0 => Outcome::Parent(EntryId(number)),
-            1 => Outcome::Duplicate(EntryId(number)),
-            2 => Outcome::Orphan,
-            4 => Outcome::SameUuid,
-            _ => Outcome::Leaf(NodeFlags(u8::try_from(number).ok()?)),
+            0 => NameOutcome::Parent(EntryId(number)),
+            1 => NameOutcome::Duplicate(EntryId(number)),
+            2 => NameOutcome::Orphan,
+            4 => NameOutcome::SameUuid,
+            _ => NameOutcome::Leaf(NodeFlags(u8::try_from(number).ok()?)),
         })
     }
 }
@@ -85,16 +85,16 @@ pub fn resolve(
     rows: &mut Rows,
     outcomes: Sorter,
     mut progress: impl FnMut(u64),
-) -> Result<Resolved> {
+) -> Result<Resolution> {
     let (rejected, same_uuid) = (IdBits::default(), HashMap::new());
-    let resolved = Resolved { rejected, outcomes, dangling: 0, same_uuid };
-    let mut walk = Walk {
+    let resolved = Resolution { rejected, outcomes, dangling: 0, same_uuid };
+    let mut walk = Resolver {
         job,
         rows,
         resolved,
         path: Vec::new(),
-        open: vec![Open::root()],
-        at: At::default(),
+        open: vec![PathEntry::root()],
+        at: CurrentName::default(),
         same_uuid: IdBits::default(),
     };
     let mut count = 0;
@@ -113,7 +113,7 @@ pub fn resolve(
 }
 
 /// An entry on the path from the root to the current name.
-struct Open {
+struct PathEntry {
     /// Length of its normal DN, in bytes.
     length: usize,
     id: EntryId,
@@ -122,16 +122,16 @@ struct Open {
     subtree: i64,
 }
 
-impl Open {
+impl PathEntry {
     /// Returns the empty DN, which is the superior of the suffix entries.
-    fn root() -> Open {
-        Open { length: 0, id: EntryId::ROOT, flags: NodeFlags(0), children: 0, subtree: 0 }
+    fn root() -> PathEntry {
+        PathEntry { length: 0, id: EntryId::ROOT, flags: NodeFlags(0), children: 0, subtree: 0 }
     }
 }
 
 /// The current name.
 #[derive(Default)]
-struct At {
+struct CurrentName {
     key: Vec<u8>,
     /// The first entry with this name.
     first: Option<EntryId>,
@@ -141,20 +141,20 @@ struct At {
     last_link: Option<(AttrId, EntryId)>,
 }
 
-struct Walk<'a> {
+struct Resolver<'a> {
     job: &'a Job,
     rows: &'a mut Rows,
-    resolved: Resolved,
+    resolved: Resolution,
     /// Normal DN of the last entry that has a place.
     path: Vec<u8>,
     /// The entries on it, from the root on; never empty.
-    open: Vec<Open>,
-    at: At,
+    open: Vec<PathEntry>,
+    at: CurrentName,
     /// Entries with the entryUUID of an earlier one.
     same_uuid: IdBits,
 }
 
-impl Walk<'_> {
+impl Resolver<'_> {
     fn take(&mut self, key: &[u8], named: Named<'_>) -> Result<()> {
         if self.at.key != key {
             self.at.key.clear();
@@ -186,15 +186,15 @@ impl Walk<'_> {
 
     fn entry(&mut self, id: EntryId, flags: NodeFlags, rdn_start: usize) -> Result<()> {
         let outcome = match self.at.first {
-            Some(first) => Outcome::Duplicate(first),
+            Some(first) => NameOutcome::Duplicate(first),
             None => match self.superior(rdn_start)? {
-                Outcome::Parent(_) if self.same_uuid.contains(id) => Outcome::SameUuid,
+                NameOutcome::Parent(_) if self.same_uuid.contains(id) => NameOutcome::SameUuid,
                 outcome => outcome,
             },
         };
         self.at.first.get_or_insert(id);
         self.resolved.outcomes.push(&id.0.to_be_bytes(), &outcome.encode())?;
-        let Outcome::Parent(parent) = outcome else {
+        let NameOutcome::Parent(parent) = outcome else {
             self.resolved.rejected.insert(id);
             return Ok(());
         };
@@ -206,26 +206,26 @@ impl Walk<'_> {
             superior.children += 1;
         }
         self.path.clone_from(&self.at.key);
-        self.open.push(Open { length: self.path.len(), id, flags, children: 0, subtree: 0 });
+        self.open.push(PathEntry { length: self.path.len(), id, flags, children: 0, subtree: 0 });
         Ok(())
     }
 
     /// Finds the superior of the current name, which is then the last on the path.
-    fn superior(&mut self, rdn_start: usize) -> Result<Outcome> {
+    fn superior(&mut self, rdn_start: usize) -> Result<NameOutcome> {
         let shared = self.path.iter().zip(&self.at.key).take_while(|(one, other)| one == other).count();
         self.close_down_to(shared)?;
         if self.job.suffixes.iter().any(|suffix| suffix.key == self.at.key) {
             self.close_down_to(0)?;
-            return Ok(Outcome::Parent(EntryId::ROOT));
+            return Ok(NameOutcome::Parent(EntryId::ROOT));
         }
         match self.open.last() {
             Some(superior) if superior.length == rdn_start && superior.id != EntryId::ROOT => {
                 match superior.flags {
-                    NodeFlags(0) => Ok(Outcome::Parent(superior.id)),
-                    flags => Ok(Outcome::Leaf(flags)),
+                    NodeFlags(0) => Ok(NameOutcome::Parent(superior.id)),
+                    flags => Ok(NameOutcome::Leaf(flags)),
                 }
             }
-            _ => Ok(Outcome::Orphan),
+            _ => Ok(NameOutcome::Orphan),
         }
     }
 

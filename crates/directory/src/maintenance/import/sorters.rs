@@ -12,7 +12,7 @@ use std::path::Path;
 use store::{MapId, MapKind, Sorted, Sorter};
 use uuid::Uuid;
 
-use super::id_blocks::Gatherer;
+use super::id_blocks::IdCollector;
 use crate::model::rows::{AttrId, EntryId, MAPS, NodeFlags, map_number, map_spec};
 
 type Result<T> = std::result::Result<T, store::StoreError>;
@@ -58,7 +58,7 @@ impl Sorters {
 /// Rows by map and key.
 pub struct Rows {
     sorter: Sorter,
-    gatherer: Gatherer,
+    collector: IdCollector,
     key: Vec<u8>,
 }
 
@@ -68,7 +68,7 @@ impl Rows {
         let gathered = memory / GATHERED_SHARE;
         Rows {
             sorter: Sorter::new(directory, memory - gathered),
-            gatherer: Gatherer::new(gathered),
+            collector: IdCollector::new(gathered),
             key: Vec::new(),
         }
     }
@@ -88,8 +88,8 @@ impl Rows {
         debug_assert_eq!(map_spec(map).kind, MapKind::IdSet);
         self.set_key(map_number(map), &[]);
         put_key(&mut self.key);
-        let Rows { sorter, gatherer, key } = self;
-        gatherer.push(key, id.0, &mut |key, block| sorter.push(key, block))
+        let Rows { sorter, collector, key } = self;
+        collector.push(key, id.0, &mut |key, block| sorter.push(key, block))
     }
 
     /// Adds a row of a plain map.
@@ -115,8 +115,8 @@ impl Rows {
     }
 
     fn settle(&mut self) -> Result<()> {
-        let Rows { sorter, gatherer, .. } = self;
-        gatherer.finish(&mut |key, block| sorter.push(key, block))?;
+        let Rows { sorter, collector, .. } = self;
+        collector.finish(&mut |key, block| sorter.push(key, block))?;
         sorter.settle()
     }
 }

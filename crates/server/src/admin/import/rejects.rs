@@ -8,7 +8,7 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use directory::import::{Refusal, Rejected};
+use directory::import::{Refusal, RejectedRecord};
 
 use crate::admin::import::source::Sources;
 use crate::error::ServeError;
@@ -57,7 +57,7 @@ impl Rejects {
     }
 
     /// Writes a record.
-    pub(super) fn add(&mut self, sources: &Sources, rejected: &Rejected) -> Result<(), ServeError> {
+    pub(super) fn add(&mut self, sources: &Sources, rejected: &RejectedRecord) -> Result<(), ServeError> {
         let place = &rejected.place;
         let source = sources.get(place.source)?;
         let reason = rejected.reason.replace(['\n', '\r'], " ");

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
-use directory::check::{self, CheckOptions, Checked};
+use directory::check::{self, CheckOptions, CheckSummary};
 use directory::replicated::log_rows_in;
 use directory::{Directory, ReadOnlyDirectory};
 use kafka_log::delete_before;
@@ -48,7 +48,7 @@ pub(super) struct Snapshots {
 pub(crate) struct Verified {
     /// Up to where it has the log.
     pub(crate) offset: u64,
-    pub(crate) checked: Checked,
+    pub(crate) checked: CheckSummary,
 }
 
 /// Reads back all of a copy of a node.

@@ -15,7 +15,7 @@ const PERMANENT_LOCK: &[u8] = b"000001010000Z";
 
 /// State of an entry in the attributes of another server.
 #[derive(Debug, Default)]
-pub(in crate::maintenance::import) struct Said {
+pub(in crate::maintenance::import) struct ForeignState {
     /// The entry is deleted.
     pub(in crate::maintenance::import) is_deleted: bool,
     /// The account is disabled.
@@ -36,16 +36,18 @@ impl Preparer<'_> {
                 return Some(place);
             }
             Named::Virtual => statistics.virtual_values += 1,
-            Named::Idle => statistics.idle_passwords += 1,
+            Named::Meaningless => statistics.unusable_passwords += 1,
             Named::Deleted => statistics.deleted_values += 1,
             Named::Foreign => statistics.foreign_values += 1,
             Named::UniqueId => match unique_id(value) {
-                Some(uuid) if self.said.unique_id.is_none() => self.said.unique_id = Some(uuid),
+                Some(uuid) if self.foreign_state.unique_id.is_none() => {
+                    self.foreign_state.unique_id = Some(uuid)
+                }
                 _ => statistics.foreign_values += 1,
             },
             Named::Disabled(place) => {
                 let is_disabled = value.trim_ascii().eq_ignore_ascii_case(b"true");
-                self.said.is_disabled |= is_disabled;
+                self.foreign_state.is_disabled |= is_disabled;
                 statistics.foreign_values += u64::from(!is_disabled && place.is_none());
                 return place;
             }
@@ -54,21 +56,21 @@ impl Preparer<'_> {
     }
 
     /// Adds the state that another server expressed in its own form to the entry in the draft.
-    pub(super) fn settle_said(&mut self) -> Result<(), OperationError> {
-        match self.said {
-            Said { is_disabled: false, unique_id: None, .. } => Ok(()),
-            _ => self.settle_something(),
+    pub(super) fn apply_foreign_state(&mut self) -> Result<(), OperationError> {
+        match self.foreign_state {
+            ForeignState { is_disabled: false, unique_id: None, .. } => Ok(()),
+            _ => self.apply_identity_and_lock(),
         }
     }
 
     #[cold]
-    fn settle_something(&mut self) -> Result<(), OperationError> {
-        if let Some(uuid) = self.said.unique_id {
-            let is_taken = self.settle(ENTRY_UUID, uuid.to_string().as_bytes(), false)?;
+    fn apply_identity_and_lock(&mut self) -> Result<(), OperationError> {
+        if let Some(uuid) = self.foreign_state.unique_id {
+            let is_taken = self.set_value(ENTRY_UUID, uuid.to_string().as_bytes(), false)?;
             let statistics = &mut self.statistics;
             *if is_taken { &mut statistics.unique_ids } else { &mut statistics.foreign_values } += 1;
         }
-        if self.said.is_disabled && self.settle("pwdAccountLockedTime", PERMANENT_LOCK, true)? {
+        if self.foreign_state.is_disabled && self.set_value("pwdAccountLockedTime", PERMANENT_LOCK, true)? {
             self.statistics.disabled_accounts += 1;
         }
         Ok(())
@@ -76,7 +78,7 @@ impl Preparer<'_> {
 
     /// Adds a value to an attribute: replaces its values, or adds it only if there are none. Returns true if the
     /// entry now has the value.
-    fn settle(&mut self, name: &str, value: &[u8], replaces: bool) -> Result<bool, OperationError> {
+    fn set_value(&mut self, name: &str, value: &[u8], replaces: bool) -> Result<bool, OperationError> {
         let Some(known) = self.job.schema.attribute_type(name) else { return Ok(false) };
         let description = AttributeDescription::of(known.id);
         let place = self.known.place(self.job, &description)?;

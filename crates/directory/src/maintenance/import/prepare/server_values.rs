@@ -26,7 +26,7 @@ const UUID_PLACE: usize = 0;
 const CSN_PLACE: usize = 3;
 
 /// The current values.
-pub(super) struct Kept {
+pub(super) struct ServerValues {
     /// Places of the attributes; `None` if the schema lacks them.
     places: [Option<usize>; NAMES.len()],
     values: [Value; NAMES.len()],
@@ -43,24 +43,27 @@ struct Value {
 impl Preparer<'_> {
     /// Adds the operational attributes that the text lacks to the draft.
     pub(super) fn complete(&mut self, id: EntryId) -> Result<(), OperationError> {
-        let mut kept = match self.kept.take() {
-            Some(kept) => kept,
-            None => Kept::new(self)?,
+        let mut server_values = match self.server_values.take() {
+            Some(server_values) => server_values,
+            None => ServerValues::new(self)?,
         };
-        let completed = self.complete_from(&mut kept, id);
-        self.kept = Some(kept);
+        let completed = self.complete_from(&mut server_values, id);
+        self.server_values = Some(server_values);
         completed
     }
 
-    fn complete_from(&mut self, kept: &mut Kept, id: EntryId) -> Result<(), OperationError> {
-        let brought = kept.places.map(|place| place.filter(|place| self.draft.find(*place).is_some()));
+    fn complete_from(&mut self, server_values: &mut ServerValues, id: EntryId) -> Result<(), OperationError> {
+        let brought =
+            server_values.places.map(|place| place.filter(|place| self.draft.find(*place).is_some()));
         if let Some(place) = brought[UUID_PLACE] {
             self.note_uuid(place, id)?;
         }
-        if brought != kept.places {
+        if brought != server_values.places {
             let csn = self.job.csn(id);
-            kept.make(self, csn)?;
-            for ((value, place), brought) in kept.values.iter().zip(kept.places).zip(brought) {
+            server_values.make(self, csn)?;
+            for ((value, place), brought) in
+                server_values.values.iter().zip(server_values.places).zip(brought)
+            {
                 let Some(place) = place.filter(|_| brought.is_none()) else { continue };
                 let number = self.draft.attribute(place);
                 if self.known.at(place).spares_normals() {
@@ -96,8 +99,8 @@ impl Preparer<'_> {
     }
 }
 
-impl Kept {
-    fn new(preparer: &mut Preparer<'_>) -> Result<Kept, OperationError> {
+impl ServerValues {
+    fn new(preparer: &mut Preparer<'_>) -> Result<ServerValues, OperationError> {
         let mut places = [None; NAMES.len()];
         for (place, name) in places.iter_mut().zip(NAMES) {
             if let Some(attribute_type) = preparer.job.schema.attribute_type(name) {
@@ -105,7 +108,7 @@ impl Kept {
                 *place = Some(preparer.known.place(preparer.job, &description)?);
             }
         }
-        Ok(Kept { places, values: Default::default(), second: None })
+        Ok(ServerValues { places, values: Default::default(), second: None })
     }
 
     /// Formats the values of an entry.
