@@ -1,26 +1,9 @@
 //! The envelope of requests: id, operation, controls (RFC 4511 section 4.1.1).
 
-use std::fmt;
-
 use ber::{Reader, Tag};
 
 use crate::decode::InComponent;
-use crate::{Controls, DecodeError, DecodeErrorKind, DecodeLimits, Limit, Request};
-
-/// A message's id: 1 to 2^31 - 1, chosen by the client, and 0 for what the server sends unasked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct MessageId(pub i32);
-
-impl MessageId {
-    /// The id of unsolicited notifications (RFC 4511 section 4.4).
-    pub const UNSOLICITED: MessageId = MessageId(0);
-}
-
-impl fmt::Display for MessageId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
+use crate::{Controls, DecodeError, DecodeErrorKind, DecodeLimits, Limit, MessageId, Request};
 
 /// A request with its envelope. Borrows the buffer it was decoded from.
 #[derive(Clone, Copy, Debug, PartialEq)]
