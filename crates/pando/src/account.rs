@@ -16,7 +16,7 @@ use ldap::{
     StateOperation, decode_generated_password, encode_password_state,
 };
 
-use crate::arguments::DataArguments;
+use crate::data_arguments::DataArguments;
 use crate::exit;
 use crate::online::{ServerArguments, socket_in};
 

@@ -20,6 +20,7 @@ use crate::bench::BenchArguments;
 #[cfg(feature = "kafka")]
 use crate::cluster::{self, ClusterArguments};
 use crate::compact;
+use crate::data_arguments::DataArguments;
 use crate::explain::{self, ExplainArguments};
 use crate::export::{self, ExportArguments};
 use crate::generate::{self, GenerateArguments};
@@ -149,17 +150,6 @@ pub(crate) struct ServeArguments {
     log_operations: bool,
 }
 
-/// Which data directory, for the commands that look after one.
-#[derive(Debug, Args)]
-pub(crate) struct DataArguments {
-    /// The data directory
-    #[arg(long, value_name = "DIR", env = "PANDO_DATA")]
-    data: Option<PathBuf>,
-    /// The node file, if it names the data directory
-    #[arg(long, value_name = "FILE", env = "PANDO_NODE")]
-    node: Option<PathBuf>,
-}
-
 impl CommandLine {
     /// Reads the command line of this process. Ends it with help, or with what is wrong.
     pub(crate) fn read() -> CommandLine {
@@ -220,17 +210,6 @@ impl ServeArguments {
             log_level: self.log_level,
             log_operations: self.log_operations,
         })
-    }
-}
-
-impl DataArguments {
-    pub(crate) fn to_server(&self) -> Arguments {
-        Arguments { node_file: self.node.clone(), data: self.data.clone(), ..Arguments::default() }
-    }
-
-    /// The data directory that they name, if they do.
-    pub(crate) fn directory(&self) -> Option<PathBuf> {
-        server::Config::load(&self.to_server()).ok().map(|config| config.data)
     }
 }
 

@@ -13,7 +13,7 @@ use audit::{Anchored, AuditError, Events, PublicKey, Report};
 use clap::{Args, Subcommand};
 use server::{Config, ExplainError, Written};
 
-use crate::arguments::DataArguments;
+use crate::data_arguments::DataArguments;
 use crate::exit;
 use crate::online::ServerArguments;
 pub(crate) use chosen::ChoiceArguments;

@@ -10,7 +10,7 @@ use server::{
     BackedUp, BackupChain, BackupRules, Config, Restored, ServeError, TriedOut, WrittenPart, time_text,
 };
 
-use crate::arguments::DataArguments;
+use crate::data_arguments::DataArguments;
 use crate::exit;
 use crate::time::Time;
 

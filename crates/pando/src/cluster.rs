@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use ldap::Scope;
 use server::{Config, ServeError};
 
-use crate::arguments::DataArguments;
+use crate::data_arguments::DataArguments;
 use crate::exit;
 use crate::online::{ServerArguments, socket_in};
 

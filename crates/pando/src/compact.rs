@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use server::{Config, ServeError};
 
-use crate::arguments::DataArguments;
+use crate::data_arguments::DataArguments;
 use crate::exit;
 
 pub(crate) fn run(arguments: &DataArguments) -> ExitCode {

@@ -8,7 +8,7 @@ use directory::controls::EXPLAIN;
 use ldap::{Control, ControlsBuf, FilterBuf, Scope, SearchRequest, SelectionBuf, ServerUrl};
 use server::{Config, ExplainError, Fault, ServeError};
 
-use crate::arguments::DataArguments;
+use crate::data_arguments::DataArguments;
 use crate::exit;
 use crate::online::{ServerArguments, socket_in};
 

@@ -10,7 +10,7 @@ use directory::index::IndexKinds;
 use ldap::{ChangeOperation, Scope};
 use server::{Config, Fault, IndexChange, ServeError};
 
-use crate::arguments::DataArguments;
+use crate::data_arguments::DataArguments;
 use crate::exit;
 use crate::online::{ServerArguments, schema_of, socket_in};
 

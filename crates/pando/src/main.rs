@@ -15,6 +15,7 @@ mod bench;
 #[cfg(feature = "kafka")]
 mod cluster;
 mod compact;
+mod data_arguments;
 mod exit;
 mod explain;
 mod export;

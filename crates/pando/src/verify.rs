@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use server::{Config, ServeError};
 
-use crate::arguments::DataArguments;
+use crate::data_arguments::DataArguments;
 use crate::exit;
 use crate::salvage::{self, Targets};
 

@@ -12,7 +12,7 @@ use server::Config;
 use server::ExplainError;
 use server::settings::{self, SettingsFile};
 
-use crate::arguments::DataArguments;
+use crate::data_arguments::DataArguments;
 use crate::exit;
 use crate::online::ServerArguments;
 

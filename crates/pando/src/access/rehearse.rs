@@ -10,8 +10,8 @@ use server::settings::{self, SettingsFile};
 use server::{Config, ExplainError, RecordedRehearsed};
 
 use super::explain::identity;
-use crate::arguments::DataArguments;
 use crate::audit::{ChoiceArguments, rfc3339};
+use crate::data_arguments::DataArguments;
 use crate::exit;
 
 /// Entries of a search that are looked at for one that its filter matches, at most.

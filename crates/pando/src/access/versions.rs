@@ -6,7 +6,7 @@ use clap::Args;
 use directory::rehearse::RulesVersion;
 use server::{Config, ExplainError};
 
-use crate::arguments::DataArguments;
+use crate::data_arguments::DataArguments;
 use crate::online::ServerArguments;
 use crate::{exit, settings};
 

@@ -1,0 +1,29 @@
+//! The options `--data` and `--node`, shared by the commands for a data directory.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use server::Arguments;
+
+/// The data directory that an administration command works on.
+#[derive(Debug, Args)]
+pub(crate) struct DataArguments {
+    /// The data directory
+    #[arg(long, value_name = "DIR", env = "PANDO_DATA")]
+    data: Option<PathBuf>,
+    /// The node file, if it names the data directory
+    #[arg(long, value_name = "FILE", env = "PANDO_NODE")]
+    node: Option<PathBuf>,
+}
+
+impl DataArguments {
+    /// Returns the options of the server that name the directory; everything else is left out.
+    pub(crate) fn to_server(&self) -> Arguments {
+        Arguments { node_file: self.node.clone(), data: self.data.clone(), ..Arguments::default() }
+    }
+
+    /// Returns the data directory, or `None` if the options and the node file name none.
+    pub(crate) fn directory(&self) -> Option<PathBuf> {
+        server::Config::load(&self.to_server()).ok().map(|config| config.data)
+    }
+}
