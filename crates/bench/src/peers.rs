@@ -18,6 +18,7 @@ pub mod done;
 mod ds389;
 mod fitted;
 mod loading;
+pub mod measure;
 mod opendj;
 mod openldap;
 mod pando;

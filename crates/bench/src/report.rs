@@ -104,7 +104,7 @@ impl Report {
     /// Whether nothing has to be warned of.
     pub fn is_clean(&self) -> bool {
         let groups = Groups::new(&self.runs, self.reference.as_deref());
-        problems::all(&self.runs, &groups, view::anchor).is_empty()
+        problems::all(&self.runs, &groups, groups::anchor).is_empty()
     }
 
     /// One row a result, as CSV with a head.

@@ -2,7 +2,7 @@
 //! result of its own, on a server that was loaded and started for it.
 
 use crate::cgroup::{MemoryLimit, forget_pages};
-use crate::peers::comparison::{Measure, Target};
+use crate::peers::measure::{Measure, Target};
 use crate::peers::under_load::{self, Driven, Group};
 use crate::peers::{self, Data, Peer, PeerError, Product, Programs};
 use crate::result::{RunResult, ServerDescription, SweepAxis, WorkloadResult};

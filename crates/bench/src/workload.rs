@@ -8,13 +8,15 @@ mod circumstances;
 mod error;
 mod file;
 mod listed;
+mod scope;
 mod shipped;
 
 pub use circumstances::Circumstances;
 pub use error::WorkloadError;
 pub use file::{
     BindConnection, BindMechanism, Data, ExpectedEntries, Job, KeyOrder, KeySource, LoadNeed, Needs,
-    Operation, OperationName, Scope, Text, Workload,
+    Operation, OperationName, Text, Workload,
 };
 pub use listed::{Listed, ListedSearch};
+pub use scope::Scope;
 pub use shipped::{find as shipped, names as shipped_names, text as shipped_text};

@@ -14,12 +14,10 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::answers::{self, Answer, Question};
+use super::measure::{BULK_LOAD, Measure, Target};
 use super::{Data, Peer, PeerError, Product, Programs, Room, Server, Setup, done, loading, process, warmth};
 use crate::result::{Comparison, RunResult, ServerDescription, WorkloadResult, now_text};
 use crate::workload::Workload;
-
-/// The name under which loads stand in a result.
-pub const BULK_LOAD: &str = "bulk-load";
 
 /// How long a server may be at work after its clients have gone: long enough for a collection of garbage, or for a
 /// checkpoint.
@@ -54,30 +52,6 @@ pub struct Follower<'f> {
     pub say: &'f mut dyn FnMut(&str),
     /// Is given the result after every workload, to save it.
     pub save: &'f mut dyn FnMut(&RunResult),
-}
-
-/// Puts a load on servers.
-pub trait Measure {
-    /// What there is to measure; without anything, servers are loaded and asked one after the other.
-    fn workloads(&self) -> &[Workload];
-
-    /// Runs one of them once. What goes wrong is part of the result.
-    fn measure(&mut self, workload: usize, round: u32, target: &Target<'_>) -> WorkloadResult;
-
-    /// Puts some of everything on a server, and keeps nothing of it.
-    fn warm_up(&mut self, time: Duration, target: &Target<'_>);
-}
-
-/// A server that is ready for load.
-pub struct Target<'t> {
-    /// Its process.
-    pub server: &'t Server,
-    /// What it is, for the result.
-    pub description: &'t ServerDescription,
-    /// Whom to bind as, and the data's root.
-    pub setup: &'t Setup,
-    /// What it holds.
-    pub data: &'t Data,
 }
 
 /// A server of the comparison.

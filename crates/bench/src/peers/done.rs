@@ -1,7 +1,7 @@
 //! What a result has already, so that a comparison that was interrupted goes on instead of beginning again.
 
 use super::Product;
-use super::comparison::BULK_LOAD;
+use super::measure::BULK_LOAD;
 use super::under_load::Group;
 use crate::result::{RunResult, ServerDescription, WorkloadResult};
 use crate::workload::Workload;

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::comparison::Target;
+use super::measure::Target;
 use super::{Passwords, Product};
 use crate::driver::Options;
 use crate::workload::{BindConnection, Operation, OperationName, Workload};

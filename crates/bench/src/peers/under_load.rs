@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::time::Duration;
 
-use super::comparison::{Measure, Target};
 use super::fitted::{self, Fitted};
+use super::measure::{Measure, Target};
 use super::{Data, DataError, Index, Passwords, Setup, merge_indexes, process, warmth};
 use crate::driver::{self, Options, Progress, Targets};
 use crate::result::setting;

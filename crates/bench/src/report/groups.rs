@@ -278,3 +278,8 @@ impl<'a> Row<'a> {
         self.unsupported().is_none() && self.rounds.iter().all(|round| round.is_clean())
     }
 }
+
+/// Returns the anchor of the group at `index` in the page.
+pub(crate) fn anchor(index: usize) -> String {
+    format!("workload-{}", index + 1)
+}

@@ -3,10 +3,10 @@
 
 use std::io::{self, Write};
 
+use super::groups::anchor;
 use super::groups::{Group, Groups, NotBegun, Row};
 use super::text::{self, NOTHING};
 use super::verdict;
-use super::view::anchor;
 use serde::Serialize;
 
 /// Workloads that are worth a table of their own before they are shown one by one.

@@ -2,6 +2,7 @@
 
 use super::charts::{self, Figure};
 use super::documents::{self, DocumentView};
+use super::groups::anchor;
 use super::groups::{Group, Groups, Row};
 use super::overview::{self, Overview};
 use super::plot::PlotError;
@@ -113,10 +114,6 @@ pub(crate) const RESULT_HEADINGS: [&str; 11] = [
     "private memory",
     "written a request",
 ];
-
-pub(crate) fn anchor(index: usize) -> String {
-    format!("workload-{}", index + 1)
-}
 
 impl<'a> Page<'a> {
     pub(crate) fn new(runs: &'a [RunResult], groups: &Groups<'a>) -> Result<Page<'a>, PlotError> {

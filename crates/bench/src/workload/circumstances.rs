@@ -3,7 +3,6 @@
 use serde::Deserialize;
 
 use super::error::{WorkloadError, line_of};
-use super::file::Workload;
 
 /// Settings that hold while a workload runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,17 +52,6 @@ impl Circumstances {
             }
         }
         base
-    }
-}
-
-impl Workload {
-    /// The same under other circumstances: `NAME@CIRCUMSTANCES`.
-    pub fn under(&self, circumstances: &std::sync::Arc<Circumstances>) -> Workload {
-        let mut workload = self.clone();
-        workload.name = format!("{}@{}", self.name, circumstances.name);
-        workload.title = format!("{} ({})", self.title, circumstances.name);
-        workload.circumstances = Some(std::sync::Arc::clone(circumstances));
-        workload
     }
 }
 

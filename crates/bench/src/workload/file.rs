@@ -1,9 +1,10 @@
 //! The form of a workload file.
 
 use serde::Deserialize;
-use strum::{Display, EnumString, IntoStaticStr};
+use strum::{Display, IntoStaticStr};
 
 use super::error::{WorkloadError, line_of};
+use super::scope::Scope;
 use crate::result::{
     DocumentFigure, DocumentRow, OperationKind, ServerDescription, WorkloadResult, now_text,
 };
@@ -337,34 +338,6 @@ pub enum KeyOrder {
     Shuffled,
 }
 
-/// Search scopes, by the names that ldapsearch has for them; in lists and logs also by their numbers in a request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Display, EnumString)]
-#[serde(rename_all = "kebab-case")]
-#[allow(missing_docs, reason = "the names say it")]
-pub enum Scope {
-    #[strum(to_string = "base", serialize = "0")]
-    Base,
-    #[strum(to_string = "one", serialize = "1")]
-    One,
-    #[default]
-    #[strum(to_string = "sub", serialize = "2", serialize = "")]
-    Sub,
-    #[strum(to_string = "children", serialize = "subord", serialize = "3")]
-    Children,
-}
-
-impl Scope {
-    /// As a request has it.
-    pub fn to_ldap(self) -> ldap::Scope {
-        match self {
-            Scope::Base => ldap::Scope::BaseObject,
-            Scope::One => ldap::Scope::SingleLevel,
-            Scope::Sub => ldap::Scope::WholeSubtree,
-            Scope::Children => ldap::Scope::Subordinate,
-        }
-    }
-}
-
 /// How to bind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, IntoStaticStr)]
 pub enum BindMechanism {
@@ -468,6 +441,15 @@ impl Workload {
         workload.text = text.to_owned();
         workload.check(name)?;
         Ok(workload)
+    }
+
+    /// Returns the workload under other circumstances, with the name `NAME@CIRCUMSTANCES`.
+    pub fn under(&self, circumstances: &std::sync::Arc<super::Circumstances>) -> Workload {
+        let mut workload = self.clone();
+        workload.name = format!("{}@{}", self.name, circumstances.name);
+        workload.title = format!("{} ({})", self.title, circumstances.name);
+        workload.circumstances = Some(std::sync::Arc::clone(circumstances));
+        workload
     }
 
     /// What serde cannot see; operations are looked at by compiling them.

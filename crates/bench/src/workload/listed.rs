@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use ldap::{FilterBuf, LdapUrl};
 
 use super::error::WorkloadError;
-use super::file::Scope;
+use super::scope::Scope;
 
 /// Searches to send.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::process::Command;
 
 use bench::driver::Options;
-use bench::peers::comparison::{self, BULK_LOAD, Follower, Plan};
+use bench::peers::comparison::{self, Follower, Plan};
+use bench::peers::measure::BULK_LOAD;
 use bench::peers::under_load::{self, Driven, Group, Grouped};
 use bench::peers::{Product, Programs, Server, free_address};
 use bench::result::{RunResult, ServerDescription};

@@ -1,6 +1,6 @@
 //! What `pando bench peers` prints at its end: servers side by side.
 
-use bench::peers::comparison::BULK_LOAD;
+use bench::peers::measure::BULK_LOAD;
 use bench::peers::ratios;
 use bench::result::{RunResult, setting};
 

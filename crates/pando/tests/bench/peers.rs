@@ -5,7 +5,7 @@
 
 use crate::support;
 
-use bench::peers::comparison::BULK_LOAD;
+use bench::peers::measure::BULK_LOAD;
 use bench::result::{RunResult, WorkloadResult};
 use std::process::Command;
 use support::Scratch;
