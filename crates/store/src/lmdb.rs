@@ -1,4 +1,4 @@
-//! The engine: the part of LMDB that the store uses, and what reads its pages and remembers its rows beside it.
+//! The engine: the part of LMDB that the store uses, with a page reader and a row cache of our own.
 //!
 //! ```text
 //!   Env, Txn, Cursor          what the store sees
@@ -81,8 +81,8 @@ impl Env {
         self.page_bytes == PAGE_LEN && cfg!(target_endian = "little")
     }
 
-    /// What commits move, recorded from the first call on; `None` if that cannot be known, because another process
-    /// writes.
+    /// Returns the record of what commits move, kept from the first call on; `None` if it cannot be kept, because
+    /// another process writes.
     fn moved(&self) -> Option<Arc<Moved>> {
         let is_known = self.mode == Mode::ReadWrite && self.has_usual_pages();
         let last_txn_id = self.facts().ok().filter(|_| is_known)?.last_txn_id;
@@ -104,13 +104,13 @@ pub(crate) struct Txn {
     env: Arc<Env>,
     /// Whether pages are read without LMDB.
     reads_pages: bool,
-    /// Only of a reading transaction: what a writing one has read does not stay where it is.
+    /// Only in a reading transaction: rows that a writing one has read may move.
     known: Option<RefCell<RowCache>>,
     /// Only of a writing transaction, and from its beginning: a reader does not trust what a commit did not record.
     moved: Option<Arc<Moved>>,
     /// Whether reads fail instead of waiting for the disk.
     must_not_wait: Cell<bool>,
-    /// What is known of the pages, once a read was not to wait.
+    /// Residency of pages, created at the first read without waiting.
     residency: OnceCell<Box<RefCell<Residency>>>,
     /// The roots of maps that were looked for, in the state that is read, an empty map without one: nothing while the
     /// transaction is reset.
@@ -253,7 +253,7 @@ impl Txn {
         Some((self.pages().ok()??.offset_of(value)?, value.len()))
     }
 
-    /// What is under a key; `None` where LMDB has to be asked.
+    /// Looks up a key; returns `None` if LMDB has to be asked.
     #[inline]
     pub(crate) fn find(&self, map: usize, key: &[u8]) -> Result<Option<Found<'_>>> {
         if key.is_empty() || key.len() > KEY_LEN_MAX {
@@ -262,7 +262,7 @@ impl Txn {
         Ok(self.tree(map)?.and_then(|tree| tree.find(key)))
     }
 
-    /// The tree of a map; `None` of an empty one, and where pages are not read without LMDB.
+    /// Returns the tree of a map; `None` if the map is empty, or pages are not read without LMDB.
     #[inline]
     fn tree(&self, map: usize) -> Result<Option<MapTree<Mapping<'_>>>> {
         let known = self.roots.borrow().get(map).copied().flatten();
@@ -316,7 +316,7 @@ impl Txn {
         }
     }
 
-    /// Remembers the one value of a key, which lies where it was read.
+    /// Caches the one value of a key, at the location where it was read.
     pub(crate) fn remember_id(&self, map: usize, key: &NewKey, id: &[u8]) {
         let (Some(known), Ok(number)) = (&self.known, id.try_into().map(u64::from_be_bytes)) else { return };
         let mut known = known.borrow_mut();

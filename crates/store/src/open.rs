@@ -1,9 +1,9 @@
-//! [`Store`]: opening a data directory, creating it where it is missing, and the handles that come of it.
+//! [`Store`]: opening a data directory, creating it if it is missing, and the resulting handles.
 //!
-//! A new data file is made complete under another name, synced, and renamed: a crash while it is made leaves no half
-//! store behind. An existing one is asked for its format before a byte of it is changed. What a crash has left in the
-//! redo log is brought into the data file before anything else; where the disk has no room for it, it stays pending as
-//! it was.
+//! A new data file is written complete under another name, synced, and renamed: a crash meanwhile leaves no half store.
+//! The format of an existing one is checked before a byte of it is changed. Changes that a crash has left in the redo
+//! log are brought into the data file before anything else; if the disk has no room for them, they stay pending as they
+//! were.
 
 mod data_file;
 pub(crate) mod read_only;
@@ -60,7 +60,8 @@ impl Store {
     /// Opens the store in `directory`, creating the directory, the data file and the maps as needed.
     ///
     /// # Errors
-    /// `InUse` while somebody else has it open; `Format`, `NotAStore`, `Map`, `File` and `Store` as [`OpenError`] says.
+    /// `InUse` while another process has it open; `Format`, `NotAStore`, `Map`, `File` and `Store` as [`OpenError`]
+    /// describes.
     pub fn open(
         directory: &Path,
         maps: &'static [MapSpec],
@@ -89,8 +90,8 @@ impl Store {
         Ok((Store { shared, set_aside }, writer))
     }
 
-    /// Brings into the data file what has been committed, and waits for it. Nobody needs to: it goes there by itself,
-    /// and when the store is closed.
+    /// Folds all committed changes into the data file, and waits until that is done. Calling it is optional: the store
+    /// does so by itself, and when it is closed.
     ///
     /// # Errors
     /// `DiskFull`: it stays pending. `WritesStopped`.
@@ -98,9 +99,9 @@ impl Store {
         self.shared.pending().map_or(Ok(()), |pending| pending.fold_all())
     }
 
-    /// Reads the data file into memory, where it has at most `bytes_max`, for as long as `go_on` says so, and returns
-    /// how many bytes were read. What is larger is left to those who use it: reading all of it would drive out what
-    /// they want.
+    /// Reads the data file into memory, if it has at most `bytes_max`, for as long as `go_on` returns true, and returns
+    /// how many bytes were read. A larger file is left to its readers: reading all of it would evict the pages that
+    /// they use.
     ///
     /// # Errors
     /// `Engine`: the file cannot be read. Nothing else has changed.
@@ -121,8 +122,8 @@ impl Store {
         &self.shared
     }
 
-    /// Files of other data, with changes that may be nowhere else, that opening found in the data directory, and where
-    /// it moved them to.
+    /// Returns the new paths of files of other data, with changes that may be nowhere else, which opening found in the
+    /// data directory and set aside.
     pub fn set_aside(&self) -> &[PathBuf] {
         &self.set_aside
     }
@@ -219,7 +220,7 @@ pub(crate) struct DataDirectory<'a> {
 }
 
 impl DataDirectory<'_> {
-    /// Takes a directory, made where it is missing, and removes what a crash has left in it. Checks the names of the
+    /// Takes a directory, created if it is missing, and removes what a crash has left in it. Checks the names of the
     /// maps first.
     pub(crate) fn take<'a>(path: &'a Path, maps: &'static [MapSpec]) -> Result<DataDirectory<'a>, OpenError> {
         maps::check_names(maps)?;
@@ -232,7 +233,7 @@ impl DataDirectory<'_> {
     }
 }
 
-/// Makes a data directory where it is missing, in a directory that is there.
+/// Creates a data directory if it is missing; its parent must exist.
 ///
 /// # Errors
 /// `File`.
@@ -267,9 +268,9 @@ pub fn has_data_file(directory: &Path) -> Result<bool, OpenError> {
     Err(OpenError::DataFileMissing { directory: directory.to_owned(), files })
 }
 
-/// Moves a data file into a directory without one, on the same file system. Nobody has the store in `from` open, and it
-/// has no redo log: it was written by a [`BulkStore`](crate::BulkStore) and not opened since, but for reading. False:
-/// `to` has a data file.
+/// Moves a data file into a directory without one, on the same file system. The store in `from` must be closed and have
+/// no redo log: it was written by a [`BulkStore`](crate::BulkStore) and since then opened only for reading. Returns
+/// false if `to` has a data file.
 ///
 /// # Errors
 /// As [`Store::open`]; the file cannot be moved.
@@ -288,7 +289,7 @@ pub(crate) fn own_process_has(directory: &Path) -> OpenError {
     OpenError::InUse { directory: directory.to_owned(), pid: Some(std::process::id()) }
 }
 
-/// How to open a data file.
+/// Options for opening a data file.
 pub(crate) struct Opening<'a> {
     pub(crate) data_file: &'a Path,
     pub(crate) maps: &'static [MapSpec],
@@ -335,7 +336,7 @@ impl Opening<'_> {
     }
 }
 
-/// What to do about maps that are not in the file.
+/// Treatment of maps that are not in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MissingMaps {
     Create,

@@ -30,19 +30,19 @@
 //! missing before it is damage, and the log is refused.
 //!
 //! **A write that fails** leaves part of a frame: the disk is full, which blocks that were written before should
-//! exclude, but some file systems move what they write. The frame's head is erased, and that synced, before `DiskFull`
-//! is returned: so the group cannot come back, whatever is written in its place. **A sync that fails**, or anything
-//! else, leaves in doubt what is on the disk. The system may show bytes that the disk does not have, and forgets the
-//! error once it has told it. So the log takes no more; and the next open, which cannot know about it, writes the last
-//! group once more, behind itself, before anybody relies on it. No other can be in doubt: each was written after the
-//! one before was synced.
+//! exclude, but some file systems move blocks when they are rewritten. The frame's head is erased and synced before
+//! `DiskFull` is returned, so the group cannot reappear, whatever is written in its place. **A sync that fails**, or
+//! any other failure, leaves the contents of the disk in doubt. The system may show bytes that the disk does not have,
+//! and forgets the error once it has reported it. So the log accepts no more groups. The next open, which cannot know
+//! about the error, rewrites the last group after itself before any reader relies on it. No other group can be in
+//! doubt: each was written after the one before was synced.
 //!
 //! **The mark** says apart from the segments which of them must be there, with how many bytes, and which group is the
 //! last that is known to be durable. A log that lacks any of it is refused. See the module `mark`.
 //!
 //! Left out: the log knows no maps and no rows, starts no thread and does not decide when to fold. A damaged last group
-//! cannot be told from one that was being written when the power went, nor can the newest groups that were erased
-//! altogether after the last mark.
+//! cannot be distinguished from one that was being written when the power failed. Nor are the newest groups missed if
+//! they were erased altogether after the last mark.
 
 mod frame;
 mod group;
@@ -82,10 +82,10 @@ const SEGMENT_LENS: RangeInclusive<u64> = 256 << 10..=32 << 20;
 /// Empty segments that are kept; a fold frees several at once.
 const SPARES_MAX: usize = 4;
 
-/// What the data file says about the log that belongs to it.
+/// The data file's record of the log that belongs to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Owner {
-    /// What the log's segments must carry.
+    /// Identity that the log's segments must carry.
     pub(crate) identity: Identity,
     /// The identity of the data that this data file has replaced.
     pub(crate) replaced: Option<Identity>,
@@ -100,7 +100,7 @@ pub(crate) struct RedoLog {
     directory: PathBuf,
     room: Room,
     identity: Identity,
-    /// Where segments of other data were moved when the log was opened.
+    /// New paths of segments of other data, which opening set aside.
     set_aside: Vec<PathBuf>,
     /// Held while a segment is made, used again or removed. Taken before `chain`, never while it is held.
     making: Mutex<()>,
@@ -121,13 +121,13 @@ struct Chain {
     /// Sequence of the last group that is certain to be durable: of a log that was opened just now the last one may be
     /// in memory only.
     durable: u64,
-    /// Sequence up to which groups are folded, as far as the log has been told.
+    /// Sequence up to which groups are folded, as far as the log knows.
     folded: u64,
     /// `None` where the disk had no room for one when the log was opened.
     mark: Option<Mark>,
     /// The number of the active segment in the mark: it may be written to.
     marked_number: Option<u64>,
-    /// Why nothing more is taken.
+    /// Reason why the log accepts no more groups.
     stopped: Option<String>,
 }
 
@@ -141,7 +141,7 @@ struct Older {
 /// The segment that takes the next group, if there is room for it.
 struct Active {
     segment: Segment,
-    /// Where its next frame goes.
+    /// Offset of the next frame.
     end: u64,
     last: u64,
 }
@@ -215,8 +215,8 @@ impl RedoLog {
         Ok((log, replay))
     }
 
-    /// Writes the last group behind itself: of all groups it alone may be in memory only. If the disk is full, over
-    /// itself, which is better than a directory that cannot be opened.
+    /// Rewrites the last group after itself: it is the only group that may be in memory only. If the disk is full, it
+    /// is written over itself, which is better than a directory that cannot be opened.
     fn write_last_again(&self, replay: &Replay) -> Result<()> {
         let Some((segment, found, payload)) = replay.last_group()? else { return Ok(()) };
         let mut group = Group::of_payload(&payload);
@@ -231,8 +231,8 @@ impl RedoLog {
         }
     }
 
-    /// The groups that are not folded of a log that another process may be writing, or nobody. Changes nothing, but
-    /// syncs what it gives back.
+    /// Reads the groups that are not folded, of a log that another process may be writing. Changes nothing, but syncs
+    /// the groups that it returns.
     ///
     /// # Errors
     /// `Engine`, `DamagedRedo` and `RedoContradicted`, also if the log is trimmed meanwhile: then the data file says a
@@ -256,7 +256,7 @@ impl RedoLog {
         Ok(replay)
     }
 
-    /// Where segments of other data were moved when the log was opened.
+    /// Returns the new paths of segments of other data, which opening set aside.
     pub(crate) fn set_aside(&self) -> &[PathBuf] {
         &self.set_aside
     }
@@ -290,7 +290,7 @@ impl RedoLog {
     ///
     /// # Errors
     /// `DiskFull`, `Exhausted`: the log is as it was, and the number may be given to another group. After any other
-    /// error nobody knows whether the group is there before the log is opened again, and every further one is refused
+    /// error it is unknown whether the group is durable until the log is opened again, and every further one is refused
     /// with `WritesStopped`.
     pub(crate) fn append(&self, sequence: u64, group: &mut Group) -> Result<()> {
         let last = self.last_sequence();
@@ -362,7 +362,7 @@ impl RedoLog {
         Ok(())
     }
 
-    /// Makes the next segment if the active one is half full and there is none. For a thread that nobody waits for.
+    /// Creates the next segment if the active one is half full and there is none. Call it on a background thread.
     ///
     /// # Errors
     /// `DiskFull`, also while less than the reserve is free; `Exhausted`; `Engine`. The log goes on all the same.

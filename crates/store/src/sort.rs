@@ -5,9 +5,9 @@
 //! each when its memory is full.
 //!
 //! Memory: while it is filled, a sorter holds `memory_bytes` and, once it has written, a megabyte to write from. While
-//! several are merged, they hold together what they may hold each: those that have written nothing keep their rows in
-//! memory, those that have read their runs through buffers. Addresses are reserved for nearly twice that, which counts
-//! only where the system is told not to overcommit.
+//! several are merged, their total stays within the sum of their limits: those that have written nothing keep their
+//! rows in memory, those that have read their runs through buffers. Addresses are reserved for nearly twice that, which
+//! counts only if the system is set not to overcommit.
 //!
 //! Disk: about the bytes of the rows, less what keys next to each other share. If there are more runs than buffers of
 //! 64 KiB fit in the memory, some are merged first, which takes the room of those once more.
@@ -39,13 +39,13 @@ pub struct Sorter {
     reserve_bytes: u64,
     memory_bytes: usize,
     buffer: RowBuffer,
-    /// What has been written, in one file.
+    /// Runs written so far, in one file.
     runs: Vec<Run>,
 }
 
 impl Sorter {
-    /// A sorter that holds up to `memory_bytes` of rows in memory, at most 4 GiB, and writes what is more to a file in
-    /// `directory`, the data directory. Each row counts with 20 bytes beside its own.
+    /// Creates a sorter that holds up to `memory_bytes` of rows in memory, at most 4 GiB, and writes further rows to a
+    /// file in `directory`, the data directory. Each row counts with 20 bytes in addition to its own.
     pub fn new(directory: &Path, memory_bytes: usize) -> Sorter {
         Sorter::with_options(directory, memory_bytes, &Options::default())
     }

@@ -14,11 +14,11 @@ use super::{Result, Txn};
 /// to be.
 pub(crate) struct Cursor<'t> {
     engine: ffi::Cursor<'t>,
-    /// Where a walk forward reads rows where they lie: in a reading transaction.
+    /// Position of a forward traversal that reads rows in place: only in a reading transaction.
     walked: Option<Walked<'t>>,
-    /// The key of the row at which LMDB's cursor stands, where that is known.
+    /// Key of the row at LMDB's cursor, if it is known.
     at: Option<&'t [u8]>,
-    /// The rows behind the one that was returned last, on its page.
+    /// Rows after the last one returned, on its page.
     leaf: LeafRows<'t>,
     /// The walk that has come to the page of `leaf`, unless that is another one than it has come to.
     walk: Option<Box<LeafWalk<'t, Mapping<'t>>>>,
@@ -63,7 +63,7 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// The row of the next key, where it lies on the page that is read.
+    /// Returns the row of the next key, if it is on the current page.
     #[inline(always)]
     pub(crate) fn next_at_hand(&mut self) -> Option<Row<'t>> {
         let row = self.leaf.next()?;
@@ -102,7 +102,8 @@ impl<'t> Cursor<'t> {
         Ok(Some(row))
     }
 
-    /// The leaf behind this one, or that there is none, by a walk; `None` where only LMDB's cursor can tell.
+    /// Returns the leaf after this one, or that there is none, by a leaf traversal; `None` if only LMDB's cursor can
+    /// find it.
     fn leaf_behind(&mut self, page: &'t [u8]) -> Result<Option<Option<&'t [u8]>>> {
         if self.walk.as_ref().is_none_or(|walk| !ptr::eq(walk.leaf(), page)) {
             self.walk = None;
@@ -130,7 +131,7 @@ impl<'t> Cursor<'t> {
         Ok(LeafWalk::to_key(tree, key).filter(|walk| ptr::eq(walk.leaf(), page)))
     }
 
-    /// The rows behind one that LMDB gave, by its key.
+    /// Returns the rows after one that LMDB returned, by its key.
     fn rows_behind(&self, key: &'t [u8]) -> LeafRows<'t> {
         let page =
             self.walked.and_then(|Walked { pages, .. }| pages.page(pages.offset_of(key)? / PAGE_LEN as u64));
@@ -142,7 +143,7 @@ impl<'t> Cursor<'t> {
         self.walk.is_some()
     }
 
-    /// Without a walk, and without reading rows where they lie.
+    /// Disables leaf traversal and reading in place.
     #[cfg(test)]
     pub(super) fn plain(mut self) -> Cursor<'t> {
         self.walked = None;

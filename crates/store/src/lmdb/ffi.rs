@@ -1,4 +1,4 @@
-//! LMDB's calls behind safe types, and nothing else: [`Environment`], [`Transaction`], [`Cursor`].
+//! Safe wrappers of LMDB's calls, and nothing else: [`Environment`], [`Transaction`], [`Cursor`].
 //!
 //! What LMDB asks of its caller, and how the types see to it:
 //!
@@ -12,9 +12,9 @@
 //!   claim) and lets go of it after closing.
 //! - *Map handles belong to their environment.* They stay inside; callers name maps by index, which is checked.
 //!
-//! No flag that weakens durability (`MDB_NOSYNC`, `MDB_NOMETASYNC`, `MDB_WRITEMAP`, `MDB_MAPASYNC`) is ever set on data
-//! that anybody relies on; [`Mode::Making`] sets `MDB_NOSYNC` on a file that nobody reads before it is synced as a
-//! whole. `MDB_NOMEMINIT` is never set: it would write stale heap memory, passwords included, into the file.
+//! No flag that weakens durability (`MDB_NOSYNC`, `MDB_NOMETASYNC`, `MDB_WRITEMAP`, `MDB_MAPASYNC`) is ever set on live
+//! data; [`Mode::Making`] sets `MDB_NOSYNC` on a file that is not read before it is synced as a whole. `MDB_NOMEMINIT`
+//! is never set: it would write stale heap memory, passwords included, into the file.
 
 #![allow(unsafe_code)]
 
@@ -123,7 +123,7 @@ unsafe fn bytes_of<'t>(value: sys::MDB_val) -> &'t [u8] {
     if value.mv_size == 0 {
         return &[];
     }
-    // SAFETY: a non-empty result points to that many bytes of a page, in the map or on the heap, that nobody changes
-    // while the transaction stands as it is (contract of this function).
+    // SAFETY: a non-empty result points to that many bytes of a page, in the map or on the heap, which do not change
+    // until the transaction writes or ends (contract of this function).
     unsafe { std::slice::from_raw_parts(value.mv_data.cast(), value.mv_size) }
 }

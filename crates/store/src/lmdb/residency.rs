@@ -1,6 +1,6 @@
-//! Which pages of the data file are in memory, for threads that must not wait for the disk.
+//! Residency of the data file's pages in memory, for threads that must not wait for the disk.
 //!
-//! Reading a page that is not in memory blocks the thread until the disk has read it. A transaction can be told not to
+//! Reading a page that is not in memory blocks the thread until the disk has read it. A transaction can be set not to
 //! wait ([`Txn::without_waiting`]). Each look-up then checks every page on the path from the root of the map to the row
 //! before it reads that page. The first absent page ends the look-up with [`Failure::NOT_IN_MEMORY`] and is recorded,
 //! so that another thread can [bring it in](Txn::bring_in). A scan, or a set of ids on many pages, cannot be checked
@@ -26,7 +26,7 @@ use super::{Failure, Result, Txn};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageNumber(u64);
 
-/// What a read without waiting did not find in memory.
+/// Pages that a read without waiting did not find in memory.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Absent {
     /// Pages to bring in before trying again.
@@ -45,16 +45,16 @@ impl Absent {
 /// Pages that are remembered as resident.
 const SEEN: usize = 8192;
 
-/// Absent pages to meet before the kernel is asked again about a page that was resident: a few megabytes, little
-/// beside what a system keeps in memory.
+/// Absent pages to meet before the kernel is asked again about a page that was resident: a few megabytes, a small part
+/// of a system's memory.
 const TRUST: u64 = 1024;
 
 /// Pages of one value that are asked for one by one; a longer one is a walk.
 const VALUE_PAGES_MAX: u64 = 16;
 
-/// What a transaction knows of the pages.
+/// Residency of pages, as far as a transaction knows it.
 pub(super) struct Residency {
-    /// What the read under way has found absent.
+    /// Absent pages found by the current read.
     absent: Absent,
     seen: Box<[Sighting]>,
     absent_count: u64,

@@ -1,4 +1,5 @@
-//! Where rows were found, so that to ask for them again costs a look into a table and not a walk down a tree.
+//! Row cache: the locations of rows that were read before, so that reading them again costs a table look-up instead of
+//! a tree descent.
 //!
 //! Nothing here reads the data file, so nothing here is unsafe: what is remembered are offsets in it.
 

@@ -1,9 +1,9 @@
 //! Whether a data file is as long as it says, asked before the engine maps it.
 //!
-//! The engine trusts its file: what it reads behind the end of it ends the process with a signal, and into an empty one
-//! it writes. So the length is compared with what the last root says. It may be less than that where the pages at the
-//! end are free, because a page that was freed by the transaction that took it is never written; then each of them has
-//! to be in the engine's list of free pages.
+//! The engine trusts its file: reading past the end of it ends the process with a signal, and the engine writes into an
+//! empty one. So the length is compared with that in the last root. It may be less than that if the pages at the end
+//! are free, because a page that was freed by the transaction that took it is never written; then each of them has to
+//! be in the engine's list of free pages.
 //!
 //! ```text
 //!   a root page   16 magic (4)   40 size of a page (4)   80 root of the free pages' tree (8)   136 last page (8)
@@ -23,7 +23,7 @@ use crate::OpenError;
 use crate::error::failed;
 
 const MAGIC: u32 = 0xBEEF_C0DE;
-/// What is read of a root page.
+/// Bytes read of a root page.
 const ROOT_LEN: usize = 152;
 const PAGE_LENS: std::ops::RangeInclusive<u64> = 512..=65_536;
 /// The number of a root that there is not.
@@ -37,7 +37,7 @@ const FAR: u64 = 1;
 /// Levels of a tree; the engine has room for no more.
 const DEPTH_MAX: usize = 32;
 
-/// What the newest root says.
+/// Contents of the newest root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Root {
     page_len: u64,
@@ -46,7 +46,7 @@ struct Root {
     transaction: u64,
 }
 
-/// Refuses a data file that is empty or lacks pages that belong to it. Beside a process that writes it, too.
+/// Refuses a data file that is empty or lacks pages that belong to it. May be called while another process writes it.
 ///
 /// # Errors
 /// `DataFileCut`, `File`.
@@ -55,7 +55,7 @@ pub(crate) fn check_length(path: &Path) -> Result<(), OpenError> {
     let mut before = None;
     loop {
         let root = newest_root(&file).map_err(failed("read", path))?;
-        // After the root: whoever writes the file makes it longer before.
+        // After the root: a writer makes the file longer before it writes the root.
         let length = file.metadata().map_err(failed("read", path))?.len();
         let (expected, is_whole) = match root {
             _ if length == 0 => (0, false),
@@ -113,7 +113,7 @@ struct FreePages<'a> {
 }
 
 impl FreePages<'_> {
-    /// How many there are in the tree under a page; `None` if it is not as described.
+    /// Counts the free pages, at or after `from`, in the tree below a page; returns `None` if the layout is unsupported.
     fn count(&self, page: u64, depth: usize) -> Option<u64> {
         let bytes = self.read(page, 0, self.page_len)?;
         let short = |at: usize| Some(u16::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
@@ -145,7 +145,7 @@ impl FreePages<'_> {
         Some(count)
     }
 
-    /// Bytes of a page and those behind it, if they are in the file.
+    /// Reads the bytes of a page and of those after it, if they are in the file.
     fn read(&self, page: u64, skipped: u64, length: u64) -> Option<Vec<u8>> {
         let offset = page.checked_mul(self.page_len)?.checked_add(skipped)?;
         if offset.checked_add(length)? > self.from * self.page_len {

@@ -1,13 +1,13 @@
-//! [`ReadOnlyStore`]: a store read beside the process that writes it.
+//! [`ReadOnlyStore`]: a store that is read while another process may write it.
 //!
 //! The engine keeps one table of readers for all processes, in `data.mdb-lock`, so a writer does not reuse the pages
 //! that are read here; when a reader's process dies, the writer frees its place. What keeps the file from being
 //! replaced under a reader, and so from meeting another file's table of readers, is a shared lock on `data.mdb` itself,
 //! which only [`BulkStore`](crate::BulkStore) asks for alone.
 //!
-//! What is not in the data file yet is in the writer's memory, and in the redo log. So a view here reads that log,
-//! beside a writer and after one that was killed alike, syncs what it has read, and keeps it in memory: it shows all
-//! that was acknowledged when it was taken or renewed.
+//! Changes that are not in the data file yet are in the writer's memory, and in the redo log. So a view here reads that
+//! log, during and after a writer's life alike, syncs the groups that it has read, and keeps them in memory. It shows
+//! all changes that were acknowledged when it was taken or renewed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::shared::{Shared, WrittenBy};
 use crate::{OpenError, Options, Result, Store, View};
 
 /// A store open for reading only, whether or not another process has it open for writing. To be cloned freely; once in
-/// a process, and not beside a [`Store`] of the same directory.
+/// a process, and not together with a [`Store`] of the same directory.
 #[derive(Clone)]
 pub struct ReadOnlyStore {
     shared: Arc<Shared>,

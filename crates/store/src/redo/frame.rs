@@ -13,12 +13,12 @@
 //! ```
 //!
 //! Numbers are big-endian, checksums little-endian. The head has a checksum of its own, so that a length is believed
-//! only when it was written, and the identity, which is random and known to nobody outside, is part of it, so that
-//! bytes which somebody stores in the directory cannot be made to look like a frame.
+//! only if it was written. The identity, which is random and secret, is part of it, so that values that a client stores
+//! in the directory cannot be made to look like a frame.
 
 use std::io;
 
-/// What frames are aligned to: the unit in which the page cache writes and in which current disks do, at most.
+/// Alignment of frames: the unit in which the page cache writes and in which current disks do, at most.
 pub(crate) const BLOCK_LEN: usize = 4096;
 /// A frame's bytes before the payload.
 pub(crate) const HEAD_LEN: usize = 36;
@@ -37,8 +37,8 @@ pub(crate) const VERSION: u32 = 1;
 /// Names one of the data files that there ever were.
 pub(crate) type Identity = [u8; 16];
 
-/// What a segment's frames belong to. A file that is used again gets another number, so its old frames are none of the
-/// new life.
+/// Segment life that a frame belongs to. A file that is used again gets another number, so its old frames do not belong
+/// to the new life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Life {
     pub(crate) identity: Identity,
@@ -57,7 +57,7 @@ pub(crate) enum Header {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) sequence: u64,
-    /// Where the frame begins in its segment.
+    /// Offset of the frame in its segment.
     pub(crate) offset: u64,
     pub(crate) payload_len: u64,
     pub(crate) payload_crc: u32,
@@ -68,7 +68,7 @@ impl Found {
         self.offset + HEAD_LEN as u64
     }
 
-    /// Where the next frame begins.
+    /// Returns the offset of the next frame.
     pub(crate) fn end(&self) -> u64 {
         (self.payload_at() + self.payload_len).next_multiple_of(BLOCK_LEN as u64)
     }
@@ -86,7 +86,7 @@ pub(crate) fn header(life: &Life) -> Vec<u8> {
     block
 }
 
-/// What a segment's first bytes say; `None` if they are no header.
+/// Parses the first bytes of a segment; returns `None` if they are not a header.
 pub(crate) fn parse_header(bytes: &[u8]) -> Option<Header> {
     let mut rest = bytes.get(..HEADER_LEN)?;
     let covered = rest.get(..HEADER_LEN - CRC_LEN)?;
@@ -119,9 +119,9 @@ fn head_crc(life: &Life, head: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&life.identity), head)
 }
 
-/// The first complete frame of `life` that begins at `from`, a block's start, or behind it. The segment has `length`
-/// bytes, of which `read` fills a buffer from an offset on. `torn` is given each head before it that is whole and has
-/// no whole payload behind it. Memory: one chunk, whatever the bytes say.
+/// Returns the first complete frame of `life` that begins at or after `from`, the start of a block. The segment has
+/// `length` bytes; `read` fills a buffer from an offset on. `torn` receives each earlier head that is whole and has no
+/// whole payload. Memory: one chunk, whatever the bytes contain.
 pub(crate) fn next_frame(
     life: &Life,
     from: u64,

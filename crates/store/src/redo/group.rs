@@ -12,7 +12,7 @@
 
 use super::frame::{self, BLOCK_LEN, HEAD_LEN, Life, take};
 
-/// What a buffer keeps of its memory for the next group.
+/// Memory that a buffer keeps for the next group.
 const KEPT_LEN: usize = 4 << 20;
 
 /// One change of a row. `map` is the engine's index of the map.
@@ -42,7 +42,7 @@ const CHANGE_HEAD_LEN: usize = 5;
 #[derive(Debug)]
 pub(crate) struct Group {
     buffer: Vec<u8>,
-    /// Where the payload ends; what is behind it in the buffer is the filling of the last block.
+    /// End of the payload; the bytes after it pad the last block.
     end: usize,
 }
 
@@ -68,7 +68,7 @@ impl Group {
     /// Adds a change.
     ///
     /// # Panics
-    /// If the key or the value is longer than the store allows, which is checked where they come in.
+    /// If the key or the value is longer than the store allows, which is checked on entry.
     #[expect(
         clippy::expect_used,
         clippy::indexing_slicing,
@@ -112,7 +112,7 @@ impl Group {
         self.end == HEAD_LEN
     }
 
-    /// Takes out the changes behind the first `byte_count` bytes of them.
+    /// Removes all changes after the first `byte_count` bytes.
     pub(crate) fn truncate(&mut self, byte_count: usize) {
         self.end = self.end.min(HEAD_LEN + byte_count);
         self.buffer.truncate(self.end);
@@ -133,7 +133,7 @@ impl Group {
         decode(self.payload())
     }
 
-    /// What the group takes in a segment.
+    /// Returns the size of the group in a segment.
     pub(crate) fn frame_len(&self) -> u64 {
         self.end.next_multiple_of(BLOCK_LEN) as u64
     }

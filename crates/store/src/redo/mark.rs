@@ -1,4 +1,4 @@
-//! The mark: what the log must have at least, written down apart from it, so that a segment that vanishes is missed.
+//! The mark: a manifest of the redo log, stored apart from it, so that a missing segment is detected.
 //!
 //! ```text
 //!   redo.mark:  slot (4,096 bytes) | slot              written in turn, each synced; the valid one with the higher
@@ -32,7 +32,7 @@ const SLOT_LEN: usize = BLOCK_LEN;
 const HEAD_LEN: usize = 48;
 const LISTED_LEN: usize = 24;
 const CRC_LEN: usize = 4;
-/// Segments that a slot has room for. Where there are more, the newest are named.
+/// Segments that a slot has room for. If there are more, the newest are named.
 const SEGMENTS_MAX: usize = (SLOT_LEN - HEAD_LEN - CRC_LEN) / LISTED_LEN;
 
 /// A segment that must be there.
@@ -45,10 +45,10 @@ pub(crate) struct Listed {
     pub(crate) last: u64,
 }
 
-/// What a mark says.
+/// Contents of the mark.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Marked {
-    /// How many marks were written before, and this one.
+    /// Number of marks written so far, including this one.
     pub(crate) count: u64,
     /// Sequence of the last group that is known to be durable.
     pub(crate) last: u64,
@@ -151,8 +151,8 @@ fn parse(slot: &[u8], identity: Identity) -> Option<Marked> {
 }
 
 impl Marked {
-    /// Everything in the files of the log that contradicts the mark, where all groups up to `folded` are in the data
-    /// file. What is within the segments is not looked at.
+    /// Returns all contradictions between the files of the log and the mark, if all groups up to `folded` are in the
+    /// data file. Does not read the contents of segments.
     pub(crate) fn contradictions(
         &self,
         directory: &Path,
@@ -194,7 +194,7 @@ impl Listed {
             Some(Header::Of(life)) if life.identity == identity => {
                 Some(RedoDamage::Misnamed { number: life.number })
             }
-            // Told by reading the segment.
+            // Reported when the segment is read.
             Some(Header::Version(_)) => None,
             Some(Header::Of(_)) | None => Some(RedoDamage::Header),
         })

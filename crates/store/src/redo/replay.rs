@@ -1,13 +1,13 @@
 //! Reading the log from end to end: what is in it, whether it is whole, and then its groups in order.
 //!
-//! Whether it is whole is told by the sequence numbers alone. A place without a complete frame is what a power cut or a
-//! full disk has left of a group that nobody was told about, as long as the next frame, wherever it is, has the next
+//! The sequence numbers alone prove that the log is whole. A place without a complete frame was left by a power cut or
+//! a full disk, from a group that was never acknowledged, as long as the next frame, wherever it is, has the next
 //! number. If that frame has a higher number, the group in between was acknowledged and is lost: damage. Groups that
-//! are folded need not be there.
+//! are folded may be missing.
 //!
-//! A head that is whole proves as much without its payload: a group is written when the one before it is durable. So
-//! only the group behind the last whole one may be torn. A torn group whose number was given to another one later,
-//! after a crash, proves nothing that the other does not.
+//! A head that is whole proves the same without its payload: a group is written when the one before it is durable. So
+//! only the group after the last whole one may be torn. A torn group whose number was given to another group later,
+//! after a crash, proves no more than that group.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -28,7 +28,7 @@ pub(crate) struct Surveyed {
     pub(crate) segment: Segment,
     /// Sequence of its last group, `None` if it has none.
     pub(crate) last: Option<u64>,
-    /// Where its next frame goes.
+    /// Offset of the next frame.
     pub(crate) end: u64,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct Survey {
     /// Of the segments with another's name that with the last group: its path, the number in its header, and that
     /// sequence.
     misnamed: Option<(PathBuf, u64, u64)>,
-    /// The last group's segment and the place behind it.
+    /// Segment of the last group, and the offset after the group.
     behind_last: Option<(PathBuf, u64)>,
 }
 
@@ -205,7 +205,7 @@ impl Survey {
         Ok(())
     }
 
-    /// Where the last group is that was found, or else the mark of the log in `directory`.
+    /// Returns the file of the last group found, or else the mark of the log in `directory`.
     pub(crate) fn last_file(&self, directory: &Path) -> PathBuf {
         self.behind_last.as_ref().map_or_else(|| mark::path(directory), |(path, _)| path.clone())
     }
@@ -263,7 +263,7 @@ impl Replay {
         Replay { segments, groups, next: 0, payload: Vec::new(), room }
     }
 
-    /// How many groups there are, those read already among them.
+    /// Returns the number of groups, including those already read.
     pub(crate) fn group_count(&self) -> usize {
         self.groups.len()
     }
@@ -288,7 +288,7 @@ impl Replay {
         }))
     }
 
-    /// The last group: where it is, and its payload.
+    /// Reads the last group: its location and its payload.
     #[expect(clippy::indexing_slicing, reason = "a group was found in one of these segments")]
     pub(super) fn last_group(&self) -> Result<Option<(&Segment, &Found, Vec<u8>)>> {
         let Some((index, found)) = self.groups.last() else { return Ok(None) };

@@ -1,6 +1,6 @@
 //! Reading a log that is damaged, to save what is whole.
 //!
-//! Where [`Survey`](super::replay::Survey) refuses, this goes on, and keeps apart what it finds:
+//! Where opening by [`Survey`](super::replay::Survey) fails, salvage continues, and reports separately:
 //!
 //! ```text
 //!   folded | 41 42 43 | 44 and 45 missing | 46 47 | 48 torn
@@ -8,9 +8,9 @@
 //! ```
 //!
 //! A group is *whole* when its checksums fit and it has the next number, so it is proven that nothing is missing before
-//! it. Everything that follows the first gap is *behind* it: it can be read, and yet not be made, since rows are
-//! absolute and say nothing about what they rest on. An intact head without its payload proves that the groups before
-//! it were durable; the highest such group is in doubt, because it may have been in the making when the power went.
+//! it. All groups that follow the first gap are *detached*: they can be read, but not applied, since rows are absolute
+//! and do not record what they depend on. An intact head without its payload proves that the groups before it were
+//! durable; the highest such group is in doubt, because the power may have failed while it was being written.
 //!
 //! What is changed on purpose is not what this is for: bytes that cannot be read count as zeroes, a header is believed
 //! less than the frames, which carry their segment's number and the identity themselves.
@@ -39,22 +39,22 @@ use crate::layout;
 
 const FIRST_FRAME_AT: u64 = BLOCK_LEN as u64;
 
-/// Something that is not as it was written, and where.
+/// Damage, and its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trouble {
     /// The segment.
     pub file: PathBuf,
-    /// Where in it.
+    /// Offset in the file.
     pub offset: u64,
-    /// What is wrong there.
+    /// Kind of damage.
     pub what: TroubleKind,
 }
 
-/// What is wrong at a place of a damaged redo log.
+/// Kind of damage at a place of a redo log.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TroubleKind {
-    /// Groups stand behind a header that is none.
+    /// Groups follow an invalid header.
     #[error("the segment's header is damaged, its groups are read all the same")]
     Header,
     /// The file's name has another number than its header.
@@ -66,8 +66,8 @@ pub enum TroubleKind {
     /// The header is of a format that this program does not read.
     #[error("format version {0} is unknown, the segment is not read")]
     Version(u32),
-    /// The mark, which says what must be there, is missing or damaged: the newest segments may be missing and nothing
-    /// tells.
+    /// The mark, which names the required segments, is missing or damaged: the newest segments may be missing without a
+    /// trace.
     #[error("{0}; without it nobody can tell whether the newest segments are there")]
     Mark(String),
     /// A segment that must be there is not, or not all of it.
@@ -82,12 +82,12 @@ pub enum TroubleKind {
     /// The bytes of a group are those that were written and yet no changes.
     #[error("group {0} holds something that is no change")]
     NotAChange(u64),
-    /// A group stands behind a later one and is not the same as the one that has its number.
+    /// A group follows a later one and differs from the group with the same number.
     #[error("group {found} stands behind group {last}")]
     Order {
         /// The later one.
         last: u64,
-        /// The one behind it.
+        /// Number of the group that follows.
         found: u64,
     },
 }
@@ -105,20 +105,20 @@ impl TroubleKind {
     }
 }
 
-/// Where a group is: the index of its segment, and its frame.
+/// Location of a group: the index of its segment, and its frame.
 type GroupLocation = (usize, Found);
 
-/// What a log holds, damaged or not.
+/// Contents of a log, damaged or not.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     segments: Vec<Segment>,
     /// The groups above the folded one that follow each other without a gap.
     whole: Vec<GroupLocation>,
-    /// Those that can be read behind it, in the order of their numbers.
+    /// Detached groups, which follow the gap, in the order of their numbers.
     behind: Vec<GroupLocation>,
     /// Numbers of groups that were durable and cannot be read.
     pub(crate) missing: Vec<RangeInclusive<u64>>,
-    /// The group of which nobody can tell whether it was ever durable.
+    /// The group that may or may not have been durable.
     pub(crate) in_doubt: Option<u64>,
     pub(crate) troubles: Vec<Trouble>,
 }
@@ -127,7 +127,7 @@ pub(crate) struct Findings {
 struct Candidate {
     index: usize,
     life: Life,
-    /// What is wrong with the file if there are groups in it.
+    /// Damage to report for the file if it contains groups.
     trouble: Option<TroubleKind>,
 }
 
@@ -175,7 +175,7 @@ impl Findings {
                         .clone()
                         .any(|header| matches!(header, Header::Of(life) if Some(life.number) == number))
                 };
-                // Of others it was told what is in them.
+                // The contents of other segments were read.
                 let is_lost = |damage: &RedoDamage| {
                     matches!(damage, RedoDamage::SegmentMissing { .. } | RedoDamage::SegmentShort { .. })
                 };
@@ -197,8 +197,8 @@ impl Findings {
         }
     }
 
-    /// Reads all segments in `directory`, for whoever has no data file to which they could be added: all groups are
-    /// behind.
+    /// Reads all segments in `directory`, if there is no data file to which they could be added: all groups are
+    /// detached.
     ///
     /// # Errors
     /// `Engine`: the directory cannot be read.
@@ -238,7 +238,7 @@ impl Findings {
             let mut block = [0; BLOCK_LEN];
             let header = match segment.file.read_exact_at(&mut block, 0) {
                 Ok(()) => frame::parse_header(&block),
-                // What is wrong is told with the blocks that follow.
+                // The damage is reported with the blocks that follow.
                 Err(_) => None,
             };
             match header {
@@ -335,7 +335,7 @@ impl Findings {
     fn sort_out(&mut self, scanned: Scanned, folded: Option<u64>) {
         let mut last = folded.unwrap_or(0);
         let mut gap = folded.is_none();
-        // What is known of each number, to tell a group that was written twice from another one.
+        // Checksums by number, which distinguish a group that was written twice from a different one.
         let mut known: BTreeMap<u64, (u64, u32)> = BTreeMap::new();
         let (mut behind, mut broken) = (Vec::new(), BTreeSet::new());
         for (place, is_changes) in scanned.groups {
@@ -371,8 +371,8 @@ impl Findings {
         self.behind.append(&mut behind);
     }
 
-    /// Finds the numbers that must have been there. `last` is that of the last whole group, `None` where nobody knows
-    /// with which they begin.
+    /// Finds the numbers of missing groups. `last` is the number of the last whole group, `None` if the first number is
+    /// unknown.
     fn count_missing(
         &mut self,
         behind: &[GroupLocation],
@@ -431,7 +431,7 @@ impl Findings {
         Some(first.1.sequence..=last.1.sequence)
     }
 
-    /// Whether nothing is missing, as far as the log can tell.
+    /// Returns true if nothing is missing, as far as the log shows.
     pub(crate) fn is_whole(&self) -> bool {
         self.behind.is_empty()
             && self.missing.is_empty()
@@ -444,7 +444,7 @@ impl Findings {
         Replay::of_groups(self.segments.clone(), self.whole.clone(), room)
     }
 
-    /// Hands out the changes of each group behind the gap, with its number. Memory: one group.
+    /// Calls `each` with the changes of each detached group and its number. Memory: one group.
     ///
     /// # Errors
     /// `Engine`: the log cannot be read any more.

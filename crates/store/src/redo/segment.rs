@@ -11,8 +11,7 @@ use super::mark::Listed;
 use crate::disk::{self, Room};
 use crate::{Result, layout};
 
-/// Zeroes that are written, and synced, at once: little, because groups that are being appended wait behind them for
-/// the disk.
+/// Zeroes that are written, and synced, at once: few, because groups that are being appended wait for them at the disk.
 const ZEROES_LEN: usize = 1 << 20;
 
 /// A file of the log. Its blocks are all there, so that writing within it changes no metadata.

@@ -11,8 +11,8 @@ use super::segment;
 use crate::disk::{self, Room};
 use crate::layout::SET_ASIDE_DIRECTORY;
 
-/// Moves files into the directory for what was set aside, in the data directory `directory`, and returns where they are
-/// now. Durable when it returns. Nothing that is there already is written over.
+/// Moves files into the directory for files set aside, in the data directory `directory`, and returns their new paths.
+/// Durable when it returns. Overwrites nothing.
 pub(crate) fn set_aside(directory: &Path, room: &Room, files: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
     if files.is_empty() {
         return Ok(Vec::new());
@@ -35,8 +35,8 @@ pub(crate) fn set_aside(directory: &Path, room: &Room, files: &[PathBuf]) -> io:
     Ok(moved)
 }
 
-/// The name of `file` in `aside`, with a number behind it where that is taken. The lock on the data directory keeps
-/// others away.
+/// Returns a free name for `file` in `aside`, with a number appended if the name is taken. The lock on the data
+/// directory excludes other processes.
 fn free_name(aside: &Path, file: &Path) -> io::Result<PathBuf> {
     let name = file.file_name().unwrap_or_default().to_os_string();
     let mut target = aside.join(&name);

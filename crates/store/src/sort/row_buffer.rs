@@ -1,9 +1,9 @@
 //! [`RowBuffer`]: the part of a [`Sorter`](crate::Sorter)'s rows that is in memory, and how it is sorted.
 //!
-//! Rows lie one after the other as they came; what is sorted is an index of 16 bytes a row. The rows are hardly looked
-//! at: each index row has the next seven bytes of its row at hand, packed with their number into one integer that
-//! orders as they do. Where these are equal in several rows, only those rows are sorted again, by the seven bytes that
-//! follow. So a long common head, as the keys of an index have, costs one pass over it and no comparison of bytes.
+//! Rows are stored in the order of arrival; an index of 16 bytes a row is sorted. The rows themselves are hardly read:
+//! each index row contains the next seven bytes of its row, packed with their number into one integer that orders as
+//! they do. If these are equal in several rows, only those rows are sorted again, by the seven bytes that follow. So a
+//! long common head, as the keys of an index have, costs one pass over it and no comparison of bytes.
 //!
 //! ```text
 //!   rows    | value length (4) | key | value | value length (4) | key | value | ...
@@ -18,17 +18,17 @@
 
 use std::cmp::Ordering;
 
-/// What a row costs beside its bytes: its place in the index and the length of its value.
+/// Memory of a row in addition to its bytes: its place in the index and the length of its value.
 pub(crate) const ROW_COST: usize = size_of::<IndexRow>() + VALUE_LEN_LEN;
 const VALUE_LEN_LEN: usize = size_of::<u32>();
 /// Offsets are 4 bytes.
 const MEMORY_BYTES_MAX: usize = u32::MAX as usize;
 /// Up to this many rows with equal heads are compared byte by byte.
 const FEW: usize = 12;
-/// How far into a key or a value rows are sorted by seven bytes at a time. Beyond it they are compared.
+/// Bytes of a key or a value that are sorted seven at a time. Bytes beyond are compared.
 const DEPTH_MAX: usize = 20 * HEAD_LEN;
 const HEAD_LEN: usize = 7;
-/// In the place of the number of bytes in a head: there are more behind it.
+/// In the place of the number of bytes in a head: more bytes follow.
 const MORE: u8 = 8;
 
 #[derive(Debug, Clone, Copy)]
@@ -42,7 +42,7 @@ struct IndexRow {
 pub(crate) struct RowBuffer {
     rows: Vec<u8>,
     index: Vec<IndexRow>,
-    /// How many of them are sorted: all or none, unless rows came after a sort.
+    /// Number of sorted rows: all or none, unless rows arrived after a sort.
     sorted_count: usize,
     memory_bytes: usize,
     /// The most that `rows` and `index` have held, in bytes: what of their memory the system has really given.

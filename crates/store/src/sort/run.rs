@@ -60,8 +60,8 @@ impl SortFile {
     }
 }
 
-/// A file of its own in the data directory, for whoever makes data: readable by its owner alone, and without a name as
-/// soon as it is made, so that it is gone however the process ends. The data directory is locked by the caller.
+/// Creates a temporary file in the data directory, readable by its owner alone. It is unlinked at once, so that it is
+/// gone however the process ends. The caller holds the lock of the data directory.
 ///
 /// # Errors
 /// Those of making a file.
@@ -84,7 +84,7 @@ pub fn temporary_file(directory: &Path) -> io::Result<File> {
 pub(crate) struct RunWriter {
     file: Arc<SortFile>,
     start: u64,
-    /// Where `buffer` will begin in the file.
+    /// Offset in the file at which `buffer` will begin.
     position: u64,
     buffer: Vec<u8>,
     last_key: Vec<u8>,
@@ -132,7 +132,7 @@ impl RunWriter {
 /// Reads a run.
 pub(crate) struct RunReader {
     run: Run,
-    /// What `bytes` of the run are not in the buffer yet.
+    /// Range of the run that is not in the buffer yet.
     unread: Range<u64>,
     /// As long as it will be, unless a row is longer.
     buffer: Vec<u8>,
@@ -226,7 +226,7 @@ fn push_varint(out: &mut Vec<u8>, number: usize) {
     out.push(number as u8);
 }
 
-/// How many bytes two keys have in common at their beginnings.
+/// Returns the length of the common prefix of two keys.
 fn common_len(one: &[u8], other: &[u8]) -> usize {
     let eights = one.as_chunks::<8>().0.iter().zip(other.as_chunks::<8>().0);
     let equal = eights.take_while(|(one, other)| one == other).count() * 8;

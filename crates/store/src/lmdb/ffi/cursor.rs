@@ -10,7 +10,7 @@ use super::{EMPTY, Failure, Result, Transaction, bytes_of, check, found, value_o
 /// LMDB's handle of the map of free pages.
 const FREE_PAGES: sys::MDB_dbi = 0;
 
-/// Where a cursor goes.
+/// Movement of a cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     First,
@@ -52,7 +52,7 @@ impl Transaction {
         Ok(names)
     }
 
-    /// What the commit `txn_id` gave up: the count of the pages, and the number of each, eight bytes each.
+    /// Returns the pages that the commit `txn_id` freed: their count, and the number of each, eight bytes each.
     pub(crate) fn freed_pages(&self, txn_id: u64) -> Result<&[u8]> {
         let row = self.cursor_of(FREE_PAGES)?.at_key(&txn_id.to_ne_bytes())?;
         Ok(row.map_or(&[][..], |(_, freed)| freed))

@@ -13,17 +13,17 @@ use lmdb_master_sys as sys;
 use super::{Failure, Result, check};
 use crate::maps::{MapKind, MapSpec};
 
-/// What an environment is opened for.
+/// Access mode of an environment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// Reading and writing, with readers in this process and others.
     ReadWrite,
-    /// Reading beside a writer in another process.
+    /// Reading while another process may write.
     ReadOnly,
-    /// Reading outside LMDB's own locking: sound only while nobody writes.
+    /// Reading without LMDB's locking: sound only while no process writes.
     Frozen,
-    /// Writing a new file that nobody else opens, without syncs and outside LMDB's locking: one writing transaction at
-    /// a time and no other.
+    /// Writing a new file that no other process opens, without syncs and without LMDB's locking: one writing
+    /// transaction at a time and no other.
     Making,
 }
 
@@ -38,7 +38,7 @@ impl Mode {
     }
 }
 
-/// How to open an environment.
+/// Options for opening an environment.
 pub(crate) struct EnvOptions<'a> {
     pub(crate) data_file: &'a Path,
     pub(crate) map_bytes: usize,
@@ -64,7 +64,7 @@ pub(crate) struct Environment {
     /// The length of a page of the data file.
     pub(crate) page_bytes: usize,
     pub(crate) mode: Mode,
-    /// Where the data file is mapped, once it is known.
+    /// Start address of the mapped data file, once it is known.
     pub(super) start: OnceLock<usize>,
     /// Kept until the environment is closed. Fields drop after `Drop::drop`, which closes.
     _held: Box<dyn Any + Send + Sync>,
@@ -132,7 +132,7 @@ impl Environment {
             sys::mdb_txn_begin(self.raw.as_ptr(), ptr::null_mut(), begin_flags, &mut txn)
         })?;
         let outcome = maps.iter().try_fold(None, |mismatch, map| {
-            // SAFETY: `txn` is the transaction just begun; nobody else uses it.
+            // SAFETY: `txn` is the transaction just begun; this is its only user.
             let (dbi, same_kind) = unsafe { open_map(txn, map, create) }?;
             self.maps.push(OpenMap { name: map.name, dbi, id_set: map.kind == MapKind::IdSet });
             Ok(if same_kind { mismatch } else { mismatch.or(Some(map.name)) })
@@ -209,7 +209,7 @@ impl Environment {
 /// Opens one map; says whether it is of the kind asked for.
 ///
 /// # Safety
-/// `txn` is an open transaction that nobody else uses.
+/// `txn` is an open transaction with no other user.
 unsafe fn open_map(txn: *mut sys::MDB_txn, map: &MapSpec, create: bool) -> Result<(sys::MDB_dbi, bool)> {
     let name = CString::new(map.name)
         .map_err(|_| Failure { operation: "mdb_dbi_open", code: sys::MDB_BAD_VALSIZE })?;

@@ -1,4 +1,4 @@
-//! [`Mapping`]: where the data file lies in memory.
+//! [`Mapping`]: the memory range of the mapped data file.
 
 use std::marker::PhantomData;
 use std::ptr;
@@ -28,7 +28,7 @@ impl Mapping<'_> {
         self.len
     }
 
-    /// Where bytes that a reading transaction gave lie in the file.
+    /// Returns the file offset of bytes that a reading transaction returned.
     #[inline]
     pub(crate) fn offset_of(self, bytes: &[u8]) -> Option<u64> {
         let offset = bytes.as_ptr().expose_provenance().checked_sub(self.start)?;
@@ -82,7 +82,7 @@ impl Transaction {
         Ok(Some((start, len)))
     }
 
-    /// Each page has its own number in the file, so any tells where the first one is.
+    /// Each page has its own number in the file, so the start follows from any page.
     fn map_start(&self) -> Result<Option<usize>> {
         let Some(record) = self.map_record(0)? else { return Ok(None) };
         let page_bytes = self.environment().page_bytes;

@@ -8,7 +8,7 @@ use lmdb_master_sys as sys;
 
 use super::{EMPTY, Environment, Failure, Result, bytes_of, check, found, value_of};
 
-/// Which kind of transaction to begin.
+/// Kind of transaction to begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TxnKind {
     Read,
@@ -18,7 +18,7 @@ pub(crate) enum TxnKind {
     Write,
 }
 
-/// How to put a value.
+/// Mode of a put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PutKind {
     /// Set the value, replacing one that is there.
@@ -37,7 +37,7 @@ pub(crate) struct Transaction {
     pub(super) stands: bool,
     pub(super) kind: TxnKind,
     environment: Arc<Environment>,
-    /// Where the data file begins in memory, and how much of it is of the state that is read. Unknown at first.
+    /// Start address of the mapped data file, and the length that belongs to the state that is read. Unknown at first.
     pub(super) mapped: Cell<Option<(usize, usize)>>,
 }
 
@@ -112,7 +112,7 @@ impl Transaction {
         self.get_from(self.dbi(map), key)
     }
 
-    /// What LMDB writes of a map under its name in the map of maps.
+    /// Returns LMDB's record of a map, stored under its name in the map of maps.
     pub(crate) fn map_record(&self, map: usize) -> Result<Option<&[u8]>> {
         let Some(map) = self.environment.maps.get(map) else { return Ok(None) };
         self.get_from(self.map_of_maps()?, map.name.as_bytes())

@@ -1,4 +1,4 @@
-//! [`LeafRows`]: the rows of a leaf page, read where they lie.
+//! [`LeafRows`]: the rows of a leaf page, read in place.
 //!
 //! To go from row to row by LMDB's cursor costs a call each, as much as a scan spends on a row otherwise.
 //!
@@ -25,7 +25,7 @@ impl<'t> LeafRows<'t> {
     /// No rows.
     pub(crate) const NONE: LeafRows<'t> = LeafRows { page: &[], next: 0, count: 0, last: None };
 
-    /// The rows behind the one whose key this is, a part of the page.
+    /// Returns the rows after the one with this `key`, which is a slice of the page.
     #[inline]
     pub(crate) fn behind(page: &'t [u8], key: &[u8]) -> LeafRows<'t> {
         let at = key.as_ptr().addr().wrapping_sub(page.as_ptr().addr()).wrapping_sub(ROW_HEAD);
@@ -58,7 +58,7 @@ impl<'t> LeafRows<'t> {
         self.count == 0
     }
 
-    /// The page whose last row was given out, or is the one behind which this began.
+    /// Returns the page whose last row was returned, or the page whose rows this began after.
     pub(crate) fn finished_page(&self) -> Option<&'t [u8]> {
         (self.count > 0 && self.next >= self.count).then_some(self.page)
     }
@@ -68,7 +68,7 @@ impl<'t> LeafRows<'t> {
         self.last
     }
 
-    /// All rows of a page that have a value beside their key.
+    /// Returns all rows of a page whose value is stored with the key.
     pub(crate) fn with_value(page: &'t [u8]) -> impl Iterator<Item = Row<'t>> {
         let rows = LeafRows::all(page, None);
         (0..rows.count).filter_map(move |place| rows.row(place))

@@ -78,7 +78,7 @@ impl<'t, P: Pages<'t>> LeafWalk<'t, P> {
         self.ahead.fetch_row();
     }
 
-    /// The leaf that is so many behind this one, if it hangs from the same branch. It is not looked at.
+    /// Returns the leaf `count` places after this one, if it has the same branch. Does not read the leaf.
     pub(crate) fn leaf_behind(&self, count: usize) -> Option<&'t [u8]> {
         let (branch, place) = self.branches.last()?;
         let page = child(branch, place + count)
@@ -86,8 +86,8 @@ impl<'t, P: Pages<'t>> LeafWalk<'t, P> {
         self.pages.page(page)
     }
 
-    /// Has the processor fetch the heads of the leaves that come next, and where they lie in memory: that takes it
-    /// longest, and it finds out about several at a time.
+    /// Prefetches the heads of the next leaves into the processor's cache. Address translation takes longest, and the
+    /// processor does several at a time.
     fn fetch_heads(&mut self) {
         let Some(&(branch, place)) = self.branches.last() else { return };
         if self.heads_fetched > place + HEADS_AHEAD {
@@ -125,7 +125,7 @@ struct RowsAhead<'t> {
     page: &'t [u8],
     next: usize,
     count: usize,
-    /// What is fetched of each.
+    /// Number of cache lines prefetched of each leaf.
     lines: usize,
 }
 

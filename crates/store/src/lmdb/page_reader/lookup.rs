@@ -18,7 +18,7 @@ pub(crate) struct MapTree<P> {
     pub(crate) root: u64,
 }
 
-/// What a look-up has found.
+/// Result of a look-up.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found<'t> {
     Nothing,
@@ -29,7 +29,7 @@ pub(crate) enum Found<'t> {
 }
 
 impl<'t, P: Pages<'t>> MapTree<P> {
-    /// What is under a key; `None` if a page on the way is not as expected.
+    /// Looks up a key; returns `None` if a page on the path has an unsupported layout.
     #[inline]
     pub(crate) fn find(self, key: &[u8]) -> Option<Found<'t>> {
         match key.try_into() {

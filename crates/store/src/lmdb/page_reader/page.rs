@@ -1,11 +1,11 @@
 //! The form of LMDB's pages.
 //!
 //! A page has a header of 16 bytes: its own number at 0, flags at 10, and at 12 the end of the list of row offsets,
-//! which begins behind the header, two bytes a row. At each offset there are three words (in a leaf the length of the
+//! which begins after the header, two bytes a row. At each offset there are three words (in a leaf the length of the
 //! value, low and high half, and flags; in a branch the number of the page below), the length of the key, and the key;
-//! in a leaf the value behind it. Rows stand in the order of their keys; the first key of a branch does not count.
-//! Numbers are of the machine's byte order. The version of LMDB is pinned in the workspace's `Cargo.toml`; its pages
-//! have been so since its first release.
+//! in a leaf the value follows. Rows are in the order of their keys; the first key of a branch does not count. Numbers
+//! are of the machine's byte order. The version of LMDB is pinned in the workspace's `Cargo.toml`; its pages have had
+//! this layout since its first release.
 //!
 //! Nothing here trusts a byte: all bounds are checked, and what is not as described is `None`, which leaves it to LMDB.
 
@@ -15,7 +15,7 @@ use std::ops::Range;
 /// The usual length of a page. With pages of another length nothing is read without LMDB.
 pub(crate) const PAGE_LEN: usize = 4096;
 
-/// The pages of one state of a data file, which nobody changes for `'t`.
+/// Pages of one state of a data file, immutable for `'t`.
 pub(crate) trait Pages<'t>: Copy {
     /// Bytes of the file from an offset on; `None` unless all of them are in it.
     fn bytes(self, offset: u64, len: usize) -> Option<&'t [u8]>;
@@ -34,7 +34,7 @@ impl<'t> Pages<'t> for &'t [u8] {
     }
 }
 
-/// Where flags and the end of the list are in a page, and where the list begins.
+/// Offsets in a page of the flags, of the end of the list, and of the start of the list.
 pub(crate) const FLAGS: usize = 10;
 pub(crate) const LIST_END: usize = 12;
 pub(crate) const LIST: usize = 16;
@@ -56,7 +56,7 @@ pub(crate) const TREE: usize = 2;
 /// Levels of a tree, and of that of a set under it; LMDB has room for no more.
 pub(crate) const DEPTH_MAX: usize = 64;
 
-/// Where the root stands in what LMDB writes of a tree, which is so long.
+/// Offset of the root in LMDB's record of a tree, of which it is the last field.
 pub(crate) const TREE_ROOT: usize = 40;
 
 /// A value that has pages of its own, from the first of them.
@@ -78,7 +78,7 @@ pub(crate) fn far_value_pages(first: u64, len: usize) -> Option<Range<u64>> {
 pub(crate) struct Node<'p> {
     pub(crate) words: [usize; 3],
     pub(crate) key: &'p [u8],
-    /// The page from behind the key on.
+    /// The page from the end of the key on.
     pub(crate) rest: &'p [u8],
 }
 
@@ -100,7 +100,7 @@ pub(crate) fn row_count(page: &[u8], flags: usize) -> Option<usize> {
     end.checked_sub(LIST).map(|bytes| bytes / 2)
 }
 
-/// Which child of a branch has a key, if any has.
+/// Returns the index of the child of a branch that would contain a key.
 #[inline]
 pub(crate) fn child_with(branch: &[u8], key: impl Key) -> Option<usize> {
     // The last one whose key is not above; that of the first does not count.
@@ -129,7 +129,7 @@ pub(crate) fn child(branch: &[u8], place: usize) -> Option<u64> {
 
 /// A key that is looked for.
 pub(crate) trait Key: Copy {
-    /// How it stands to that of a row.
+    /// Compares this key with that of a row.
     fn compare(self, of_row: &[u8]) -> Ordering;
 }
 

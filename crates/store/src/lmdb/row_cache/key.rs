@@ -7,7 +7,7 @@ use foldhash::fast::RandomState;
 /// A key of up to 45 bytes.
 pub(super) type KeyWords = [u64; 6];
 
-/// A key behind its length and map, zeroes behind it; `None` for a longer one.
+/// Packs length, map and key, padded with zeroes; returns `None` if the key is too long.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "a key that has room is of 45 octets at most")]
 pub(super) fn key_words(map: usize, key: &[u8]) -> Option<KeyWords> {
@@ -24,7 +24,7 @@ pub(super) fn key_words(map: usize, key: &[u8]) -> Option<KeyWords> {
     Some(key_words)
 }
 
-/// What a key is found under.
+/// Returns the hash of a packed key.
 #[inline]
 pub(super) fn hash(hasher: &RandomState, words: &KeyWords) -> u64 {
     let mut hasher = hasher.build_hasher();

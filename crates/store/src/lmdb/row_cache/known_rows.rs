@@ -1,17 +1,14 @@
 //! Rows that were found before, so that asking for them again costs a look into a table instead of a walk down a tree.
 //!
-//! Two tables, for the two questions of a search by an indexed value. [`KnownIds`] knows the one id under a key, with
-//! the key beside it in one line of memory. [`KnownRows`] knows where rows with numbers for keys lie: a committed page
-//! does not change while a reading transaction stands, so its offset in the file is enough, 16 bytes a row whatever its
-//! size. On
-//! this kind of machine a look-up in the trees of a million entries costs ten lines of memory that are not in the
-//! processor's caches, these one and two.
+//! There are two tables, for the two steps of a search by an indexed value. [`KnownIds`] maps a key to its single id;
+//! key and id are in one cache line. [`KnownRows`] maps numeric keys to the locations of their rows: a committed page
+//! does not change during a reading transaction, so the offset in the file is enough, 16 bytes a row whatever its size.
+//! A look-up in the trees of a million entries touches about ten uncached lines of memory, in these tables one and two.
 //!
-//! Both are caches in the exact sense: what is in them changes no answer. Keys are compared in full; keys that want the
-//! same place, by accident or by intent, push each other out and nothing more. They belong to a transaction. When it
-//! moves to another state they keep what the commits between have not moved, which [`Moved`] tells, or else forget
-//! everything. One that forgets often gains nothing, and does not pay either: remembering begins [`PATIENCE`] look-ups
-//! later.
+//! Both are caches: their contents change no answer. Keys are compared in full; keys with the same slot, by accident or
+//! by intent, only evict each other. The tables belong to a transaction. When it moves to another state, it keeps the
+//! rows that the commits between have not moved, according to [`Moved`], or else drops all. A transaction that drops
+//! its rows often gains nothing, and does not pay either: caching begins [`PATIENCE`] look-ups later.
 //!
 //! A place says by a *stamp* in which state it was last known to be right. In that state it is; in a later one it is
 //! asked, once, whether it has moved since.
@@ -34,15 +31,15 @@ use super::table::{Growing, Table, WAYS};
 /// Look-ups after everything was forgotten before anything is remembered.
 pub(crate) const PATIENCE: u32 = 4096;
 
-/// How much of a table is taken, in eighths, when it grows. Of rows' half where one map is asked only.
+/// Load, in eighths, at which a table grows. Tables of rows grow at half if they serve a single map.
 const IDS_EIGHTHS: usize = 4;
 const ROWS_EIGHTHS: usize = 3;
 
-/// What a transaction remembers.
+/// Cached rows of a transaction.
 pub(crate) struct RowCache {
     ids: KnownIds,
     rows: KnownRows,
-    /// What outlives commits; without it nothing does.
+    /// Record of moved pages, which lets cached rows outlive commits; without it they do not.
     moved: Option<Arc<Moved>>,
     /// The committed state that is read, as long as it stands.
     txn_id: u64,
@@ -53,7 +50,7 @@ pub(crate) struct RowCache {
     stands: bool,
 }
 
-/// When a place of a table is right.
+/// Span of commits for which a table slot is valid.
 #[derive(Clone, Copy, Debug)]
 struct Moment {
     /// The stamp of the state that is read; 0 for one in which nothing is remembered.
@@ -140,34 +137,34 @@ impl RowCache {
         self.ids.remember(self.moment, key, id);
     }
 
-    /// Where the value of `key` lies, if that is known. Of use only while the transaction is in the state of which it
-    /// was last said that it [goes on](RowCache::resume) with it: see [`is_active`](RowCache::is_active).
+    /// Returns the location of the value of `key`, if it is cached. Of use only while the transaction is in the state
+    /// with which it last [resumed](RowCache::resume): see [`is_active`](RowCache::is_active).
     #[inline(always)]
     pub(crate) fn row(&mut self, map: usize, key: u64) -> Option<ValueLocation> {
         let RowCache { rows, moved, moment, .. } = self;
         rows.find(*moment, moved.as_deref(), map, key)
     }
 
-    /// Whether there is room for ids that nobody has asked for yet.
+    /// Returns true if there is room for ids that were not requested yet.
     #[inline]
     pub(crate) fn has_room_for_ids(&self) -> bool {
         !self.ids.places.is_full(IDS_EIGHTHS)
     }
 
-    /// Remembers the one id under a key that nobody has asked for yet, where that pushes nothing out.
+    /// Caches the one id of a key that was not requested yet, if that evicts nothing.
     pub(crate) fn remember_id_beside(&mut self, map: usize, key: &[u8], id: u64) {
         let Some(words) = key_words(map, key) else { return };
         let key = NewKey { hash: hash(&self.ids.hasher, &words), words };
         self.ids.remember_beside(self.moment, &key, id);
     }
 
-    /// Whether there is room for rows that nobody has asked for yet.
+    /// Returns true if there is room for rows that were not requested yet.
     #[inline]
     pub(crate) fn has_room_for_rows(&self) -> bool {
         !self.rows.places.is_full(ROWS_EIGHTHS)
     }
 
-    /// Remembers where a value lies that nobody has asked for yet, where that pushes nothing out.
+    /// Caches the location of a value that was not requested yet, if that evicts nothing.
     pub(crate) fn remember_row_beside(&mut self, map: usize, key: u64, place: ValueLocation) {
         self.rows.remember_beside(self.moment, map, key, place);
     }
@@ -198,10 +195,9 @@ impl RowCache {
 
 /// The keys of id set maps that have one id.
 ///
-/// A place is a line: stamp and a part of the hash; the id; and the key, behind its length and map, zeroes behind it. A
-/// key is at one of [`WAYS`] neighbouring places. It comes in at the first that is free or at the last, and moves to
-/// the one before when it is asked for again, so keys that are asked for once do not push out those that are asked for
-/// often. With two places, 500 keys in 1,024 of them missed one look-up of five.
+/// A slot is a cache line: the stamp with a part of the hash; the id; and the length, map and key, padded with zeroes.
+/// A key is in one of [`WAYS`] neighbouring slots. It enters at the first free one or at the last, and moves one slot
+/// forward when it is requested again, so keys that are requested once do not evict those that are requested often.
 struct KnownIds {
     places: Growing<8>,
     hasher: RandomState,
@@ -263,7 +259,7 @@ impl KnownIds {
     }
 }
 
-/// What a place has of a key and its id.
+/// Encodes the slot of a key and its id.
 #[inline]
 fn line(moment: Moment, key: &NewKey, id: u64) -> [u64; 8] {
     let [first, second, third, fourth, fifth, sixth] = key.words;
@@ -281,7 +277,7 @@ fn id_in(table: &mut Table<8>, moment: Moment, moved: Option<&Moved>, key: &NewK
             continue;
         }
         if !moment.has(place[0] as u32, || moved.map_or(u32::MAX, |moved| moved.key_changed(*hash))) {
-            // It is not to be found again beside what is remembered next.
+            // The slot must not match again along with the one cached next.
             table.place(number ^ way)[0] = 0;
             table.taken = table.taken.saturating_sub(1);
             return None;
@@ -304,7 +300,7 @@ fn tag(stamp: u32, hash: u64) -> u64 {
     u64::from(stamp) | hash << 32
 }
 
-/// Where the rows of numbered keys lie.
+/// Locations of the rows of numeric keys.
 ///
 /// A place is two words: stamp and, of the number and the map, what does not follow from the place; the offset of the
 /// value in the data file and its length. Numbers that follow each other have places that do.
@@ -312,7 +308,7 @@ struct KnownRows {
     places: Growing<2>,
 }
 
-/// Maps that are told apart: the lowest bits of what is remembered.
+/// Number of maps that the table distinguishes, in the lowest bits of a slot.
 const MAPS_MAX: usize = 8;
 
 impl KnownRows {
@@ -365,7 +361,7 @@ impl KnownRows {
     }
 }
 
-/// Where the value of a key lies, if a table has it.
+/// Returns the location of the value of a key, if a table has it.
 #[inline(always)]
 fn row_in(
     table: &mut Table<2>,

@@ -1,13 +1,13 @@
 //! [`Moved`]: what commits have moved, so that what a reading transaction remembers of everything else outlives them.
 //!
-//! A commit copies each page that it changes and says in the file which pages it gave up for that, in LMDB's own map of
-//! free pages. A page that none has given up is where it was and has what it had; so has every row in it. And whoever
-//! changes the set of a key says so here before the commit. Both are kept as the stamp of the last commit that did, in
-//! tables too small to tell every page and every key from all others: what shares its place with something that moved
-//! counts as moved. What is remembered is good if nothing at its place has moved since it was last known to be.
+//! A commit copies each page that it changes, and records in LMDB's map of free pages which pages it freed. A page that
+//! no commit has freed is unchanged, and so is every row in it. In addition, the writer notes here each key whose set
+//! of ids it changes, before the commit. Both are kept as the stamp of the last commit that moved them, in tables too
+//! small for a slot per page and key: whatever shares a slot with something that moved counts as moved. A cached row is
+//! valid if nothing in its slot has moved since the row was last known to be valid.
 //!
-//! That holds only where every commit has said what it moved. Those behind `since` and up to `until` have; a
-//! transaction that comes from before forgets everything, and one that goes beyond knows nothing until it moves again.
+//! This holds only if every commit has recorded what it moved. All commits after `since` and up to `until` have. A
+//! transaction from before `since` drops all its cached rows; one after `until` uses none until it moves again.
 
 #![expect(
     clippy::indexing_slicing,
@@ -29,14 +29,14 @@ const NUMBER_LEN: usize = 8;
 /// Places of each table, of four bytes.
 const PLACES: usize = 1 << 20;
 
-/// What commits have moved.
+/// Pages and keys that commits have moved.
 pub(crate) struct Moved {
     /// The newest commit when this began: its stamp is 1, and all others follow. 0 stands for what was before.
     first_txn: u64,
     pages: Box<[AtomicU32]>,
     keys: Box<[AtomicU32]>,
     pub(crate) hasher: RandomState,
-    /// What all commits behind this one and up to `until` have moved is known.
+    /// All commits after this one and up to `until` are recorded.
     since: AtomicU64,
     until: AtomicU64,
     /// Held while a commit is taken down.
@@ -44,7 +44,7 @@ pub(crate) struct Moved {
 }
 
 impl Moved {
-    /// Of the commits that come behind `txn_id`.
+    /// Records commits after `txn_id`.
     pub(crate) fn new(txn_id: u64) -> Moved {
         let table = || std::iter::repeat_with(AtomicU32::default).take(PLACES).collect();
         Moved {
@@ -64,8 +64,8 @@ impl Moved {
         stamp.and_then(|stamp| u32::try_from(stamp).ok()).unwrap_or(0)
     }
 
-    /// Whether it is known what the commits behind `from` and up to `to` have moved; `None` while that of the last ones
-    /// has not been taken down yet. To be asked by who reads the state of `to` already.
+    /// Returns true if all commits after `from` and up to `to` are recorded; `None` while the last of them are not
+    /// recorded yet. The caller must read the state of `to` already.
     pub(crate) fn knows(&self, from: u64, to: u64) -> Option<bool> {
         // In the order opposite to that of `note`.
         let is_taken_down = to <= self.until.load(Ordering::Acquire);
@@ -80,8 +80,8 @@ impl Moved {
         }
     }
 
-    /// Takes down that the commit `txn_id` gave up pages: their count, and the number of each. All keys that it changed
-    /// were told before.
+    /// Records the pages that the commit `txn_id` freed: their count, and the number of each. All keys that it changed
+    /// must be noted before.
     pub(crate) fn note(&self, txn_id: u64, freed: &[u8]) {
         let _noting = self.noting.lock().unwrap_or_else(PoisonError::into_inner);
         let stamp = self.stamp(txn_id);

@@ -1,13 +1,13 @@
 //! Offset and length of a value in one word.
 
-/// Where a value lies: its offset in the data file, and its length.
+/// Location of a value: its offset in the data file, and its length.
 pub(crate) type ValueLocation = (u64, usize);
 
-/// Bits of an offset, and of a length that fits beside it.
+/// Bits of an offset. The rest of the word holds the length.
 const OFFSET_BITS: u32 = 48;
 const LEN_MAX: usize = u16::MAX as usize;
 
-/// The word; `None` where they do not fit.
+/// Packs a location into a word; returns `None` if it does not fit.
 #[inline]
 pub(super) fn pack((offset, len): ValueLocation) -> Option<u64> {
     let fits = len <= LEN_MAX && offset >> OFFSET_BITS == 0;

@@ -1,9 +1,9 @@
 //! [`Table`], the places of what is remembered, and [`Growing`], one that gets larger as it fills.
 //!
-//! A table of a hundred megabytes takes the system a tenth of a second to give: an event loop that waited for it would
-//! answer nobody meanwhile. So a thread of its own makes it, and the loop goes on with the smaller one until it is
-//! there. What that has is carried over when it is asked for, so that nothing is asked of the trees again because there
-//! is more room; while it is there the two take at most a quarter more than the larger one alone.
+//! Allocating a table of a hundred megabytes takes the system about a tenth of a second, during which an event loop
+//! could serve no client. So a separate thread allocates it, and the loop continues with the smaller table until then.
+//! Entries of the smaller table are copied when they are requested, so growing causes no new tree descents. While both
+//! exist, they take at most a quarter more than the larger one alone.
 
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::thread;
@@ -17,7 +17,7 @@ const PLACES_MIN: usize = 1 << 10;
 /// Bytes of a table from which on a thread of its own makes it.
 const LARGE: usize = 4 << 20;
 
-/// How nice that thread is: the thread that asks for the larger table goes on with its own meanwhile.
+/// Niceness of that thread: the requesting thread continues meanwhile.
 const NICENESS: i32 = 19;
 
 /// Times that a table is looked at for what the larger one lacks, for each of its places.
