@@ -1,4 +1,4 @@
-//! What building a data file in bulk costs: appending, sorting, compacting.
+//! Cost of building a data file in bulk: appending, sorting, compacting.
 //!
 //! `cargo bench -p store --bench bulk`, on 2 cores of a Xeon under KVM, ext4, 2026-11-20, while compilers kept both
 //! cores busy (load 9). ns and MB/s are of processor time of the measuring thread; by the clock it took about twice as

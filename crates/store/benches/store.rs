@@ -1,4 +1,4 @@
-//! What one operation of the store costs: reads of a million rows and their index, renewing a view, commits by size of
+//! Cost of single operations of the store: reads of a million rows and their index, renewing a view, commits by size of
 //! the group.
 //!
 //! `cargo bench -p store --bench store`, on 2 cores of a Xeon under KVM, ext4, 2026-11-20, while compilers kept both
@@ -24,8 +24,8 @@
 //! | the same, 128 a commit | 11,750 (18,904/s) |
 //! | the same, 1,024 a commit | 11,466 (24,379/s) |
 //!
-//! `ids of a unique key, then the entry` is 3,580 on another machine, busier still, on 2026-11-22, 934 there where both
-//! are known, and 1,131 beside folds: it was the first of these before what is remembered outlived folds.
+//! `ids of a unique key, then the entry` is 3,580 on another machine, busier still, on 2026-11-22, 934 there if both
+//! are cached, and 1,131 while folds run: it was the first of these before cached rows outlived folds.
 //!
 //! The last four are of 2026-11-22, with the redo log (load 7.5); written through to the data file it was 297,404
 //! (144/s), 50,062 (1,370/s), 38,238 (3,699/s) and 29,902 (8,320/s).

@@ -125,7 +125,7 @@ pub struct Batch<'w> {
     is_large: bool,
 }
 
-/// What a batch was at some point, to go back to by [`Batch::roll_back`].
+/// State of a batch to which [`Batch::roll_back`] returns.
 pub struct Savepoint {
     overlay: Option<Overlay>,
     moved_counts: BTreeMap<Vec<u8>, i64>,
@@ -359,7 +359,7 @@ impl Batch<'_> {
     ///
     /// # Errors
     /// `DiskFull`: nothing of the batch remains and the writer may begin the next. `WritesStopped`: whether the batch
-    /// is there is known after the next open. The error of the write that failed, where one did: nothing of the batch
+    /// is durable is known after the next open. If a write of the batch failed, its error: nothing of the batch
     /// remains.
     pub fn commit(mut self) -> Result<Position> {
         self.check_intact()?;

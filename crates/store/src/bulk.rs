@@ -1,10 +1,10 @@
 //! [`BulkStore`]: a new data file, written in key order from nothing and put in the old one's place when it is
 //! complete.
 //!
-//! Rows that come in key order fill page after page, and nothing that is written is ever read again: this runs at the
-//! speed of writing a file. The engine's transactions are cut wherever the pages in memory have become enough, and none
-//! of them is synced; a file in the making that a crash leaves behind is worthless and is thrown away. `finish` syncs
-//! it once, as a whole, and only then renames it.
+//! Rows that come in key order fill page after page, and no written page is ever read again: this runs at the speed of
+//! writing a file. The engine's transactions are cut whenever enough pages are in memory, and none of them is synced;
+//! an incomplete file that a crash leaves is worthless and is deleted. `finish` syncs the file once, as a whole, and
+//! only then renames it.
 //!
 //! Memory: the pages of one transaction, 8 MiB and the longest row or twice that, whatever comes; and a copy of the
 //! last key of each map.
@@ -30,18 +30,18 @@ use crate::{OpenError, Options, Position, Result, StoreError, View, log};
 /// Bytes of rows after which a transaction is cut. Few enough for their pages to stay in the processor's cache: with 64
 /// MiB a row of 700 bytes takes 1.6 times as long.
 const CUT_BYTES: usize = 8 << 20;
-/// The same where there is a bound on how fast it goes: what others on the same disk wait for at a time.
+/// The same if the speed is limited: the most that other users of the disk wait for at a time.
 const PACED_CUT_BYTES: usize = 1 << 20;
-/// What a row takes on a page beside its key and value: its header and its place in the page's table.
+/// Bytes of a row on a page in addition to key and value: its header and its place in the page's table.
 const ROW_HEAD_LEN: usize = 10;
-/// What a removal counts as: the pages from the root to the row's, copied because they were written out before.
+/// Cost of a removal: the pages from the root to the row's, copied because they were written out before.
 const REMOVAL_LEN: usize = 4 << 12;
 /// Ids that are handed to the engine at once.
 const IDS_AT_ONCE: usize = 16 << 10;
 const ID_LEN: usize = size_of::<u64>();
 
-/// A data file in the making: `data.new` beside the old one, which stays as it is until [`finish`](BulkStore::finish)
-/// replaces it.
+/// Unfinished data file: `data.new` in the same directory as the old one, which stays as it is until
+/// [`finish`](BulkStore::finish) replaces it.
 ///
 /// The data directory is locked meanwhile. Keys ascend within each map; maps may take turns. Dropped before `finish` it
 /// leaves no trace.
@@ -57,9 +57,9 @@ pub struct BulkStore {
     room: Room,
     /// The locks on the directory and on the old data file, shared with views of the old data.
     lock: Arc<(DirectoryLock, Option<File>)>,
-    /// Keeps readers from opening the old data file. `None` where there is none.
+    /// Keeps readers from opening the old data file. `None` if there is none.
     old_file: Option<File>,
-    /// The identity of the old data file; `None` also where that cannot be read.
+    /// Identity of the old data file; `None` also if it cannot be read.
     replaced: Option<Identity>,
     /// The last key of each map by its index.
     last_keys: Vec<LastKey>,
@@ -91,15 +91,14 @@ struct NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if !self.in_place {
-            // Nobody can be told. The next open removes it.
+            // A failure cannot be reported here. The next open removes the file.
             let _ = disk::remove_if_there(&self.path);
         }
     }
 }
 
 impl BulkStore {
-    /// Begins a new data file in `directory`, which is made where it is missing. What an earlier try left behind is
-    /// thrown away.
+    /// Begins a new data file in `directory`, which is created if it is missing. Deletes the remains of an earlier try.
     ///
     /// # Errors
     /// As [`Store::open`](crate::Store::open); also `InUse` while another process reads the store
@@ -162,8 +161,9 @@ impl BulkStore {
         File::open(&self.new_file.path)
     }
 
-    /// A view of the data that is to be replaced, what a crash left in its redo log too, for taking over parts of it.
-    /// `None` if there is none. Whoever keeps it beyond [`finish`](BulkStore::finish) keeps the directory locked.
+    /// Returns a view of the data that is to be replaced, including changes that a crash left in its redo log, for
+    /// copying parts of it. `None` if there is none. Keeping the view beyond [`finish`](BulkStore::finish) keeps the
+    /// directory locked.
     ///
     /// # Errors
     /// As [`Store::open`](crate::Store::open); `Map` if the old data lacks one of the maps.
@@ -191,8 +191,8 @@ impl BulkStore {
         self.append_row(Map::users(self.maps, map).of_kind(MapKind::Plain)?, key, value)
     }
 
-    /// Takes back a row of a plain map; says whether it was there. For a row that turns out to be wrong when others
-    /// have been added behind it: its room on the page is lost.
+    /// Removes a row of a plain map; returns whether it existed. For a row that turns out to be wrong after others have
+    /// been appended: its room on the page is lost.
     ///
     /// # Errors
     /// `EmptyKey`, `KeyTooLong`, `WrongMapKind`, `DiskFull`, `Engine`.
@@ -284,8 +284,8 @@ impl BulkStore {
     /// meanwhile, the directory holds one or the other. Then lets go of the directory.
     ///
     /// # Errors
-    /// That of the append that failed, where one did; `DiskFull`, `Engine`. The old data is there and the new is thrown
-    /// away, unless only the sync of the directory failed, after which either may be found there.
+    /// That of the append that failed, if one did; `DiskFull`, `Engine`. The old data is unchanged and the new is
+    /// discarded, unless only the sync of the directory failed, after which either may be found there.
     pub fn finish(mut self) -> Result<()> {
         self.check_intact()?;
         let committed = self.txn.take().map_or(Ok(()), Txn::commit).and_then(|()| self.env.sync());
@@ -359,7 +359,7 @@ impl BulkStore {
         self.room.check_reserve()
     }
 
-    /// Where there is a bound on how fast it goes, syncs what is written by now, and waits.
+    /// If the speed is limited, syncs the written rows, and waits.
     fn keep_pace(&self) -> Result<(), Failure> {
         let Some(rate_limit) = self.rate_limit else { return Ok(()) };
         self.env.sync()?;

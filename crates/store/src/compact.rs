@@ -15,7 +15,7 @@ use crate::layout;
 use crate::maps::{self, MapSpec};
 use crate::{OpenError, Options, Read};
 
-/// What [`compact`] did.
+/// Result of [`compact`].
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Compacted {

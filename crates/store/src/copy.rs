@@ -10,9 +10,9 @@ const ALL: KeyRange<'static> = (Unbounded, Unbounded);
 /// Ids taken over at once.
 const IDS_AT_ONCE: usize = 64 << 10;
 
-/// What takes rows: keys ascend within each map, and the log comes last.
+/// Receiver of rows: keys ascend within each map, and the log comes last.
 pub trait RowSink {
-    /// What can go wrong.
+    /// Error of the receiver.
     type Error: From<StoreError>;
 
     /// A row of a plain map.

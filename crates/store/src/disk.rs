@@ -1,4 +1,4 @@
-//! The disk under the data directory: the lock file, the free space, the size of the map, what a crash left behind.
+//! Files of the data directory: the lock file, the free space, the size of the map, leftovers of a crash.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
@@ -21,7 +21,7 @@ const MAP_BYTES_MIN: u64 = 1 << 30;
 /// The room on a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Space {
-    /// What an unprivileged process may still take.
+    /// Space that an unprivileged process may still use.
     pub(crate) free_bytes: u64,
     pub(crate) total_bytes: u64,
 }
@@ -85,7 +85,7 @@ impl Room {
 
     /// The error for a failed file operation.
     pub(crate) fn io_error(&self, operation: &'static str, error: &io::Error) -> StoreError {
-        // Without a system's number it is a file cut short: one of ours that somebody else touched.
+        // An error without a system's number means a truncated file, changed by another program.
         let code = error.raw_os_error().unwrap_or(Errno::IO.raw_os_error());
         self.write_error(Failure { operation, code })
     }
@@ -140,11 +140,11 @@ pub(crate) fn is_out_of_memory(code: i32) -> bool {
     code == Errno::NOMEM.raw_os_error()
 }
 
-/// Makes a data directory where it is missing, in one that is there: a path that is mistyped further up is an error,
+/// Creates a data directory if it is missing; its parent must exist: a path that is mistyped further up is an error,
 /// and not an empty directory. Its name is durable when this returns.
 ///
-/// A process that is killed between making a directory and syncing the one above leaves a name that may still be lost.
-/// So the name of a directory without a data file is synced whoever made it.
+/// A process that is killed between creating a directory and syncing its parent leaves a name that may still be lost.
+/// So the name of a directory without a data file is always synced, even if another process created it.
 pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
     make_directory_with(path, &mut sync_name_of)
 }
@@ -234,8 +234,8 @@ pub(crate) fn lock_directory(directory: &Path) -> Result<Option<File>, OpenError
     }
 }
 
-/// Locks the data file in `directory` for who writes to it (`exclusively`), or reads it while nobody does. Readers
-/// beside a writer do not ask: see [`hold_data_file`]. The lock goes with the file to its other names.
+/// Locks the data file in `directory` for a writer (`exclusively`), or for reading it while no process writes. Readers
+/// next to a writer do not take it: see [`hold_data_file`]. The lock follows the file when it is renamed.
 pub(crate) fn lock_data_file(directory: &Path, exclusively: bool) -> Result<File, OpenError> {
     let path = directory.join(layout::DATA_FILE);
     let file = OpenOptions::new().read(true).write(exclusively).open(&path).map_err(failed("open", &path))?;
@@ -321,7 +321,7 @@ static CLAIMED: Mutex<BTreeSet<(u64, u64)>> = Mutex::new(BTreeSet::new());
 pub(crate) struct Claim((u64, u64));
 
 impl Claim {
-    /// `None` while somebody else in this process has it.
+    /// Returns `None` if another claim in this process exists.
     pub(crate) fn on(data_file: &Path) -> io::Result<Option<Claim>> {
         let identity = identity(&fs::metadata(data_file)?);
         let inserted = CLAIMED.lock().unwrap_or_else(PoisonError::into_inner).insert(identity);
@@ -355,7 +355,7 @@ pub(crate) fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-/// What is read at a time: few calls, and soon done when it has to stop.
+/// Bytes read at a time: few calls, and each ends soon if reading has to stop.
 const READ_LEN: usize = 1 << 20;
 
 /// Reads the first `len` bytes of a file for as long as `go_on` says so, and returns how many bytes that were. Nothing
@@ -390,7 +390,7 @@ mod tests {
             (outcome.map_err(|error| error.kind()), synced)
         };
         assert_eq!(made(&data), (Ok(()), vec![data.clone()]));
-        // Killed before its first data file: nobody knows whether the name is durable.
+        // Killed before its first data file: the name may not be durable.
         assert_eq!(made(&data), (Ok(()), vec![data.clone()]));
         fs::write(data.join(layout::DATA_FILE), b"data").unwrap();
         assert_eq!(made(&data), (Ok(()), Vec::new()));
@@ -400,7 +400,7 @@ mod tests {
         fs::remove_dir_all(&root).unwrap();
     }
 
-    /// The story: for a folder of /proc, where none can be made, this called itself until the stack was full.
+    /// Regression: for a directory of /proc, in which none can be created, this recursed until the stack was full.
     #[test]
     fn a_directory_is_made_in_one_that_is_there() {
         let missing = std::env::temp_dir().join(format!("store-mistyped-{}", std::process::id()));

@@ -1,4 +1,4 @@
-//! What can go wrong: [`OpenError`] when a store is opened (the operator's to mend), [`StoreError`] afterwards.
+//! Errors of the store: [`OpenError`] when a store is opened (the operator's to fix), [`StoreError`] afterwards.
 //!
 //! Whose fault, and what may the caller do? `DiskFull` and `WritesStopped` refuse writes while reads go on; `Exhausted`
 //! passes: try again; `EmptyKey`, `KeyTooLong`, `ValueTooLong`, `WrongMapKind`, `OutOfOrder` and `CounterOverflow` are
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::layout;
 
-/// Why a store could not be opened.
+/// Reason why a store could not be opened.
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -19,7 +19,7 @@ pub enum OpenError {
     InUse {
         /// The data directory.
         directory: PathBuf,
-        /// The owner's process id as it wrote it into the lock file, where that could be read.
+        /// Process id that the owner wrote into the lock file, if that could be read.
         pid: Option<u32>,
     },
     /// The store was written in a format that this program does not read.
@@ -30,12 +30,12 @@ pub enum OpenError {
         /// The format version that this program reads and writes.
         supported: u32,
     },
-    /// The directory holds a data file that is not a store of ours, or one too damaged to tell.
+    /// The directory contains a data file that is not a Pando store, or is too damaged to identify.
     #[error("{} is not a store: {reason}", file.display())]
     NotAStore {
         /// The data file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// Defect of the file.
         reason: String,
     },
     /// The redo log of a data file is there without it: changes that were acknowledged.
@@ -61,7 +61,7 @@ pub enum OpenError {
         file: PathBuf,
         /// Its size in bytes.
         length: u64,
-        /// What its last root page says it has; 0 if there is none.
+        /// Length according to its last root page; 0 if there is none.
         expected: u64,
     },
     /// A map exists with another kind than the one asked for, or its name is reserved or given twice.
@@ -69,13 +69,13 @@ pub enum OpenError {
     Map {
         /// The map's name.
         name: String,
-        /// What is wrong with it.
+        /// Defect of the file.
         reason: &'static str,
     },
     /// The operating system refused a file operation.
     #[error("cannot {action} {}: {source}", path.display())]
     File {
-        /// What was being done, as a verb: "create", "lock", "read".
+        /// Failed action, as a verb: "create", "lock", "read".
         action: &'static str,
         /// The file or directory.
         path: PathBuf,
@@ -104,7 +104,7 @@ fn owner(pid: Option<u32>) -> String {
     }
 }
 
-/// Why a read or a write failed.
+/// Reason why a read or a write failed.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
@@ -122,7 +122,7 @@ pub enum StoreError {
     /// beginning a transaction. Nothing is written, nothing is stopped, and another try may succeed.
     #[error("{operation}: {message}")]
     Exhausted {
-        /// What could not be done.
+        /// Failed operation.
         operation: &'static str,
         /// The system's words for why.
         message: String,
@@ -131,7 +131,7 @@ pub enum StoreError {
     /// opened anew; reads go on.
     #[error("writes are stopped until restart: {cause}")]
     WritesStopped {
-        /// What the failed commit reported.
+        /// Error of the failed commit.
         cause: String,
     },
     /// No map accepts an empty key.
@@ -162,7 +162,7 @@ pub enum StoreError {
         /// The map's name.
         map: &'static str,
     },
-    /// A key, an id or a position that is not above the one before, where rows are [appended](crate::BulkStore) in
+    /// A key, an id or a position that is not above the one before, although rows are [appended](crate::BulkStore) in
     /// order.
     #[error("out of order: rows for map {map} must come with ascending keys")]
     OutOfOrder {
@@ -177,7 +177,7 @@ pub enum StoreError {
     DamagedLog {
         /// The record's position.
         position: u64,
-        /// What is wrong with it.
+        /// Kind of damage.
         damage: LogDamage,
     },
     /// The redo log does not hold what was written to it: commits that were acknowledged may be missing.
@@ -185,9 +185,9 @@ pub enum StoreError {
     DamagedRedo {
         /// The segment.
         file: PathBuf,
-        /// Where in it.
+        /// Offset in the file.
         offset: u64,
-        /// What is wrong there.
+        /// Kind of damage.
         damage: RedoDamage,
     },
     /// The redo log lacks what its mark, or the data file, says must be there: commits that were acknowledged are
@@ -206,7 +206,8 @@ pub enum StoreError {
     /// The view is parked: [`View::renew`](crate::View::renew) it before reading.
     #[error("read through a parked view")]
     Parked,
-    /// What was to be read only if it is in memory is not; see [`Read::without_waiting`](crate::Read::without_waiting).
+    /// A page that was to be read only from memory is not in memory; see
+    /// [`Read::without_waiting`](crate::Read::without_waiting).
     #[error("not in memory")]
     NotInMemory,
     /// As many views are open as [`Options::views_max`](crate::Options) allows.
@@ -228,13 +229,13 @@ fn hint(findings: &[RedoFinding]) -> String {
     findings.first().map(|finding| salvage_hint(&finding.file)).unwrap_or_default()
 }
 
-/// What to do about a directory in which a file of ours is missing or damaged, so that it is refused.
+/// Returns advice for a directory that is refused because a file of ours is missing or damaged.
 pub(crate) fn salvage_hint(file: &Path) -> String {
     let directory = file.parent().unwrap_or(file);
     format!("`pando verify --data {} --salvage FILE.ldif` writes what is whole", directory.display())
 }
 
-/// What is wrong with a log record.
+/// Damage of a log record.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LogDamage {
@@ -257,7 +258,7 @@ pub enum LogDamage {
 pub struct RedoFinding {
     /// The file.
     pub file: PathBuf,
-    /// What is wrong with it.
+    /// Kind of damage.
     pub damage: RedoDamage,
 }
 
@@ -266,14 +267,14 @@ fn listed(findings: &[RedoFinding]) -> String {
     texts.collect::<Vec<_>>().join("; ")
 }
 
-/// What is wrong with the redo log.
+/// Damage of the redo log.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RedoDamage {
     /// A segment written in a format that this program does not read.
     #[error("format version {0} is unknown")]
     Version(u32),
-    /// A segment has groups behind a header that is none.
+    /// A segment has groups after an invalid header.
     #[error("the segment's header is damaged")]
     Header,
     /// A segment that the mark names is not there.
@@ -312,7 +313,7 @@ pub enum RedoDamage {
         /// The number in its header.
         number: u64,
     },
-    /// Groups that cannot be read have others behind them, which were written after those were acknowledged.
+    /// Missing or unreadable groups that later groups follow, which were written after those were acknowledged.
     #[error("groups {first} to {last} cannot be read, and others were written behind them")]
     Missing {
         /// The first group that is missing.
@@ -320,12 +321,12 @@ pub enum RedoDamage {
         /// The last one.
         last: u64,
     },
-    /// A group stands behind a later one.
+    /// A group follows a later one.
     #[error("group {found} stands behind group {last}")]
     Order {
         /// The later one.
         last: u64,
-        /// The one behind it.
+        /// Number of the group that follows.
         found: u64,
     },
     /// A group that was there when the log was opened is no longer.

@@ -1,8 +1,8 @@
-//! [`SetInserter`]: ids put straight into the data file, for building an index of a store that serves nobody.
+//! [`SetInserter`]: ids written straight to the data file, for building an index while the store serves no clients.
 //!
 //! Rows that come in key order need neither the redo log nor the overlay: each page is written once. They go in
-//! transactions of some megabytes, so a process that ends meanwhile leaves some of the rows. Whoever builds an index
-//! says in a later batch that it is complete, and puts up with rows that are there already.
+//! transactions of some megabytes, so a process that ends meanwhile leaves some of the rows. The builder of an index
+//! records in a later batch that it is complete, and accepts rows that exist already.
 
 use crate::lmdb::{Failure, PutKind, Step, Txn, TxnKind};
 use crate::maps::{Map, MapKind};
@@ -128,7 +128,7 @@ mod tests {
         let (store, mut writer) = scratch.open();
         let mut expected: BTreeMap<Vec<u8>, Vec<u64>> = BTreeMap::new();
         let mut batch = writer.begin().unwrap();
-        // Before, between and behind the keys to come; one of a single id that comes again, one of many.
+        // Before, between and after the keys to come; one with a single id that is inserted again, one with many.
         for (key, ids) in [("a", 7..8), ("k00500", 3..4), ("k00501", 0..2_000), ("z", 1..3)] {
             for id in ids.clone() {
                 batch.insert_id(SETS, key.as_bytes(), id).unwrap();

@@ -16,7 +16,7 @@ pub const KEY_LEN_MAX: usize = 511;
 /// Longest value of a plain map in bytes.
 pub const VALUE_LEN_MAX: usize = u32::MAX as usize;
 
-/// The data file. The engine adds `data.mdb-lock` beside it, its table of readers.
+/// The data file. The engine adds `data.mdb-lock`, its table of readers.
 pub(crate) const DATA_FILE: &str = "data.mdb";
 
 /// A data file in the making; renamed to [`DATA_FILE`] when complete.
@@ -32,10 +32,10 @@ const REDO_DIGITS: usize = 16;
 /// Says what the redo log must have.
 pub(crate) const MARK_FILE: &str = "redo.mark";
 
-/// Where files go that hold changes of data that is not there: see the module `redo::set_aside`.
+/// Directory for files that hold changes of missing data: see the module `redo::set_aside`.
 pub(crate) const SET_ASIDE_DIRECTORY: &str = "set-aside";
 
-/// What the engine appends to a data file's name for its table of readers.
+/// Suffix that the engine appends to a data file's name for its table of readers.
 pub(crate) const READERS_SUFFIX: &str = "-lock";
 
 /// Locked for as long as the store is open; holds the owner's process id in decimal.
@@ -44,7 +44,7 @@ pub(crate) const LOCK_FILE: &str = "lock";
 /// The row of `Map::META` that holds [`FORMAT_VERSION`] as u32, big-endian.
 pub(crate) const FORMAT_KEY: &[u8] = b"format";
 
-/// The row of `Map::META` that holds what tells this data file from every other: 16 random bytes.
+/// Row of `Map::META` that identifies this data file: 16 random bytes.
 pub(crate) const IDENTITY_KEY: &[u8] = b"identity";
 
 /// The row of `Map::META` that is there, with the value 1, while the redo log must have a mark.
@@ -62,8 +62,8 @@ pub(crate) const FOLDED_KEY: &[u8] = b"folded";
 /// big-endian; 0 if it is missing.
 pub(crate) const THROUGH_KEY: &[u8] = b"written through";
 
-/// The row of `Map::META` that holds the names of the maps by which the redo log numbers them, in that order, each
-/// with a zero byte behind it.
+/// Row of `Map::META` that holds the names of the maps, in the order of their numbers in the redo log, each terminated
+/// by a zero byte.
 pub(crate) const MAP_NAMES_KEY: &[u8] = b"maps";
 
 /// Whether a file of this name in the data directory is left over once its owner has died: a data file in the making, a

@@ -19,7 +19,7 @@ pub enum Direction {
     Backward,
 }
 
-/// What a map holds under a key.
+/// Kind of values that a map holds under a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MapKind {
     /// One value of any bytes.
@@ -33,7 +33,7 @@ pub enum MapKind {
 pub struct MapSpec {
     /// Name in the data file. Names that begin with `store.` are the store's own.
     pub name: &'static str,
-    /// What the map holds.
+    /// Kind of the map.
     pub kind: MapKind,
 }
 
@@ -138,7 +138,7 @@ pub(crate) fn all_names(maps: &[MapSpec]) -> Vec<&'static str> {
     [Map::META.spec].iter().chain(&other_maps(maps)).map(|map| map.name).collect()
 }
 
-/// How many maps the engine opens.
+/// Returns how many maps the engine opens.
 pub(crate) fn map_count(maps: &[MapSpec]) -> u32 {
     u32::try_from(Map::OWN_COUNT + maps.len()).unwrap_or(u32::MAX)
 }

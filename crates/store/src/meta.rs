@@ -1,5 +1,5 @@
-//! What `store.meta` says about the redo log, and turning that log into an overlay: when a store is opened after a
-//! crash, and for every view of a process that does not write.
+//! The redo log's record in `store.meta`, and building an overlay from that log: when a store is opened after a crash,
+//! and for every view of a process that does not write.
 
 use crate::layout::{
     FOLDED_KEY, FORMAT_KEY, FORMAT_VERSION, IDENTITY_KEY, MAP_NAMES_KEY, MARKED_KEY, REPLACED_KEY,
@@ -11,11 +11,11 @@ use crate::read::changes::unknown_map;
 use crate::redo::{Identity, Owner, Replay};
 use crate::{Read, Result, StoreError};
 
-/// What the data file says about its redo log.
+/// The data file's record of its redo log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RedoFacts {
     pub(crate) owner: Owner,
-    /// How many batches were written to the data file around the log.
+    /// Number of batches that were written to the data file without the log.
     written_through: u64,
     /// The maps by which the log numbers them: what [`map_names`] gave.
     map_names: Vec<u8>,
@@ -61,7 +61,7 @@ impl RedoFacts {
     }
 }
 
-/// The names of all maps in the order of their numbers, each with a zero byte behind it.
+/// Returns the names of all maps in the order of their numbers, each terminated by a zero byte.
 fn map_names(maps: &[MapSpec]) -> Vec<u8> {
     maps::all_names(maps).into_iter().flat_map(|name| [name.as_bytes(), b"\0"].concat()).collect()
 }

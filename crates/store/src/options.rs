@@ -1,4 +1,4 @@
-//! [`Options`] of a store, and [`Observer`], who is told what happens unasked.
+//! [`Options`] of a store, and [`Observer`], which is notified of events in the background.
 //!
 //! A fold runs on the store's own thread, so no caller can be given its error. The operator has to know of it at once
 //! all the same.
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::StoreError;
 
-/// How to open a store. The defaults fit every size of directory.
+/// Options for opening a store. The defaults fit every size of directory.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Free bytes on the file system below which batches are refused with `DiskFull`. Default 128 MiB.
@@ -21,10 +21,10 @@ pub struct Options {
     /// Memory, about, for changes that are durable and not in the data file yet; at that much batches wait. They begin
     /// to go there at a quarter of it. Default 64 MiB.
     pub pending_bytes_max: u64,
-    /// How fast a new data file is written, in bytes of rows a second; it is synced as it grows then. `None`, the
-    /// default: as fast as it goes, with one sync at the end, for which others wait that use the same disk.
+    /// Speed of writing a new data file, in bytes of rows a second; with a limit it is synced as it grows. `None`, the
+    /// default: full speed, with one sync at the end, which delays other users of the same disk.
     pub bulk_bytes_per_second: Option<u64>,
-    /// Who is told of what happens on the store's own thread. Default nobody.
+    /// Receiver of events on the store's own thread. Default none.
     pub observer: Option<Arc<dyn Observer>>,
 }
 
@@ -54,25 +54,25 @@ impl Options {
 pub enum Event<'a> {
     /// No batch begins until the store is opened anew. Said once.
     WritesStopped {
-        /// What failed.
+        /// Name of the failed action.
         cause: &'a str,
     },
-    /// What is committed cannot be brought into the data file for now; it stays durable and visible, and is tried
-    /// again. Said when it begins.
+    /// Committed changes cannot be brought into the data file for now. They stay durable and visible, and the fold is
+    /// tried again. Reported at the first failure.
     FoldFailed {
-        /// Why.
+        /// Error of the fold.
         error: &'a StoreError,
     },
     /// It is brought there again.
     FoldRecovered,
     /// A segment of the redo log could not be given up or made beforehand. The log goes on without.
     SegmentFailed {
-        /// Why.
+        /// Error of the fold.
         error: &'a StoreError,
     },
 }
 
-/// Who is told. Called from whatever thread it happens on, with no lock of the store held; has to return soon.
+/// Receiver of events. Called on the thread where an event happens, with no lock of the store held; has to return soon.
 pub trait Observer: Debug + Send + Sync {
     /// Something happened.
     fn notice(&self, event: &Event<'_>);

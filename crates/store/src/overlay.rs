@@ -35,7 +35,7 @@ use crate::layout::KEY_LEN_MAX;
 use crate::maps::Direction;
 use crate::snapshot_map::{SnapshotMap, SnapshotMapCursor};
 
-/// What a change is taken to need in memory beside its key and value.
+/// Assumed memory of a change in addition to its key and value.
 const CHANGE_LEN: usize = 96;
 
 /// Longest key that stands in its place: with it a key is 32 bytes.
@@ -97,8 +97,8 @@ impl Ord for Key {
     #[inline]
     fn cmp(&self, other: &Key) -> Ordering {
         match (self, other) {
-            // Behind a short key there are zeroes: they sort before any other byte, and where they stand beside zeroes
-            // of a key that is the longer one.
+            // Short keys are padded with zeroes. A zero sorts before any other byte; if both keys have zeroes there,
+            // the longer key is the greater.
             (Key::Short(len, bytes), Key::Short(other_len, others)) => {
                 as_numbers(bytes).cmp(&as_numbers(others)).then(len.cmp(other_len))
             }
@@ -131,15 +131,15 @@ impl PartialEq for Key {
 
 impl Eq for Key {}
 
-/// What became of a row of a plain map: its value, or `None` where it is gone.
+/// New value of a row of a plain map, or `None` if it was deleted.
 pub(crate) type RowChange = Option<Arc<[u8]>>;
 
-/// What became of a set.
+/// Changes to a set.
 #[derive(Debug, Clone)]
 pub(crate) struct SetChange {
     /// Whether what older layers and the data file have under the key is gone.
     pub(crate) cleared: bool,
-    /// How many ids the key has, all layers and the data file taken together.
+    /// Number of ids of the key, in all layers and the data file together.
     pub(crate) count: u64,
     pub(crate) ids: IdChanges,
 }
@@ -201,7 +201,7 @@ impl IdChanges {
 /// A place among changes of ids.
 #[derive(Debug)]
 pub(crate) enum IdChangeCursor<'o> {
-    /// The only change, and whether the place is behind it.
+    /// The only change, and whether the place is after it.
     One(Option<(u64, bool)>, bool),
     Many(SnapshotMapCursor<'o, u64, bool>),
 }
@@ -236,8 +236,7 @@ impl IdChangeCursor<'_> {
 pub(crate) struct MapLayer {
     pub(crate) rows: SnapshotMap<Key, RowChange>,
     pub(crate) sets: SnapshotMap<Key, SetChange>,
-    /// How many rows or ids the map has, all layers and the data file taken together. `None` where this layer changes
-    /// none.
+    /// Number of rows or ids of the map, in all layers and the data file together. `None` if this layer changes none.
     pub(crate) row_count: Option<u64>,
 }
 
@@ -311,7 +310,7 @@ pub(crate) struct Overlay {
     pub(crate) frozen: Option<Arc<Layer>>,
 }
 
-/// What the layers know of a set, the newest first. Layers below one that is cleared are left out.
+/// Changes to a set in the layers, the newest first. Layers below one that is cleared are left out.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SetChanges<'o> {
     pub(crate) newest: &'o SetChange,
@@ -353,7 +352,7 @@ impl Overlay {
         std::iter::once(&self.active).chain(self.frozen.as_deref())
     }
 
-    /// What became of a row of a plain map; `None` where the data file decides.
+    /// Returns the change of a row of a plain map; `None` if no layer changes it.
     // Not inlined, nor is `set`: who reads while nothing is pending should not pay for the registers that they take.
     #[inline(never)]
     pub(crate) fn row(&self, map: usize, key: &[u8]) -> Option<&RowChange> {
@@ -362,7 +361,7 @@ impl Overlay {
         knowing.find_map(|layer| Key::find(key, &layer.maps[map].rows))
     }
 
-    /// What became of a set; `None` where the data file decides.
+    /// Returns the changes of a set; `None` if no layer changes it.
     #[inline(never)]
     pub(crate) fn set(&self, map: usize, key: &[u8]) -> Option<SetChanges<'_>> {
         let layers = self.layers().filter(|layer| !layer.maps[map].sets.is_empty());
@@ -372,7 +371,7 @@ impl Overlay {
         Some(SetChanges { newest, older: found.next().filter(|_| !newest.cleared) })
     }
 
-    /// How many rows or ids a map has; `None` where the data file knows.
+    /// Returns the number of rows or ids of a map; `None` if no layer changes it.
     pub(crate) fn row_count(&self, map: usize) -> Option<u64> {
         self.layers().find_map(|layer| layer.maps[map].row_count)
     }
@@ -426,7 +425,7 @@ impl<'o, V> LayerCursor<'o, V> {
         items.reduce(|best, item| if self.is_before(&item.0, &best.0) { item } else { best })
     }
 
-    /// Goes behind a key, which is that at the place.
+    /// Moves past a key, which is the one at the place.
     pub(crate) fn pass(&mut self, key: &[u8]) {
         let direction = self.direction;
         for cursor in self.layers.iter_mut().flatten() {

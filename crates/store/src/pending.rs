@@ -11,9 +11,9 @@
 //! a fold under way has written, and no transaction touches the data file while there is no such layer, but for
 //! [`write_through`](Pending::write_through), when there is no overlay at all.
 //!
-//! Batches wait when as much is pending as there may be. A fold that finds the disk full, or no memory to begin with,
-//! is tried again; what is pending stays readable, and durable, meanwhile. Any other failure of a fold stops the
-//! writes. The [`Observer`] hears of each.
+//! Batches wait when the limit of pending changes is reached. A fold that finds the disk full, or no memory to begin
+//! with, is tried again; pending changes stay readable, and durable, meanwhile. Any other failure of a fold stops the
+//! writes. The [`Observer`] is notified of each.
 //!
 //! Locks: `state` is never held while the disk is waited for.
 
@@ -37,11 +37,11 @@ use system::CooperativeYield;
 /// Pending bytes at which a fold begins, as a part of those at which batches wait. The larger a fold, the more of its
 /// changes share a page.
 const FOLD_PARTS: usize = 4;
-/// How long after the first pending change a fold begins.
+/// Delay from the first pending change to the fold.
 const FOLD_AFTER: Duration = Duration::from_secs(2);
-/// How often it is looked whether a fold is due, and whether layers that were folded can be let go of.
+/// Interval of checks whether a fold is due, and whether folded layers can be dropped.
 const LOOK_EVERY: Duration = Duration::from_millis(125);
-/// How long until a fold that found the disk full is tried again.
+/// Delay before a fold that found the disk full is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Longest pause between slices of a fold that no thread waits for.
 const PAUSE_MAX: Duration = Duration::from_millis(50);
@@ -56,7 +56,7 @@ pub(crate) struct Pending {
     state: Mutex<PendingState>,
     /// Signalled when anything changes that the folder, or a thread that waits for it, reacts to.
     changed: Condvar,
-    /// What readers see. Replaced with the lock of `state` held.
+    /// State that readers see. Replaced with the lock of `state` held.
     published: ArcSwap<Published>,
     /// The number of that, to be asked at less cost.
     publication: AtomicU64,
@@ -65,7 +65,7 @@ pub(crate) struct Pending {
     observer: Option<Arc<dyn Observer>>,
 }
 
-/// What is durable and not in the data file yet, as readers see it.
+/// Changes that are durable and not in the data file yet, as readers see them.
 #[derive(Clone)]
 pub(crate) struct Published {
     overlay: Arc<Overlay>,
@@ -91,9 +91,9 @@ impl Published {
     }
 }
 
-/// What [`Pending`]'s lock guards.
+/// State under [`Pending`]'s lock.
 pub(crate) struct PendingState {
-    /// What readers see, too.
+    /// Overlay that readers see, too.
     pub(crate) overlay: Arc<Overlay>,
     /// Sequence of the last group that is in the overlay, or was.
     sequence: u64,
@@ -101,17 +101,17 @@ pub(crate) struct PendingState {
     frozen_sequence: u64,
     /// Sequence of the last group that is in the data file.
     folded: u64,
-    /// When the first change of the active layer was published.
+    /// Time when the first change of the active layer was published.
     pending_since: Option<Instant>,
-    /// What the next active layer begins as, made beforehand because its filter takes a while to be cleared.
+    /// The next active layer, created beforehand because clearing its filter takes a while.
     fresh: Option<Layer>,
     /// Whether a batch is under way: the layers stay as they are until it ends.
     batch_open: bool,
-    /// How many wait for a fold to end.
+    /// Number of threads that wait for a fold to end.
     waiting: u32,
     /// Whether the folder is to end.
     closing: bool,
-    /// Why the last fold failed.
+    /// Failure of the last fold.
     failed: Option<StoreError>,
 }
 
@@ -167,7 +167,7 @@ impl Pending {
         })
     }
 
-    /// What is guarded changes in single steps, so a panic elsewhere leaves nothing half done.
+    /// The guarded state changes in single steps, so a panic elsewhere leaves nothing half done.
     pub(crate) fn lock(&self) -> MutexGuard<'_, PendingState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -190,7 +190,7 @@ impl Pending {
         self.publication.load(Ordering::Acquire)
     }
 
-    /// What a view is to show. Its snapshot of the data file must be older than this call.
+    /// Returns the state that a view shows. Its snapshot of the data file must be older than this call.
     pub(crate) fn published(&self) -> Guard<Arc<Published>> {
         self.published.load()
     }
@@ -232,7 +232,7 @@ impl Pending {
         self.begin_fold_if_due(&mut state);
     }
 
-    /// Where a fold is due and none under way, has the folder begin it.
+    /// Has the folder begin a fold if one is due and none is under way.
     fn begin_fold_if_due(&self, state: &mut PendingState) {
         if !state.batch_open && state.overlay.frozen.is_none() && state.is_due(self.bytes_max / FOLD_PARTS) {
             let frozen = Some(Arc::new(state.overlay.active.clone()));
@@ -244,8 +244,8 @@ impl Pending {
         }
     }
 
-    /// Makes the changes of a batch durable and then visible: those in `group`, which `active` has beside what was
-    /// pending before.
+    /// Makes the changes of a batch durable and then visible: those in `group`, which `active` contains in addition to
+    /// earlier pending changes.
     pub(crate) fn commit(&self, active: &Layer, group: &mut Group) -> Result<()> {
         self.check_writes()?;
         let sequence = self.redo.last_sequence() + 1;
@@ -516,8 +516,9 @@ impl Pending {
         self.bytes_max / 2
     }
 
-    /// Whether a commit of so many bytes should rather be [written through](Pending::write_through), because there is
-    /// little room left on the disk or in the map. `has_reserve`: whether the reserve is free, where that is known.
+    /// Returns true if a commit of so many bytes should rather be [written through](Pending::write_through), because
+    /// there is little room left on the disk or in the map. `has_reserve`: whether the reserve is free, if that is
+    /// known.
     pub(crate) fn prefers_write_through(
         &self,
         group_bytes: usize,

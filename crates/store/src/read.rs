@@ -24,7 +24,8 @@ pub struct Read {
     pub(crate) txn: Txn,
     pub(crate) maps: &'static [MapSpec],
     pub(crate) parked: bool,
-    /// What is not in the data file yet: asked before it. `None` where there is nothing, so that asking costs nothing.
+    /// Pending changes, which take precedence over the data file. `None` if there are none, so that reading them costs
+    /// nothing.
     pub(crate) overlay: Option<Arc<Overlay>>,
     /// Counters that a batch has moved and not written yet. Empty in a view.
     pub(crate) moved_counts: BTreeMap<Vec<u8>, i64>,
@@ -204,7 +205,7 @@ impl Read {
         LogScan::new(self, Scan::new(self, Map::LOG, range, Direction::Forward), from)
     }
 
-    /// The position that trimming has come to, where that is not in the data file yet; else 0.
+    /// Returns the position up to which the log was trimmed, if that is not in the data file yet; else 0.
     fn log_start(&self) -> Position {
         self.overlay.as_ref().map_or(0, |overlay| overlay.log_start())
     }

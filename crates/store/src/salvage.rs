@@ -1,9 +1,9 @@
 //! [`salvage`]: what a data directory still holds whose redo log, or data file, is damaged.
 //!
-//! The data file is read as it is, and over it, in memory only, stand the groups of the redo log that are proven to
-//! follow it without a gap. What can be read behind a gap is handed out as the records that it has, and not applied:
-//! its rows are absolute, so each says what a row is and none what it rests on. An entry would appear without its
-//! superior, a count without what it counts.
+//! The data file is read as it is. On top of it, in memory only, are the groups of the redo log that are proven to
+//! follow it without a gap. Groups that can be read after a gap are returned as the records that they contain, and not
+//! applied: their rows are absolute, so each gives the value of a row and not what it depends on. An entry would appear
+//! without its superior, a count without the rows that it counts.
 //!
 //! Nothing in the directory is changed, not even the process id in its lock file or the engine's table of readers: the
 //! lock keeps writers away, so the file can be read without that table.
@@ -26,7 +26,7 @@ use crate::open::{self, MissingMaps, Opening};
 use crate::redo::{Change, Findings, Trouble};
 use crate::{OpenError, Options, Position, Read, Result, StoreError};
 
-/// What a damaged data directory still holds. Its lock is held as long as this lives.
+/// Readable contents of a damaged data directory. Its lock is held as long as this lives.
 pub struct Salvage {
     /// The data file with what may be added to it, or why it cannot be read.
     read: Result<Read, OpenError>,
@@ -35,7 +35,7 @@ pub struct Salvage {
     _lock: Arc<Locks>,
 }
 
-/// A record of the log that is behind a gap.
+/// A record of the log that follows a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeftOut<'a> {
     /// Number of the group that it is in.
@@ -44,12 +44,12 @@ pub struct LeftOut<'a> {
     pub record: Option<(Position, Result<&'a [u8], LogDamage>)>,
 }
 
-/// Reads what is whole in a data directory that nobody has open. Changes nothing in it, but makes the lock file if
-/// there is none.
+/// Reads the undamaged contents of a data directory that no process has open. Changes nothing in it, but creates the
+/// lock file if there is none.
 ///
 /// # Errors
-/// `InUse` while somebody has it open; `File` and `Store` if the directory itself cannot be read. That the data file
-/// cannot be read is no error: see [`Salvage::read`].
+/// `InUse` while another process has it open; `File` and `Store` if the directory itself cannot be read. A data file
+/// that cannot be read is no error: see [`Salvage::read`].
 pub fn salvage(directory: &Path, maps: &'static [MapSpec]) -> Result<Salvage, OpenError> {
     maps::check_names(maps)?;
     let lock = Arc::new(Locks::take(directory)?);
@@ -69,7 +69,7 @@ pub fn salvage(directory: &Path, maps: &'static [MapSpec]) -> Result<Salvage, Op
     Ok(Salvage { read, findings, room, _lock: lock })
 }
 
-/// What keeps writers away: the locks on the directory, the lock file, and the data file.
+/// Locks that keep writers away: those on the directory, the lock file, and the data file.
 struct Locks {
     _directory: Option<File>,
     _file: Option<File>,
@@ -89,8 +89,7 @@ impl Locks {
     }
 }
 
-/// Takes the lock and leaves the process id in it as it is. `None` where nobody can write, so that nobody needs to be
-/// kept away.
+/// Takes the lock and leaves the process id in it as it is. `None` if no process can write, so that no lock is needed.
 fn lock(directory: &Path) -> Result<Option<File>, OpenError> {
     let path = directory.join(LOCK_FILE);
     let opened = match File::open(&path) {
@@ -138,7 +137,8 @@ impl Salvage {
         self.read.as_ref()
     }
 
-    /// Numbers of the groups of the redo log that are in [`read`](Salvage::read) beside the data file.
+    /// Returns the numbers of the groups of the redo log that [`read`](Salvage::read) contains in addition to the data
+    /// file.
     pub fn applied(&self) -> Option<RangeInclusive<u64>> {
         self.findings.whole()
     }
@@ -148,13 +148,13 @@ impl Salvage {
         &self.findings.missing
     }
 
-    /// The group that cannot be read and of which nobody can tell whether it was ever durable: the last, of which only
-    /// the head is there.
+    /// Returns the number of the unreadable group that may or may not have been durable: the last, of which only the
+    /// head is there.
     pub fn in_doubt(&self) -> Option<u64> {
         self.findings.in_doubt
     }
 
-    /// What is wrong with the files of the redo log.
+    /// Returns the damage found in the files of the redo log.
     pub fn troubles(&self) -> &[Trouble] {
         &self.findings.troubles
     }
@@ -164,13 +164,13 @@ impl Salvage {
         self.findings.has_segments()
     }
 
-    /// Whether everything is there, as far as data file and log can tell.
+    /// Returns true if nothing is missing, as far as data file and log can show.
     pub fn is_whole(&self) -> bool {
         self.read.is_ok() && self.findings.is_whole()
     }
 
-    /// Hands out the records behind the gap, or all of the redo log where there is no data file, in the order of their
-    /// groups; a group without any is told as well.
+    /// Calls `each` with the records after the gap, or all of the redo log if there is no data file, in the order of
+    /// their groups; also for a group without records.
     ///
     /// # Errors
     /// `Engine`: the log cannot be read any more.

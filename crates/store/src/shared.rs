@@ -1,5 +1,5 @@
-//! What the store's handles share: the environment, what is pending over it, and a way to read on when the environment
-//! fails.
+//! State that the store's handles share: the environment, pending changes, and a way to continue reading when the
+//! environment fails.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -12,11 +12,11 @@ use crate::maps::{self, Map, MapSpec};
 use crate::pending::Pending;
 use crate::{Options, Result};
 
-/// Who writes the data, and so where it is found that is not in the data file yet.
+/// Writer of the data, which decides where changes are that are not in the data file yet.
 pub(crate) enum WrittenBy {
     /// This process, through the same [`Shared`]: in memory.
     Us(Arc<Pending>, Option<JoinHandle<()>>),
-    /// Another process, perhaps, or nobody: in the redo log.
+    /// Possibly another process: in the redo log.
     Others(PathBuf),
 }
 
@@ -47,7 +47,7 @@ impl Shared {
         Shared { env, maps, room, written_by, readers_max, map_bytes, data_file, frozen }
     }
 
-    /// What is pending, where this process writes.
+    /// Returns the pending changes, if this process writes.
     pub(crate) fn pending(&self) -> Option<&Arc<Pending>> {
         match &self.written_by {
             WrittenBy::Us(pending, _) => Some(pending),
@@ -63,8 +63,7 @@ impl Shared {
     /// A second environment over the same file, for reading only, opened when it is first needed.
     ///
     /// When writing the root fails, LMDB refuses every new transaction of the environment, reading ones too. But
-    /// nothing is wrong with what was committed before, and nobody writes any more, so it can be read without LMDB's
-    /// locking.
+    /// commits before it are intact, and there are no more writes, so they can be read without LMDB's locking.
     pub(crate) fn frozen_env(&self) -> Result<Arc<Env>> {
         let mut frozen = self.frozen.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(env) = &*frozen {

@@ -27,7 +27,7 @@ pub(crate) struct SnapshotMap<K, V> {
 enum Node<K, V> {
     /// At least one item, ascending.
     Leaf(Vec<(K, V)>),
-    /// At least one child. The key beside each is the lowest below it; that of the first is of no meaning.
+    /// At least one child. The key of each is the lowest below it; that of the first is meaningless.
     Inner(Vec<(K, Arc<Node<K, V>>)>),
 }
 
@@ -74,7 +74,7 @@ impl<K, V> SnapshotMap<K, V> {
 }
 
 impl<K: Ord + Clone, V: Clone> SnapshotMap<K, V> {
-    /// The place of a key's value, made with `absent` where there is none.
+    /// Returns the place of a key's value, created with `absent` if there is none.
     pub(crate) fn slot(&mut self, key: K, absent: impl FnOnce() -> V) -> &mut V {
         let root = self.root.get_or_insert_with(|| Arc::new(Node::Leaf(Vec::with_capacity(WIDTH))));
         if root.is_full() {
@@ -122,7 +122,7 @@ impl<K, V> Node<K, V> {
         }
     }
 
-    /// A key that is at most all below, where this is the root or its first child.
+    /// Returns a key that is at most all below, if this is the root or its first child.
     fn lowest(&self) -> &K {
         match self {
             Node::Leaf(items) => &items[0].0,
@@ -132,8 +132,8 @@ impl<K, V> Node<K, V> {
 }
 
 impl<K: Ord + Clone, V: Clone> Node<K, V> {
-    /// Keeps the lower half and returns the upper one with its lowest key. Where `key` comes behind all others, as it
-    /// does where keys ascend, the lower part stays nearly full.
+    /// Keeps the lower half and returns the upper one with its lowest key. If `key` comes after all others, as it does
+    /// if keys ascend, the lower part stays nearly full.
     fn divide(&mut self, key: &K) -> (K, Arc<Node<K, V>>) {
         fn cut<K: Ord, T>(rows: &mut Vec<(K, T)>, key: &K) -> Vec<(K, T)> {
             let behind_all = rows.last().is_some_and(|(last, _)| key > last);
@@ -165,7 +165,7 @@ fn child_of<K: Borrow<Q>, Q: Ord + ?Sized, T>(children: &[(K, T)], key: &Q) -> u
 #[derive(Debug)]
 pub(crate) struct SnapshotMapCursor<'t, K, V> {
     root: Option<&'t Node<K, V>>,
-    /// The leaf that it stands in; empty where it stands at no item.
+    /// Leaf of the current item; empty if there is none.
     leaf: &'t [(K, V)],
     place: usize,
 }
@@ -221,7 +221,7 @@ impl<'t, K: Ord, V> SnapshotMapCursor<'t, K, V> {
             Bound::Unbounded => false,
         };
         let mut node = self.root?;
-        // What comes behind the leaf that is found, should that end before the bound.
+        // Node that follows the leaf found, in case the leaf ends before the bound.
         let mut behind: Option<&'t Node<K, V>> = None;
         loop {
             match node {

@@ -31,7 +31,7 @@ const END: u8 = 7;
 
 const ID_LEN: usize = size_of::<u64>();
 
-/// Why a stream cannot be written or read.
+/// Reason why a stream cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StreamError {
@@ -46,7 +46,7 @@ pub enum StreamError {
     Damaged(&'static str),
 }
 
-/// What rows are written with. [`finish`](StreamWriter::finish) says that all are there.
+/// Writer of rows. [`finish`](StreamWriter::finish) marks the stream as complete.
 pub struct StreamWriter<W> {
     out: W,
     maps: &'static [MapSpec],
@@ -127,7 +127,7 @@ impl<W: Write> RowSink for StreamWriter<W> {
     }
 }
 
-/// Gives a stream's rows to `sink`, to its end, behind which nothing may be.
+/// Passes a stream's rows to `sink`, to its end, after which no byte may follow.
 ///
 /// # Errors
 /// The bytes cannot be read, are no whole stream, are of a map that is not among `maps`; what `sink` comes to.

@@ -1,7 +1,7 @@
 //! Tests of states that come and go by themselves: a fold under way, and what a crash leaves.
 //!
-//! Whoever has the engine's writing transaction holds up the folder. Then the frozen layer stays, and the files stand
-//! still, so that a copy of them is what a killed process would leave.
+//! Holding the engine's writing transaction stops the folder. Then the frozen layer stays, and the files do not change,
+//! so that a copy of them is what a killed process would leave.
 
 use std::fs;
 use std::sync::Arc;

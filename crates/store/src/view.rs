@@ -1,4 +1,4 @@
-//! [`View`]: a long-lived reader that moves to the newest durable state when told to.
+//! [`View`]: a long-lived reader that moves to the newest durable state on request.
 
 use std::ops::Deref;
 use std::path::Path;
@@ -26,9 +26,10 @@ pub struct View {
     /// The publication that is shown.
     publication: u64,
     version: u64,
-    /// Where others write: the engine's number of the transaction that is read, and the last group of the redo log.
+    /// If another process writes: the engine's number of the transaction that is read, and the last group of the redo
+    /// log.
     seen: (u64, u64),
-    /// How much memory may be spent on remembering where rows are.
+    /// Memory that the row cache may use.
     remembered_bytes_max: Option<usize>,
 }
 
@@ -46,10 +47,10 @@ impl View {
         Ok(view)
     }
 
-    /// Remembers what was asked for in up to `bytes_max` bytes of memory, taken as they are needed: the ids of keys
-    /// that have one, 64 bytes each, and where the rows of numbered keys are, 16 bytes each. Asking again costs a
-    /// fraction of a look-up. A fold makes the view forget what it changed, and the rows that lay beside that. For a
-    /// view that answers many requests.
+    /// Caches rows in up to `bytes_max` bytes of memory, taken as they are needed: the ids of keys with a single id, 64
+    /// bytes each, and the locations of rows with numeric keys, 16 bytes each. Reading a cached row costs a fraction of
+    /// a look-up. A fold evicts the rows that it changed, and the rows that shared their pages. For a view that answers
+    /// many requests.
     pub fn remember_rows(&mut self, bytes_max: usize) {
         self.remembered_bytes_max = Some(bytes_max);
         self.read.txn.remember_rows(bytes_max);
@@ -58,7 +59,7 @@ impl View {
     /// Moves to the newest durable position. Also wakes a parked view.
     ///
     /// # Errors
-    /// `Engine`, and where another process writes `DamagedRedo`; the view is then parked.
+    /// `Engine`, and if another process writes `DamagedRedo`; the view is then parked.
     #[inline]
     pub fn renew(&mut self) -> Result<()> {
         if let WrittenBy::Us(pending, _) = &self.shared.written_by
@@ -99,9 +100,9 @@ impl View {
 
     /// Takes a new snapshot of the data file and what the redo log has beyond it.
     ///
-    /// The two fit each other if the data file says the same about the log after that was read: a log that was trimmed
-    /// meanwhile may lack what the snapshot lacks, and one that goes on behind a batch written through has what the
-    /// snapshot must not be seen without.
+    /// The two are consistent if the data file's record of the log did not change meanwhile. A log that was trimmed
+    /// meanwhile may lack what the snapshot lacks, and one that continues after a batch written through has changes
+    /// without which the snapshot must not be seen.
     fn read_redo_log(&mut self, directory: &Path) -> Result<()> {
         loop {
             self.move_snapshot()?;
@@ -161,8 +162,7 @@ impl View {
     }
 }
 
-/// A reading transaction of the environment, or, where that has failed for good, of the frozen one that stands in for
-/// it.
+/// Begins a reading transaction of the environment, or of the frozen one that replaces it once it has failed for good.
 fn begin(shared: &Shared) -> Result<Txn> {
     match Txn::begin(&shared.env, TxnKind::Read) {
         Err(failure) if failure.code == Failure::PANIC => {

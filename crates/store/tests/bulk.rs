@@ -123,7 +123,7 @@ fn what_was_written_at_a_pace_is_all_there_and_can_be_moved_once() {
     assert!(move_data_file(making.path(), scratch.path(), MAPS).unwrap());
     assert_eq!(names(scratch.path()), ["data.mdb", "lock"]);
     compare(&scratch.open().0.view().unwrap(), &model);
-    // Nothing is there any more, and where there is data nothing is put in its place.
+    // The source is empty now, and existing data is not replaced.
     assert!(move_data_file(making.path(), Scratch::new().path(), MAPS).is_err());
     let mut other = create(&making);
     append(&mut other, &mut random, &Model::default());

@@ -157,7 +157,7 @@ fn a_power_cut_leaves_the_old_content_or_the_new() {
         let scratch = with_first_version();
         let mut there = 1;
         for life in 0..8 {
-            // Half of them near the end, where it is decided.
+            // Half of them near the end, when the new file replaces the old one.
             let calls = if random.bool() { 60 } else { 24 };
             let call = random.u64(1..calls);
             let output = run(&scratch, "build", |plan| plan.cut_at(call));

@@ -56,7 +56,7 @@ fn after_many_deletes_it_shrinks_and_twice_changes_nothing() {
         batch.put(ROWS, key, &[3; 500]).unwrap();
     }
     batch.commit().unwrap();
-    // Else one fold may bring both batches to the data file, where the deleted rows never were.
+    // Otherwise one fold may bring both batches to the data file, which then never contained the deleted rows.
     store.fold().unwrap();
     let mut batch = writer.begin().unwrap();
     for key in &keys[1_000..] {

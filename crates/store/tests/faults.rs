@@ -1,5 +1,5 @@
-//! What stops writes and what passes: descriptors and memory that there are none of before a group is written, and
-//! writes and syncs that fail.
+//! Faults that stop writes and faults that pass: lack of descriptors or memory before a group is written, and writes
+//! and syncs that fail.
 //!
 //! The process under test is this binary again, with [`SCRIPT`] set to the name of a script. Faults come while the file
 //! `on` is there.
@@ -33,7 +33,7 @@ const ENFILE: i32 = 23;
 const EMFILE: i32 = 24;
 const ENOSPC: i32 = 28;
 
-/// Writes down what it hears.
+/// Records the events that it receives.
 #[derive(Debug, Default)]
 struct Ears {
     heard: Mutex<Vec<String>>,
@@ -152,7 +152,7 @@ fn script() {
             script.check(false);
         }
         "fold stops" => {
-            // Nobody asks for anything.
+            // Without any further request.
             let stopped = script.ears.wait_for("WritesStopped");
             script.faults(false);
             assert!(stopped.contains("mdb_txn_commit"), "{stopped}");
@@ -200,11 +200,11 @@ fn a_segment_that_cannot_be_opened_for_now_refuses_a_batch_and_no_more() {
     for errno in [EMFILE, ENFILE, ENOMEM] {
         run("passes", Fault::new(FaultCall::Open, errno).path("*/redo-*"));
     }
-    // Where that is no want but a refusal, another try would meet it again.
+    // If the error is a refusal and not a shortage, another try would meet it again.
     run("stops", Fault::new(FaultCall::Open, EIO).path("*/redo-*"));
 }
 
-/// Another try would acknowledge pages that the kernel has dropped, or that nobody knows about.
+/// Another try would acknowledge pages that the kernel has dropped, or whose state is unknown.
 #[test]
 fn a_write_or_sync_of_a_group_that_fails_stops_the_writes_whatever_the_error() {
     for errno in [EIO, ENOMEM, EMFILE, ENFILE, EAGAIN] {

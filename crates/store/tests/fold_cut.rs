@@ -26,7 +26,7 @@ use trial::{
 const BATCHES: u64 = 150;
 /// Batches of a life in which none is folded.
 const PILED_UP: u64 = 15;
-/// The file, beside the data directory, that says how much room there is.
+/// File, next to the data directory, that contains the available room.
 const ROOM: &str = "room";
 const PLENTY: &str = "999999999999";
 
@@ -229,7 +229,7 @@ fn a_disk_full_at_any_write_refuses_batches_and_nothing_else() {
         trial.after(&output, 0);
         let there = trial.check();
         match said(&output, "stopped ") {
-            // The write of a root, of which nobody knows whether it arrived.
+            // The write of a root that may or may not have arrived.
             Some(acknowledged) => assert_whole(there, acknowledged, format_args!("write {write}")),
             None => {
                 refusals += said(&output, "refused ").unwrap();

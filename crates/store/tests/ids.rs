@@ -22,7 +22,7 @@ fn all_ids(read: &Read, key: &[u8], limit: usize) -> Vec<u64> {
     }
 }
 
-/// Ids with gaps of 1 to 5, so that a seek may fall beside one.
+/// Returns ids with gaps of 1 to 5, so that a seek may fall between two.
 fn gapped(count: u64) -> Vec<u64> {
     let mut random = fastrand::Rng::with_seed(count);
     let mut id = 0;

@@ -91,7 +91,7 @@ fn scans_find_rows_of_every_size_in_their_order() {
     for from in (0..3_000).step_by(97) {
         assert_eq!(scanned(&view, from), expected(from), "from {from} in the data file");
     }
-    // Some of it changed again beside what lies in the data file.
+    // Some of it changed again on top of the data file.
     let mut batch = writer.begin().unwrap();
     for number in (0..3_000).step_by(5).filter(is_kept) {
         batch.put(ROWS, &number.to_be_bytes(), &value(number)).unwrap();
@@ -103,8 +103,8 @@ fn scans_find_rows_of_every_size_in_their_order() {
     }
 }
 
-/// Keys of one id, of a few, which lie beside the key, and of so many that they have pages of their own: alone, and in
-/// rows of one kind.
+/// Keys of one id, of a few, which are stored with the key, and of so many that they have pages of their own: alone,
+/// and in rows of one kind.
 #[test]
 fn keys_of_sets_are_found_whatever_ids_they_have() {
     let scratch = Scratch::new();
@@ -156,7 +156,7 @@ fn counters_come_back_to_nothing_at_zero() {
     batch.commit().unwrap();
 }
 
-/// A batch holds what it has moved, and writes it when that becomes much: nobody may see the difference.
+/// A batch buffers counters that it has moved, and writes them when they become many: reads must not differ.
 #[test]
 fn many_counters_move_in_one_batch() {
     const COUNT: u32 = 10_000;

@@ -1,4 +1,4 @@
-//! Opening: who has it, what is in it, what a crash left behind.
+//! Opening: exclusive use, checks of the contents, leftovers of a crash.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

@@ -17,7 +17,7 @@ const CHILD_DIRECTORY: &str = "STORE_READ_ONLY_DIRECTORY";
 const CHILD_ROLE: &str = "STORE_READ_ONLY_ROLE";
 const ROW_COUNT: u32 = 10;
 
-/// Writes a state that can be told from every other and from a mixture of two: the number of the batch in all places.
+/// Writes a state that differs from every other and from a mixture of two: the number of the batch in all places.
 fn write_next(writer: &mut Writer) -> u64 {
     let mut batch = writer.begin().unwrap();
     let number = batch.append_record(b"record").unwrap();
@@ -154,7 +154,7 @@ fn a_reader_goes_on_when_the_writer_dies_and_meets_the_next() {
     let mut view = store.view().unwrap();
     writer.say(100_000);
     drop(writer);
-    // What it had acknowledged to nobody may be there, each batch as a whole.
+    // Batches that were not acknowledged may be there, each as a whole.
     view.renew().unwrap();
     let there = number(&view);
     assert!(there >= 5);

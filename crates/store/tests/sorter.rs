@@ -50,7 +50,7 @@ fn check(random: &mut Rng, mut rows: Vec<Row>, memory_bytes: &[usize]) {
         let index = random.usize(..sorters.len());
         sorters[index].push(key, value).unwrap();
     }
-    // Files have no names, so that nothing can be left behind.
+    // Files have no names, so that none can be left over.
     assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0);
     let sorted = all(Sorter::merge(sorters).unwrap());
     rows.sort();

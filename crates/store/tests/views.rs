@@ -1,4 +1,4 @@
-//! What a view shows, and when.
+//! Contents and versions of views.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -175,7 +175,7 @@ fn readers_on_other_threads_see_whole_batches_in_order() {
     }
 }
 
-/// Writes a state that can be told from every other and from a mixture of two: the number of the batch in all places.
+/// Writes a state that differs from every other and from a mixture of two: the number of the batch in all places.
 fn write_number(writer: &mut Writer, number: u64) {
     let mut batch = writer.begin().unwrap();
     for row in 0..10u64 {

@@ -1,10 +1,10 @@
 //! Folding: writing a layer of the overlay into the data file, in the order of its pages.
 //!
-//! Only the newest change of each row is left in a layer, and rows of one page come one after the other: so a page is
-//! written once for all changes to it since the fold before, where writing each commit through wrote it every time. The
-//! rows go in slices, each an ordinary durable transaction, so that few pages are in memory at once and no transaction
-//! keeps disk or core for long. The last slice says in `store.meta` how far the redo log is folded. A fold that ends
-//! before that leaves rows that replaying the log will set again.
+//! A layer contains only the newest change of each row, and rows of one page are next to each other. So a page is
+//! written once for all changes to it since the fold before, whereas writing each commit through would write it every
+//! time. The rows go in slices, each an ordinary durable transaction, so that few pages are in memory at once and no
+//! transaction keeps disk or core for long. The last slice records in `store.meta` how far the redo log is folded. A
+//! fold that ends before that leaves rows that replaying the log will set again.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ const SLICE_BYTES: usize = 8 << 20;
 /// Rows after which the folder may yield: some tens of microseconds of work.
 const YIELD_ROWS: usize = 16;
 
-/// How fast a fold goes.
+/// Pace of a fold.
 pub(crate) trait Pace {
     /// Called every few rows.
     fn maybe_yield(&mut self);
@@ -59,8 +59,8 @@ pub(crate) fn write_through(env: &Arc<Env>, layer: &Layer) -> Result<()> {
     slices.commit()
 }
 
-/// Has a transaction say that it changes the data file in a way that the redo log does not know: an older data file
-/// beside the same redo log is told by it.
+/// Counts in a transaction a change of the data file that is not in the redo log. The count reveals an older data file
+/// next to the same redo log.
 pub(crate) fn count_write_through(txn: &mut Txn) -> Result<()> {
     let before = txn.get(Map::META.index, THROUGH_KEY)?.and_then(|bytes| bytes.try_into().ok());
     let count = before.map_or(0, u64::from_be_bytes) + 1;
@@ -72,7 +72,7 @@ struct Slices<'f> {
     env: &'f Arc<Env>,
     /// The one under way, begun when something is written.
     txn: Option<Txn>,
-    /// `None` where there is to be one slice, as fast as it goes.
+    /// `None` for a single slice, written at full speed.
     pace: Option<&'f mut dyn Pace>,
     /// Rows and bytes of the slice under way.
     rows: usize,
@@ -177,8 +177,8 @@ impl Slices<'_> {
     }
 }
 
-/// Puts a row behind all others, which fills pages instead of dividing them, unless a fold that did not come to its end
-/// has put it there already.
+/// Appends a row after all others, which fills pages instead of splitting them, unless an unfinished fold has put it
+/// there already.
 fn append(txn: &mut Txn, map: usize, key: &[u8], value: &[u8]) -> Result<()> {
     match txn.put(map, key, value, PutKind::Append) {
         Err(Failure { code: Failure::KEY_EXISTS, .. }) => txn.put(map, key, value, PutKind::Set).map(drop),

@@ -76,8 +76,8 @@ impl Read {
         Ok(())
     }
 
-    /// Whether a key has an id, and how many it has. `wanted` is whether it is to have it: where that is so already
-    /// nobody needs the count, and it may be wrong.
+    /// Returns whether a key has an id, and how many it has. `wanted` is whether it is to have it: if that is so
+    /// already, the caller does not need the count, and it may be wrong.
     fn id_and_count(&self, map: Map, key: &[u8], id: u64, wanted: bool) -> Result<(bool, u64)> {
         let id_bytes = id.to_be_bytes();
         let changes = self.overlay.as_ref().and_then(|overlay| overlay.set(map.index, key));
@@ -116,7 +116,7 @@ impl Read {
         asked().map_err(|failure| self.error(failure))
     }
 
-    /// How many ids a key has, of which `changes` is what the overlay knows.
+    /// Returns how many ids a key has, given its `changes` in the overlay.
     fn id_count(&self, map: Map, key: &[u8], changes: Option<SetChanges<'_>>) -> Result<u64> {
         if let Some(changes) = changes {
             return Ok(changes.count());

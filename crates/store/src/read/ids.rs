@@ -4,7 +4,7 @@
 //! slice (up to 510); the cursor keeps that slice and the place in it, so that most seeks and all copying cost no call
 //! at all. A key with a few ids has them all in the first slice.
 //!
-//! Where ids of the key have changed and that is not in the data file yet, the changes are merged in on the way.
+//! If ids of the key have pending changes, these are merged in as the cursor moves.
 
 use super::Read;
 use crate::Result;
@@ -65,13 +65,13 @@ impl<'r> IdCursor<'r> {
         }
     }
 
-    /// How many ids the key has, wherever the cursor stands: exact, at constant cost.
+    /// Returns how many ids the key has, wherever the cursor is: exact, at constant cost.
     pub fn estimate(&self) -> u64 {
         self.count
     }
 }
 
-/// Changes to the ids of a key, beside a cursor over those in the data file.
+/// Pending changes to the ids of a key, merged with a cursor over those in the data file.
 struct Merge<'r> {
     /// The newest first.
     layers: [Option<IdChangeCursor<'r>>; 2],
@@ -114,7 +114,7 @@ impl<'r> Merge<'r> {
         }
     }
 
-    /// Goes behind an id, which is the next.
+    /// Moves past an id, which is the next.
     fn pass(&mut self, file: &mut FileIds<'_>, id: u64) -> Result<()> {
         for layer in self.layers.iter_mut().flatten() {
             if layer.item().is_some_and(|(changed, _)| changed == id) {
@@ -151,7 +151,7 @@ struct FileIds<'r> {
     /// `None` where the page holds all ids.
     pages: Option<Pages<'r>>,
     page: Page<'r>,
-    /// How many ids of `page` are behind the cursor, at most all.
+    /// Number of ids of `page` that the cursor has passed, at most all.
     passed: usize,
     count: u64,
 }

@@ -32,7 +32,7 @@ impl<'r> Walk<'r> {
         Walk { cursor, direction, near, far, started: false, goes_on: false }
     }
 
-    /// The next row, where that is at hand.
+    /// Returns the next row, if it is at hand.
     #[inline(always)]
     fn next_at_hand(&mut self) -> Option<Row<'r>> {
         if self.goes_on { self.cursor.next_at_hand() } else { None }
@@ -99,9 +99,9 @@ struct Merge<'r, V> {
     changes: LayerCursor<'r, V>,
 }
 
-/// Where a row was found.
+/// Source of a row.
 enum Found<'r, V> {
-    /// In the data file, where the walk's cursor stands at it.
+    /// The data file; the cursor is at the row.
     File(Row<'r>),
     Change(&'r (Key, V)),
 }
@@ -193,7 +193,7 @@ impl<'r, V> Steps<'r, V> {
         self.next_merged(of_file, of_change)
     }
 
-    /// As [`next`](Steps::next), where something has changed, and behind the end.
+    /// Does the same as [`next`](Steps::next), if there are changes, and past the end.
     #[inline(never)]
     fn next_merged<T>(
         &mut self,

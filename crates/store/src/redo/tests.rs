@@ -70,7 +70,7 @@ impl Drop for Scratch {
     }
 }
 
-/// What a data file says whose log need have no mark.
+/// Returns the record of a data file whose log need have no mark.
 fn owner(folded: u64) -> Owner {
     Owner { identity: IDENTITY, replaced: None, folded, is_marked: false }
 }
@@ -498,7 +498,7 @@ fn a_last_group_torn_anywhere_is_none_and_another_takes_its_place() {
             assert_eq!(scratch.read(0).unwrap(), model[..2], "{whole_len} bytes of it");
         });
     }
-    // The first block of the two is lost; what is written now leaves the second one behind it for a while.
+    // The first block of the two is lost; the next write leaves the second one after it for a while.
     file.write_all_at(&[0; BLOCK_LEN], offset).unwrap();
     let (log, replay) = scratch.open(0);
     assert_eq!(replay.group_count(), 2);
@@ -645,7 +645,7 @@ fn a_log_of_other_data_is_set_aside_unless_the_data_has_replaced_it() {
     assert_eq!(fs::read(&moved).unwrap(), before);
     assert_eq!(fs::read(aside.join(layout::redo_file(1))).unwrap(), b"set aside earlier");
     assert!(super::segment::list(&scratch.0).unwrap().is_empty());
-    // Where the data has replaced that of the segment, it is worth nothing.
+    // If the data has replaced that of the segment, the segment is worthless.
     fs::copy(&moved, scratch.segment(1)).unwrap();
     let opened = File::open(&scratch.0).unwrap();
     let replaced = Owner { identity: other, replaced: Some(IDENTITY), ..owner(7) };

@@ -73,7 +73,7 @@ impl Model {
         self.log.keys().next_back().copied().unwrap_or(0)
     }
 
-    /// What the operation answers, as a number: a truth value, a count, a position.
+    /// Applies the operation and returns its result as a number: a truth value, a count, a position.
     pub(crate) fn apply(&mut self, operation: &Operation) -> i64 {
         match operation {
             Operation::Put(key, value) => {

@@ -1,6 +1,6 @@
-//! What holds for any octets in the redo log and in pages of the data file. The fuzz targets `redo` and `pages` and the
-//! replay of their corpora check this. The store's own modules that decode bytes are compiled in here; they know
-//! nothing of files.
+//! Properties that hold for any octets in the redo log and in pages of the data file. The fuzz targets `redo` and
+//! `pages` and the replay of their corpora check them. The store's own modules that decode bytes are compiled in here;
+//! they know nothing of files.
 
 #![allow(dead_code, reason = "each fuzz target uses its part")]
 
@@ -20,8 +20,8 @@ use group::{Change, Group};
 
 const LIFE: Life = Life { identity: *b"identity of data", number: 7 };
 
-/// Reading never panics and finds only what is within the octets; what it finds encodes to the same; and octets written
-/// as groups are found as they were written, with any others behind them.
+/// Reading never panics and finds only groups within the octets; groups that it finds encode to the same; and octets
+/// written as groups are found as they were written, with any others after them.
 pub(crate) fn redo(bytes: &[u8]) {
     let changes = changes(bytes);
     let _ = frame::parse_header(bytes);

@@ -1,4 +1,4 @@
-//! What holds for any octets as pages of LMDB's trees.
+//! Properties that hold for any octets as pages of LMDB's trees.
 
 #[path = "../../src/lmdb/page_reader/leaf.rs"]
 mod leaf;
@@ -14,7 +14,7 @@ use leaf_walk::LeafWalk;
 use lookup::{Found, MapTree};
 use page::{BRANCH, LEAF, Node, PAGE_LEN, child_with, row_count, row_with};
 
-/// Pages of an image; what comes behind them is left out.
+/// Pages of an image; further pages are left out.
 const PAGES_MAX: usize = 8;
 
 /// Keys that are looked for, of those on the pages.
@@ -52,7 +52,7 @@ fn check(image: &[u8]) {
     }
 }
 
-/// Keys on the pages, beside them, and nowhere near.
+/// Returns keys on the pages, their neighbours, and distant ones.
 fn keys(image: &[u8]) -> Vec<Vec<u8>> {
     let mut keys = vec![vec![], vec![0xff; 8], image.iter().copied().take(8).collect()];
     for page in image.chunks_exact(PAGE_LEN) {
@@ -63,7 +63,7 @@ fn keys(image: &[u8]) -> Vec<Vec<u8>> {
     keys
 }
 
-/// A key of eight bytes is found as a number where it is found as bytes.
+/// Checks that a key of eight bytes is found as a number if it is found as bytes.
 fn check_number(page: &[u8], key: &[u8]) {
     let Ok(number) = key.try_into().map(u64::from_be_bytes) else { return };
     assert_eq!(child_with(page, number), child_with(page, key));

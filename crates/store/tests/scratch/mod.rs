@@ -12,7 +12,7 @@ pub(crate) const MAPS: &[MapSpec] =
 pub(crate) const ROWS: MapId = MapId::new(0);
 pub(crate) const SETS: MapId = MapId::new(1);
 
-/// How often an opening is tried.
+/// Attempts to open a store.
 const FORK_PATIENCE: usize = 100_000;
 
 pub(crate) struct Scratch(PathBuf);

@@ -69,7 +69,7 @@ pub(crate) fn write_on(store: &Store, mut writer: Writer, seed: u64, batches: u6
 }
 
 /// Commits on to the batch `last`, past those that find the disk full, unless that leaves in doubt what is on it. A
-/// refused one leaves nothing behind, and `make_room` may help the next.
+/// refused one leaves no trace, and `make_room` may help the next.
 pub(crate) fn write_on_a_full_disk(
     store: &Store,
     mut writer: Writer,
@@ -100,7 +100,7 @@ pub(crate) fn assert_whole(there: u64, acknowledged: u64, about: impl Display) {
     assert!(is_whole, "{about}: {acknowledged} acknowledged, {there} there");
 }
 
-/// What a process under test is told.
+/// Instructions for a process under test.
 pub(crate) struct Task {
     pub(crate) directory: PathBuf,
     pub(crate) seed: u64,
@@ -179,7 +179,7 @@ impl Trial {
     }
 }
 
-/// The number behind a line's head in a child's output, of the last such line.
+/// Returns the number after a line's head in a child's output, of the last such line.
 pub(crate) fn said(output: &Output, head: &str) -> Option<u64> {
     let text = String::from_utf8_lossy(&output.stdout);
     // The test harness may have begun the line.

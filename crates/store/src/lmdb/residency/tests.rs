@@ -7,7 +7,7 @@ use crate::{Direction, StoreError, View};
 
 const KEYS: u32 = 3_000;
 
-/// How often a value is looked for whose pages are brought in: more often than it has pages.
+/// Look-ups of a value while its pages are brought in: more than it has pages.
 const ROUNDS: usize = 200;
 
 /// Long and short, and not in the order of the numbers.

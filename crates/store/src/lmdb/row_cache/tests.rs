@@ -9,8 +9,8 @@ use crate::{Read, StoreError, View};
 
 const KEY_COUNT: u32 = 400;
 
-/// Numbers and texts, short and long. The same bytes serve as keys of rows, sets and counters, so that only the map
-/// tells them apart.
+/// Returns numbers and texts, short and long. The same bytes serve as keys of rows, sets and counters, so that only the
+/// map distinguishes them.
 fn key(number: u32) -> Vec<u8> {
     if number.is_multiple_of(2) {
         // Some far apart, which want the same places.
@@ -31,7 +31,7 @@ fn ask(read: &Read, key: &[u8]) -> Answers {
     (read.get(ROWS, key).unwrap().map(<[u8]>::to_vec), ids, count, read.count(key).unwrap())
 }
 
-/// How many rows with these numbers for keys a view remembers.
+/// Returns how many rows with these numeric keys a view has cached.
 fn known_count(view: &View, mut keys: impl Iterator<Item = u64>) -> usize {
     let map = view.map(ROWS).index;
     keys.by_ref().filter(|key| view.txn.knows_row(map, *key)).count()
@@ -181,10 +181,10 @@ fn what_folds_have_not_moved_is_remembered_right() {
             };
             assert_eq!(ids(&remembering), ids(&plain), "{number}");
         }
-        // Also of what the folds before this one have left where it was, long before patience is over again.
+        // Also of rows that the folds before this one have not moved, long before patience is over again.
         let known_count = known_count(&remembering, 0..ROW_COUNT);
         assert!(known_count as u64 > ROW_COUNT / 2, "{known_count} rows are remembered in round {round}");
-        // The writer sees the same as everybody.
+        // The writer sees the same as the views.
         let batch = writer.begin().unwrap();
         for number in (0..ROW_COUNT).step_by(7) {
             let key = number.to_be_bytes();

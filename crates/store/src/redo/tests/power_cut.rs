@@ -24,7 +24,7 @@ const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
 /// Groups in a child's life: they fill some segments.
 const GROUPS: u64 = 20;
-/// How often a group is tried, the later ones smaller.
+/// Attempts to write a group, the later ones smaller.
 const ATTEMPTS: u64 = 5;
 
 /// The group of a sequence. A later attempt, after the disk was full, is another group, and smaller.
@@ -87,7 +87,7 @@ fn child() {
     }
 }
 
-/// Which attempt at a group this is.
+/// Returns the number of the attempt at a group.
 fn attempt_of(sequence: u64, payload: &[u8]) -> Option<u64> {
     (0..ATTEMPTS).find(|attempt| group(sequence, *attempt).payload() == payload)
 }

@@ -1,4 +1,4 @@
-//! What is found in damaged logs, against the plain list of what was written.
+//! Findings in damaged logs, compared with the plain list of written groups.
 
 use super::super::salvage::{Findings, TroubleKind};
 use super::*;
@@ -24,7 +24,7 @@ fn whole(scratch: &Scratch, findings: &Findings) -> Groups {
     groups_of(findings.replay(room(&scratch.0))).unwrap()
 }
 
-/// The groups behind the gap, with their changes put together again.
+/// Returns the detached groups, with their changes reassembled.
 fn behind(scratch: &Scratch, findings: &Findings) -> Groups {
     let mut groups = Vec::new();
     let mut each = |sequence: u64, changes: &mut dyn Iterator<Item = Change<'_>>| {
@@ -40,7 +40,7 @@ fn kinds(findings: &Findings) -> Vec<TroubleKind> {
     findings.troubles.iter().map(|trouble| trouble.what.clone()).collect()
 }
 
-/// Where the groups of a segment are, by their sequences.
+/// Returns the offsets of the groups of a segment, by their sequences.
 fn places(scratch: &Scratch, number: u64) -> Vec<(u64, u64)> {
     let bytes = fs::read(scratch.segment(number)).unwrap();
     let life = Life { identity: IDENTITY, number };
@@ -59,7 +59,7 @@ fn places(scratch: &Scratch, number: u64) -> Vec<(u64, u64)> {
     places
 }
 
-/// The newest segment leaves no trace in those before it: the mark alone tells.
+/// The newest segment leaves no trace in those before it: only the mark reveals it.
 #[test]
 fn what_the_mark_demands_and_no_segment_has_is_missing() {
     let scratch = Scratch::new();
@@ -142,7 +142,7 @@ fn intact_heads_prove_that_the_groups_before_them_were_durable() {
     let findings = scratch.findings(0);
     assert_eq!(whole(&scratch, &findings), model[..2]);
     assert_eq!((findings.missing, findings.in_doubt), (vec![3..=4], Some(5)));
-    // Where all before it is folded, the one in doubt is left.
+    // If all before it is folded, the one in doubt is left.
     assert_eq!(scratch.findings(4).in_doubt, Some(5));
 }
 
@@ -208,7 +208,7 @@ fn headers_say_whose_a_segment_is_and_frames_say_it_again() {
     let mut version = b"pandoRDO\x00\x00\x00\x09identity of data\x00\x00\x00\x00\x00\x00\x00\x01".to_vec();
     version.extend_from_slice(&crc32c::crc32c(&version).to_le_bytes());
     let version = look(&version);
-    // Nobody knows what is in it.
+    // The contents are unknown.
     assert_eq!((kinds(&version), version.is_whole()), (vec![TroubleKind::Version(9)], false));
 }
 

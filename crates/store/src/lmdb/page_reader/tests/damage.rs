@@ -33,7 +33,7 @@ fn filled() -> Scratch {
     scratch
 }
 
-/// What a look-up answers.
+/// Result of a look-up.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Answer {
     LeftToLmdb,

@@ -31,7 +31,7 @@ fn rest<'t>(page: &'t [u8], key: &[u8]) -> (Vec<Row<'t>>, Option<&'t [u8]>) {
     (rows, leaf.last())
 }
 
-/// Some bytes of a page, where they stand last.
+/// Returns the last occurrence of some bytes in a page.
 fn found<'t>(page: &'t [u8], bytes: &[u8]) -> &'t [u8] {
     let at = page.windows(bytes.len()).rposition(|window| window == bytes).unwrap();
     &page[at..at + bytes.len()]
@@ -43,7 +43,7 @@ fn rows_behind_a_key() {
     let (rows, last) = rest(&page, found(&page, b"aone"));
     assert_eq!(rows, [(&b"bb"[..], &b""[..]), (&b"c"[..], &b"three"[..])]);
     assert_eq!(last, Some(&b"c"[..]));
-    // What LMDB gave may be odd; the rows behind it need not be.
+    // The row that LMDB returned may have an unsupported layout; the rows after it need not.
     assert_eq!(rest(&page, found(&page, b"cthree")), (vec![], None));
     assert_eq!(rest(&page, found(&page, b"dbig")).0, [(&b"e"[..], &b"four"[..])]);
     assert_eq!(rest(&page, found(&page, b"efour")), (vec![], None));

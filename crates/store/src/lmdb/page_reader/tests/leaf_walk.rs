@@ -92,7 +92,8 @@ fn a_walk_turns_anywhere() {
     }
 }
 
-/// The leaves of a map in an image of the data file, as places; `None` behind the last one that could be reached.
+/// Returns the leaves of a map in an image of the data file, as places; `None` after the last one that could be
+/// reached.
 fn leaves(image: &[u8], root: u64, key: &[u8]) -> Vec<Option<usize>> {
     let tree = MapTree { pages: image, root };
     let Some(mut walk) = LeafWalk::to_key(tree, key) else { return vec![None] };

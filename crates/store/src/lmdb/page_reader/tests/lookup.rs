@@ -42,7 +42,7 @@ fn filled() -> Scratch {
     scratch
 }
 
-/// Keys that are there, beside them, and nowhere near.
+/// Returns keys that exist, their neighbours, and distant ones.
 fn asked() -> impl Iterator<Item = Vec<u8>> {
     let beside = |number: u64| [1, 5].map(|more| (number / 2 * 3 + more).to_be_bytes().to_vec());
     let longer = |number| [key(number), vec![0]].concat();
@@ -144,7 +144,7 @@ fn what_is_odd_is_left_to_the_engine() {
     assert!(find(&with(root_at + first, &root.to_ne_bytes()[..6]), &[0]).is_none());
 }
 
-/// What is stored last under the key of a number: some have the same.
+/// Returns the value stored last under the key of a number: some numbers share a key.
 fn value_of(number: u64) -> Vec<u8> {
     let last = (number..NUMBERS).rfind(|other| key(*other) == key(number));
     value(last.unwrap_or(number))
