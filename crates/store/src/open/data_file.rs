@@ -113,7 +113,7 @@ struct FreePages<'a> {
 }
 
 impl FreePages<'_> {
-    /// Counts the free pages, at or after `from`, in the tree below a page; returns `None` if the layout is unsupported.
+    /// Counts the free pages at or after `from` in the tree below a page; returns `None` if the layout is unsupported.
     fn count(&self, page: u64, depth: usize) -> Option<u64> {
         let bytes = self.read(page, 0, self.page_len)?;
         let short = |at: usize| Some(u16::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
