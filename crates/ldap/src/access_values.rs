@@ -5,8 +5,8 @@ use ber::{Reader, Tag};
 
 use crate::control::{sequence, text};
 
-/// Whose rights the Get Effective Rights control asks for
-/// (draft-ietf-ldapext-acl-model-08 section 9, and what servers made of it).
+/// Get Effective Rights control value: the identity whose rights are requested (draft-ietf-ldapext-acl-model-08 section
+/// 9, and the variants of existing servers).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EffectiveRightsRequest<'a> {
     /// The authorization identity as the client wrote it; `None` for the client's own.
@@ -16,8 +16,8 @@ pub struct EffectiveRightsRequest<'a> {
 }
 
 impl<'a> EffectiveRightsRequest<'a> {
-    /// Takes a control's value apart; `None` where it is none. Clients send two forms: the identity alone (389 DS), and
-    /// `SEQUENCE { identity OCTET STRING OPTIONAL, attributes SEQUENCE OF OCTET STRING OPTIONAL }` (OpenDJ).
+    /// Decodes a control's value; returns `None` if it is malformed. Clients send two forms: the identity alone (389
+    /// DS), and `SEQUENCE { identity OCTET STRING OPTIONAL, attributes SEQUENCE OF OCTET STRING OPTIONAL }` (OpenDJ).
     pub fn decode(value: &'a [u8]) -> Option<EffectiveRightsRequest<'a>> {
         let mut asked = EffectiveRightsRequest::default();
         if value.first() != Some(&SEQUENCE_OCTET) {
@@ -46,13 +46,13 @@ const SEQUENCE_OCTET: u8 = 0x30;
 /// A question to a server: may this one do that, and which rule says so?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccessQuestion<'a> {
-    /// The authorization identity (RFC 4513 section 5.2.1.8) of whoever would ask; empty for anonymous.
+    /// Authorization identity of the assumed requester (RFC 4513 section 5.2.1.8); empty for anonymous.
     pub asker: &'a str,
     /// The word of the right.
     pub right: &'a str,
     /// The DN of the entry.
     pub entry: &'a str,
-    /// The attribute, where the right is about one.
+    /// The attribute, if the right is about one.
     pub attribute: Option<&'a str>,
     /// The address that the request would come from.
     pub address: Option<&'a str>,
@@ -60,7 +60,7 @@ pub struct AccessQuestion<'a> {
     pub over_tls: bool,
     /// By which bind: `simple`, or a mechanism.
     pub bound_by: Option<&'a str>,
-    /// When, such as `monday 08:30`.
+    /// Time of the assumed request, such as `monday 08:30`.
     pub time: Option<&'a str>,
     /// The name of the listener.
     pub listener: Option<&'a str>,
@@ -74,7 +74,7 @@ const TIME: Tag = Tag::context(4);
 const LISTENER: Tag = Tag::context(5);
 
 impl<'a> AccessQuestion<'a> {
-    /// Takes the value of an extended request apart; `None` where it is none.
+    /// Decodes the value of an extended request; returns `None` if it is malformed.
     pub fn decode(value: &'a [u8]) -> Option<AccessQuestion<'a>> {
         let mut reader = Reader::new(value);
         let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;

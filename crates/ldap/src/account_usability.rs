@@ -18,7 +18,7 @@ const EXPIRED: Tag = Tag::context(2);
 const GRACE: Tag = Tag::context(3);
 const UNLOCK: Tag = Tag::context(4);
 
-/// Whether somebody can bind with a password.
+/// Usability of an account for binds with a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccountUsability {
     /// Yes, for so many seconds, after which the password expires; `None` if it does not.
@@ -27,7 +27,7 @@ pub enum AccountUsability {
     Unusable(Unusable),
 }
 
-/// What stands against a bind.
+/// Reasons that prevent a bind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unusable {
     /// The account is disabled, or it is not its time.
@@ -38,13 +38,13 @@ pub struct Unusable {
     pub is_expired: bool,
     /// Binds that it is good for nevertheless.
     pub grace_left: Option<u32>,
-    /// The account is locked, for so many seconds; `Some(None)`: until somebody unlocks it.
+    /// The account is locked, for so many seconds; `Some(None)`: until an administrator unlocks it.
     pub locked: Option<Option<u32>>,
 }
 
-/// What stands for no end: what OpenDJ says.
+/// Value for "no end", as OpenDJ sends it.
 const NEVER: i64 = -1;
-/// maxInt of RFC 4511 section 4.1.1. Larger numbers count as this, whoever says them.
+/// maxInt of RFC 4511 section 4.1.1. Larger numbers from either side count as this.
 const NUMBER_MAX: u32 = i32::MAX.unsigned_abs();
 
 impl AccountUsability {
@@ -81,7 +81,7 @@ impl AccountUsability {
         value
     }
 
-    /// Takes the control's value apart; `None` where it is none.
+    /// Decodes the control's value; returns `None` if it is malformed.
     pub fn decode(value: &[u8]) -> Option<AccountUsability> {
         let mut reader = Reader::new(value);
         let number = |content: &[u8]| match ber::integer_content(content).ok()? {

@@ -26,7 +26,7 @@ impl<'a> Values<'a> {
         std::iter::from_fn(move || reader.octet_string().ok())
     }
 
-    /// How many values there are. Walks them.
+    /// Returns the number of values. Walks them.
     pub fn len(&self) -> usize {
         self.iter().count()
     }
@@ -102,7 +102,7 @@ impl<'a> Attributes<'a> {
         self.content
     }
 
-    /// Decodes an AttributeList, where every attribute has a value.
+    /// Decodes an AttributeList, in which every attribute has a value.
     pub(crate) fn decode_full(reader: &mut Reader<'a>, limits: &DecodeLimits) -> Body<Attributes<'a>> {
         Attributes::decode_checked(reader, limits, |attribute| {
             if attribute.values.is_empty() {
@@ -112,7 +112,7 @@ impl<'a> Attributes<'a> {
         })
     }
 
-    /// Decodes a PartialAttributeList, where attributes may be without values.
+    /// Decodes a PartialAttributeList, in which attributes may have no values.
     pub(crate) fn decode_partial(reader: &mut Reader<'a>, limits: &DecodeLimits) -> Body<Attributes<'a>> {
         Attributes::decode_checked(reader, limits, |_| Ok(()))
     }
@@ -134,7 +134,7 @@ impl<'a> Attributes<'a> {
     }
 }
 
-/// What a change does to its attribute.
+/// Operation of a change on its attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ChangeOperation {
     /// Add the values.
@@ -168,7 +168,7 @@ impl ChangeOperation {
 /// One change of a modify request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change<'a> {
-    /// What to do.
+    /// Operation of the change.
     pub operation: ChangeOperation,
     /// With which attribute and values.
     pub attribute: PartialAttribute<'a>,

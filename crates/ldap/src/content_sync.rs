@@ -12,18 +12,18 @@ const ID_SET: Tag = Tag::context_constructed(3);
 /// An entryUUID.
 pub type SyncUuid = [u8; 16];
 
-/// What a client wants to be told of a content.
+/// Sync Request Control value: parameters of a content synchronization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncRequest<'a> {
-    /// Whether it wants to hear of changes once it has all.
+    /// Whether the client wants changes after the initial content.
     pub persists: bool,
-    /// What it was given the last time.
+    /// Cookie of the previous synchronization.
     pub cookie: Option<&'a [u8]>,
     /// Whether it takes everything anew where the cookie is of no use.
     pub reload_hint: bool,
 }
 
-/// What a message says of an entry.
+/// State of an entry in a sync message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncState {
     /// It is as it was.
@@ -43,11 +43,11 @@ impl SyncState {
 /// The value of the control of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncStateValue<'a> {
-    /// What became of it.
+    /// State of the entry.
     pub state: SyncState,
-    /// Which it is.
+    /// UUID of the entry.
     pub uuid: SyncUuid,
-    /// The state of the content behind this message.
+    /// Cookie of the content after this message.
     pub cookie: Option<&'a [u8]>,
 }
 
@@ -56,7 +56,8 @@ pub struct SyncStateValue<'a> {
 pub struct SyncDone<'a> {
     /// The state of the content.
     pub cookie: Option<&'a [u8]>,
-    /// Whether the client was told of each entry that is gone; otherwise those are gone that it was not told of.
+    /// Whether the client received the UUID of each deleted entry; if false, all entries that it received nothing about
+    /// are deleted.
     pub refresh_deletes: bool,
 }
 
@@ -65,18 +66,18 @@ pub struct SyncDone<'a> {
 pub struct SyncIdSet {
     /// Whether these are gone; otherwise they are as they were.
     pub refresh_deletes: bool,
-    /// Which they are.
+    /// UUIDs of the entries.
     pub uuids: Vec<SyncUuid>,
 }
 
-/// What a Sync Info Message says.
+/// Contents of a Sync Info Message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SyncInfo<'a> {
     /// The state of the content.
     NewCookie(&'a [u8]),
     /// The end of a phase.
     Refreshed {
-        /// Whether each entry that is gone was told; otherwise those are gone that were not told of.
+        /// Whether each deleted entry was reported; if false, all entries that were not reported are deleted.
         deletes: bool,
         /// The state of the content.
         cookie: Option<&'a [u8]>,
@@ -88,7 +89,7 @@ pub enum SyncInfo<'a> {
 }
 
 impl<'a> SyncInfo<'a> {
-    /// Takes the value of a message apart; `None` where it is none.
+    /// Decodes the value of a message; returns `None` if it is malformed.
     pub fn decode(value: &'a [u8]) -> Option<SyncInfo<'a>> {
         let mut reader = Reader::new(value);
         let tag = reader.peek_tag()?;
@@ -130,7 +131,7 @@ impl<'a> SyncInfo<'a> {
 }
 
 impl<'a> SyncRequest<'a> {
-    /// Takes the value of a request control apart; `None` where it is none.
+    /// Decodes the value of a request control; returns `None` if it is malformed.
     pub fn decode(value: &'a [u8]) -> Option<SyncRequest<'a>> {
         let mut reader = Reader::new(value);
         let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;
@@ -157,7 +158,7 @@ impl<'a> SyncRequest<'a> {
 }
 
 impl<'a> SyncStateValue<'a> {
-    /// Takes the value of a control of an entry apart; `None` where it is none.
+    /// Decodes the value of an entry's control; returns `None` if it is malformed.
     pub fn decode(value: &'a [u8]) -> Option<SyncStateValue<'a>> {
         let mut reader = Reader::new(value);
         let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;
@@ -180,7 +181,7 @@ impl<'a> SyncStateValue<'a> {
 }
 
 impl<'a> SyncDone<'a> {
-    /// Takes the value of the last message's control apart; `None` where it is none.
+    /// Decodes the value of the last message's control; returns `None` if it is malformed.
     pub fn decode(value: &'a [u8]) -> Option<SyncDone<'a>> {
         let mut reader = Reader::new(value);
         let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;
@@ -201,7 +202,7 @@ impl<'a> SyncDone<'a> {
 }
 
 impl SyncIdSet {
-    /// Takes the value of a Sync Info Message apart that is a set of entries; `None` where it is none.
+    /// Decodes the value of a Sync Info Message that is a set of entries; returns `None` for any other.
     pub fn decode(value: &[u8]) -> Option<SyncIdSet> {
         let mut reader = Reader::new(value);
         let mut fields = reader.sequence(ID_SET).ok()?;

@@ -10,7 +10,7 @@ use crate::{DecodeLimits, Limit};
 /// A control, on a request or a response. `Debug` does not show the value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Control<'a> {
-    /// Which control; see [`oids`](crate::oids). Not checked to be an OID: an unknown name is an unknown control.
+    /// Type of the control; see [`oids`](crate::oids). Not checked to be an OID: an unknown name is an unknown control.
     pub oid: &'a str,
     /// Whether the operation must fail where the control is not supported. Of no meaning on a response.
     pub critical: bool,

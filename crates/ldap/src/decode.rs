@@ -1,4 +1,4 @@
-//! What can be wrong with a message, and the small readers that all decoding shares.
+//! Errors of decoding a message, and the small readers that all decoding shares.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use ber::{BerError, Reader, Tag};
 
 use crate::{DecodeLimits, MessageId};
 
-/// Why a message could not be decoded, with as much of its envelope as could be read.
+/// Reason why a message could not be decoded, with as much of its envelope as could be read.
 ///
 /// The server answers with protocolError when it has `id` and a `request_tag` it knows, and otherwise sends a notice of
 /// disconnection and closes (RFC 4511 section 4.1.1).
@@ -18,11 +18,11 @@ pub struct DecodeError {
     pub request_tag: Option<Tag>,
     /// The component that is wrong, by its RFC 4511 name, such as `SearchRequest.filter`.
     pub component: &'static str,
-    /// What is wrong with it.
+    /// Kind of error.
     pub kind: DecodeErrorKind,
 }
 
-/// What is wrong with a component of a message.
+/// Kind of error in a component of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeErrorKind {
@@ -40,14 +40,14 @@ pub enum DecodeErrorKind {
     UnknownOperation,
     /// More of something than [`DecodeLimits`] allows.
     LimitExceeded {
-        /// Which limit.
+        /// The exceeded limit.
         limit: Limit,
         /// Its value.
         max: usize,
     },
 }
 
-/// Which of the [`DecodeLimits`] a message exceeds.
+/// One of the [`DecodeLimits`] that a message can exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Limit {

@@ -18,8 +18,8 @@ pub struct DereferenceSpec<'a> {
 }
 
 impl<'a> DereferenceSpec<'a> {
-    /// Takes the value of a request control apart; `None` where it is none, and where it has more than
-    /// [`DEREFERENCED_MAX`] descriptions.
+    /// Decodes the value of a request control; returns `None` if it is malformed, or has more than [`DEREFERENCED_MAX`]
+    /// descriptions.
     pub fn decode_list(value: &'a [u8]) -> Option<Vec<DereferenceSpec<'a>>> {
         let mut reader = Reader::new(value);
         let mut list = reader.sequence(Tag::SEQUENCE).ok()?;
@@ -82,19 +82,19 @@ const fn content_len(attribute_len: usize, value_len: usize, attributes_len: usi
     element_len(attribute_len) + element_len(value_len) + attributes
 }
 
-/// What is told of an entry that a value of an attribute names.
+/// Attributes of an entry that a value of an attribute names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dereferenced<'a> {
     /// The attribute.
     pub attribute: &'a str,
     /// Its value, a DN.
     pub value: &'a [u8],
-    /// What was wanted and shows, with its values.
+    /// Requested attributes that the requester may see, with their values.
     pub attributes: Vec<(&'a str, Vec<&'a [u8]>)>,
 }
 
 impl<'a> Dereferenced<'a> {
-    /// Takes the value of a response control apart; `None` where it is none.
+    /// Decodes the value of a response control; returns `None` if it is malformed.
     pub fn decode_list(value: &'a [u8]) -> Option<Vec<Dereferenced<'a>>> {
         let mut reader = Reader::new(value);
         let mut list = reader.sequence(Tag::SEQUENCE).ok()?;
@@ -150,7 +150,7 @@ mod tests {
             b"",
             &[0x30, 0],
             &[0x30, 2, 0x30, 0],
-            // Without the list, with something behind it, with a broken name.
+            // Without the list, with trailing octets, with a broken name.
             &[0x30, 5, 0x30, 3, 4, 1, b'm'],
             &[0x30, 9, 0x30, 7, 4, 1, b'm', 0x30, 0, 5, 0],
             &[0x30, 10, 0x30, 8, 4, 1, b'm', 0x30, 3, 4, 1, 0xff],

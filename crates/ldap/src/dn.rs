@@ -27,7 +27,7 @@ pub struct Ava<'a> {
     /// The value with escapes undone. A `#` value is BER: of a string type its octets are here, of any other type the
     /// whole encoding.
     pub value: Cow<'a, [u8]>,
-    /// Where it stands in the DN's text, quotes and escapes included.
+    /// Its offset in the DN's text, quotes and escapes included.
     start: usize,
     end: usize,
     /// Whether the RDN ends with it.
@@ -43,16 +43,16 @@ pub struct Rdn<'d, 'a> {
     pub text: &'a str,
 }
 
-/// Where and why a text is not a DN.
+/// Error of parsing a DN, with its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DnError {
     /// Octets before the place.
     pub offset: usize,
-    /// What is wrong there.
+    /// Kind of error.
     pub kind: DnErrorKind,
 }
 
-/// What is wrong with the text of a DN.
+/// Kind of error in the text of a DN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DnErrorKind {
@@ -81,7 +81,7 @@ impl<'a> Dn<'a> {
     /// Parses a DN. A text of nothing, or nothing but spaces, is the root.
     ///
     /// # Errors
-    /// Where and why it is none.
+    /// The text is not a DN; the error has place and kind.
     pub fn parse(text: &'a str) -> Result<Dn<'a>, DnError> {
         let mut parser = Parser { text, position: 0 };
         parser.skip_spaces();
@@ -97,8 +97,8 @@ impl<'a> Dn<'a> {
     /// [`rdn`](Self::rdn).
     ///
     /// # Errors
-    /// Where and why it is none; a second RDN is [`DnErrorKind::TrailingText`], and nothing at all
-    /// [`DnErrorKind::BadAttribute`].
+    /// The text is not an RDN; the error has place and kind. A second RDN is [`DnErrorKind::TrailingText`], and an
+    /// empty text [`DnErrorKind::BadAttribute`].
     pub fn parse_rdn(text: &'a str) -> Result<Dn<'a>, DnError> {
         let dn = Dn::parse(text)?;
         match dn.len() {
@@ -126,7 +126,7 @@ impl<'a> Dn<'a> {
         self.rdns().next()
     }
 
-    /// How many RDNs there are: 0 for the root.
+    /// Returns the number of RDNs: 0 for the root.
     pub fn len(&self) -> usize {
         self.avas.iter().filter(|ava| ava.ends_rdn).count()
     }
@@ -196,12 +196,13 @@ impl<'d, 'a> Rdn<'d, 'a> {
     }
 }
 
-/// Whether the text of a DN is surely in the form of RFC 4514 already: no quotes, no `;`, no spaces beside separators,
-/// no attribute given by its OID. Looks at each octet once and parses nothing.
+/// Returns true if the text of a DN is surely in the form of RFC 4514 already: no quotes, no `;`, no spaces next to
+/// separators, no attribute given by its OID. Reads each octet once and parses nothing.
 pub fn is_plain_dn_text(text: &[u8]) -> bool {
     let mut octets = text.iter().copied();
     let mut in_attribute = true;
-    // What stands before, `=` only where a value begins: there, and at the end of a value, is no place for a space.
+    // The preceding octet; `=` only if a value begins here. At the beginning and at the end of a value a space is not
+    // allowed.
     let mut before = b',';
     while let Some(octet) = octets.next() {
         before = match octet {
@@ -240,7 +241,7 @@ impl Eq for Ava<'_> {}
 /// Room for this many AVAs is made at once; few directories are deeper.
 const TYPICAL_AVA_COUNT: usize = 8;
 
-/// What an octet means in an unquoted value.
+/// Class of an octet in an unquoted value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Plain,
@@ -301,7 +302,7 @@ impl<'a> Parser<'a> {
         Err(DnError { offset: self.position, kind })
     }
 
-    /// Parses one AVA and the separator behind it. Returns whether another must follow.
+    /// Parses one AVA and the separator after it. Returns whether another must follow.
     fn ava(&mut self, avas: &mut Vec<Ava<'a>>) -> Result<bool, DnError> {
         if avas.len() == DN_AVA_COUNT_MAX {
             return self.error(DnErrorKind::TooLong);
@@ -354,7 +355,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A value without quotes, and where it ends. Spaces at its end do not belong to it unless escaped.
+    /// Parses a value without quotes; returns it and the offset of its end. Trailing spaces do not belong to it unless
+    /// escaped.
     fn plain_value(&mut self) -> Result<(Cow<'a, [u8]>, usize), DnError> {
         let start = self.position;
         let rest = self.text.as_bytes().get(start..).unwrap_or_default();

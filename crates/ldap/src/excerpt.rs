@@ -1,12 +1,12 @@
-//! What a peer sent, in a text for a person: cut, so that a megabyte of a request does not come back as the answer.
+//! Excerpt of a peer's text for a message: truncated, so that a megabyte of a request does not come back as the answer.
 
 use std::fmt::{Debug, Display, Formatter, Result, Write};
 
 /// Characters of one piece of a request that a diagnostic text repeats.
 pub const EXCERPT_MAX: usize = 200;
 
-/// A text of which no more than [`EXCERPT_MAX`] characters are shown, with an ellipsis where there are more. `{}` shows
-/// it as it is, `{:?}` in quotes and escaped.
+/// A text that displays at most [`EXCERPT_MAX`] characters, with an ellipsis if there are more. `{}` displays it as it
+/// is, `{:?}` in quotes and escaped.
 pub struct Excerpt<T>(pub T);
 
 impl<T: AsRef<str>> Excerpt<T> {

@@ -84,11 +84,11 @@ pub struct Assertion<'a> {
 pub struct Substrings<'a> {
     /// The attribute description, unparsed.
     pub description: &'a str,
-    /// What a value must start with.
+    /// Required start of a value.
     pub initial: Option<&'a [u8]>,
-    /// What must follow, in this order and without overlap.
+    /// Required pieces after the start, in this order and without overlap.
     pub any: SubstringAny<'a>,
-    /// What a value must end with.
+    /// Required end of a value.
     pub final_: Option<&'a [u8]>,
 }
 
@@ -125,7 +125,7 @@ impl<'a> FilterList<'a> {
         std::iter::from_fn(move || reader.any().ok().map(|(tag, content)| Filter { tag, content }))
     }
 
-    /// How many members there are. Walks them.
+    /// Returns the number of members. Walks them.
     pub fn len(&self) -> usize {
         self.iter().count()
     }
@@ -157,7 +157,7 @@ impl<'a> Filter<'a> {
         if reader.is_empty() { Ok(filter) } else { Err(DecodeErrorKind::Misplaced) }
     }
 
-    /// What the filter is, one level deep.
+    /// Returns the kind of the filter, one level deep.
     #[inline]
     pub fn kind(&self) -> FilterKind<'a> {
         let content = self.content;
@@ -188,7 +188,7 @@ impl<'a> Filter<'a> {
 
     /// Reads the next element, which has been checked to be a filter.
     pub(crate) fn read(reader: &mut Reader<'a>) -> Filter<'a> {
-        // Nothing that was checked gets to the default: a choice nobody defines.
+        // Validated filters never reach the default: a tag that no filter has.
         let (tag, content) = reader.any().unwrap_or((Tag(0), &[]));
         Filter { tag, content }
     }

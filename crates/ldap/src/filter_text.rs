@@ -20,16 +20,16 @@ pub struct FilterBuf {
     bytes: Vec<u8>,
 }
 
-/// Where and why a text is not a filter.
+/// Error of parsing a filter, with its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FilterError {
     /// Octets before the place.
     pub offset: usize,
-    /// What is wrong there.
+    /// Kind of error.
     pub kind: FilterErrorKind,
 }
 
-/// What is wrong with the text of a filter.
+/// Kind of error in the text of a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FilterErrorKind {
@@ -45,7 +45,7 @@ pub enum FilterErrorKind {
     BadOperator,
     /// A matching rule that is no name and no OID, or neither rule nor attribute in an extensible match.
     BadMatchingRule,
-    /// A backslash without two hexadecimal digits behind it.
+    /// A backslash that two hexadecimal digits do not follow.
     BadEscape,
     /// A character that must be escaped in a value.
     UnescapedSpecial(char),
@@ -59,7 +59,7 @@ impl FilterBuf {
     /// Parses the text form.
     ///
     /// # Errors
-    /// Where and why it is none.
+    /// The text is not a filter; the error has place and kind.
     pub fn parse(text: &str) -> Result<FilterBuf, FilterError> {
         let mut bytes = Vec::with_capacity(text.len() + 16);
         let mut parser =
@@ -187,7 +187,7 @@ impl<'t> Parser<'t, '_> {
         }
     }
 
-    /// What follows `attr=`: a value, `*`, or pieces with `*` between them.
+    /// Parses the text after `attr=`: a value, `*`, or pieces with `*` between them.
     fn equality(&mut self, description: &str) -> Parsed<()> {
         self.position += 1;
         let raw = self.raw_value();
@@ -202,7 +202,7 @@ impl<'t> Parser<'t, '_> {
         self.assertion(tags::EQUALITY_MATCH, description)
     }
 
-    /// What follows `attr~`, `attr>` or `attr<`.
+    /// Parses the text after `attr~`, `attr>` or `attr<`.
     fn ordering(&mut self, tag: Tag, description: &str) -> Parsed<()> {
         self.position += 2;
         self.assertion(tag, description)
@@ -243,7 +243,7 @@ impl<'t> Parser<'t, '_> {
         Ok(())
     }
 
-    /// What follows the attribute of `attr[:dn][:rule]:=value`.
+    /// Parses the text after the attribute of `attr[:dn][:rule]:=value`.
     fn extensible_match(&mut self, description: &str) -> Parsed<()> {
         let mut rule = None;
         let mut dn_attributes = false;
@@ -297,7 +297,7 @@ impl<'t> Parser<'t, '_> {
         rest.split(')').next().unwrap_or_default()
     }
 
-    /// Undoes the escapes of `raw`, which starts at the position, and moves behind it.
+    /// Decodes the escapes of `raw`, which starts at the position, and moves past it.
     fn value(&mut self, raw: &'t str) -> Parsed<Cow<'t, [u8]>> {
         let is_special = |octet: &u8| matches!(octet, b'\\' | b'(' | b'*' | 0);
         if !raw.as_bytes().iter().any(is_special) {

@@ -7,21 +7,21 @@
 pub const MESSAGE_SIZE_MAX_UNAUTHENTICATED: usize = 2 << 20;
 /// Longest message accepted once bound, in octets: 16 MiB.
 pub const MESSAGE_SIZE_MAX: usize = 16 << 20;
-/// How deep `and`, `or` and `not` may nest in a filter; a single item has depth 1.
+/// Greatest nesting depth of `and`, `or` and `not` in a filter; a single item has depth 1.
 pub const FILTER_DEPTH_MAX: usize = 64;
 /// The most [`DecodeLimits::filter_depth_max`] can be set to. Decoding and rendering descend by recursion, so this
 /// is what keeps them far from the end of any thread's stack.
 pub const FILTER_DEPTH_CEILING: usize = 256;
-/// How many items and operators a filter may have, and how many pieces all its substring items together.
+/// Most items and operators of a filter, and most pieces of all its substring items together.
 pub const FILTER_TERMS_MAX: usize = 4096;
-/// How many attributes an add or changes a modify may have.
+/// Most attributes of an add or changes of a modify.
 pub const ELEMENT_COUNT_MAX: usize = 65_536;
-/// How many selectors a search may have, whatever [`DecodeLimits::element_count_max`] says: each is looked up in the
-/// schema, and some entries are held against each. Schemas have some thousand attribute types.
+/// Most selectors of a search, whatever [`DecodeLimits::element_count_max`] is: each is looked up in the schema, and
+/// some entries are compared with each. Schemas have some thousand attribute types.
 pub const SELECTOR_COUNT_MAX: usize = 4096;
-/// How many values the attributes of one add or modify may have together.
+/// Most values of all attributes of one add or modify together.
 pub const VALUE_COUNT_MAX: usize = 1 << 20;
-/// How many controls a message may have.
+/// Most controls of a message.
 pub const CONTROL_COUNT_MAX: usize = 64;
 /// Most attribute descriptions in a dereference control.
 pub const DEREFERENCED_MAX: usize = 100;
@@ -29,17 +29,16 @@ pub const DEREFERENCED_MAX: usize = 100;
 pub const MATCHED_ITEMS_MAX: usize = 100;
 /// Most keys that results are sorted by.
 pub const SORT_KEYS_MAX: usize = 8;
-/// How many names and values a DN may have; each takes some 60 octets when parsed.
+/// Most names and values of a DN; each takes some 60 octets when parsed.
 pub const DN_AVA_COUNT_MAX: usize = 1024;
-/// Longest LDIF record, in octets as written, unless the reader is told otherwise: 256 MiB, which holds a group of some
-/// four million members.
+/// Default of the longest LDIF record, in octets as written: 256 MiB, which holds a group of some four million members.
 pub const LDIF_RECORD_SIZE_MAX: usize = 256 << 20;
 
 const _: () = assert!(FILTER_DEPTH_MAX <= FILTER_DEPTH_CEILING);
 const _: () = assert!(MESSAGE_SIZE_MAX_UNAUTHENTICATED <= MESSAGE_SIZE_MAX);
 const _: () = assert!(MESSAGE_SIZE_MAX <= ber::CONTENT_LEN_MAX);
 
-/// What [`Message::decode`](crate::Message::decode) accepts. The default is what an authenticated peer may send.
+/// Limits that [`Message::decode`](crate::Message::decode) enforces. The default is that of an authenticated peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeLimits {
     /// Longest message in octets, header included.

@@ -10,16 +10,16 @@ const BY_OFFSET: Tag = Tag::context_constructed(0);
 /// The target by the value that it is sorted by.
 const BY_VALUE: Tag = Tag::context(1);
 
-/// What part of a list is wanted.
+/// Virtual list view request: the wanted part of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListViewRequest<'a> {
     /// Entries before the target.
     pub before: u32,
-    /// Entries behind the target.
+    /// Number of entries after the target.
     pub after: u32,
-    /// Which entry is the target.
+    /// The target entry.
     pub target: ListViewTarget<'a>,
-    /// What a server has answered before.
+    /// Context of an earlier answer of the server.
     pub context: Option<&'a [u8]>,
 }
 
@@ -28,28 +28,28 @@ pub struct ListViewRequest<'a> {
 pub enum ListViewTarget<'a> {
     /// One of `count` entries, from 1 on. A count of 0 is that of the server.
     Offset {
-        /// Which one.
+        /// Offset of the target in the list.
         offset: u32,
-        /// How many there are, as the client believes.
+        /// Size of the list, as estimated by the client.
         count: u32,
     },
     /// The first one that is sorted by this value or a later one.
     Value(&'a [u8]),
 }
 
-/// What part of a list was returned, or why none was.
+/// Virtual list view response: the returned part of a list, or the reason why there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListViewResult {
     /// The target's place, from 1 on.
     pub position: u32,
-    /// How many entries the list has.
+    /// Number of entries of the list.
     pub count: u32,
     /// Success, or why not.
     pub code: ResultCode,
 }
 
 impl<'a> ListViewRequest<'a> {
-    /// Takes the value of a request control apart; `None` where it is none.
+    /// Decodes the value of a request control; returns `None` if it is malformed.
     pub fn decode(value: &'a [u8]) -> Option<ListViewRequest<'a>> {
         let mut reader = Reader::new(value);
         let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;
@@ -91,7 +91,7 @@ impl<'a> ListViewRequest<'a> {
 }
 
 impl ListViewResult {
-    /// Takes the value of a response control apart; `None` where it is none.
+    /// Decodes the value of a response control; returns `None` if it is malformed.
     pub fn decode(value: &[u8]) -> Option<ListViewResult> {
         let mut reader = Reader::new(value);
         let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;

@@ -10,7 +10,7 @@ use crate::{Controls, DecodeError, DecodeErrorKind, DecodeLimits, Limit, Message
 pub struct Message<'a> {
     /// The id that the answers carry.
     pub id: MessageId,
-    /// What is asked.
+    /// The requested operation.
     pub request: Request<'a>,
     /// The controls, in the order sent.
     pub controls: Controls<'a>,
@@ -69,8 +69,8 @@ pub(crate) struct Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    /// Reads the envelope. `progress` hears of the id and the operation's tag as soon as each is known, so that they
-    /// survive an error behind them.
+    /// Reads the envelope. Sets the id and the operation's tag in `progress` as soon as each is known, so that they
+    /// survive a later error.
     pub(crate) fn read(
         bytes: &'a [u8],
         limits: &DecodeLimits,
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn unknown_trailing_components_are_ignored() {
-        // Behind the operation, behind the controls, within a bind, and within a control.
+        // After the operation, after the controls, within a bind, and within a control.
         for operation in [
             &b"\x4a\x04cn=a\x8a\x01x"[..],
             b"\x4a\x04cn=a\xa0\x07\x30\x05\x04\x031.2\x8a\x01x",

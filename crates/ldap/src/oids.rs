@@ -52,7 +52,7 @@ pub const ACCOUNT_USABILITY: &str = "1.3.6.1.4.1.42.2.27.9.5.8";
 pub const PASSWORD_EXPIRED: &str = "2.16.840.1.113730.3.4.4";
 /// The password will expire: response on a bind (draft-vchu-ldap-pwd-policy).
 pub const PASSWORD_EXPIRING: &str = "2.16.840.1.113730.3.4.5";
-/// Get Effective Rights: what somebody may do with the entries of a search (draft-ietf-ldapext-acl-model-08).
+/// Get Effective Rights: the rights of an identity on the entries of a search (draft-ietf-ldapext-acl-model-08).
 pub const EFFECTIVE_RIGHTS: &str = "1.3.6.1.4.1.42.2.27.9.5.2";
 /// Relax rules: let a directory repair tool write what users may not (draft-zeilenga-ldap-relax).
 pub const RELAX_RULES: &str = "1.3.6.1.4.1.4203.666.5.12";
@@ -62,7 +62,7 @@ pub const NO_OPERATION: &str = "1.3.6.1.4.1.4203.666.5.2";
 pub const NO_OPERATION_UNBOUNDID: &str = "1.3.6.1.4.1.4203.1.10.2";
 /// Dereference: attributes of the entries that a link attribute names (draft-masarati-ldap-deref).
 pub const DEREFERENCE: &str = "1.3.6.1.4.1.4203.666.5.16";
-/// What failed: which control or value made an operation fail (draft-masarati-ldap-whatfailed).
+/// The "what failed" control: names the control or value that made an operation fail (draft-masarati-ldap-whatfailed).
 pub const WHAT_FAILED: &str = "1.3.6.1.4.1.4203.666.5.17";
 /// Session tracking: who a proxy works for (draft-wahl-ldap-session).
 pub const SESSION_TRACKING: &str = "1.3.6.1.4.1.21008.108.63.1";
@@ -91,7 +91,7 @@ pub const MODIFY_PASSWORD: &str = "1.3.6.1.4.1.4203.1.11.1";
 pub const PASSWORD_STATE: &str = "1.3.6.1.4.1.26027.1.6.1";
 /// The same, as UnboundID calls it.
 pub const PASSWORD_STATE_UNBOUNDID: &str = "1.3.6.1.4.1.30221.1.6.1";
-/// Who am I? (RFC 4532).
+/// The "Who am I?" operation (RFC 4532).
 pub const WHO_AM_I: &str = "1.3.6.1.4.1.4203.1.11.3";
 /// Cancel an operation and say so (RFC 3909).
 pub const CANCEL: &str = "1.3.6.1.1.8";
@@ -116,7 +116,7 @@ pub const FAST_BIND: &str = "1.2.840.113556.1.4.1781";
 /// Several operations in one request (Active Directory).
 pub const BATCH_REQUEST: &str = "1.2.840.113556.1.4.2212";
 
-/// What people call an extended operation, for diagnostic texts; `None` for one that is not above.
+/// Returns the common name of an extended operation, for diagnostic texts; `None` if its OID is not above.
 pub fn extended_operation_name(oid: &str) -> Option<&'static str> {
     Some(match oid {
         START_TLS => "StartTLS",

@@ -5,7 +5,7 @@ use ber::{Reader, Tag, Writer};
 /// The largest page size and estimate (maxInt of RFC 4511 section 4.1.1).
 const SIZE_MAX: u32 = i32::MAX as u32;
 
-/// What a client asks of a page, or a server says of the page it sent.
+/// Paged results control value: page request of a client, or a server's description of the page it sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PagedResults<'a> {
     /// In a request the most entries wanted; 0 ends the sequence of pages. In a response how many entries all pages
@@ -17,7 +17,7 @@ pub struct PagedResults<'a> {
 }
 
 impl<'a> PagedResults<'a> {
-    /// Takes a control's value apart; `None` where it is none.
+    /// Decodes a control's value; returns `None` if it is malformed.
     pub fn decode(value: &'a [u8]) -> Option<PagedResults<'a>> {
         let mut reader = Reader::new(value);
         let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;
@@ -76,7 +76,7 @@ mod tests {
             &[0x30, 5, 2, 1, 0xff, 4, 0],
             &[0x30, 9, 2, 5, 0, 0x80, 0, 0, 0, 4, 0],
             &[0x30, 13, 2, 9, 1, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0],
-            // Something behind the cookie, and behind everything; a cookie cut short.
+            // Octets after the cookie, and after the sequence; a cookie cut short.
             &[0x30, 7, 2, 1, 1, 4, 0, 5, 0],
             &[0x30, 5, 2, 1, 1, 4, 0, 0],
             &[0x30, 5, 2, 1, 1, 4, 1],

@@ -9,14 +9,14 @@ const OLD_PASSWORD: Tag = Tag::context(1);
 const NEW_PASSWORD: Tag = Tag::context(2);
 const GENERATED_PASSWORD: Tag = Tag::context(0);
 
-/// What a client asks for.
+/// Password Modify request (RFC 3062).
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct PasswordModify<'a> {
-    /// Whose password; `None` is that of who asks. Often a DN.
+    /// User whose password is changed, often a DN; `None` is the requester.
     pub user_identity: Option<&'a [u8]>,
-    /// What the password is now.
+    /// Current password.
     pub old_password: Option<&'a [u8]>,
-    /// What it is to be; `None` asks the server to make one.
+    /// New password; `None` asks the server to generate one.
     pub new_password: Option<&'a [u8]>,
 }
 
@@ -28,7 +28,7 @@ impl std::fmt::Debug for PasswordModify<'_> {
 }
 
 impl<'a> PasswordModify<'a> {
-    /// Takes a request's value apart, which may be absent; `None` where it is none.
+    /// Decodes a request's value, which may be absent; returns `None` if it is malformed.
     pub fn decode(value: Option<&'a [u8]>) -> Option<PasswordModify<'a>> {
         let Some(value) = value else { return Some(PasswordModify::default()) };
         let mut reader = Reader::new(value);
@@ -58,14 +58,14 @@ impl<'a> PasswordModify<'a> {
     }
 }
 
-/// The response's value, which tells the password that the server made.
+/// Encodes the response's value, which contains the password that the server generated.
 pub fn encode_generated_password(password: &[u8]) -> Vec<u8> {
     sequence(|writer| {
         writer.element(GENERATED_PASSWORD, password);
     })
 }
 
-/// The password in a response's value; `None` where there is none.
+/// Returns the password in a response's value; `None` if there is none.
 pub fn decode_generated_password(value: &[u8]) -> Option<&[u8]> {
     let mut fields = Reader::new(value).sequence(Tag::SEQUENCE).ok()?;
     fields.optional(GENERATED_PASSWORD).ok()?

@@ -9,16 +9,16 @@ const ERROR: Tag = Tag::context(1);
 const TIME_BEFORE_EXPIRATION: Tag = Tag::context(0);
 const GRACE_LEFT: Tag = Tag::context(1);
 
-/// What a server tells about a password besides the result code.
+/// Password policy response control: state of a password in addition to the result code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PolicyResponse {
-    /// What the user should know.
+    /// Warning for the user.
     pub warning: Option<PolicyWarning>,
-    /// What stands against the password, or against everything but changing it.
+    /// Error of the password, or reason why only changing it is allowed.
     pub error: Option<PolicyError>,
 }
 
-/// What the user of a password should know.
+/// Warning for the user of a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyWarning {
     /// The password expires in this many seconds.
@@ -27,7 +27,7 @@ pub enum PolicyWarning {
     GraceLeft(u32),
 }
 
-/// What a password policy has against a password.
+/// Violation of a password policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyError {
     /// It has expired.
@@ -106,7 +106,7 @@ impl PolicyResponse {
         })
     }
 
-    /// Takes the control's value apart; `None` where it is none.
+    /// Decodes the control's value; returns `None` if it is malformed.
     pub fn decode(value: &[u8]) -> Option<PolicyResponse> {
         let mut reader = Reader::new(value);
         let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;

@@ -22,18 +22,18 @@ const VALUES_MAX: usize = 1_024;
 /// One thing that is asked for, or done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateOperation<V> {
-    /// What: one of the numbers in [`state_operation`].
+    /// Kind of the operation: one of the numbers in [`state_operation`].
     pub kind: u32,
     /// Its values.
     pub values: Vec<V>,
 }
 
-/// What a client asks for.
+/// Password policy state request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateRequest<'a> {
-    /// Whose password; a DN.
+    /// DN of the user.
     pub user: &'a str,
-    /// What about it; empty for everything.
+    /// Requested operations; empty for everything.
     pub operations: Vec<StateOperation<&'a [u8]>>,
 }
 
@@ -43,7 +43,7 @@ impl<'a> StateRequest<'a> {
         [PASSWORD_STATE, PASSWORD_STATE_UNBOUNDID].contains(&name)
     }
 
-    /// Takes a request's value apart; `None` where it is none, or asks for more than is looked at.
+    /// Decodes a request's value; returns `None` if it is malformed, or has more operations than the limit.
     pub fn decode(value: Option<&'a [u8]>) -> Option<StateRequest<'a>> {
         let mut reader = Reader::new(value?);
         let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;

@@ -4,7 +4,7 @@ use ber::{Reader, Tag};
 
 use crate::control::{sequence, text};
 
-/// What happened to an entry.
+/// Type of a change to an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeType {
     /// It was added.
@@ -27,10 +27,10 @@ impl ChangeType {
     }
 }
 
-/// What a client wants to hear of.
+/// Persistent Search control value: the changes to which a client subscribes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PersistentSearch {
-    /// Which changes: the sum of their bits, from 1 to 15.
+    /// Change types the client subscribed to: the sum of their bits, from 1 to 15.
     pub change_types: u8,
     /// Whether what is there already is not sent.
     pub changes_only: bool,
@@ -42,7 +42,7 @@ impl PersistentSearch {
     /// Every change.
     pub const ALL_TYPES: u8 = 15;
 
-    /// Takes the value of a request control apart; `None` where it is none.
+    /// Decodes the value of a request control; returns `None` if it is malformed.
     pub fn decode(value: &[u8]) -> Option<PersistentSearch> {
         let mut reader = Reader::new(value);
         let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;
@@ -71,10 +71,10 @@ impl PersistentSearch {
     }
 }
 
-/// What a changed entry comes with: an entry change notification.
+/// Entry change notification, sent with a changed entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryChange<'a> {
-    /// What happened to it.
+    /// Type of the change.
     pub change_type: ChangeType,
     /// The DN that it had, if it has another.
     pub previous_dn: Option<&'a str>,
@@ -83,7 +83,7 @@ pub struct EntryChange<'a> {
 }
 
 impl<'a> EntryChange<'a> {
-    /// Takes the value of a control of an entry apart; `None` where it is none.
+    /// Decodes the value of an entry's control; returns `None` if it is malformed.
     pub fn decode(value: &'a [u8]) -> Option<EntryChange<'a>> {
         let mut reader = Reader::new(value);
         let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;

@@ -1,5 +1,5 @@
-//! Values of the controls that carry positions: where in the order of all changes an answer stands, and from where on a
-//! request may be answered. They are Pando's own: see `docs/reference/protocol.md`.
+//! Values of the controls that carry log positions: the position of an answer in the order of all changes, and the
+//! least position from which a request may be answered. They are Pando's own: see `docs/reference/protocol.md`.
 
 use ber::{Reader, Tag, Writer};
 
@@ -10,14 +10,14 @@ const WAIT_MAX: u32 = i32::MAX as u32;
 /// clients do not look into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PositionToken {
-    /// Which data: positions of different generations cannot be compared.
+    /// Generation of the data: positions of different generations cannot be compared.
     pub generation: [u8; 16],
-    /// How many changes of it.
+    /// Number of its changes.
     pub position: u64,
 }
 
 impl PositionToken {
-    /// Takes a value apart; `None` where it is none.
+    /// Decodes a value; returns `None` if it is malformed.
     pub fn decode(value: &[u8]) -> Option<PositionToken> {
         let (generation, position) = value.split_first_chunk()?;
         let position = u64::from_be_bytes(position.try_into().ok()?);
@@ -39,12 +39,12 @@ impl PositionToken {
 pub struct AtLeast {
     /// The position.
     pub token: PositionToken,
-    /// How many milliseconds the request may wait for it, from 0 to 2147483647.
+    /// Milliseconds that the request may wait for it, from 0 to 2147483647.
     pub wait_ms: u32,
 }
 
 impl AtLeast {
-    /// Takes a control's value apart: a sequence of the token and the wait. `None` where it is none.
+    /// Decodes a control's value: a sequence of the token and the wait. Returns `None` if it is malformed.
     pub fn decode(value: &[u8]) -> Option<AtLeast> {
         let mut reader = Reader::new(value);
         let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;

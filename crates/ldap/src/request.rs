@@ -63,7 +63,7 @@ pub struct BindRequest<'a> {
     pub version: i32,
     /// The DN to bind as, unparsed; empty for anonymous and for most SASL mechanisms.
     pub name: &'a str,
-    /// How, and the proof.
+    /// Method and credentials.
     pub authentication: Authentication<'a>,
 }
 
@@ -88,9 +88,9 @@ pub enum Authentication<'a> {
 pub struct SearchRequest<'a> {
     /// The DN to search from, unparsed.
     pub base_object: &'a str,
-    /// How far below the base.
+    /// Depth of the search below the base.
     pub scope: Scope,
-    /// Which aliases to follow.
+    /// Aliases to follow.
     pub deref_aliases: DerefAliases,
     /// The most entries wanted; 0 for no limit.
     pub size_limit: u32,
@@ -98,13 +98,13 @@ pub struct SearchRequest<'a> {
     pub time_limit_seconds: u32,
     /// Whether values are to be left out.
     pub types_only: bool,
-    /// Which entries.
+    /// Condition that entries must match.
     pub filter: Filter<'a>,
-    /// Which attributes.
+    /// Attributes to return.
     pub attributes: AttributeSelection<'a>,
 }
 
-/// How far below its base a search goes.
+/// Depth of a search below its base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// The base itself.
@@ -117,7 +117,7 @@ pub enum Scope {
     Subordinate,
 }
 
-/// When a search follows aliases.
+/// Conditions under which a search follows aliases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DerefAliases {
     /// Never.
@@ -135,7 +135,7 @@ pub enum DerefAliases {
 pub struct ModifyRequest<'a> {
     /// The entry's DN, unparsed.
     pub object: &'a str,
-    /// What to change, in order.
+    /// Changes, in order.
     pub changes: Changes<'a>,
 }
 
@@ -320,7 +320,7 @@ impl Scope {
             0 => Some(Scope::BaseObject),
             1 => Some(Scope::SingleLevel),
             2 => Some(Scope::WholeSubtree),
-            // Assigned to nobody, but what OpenLDAP and 389 DS use for the draft's scope.
+            // Unassigned, but used by OpenLDAP and 389 DS for the draft's scope.
             3 => Some(Scope::Subordinate),
             _ => None,
         }

@@ -1,7 +1,7 @@
 //! Encoding what a server sends (RFC 4511 sections 4.1.9 and 4.5.2).
 //!
 //! Every function appends one whole message to `out`: sizes first, then bytes, each written once. For search entries,
-//! where attributes are usually copied from a store that has them encoded already, there are only the pieces:
+//! whose attributes are usually copied from a store that has them encoded already, there are only the pieces:
 //!
 //! ```
 //! use ldap::{MessageId, response};
@@ -86,13 +86,15 @@ impl ResponseOp {
         }
     }
 
-    /// What ends the operation of this request; `None` for unbind and abandon, which have no response.
+    /// Returns the response that ends the operation of this request; `None` for unbind and abandon, which have no
+    /// response.
     pub const fn answering(request: &Request<'_>) -> Option<ResponseOp> {
         ResponseOp::answering_tag(request.tag())
     }
 
-    /// What ends the operation of the request of this tag; `None` for unbind, abandon and unknown operations. For
-    /// requests that could not be decoded, see [`DecodeError::request_tag`](crate::DecodeError::request_tag).
+    /// Returns the response that ends the operation of the request with this tag; `None` for unbind, abandon and
+    /// unknown operations. For requests that could not be decoded, see
+    /// [`DecodeError::request_tag`](crate::DecodeError::request_tag).
     pub const fn answering_tag(request_tag: Tag) -> Option<ResponseOp> {
         use crate::request_tag::*;
         match request_tag {
@@ -112,13 +114,13 @@ impl ResponseOp {
 /// An LDAPResult to send (RFC 4511 section 4.1.9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LdapResult<'a> {
-    /// How the operation ended.
+    /// Result code.
     pub code: ResultCode,
-    /// The lowest existing entry on the way to the one named, where the code calls for it; else empty.
+    /// DN of the lowest superior of the named entry that exists, if the code calls for it; else empty.
     pub matched_dn: &'a str,
     /// Words for a person; may be empty.
     pub diagnostic: &'a str,
-    /// Where else to ask: URLs. Left out when empty.
+    /// Referral URLs. Left out when empty.
     pub referrals: &'a [String],
 }
 
@@ -288,8 +290,8 @@ pub fn put_search_entry_header(out: &mut Vec<u8>, id: MessageId, entry: SearchEn
     put_header(out, Tag::OCTET_STRING, entry.dn_len);
 }
 
-/// Corrects the lengths of a search entry that begins at `start` and ends `out`, without controls, where the length of
-/// the attributes was guessed. What follows the head is moved only where a length takes another number of octets than
+/// Corrects the lengths of a search entry that begins at `start` and ends `out`, without controls, if the length of the
+/// attributes was guessed. Moves the octets after the head only if a length takes another number of octets than
 /// guessed.
 pub fn correct_search_entry(
     out: &mut Vec<u8>,
@@ -418,8 +420,8 @@ pub const fn control_len(oid: &str, value_len: usize) -> usize {
     element_len(element_len(oid.len()) + element_len(value_len))
 }
 
-/// As [`put_controls`], with one more control behind them, up to its value: the caller appends that next, `value_len`
-/// octets.
+/// Does the same as [`put_controls`], with one more control at the end, up to its value: the caller appends that next,
+/// `value_len` octets.
 pub fn put_controls_and_header(out: &mut Vec<u8>, controls: Controls<'_>, oid: &str, value_len: usize) {
     put_header(out, CONTROLS_TAG, controls.as_bytes().len() + control_len(oid, value_len));
     out.extend_from_slice(controls.as_bytes());
@@ -491,7 +493,7 @@ fn put_result_message(
 /// Appends the final response of an operation that ended with this code and nothing to say, as most do.
 fn put_bare_result(out: &mut Vec<u8>, id: MessageId, tag: Tag, code: u8) {
     const STRING: u8 = Tag::OCTET_STRING.0;
-    // An empty matched DN and an empty diagnostic behind the code.
+    // An empty matched DN and an empty diagnostic follow the code.
     let content = [Tag::ENUMERATED.0, 1, code, STRING, 0, STRING, 0];
     put_envelope(out, id, tag, content.len(), 0);
     out.extend_from_slice(&content);

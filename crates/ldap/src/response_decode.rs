@@ -23,12 +23,12 @@ pub struct ResponseMessage<'a> {
     pub controls: Controls<'a>,
 }
 
-/// What a server can send.
+/// Response of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Response<'a> {
     /// BindResponse.
     Bind {
-        /// How it ended.
+        /// Result of the bind.
         result: ReceivedResult<'a>,
         /// The server's part of a SASL exchange.
         server_sasl_credentials: Option<&'a [u8]>,
@@ -51,18 +51,18 @@ pub enum Response<'a> {
     Compare(ReceivedResult<'a>),
     /// ExtendedResponse, unsolicited notifications included.
     Extended {
-        /// How it ended.
+        /// Result of the operation.
         result: ReceivedResult<'a>,
         /// The response's OID.
         name: Option<&'a str>,
-        /// What the OID defines.
+        /// Value, as the OID defines it.
         value: Option<&'a [u8]>,
     },
     /// IntermediateResponse.
     Intermediate {
         /// The response's OID.
         name: Option<&'a str>,
-        /// What the OID defines.
+        /// Value, as the OID defines it.
         value: Option<&'a [u8]>,
     },
 }
@@ -87,13 +87,13 @@ impl<'a> Response<'a> {
 /// An LDAPResult as received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceivedResult<'a> {
-    /// How the operation ended.
+    /// Result code.
     pub code: ResultCode,
     /// The lowest existing entry on the way to the one named; mostly empty.
     pub matched_dn: &'a str,
     /// Words for a person; may be empty.
     pub diagnostic: &'a str,
-    /// Where else to ask.
+    /// Referral URLs.
     pub referrals: Uris<'a>,
 }
 
@@ -102,7 +102,7 @@ pub struct ReceivedResult<'a> {
 pub struct SearchEntry<'a> {
     /// The entry's DN, unparsed.
     pub object_name: &'a str,
-    /// What was asked for and may be seen of its attributes.
+    /// Requested attributes that the requester may see.
     pub attributes: Attributes<'a>,
 }
 

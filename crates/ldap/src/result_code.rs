@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// How an operation ended. Any number can arrive, so this is a number with names; [`fmt::Display`] gives the RFC's name
-/// (`noSuchObject`), or the number where there is none.
+/// Result code of an operation. Any number can arrive, so this is a number with names; [`fmt::Display`] gives the RFC's
+/// name (`noSuchObject`), or the number if there is none.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ResultCode(pub u32);
 
@@ -73,7 +73,7 @@ result_codes! {
     ALIAS_PROBLEM = 33 "aliasProblem";
     /// A DN is malformed.
     INVALID_DN_SYNTAX = 34 "invalidDNSyntax";
-    /// An alias was met where it may not be followed.
+    /// An alias was met that may not be followed there.
     ALIAS_DEREFERENCING_PROBLEM = 36 "aliasDereferencingProblem";
     /// This way to authenticate does not fit this identity.
     INAPPROPRIATE_AUTHENTICATION = 48 "inappropriateAuthentication";

@@ -1,6 +1,6 @@
-//! Where a server is, or is to be: `ldap://HOST:PORT`, `ldaps://HOST:PORT` for TLS, or `ldapi://PATH` for a socket of
-//! the file system (draft-chu-ldap-ldapi), whose slashes are percent-encoded. Only the address; what an LDAP URL may
-//! say besides is in [`crate::url`].
+//! Addresses of servers: `ldap://HOST:PORT`, `ldaps://HOST:PORT` for TLS, or `ldapi://PATH` for a socket of the file
+//! system (draft-chu-ldap-ldapi), whose slashes are percent-encoded. Only the address; the other parts of an LDAP URL
+//! are in [`crate::url`].
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -33,7 +33,7 @@ pub enum ServerUrl {
     Local(PathBuf),
 }
 
-/// Why a text is no [`ServerUrl`].
+/// Reason why a text is not a [`ServerUrl`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ServerUrlError {
@@ -46,7 +46,7 @@ pub enum ServerUrlError {
         /// The part that should be a port.
         port: String,
     },
-    /// There is a DN or a query behind the address.
+    /// A DN or a query follows the address.
     Trailing(String),
     /// A `ldapi` URL without a path, or with one that is not encoded, or encoded wrongly.
     Path {

@@ -22,8 +22,8 @@ pub struct SortKey<'a> {
 }
 
 impl<'a> SortKey<'a> {
-    /// Takes the value of a request control apart; `None` where it is none, and where it has no key. Of more than
-    /// [`SORT_KEYS_MAX`] keys one more than that is returned.
+    /// Decodes the value of a request control; returns `None` if it is malformed, or has no key. Of more than
+    /// [`SORT_KEYS_MAX`] keys returns one more than that.
     pub fn decode_list(value: &'a [u8]) -> Option<Vec<SortKey<'a>>> {
         let mut reader = Reader::new(value);
         let mut list = reader.sequence(Tag::SEQUENCE).ok()?;
@@ -67,7 +67,7 @@ impl<'a> SortKey<'a> {
     }
 }
 
-/// What became of the sorting.
+/// Sort response control value (RFC 2891).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SortResult<'a> {
     /// Success where the results are sorted.
@@ -77,7 +77,7 @@ pub struct SortResult<'a> {
 }
 
 impl<'a> SortResult<'a> {
-    /// Takes the value of a response control apart; `None` where it is none.
+    /// Decodes the value of a response control; returns `None` if it is malformed.
     pub fn decode(value: &'a [u8]) -> Option<SortResult<'a>> {
         let mut reader = Reader::new(value);
         let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;
@@ -119,7 +119,7 @@ mod tests {
             assert_eq!(SortKey::encode_list(keys), encoded, "{keys:?}");
             assert_eq!(SortKey::decode_list(encoded).as_deref(), Some(keys));
         }
-        // FALSE where it is the default: clients send it.
+        // An explicit FALSE, although it is the default: clients send it.
         let told = [0x30, 9, 0x30, 7, 4, 2, b'c', b'n', 0x81, 1, 0];
         assert_eq!(SortKey::decode_list(&told), Some(vec![by("cn", None, false)]));
         let many = SortKey::encode_list(&[by("cn", None, false); SORT_KEYS_MAX + 5]);
@@ -134,7 +134,7 @@ mod tests {
             &[0x30, 0],
             &[0x30, 2, 0x30, 0],
             &[0x30, 4, 4, 2, b'c', b'n'],
-            // No text, something behind the key, behind the list; the order of fields; a broken BOOLEAN.
+            // No text, octets after the key, after the list; the order of fields; a broken BOOLEAN.
             &[0x30, 5, 0x30, 3, 4, 1, 0xff],
             &[0x30, 8, 0x30, 6, 4, 2, b'c', b'n', 5, 0],
             &[0x30, 6, 0x30, 4, 4, 2, b'c', b'n', 0],

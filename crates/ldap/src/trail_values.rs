@@ -4,7 +4,7 @@ use ber::{Reader, Tag, Writer};
 
 use crate::control::sequence;
 
-/// A place in a trail: a segment, and where in it.
+/// Position in an audit trail: a segment, and an offset in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrailPosition {
     /// Number of the segment.
@@ -13,13 +13,13 @@ pub struct TrailPosition {
     pub offset: u64,
 }
 
-/// What is asked for: `SEQUENCE { sinceMicros INTEGER, [segment INTEGER, offset INTEGER] }`, the place where an answer
-/// said how it goes on.
+/// Request for a part of the trail: `SEQUENCE { sinceMicros INTEGER, [segment INTEGER, offset INTEGER] }`, with the
+/// position at which the previous answer ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrailRequest {
     /// Blocks that were written before are left out, in microseconds since 1970-01-01T00:00:00Z.
     pub since_micros: u64,
-    /// Where to go on; `None` to begin with what is oldest.
+    /// Position to continue from; `None` to begin with the oldest.
     pub from: Option<TrailPosition>,
 }
 
@@ -31,18 +31,18 @@ pub enum TrailPiece<'a> {
     Block(u64, u64, &'a [u8]),
     /// Damage, in words.
     Damage(&'a str),
-    /// Where a crash cut the last write, or one is under way.
+    /// Place of a last write that a crash cut, or that is under way.
     Torn(&'a str),
 }
 
 /// An answer, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrailAnswer<'a> {
-    /// Where the next request goes on.
+    /// Position of the next request.
     pub next: TrailPosition,
     /// Whether this is all that there is by now.
     pub is_end: bool,
-    /// What stands before that place.
+    /// Pieces of the trail before that position.
     pub pieces: Vec<TrailPiece<'a>>,
 }
 
@@ -51,7 +51,7 @@ const DAMAGE: Tag = Tag::OCTET_STRING;
 const TORN: Tag = Tag::context(0);
 
 impl TrailRequest {
-    /// Takes a value apart; `None` where it is none.
+    /// Decodes a value; returns `None` if it is malformed.
     pub fn decode(value: &[u8]) -> Option<TrailRequest> {
         let mut reader = Reader::new(value);
         let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;
@@ -76,7 +76,7 @@ impl TrailRequest {
 }
 
 impl<'a> TrailAnswer<'a> {
-    /// Takes a value apart; `None` where it is none.
+    /// Decodes a value; returns `None` if it is malformed.
     pub fn decode(value: &'a [u8]) -> Option<TrailAnswer<'a>> {
         let mut reader = Reader::new(value);
         let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;

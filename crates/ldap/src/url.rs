@@ -1,4 +1,4 @@
-//! LDAP URLs (RFC 4516): in referrals, in `memberURL`, and where a server is named.
+//! LDAP URLs (RFC 4516), as used in referrals, in `memberURL`, and as addresses of servers.
 //!
 //! Besides the RFC's `ldap`, the schemes `ldaps` and `ldapi` (draft-chu-ldap-ldapi) are known, and besides its three
 //! scopes the `subord` of draft-sermersheim-ldap-subordinate-scope.
@@ -11,7 +11,7 @@ use crate::{Dn, FilterBuf, Scope};
 /// An LDAP URL, percent-decoded; DN and filter are checked to be such. `Display` gives the URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LdapUrl {
-    /// How to connect.
+    /// Transport of the connection.
     pub scheme: UrlScheme,
     /// The host, an IPv6 address without its brackets; for ldapi the socket's path. `None` when absent.
     pub host: Option<String>,
@@ -29,7 +29,7 @@ pub struct LdapUrl {
     pub extensions: Vec<UrlExtension>,
 }
 
-/// How to connect.
+/// Transport of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum UrlScheme {
     /// Plain TCP, by default port 389.
@@ -51,16 +51,16 @@ pub struct UrlExtension {
     pub value: Option<String>,
 }
 
-/// Where and why a text is not an LDAP URL.
+/// Error of parsing an LDAP URL, with its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LdapUrlError {
     /// Octets before the place, or before the component that is wrong.
     pub offset: usize,
-    /// What is wrong there.
+    /// Kind of error.
     pub kind: LdapUrlErrorKind,
 }
 
-/// What is wrong with the text of an LDAP URL.
+/// Kind of error in the text of an LDAP URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LdapUrlErrorKind {
@@ -124,7 +124,7 @@ impl LdapUrl {
     /// Parses a URL. Scheme and scope may be in any case.
     ///
     /// # Errors
-    /// Where and why it is none.
+    /// The text is not an LDAP URL; the error has place and kind.
     pub fn parse(text: &str) -> Result<LdapUrl, LdapUrlError> {
         let (scheme, rest) =
             text.split_once("://").ok_or(LdapUrlError { offset: 0, kind: LdapUrlErrorKind::BadScheme })?;

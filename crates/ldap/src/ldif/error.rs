@@ -1,18 +1,18 @@
-//! What can be wrong with LDIF text.
+//! Errors of LDIF text.
 
 use std::fmt;
 use std::io;
 
-/// Why reading LDIF failed, and where.
+/// Reason why reading LDIF failed, with the line.
 #[derive(Debug)]
 pub struct LdifError {
     /// The line, counting from 1, as an editor does: folded lines count each.
     pub line: u64,
-    /// What is wrong there.
+    /// Kind of error.
     pub kind: LdifErrorKind,
 }
 
-/// What is wrong with a line of LDIF.
+/// Kind of error in a line of LDIF.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum LdifErrorKind {
@@ -20,7 +20,7 @@ pub enum LdifErrorKind {
     Io(io::Error),
     /// A version other than 1.
     UnknownVersion,
-    /// A continuation line where there is nothing to continue.
+    /// A continuation line with no line to continue.
     StrayContinuation,
     /// A line without a colon.
     MissingColon,
@@ -36,7 +36,7 @@ pub enum LdifErrorKind {
     SecondDn,
     /// A DN or RDN that is not UTF-8.
     NotUtf8,
-    /// A `control:` line that is malformed or behind `changetype:`.
+    /// A `control:` line that is malformed or follows `changetype:`.
     BadControl,
     /// A `changetype:` other than add, delete, modify, modrdn and moddn, or one that is not the first line of its
     /// record.

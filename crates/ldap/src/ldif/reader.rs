@@ -23,7 +23,7 @@ pub struct LdifReader<R> {
     has_begun: bool,
     is_at_end: bool,
     buffer: RecordBuffer,
-    /// The logical lines of the record: number of the first physical line, and where it is in the buffer's text.
+    /// Logical lines of the record: number of the first physical line, and offset in the buffer's text.
     logical_lines: Vec<(u64, usize)>,
 }
 
@@ -48,7 +48,7 @@ impl<R: BufRead> LdifReader<R> {
 
     /// Reads the next record; `None` at the end of the text.
     ///
-    /// After a malformed record the next call goes on behind it, so a caller may report it and continue. After
+    /// After a malformed record the next call continues after it, so a caller may report it and continue. After
     /// [`LdifErrorKind::Io`] and [`LdifErrorKind::RecordTooLong`] there are no more records.
     ///
     /// # Errors
@@ -64,19 +64,19 @@ impl<R: BufRead> LdifReader<R> {
                 return Ok(None);
             }
             self.take_apart()?;
-            // A version may stand alone, with an empty line behind it.
+            // A version may be alone, followed by an empty line.
             if !self.buffer.lines.is_empty() {
                 return self.buffer.record();
             }
         }
     }
 
-    /// What is read from, which stands behind the last record and the empty line after it.
+    /// Returns the source, which is past the last record and the empty line after it.
     pub const fn get_ref(&self) -> &R {
         &self.input
     }
 
-    /// How many lines have been read so far.
+    /// Returns the number of lines read so far.
     pub const fn line_count(&self) -> u64 {
         self.line_count
     }
@@ -161,7 +161,7 @@ impl<R: BufRead> LdifReader<R> {
             let kind = LdifErrorKind::RecordTooLong { max: self.record_size_max };
             return Err(LdifError { line: self.line_count, kind });
         } else {
-            // The last line, without an end, or behind it the end of the text.
+            // The last line, without an end, or after it the end of the text.
             self.is_at_end = read == 0;
             self.line_count -= u64::from(self.is_at_end);
         }

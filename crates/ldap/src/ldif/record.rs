@@ -14,11 +14,11 @@ pub struct LdifRecord<'r> {
     pub dn: &'r str,
     /// The controls to send with a change.
     pub controls: LdifControls<'r>,
-    /// What the record says about that DN.
+    /// Contents of the record.
     pub body: LdifBody<'r>,
 }
 
-/// What a record says.
+/// Contents of a record.
 #[derive(Clone, Copy, Debug)]
 pub enum LdifBody<'r> {
     /// An entry's content: a record without a change type.
@@ -63,7 +63,7 @@ pub struct LdifValues<'r> {
 pub struct LdifModification<'r> {
     /// The line, counting from 1.
     pub line: u64,
-    /// What to do.
+    /// Operation of the change.
     pub operation: ChangeOperation,
     /// The attribute description, unparsed.
     pub description: &'r str,
@@ -96,7 +96,7 @@ impl<'r> LdifValues<'r> {
         })
     }
 
-    /// How many there are.
+    /// Returns the number of values.
     pub const fn len(&self) -> usize {
         self.lines.len()
     }
@@ -165,7 +165,7 @@ impl<'r> LdifControls<'r> {
     }
 }
 
-/// A record's text, unfolded, and where its lines are.
+/// Text of a record, unfolded, and the places of its lines.
 #[derive(Default)]
 pub(super) struct RecordBuffer {
     /// The logical lines without their ends.
@@ -181,7 +181,7 @@ pub(super) struct Line {
     /// Its first physical line, counting from 1.
     pub(super) number: u64,
     pub(super) kind: LineKind,
-    /// Where its name is: the attribute description, or a control's OID. Always ASCII.
+    /// Range of its name: the attribute description, or a control's OID. Always ASCII.
     pub(super) name: Range<usize>,
     pub(super) value: Range<usize>,
     /// Whether the value is in `decoded`, not `text`.
@@ -240,7 +240,7 @@ impl RecordBuffer {
         self.text_value(line).ok_or(LdifError { line: line.number, kind: LdifErrorKind::NotUtf8 })
     }
 
-    /// What the lines say. There is at least one.
+    /// Interprets the lines. There is at least one.
     pub(super) fn record(&self) -> Parsed<Option<LdifRecord<'_>>> {
         let Some((first, rest)) = self.lines.split_first() else { return Ok(None) };
         if !self.is_named(first, "dn") {
@@ -267,7 +267,7 @@ impl RecordBuffer {
         Ok(Some(LdifRecord { line: first.number, dn, controls, body }))
     }
 
-    /// What the lines behind `changetype:` say.
+    /// Interprets the lines after `changetype:`.
     fn change<'r>(&'r self, change_type: &Line, lines: &'r [Line]) -> Parsed<LdifBody<'r>> {
         let value = self.value(change_type).trim_ascii_end();
         let is = |name: &str| value.eq_ignore_ascii_case(name.as_bytes());
@@ -304,7 +304,7 @@ impl RecordBuffer {
         const EXPECTED: &str = "'add:', 'delete:', 'replace:' or 'increment:'";
         for (index, change) in lines.split(|line| line.kind == LineKind::EndOfChange).enumerate() {
             let Some((first, values)) = change.split_first() else {
-                // Nothing behind the last `-`, or two in a row.
+                // Nothing after the last `-`, or two in a row.
                 match lines.iter().filter(|line| line.kind == LineKind::EndOfChange).nth(index) {
                     Some(stray) => return error(stray, LdifErrorKind::Expected(EXPECTED)),
                     None => continue,

@@ -69,7 +69,7 @@ fn entries() {
     // Folding joins wherever it was cut; one space goes.
     check("dn: d\n c=a\ncn: b\n  c\n \n d\n", &["1: dc=a cn=b cd"]);
     check("d\n n: dc=a\nc\n n:\n : Yg\n ==\n", &["1: dc=a cn=b"]);
-    // Names in any case; spaces before the value go, behind it they stay.
+    // Names in any case; spaces before the value are dropped, those after it stay.
     check("DN:   dc=a\nCN;Lang-X:  b \n", &["1: dc=a CN;Lang-X=b "]);
     check("dn:: ZGM9YQ==\nphoto::/wA=\nempty:\nempty::\n", &[r"1: dc=a photo=\xff\x00 empty= empty="]);
     check("dn: cn=ä\nurl: <x\ncolon: a:b::\n", &["1: cn=ä url=<x colon=a:b::"]);
@@ -201,8 +201,7 @@ fn failing_input_ends_the_reading() {
     assert_eq!(read_from(input, 100), ["1: a=b ", "line 4: broken disk"]);
 }
 
-/// What makes each kind of error, so that none is without a test of its message. A kind that is new does not compile
-/// here.
+/// Input for each kind of error, so that none is without a test of its message. A new kind does not compile here.
 #[test]
 fn every_kind_of_error_has_a_message() {
     fn place(kind: &LdifErrorKind) -> usize {

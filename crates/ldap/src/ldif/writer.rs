@@ -12,8 +12,8 @@ const LINE_LEN_MAX: usize = 76;
 
 /// Writes records. Each method writes at once; wrap a file in a `BufWriter`.
 ///
-/// A record is one of [`entry`](Self::entry) and the change methods, which each write it whole, with the empty line
-/// behind it.
+/// A record is one of [`entry`](Self::entry) and the change methods, which each write it whole, followed by an empty
+/// line.
 #[derive(Debug)]
 pub struct LdifWriter<W> {
     out: W,
@@ -168,8 +168,8 @@ impl<W: Write> LdifWriter<W> {
     }
 }
 
-/// Appends the line of one value, `name: value` or `name:: base64`, folded, with its end. For whoever writes millions:
-/// nothing is allocated but what `out` needs.
+/// Appends the line of one value, `name: value` or `name:: base64`, folded, with its end. For writing millions of
+/// lines: allocates nothing but room in `out`.
 ///
 /// Whole records come from [`LdifWriter`].
 pub fn put_ldif_line(out: &mut Vec<u8>, name: &str, value: &[u8]) {

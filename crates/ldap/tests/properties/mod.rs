@@ -1,4 +1,4 @@
-//! What holds for any octets. The fuzz targets and the replay of their corpora both check this.
+//! Properties that hold for any octets. The fuzz targets and the replay of their corpora both check them.
 //!
 //! Each target has one function here; a user of this module uses one of them or all.
 #![allow(dead_code)]
@@ -192,7 +192,7 @@ pub(crate) fn filter_text(bytes: &[u8]) {
     }
 }
 
-/// A DN that parses renders as a DN of the same names and values, and its parts are where they say.
+/// A DN that parses renders as a DN of the same names and values, and its parts are at their recorded offsets.
 pub(crate) fn dn(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let dn = match Dn::parse(text) {
