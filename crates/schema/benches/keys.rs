@@ -1,4 +1,4 @@
-//! What a look-up and a key cost: both are on the path of every search.
+//! Costs of a look-up and of a key: both are on the path of every search.
 //!
 //! `cargo bench -p schema --bench keys`. Each figure is the best of 100 runs of 20,000, which is what remains when
 //! other work on the machine is left out. On one core of a Xeon under KVM, 2026-11-20:

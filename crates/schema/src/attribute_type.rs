@@ -6,7 +6,7 @@ use crate::{MatchingRule, SyntaxId};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TypeId(pub u32);
 
-/// What an attribute is used for (RFC 4512 section 4.1.2). Everything but `UserApplications` is operational.
+/// Usage of an attribute (RFC 4512 section 4.1.2). Everything but `UserApplications` is operational.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AttributeUsage {
     /// Ordinary data, returned for `*`.
@@ -51,15 +51,15 @@ pub struct AttributeType {
     pub collective: bool,
     /// Only the server sets it.
     pub no_user_modification: bool,
-    /// What it is used for.
+    /// Usage of the attribute.
     pub usage: AttributeUsage,
     /// Values are always transferred with the `binary` option (RFC 4522, RFC 4523 section 2).
     pub binary_transfer: bool,
     /// The definition in RFC 4512 notation, as the subschema entry publishes it.
     pub definition: String,
-    /// `name()`, with `;binary` behind it where the syntax asks for it.
+    /// `name()`, with `;binary` appended if the syntax requires it.
     pub(crate) returned_name: String,
-    /// How the type is written in the keys of names; see [`crate::name_key`].
+    /// Bytes that represent the type in the keys of names; see [`crate::name_key`].
     pub(crate) type_key: Box<[u8]>,
 }
 

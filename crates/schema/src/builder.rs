@@ -105,7 +105,7 @@ impl SchemaBuilder {
         Ok(Arc::new(schema))
     }
 
-    /// What of all texts loads and is without effect, in their order.
+    /// Returns the parts of all texts that load and have no effect, in their order.
     pub fn without_effect(&self) -> Vec<WithoutEffect> {
         self.definitions.iter().flat_map(effect::of).collect()
     }
@@ -127,7 +127,7 @@ fn known_rule(located: &Located) -> Result<(), SchemaError> {
     }
 }
 
-/// Where each OID of an attribute type or object class was first defined.
+/// Place of the first definition of each OID of an attribute type or object class.
 type Oids = std::collections::HashMap<String, String>;
 
 /// Definitions of one kind without repetitions; an index is an id.

@@ -50,12 +50,12 @@ fn certificate_parts(value: &[u8]) -> Result<CertificateParts<'_>, Fault> {
     Ok(CertificateParts { serial, issuer })
 }
 
-/// What the TLS layer wants to know of a certificate.
+/// Facts of a certificate for the TLS layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateFacts {
     /// The subject as a DN (RFC 4514), its attribute types as OIDs. Empty where the subject is.
     pub subject: String,
-    /// When it ends to be valid, in seconds since 1970.
+    /// End of its validity, in seconds since 1970.
     pub not_after: i64,
     /// By what it is signed, as an OID.
     pub signature_algorithm: String,
@@ -222,7 +222,7 @@ fn utf8_of_der(tag: Tag, content: &[u8]) -> Vec<u8> {
     const UNIVERSAL: Tag = Tag(0x1c);
     const BMP: Tag = Tag(0x1e);
     match tag {
-        // Teletex has no agreed mapping; everybody who still writes it means Latin-1.
+        // Teletex has no agreed mapping; writers that still use it mean Latin-1.
         TELETEX if !content.is_ascii() => {
             content.iter().map(|&byte| char::from(byte)).collect::<String>().into()
         }
@@ -341,7 +341,7 @@ fn write_half(
     put_sized(out, write)
 }
 
-/// Appends what `write` appends, behind its size in four octets.
+/// Appends the output of `write`, preceded by its size in four octets.
 pub(crate) fn put_sized(
     out: &mut Vec<u8>,
     write: impl FnOnce(&mut Vec<u8>) -> Result<(), Fault>,

@@ -26,7 +26,7 @@ use crate::{Fault, Schema, gser, oid, time};
 
 const OID: Tag = Tag(0x06);
 
-/// A certificate's DER, field by field as far as somebody asks.
+/// A certificate's DER, read field by field on demand.
 struct Body<'a> {
     serial: &'a [u8],
     issuer: Reader<'a>,
@@ -129,7 +129,7 @@ pub(crate) enum ComponentAssertion {
     List(Vec<Part>),
 }
 
-/// What one part of an assertion takes, with a name in it.
+/// Bytes that one part of an assertion takes, with a name in it.
 const PART_BYTES: usize = 128;
 
 /// One part of an assertion.
@@ -210,7 +210,8 @@ impl ComponentAssertion {
         Ok(ComponentAssertion::List(parts))
     }
 
-    /// Whether the value with this key agrees in every part. A value that is broken where it matters does not.
+    /// Returns true if the value with this key agrees in every part. A value that is broken in a relevant field does
+    /// not.
     pub(crate) fn matches(&self, key: &[u8]) -> bool {
         let mut key = key;
         match self {
@@ -358,7 +359,7 @@ fn alt_name(value: &str) -> Result<Part, Fault> {
     }
 }
 
-/// `None` for a certificate that is broken where it matters.
+/// Returns `None` for a certificate that is broken in a relevant field.
 fn certificate_agrees(parts: &[Part], key: &[u8]) -> Option<bool> {
     let mut rest = key;
     let (issuer, subject) = (take_part(&mut rest)?, take_part(&mut rest)?);
@@ -416,7 +417,7 @@ fn list_agrees(parts: &[Part], key: &[u8]) -> Option<bool> {
     Some(true)
 }
 
-/// What X.509 says of a part that is about an extension, also where the extension is missing.
+/// Evaluates a part that is about an extension by the rules of X.509, also if the extension is missing.
 fn extension_agrees(part: &Part, extensions: Extensions<'_>) -> Option<bool> {
     let integer_at_least =
         |one: &[u8], other: &[u8]| one.len().cmp(&other.len()).then(one.cmp(other)).is_ge();

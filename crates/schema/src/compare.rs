@@ -1,15 +1,15 @@
-//! What changes between two schemas that stored values would notice.
+//! Differences between two schemas that affect stored values.
 
 use crate::{AttributeType, MatchingRule, Schema};
 
-/// How an attribute type differs between two schemas in a way that stored values would notice.
+/// A difference of an attribute type between two schemas that affects stored values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TypeChange {
     /// Numeric OID of the type.
     pub oid: String,
     /// Canonical name in the old schema.
     pub name: String,
-    /// What changed, for the operator: `removed`, or `syntax A -> B, now single-valued`.
+    /// Description of the change, for the operator: `removed`, or `syntax A -> B, now single-valued`.
     pub what: String,
 }
 

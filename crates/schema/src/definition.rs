@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use crate::oid::{is_descriptor, is_numeric_oid};
 use crate::{Fault, Schema, SchemaErrorKind, syntax};
 
-/// What follows a term's keyword.
+/// Syntax of the text after a term's keyword.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
     /// Nothing.
@@ -33,7 +33,7 @@ enum Shape {
     Word,
 }
 
-/// What a definition defines.
+/// Kind of a definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     AttributeType,
@@ -131,7 +131,7 @@ pub(crate) struct Definition {
     pub(crate) extensions: Vec<(String, Vec<String>)>,
 }
 
-/// A mistake and where in the definition's text it is.
+/// A mistake and its place in the definition's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mistake {
     pub(crate) offset: usize,
@@ -149,7 +149,7 @@ impl Definition {
         self.terms.iter().any(|(term, _)| *term == keyword)
     }
 
-    /// What follows the keyword; empty if it is not there.
+    /// Returns the values after the keyword; empty if it is missing.
     pub(crate) fn many(&self, keyword: &str) -> &[String] {
         self.terms.iter().find(|(term, _)| *term == keyword).map_or(&[], |(_, values)| values)
     }
@@ -312,7 +312,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// What can be said of a definition by itself.
+    /// Checks a definition without the rest of the schema.
     fn check(&self, definition: Definition) -> Parsed<Definition> {
         let mistake = |kind| Err(Mistake { offset: 0, kind });
         let kinds: Vec<&'static str> = ["ABSTRACT", "STRUCTURAL", "AUXILIARY"]
@@ -512,7 +512,7 @@ impl<'a> Parser<'a> {
         Mistake { offset, kind: SchemaErrorKind::Unexpected { what, found } }
     }
 
-    /// What is not read yet. The offset stands behind a token, where a character begins.
+    /// Returns the unread text. The offset is after a token, at the start of a character.
     fn rest(&self) -> &'a str {
         self.text.get(self.offset..).unwrap_or_default()
     }

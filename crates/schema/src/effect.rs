@@ -1,12 +1,13 @@
 //! Definitions that load and do not do what they say.
 //!
-//! A restriction that is not enforced is worse than none, since it is relied on: those are for the directory to refuse.
-//! An extension that another server acts on restricts nothing, and its files need it to load: that is told.
+//! A restriction that is not enforced is worse than none, since administrators rely on it: those are for the directory
+//! to refuse. An extension that another server acts on restricts nothing, and its files need it to load: that is
+//! reported.
 
 use crate::definition::Kind;
 use crate::schema_file::Located;
 
-/// Extensions that describe: where a definition is from, how its values are transferred.
+/// Descriptive extensions: the origin of a definition, the transfer of its values.
 const DESCRIPTIVE: [&str; 9] = [
     "X-ORIGIN",
     "X-SOURCE",
@@ -32,7 +33,7 @@ pub struct WithoutEffect {
     pub restricts: bool,
 }
 
-/// What of a definition is without effect.
+/// Returns the parts of a definition that have no effect.
 pub(crate) fn of(located: &Located) -> Vec<WithoutEffect> {
     let definition = &located.definition;
     let without_effect = |text: String, restricts| WithoutEffect {

@@ -3,7 +3,7 @@
 use ldap::Excerpt;
 use std::fmt;
 
-/// What is wrong with a value, in terms of its bytes. Shared by [`SyntaxError`] and [`ValueError`].
+/// Fault of a value, in terms of its bytes. Shared by [`SyntaxError`] and [`ValueError`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
@@ -29,13 +29,13 @@ pub enum Fault {
     Expected {
         /// Bytes before the place.
         offset: usize,
-        /// What should be there.
+        /// Expected text.
         what: &'static str,
     },
     /// A number outside its range.
     #[error("{what} is out of range")]
     OutOfRange {
-        /// Which number.
+        /// Name of the number.
         what: &'static str,
     },
     /// A name that no definition of the schema carries.
@@ -61,7 +61,7 @@ pub enum Fault {
 pub struct SyntaxError {
     /// The syntax by its description, `Generalized Time` for example.
     pub syntax: String,
-    /// What is wrong.
+    /// Kind of fault.
     pub fault: Fault,
 }
 
@@ -72,7 +72,7 @@ pub struct SyntaxError {
 pub struct ValueError {
     /// The rule's name.
     pub rule: &'static str,
-    /// What is wrong.
+    /// Kind of fault.
     pub fault: Fault,
 }
 
@@ -91,7 +91,7 @@ pub enum DescriptionError {
     BadSyntax {
         /// The description as given.
         description: String,
-        /// What is wrong.
+        /// Kind of fault.
         fault: Fault,
     },
 }
@@ -114,7 +114,7 @@ pub enum NameError {
     BadValue {
         /// Canonical name of the type.
         attribute: String,
-        /// What is wrong.
+        /// Error of the value.
         error: ValueError,
     },
 }
@@ -126,7 +126,7 @@ pub struct SchemaError {
     pub file: String,
     /// First line of the definition, or the line of the mistake itself where that is known; from 1.
     pub line: usize,
-    /// What is wrong.
+    /// Kind of error.
     pub kind: SchemaErrorKind,
 }
 
@@ -138,16 +138,16 @@ impl fmt::Display for SchemaError {
 
 impl std::error::Error for SchemaError {}
 
-/// What can be wrong with schema text.
+/// Kind of error in schema text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SchemaErrorKind {
     /// The text does not follow the grammar.
     #[error("expected {what}, found {found}")]
     Unexpected {
-        /// What the grammar wants here.
+        /// Text that the grammar expects here.
         what: &'static str,
-        /// What is there.
+        /// Text found.
         found: String,
     },
     /// A line that begins like no definition.
@@ -161,7 +161,7 @@ pub enum SchemaErrorKind {
     UnknownTerm {
         /// The word.
         term: String,
-        /// What is being defined.
+        /// Kind of definition.
         definition: &'static str,
     },
     /// A term given twice.
@@ -185,7 +185,7 @@ pub enum SchemaErrorKind {
         text = Excerpt(.0)
     )]
     BadUsage(String),
-    /// Not a length in braces behind a syntax, or not a rule id.
+    /// The text after a syntax is not a length in braces, or the text is not a rule id.
     #[error("{text:?} is not a number", text = Excerpt(.0))]
     BadNumber(String),
     /// An OID macro used before its `objectidentifier` line.
@@ -216,7 +216,7 @@ pub enum SchemaErrorKind {
     /// An attribute type that is not defined.
     #[error("attribute type {name:?} in {term} is not defined", name = Excerpt(.name))]
     UnknownAttribute {
-        /// Where it stands.
+        /// Term that contains it.
         term: &'static str,
         /// As written.
         name: String,
@@ -224,7 +224,7 @@ pub enum SchemaErrorKind {
     /// An object class that is not defined.
     #[error("object class {name:?} in {term} is not defined", name = Excerpt(.name))]
     UnknownClass {
-        /// Where it stands.
+        /// Term that contains it.
         term: &'static str,
         /// As written.
         name: String,
@@ -238,7 +238,7 @@ pub enum SchemaErrorKind {
     /// A matching rule we do not have.
     #[error("matching rule {name:?} in {term} is not known", name = Excerpt(.name))]
     UnknownRule {
-        /// Where it stands.
+        /// Term that contains it.
         term: &'static str,
         /// As written.
         name: String,
@@ -246,7 +246,7 @@ pub enum SchemaErrorKind {
     /// A matching rule in a place for which it is not made.
     #[error("matching rule {name} cannot be used for {term}")]
     WrongRule {
-        /// Where it stands.
+        /// Term that contains it.
         term: &'static str,
         /// Its name.
         name: &'static str,

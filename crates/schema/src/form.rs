@@ -233,7 +233,7 @@ pub fn split_name_and_uid(value: &[u8]) -> (&[u8], Option<&[u8]>) {
     }
 }
 
-/// Appends the key of an OID or descriptor. A descriptor that the schema does not know has a key only where `lenient`.
+/// Appends the key of an OID or descriptor. A descriptor that the schema does not contain has a key only if `lenient`.
 fn identifier_key(schema: &Schema, value: &[u8], lenient: bool, out: &mut Vec<u8>) -> Result<(), Fault> {
     let name = oid::without_oid_prefix(text(value)?.trim_matches(' '));
     if name.is_empty() {

@@ -3,9 +3,9 @@
 //! The crate answers three questions for the directory. *What is this name?* [`Schema`] resolves names and OIDs, in any
 //! case, to [`AttributeType`]s and [`ObjectClassDef`]s, and attribute descriptions with options to
 //! [`AttributeDescription`]s. *Is this value allowed?* [`Schema::validate_value`] checks the syntaxes of RFC 4517 and
-//! says what is wrong. *Are these two values the same?* [`MatchingRule::normalize`] turns a value into a **key**: two
-//! values match exactly when their keys are equal as bytes, and where the rule has an ordering, keys sort as values do.
-//! So an index needs no notion of LDAP: it stores keys.
+//! reports the fault. *Are these two values the same?* [`MatchingRule::normalize`] turns a value into a **key**: two
+//! values match exactly when their keys are equal as bytes, and if the rule has an ordering, keys sort as values do. So
+//! an index needs no notion of LDAP: it stores keys.
 //!
 //! Definitions come from text ([`SchemaBuilder`]): the files in `crates/schema/files`, compiled in and available as
 //! [`Schema::shipped`], and the files of an operator, in the notation of RFC 4512 section 4.1 as OpenLDAP and 389
@@ -72,7 +72,6 @@ pub use subtree::SubtreeSpecification;
 pub use syntax::{Syntax, SyntaxId};
 pub use time::generalized_micros;
 
-/// Version of the keys that this crate makes. It is stored beside the data; a store whose keys carry another version
-/// must be re-indexed before it is used. Raise it whenever any key changes for any value, also when the Unicode tables
-/// do.
+/// Version of the keys that this crate makes. It is stored with the data; a store whose keys carry another version must
+/// be re-indexed before it is used. Raise it whenever any key changes for any value, also when the Unicode tables do.
 pub const NORMALISATION_VERSION: u32 = 1;

@@ -1,7 +1,7 @@
 //! Keys of distinguished names.
 //!
-//! The key of a DN is the keys of its RDNs, **root first**. Each RDN's key says itself where it ends, and no RDN's key
-//! is a prefix of another's, so the key of a DN is a prefix of exactly the keys of the entries below it (and its own).
+//! The key of a DN is the keys of its RDNs, **root first**. Each RDN's key marks its own end, and no RDN's key is a
+//! prefix of another's, so the key of a DN is a prefix of exactly the keys of the entries below it (and its own).
 //!
 //! ```text
 //! rdn   = ava *( 01 ava ) 00                 AVAs sorted by their bytes, so their order in the text is irrelevant
@@ -21,8 +21,8 @@ use ldap::{Ava, Dn, Rdn};
 
 use crate::{Fault, NameError, Schema, TypeId, ValueError, oid};
 
-/// How deep names may stand inside values of names (`member=cn\=x`). Deeper ones count by their octets: a
-/// hostile name must not choose our stack depth.
+/// Greatest depth of names inside values of names (`member=cn\=x`). Deeper ones count by their octets: a hostile name
+/// must not choose our stack depth.
 pub(crate) const NAME_DEPTH_MAX: u32 = 4;
 
 const TEXT_TYPE: u8 = 0xfe;
@@ -31,7 +31,7 @@ const AVA_SEPARATOR: u8 = 0x01;
 const RDN_END: u8 = 0x00;
 const ESCAPE: u8 = 0x02;
 
-/// What is done about types and values that have no normal form.
+/// Treatment of types and values that have no normal form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Strictness {
     /// They are errors: the name is to be an entry's.

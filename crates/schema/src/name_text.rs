@@ -20,9 +20,9 @@ pub enum NameSyntax {
 }
 
 impl Schema {
-    /// A value of such a syntax in the form of RFC 4514. Every value of an RDN stays as it was written where that is
-    /// legal; types given by OID get their short names (RFC 4514 section 2.3). Borrowed, and not parsed, where nothing
-    /// is to be changed; what is no name stays as it is.
+    /// Returns a value of such a syntax in the form of RFC 4514. Every value of an RDN stays as it was written if that
+    /// is legal; types given by OID get their short names (RFC 4514 section 2.3). Borrowed, and not parsed, if nothing
+    /// changes; a value that is not a name stays as it is.
     pub fn name_text<'v>(&self, syntax: NameSyntax, value: &'v [u8]) -> Cow<'v, [u8]> {
         let (name, uid) = match syntax {
             NameSyntax::Dn => (value, None),

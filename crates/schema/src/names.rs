@@ -27,7 +27,7 @@ impl NameTable {
         None
     }
 
-    /// What this name stands for, whatever its case.
+    /// Returns the index of the definition with this name, in any case.
     #[inline]
     pub(crate) fn find(&self, name: &str) -> Option<usize> {
         let mask = self.slots.len().checked_sub(1)?;

@@ -43,7 +43,7 @@ pub struct ObjectClassDef {
     pub obsolete: bool,
     /// Abstract, structural or auxiliary.
     pub kind: ClassKind,
-    /// Direct superclasses; `top` where none is written. Only `top` itself has none.
+    /// Direct superclasses; `top` if none is written. Only `top` itself has none.
     pub superclasses: Vec<ClassId>,
     /// Attributes required by this definition alone.
     pub must: Vec<TypeId>,

@@ -1,9 +1,9 @@
 //! Matching on the bytes of a value as they are stored, without making its key.
 //!
-//! Keys are the truth. But the key of a value of printable ASCII is known beforehand: the same text with case folded
-//! and spaces treated. Where that is all there is to it, comparing without regard to case says what comparing keys
-//! would, and a search that has to look at every entry is several times faster. Everything here answers `None` where it
-//! is not so.
+//! Keys define equality. But the key of a value of printable ASCII is known beforehand: the same text with case folded
+//! and spaces treated. If no more than that is needed, comparing without regard to case gives the same result as
+//! comparing keys, and a search that has to examine every entry is several times faster. Every function here returns
+//! `None` in all other cases.
 
 use memchr::memmem::Finder;
 use memchr::{memchr, memchr2};
@@ -31,13 +31,13 @@ static RARITY: [u8; 256] = {
     rarity
 };
 
-/// How the pieces of a substring assertion are found in printable ASCII.
+/// Search for the pieces of a substring assertion in printable ASCII.
 #[derive(Debug, Clone)]
 pub(crate) struct PlainMatching {
     /// Whether the spaces of a value have to be as in its key: pieces have some, or are bound to its ends.
     looks_at_spaces: bool,
     fold: bool,
-    /// Where spaces matter, a word of the pieces, which has to be in the value whatever its spaces are.
+    /// If spaces matter, a word of the pieces, which has to be in the value whatever its spaces are.
     word: Option<Box<Needle>>,
 }
 
@@ -116,7 +116,8 @@ fn rarity(byte: u8) -> u8 {
     RARITY[usize::from(byte)]
 }
 
-/// How rules of this form prepare text, if the case of letters and spaces is all that they change of printable ASCII.
+/// Returns the preparation of rules of this form, if the case of letters and spaces is all that they change of
+/// printable ASCII.
 fn plain_preparation(form: Form) -> Option<Preparation> {
     match form {
         Form::Text(preparation, Alphabet::Unicode | Alphabet::Ascii)
@@ -153,7 +154,7 @@ impl PlainMatching {
         }
         let is_bound = initial.is_some() || last.is_some();
         let looks_at_spaces = is_bound || pieces().any(|piece| piece.contains(&b' '));
-        // Where all pieces are bound to the ends, these tell sooner.
+        // If all pieces are bound to the ends, these decide sooner.
         let word = if looks_at_spaces && !any.is_empty() {
             let words = pieces().flat_map(|piece| piece.split(|byte| *byte == b' '));
             let words = words.filter(|word| !word.is_empty());
@@ -233,7 +234,7 @@ impl Needle {
         self.text.len() + self.long.as_ref().map_or(0, |_| size_of::<Finder<'_>>() + self.text.len())
     }
 
-    /// Where the first occurrence ends.
+    /// Returns the end of the first occurrence.
     pub(crate) fn find_end(&self, text: &[u8]) -> Option<usize> {
         if let Some(finder) = &self.long {
             return Some(finder.find(text)? + self.text.len());
@@ -242,7 +243,7 @@ impl Needle {
         self.find_short(text, |places| memchr(*byte, places), |found| found == &*self.text)
     }
 
-    /// Where the first occurrence ends, of a short text in lower case among letters in any case.
+    /// Returns the end of the first occurrence of a short text in lower case among letters in any case.
     #[inline]
     fn find_end_in_any_case(&self, text: &[u8]) -> Option<usize> {
         let low = *self.text.get(self.rarest as usize)?;
@@ -262,7 +263,7 @@ impl Needle {
         is_same: impl Fn(&[u8]) -> bool,
     ) -> Option<usize> {
         let rarest = self.rarest as usize;
-        // The rarest character can be up to here: behind it there must be room for the rest of the piece.
+        // The rarest character can be up to here: after it there must be room for the rest of the piece.
         let room = text.len().checked_sub(self.text.len() - rarest - 1)?;
         let mut from = rarest;
         while let Some(places) = text.get(from..room) {

@@ -1,13 +1,13 @@
 //! String preparation for matching (RFC 4518).
 //!
 //! The six steps end in *insignificant character handling*, which RFC 4518 section 2.6.1 writes as one space before,
-//! one behind and two inside. Keys use a shorter form with the same equalities and the same order: no space before or
-//! behind, **one** inside, and a single space for a string without anything else. A space sorts before every other
-//! character that survives the mapping, which is why the order stays the same. [`expand_spaces`] gives the RFC's form
-//! back where substring matching needs it.
+//! one after and two inside. Keys use a shorter form with the same equalities and the same order: no space before or
+//! after, **one** inside, and a single space for a string without anything else. A space sorts before every other
+//! character that survives the mapping, which is why the order stays the same. [`expand_spaces`] restores the RFC's
+//! form for substring matching that needs it.
 //!
 //! Two decisions of ours. Code points unassigned in Unicode 3.2 (table A.1) are not prohibited: most of them have been
-//! assigned since 2002, and refusing emoji or newer scripts in names helps nobody. Case folding stays that of table
+//! assigned since 2002, and refusing emoji or newer scripts in names has no benefit. Case folding stays that of table
 //! B.2, frozen, so that keys do not change with a tool chain; a script newer than Unicode 3.2 is compared exactly.
 
 use stringprep::tables;
@@ -16,7 +16,7 @@ use unicode_normalization::char::is_combining_mark;
 
 use crate::Fault;
 
-/// What happens to spaces (RFC 4518 section 2.6).
+/// Treatment of spaces (RFC 4518 section 2.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Spaces {
     /// Runs count as one, edges as none (section 2.6.1).
@@ -32,11 +32,11 @@ pub(crate) enum Spaces {
 pub(crate) struct Preparation {
     /// Fold case (table B.2 of RFC 3454).
     pub(crate) fold: bool,
-    /// What to do with spaces.
+    /// Treatment of spaces.
     pub(crate) spaces: Spaces,
 }
 
-/// Which spaces a prepared string had at its edges before they were dropped.
+/// Spaces at the edges of a prepared string before they were dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Edges {
     /// Space at the beginning.

@@ -104,7 +104,7 @@ fn suits(form: Form, check: Check) -> bool {
         Form::CertificateList | Form::CertificateListParts => check == Check::CertificateList,
         Form::CertificatePair | Form::CertificatePairParts => check == Check::CertificatePair,
         Form::AuthPassword => check == Check::AuthPassword,
-        // No syntax of their own, or one that takes any octets: only where a type names the rule.
+        // No syntax of their own, or one that accepts any octets: only if a type names the rule.
         Form::TextFirst | Form::Algorithm => false,
     }
 }

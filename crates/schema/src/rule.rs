@@ -12,7 +12,7 @@ use crate::names::NameTable;
 use crate::rule_table::{RULES, RuleInfo};
 use crate::{Fault, Schema, SubstringAssertion, ValueError, integer, plain, time};
 
-/// How a rule is used (RFC 4517 section 4.1).
+/// Use of a rule (RFC 4517 section 4.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RuleUse {
     /// `EQUALITY`.
@@ -75,7 +75,7 @@ impl MatchingRule {
         self.info().assertion_syntax
     }
 
-    /// What the rule is for.
+    /// Returns the use of the rule.
     pub fn rule_use(self) -> RuleUse {
         self.info().rule_use
     }
@@ -154,7 +154,7 @@ impl MatchingRule {
     }
 }
 
-/// How an extensible filter compares, where it is not plain equality of keys.
+/// Comparison of an extensible filter, if it is not plain equality of keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Comparison {
     /// As the rule's use says.
@@ -244,8 +244,8 @@ impl RuleAssertion {
         }))
     }
 
-    /// The password of an authPasswordMatch (RFC 3112 section 2.3). Whoever can hash has to verify it; here it matches
-    /// nothing.
+    /// Returns the password of an authPasswordMatch (RFC 3112 section 2.3). A caller that can hash has to verify it;
+    /// here it matches nothing.
     pub fn password(&self) -> Option<&[u8]> {
         match &self.0 {
             Prepared::Password(password) => Some(password),
@@ -270,7 +270,7 @@ impl RuleAssertion {
     }
 }
 
-/// Whether `word` occurs in `text` with no letter or digit beside it.
+/// Returns true if `word` occurs in `text` with no letter or digit next to it.
 fn has_word(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(start, found)| {
         let before = text.get(..start).and_then(|before| before.chars().next_back());

@@ -17,7 +17,7 @@ use crate::definition::{Definition, Kind, Macros, Mistake};
 use crate::oid::is_numeric_oid;
 use crate::{SchemaError, SchemaErrorKind};
 
-/// A definition and where it stands.
+/// A definition and its place.
 #[derive(Debug, Clone)]
 pub(crate) struct Located {
     pub(crate) definition: Definition,
@@ -110,7 +110,7 @@ impl Statement {
         self.lines.iter().rev().find(|(start, _)| *start <= offset).map_or(1, |(_, line)| *line)
     }
 
-    /// What the statement defines; `None` for a macro, or an LDIF line that is no definition.
+    /// Parses the statement's definition; `None` for a macro, or an LDIF line that is no definition.
     fn definition(&self, macros: &mut Macros) -> Result<Option<Definition>, Mistake> {
         let text = self.text.trim_ascii_start();
         let skipped = self.text.len() - text.len();
@@ -208,7 +208,7 @@ fn kind_of(keyword: &str) -> Option<Kind> {
     Some(kind)
 }
 
-/// `name oid`, where the OID may begin with an earlier macro.
+/// Parses `name oid`; the OID may begin with an earlier macro.
 fn define_macro(text: &str, macros: &mut Macros) -> Result<(), SchemaErrorKind> {
     let mut words = text.split_ascii_whitespace();
     let (Some(name), Some(oid), None) = (words.next(), words.next(), words.next()) else {

@@ -1,12 +1,12 @@
-//! How words sound: what approximate matching compares (RFC 4511 section 4.5.1.7.6 leaves it to the server).
+//! Phonetic codes of words, which approximate matching compares (RFC 4511 section 4.5.1.7.6 leaves it to the server).
 //!
 //! A word is a run of letters and digits. A word of the letters a to z (after accents are taken off) has a Soundex
 //! code, as the US National Archives define it for census records: its first letter and three digits for the consonants
-//! behind it; vowels separate equal digits, h and w do not. Any other word (with a digit, or of another script) has
+//! after it; vowels separate equal digits, h and w do not. Any other word (with a digit, or of another script) has
 //! itself in lower case as its code, so that it matches in any case and no further.
 //!
 //! Soundex was chosen because it is one page long and known everywhere. It is made for English names; finer rules
-//! differ between languages, and a search by sound is a first try, whose results somebody looks at.
+//! differ between languages, and a search by sound is a first try, whose results a person reviews.
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;

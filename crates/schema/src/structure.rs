@@ -7,7 +7,8 @@
 use crate::schema_file::Located;
 use crate::{ClassId, ClassKind, Schema, SchemaError, SchemaErrorKind, TypeId};
 
-/// Which auxiliary classes and further attributes entries of one structural class may have (RFC 4512 section 4.1.6).
+/// DIT content rule: the auxiliary classes and further attributes that entries of one structural class may have (RFC
+/// 4512 section 4.1.6).
 #[derive(Debug, Clone)]
 pub struct ContentRule {
     /// The structural class governed.
@@ -26,7 +27,7 @@ pub struct ContentRule {
     pub definition: String,
 }
 
-/// How entries of one structural class may be named (RFC 4512 section 4.1.7.2).
+/// Name form: the naming attributes of entries of one structural class (RFC 4512 section 4.1.7.2).
 #[derive(Debug, Clone)]
 pub struct NameForm {
     /// Numeric OID as text.

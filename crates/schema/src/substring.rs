@@ -19,16 +19,16 @@ pub struct SubstringAssertion {
     initial: Option<Box<[u8]>>,
     any: Box<[Needle]>,
     last: Option<Box<[u8]>>,
-    /// What keys contain, where the pieces above are in the RFC's form, so that values must be brought there; `None`
-    /// where they are in the form of keys.
+    /// Pieces as they are in keys, if the pieces above are in the RFC's form, to which values must then be brought;
+    /// `None` if those are in the form of keys.
     in_keys: Option<Box<[KeyPiece]>>,
-    /// What most values without the pieces lack, one or the other.
+    /// Signs, at least one of which most values without the pieces lack.
     signs: [Option<Sign>; 2],
     /// For values whose keys need not be made.
     plain: Option<PlainMatching>,
 }
 
-/// Bytes that the key of every matching value contains, and where.
+/// Bytes that the key of every matching value contains, with their place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SubstringPiece<'a> {
     /// The bytes, at least one.
@@ -80,7 +80,7 @@ impl SubstringAssertion {
             || any.iter().any(|piece| piece.edges.leading || piece.edges.trailing || piece.is_space())
             || last.iter().any(|piece| piece.edges.leading || piece.is_space());
         let expanded = loose_space && rule.form() != Form::Octets;
-        // Of what stands at an end the first comparison tells as much.
+        // For a piece at an end, the first comparison decides as much.
         let is_bound = initial.is_some() || last.is_some();
         let texts = any.iter().chain(&initial).chain(&last).map(|piece| &*piece.text);
         let signs = if is_bound { [None; 2] } else { Sign::of(rule.form(), texts) };
@@ -142,8 +142,8 @@ impl SubstringAssertion {
         self.matches_form(&form)
     }
 
-    /// What [`matches`](Self::matches) says of a value's key, from the value itself; `None` where its key has to be
-    /// made. A value that has no key may be answered with `Some(false)`.
+    /// Returns the result of [`matches`](Self::matches) for a value's key, from the value itself; `None` if its key has
+    /// to be made. A value that has no key may be answered with `Some(false)`.
     #[inline]
     pub fn matches_plain(&self, value: &[u8]) -> Option<bool> {
         if self.signs.iter().flatten().any(|sign| sign.is_surely_missing(value)) {
@@ -186,8 +186,9 @@ impl SubstringAssertion {
         self.in_keys.is_none() && self.initial.is_some() && self.any.is_empty() && self.last.is_none()
     }
 
-    /// What the key of every matching value contains, in the order of the pieces; they may overlap. Necessary for a
-    /// match, not sufficient: spaces at the edges of pieces and the order are for [`matches`](Self::matches) to see.
+    /// Returns bytes that the key of every matching value contains, in the order of the pieces; they may overlap.
+    /// Necessary for a match, not sufficient: [`matches`](Self::matches) checks spaces at the edges of pieces and the
+    /// order.
     pub fn pieces(&self) -> impl Iterator<Item = SubstringPiece<'_>> + Clone {
         let in_keys = self.in_keys.as_deref().unwrap_or_default().iter();
         let expanded = in_keys.map(|piece| (&*piece.text, piece.place));
@@ -370,7 +371,7 @@ mod tests {
         }
     }
 
-    /// What the RFC's own form says, for every pair of short strings, against what the keys say.
+    /// Compares the RFC's own form with the result by keys, for every pair of short strings.
     #[test]
     fn agrees_with_the_rfc_form_exhaustively() {
         let rule = MatchingRule::find("caseIgnoreSubstringsMatch").unwrap();

@@ -14,7 +14,7 @@ pub struct SubtreeSpecification {
 }
 
 impl SubtreeSpecification {
-    /// Reads a value; `None` where it is malformed, or cuts out or filters entries, which is not read here.
+    /// Parses a value; returns `None` if it is malformed, or cuts out or filters entries, which is not supported here.
     pub fn parse(value: &[u8]) -> Option<SubtreeSpecification> {
         let text = std::str::from_utf8(value).ok()?.trim();
         let mut specification = SubtreeSpecification::default();

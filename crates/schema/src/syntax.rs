@@ -1,8 +1,8 @@
-//! Syntaxes: the table of those we know, and where each is checked.
+//! Syntaxes: the table of supported ones, and the check of each.
 //!
 //! RFC 4517 section 3.3 in full; the certificate syntaxes of RFC 4523; those of RFC 2307, 3112, 4530 and
-//! draft-chu-ldap-csn; and the remaining ones of RFC 2252, which old schema files mention and nobody specified: they
-//! take any octets.
+//! draft-chu-ldap-csn; and the remaining ones of RFC 2252, which old schema files mention and no document specifies:
+//! they accept any octets.
 
 use crate::syntax_text as text;
 use crate::{
@@ -18,7 +18,7 @@ pub struct SyntaxId(pub u16);
 pub struct Syntax {
     /// Numeric OID as text.
     pub oid: String,
-    /// What people call it, `Directory String` for example.
+    /// Common name, `Directory String` for example.
     pub description: String,
     /// Whether values are transferred with the `binary` option only (RFC 4522).
     pub binary_transfer: bool,
@@ -29,7 +29,7 @@ pub struct Syntax {
     pub(crate) check: Check,
 }
 
-/// How values are checked. Syntaxes that share a check are alike to matching rules as well.
+/// Check of values. Syntaxes that share a check are alike to matching rules as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Check {
     Any,
@@ -170,7 +170,7 @@ impl Syntax {
         let binary_transfer =
             binary_transfer || matches!(check, Certificate | CertificateList | CertificatePair);
         let human_readable = !binary_transfer && check != Any;
-        // The two X- terms are what OpenLDAP publishes; clients use them to tell text from binary.
+        // The two X- terms are those that OpenLDAP publishes; clients use them to distinguish text from binary.
         let mut hints = String::new();
         if binary_transfer {
             hints.push_str(" X-BINARY-TRANSFER-REQUIRED 'TRUE'");
@@ -193,7 +193,7 @@ impl Syntax {
         Syntax { oid: oid.to_owned(), description: description.to_owned(), definition, ..original.clone() }
     }
 
-    /// Which kind of names the values are, if they are names.
+    /// Returns the kind of names that the values are, if they are names.
     pub fn name_syntax(&self) -> Option<NameSyntax> {
         match self.check {
             Check::Dn => Some(NameSyntax::Dn),

@@ -3,7 +3,7 @@
 use crate::form::text;
 use crate::{Fault, oid};
 
-/// How deep parentheses and exclamation marks may nest.
+/// Greatest nesting depth of parentheses and exclamation marks.
 const DEPTH_MAX: u32 = 32;
 
 pub(crate) fn enhanced_guide(value: &[u8]) -> Result<(), Fault> {

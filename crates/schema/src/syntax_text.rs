@@ -1,4 +1,4 @@
-//! Checks of the text syntaxes (RFC 4517 section 3.3), each saying what is wrong and where.
+//! Checks of the text syntaxes (RFC 4517 section 3.3); each reports the fault and its place.
 
 use ldap::Dn;
 

@@ -5,7 +5,7 @@
 
 use crate::Fault;
 
-/// Reads fixed-width fields from the front of a value and knows where it is.
+/// Reader of fixed-width fields from the front of a value, with its offset.
 struct Cursor<'a> {
     value: &'a [u8],
     offset: usize,
@@ -67,7 +67,7 @@ struct Time {
     hour: u8,
     minute: u8,
     second: u8,
-    /// Digits behind the decimal point, as numbers, without trailing zeros.
+    /// Digits after the decimal point, as numbers, without trailing zeros.
     fraction: Vec<u8>,
 }
 
@@ -274,7 +274,7 @@ fn date_from_days(days: i64) -> (i64, u8, u8) {
     (era * 400 + year_of_era + i64::from(month <= 2), small(month), small(day))
 }
 
-/// Where the replica id stands in the key of a change sequence number.
+/// Range of the replica id in the key of a change sequence number.
 pub(crate) const CSN_REPLICA_RANGE: std::ops::Range<usize> = 13..15;
 
 /// Checks a change sequence number.

@@ -153,7 +153,7 @@ fn rules_of_one_family_share_keys() {
     }
 }
 
-/// What extensible filters ask.
+/// Assertions of extensible filters.
 #[test]
 fn assertions_of_every_kind() {
     let schema = Schema::shipped();

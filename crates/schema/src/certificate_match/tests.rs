@@ -45,7 +45,7 @@ fn certificate(extensions: &[Vec<u8>]) -> Vec<u8> {
     sequence(&[sequence(&body), algorithm, element(3, &[0, 1])])
 }
 
-/// What an assertion says of a value; `None` where it is Undefined.
+/// Evaluates an assertion on a value; `None` if it is Undefined.
 fn says(rule: &str, assertion: &str, value: &[u8]) -> Option<bool> {
     let (schema, rule) = (Schema::shipped(), MatchingRule::find(rule).unwrap());
     let assertion = RuleAssertion::new(&schema, rule, assertion.as_bytes()).ok()?;

@@ -1,4 +1,4 @@
-//! What must hold for any bytes. The fuzz targets call these, and so does `corpus_replay.rs` on stable.
+//! Properties that must hold for any bytes. The fuzz targets call these, and so does `corpus_replay.rs` on stable.
 
 #![allow(dead_code)]
 

@@ -1,4 +1,4 @@
-//! Where the shipped schema differs from its texts, and why.
+//! Intended differences between the shipped schema and its texts, with their reasons.
 
 /// Differences as the test words them, each with its reason.
 pub(super) const DIFFERENCES: &[(&str, &str)] = &[
@@ -252,7 +252,7 @@ pub(super) const NOT_SHIPPED: &[(&str, &str)] = &[
     ("storedPrefixMatch", "no attribute type of RFC 3698 is shipped that it would be for"),
 ];
 
-/// Names of what is shipped and in none of the texts, with where it is from. What is below our own arc has no text.
+/// Names that are shipped and in none of the texts, with their origin. Names below our own arc have no text.
 pub(super) const WITHOUT_TEXT: &[(&str, &str)] = &[
     (
         "CSNMatch CSNOrderingMatch CSNSIDMatch contextCSN entryCSN",
