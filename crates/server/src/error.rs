@@ -89,7 +89,7 @@ pub enum ServeError {
     /// The node cannot take part in its cluster.
     #[cfg(feature = "kafka")]
     #[error("cluster: {0}")]
-    Cluster(#[from] crate::cluster::ClusterError),
+    Cluster(#[from] cluster::ClusterError),
     /// The node file speaks of a cluster.
     #[error(
         "the node file has a table [cluster], and this program is built without Apache Kafka (feature `kafka`)"

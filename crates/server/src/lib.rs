@@ -26,7 +26,7 @@
 mod admin;
 mod backup;
 #[cfg(feature = "kafka")]
-mod cluster;
+mod cluster_host;
 pub mod config;
 mod error;
 mod event_loop;

@@ -51,7 +51,7 @@ pub(crate) struct Monitor {
 /// The sources of the numbers.
 pub(crate) struct Sources {
     #[cfg(feature = "kafka")]
-    pub(crate) cluster: Option<Arc<crate::cluster::figures::Figures>>,
+    pub(crate) cluster: Option<Arc<cluster::figures::Figures>>,
     /// Which data positions are of.
     pub(crate) generation: [u8; 16],
     pub(crate) counters: Arc<[Arc<Counters>]>,
@@ -346,7 +346,7 @@ fn newest_position(directory: &Weak<Directory>) -> u64 {
 
 /// What this node is in its cluster, and how far it is behind.
 #[cfg(feature = "kafka")]
-fn cluster(figures: &crate::cluster::figures::Figures, directory: &Weak<Directory>) -> Group {
+fn cluster(figures: &cluster::figures::Figures, directory: &Weak<Directory>) -> Group {
     let mut group = Group::new("Cluster");
     let state = figures.get();
     group.text("Node", "The number of this node", state.node);

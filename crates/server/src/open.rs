@@ -18,7 +18,7 @@ use mio::{Poll, Waker};
 use schema::{Schema, SchemaBuilder};
 
 #[cfg(feature = "kafka")]
-use crate::cluster::Cluster;
+use crate::cluster_host;
 use crate::config::metrics::MetricsSettings;
 use crate::config::{Config, ConfigError, PassThroughSettings, Secret};
 use crate::error::ServeError;
@@ -56,6 +56,8 @@ use crate::workers::scan_pool::ScanPool;
 use crate::workers::trail_reader::TrailReader;
 use crate::workers::warm_up;
 use crate::workers::writer::{self, WriteQueue};
+#[cfg(feature = "kafka")]
+use cluster::Cluster;
 
 /// An open data directory that nobody is served from yet.
 pub struct Opened {
@@ -243,7 +245,7 @@ impl Opened {
         let cluster = match &self.config.cluster {
             Some(settings) => {
                 let age = shared.read_age.clone();
-                Some(Cluster::open(settings, &self.config.data, &self.directory, &shared.writes, age)?)
+                Some(cluster_host::open(settings, &self.config.data, &self.directory, &shared.writes, age)?)
             }
             None => None,
         };
@@ -335,7 +337,7 @@ impl Opened {
         let stop = server.handle.clone();
         #[cfg(feature = "kafka")]
         let write = move || match cluster {
-            Some(cluster) => cluster.run(writer, &queue, &health, &|| stop.stop()),
+            Some(cluster) => cluster_host::run(cluster, writer, &queue, &health, &|| stop.stop()),
             None => writer::run(writer, &queue, &health),
         };
         server.others.push(spawn("pando-writer", write)?);

@@ -5,15 +5,16 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use cluster::identity::Identity;
+use cluster::transport::{keys, snapshot};
+use cluster::{ClusterError, check_topic, log_settings};
 use directory::replicated::{copy_node, take_copy};
 use kafka_log::{Appender, Event, create_topic, fetch, topic_facts};
 use replication::message::{Generation, encode_generation};
 use replication::{FIRST_KEY, Follower, NodeId, RowChange};
 
 use crate::admin::ownership::FolderOwner;
-use crate::cluster::identity::Identity;
-use crate::cluster::transport::{keys, snapshot};
-use crate::cluster::{ClusterError, check_topic, log_settings};
+use crate::cluster_host::node_settings;
 use crate::config::{ClusterSettings, Config};
 use crate::error::ServeError;
 use crate::open::Opened;
@@ -77,7 +78,7 @@ fn begin(
     identity: &Identity,
     replicas: usize,
 ) -> Result<(bool, u64), ServeError> {
-    let log = log_settings(settings, identity);
+    let log = log_settings(&node_settings(settings), identity);
     let failed = |error: kafka_log::LogError| ServeError::from(ClusterError::from(error));
     let has_created_topic = match topic_facts(&log) {
         Ok(_) => false,

@@ -4,6 +4,10 @@
 use std::fs;
 use std::path::Path;
 
+use cluster::ClusterError;
+use cluster::identity::{Identity, write_private};
+use cluster::stage::{MESSAGE_FILE, STAGE, refuse_unfinished};
+use cluster::transport::{keys, snapshot};
 use directory::replicated::{copy_plain, replace_node};
 use replication::message::{Body, Generation, Message, encode_generation};
 use replication::{Follower, NodeId, RowChange, Tag};
@@ -11,10 +15,6 @@ use replication::{Follower, NodeId, RowChange, Tag};
 use super::membership::LogClient;
 use crate::admin::cluster::{INCOMING, append, refused, settings_of};
 use crate::admin::ownership::FolderOwner;
-use crate::cluster::ClusterError;
-use crate::cluster::identity::{Identity, write_private};
-use crate::cluster::stage::{MESSAGE_FILE, STAGE, refuse_unfinished};
-use crate::cluster::transport::{keys, snapshot};
 use crate::config::Config;
 use crate::error::ServeError;
 use crate::open::Opened;

@@ -6,6 +6,9 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+use cluster::identity::Identity;
+use cluster::transport::keys;
+use cluster::{ClusterError, Verified, log_settings, verify};
 use directory::replicated::{copy_node, log_rows_in};
 use kafka_log::{Event, Reader, Settings, delete_before, fetch};
 use replication::limits::KEYS_LEVEL;
@@ -13,9 +16,7 @@ use replication::message::News;
 use replication::{Follower, Ignored, NodeId, StateError, Tag, Verdict};
 
 use crate::admin::cluster::{PATIENCE, append, refused, settings_of};
-use crate::cluster::identity::Identity;
-use crate::cluster::transport::keys;
-use crate::cluster::{ClusterError, Verified, log_settings, verify};
+use crate::cluster_host::node_settings;
 use crate::config::Config;
 use crate::error::ServeError;
 use crate::open::Opened;
@@ -35,7 +36,7 @@ impl LogClient {
         let settings = settings_of(config)?;
         let identity = Identity::open(&settings.keys).map_err(ClusterError::from)?;
         let follower = follower_in(&config.data, &identity)?;
-        let log = log_settings(&settings, &identity);
+        let log = log_settings(&node_settings(&settings), &identity);
         Ok(LogClient { identity, follower, log })
     }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Identity, IdentityError, failed, write_private};
 use crate::hex::{hex, unhex};
-use crate::limits::CLUSTER_KEYS_MAX;
+use crate::limits::KEYS_MAX;
 
 const KEYS_FILE: &str = "keys.toml";
 /// The key that this node has made and that the log does not know yet.
@@ -24,7 +24,7 @@ const WANTED_FILE: &str = "key-wanted";
 pub(super) const FILES: [&str; 3] = [KEYS_FILE, NEXT_FILE, WANTED_FILE];
 
 /// A key, with its number.
-pub(crate) type NumberedKey = (u32, [u8; 32]);
+pub type NumberedKey = (u32, [u8; 32]);
 
 /// Numbers and keys, in hexadecimal.
 #[derive(Default, Deserialize, Serialize)]
@@ -70,7 +70,7 @@ impl Identity {
     ///
     /// # Errors
     /// They are damaged.
-    pub(crate) fn keys(&self) -> Result<KeyRing, IdentityError> {
+    pub fn keys(&self) -> Result<KeyRing, IdentityError> {
         let ring = KeyRing::new(FIRST_KEY, ClusterKey::new(&self.first_key()?));
         let all = self.later_keys()?;
         Ok(all.iter().fold(ring, |ring, (number, secret)| ring.with(*number, ClusterKey::new(secret))))
@@ -94,7 +94,7 @@ impl Identity {
     ///
     /// # Errors
     /// They are damaged.
-    pub(crate) fn given_keys(&self) -> Result<Vec<NumberedKey>, IdentityError> {
+    pub fn given_keys(&self) -> Result<Vec<NumberedKey>, IdentityError> {
         let file = self.keys_file()?;
         let first = (FIRST_KEY, self.first_key()?);
         Ok(std::iter::once(first).chain(file.seen.iter().filter_map(numbered)).collect())
@@ -104,9 +104,9 @@ impl Identity {
     ///
     /// # Errors
     /// The folder cannot be written.
-    pub(crate) fn take_keys(&self, given: &[NumberedKey]) -> Result<(), IdentityError> {
+    pub fn take_keys(&self, given: &[NumberedKey]) -> Result<(), IdentityError> {
         let mut file = self.keys_file()?;
-        for (number, secret) in given.iter().filter(|key| is_right(key)).take(CLUSTER_KEYS_MAX) {
+        for (number, secret) in given.iter().filter(|key| is_right(key)).take(KEYS_MAX) {
             let number = number.to_string();
             if !file.seen.contains_key(&number) {
                 file.taken.insert(number, hex(secret));
@@ -119,7 +119,7 @@ impl Identity {
     ///
     /// # Errors
     /// The folder cannot be written.
-    pub(crate) fn note_seen(&self, number: u32) -> Result<(), IdentityError> {
+    pub fn note_seen(&self, number: u32) -> Result<(), IdentityError> {
         let mut file = self.keys_file()?;
         let number = number.to_string();
         let taken = file.taken.remove(&number).or_else(|| self.papers.keys.get(&number).cloned());
@@ -136,7 +136,7 @@ impl Identity {
     ///
     /// # Errors
     /// There is no randomness, or the folder cannot be written.
-    pub(crate) fn make_next_key(&self) -> Result<Fingerprint, IdentityError> {
+    pub fn make_next_key(&self) -> Result<Fingerprint, IdentityError> {
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).map_err(failed(&self.folder))?;
         write_private(&self.folder, NEXT_FILE, hex(&secret).as_bytes()).map_err(failed(&self.folder))?;
@@ -147,7 +147,7 @@ impl Identity {
     ///
     /// # Errors
     /// The folder cannot be read or written.
-    pub(crate) fn keep_next_key(&self, offered: &Fingerprint) -> Result<bool, IdentityError> {
+    pub fn keep_next_key(&self, offered: &Fingerprint) -> Result<bool, IdentityError> {
         let made = fs::read_to_string(self.folder.join(NEXT_FILE)).ok().and_then(|text| secret(&text));
         let Some(made) = made.filter(|secret| ClusterKey::new(secret).fingerprint() == *offered) else {
             return Ok(false);
@@ -159,7 +159,7 @@ impl Identity {
     }
 
     /// Whether somebody wants a new key.
-    pub(crate) fn is_key_wanted(&self) -> bool {
+    pub fn is_key_wanted(&self) -> bool {
         self.folder.join(WANTED_FILE).exists()
     }
 
@@ -167,7 +167,7 @@ impl Identity {
     ///
     /// # Errors
     /// The folder cannot be written.
-    pub(crate) fn want_key(&self, is_wanted: bool) -> Result<(), IdentityError> {
+    pub fn want_key(&self, is_wanted: bool) -> Result<(), IdentityError> {
         match is_wanted {
             true => write_private(&self.folder, WANTED_FILE, b"").map_err(failed(&self.folder)),
             false => self.remove(WANTED_FILE),

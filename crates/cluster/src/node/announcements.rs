@@ -9,21 +9,21 @@ use replication::{MemberNews, Verdict};
 
 use super::Node;
 use super::follow::Gathered;
-use crate::limits::CLUSTER_NEWS_INTERVAL;
+use crate::limits::ANNOUNCEMENT_INTERVAL;
 
 /// Why a node that is gone takes part no longer.
-pub(super) const GONE: &str =
+pub(super) const UNREGISTERED: &str =
     "this node was taken out of the cluster; `pando cluster join` makes it a new one";
 
 /// What this node has told the log of its durable commits.
 #[derive(Default)]
-pub(super) struct Told {
+pub(crate) struct Announced {
     last: Option<Instant>,
     /// Whether there was a group since.
     pub(super) is_new: bool,
 }
 
-impl Told {
+impl Announced {
     /// Whether the log was told of this node, so that others know of it.
     pub(super) fn is_known(&self) -> bool {
         self.last.is_some()
@@ -33,26 +33,26 @@ impl Told {
 impl Node {
     /// Tells the log up to where this node has committed: at the start, which makes it known, and from time to time
     /// where there was something.
-    pub(super) fn tell_if_due(&mut self) {
-        let (Some(member), Some(clients)) = (&self.member, &self.clients) else { return };
-        let is_due = match self.told.last {
+    pub(super) fn announce_if_due(&mut self) {
+        let Some(member) = self.member.as_ref().filter(|_| self.parts.log.is_open()) else { return };
+        let is_due = match self.announced.last {
             None => true,
-            Some(last) => self.told.is_new && last.elapsed() >= CLUSTER_NEWS_INTERVAL,
+            Some(last) => self.announced.is_new && self.elapsed(last) >= ANNOUNCEMENT_INTERVAL,
         };
         if !is_due || self.stopped.is_some() {
             return;
         }
-        self.told = Told { last: Some(Instant::now()), is_new: false };
+        self.announced = Announced { last: Some(self.now()), is_new: false };
         // Whatever the thread has read at this point is committed.
         let follower = member.follower();
         let message = follower.news_of(self.ids.node, News::Durable(follower.cursor().offset));
-        self.tickets += 1;
-        clients.appender.append(self.tickets, b"", &message);
         let own = follower.members().find(|(node, _)| *node == self.ids.node);
-        if own.is_none_or(|(_, row)| row.level != LEVEL_MAX) {
-            self.tickets += 1;
-            let message = follower.news_of(self.ids.node, News::Level(LEVEL_MAX));
-            clients.appender.append(self.tickets, b"", &message);
+        let level = own
+            .is_none_or(|(_, row)| row.level != LEVEL_MAX)
+            .then(|| follower.news_of(self.ids.node, News::Level(LEVEL_MAX)));
+        self.append(&message);
+        if let Some(level) = level {
+            self.append(&level);
         }
     }
 
@@ -69,9 +69,9 @@ impl Node {
             return;
         }
         tracing::warn!("{} does not belong to the cluster any longer: its certificate is refused", news.node);
-        self.parts.gone.add(news.node);
+        self.parts.former_members.add(news.node);
         if news.node == self.ids.node {
-            self.stop(GONE);
+            self.stop(UNREGISTERED);
         }
     }
 

@@ -3,21 +3,19 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
 use directory::check::{self, CheckOptions, CheckSummary};
 use directory::replicated::log_rows_in;
 use directory::{Directory, ReadOnlyDirectory};
-use kafka_log::delete_before;
 use replication::message::News;
 use replication::{Cursor, Role};
 
+use super::Node;
 use super::keys::is_due;
-use super::{Node, NodeEvent};
-use crate::limits::{CLUSTER_SNAPSHOT_RETRY, CLUSTER_TRIM_INTERVAL, COPY_BYTES_PER_SECOND};
-use crate::stamp::now_micros;
+use crate::event::NodeEvent;
+use crate::limits::{COPY_BYTES_PER_SECOND, SNAPSHOT_RETRY, TRIM_INTERVAL};
 
 /// Names of snapshots begin so; the offset of the log follows.
 const PREFIX: &str = "snapshot-";
@@ -27,14 +25,14 @@ const LOOK: Duration = Duration::from_secs(1);
 const MAKING: &str = "snapshot.new";
 
 /// Where a node keeps snapshots, and how often it makes one.
-pub(in crate::cluster) struct Schedule {
-    pub(in crate::cluster) folder: PathBuf,
-    pub(in crate::cluster) interval: Duration,
+pub(crate) struct Schedule {
+    pub(crate) folder: PathBuf,
+    pub(crate) interval: Duration,
 }
 
 /// What a node knows of its own snapshots.
 #[derive(Default)]
-pub(super) struct Snapshots {
+pub(crate) struct Snapshots {
     /// When this was last looked at.
     looked: Option<Instant>,
     is_making: bool,
@@ -45,17 +43,18 @@ pub(super) struct Snapshots {
 }
 
 /// A snapshot that was read back whole.
-pub(crate) struct Verified {
+pub struct Verified {
     /// Up to where it has the log.
-    pub(crate) offset: u64,
-    pub(crate) checked: CheckSummary,
+    pub offset: u64,
+    /// Result of the check.
+    pub checked: CheckSummary,
 }
 
 /// Reads back all of a copy of a node.
 ///
 /// # Errors
 /// It is not whole.
-pub(crate) fn verify(folder: &Path) -> Result<Verified, String> {
+pub fn verify(folder: &Path) -> Result<Verified, String> {
     let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", folder.display());
     let copy = ReadOnlyDirectory::open(folder).map_err(|error| failed(&error))?;
     let options = CheckOptions { scratch: folder, memory_bytes: check::MEMORY_BYTES };
@@ -123,10 +122,11 @@ impl Node {
     /// Makes a snapshot where the last one is old, and deletes from the log what may go.
     pub(super) fn snapshot_if_due(&mut self) {
         let (Some(schedule), Some(member)) = (&self.parts.snapshots, &self.member) else { return };
-        if !is_due(&mut self.snapshots.looked, LOOK) {
+        let now = self.parts.runtime.now();
+        if !is_due(&mut self.snapshots.looked, now, LOOK) {
             return;
         }
-        let is_ready = self.stopped.is_none() && self.clients.is_some() && self.told.is_known();
+        let is_ready = self.stopped.is_none() && self.parts.log.is_open() && self.announced.is_known();
         if !is_ready || self.parts.figures.lock().lag_messages() > 0 {
             return;
         }
@@ -134,8 +134,10 @@ impl Node {
         let own = follower.members().find(|(node, _)| *node == self.ids.node);
         let told = own.and_then(|(_, row)| row.snapshot);
         let waits = match self.snapshots.tried {
-            Some((tried, true)) => tried.elapsed() < schedule.interval,
-            Some((tried, false)) => tried.elapsed() < CLUSTER_SNAPSHOT_RETRY.min(schedule.interval),
+            Some((tried, true)) => now.saturating_duration_since(tried) < schedule.interval,
+            Some((tried, false)) => {
+                now.saturating_duration_since(tried) < SNAPSHOT_RETRY.min(schedule.interval)
+            }
             None => age(&schedule.folder).is_some_and(|age| age < schedule.interval) && told.is_some(),
         };
         if !waits && !self.snapshots.is_making {
@@ -148,26 +150,26 @@ impl Node {
         let Some(folder) = self.parts.snapshots.as_ref().map(|schedule| schedule.folder.clone()) else {
             return;
         };
-        let (directory, sender) = (Arc::downgrade(&self.parts.directory), self.parts.sender.clone());
+        let (directory, sender) = (Arc::downgrade(&self.parts.directory), self.parts.runtime.sender());
         let make = move || {
             let _ = sender.send(NodeEvent::SnapshotMade(make(&directory, &folder)));
         };
-        match std::thread::Builder::new().name("pando-snapshot".to_owned()).spawn(make) {
-            Ok(_) => self.snapshots.is_making = true,
+        match self.parts.runtime.spawn("pando-snapshot", Box::new(make)) {
+            Ok(()) => self.snapshots.is_making = true,
             Err(error) => self.snapshot_made(Err(error.to_string())),
         }
     }
 
     pub(super) fn snapshot_made(&mut self, made: Result<u64, String>) {
         self.snapshots.is_making = false;
-        self.snapshots.tried = Some((Instant::now(), made.is_ok()));
+        self.snapshots.tried = Some((self.now(), made.is_ok()));
         match made {
             Ok(offset) => {
                 tracing::info!("a snapshot up to offset {offset} is made and read back");
-                self.parts.figures.lock().snapshot = Some(Ok((offset, now_micros() / 1_000_000)));
+                self.parts.figures.lock().snapshot = Some(Ok((offset, self.now_seconds())));
                 if let Some(member) = &self.member {
                     let message = member.follower().news_of(self.ids.node, News::Snapshot(offset));
-                    self.append_news(&message);
+                    self.append(&message);
                 }
             }
             Err(error) => {
@@ -181,7 +183,7 @@ impl Node {
     fn trim_if_due(&mut self) {
         let Some(member) = &self.member else { return };
         let is_leading = matches!(member.role(), Role::Leading { .. });
-        let waits = self.snapshots.trimmed.is_some_and(|last| last.elapsed() < CLUSTER_TRIM_INTERVAL);
+        let waits = self.snapshots.trimmed.is_some_and(|last| self.elapsed(last) < TRIM_INTERVAL);
         if !is_leading || waits || self.snapshots.is_trimming {
             return;
         }
@@ -189,13 +191,8 @@ impl Node {
         if offset <= self.parts.figures.lock().start_offset {
             return;
         }
-        let (settings, sender) = (self.parts.settings.clone(), self.parts.sender.clone());
-        let trim = move |_: &AtomicBool| {
-            let trimmed = delete_before(&settings, offset).map_err(|error| error.to_string());
-            let _ = sender.send(NodeEvent::Trimmed(trimmed));
-        };
-        self.snapshots.trimmed = Some(Instant::now());
-        match self.errands.run("pando-trim", trim) {
+        self.snapshots.trimmed = Some(self.now());
+        match self.parts.log.delete_before(offset) {
             Ok(()) => self.snapshots.is_trimming = true,
             Err(error) => self.trimmed(Err(error.to_string())),
         }
@@ -209,10 +206,11 @@ impl Node {
             }
             Err(error) => tracing::error!("nothing of the log is deleted: {error}"),
         }
+        let now_seconds = self.now_seconds();
         let mut figures = self.parts.figures.lock();
         if let Ok(start) = &trimmed {
             figures.start_offset = figures.start_offset.max(*start);
         }
-        figures.trimmed = Some(trimmed.map(|_| now_micros() / 1_000_000));
+        figures.trimmed = Some(trimmed.map(|_| now_seconds));
     }
 }

@@ -1,7 +1,6 @@
 //! Writing: a batch is decided, its records go to the log as one group, and the batch is held until its fate is known.
 
 use std::collections::HashSet;
-use std::time::Instant;
 
 use directory::{OperationError, Outcome, WriteBatch, Writer};
 use kafka_log::{Event, Message};
@@ -12,11 +11,11 @@ use replication::{Fit, GroupBuilder, Held, Known, OperationId, RowChange, Step, 
 use store::StoreError;
 
 use super::follow::Gathered;
-use super::{Node, NodeEvent, TICK};
-use crate::cluster::operation::{Change, Operation, Waiter, applied, unavailable};
-use crate::limits::{BATCH_BYTES_MAX, CLUSTER_BATCH_WRITES_MAX};
-use crate::stamp::now_micros;
-use crate::workers::writer::{Answer, Given, execute_message, update_account};
+use super::{Node, TICK};
+use crate::event::NodeEvent;
+use crate::host::{Answer, MessageContext};
+use crate::limits::{BATCH_BYTES_MAX, BATCH_WRITES_MAX};
+use crate::operation::{Change, Operation, Waiter, applied, unavailable};
 
 /// What became of a held batch, and what else came with that.
 enum Fate {
@@ -65,14 +64,13 @@ impl Node {
         }
         let seals = self.parts.seals;
         let proposed = self.member.as_mut().map(|member| member.propose(group, seals));
-        let (Some(Ok(message)), Some(clients)) = (proposed, &self.clients) else {
+        let (Some(Ok(message)), true) = (proposed, self.parts.log.is_open()) else {
             drop(batch);
             return self.decide_again(decided);
         };
-        self.tickets += 1;
-        clients.appender.append(self.tickets, b"", &message);
-        self.note_appended(self.tickets, &message);
-        self.group = Some((self.tickets, message));
+        let ticket = self.append(&message);
+        self.note_appended(ticket, &message);
+        self.group = Some((ticket, message));
         let fate = self.hold(&mut decided);
         self.group = None;
         let kept = std::mem::take(&mut self.kept);
@@ -81,7 +79,7 @@ impl Node {
                 let rows: Vec<_> =
                     kept.iter().chain(&rows).map(|row| (&*row.key, row.value.as_deref())).collect();
                 match batch.put_log_rows(&rows).and_then(|()| batch.commit()) {
-                    Ok(()) => self.decided(decided),
+                    Ok(()) => self.committed_group(decided),
                     Err(error) => {
                         // The log has it, so it is made, and comes again from there.
                         tracing::error!(%error, "a batch that the log has is not committed; it is tried again");
@@ -134,7 +132,7 @@ impl Node {
         let mut ids: HashSet<OperationId> = HashSet::new();
         let mut again = Vec::new();
         let mut bytes = 0;
-        while decided.len() < CLUSTER_BATCH_WRITES_MAX && bytes < BATCH_BYTES_MAX {
+        while decided.len() < BATCH_WRITES_MAX && bytes < BATCH_BYTES_MAX {
             let (Some(room), Some(operation)) = (group.room(), self.waiting.pop_front()) else { break };
             if ids.contains(&operation.id) {
                 // Sent once more meanwhile: it is looked at when the batch is through.
@@ -202,7 +200,7 @@ impl Node {
 
     fn execute(&mut self, batch: &mut WriteBatch<'_>, operation: &Operation) -> Answer {
         if let Waiter::Remote { .. } = operation.origin
-            && let Err(error) = batch.check_requester(&operation.requester, now_micros())
+            && let Err(error) = batch.check_requester(&operation.requester, self.parts.runtime.now_micros())
         {
             return Outcome::from(error).into();
         }
@@ -210,19 +208,19 @@ impl Node {
             Change::Message(message) => {
                 let (origin, keeps_old_values) = (operation.audited.0.as_deref(), operation.audited.1);
                 let (passwords, link) = (operation.passwords.clone(), operation.link);
-                let given = Given { passwords, link, origin, keeps_old_values };
-                execute_message(batch, &operation.requester, message, given, &mut self.random)
+                let context = MessageContext { passwords, link, origin, keeps_old_values };
+                self.parts.host.execute(batch, &operation.requester, message, context)
             }
-            Change::Account(id, update) => update_account(batch, *id, update, &mut self.random).into(),
+            Change::Account(id, update) => self.parts.host.update_account(batch, *id, update).into(),
         }
     }
 
     /// Waits until the fate of the held batch is known. A client that has waited long enough is told that it is not.
     fn hold(&mut self, decided: &mut [(Operation, Answer)]) -> Fate {
-        let begun = Instant::now();
+        let begun = self.now();
         let mut is_told = false;
         loop {
-            if !is_told && begun.elapsed() > self.parts.patience {
+            if !is_told && self.elapsed(begun) > self.parts.patience {
                 is_told = true;
                 self.mark_doubtful(decided);
                 for (operation, _) in decided.iter_mut() {
@@ -231,7 +229,7 @@ impl Node {
             }
             self.expire();
             self.claim_if_due();
-            self.say();
+            self.update_figures();
             let Some(event) = self.next_event(TICK) else { continue };
             let message = match event {
                 NodeEvent::Log(reading, Event::Message(message)) if reading == self.reading => {
@@ -250,7 +248,7 @@ impl Node {
                             Event::Failed { reason, .. } => reason.clone(),
                             _ => String::new(),
                         };
-                        match self.log_news(event) {
+                        match self.log_outcome(event) {
                             Some(Held::Dropped) => return Fate::Refused(reason),
                             _ => None,
                         }
@@ -298,11 +296,11 @@ impl Node {
         }
     }
 
-    fn decided(&mut self, decided: Vec<(Operation, Answer)>) {
-        self.parts.queue.committed();
+    fn committed_group(&mut self, decided: Vec<(Operation, Answer)>) {
+        self.parts.host.committed();
         self.parts.figures.lock().groups_decided += 1;
-        self.told.is_new = true;
-        self.show();
+        self.announced.is_new = true;
+        self.answer_decided();
         decided.into_iter().for_each(|(operation, answer)| self.answer(operation, answer));
     }
 

@@ -7,47 +7,38 @@
 //!   impossible. Then it is committed, or dropped and its changes are decided anew, by whoever writes.
 //! - A change keeps its id on all its ways, so it is made once however often it is sent.
 
+mod announcements;
 mod digests;
-mod errands;
 mod follow;
 mod keys;
 mod lead;
-mod news;
 mod requests;
-pub(super) mod snapshots;
+pub(crate) mod snapshots;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
 use directory::{Directory, OperationError, Writer};
-use kafka_log::{Appender, Election, Event, Message, Reader, Settings, Sink};
+use kafka_log::{Event, Message};
 use replication::forward::Gate;
 use replication::limits::KEYS_LEVEL;
 use replication::{Alarm, AppendError, Follower, Held, Member, Role, RowChange, Tag};
-use rustls::ClientConfig;
 use store::StoreError;
 
-use super::budget::Budget;
-use super::figures::{Activity, Figures};
-use super::gone::Gone;
-use super::growth::Growth;
-use super::identity::Identity;
-use super::operation::{Ids, Operation};
-use super::transport::Forwarder;
-use super::{LogPlace, NodeEvent};
-use crate::limits::{CLUSTER_CHANGE_PATIENCE, CLUSTER_RETRY, CLUSTER_START_OVER};
-use crate::stamp::{Random, now_micros};
-use crate::workers::index_upkeep::Upkeep;
-use crate::workers::read_age::ReadAge;
-use crate::workers::writer::WriteQueue;
+use crate::environment::{Log, Peers, Runtime};
+use crate::event::{LogPlace, NodeEvent};
+use crate::figures::{Activity, Figures};
+use crate::former_members::FormerMembers;
+use crate::growth::Growth;
+use crate::host::Host;
+use crate::identity::Identity;
+use crate::limits::{RETRY, START_OVER};
+use crate::operation::{Ids, Operation};
+use announcements::Announced;
 use digests::Digests;
-use errands::Errands;
 use keys::Keys;
-use news::Told;
-use requests::{RemoteFrame, Sent, Shown};
+use requests::{Decided, RemoteFrame, Sent};
 use snapshots::{Schedule, Snapshots};
 
 /// How often time itself is looked at: changes that have waited too long, claims that are due.
@@ -57,8 +48,9 @@ const TICK: Duration = Duration::from_millis(100);
 const APPENDED_KEPT: usize = 16;
 
 /// What the node's thread begins with.
-pub(super) struct Parts {
-    pub(super) settings: Settings,
+pub(crate) struct Parts {
+    /// How long a claim may be under way.
+    pub(super) claim_patience: Duration,
     /// How long a change waits.
     pub(super) patience: Duration,
     pub(super) identity: Identity,
@@ -66,37 +58,33 @@ pub(super) struct Parts {
     pub(super) address: String,
     pub(super) group_bytes_max: usize,
     pub(super) directory: Arc<Directory>,
-    pub(super) queue: Arc<WriteQueue>,
+    pub(super) host: Box<dyn Host>,
     pub(super) figures: Arc<Figures>,
-    pub(super) events: Receiver<NodeEvent>,
-    pub(super) sender: Sender<NodeEvent>,
-    pub(super) forwarder: Forwarder,
-    /// How this node goes to others.
-    pub(super) client: Arc<ClientConfig>,
+    pub(super) runtime: Box<dyn Runtime>,
+    pub(super) log: Box<dyn Log>,
+    pub(super) peers: Box<dyn Peers>,
     /// Whether the groups that it writes are sealed.
     pub(super) seals: bool,
-    pub(super) gone: Arc<Gone>,
+    pub(super) former_members: Arc<FormerMembers>,
     /// Where and how often this node keeps snapshots by itself.
     pub(super) snapshots: Option<Schedule>,
-    /// Bounds how old what this node shows may be.
-    pub(super) read_age: Option<Arc<ReadAge>>,
     /// How often nodes are compared, and what that costs at a time, in bytes of rows.
     pub(super) digest_interval: Option<Duration>,
     pub(super) digest_bytes_max: u64,
 }
 
 /// The node's thread.
-pub(super) struct Node {
+pub(crate) struct Node {
     parts: Parts,
     /// `None` until the place in the log is verified.
     member: Option<Member>,
     /// Why the node takes no more of the log, for good.
     stopped: Option<String>,
-    clients: Option<Clients>,
-    errands: Errands,
-    /// Which reader's messages count.
+    /// The state to go on from, and the number of the search for its message in the log.
+    finding: Option<(u64, Follower)>,
+    finds: u64,
+    /// Number of the reader whose messages count.
     reading: u64,
-    budget: Arc<Budget>,
     /// Events that were taken from the channel too early.
     ahead: VecDeque<NodeEvent>,
     is_elected: bool,
@@ -122,11 +110,9 @@ pub(super) struct Node {
     gate: Gate,
     /// Numbers frames of both directions.
     numbers: u64,
-    shown: Vec<Shown>,
+    decided: Vec<Decided>,
     /// No client of this node brings more.
     is_closing: Option<Instant>,
-    random: Random,
-    upkeep: Upkeep,
     /// When the last message was appended that was read, and when the end of the log was last reached.
     last_millis: i64,
     holes: u32,
@@ -135,7 +121,7 @@ pub(super) struct Node {
     /// The disk is full: the node takes part again when there is room, after this delay.
     waits_for_room: Option<Duration>,
     growth: Growth,
-    told: Told,
+    announced: Announced,
     digests: Digests,
     keys: Keys,
     snapshots: Snapshots,
@@ -143,25 +129,17 @@ pub(super) struct Node {
     kept: Vec<RowChange>,
 }
 
-/// What a node has open of Kafka.
-struct Clients {
-    reader: Reader,
-    appender: Appender,
-    _election: Election,
-}
-
 impl Node {
     pub(super) fn new(parts: Parts, incarnation: u64) -> Node {
-        let now = Instant::now();
+        let now = parts.runtime.now();
         let ids = Ids { node: parts.identity.node(), incarnation, sequence: 0 };
         Node {
             parts,
             member: None,
             stopped: None,
-            clients: None,
-            errands: Errands::default(),
+            finding: None,
+            finds: 0,
             reading: 0,
-            budget: Arc::default(),
             ahead: VecDeque::new(),
             is_elected: false,
             claim: None,
@@ -179,16 +157,14 @@ impl Node {
             frames: HashMap::new(),
             gate: Gate::default(),
             numbers: 0,
-            shown: Vec::new(),
+            decided: Vec::new(),
             is_closing: None,
-            random: Random::default(),
-            upkeep: Upkeep::default(),
             last_millis: 0,
             holes: 0,
             has_started_over: false,
             waits_for_room: None,
             growth: Growth::default(),
-            told: Told::default(),
+            announced: Announced::default(),
             digests: Digests::default(),
             keys: Keys::default(),
             snapshots: Snapshots::default(),
@@ -212,61 +188,82 @@ impl Node {
             self.go_on_with_room(&mut writer);
             if self.member.as_ref().is_some_and(Member::may_decide) && !self.waiting.is_empty() {
                 self.lead(&mut writer);
-                if self.upkeep.is_due(&writer) {
-                    self.upkeep.run(&mut writer);
-                    self.parts.queue.committed();
+                if self.parts.host.is_maintenance_due(&writer) {
+                    self.run_maintenance(&mut writer);
                 }
                 continue;
             }
             self.claim_if_due();
-            self.tell_if_due();
-            self.mark_if_due();
+            self.announce_if_due();
+            self.set_barrier_if_due();
             self.keys_if_due();
             self.snapshot_if_due();
             self.compare_late();
             self.forward_if_due();
-            self.say();
-            let patience = self.upkeep.patience(&writer).map_or(TICK, |patience| patience.min(TICK));
+            self.update_figures();
+            let patience =
+                self.parts.host.maintenance_patience(&writer).map_or(TICK, |patience| patience.min(TICK));
             match self.next_event(patience) {
                 Some(NodeEvent::Log(reading, Event::Message(message))) if reading == self.reading => {
                     self.follow(&mut writer, message);
                 }
                 Some(event) => self.take(event),
-                None if writer.maintenance_pending() => {
-                    self.upkeep.run(&mut writer);
-                    self.parts.queue.committed();
-                }
+                None if writer.maintenance_pending() => self.run_maintenance(&mut writer),
                 None => {}
             }
         }
-        self.say_role(Activity::Stopped, "stopped");
-        // The channel first: a client of Kafka that waits for room in it would never end.
-        self.budget.close();
-        let Node { parts, clients, errands, .. } = self;
-        drop(parts.events);
-        drop(clients);
-        drop(errands);
+        self.set_role(Activity::Stopped, "stopped");
+        let Parts { runtime, log, .. } = self.parts;
+        // The events first: a thread that has one for this node ends.
+        drop(runtime);
+        drop(log);
+    }
+
+    fn now(&self) -> Instant {
+        self.parts.runtime.now()
+    }
+
+    fn now_seconds(&self) -> u64 {
+        self.parts.runtime.now_micros() / 1_000_000
+    }
+
+    /// Returns milliseconds since 1970, as messages of the log have them.
+    fn now_millis(&self) -> i64 {
+        i64::try_from(self.parts.runtime.now_micros() / 1_000).unwrap_or(i64::MAX)
+    }
+
+    fn elapsed(&self, since: Instant) -> Duration {
+        self.now().saturating_duration_since(since)
+    }
+
+    /// Runs a slice of index work. The next search must see an index that it completes.
+    fn run_maintenance(&mut self, writer: &mut Writer) {
+        self.parts.host.run_maintenance(writer);
+        self.parts.host.committed();
+    }
+
+    /// Starts an append of a message without a key. Returns its ticket.
+    fn append(&mut self, message: &[u8]) -> usize {
+        self.tickets += 1;
+        self.parts.log.append(self.tickets, b"", message);
+        self.tickets
     }
 
     fn may_end(&self) -> bool {
         let Some(since) = self.is_closing else { return false };
-        let is_done = self.waiting.is_empty() && self.sent.is_none() && self.shown.is_empty();
-        is_done || since.elapsed() > self.parts.patience
+        let is_done = self.waiting.is_empty() && self.sent.is_none() && self.decided.is_empty();
+        is_done || self.elapsed(since) > self.parts.patience
     }
 
     fn next_event(&mut self, patience: Duration) -> Option<NodeEvent> {
-        if let Some(event) = self.ahead.pop_front() {
-            return Some(event);
-        }
-        // This thread holds a sender itself, so there is no other error than that the time is over.
-        self.parts.events.recv_timeout(patience).ok()
+        self.ahead.pop_front().or_else(|| self.parts.runtime.next_event(patience))
     }
 
     /// Whatever does not depend on a batch being held. Messages of the log come by [`Node::follow`], or by
     /// [`Node::lead`] while a batch is held.
     fn take(&mut self, event: NodeEvent) {
         match event {
-            NodeEvent::LogPlace(found) => self.placed(found),
+            NodeEvent::LogPlace(number, found) => self.found_place(number, found),
             NodeEvent::Log(reading, event)
                 if reading == self.reading || !matches!(event, Event::Message(_)) =>
             {
@@ -294,7 +291,7 @@ impl Node {
                     self.writer_address = address;
                 }
             }
-            NodeEvent::LogPlace(_) | NodeEvent::Log(..) => {}
+            NodeEvent::LogPlace(..) | NodeEvent::Log(..) => {}
         }
     }
 
@@ -304,7 +301,7 @@ impl Node {
             Event::Lost(reason) => {
                 self.stop(&format!("the log cannot be read on from where this node stands: {reason}"));
             }
-            other => drop(self.log_news(other)),
+            other => drop(self.log_outcome(other)),
         }
     }
 
@@ -318,12 +315,12 @@ impl Node {
             offset: *offset,
             key: Vec::new(),
             bytes: bytes.clone(),
-            millis: i64::try_from(now_micros() / 1_000).unwrap_or(i64::MAX),
+            millis: self.now_millis(),
         })
     }
 
     /// News of the election, of appends and of the log's end. The fate of a held batch, if that is known by it.
-    fn log_news(&mut self, event: Event) -> Option<Held> {
+    fn log_outcome(&mut self, event: Event) -> Option<Held> {
         match event {
             Event::Elected(is_elected) => {
                 self.is_elected = is_elected;
@@ -341,7 +338,7 @@ impl Node {
                 if self.claim.is_some_and(|(claim, _)| claim == ticket) {
                     tracing::warn!("claiming to write: {reason}");
                     self.claim = None;
-                    self.claim_after = Instant::now() + CLUSTER_RETRY;
+                    self.claim_after = self.now() + RETRY;
                     return None;
                 }
                 self.rotation_failed(ticket, error, &reason);
@@ -413,6 +410,7 @@ impl Node {
             return self.raise(&alarm, end);
         }
         self.end_heard = Some((end, asked));
+        let now_millis = u64::try_from(self.now_millis()).unwrap_or(0);
         let mut figures = self.parts.figures.lock();
         (figures.start_offset, figures.end_offset) = (start, end.max(next));
         figures.unreachable = None;
@@ -421,7 +419,7 @@ impl Node {
         let kept = self.member.as_ref().and_then(|member| member.follower().deletable_before().ok());
         let deletable = kept.map_or(0, |before| before.saturating_sub(figures.start_offset));
         figures.deletable_bytes = self.growth.bytes_of(deletable);
-        figures.log_bytes_per_day = self.growth.bytes_per_day(now_micros() / 1_000);
+        figures.log_bytes_per_day = self.growth.bytes_per_day(now_millis);
         if let Some(member) = &self.member {
             let follower = member.follower();
             figures.members = follower.members().collect();
@@ -431,12 +429,12 @@ impl Node {
 
     /// Claims to write, where this node is elected and neither writes nor claims.
     fn claim_if_due(&mut self) {
-        let now = Instant::now();
-        let patience = Duration::from_millis(self.parts.settings.append_timeout_ms.into()) + TICK;
+        let now = self.now();
+        let patience = self.parts.claim_patience + TICK;
         if self.claim.is_some_and(|(_, since)| now - since > patience) {
             self.claim = None;
         }
-        let (Some(member), Some(clients)) = (&mut self.member, &self.clients) else { return };
+        let Some(member) = self.member.as_mut().filter(|_| self.parts.log.is_open()) else { return };
         let is_due = self.is_elected
             && self.claim.is_none()
             && now >= self.claim_after
@@ -449,12 +447,12 @@ impl Node {
             Ok(claim) => {
                 self.tickets += 1;
                 self.claim = Some((self.tickets, now));
-                clients.appender.append(self.tickets, self.parts.address.as_bytes(), &claim);
+                self.parts.log.append(self.tickets, self.parts.address.as_bytes(), &claim);
                 self.note_appended(self.tickets, &claim);
             }
             Err(error) => {
                 tracing::warn!(%error, "this node cannot claim to write");
-                self.claim_after = now + CLUSTER_RETRY;
+                self.claim_after = now + RETRY;
             }
         }
     }
@@ -475,31 +473,21 @@ impl Node {
             Ok(follower) => follower,
             Err(error) => return self.stop(&error.to_string()),
         };
-        let (settings, sender) = (self.parts.settings.clone(), self.parts.sender.clone());
         let cursor = follower.cursor().offset;
         self.member = None;
-        self.say_role(Activity::Connecting, "connecting");
-        let look = move |is_ending: &AtomicBool| {
-            std::thread::park_timeout(delay);
-            while !is_ending.load(Ordering::Relaxed) {
-                let found = kafka_log::fetch_unless(&settings, cursor, CLUSTER_CHANGE_PATIENCE, is_ending);
-                let is_found = found.is_ok();
-                let follower = Box::new(follower.clone());
-                let found = found.map(|(message, start, end)| LogPlace { follower, message, start, end });
-                if sender.send(NodeEvent::LogPlace(found.map_err(|error| error.to_string()))).is_err()
-                    || is_found
-                {
-                    return;
-                }
-                std::thread::park_timeout(CLUSTER_RETRY);
-            }
-        };
-        if let Err(error) = self.errands.run("pando-place", look) {
+        self.set_role(Activity::Connecting, "connecting");
+        self.finds += 1;
+        self.finding = Some((self.finds, follower));
+        if let Err(error) = self.parts.log.find(self.finds, cursor, delay) {
             self.stop(&error.to_string());
         }
     }
 
-    fn placed(&mut self, found: Result<LogPlace, String>) {
+    fn found_place(&mut self, number: u64, found: Result<LogPlace, String>) {
+        if self.finding.as_ref().is_none_or(|(current, _)| *current != number) {
+            // Of a search that another one has replaced.
+            return;
+        }
         let place = match found {
             Ok(place) => place,
             Err(reason) => {
@@ -513,8 +501,8 @@ impl Node {
                 return;
             }
         };
-        let follower = *place.follower;
-        self.parts.gone.set(&follower);
+        let Some((_, follower)) = self.finding.take() else { return };
+        self.parts.former_members.set(&follower);
         // Kafka does not tell clients which topic is which; the generation stands for it, and the message itself.
         let topic = follower.cursor().topic;
         let bytes = place.message.as_ref().map(|message| &*message.bytes);
@@ -523,7 +511,7 @@ impl Node {
             return self.stop(&format!("this node cannot go on where it was: {reseed}; {advice}"));
         }
         if follower.is_gone(self.ids.node) {
-            return self.stop(news::GONE);
+            return self.stop(announcements::UNREGISTERED);
         }
         if let Some(message) = &place.message {
             self.growth.read(message);
@@ -535,11 +523,11 @@ impl Node {
         self.see_keys(&follower);
         if self.has_started_over {
             // Claims of the incarnation of before count as made.
-            match self.parts.identity.next_incarnation() {
+            match self.parts.identity.next_incarnation(self.parts.runtime.now_micros()) {
                 Ok(incarnation) => self.ids.incarnation = incarnation,
                 Err(error) => {
                     tracing::error!(%error, "this node cannot go on; it is tried again");
-                    return self.find_place(CLUSTER_START_OVER);
+                    return self.find_place(START_OVER);
                 }
             }
         }
@@ -550,48 +538,20 @@ impl Node {
             let mut figures = self.parts.figures.lock();
             (figures.start_offset, figures.end_offset) = (place.start, place.end);
         }
-        self.told = Told::default();
-        if let Err(error) = self.open_clients(next) {
+        self.announced = Announced::default();
+        if let Err(error) = self.open_log(next) {
             self.stop(&error.to_string());
         }
     }
 
-    fn open_clients(&mut self, next: u64) -> Result<(), kafka_log::LogError> {
+    fn open_log(&mut self, next: u64) -> Result<(), kafka_log::LogError> {
         self.reading += 1;
-        self.budget.close();
-        self.budget = Arc::default();
-        let (reading, sender, budget) = (self.reading, self.parts.sender.clone(), Arc::clone(&self.budget));
-        let sink: Sink = Arc::new(move |event| {
-            if let Event::Message(message) = &event
-                && !budget.take(message.bytes.len())
-            {
-                return;
-            }
-            let _ = sender.send(NodeEvent::Log(reading, event));
-        });
-        let settings = &self.parts.settings;
-        let reader = Reader::start(settings, next, Arc::clone(&sink))?;
-        match &mut self.clients {
-            Some(clients) => clients.reader = reader,
-            None => {
-                let appender = Appender::start(settings, Arc::clone(&sink))?;
-                let election = Election::start(settings, sink)?;
-                self.clients = Some(Clients { reader, appender, _election: election });
-            }
-        }
-        Ok(())
+        self.parts.log.open(self.reading, next)
     }
 
     /// Asks the log where the writer is reached: its claim has it.
     fn ask_address(&mut self, epoch: u64) {
-        let (settings, sender) = (self.parts.settings.clone(), self.parts.sender.clone());
-        let ask = move |is_ending: &AtomicBool| {
-            let found = kafka_log::fetch_unless(&settings, epoch, CLUSTER_CHANGE_PATIENCE, is_ending);
-            let message = found.ok().and_then(|(message, ..)| message);
-            let address = message.and_then(|message| String::from_utf8(message.key).ok());
-            let _ = sender.send(NodeEvent::WriterAddress(epoch, address));
-        };
-        if let Err(error) = self.errands.run("pando-address", ask) {
+        if let Err(error) = self.parts.log.find_address(epoch) {
             tracing::warn!(%error, "the address of the writer is not looked up");
         }
     }
@@ -599,15 +559,15 @@ impl Node {
     /// Begins again from what is committed here: something could not be committed that the log has, or there is no
     /// room for anything to come.
     fn start_over(&mut self, error: &OperationError) {
-        self.claim_after = Instant::now() + CLUSTER_RETRY;
+        self.claim_after = self.now() + RETRY;
         // What the present reader still brings does not count any longer. A node that cannot commit should not write.
-        self.close_clients();
-        let delay = if self.has_started_over { CLUSTER_START_OVER } else { CLUSTER_RETRY };
+        self.close_log();
+        let delay = if self.has_started_over { START_OVER } else { RETRY };
         self.has_started_over = true;
         if let OperationError::Store(StoreError::DiskFull { .. }) = error {
             self.member = None;
             self.waits_for_room = Some(delay);
-            self.say_role(Activity::Waiting, "waiting for room on its disk");
+            self.set_role(Activity::Waiting, "waiting for room on its disk");
         } else {
             self.find_place(delay);
         }
@@ -628,33 +588,33 @@ impl Node {
             tracing::error!("this node follows its cluster no longer: {cause}");
             self.stopped = Some(cause.to_owned());
             // Somebody else is to be elected.
-            self.close_clients();
-            self.say_role(Activity::Stopped, &format!("stopped: {cause}"));
+            self.close_log();
+            self.set_role(Activity::Stopped, &format!("stopped: {cause}"));
         }
     }
 
     /// A message that the reader brought is through.
-    fn release(&self, message: &Message) {
-        self.budget.release(message.bytes.len());
+    fn release(&mut self, message: &Message) {
+        self.parts.log.release(message.bytes.len());
     }
 
     /// Leaves the log, and the election with it.
-    fn close_clients(&mut self) {
+    fn close_log(&mut self) {
         self.reading += 1;
-        self.budget.close();
-        self.clients = None;
+        self.parts.log.close();
         (self.read_at_last_end, self.end_heard) = (0, None);
         (self.is_elected, self.claim, self.group) = (false, None, None);
     }
 
-    fn say_role(&self, activity: Activity, role: &str) {
+    fn set_role(&self, activity: Activity, role: &str) {
         let mut figures = self.parts.figures.lock();
         figures.node = self.ids.node.0;
         figures.activity = activity;
         figures.role = role.to_owned();
     }
 
-    fn say(&mut self) {
+    fn update_figures(&mut self) {
+        let now_millis = self.now_millis();
         let mut figures = self.parts.figures.lock();
         figures.node = self.ids.node.0;
         figures.waiting = self.waiting.len() as u64;
@@ -687,14 +647,17 @@ impl Node {
             figures.writer = Some(epoch.node);
             figures.epoch = epoch.offset;
         }
-        if let (Some(age), Some((end, asked))) = (&self.parts.read_age, self.end_heard)
+        if let Some((end, asked)) = self.end_heard
             && follower.next_offset() >= end
         {
-            age.is_complete_as_of(asked);
+            self.parts.host.is_complete_as_of(asked);
         }
         let is_behind = figures.end_offset > figures.next_offset;
-        let now = i64::try_from(now_micros() / 1_000).unwrap_or(i64::MAX);
-        let lag = if is_behind && self.last_millis > 0 { (now - self.last_millis).max(0) / 1_000 } else { 0 };
+        let lag = if is_behind && self.last_millis > 0 {
+            (now_millis - self.last_millis).max(0) / 1_000
+        } else {
+            0
+        };
         figures.lag_seconds = u64::try_from(lag).unwrap_or(0);
     }
 }

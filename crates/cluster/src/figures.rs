@@ -7,11 +7,11 @@ use replication::{MemberRow, NodeId, Round};
 
 /// The node's state, as its thread last said.
 #[derive(Debug, Default)]
-pub(crate) struct Figures(Mutex<NodeState>);
+pub struct Figures(Mutex<NodeState>);
 
 /// What a node does in its cluster.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Activity {
+pub enum Activity {
     /// It looks for its place in the log.
     #[default]
     Connecting,
@@ -31,7 +31,7 @@ pub(crate) enum Activity {
 
 impl Activity {
     /// The word for it, as metrics have it.
-    pub(crate) fn word(self) -> &'static str {
+    pub fn word(self) -> &'static str {
         match self {
             Activity::Connecting => "connecting",
             Activity::Following => "following",
@@ -46,80 +46,83 @@ impl Activity {
 
 /// See [`Figures`].
 #[derive(Debug, Clone, Default)]
-pub(crate) struct NodeState {
+pub struct NodeState {
     /// This node's number.
-    pub(crate) node: u32,
+    pub node: u32,
     /// Where other nodes reach it.
-    pub(crate) address: String,
+    pub address: String,
     /// Which data positions are of.
-    pub(crate) generation: [u8; 16],
+    pub generation: [u8; 16],
     /// What it does, in a word.
-    pub(crate) activity: Activity,
+    pub activity: Activity,
     /// The same for people, with the cause if it has stopped or waits.
-    pub(crate) role: String,
+    pub role: String,
     /// The node that writes.
-    pub(crate) writer: Option<NodeId>,
+    pub writer: Option<NodeId>,
     /// Its epoch.
-    pub(crate) epoch: u64,
+    pub epoch: u64,
     /// When that began to be in force here, in seconds since 1970.
-    pub(crate) epoch_since: u64,
+    pub epoch_since: u64,
     /// The offset of the next message to read.
-    pub(crate) next_offset: u64,
+    pub next_offset: u64,
     /// The offset that the next message of the log gets, as last heard.
-    pub(crate) end_offset: u64,
+    pub end_offset: u64,
     /// The offset of the log's first message, as last heard.
-    pub(crate) start_offset: u64,
+    pub start_offset: u64,
     /// About what the log takes on each broker, and by how much that grows in a day.
-    pub(crate) log_bytes: u64,
-    pub(crate) log_bytes_per_day: Option<u64>,
+    pub log_bytes: u64,
+    /// See `log_bytes`.
+    pub log_bytes_per_day: Option<u64>,
     /// What of it may be deleted, about.
-    pub(crate) deletable_bytes: u64,
+    pub deletable_bytes: u64,
     /// The last snapshot that this node made by itself: up to which offset, and when, in seconds since 1970.
-    pub(crate) snapshot: Option<Result<(u64, u64), String>>,
+    pub snapshot: Option<Result<(u64, u64), String>>,
     /// When this node last deleted from the log by itself.
-    pub(crate) trimmed: Option<Result<u64, String>>,
+    pub trimmed: Option<Result<u64, String>>,
     /// All nodes, as the log says.
-    pub(crate) members: Vec<(NodeId, MemberRow)>,
+    pub members: Vec<(NodeId, MemberRow)>,
     /// The offset before which the log may be deleted, or why not.
-    pub(crate) deletable: Option<Result<u64, String>>,
+    pub deletable: Option<Result<u64, String>>,
     /// For how many seconds the messages that this node lacks have been there.
-    pub(crate) lag_seconds: u64,
+    pub lag_seconds: u64,
     /// Why the log could not be reached when last tried.
-    pub(crate) unreachable: Option<String>,
+    pub unreachable: Option<String>,
     /// Changes that wait here.
-    pub(crate) waiting: u64,
+    pub waiting: u64,
     /// Groups applied that another node decided.
-    pub(crate) groups_followed: u64,
+    pub groups_followed: u64,
     /// Groups that this node decided.
-    pub(crate) groups_decided: u64,
+    pub groups_decided: u64,
     /// Groups that were decided and dropped, because another node wrote by then.
-    pub(crate) groups_dropped: u64,
+    pub groups_dropped: u64,
     /// Changes that other nodes decided for clients of this one.
-    pub(crate) forwarded: u64,
+    pub forwarded: u64,
     /// At which mark the data was last summed up, and what it came to.
-    pub(crate) digest: Option<(u64, String)>,
+    pub digest: Option<(u64, String)>,
     /// How far the round of comparisons is.
-    pub(crate) round: Round,
+    pub round: Round,
     /// The feature level in force.
-    pub(crate) level: u64,
+    pub level: u64,
     /// The number of the key in force, and of the one that is offered.
-    pub(crate) key: u32,
-    pub(crate) key_offered: Option<u32>,
+    pub key: u32,
+    /// See `key`.
+    pub key_offered: Option<u32>,
     /// Whether the groups that this node would write are sealed, and how many that it read were.
-    pub(crate) seals: bool,
-    pub(crate) groups_sealed: u64,
+    pub seals: bool,
+    /// See `seals`.
+    pub groups_sealed: u64,
     /// Messages that are a matter for an operator.
-    pub(crate) alarms: u64,
+    pub alarms: u64,
 }
 
 impl NodeState {
     /// Messages of the log that this node has not applied.
-    pub(crate) fn lag_messages(&self) -> u64 {
+    pub fn lag_messages(&self) -> u64 {
         self.end_offset.saturating_sub(self.next_offset)
     }
 
     /// What the root DSE says of it: all that somebody needs who chooses a node.
-    pub(crate) fn root_dse(&self) -> Vec<(&'static str, Vec<String>)> {
+    pub fn root_dse(&self) -> Vec<(&'static str, Vec<String>)> {
         let mut own = vec![
             ("pandoClusterNode", vec![self.node.to_string()]),
             ("pandoClusterRole", vec![self.role.clone()]),
@@ -138,17 +141,19 @@ impl NodeState {
 }
 
 impl Figures {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, NodeState> {
+    /// Locks the state.
+    pub fn lock(&self) -> MutexGuard<'_, NodeState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What the node says of itself, if it has stopped.
-    pub(crate) fn stopped(&self) -> Option<String> {
+    pub fn stopped(&self) -> Option<String> {
         let state = self.lock();
         (state.activity == Activity::Stopped).then(|| state.role.clone())
     }
 
-    pub(crate) fn get(&self) -> NodeState {
+    /// Returns a copy of the state.
+    pub fn get(&self) -> NodeState {
         self.lock().clone()
     }
 }

@@ -9,9 +9,9 @@ use replication::NodeId;
 use rustls::ClientConfig;
 
 use super::{connect, read_frame, write_frame};
-use crate::cluster::identity::Identity;
-use crate::cluster::identity::keys::NumberedKey;
-use crate::limits::CLUSTER_KEYS_MAX;
+use crate::identity::Identity;
+use crate::identity::keys::NumberedKey;
+use crate::limits::KEYS_MAX;
 
 /// The frame that asks for the keys. No frame of requests begins so.
 pub(super) const REQUEST: &[u8] = b"\0keys 1";
@@ -40,11 +40,7 @@ impl Keys {
 ///
 /// # Errors
 /// It does not let this one in, or the connection broke.
-pub(crate) fn receive(
-    node: NodeId,
-    address: &str,
-    config: &Arc<ClientConfig>,
-) -> io::Result<Vec<NumberedKey>> {
+pub fn receive(node: NodeId, address: &str, config: &Arc<ClientConfig>) -> io::Result<Vec<NumberedKey>> {
     let (begun, mut stream) = (Instant::now(), connect(node, address, config)?);
     write_frame(&mut stream, REQUEST)?;
     receive_keys(&mut stream, &|| begun.elapsed() < PATIENCE)
@@ -53,7 +49,7 @@ pub(crate) fn receive(
 fn receive_keys(stream: &mut impl Read, is_wanted: &dyn Fn() -> bool) -> io::Result<Vec<NumberedKey>> {
     let frame = read_frame(stream, is_wanted)?;
     let (items, rest) = frame.as_chunks::<ITEM>();
-    if !rest.is_empty() || items.len() > CLUSTER_KEYS_MAX {
+    if !rest.is_empty() || items.len() > KEYS_MAX {
         return Err(io::Error::new(ErrorKind::InvalidData, "a frame that is no keys"));
     }
     let item = |item: &[u8; ITEM]| {
@@ -98,6 +94,6 @@ mod tests {
         assert_eq!(receive(&two).unwrap(), [(7, [1; 32]), (8, [2; 32])]);
         assert_eq!(receive(&[]).unwrap(), []);
         assert!(receive(&two[1..]).is_err());
-        assert!(receive(&vec![0; ITEM * (CLUSTER_KEYS_MAX + 1)]).is_err());
+        assert!(receive(&vec![0; ITEM * (KEYS_MAX + 1)]).is_err());
     }
 }

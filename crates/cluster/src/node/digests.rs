@@ -6,7 +6,7 @@
 //!
 //! A mark names a slice of the rows. Whoever sets it plans the slice first: it goes through its own rows from where the
 //! last slice ended, until they cost as much as a slice may. So the cost of a mark is bounded on every node, however
-//! large the data is. The thread has the lowest priority and reads no faster than [`CLUSTER_DIGEST_BYTES_PER_SECOND`].
+//! large the data is. The thread has the lowest priority and reads no faster than [`DIGEST_BYTES_PER_SECOND`].
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
@@ -19,10 +19,11 @@ use replication::limits::COMPARISONS_KEPT;
 use replication::{PlannedSlice, Role, Slice};
 use system::RateLimit;
 
-use super::{Node, NodeEvent};
-use crate::limits::{CLUSTER_BACKGROUND_NICENESS, CLUSTER_DIGEST_BYTES_PER_SECOND, CLUSTER_DIGEST_PATIENCE};
-use crate::stamp::now_micros;
-use crate::telemetry::process::lower_priority;
+use super::Node;
+use crate::background::lower_priority;
+use crate::environment::Runtime;
+use crate::event::NodeEvent;
+use crate::limits::{DIGEST_BYTES_PER_SECOND, DIGEST_PATIENCE};
 
 /// Bytes of rows between two looks at the clock.
 const PACE_BYTES: u64 = 1 << 20;
@@ -32,7 +33,7 @@ const DISPUTES_MAX: usize = 16;
 
 /// What a node knows of comparisons.
 #[derive(Default)]
-pub(super) struct Digests {
+pub(crate) struct Digests {
     comparison: Comparison,
     /// Marks of which not all nodes have told yet, and since when they are known.
     open: BTreeMap<u64, Instant>,
@@ -58,30 +59,29 @@ pub(super) struct Digests {
 impl Node {
     /// Sets a mark: at the start, once it has read all of the log, and as the writer from time to time, when all nodes
     /// have told of the last one.
-    pub(super) fn mark_if_due(&mut self) {
+    pub(super) fn set_barrier_if_due(&mut self) {
         let interval = self.parts.digest_interval;
-        let (Some(member), Some(_), Some(interval)) = (&self.member, &self.clients, interval) else {
-            return;
-        };
+        let member = self.member.as_ref().filter(|_| self.parts.log.is_open());
+        let (Some(member), Some(interval)) = (member, interval) else { return };
         let is_due = match self.digests.marked {
-            None => self.parts.figures.lock().lag_messages() == 0 && self.told.is_known(),
+            None => self.parts.figures.lock().lag_messages() == 0 && self.announced.is_known(),
             Some(last) => {
                 let is_writer = matches!(member.role(), Role::Leading { .. });
-                is_writer && last.elapsed() >= interval && self.digests.open.is_empty()
+                is_writer && self.elapsed(last) >= interval && self.digests.open.is_empty()
             }
         };
         if !is_due || self.digests.is_planning || self.stopped.is_some() {
             return;
         }
-        self.digests.marked = Some(Instant::now());
+        self.digests.marked = Some(self.now());
         if !member.follower().compares_slices() {
             return self.slice_planned(Ok(PlannedSlice::default()));
         }
         let (from, bytes_max) = (member.follower().round().next.clone(), self.parts.digest_bytes_max);
         let planning = self.parts.directory.snapshot().map_err(|error| error.to_string());
         let planning = planning.and_then(|snapshot| {
-            let (sender, alive) = (self.parts.sender.clone(), Arc::downgrade(&self.digests.alive));
-            in_background(move || {
+            let (sender, alive) = (self.parts.runtime.sender(), Arc::downgrade(&self.digests.alive));
+            in_background(&mut *self.parts.runtime, move || {
                 let _ = sender.send(NodeEvent::SlicePlanned(plan(&snapshot, from, bytes_max, alive)));
             })
         });
@@ -94,13 +94,12 @@ impl Node {
     /// Sets the mark of a slice, unless another node has done so meanwhile.
     pub(super) fn slice_planned(&mut self, planned: Result<PlannedSlice, String>) {
         self.digests.is_planning = false;
-        let (Some(member), Some(clients)) = (&self.member, &self.clients) else { return };
+        let Some(member) = self.member.as_ref().filter(|_| self.parts.log.is_open()) else { return };
         match planned {
             Ok(planned) => {
-                let now = now_micros() / 1_000_000;
+                let now = self.now_seconds();
                 if let Some(message) = member.follower().mark_of(self.ids.node, planned, now) {
-                    self.tickets += 1;
-                    clients.appender.append(self.tickets, b"", &message);
+                    self.append(&message);
                 }
             }
             Err(error) => tracing::error!("the data cannot be compared with that of other nodes: {error}"),
@@ -110,7 +109,7 @@ impl Node {
     /// Sums up what this node has at a mark, after what it is busy with. Everything before the mark is committed,
     /// and nothing behind it.
     pub(super) fn sum_up(&mut self, mark: u64, slice: Slice) {
-        let now = Instant::now();
+        let now = self.now();
         self.digests.marked = Some(now);
         self.digests.comparison.begin(mark);
         self.digests.open.insert(mark, now);
@@ -126,8 +125,8 @@ impl Node {
     }
 
     fn sum_up_in_background(&mut self, mark: u64, slice: Slice, snapshot: Snapshot) {
-        let (sender, alive) = (self.parts.sender.clone(), Arc::downgrade(&self.digests.alive));
-        let summing = in_background(move || {
+        let (sender, alive) = (self.parts.runtime.sender(), Arc::downgrade(&self.digests.alive));
+        let summing = in_background(&mut *self.parts.runtime, move || {
             let _ = sender.send(NodeEvent::Digested(mark, digests(&snapshot, &slice, alive)));
         });
         match summing {
@@ -142,12 +141,11 @@ impl Node {
         if let Some((next, slice, snapshot)) = self.digests.waiting.take() {
             self.sum_up_in_background(next, slice, snapshot);
         }
-        let (Some(member), Some(clients)) = (&self.member, &self.clients) else { return };
+        let Some(member) = self.member.as_ref().filter(|_| self.parts.log.is_open()) else { return };
         match summed {
             Ok(parts) => {
-                self.tickets += 1;
                 let message = member.follower().digests_of(self.ids.node, mark, &parts);
-                clients.appender.append(self.tickets, b"", &message);
+                self.append(&message);
                 self.parts.figures.lock().digest = Some((mark, sum_of(&parts)));
             }
             Err(error) => tracing::error!(%error, "the data cannot be compared with that of other nodes"),
@@ -167,7 +165,8 @@ impl Node {
 
     /// Says what there is to say of marks that no more is to come of.
     pub(super) fn compare_late(&mut self) {
-        let is_late = |since: &Instant| since.elapsed() > CLUSTER_DIGEST_PATIENCE;
+        let now = self.now();
+        let is_late = |since: &Instant| now.saturating_duration_since(*since) > DIGEST_PATIENCE;
         while let Some((&mark, _)) = self.digests.open.first_key_value().filter(|(_, since)| is_late(since)) {
             self.compare(mark, true);
             self.digests.open.remove(&mark);
@@ -204,11 +203,10 @@ impl Node {
             tracing::warn!(mark, "all nodes have the same data again: changes are made");
             return;
         };
-        let (Some(member), Some(clients)) = (&self.member, &self.clients) else { return };
-        let now = now_micros() / 1_000_000;
+        let Some(member) = self.member.as_ref().filter(|_| self.parts.log.is_open()) else { return };
+        let now = self.now_seconds();
         let message = member.follower().mark_again_of(self.ids.node, disputed.clone(), now);
-        self.tickets += 1;
-        clients.appender.append(self.tickets, b"", &message);
+        self.append(&message);
     }
 
     fn say_found(&mut self, mark: u64, found: &Divergence) {
@@ -253,13 +251,12 @@ impl Digests {
     }
 }
 
-fn in_background(work: impl FnOnce() + Send + 'static) -> Result<(), String> {
+fn in_background(runtime: &mut dyn Runtime, work: impl FnOnce() + Send + 'static) -> Result<(), String> {
     let work = move || {
-        lower_priority(CLUSTER_BACKGROUND_NICENESS, "comparing data with other nodes has no low priority");
+        lower_priority("comparing data with other nodes has no low priority");
         work();
     };
-    let started = std::thread::Builder::new().name("pando-digest".to_owned()).spawn(work);
-    started.map(drop).map_err(|error| error.to_string())
+    runtime.spawn("pando-digest", Box::new(work)).map_err(|error| error.to_string())
 }
 
 /// Bounds how fast rows are read, and ends with the node.
@@ -275,7 +272,7 @@ impl Pace {
     fn new(alive: Weak<()>) -> Pace {
         Pace {
             begun: Instant::now(),
-            limit: RateLimit::new(CLUSTER_DIGEST_BYTES_PER_SECOND),
+            limit: RateLimit::new(DIGEST_BYTES_PER_SECOND),
             bytes: 0,
             looked_at: 0,
             alive,

@@ -6,21 +6,19 @@ use std::time::Instant;
 use directory::account_update::AccountUpdate;
 
 use directory::rows::EntryId;
-use directory::{ClientLink, HistoryChecks, Outcome, Requester, WeekTime};
+use directory::{ClientLink, Outcome, Requester, WeekTime};
 use ldap::{PolicyError, ResultCode};
 use replication::forward::{self, Asker, BindMethod, LdapResult, Link, Prepared, Reply, Work};
 use replication::{NodeId, OperationId};
 
-use crate::net::mailbox::{Address, PreparedPasswords};
-use crate::stamp::now_micros;
-use crate::workers::writer::{Answer, Reservation};
+use crate::host::Answer;
 
 /// A change that waits for its answer. No `Debug`: it may carry passwords.
-pub(super) struct Operation {
+pub(crate) struct Operation {
     pub(super) id: OperationId,
     pub(super) requester: Arc<Requester>,
     pub(super) change: Change,
-    pub(super) passwords: PreparedPasswords,
+    pub(super) passwords: Prepared,
     /// Where it came from, where records are to say that, and whether they keep what they replace. Only of changes of
     /// this node's clients.
     pub(super) link: Option<ClientLink>,
@@ -32,7 +30,7 @@ pub(super) struct Operation {
 }
 
 /// What is to be done.
-pub(super) enum Change {
+pub(crate) enum Change {
     /// The change of this LDAP message.
     Message(Vec<u8>),
     /// To record what happened to the password of an entry.
@@ -43,9 +41,9 @@ pub(super) enum Change {
 const PROTECTED: u32 = 128;
 
 /// Who waits.
-pub(super) enum Waiter {
+pub(crate) enum Waiter {
     /// A client of this node.
-    Local { address: Address, reservation: Option<Reservation> },
+    Local(Box<dyn FnOnce(Answer) + Send>),
     /// A client of another node; the number of the frame, the place in it, and which copy it is: a request without its
     /// work.
     Remote { frame: u64, place: usize, copy: Box<forward::Request> },
@@ -73,7 +71,7 @@ impl Operation {
         };
         let work = match &self.change {
             Change::Message(message) => {
-                Work::Change { message: message.clone(), passwords: prepared(self.passwords.clone()) }
+                Work::Change { message: message.clone(), passwords: self.passwords.clone() }
             }
             Change::Account(id, update) => Work::Account { id: id.0, update: forward_update(update.clone()) },
         };
@@ -106,7 +104,7 @@ impl Operation {
         mut request: forward::Request,
         frame: u64,
         place: usize,
-        now: Instant,
+        (now, now_micros): (Instant, u64),
     ) -> Operation {
         let requester = match &request.asker {
             Asker::Anonymous => Requester::Anonymous,
@@ -115,9 +113,9 @@ impl Operation {
         };
         let nothing = Work::Account { id: 0, update: forward::AccountUpdate::default() };
         let (change, passwords) = match std::mem::replace(&mut request.work, nothing) {
-            Work::Change { message, passwords } => (Change::Message(message), own_prepared(passwords)),
+            Work::Change { message, passwords } => (Change::Message(message), passwords),
             Work::Account { id, update } => {
-                (Change::Account(EntryId(id), own_update(update)), PreparedPasswords::default())
+                (Change::Account(EntryId(id), own_update(update)), Prepared::default())
             }
         };
         let (id, requester) = (request.operation, Arc::new(requester));
@@ -130,7 +128,7 @@ impl Operation {
                 BindMethod::Simple => Some(directory::BindMethod::Simple),
                 BindMethod::Sasl(mechanism) => Some(directory::BindMethod::of_mechanism(mechanism)),
             },
-            at: Some(WeekTime::of_micros(now_micros())),
+            at: Some(WeekTime::of_micros(now_micros)),
             listener: request.listener.as_deref().and_then(|name| name.parse().ok()),
         });
         let origin = Waiter::Remote { frame, place, copy: Box::new(request) };
@@ -146,17 +144,6 @@ impl Operation {
             is_doubtful: false,
         }
     }
-}
-
-fn prepared(passwords: PreparedPasswords) -> Prepared {
-    let PreparedPasswords { hashed, matched, history, scram, listed } = passwords;
-    Prepared { hashed, matched, former: history.forms, former_matching: history.matching, scram, listed }
-}
-
-fn own_prepared(passwords: Prepared) -> PreparedPasswords {
-    let Prepared { hashed, matched, former, former_matching, scram, listed } = passwords;
-    let history = HistoryChecks { forms: former, matching: former_matching };
-    PreparedPasswords { hashed, matched, history, scram, listed }
 }
 
 fn forward_update(update: AccountUpdate) -> forward::AccountUpdate {
@@ -217,7 +204,7 @@ pub(super) fn unavailable(text: impl Into<String>) -> Answer {
 }
 
 /// Gives out ids.
-pub(super) struct Ids {
+pub(crate) struct Ids {
     pub(super) node: NodeId,
     pub(super) incarnation: u64,
     pub(super) sequence: u64,

@@ -10,16 +10,15 @@ use std::time::{Duration, Instant};
 use replication::limits::KEYS_LEVEL;
 use replication::{AppendError, Follower, KeyNews, NodeId, Role, Rotated};
 
+use super::Node;
 use super::follow::Gathered;
-use super::{Node, NodeEvent};
-use crate::cluster::identity::IdentityError;
-use crate::cluster::identity::keys::NumberedKey;
-use crate::cluster::transport::keys::receive_from_any;
-use crate::limits::{CLUSTER_KEY_PATIENCE, CLUSTER_KEY_RETRY};
+use crate::identity::IdentityError;
+use crate::identity::keys::NumberedKey;
+use crate::limits::{KEY_PATIENCE, KEY_RETRY};
 
 /// What a node knows of a key to come beside what the log says.
 #[derive(Default)]
-pub(super) struct Keys {
+pub(crate) struct Keys {
     /// The log goes on under the key of this number, which is not here.
     pub(super) needed: Option<u32>,
     /// The key that is offered, and since when this node knows.
@@ -37,10 +36,10 @@ pub(super) struct Keys {
 }
 
 /// Whether it is so long since then; then it is now.
-pub(super) fn is_due(last: &mut Option<Instant>, interval: Duration) -> bool {
-    let is_due = last.is_none_or(|last| last.elapsed() >= interval);
+pub(super) fn is_due(last: &mut Option<Instant>, now: Instant, interval: Duration) -> bool {
+    let is_due = last.is_none_or(|last| now.saturating_duration_since(last) >= interval);
     if is_due {
-        *last = Some(Instant::now());
+        *last = Some(now);
     }
     is_due
 }
@@ -56,7 +55,7 @@ impl Node {
             self.keep_own_key();
             self.ask_for_key();
         }
-        if self.clients.is_none() {
+        if !self.parts.log.is_open() {
             return;
         }
         self.offer_if_due();
@@ -85,13 +84,15 @@ impl Node {
 
     /// Offers a new key: where somebody wants one, and as the writer, where one is due or nobody has what is offered.
     fn offer_if_due(&mut self) {
+        let now = self.now();
         let Some(member) = &self.member else { return };
         let follower = member.follower();
         let is_lost = follower.lacks_offered()
-            && (self.keys.offered).is_some_and(|(_, since)| since.elapsed() > 3 * CLUSTER_KEY_PATIENCE);
+            && (self.keys.offered)
+                .is_some_and(|(_, since)| now.saturating_duration_since(since) > 3 * KEY_PATIENCE);
         let is_leading = matches!(member.role(), Role::Leading { .. });
         let is_own = is_leading && (follower.key_is_due() || is_lost);
-        let looks = follower.offered().is_none() && is_due(&mut self.keys.looked, CLUSTER_KEY_RETRY / 8);
+        let looks = follower.offered().is_none() && is_due(&mut self.keys.looked, now, KEY_RETRY / 8);
         let is_wanted = looks && self.parts.identity.is_key_wanted();
         if is_wanted && follower.level() < KEYS_LEVEL {
             if !std::mem::replace(&mut self.keys.is_told, true) {
@@ -101,45 +102,40 @@ impl Node {
             }
             return;
         }
-        if (is_own || is_wanted) && is_due(&mut self.keys.made, CLUSTER_KEY_RETRY) {
+        if (is_own || is_wanted) && is_due(&mut self.keys.made, now, KEY_RETRY) {
             match self.parts.identity.make_next_key() {
                 Ok(fingerprint) => {
                     let message = follower.offer_of(self.ids.node, fingerprint, &self.parts.address);
-                    self.append_news(&message);
+                    self.append(&message);
                 }
                 Err(error) => tracing::error!(%error, "no new key of the cluster is made"),
             }
         }
     }
 
-    pub(super) fn append_news(&mut self, message: &[u8]) {
-        self.tickets += 1;
-        if let Some(clients) = &self.clients {
-            clients.appender.append(self.tickets, b"", message);
-        }
-    }
-
     /// Tells the log that this node has the key that is offered.
     fn say_key(&mut self) {
+        let now = self.now();
         let Some(member) = &self.member else { return };
         let said = member.follower().holder_of(self.ids.node, &self.parts.address);
         if let Some(message) = said
-            && is_due(&mut self.keys.said, CLUSTER_KEY_RETRY)
+            && is_due(&mut self.keys.said, now, KEY_RETRY)
         {
-            self.append_news(&message);
+            self.append(&message);
         }
     }
 
     /// Puts the key that is offered in force, as the writer.
     fn rotate_if_due(&mut self) {
+        let now = self.now();
         let (Some(member), Some((_, since))) = (&mut self.member, self.keys.offered) else { return };
-        if !member.follower().all_have_key() && since.elapsed() < CLUSTER_KEY_PATIENCE {
+        if !member.follower().all_have_key() && now.saturating_duration_since(since) < KEY_PATIENCE {
             return;
         }
         let Some(message) = member.rotate() else { return };
-        self.append_news(&message);
-        self.note_appended(self.tickets, &message);
-        self.keys.rotation = Some(self.tickets);
+        let ticket = self.append(&message);
+        self.note_appended(ticket, &message);
+        self.keys.rotation = Some(ticket);
     }
 
     pub(super) fn rotation_failed(&mut self, ticket: usize, error: AppendError, reason: &str) {
@@ -153,11 +149,12 @@ impl Node {
 
     /// Gets the key that is offered, or in force, from whoever has it.
     fn ask_for_key(&mut self) {
+        let now = self.now();
         let Some(member) = &self.member else { return };
         let follower = member.follower();
         let is_lacking = self.keys.needed.is_some() || follower.lacks_offered();
         let Some(offered) = follower.offered().filter(|_| is_lacking && !self.keys.is_asking) else { return };
-        if !is_due(&mut self.keys.asked, CLUSTER_KEY_RETRY) {
+        if !is_due(&mut self.keys.asked, now, KEY_RETRY) {
             return;
         }
         let (number, own) = (offered.fingerprint.number(), self.ids.node);
@@ -165,12 +162,8 @@ impl Node {
         let holders = follower.key_holders().map(|(node, address)| (node, address.to_owned()));
         let sources: Vec<(NodeId, String)> =
             std::iter::once(maker).chain(holders).filter(|(node, _)| *node != own).collect();
-        let (client, sender) = (std::sync::Arc::clone(&self.parts.client), self.parts.sender.clone());
-        let ask = move || {
-            let _ = sender.send(NodeEvent::Keys(receive_from_any(&sources, &client, number)));
-        };
-        match std::thread::Builder::new().name("pando-keys".to_owned()).spawn(ask) {
-            Ok(_) => self.keys.is_asking = true,
+        match self.parts.peers.fetch_keys(sources, number) {
+            Ok(()) => self.keys.is_asking = true,
             Err(error) => tracing::warn!(%error, "the cluster's key is not asked for"),
         }
     }
@@ -203,7 +196,7 @@ impl Node {
     pub(super) fn need_key(&mut self, number: u32) {
         tracing::warn!("key {number} of the cluster is in force, and is not here yet: it is asked for");
         self.keys.needed = Some(number);
-        self.close_clients();
+        self.close_log();
     }
 
     /// Keys that the state of the log names may be given to others.
@@ -214,10 +207,9 @@ impl Node {
                 tracing::error!(%error, "a key of the cluster is not kept as it should be");
             }
         }
-        let known = self.keys.offered;
-        self.keys.offered = offered.map(|number| {
-            known.filter(|(known, _)| *known == number).unwrap_or_else(|| (number, Instant::now()))
-        });
+        let (known, now) = (self.keys.offered, self.now());
+        self.keys.offered =
+            offered.map(|number| known.filter(|(known, _)| *known == number).unwrap_or((number, now)));
     }
 
     pub(super) fn take_key_news(&mut self, news: KeyNews, gathered: &mut Gathered) {
@@ -235,7 +227,7 @@ impl Node {
                 );
                 (self.keys.made, self.keys.rotation, self.claim) = (None, None, None);
                 // What was on its way under the one of before.
-                self.told = super::Told::default();
+                self.announced = super::Announced::default();
                 if let Err(error) = self.parts.identity.want_key(false) {
                     tracing::error!(%error, "a new key is made again");
                 }

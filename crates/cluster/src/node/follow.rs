@@ -1,18 +1,16 @@
 //! Following: groups that another node decided become rows here.
 
-use std::time::Instant;
-
 use directory::Writer;
 use kafka_log::{Event, Message};
 use replication::{NewEpoch, RowChange, Slice, Verdict};
 
-use super::{Node, NodeEvent};
-use crate::limits::{CLUSTER_FOLLOW_BYTES_MAX, CLUSTER_RETRY};
-use crate::stamp::now_micros;
+use super::Node;
+use crate::event::NodeEvent;
+use crate::limits::{FOLLOW_BYTES_MAX, RETRY};
 
 /// What several messages come to, for one commit.
 #[derive(Default)]
-pub(super) struct Gathered {
+pub(crate) struct Gathered {
     first_position: Option<u64>,
     records: Vec<Vec<u8>>,
     bytes: usize,
@@ -34,8 +32,8 @@ impl Node {
     pub(super) fn follow(&mut self, writer: &mut Writer, message: Message) {
         let mut gathered = Gathered::default();
         self.gather(&message, &mut gathered);
-        while gathered.bytes < CLUSTER_FOLLOW_BYTES_MAX && gathered.mark.is_none() && self.stopped.is_none() {
-            let next = self.ahead.pop_front().or_else(|| self.parts.events.try_recv().ok());
+        while gathered.bytes < FOLLOW_BYTES_MAX && gathered.mark.is_none() && self.stopped.is_none() {
+            let next = self.ahead.pop_front().or_else(|| self.parts.runtime.ready_event());
             match next {
                 Some(NodeEvent::Log(reading, Event::Message(message))) => {
                     if reading == self.reading {
@@ -60,7 +58,7 @@ impl Node {
     fn gather(&mut self, message: &Message, gathered: &mut Gathered) {
         let Some(member) = &mut self.member else { return self.release(message) };
         let step = member.step(message.offset, &message.bytes);
-        self.budget.release(message.bytes.len());
+        self.parts.log.release(message.bytes.len());
         self.count(&step.verdict, message);
         self.gather_verdict(step.verdict, message, gathered);
     }
@@ -80,7 +78,7 @@ impl Node {
                 gathered.records.extend(accepted.records.iter().map(|record| record.bytes.to_vec()));
                 gathered.rows.extend(accepted.rows);
                 gathered.groups += 1;
-                self.told.is_new = true;
+                self.announced.is_new = true;
                 self.holes = 0;
             }
             Verdict::NewEpoch(epoch) => self.new_epoch(epoch, message, gathered),
@@ -111,14 +109,15 @@ impl Node {
             String::from_utf8(message.key.clone()).ok().filter(|address| !address.is_empty());
         let address = self.writer_address.as_deref().unwrap_or("an unknown address");
         tracing::info!("{node} writes for the cluster now, at {address} (epoch {offset})");
-        self.parts.figures.lock().epoch_since = now_micros() / 1_000_000;
+        let now_seconds = self.now_seconds();
+        self.parts.figures.lock().epoch_since = now_seconds;
         if node == self.ids.node {
             self.claim = None;
         } else {
             // Should both believe to be elected, they must not outbid each other without end.
-            self.claim_after = Instant::now() + CLUSTER_RETRY;
+            self.claim_after = self.now() + RETRY;
         }
-        self.parts.forwarder.forget();
+        self.parts.peers.forget();
     }
 
     /// Messages were left out on the way: they are read again. A log without them is no log.
@@ -128,7 +127,7 @@ impl Node {
             return self.stop(&format!("the log has no message at offset {expected}"));
         }
         tracing::warn!("messages of the log were left out: reading again from offset {expected}");
-        if let Err(error) = self.open_clients(expected) {
+        if let Err(error) = self.open_log(expected) {
             self.stop(&error.to_string());
         }
     }
@@ -144,9 +143,9 @@ impl Node {
         match writer.apply_group(gathered.first_position.unwrap_or(1), records, &rows) {
             Ok(()) => {
                 self.has_started_over = false;
-                self.parts.queue.committed();
+                self.parts.host.committed();
                 self.parts.figures.lock().groups_followed += gathered.groups;
-                self.show();
+                self.answer_decided();
             }
             Err(error) => {
                 tracing::error!(%error, "records of the cluster's log cannot be applied; it is tried again");

@@ -2,11 +2,11 @@
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::limits::CLUSTER_READ_BYTES_MAX;
+use crate::limits::READ_BYTES_MAX;
 
 /// What one reader may still bring.
 #[derive(Debug, Default)]
-pub(super) struct Budget {
+pub(crate) struct Budget {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -22,7 +22,7 @@ impl Budget {
     pub(super) fn take(&self, bytes: usize) -> bool {
         let mut state = self.lock();
         // A message of any size may come where no other is.
-        while !state.is_closed && state.bytes > 0 && state.bytes + bytes > CLUSTER_READ_BYTES_MAX {
+        while !state.is_closed && state.bytes > 0 && state.bytes + bytes > READ_BYTES_MAX {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         state.bytes += bytes;
@@ -55,10 +55,10 @@ mod tests {
     #[test]
     fn a_reader_that_is_ahead_waits_until_there_is_room_or_it_ends() {
         let budget = Arc::new(Budget::default());
-        assert!(budget.take(CLUSTER_READ_BYTES_MAX + 1), "any size, where no other is");
+        assert!(budget.take(READ_BYTES_MAX + 1), "any size, where no other is");
         let waiting = Arc::clone(&budget);
-        let reader = std::thread::spawn(move || [waiting.take(1), waiting.take(CLUSTER_READ_BYTES_MAX)]);
-        budget.release(CLUSTER_READ_BYTES_MAX + 1);
+        let reader = std::thread::spawn(move || [waiting.take(1), waiting.take(READ_BYTES_MAX)]);
+        budget.release(READ_BYTES_MAX + 1);
         budget.close();
         let [_, second] = reader.join().unwrap();
         assert!(!second, "it is closed");

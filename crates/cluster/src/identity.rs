@@ -5,7 +5,7 @@
 //! that a node needs, a secret that whoever has it can become that node with. A node whose invitation has the
 //! authority's key may invite as well. The nodes that have the key also renew certificates, which end after ten years.
 
-pub(crate) mod keys;
+pub mod keys;
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -27,8 +27,7 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use serde::{Deserialize, Serialize};
 
 use crate::hex::hex;
-use crate::limits::CLUSTER_CERTIFICATE_DAYS;
-use crate::stamp::now_micros;
+use crate::limits::CERTIFICATE_DAYS;
 
 const IDENTITY_FILE: &str = "identity.toml";
 const AUTHORITY_KEY_FILE: &str = "authority-key.pem";
@@ -94,7 +93,7 @@ fn first_invited(node: u32) -> Option<u32> {
 }
 
 /// A node's identity.
-pub(crate) struct Identity {
+pub struct Identity {
     folder: PathBuf,
     papers: Papers,
 }
@@ -104,7 +103,7 @@ impl Identity {
     ///
     /// # Errors
     /// The folder has an identity, or cannot be written.
-    pub(crate) fn create(folder: &Path) -> Result<Identity, IdentityError> {
+    pub fn create(folder: &Path) -> Result<Identity, IdentityError> {
         let authority_key = KeyPair::generate().map_err(failed(folder))?;
         let params = authority_params().map_err(failed(folder))?;
         let authority = params.self_signed(&authority_key).map_err(failed(folder))?.pem();
@@ -127,7 +126,7 @@ impl Identity {
     ///
     /// # Errors
     /// It is none; the folder has an identity, or cannot be written.
-    pub(crate) fn accept(folder: &Path, invitation: &Path) -> Result<Identity, IdentityError> {
+    pub fn accept(folder: &Path, invitation: &Path) -> Result<Identity, IdentityError> {
         let mut papers = Identity::invited(folder, invitation)?.papers;
         let authority_key = papers.authority_key.take();
         let next = first_invited(papers.node);
@@ -145,7 +144,7 @@ impl Identity {
     ///
     /// # Errors
     /// It is none.
-    pub(crate) fn invited(folder: &Path, invitation: &Path) -> Result<Identity, IdentityError> {
+    pub fn invited(folder: &Path, invitation: &Path) -> Result<Identity, IdentityError> {
         let text = fs::read_to_string(invitation).map_err(failed(invitation))?;
         let papers: Papers = toml::from_str(&text).map_err(failed(invitation))?;
         // It must be of use before it is kept.
@@ -169,7 +168,7 @@ impl Identity {
     ///
     /// # Errors
     /// It has none, or one of no use.
-    pub(crate) fn open(folder: &Path) -> Result<Identity, IdentityError> {
+    pub fn open(folder: &Path) -> Result<Identity, IdentityError> {
         let file = folder.join(IDENTITY_FILE);
         let text = match fs::read_to_string(&file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -188,7 +187,7 @@ impl Identity {
     ///
     /// # Errors
     /// This node has not the key of the authority or no more numbers, or the folder cannot be written.
-    pub(crate) fn invite(&self, may_invite: bool) -> Result<(String, NodeId), IdentityError> {
+    pub fn invite(&self, may_invite: bool) -> Result<(String, NodeId), IdentityError> {
         let (key, key_file) = self.authority_key()?;
         let authority_key = may_invite.then(|| key.serialize_pem());
         let next_file = self.folder.join(NEXT_NODE_FILE);
@@ -226,7 +225,7 @@ impl Identity {
     ///
     /// # Errors
     /// This node has not the key of the authority.
-    pub(crate) fn renewal(&self, node: NodeId) -> Result<String, IdentityError> {
+    pub fn renewal(&self, node: NodeId) -> Result<String, IdentityError> {
         let (key, file) = self.authority_key()?;
         let authority = authority_params().and_then(|params| Ok(params.self_signed(&key)?.pem()));
         let made = authority_params().and_then(|params| certificate(node.0, &Issuer::new(params, key)));
@@ -245,7 +244,7 @@ impl Identity {
     ///
     /// # Errors
     /// It is of another node or cluster, or of no use; then the node keeps what it has.
-    pub(crate) fn take_renewal(&self, text: &str) -> Result<(), IdentityError> {
+    pub fn take_renewal(&self, text: &str) -> Result<(), IdentityError> {
         let refused = failed(&self.folder);
         let renewal: Renewal = toml::from_str(text).map_err(failed(&self.folder))?;
         if (&renewal.cluster, renewal.node) != (&self.papers.cluster, self.papers.node) {
@@ -268,13 +267,13 @@ impl Identity {
     }
 
     /// When the node's certificate ends, in seconds since 1970; others refuse it from then on.
-    pub(crate) fn certificate_end(&self) -> Option<i64> {
+    pub fn certificate_end(&self) -> Option<i64> {
         let (chain, _) = self.chain().ok()?;
         Some(schema::certificate_facts(chain.first()?).ok()?.not_after)
     }
 
     /// Takes the identity away: the node is none any longer.
-    pub(crate) fn discard(&self) {
+    pub fn discard(&self) {
         let own = [IDENTITY_FILE, AUTHORITY_KEY_FILE, NEXT_NODE_FILE, INCARNATION_FILE, DIVERGED_FILE];
         for name in own.into_iter().chain(keys::FILES) {
             let file = self.folder.join(name);
@@ -289,12 +288,12 @@ impl Identity {
     }
 
     /// The node's number.
-    pub(crate) fn node(&self) -> NodeId {
+    pub fn node(&self) -> NodeId {
         NodeId(self.papers.node)
     }
 
     /// What tells the cluster from every other: also the name of the consumer group.
-    pub(crate) fn cluster(&self) -> &str {
+    pub fn cluster(&self) -> &str {
         &self.papers.cluster
     }
 
@@ -302,21 +301,21 @@ impl Identity {
     ///
     /// # Errors
     /// The folder cannot be written.
-    pub(crate) fn next_incarnation(&self) -> Result<u64, IdentityError> {
+    pub fn next_incarnation(&self, now_micros: u64) -> Result<u64, IdentityError> {
         let file = self.folder.join(INCARNATION_FILE);
         let last = fs::read_to_string(&file).ok().and_then(|text| text.trim().parse::<u64>().ok());
-        let next = now_micros().max(last.unwrap_or(0) + 1);
+        let next = now_micros.max(last.unwrap_or(0) + 1);
         write_private(&self.folder, INCARNATION_FILE, next.to_string().as_bytes()).map_err(failed(&file))?;
         Ok(next)
     }
 
     /// Why the data of the node must not be served, if it must not.
-    pub(crate) fn diverged(&self) -> Option<String> {
+    pub fn diverged(&self) -> Option<String> {
         fs::read_to_string(self.folder.join(DIVERGED_FILE)).ok()
     }
 
     /// Notes that the data must not be served, or that it is another.
-    pub(crate) fn set_diverged(&self, cause: Option<&str>) -> Result<(), IdentityError> {
+    pub fn set_diverged(&self, cause: Option<&str>) -> Result<(), IdentityError> {
         let file = self.folder.join(DIVERGED_FILE);
         let noted = match cause {
             Some(cause) => write_private(&self.folder, DIVERGED_FILE, cause.as_bytes()),
@@ -332,7 +331,7 @@ impl Identity {
     ///
     /// # Errors
     /// The papers are damaged.
-    pub(crate) fn server_config(&self) -> Result<Arc<ServerConfig>, IdentityError> {
+    pub fn server_config(&self) -> Result<Arc<ServerConfig>, IdentityError> {
         let provider = Arc::new(ring::default_provider());
         let roots = Arc::new(self.roots()?);
         let verifier = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider)).build();
@@ -350,7 +349,7 @@ impl Identity {
     ///
     /// # Errors
     /// The papers are damaged.
-    pub(crate) fn client_config(&self) -> Result<Arc<ClientConfig>, IdentityError> {
+    pub fn client_config(&self) -> Result<Arc<ClientConfig>, IdentityError> {
         let (chain, key) = self.chain()?;
         let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_protocol_versions(&[&TLS13])
@@ -428,12 +427,12 @@ fn dated(names: Vec<String>) -> Result<CertificateParams, rcgen::Error> {
     // A clock may be behind.
     let now = time::OffsetDateTime::now_utc();
     params.not_before = now - time::Duration::days(1);
-    params.not_after = now + time::Duration::days(CLUSTER_CERTIFICATE_DAYS);
+    params.not_after = now + time::Duration::days(CERTIFICATE_DAYS);
     Ok(params)
 }
 
 /// Writes a file that only the owner can read, whole or not at all.
-pub(crate) fn write_private(folder: &Path, name: &str, content: &[u8]) -> io::Result<()> {
+pub fn write_private(folder: &Path, name: &str, content: &[u8]) -> io::Result<()> {
     let (file, new) = (folder.join(name), folder.join(format!("{name}.new")));
     let mut opened = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
     opened.write_all(content)?;

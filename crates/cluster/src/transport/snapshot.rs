@@ -2,7 +2,7 @@
 //!
 //! Whoever asks gets the data at one moment: the sender copies it into a folder beside its data first, no faster than
 //! [`COPY_BYTES_PER_SECOND`], and sends that file in parts, each compressed, no faster than
-//! [`CLUSTER_SEND_BYTES_PER_SECOND`]. The end has the SHA-256 of it all. A copy that breaks off leaves nothing behind
+//! [`SEND_BYTES_PER_SECOND`]. The end has the SHA-256 of it all. A copy that breaks off leaves nothing behind
 //! on either side and begins anew. Both sides sync what they write as they go: changes that wait for the same disk
 //! would otherwise wait for all of it at the end. Both have the lowest priority.
 
@@ -20,8 +20,8 @@ use sha2::{Digest, Sha256};
 use system::RateLimit;
 
 use super::{connect, read_frame, write_frame};
-use crate::limits::{CLUSTER_BACKGROUND_NICENESS, CLUSTER_SEND_BYTES_PER_SECOND, COPY_BYTES_PER_SECOND};
-use crate::telemetry::process::lower_priority;
+use crate::background::lower_priority;
+use crate::limits::{COPY_BYTES_PER_SECOND, SEND_BYTES_PER_SECOND};
 
 /// The frame that asks for a copy. No frame of requests begins so.
 pub(super) const REQUEST: &[u8] = b"\0snapshot 1";
@@ -77,7 +77,7 @@ impl Sender {
         // An earlier process may have been killed meanwhile.
         let _ = fs::remove_dir_all(&folder.0);
         tracing::info!("{node} copies this node's data");
-        lower_priority(CLUSTER_BACKGROUND_NICENESS, NO_LOW_PRIORITY);
+        lower_priority(NO_LOW_PRIORITY);
         let begun = Instant::now();
         if let Err(reason) = self.copy(&folder.0, stream)? {
             tracing::warn!("{node} gets no copy: {reason}");
@@ -117,7 +117,7 @@ fn refuse(stream: &mut impl Write, text: &str) -> io::Result<()> {
 }
 
 fn send_file(file: &mut impl Read, stream: &mut impl Write) -> io::Result<u64> {
-    let (limit, mut sent, mut hash) = (RateLimit::new(CLUSTER_SEND_BYTES_PER_SECOND), 0_u64, Sha256::new());
+    let (limit, mut sent, mut hash) = (RateLimit::new(SEND_BYTES_PER_SECOND), 0_u64, Sha256::new());
     let mut part = Vec::with_capacity(PART_BYTES);
     loop {
         part.clear();
@@ -141,8 +141,8 @@ fn send_file(file: &mut impl Read, stream: &mut impl Write) -> io::Result<u64> {
 /// It does not let this one in, has no copy to give, or the connection broke. The folder is of no use then.
 ///
 /// The priority of the calling thread is the lowest from here on.
-pub(crate) fn receive(node: NodeId, address: &str, config: &Arc<ClientConfig>, to: &Path) -> io::Result<u64> {
-    lower_priority(CLUSTER_BACKGROUND_NICENESS, NO_LOW_PRIORITY);
+pub fn receive(node: NodeId, address: &str, config: &Arc<ClientConfig>, to: &Path) -> io::Result<u64> {
+    lower_priority(NO_LOW_PRIORITY);
     let mut stream = connect(node, address, config)?;
     write_frame(&mut stream, REQUEST)?;
     fs::create_dir_all(to)?;

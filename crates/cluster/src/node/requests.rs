@@ -1,7 +1,7 @@
 //! Changes of clients: those of this node, those that other nodes send here, and those sent to the node that writes.
 
+use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
-use std::time::Instant;
 
 use ldap::ResultCode;
 use replication::forward::{Answer as ForwardAnswer, Reply};
@@ -9,52 +9,41 @@ use replication::{Known, Role};
 
 use super::Node;
 use super::lead::FORGOTTEN;
-use crate::cluster::operation::{Change, Operation, Waiter, answer_of, applied, reply, unavailable};
-use crate::cluster::transport::Frame;
-use crate::limits::{BATCH_BYTES_MAX, CLUSTER_BATCH_WRITES_MAX, CLUSTER_FRAMES_MAX, CLUSTER_RETRY};
-use crate::workers::writer::{Answer, ToWrite, WriteRequest};
+use crate::event::Frame;
+use crate::host::{Answer, LocalChange, LocalWork};
+use crate::limits::{BATCH_BYTES_MAX, BATCH_WRITES_MAX, FRAMES_MAX, RETRY};
+use crate::operation::{Change, Operation, Waiter, answer_of, applied, reply, unavailable};
 
 /// Changes that are at the writer.
-pub(super) struct Sent {
+pub(crate) struct Sent {
     number: u64,
     operations: Vec<Operation>,
 }
 
 /// A change that the writer has decided, and that is answered when this node shows it.
-pub(super) struct Shown {
+pub(crate) struct Decided {
     position: u64,
     operation: Operation,
     answer: Answer,
 }
 
 /// Requests of another node that wait for their answers.
-pub(super) struct RemoteFrame {
+pub(crate) struct RemoteFrame {
     answers: Vec<Option<ForwardAnswer>>,
     missing: usize,
     reply: SyncSender<Vec<ForwardAnswer>>,
 }
 
 impl Node {
-    pub(super) fn take_local(&mut self, request: WriteRequest) {
-        let WriteRequest {
-            address,
-            requester,
-            change,
-            passwords,
-            reservation,
-            origin,
-            keeps_old_values,
-            link,
-        } = request;
+    pub(super) fn take_local(&mut self, change: LocalChange) {
+        let LocalChange { requester, link, work, passwords, origin, keeps_old_values, reply } = change;
         let audited = (origin, keeps_old_values);
-        let change = match change {
-            ToWrite::Message(mut message) => Change::Message(std::mem::take(&mut *message)),
-            ToWrite::Account { id, grace, totp_step } => {
-                Change::Account(id, self.parts.queue.take_account_update(id, (grace, totp_step)))
-            }
+        let change = match work {
+            LocalWork::Message(message) => Change::Message(message),
+            LocalWork::Account(id, update) => Change::Account(id, update),
         };
-        let origin = Waiter::Local { address, reservation: Some(reservation) };
-        let (id, since) = (self.ids.next(), Instant::now());
+        let origin = Waiter::Local(reply);
+        let (id, since) = (self.ids.next(), self.now());
         let operation =
             Operation { id, requester, change, passwords, link, audited, origin, since, is_doubtful: false };
         self.waiting.push_back(operation);
@@ -62,19 +51,19 @@ impl Node {
 
     /// The clients of this node are gone. What was noted of passwords is still to be recorded.
     pub(super) fn close(&mut self) {
-        self.is_closing = Some(Instant::now());
-        let requester = std::sync::Arc::new(directory::Requester::Anonymous);
-        for account in self.parts.queue.unrecorded_accounts() {
-            let update = self.parts.queue.take_account_update(account, (None, None));
+        let now = self.now();
+        self.is_closing = Some(now);
+        let requester = Arc::new(directory::Requester::Anonymous);
+        for (account, update) in self.parts.host.unrecorded_accounts() {
             self.waiting.push_back(Operation {
                 id: self.ids.next(),
-                requester: std::sync::Arc::clone(&requester),
+                requester: Arc::clone(&requester),
                 change: Change::Account(account, update),
                 passwords: Default::default(),
                 link: None,
                 audited: (None, false),
                 origin: Waiter::Nobody,
-                since: Instant::now(),
+                since: now,
                 is_doubtful: false,
             });
         }
@@ -95,10 +84,11 @@ impl Node {
         let missing = requests.len();
         let answers = requests.iter().map(|_| None).collect();
         self.frames.insert(number, RemoteFrame { answers, missing, reply });
-        let takes = is_writer && self.frames.len() <= CLUSTER_FRAMES_MAX;
+        let (now, now_micros) = (self.now(), self.parts.runtime.now_micros());
+        let takes = is_writer && self.frames.len() <= FRAMES_MAX;
         for (place, request) in requests.into_iter().enumerate() {
             let is_early = request.position > position;
-            let operation = Operation::of_request(request, number, place, Instant::now());
+            let operation = Operation::of_request(request, number, place, (now, now_micros));
             if takes && !is_early {
                 self.waiting.push_back(operation);
             } else {
@@ -115,15 +105,7 @@ impl Node {
     /// Answers a change.
     pub(super) fn answer(&mut self, operation: Operation, answer: Answer) {
         match operation.origin {
-            Waiter::Local { address, reservation } => {
-                drop(reservation);
-                if let Change::Account(id, _) = operation.change {
-                    let code = answer.outcome.code;
-                    let is_settled = code == ResultCode::SUCCESS || code == ResultCode::INVALID_CREDENTIALS;
-                    self.parts.queue.settle_account(id, is_settled);
-                }
-                self.parts.queue.answer(address, answer);
-            }
+            Waiter::Local(reply) => reply(answer),
             Waiter::Remote { .. } => {
                 let position = self.member.as_ref().map_or(0, |member| member.follower().position());
                 self.reply(operation, reply(position, answer));
@@ -154,7 +136,7 @@ impl Node {
         let origin = std::mem::replace(&mut operation.origin, Waiter::Nobody);
         let told = Operation {
             id: operation.id,
-            requester: std::sync::Arc::clone(&operation.requester),
+            requester: Arc::clone(&operation.requester),
             change: match &operation.change {
                 Change::Account(id, update) => Change::Account(*id, update.clone()),
                 Change::Message(_) => Change::Message(Vec::new()),
@@ -171,7 +153,7 @@ impl Node {
 
     /// Refuses what has waited for longer than a client should.
     pub(super) fn expire(&mut self) {
-        let (now, patience) = (Instant::now(), self.parts.patience);
+        let (now, patience) = (self.now(), self.parts.patience);
         let is_late = |operation: &Operation| now.duration_since(operation.since) > patience;
         while self.waiting.front().is_some_and(is_late) {
             if let Some(operation) = self.waiting.pop_front() {
@@ -187,8 +169,8 @@ impl Node {
             self.sent = Some(sent);
         }
         // Decided, and this node does not come as far.
-        let late = self.shown.extract_if(.., |shown| is_late(&shown.operation)).collect::<Vec<_>>();
-        for Shown { operation, answer, .. } in late {
+        let late = self.decided.extract_if(.., |decided| is_late(&decided.operation)).collect::<Vec<_>>();
+        for Decided { operation, answer, .. } in late {
             let text = "the cluster has decided the change, and this node does not show it yet: look, then repeat it";
             let answer = if answer.outcome.code == ResultCode::SUCCESS { unavailable(text) } else { answer };
             self.answer(operation, answer);
@@ -221,7 +203,7 @@ impl Node {
             self.stopped.as_ref().map(|cause| format!("this node follows its cluster no longer: {cause}"));
         let Some(cause) = stopped.or_else(|| self.digests.dispute().cloned()) else { return };
         let sent = self.sent.take().map_or_else(Vec::new, |sent| sent.operations);
-        let shown = std::mem::take(&mut self.shown).into_iter().map(|shown| shown.operation);
+        let shown = std::mem::take(&mut self.decided).into_iter().map(|decided| decided.operation);
         let all: Vec<Operation> = sent.into_iter().chain(shown).chain(self.waiting.drain(..)).collect();
         for operation in all {
             if let Waiter::Remote { .. } = operation.origin {
@@ -235,7 +217,7 @@ impl Node {
 
     /// Sends what waits to the node that writes, where that is another one and nothing is on its way there.
     pub(super) fn forward_if_due(&mut self) {
-        let now = Instant::now();
+        let now = self.now();
         let Some(member) = &self.member else { return };
         let follower = member.follower();
         let others = follower.epoch().filter(|epoch| epoch.node != self.ids.node && !self.is_elected);
@@ -246,7 +228,7 @@ impl Node {
         let position = follower.position();
         let (address, mut bytes) = (address.clone(), 0);
         let mut operations: Vec<Operation> = Vec::new();
-        while operations.len() < CLUSTER_BATCH_WRITES_MAX && bytes < BATCH_BYTES_MAX {
+        while operations.len() < BATCH_WRITES_MAX && bytes < BATCH_BYTES_MAX {
             match self.waiting.pop_front() {
                 // It came here for a writer that this node is not.
                 Some(operation) if matches!(operation.origin, Waiter::Remote { .. }) => {
@@ -265,7 +247,7 @@ impl Node {
         self.numbers += 1;
         let requests: Vec<_> =
             operations.iter().map(|operation| operation.request(epoch.offset, position)).collect();
-        self.parts.forwarder.send(self.numbers, epoch.node, address, requests);
+        self.parts.peers.send(self.numbers, epoch.node, &address, requests);
         self.sent = Some(Sent { number: self.numbers, operations });
     }
 
@@ -278,7 +260,7 @@ impl Node {
                 tracing::warn!(
                     "changes could not be sent to the node that writes: {error}; they are sent again"
                 );
-                self.send_after = Instant::now() + CLUSTER_RETRY;
+                self.send_after = self.now() + RETRY;
                 return self.send_again(sent.operations, true);
             }
         };
@@ -287,21 +269,21 @@ impl Node {
             let found = answers.iter().position(|answer| answer.operation == operation.id);
             match found.map(|place| answers.swap_remove(place).reply) {
                 Some(Reply::Decided { position, result }) => {
-                    self.shown.push(Shown { position, operation, answer: answer_of(result) });
+                    self.decided.push(Decided { position, operation, answer: answer_of(result) });
                 }
                 Some(Reply::Applied { position }) => {
-                    self.shown.push(Shown { position, operation, answer: applied() });
+                    self.decided.push(Decided { position, operation, answer: applied() });
                 }
                 Some(Reply::TooOld) => self.answer(operation, unavailable(FORGOTTEN)),
                 Some(Reply::NotWriter) | None => again.push(operation),
             }
         }
         if !again.is_empty() {
-            self.send_after = Instant::now() + CLUSTER_RETRY;
+            self.send_after = self.now() + RETRY;
             self.send_again(again, true);
         }
-        self.parts.figures.lock().forwarded += self.shown.len() as u64;
-        self.show();
+        self.parts.figures.lock().forwarded += self.decided.len() as u64;
+        self.answer_decided();
     }
 
     fn send_again(&mut self, operations: Vec<Operation>, is_doubtful: bool) {
@@ -312,12 +294,12 @@ impl Node {
     }
 
     /// Answers what this node shows by now.
-    pub(super) fn show(&mut self) {
+    pub(super) fn answer_decided(&mut self) {
         let position = self.member.as_ref().map_or(0, |member| member.follower().position());
         let (ready, later) =
-            std::mem::take(&mut self.shown).into_iter().partition(|shown| shown.position <= position);
-        self.shown = later;
-        let ready: Vec<Shown> = ready;
-        ready.into_iter().for_each(|shown| self.answer(shown.operation, shown.answer));
+            std::mem::take(&mut self.decided).into_iter().partition(|decided| decided.position <= position);
+        self.decided = later;
+        let ready: Vec<Decided> = ready;
+        ready.into_iter().for_each(|decided| self.answer(decided.operation, decided.answer));
     }
 }

@@ -3,18 +3,18 @@
 
 use std::path::Path;
 
-use super::ClusterError;
+use crate::error::ClusterError;
 
 /// Where a generation is put together, in the data directory.
-pub(crate) const STAGE: &str = "generation.new";
+pub const STAGE: &str = "generation.new";
 /// In there, the message that begins it.
-pub(crate) const MESSAGE_FILE: &str = "message";
+pub const MESSAGE_FILE: &str = "message";
 
 /// That no generation was begun in this data directory and not finished: the other nodes may have stopped for it.
 ///
 /// # Errors
 /// One was.
-pub(crate) fn refuse_unfinished(data: &Path) -> Result<(), ClusterError> {
+pub fn refuse_unfinished(data: &Path) -> Result<(), ClusterError> {
     let stage = data.join(STAGE);
     let file = stage.join(MESSAGE_FILE);
     match file.try_exists() {

@@ -1,8 +1,8 @@
 //! How nodes talk: frames over mutual TLS. A node without the writer's part sends it frames of requests, one at a time,
 //! and gets a frame of answers for each; so many changes that wait travel together.
 
-pub(crate) mod keys;
-pub(crate) mod snapshot;
+pub mod keys;
+pub mod snapshot;
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -16,47 +16,42 @@ use replication::NodeId;
 use replication::forward::{self, Answer, FRAME_BYTES_MAX, Link, Request};
 use rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection, StreamOwned};
 
-use super::NodeEvent;
-use super::gone::Gone;
-use super::identity::{node_of, server_name};
-use crate::limits::{CLUSTER_CONNECTIONS_MAX, CLUSTER_FRAME_PATIENCE};
+use crate::environment::Peers;
+use crate::event::{Frame, NodeEvent};
+use crate::former_members::FormerMembers;
+use crate::identity::{node_of, server_name};
+use crate::limits::{CONNECTIONS_MAX, FRAME_PATIENCE};
 
 /// How long a step of a connection's beginning may take.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(3);
 /// How often somebody who waits for an answer looks whether it is still wanted.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Requests of another node, and where the answers go.
-pub(super) struct Frame {
-    pub(super) requests: Vec<Request>,
-    pub(super) reply: std::sync::mpsc::SyncSender<Vec<Answer>>,
-}
-
-/// Whom a listener lets in, and what for.
-pub(super) struct Host {
+/// What a listener needs to serve other nodes.
+pub(crate) struct Services {
     pub(super) config: Arc<ServerConfig>,
-    pub(super) gone: Arc<Gone>,
+    pub(super) former_members: Arc<FormerMembers>,
     pub(super) copies: snapshot::Sender,
     pub(super) keys: keys::Keys,
     pub(super) events: Sender<NodeEvent>,
 }
 
 /// Lets other nodes in.
-pub(super) struct Listener {
+pub(crate) struct Listener {
     address: SocketAddr,
     is_stopping: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Listener {
-    pub(super) fn start(listen: &str, host: Host) -> io::Result<Listener> {
+    pub(super) fn start(listen: &str, services: Services) -> io::Result<Listener> {
         let listener = TcpListener::bind(listen)
             .map_err(|error| io::Error::new(error.kind(), format!("cluster.listen {listen}: {error}")))?;
         let address = listener.local_addr()?;
         let is_stopping = Arc::new(AtomicBool::new(false));
         let stop = Arc::clone(&is_stopping);
-        let host = Arc::new(host);
-        let run = move || accept(&listener, &host, &stop);
+        let services = Arc::new(services);
+        let run = move || accept(&listener, &services, &stop);
         let thread = std::thread::Builder::new().name("pando-cluster".to_owned()).spawn(run)?;
         Ok(Listener { address, is_stopping, thread: Some(thread) })
     }
@@ -82,7 +77,7 @@ impl Drop for Listener {
     }
 }
 
-fn accept(listener: &TcpListener, host: &Arc<Host>, is_stopping: &AtomicBool) {
+fn accept(listener: &TcpListener, services: &Arc<Services>, is_stopping: &AtomicBool) {
     let open = Arc::new(AtomicUsize::new(0));
     loop {
         let accepted = listener.accept();
@@ -97,14 +92,14 @@ fn accept(listener: &TcpListener, host: &Arc<Host>, is_stopping: &AtomicBool) {
                 continue;
             }
         };
-        if open.load(Ordering::Relaxed) >= CLUSTER_CONNECTIONS_MAX {
+        if open.load(Ordering::Relaxed) >= CONNECTIONS_MAX {
             tracing::warn!(%peer, "more connections of other nodes than there may be: this one is closed");
             continue;
         }
         open.fetch_add(1, Ordering::Relaxed);
-        let (host, counted) = (Arc::clone(host), Arc::clone(&open));
+        let (services, counted) = (Arc::clone(services), Arc::clone(&open));
         let run = move || {
-            if let Err(error) = serve(socket, &host)
+            if let Err(error) = serve(socket, &services)
                 && error.kind() != ErrorKind::UnexpectedEof
             {
                 tracing::warn!(%peer, %error, "a connection of another node ended");
@@ -118,10 +113,10 @@ fn accept(listener: &TcpListener, host: &Arc<Host>, is_stopping: &AtomicBool) {
     }
 }
 
-fn serve(socket: TcpStream, host: &Host) -> io::Result<()> {
-    let Host { config, gone, copies, keys, events } = host;
+fn serve(socket: TcpStream, services: &Services) -> io::Result<()> {
+    let Services { config, former_members, copies, keys, events } = services;
     socket.set_nodelay(true)?;
-    socket.set_write_timeout(Some(CLUSTER_FRAME_PATIENCE))?;
+    socket.set_write_timeout(Some(FRAME_PATIENCE))?;
     // Whoever does not come through the handshake is somebody else, and does not hold a place for long.
     socket.set_read_timeout(Some(CONNECT_PATIENCE))?;
     let mut session = ServerConnection::new(Arc::clone(config)).map_err(io::Error::other)?;
@@ -135,13 +130,13 @@ fn serve(socket: TcpStream, host: &Host) -> io::Result<()> {
     let unusable = |what: &str| io::Error::new(ErrorKind::InvalidData, what.to_owned());
     let node = node.ok_or_else(|| unusable("a certificate that is no node's"))?;
     let is_revoked = || unusable(&format!("{node} does not belong to the cluster any longer"));
-    if gone.has(node) {
+    if former_members.contains(node) {
         return Err(is_revoked());
     }
     loop {
         let frame = read_frame(&mut stream, &|| true)?;
         // It may have been let in before.
-        if gone.has(node) {
+        if former_members.contains(node) {
             return Err(is_revoked());
         }
         if frame == snapshot::REQUEST {
@@ -165,8 +160,45 @@ fn serve(socket: TcpStream, host: &Host) -> io::Result<()> {
     }
 }
 
+/// Other nodes, over TLS.
+pub(crate) struct TlsPeers {
+    forwarder: Forwarder,
+    config: Arc<ClientConfig>,
+    events: Sender<NodeEvent>,
+}
+
+impl TlsPeers {
+    /// `incarnation` is that of this start of the node.
+    pub(crate) fn start(
+        config: Arc<ClientConfig>,
+        incarnation: u64,
+        events: Sender<NodeEvent>,
+    ) -> io::Result<TlsPeers> {
+        let forwarder = Forwarder::start(Arc::clone(&config), incarnation, events.clone())?;
+        Ok(TlsPeers { forwarder, config, events })
+    }
+}
+
+impl Peers for TlsPeers {
+    fn send(&mut self, number: u64, to: NodeId, address: &str, requests: Vec<Request>) {
+        self.forwarder.send(number, to, address.to_owned(), requests);
+    }
+
+    fn forget(&mut self) {
+        self.forwarder.forget();
+    }
+
+    fn fetch_keys(&mut self, sources: Vec<(NodeId, String)>, number: u32) -> io::Result<()> {
+        let (config, events) = (Arc::clone(&self.config), self.events.clone());
+        let fetch = move || {
+            let _ = events.send(NodeEvent::Keys(keys::receive_from_any(&sources, &config, number)));
+        };
+        std::thread::Builder::new().name("pando-keys".to_owned()).spawn(fetch).map(drop)
+    }
+}
+
 /// Frames that this node sends to the writer, one at a time.
-pub(super) struct Forwarder {
+pub(crate) struct Forwarder {
     frames: Sender<Outgoing>,
     /// The number of the last frame that is still wanted.
     wanted: Arc<AtomicU64>,
@@ -285,7 +317,7 @@ pub(super) fn connect(
     let socket = TcpStream::connect_timeout(&resolved, CONNECT_PATIENCE)?;
     socket.set_nodelay(true)?;
     socket.set_read_timeout(Some(LOOK))?;
-    socket.set_write_timeout(Some(CLUSTER_FRAME_PATIENCE))?;
+    socket.set_write_timeout(Some(FRAME_PATIENCE))?;
     let name = server_name(node).ok_or_else(|| unusable("no name"))?;
     let session = ClientConnection::new(Arc::clone(config), name).map_err(io::Error::other)?;
     Ok(StreamOwned::new(session, socket))
@@ -300,7 +332,7 @@ pub(super) fn write_frame(stream: &mut impl Write, bytes: &[u8]) -> io::Result<(
 }
 
 /// Reads a frame. Where the stream has a time limit for one read, goes on for as long as the frame `is_wanted`, and for
-/// [`CLUSTER_FRAME_PATIENCE`] at most. What is kept grows with what arrives, never with what is announced.
+/// [`FRAME_PATIENCE`] at most. What is kept grows with what arrives, never with what is announced.
 pub(super) fn read_frame(stream: &mut impl Read, is_wanted: &dyn Fn() -> bool) -> io::Result<Vec<u8>> {
     let begun = Instant::now();
     let mut bytes = Vec::new();
@@ -327,7 +359,7 @@ pub(super) fn read_frame(stream: &mut impl Read, is_wanted: &dyn Fn() -> bool) -
             Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
             Ok(count) => bytes.extend_from_slice(part.get(..count).unwrap_or_default()),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                if !is_wanted() || begun.elapsed() > CLUSTER_FRAME_PATIENCE {
+                if !is_wanted() || begun.elapsed() > FRAME_PATIENCE {
                     return Err(io::Error::new(ErrorKind::TimedOut, "no answer"));
                 }
             }
@@ -345,7 +377,7 @@ mod tests {
     use replication::forward::{Asker, BindMethod, Link, Reply, Work};
 
     use super::*;
-    use crate::cluster::identity::Identity;
+    use crate::identity::Identity;
 
     struct Folder(PathBuf);
 
@@ -406,16 +438,17 @@ mod tests {
         let foreign = invited(&other, &folders[3]);
 
         let (sender, events) = channel();
-        let gone = Arc::new(Gone::default());
+        let former_members = Arc::new(FormerMembers::default());
         let config = first.server_config().unwrap();
-        let host = |config, gone, events| Host {
+        let services = |config, former_members, events| Services {
             config,
-            gone,
+            former_members,
             copies: snapshot::Sender::new(std::sync::Weak::new(), Path::new("nowhere")),
             keys: keys::Keys(folders[0].0.clone()),
             events,
         };
-        let listener = Listener::start("127.0.0.1:0", host(config, Arc::clone(&gone), sender)).unwrap();
+        let listener =
+            Listener::start("127.0.0.1:0", services(config, Arc::clone(&former_members), sender)).unwrap();
         // What the node's thread would do: every frame that gets in is answered.
         let answering = std::thread::spawn(move || {
             let mut count = 0;
@@ -454,7 +487,7 @@ mod tests {
         // Nor does a node talk to somebody who is not the node that it looks for.
         let (sender, _events) = channel();
         let config = second.server_config().unwrap();
-        let impostor = Listener::start("127.0.0.1:0", host(config, Arc::default(), sender)).unwrap();
+        let impostor = Listener::start("127.0.0.1:0", services(config, Arc::default(), sender)).unwrap();
         assert!(ask(second.client_config().unwrap(), impostor.address(), 2).is_err());
 
         // From the moment on that it is gone, a connection that it has is of no use, and a new one neither.
@@ -468,7 +501,7 @@ mod tests {
             }
         };
         assert!(send(1).is_ok());
-        gone.add(NodeId(2));
+        former_members.add(NodeId(2));
         assert!(send(2).is_err() && send(3).is_err());
         assert!(take(second.client_config().unwrap()).is_err());
 

@@ -1,20 +1,21 @@
-//! Short threads that ask Kafka one thing for the node.
+//! Threads that each ask Kafka one thing for the node.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-/// Those that run.
+/// Threads that run.
 #[derive(Default)]
-pub(super) struct Errands {
+pub(crate) struct Tasks {
     is_ending: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Errands {
-    /// Runs `work` on a thread of its own. It looks now and then whether the node ends, and when it is unparked.
-    pub(super) fn run(
+impl Tasks {
+    /// Runs `work` on a thread of its own. `work` must check its argument, which is true once the node ends, and check
+    /// it again after each unpark.
+    pub(crate) fn run(
         &mut self,
         name: &str,
         work: impl FnOnce(&AtomicBool) + Send + 'static,
@@ -27,14 +28,14 @@ impl Errands {
     }
 }
 
-impl Drop for Errands {
-    /// Waits for all: where a process ends while a thread has a client of Kafka, OpenSSL is taken from under that, and
-    /// the process dies.
+impl Drop for Tasks {
+    /// Waits for all threads. If a process ends while a thread has a client of Kafka, OpenSSL is unloaded while that
+    /// client uses it, and the process crashes.
     fn drop(&mut self) {
         self.is_ending.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
             thread.thread().unpark();
-            // It has nothing to tell.
+            // A panic of the thread has no effect on the node.
             let _ = thread.join();
         }
     }

@@ -1,0 +1,123 @@
+//! Interfaces of a node to the outside: time and events, the shared log, other nodes.
+//!
+//! A call never waits, except [`Runtime::next_event`]. Results come as [`NodeEvent`]s.
+
+use std::io;
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use kafka_log::LogError;
+use replication::NodeId;
+use replication::forward::Request;
+
+use crate::event::NodeEvent;
+
+/// Work for another thread.
+pub(crate) type Work = Box<dyn FnOnce() + Send>;
+
+/// Time, events, and work on other threads.
+pub(crate) trait Runtime: Send {
+    /// Returns the monotonic time.
+    fn now(&self) -> Instant;
+
+    /// Returns microseconds since 1970.
+    fn now_micros(&self) -> u64;
+
+    /// Waits for the next event, for at most `patience`.
+    fn next_event(&mut self, patience: Duration) -> Option<NodeEvent>;
+
+    /// Returns the next event if there is one.
+    fn ready_event(&mut self) -> Option<NodeEvent>;
+
+    /// Returns a sender of events to this node.
+    fn sender(&self) -> Sender<NodeEvent>;
+
+    /// Runs `work` on a thread of its own.
+    fn spawn(&mut self, name: &str, work: Work) -> io::Result<()>;
+}
+
+/// The shared log, as one node uses it.
+pub(crate) trait Log: Send {
+    /// Fetches the message at `offset`, after `delay`. [`NodeEvent::LogPlace`] with `number` follows: one for each
+    /// failed try, and one with the message.
+    fn find(&mut self, number: u64, offset: u64, delay: Duration) -> io::Result<()>;
+
+    /// Fetches the claim of an epoch. [`NodeEvent::WriterAddress`] follows.
+    fn find_address(&mut self, epoch: u64) -> io::Result<()>;
+
+    /// Reads from offset `next` on, as reader `reading`. Also stands for election and accepts appends, unless it does
+    /// already.
+    fn open(&mut self, reading: u64, next: u64) -> Result<(), LogError>;
+
+    /// Returns true after [`open`](Log::open), until [`close`](Log::close).
+    fn is_open(&self) -> bool;
+
+    /// Stops reading and leaves the election. Appends that are under way may still succeed.
+    fn close(&mut self);
+
+    /// Starts an append. `Appended` or `Failed` with this ticket follows. Does nothing while the log is closed.
+    fn append(&mut self, ticket: usize, key: &[u8], message: &[u8]);
+
+    /// Reports that a message of `bytes` bytes was applied, so that the reader may bring more.
+    fn release(&mut self, bytes: usize);
+
+    /// Deletes all messages before `offset`. [`NodeEvent::Trimmed`] follows.
+    fn delete_before(&mut self, offset: u64) -> io::Result<()>;
+}
+
+/// Other nodes, as one node reaches them.
+pub(crate) trait Peers: Send {
+    /// Sends a frame of requests to the writer. One [`NodeEvent::Answers`] with `number` follows.
+    fn send(&mut self, number: u64, to: NodeId, address: &str, requests: Vec<Request>);
+
+    /// Abandons frames that were sent: another node writes now.
+    fn forget(&mut self);
+
+    /// Fetches the key of this number from the first of `sources` that has it. [`NodeEvent::Keys`] follows.
+    fn fetch_keys(&mut self, sources: Vec<(NodeId, String)>, number: u32) -> io::Result<()>;
+}
+
+/// Returns microseconds since 1970 by the system's clock; 0 if the clock is before that.
+pub(crate) fn system_micros() -> u64 {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since_epoch.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// The system's clock, a channel of events, and threads.
+pub(crate) struct SystemRuntime {
+    events: Receiver<NodeEvent>,
+    sender: Sender<NodeEvent>,
+}
+
+impl SystemRuntime {
+    pub(crate) fn new(events: Receiver<NodeEvent>, sender: Sender<NodeEvent>) -> SystemRuntime {
+        SystemRuntime { events, sender }
+    }
+}
+
+impl Runtime for SystemRuntime {
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+
+    fn now_micros(&self) -> u64 {
+        system_micros()
+    }
+
+    fn next_event(&mut self, patience: Duration) -> Option<NodeEvent> {
+        // This side has a sender, so the only error is the timeout.
+        self.events.recv_timeout(patience).ok()
+    }
+
+    fn ready_event(&mut self) -> Option<NodeEvent> {
+        self.events.try_recv().ok()
+    }
+
+    fn sender(&self) -> Sender<NodeEvent> {
+        self.sender.clone()
+    }
+
+    fn spawn(&mut self, name: &str, work: Work) -> io::Result<()> {
+        std::thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
+    }
+}

@@ -1,0 +1,54 @@
+//! Events that reach the node's thread.
+
+use std::sync::mpsc::SyncSender;
+
+use kafka_log::Message;
+use replication::PlannedSlice;
+use replication::digest::Parts;
+use replication::forward::{Answer, Request};
+
+use crate::host::LocalChange;
+use crate::identity::keys::NumberedKey;
+
+/// Event for the node's thread.
+pub(crate) enum NodeEvent {
+    /// Changes of this node's clients.
+    Local(Vec<LocalChange>),
+    /// No client of this node sends further changes.
+    Closed,
+    /// Changes of another node's clients.
+    Frame(Frame),
+    /// Answers of the writer to the frame of this number.
+    Answers(u64, Result<Vec<Answer>, String>),
+    /// Event of the log. The number is that of the reader: messages of older readers are ignored.
+    Log(u64, kafka_log::Event),
+    /// Message of the log at which this node stopped; the number is that of the search for it.
+    LogPlace(u64, Result<LogPlace, String>),
+    /// Offset of a snapshot that this node made on its own.
+    SnapshotMade(Result<u64, String>),
+    /// First offset of the log after a deletion.
+    Trimmed(Result<u64, String>),
+    /// Keys of the cluster, received from another node.
+    Keys(Result<Vec<NumberedKey>, String>),
+    /// Slice to compare next.
+    SlicePlanned(Result<PlannedSlice, String>),
+    /// Digests of this node's data at a digest barrier.
+    Digested(u64, Result<Parts, String>),
+    /// Address of the writer of an epoch.
+    WriterAddress(u64, Option<String>),
+}
+
+/// Requests of another node. The answers go to `reply`.
+pub(crate) struct Frame {
+    pub(crate) requests: Vec<Request>,
+    pub(crate) reply: SyncSender<Vec<Answer>>,
+}
+
+/// Message at an offset of the log, and the ends of the log.
+#[derive(Debug)]
+pub(crate) struct LogPlace {
+    /// `None` if the log has no message at that offset.
+    pub(crate) message: Option<Message>,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+}

@@ -1,0 +1,99 @@
+//! The server around a node: where changes of clients come from, how they are executed, and where answers go.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use directory::account_update::AccountUpdate;
+use directory::origin::Origin;
+use directory::rows::EntryId;
+use directory::{ClientLink, Outcome, Requester, WriteBatch, Writer};
+use replication::forward::Prepared;
+
+/// Result of a change. The response to an extended operation also has a value; other responses have controls, which
+/// stand in `value` as encoded.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// Result of the operation.
+    pub outcome: Outcome,
+    /// Value or controls of the response.
+    pub value: Option<Vec<u8>>,
+    /// Position of the record that was made, if the change made one here.
+    pub position: Option<u64>,
+}
+
+impl From<Outcome> for Answer {
+    fn from(outcome: Outcome) -> Answer {
+        Answer { outcome, value: None, position: None }
+    }
+}
+
+/// Change of a client of this node. No `Debug`: it may contain passwords.
+pub struct LocalChange {
+    /// Authorization identity of the client.
+    pub requester: Arc<Requester>,
+    /// Connection that the change came from, for access rules.
+    pub link: Option<ClientLink>,
+    /// The change itself.
+    pub work: LocalWork,
+    /// Clear passwords of the change with their stored forms.
+    pub passwords: Prepared,
+    /// Origin for the audit trail, if records are to contain it.
+    pub origin: Option<Box<Origin>>,
+    /// Whether the record keeps the values that the change replaces.
+    pub keeps_old_values: bool,
+    /// Sends the answer to the client, once.
+    pub reply: Box<dyn FnOnce(Answer) + Send>,
+}
+
+/// Work of a change. No `Debug`: it may contain passwords.
+pub enum LocalWork {
+    /// The LDAP message of the change.
+    Message(Vec<u8>),
+    /// Update of the recorded password state of an entry.
+    Account(EntryId, AccountUpdate),
+}
+
+/// Context in which the message of a change is executed. No `Debug`: it may contain passwords.
+pub struct MessageContext<'c> {
+    /// Clear passwords of the change with their stored forms.
+    pub passwords: Prepared,
+    /// Connection that the change came from.
+    pub link: Option<ClientLink>,
+    /// Origin for the audit trail, if the record is to contain it.
+    pub origin: Option<&'c Origin>,
+    /// Whether the record keeps the values that the change replaces.
+    pub keeps_old_values: bool,
+}
+
+/// The server around a node. All calls come from the node's thread.
+pub trait Host: Send {
+    /// Executes the change of an LDAP message in a batch.
+    fn execute(
+        &mut self,
+        batch: &mut WriteBatch<'_>,
+        requester: &Requester,
+        message: &[u8],
+        context: MessageContext<'_>,
+    ) -> Answer;
+
+    /// Records an update of the password state of an entry in a batch.
+    fn update_account(&mut self, batch: &mut WriteBatch<'_>, id: EntryId, update: &AccountUpdate) -> Outcome;
+
+    /// Takes the updates of password state that no request has recorded. Called once, after the last client is gone.
+    fn unrecorded_accounts(&mut self) -> Vec<(EntryId, AccountUpdate)>;
+
+    /// Reports a commit: readers renew their snapshots.
+    fn committed(&mut self);
+
+    /// Reports that this node contains all that the log contained at `at`.
+    fn is_complete_as_of(&mut self, at: Instant);
+
+    /// Returns how long the node may wait for events before it runs a slice of index work. `None`: there is none.
+    fn maintenance_patience(&self, writer: &Writer) -> Option<Duration>;
+
+    /// Returns true if a slice of index work is due although changes wait. Called after every batch.
+    fn is_maintenance_due(&mut self, writer: &Writer) -> bool;
+
+    /// Runs a slice of index work.
+    fn run_maintenance(&mut self, writer: &mut Writer);
+}

@@ -1,0 +1,39 @@
+//! A node of a cluster: one directory on several machines, whose log is a topic of Apache Kafka.
+//!
+//! The crate `replication` has the protocol: which messages of the log count, and who may write. This crate has the
+//! node. Its thread ([`Cluster::run`]) owns the directory's writer, follows the log, and decides changes while this
+//! node writes. All that the thread needs of the outside comes in through traits: the server around it is a [`Host`];
+//! time, log and other nodes are those of `environment`. Production has the system's clock, Kafka (`kafka`) and TLS
+//! (`transport`).
+//!
+//! `docs/how-to/cluster.md` is for operators, `docs/reference/cluster-protocol.md` draws the messages.
+
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
+#![forbid(unsafe_code)]
+
+mod background;
+mod budget;
+mod environment;
+mod error;
+mod event;
+pub mod figures;
+mod former_members;
+mod growth;
+mod hex;
+mod host;
+pub mod identity;
+mod kafka;
+pub mod limits;
+mod node;
+mod open;
+mod operation;
+mod settings;
+pub mod stage;
+mod tasks;
+pub mod transport;
+
+pub use error::ClusterError;
+pub use host::{Answer, Host, LocalChange, LocalWork, MessageContext};
+pub use node::snapshots::{Verified, verify};
+pub use open::{Changes, Cluster, check_topic, log_settings};
+pub use settings::NodeSettings;

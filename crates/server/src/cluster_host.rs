@@ -1,0 +1,195 @@
+//! The server as the host of a node: changes of the writer's queue go to the node's thread, which takes the place of
+//! the writer's loop. The crate `cluster` has the node.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use cluster::{
+    Answer, Changes, Cluster, ClusterError, Host, LocalChange, LocalWork, MessageContext, NodeSettings,
+};
+use directory::account_update::AccountUpdate;
+use directory::rows::EntryId;
+use directory::{Directory, HistoryChecks, Outcome, Requester, WriteBatch, Writer};
+use ldap::ResultCode;
+use replication::forward::Prepared;
+
+use crate::config::ClusterSettings;
+use crate::net::mailbox::PreparedPasswords;
+use crate::stamp::Random;
+use crate::telemetry::health::Health;
+use crate::workers::index_upkeep::Upkeep;
+use crate::workers::read_age::ReadAge;
+use crate::workers::writer::{
+    self, Given, ToWrite, WriteQueue, WriteRequest, execute_message, update_account,
+};
+
+/// Returns the part of the settings that the node needs.
+pub(crate) fn node_settings(settings: &ClusterSettings) -> NodeSettings {
+    NodeSettings {
+        brokers: settings.brokers.clone(),
+        topic: settings.topic.clone(),
+        listen: settings.listen.clone(),
+        address: settings.address.clone(),
+        keys: settings.keys.clone(),
+        session_timeout_ms: settings.session_timeout_ms,
+        append_timeout_ms: settings.append_timeout_ms,
+        change_timeout_ms: settings.change_timeout_ms,
+        compare_minutes: settings.compare_minutes,
+        compare_bytes: settings.compare_bytes,
+        seal: settings.seal,
+        snapshots: settings.snapshots.clone(),
+        snapshot_minutes: settings.snapshot_minutes,
+        kafka: (settings.kafka.iter())
+            .map(|(name, value)| (name.clone(), String::from_utf8_lossy(&value.0).into_owned()))
+            .collect(),
+    }
+}
+
+/// Opens the node of a data directory.
+///
+/// # Errors
+/// See [`Cluster::open`].
+pub(crate) fn open(
+    settings: &ClusterSettings,
+    data: &Path,
+    directory: &Arc<Directory>,
+    queue: &Arc<WriteQueue>,
+    read_age: Option<Arc<ReadAge>>,
+) -> Result<Cluster, ClusterError> {
+    let host = ServerHost {
+        queue: Arc::clone(queue),
+        read_age,
+        random: Random::default(),
+        upkeep: Upkeep::default(),
+    };
+    Cluster::open(&node_settings(settings), data, directory, Box::new(host))
+}
+
+/// Runs a node until the queue is closed and empty, on this thread and one that takes changes from the queue. Calls
+/// `end` if the node's data must not be served any longer.
+pub(crate) fn run(
+    cluster: Cluster,
+    writer: Writer,
+    queue: &Arc<WriteQueue>,
+    health: &Health,
+    end: &dyn Fn(),
+) {
+    let changes = cluster.changes();
+    std::thread::scope(|scope| {
+        scope.spawn(|| take_changes(queue, &changes));
+        let end = |cause: &str| {
+            health.stop_changes(cause);
+            end();
+        };
+        if catch_unwind(AssertUnwindSafe(|| cluster.run(writer, &end))).is_err() {
+            health.stop_changes("a defect was met in the node's thread");
+        }
+    });
+    // Changes that remain, or still arrive, after a defect.
+    queue.refuse_all();
+}
+
+/// Passes the changes of the queue on to the node's thread.
+fn take_changes(queue: &Arc<WriteQueue>, changes: &Changes) {
+    let mut requests = Vec::new();
+    while queue.take_changes(&mut requests) {
+        let local = requests.drain(..).map(|request| local_change(queue, request)).collect();
+        if !changes.send(local) {
+            return;
+        }
+    }
+    changes.close();
+}
+
+fn local_change(queue: &Arc<WriteQueue>, request: WriteRequest) -> LocalChange {
+    let WriteRequest { address, requester, change, passwords, reservation, origin, keeps_old_values, link } =
+        request;
+    let (work, account) = match change {
+        ToWrite::Message(mut message) => (LocalWork::Message(std::mem::take(&mut *message)), None),
+        ToWrite::Account { id, grace, totp_step } => {
+            (LocalWork::Account(id, queue.take_account_update(id, (grace, totp_step))), Some(id))
+        }
+    };
+    let queue = Arc::clone(queue);
+    let reply = move |answer: Answer| {
+        drop(reservation);
+        if let Some(id) = account {
+            let code = answer.outcome.code;
+            let is_recorded = code == ResultCode::SUCCESS || code == ResultCode::INVALID_CREDENTIALS;
+            queue.settle_account(id, is_recorded);
+        }
+        let Answer { outcome, value, position } = answer;
+        queue.answer(address, writer::Answer { outcome, value, position });
+    };
+    let passwords = forwarded(passwords);
+    LocalChange { requester, link, work, passwords, origin, keeps_old_values, reply: Box::new(reply) }
+}
+
+/// Services of the server for its node.
+struct ServerHost {
+    queue: Arc<WriteQueue>,
+    /// Bounds the age of what this node shows.
+    read_age: Option<Arc<ReadAge>>,
+    random: Random,
+    upkeep: Upkeep,
+}
+
+impl Host for ServerHost {
+    fn execute(
+        &mut self,
+        batch: &mut WriteBatch<'_>,
+        requester: &Requester,
+        message: &[u8],
+        context: MessageContext<'_>,
+    ) -> Answer {
+        let MessageContext { passwords, link, origin, keeps_old_values } = context;
+        let given = Given { passwords: prepared(passwords), link, origin, keeps_old_values };
+        let writer::Answer { outcome, value, position } =
+            execute_message(batch, requester, message, given, &mut self.random);
+        Answer { outcome, value, position }
+    }
+
+    fn update_account(&mut self, batch: &mut WriteBatch<'_>, id: EntryId, update: &AccountUpdate) -> Outcome {
+        update_account(batch, id, update, &mut self.random)
+    }
+
+    fn unrecorded_accounts(&mut self) -> Vec<(EntryId, AccountUpdate)> {
+        let accounts = self.queue.unrecorded_accounts().into_iter();
+        accounts.map(|id| (id, self.queue.take_account_update(id, (None, None)))).collect()
+    }
+
+    fn committed(&mut self) {
+        self.queue.committed();
+    }
+
+    fn is_complete_as_of(&mut self, at: Instant) {
+        if let Some(age) = &self.read_age {
+            age.is_complete_as_of(at);
+        }
+    }
+
+    fn maintenance_patience(&self, writer: &Writer) -> Option<std::time::Duration> {
+        self.upkeep.patience(writer)
+    }
+
+    fn is_maintenance_due(&mut self, writer: &Writer) -> bool {
+        self.upkeep.is_due(writer)
+    }
+
+    fn run_maintenance(&mut self, writer: &mut Writer) {
+        self.upkeep.run(writer);
+    }
+}
+
+fn forwarded(passwords: PreparedPasswords) -> Prepared {
+    let PreparedPasswords { hashed, matched, history, scram, listed } = passwords;
+    Prepared { hashed, matched, former: history.forms, former_matching: history.matching, scram, listed }
+}
+
+fn prepared(passwords: Prepared) -> PreparedPasswords {
+    let Prepared { hashed, matched, former, former_matching, scram, listed } = passwords;
+    let history = HistoryChecks { forms: former, matching: former_matching };
+    PreparedPasswords { hashed, matched, history, scram, listed }
+}
