@@ -103,7 +103,8 @@ fn add_people(directory: &mut TestDirectory) {
             attributes.push("description", [text]);
             let entry = format!("uid=user.{number},{SUFFIX}");
             let request = Request::Add(AddRequest { entry: &entry, attributes: attributes.as_attributes() });
-            let outcome = batch.execute(&directory.requester, &request, &RequestControls::default(), stamp);
+            let outcome =
+                batch.execute(&directory.requester.context(), &request, &RequestControls::default(), stamp);
             assert_eq!(outcome.code, ResultCode::SUCCESS, "{}", outcome.diagnostic);
         }
         batch.commit().unwrap();

@@ -260,12 +260,13 @@ fn carry_out(directory: &mut TestDirectory, messages: &[Vec<u8>], stamps: &[Stam
             Request::Search(request) => {
                 let budget = Budget { entries_examined_max: u32::MAX, out_bytes_max: usize::MAX };
                 let (snapshot, requester) = (&directory.snapshot, &directory.requester);
-                let mut search = Search::start(snapshot, requester, message.id, request, &controls).unwrap();
+                let mut search =
+                    Search::start(snapshot, &requester.context(), message.id, request, &controls).unwrap();
                 while search.run(snapshot, &mut out, &budget) == Step::More {}
                 if search.entries_sent() > 0 { ResultCode::SUCCESS } else { ResultCode::NO_SUCH_OBJECT }
             }
             Request::Compare(request) => {
-                match compare(&directory.snapshot, &directory.requester, request, &controls) {
+                match compare(&directory.snapshot, &directory.requester.context(), request, &controls) {
                     CompareOutcome::Done(outcome) if outcome.code == ResultCode::COMPARE_TRUE => {
                         ResultCode::SUCCESS
                     }
@@ -282,7 +283,7 @@ fn carry_out(directory: &mut TestDirectory, messages: &[Vec<u8>], stamps: &[Stam
             },
             request => {
                 let batch = batch.as_mut().unwrap();
-                batch.execute(&directory.requester, request, &controls, stamp).code
+                batch.execute(&directory.requester.context(), request, &controls, stamp).code
             }
         };
         if out.is_empty() {

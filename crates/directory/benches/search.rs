@@ -110,7 +110,8 @@ fn search_once(
     let request = SearchRequest::new(base, scope, filter.as_filter(), selection.as_selection());
     let controls = RequestControls::default();
     let (snapshot, requester) = (&directory.snapshot, &directory.requester);
-    let mut search = Search::start(snapshot, requester, MessageId(1), &request, &controls).unwrap();
+    let mut search =
+        Search::start(snapshot, &requester.context(), MessageId(1), &request, &controls).unwrap();
     out.clear();
     while search.run(snapshot, out, &budget) == Step::More {
         out.clear();

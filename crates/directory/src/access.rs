@@ -32,6 +32,7 @@ mod asker;
 mod entry_rights;
 mod explain;
 mod external;
+mod request_context;
 mod sources;
 mod standing;
 #[cfg(test)]
@@ -63,6 +64,7 @@ pub(crate) use explain::{
 pub use explain::{AccessExplanation, DecidingRule};
 pub(crate) use external::EXTERNAL;
 pub use external::{BindStrength, ExternalIdentity, Offered};
+pub use request_context::RequestContext;
 pub(crate) use sources::{Sources, Touch, touches};
 pub(crate) use standing::{Newcomer, Standing, Walk};
 

@@ -41,7 +41,7 @@ mod write;
 #[allow(dead_code)]
 mod testing;
 
-pub use access::Requester;
+pub use access::{RequestContext, Requester};
 pub use database::{OpenOptions, ReadOnlyDirectory, WriteBatch, Writer, replicated};
 pub use maintenance::{
     backup, check, digest, export, import, index_build, ldif_check, ldif_diff, rehearse, salvage,

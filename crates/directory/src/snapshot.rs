@@ -12,9 +12,8 @@ use std::sync::Arc;
 
 use store::{StoreError, View};
 
-use crate::access::{Requester, Standing};
+use crate::access::{RequestContext, Requester, Standing};
 use crate::catalog::{self, Catalog};
-use crate::model::client_link::ClientLink;
 use crate::model::open_error::OpenError;
 use crate::model::outcome::OperationError;
 use crate::model::rows::{META, map_spec};
@@ -109,22 +108,21 @@ impl Snapshot {
     /// See [`Standing::of`].
     pub(crate) fn standing(
         &self,
-        requester: &Requester,
-        link: Option<&ClientLink>,
+        context: &RequestContext<'_>,
     ) -> Result<Option<Arc<Standing>>, OperationError> {
         if !self.catalog.access_rules.are_there() {
             return Ok(None);
         }
-        let own = match requester {
+        let own = match context.requester {
             Requester::Administrator { .. } => return Ok(None),
             Requester::Anonymous => None,
             Requester::User { id, .. } => Some(*id),
         };
-        let key = (own, self.catalog.access_rules.holding_over(link));
+        let key = (own, self.catalog.access_rules.holding_over(context.link.as_ref()));
         if let Some(known) = self.standings.borrow().get(&key) {
             return Ok(Some(known));
         }
-        let Some(standing) = Standing::of(self.state(), requester, link)?.map(Arc::new) else {
+        let Some(standing) = Standing::of(self.state(), context)?.map(Arc::new) else {
             return Ok(None);
         };
         self.standings.borrow_mut().keep(&self.view, key, &standing)?;
@@ -145,16 +143,11 @@ impl Snapshot {
     ///
     /// # Errors
     /// See [`Standing::of`].
-    pub fn may_use(
-        &self,
-        requester: &Requester,
-        link: Option<&ClientLink>,
-        oid: &str,
-    ) -> Result<bool, OperationError> {
+    pub fn may_use(&self, context: &RequestContext<'_>, oid: &str) -> Result<bool, OperationError> {
         let uses = Uses::of_oid(oid);
-        Ok(match self.standing(requester, link)? {
+        Ok(match self.standing(context)? {
             Some(standing) => !standing.may_not_use(uses),
-            None => requester.is_administrator() || !uses.has(Uses::BY_NAME),
+            None => context.requester.is_administrator() || !uses.has(Uses::BY_NAME),
         })
     }
 

@@ -13,8 +13,8 @@ use directory::search::{Budget, Search, Step};
 use directory::settings::{Difference, GeneralSettings, SettingsError};
 use directory::virtual_entries::{MonitorSource, VirtualEntry};
 use directory::{
-    Directory, DirectorySettings, OpenError, OpenOptions, Outcome, Requester, Settings, Snapshot, Stamp,
-    Writer,
+    ClientLink, Directory, DirectorySettings, OpenError, OpenOptions, Outcome, RequestContext, Requester,
+    Settings, Snapshot, Stamp, Writer,
 };
 use ldap::{
     AddRequest, AttributesBuf, ChangeOperation, ChangesBuf, DecodeLimits, DeleteRequest, Filter, FilterBuf,
@@ -116,6 +116,8 @@ pub(crate) struct TestDirectory {
     pub(crate) snapshot: Snapshot,
     /// Requester of the operations; initially the administrator.
     pub(crate) requester: Requester,
+    /// Connection of the operations.
+    pub(crate) link: Option<ClientLink>,
     /// Whether searches may use indexes.
     pub(crate) use_indexes: bool,
     clock: u64,
@@ -187,6 +189,7 @@ impl TestDirectory {
             directory,
             writer,
             snapshot,
+            link: None,
             requester,
             use_indexes: true,
             clock,
@@ -232,7 +235,8 @@ impl TestDirectory {
         stamp: &Stamp,
     ) -> Outcome {
         let mut batch = self.writer.begin().unwrap();
-        let outcome = batch.execute(&self.requester, request, controls, stamp);
+        let outcome =
+            batch.execute(&RequestContext::new(&self.requester, self.link), request, controls, stamp);
         batch.commit().unwrap();
         self.snapshot.renew().unwrap();
         outcome
@@ -336,7 +340,13 @@ impl TestDirectory {
         if !self.use_indexes {
             request.filter = without_index(request.filter, &mut scanned);
         }
-        match Search::start(&self.snapshot, &self.requester, id, &request, controls) {
+        match Search::start(
+            &self.snapshot,
+            &RequestContext::new(&self.requester, self.link),
+            id,
+            &request,
+            controls,
+        ) {
             Err(outcome) => outcome.into(),
             Ok(mut search) => {
                 // Small slices, so that every test also covers their borders.

@@ -390,7 +390,7 @@ fn add_unit(batch: &mut WriteBatch<'_>, requester: &Requester, name: &str, stamp
     let mut attributes = AttributesBuf::new();
     attributes.push("objectClass", ["organizationalUnit"].iter());
     let request = Request::Add(AddRequest { entry: &dn, attributes: attributes.as_attributes() });
-    batch.execute(requester, &request, &RequestControls::default(), stamp).code
+    batch.execute(&requester.context(), &request, &RequestControls::default(), stamp).code
 }
 
 #[test]

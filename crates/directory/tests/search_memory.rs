@@ -70,7 +70,7 @@ fn held(directory: &TestDirectory, filter: &str, attributes: &[&str], slices: us
         SearchRequest::new(SUFFIX, Scope::WholeSubtree, filter.as_filter(), selection.as_selection());
     let controls = RequestControls::default();
     let (snapshot, requester) = (&directory.snapshot, &directory.requester);
-    let start = || Search::start(snapshot, requester, MessageId(1), &request, &controls).unwrap();
+    let start = || Search::start(snapshot, &requester.context(), MessageId(1), &request, &controls).unwrap();
     // Names cached by the snapshot do not belong to the search.
     drop(start());
     let before = HELD.get();

@@ -22,7 +22,8 @@ pub(crate) fn sample(person_count: u32) -> TestDirectory {
             let attributes = person(number);
             let entry = person_dn(number);
             let request = Request::Add(AddRequest { entry: &entry, attributes: attributes.as_attributes() });
-            let outcome = batch.execute(&directory.requester, &request, &RequestControls::default(), stamp);
+            let outcome =
+                batch.execute(&directory.requester.context(), &request, &RequestControls::default(), stamp);
             assert_eq!(outcome.code, ResultCode::SUCCESS, "{}", outcome.diagnostic);
         }
         batch.commit().unwrap();

@@ -12,11 +12,11 @@ use foldhash::fast::RandomState;
 use ldap::{Filter, FilterBuf};
 use schema::TypeId;
 
-use super::Requester;
 use super::asker::{AskerFacts, Condition};
 use super::entry_rights::EntryRights;
 use super::sources::{Sources, Touch};
 use super::uses;
+use super::{RequestContext, Requester};
 use crate::catalog::Shown;
 use crate::catalog::access_rules::{AccessRules, Rule};
 use crate::filter::{Candidate, Compiler, InMemory, Matcher, MemberUse, Memberships, Term, Truth, ValueRule};
@@ -181,16 +181,12 @@ impl Standing {
     /// # Errors
     /// adminLimitExceeded for a user in more than
     /// [`GROUPS_OF_ASKER_MAX`](crate::model::limits::GROUPS_OF_ASKER_MAX) groups; the store failed.
-    pub(crate) fn of(
-        state: TreeState<'_>,
-        requester: &Requester,
-        link: Option<&ClientLink>,
-    ) -> Result<Option<Standing>> {
+    pub(crate) fn of(state: TreeState<'_>, context: &RequestContext<'_>) -> Result<Option<Standing>> {
         let rules = &state.catalog.access_rules;
         if !rules.are_there() {
             return Ok(None);
         }
-        Standing::under(rules, state, requester, link)
+        Standing::under(rules, state, context.requester, context.link.as_ref())
     }
 
     /// The standing of an asker under these rules; `None` for the administrator.

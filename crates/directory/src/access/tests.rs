@@ -76,7 +76,7 @@ fn all(directory: &mut TestDirectory, filter: &str) -> Found {
 fn compared(directory: &TestDirectory, dn: &str, description: &str, value: &str) -> (ResultCode, String) {
     let request = CompareRequest { entry: dn, description, value: value.as_bytes() };
     let none = RequestControls::default();
-    match compare(&directory.snapshot, &directory.requester, &request, &none) {
+    match compare(&directory.snapshot, &directory.requester.context(), &request, &none) {
         CompareOutcome::Done(outcome) => (outcome.code, outcome.diagnostic),
         CompareOutcome::Verify { .. } => panic!("a verification of {description}"),
     }

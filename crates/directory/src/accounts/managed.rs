@@ -43,7 +43,7 @@ impl ManagedAccount {
     /// It does not exist, or the requester may not know it.
     pub(crate) fn find(state: TreeState<'_>, requester: &Requester, user: &str) -> Result<ManagedAccount> {
         let access = Access::of(requester, state.settings);
-        let standing = Standing::of(state, requester, None)?;
+        let standing = Standing::of(state, &requester.context())?;
         match &standing {
             None => access.check_manage_accounts()?,
             Some(_) => access.check_bound()?,

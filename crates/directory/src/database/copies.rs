@@ -2,7 +2,7 @@
 
 use ldap::{Control, ControlsBuf, Request, ResultCode};
 
-use crate::access::Requester;
+use crate::access::RequestContext;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::record::{Change, Record};
@@ -54,12 +54,12 @@ pub(super) fn subject(
 /// There is no copy and the control is critical: the change must not be applied, or must be rolled back.
 pub(super) fn put(
     state: TreeState<'_>,
-    (requester, controls): (&Requester, &RequestControls),
+    context: &RequestContext<'_>,
     id: EntryId,
     (oid, asked): (&str, &CopyAsked),
     copies: &mut ControlsBuf,
 ) -> Result<Option<String>> {
-    let none = match copy_of_entry(state, requester, controls, id, asked) {
+    let none = match copy_of_entry(state, context, id, asked) {
         Ok(Some(entry)) => {
             copies.push(Control { oid, critical: false, value: Some(&entry) });
             return Ok(None);

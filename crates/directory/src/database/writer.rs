@@ -10,7 +10,7 @@ use schema::AttributeDescription;
 use store::{Batch, Savepoint, SetInserter, StoreError};
 
 use super::{SERVER_NUMBER, copies};
-use crate::access::Requester;
+use crate::access::{RequestContext, Requester};
 use crate::accounts::managed::ManagedAccount;
 use crate::catalog::{self, Allocations, AttributeAllocation, Catalog};
 use crate::index::check_kinds;
@@ -256,25 +256,25 @@ impl WriteBatch<'_> {
     /// leaves no trace. The outcome is valid only after the batch is committed.
     pub fn execute(
         &mut self,
-        requester: &Requester,
+        context: &RequestContext<'_>,
         request: &Request<'_>,
         controls: &RequestControls,
         stamp: &Stamp,
     ) -> Outcome {
-        self.execute_and_copy(requester, request, controls, stamp, &mut ControlsBuf::new())
+        self.execute_and_copy(context, request, controls, stamp, &mut ControlsBuf::new())
     }
 
     /// Like [`execute`](WriteBatch::execute), and also adds the response controls with the copies of the entry that
     /// the request asks for (RFC 4527).
     pub fn execute_and_copy(
         &mut self,
-        requester: &Requester,
+        context: &RequestContext<'_>,
         request: &Request<'_>,
         controls: &RequestControls,
         stamp: &Stamp,
         copies: &mut ControlsBuf,
     ) -> Outcome {
-        let outcome = match self.try_execute(requester, request, controls, stamp, copies) {
+        let outcome = match self.try_execute(context, request, controls, stamp, copies) {
             Ok(note) => Outcome { diagnostic: note, ..Outcome::success() },
             Err(error) => Outcome::from(error),
         };
@@ -287,7 +287,7 @@ impl WriteBatch<'_> {
     /// Returns the diagnostic text of a success.
     fn try_execute(
         &mut self,
-        requester: &Requester,
+        context: &RequestContext<'_>,
         request: &Request<'_>,
         controls: &RequestControls,
         stamp: &Stamp,
@@ -297,14 +297,14 @@ impl WriteBatch<'_> {
             Request::Delete(_) => self.check_failure()?,
             _ => self.check_room()?,
         }
-        if let Some(proposal) = change_entries::proposal(self.state(), requester, request)? {
+        if let Some(proposal) = change_entries::proposal(self.state(), context.requester, request)? {
             check_no_assertion(controls)?;
             copies::check_none(controls)?;
             if controls.no_operation() {
                 settings::decide(self.state(), &proposal).map_err(change_entries::refusal)?;
                 return Err(no_operation_outcome());
             }
-            let changed = self.change_settings(requester.dn(), &proposal, stamp);
+            let changed = self.change_settings(context.requester.dn(), &proposal, stamp);
             return changed.map(|_| String::new()).map_err(change_entries::refusal);
         }
         if self.refuses_trees && controls.tree_delete() {
@@ -312,7 +312,7 @@ impl WriteBatch<'_> {
             return Err(OperationError::refused(ResultCode::UNAVAILABLE, text));
         }
         let csn = self.next_csn(stamp)?;
-        let record = decide(self.state(), requester, request, controls, stamp, csn)?;
+        let record = decide(self.state(), context, request, controls, stamp, csn)?;
         if controls.no_operation() {
             return Err(no_operation_outcome());
         }
@@ -321,7 +321,7 @@ impl WriteBatch<'_> {
             true => Some(copies::subject(self.state(), request, record.as_ref())?),
         };
         match subject {
-            Some(id) => self.make_with_copies(requester, controls, stamp, (id, record), copies),
+            Some(id) => self.make_with_copies(context, controls, stamp, (id, record), copies),
             None => self.make(record, stamp).map(|()| String::new()),
         }
     }
@@ -347,14 +347,13 @@ impl WriteBatch<'_> {
     #[inline(never)]
     fn make_with_copies(
         &mut self,
-        requester: &Requester,
+        context: &RequestContext<'_>,
         controls: &RequestControls,
         stamp: &Stamp,
         (id, record): (EntryId, Option<Record>),
         copies: &mut ControlsBuf,
     ) -> Result<String, OperationError> {
         let (before, after) = controls.copies();
-        let asker = (requester, controls);
         let mut note = String::new();
         let mut missing = |oid: &str, why: Option<String>| {
             if let Some(why) = why {
@@ -364,13 +363,13 @@ impl WriteBatch<'_> {
             }
         };
         if let Some(asked) = before {
-            let why = copies::put(self.state(), asker, id, (oids::PRE_READ, asked), copies)?;
+            let why = copies::put(self.state(), context, id, (oids::PRE_READ, asked), copies)?;
             missing(oids::PRE_READ, why);
         }
         let savepoint = after.filter(|asked| asked.is_critical).map(|_| self.savepoint());
         self.make(record, stamp)?;
         if let Some(asked) = after {
-            match copies::put(self.state(), asker, id, (oids::POST_READ, asked), copies) {
+            match copies::put(self.state(), context, id, (oids::POST_READ, asked), copies) {
                 Ok(why) => missing(oids::POST_READ, why),
                 Err(refusal @ OperationError::Refused { .. }) => {
                     if let Some(savepoint) = savepoint {
@@ -429,7 +428,8 @@ impl WriteBatch<'_> {
         self.check_room()?;
         let csn = self.next_csn(stamp)?;
         let controls = RequestControls::default();
-        let deciding = Deciding { state: self.state(), requester, controls: &controls, stamp, csn };
+        let context = requester.context();
+        let deciding = Deciding { state: self.state(), context: &context, controls: &controls, stamp, csn };
         if let Some(record) = password_state::decide(deciding, request)? {
             self.append(&record)?;
         }

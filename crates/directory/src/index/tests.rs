@@ -49,8 +49,13 @@ fn source(directory: &TestDirectory) -> CandidateSource {
         ldap::SearchRequest::new(SUFFIX, Scope::WholeSubtree, filter.as_filter(), selection.as_selection());
     let controls = crate::read::controls::RequestControls::default();
     let (snapshot, requester) = (&directory.snapshot, &directory.requester);
-    let search =
-        crate::read::search::Search::start(snapshot, requester, ldap::MessageId(1), &request, &controls);
+    let search = crate::read::search::Search::start(
+        snapshot,
+        &requester.context(),
+        ldap::MessageId(1),
+        &request,
+        &controls,
+    );
     search.unwrap().explanation(snapshot).unwrap().unwrap().source
 }
 

@@ -133,7 +133,7 @@ fn answer_use(
     question: &AccessQuestion<'_>,
 ) -> Result<AccessExplanation> {
     if !Access::of(requester, state.settings).is_administrator() {
-        let standing = Standing::of(state, requester, None)?;
+        let standing = Standing::of(state, &requester.context())?;
         if !standing.is_some_and(|standing| standing.may_explain_some()) {
             return Err(denied("no access rule lets you explain the rules"));
         }
@@ -179,7 +179,7 @@ fn check_asker(state: TreeState<'_>, requester: &Requester, dn: &str, place: &Qu
         return Ok(());
     }
     let refused = || denied("no access rule lets you explain the rules here");
-    let standing = Standing::of(state, requester, None)?.ok_or_else(refused)?;
+    let standing = Standing::of(state, &requester.context())?.ok_or_else(refused)?;
     let (at, hidden) = match place {
         QuestionPlace::Entry(id) => (Some(*id), Some(*id)),
         QuestionPlace::New { parent } => (Some(*parent), Some(*parent)),
@@ -204,7 +204,7 @@ pub(crate) fn subject_for(state: TreeState<'_>, requester: &Requester, identity:
     let subject = subject(state, identity)?;
     if let Requester::User { id, .. } = &subject
         && subject != *requester
-        && let Some(standing) = Standing::of(state, requester, None)?
+        && let Some(standing) = Standing::of(state, &requester.context())?
         && !standing.at_entry(state, *id)?.may_browse()
     {
         return Err(nobody(identity));

@@ -9,12 +9,11 @@ use std::ops::ControlFlow;
 use ldap::{CompareRequest, ResultCode};
 use schema::{AttributeDescription, MatchingRule};
 
-use crate::access::{Access, Requester, RightExtent, denied, hint};
+use crate::access::{Access, RequestContext, RightExtent, denied, hint};
 use crate::accounts;
 use crate::catalog::{Shown, is_user_password};
 use crate::filter::{Candidate, Compiler, GroupsOf, InMemory, Matcher, MemberUse, Term, Truth};
 use crate::model::access_rule::COMPARE;
-use crate::model::client_link::ClientLink;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::{OperationError, Outcome};
 use crate::model::rows::{ENTRIES, NodeFlags};
@@ -47,11 +46,11 @@ pub enum CompareOutcome {
 /// Carries out a compare request.
 pub fn compare(
     snapshot: &Snapshot,
-    requester: &Requester,
+    context: &RequestContext<'_>,
     request: &CompareRequest<'_>,
     controls: &RequestControls,
 ) -> CompareOutcome {
-    match try_compare(snapshot, requester, request, controls) {
+    match try_compare(snapshot, context, request, controls) {
         Ok(outcome) => outcome,
         Err(error) => CompareOutcome::Done(error.into()),
     }
@@ -60,11 +59,11 @@ pub fn compare(
 /// The entry that was looked for, or what the asker may hear of why it was not found.
 fn permitted_target(
     snapshot: &Snapshot,
-    (requester, link): (&Requester, Option<&ClientLink>),
+    context: &RequestContext<'_>,
     dn: &str,
     located: Result<Target, OperationError>,
 ) -> Result<Target, OperationError> {
-    match (located, snapshot.standing(requester, link)?) {
+    match (located, snapshot.standing(context)?) {
         (Err(error), Some(standing)) => Err(standing.permitted(snapshot.state(), dn, error)?),
         (located, _) => located,
     }
@@ -77,12 +76,12 @@ pub fn compare_result(verified: bool) -> Outcome {
 
 fn try_compare(
     snapshot: &Snapshot,
-    requester: &Requester,
+    context: &RequestContext<'_>,
     request: &CompareRequest<'_>,
     controls: &RequestControls,
 ) -> Result<CompareOutcome, OperationError> {
     let state = snapshot.state();
-    let access = Access::of(requester, state.settings);
+    let access = Access::of(context.requester, state.settings);
     let is_plain = |flags: NodeFlags| !flags.is_referral() || controls.manage_dsa_it;
     let (target, row) = match snapshot.known_entry(request.entry)? {
         Some((id, row)) if is_plain(row.flags) => {
@@ -98,7 +97,7 @@ fn try_compare(
                 (id, None)
             } else {
                 let name = NormalName::of(&dn, &state.catalog.schema);
-                if let Some(entries) = entries_outside(snapshot, access, &dn, &name, controls.offered)?
+                if let Some(entries) = entries_outside(snapshot, access, &dn, &name, context.offered)?
                     && let Some((_, entry)) = entries.first()
                 {
                     let outcome = compare_outside(state, access, entry, request, controls);
@@ -106,14 +105,13 @@ fn try_compare(
                 }
                 access.check_read_tree()?;
                 let located = locate_name(state, &dn, &name, controls.manage_dsa_it);
-                let target =
-                    permitted_target(snapshot, (requester, controls.link.as_ref()), request.entry, located)?;
+                let target = permitted_target(snapshot, context, request.entry, located)?;
                 snapshot.keep_entry(&dn, target.id)?;
                 (target.id, None)
             }
         }
     };
-    let standing = snapshot.standing(requester, controls.link.as_ref())?;
+    let standing = snapshot.standing(context)?;
     let rights = match &standing {
         None => None,
         Some(standing) => {
@@ -124,7 +122,7 @@ fn try_compare(
             Some(rights)
         }
     };
-    check_assertion(state, requester, controls, target)?;
+    check_assertion(state, context, controls, target)?;
     let description = described(state, request.description)?;
     access.check_compare(state, target, description.type_id)?;
     let schema = &state.catalog.schema;
@@ -264,6 +262,7 @@ fn has_attribute<'s>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::Requester;
     use crate::testing::{SUFFIX, TestDirectory};
 
     const ADA: &str = "cn=ada,dc=example,dc=com";
@@ -285,7 +284,7 @@ mod tests {
 
     fn ask(directory: &TestDirectory, entry: &str, description: &str, value: &str) -> CompareOutcome {
         let request = CompareRequest { entry, description, value: value.as_bytes() };
-        compare(&directory.snapshot, &directory.requester, &request, &RequestControls::default())
+        compare(&directory.snapshot, &directory.requester.context(), &request, &RequestControls::default())
     }
 
     #[test]

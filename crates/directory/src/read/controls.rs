@@ -6,12 +6,10 @@
 use ber::{Reader, Tag};
 use ldap::{
     AtLeast, AttributeSelection, Control, Controls, DecodeLimits, DereferenceSpec, EffectiveRightsRequest,
-    Filter, FilterBuf, ListViewRequest, ListViewTarget, PagedResults, PersistentSearch, PositionToken,
-    Request, ResultCode, SelectionBuf, SortKey, SyncRequest, decode_matched_values, oids,
+    Filter, FilterBuf, ListViewRequest, ListViewTarget, PagedResults, PersistentSearch, Request, ResultCode,
+    SelectionBuf, SortKey, SyncRequest, decode_matched_values, oids,
 };
 
-use crate::access::{AskerLimits, Offered};
-use crate::model::client_link::ClientLink;
 use crate::model::limits::{COPY_BYTES_MAX, RIGHTS_ATTRIBUTES_MAX, SYNC_COOKIE_MAX};
 use crate::model::outcome::Outcome;
 pub use crate::model::usable::EXPLAIN;
@@ -310,7 +308,8 @@ pub struct SeldomControls {
     pub needs_tree: Option<&'static str>,
 }
 
-/// What comes with a request: what its controls ask for, and what its connection says.
+/// The controls of a request, as the client sent them. What the server knows of the request is its
+/// [`RequestContext`](crate::access::RequestContext).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestControls {
     /// Referral entries are treated as ordinary entries (RFC 3296 section 3).
@@ -324,24 +323,15 @@ pub struct RequestControls {
     pub explain: bool,
     /// The client understands what a password policy says (draft-behera-ldap-password-policy section 6.1).
     pub password_policy: bool,
-    /// Each entry comes with whether one can bind with its password at this time, in microseconds since 1970. The
-    /// control is read as time 0; the server sets the time.
-    pub account_usability: Option<i64>,
+    /// True if each entry comes with whether its password can be used to bind.
+    pub account_usability: bool,
     /// The request runs as somebody else, whom its value names: see
     /// [`proxied_identity`](crate::identity::proxied_identity).
     pub proxied: bool,
     /// What few requests ask for.
     pub seldom: Option<Box<SeldomControls>>,
-    /// Whether the answer says at which position it stands.
+    /// True if the answer contains its position in the log.
     pub wants_position: bool,
-    /// That position, for the end of a search. Set by the server.
-    pub position: Option<Box<PositionToken>>,
-    /// How one binds on the connection. Set by the server: no control says this.
-    pub offered: Offered,
-    /// Where the request comes from, where access rules ask for that. Set by the server, like the former.
-    pub link: Option<ClientLink>,
-    /// Limits of whoever asks. Set by the server, too.
-    pub limits: AskerLimits,
 }
 
 impl RequestControls {
@@ -457,7 +447,7 @@ impl RequestControls {
     /// Whether something may be told with each result.
     #[inline]
     pub(crate) fn are_told(&self) -> bool {
-        self.seldom.is_some() || self.account_usability.is_some()
+        self.seldom.is_some() || self.account_usability
     }
 
     /// The changes that the client wants to hear of as they come, entry by entry.
@@ -476,7 +466,7 @@ impl RequestControls {
 }
 
 fn read_account_usability(controls: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
-    controls.account_usability = Some(0);
+    controls.account_usability = true;
     no_value(control)
 }
 

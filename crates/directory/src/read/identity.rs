@@ -186,7 +186,7 @@ fn may_act_as(
         return Ok(true);
     }
     let (Requester::User { .. }, Requester::User { id, .. }) = (requester, other) else { return Ok(false) };
-    let may = match snapshot.standing(requester, None)? {
+    let may = match snapshot.standing(&requester.context())? {
         Some(standing) => standing.at_entry(state, *id)?.may_proxy(),
         None => false,
     };

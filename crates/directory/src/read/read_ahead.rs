@@ -95,7 +95,9 @@ fn traverse(
             let Some(controls) = controls.filter(|_| !snapshot.asks_link()) else {
                 return Traversal::complete(0);
             };
-            let Ok(mut search) = Search::start(snapshot, requester, message.id, request, &controls) else {
+            let Ok(mut search) =
+                Search::start(snapshot, &requester.context(), message.id, request, &controls)
+            else {
                 return Traversal::complete(0);
             };
             let is_over = search.run(snapshot, scratch, budget) != Step::More;

@@ -65,7 +65,7 @@ use ldap::{
     SearchRequest, SortResult, oids,
 };
 
-use crate::access::{Access, Requester};
+use crate::access::{Access, RequestContext};
 use crate::filter::InMemory;
 use crate::model::outcome::{OperationError, Outcome, ServerFault};
 use crate::model::rows::EntryId;
@@ -142,23 +142,23 @@ impl Search {
     /// The outcome to answer with: the base is not there, may not be read, or is held elsewhere.
     pub fn start(
         snapshot: &Snapshot,
-        requester: &Requester,
+        context: &RequestContext<'_>,
         id: MessageId,
         request: &SearchRequest<'_>,
         controls: &RequestControls,
     ) -> Result<Search, Outcome> {
-        Search::try_start(snapshot, requester, id, request, controls).map_err(Outcome::from)
+        Search::try_start(snapshot, context, id, request, controls).map_err(Outcome::from)
     }
 
     fn try_start(
         snapshot: &Snapshot,
-        requester: &Requester,
+        context: &RequestContext<'_>,
         id: MessageId,
         request: &SearchRequest<'_>,
         controls: &RequestControls,
     ) -> Result<Search, OperationError> {
         let state = snapshot.state();
-        let access = Access::of(requester, state.settings).limited(controls.limits);
+        let access = Access::of(context.requester, state.settings).limited(context.limits);
         if controls.explain && !access.is_administrator() {
             // Estimates count entries, whoever may read them.
             return Err(OperationError::refused(
@@ -170,33 +170,32 @@ impl Search {
             None => None,
             Some(page) => {
                 let key = &snapshot.directory().page_key;
-                Some(Box::new(Paging::begin(key, requester, request, controls, page)?))
+                Some(Box::new(Paging::begin(key, context.requester, request, controls, page)?))
             }
         };
-        let standing = snapshot.standing(requester, controls.link.as_ref())?;
-        let mut work = match find_permitted_base(snapshot, (access, standing.as_deref()), request, controls)?
-        {
-            Base::Tree(base) => {
-                check_assertion_of_base(state, requester, controls, (base, request.base_object))?;
-                let scans = paging.as_deref().is_some_and(|page| page.scans);
-                let asker = (requester, access, standing);
-                match TreeSearch::start(snapshot, asker, id, request, controls, base, scans) {
-                    Ok(search) => Work::Tree(search),
-                    Err(error) => {
-                        let why = (snapshot, requester, controls);
-                        return Err(refusal_at(why, (base, request.base_object), error)?);
+        let standing = snapshot.standing(context)?;
+        let mut work =
+            match find_permitted_base(snapshot, (context, access, standing.as_deref()), request, controls)? {
+                Base::Tree(base) => {
+                    check_assertion_of_base(state, context, controls, (base, request.base_object))?;
+                    let scans = paging.as_deref().is_some_and(|page| page.scans);
+                    let asker = (context, access, standing);
+                    match TreeSearch::start(snapshot, asker, id, request, controls, base, scans) {
+                        Ok(search) => Work::Tree(search),
+                        Err(error) => {
+                            return Err(refusal_at(snapshot, context, (base, request.base_object), error)?);
+                        }
                     }
                 }
-            }
-            Base::Outside(entries) => {
-                if let Some((_, base)) = entries.first() {
-                    let attributes = resolved(&state.catalog.schema, base);
-                    let base = InMemory { dn: &base.dn, attributes };
-                    check_assertion_in_memory(state, access, controls, &base)?;
+                Base::Outside(entries) => {
+                    if let Some((_, base)) = entries.first() {
+                        let attributes = resolved(&state.catalog.schema, base);
+                        let base = InMemory { dn: &base.dn, attributes };
+                        check_assertion_in_memory(state, access, controls, &base)?;
+                    }
+                    Work::Made(Results::of(snapshot, access, id, request, (&entries, controls))?)
                 }
-                Work::Made(Results::of(snapshot, access, id, request, (&entries, controls))?)
-            }
-        };
+            };
         let order = match (controls.sort(), controls.window()) {
             (None, None) => None,
             asked => {
@@ -207,7 +206,7 @@ impl Search {
                 let order = work.arrange(asked, paging.as_deref(), snapshot, access);
                 if let Some(error) = order.refusal()
                     && let hidden @ OperationError::NoSuchObject { .. } =
-                        refusal_at((snapshot, requester, controls), (base, request.base_object), error)?
+                        refusal_at(snapshot, context, (base, request.base_object), error)?
                 {
                     return Err(hidden);
                 }
@@ -224,15 +223,15 @@ impl Search {
             asked: AskedLimits {
                 size: request.size_limit,
                 time_seconds: request.time_limit_seconds,
-                has_own_size: controls.limits.size.is_some(),
-                has_own_time: controls.limits.time_seconds.is_some(),
+                has_own_size: context.limits.size.is_some(),
+                has_own_time: context.limits.time_seconds.is_some(),
             },
             result_code: None,
             fault: None,
             work,
             paging,
             order,
-            position: controls.position.clone(),
+            position: context.position.map(Box::new),
         })
     }
 
@@ -632,12 +631,13 @@ impl Search {
 #[cold]
 #[inline(never)]
 fn refusal_at(
-    (snapshot, requester, controls): (&Snapshot, &Requester, &RequestControls),
+    snapshot: &Snapshot,
+    context: &RequestContext<'_>,
     (base, dn): (EntryId, &str),
     error: OperationError,
 ) -> Result<OperationError, OperationError> {
     let state = snapshot.state();
-    match snapshot.standing(requester, controls.link.as_ref())? {
+    match snapshot.standing(context)? {
         Some(standing) if base != EntryId::ROOT && !standing.at_entry(state, base)?.may_browse() => {
             standing.hidden(state, dn, Some(base))
         }

@@ -357,9 +357,14 @@ fn a_search_reports_that_the_schema_has_changed() {
     let request =
         ldap::SearchRequest::new(SUFFIX, Scope::WholeSubtree, filter.as_filter(), selection.as_selection());
     let controls = crate::read::controls::RequestControls::default();
-    let mut search =
-        Search::start(&directory.snapshot, &directory.requester, ldap::MessageId(1), &request, &controls)
-            .unwrap();
+    let mut search = Search::start(
+        &directory.snapshot,
+        &directory.requester.context(),
+        ldap::MessageId(1),
+        &request,
+        &controls,
+    )
+    .unwrap();
     let budget = Budget { entries_examined_max: 3, out_bytes_max: 10_000 };
     let mut out = Vec::new();
     assert_eq!(search.run(&directory.snapshot, &mut out, &budget), Step::More);

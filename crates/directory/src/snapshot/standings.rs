@@ -182,7 +182,7 @@ mod tests {
 
     fn standing(directory: &TestDirectory, dn: &str) -> Arc<Standing> {
         let asker = asker(entry(directory, dn).unwrap(), dn);
-        directory.snapshot.standing(&asker, None).unwrap().unwrap()
+        directory.snapshot.standing(&asker.context()).unwrap().unwrap()
     }
 
     #[test]
@@ -217,13 +217,13 @@ mod tests {
         let mut directory = directory();
         let mut late = directory.directory.snapshot().unwrap();
         let asker = asker(entry(&directory, USERS[0]).unwrap(), USERS[0]);
-        let first = late.standing(&asker, None).unwrap().unwrap();
+        let first = late.standing(&asker.context()).unwrap().unwrap();
         for number in 0..=RECORDS_FOLLOWED_MAX {
             let text = number.to_string();
             directory.modify(USERS[2], &[(ChangeOperation::Replace, "description", &[&text])]);
         }
         late.renew().unwrap();
-        assert!(!Arc::ptr_eq(&first, &late.standing(&asker, None).unwrap().unwrap()));
+        assert!(!Arc::ptr_eq(&first, &late.standing(&asker.context()).unwrap().unwrap()));
     }
 
     /// A small generator (xorshift), for reproducible changes.
@@ -297,8 +297,8 @@ mod tests {
                 let key = (Some(id), Vec::new());
                 kept += u32::from(reader.standings.borrow().get(&key).is_some());
                 asked += 1;
-                let known = reader.standing(&asker, None).unwrap().unwrap();
-                let anew = Standing::of(state, &asker, None).unwrap().unwrap();
+                let known = reader.standing(&asker.context()).unwrap().unwrap();
+                let anew = Standing::of(state, &asker.context()).unwrap().unwrap();
                 for entry in USERS.iter().chain(&GROUPS).chain(&UNITS).filter_map(|dn| entry(&directory, dn))
                 {
                     let parent = state.node(entry).unwrap().unwrap().parent;

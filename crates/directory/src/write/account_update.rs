@@ -47,6 +47,9 @@ pub struct AccountUpdate {
     pub rehashed: Option<(Vec<u8>, Vec<u8>)>,
 }
 
+/// Requester of changes that the server makes by itself.
+static NOBODY: Requester = Requester::Anonymous;
+
 /// Decides what to record; `None` for nothing.
 ///
 /// # Errors
@@ -63,8 +66,8 @@ pub(crate) fn decide(
         return Ok(None);
     }
     let Some(account) = accounts::account(state, id)? else { return Ok(None) };
-    let (requester, controls) = (Requester::Anonymous, RequestControls::default());
-    let deciding = Deciding { state, requester: &requester, controls: &controls, stamp, csn };
+    let (context, controls) = (NOBODY.context(), RequestControls::default());
+    let deciding = Deciding { state, context: &context, controls: &controls, stamp, csn };
     let mut entry = WorkingEntry::of(state, id)?;
     let catalog = state.catalog;
     let exact = |time: i64| time_text(time, true).into_bytes();

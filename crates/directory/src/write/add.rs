@@ -37,10 +37,10 @@ type Result<T> = std::result::Result<T, OperationError>;
 
 /// Decides an add request.
 pub(crate) fn decide(deciding: Deciding<'_>, request: &AddRequest<'_>) -> Result<Record> {
-    let Deciding { state, requester, controls, .. } = deciding;
+    let Deciding { state, context, controls, .. } = deciding;
     let schema = &*state.catalog.schema;
     let dn = parse_dn(request.entry)?;
-    let standing = permitted::tree_writer(state, requester, controls.link.as_ref())?;
+    let standing = permitted::tree_writer(state, context)?;
     let name = NormalName::of(&dn, schema);
     check_not_virtual(state, &dn, &name, ResultCode::ENTRY_ALREADY_EXISTS)?;
     if let Some(standing) = &standing {
@@ -52,7 +52,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &AddRequest<'_>) -> Result
         check_permitted(state, standing, request, &dn, place_of(state, &name)?)?;
     }
     if controls.assertion().is_some() {
-        let access = Access::of(requester, state.settings);
+        let access = Access::of(context.requester, state.settings);
         let values = given_values(schema, request, &dn);
         check_assertion_in_memory(state, access, controls, &in_memory(request, &values))?;
     }

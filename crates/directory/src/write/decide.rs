@@ -10,7 +10,7 @@
 
 use ldap::{Request, ResultCode};
 
-use crate::access::Requester;
+use crate::access::RequestContext;
 use crate::model::csn::Csn;
 use crate::model::outcome::OperationError;
 use crate::model::record::Record;
@@ -28,13 +28,13 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Reason why the request is refused; nothing has changed then.
 pub fn decide(
     state: TreeState<'_>,
-    requester: &Requester,
+    context: &RequestContext<'_>,
     request: &Request<'_>,
     controls: &RequestControls,
     stamp: &Stamp,
     csn: Csn,
 ) -> Result<Option<Record>> {
-    let deciding = Deciding { state, requester, controls, stamp, csn };
+    let deciding = Deciding { state, context, controls, stamp, csn };
     match request {
         Request::Add(request) => add::decide(deciding, request).map(Some),
         Request::Delete(request) => delete::decide(deciding, request).map(Some),

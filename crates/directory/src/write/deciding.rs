@@ -3,7 +3,7 @@
 use schema::AttributeDescription;
 use uuid::Uuid;
 
-use crate::access::Requester;
+use crate::access::RequestContext;
 use crate::catalog::Allocations;
 use crate::model::csn::{Csn, generalized_time};
 use crate::model::origin::Origin;
@@ -17,8 +17,8 @@ use crate::tree::TreeState;
 pub(crate) struct Deciding<'a> {
     /// Rows, including the batch's earlier operations.
     pub(crate) state: TreeState<'a>,
-    /// Requester of the change.
-    pub(crate) requester: &'a Requester,
+    /// The circumstances of the request.
+    pub(crate) context: &'a RequestContext<'a>,
     /// Controls of the request.
     pub(crate) controls: &'a RequestControls,
     /// Random bits, hashed passwords and the time.
@@ -39,7 +39,7 @@ impl Deciding<'_> {
         let (attributes, class_sets) = allocations.into_parts();
         Record {
             csn: self.csn,
-            requester: self.requester.dn().to_owned(),
+            requester: self.context.requester.dn().to_owned(),
             attributes,
             class_sets,
             origin: Origin::default(),
@@ -53,12 +53,12 @@ impl Deciding<'_> {
             .hyphenated()
             .encode_lower(&mut Uuid::encode_buffer())
             .to_owned();
-        self.described(creation_values(uuid, self.requester.dn(), self.csn))
+        self.described(creation_values(uuid, self.context.requester.dn(), self.csn))
     }
 
     /// Returns the attributes that record an entry's last change: entryCSN, modifiersName, modifyTimestamp.
     pub(crate) fn change(&self) -> impl Iterator<Item = (AttributeDescription, Vec<u8>)> {
-        self.described(change_values(self.requester.dn(), self.csn))
+        self.described(change_values(self.context.requester.dn(), self.csn))
     }
 
     /// Returns operational attributes with one value each, as far as the schema defines them.

@@ -23,15 +23,15 @@ use crate::write::permitted;
 
 /// Decides a delete request.
 pub(crate) fn decide(deciding: Deciding<'_>, request: &DeleteRequest<'_>) -> Result<Record, OperationError> {
-    let Deciding { state, requester, controls, .. } = deciding;
+    let Deciding { state, context, controls, .. } = deciding;
     let dn = parse_dn(request.entry)?;
-    let standing = permitted::tree_writer(state, requester, controls.link.as_ref())?;
+    let standing = permitted::tree_writer(state, context)?;
     let name = NormalName::of(&dn, &state.catalog.schema);
     check_not_virtual(state, &dn, &name, ResultCode::UNWILLING_TO_PERFORM)?;
     let located = locate_name(state, &dn, &name, controls.manage_dsa_it);
     let may = ("delete", DELETE, EntryRights::may_delete as fn(&EntryRights) -> bool);
     let target = permitted::target(state, standing.as_ref(), request.entry, located, may)?;
-    check_assertion(state, requester, controls, target.id)?;
+    check_assertion(state, context, controls, target.id)?;
     let child_count = state.read.count(&children_counter(target.id))?;
     let (vanishing, last) = (vanishing_attributes(state), LastValue::EmptyDn);
     let change = match (child_count, controls.tree_delete()) {

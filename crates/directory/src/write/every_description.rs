@@ -303,7 +303,7 @@ fn access_rules_apply_to_every_description() {
             let request = CompareRequest { entry: &dn, description, value: b"text" };
             let compared = compare(
                 &world.directory.snapshot,
-                &world.directory.requester,
+                &world.directory.requester.context(),
                 &request,
                 &RequestControls::default(),
             );

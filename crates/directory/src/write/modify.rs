@@ -59,12 +59,12 @@ struct ReadChange<'r> {
 
 /// Decides a modify request.
 pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Result<Option<Record>> {
-    let Deciding { state, requester, controls, .. } = deciding;
+    let Deciding { state, context, controls, .. } = deciding;
     let schema = &*state.catalog.schema;
     let dn = parse_dn(request.object)?;
-    let access = Access::of(requester, state.settings);
+    let access = Access::of(context.requester, state.settings);
     access.check_modify_some()?;
-    let standing = Standing::of(state, requester, controls.link.as_ref())?;
+    let standing = Standing::of(state, context)?;
     let name = NormalName::of(&dn, schema);
     check_not_virtual(state, &dn, &name, ResultCode::UNWILLING_TO_PERFORM)?;
     let changes =
@@ -89,7 +89,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Res
             Some(rules)
         }
     };
-    check_assertion(state, requester, controls, target.id)?;
+    check_assertion(state, context, controls, target.id)?;
     let mut entry = WorkingEntry::of(state, target.id)?;
     let is_of_app = |change: &ReadChange<'_>| names_application(&change.description.options);
     let is_any_password = |change: &ReadChange<'_>| is_user_password(schema, change.description.type_id);

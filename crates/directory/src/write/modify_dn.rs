@@ -36,12 +36,12 @@ type Result<T> = std::result::Result<T, OperationError>;
 
 /// Decides a modify DN request.
 pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyDnRequest<'_>) -> Result<Option<Record>> {
-    let Deciding { state, requester, controls, .. } = deciding;
+    let Deciding { state, context, controls, .. } = deciding;
     let schema = &*state.catalog.schema;
     let dn = parse_dn(request.entry)?;
     let new_rdn = parse_rdn(request.new_rdn)?;
     let new_superior = request.new_superior.map(parse_dn).transpose()?;
-    let standing = permitted::tree_writer(state, requester, controls.link.as_ref())?;
+    let standing = permitted::tree_writer(state, context)?;
     let name = NormalName::of(&dn, schema);
     check_not_virtual(state, &dn, &name, ResultCode::UNWILLING_TO_PERFORM)?;
     let naming = new_naming_values(state.catalog, &new_rdn)?;
@@ -49,7 +49,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyDnRequest<'_>) -> R
     let located = locate_name(state, &dn, &name, controls.manage_dsa_it);
     let may = ("rename", RENAME, EntryRights::may_rename as fn(&EntryRights) -> bool);
     let target = permitted::target(state, standing.as_ref(), request.entry, located, may)?;
-    check_assertion(state, requester, controls, target.id)?;
+    check_assertion(state, context, controls, target.id)?;
     let node = state.node(target.id)?.ok_or_else(|| damaged_row("nodes", target.id))?;
     if node.parent == EntryId::ROOT {
         return Err(OperationError::refused(

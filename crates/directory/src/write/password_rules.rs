@@ -52,11 +52,11 @@ pub(crate) fn changed(
     id: EntryId,
     change: OwnPasswordChange<'_>,
 ) -> Result<()> {
-    let Deciding { state, requester, .. } = *deciding;
+    let Deciding { state, context, .. } = *deciding;
     let OwnPasswordChange { before, with_old, only_adds } = change;
     let catalog = state.catalog;
     let passwords = passwords(entry, catalog)?;
-    let is_own = matches!(requester, Requester::User { id: own, .. } if *own == id);
+    let is_own = matches!(context.requester, Requester::User { id: own, .. } if *own == id);
     if passwords != before {
         change_scram_keys(deciding, entry, &passwords)?;
     }
@@ -242,9 +242,9 @@ pub(crate) fn check_app_passwords(
     entry: &mut WorkingEntry<'_>,
     id: EntryId,
 ) -> Result<()> {
-    let Deciding { state, requester, .. } = *deciding;
+    let Deciding { state, context, .. } = *deciding;
     let refused = |text: &str| Err(OperationError::refused(ResultCode::CONSTRAINT_VIOLATION, text));
-    if matches!(requester, Requester::User { id: own, .. } if *own == id) {
+    if matches!(context.requester, Requester::User { id: own, .. } if *own == id) {
         let text = "another user must set application passwords: they permit binds without the own password and \
          its code";
         return Err(crate::access::denied(text));

@@ -29,8 +29,8 @@ const PERMANENT_LOCK: &str = "000001010000Z";
 
 /// Decides a request; `None` if nothing changes.
 pub(crate) fn decide(deciding: Deciding<'_>, request: &StateRequest<'_>) -> Result<Option<Record>> {
-    let Deciding { state, requester, .. } = deciding;
-    let managed = ManagedAccount::find(state, requester, request.user)?;
+    let Deciding { state, context, .. } = deciding;
+    let managed = ManagedAccount::find(state, context.requester, request.user)?;
     managed.check(state, request)?;
     if accounts::account(state, managed.id)?.is_none() {
         let text = "no password policy governs this entry, so nothing that is set would hold: the setting \

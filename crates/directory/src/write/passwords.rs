@@ -14,10 +14,9 @@ use std::sync::Arc;
 use ldap::{AddRequest, ChangeOperation, PartialAttribute, Request, ResultCode};
 use schema::{Schema, TypeId};
 
-use crate::access::{Access, Requester, Standing};
+use crate::access::{Access, RequestContext, Requester, Standing};
 use crate::accounts::{self, Account, POLICY_SUBENTRY};
 use crate::catalog::{USER_PASSWORD, is_user_password};
-use crate::model::client_link::ClientLink;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::{OperationError, Outcome};
 use crate::model::password_kind::PasswordKind;
@@ -94,15 +93,14 @@ pub struct NewPasswordRules {
 pub fn new_password_rules(
     request: &Request<'_>,
     snapshot: &Snapshot,
-    requester: &Requester,
-    link: Option<&ClientLink>,
+    context: &RequestContext<'_>,
 ) -> Result<NewPasswordRules, Outcome> {
     let state = snapshot.state();
     let scheme = state.settings.general.password_scheme;
     let mut rules =
         NewPasswordRules { scheme, former: Vec::new(), checks_lists: false, keys: SaslKeyRules::default() };
     let policy = match request {
-        Request::Modify(modify) => match changed_entry(state, modify.object, requester, link)? {
+        Request::Modify(modify) => match changed_entry(state, modify.object, context)? {
             Some(id) => accounts::account(state, id)?.map(|account| {
                 let mechanisms = account.policy.scram_mechanisms.clone();
                 (account.policy, Some(id), SaslKeyRules { mechanisms, ..account.missing_keys })
@@ -213,8 +211,7 @@ pub struct DeletedPassword<'a> {
 pub fn deleted_passwords<'a>(
     request: &Request<'a>,
     snapshot: &Snapshot,
-    requester: &Requester,
-    link: Option<&ClientLink>,
+    context: &RequestContext<'_>,
 ) -> Result<Vec<DeletedPassword<'a>>, Outcome> {
     let Request::Modify(modify) = request else { return Ok(Vec::new()) };
     let state = snapshot.state();
@@ -224,7 +221,7 @@ pub fn deleted_passwords<'a>(
     if deleted.peek().is_none() {
         return Ok(Vec::new());
     }
-    let Some(id) = changed_entry(state, modify.object, requester, link)? else { return Ok(Vec::new()) };
+    let Some(id) = changed_entry(state, modify.object, context)? else { return Ok(Vec::new()) };
     let stored = stored_passwords(state, id)?;
     let unknown = deleted.filter(|clear| !stored.iter().any(|stored| stored == clear));
     Ok(unknown.map(|clear| DeletedPassword { clear, stored: stored.clone() }).collect())
@@ -247,12 +244,11 @@ pub struct PasswordOwner {
 pub fn password_owner(
     request: &Request<'_>,
     snapshot: &Snapshot,
-    requester: &Requester,
-    link: Option<&ClientLink>,
+    context: &RequestContext<'_>,
 ) -> Result<Option<PasswordOwner>, Outcome> {
     let Request::Modify(modify) = request else { return Ok(None) };
     let state = snapshot.state();
-    let Some(id) = changed_entry(state, modify.object, requester, link)? else { return Ok(None) };
+    let Some(id) = changed_entry(state, modify.object, context)? else { return Ok(None) };
     let requester = Requester::User { id, dn: modify.object.to_owned() };
     Ok(Some(PasswordOwner { requester, account: accounts::account(state, id)?.map(Box::new) }))
 }
@@ -261,15 +257,14 @@ pub fn password_owner(
 fn changed_entry(
     state: TreeState<'_>,
     name: &str,
-    requester: &Requester,
-    link: Option<&ClientLink>,
+    context: &RequestContext<'_>,
 ) -> Result<Option<EntryId>, OperationError> {
     let schema = &*state.catalog.schema;
     let (Ok(dn), Some(password)) = (parse_dn(name), schema.attribute_type(USER_PASSWORD)) else {
         return Ok(None);
     };
     let Found::Entry(id, _) = state.find(&NormalName::of(&dn, schema))? else { return Ok(None) };
-    Ok(may_change(state, id, password.id, requester, link)?.is_some().then_some(id))
+    Ok(may_change(state, id, password.id, context)?.is_some().then_some(id))
 }
 
 /// Returns whether the requester may change the password of an entry; the `Some` also contains whether the entry's
@@ -278,11 +273,10 @@ fn may_change(
     state: TreeState<'_>,
     id: EntryId,
     password: TypeId,
-    requester: &Requester,
-    link: Option<&ClientLink>,
+    context: &RequestContext<'_>,
 ) -> Result<Option<bool>, OperationError> {
-    let access = Access::of(requester, state.settings);
-    if let Some(standing) = Standing::of(state, requester, link)? {
+    let access = Access::of(context.requester, state.settings);
+    if let Some(standing) = Standing::of(state, context)? {
         let rights = standing.at_entry(state, id)?;
         let may = access.check_bound().is_ok() && standing.may_change_password(&rights, id, password);
         return Ok(may.then(|| rights.may_browse()));
@@ -298,8 +292,7 @@ fn may_change(
 /// The store failed.
 pub fn named_user(
     snapshot: &Snapshot,
-    requester: &Requester,
-    link: Option<&ClientLink>,
+    context: &RequestContext<'_>,
     name: &str,
 ) -> Result<Option<String>, Outcome> {
     let state = snapshot.state();
@@ -307,7 +300,7 @@ pub fn named_user(
         let Some(password) = state.catalog.schema.attribute_type(USER_PASSWORD) else { return Ok(None) };
         match identity::requester(state, &format!("u:{name}"))? {
             Some(Requester::User { id, dn }) => {
-                let may = may_change(state, id, password.id, requester, link)?;
+                let may = may_change(state, id, password.id, context)?;
                 Ok::<_, OperationError>((may == Some(true)).then_some(dn))
             }
             _ => Ok(None),
@@ -328,10 +321,10 @@ pub(crate) fn deleted_form<'v>(stamp: &'v Stamp, value: &'v [u8]) -> &'v [u8] {
 /// constraintViolation for a hashed value with a cost that only the administrator may impose; unavailable if the
 /// value should have been hashed before and was not, because the setting changed in between.
 pub(crate) fn stored_form(deciding: &Deciding<'_>, value: &[u8]) -> Result<Vec<u8>, OperationError> {
-    let Deciding { state, stamp, requester, .. } = *deciding;
+    let Deciding { state, stamp, context, .. } = *deciding;
     let scheme = state.settings.general.password_scheme;
     if is_hashed(value) {
-        if is_too_costly(value, scheme) && !matches!(requester, Requester::Administrator { .. }) {
+        if is_too_costly(value, scheme) && !matches!(context.requester, Requester::Administrator { .. }) {
             let text = "the hashed password costs more to verify than one of password_scheme: send a cheaper one, or \
                         the password itself; only the administrator stores it as it is";
             return Err(OperationError::refused(ResultCode::CONSTRAINT_VIOLATION, text));

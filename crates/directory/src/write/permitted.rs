@@ -2,9 +2,8 @@
 
 use ldap::ResultCode;
 
-use crate::access::{Access, EntryRights, Newcomer, Requester, Standing, denied, hint};
+use crate::access::{Access, EntryRights, Newcomer, RequestContext, Standing, denied, hint};
 use crate::model::access_rule::Rights;
-use crate::model::client_link::ClientLink;
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
 use crate::model::rows::EntryId;
@@ -15,13 +14,9 @@ type Result<T> = std::result::Result<T, OperationError>;
 
 /// Returns the effective rights of a requester that wants to add, delete, rename or move entries; `None` if no rules
 /// apply. Call it before the entry is looked up.
-pub(crate) fn tree_writer(
-    state: TreeState<'_>,
-    requester: &Requester,
-    link: Option<&ClientLink>,
-) -> Result<Option<Standing>> {
-    let access = Access::of(requester, state.settings);
-    let standing = Standing::of(state, requester, link)?;
+pub(crate) fn tree_writer(state: TreeState<'_>, context: &RequestContext<'_>) -> Result<Option<Standing>> {
+    let access = Access::of(context.requester, state.settings);
+    let standing = Standing::of(state, context)?;
     match &standing {
         None => access.check_write_tree()?,
         Some(_) => access.check_bound()?,

@@ -18,7 +18,7 @@ use std::net::IpAddr;
 use directory::compare::{CompareOutcome, compare};
 use directory::controls::{RequestControls, SeldomControls, SortAsked, SortKeyAsked};
 use directory::identity::identify;
-use directory::{BindMethod, ClientLink, ListenerName, Requester, WeekTime};
+use directory::{BindMethod, ClientLink, ListenerName, RequestContext, Requester, WeekTime};
 use fastrand::Rng;
 use filters::Filter;
 use ldap::{
@@ -55,7 +55,8 @@ fn directory_of(entries: &[(u64, String, Attributes)]) -> TestDirectory {
         attributes.iter().for_each(|(name, values)| buffer.push(name, values.iter()));
         let request = Request::Add(AddRequest { entry: dn, attributes: buffer.as_attributes() });
         let stamp = &stamps[usize::try_from(*number).unwrap()];
-        let outcome = batch.execute(&directory.requester, &request, &RequestControls::default(), stamp);
+        let outcome =
+            batch.execute(&directory.requester.context(), &request, &RequestControls::default(), stamp);
         assert_eq!(outcome.code, ResultCode::SUCCESS, "{dn}: {}", outcome.diagnostic);
     }
     batch.commit().unwrap();
@@ -123,8 +124,8 @@ fn compared(
     link: Option<ClientLink>,
 ) -> (ResultCode, String, String) {
     let request = CompareRequest { entry: dn, description, value: value.as_bytes() };
-    let controls = RequestControls { link, ..RequestControls::default() };
-    match compare(&directory.snapshot, &directory.requester, &request, &controls) {
+    let context = RequestContext::new(&directory.requester, link);
+    match compare(&directory.snapshot, &context, &request, &RequestControls::default()) {
         CompareOutcome::Done(outcome) => (outcome.code, outcome.matched_dn, outcome.diagnostic),
         CompareOutcome::Verify { .. } => panic!("a verification of {description}"),
     }
@@ -232,7 +233,10 @@ fn controls_are_allowed_as_the_plain_rules_say() {
                 let link = links[rng.usize(..links.len())];
                 for (word, oid) in USES {
                     let expected = rules::may_use(&rules, (&asker, &tree), link, (word, oid));
-                    let may = directory.snapshot.may_use(&directory.requester, link.as_ref(), oid).unwrap();
+                    let may = directory
+                        .snapshot
+                        .may_use(&RequestContext::new(&directory.requester, link), oid)
+                        .unwrap();
                     assert_eq!(may, expected, "{word} as {asker:?} from {link:?} under {texts:#?}");
                     both.insert(may);
                 }
@@ -292,8 +296,8 @@ fn check_search(
         size_limit: 0,
         sort: None,
     };
-    let controls = RequestControls { link: rights.link, ..RequestControls::default() };
-    let found = search(directory, &asked, &controls);
+    directory.link = rights.link;
+    let found = search(directory, &asked, &RequestControls::default());
     let what = || format!("{asked:?} as {asker:?} from {:?} under {texts:#?}", rights.link);
     let mut expected: BTreeMap<String, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
     for dn in tree.keys() {
@@ -332,14 +336,14 @@ fn check_search(
     assert_eq!(got, expected, "{}", what());
     let by = SORTED_BY[rng.usize(..SORTED_BY.len())];
     let in_order = Asked { sort: sort(by, rng.bool()), ..asked.clone() };
-    let sorted = search(directory, &in_order, &controls);
+    let sorted = search(directory, &in_order, &RequestControls::default());
     let dns = |found: &Found| found.entries.iter().map(|entry| entry.dn.clone()).collect::<Vec<_>>();
     assert_eq!(dns(&sorted), expected_order(&in_order, rights, dns(&found)), "{in_order:?}: {}", what());
     // A limit counts only visible entries.
     let count = u32::try_from(expected.len()).unwrap();
     if count > 0 {
         let limited = Asked { size_limit: rng.u32(1..=count), ..asked.clone() };
-        let found = search(directory, &limited, &controls);
+        let found = search(directory, &limited, &RequestControls::default());
         let code =
             if limited.size_limit < count { ResultCode::SIZE_LIMIT_EXCEEDED } else { ResultCode::SUCCESS };
         assert_eq!((found.code, found.entries.len()), (code, limited.size_limit as usize), "{}", what());
@@ -394,7 +398,8 @@ fn check_password(
     let mut changes = ChangesBuf::new();
     changes.push(ChangeOperation::Replace, "userPassword", ["{SSHA}x"]);
     let request = Request::Modify(ModifyRequest { object: &dn, changes: changes.as_changes() });
-    let controls = RequestControls { link: rights.link, ..RequestControls::default() };
+    let controls = RequestControls::default();
+    directory.link = rights.link;
     let stamp = directory.stamp();
     let outcome = directory.execute_with(&request, &controls, &stamp);
     let expected = match (rights.asker, rights.sees(&dn), rights.may_change_password(&dn)) {
@@ -469,7 +474,8 @@ fn check_values(
     };
     let changes = change(operation, &given);
     let request = Request::Modify(ModifyRequest { object: dn, changes: changes.as_changes() });
-    let controls = RequestControls { link: rights.link, ..RequestControls::default() };
+    let controls = RequestControls::default();
+    directory.link = rights.link;
     let stamp = directory.stamp();
     let outcome = directory.execute_with(&request, &controls, &stamp);
     assert_eq!(

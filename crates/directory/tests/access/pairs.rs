@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use crate::testing::{Found, TestDirectory};
-use directory::ClientLink;
 use directory::controls::RequestControls;
+use directory::{ClientLink, RequestContext};
 use fastrand::Rng;
 use ldap::{ChangeOperation, DerefAliases, MessageId, ResultCode};
 
@@ -44,11 +44,16 @@ pub(crate) fn pages(
     request.deref_aliases = asked.deref;
     let (mut pages, mut cookie) = (Vec::new(), Vec::new());
     loop {
-        let mut controls = RequestControls { link, ..page(size, &cookie) };
+        let mut controls = page(size, &cookie);
         controls.seldom.get_or_insert_default().sort.clone_from(&asked.sort);
         let mut out = Vec::new();
-        let started =
-            Search::start(&directory.snapshot, &directory.requester, MessageId(7), &request, &controls);
+        let started = Search::start(
+            &directory.snapshot,
+            &RequestContext::new(&directory.requester, link),
+            MessageId(7),
+            &request,
+            &controls,
+        );
         let mut search = match started {
             Ok(search) => search,
             Err(outcome) => {

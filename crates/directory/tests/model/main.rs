@@ -133,7 +133,7 @@ fn execute(directory: &mut TestDirectory, plain: &mut Plain, operations: &[Opera
             controls = testing::tree_delete();
         }
         let mut execute = |controls: &RequestControls| {
-            with_request(operation, |request| batch.execute(&requester, request, controls, stamp))
+            with_request(operation, |request| batch.execute(&requester.context(), request, controls, stamp))
         };
         // First without effect (no operation), which must change nothing.
         let asked = execute(&testing::no_operation(&controls));

@@ -132,7 +132,7 @@ pub fn explain(
     };
     let begun_at = Instant::now();
     let mut search =
-        Search::start(&snapshot, &requester, MessageId(1), &request, &controls).map_err(refused)?;
+        Search::start(&snapshot, &requester.context(), MessageId(1), &request, &controls).map_err(refused)?;
     search.measure(micros_since(begun_at), Box::new(move || micros_since(begun_at)));
     let budget = Budget { entries_examined_max: SLICE_ENTRIES_MAX, out_bytes_max: SLICE_BYTES_MAX };
     let mut out = Vec::new();

@@ -37,7 +37,7 @@ impl Opened {
                 encoded.push(description, values);
             }
             let request = Request::Add(AddRequest { entry: &dn, attributes: encoded.as_attributes() });
-            let outcome = batch.execute(&requester, &request, &controls, &new_stamp(random)?);
+            let outcome = batch.execute(&requester.context(), &request, &controls, &new_stamp(random)?);
             if outcome.code != ResultCode::SUCCESS {
                 let (code, diagnostic) = (outcome.code, outcome.diagnostic);
                 return Err(LoadError::Refused { dn, code, diagnostic }.into());

@@ -94,16 +94,15 @@ impl Session {
         let has_values = matches!(message.request, Request::Add(_) | Request::Modify(_));
         if has_values && *self.requester != Requester::Anonymous {
             let (request, snapshot) = (&message.request, &context.snapshot);
-            let (requester, link) = (&self.requester, self.client_link(context));
-            let link = link.as_ref();
+            let by = &self.request_context(context);
             let new = directory::passwords::clear_passwords(request, snapshot);
             passwords.new = new.into_iter().map(<[u8]>::to_vec).collect();
             if !passwords.new.is_empty() {
-                let rules = directory::passwords::new_password_rules(request, snapshot, requester, link)?;
+                let rules = directory::passwords::new_password_rules(request, snapshot, by)?;
                 (passwords.scheme, passwords.former) = (rules.scheme, rules.former);
                 (passwords.keys, passwords.checks_lists) = (rules.keys, rules.checks_lists);
             }
-            let old = directory::passwords::deleted_passwords(request, snapshot, requester, link)?;
+            let old = directory::passwords::deleted_passwords(request, snapshot, by)?;
             passwords.old = old.into_iter().map(|old| (old.clear.to_vec(), old.stored)).collect();
         }
         Ok(passwords)
@@ -119,8 +118,7 @@ impl Session {
         if passwords.old.is_empty() {
             return Ok(None);
         }
-        let (snapshot, link) = (&context.snapshot, self.client_link(context));
-        let owner = password_owner(&message.request, snapshot, &self.requester, link.as_ref())?;
+        let owner = password_owner(&message.request, &context.snapshot, &self.request_context(context))?;
         let Some(PasswordOwner { requester, account }) = owner else { return Ok(None) };
         let guess = self.guess_key(&requester, requester.dn());
         if guess.is_some_and(|key| context.shared.guesses.are_too_many(&key)) {

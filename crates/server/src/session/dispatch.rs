@@ -8,7 +8,7 @@ use directory::bind::Offered;
 use directory::controls::{ControlContext, RequestControls, copies_bytes_max};
 use directory::identity::proxied_requester;
 use directory::virtual_entries::{APPLY_SETTINGS, EXPLAIN_ACCESS, READ_AUDIT};
-use directory::{Outcome, Requester, access_question};
+use directory::{Outcome, RequestContext, Requester, access_question};
 use ldap::oids::WHO_AM_I;
 use ldap::{AccessQuestion, DecodeLimits, Message, Request, ResponseOp, ResultCode, StateRequest};
 
@@ -149,21 +149,7 @@ impl Session {
             return ControlFlow::Continue(());
         }
         let controls = match RequestControls::read(&message.controls, ControlContext::of(&message.request)) {
-            Ok(controls) => {
-                let usability_at = controls.account_usability.map(|_| password_time());
-                let offered = self.offered_to(context, &message.request);
-                let link = self.client_link(context);
-                let limits = self.stated_limits().map(|limits| limits.search).unwrap_or_default();
-                let position = controls.wants_position.then(|| context.token().map(Box::new)).flatten();
-                RequestControls {
-                    offered,
-                    account_usability: usability_at,
-                    link,
-                    limits,
-                    position,
-                    ..controls
-                }
-            }
+            Ok(controls) => controls,
             Err(outcome) => return self.refuse(context, &head, &outcome, out),
         };
         match &message.request {
@@ -223,12 +209,27 @@ impl Session {
         ControlFlow::Continue(())
     }
 
-    /// How one binds here, for the requests that may ask: those for the root DSE.
-    pub(super) fn offered_to(&self, context: &Context, request: &Request<'_>) -> Offered {
-        match request {
-            Request::Search(search) if search.base_object.is_empty() => self.offered(context),
-            Request::Compare(compare) if compare.entry.is_empty() => self.offered(context),
-            _ => Offered::default(),
+    /// Returns the context of a request that is not a read.
+    pub(super) fn request_context(&self, context: &Context) -> RequestContext<'_> {
+        RequestContext::new(&self.requester, self.client_link(context))
+    }
+
+    /// Returns the context of a search or compare of this entry.
+    #[inline]
+    pub(super) fn read_context(
+        &self,
+        context: &Context,
+        entry: &str,
+        controls: &RequestControls,
+    ) -> RequestContext<'_> {
+        RequestContext {
+            requester: &self.requester,
+            link: self.client_link(context),
+            // Only the root DSE names what the connection offers.
+            offered: if entry.is_empty() { self.offered(context) } else { Offered::default() },
+            limits: self.stated_limits().map(|limits| limits.search).unwrap_or_default(),
+            position: if controls.wants_position { context.token() } else { None },
+            now: if controls.account_usability { password_time() } else { 0 },
         }
     }
 

@@ -112,8 +112,7 @@ impl Session {
             return Ok(Cow::Owned(dn.to_owned()));
         }
         let Some(name) = after("u:") else { return Ok(Cow::Owned(identity.to_owned())) };
-        let link = self.client_link(context);
-        match named_user(&context.snapshot, &self.requester, link.as_ref(), name)? {
+        match named_user(&context.snapshot, &self.request_context(context), name)? {
             Some(dn) => Ok(Cow::Owned(dn)),
             None if self.requester.is_administrator() => {
                 refused(ResultCode::NO_SUCH_OBJECT, "no entry, or more than one, has this name")

@@ -45,7 +45,8 @@ impl Session {
         out: &mut Vec<u8>,
     ) {
         use directory::compare::{CompareOutcome, compare};
-        match compare(&context.snapshot, &self.requester, request, controls) {
+        let request_context = self.read_context(context, request.entry, controls);
+        match compare(&context.snapshot, &request_context, request, controls) {
             CompareOutcome::Done(outcome) => self.answer(context, &head, &outcome, out),
             CompareOutcome::Verify { verification, account } => {
                 self.verify(context, head, (verification, account), request.value, Whose::nobodys(), out);

@@ -32,8 +32,7 @@ impl Session {
     }
 
     fn trail_request(&self, context: &Context, value: Option<&[u8]>) -> Result<TrailRequest, Outcome> {
-        let link = self.client_link(context);
-        if !context.snapshot.may_use(&self.requester, link.as_ref(), READ_AUDIT)? {
+        if !context.snapshot.may_use(&self.request_context(context), READ_AUDIT)? {
             let text =
                 "the audit trail is for the administrator, and for whom a rule allows the use of read-audit";
             return Err(Outcome::new(ResultCode::INSUFFICIENT_ACCESS_RIGHTS, text));

@@ -48,7 +48,8 @@ impl Session {
             Err(outcome) => return self.answer(context, &head, &outcome, out),
         };
         let begun_at = controls.explain.then(Instant::now);
-        let started = Search::start(&context.snapshot, &self.requester, head.id, request, controls);
+        let request_context = self.read_context(context, request.base_object, controls);
+        let started = Search::start(&context.snapshot, &request_context, head.id, request, controls);
         let mut search = match started {
             Ok(search) => search,
             Err(outcome) => return self.answer(context, &head, &outcome, out),

@@ -65,8 +65,8 @@ impl Session {
         if matches!(message.request, Request::Bind(_) | Request::Unbind | Request::Abandon(_)) {
             return Ok(Use::Whole);
         }
-        let link = self.client_link(context);
-        let may_use = |oid: &str| context.snapshot.may_use(&self.requester, link.as_ref(), oid);
+        let request_context = self.request_context(context);
+        let may_use = |oid: &str| context.snapshot.may_use(&request_context, oid);
         if let Request::Extended(request) = &message.request
             && !may_use(request.name)?
         {

@@ -23,7 +23,7 @@ use directory::controls::{ControlContext, RequestControls};
 use directory::origin::Origin;
 use directory::rows::EntryId;
 use directory::virtual_entries::APPLY_SETTINGS;
-use directory::{ClientLink, OperationError, Outcome, Requester, ServerFault, Stamp, Writer};
+use directory::{ClientLink, OperationError, Outcome, RequestContext, Requester, ServerFault, Stamp, Writer};
 use ldap::{ControlsBuf, DecodeLimits, Message, Request, ResultCode, StateRequest};
 use store::StoreError;
 use zeroize::Zeroizing;
@@ -557,7 +557,7 @@ pub(crate) fn execute_message(
         Err(error) => return Outcome::new(ResultCode::PROTOCOL_ERROR, error.to_string()).into(),
     };
     let controls = match RequestControls::read(&message.controls, ControlContext::of(&message.request)) {
-        Ok(controls) => RequestControls { link: given.link, ..controls },
+        Ok(controls) => controls,
         Err(outcome) => return outcome.into(),
     };
     let uuid = match random.uuid() {
@@ -591,8 +591,9 @@ pub(crate) fn execute_message(
             }
         }
         change => {
+            let context = RequestContext::new(requester, given.link);
             let mut copies = ControlsBuf::new();
-            let outcome = batch.execute_and_copy(requester, change, &controls, &stamp, &mut copies);
+            let outcome = batch.execute_and_copy(&context, change, &controls, &stamp, &mut copies);
             let copies = copies.as_controls();
             let value = (!copies.is_empty()).then(|| copies.as_bytes().to_vec());
             Answer { outcome, value, position: None }

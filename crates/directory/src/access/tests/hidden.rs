@@ -87,7 +87,8 @@ fn searched(directory: &mut TestDirectory, base: &str, controls: &RequestControl
     let mut request =
         SearchRequest::new(base, Scope::WholeSubtree, filter.as_filter(), selection.as_selection());
     request.deref_aliases = ldap::DerefAliases::Always;
-    match Search::start(&directory.snapshot, &directory.requester, MessageId(1), &request, controls) {
+    match Search::start(&directory.snapshot, &directory.requester.context(), MessageId(1), &request, controls)
+    {
         Err(outcome) => outcome,
         Ok(_) => {
             let found = directory.search_request(&request, controls);
@@ -226,7 +227,7 @@ fn aliases_identities_and_subordinates_do_not_lead_to_what_is_hidden() {
         let mut request =
             SearchRequest::new(MIXED, Scope::WholeSubtree, filter.as_filter(), selection.as_selection());
         request.deref_aliases = ldap::DerefAliases::Always;
-        let started = Search::start(&of.snapshot, &of.requester, MessageId(1), &request, &follow);
+        let started = Search::start(&of.snapshot, &of.requester.context(), MessageId(1), &request, &follow);
         assert!(started.is_ok(), "{:?}", started.err());
     }
 }

@@ -59,7 +59,8 @@ impl Asking<'_> {
         let controls = RequestControls { seldom, ..RequestControls::default() };
         let (stamp, mut copies) = (directory.stamp(), ControlsBuf::new());
         let mut batch = directory.writer.begin().unwrap();
-        let outcome = batch.execute_and_copy(&directory.requester, request, &controls, &stamp, &mut copies);
+        let outcome =
+            batch.execute_and_copy(&directory.requester.context(), request, &controls, &stamp, &mut copies);
         batch.commit().unwrap();
         directory.snapshot.renew().unwrap();
         let entry = |oid| {
@@ -241,16 +242,16 @@ fn a_change_that_is_rolled_back_leaves_no_trace_in_its_batch() {
         let mut batch = directory.writer.begin().unwrap();
         let (none, requester) = (RequestControls::default(), directory.requester.clone());
         person("one", "small", &mut |request| {
-            assert_eq!(batch.execute(&requester, request, &none, &stamp), Outcome::success());
+            assert_eq!(batch.execute(&requester.context(), request, &none, &stamp), Outcome::success());
         });
         if is_tried {
             person("two", &large, &mut |request| {
-                let outcome = batch.execute(&requester, request, &controls, &stamp);
+                let outcome = batch.execute(&requester.context(), request, &controls, &stamp);
                 assert_eq!(outcome.code, ResultCode::ADMIN_LIMIT_EXCEEDED);
             });
         }
         person("two", "small", &mut |request| {
-            assert_eq!(batch.execute(&requester, request, &none, &stamp), Outcome::success());
+            assert_eq!(batch.execute(&requester.context(), request, &none, &stamp), Outcome::success());
         });
         batch.commit().unwrap();
         directory.snapshot.renew().unwrap();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ldap::ResultCode;
 
 use super::permitted::ValuesAllowed;
-use crate::access::{Access, Requester, Standing};
+use crate::access::{Access, RequestContext, Standing};
 use crate::filter::{Candidate, Compiler, GroupsOf, InMemory, Matcher, MemberUse, Truth};
 use crate::model::access_rule::SEARCH;
 use crate::model::outcome::OperationError;
@@ -24,11 +24,11 @@ type Result<T> = std::result::Result<T, OperationError>;
 #[inline(always)]
 pub(crate) fn check_assertion(
     state: TreeState<'_>,
-    requester: &Requester,
+    context: &RequestContext<'_>,
     controls: &RequestControls,
     id: EntryId,
 ) -> Result<()> {
-    if controls.seldom.is_none() { Ok(()) } else { check_of_entry(state, requester, controls, id) }
+    if controls.seldom.is_none() { Ok(()) } else { check_of_entry(state, context, controls, id) }
 }
 
 /// The same of the base of a search, `dn` as it was asked for. One that the requester may not see is as one that is not
@@ -39,45 +39,45 @@ pub(crate) fn check_assertion(
 #[inline(always)]
 pub(super) fn check_assertion_of_base(
     state: TreeState<'_>,
-    requester: &Requester,
+    context: &RequestContext<'_>,
     controls: &RequestControls,
     (base, dn): (EntryId, &str),
 ) -> Result<()> {
-    if controls.seldom.is_none() { Ok(()) } else { check_of_base(state, requester, controls, (base, dn)) }
+    if controls.seldom.is_none() { Ok(()) } else { check_of_base(state, context, controls, (base, dn)) }
 }
 
 #[cold]
 #[inline(never)]
 fn check_of_base(
     state: TreeState<'_>,
-    requester: &Requester,
+    context: &RequestContext<'_>,
     controls: &RequestControls,
     (base, dn): (EntryId, &str),
 ) -> Result<()> {
     if controls.assertion().is_none() || base == EntryId::ROOT {
         return check_no_assertion(controls);
     }
-    if let Some(standing) = Standing::of(state, requester, controls.link.as_ref())?
+    if let Some(standing) = Standing::of(state, context)?
         && !standing.at_entry(state, base)?.may_browse()
     {
         return Err(standing.hidden(state, dn, Some(base))?);
     }
-    check_of_entry(state, requester, controls, base)
+    check_of_entry(state, context, controls, base)
 }
 
 #[cold]
 #[inline(never)]
 fn check_of_entry(
     state: TreeState<'_>,
-    requester: &Requester,
+    context: &RequestContext<'_>,
     controls: &RequestControls,
     id: EntryId,
 ) -> Result<()> {
     let Some(filter) = controls.assertion() else { return Ok(()) };
-    let shown = Access::of(requester, state.settings).shown();
+    let shown = Access::of(context.requester, state.settings).shown();
     let mut term = Compiler { catalog: state.catalog, shown, known: None }.compile(filter.as_filter());
     term.find_targets_in(state)?;
-    let standing = Standing::of(state, requester, controls.link.as_ref())?.map(Arc::new);
+    let standing = Standing::of(state, context)?.map(Arc::new);
     if let Some(standing) = &standing {
         let rights = standing.at_entry(state, id)?;
         term = ValuesAllowed { rights: &rights, right: SEARCH }.left_of(&term, state.catalog);

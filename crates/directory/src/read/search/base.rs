@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use ldap::{DerefAliases, Dn, ResultCode, Scope, SearchRequest};
 
 use super::outside::{self, Named};
-use crate::access::{Access, Standing};
+use crate::access::{Access, RequestContext, Standing};
 use crate::model::entry::EntryRow;
 use crate::model::limits::ALIAS_HOPS_MAX;
 use crate::model::name::{NormalName, parse_dn};
@@ -58,11 +58,11 @@ pub(super) enum Base<'s> {
 /// As [`find_base`]; noSuchObject in the same words as for what the asker may not see.
 pub(super) fn find_permitted_base<'s>(
     snapshot: &'s Snapshot,
-    (access, standing): (Access, Option<&Standing>),
+    (context, access, standing): (&RequestContext<'_>, Access, Option<&Standing>),
     request: &SearchRequest<'_>,
     controls: &RequestControls,
 ) -> Result<Base<'s>, OperationError> {
-    let found = find_base(snapshot, (access, standing), request, controls);
+    let found = find_base(snapshot, (context, access, standing), request, controls);
     let Some(standing) = standing else { return found };
     let state = snapshot.state();
     match found {
@@ -77,7 +77,7 @@ pub(super) fn find_permitted_base<'s>(
 /// As [`find_entry`]; insufficientAccessRights, which does not tell whether the entry exists.
 fn find_base<'s>(
     snapshot: &'s Snapshot,
-    (access, standing): (Access, Option<&Standing>),
+    (context, access, standing): (&RequestContext<'_>, Access, Option<&Standing>),
     request: &SearchRequest<'_>,
     controls: &RequestControls,
 ) -> Result<Base<'s>, OperationError> {
@@ -97,7 +97,7 @@ fn find_base<'s>(
     let name = NormalName::of(&dn, &state.catalog.schema);
     // The children of the root are the suffix entries.
     let is_root = dn.is_empty() && request.scope != Scope::BaseObject;
-    if !is_root && let Some(entries) = outside::entries(snapshot, access, &dn, &name, controls.offered)? {
+    if !is_root && let Some(entries) = outside::entries(snapshot, access, &dn, &name, context.offered)? {
         return Ok(Base::Outside(entries));
     }
     access.check_read_tree()?;

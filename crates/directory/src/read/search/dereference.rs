@@ -19,7 +19,7 @@ use schema::AttributeDescription;
 use super::attribute_stream::Room;
 use super::result::ResultWriter;
 use super::selection::Selection;
-use crate::access::{Access, Requester, Standing};
+use crate::access::{Access, RequestContext, Requester, Standing};
 use crate::filter::{Candidate, GroupsOf, MemberUse};
 use crate::model::client_link::ClientLink;
 use crate::model::limits::{DEREFERENCED_AT_ONCE_MAX, GATHERED_MAX, STREAMED_PER_ENTRY};
@@ -64,8 +64,8 @@ impl Dereferencing {
     /// protocolError for an attribute that does not name entries, in a critical control.
     pub(super) fn of(
         snapshot: &Snapshot,
-        (requester, access, standing): (&Requester, Access, Option<&Arc<Standing>>),
-        (asked, link): (&DereferenceAsked, Option<&ClientLink>),
+        (context, access, standing): (&RequestContext<'_>, Access, Option<&Arc<Standing>>),
+        asked: &DereferenceAsked,
     ) -> Result<Option<Dereferencing>> {
         let catalog = snapshot.state().catalog;
         let schema = &*catalog.schema;
@@ -96,7 +96,7 @@ impl Dereferencing {
                 targets: writer(known),
             });
         }
-        let (requester, link) = (requester.clone(), link.copied());
+        let (requester, link) = (context.requester.clone(), context.link);
         let mut dereferencing = Dereferencing { specs, requester, link, standing: None };
         if let Some(standing) = standing {
             dereferencing.permit(standing);
@@ -137,7 +137,8 @@ impl Dereferencing {
     /// busy where access rules began or ceased to bind the asker.
     pub(super) fn on_its_own(&self, snapshot: &Snapshot) -> Result<Dereferencing> {
         let mut own = self.copy();
-        let standing = Standing::of(snapshot.state(), &self.requester, self.link.as_ref())?.map(Arc::new);
+        let context = RequestContext::new(&self.requester, self.link);
+        let standing = Standing::of(snapshot.state(), &context)?.map(Arc::new);
         if standing.is_some() != self.standing.is_some() {
             let text = "whether access rules bind you has just changed: ask again";
             return Err(OperationError::refused(ResultCode::BUSY, text));

@@ -12,7 +12,8 @@ use ldap::response::put_value;
 use schema::TypeId;
 
 use crate::access::{
-    Access, AccessExplanation, Asked, EntryRights, Requester, RulesInForce, Standing, Walk, denied, explain,
+    Access, AccessExplanation, Asked, EntryRights, RequestContext, Requester, RulesInForce, Standing, Walk,
+    denied, explain,
 };
 use crate::catalog::access_rules::TypeSet;
 use crate::catalog::is_user_password;
@@ -57,13 +58,13 @@ impl EffectiveRights {
     /// nobody.
     pub(super) fn of(
         snapshot: &Snapshot,
-        requester: &Requester,
+        context: &RequestContext<'_>,
         request: &SearchRequest<'_>,
-        (asked, link): (&EffectiveRightsAsked, Option<&ClientLink>),
+        asked: &EffectiveRightsAsked,
     ) -> Result<EffectiveRights> {
-        let state = snapshot.state();
+        let (state, requester, link) = (snapshot.state(), context.requester, context.link);
         let is_administrator = Access::of(requester, state.settings).is_administrator();
-        let standing = snapshot.standing(requester, link)?;
+        let standing = snapshot.standing(context)?;
         if !is_administrator
             && asked.identity.as_deref().is_some_and(|identity| !is_own(requester, identity))
             && !standing.as_ref().is_some_and(|standing| standing.may_explain_some())
@@ -75,7 +76,7 @@ impl EffectiveRights {
             None => requester.clone(),
         };
         let RulesInForce { rules, .. } = RulesInForce::of(state);
-        let subject_standing = Standing::under(&rules, state, &subject, link)?.map(Arc::new);
+        let subject_standing = Standing::under(&rules, state, &subject, link.as_ref())?.map(Arc::new);
         let asker = if is_administrator || same(&subject, requester) { None } else { standing };
         let schema = &state.catalog.schema;
         let (mut named, mut by_class): (Vec<TypeId>, bool) = (Vec::new(), request.attributes.is_empty());
@@ -96,7 +97,7 @@ impl EffectiveRights {
             }
         });
         let form = if rights || info { Form::Acl { rights, info } } else { Form::Letters };
-        Ok(EffectiveRights { subject, link: link.copied(), subject_standing, asker, named, by_class, form })
+        Ok(EffectiveRights { subject, link, subject_standing, asker, named, by_class, form })
     }
 
     /// Another one for another thread.

@@ -13,7 +13,7 @@ use super::result::ResultWriter;
 use super::selection::Selection;
 use super::sync::Sync;
 use super::usability;
-use crate::access::{Access, Requester, Standing};
+use crate::access::{Access, RequestContext, Standing};
 use crate::filter::Candidate;
 use crate::model::outcome::OperationError;
 use crate::read::controls::RequestControls;
@@ -44,19 +44,16 @@ impl EntryControls {
     /// One cannot be as it is asked for.
     pub(super) fn of(
         snapshot: &Snapshot,
-        (requester, access, standing): (&Requester, Access, Option<&Arc<Standing>>),
+        (context, access, standing): (&RequestContext<'_>, Access, Option<&Arc<Standing>>),
         id: MessageId,
         request: &SearchRequest<'_>,
         controls: &RequestControls,
     ) -> Result<Option<Box<EntryControls>>> {
         let matched = MatchedValues::of(snapshot.state(), access, controls, request.types_only)?;
-        let sync = Sync::of(snapshot, (requester, standing.map(|of| &**of)), id, request, controls)?;
-        let usability_at = controls.account_usability;
+        let sync = Sync::of(snapshot, (context.requester, standing.map(|of| &**of)), id, request, controls)?;
+        let usability_at = controls.account_usability.then_some(context.now);
         let dereferencing = match controls.dereference() {
-            Some(asked) => {
-                let asker = (requester, access, standing);
-                Dereferencing::of(snapshot, asker, (asked, controls.link.as_ref()))?
-            }
+            Some(asked) => Dereferencing::of(snapshot, (context, access, standing), asked)?,
             None => None,
         };
         let persistent = Persistent::of(controls)?;

@@ -10,12 +10,12 @@ use ldap::{MessageId, ResultCode};
 
 use super::result::ResultWriter;
 use super::selection::Selection;
-use crate::access::{Access, Requester, Standing};
+use crate::access::{Access, RequestContext, Standing};
 use crate::filter::{Candidate, GroupsOf, MemberUse};
 use crate::model::limits::COPY_BYTES_MAX;
 use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
-use crate::read::controls::{CopyAsked, RequestControls};
+use crate::read::controls::CopyAsked;
 use crate::snapshot::name_cache::NameCache;
 use crate::tree::{TreeState, damaged_row, node};
 
@@ -27,14 +27,13 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// adminLimitExceeded if it has more than [`COPY_BYTES_MAX`] octets.
 pub(crate) fn copy_of_entry(
     state: TreeState<'_>,
-    requester: &Requester,
-    controls: &RequestControls,
+    context: &RequestContext<'_>,
     id: EntryId,
     asked: &CopyAsked,
 ) -> Result<Option<Vec<u8>>> {
-    let access = Access::of(requester, state.settings);
+    let access = Access::of(context.requester, state.settings);
     let mut selection = Selection::of(asked.selection.as_selection(), state.catalog, access);
-    let standing = Standing::of(state, requester, controls.link.as_ref())?.map(Arc::new);
+    let standing = Standing::of(state, context)?.map(Arc::new);
     if let Some(standing) = &standing {
         let rights = standing.at_entry(state, id)?;
         if !rights.may_browse() {

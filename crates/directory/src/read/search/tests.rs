@@ -113,7 +113,7 @@ impl<'a> Question<'a> {
             attributes: selection.as_selection(),
         };
         let (snapshot, requester) = (&directory.snapshot, &directory.requester);
-        Search::start(snapshot, requester, MessageId(3), &request, &self.controls)
+        Search::start(snapshot, &requester.context(), MessageId(3), &request, &self.controls)
     }
 }
 

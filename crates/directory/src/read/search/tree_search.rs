@@ -25,7 +25,7 @@ use super::scope::{Elsewhere, SearchScope};
 use super::selection::Selection;
 use super::sorting::Sorting;
 use super::stream::EntryStream;
-use crate::access::{Access, Requester, Standing};
+use crate::access::{Access, RequestContext, Standing};
 use crate::catalog::VirtualAttribute;
 use crate::filter::{Candidate, GroupsOf, MemberUse, Term};
 use crate::model::limits::{PAGE_NODES_SHARE_MIN, PAGE_SCAN_SHARE_MIN, STREAMED_PER_ENTRY};
@@ -83,7 +83,7 @@ pub(super) struct Tally {
 impl TreeSearch {
     pub(super) fn start(
         snapshot: &Snapshot,
-        (requester, access, standing): (&Requester, Access, Option<Arc<Standing>>),
+        (context, access, standing): (&RequestContext<'_>, Access, Option<Arc<Standing>>),
         id: MessageId,
         request: &SearchRequest<'_>,
         controls: &RequestControls,
@@ -105,15 +105,12 @@ impl TreeSearch {
             plan
         };
         let effective = match controls.effective_rights() {
-            Some(asked) => {
-                let asked = (asked, controls.link.as_ref());
-                Some(Box::new(EffectiveRights::of(snapshot, requester, request, asked)?))
-            }
+            Some(asked) => Some(Box::new(EffectiveRights::of(snapshot, context, request, asked)?)),
             None => None,
         };
         let (mut entry_controls, mut follow) = (None, None);
         if controls.are_told() {
-            let asker = (requester, access, standing.as_ref());
+            let asker = (context, access, standing.as_ref());
             (entry_controls, follow) =
                 told(snapshot, asker, (id, request), &scope, (controls, &mut selection))?;
         }
@@ -589,7 +586,7 @@ type Told = (Option<Box<EntryControls>>, Option<Box<Follow>>);
 #[inline(never)]
 fn told(
     snapshot: &Snapshot,
-    asker: (&Requester, Access, Option<&Arc<Standing>>),
+    asker: (&RequestContext<'_>, Access, Option<&Arc<Standing>>),
     (id, request): (MessageId, &SearchRequest<'_>),
     scope: &SearchScope,
     (controls, selection): (&RequestControls, &mut Selection),
@@ -601,14 +598,14 @@ fn told(
         true => Some(Follow::begin(snapshot, (asker.0, asker.2), (request.filter, scope), controls)?),
         false => None,
     };
-    let (requester, access, standing) = asker;
+    let (context, access, standing) = asker;
     let shared = follow.as_ref().and_then(|follow| follow.told());
     let shared = shared.as_ref().map(|shared| shared.lock());
     let (told, standing) = match (&follow, &shared) {
         (Some(follow), Some(shared)) => (&**shared, follow.standing()),
         _ => (snapshot, standing),
     };
-    let entry_controls = EntryControls::of(told, (requester, access, standing), id, request, controls)?;
+    let entry_controls = EntryControls::of(told, (context, access, standing), id, request, controls)?;
     Ok((entry_controls, follow))
 }
 

@@ -126,7 +126,7 @@ fn tree(directory: &mut TestDirectory, count: usize) {
     for (number, stamp) in stamps.iter().enumerate() {
         let entry = format!("cn={number},ou=b,ou=top,{SUFFIX}");
         let add = Request::Add(AddRequest { entry: &entry, attributes: person.as_attributes() });
-        ok(batch.execute(&directory.requester, &add, &RequestControls::default(), stamp));
+        ok(batch.execute(&directory.requester.context(), &add, &RequestControls::default(), stamp));
     }
     batch.commit().unwrap();
     directory.snapshot.renew().unwrap();
@@ -208,10 +208,10 @@ fn tree_delete_is_refused_while_a_node_does_not_know_its_record() {
     let mut batch = directory.writer.begin().unwrap();
     batch.refuse_trees();
     let delete = Request::Delete(DeleteRequest { entry: TOP });
-    let refused = batch.execute(&directory.requester, &delete, &tree_delete(), &stamps[0]);
+    let refused = batch.execute(&directory.requester.context(), &delete, &tree_delete(), &stamps[0]);
     check(&refused, Code::UNAVAILABLE, "", "runs a version without tree delete");
     let leaf = Request::Delete(DeleteRequest { entry: "ou=a,ou=top,dc=example,dc=com" });
-    ok(batch.execute(&directory.requester, &leaf, &RequestControls::default(), &stamps[1]));
+    ok(batch.execute(&directory.requester.context(), &leaf, &RequestControls::default(), &stamps[1]));
 }
 
 #[test]

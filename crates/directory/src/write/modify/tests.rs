@@ -51,9 +51,15 @@ fn recorded(
     let stamp = directory.stamp();
     let state = directory.snapshot.state();
     let controls = RequestControls::default();
-    let record =
-        decide(state, &directory.requester, &request, &controls, &stamp, crate::model::csn::Csn::default())
-            .unwrap()?;
+    let record = decide(
+        state,
+        &directory.requester.context(),
+        &request,
+        &controls,
+        &stamp,
+        crate::model::csn::Csn::default(),
+    )
+    .unwrap()?;
     let Change::Modify(modify) = record.change else { panic!("not a modify") };
     let named = modify.changes.into_iter().map(|change| {
         let known = state.catalog.attributes().get(change.attribute.0 as usize);

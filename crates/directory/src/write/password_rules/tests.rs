@@ -233,8 +233,7 @@ fn finds_the_policy_of_an_add_by_any_attribute_name() {
         let rules = crate::write::passwords::new_password_rules(
             &ldap::Request::Add(add),
             &directory.snapshot,
-            &directory.requester,
-            None,
+            &directory.requester.context(),
         );
         assert!(rules.unwrap().checks_lists, "{name}");
     }

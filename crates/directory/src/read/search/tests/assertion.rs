@@ -106,7 +106,7 @@ fn a_search_and_a_compare_ask_it_of_the_base_and_the_entry() {
     assert_eq!(root("(uid=*)").code, ResultCode::ASSERTION_FAILED);
     let compared = |entry, filter: &str| {
         let request = CompareRequest { entry, description: "sn", value: b"lovelace" };
-        match compare(&directory.snapshot, &directory.requester, &request, &asserting(filter)) {
+        match compare(&directory.snapshot, &directory.requester.context(), &request, &asserting(filter)) {
             CompareOutcome::Done(outcome) => outcome.code,
             CompareOutcome::Verify { .. } => panic!("a verification"),
         }

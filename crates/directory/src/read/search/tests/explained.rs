@@ -34,7 +34,8 @@ fn crowd(settings: GeneralSettings) -> TestDirectory {
         }
         let entry = format!("uid={number},{SUFFIX}");
         let request = Request::Add(AddRequest { entry: &entry, attributes: attributes.as_attributes() });
-        let outcome = batch.execute(&directory.requester, &request, &RequestControls::default(), stamp);
+        let outcome =
+            batch.execute(&directory.requester.context(), &request, &RequestControls::default(), stamp);
         assert_eq!(outcome.code, ResultCode::SUCCESS, "{}", outcome.diagnostic);
     }
     batch.commit().unwrap();
@@ -52,7 +53,7 @@ fn start(
     selection.push("1.1");
     let request =
         SearchRequest::new(SUFFIX, Scope::WholeSubtree, filter.as_filter(), selection.as_selection());
-    Search::start(&directory.snapshot, &directory.requester, MessageId(7), &request, controls)
+    Search::start(&directory.snapshot, &directory.requester.context(), MessageId(7), &request, controls)
 }
 
 /// Runs a search to the end; its answers must be those of a scan.

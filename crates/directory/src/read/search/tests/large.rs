@@ -39,7 +39,8 @@ fn start(directory: &TestDirectory, filter: &str, size_limit: u32, types_only: b
     let plain = SearchRequest::new(SUFFIX, Scope::WholeSubtree, filter.as_filter(), selection.as_selection());
     let request = SearchRequest { size_limit, types_only, ..plain };
     let controls = RequestControls::default();
-    Search::start(&directory.snapshot, &directory.requester, MessageId(3), &request, &controls).unwrap()
+    Search::start(&directory.snapshot, &directory.requester.context(), MessageId(3), &request, &controls)
+        .unwrap()
 }
 
 const SLICE: Budget = Budget { entries_examined_max: 50, out_bytes_max: 1_000 };
@@ -173,7 +174,7 @@ fn a_large_entry_has_its_controls() {
     let password = [(ChangeOperation::Add, "userPassword", &["{SSHA}AAAA"][..])];
     let classes = [(ChangeOperation::Add, "objectClass", &["simpleSecurityObject"][..])];
     directory.modify(GROUP, &[&classes[..], &password].concat());
-    let controls = RequestControls { account_usability: Some(0), ..RequestControls::default() };
+    let controls = RequestControls { account_usability: true, ..RequestControls::default() };
     for (attributes, is_large) in [(&["cn"][..], false), (&["*"], true)] {
         let question = Question { controls: controls.clone(), ..Question::everywhere("(cn=large)") };
         let messages = question.attributes(attributes).answer(&directory, false).unwrap();

@@ -76,7 +76,12 @@ fn the_administrator_reads_it_and_whom_a_setting_names() {
         assert_eq!((unknown.code, unknown.matched_dn), (found.code, found.matched_dn), "names are not told");
         let request = ldap::CompareRequest { entry: "cn=monitor", description: "cn", value: b"monitor" };
         let controls = crate::read::controls::RequestControls::default();
-        match crate::read::compare::compare(&directory.snapshot, &directory.requester, &request, &controls) {
+        match crate::read::compare::compare(
+            &directory.snapshot,
+            &directory.requester.context(),
+            &request,
+            &controls,
+        ) {
             crate::read::compare::CompareOutcome::Done(outcome) => assert_eq!(outcome.code, found.code),
             other => panic!("{other:?}"),
         }

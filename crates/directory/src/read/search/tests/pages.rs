@@ -108,7 +108,8 @@ pub(super) fn crowd(settings: GeneralSettings, count: u32) -> TestDirectory {
         let entry = format!("uid=p{number},ou={},{SUFFIX}", number % 4);
         let request = ldap::AddRequest { entry: &entry, attributes: attributes.as_attributes() };
         let request = ldap::Request::Add(request);
-        let outcome = batch.execute(&directory.requester, &request, &RequestControls::default(), stamp);
+        let outcome =
+            batch.execute(&directory.requester.context(), &request, &RequestControls::default(), stamp);
         assert_eq!(outcome.code, ResultCode::SUCCESS, "{}", outcome.diagnostic);
     }
     batch.commit().unwrap();
@@ -340,7 +341,7 @@ fn where_many_match_a_page_scans_instead_of_gathering() {
                 Some(PageRequest::of(PagedResults { size, cookie: b"" }));
         }
         let (snapshot, id) = (&directory.snapshot, ldap::MessageId(1));
-        let search = super::Search::start(snapshot, &directory.requester, id, &request, &controls);
+        let search = super::Search::start(snapshot, &directory.requester.context(), id, &request, &controls);
         let search = search.unwrap_or_else(|outcome| panic!("{outcome:?}"));
         search.explanation(snapshot).unwrap().unwrap().source
     };

@@ -68,7 +68,8 @@ fn start(directory: &TestDirectory, filter: &str, wanted: Wanted) -> Search {
     let request = SearchRequest { size_limit, ..plain };
     let mut controls = RequestControls::default();
     controls.seldom.get_or_insert_default().page = page;
-    Search::start(&directory.snapshot, &directory.requester, MessageId(3), &request, &controls).unwrap()
+    Search::start(&directory.snapshot, &directory.requester.context(), MessageId(3), &request, &controls)
+        .unwrap()
 }
 
 fn alone(directory: &TestDirectory, filter: &str, wanted: Wanted) -> (Vec<u8>, u64) {
@@ -278,6 +279,7 @@ fn nothing_is_shared_out_of_searches_outside_the_tree() {
     let request = SearchRequest::new("", Scope::BaseObject, filter.as_filter(), selection.as_selection());
     let controls = RequestControls::default();
     let (snapshot, requester) = (&directory.snapshot, &directory.requester);
-    let mut search = Search::start(snapshot, requester, MessageId(3), &request, &controls).unwrap();
+    let mut search =
+        Search::start(snapshot, &requester.context(), MessageId(3), &request, &controls).unwrap();
     assert!(search.split().is_none() && search.candidates_left().is_none());
 }

@@ -88,8 +88,13 @@ impl Listener {
 
     fn start(&self, directory: &TestDirectory) -> Result<Search, ResultCode> {
         let (request, controls) = (self.request(), controls(self.asked));
-        let started =
-            Search::start(&directory.snapshot, &directory.requester, MessageId(7), &request, &controls);
+        let started = Search::start(
+            &directory.snapshot,
+            &directory.requester.context(),
+            MessageId(7),
+            &request,
+            &controls,
+        );
         started.map_err(|outcome| outcome.code)
     }
 
@@ -435,8 +440,13 @@ fn what_cannot_be_told_is_refused() {
         let mut controls = controls(listener.asked);
         change(controls.seldom.as_mut().unwrap());
         let request = listener.request();
-        let started =
-            Search::start(&directory.snapshot, &directory.requester, MessageId(7), &request, &controls);
+        let started = Search::start(
+            &directory.snapshot,
+            &directory.requester.context(),
+            MessageId(7),
+            &request,
+            &controls,
+        );
         started.err().map(|outcome| outcome.code)
     };
     let page = ldap::PagedResults { size: 5, cookie: b"" };

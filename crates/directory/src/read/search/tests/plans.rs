@@ -35,7 +35,8 @@ fn crowd() -> TestDirectory {
         }
         let entry = format!("uid={number},ou={unit},{SUFFIX}");
         let request = Request::Add(AddRequest { entry: &entry, attributes: attributes.as_attributes() });
-        let outcome = batch.execute(&directory.requester, &request, &RequestControls::default(), stamp);
+        let outcome =
+            batch.execute(&directory.requester.context(), &request, &RequestControls::default(), stamp);
         assert_eq!(outcome.code, ResultCode::SUCCESS, "{}", outcome.diagnostic);
     }
     batch.commit().unwrap();

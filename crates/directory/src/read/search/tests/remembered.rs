@@ -101,7 +101,8 @@ fn a_name_that_was_known_is_looked_up_again_when_the_snapshot_has_moved() {
         SearchRequest::new(SUFFIX, Scope::WholeSubtree, filter.as_filter(), selection.as_selection());
     let start = |directory: &TestDirectory| {
         let controls = RequestControls::default();
-        Search::start(&directory.snapshot, &directory.requester, MessageId(1), &request, &controls).unwrap()
+        Search::start(&directory.snapshot, &directory.requester.context(), MessageId(1), &request, &controls)
+            .unwrap()
     };
     let one = Budget { entries_examined_max: 1, out_bytes_max: 1_000 };
     let mut all = Vec::new();

@@ -115,8 +115,12 @@ fn answers(directory: &mut TestDirectory) -> Vec<(String, Vec<u8>)> {
     }
     for (entry, description) in [ADA, BOB, HEADS].into_iter().flat_map(|dn| all.map(|name| (dn, name))) {
         let request = CompareRequest { entry, description, value: b"AAAA" };
-        let compared =
-            compare(&directory.snapshot, &directory.requester, &request, &RequestControls::default());
+        let compared = compare(
+            &directory.snapshot,
+            &directory.requester.context(),
+            &request,
+            &RequestControls::default(),
+        );
         assert!(!matches!(compared, CompareOutcome::Verify { .. }));
         answers.push((format!("compare {description} of {entry}"), format!("{compared:?}").into_bytes()));
     }
@@ -193,7 +197,7 @@ fn a_rule_that_names_a_secret_gives_it() {
     let request = CompareRequest { entry: ADA, description: "otherHash", value: b"aaaa" };
     let ask = |directory: &TestDirectory| match compare(
         &directory.snapshot,
-        &directory.requester,
+        &directory.requester.context(),
         &request,
         &RequestControls::default(),
     ) {

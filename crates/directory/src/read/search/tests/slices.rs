@@ -64,7 +64,8 @@ fn start(directory: &TestDirectory, filter: &str) -> Search {
         ..SearchRequest::new(SUFFIX, Scope::WholeSubtree, filter.as_filter(), selection.as_selection())
     };
     let controls = RequestControls::default();
-    Search::start(&directory.snapshot, &directory.requester, MessageId(1), &request, &controls).unwrap()
+    Search::start(&directory.snapshot, &directory.requester.context(), MessageId(1), &request, &controls)
+        .unwrap()
 }
 
 const ONE: Budget = Budget { entries_examined_max: 1, out_bytes_max: 1 << 20 };

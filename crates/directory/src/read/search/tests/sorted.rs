@@ -300,7 +300,8 @@ fn with_change(size_limit: u32, change: impl FnOnce(&mut TestDirectory)) -> Foun
         )
     };
     let controls = sort(&["-uid"]);
-    let started = Search::start(&directory.snapshot, &directory.requester, MessageId(1), &request, &controls);
+    let started =
+        Search::start(&directory.snapshot, &directory.requester.context(), MessageId(1), &request, &controls);
     let mut search = started.unwrap_or_else(|outcome| panic!("{outcome:?}"));
     let budget = Budget { entries_examined_max: 1, out_bytes_max: 1 << 20 };
     let mut out = Vec::new();

@@ -97,7 +97,8 @@ impl Consumer {
         let mut search = {
             let request = self.request();
             let id = MessageId(7);
-            match Search::start(&directory.snapshot, &directory.requester, id, &request, &controls) {
+            match Search::start(&directory.snapshot, &directory.requester.context(), id, &request, &controls)
+            {
                 Ok(search) => search,
                 // The base is not there: nor is the content.
                 Err(Outcome { code: ResultCode::NO_SUCH_OBJECT, .. }) => {
@@ -118,14 +119,14 @@ impl Consumer {
     pub(super) fn begin(&mut self, snapshot: &Snapshot, requester: &Requester) {
         self.seen.clear();
         let (request, controls) = (self.request(), controls(true, self.cookie()));
-        let started = Search::start(snapshot, requester, MessageId(7), &request, &controls);
+        let started = Search::start(snapshot, &requester.context(), MessageId(7), &request, &controls);
         self.search = Some(started.unwrap_or_else(|outcome| panic!("{outcome:?}")));
     }
 
     /// Why it may not hear of changes.
     pub(super) fn refusal(&self, snapshot: &Snapshot, requester: &Requester) -> Option<ResultCode> {
         let (request, controls) = (self.request(), controls(true, None));
-        let started = Search::start(snapshot, requester, MessageId(7), &request, &controls);
+        let started = Search::start(snapshot, &requester.context(), MessageId(7), &request, &controls);
         started.err().map(|outcome| outcome.code)
     }
 
@@ -137,7 +138,13 @@ impl Consumer {
                 self.seen.clear();
                 let (request, id) = (self.request(), MessageId(7));
                 let controls = controls(true, self.cookie());
-                match Search::start(&directory.snapshot, &directory.requester, id, &request, &controls) {
+                match Search::start(
+                    &directory.snapshot,
+                    &directory.requester.context(),
+                    id,
+                    &request,
+                    &controls,
+                ) {
                     Ok(search) => search,
                     Err(Outcome { code: ResultCode::NO_SUCH_OBJECT, .. }) => {
                         (self.copy, self.cookie) = (BTreeMap::new(), None);
@@ -490,8 +497,13 @@ fn what_cannot_be_synchronized_is_refused() {
         let mut request = SearchRequest::new(SUFFIX, Scope::WholeSubtree, filter.as_filter(), all);
         let mut controls = controls(false, None);
         change(&mut request, &mut controls);
-        let started =
-            Search::start(&directory.snapshot, &directory.requester, MessageId(1), &request, &controls);
+        let started = Search::start(
+            &directory.snapshot,
+            &directory.requester.context(),
+            MessageId(1),
+            &request,
+            &controls,
+        );
         started.err().map(|outcome| outcome.code)
     };
     let refusal =
@@ -524,9 +536,15 @@ fn what_cannot_be_synchronized_is_refused() {
         readable.change_settings(|settings| settings.general.anonymous_read = true);
         let start = |persists| {
             let controls = controls(persists, None);
-            Search::start(&readable.snapshot, &Requester::Anonymous, MessageId(1), &request, &controls)
-                .err()
-                .map(|outcome| outcome.code)
+            Search::start(
+                &readable.snapshot,
+                &Requester::Anonymous.context(),
+                MessageId(1),
+                &request,
+                &controls,
+            )
+            .err()
+            .map(|outcome| outcome.code)
         };
         [start(false), start(true)]
     };

@@ -22,7 +22,7 @@ use ldap::response::{SearchEntryLens, put_attributes_header, put_controls, put_s
 use ldap::{ChangeType, Filter, ResultCode, SyncState};
 
 use super::TreeSearch;
-use crate::access::{Requester, Standing};
+use crate::access::{RequestContext, Requester, Standing};
 use crate::filter::Candidate;
 use crate::model::client_link::ClientLink;
 use crate::model::limits::SHARED_SNAPSHOTS_MAX;
@@ -101,7 +101,7 @@ impl Bound {
         {
             return Ok(false);
         }
-        let standing = now.standing(&self.requester, self.link.as_ref())?;
+        let standing = now.standing(&RequestContext::new(&self.requester, self.link))?;
         let Some(standing) = standing.filter(|new| new.identity() == self.standing.identity()) else {
             return Ok(false);
         };
@@ -116,11 +116,11 @@ impl Follow {
     /// There are too many, or what changes cannot be told.
     pub(super) fn begin(
         snapshot: &Snapshot,
-        (requester, standing): (&Requester, Option<&Arc<Standing>>),
+        (context, standing): (&RequestContext<'_>, Option<&Arc<Standing>>),
         (filter, scope): (Filter<'_>, &SearchScope),
         controls: &RequestControls,
     ) -> Result<Box<Follow>> {
-        let (state, link) = (snapshot.state(), controls.link);
+        let (state, requester, link) = (snapshot.state(), context.requester, context.link);
         let goes_by_time = standing.is_some() && state.catalog.access_rules.ask_time();
         let rules = standing.map(|standing| &**standing);
         if goes_by_others(state, rules, filter) || goes_by_time || *requester == Requester::Anonymous {
@@ -141,7 +141,7 @@ impl Follow {
         // The requester's snapshot may be older.
         let (told_standing, has_same_rules) = {
             let told = told.lock();
-            (told.standing(requester, link.as_ref())?, told.has_reading_rules_of(snapshot))
+            (told.standing(context)?, told.has_reading_rules_of(snapshot))
         };
         if told_standing.is_some() != standing.is_some() || !has_same_rules {
             let text = "what access rules let you read has just changed: ask again";

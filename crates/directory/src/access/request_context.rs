@@ -1,0 +1,40 @@
+//! The circumstances of a request, which the server knows and the client does not state.
+
+use ldap::PositionToken;
+
+use super::{AskerLimits, Offered, Requester};
+use crate::model::client_link::ClientLink;
+
+/// The circumstances of a request. The session builds it; search, compare and `decide` borrow it.
+///
+/// It complements [`RequestControls`](crate::controls::RequestControls), which holds what the client sent.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestContext<'r> {
+    /// Authorization identity.
+    pub requester: &'r Requester,
+    /// Connection of the client, if access rules test it.
+    pub link: Option<ClientLink>,
+    /// Binds that the connection offers, for requests that may read the root DSE.
+    pub offered: Offered,
+    /// Limits that replace those of the settings for this requester.
+    pub limits: AskerLimits,
+    /// Position of the snapshot, if the client asks for it.
+    pub position: Option<PositionToken>,
+    /// Time in microseconds since 1970; 0 if no answer depends on it.
+    pub now: i64,
+}
+
+impl<'r> RequestContext<'r> {
+    /// Returns the context of a request with this identity over this connection, with nothing else known.
+    pub fn new(requester: &'r Requester, link: Option<ClientLink>) -> RequestContext<'r> {
+        let (offered, limits) = (Offered::default(), AskerLimits::default());
+        RequestContext { requester, link, offered, limits, position: None, now: 0 }
+    }
+}
+
+impl Requester {
+    /// Returns the context of a request by this requester for which nothing else is known.
+    pub fn context(&self) -> RequestContext<'_> {
+        RequestContext::new(self, None)
+    }
+}
