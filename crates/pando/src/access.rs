@@ -1,4 +1,4 @@
-//! `pando access`: who may do what, by which rule.
+//! `pando access`: explains and manages access rules.
 
 mod explain;
 mod rehearse;
@@ -23,19 +23,19 @@ pub(crate) struct AccessArguments {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Say whether somebody may do something, which rule decides, and what would be needed
+    /// Explain whether an operation is allowed, which rule decides, and what would allow it
     #[command(after_help = explain::HELP)]
     Explain(ExplainArguments),
-    /// Say what the access rules of a settings file would change, for whom, at which entries
+    /// Show the rights that the access rules of a settings file would change, by requester and entry
     #[command(after_help = rehearse::HELP)]
     Rehearse(RehearseArguments),
-    /// Turn access rules of OpenLDAP, 389 DS and OpenDJ into ours
+    /// Translate access rules of OpenLDAP, 389 DS and OpenDJ
     #[command(after_help = translate::HELP)]
     Translate(TranslateArguments),
-    /// List the versions of the access rules that the log has
+    /// List the versions of the access rules in the log
     #[command(after_help = versions::HISTORY_HELP)]
     History(HistoryArguments),
-    /// Put the version before, or another, of the access rules in force again
+    /// Put an earlier version of the access rules in force again
     #[command(after_help = versions::ROLLBACK_HELP)]
     Rollback(RollbackArguments),
 }

@@ -1,5 +1,4 @@
-//! `pando account`: what a directory has on record of passwords, and what an administrator does about it. It asks the
-//! server at work.
+//! `pando account`: shows and changes the password state of accounts. It asks the running server.
 
 mod apps;
 
@@ -21,7 +20,7 @@ use crate::exit;
 use crate::online::{ServerArguments, socket_in};
 
 pub(crate) const HELP: &str = "\
-Asks the server at work, through the socket in the data directory or at --url, as the administrator.
+Asks the running server as the administrator, through the socket in the data directory or at --url.
 
 Examples:
   pando account show --data /var/lib/pando uid=anna,ou=people,dc=example,dc=com
@@ -39,21 +38,21 @@ pub(crate) struct AccountArguments {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Say what is on record of an entry's password: locks, failures, ages
+    /// Show the password state of an entry: locks, failures, ages
     Show(OneAccount),
     /// Lock an account until it is unlocked
     Lock(OneAccount),
-    /// Unlock an account, and forget its failures
+    /// Unlock an account and reset its failure count
     Unlock(OneAccount),
-    /// Give an entry a new password, and print it
+    /// Set a new random password and print it
     Reset(OneAccount),
-    /// Give an entry a secret for time-based codes, and print it
+    /// Set a new secret for time-based one-time passwords (TOTP) and print it
     Totp(Totp),
-    /// Give an application a password of its own to bind with as an entry, and print it
+    /// Add a random password with which one application binds as an entry, and print it
     AppAdd(AppAdd),
-    /// Take an application's password away
+    /// Remove the password of an application
     AppRemove(App),
-    /// List the applications that have passwords, until when, and their last use
+    /// List the applications that have passwords, with expiry and last use
     AppList(OneAccount),
     /// Count the passwords of each storage scheme
     Report(Directory),
@@ -79,7 +78,7 @@ struct App {
 struct AppAdd {
     #[command(flatten)]
     app: App,
-    /// Days for which it is good; for ever without
+    /// Days until the password expires [default: never]
     #[arg(long)]
     days: Option<u32>,
 }
@@ -88,7 +87,7 @@ struct AppAdd {
 struct Totp {
     #[command(flatten)]
     account: OneAccount,
-    /// Take the secret away instead: the password alone is good then
+    /// Remove the secret: the password alone suffices again
     #[arg(long)]
     remove: bool,
 }
@@ -101,7 +100,7 @@ struct Directory {
     server: ServerArguments,
 }
 
-/// What is shown of an entry, with what it means.
+/// Attributes to show, with their labels.
 const SHOWN: [(&str, &str); 11] = [
     ("pwdPolicySubentry", "policy that the entry names"),
     ("pwdAccountLockedTime", "locked since"),
@@ -116,10 +115,10 @@ const SHOWN: [(&str, &str); 11] = [
     ("pandoScramKeys", "keys for SCRAM"),
 ];
 
-/// Octets of a secret for time-based codes: those of the hash that makes them (RFC 4226 section 4, R6).
+/// Size of a TOTP secret in octets: that of its hash (RFC 4226 section 4, R6).
 const TOTP_SECRET_SIZE: usize = 20;
 
-/// The value of pwdAccountLockedTime that no time takes away (draft-behera-ldap-password-policy section 5.3.3).
+/// Value of pwdAccountLockedTime for a lock without end (draft-behera-ldap-password-policy section 5.3.3).
 const LOCKED_FOR_GOOD: &str = "000001010000Z";
 
 pub(crate) fn run(arguments: &AccountArguments) -> ExitCode {
@@ -177,7 +176,7 @@ fn show(connection: &mut Connection, dn: &str) -> Result<String, String> {
         if schemes.is_empty() { "none that the administrator sees".to_owned() } else { schemes.join(", ") };
     let mut text = format!("{dn}\n  {:<28} {stored}\n", "password");
     for attribute in &entry.attributes {
-        text += &beside_own(&attribute.description, &attribute.values);
+        text += &other_passwords(&attribute.description, &attribute.values);
     }
     for (name, meaning) in SHOWN {
         text += &line(&entry, name, meaning);
@@ -191,9 +190,9 @@ fn show(connection: &mut Connection, dn: &str) -> Result<String, String> {
     Ok(text)
 }
 
-/// A line for what came of password attributes besides what the other lines are about: passwords of applications, and
-/// values that older data has under other options or subtypes, which let nobody in.
-fn beside_own(description: &str, values: &[Vec<u8>]) -> String {
+/// Returns a line about password attributes that the other lines do not cover: passwords of applications, and values
+/// with other options or subtypes in older data, which no bind accepts.
+fn other_passwords(description: &str, values: &[Vec<u8>]) -> String {
     let is = |name: &str| description.eq_ignore_ascii_case(name);
     if is("userPassword") || SHOWN.iter().any(|(name, _)| is(name)) {
         return String::new();
@@ -202,7 +201,7 @@ fn beside_own(description: &str, values: &[Vec<u8>]) -> String {
         let schemes: Vec<String> = values.iter().map(|value| scheme(value)).collect();
         return format!("  {:<28} {name}: {}\n", "password of application", schemes.join(", "));
     }
-    // When applications' passwords end and were used: `app-list` says that.
+    // `app-list` shows the expiry and last use of application passwords.
     if apps::is_time(description) {
         return String::new();
     }
@@ -225,7 +224,7 @@ fn line(entry: &Entry, name: &str, meaning: &str) -> String {
     format!("  {meaning:<28} {value}\n")
 }
 
-/// The scheme of a stored password.
+/// Returns the storage scheme of a stored password.
 fn scheme(stored: &[u8]) -> String {
     let text = String::from_utf8_lossy(stored);
     match text.strip_prefix('{').and_then(|rest| rest.split_once('}')) {
@@ -234,7 +233,7 @@ fn scheme(stored: &[u8]) -> String {
     }
 }
 
-/// The text is what an app for such codes reads, which many take as a picture.
+/// Prints the URI that authenticator apps read, usually as a QR code.
 fn totp(connection: &mut Connection, dn: &str, removes: bool) -> Result<String, String> {
     if removes {
         change_state(connection, dn, &[StateOperation { kind: CLEAR_TOTP, values: Vec::new() }])?;
@@ -248,7 +247,7 @@ fn totp(connection: &mut Connection, dn: &str, removes: bool) -> Result<String, 
     Ok(format!("{secret}\notpauth://totp/Pando:{label}?secret={secret}&issuer=Pando\n"))
 }
 
-/// An octet as it stands in a URI (RFC 3986 section 2.3).
+/// Encodes an octet for a URI (RFC 3986 section 2.3).
 fn uri_text(octet: u8) -> String {
     match octet {
         b'-' | b'.' | b'_' | b'~' => char::from(octet).to_string(),
@@ -257,7 +256,8 @@ fn uri_text(octet: u8) -> String {
     }
 }
 
-/// By the password policy state, which refuses where no policy governs the entry: a lock would not hold.
+/// Locks or unlocks through the password policy state operation, which refuses if no policy governs the entry: the lock
+/// would have no effect.
 fn set_lock(connection: &mut Connection, dn: &str, locks: bool) -> Result<String, String> {
     let operation = |kind, values: &[&'static str]| StateOperation { kind, values: values.to_vec() };
     let operations = match locks {
@@ -325,12 +325,12 @@ fn report(mut connection: Connection) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    /// The story: a value that let in was not shown.
+    /// Every password that a bind accepts is shown.
     #[test]
     fn whatever_is_there_of_passwords_is_shown() {
         let values = [b"{SSHA}x".to_vec(), b"sesame".to_vec()];
         let check = |description: &str, part: &str| {
-            let line = beside_own(description, &values);
+            let line = other_passwords(description, &values);
             assert!(line.contains(part) && line.is_empty() == part.is_empty(), "{line:?}");
             assert!(!line.contains("sesame") && !line.contains("}x"), "{line:?}");
         };

@@ -35,68 +35,68 @@ use crate::verify::{self, VerifyArguments};
 #[derive(Debug, Parser)]
 #[command(name = "pando", version, subcommand_required = true, arg_required_else_help = true, after_help = EXAMPLES)]
 pub(crate) struct CommandLine {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub(crate) verb: Verb,
 }
 
-/// What `pando` can be told to do.
+/// The commands of `pando`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     /// Serve a directory until SIGTERM
     #[command(after_help = SERVE_HELP)]
     Serve(ServeArguments),
-    /// Check the data of a directory, while it is being served or not, and mend it
+    /// Check the data of a directory, running or stopped, and repair it
     #[command(alias = "check", after_help = verify::HELP)]
     Verify(VerifyArguments),
-    /// Make nodes of a cluster, one directory on several machines, and look at one
+    /// Set up and inspect the nodes of a cluster: one directory on several machines
     #[cfg(feature = "kafka")]
     #[command(after_help = cluster::HELP)]
     Cluster(ClusterArguments),
-    /// Back up a directory, while it is being served or not, and look at backups
+    /// Back up a directory, running or stopped, and inspect backups
     #[command(after_help = backup::HELP)]
     Backup(BackupArguments),
-    /// Make a new data directory of a backup, as it was at any moment that the backup has
+    /// Restore a backup to a new data directory, as of any moment that the backup covers
     #[command(after_help = backup::RESTORE_HELP)]
     Restore(RestoreArguments),
-    /// Write the data of a directory anew, without holes
+    /// Rewrite the data file of a directory without unused pages
     #[command(after_help = compact::HELP)]
     Compact(DataArguments),
     /// Check, count and compare LDIF files
     #[command(after_help = ldif::HELP)]
     Ldif(LdifArguments),
-    /// Say who may do what, and by which rule
+    /// Explain, rehearse, translate and roll back access rules
     Access(AccessArguments),
-    /// Print and verify the audit trail, while it is being written or not
+    /// Print and verify the audit trail, also while a server writes it
     #[command(after_help = audit::HELP)]
     Audit(AuditArguments),
-    /// Look at accounts of a directory that is being served: lock, unlock, reset
+    /// Show, lock, unlock and reset accounts of a running server
     #[command(after_help = account::HELP)]
     Account(AccountArguments),
     /// Print the stored form of a password
     #[command(after_help = passwd::HELP)]
     Passwd(PasswdArguments),
-    /// Load LDIF files into a directory that is not being served, millions of entries in minutes
+    /// Load LDIF files into a stopped directory: millions of entries in minutes
     #[command(after_help = import::HELP)]
     Import(ImportArguments),
-    /// Write the entries of a directory as LDIF, while it is being served or not
+    /// Write the entries of a directory as LDIF, running or stopped
     #[command(after_help = export::HELP)]
     Export(ExportArguments),
     /// Generate LDIF of any size from a template
     #[command(after_help = generate::HELP)]
     Generate(GenerateArguments),
-    /// Say what a settings file would change
+    /// Show the changes that a settings file would make
     #[command(after_help = settings::PLAN_HELP)]
     Plan(PlanArguments),
-    /// Put the settings of a file in force: suffixes, indexes, schema, limits, access
+    /// Apply the settings of a file: suffixes, indexes, schema, limits, access
     #[command(after_help = settings::APPLY_HELP)]
     Apply(ApplyArguments),
     /// Measure directory servers
     Bench(BenchArguments),
-    /// List, add and drop indexes of a directory, while it is being served or not
+    /// List, add and drop indexes of a directory, running or stopped
     #[command(after_help = index::HELP)]
     Index(IndexArguments),
-    /// Say how a search is carried out, by a running server or on a directory that is not being served
+    /// Explain how a search is carried out, by a running server or on a stopped directory
     #[command(after_help = explain::HELP)]
     Explain(ExplainArguments),
     /// Print a completion script for a shell
@@ -110,27 +110,27 @@ pub(crate) enum Verb {
 /// The options of `pando serve`.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArguments {
-    /// The data directory; made if it is not there, and owned by one process at a time
+    /// The data directory; created if it does not exist, and owned by one process at a time
     #[arg(long, value_name = "DIR", env = "PANDO_DATA")]
     data: Option<PathBuf>,
-    /// Where to listen, ldap://HOST:PORT or ldapi://%2FPATH; may be given several times. Port 0 is any free one
+    /// URL to listen on, ldap://HOST:PORT or ldapi://%2FPATH; may be given several times. Port 0 takes a free port
     /// [default: ldap://127.0.0.1:1389]
     #[arg(long, value_name = "URL", env = "PANDO_LISTEN", value_delimiter = ' ')]
     listen: Vec<ServerUrl>,
-    /// Name of a tree to hold besides those that the directory has; may be given several times [default, for a new one:
+    /// Suffix to add to those of the directory; may be given several times [default, for a new directory:
     /// dc=example,dc=com]
     #[arg(long, value_name = "DN")]
     suffix: Vec<DnText>,
-    /// The administrator's DN; needs no entry [default: cn=admin]
+    /// DN of the administrator, who needs no entry [default: cn=admin]
     #[arg(long, value_name = "DN", env = "PANDO_ADMIN_DN")]
     admin_dn: Option<DnText>,
     /// File with the administrator's password; one newline at its end is ignored
     #[arg(long, value_name = "FILE", env = "PANDO_ADMIN_PASSWORD_FILE")]
     admin_password_file: Option<PathBuf>,
-    /// Run as this user once the ports are taken; wants to be started as root
+    /// Run as this user once the ports are open; requires a start as root
     #[arg(long, value_name = "NAME", env = "PANDO_USER")]
     user: Option<String>,
-    /// And in this group [default: the user's own]
+    /// Run in this group [default: that of the user]
     #[arg(long, value_name = "NAME", env = "PANDO_GROUP")]
     group: Option<String>,
     /// Let anonymous clients of this node read the tree (never userPassword), whatever the directory's settings say
@@ -142,7 +142,7 @@ pub(crate) struct ServeArguments {
     /// Load a sample organisation of about 1,000 people below the first suffix, if the directory is empty
     #[arg(long)]
     pub(crate) sample: bool,
-    /// What to log: error, warn, info, debug or trace [default: info]
+    /// Level of the log: error, warn, info, debug or trace [default: info]
     #[arg(long, value_name = "LEVEL", env = "PANDO_LOG_LEVEL")]
     log_level: Option<LogLevel>,
     /// Log a line for every operation (never a password or a value of one)
@@ -151,7 +151,7 @@ pub(crate) struct ServeArguments {
 }
 
 impl CommandLine {
-    /// Reads the command line of this process. Ends it with help, or with what is wrong.
+    /// Reads the command line of this process. Exits with help or an error message if there is no command to run.
     pub(crate) fn read() -> CommandLine {
         CommandLine::try_read(std::env::args_os()).unwrap_or_else(|error| error.exit())
     }
@@ -164,8 +164,8 @@ impl CommandLine {
     }
 }
 
-/// Refuses `--url`, which names a server, beside an option that names a directory of this machine: one of them would be
-/// ignored. A conflict that clap knows would also refuse `--url` wherever `PANDO_DATA` is set.
+/// Rejects `--url`, which names a server, together with an option that names a directory of this machine: one of them
+/// would be ignored. A conflict declared to clap would also reject `--url` whenever `PANDO_DATA` is set.
 fn refuse_two_directories(command: &mut Command, matches: &ArgMatches) -> Result<()> {
     if let Some((verb, matches)) = matches.subcommand() {
         return command
@@ -179,17 +179,15 @@ fn refuse_two_directories(command: &mut Command, matches: &ArgMatches) -> Result
     match ["data", "node"].into_iter().find(is_given) {
         Some(name) if is_given(&"url") => Err(command.error(
             ErrorKind::ArgumentConflict,
-            format!(
-                "--url asks another server, --{name} names a directory of this machine: give one of them"
-            ),
+            format!("--url names a server, --{name} a directory of this machine: give one of them"),
         )),
         _ => Ok(()),
     }
 }
 
 impl ServeArguments {
-    /// What the command line and the environment say. The password's variable is not an option, so that it never shows
-    /// up in help or in a process list.
+    /// Returns the settings of the command line and the environment. The variable with the password is not an option, so
+    /// that the password never appears in help or in a process list.
     pub(crate) fn to_server(&self) -> Result<Arguments, ConfigError> {
         let admin_password = match std::env::var(ADMIN_PASSWORD_VARIABLE) {
             Ok(password) => Some(Secret(password.into_bytes())),
@@ -219,22 +217,23 @@ Try it: a sample organisation, served on this machine only
   pando serve --data /tmp/pando --sample
   ldapsearch -x -H ldap://127.0.0.1:1389 -D cn=admin -W -b dc=example,dc=com '(uid=ahuber)'
 
-The first start prints the administrator's password once; give one by --admin-password-file or
-PANDO_ADMIN_PASSWORD instead. `pando help serve` says more.
+The first start prints the administrator's password once; --admin-password-file or PANDO_ADMIN_PASSWORD
+sets one instead. See `pando help serve`.
 
-Look after it: each of these has examples in `pando help`
+Maintain it (`pando help COMMAND` shows examples)
 
   pando backup make --data /tmp/pando /tmp/pando-backup
   pando export --data /tmp/pando -o people.ldif.zst
   pando verify --data /tmp/pando";
 
 const SERVE_HELP: &str = "\
-Command line wins over environment, environment over node file, node file over default. What is the same on all
-nodes of a directory (indexes, schema, limits ...) is changed by `pando apply`.
-SIGTERM finishes what is under way and ends; SIGHUP reads the node file again and says what needs a restart.
+The command line overrides the environment, the environment overrides the node file, and the node file overrides
+the defaults. `pando apply` changes the settings that all nodes of a directory share (indexes, schema, limits, ...).
+SIGTERM completes outstanding operations and exits; SIGHUP reads the node file again and reports which changes need
+a restart.
 
-When it serves it says so in one line on standard output, with the real ports and, last, the socket in the data
-directory:
+When the server is ready, it prints one line on standard output, with the real ports and, last, the socket in the
+data directory:
   pando: ready on ldap://127.0.0.1:1389 ldapi://%2Fvar%2Flib%2Fpando%2Fpando.sock
 
 Examples:
@@ -244,12 +243,12 @@ Examples:
   pando serve --node /etc/pando/node.toml
 
 Exit codes:
-  0  stopped as asked
+  0  stopped on request
   1  failed while running
   2  the command line, a setting or a schema file is wrong
-  3  another process has the data directory
+  3  another process uses the data directory
   4  the data directory cannot be used as it is
-  5  cannot listen where it should";
+  5  cannot listen on an address";
 
 #[cfg(test)]
 mod tests {
@@ -262,8 +261,8 @@ mod tests {
         CommandLine::command().debug_assert();
     }
 
-    /// The same name for a node file, a settings file and a switch is a trap. The verbs of `bench` measure, and have
-    /// options of their own.
+    /// An option name that takes a node file in one command and a settings file in another is a trap. The commands of
+    /// `bench` have options of their own.
     #[test]
     fn an_option_takes_the_same_everywhere() {
         fn gather(command: &Command, seen: &mut BTreeMap<String, BTreeMap<String, Vec<String>>>) {
@@ -309,10 +308,7 @@ mod tests {
         check("pando sevre", "serve");
         check("pando serve --log-level loud", "choose error, warn");
         for verb in ["export", "apply settings.toml", "explain (cn=*)"] {
-            check(
-                &format!("pando {verb} --url ldap://:389 --data /d"),
-                "--url asks another server, --data names",
-            );
+            check(&format!("pando {verb} --url ldap://:389 --data /d"), "--url names a server, --data");
             check(
                 &format!("pando {verb} --url ldap://:389 --online"),
                 "'--url <URL>' cannot be used with '--online'",

@@ -1,4 +1,4 @@
-//! `pando access explain`: whether somebody may do something, and why.
+//! `pando access explain`: explains whether an operation is allowed.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,10 +17,10 @@ use crate::exit;
 use crate::online::ServerArguments;
 
 pub(super) const HELP: &str = "\
-With --data the data file is read, beside a server at work or without one. With --online or --url the server is asked;
-it tells the administrator, and whom a rule lets explain the rules at that entry.
+With --data, the command reads the data file, whether or not a server is running. With --online or --url, it asks the
+server, which answers the administrator and requesters that have the right explain at that entry.
 OPERATION is a right: browse, add, delete, rename, explain, reset of an entry; read, search, compare, write of an
-attribute; use of a control or an extended operation, which stands in place of the entry.
+attribute; use of a control or an extended operation, which is given in place of the entry.
 
 Examples:
   pando access explain --data /var/lib/pando --as uid=anna,ou=people,dc=example,dc=com \\
@@ -29,10 +29,10 @@ Examples:
     --as anonymous --operation browse dc=example,dc=com
 
 Exit codes:
-  0  it is allowed
-  1  the question could not be answered
+  0  the operation is allowed
+  1  the command failed
   4  the data directory cannot be read
-  8  it is denied";
+  8  the operation is denied";
 
 /// The options of `pando access explain`.
 #[derive(Debug, Args)]
@@ -41,33 +41,33 @@ pub(crate) struct ExplainArguments {
     data: DataArguments,
     #[command(flatten)]
     server: ServerArguments,
-    /// Who would ask: a DN, u:NAME, or anonymous
+    /// Requester: a DN, u:NAME, or anonymous
     #[arg(long = "as", value_name = "WHO")]
     asker: String,
-    /// What would be done: the word of a right
+    /// The right to check
     #[arg(long, value_name = "OPERATION")]
     operation: String,
-    /// The address that the request would come from
+    /// Address of the client
     #[arg(long, value_name = "ADDRESS")]
     from: Option<String>,
-    /// Whether it would come over TLS, or a local socket
+    /// The client uses TLS or a local socket
     #[arg(long)]
     over_tls: bool,
-    /// By which bind the asker came: simple, or a mechanism
+    /// Method of the bind: simple, or a SASL mechanism
     #[arg(long, value_name = "METHOD")]
     bound_by: Option<String>,
-    /// When it would come, in UTC, such as "monday 08:30"
+    /// Time of the request in UTC, such as "monday 08:30"
     #[arg(long, value_name = "DAY_AND_TIME")]
     time: Option<String>,
-    /// The name of the listener that it would come to, such as ldaps
+    /// Name of the listener that receives the request, such as ldaps
     #[arg(long, value_name = "NAME")]
     at_listener: Option<String>,
-    /// The settings file that the rules were applied from: says the line of each
+    /// The settings file that the rules were applied from, to show the line of each
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
-    /// The entry; for `add` the one to come, for `use` a control or an extended operation
+    /// DN of the entry; for `add` of the new entry; for `use` a control or an extended operation
     dn: String,
-    /// The attribute, where the right is of one
+    /// The attribute, if the right applies to attributes
     attribute: Option<String>,
 }
 
@@ -110,7 +110,7 @@ pub(super) fn run(arguments: &ExplainArguments) -> ExitCode {
     }
 }
 
-/// An authorization identity (RFC 4513 section 5.2.1.8) of what the command line says.
+/// Converts the requester of the command line to an authorization identity (RFC 4513 section 5.2.1.8).
 pub(super) fn identity(asker: &str) -> String {
     match asker {
         "anonymous" => String::new(),
@@ -144,7 +144,7 @@ fn print(explanation: &AccessExplanation, file: Option<&SettingsFile>) -> ExitCo
     if explanation.is_allowed { ExitCode::SUCCESS } else { exit::denied() }
 }
 
-/// Where a rule stands in a settings file, if it does.
+/// Returns the line of a rule in a settings file, if the file contains the rule.
 fn line(rule: &DecidingRule, file: &SettingsFile) -> Option<String> {
     let rules = &file.settings().general.access_rules;
     let number = rules.iter().position(|text| *text == rule.text)?;

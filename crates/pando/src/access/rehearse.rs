@@ -1,4 +1,4 @@
-//! `pando access rehearse`: access rules before they are in force.
+//! `pando access rehearse`: shows the effect of access rules before they are in force.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -14,19 +14,19 @@ use crate::audit::{ChoiceArguments, rfc3339};
 use crate::data_arguments::DataArguments;
 use crate::exit;
 
-/// Entries of a search that are looked at for one that its filter matches, at most.
+/// Most entries of a search to examine for each entry that matches its filter.
 const EXAMINED_PER_ENTRY: u64 = 100;
 
 pub(super) const HELP: &str = "\
-Reads the data file, beside a server at work or without one, and changes nothing.
+Reads the data file, whether or not a server is running, and changes nothing.
 
-With an audit trail, which --trail or the node file names, each operation that it recorded is decided under the rules
-in force and under those of the file. Each line is an asker, an entry, and what that one may no longer, or may now, with
-how often it was asked for and when last, and the rules that decide before and after. The entries are those of now: a
-search is carried out again on them. Options such as --since and --who choose among the operations.
+With an audit trail, named by --trail or the node file, each recorded operation is decided under the rules in force
+and under those of the file. Each line shows a requester, an entry, the rights lost or gained there, how often and when
+they were last used, and the rules that decide before and after. The operations are decided on the present entries: a
+search is carried out again. Options such as --since and --who select operations.
 
-Without a trail, or with --sample or --as, the rules are asked of entries and users among them. Of attributes those are
-told that the entry has.
+Without a trail, or with --sample or --as, the rules are compared on a sample of entries and users. Only attributes
+that an entry has are reported.
 
 Examples:
   pando access rehearse --node /etc/pando/node.toml --since 7d settings.toml
@@ -34,30 +34,30 @@ Examples:
   pando access rehearse --data /var/lib/pando settings.toml
   pando access rehearse --data /var/lib/pando --as uid=anna,ou=people,dc=example,dc=com --as anonymous settings.toml
 
-Exit codes: as `pando plan`; 1 where the trail is damaged (what can be read is decided).";
+Exit codes: as `pando plan`; 1 if the trail is damaged (the readable part is used).";
 
 /// The options of `pando access rehearse`.
 #[derive(Debug, Args)]
 pub(crate) struct RehearseArguments {
     #[command(flatten)]
     data: DataArguments,
-    /// The folder of an audit trail, whose operations are decided again; else that of the node file
+    /// Folder of an audit trail whose operations are decided again [default: that of the node file]
     #[arg(long, value_name = "DIR", conflicts_with_all = ["sample", "askers"])]
     trail: Option<PathBuf>,
-    /// Ask the rules of entries, although the node has an audit trail
+    /// Use a sample of entries and users even if the node has an audit trail
     #[arg(long)]
     sample: bool,
-    /// Who would ask: a DN, u:NAME, or anonymous; may be given several times [default: anonymous, and users among the
+    /// Requester: a DN, u:NAME, or anonymous; may be given several times [default: anonymous, and users among the
     /// entries]
     #[arg(long = "as", value_name = "WHO")]
     askers: Vec<String>,
-    /// How many users where none are named
+    /// Number of users if none is named
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
     askers_max: usize,
-    /// How many entries: spread evenly over all, or of each search of the trail
+    /// Number of entries: a uniform sample, or of each search in the trail
     #[arg(long, value_name = "COUNT", default_value_t = 1_000)]
     entries_max: u64,
-    /// How many differences are listed where there is a trail
+    /// Most differences to list with a trail
     #[arg(long, value_name = "COUNT", default_value_t = 10_000)]
     lines_max: usize,
     #[command(flatten)]
@@ -91,7 +91,7 @@ pub(super) fn run(arguments: &RehearseArguments) -> ExitCode {
     }
 }
 
-/// Asks the rules of entries.
+/// Compares the rules on a sample of entries and users.
 fn sampled(
     config: &Config,
     file: &SettingsFile,
@@ -110,7 +110,7 @@ fn sampled(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Decides the operations of a trail again.
+/// Compares the rules on the operations of an audit trail.
 fn recorded(
     config: &Config,
     place: (&SettingsFile, &Path),

@@ -1,4 +1,4 @@
-//! `pando access translate`: access rules of other servers.
+//! `pando access translate`: translates access rules of other servers.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,22 +10,22 @@ use crate::exit;
 
 pub(super) const HELP: &str = "\
 Reads a slapd.conf, or LDIF with olcAccess or aci values (slapcat -n 0, dsconf, ldapsearch of aci), and prints the
-setting access_rules. Each clause that could not be carried over is a line on standard error, in the words of the
-source. Look at the rules with `pando access rehearse` and state expectations before they are in force.
+setting access_rules. Each clause that cannot be translated is quoted on standard error. Review the rules with
+`pando access rehearse`, and write expectations, before you apply them.
 
 Examples:
   slapcat -n 0 | pando access translate /dev/stdin
   ldapsearch -o ldif-wrap=no -LLL ... '(aci=*)' aci > aci.ldif && pando access translate aci.ldif
 
 Exit codes:
-  0  all of it is in the rules
+  0  all clauses are translated
   2  the file cannot be read
   6  some clauses are left out";
 
 /// The options of `pando access translate`.
 #[derive(Debug, Args)]
 pub(crate) struct TranslateArguments {
-    /// The file with the rules of the other server
+    /// File with the rules of the other server
     file: PathBuf,
 }
 
@@ -41,7 +41,7 @@ pub(super) fn run(arguments: &TranslateArguments) -> ExitCode {
     if translation.left_out.is_empty() { ExitCode::SUCCESS } else { exit::some_rejected() }
 }
 
-/// A text in quotes, as TOML has it.
+/// Quotes a text as a TOML string.
 fn in_toml(text: &str) -> String {
     let mut quoted = String::from('"');
     for c in text.chars() {

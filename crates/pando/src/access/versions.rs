@@ -11,15 +11,15 @@ use crate::online::ServerArguments;
 use crate::{exit, settings};
 
 pub(super) const HISTORY_HELP: &str = "\
-Reads the log of the directory, beside a server at work or without one: each version with the position of its change in
-the log, when and by whom, and what it has more (+) and less (-) than the one before.
+Reads the log of the directory, whether or not a server is running. Prints each version with the position of its change
+in the log, its time and author, and the rules added (+) and removed (-) since the version before.
 
 Example:
   pando access history --data /var/lib/pando";
 
 pub(super) const ROLLBACK_HELP: &str = "\
-Only the access rules and their expectations change, to those of the version before the one in force, or of --to.
-This is a new version: a second rollback takes back the first.
+Replaces the access rules and their expectations with those of the previous version, or of the version that --to names.
+The result is a new version: a second rollback reverts the first.
 
 Examples:
   pando access rollback --data /var/lib/pando
@@ -41,7 +41,7 @@ pub(crate) struct RollbackArguments {
     data: DataArguments,
     #[command(flatten)]
     server: ServerArguments,
-    /// The position of the version, as `pando access history` says it [default: the version before]
+    /// Position of the version, as `pando access history` prints it [default: the previous version]
     #[arg(long, value_name = "POSITION")]
     to: Option<u64>,
 }

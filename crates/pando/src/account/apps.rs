@@ -1,5 +1,5 @@
-//! Passwords of applications: userPassword with an option that names the application. They are made here, at random,
-//! and only their digests are sent.
+//! Passwords of applications: userPassword with an option that names the application. This module generates them at
+//! random and sends only their hashes.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -10,15 +10,15 @@ use ldap::{ChangeOperation, ResultCode};
 
 use super::refused;
 
-/// Random octets of a password, five bits of each of which are used: 100 bits.
+/// Random octets in a password. Five bits of each are used: 100 bits.
 const PASSWORD_SIZE: usize = 20;
 
-/// What the description of a password begins with that is of an application.
+/// Prefix of the attribute description of an application's password.
 const PREFIX: &str = "userPassword;x-app-";
 
 const SECONDS_A_DAY: u64 = 86_400;
 
-/// The option of an application's name.
+/// Returns the attribute option for an application.
 fn option(name: &str) -> Result<String, String> {
     let is_fit = |octet: u8| octet.is_ascii_lowercase() || octet.is_ascii_digit() || octet == b'-';
     if name.is_empty() || name.len() > 40 || !name.bytes().all(is_fit) {
@@ -33,7 +33,7 @@ fn random<const N: usize>() -> Result<[u8; N], String> {
     Ok(octets)
 }
 
-/// Makes a password, and prints it.
+/// Generates, stores and prints a password.
 pub(super) fn add(
     connection: &mut Connection,
     dn: &str,
@@ -59,8 +59,7 @@ pub(super) fn add(
     }
 }
 
-/// Takes a password away, and what is on record of it. The time of its last use stays with the entry: nobody but the
-/// server changes that.
+/// Removes a password and its state. The time of its last use stays in the entry: only the server changes it.
 pub(super) fn remove(connection: &mut Connection, dn: &str, name: &str) -> Result<String, String> {
     let option = option(name)?;
     let (passwords, ends) = (format!("userPassword;{option}"), format!("pwdEndTime;{option}"));
@@ -83,17 +82,17 @@ pub(super) fn list(connection: &mut Connection, dn: &str) -> Result<String, Stri
     Ok(if lines.is_empty() { "no application has a password that you may see\n".to_owned() } else { lines })
 }
 
-/// The application whose password an attribute is.
+/// Returns the application to which a password attribute belongs.
 pub(super) fn name_of(description: &str) -> Option<&str> {
     after(description, PREFIX).filter(|name| !name.is_empty() && !name.contains(';'))
 }
 
-/// Whether an attribute is the end or the last use of an application's password.
+/// Returns true for the attributes with the expiry and the last use of an application's password.
 pub(super) fn is_time(description: &str) -> bool {
     ["pwdEndTime;x-app-", "pwdLastSuccess;x-app-"].iter().any(|prefix| after(description, prefix).is_some())
 }
 
-/// What follows a prefix, in any case.
+/// Removes a prefix, ignoring case.
 fn after<'d>(description: &'d str, prefix: &str) -> Option<&'d str> {
     let start = description.get(..prefix.len())?;
     description.get(prefix.len()..).filter(|_| start.eq_ignore_ascii_case(prefix))

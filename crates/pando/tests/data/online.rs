@@ -136,7 +136,7 @@ fn who_asks_over_the_network_binds() {
     for verb in [&["export"][..], &["apply", "settings.toml"], &["explain", "(cn=*)"]] {
         command(&[verb, &["--url", &url]].concat(), Some(&Pando::data(&scratch)))
             .expect_code(2)
-            .expect_error("--url asks another server, --data names a directory of this machine");
+            .expect_error("--url names a server, --data a directory of this machine");
     }
     let environment = ["PANDO_DATA=/nonexistent", PROGRAM, "export", "--url", &url, "--bind-dn", ADMIN_DN];
     let password = ["--password-file", right.to_str().unwrap()];
