@@ -186,8 +186,8 @@ fn refuse_two_directories(command: &mut Command, matches: &ArgMatches) -> Result
 }
 
 impl ServeArguments {
-    /// Returns the settings of the command line and the environment. The variable with the password is not an option, so
-    /// that the password never appears in help or in a process list.
+    /// Returns the settings of the command line and the environment. The variable with the password is not an option,
+    /// so that the password never appears in help or in a process list.
     pub(crate) fn to_server(&self) -> Result<Arguments, ConfigError> {
         let admin_password = match std::env::var(ADMIN_PASSWORD_VARIABLE) {
             Ok(password) => Some(Secret(password.into_bytes())),

@@ -1,4 +1,4 @@
-//! `pando audit`: what the audit trail says, and whether it is as it was written.
+//! `pando audit`: prints and verifies the audit trail.
 
 mod chosen;
 mod rows;
@@ -19,7 +19,7 @@ use crate::online::ServerArguments;
 pub(crate) use chosen::ChoiceArguments;
 pub(crate) use rows::rfc3339;
 use rows::{Form, Printer};
-use source::{Source, SourceError, Told};
+use source::{Source, SourceError, TrailItem};
 use syslog::SyslogTarget;
 
 /// The options of `pando audit`.
@@ -34,35 +34,35 @@ pub(crate) struct AuditArguments {
     server: ServerArguments,
     #[command(flatten)]
     choice: ChoiceArguments,
-    /// A JSON object a line
+    /// Print one JSON object a line
     #[arg(long, conflicts_with = "csv")]
     json: bool,
-    /// CSV with a head line
+    /// Print CSV with a header line
     #[arg(long)]
     csv: bool,
     /// Send each event to a syslog server (RFC 5424, its message is JSON): tcp://HOST:PORT, udp://HOST:PORT or
     /// unix:///PATH
     #[arg(long, value_name = "URL", conflicts_with_all = ["json", "csv"])]
     syslog: Option<SyslogTarget>,
-    /// Go on with what is written from now on, until interrupted
+    /// Keep printing new events until interrupted
     #[arg(long, short)]
     follow: bool,
-    /// Say which access rules decided about each operation: those of its time, at the entries of now; takes the data
-    /// directory besides
+    /// Show the access rules that decide each operation: the rules of its time on the present entries; needs the data
+    /// directory too
     #[arg(long, conflicts_with_all = ["follow", "url", "online"])]
     explain: bool,
 }
 
 #[derive(Debug, Subcommand)]
 enum AuditVerb {
-    /// Hold every byte of the trail against its hashes, links and signatures
+    /// Verify every byte of the trail against its hashes, links and signatures
     #[command(after_help = VERIFY_HELP)]
     Verify(VerifyArguments),
 }
 
 #[derive(Debug, Args)]
 struct PlaceArguments {
-    /// The folder of the trail; else that of the node file
+    /// The folder of the trail [default: that of the node file]
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
     #[command(flatten)]
@@ -73,10 +73,10 @@ struct PlaceArguments {
 struct VerifyArguments {
     #[command(flatten)]
     place: PlaceArguments,
-    /// The public key that has to have signed: 64 hexadecimal digits, or a file with them
+    /// Public key that must have signed the trail: 64 hexadecimal digits, or a file with them
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
-    /// A block that was noted down before, as a verification prints it; may come again
+    /// An anchor noted earlier, as a verification prints it; may be given several times
     #[arg(long, value_name = "NUMBER:HASH")]
     noted: Vec<Anchored>,
 }
@@ -91,7 +91,7 @@ pub(crate) fn run(arguments: &AuditArguments) -> ExitCode {
     }
 }
 
-/// The folder of the trail.
+/// Returns the folder of the trail.
 fn folder(place: &PlaceArguments) -> Result<PathBuf, ExitCode> {
     if let Some(folder) = &place.folder {
         return Ok(folder.clone());
@@ -141,16 +141,16 @@ fn print(arguments: &AuditArguments) -> Result<ExitCode, ExitCode> {
             Err(error) => return Err(exit::failure(&error.to_string())),
             Ok(None) if arguments.follow => out.flush().map(|()| std::thread::sleep(source.interval())),
             Ok(None) => break,
-            Ok(Some(Told::Damage(text))) => {
+            Ok(Some(TrailItem::Damage(text))) => {
                 damages += 1;
                 eprintln!("pando: {text}");
                 Ok(())
             }
-            Ok(Some(Told::Torn(place))) => {
+            Ok(Some(TrailItem::Torn(place))) => {
                 eprintln!("pando: {place}: a crash cut the last write here");
                 Ok(())
             }
-            Ok(Some(Told::Block { number, written_micros, events })) => {
+            Ok(Some(TrailItem::Block { number, written_micros, events })) => {
                 let mut events = Events::of(&events).filter_map(Result::ok);
                 let written = Written { block: number, micros: written_micros };
                 events.try_for_each(|event| match arguments.choice.has(event) {
@@ -174,7 +174,7 @@ fn end(out: &mut Printer<Box<dyn Write>>, damages: u64, target: &str) -> ExitCod
     }
 }
 
-/// Prints events with the access rules that decided about them.
+/// Prints events with the access rules that decide them.
 fn explain(
     folder: &Path,
     arguments: &AuditArguments,
@@ -254,9 +254,9 @@ fn say(report: &Report) {
 }
 
 pub(crate) const HELP: &str = "\
-Prints the events of the trail, the oldest first, while a server writes it or not. All that is asked for has to
-hold; of an option that is given several times one value has to. With --online or --url the server is asked; it
-answers the administrator, and whom an access rule allows the use of read-audit.
+Prints the events of the trail, oldest first, whether or not a server is writing it. An event must satisfy all options;
+of an option that is given several times, one value suffices. With --online or --url, the command asks the server, which
+answers the administrator and requesters that may use read-audit.
 
 Examples:
   pando audit --folder /var/lib/pando-audit --since 1h --operation bind --result failed
@@ -274,13 +274,13 @@ Exit codes:
   4  there is no trail, or it cannot be read";
 
 const VERIFY_HELP: &str = "\
-Tells each place where a byte was changed, or where bytes were removed, put elsewhere or cut off: segment, block,
-offset, length. A write that a crash cut is told, and is no damage. Who has the node's key can write the whole
-trail anew, and who can write to the folder can remove its end together with file `head`: so keep the public key
-(`key.pub`) and now and then the last anchor in another place, and give them here.
+Reports each place where bytes were changed, removed, moved or cut off: segment, block, offset, length. A write that a
+crash cut short is reported, but is no damage. An attacker with the node's key can forge the whole trail, and one who
+can write to the folder can remove its end together with the file `head`. Therefore keep the public key (`key.pub`) and,
+regularly, the last anchor in another place, and give them here.
 
 Exit codes:
-  0  the trail is as it was written
-  1  it is damaged
+  0  the trail is intact
+  1  the trail is damaged
   2  the command line or the node file is wrong
   4  there is no trail, or it cannot be read";

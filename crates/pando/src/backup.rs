@@ -1,4 +1,4 @@
-//! `pando backup` and `pando restore`: a directory as it was.
+//! `pando backup` and `pando restore`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -25,39 +25,38 @@ pub(crate) struct BackupArguments {
 
 #[derive(Debug, Subcommand)]
 enum BackupVerb {
-    /// Add to a backup what is new in a directory, while it is served or not: the changes since the last time, and all
-    /// entries the first time and now and then
+    /// Add the new changes of a directory, running or stopped, to a backup; first and at intervals, all entries
     Make {
         #[command(flatten)]
         data: DataArguments,
-        /// The folder of the backup; made if it is not there
+        /// The folder of the backup; created if it does not exist
         #[arg(value_name = "DIR")]
         folder: PathBuf,
-        /// Write all entries, whatever the backup has
+        /// Write all entries now
         #[arg(long)]
         full: bool,
-        /// Write all entries again when they were last written so many days ago
+        /// Write all entries again after this number of days
         #[arg(long, value_name = "DAYS", default_value_t = 7)]
         full_days: u64,
-        /// Remove files that only moments need which are more days ago than this [default: keep all]
+        /// Remove files that only moments older than this number of days need [default: keep all]
         #[arg(long, value_name = "DAYS")]
         keep_days: Option<u64>,
     },
-    /// Say which moments a backup has
+    /// List the moments that a backup covers
     List {
         /// The folder of the backup
         #[arg(value_name = "DIR")]
         folder: PathBuf,
-        /// Name the files too
+        /// List the files too
         #[arg(long)]
         files: bool,
     },
-    /// Read every file of a backup, restore its newest moment into a scratch folder, and check that as `pando verify`
+    /// Read every file of a backup, restore its newest moment to a temporary folder, and run `pando verify` on it
     Verify {
         /// The folder of the backup
         #[arg(value_name = "DIR")]
         folder: PathBuf,
-        /// Where to restore to for the check: a new folder, removed again [default: a folder in that of the backup]
+        /// New folder for the restored data, removed afterwards [default: a folder in that of the backup]
         #[arg(long, value_name = "DIR")]
         scratch: Option<PathBuf>,
     },
@@ -71,10 +70,10 @@ pub(crate) struct RestoreArguments {
     /// The folder of the backup
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// As it was at this time: 2026-01-31T12:00:00Z, or 30m, 12h, 7d ago [default: the newest that the backup has]
+    /// Moment to restore: 2026-01-31T12:00:00Z, or 30m, 12h, 7d ago [default: the newest in the backup]
     #[arg(long, value_name = "TIME")]
     until: Option<Time>,
-    /// As it was behind the change at this position of the log
+    /// Restore the state after the change at this position of the log
     #[arg(long, value_name = "NUMBER", conflicts_with = "until")]
     position: Option<u64>,
 }
@@ -193,12 +192,12 @@ pub(crate) fn restore(arguments: &RestoreArguments) -> ExitCode {
 }
 
 pub(crate) const HELP: &str = "\
-A backup is a folder of files: all entries, and the changes behind them, so that the directory can come back as it was
-at any moment between. Each run adds what is new, mostly some kilobytes; run it as often as you can bear to lose
-changes. Settings, schema, passwords and access rules are in it, as secret as the data; files of the node (its node
-file, certificates, keys) are not.
+A backup is a folder of files with all entries and the changes that followed, so that the directory can be restored as
+of any moment in between. Each run adds the new changes, usually some kilobytes; run it as often as you can afford to
+lose changes. A backup contains settings, schema, passwords and access rules, so it is as secret as the data. It does
+not contain the files of the node (node file, certificates, keys).
 
-Each file is synced and read back before it has its name. `verify` does more: it restores.
+Each file is synced and read back before it gets its name. `verify` also restores the backup.
 
 Examples:
   pando backup make --data /var/lib/pando --keep-days 35 /var/backups/pando
@@ -207,23 +206,23 @@ Examples:
 
 Exit codes:
   0  done
-  1  failed, or (verify) findings; the backup is as it was
+  1  failed, or verify found a defect; the backup is unchanged
   2  the command line is wrong, another process writes to the folder, or there is no backup
-  4  there is no data, it cannot be read, or a file of the backup is damaged";
+  4  the data does not exist or cannot be read, or a file of the backup is damaged";
 
 pub(crate) const RESTORE_HELP: &str = "\
-The data directory must be new: what is there is never written over. It appears when it is whole. Serve it, or export
-from it what was lost:
+The data directory must not exist: nothing is ever overwritten. It appears when it is complete. Serve it, or export the
+lost entries from it:
 
   pando restore --data /var/lib/pando-then --until 2026-01-31T12:00:00Z /var/backups/pando
   pando export --data /var/lib/pando-then --base ou=Sales,dc=example,dc=com -o then.ldif
   pando export --data /var/lib/pando --base ou=Sales,dc=example,dc=com --if-exists -o now.ldif
   pando ldif diff now.ldif then.ldif > back.ldif
 
-and look at back.ldif before `ldapmodify -f back.ldif` makes it so.
+and review back.ldif before you apply it with `ldapmodify -f back.ldif`.
 
 Exit codes:
   0  done
-  1  failed; nothing is there
-  2  the command line is wrong, there is data already, or the backup does not have the moment
+  1  failed; no data directory was created
+  2  the command line is wrong, the data directory exists, or the backup does not cover the moment
   4  a file of the backup is damaged or missing";

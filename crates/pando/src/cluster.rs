@@ -1,4 +1,4 @@
-//! `pando cluster`: making nodes of a cluster, and looking at one.
+//! `pando cluster`: sets up and inspects the nodes of a cluster.
 
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -14,8 +14,8 @@ use crate::exit;
 use crate::online::{ServerArguments, socket_in};
 
 pub(crate) const HELP: &str = "\
-One directory on several machines, with Apache Kafka as its log: docs/how-to/cluster.md.
-The node file says where Kafka is, in its table [cluster].
+A cluster is one directory on several machines, with Apache Kafka as its log (docs/how-to/cluster.md).
+The table [cluster] of the node file names the Kafka brokers.
 
 Examples:
   pando cluster init --node /etc/pando/node.toml
@@ -39,40 +39,40 @@ pub(crate) struct ClusterArguments {
 
 #[derive(Debug, Subcommand)]
 enum ClusterVerb {
-    /// Make a data directory that nobody serves, or a new one, the first node of a new cluster
+    /// Make a stopped or new data directory the first node of a new cluster
     Init {
         #[command(flatten)]
         data: DataArguments,
-        /// How many brokers keep the log, where its topic is created
+        /// Replication factor of the log's topic if it is created
         #[arg(long, default_value_t = 3)]
         replicas: usize,
     },
-    /// Write an invitation for one more node. It is a secret: whoever has it can become that node
+    /// Write an invitation for one more node. Keep it secret: its holder can become that node
     Invite {
         #[command(flatten)]
         data: DataArguments,
         /// The file to write
         #[arg(long, short, value_name = "FILE")]
         output: PathBuf,
-        /// Give the new node the key of the cluster's authority, so that it may invite nodes and renew certificates too
+        /// Include the key of the cluster's authority, so that the new node may invite nodes and renew certificates too
         #[arg(long)]
         may_invite: bool,
     },
-    /// Make a new certificate for a node, before its own ends: for this node, or a file for another
+    /// Renew the certificate of this node, or write a file that renews that of another
     Renew {
         #[command(flatten)]
         data: DataArguments,
-        /// The number of another node
+        /// Number of the other node
         #[arg(long, value_name = "NODE", requires = "output")]
         number: Option<u32>,
-        /// The file to write for it. It is a secret
+        /// The file to write for the other node. Keep it secret
         #[arg(long, short, value_name = "FILE", requires = "number")]
         output: Option<PathBuf>,
-        /// Take the file that was written for this node
+        /// Use a file that another node wrote for this one
         #[arg(long, value_name = "FILE", conflicts_with = "number")]
         take: Option<PathBuf>,
     },
-    /// Copy the data of a node at one moment, while it is served or not, to be carried to another machine
+    /// Copy the data of a node, running or stopped, to take it to another machine
     Copy {
         #[command(flatten)]
         data: DataArguments,
@@ -80,42 +80,41 @@ enum ClusterVerb {
         #[arg(value_name = "DIR")]
         folder: PathBuf,
     },
-    /// Make a new data directory the node of an invitation, with a copy of another node's data
+    /// Join the cluster with an invitation and a copy of another node's data
     Join {
         #[command(flatten)]
         data: DataArguments,
-        /// The invitation
+        /// File with the invitation
         #[arg(long, value_name = "FILE")]
         invitation: PathBuf,
         #[command(flatten)]
         source: CopySource,
     },
-    /// Say what a node is in its cluster, and how far it is behind
+    /// Show the role of a node in its cluster, and its replication lag
     Status {
         #[command(flatten)]
         data: DataArguments,
         #[command(flatten)]
         server: ServerArguments,
     },
-    /// Take a data directory that nobody serves out of its cluster; the other nodes refuse its certificate from then on
+    /// Remove a stopped node from its cluster; the other nodes reject its certificate from then on
     Leave {
         #[command(flatten)]
         data: DataArguments,
-        /// Leave although the log cannot be reached: the other nodes are not told
+        /// Leave even if the log cannot be reached, so that the other nodes are not notified
         #[arg(long)]
         untold: bool,
     },
-    /// Take another node out of the cluster that is lost for good: all refuse its certificate, and the log is not kept
-    /// for it any longer
+    /// Remove a lost node from the cluster: all nodes reject its certificate, and the log is no longer kept for it
     Unregister {
         #[command(flatten)]
         data: DataArguments,
-        /// The number of that node
+        /// Number of the node
         #[arg(value_name = "NODE")]
         number: u32,
     },
-    /// Copy the data of a node at one moment, while it is served or not, read all of it back, and tell the cluster:
-    /// where two machines keep such a snapshot, the log before both may go
+    /// Copy the data of a node, running or stopped, verify the copy, and register it with the cluster. Once two
+    /// machines hold a snapshot, `trim` may delete the log before both
     Snapshot {
         #[command(flatten)]
         data: DataArguments,
@@ -123,67 +122,68 @@ enum ClusterVerb {
         #[arg(value_name = "DIR")]
         folder: PathBuf,
     },
-    /// Replace the data of a node that nobody serves by a copy of another node's. The node stays who it is
+    /// Replace the data of a stopped node with a copy of another node's. The node keeps its identity
     Reseed {
         #[command(flatten)]
         data: DataArguments,
         #[command(flatten)]
         source: CopySource,
     },
-    /// Begin again, on all nodes, with the data of a directory that is no node, such as one that was imported. Nobody
-    /// serves that or this node; the other nodes stop, and take a copy by `pando cluster reseed`
+    /// Start a new generation on all nodes with the data of a directory outside of the cluster, such as an import. Both
+    /// that directory and this node must be stopped; the other nodes stop and need `pando cluster reseed`
     Generation {
         #[command(flatten)]
         data: DataArguments,
         /// The data directory with the new data
         #[arg(value_name = "DIR", required_unless_present = "finish", conflicts_with = "finish")]
         folder: Option<PathBuf>,
-        /// Finish what was begun here and interrupted
+        /// Complete an interrupted run of this command
         #[arg(long)]
         finish: bool,
     },
-    /// Make a new key for the cluster: all nodes get it, and it alone counts once most have it. The node is served
+    /// Rotate the key of the cluster: all nodes receive the new one, which replaces the old once most have it. The node
+    /// must be running
     RotateKey {
         #[command(flatten)]
         data: DataArguments,
     },
-    /// Take the keys of the cluster from another node, for one that cannot get them by itself
+    /// Fetch the keys of the cluster from another node, if this node cannot receive them by itself
     FetchKeys {
         #[command(flatten)]
         data: DataArguments,
-        /// Where other nodes reach that one (`cluster.listen`, or `cluster.address`)
+        /// Address of the other node (its `cluster.listen` or `cluster.address`)
         #[arg(long, value_name = "HOST:PORT")]
         keys_from: String,
-        /// The number of that node
+        /// Number of the node
         #[arg(long, value_name = "NUMBER", default_value_t = 1)]
         number_there: u32,
     },
-    /// Delete from the log what all nodes have, and two snapshots
+    /// Delete the part of the log that all nodes and two snapshots contain
     Trim {
         #[command(flatten)]
         data: DataArguments,
-        /// Only say what would be deleted
+        /// Only show what would be deleted
         #[arg(long)]
         dry_run: bool,
     },
 }
 
-/// The node whose data is copied.
+/// Node to copy the data of.
 #[derive(Debug, Args)]
 struct CopySource {
-    /// The data directory of another node, served or not, or what `pando cluster copy` made of it
+    /// Data directory of another node, running or stopped, or a copy made by `pando cluster copy`
     #[arg(long, value_name = "DIR", required_unless_present = "copy_from", conflicts_with = "copy_from")]
     copy_of: Option<PathBuf>,
-    /// Copy a node that runs: where other nodes reach it (`cluster.listen`, or `cluster.address`)
+    /// Copy a running node at this address (its `cluster.listen` or `cluster.address`)
     #[arg(long, value_name = "HOST:PORT")]
     copy_from: Option<String>,
-    /// The number of that node
+    /// Number of the node
     #[arg(long, value_name = "NUMBER", default_value_t = 1, requires = "copy_from")]
     number_there: u32,
 }
 
 impl CopySource {
-    /// Calls `of_folder` or `from_node`, as the arguments say.
+    /// Calls `of_folder` or `from_node`, depending on the arguments.
     fn copy<T>(&self, of_folder: impl FnOnce(&Path) -> T, from_node: impl FnOnce(&str, u32) -> T) -> T {
         match &self.copy_of {
             Some(folder) => of_folder(folder),

@@ -1,4 +1,4 @@
-//! `pando compact`: the data without the holes that changes have left.
+//! `pando compact`: rewrites the data file without unused pages.
 
 use std::process::ExitCode;
 
@@ -24,16 +24,16 @@ pub(crate) fn run(arguments: &DataArguments) -> ExitCode {
 }
 
 pub(crate) const HELP: &str = "\
-The data file never shrinks by itself: freed pages are used again. This writes its rows into a new file, syncs it, and
-puts it in the old one's place; stopped at any moment, the old data or the new is there. Needs room for both, and that
-nobody serves the directory.
+The data file never shrinks by itself: freed pages are reused. This command writes the rows to a new file, syncs it and
+replaces the old file. If it is interrupted, either the old or the new file is complete. It needs room for both, and the
+directory must be stopped.
 
 Example:
   pando compact --data /var/lib/pando
 
 Exit codes:
   0  done
-  1  failed; the old data is as it was
+  1  failed; the old data is unchanged
   2  the command line or a setting is wrong
-  3  another process has the data directory
-  4  there is no data, or it cannot be read";
+  3  another process uses the data directory
+  4  the data does not exist or cannot be read";

@@ -6,11 +6,11 @@ use std::process::ExitCode;
 
 use server::{Fault, ServeError};
 
-/// Says on standard error what went wrong, and gives the exit code for it.
+/// Prints an error on standard error, and returns its exit code.
 pub(crate) fn failed(error: &ServeError) -> ExitCode {
     let code = match error.fault() {
         Fault::Other => 1,
-        // The number that clap ends with as well.
+        // The same code as clap's.
         Fault::Settings => 2,
         Fault::InUse => 3,
         Fault::Data => 4,
@@ -19,13 +19,13 @@ pub(crate) fn failed(error: &ServeError) -> ExitCode {
     end(&error.to_string(), code)
 }
 
-/// The command could not do what it was to do.
+/// Reports that the command failed.
 pub(crate) fn failure(message: &str) -> ExitCode {
     end(message, 1)
 }
 
-/// What was asked for could not be written whole. A reader that closed its pipe wants no message; the exit code keeps a
-/// cut export from passing for a whole one.
+/// Reports that output could not be written completely. If the reader closed the pipe, there is no message; the exit
+/// code shows that the output is incomplete.
 pub(crate) fn not_written(target: impl Display, error: &io::Error) -> ExitCode {
     match error.kind() {
         io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
@@ -33,27 +33,27 @@ pub(crate) fn not_written(target: impl Display, error: &io::Error) -> ExitCode {
     }
 }
 
-/// The command line, or a file that it names, is wrong.
+/// Reports an error in the command line or in a file that it names.
 pub(crate) fn refused(message: &str) -> ExitCode {
     end(message, 2)
 }
 
-/// The data cannot be used as it is.
+/// Reports that the data cannot be used as it is.
 pub(crate) fn damaged(message: &str) -> ExitCode {
     end(message, 4)
 }
 
-/// It is done, but for what a file says.
+/// Exit code of a command that left out what the rejects file lists.
 pub(crate) fn some_rejected() -> ExitCode {
     ExitCode::from(6)
 }
 
-/// It is measured, but for what a server could not do or did wrong.
+/// Exit code of a measurement with failures of a server.
 pub(crate) fn some_failed() -> ExitCode {
     ExitCode::from(7)
 }
 
-/// The answer is no.
+/// Exit code of a denied operation.
 pub(crate) fn denied() -> ExitCode {
     ExitCode::from(8)
 }

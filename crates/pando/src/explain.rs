@@ -1,4 +1,4 @@
-//! `pando explain`: how a search is carried out, by the server at work or on a directory that nobody serves.
+//! `pando explain`: explains how a search is carried out, by a running server or on a stopped directory.
 
 use std::process::ExitCode;
 
@@ -13,9 +13,9 @@ use crate::exit;
 use crate::online::{ServerArguments, socket_in};
 
 pub(crate) const HELP: &str = "\
-The search is carried out without its results. Terms with a star are those that its candidates come from; numbers behind
-terms say how many entries each leads to by itself. On a directory that is being served the server is asked, through the
-socket in the data directory or at --url; it explains to the administrator only.
+The search is carried out without its results. A star marks the terms that provide the candidates; the number after a
+term is that of the entries that it matches by itself. If the directory is running, the command asks the server, through
+the socket in the data directory or at --url. Only the administrator may ask.
 
 Examples:
   pando explain --data /var/lib/pando --base dc=example,dc=com '(&(objectClass=person)(cn=*smith*))'
@@ -30,17 +30,17 @@ pub(crate) struct ExplainArguments {
     data: DataArguments,
     #[command(flatten)]
     server: ServerArguments,
-    /// Where the search begins [default: the whole directory]
+    /// Base of the search [default: the whole directory]
     #[arg(long, value_name = "DN", default_value = "", hide_default_value = true)]
     base: String,
-    /// How far it goes
+    /// Scope of the search
     #[arg(long, value_enum, default_value = "sub")]
     scope: ScopeName,
     /// The filter (RFC 4515)
     filter: String,
 }
 
-/// A scope as ldapsearch calls it.
+/// Scope of a search, with the names that ldapsearch uses.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum ScopeName {
     Base,
@@ -83,7 +83,7 @@ pub(crate) fn run(arguments: &ExplainArguments) -> ExitCode {
         Err(ExplainError::Serve(error)) if error.fault() == Fault::InUse => {
             match arguments.server.connect(&socket) {
                 Ok(connection) => report(explain(arguments, connection)),
-                // Who has it need not be a server.
+                // The process that uses the directory need not be a server.
                 Err(_) => exit::failed(&error),
             }
         }
@@ -109,7 +109,7 @@ fn report(explained: Result<String, String>) -> ExitCode {
     }
 }
 
-/// Sends the search with the control that asks how it is carried out. Its entries are thrown away as they come.
+/// Sends the search with the control that requests an explanation. Discards its entries.
 fn explain(arguments: &ExplainArguments, mut connection: Connection) -> Result<String, String> {
     let filter = FilterBuf::parse(&arguments.filter).map_err(|error| error.to_string())?;
     let selection = SelectionBuf::from_iter(["1.1"]);

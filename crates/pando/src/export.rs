@@ -1,4 +1,4 @@
-//! `pando export`: a directory as LDIF, from its files, served or not, or from any LDAP server.
+//! `pando export`: writes a directory as LDIF, from its files or from any LDAP server.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -29,22 +29,22 @@ pub(crate) struct ExportArguments {
     settings_only: bool,
     #[command(flatten)]
     server: ServerArguments,
-    /// Export the entry of this name and everything below it, instead of everything
+    /// Export only the entry with this name and the entries below it
     #[arg(long, value_name = "DN")]
     base: Option<server::values::DnText>,
     /// Write a file without entries if the entry of --base does not exist, instead of failing
     #[arg(long, requires = "base")]
     if_exists: bool,
-    /// Export only entries that match (RFC 4515)
+    /// Export only the entries that match this filter (RFC 4515)
     #[arg(long, value_name = "FILTER", value_parser = parse_filter)]
     filter: Option<FilterBuf>,
-    /// Attributes to export, as in a search; a comma between two [default: all that a client may write]
+    /// Attributes to export, as in a search, separated by commas [default: all that a client may write]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     attributes: Vec<String>,
-    /// Export what only the server writes too: entryUUID, createTimestamp, modifiersName and so on
+    /// Export operational attributes too: entryUUID, createTimestamp, modifiersName and so on
     #[arg(long)]
     operational: bool,
-    /// Compress what is written; taken from the file's name (.gz, .zst) if not given
+    /// Compression [default: by the name of the file (.gz, .zst)]
     #[arg(long, value_name = "HOW")]
     compress: Option<Compression>,
     /// The file to write; `-` is standard output
@@ -75,7 +75,7 @@ pub(crate) fn run(arguments: &ExportArguments) -> ExitCode {
     match server::open_read_only(&config) {
         Ok(directory) => offline(arguments, &directory, started),
         Err(error @ ServeError::Open { .. }) => {
-            // A server that has the directory may read what this program cannot.
+            // The server may be able to read files that this process cannot.
             let url = socket_in(&config.data);
             match arguments.server.connect(&url) {
                 Ok(connection) => {
@@ -109,7 +109,7 @@ fn offline(arguments: &ExportArguments, directory: &ReadOnlyDirectory, started: 
             exit::refused(&error.to_string())
         }
         Err(ExportError::Operation(error @ OperationError::Damaged(_))) => {
-            exit::damaged(&format!("{error}; `pando verify` says more"))
+            exit::damaged(&format!("{error}; run `pando verify`"))
         }
         Err(ExportError::Write(error)) => arguments.not_written(&error),
         Err(error) => exit::failure(&error.to_string()),
@@ -175,7 +175,7 @@ impl ExportArguments {
         }
     }
 
-    /// The attributes to ask a server for: what it stores. `+` would bring what it makes as well.
+    /// Returns the attributes to request from a server: those that it stores. `+` would include computed ones.
     fn stored_attributes(&self, schema: &Schema) -> Vec<String> {
         let mut names: Vec<String> = if self.attributes.is_empty() {
             vec!["*".to_owned()]
@@ -183,7 +183,7 @@ impl ExportArguments {
             self.attributes.iter().filter(|name| *name != "+").cloned().collect()
         };
         let all_operational = self.operational || self.attributes.iter().any(|name| name == "+");
-        // Without it, those that are operational and yet a client's to write, such as the `ref` of a referral.
+        // Otherwise the operational attributes that clients may write, such as the `ref` of a referral.
         let clients = self.attributes.is_empty();
         let stored = schema.attribute_types().iter().filter(|attribute_type| {
             attribute_type.usage != AttributeUsage::UserApplications
@@ -194,7 +194,7 @@ impl ExportArguments {
         names
     }
 
-    /// Lets `make` write the file, on a thread of its own.
+    /// Writes the output of `make` to the file, on a separate thread.
     fn write<T, E: From<io::Error>>(
         &self,
         make: impl FnOnce(&mut dyn Write) -> Result<T, E>,
@@ -205,7 +205,7 @@ impl ExportArguments {
         output.finish(made)
     }
 
-    /// Writes a file that says that there is nothing to export.
+    /// Writes a file without entries.
     fn write_empty(&self) -> ExitCode {
         let heading = "version: 1\n# Pando export: the entry to begin at does not exist\n";
         match self.write(|output| output.write_all(heading.as_bytes())) {
@@ -219,7 +219,7 @@ impl ExportArguments {
     }
 }
 
-/// A name that would silently export nothing.
+/// Returns a name that the schema lacks, which would silently export nothing.
 fn unknown_attribute<'a>(schema: &Schema, names: &'a [String]) -> Option<&'a str> {
     let is_known = |name: &str| match name.strip_prefix('@') {
         Some(class) => schema.object_class(class.split(';').next().unwrap_or_default()).is_some(),
@@ -242,13 +242,12 @@ fn say(entries: u64, bytes: u64, elapsed: Duration, more: &str) {
 }
 
 pub(crate) const HELP: &str = "\
-Works while the directory is being served and while it is not, and shows one moment: changes that are made meanwhile are
-not in it. Entries come in the order in which they were added, superiors first; the same data gives the same text.
-Passwords are exported in stored form, so the file is readable by its owner alone. It gets its name when it is
-complete and on the disk.
+The export shows one moment, whether or not a server is running: it contains no change made meanwhile. Entries appear in
+the order in which they were added, superiors first; the same data gives the same text. Passwords are exported in stored
+form, so only the owner of the file may read it. The file gets its name when it is complete and durable.
 
---online asks the server that has the directory instead of reading its files, --url any LDAP server. Entries that
-change meanwhile then show before or after, and the export is as fast as the server answers.
+--online asks the server of the directory instead of reading its files; --url asks any LDAP server. An entry that
+changes meanwhile then appears as before or after the change, and the server determines the speed.
 
 Examples:
   pando export --data /var/lib/pando --operational -o backup.ldif.zst
@@ -260,6 +259,6 @@ Examples:
 Exit codes:
   0  exported
   1  the export could not be written, or the server did not answer
-  2  the command line is wrong: a filter, an attribute, a base that is not there or
-     may not be seen
-  4  there is no data, or it cannot be read";
+  2  the command line is wrong: a filter, an attribute, or a base that does not exist or
+     is not visible
+  4  the data does not exist or cannot be read";

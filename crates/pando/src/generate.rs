@@ -1,4 +1,4 @@
-//! `pando generate`: LDIF from a template.
+//! `pando generate`: generates LDIF from a template.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -21,28 +21,28 @@ pub(crate) struct GenerateArguments {
     /// The file to write; `-` is standard output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
-    /// Compress what is written; taken from the file's name (.gz, .zst) if not given
+    /// Compression [default: by the name of the file (.gz, .zst)]
     #[arg(long, value_name = "HOW")]
     compress: Option<Compression>,
-    /// What random values begin from: the same seed gives the same file
+    /// Seed of random values: the same seed gives the same file
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Threads that generate; they make no difference to the file [default: one for each CPU]
+    /// Number of threads; the file does not depend on it [default: one for each CPU]
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
-    /// How many main entries: the template's constant `entries`, or `numusers` if it has none
+    /// Number of main entries: the constant `entries` of the template, or `numusers` if it has no `entries`
     #[arg(long, value_name = "N")]
     entries: Option<u64>,
-    /// Give a constant of the template another value; may be given several times
+    /// Set a constant of the template; may be given several times
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_constant)]
     constant: Vec<(String, String)>,
     /// List the shipped templates
     #[arg(long)]
     list: bool,
-    /// Print the shipped template itself, to make one's own from it
+    /// Print the shipped template, as a start for your own
     #[arg(long, conflicts_with = "list")]
     print: bool,
-    /// Print the schema that the shipped template's entries need beyond Pando's
+    /// Print the schema that entries of the shipped template need in addition to Pando's
     #[arg(long, conflicts_with_all = ["list", "print"])]
     print_schema: bool,
 }
@@ -108,8 +108,8 @@ fn line_of(template: &template::ShippedTemplate) -> String {
 }
 
 pub(crate) const HELP: &str = "\
-The language is that of SLAMD's, OpenDJ's and UnboundID's make-ldif; docs/how-to/generate.md describes it. Output
-streams: no more than some megabytes are held, however many entries or members of a group there are.
+The template language is that of make-ldif in SLAMD, OpenDJ and UnboundID (docs/how-to/generate.md). Output streams:
+memory stays at some megabytes, however many entries or members of a group there are.
 
 Examples:
   pando generate --list
@@ -120,5 +120,5 @@ Examples:
 
 Exit codes:
   0  generated
-  1  could not be written
+  1  the output could not be written
   2  the command line or the template is wrong; the message names the line";

@@ -1,4 +1,4 @@
-//! `pando import`: LDIF into a data directory.
+//! `pando import`: loads LDIF into a data directory.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -17,30 +17,29 @@ use crate::exit;
 /// The options of `pando import`.
 #[derive(Debug, Args)]
 pub(crate) struct ImportArguments {
-    /// The data directory; made if it is not there. Nobody may have it open
+    /// The data directory; created if it does not exist. No other process may use it
     #[arg(long, value_name = "DIR", env = "PANDO_DATA")]
     data: Option<PathBuf>,
     /// Settings file for a new data directory, as for `pando apply`: suffixes (else that of --suffix), indexes, schema
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
-    /// Name of the tree to load [default: all that the directory has; for a new one those of --settings, or
+    /// Suffix to load [default: all suffixes of the directory; for a new one those of --settings, or
     /// dc=example,dc=com]
     #[arg(long, value_name = "DN")]
     suffix: Option<DnText>,
-    /// Throw away the entries that the tree has; those of other suffixes stay
+    /// Replace the entries of the suffix; other suffixes stay
     #[arg(long)]
     replace: bool,
-    /// File for the entries that are not taken, with the reasons; must not exist [default: a new one in the data
-    /// directory]
+    /// File for rejected entries, with the reasons; must not exist [default: a new file in the data directory]
     #[arg(long, value_name = "FILE")]
     rejects: Option<PathBuf>,
-    /// Store clear passwords as they are; otherwise they are hashed (salted SHA-512)
+    /// Store clear passwords unchanged [default: hash them with salted SHA-512]
     #[arg(long)]
     keep_clear_passwords: bool,
-    /// About how much memory to take, in MiB; what does not fit is sorted in temporary files in the data directory
+    /// Memory to use, in MiB, approximately; larger data is sorted in temporary files in the data directory
     #[arg(long, value_name = "MIB", default_value_t = MEMORY_DEFAULT >> 20)]
     memory: usize,
-    /// LDIF files; .gz and .zst are unpacked; `-` is standard input
+    /// LDIF files; .gz and .zst are decompressed; `-` is standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
 }
@@ -68,7 +67,7 @@ fn import(arguments: ImportArguments) -> Result<Imported, ServeError> {
     if let Some(suffix) = &arguments.suffix {
         settings = settings.map(|file| file.or_suffix(suffix.as_str()));
     }
-    // Before anything is made of the data directory.
+    // Before the data directory is created.
     let inputs = arguments.files.iter().map(|path| open(path)).collect::<Result<_, _>>()?;
     let how = Importing {
         replace: arguments.replace,
@@ -79,7 +78,7 @@ fn import(arguments: ImportArguments) -> Result<Imported, ServeError> {
     server::import::import(config, settings.as_ref(), inputs, &how)
 }
 
-/// Opens a text, and unpacks it by the end of its name.
+/// Opens a file, and decompresses it if its name ends in .gz or .zst.
 pub(crate) fn open(path: &Path) -> Result<Input, ServeError> {
     let name = if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() };
     match open_data(path) {
@@ -102,7 +101,7 @@ fn open_data(path: &Path) -> io::Result<InputData> {
     })
 }
 
-/// What has been done, for a person.
+/// Returns a summary of the import for display.
 fn summary(imported: &Imported) -> String {
     let seconds = (imported.micros as f64 / 1e6).max(0.001);
     let megabytes = imported.bytes as f64 / 1e6;
@@ -166,10 +165,9 @@ fn summary(imported: &Imported) -> String {
 }
 
 pub(crate) const HELP: &str = "\
-Entries may come in any order: below before above, groups before members. All of the new data is written beside the
-old and takes its place at the very end, so an import that is interrupted has changed nothing. An entry that cannot
-be taken goes to the rejects file with the reason and its line; the rest is loaded. entryUUID, createTimestamp and
-the like are kept where the file has them.
+Entries may appear in any order: subordinates before superiors, groups before members. The new data replaces the old at
+the very end, so an interrupted import changes nothing. Rejected entries are written to the rejects file with the reason
+and the line; the rest is loaded. Operational attributes of the file, such as entryUUID and createTimestamp, are kept.
 
 Examples:
   pando import --data /var/lib/pando --suffix dc=example,dc=org people.ldif
@@ -179,8 +177,8 @@ Examples:
 
 Exit codes:
   0  everything is loaded
-  1  the import failed, nothing is changed
+  1  the import failed; nothing is changed
   2  the command line, a setting or a file to import cannot be used; nothing is changed
-  3  another process has the data directory: stop the server first
+  3  another process uses the data directory: stop the server first
   4  the data directory cannot be used as it is
-  6  loaded, but for the entries in the rejects file, or the settings name a password policy that is not there";
+  6  loaded except for the entries in the rejects file, or the settings name a password policy that does not exist";

@@ -1,5 +1,5 @@
-//! `pando index`: the indexes of a directory. They are listed from the files, and changed there or, while the directory
-//! is being served, by the server, as entries below `cn=config`.
+//! `pando index`: lists and changes the indexes of a directory. It reads them from the files and changes them there or,
+//! if a server is running, as entries below `cn=config`.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -15,11 +15,11 @@ use crate::exit;
 use crate::online::{ServerArguments, schema_of, socket_in};
 
 pub(crate) const HELP: &str = "\
-Works while the directory is being served and while it is not. A running server is asked through the socket in the data
-directory, and goes on while it makes or removes rows; the command waits until that is done.
-Kinds: equality, ordering, presence, substring, approximate.
-docs/explanation/indexes.md says what each answers and costs.
-What an interrupted command leaves goes on when it, or the server, is started again, and in a running server at once.
+Works whether or not a server is running. A running server is asked through the socket in the data directory. It
+continues to serve while it builds or removes rows; the command waits until that is done.
+Kinds: equality, ordering, presence, substring, approximate; docs/explanation/indexes.md describes what each answers and
+costs. If the command is interrupted, a running server continues at once; otherwise the work continues when the command
+or the server is started again.
 
 Examples:
   pando index list --data /var/lib/pando
@@ -37,28 +37,28 @@ pub(crate) struct IndexArguments {
 
 #[derive(Debug, Subcommand)]
 enum IndexVerb {
-    /// Print the indexes and what is being done to them
+    /// List the indexes and their state
     List {
         #[command(flatten)]
         data: DataArguments,
     },
-    /// Let an index answer more kinds of filters, and make its rows
+    /// Add kinds to an index, or a new index, and build its rows
     Add {
         #[command(flatten)]
         data: DataArguments,
         /// The attribute type
         attribute: String,
-        /// What the index is to answer, besides what it answers already
+        /// Kinds to add
         #[arg(long, default_value = "equality")]
         kinds: IndexKinds,
     },
-    /// Let an index answer fewer kinds, or none, and remove its rows
+    /// Remove kinds from an index, or the whole index, and its rows
     Drop {
         #[command(flatten)]
         data: DataArguments,
         /// The attribute type
         attribute: String,
-        /// What the index is no longer to answer [default: everything]
+        /// Kinds to remove [default: all]
         #[arg(long)]
         kinds: Option<IndexKinds>,
     },
@@ -80,11 +80,11 @@ pub(crate) fn run(arguments: &IndexArguments) -> ExitCode {
     }
 }
 
-/// Why nothing, or not all, was done.
+/// Reason that the change failed or is incomplete.
 enum Failed {
-    /// With the files.
+    /// Error with the files.
     Offline(ServeError),
-    /// With the server that has them.
+    /// Error of the running server.
     Online(String),
 }
 
@@ -113,7 +113,7 @@ fn change(data: &DataArguments, attribute: &str, change: IndexChange) -> Result<
         Ok(kinds) => println!("{attribute} {kinds}"),
         Err(error) if error.fault() == Fault::InUse => match ServerArguments::default().connect(&socket) {
             Ok(connection) => change_online(connection, attribute, change).map_err(Failed::Online)?,
-            // Who has it need not be a server.
+            // The process that uses the directory need not be a server.
             Err(_) => return Err(error.into()),
         },
         Err(error) => return Err(error.into()),
@@ -121,7 +121,7 @@ fn change(data: &DataArguments, attribute: &str, change: IndexChange) -> Result<
     Ok(())
 }
 
-/// Changes the entry that stands for the index, and waits until the server has made or removed the rows.
+/// Changes the entry of the index, and waits until the server has built or removed the rows.
 fn change_online(mut connection: Connection, attribute: &str, change: IndexChange) -> Result<(), String> {
     let failed = |error: ClientError| error.to_string();
     let schema = schema_of(&mut connection).map_err(failed)?;
@@ -161,13 +161,13 @@ fn change_online(mut connection: Connection, attribute: &str, change: IndexChang
     Ok(())
 }
 
-/// What an index answers, one kind a value.
+/// Attribute with the kinds of an index.
 const KIND: &str = "pandoIndexKind";
 
-/// Between two questions how far the server is.
+/// Interval between two requests for the progress.
 const POLL: Duration = Duration::from_millis(250);
 
-/// Says what the server does with the rows of an index, until it is done.
+/// Prints the progress of the server on the rows of an index, until it is done.
 fn wait_for_rows(connection: &mut Connection, attribute: &str) -> Result<(), ClientError> {
     let mut said = String::new();
     loop {

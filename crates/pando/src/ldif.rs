@@ -1,4 +1,4 @@
-//! `pando ldif`: what can be done with LDIF files without a directory.
+//! `pando ldif`: checks, counts and compares LDIF files without a directory.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
@@ -32,48 +32,48 @@ pub(crate) struct LdifArguments {
 
 #[derive(Debug, Subcommand)]
 enum LdifVerb {
-    /// Say what is wrong with a file, line by line
+    /// Report the errors of a file by line
     #[command(after_help = CHECK_HELP)]
     Check {
-        /// The file; .gz and .zst are unpacked; `-` is standard input
+        /// The file; .gz and .zst are decompressed; `-` is standard input
         file: PathBuf,
         #[command(flatten)]
         schema: SchemaArguments,
-        /// Look at the text and the names only, not at attributes, values and classes
+        /// Check only the text and the names, not attributes, values and classes
         #[arg(long, conflicts_with_all = ["schema", "settings", "data"])]
         text_only: bool,
     },
     /// Count records and values
     #[command(after_help = COUNT_HELP)]
     Count {
-        /// The file; .gz and .zst are unpacked; `-` is standard input
+        /// The file; .gz and .zst are decompressed; `-` is standard input
         file: PathBuf,
     },
-    /// Print the changes that make the entries of the second file of those of the first
+    /// Print the changes that turn the entries of the first file into those of the second
     #[command(after_help = DIFF_HELP)]
     Diff {
-        /// The entries before; .gz and .zst are unpacked
+        /// File with the entries before; .gz and .zst are decompressed
         first: PathBuf,
-        /// The entries after
+        /// File with the entries after
         second: PathBuf,
         #[command(flatten)]
         schema: SchemaArguments,
-        /// Memory for sorting, in MiB; what does not fit goes to temporary files in the system's folder for them
+        /// Memory for sorting, in MiB; larger data is sorted in temporary files in the system's temporary folder
         #[arg(long, value_name = "MIB", default_value_t = 128)]
         memory: usize,
     },
 }
 
-/// Which schema, besides the one that comes with the program.
+/// Schema to use in addition to the shipped one.
 #[derive(Debug, Args)]
 struct SchemaArguments {
     /// A schema file; may be given several times
     #[arg(long, value_name = "FILE")]
     schema: Vec<PathBuf>,
-    /// A settings file: the schema that it makes
+    /// A settings file whose schema to use
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
-    /// A data directory: the schema that it has
+    /// A data directory whose schema to use
     #[arg(long, value_name = "DIR", conflicts_with = "settings")]
     data: Option<PathBuf>,
 }
@@ -103,13 +103,13 @@ pub(crate) fn run(arguments: &LdifArguments) -> ExitCode {
         }
     };
     done.unwrap_or_else(|error| match error {
-        // Of what these do, only writing fails by a bare `io::Error`.
+        // Only writing returns a bare `io::Error` here.
         ServeError::System(error) => exit::not_written("standard output", &error),
         error => exit::failed(&error),
     })
 }
 
-/// Opens a text to be read from its beginning.
+/// Opens a file for reading from its beginning.
 fn open(path: &Path) -> Result<(String, Box<dyn BufRead>), ServeError> {
     let input = import::open(path)?;
     let data: Box<dyn BufRead> = match input.data {
@@ -151,7 +151,7 @@ fn check(file: &Path, schema: Option<&Schema>) -> Result<ExitCode, ServeError> {
     Ok(exit::failure(&format!("{findings} findings, {records} records that could be read")))
 }
 
-/// What a text has.
+/// Counts of a file.
 #[derive(Default)]
 struct Counts {
     entries: u64,
@@ -229,9 +229,8 @@ Examples:
   pando ldif diff yesterday.ldif today.ldif";
 
 const CHECK_HELP: &str = "\
-Each record is read as an import or a server would read it: the text itself, names, attributes, values by their
-syntax, the rules of object classes. What only a directory can say is not checked: superiors, and entries of one
-name.
+Checks each record as an import or a server does: the text, names, attributes, values by their syntax, and the rules of
+object classes. It does not check what depends on the directory: superiors and duplicate names.
 
 Example:
   pando ldif check --schema /etc/pando/example.schema people.ldif
@@ -239,7 +238,7 @@ Example:
 Exit codes:
   0  nothing found
   1  findings, or the file could not be read to its end
-  2  the command line, a schema file, or the file is not there";
+  2  the command line or a schema file is wrong, or the file does not exist";
 
 const COUNT_HELP: &str = "\
 Example:
@@ -247,13 +246,13 @@ Example:
 
 Exit codes:
   0  counted
-  1  the file is no LDIF; the message has the line
-  2  the command line is wrong, or the file is not there";
+  1  the file is not LDIF; the message names the line
+  2  the command line is wrong, or the file does not exist";
 
 const DIFF_HELP: &str = "\
-Both files hold entries, in any order. Names and values are compared by the schema's rules; attributes that only the
-server writes, such as entryUUID, are left out. A rename shows as a deletion and an addition. Additions and
-modifications come first, superiors before what is below; deletions last.
+Both files contain entries, in any order. Names and values are compared by the matching rules of the schema; attributes
+that only the server writes, such as entryUUID, are left out. A rename appears as a deletion and an addition. Additions
+and modifications come first, superiors before subordinates; deletions come last.
 
 Example:
   pando ldif diff yesterday.ldif.zst today.ldif.zst > changes.ldif

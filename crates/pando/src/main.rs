@@ -1,8 +1,8 @@
-//! The `pando` binary: argument parsing and wiring only. What the commands do is in `server` and `bench`.
+//! The `pando` binary: argument parsing and wiring. The crates `server` and `bench` implement the commands.
 
 #![forbid(unsafe_code)]
 
-// First: its macros are for all modules that follow.
+// First, because its macros are for all modules that follow.
 #[macro_use]
 mod print;
 
@@ -38,17 +38,17 @@ use clap::CommandFactory;
 
 use arguments::{CommandLine, Verb};
 
-/// A search takes a dozen small pieces of memory, an import millions.
+/// Allocator of the process: a search makes a dozen small allocations, an import millions.
 #[global_allocator]
 static ALLOCATOR: system::Allocator = system::Allocator;
 
 fn main() -> ExitCode {
-    // Before a password is read: every command may hold some.
+    // Before a password is read: every command may hold passwords.
     if let Err(error) = server::forbid_core_dumps() {
         eprintln!("pando: core dumps cannot be forbidden: {error}");
     }
     let verb = CommandLine::read().verb;
-    // A server ends in order; every other command only removes its unfinished files.
+    // The server shuts down by itself; every other command only removes its unfinished files.
     if !matches!(verb, Verb::Serve(_))
         && let Err(error) = server::unfinished::remove_when_interrupted()
     {

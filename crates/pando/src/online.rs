@@ -1,4 +1,4 @@
-//! Commands that ask a running server instead of reading its files: where it is, and who asks.
+//! Options of commands that ask a running server: its address, and the identity to bind as.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,31 +10,31 @@ use ldap::ServerUrl;
 use schema::{Schema, SchemaBuilder};
 use server::values::DnText;
 
-/// How long an answer may be silent: a search through everything finds nothing for a while.
+/// Longest wait for the next message of a response: a search through all entries may find nothing for a while.
 const SILENCE_MAX: Duration = Duration::from_secs(3_600);
 
-/// Which server to ask, and as whom.
+/// Server to ask, and identity to bind as.
 #[derive(Debug, Default, Args)]
 pub(crate) struct ServerArguments {
     /// Ask the server at this address, ldap://HOST:PORT, ldaps://HOST:PORT or ldapi://%2FPATH
     #[arg(long, value_name = "URL", conflicts_with = "online")]
     url: Option<ServerUrl>,
-    /// Ask the server that has the data directory, through its socket there
+    /// Ask the server of the data directory, through its socket there
     #[arg(long)]
     online: bool,
-    /// Bind as this entry, by a password [default: whoever the socket says, anonymous over the network]
+    /// Bind as this entry with a password [default: the identity of the socket's user; anonymous over the network]
     #[arg(long, value_name = "DN", requires = "password_file")]
     bind_dn: Option<DnText>,
     /// File with the password for --bind-dn; one newline at its end is ignored
     #[arg(long, value_name = "FILE", requires = "bind_dn")]
     password_file: Option<PathBuf>,
-    /// File with the authorities, in PEM form, that the server's certificate is checked against: with ldap:// it asks
-    /// for TLS (StartTLS)
+    /// File with the certificate authorities, in PEM form, that the server's certificate is checked against; with
+    /// ldap://, use StartTLS
     #[arg(long, value_name = "FILE", requires = "url")]
     tls_ca: Option<PathBuf>,
 }
 
-/// Why a server could not be asked.
+/// Reason that a server could not be asked.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OnlineError {
     #[error("cannot connect to {url}: {error}{}", hint(url))]
@@ -58,7 +58,7 @@ fn hint(url: &ServerUrl) -> &'static str {
 }
 
 impl ServerArguments {
-    /// The server to ask, if one is to be asked: the one named, or that of the data directory.
+    /// Returns the server to ask, if the options request one: the named one, or that of the data directory.
     pub(crate) fn server(&self, data: Option<&Path>) -> Option<ServerUrl> {
         self.url.clone().or_else(|| data.filter(|_| self.online).map(socket_in))
     }
@@ -84,7 +84,7 @@ impl ServerArguments {
 }
 
 impl ServerArguments {
-    /// What the server's certificate is checked against.
+    /// Returns the authorities to check the server's certificate against.
     fn tls(&self) -> Result<Option<Tls>, OnlineError> {
         let Some(file) = &self.tls_ca else { return Ok(None) };
         let pem = std::fs::read(file).map_err(|error| OnlineError::Read { file: file.clone(), error })?;
@@ -92,7 +92,7 @@ impl ServerArguments {
     }
 }
 
-/// The socket of the server that has a data directory.
+/// Returns the socket of the server of a data directory.
 pub(crate) fn socket_in(data: &Path) -> ServerUrl {
     ServerUrl::local(data.join(server::SOCKET_NAME))
 }
@@ -103,7 +103,7 @@ fn password(file: &Path) -> Result<String, OnlineError> {
     Ok(text.strip_suffix('\n').unwrap_or(&text).to_owned())
 }
 
-/// The schema that a server publishes; the shipped one where it cannot be read, or contradicts that.
+/// Returns the schema that a server publishes, or the shipped one if that cannot be read or contradicts it.
 pub(crate) fn schema_of(connection: &mut Connection) -> Result<Arc<Schema>, ClientError> {
     let root = connection.entry("", &["subschemaSubentry"])?;
     let Some(subschema) = root.and_then(|root| root.text("subschemaSubentry")) else {

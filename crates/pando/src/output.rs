@@ -1,8 +1,8 @@
-//! Files that a command writes: whole or not at all.
+//! Output files of commands, which are written completely or not at all.
 //!
-//! A file is written under a temporary name beside its own, readable by its owner alone, synced, and renamed at the
-//! end, so that nobody takes half of one for a whole. Dropped or interrupted before, it is removed. What is not an
-//! ordinary file (a device, a pipe) and standard output are written directly.
+//! A file is written under a temporary name in the same folder, readable only by its owner, then synced and renamed, so
+//! that an incomplete file is never taken for a complete one. If it is dropped or interrupted before, it is removed.
+//! Devices, pipes and standard output are written directly.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -15,23 +15,23 @@ use std::thread::JoinHandle;
 use clap::ValueEnum;
 use server::unfinished::UnfinishedFile;
 
-/// Bytes written to a file between two syncs.
+/// Most bytes written to a file between two syncs.
 const UNSYNCED_BYTES_MAX: usize = 32 << 20;
 
-/// Pieces on their way to the thread that writes.
+/// Most chunks in the queue of the writing thread.
 const PIECES_MAX: usize = 32;
 
-/// How a file is compressed.
+/// Compression of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Compression {
-    /// gzip, which everything reads
+    /// gzip, the most common format
     Gz,
-    /// Zstandard: smaller, and many times faster
+    /// Zstandard: smaller and many times faster
     Zst,
 }
 
 impl Compression {
-    /// What a file's name says.
+    /// Returns the compression that a file's name implies.
     pub(crate) fn of_name(path: &Path) -> Option<Compression> {
         match path.extension()?.to_str()? {
             "gz" => Some(Compression::Gz),
@@ -41,16 +41,16 @@ impl Compression {
     }
 }
 
-/// A file in the making.
+/// An output that is being written.
 pub(crate) struct Output {
     writer: Encoder,
     place: Destination,
 }
 
 enum Destination {
-    /// Standard output, or a file that is no ordinary one.
+    /// Standard output, a device or a pipe.
     Direct,
-    /// An ordinary file, under its temporary name so far.
+    /// An ordinary file, still under its temporary name.
     File { temporary: UnfinishedFile, target: PathBuf },
 }
 
@@ -60,14 +60,13 @@ enum Encoder {
     Zst(zstd::Encoder<'static, Box<dyn Sink>>),
 }
 
-/// What bytes go to at the end.
+/// Final destination of the bytes.
 trait Sink: Write + Send {
-    /// Makes what was written durable, where that means anything.
+    /// Makes the written bytes durable, if the destination supports it.
     fn sync(&mut self) -> io::Result<()>;
 }
 
-/// An ordinary file. It is synced now and then, so that the disk works while the rest is made, and not at the end
-/// alone.
+/// An ordinary file. It is synced at intervals, so that the disk works while the rest is produced.
 struct OrdinaryFile {
     file: File,
     unsynced_bytes: usize,
@@ -115,7 +114,7 @@ impl<W: Write + Send> Sink for Unsynced<W> {
 }
 
 impl Output {
-    /// Begins a file; `None` and `-` are standard output.
+    /// Opens an output; `None` and `-` are standard output.
     pub(crate) fn create(target: Option<&Path>, compression: Option<Compression>) -> io::Result<Output> {
         let (sink, place): (Box<dyn Sink>, Destination) = match target {
             Some(path) if path.as_os_str() != "-" => Output::begin(path)?,
@@ -150,7 +149,7 @@ impl Output {
         Ok((Box::new(OrdinaryFile { file, unsynced_bytes: 0 }), place))
     }
 
-    /// Completes the file: everything is on the disk and under its name when this returns.
+    /// Completes the file. When this returns, the file is durable and has its name.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         let writer = std::mem::replace(&mut self.writer, Encoder::Plain(Box::new(Unsynced(io::sink()))));
         let mut sink = match writer {
@@ -186,9 +185,9 @@ impl Write for Output {
     }
 }
 
-/// An [`Output`] that a thread of its own compresses and writes, so that what is written is made meanwhile.
+/// An [`Output`] that a separate thread compresses and writes while the caller produces more.
 pub(crate) struct Background {
-    /// `None` when the thread has ended early.
+    /// `None` if the thread has ended early.
     pieces: Option<SyncSender<Vec<u8>>>,
     thread: JoinHandle<io::Result<Output>>,
 }
@@ -206,15 +205,15 @@ impl Background {
         Ok(Background { pieces: Some(pieces), thread })
     }
 
-    /// Waits until everything is written, and completes the file if `result` is a success.
+    /// Waits until everything is written, and completes the file if `result` is `Ok`.
     ///
     /// # Errors
-    /// That of `result`; of writing where that was what ended it.
+    /// The error of `result`, or of writing if that was the cause.
     pub(crate) fn finish<T, E: From<io::Error>>(self, result: Result<T, E>) -> Result<T, E> {
         drop(self.pieces);
         let written =
             self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the writing thread has failed")));
-        // An error of the thread is the cause of any other.
+        // An error of the thread causes all others.
         let output = written?;
         let done = result?;
         output.finish()?;

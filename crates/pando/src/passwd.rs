@@ -1,4 +1,4 @@
-//! `pando passwd`: the stored form of a password.
+//! `pando passwd`: prints the stored form of a password.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::process::ExitCode;
@@ -33,10 +33,10 @@ pub(crate) fn run(arguments: &PasswdArguments) -> ExitCode {
     }
 }
 
-/// A password, or why it is none.
+/// A password, or the reason that it is not acceptable.
 type Password = Result<Vec<u8>, &'static str>;
 
-/// Asks at the terminal, twice, without showing what is typed.
+/// Asks at the terminal twice, without echo.
 fn ask() -> io::Result<Password> {
     let first = rpassword::prompt_password("Password: ")?;
     let second = rpassword::prompt_password("Again: ")?;
@@ -54,13 +54,13 @@ fn read() -> io::Result<Password> {
 }
 
 fn not_empty(password: Vec<u8>) -> Password {
-    // A bind with an empty password is anonymous (RFC 4513 section 5.1.2): nobody could use it.
+    // A bind with an empty password is unauthenticated (RFC 4513 section 5.1.2), so an empty password would be useless.
     if password.is_empty() { Err("the password is empty") } else { Ok(password) }
 }
 
 pub(crate) const HELP: &str = "\
-Asks for a password twice, or reads one line where standard input is no terminal, and prints it in the form in which
-userPassword holds it. It is never an argument, where others could see it.
+Asks for a password twice, or reads one line if standard input is not a terminal, and prints the value to store in
+userPassword. The password is never an argument, which other users could see.
 
 Examples:
   pando passwd
@@ -68,5 +68,5 @@ Examples:
 
 Exit codes:
   0  done
-  1  nothing could be read or written
+  1  reading or writing failed
   2  the command line is wrong, the password is empty, or the two differ";

@@ -1,4 +1,4 @@
-//! `pando verify --salvage`: what is whole of a damaged directory as LDIF, and which changes are lost.
+//! `pando verify --salvage`: writes the intact entries of a damaged directory as LDIF, and reports the lost changes.
 
 use std::io::Write;
 use std::ops::RangeInclusive;
@@ -14,11 +14,11 @@ use server::{Config, ServeError};
 use crate::exit;
 use crate::output::{Background, Compression, Output};
 
-/// Where what is saved goes.
+/// Output files of a salvage.
 pub(crate) struct Targets<'a> {
-    /// The entries.
+    /// File for the entries.
     pub(crate) ldif: &'a Path,
-    /// The directory's settings, where they are wanted.
+    /// File for the directory's settings, if requested.
     pub(crate) settings: Option<&'a Path>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn run(config: &Config, targets: &Targets<'_>) -> Result<ExitCode, Se
     if let Some(groups) = salvaged.applied() {
         println!("{} of the redo log are not in the data file yet and are applied", groups_text(&groups));
     }
-    let lost = tell_lost(&salvaged)?;
+    let lost = report_lost(&salvaged)?;
     match saved {
         Ok(summary) => println!(
             "{} entries, {} bytes written to {}, as they were {}",
@@ -57,8 +57,8 @@ pub(crate) fn run(config: &Config, targets: &Targets<'_>) -> Result<ExitCode, Se
     Ok(exit::failure(&lost))
 }
 
-/// Says what is lost, change by change as far as that can be read, and gives the sum of it.
-fn tell_lost(salvaged: &SalvagedDirectory) -> Result<String, ServeError> {
+/// Prints each lost change as far as it can be read, and returns a summary.
+fn report_lost(salvaged: &SalvagedDirectory) -> Result<String, ServeError> {
     for groups in salvaged.missing() {
         println!("lost: {} of the redo log cannot be read", groups_text(groups));
     }
@@ -102,14 +102,14 @@ fn groups_text(groups: &RangeInclusive<u64>) -> String {
     }
 }
 
-/// Position and time; the time as GeneralizedTime (RFC 4517 section 3.3.13) in microseconds.
+/// Formats position and time; the time as GeneralizedTime (RFC 4517 section 3.3.13) with microseconds.
 fn when_text(when: &When) -> String {
     let time = when.csn.map(|csn| csn.to_string());
     let time = time.as_deref().and_then(|text| text.split('#').next()).unwrap_or("time unknown");
     format!("position {}, {time}", when.position)
 }
 
-/// What is saved is a new file outside the directory, which stays as it is.
+/// Checks that an output file is new and outside of the directory, which stays unchanged.
 fn check_target(target: &Path, data: &Path) -> Result<(), String> {
     let name = target.display();
     if target.as_os_str() == "-" || target.file_name().is_none() {

@@ -19,7 +19,7 @@ pub(crate) fn run(arguments: ServeArguments) -> ExitCode {
     }
 }
 
-/// What happens before anybody is served.
+/// Prepares a directory before it is served.
 fn prepare(opened: &mut Opened, sample: bool) -> Result<(), ServeError> {
     if let Some(password) = opened.generated_password() {
         say(&format!("pando: the password of {} is {password}", opened.config().admin_dn));
@@ -28,7 +28,7 @@ fn prepare(opened: &mut Opened, sample: bool) -> Result<(), ServeError> {
     if sample { load_sample(opened) } else { Ok(()) }
 }
 
-/// Puts the sample organisation below the first suffix, unless there is anything in the directory.
+/// Loads the sample organisation below the first suffix, if the directory is empty.
 fn load_sample(opened: &mut Opened) -> Result<(), ServeError> {
     if !opened.directory().is_empty()? {
         say("pando: the directory has entries, the sample is not loaded");
@@ -48,8 +48,8 @@ fn load_sample(opened: &mut Opened) -> Result<(), ServeError> {
     Ok(())
 }
 
-/// The authority that clients trust, and the line that tells people, scripts and tests where the server listens. The
-/// form of the last is a promise.
+/// Prints the authority that clients can trust, and the line with the addresses of the server for people, scripts and
+/// tests. The format of that line is stable.
 fn say_ready(server: &Server) {
     if let Some(authority) = server.authority() {
         say(&format!("pando: {authority}"));
@@ -58,7 +58,7 @@ fn say_ready(server: &Server) {
     say(&format!("pando: ready on {}", listeners.join(" ")));
 }
 
-/// Says something on standard output, at once. Nobody may be listening there, which is no reason not to serve.
+/// Prints on standard output at once. A closed pipe does not stop the server.
 fn say(text: &str) {
     let mut out = std::io::stdout();
     let _ = writeln!(out, "{text}").and_then(|()| out.flush());

@@ -1,4 +1,4 @@
-//! `pando plan` and `pando apply`: directory-wide settings from a file.
+//! `pando plan` and `pando apply`: apply directory-wide settings from a file.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -54,7 +54,7 @@ pub(crate) fn plan(arguments: &PlanArguments) -> ExitCode {
     }
 }
 
-/// Tells what a file has that is without effect.
+/// Prints the parts of a file that are without effect.
 fn say_notices(file: &SettingsFile) {
     file.notices().iter().for_each(|notice| eprintln!("pando: {notice}"));
 }
@@ -71,7 +71,7 @@ pub(crate) fn apply(arguments: &ApplyArguments) -> ExitCode {
     apply_file(arguments.plan.config(), &arguments.server, &file)
 }
 
-/// Puts the settings of a file in force, by the process that has the directory where there is one.
+/// Applies the settings of a file, through the running server if there is one.
 pub(crate) fn apply_file(
     config: Result<Config, ServeError>,
     server: &ServerArguments,
@@ -88,7 +88,7 @@ pub(crate) fn apply_file(
             say(&changes, &config);
             say_applied(&changes)
         }
-        // The process that has the directory may be a server, which can be asked.
+        // The process that uses the directory may be a server, which can apply them.
         Ok((Err(error), config)) if error.fault() == Fault::InUse => {
             let url = socket_in(&config.data);
             match server.connect(&url) {
@@ -107,7 +107,7 @@ fn apply_online(server: &ServerArguments, file: &SettingsFile, url: &ServerUrl) 
     }
 }
 
-/// Lets a running server put the settings in force.
+/// Sends the settings to a running server.
 fn send(mut connection: Connection, file: &SettingsFile, url: &ServerUrl) -> ExitCode {
     let reply = match connection.extended(APPLY_SETTINGS, Some(&online::request(file))) {
         Ok(reply) => reply,
@@ -149,25 +149,25 @@ fn say_applied(changes: &SettingsChanges) -> ExitCode {
 }
 
 pub(crate) const PLAN_HELP: &str = "\
-Changes nothing. Says each difference between the file and the directory, and what it costs. A directory that is not
-there yet is one to be made. Works beside a running server.
+Changes nothing. Prints each difference between the file and the directory, and its cost. A missing directory counts as
+empty. Works whether or not a server is running.
 
 Examples:
   pando export --settings-only --data /var/lib/pando -o settings.toml
   pando plan --data /var/lib/pando settings.toml
 
 Exit codes:
-  0  the settings can be put in force, or are
-  2  the file, or a schema file that it names, is wrong: each error has its line
+  0  the settings can be applied, or are in force already
+  2  the file, or a schema file that it names, is wrong: each error names its line
   4  the data directory cannot be read";
 
 pub(crate) const APPLY_HELP: &str = "\
-A settings file states everything that is the same on all nodes of a directory: suffixes, indexes, schema, limits,
-access. What it leaves out has its default, and an index that it does not name is not kept;
-`pando export --settings-only` writes one to start from. All of it is put in force, or nothing is. A directory that is
-not there is made, so indexes are chosen before the first import. A directory that is being served is changed by its
-server, through the socket in it, while it goes on serving. A command that is interrupted goes on making indexes where
-it was when it, or the server, is started again. docs/how-to/configure.md has every key.
+A settings file contains everything that is the same on all nodes of a directory: suffixes, indexes, schema, limits,
+access. A missing setting gets its default, and a missing index is dropped; `pando export --settings-only` writes a file
+to start from. Either all settings are applied or none. A directory that does not exist is created, so that indexes can
+be chosen before the first import. A running server applies the settings itself, through the socket in its directory,
+and keeps serving. If the command is interrupted, index building continues when it or the server is started again.
+docs/how-to/configure.md describes every key.
 
 Examples:
   pando apply --data /var/lib/pando settings.toml
@@ -175,7 +175,7 @@ Examples:
 
 Exit codes:
   0  the settings are in force
-  1  it failed, or the server refused; nothing is changed
-  2  the file, or a schema file that it names, is wrong: each error has its line; nothing is changed
-  3  another process has the directory, and it is no server that takes settings
+  1  failed, or the server refused; nothing is changed
+  2  the file, or a schema file that it names, is wrong: each error names its line; nothing is changed
+  3  another process uses the directory, and it is not a server that accepts settings
   4  the data directory cannot be used as it is";

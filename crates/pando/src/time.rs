@@ -1,9 +1,9 @@
-//! Moments on the command line.
+//! Times on the command line.
 
 use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Microseconds since 1970.
+/// A time in microseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Time(pub(crate) u64);
 
@@ -31,8 +31,7 @@ fn seconds_ago(text: &str) -> Option<u64> {
     text.get(..text.len() - 1)?.parse::<u64>().ok()?.checked_mul(unit)
 }
 
-/// The moment that is written as a date, or as a date and a time in UTC, whose seconds may have a fraction: what is
-/// printed can be given back.
+/// Parses a date, or a date and a time in UTC, whose seconds may have a fraction. It accepts what commands print.
 fn moment(text: &str) -> Option<u64> {
     let (date, time) = text.split_once('T').unwrap_or((text, "00:00:00Z"));
     let time = time.strip_suffix('Z')?;

@@ -1,4 +1,4 @@
-//! `pando verify`: every row against every entry, and with `--repair` what can be mended.
+//! `pando verify`: checks every row against every entry, and with `--repair` repairs what can be derived from entries.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,11 +15,11 @@ use crate::salvage::{self, Targets};
 pub(crate) struct VerifyArguments {
     #[command(flatten)]
     data: DataArguments,
-    /// Mend what follows from the entries: names, indexes, links backwards, counts. The directory must not be served
+    /// Rebuild what follows from the entries: names, indexes, reverse links, counts. The directory must be stopped
     #[arg(long)]
     repair: bool,
-    /// Write what is whole of a damaged directory as LDIF into a new file, and say which changes are lost. The
-    /// directory must not be served, and stays as it is
+    /// Write the intact entries of a damaged directory as LDIF to a new file, and report the lost changes. The
+    /// directory must be stopped, and stays unchanged
     #[arg(long, value_name = "FILE", conflicts_with = "repair")]
     salvage: Option<PathBuf>,
     /// With --salvage: write the directory's settings as well, as `pando export --settings-only` does
@@ -80,17 +80,17 @@ fn repair(config: Config) -> Result<ExitCode, ServeError> {
 }
 
 pub(crate) const HELP: &str = "\
-Every row is compared with every entry, both ways, every checksum looked at, and every finding printed: what is
-wrong and where. Works while the directory is being served, on one moment of it. Memory stays below half a gigabyte;
-what does not fit is sorted in temporary files beside the data.
+Compares every row with every entry in both directions, checks every checksum, and prints every finding with its place.
+Works on one moment of the directory, whether or not a server is running. Memory stays below half a gigabyte; larger
+data is sorted in temporary files next to the data.
 
-With --repair, on a directory that is not being served, what follows from the entries is made anew: names, class
-postings, indexes, links backwards, counts. What was mended is printed, and what cannot be: a damaged entry itself.
+--repair, on a stopped directory, rebuilds what follows from the entries: names, class postings, indexes, reverse links,
+counts. It prints what it repaired, and what it cannot repair: a damaged entry itself.
 
-With --salvage, on a directory that does not open because its redo log is damaged or a part of it is missing: the
-entries as they were before the first gap are written as LDIF, for `pando import` into a new directory, and what is
-lost is printed: the groups that cannot be read, and of each change behind them that can be read position, time,
-kind and name. The data directory stays as it is.
+--salvage is for a directory that does not open because its redo log is damaged or incomplete. It writes the entries as
+they were before the first gap as LDIF, for `pando import` into a new directory. It reports the losses: the groups that
+cannot be read, and position, time, kind and name of each readable change after them. The data directory is
+unchanged.
 
 Examples:
   pando verify --data /var/lib/pando
@@ -98,9 +98,9 @@ Examples:
   pando verify --data /var/lib/pando --salvage saved.ldif --salvage-settings saved.toml
 
 Exit codes:
-  0  nothing found, everything mended, or (with --salvage) nothing lost
-  1  findings (with --repair: that cannot be mended), the redo log is damaged or lacks changes, something is lost, or
+  0  nothing found, everything repaired, or (with --salvage) nothing lost
+  1  findings (with --repair: that cannot be repaired), the redo log is damaged or incomplete, changes are lost, or
      the check failed
-  2  the command line or a setting is wrong, or the file to be written is there already
-  3  with --repair and --salvage: another process has the data directory
-  4  there is no data, or it cannot be read at all";
+  2  the command line or a setting is wrong, or the output file exists
+  3  with --repair and --salvage: another process uses the data directory
+  4  the data does not exist or cannot be read at all";

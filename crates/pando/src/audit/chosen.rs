@@ -1,4 +1,4 @@
-//! Which events are asked for.
+//! Selection of audit events.
 
 use audit::{Event, Field, Kind};
 use clap::Args;
@@ -6,35 +6,35 @@ use ldap::ResultCode;
 
 use crate::time::Time;
 
-/// What an event has to be.
+/// Options that select events.
 #[derive(Debug, Args)]
 pub(crate) struct ChoiceArguments {
-    /// Not before: 2026-01-31, 2026-01-31T12:00:00Z, or 30m, 12h, 7d ago
+    /// Earliest time: 2026-01-31, 2026-01-31T12:00:00Z, or 30m, 12h, 7d ago
     #[arg(long, value_name = "TIME")]
     since: Option<Time>,
-    /// Before
+    /// End of the time, exclusive
     #[arg(long, value_name = "TIME")]
     until: Option<Time>,
-    /// Whose the connection was, or as whom it acted: a DN, or one above it; `anonymous`
+    /// Identity of the connection or its authorization identity: a DN, a superior of it, or `anonymous`
     #[arg(long, value_name = "DN")]
     who: Vec<String>,
-    /// The entry: its DN, or one above it
+    /// DN of the entry, or a superior of it
     #[arg(long, value_name = "DN")]
     target: Vec<String>,
     /// bind, search, compare, add, modify, delete, modifyDN, extended, abandon, unbind, opened, closed, tls,
     /// administration, started, stopped, lost, gap, retired
     #[arg(long, value_name = "OPERATION", value_parser = kind)]
     operation: Vec<Kind>,
-    /// A result by name or number; `failed` for all that are no success
+    /// Result code by name or number; `failed` for all but success
     #[arg(long, value_name = "RESULT", value_parser = wanted_result)]
     result: Vec<WantedResult>,
-    /// How the client's address begins
+    /// Prefix of the client's address
     #[arg(long, value_name = "ADDRESS")]
     network: Vec<String>,
-    /// The connection's number
+    /// Number of the connection
     #[arg(long, value_name = "NUMBER")]
     connection: Vec<u64>,
-    /// An attribute that was asked for, compared or changed
+    /// Attribute that was requested, compared or changed
     #[arg(long, value_name = "NAME")]
     attribute: Vec<String>,
 }
@@ -69,7 +69,7 @@ fn wanted_result(text: &str) -> Result<WantedResult, String> {
 }
 
 impl ChoiceArguments {
-    /// Whether anything is asked for.
+    /// Returns true if any option is given.
     pub(crate) fn is_any(&self) -> bool {
         let texts = [&self.who, &self.target, &self.network, &self.attribute];
         self.since.is_some()
@@ -78,12 +78,12 @@ impl ChoiceArguments {
             || !(self.operation.is_empty() && self.result.is_empty() && self.connection.is_empty())
     }
 
-    /// What is asked for is not older, in microseconds since 1970.
+    /// Returns the earliest time of the events, in microseconds since 1970.
     pub(crate) fn since_micros(&self) -> u64 {
         self.since.map_or(0, |Time(micros)| micros)
     }
 
-    /// Whether an event is asked for.
+    /// Returns true if an event is selected.
     pub(crate) fn has(&self, event: Event<'_>) -> bool {
         let time = event.number(Field::Time).unwrap_or(0);
         let any = |wanted: &[String], fits: &dyn Fn(&str) -> bool| {
@@ -120,7 +120,7 @@ impl ChoiceArguments {
     }
 }
 
-/// Whether a result is none that says what went wrong.
+/// Returns true if a result code is not an error.
 fn is_success(code: ResultCode) -> bool {
     [
         ResultCode::SUCCESS,
@@ -132,8 +132,8 @@ fn is_success(code: ResultCode) -> bool {
     .contains(&code)
 }
 
-/// Whether a DN is `superior` or below it, by their texts without regard to case and to spaces behind commas: the
-/// schema is not at hand here.
+/// Returns true if a DN is `superior` or below it. Compares the texts, ignoring case and spaces after commas, because
+/// no schema is available here.
 fn is_at_or_below(name: &str, superior: &str) -> bool {
     let plain = |text: &str| text.to_lowercase().replace(", ", ",").replace(" = ", "=");
     let (name, superior) = (plain(name), plain(superior));

@@ -7,16 +7,16 @@ use ldap::ResultCode;
 use serde_json::Value;
 use server::Written;
 
-/// How events are printed.
+/// Output format of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// A line each.
+    /// A line for each event.
     Text,
-    /// An object a line.
+    /// An object on each line.
     Json,
-    /// A row each, behind a head line.
+    /// A row for each event, after a header line.
     Csv,
-    /// An object a line, behind the head of a syslog message.
+    /// An object on each line, after the header of a syslog message.
     Syslog,
 }
 
@@ -74,7 +74,7 @@ impl<W: Write> Printer<W> {
         self.out.flush()
     }
 
-    /// Prints an event, and by which rules it was decided if that was asked.
+    /// Prints an event and, if requested, the rules that decide it.
     pub(crate) fn event(
         &mut self,
         event: Event<'_>,
@@ -92,13 +92,13 @@ impl<W: Write> Printer<W> {
 
     fn text(&mut self, cells: &[(&str, Value)]) -> io::Result<()> {
         let mut separator = "";
-        // The name of a result says its code, and the time of a block is close to that of its events.
+        // The name of a result implies its code, and the time of a block is close to that of its events.
         for (name, value) in cells.iter().filter(|(name, _)| !["block_time", "code"].contains(name)) {
             write!(self.out, "{separator}")?;
             match (*name, value) {
                 ("time" | "operation", Value::String(text)) => write!(self.out, "{text}")?,
                 (_, Value::String(text)) if is_plain(text) => write!(self.out, "{name}={text}")?,
-                // Quoted, with control characters escaped: nobody forges a line.
+                // Quoted, with control characters escaped, so that a value cannot forge a line.
                 (_, Value::String(text)) => write!(self.out, "{name}={text:?}")?,
                 (_, Value::Array(list)) if list.iter().all(Value::is_string) => {
                     let texts: Vec<_> = list.iter().filter_map(Value::as_str).collect();
@@ -157,13 +157,13 @@ impl<W: Write> Printer<W> {
     }
 }
 
-/// Whether a text stands for itself in a line.
+/// Returns true if a text needs no quotes in a line.
 fn is_plain(text: &str) -> bool {
     !text.is_empty()
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"=,.:;-_/+*@#[]".contains(&byte))
 }
 
-/// What an event says, by column.
+/// Returns the fields of an event by column.
 fn cells(event: Event<'_>, written: Written, explained: Vec<String>) -> Vec<(&'static str, Value)> {
     let mut cells: Vec<(&'static str, Value)> = Vec::with_capacity(16);
     let kind = event.kind();
@@ -243,7 +243,7 @@ fn cells(event: Event<'_>, written: Written, explained: Vec<String>) -> Vec<(&'s
     cells
 }
 
-/// What session tracking controls said, in order.
+/// Returns the values of session tracking controls, in order.
 fn tracking(event: Event<'_>) -> Vec<Value> {
     let texts = |field| event.texts(field);
     let parts = texts(Field::TrackingAddress)
@@ -256,8 +256,8 @@ fn tracking(event: Event<'_>) -> Vec<Value> {
     shown.collect()
 }
 
-/// Values of a changed attribute. What is no UTF-8 is shown in hexadecimal digits behind a backslash each, as RFC 4514
-/// has it.
+/// Returns the values of a changed attribute. Octets that are not UTF-8 appear as backslashes with two hexadecimal
+/// digits (RFC 4514 section 2.4).
 fn shown_values(values: Values<'_>) -> Value {
     let shown = |value: &[u8]| match std::str::from_utf8(value) {
         Ok(text) => text.to_owned(),
@@ -271,7 +271,7 @@ fn shown_values(values: Values<'_>) -> Value {
     })
 }
 
-/// A time as RFC 3339 has it, in UTC.
+/// Formats a time by RFC 3339, in UTC.
 pub(crate) fn rfc3339(micros: u64) -> String {
     let text = directory::csn::rfc3339(micros / 1_000_000);
     format!("{}.{:06}Z", text.trim_end_matches('Z'), micros % 1_000_000)

@@ -1,4 +1,4 @@
-//! Where events come from: the folder of the trail, or a server that has it.
+//! Sources of audit events: the folder of the trail, or a server.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -9,23 +9,23 @@ use client::{ClientError, Connection};
 use directory::virtual_entries::READ_AUDIT;
 use ldap::{ResultCode, TrailAnswer, TrailPiece, TrailRequest};
 
-/// How often a folder is looked at that is followed.
+/// Interval at which a followed folder is read.
 const FOLDER_INTERVAL: Duration = Duration::from_millis(200);
 
-/// How often a server is asked whose trail is followed.
+/// Interval at which a server is asked for new events.
 const SERVER_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What is told of a trail.
-pub(super) enum Told {
+/// An item of a trail.
+pub(super) enum TrailItem {
     /// Events.
     Block { number: u64, written_micros: u64, events: Vec<u8> },
-    /// What is wrong, and where.
+    /// Description and place of damage.
     Damage(String),
-    /// Where a crash cut the last write.
+    /// Place at which a crash cut the last write.
     Torn(String),
 }
 
-/// Why nothing more is told.
+/// Reason that a trail cannot be read further.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SourceError {
     #[error(transparent)]
@@ -38,34 +38,34 @@ pub(super) enum SourceError {
     Answer,
 }
 
-/// A trail.
+/// A trail to read.
 pub(super) enum Source {
     Folder(Box<Walk>),
-    Server(Box<Asked>),
+    Server(Box<RemoteTrail>),
 }
 
-/// A server that is asked part by part.
-pub(super) struct Asked {
+/// A server whose trail is requested in parts.
+pub(super) struct RemoteTrail {
     connection: Connection,
     request: TrailRequest,
-    told: VecDeque<Told>,
-    /// Whether the last answer was all that there was.
+    told: VecDeque<TrailItem>,
+    /// True if the last response reached the end of the trail.
     is_end: bool,
 }
 
 impl Source {
-    /// The trail of a folder.
+    /// Opens the trail of a folder.
     pub(super) fn folder(folder: &Path) -> Result<Source, AuditError> {
         Walk::begin(folder).map(|walk| Source::Folder(Box::new(walk)))
     }
 
-    /// The trail of a server, from blocks on that were written then.
+    /// Returns the trail of a server, from the first block written at or after a time.
     pub(super) fn server(connection: Connection, since_micros: u64) -> Source {
         let request = TrailRequest { since_micros, from: None };
-        Source::Server(Box::new(Asked { connection, request, told: VecDeque::new(), is_end: false }))
+        Source::Server(Box::new(RemoteTrail { connection, request, told: VecDeque::new(), is_end: false }))
     }
 
-    /// How long to wait for more.
+    /// Returns the time to wait for new events.
     pub(super) fn interval(&self) -> Duration {
         match self {
             Source::Folder(_) => FOLDER_INTERVAL,
@@ -73,15 +73,15 @@ impl Source {
         }
     }
 
-    /// What comes next; `None` where that is all by now.
-    pub(super) fn next(&mut self, follows: bool) -> Result<Option<Told>, SourceError> {
+    /// Returns the next item, or `None` at the present end.
+    pub(super) fn next(&mut self, follows: bool) -> Result<Option<TrailItem>, SourceError> {
         match self {
             Source::Folder(walk) => {
                 let item = if follows { walk.follow() } else { walk.next().transpose() };
                 Ok(item.map_err(SourceError::Trail)?.map(|item| match item {
-                    Item::Damage(place, damage) => Told::Damage(format!("{place}: {damage}")),
-                    Item::Torn(place) => Told::Torn(place.to_string()),
-                    Item::Block(block) => Told::Block {
+                    Item::Damage(place, damage) => TrailItem::Damage(format!("{place}: {damage}")),
+                    Item::Torn(place) => TrailItem::Torn(place.to_string()),
+                    Item::Block(block) => TrailItem::Block {
                         number: block.number,
                         written_micros: block.written_micros,
                         events: block.events,
@@ -93,8 +93,8 @@ impl Source {
     }
 }
 
-impl Asked {
-    fn next(&mut self) -> Result<Option<Told>, SourceError> {
+impl RemoteTrail {
+    fn next(&mut self) -> Result<Option<TrailItem>, SourceError> {
         loop {
             if let Some(told) = self.told.pop_front() {
                 return Ok(Some(told));
@@ -116,15 +116,15 @@ impl Asked {
         let value = reply.extended.value.unwrap_or_default();
         let answer = TrailAnswer::decode(&value).ok_or(SourceError::Answer)?;
         self.told.extend(answer.pieces.iter().map(|piece| match piece {
-            TrailPiece::Damage(text) => Told::Damage((*text).to_owned()),
-            TrailPiece::Torn(text) => Told::Torn((*text).to_owned()),
+            TrailPiece::Damage(text) => TrailItem::Damage((*text).to_owned()),
+            TrailPiece::Torn(text) => TrailItem::Torn((*text).to_owned()),
             TrailPiece::Block(number, written_micros, events) => {
-                Told::Block { number: *number, written_micros: *written_micros, events: events.to_vec() }
+                TrailItem::Block { number: *number, written_micros: *written_micros, events: events.to_vec() }
             }
         }));
-        // What is torn is told once, however often it is looked at.
+        // A torn write is reported once, however often it is read.
         if self.request.from == Some(answer.next) {
-            self.told.retain(|told| !matches!(told, Told::Torn(_)));
+            self.told.retain(|told| !matches!(told, TrailItem::Torn(_)));
         }
         (self.request.from, self.is_end) = (Some(answer.next), answer.is_end);
         Ok(())

@@ -1,5 +1,5 @@
-//! Events to a syslog server (RFC 5424): over TCP with the length before each message (RFC 6587 section 3.4.1), over
-//! UDP (RFC 5426) and to a socket of this machine as a datagram each.
+//! Sends events to a syslog server (RFC 5424): over TCP with octet counting (RFC 6587 section 3.4.1), over UDP (RFC
+//! 5426), or as datagrams to a socket of this machine.
 
 use std::io::{self, BufWriter, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
@@ -7,10 +7,10 @@ use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Octets of a message in a datagram; the rest is cut off. UDP takes 65,507.
+/// Most octets of a message in a datagram; the rest is cut off. UDP carries at most 65,507.
 const DATAGRAM_MAX: usize = 60_000;
 
-/// Where messages go.
+/// Destination of messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SyslogTarget {
     Tcp(String),
@@ -41,7 +41,7 @@ impl SyslogTarget {
     /// Connects.
     ///
     /// # Errors
-    /// Nobody is there.
+    /// The syslog server cannot be reached.
     pub(crate) fn connect(&self) -> io::Result<SyslogWriter> {
         let sink = match self {
             SyslogTarget::Tcp(address) => Sink::Tcp(BufWriter::new(TcpStream::connect(address)?)),
@@ -72,7 +72,7 @@ enum Sink {
     Unix(UnixDatagram),
 }
 
-/// Sends each line that is written as a message.
+/// A writer that sends each line as a message.
 pub(crate) struct SyslogWriter {
     sink: Sink,
     line: Vec<u8>,
@@ -112,8 +112,8 @@ impl Write for SyslogWriter {
     }
 }
 
-/// What stands before a message: facility "log audit" with the severity, time, this machine, program and process, and
-/// the operation.
+/// Returns the header of a message: priority (facility "log audit" and the severity), time, host name, application,
+/// process id, and the operation as the message id.
 pub(crate) fn head(severity: u8, time: &str, operation: &str) -> String {
     const LOG_AUDIT: u8 = 13;
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
