@@ -91,7 +91,7 @@ impl TreeState<'_> {
             let Some(node) = self.node(at)? else { return Ok(false) };
             at = node.parent;
         }
-        Err(OperationError::Damaged(format!("the parents of entry {} do not end", id.0)))
+        Err(OperationError::Damaged(format!("the chain of parents of entry {} has no end", id.0)))
     }
 }
 
@@ -151,7 +151,7 @@ pub fn dn_of(read: &Read, id: EntryId) -> Result<Option<String>, OperationError>
         dn.push_str(row.rdn_text().ok_or_else(|| damaged_row("nodes", at))?);
         at = row.parent;
     }
-    Err(OperationError::Damaged(format!("the parents of entry {} do not end", id.0)))
+    Err(OperationError::Damaged(format!("the chain of parents of entry {} has no end", id.0)))
 }
 
 /// Returns the normal form of an entry's DN; `None` if there is no such entry.

@@ -232,7 +232,7 @@ fn loads_only_the_first_of_two_entries_with_one_uuid() {
     let texts: Vec<&[u8]> = texts.iter().map(String::as_bytes).collect();
     let done = import(&folder, asked(SUFFIX), &texts).unwrap();
     let same = |line, of: &str| {
-        (line, Refusal::SameUuid, format!("its entryUUID is that of the entry {of}, and copies"))
+        (line, Refusal::SameUuid, format!("its entryUUID is that of the entry {of}, by which copies"))
     };
     let expected = [
         same(20, "\"uid=first\" in line 8"),

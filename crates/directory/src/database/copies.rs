@@ -24,7 +24,7 @@ pub(super) fn check_none(controls: &RequestControls) -> Result<()> {
     }
     Err(OperationError::refused(
         ResultCode::UNAVAILABLE_CRITICAL_EXTENSION,
-        "settings are no entries of the tree: there is no copy of them (RFC 4527)",
+        "settings are not entries of the tree: there is no copy of them (RFC 4527)",
     ))
 }
 
@@ -44,7 +44,7 @@ pub(super) fn subject(
         Some(Change::Add(add)) => Some(add.id),
         _ => state.entry_of(&NormalName::of(&parse_dn(dn)?, &state.catalog.schema))?,
     };
-    id.ok_or(OperationError::Defect("a change was decided of an entry that is not there"))
+    id.ok_or(OperationError::Defect("a change was decided for an entry that does not exist"))
 }
 
 /// Adds the copy from before the change, or from after it: `copy` says which control. Returns why there is no copy,

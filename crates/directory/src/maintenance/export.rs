@@ -368,7 +368,7 @@ fn find_base(state: TreeState<'_>, base: &str) -> Result<EntryId> {
         Found::Entry(id, _) => Ok(id),
         Found::Missing { .. } => Err(OperationError::refused(
             ldap::ResultCode::NO_SUCH_OBJECT,
-            format!("there is no entry {base:?} to begin at"),
+            format!("the base {base:?} does not exist"),
         )
         .into()),
     }

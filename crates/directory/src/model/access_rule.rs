@@ -234,7 +234,7 @@ impl AccessRule {
         for word in parser.list("a right")? {
             let Some(right) = Rights::of_word(word) else {
                 let known: Vec<_> = RIGHTS.iter().map(|(known, _)| *known).collect();
-                return Err(format!("{word:?} is no right: there are {}", known.join(", ")));
+                return Err(format!("{word:?} is not a right: choose from {}", known.join(", ")));
             };
             rights = rights.with(right);
         }
@@ -457,11 +457,11 @@ mod tests {
             (": allow read to anyone", "a name of 1 to"),
             ("x: permit read to anyone", "expected allow or deny, found \"permit\""),
             ("x: allow", "expected a right, found the end of the rule"),
-            ("x: allow see to anyone", "\"see\" is no right: there are browse, "),
+            ("x: allow see to anyone", "\"see\" is not a right: choose from browse, "),
             ("x: allow read,, to anyone", "expected a right, found a comma"),
             ("x: allow read of to anyone", ", found \"anyone\""),
             ("x: allow read in ou=x to anyone", "expected a DN in quotes, found \"ou=x\""),
-            ("x: allow read in \"ou=x to anyone", "does not end"),
+            ("x: allow read in \"ou=x to anyone", "is not closed"),
             ("x: allow read matching (sn=a) to anyone", "expected a filter in quotes, found \"(sn=a)\""),
             ("x: allow read", ", found the end of the rule"),
             ("x: allow read to", ", found the end of the rule"),

@@ -62,7 +62,7 @@ impl FromStr for ListenerName {
                 Ok(ListenerName(octets))
             }
             _ => Err(format!(
-                "{text:?} is no name of a listener: write 1 to {} of a to z, 0 to 9 and hyphens",
+                "{text:?} is not a listener name: write 1 to {} of a to z, 0 to 9 and hyphens",
                 ListenerName::OCTETS_MAX
             )),
         }
@@ -194,7 +194,7 @@ mod tests {
         assert_ne!(ListenerName::LDAP, ListenerName::LDAPS);
         for wrong in ["", "LDAP", "a b", "ldap://", "\u{e9}", "a\0", &format!("{longest}a")] {
             let error = wrong.parse::<ListenerName>().unwrap_err();
-            assert!(error.contains("is no name of a listener"), "{error}");
+            assert!(error.contains("is not a listener name"), "{error}");
         }
     }
 

@@ -85,7 +85,7 @@ impl std::str::FromStr for IndexKinds {
             let known = IndexKinds::ALL.iter().find(|(_, known)| known.eq_ignore_ascii_case(name));
             let Some((kind, _)) = known else {
                 let names = IndexKinds::ALL.map(|(_, name)| name).join(", ");
-                return Err(format!("{name:?} is no kind of index: there are {names}"));
+                return Err(format!("{name:?} is not a kind of index: choose from {names}"));
             };
             kinds = kinds.with(*kind);
         }
@@ -353,8 +353,8 @@ mod tests {
                 "equality,ordering,presence,substring,approximate",
                 Ok("equality,ordering,presence,substring,approximate"),
             ),
-            ("", Err("\"\" is no kind")),
-            ("equality,exact", Err("\"exact\" is no kind")),
+            ("", Err("\"\" is not a kind")),
+            ("equality,exact", Err("\"exact\" is not a kind")),
         ] {
             match (text.parse::<IndexKinds>(), expected) {
                 (Ok(kinds), Ok(expected)) => assert_eq!(kinds.to_string(), expected),

@@ -151,14 +151,14 @@ impl fmt::Display for LinkConditions {
 fn network(text: &str) -> Result<IpNet, String> {
     let network = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
     network.map(|network| network.trunc()).map_err(|_| {
-        format!("{text:?} is no network: write an address, or one with a prefix such as \"10.0.0.0/8\"")
+        format!("{text:?} is not a network: write an address, or one with a prefix such as \"10.0.0.0/8\"")
     })
 }
 
 fn method(word: &str) -> Result<&'static str, String> {
     let mut known = [SIMPLE, SASL].into_iter().chain(MECHANISMS);
     known.find(|known| known.eq_ignore_ascii_case(word)).ok_or_else(|| {
-        format!("{word:?} is no way to bind: there are simple, sasl, {}", MECHANISMS.join(", "))
+        format!("{word:?} is not a bind method: choose from simple, sasl, {}", MECHANISMS.join(", "))
     })
 }
 
@@ -167,14 +167,14 @@ fn days(words: &[&str]) -> Result<[bool; 7], String> {
     for word in words {
         let place = DAYS.iter().position(|day| day == word);
         let day = place.and_then(|place| days.get_mut(place));
-        *day.ok_or_else(|| format!("{word:?} is no day: there are {}", DAYS.join(", ")))? = true;
+        *day.ok_or_else(|| format!("{word:?} is not a day: choose from {}", DAYS.join(", ")))? = true;
     }
     Ok(days)
 }
 
 fn time(parser: &mut Parser<'_, '_>) -> Result<u64, String> {
     let word = parser.word("a time such as 08:30")?;
-    minutes(word).ok_or_else(|| format!("{word:?} is no time: write 00:00 to 24:00, in UTC"))
+    minutes(word).ok_or_else(|| format!("{word:?} is not a time: write 00:00 to 24:00, in UTC"))
 }
 
 #[cfg(test)]
@@ -230,16 +230,16 @@ mod tests {
              between 08:00 and 18:00 UTC, at listener ldaps, internal";
         assert_eq!(conditions(all).to_string(), says);
         for (text, expected) in [
-            ("from 'x'", "\"x\" is no network"),
+            ("from 'x'", "\"x\" is not a network"),
             ("over", "expected \"tls\", found the end of the rule"),
-            ("bound by fax", "\"fax\" is no way to bind: there are simple, sasl, EXTERNAL"),
+            ("bound by fax", "\"fax\" is not a bind method: choose from simple, sasl, EXTERNAL"),
             ("bound simple", "expected \"by\", found \"simple\""),
-            ("on holiday", "\"holiday\" is no day"),
-            ("between 8:00 and 18:00", "\"8:00\" is no time"),
+            ("on holiday", "\"holiday\" is not a day"),
+            ("between 8:00 and 18:00", "\"8:00\" is not a time"),
             ("between 08:00 and 08:00", "are the same"),
             ("between 08:00 to 18:00", "expected \"and\", found \"to\""),
             ("at ldaps", "expected \"listener\", found \"ldaps\""),
-            ("at listener LDAPS", "\"LDAPS\" is no name of a listener"),
+            ("at listener LDAPS", "\"LDAPS\" is not a listener name"),
             ("at listener 'ldaps'", "expected the name of a listener, found \"ldaps\""),
             ("on monday on friday", "\"on\" is left"),
         ] {

@@ -56,10 +56,10 @@ pub enum OpenError {
     )]
     ChangedNode,
     /// The data to be copied does not belong to a cluster node.
-    #[error("there is no data of a node of a cluster to be copied")]
+    #[error("the source contains no data of a cluster node")]
     NoNode,
     /// The target of a copy contains data.
-    #[error("the data directory that is to become a node has data already")]
+    #[error("the new data directory already contains data")]
     HasData,
     /// A naming context is invalid.
     #[error("suffix {dn:?}: {reason}")]

@@ -149,11 +149,12 @@ impl From<PolicyError> for OperationError {
             ),
             PolicyError::ModificationNotAllowed => (
                 ResultCode::INSUFFICIENT_ACCESS_RIGHTS,
-                "the password policy lets no user change the password",
+                "the password policy does not let users change their password",
             ),
             PolicyError::MustSupplyOldPassword => (
                 ResultCode::INSUFFICIENT_ACCESS_RIGHTS,
-                "the password policy wants the old password with the new one: delete the one and add the other",
+                "the password policy requires the old password with the new one: delete the old value and add \
+                 the new one",
             ),
             PolicyError::InsufficientQuality => (
                 ResultCode::CONSTRAINT_VIOLATION,
@@ -161,7 +162,7 @@ impl From<PolicyError> for OperationError {
             ),
             PolicyError::TooShort => (ResultCode::CONSTRAINT_VIOLATION, "the password is too short"),
             PolicyError::TooYoung => {
-                (ResultCode::CONSTRAINT_VIOLATION, "the password was changed too short a time ago")
+                (ResultCode::CONSTRAINT_VIOLATION, "the password was changed too recently")
             }
             PolicyError::InHistory => (ResultCode::CONSTRAINT_VIOLATION, "the password was used before"),
             PolicyError::TooLong => (ResultCode::CONSTRAINT_VIOLATION, "the password is too long"),

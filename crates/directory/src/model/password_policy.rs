@@ -173,7 +173,7 @@ impl PasswordPolicy {
         } else if attribute == PASSWORD_ATTRIBUTE
             && !["userPassword", "2.5.4.35"].iter().any(|name| name.eq_ignore_ascii_case(text))
         {
-            return Err(format!("{attribute}: there are policies for userPassword only"));
+            return Err(format!("{attribute}: only userPassword can have a policy"));
         }
         Ok(())
     }
@@ -205,7 +205,7 @@ impl PasswordPolicy {
         );
         fault(
             self.expire_warning != 0 && self.max_age != 0 && self.expire_warning >= self.max_age,
-            "pwdExpireWarning has to be less than pwdMaxAge",
+            "pwdExpireWarning must be less than pwdMaxAge",
         );
         fault(
             self.max_length != 0 && self.max_length < self.min_length,
@@ -213,7 +213,7 @@ impl PasswordPolicy {
         );
         if fault(
             (self.min_delay == 0) != (self.max_delay == 0) || self.max_delay < self.min_delay,
-            "pwdMinDelay and pwdMaxDelay come together, the longer one as pwdMaxDelay",
+            "set both pwdMinDelay and pwdMaxDelay, with pwdMaxDelay at least as long",
         ) {
             self.max_delay = self.max_delay.max(self.min_delay);
         }
@@ -221,7 +221,7 @@ impl PasswordPolicy {
         let (_, least, most) = SCRAM_ITERATIONS;
         let iterations = self.scram_iterations;
         for (value, max, text) in [
-            (&mut self.check_quality, 2, "pwdCheckQuality is 0, 1 or 2".to_owned()),
+            (&mut self.check_quality, 2, "pwdCheckQuality must be 0, 1 or 2".to_owned()),
             (
                 &mut self.min_classes,
                 4,
@@ -231,13 +231,13 @@ impl PasswordPolicy {
                 &mut self.in_history,
                 PASSWORD_HISTORY_MAX,
                 format!(
-                    "pwdInHistory is at most {PASSWORD_HISTORY_MAX}: each is verified when the password changes"
+                    "pwdInHistory is at most {PASSWORD_HISTORY_MAX}: each is verified when a password changes"
                 ),
             ),
             (
                 &mut self.max_failure,
                 failures_max,
-                format!("pwdMaxFailure is at most {failures_max}: so many are kept on record"),
+                format!("pwdMaxFailure is at most {failures_max}: that many are recorded"),
             ),
             (
                 &mut self.max_recorded_failure,
@@ -438,7 +438,7 @@ mod tests {
         check(&[("pwdMaxAge", "-1")], "from 0 to");
         check(&[("pwdMaxFailure", "101")], "at most 100");
         check(&[("pwdInHistory", "1000")], "at most");
-        check(&[("pwdAttribute", "mail")], "userPassword only");
+        check(&[("pwdAttribute", "mail")], "only userPassword");
         check(&[("pandoPwdScheme", "rot13")], "unknown password storage scheme");
         check(&[("pandoPwdScramMechanism", "SCRAM-MD5")], "keys are made for");
         check(&[("pandoPwdScramIterations", "1")], "from 4096");

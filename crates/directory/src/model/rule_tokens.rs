@@ -20,7 +20,7 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<Token<'_>>, String> {
             '"' | '\'' => {
                 let inner = rest.get(1..).unwrap_or_default();
                 let Some(len) = inner.find(first) else {
-                    return Err(format!("the quote in {rest:?} does not end"));
+                    return Err(format!("the quote in {rest:?} is not closed"));
                 };
                 tokens.push(Token::Quoted(inner.get(..len).unwrap_or_default()));
                 len + 2

@@ -81,8 +81,8 @@ impl Uses {
                 let words: Vec<_> = USABLE.iter().map(|(word, _)| *word).collect();
                 let words = words.join(", ");
                 format!(
-                    "{name} is no control and no extended operation that rules are about: there are {words}, and \
-                     their OIDs"
+                    "{name} is not a control or extended operation that rules can restrict: choose from \
+                     {words}, or their OIDs"
                 )
             })?;
             uses = uses.and(Uses::at(Some(place)));

@@ -96,7 +96,7 @@ fn try_answer(
     check_asker(state, requester, question.entry, &place)?;
     let Some((word, right, wants_attribute)) = known.copied() else {
         let words: Vec<_> = ASKED.iter().map(|(word, ..)| *word).collect();
-        return Err(wrong(format!("{:?} is no right: there are {}", question.right, words.join(", "))));
+        return Err(wrong(format!("{:?} is not a right: choose from {}", question.right, words.join(", "))));
     };
     let type_id = match question.attribute {
         Some(name) => {

@@ -169,7 +169,7 @@ impl<'s> Draft<'s> {
             }
             let key = self.key(of, value);
             if self.position(of, &key).is_some() {
-                let what = format!("{} has value {} already", of.name(), number + 1);
+                let what = format!("{} already has value {}", of.name(), number + 1);
                 return Err(refused(ResultCode::ATTRIBUTE_OR_VALUE_EXISTS, what));
             }
             self.values(of).push(value.to_vec());

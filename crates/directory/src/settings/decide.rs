@@ -146,7 +146,7 @@ fn change_schema(state: TreeState<'_>, checked: &CheckedSettings) -> Result<Cata
         if has_values(state.read, allocation.id)? {
             let name = &stored.name;
             return Err(refuse(format!(
-                "{name} has values, so its syntax and its equality and ordering rules have to stay as they are: \
+                "{name} has values, so its syntax and its equality and ordering rules must stay unchanged: \
                  export, change the definition, and import"
             )));
         }

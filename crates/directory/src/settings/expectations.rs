@@ -50,7 +50,7 @@ fn checked(text: &str, schema: &Schema) -> Result<Expectation, String> {
     }
     let Some((_, _, wants_attribute)) = ASKED.iter().find(|(word, ..)| *word == read.right) else {
         let words: Vec<_> = ASKED.iter().map(|(word, ..)| *word).collect();
-        return Err(format!("{:?} is no right: there are {}", read.right, words.join(", ")));
+        return Err(format!("{:?} is not a right: choose from {}", read.right, words.join(", ")));
     };
     match &read.attribute {
         Some(name) if schema.attribute_type(name).is_none() => {

@@ -90,7 +90,10 @@ impl NameCache {
             return Ok(*container);
         }
         if depth > TREE_DEPTH_MAX {
-            return Err(OperationError::Damaged(format!("the parents of entry {} do not end", id.0)));
+            return Err(OperationError::Damaged(format!(
+                "the chain of parents of entry {} has no end",
+                id.0
+            )));
         }
         let row = node(state.read, id)?.ok_or_else(|| damaged_row("nodes", id))?;
         let parent = self.look_up(state, row.parent, depth + 1)?;

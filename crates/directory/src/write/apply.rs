@@ -351,7 +351,7 @@ fn count_below(batch: &mut Batch<'_>, parent: EntryId, children: i64, subtree: i
             None => return Ok(()),
         }
     }
-    Err(OperationError::Damaged(format!("the parents of entry {} do not end", parent.0)))
+    Err(OperationError::Damaged(format!("the chain of parents of entry {} has no end", parent.0)))
 }
 
 fn normal_dn(batch: &Batch<'_>, catalog: &Catalog, id: EntryId) -> Result<Vec<u8>> {

@@ -49,7 +49,10 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &DeleteRequest<'_>) -> Res
             };
             return Err(OperationError::refused(
                 ResultCode::NOT_ALLOWED_ON_NON_LEAF,
-                format!("{} has {entries} directly below it: delete what is below first", Quoted(&target.dn)),
+                format!(
+                    "{} has {entries} directly below it: delete the entries below it first",
+                    Quoted(&target.dn)
+                ),
             ));
         }
     };
@@ -92,8 +95,8 @@ fn below(
             if flags.is_referral() && !manage_dsa_it {
                 return Err(OperationError::refused(
                     ResultCode::AFFECTS_MULTIPLE_DSAS,
-                    "an entry below is a referral to another server, which would keep what it has: manageDsaIT \
-                     says to delete the referral",
+                    "an entry below is a referral to another server, which would keep what it has: use \
+                     manageDsaIT to delete the referral",
                 ));
             }
             if found.len() >= TREE_DELETED_MAX {

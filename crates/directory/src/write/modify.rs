@@ -263,8 +263,8 @@ fn administrator_password(deciding: Deciding<'_>, changes: &[ReadChange<'_>]) ->
     Ok(deciding.record(Allocations::new(deciding.state.catalog), change))
 }
 
-const ONLY_THE_PASSWORD: &str = "of the administrator, who has no entry, only userPassword can be changed: it is \
-                                 replaced by one value, without the old one";
+const ONLY_THE_PASSWORD: &str = "of the administrator, who has no entry, only userPassword can be changed: \
+ replace it by one value, without the old one";
 
 fn read_change<'r>(deciding: Deciding<'_>, change: Change<'r>) -> Result<ReadChange<'r>> {
     let schema = &*deciding.state.catalog.schema;
@@ -447,7 +447,7 @@ fn check_classes<'s>(
             return Err(OperationError::refused(
                 ResultCode::OBJECT_CLASS_MODS_PROHIBITED,
                 format!(
-                    "{name} is a superclass of a class that the entry keeps, so it stays (RFC 4512 section 3.3)"
+                    "{name} is a superclass of a class that the entry keeps, so it must stay (RFC 4512 section 3.3)"
                 ),
             ));
         }

@@ -55,7 +55,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyDnRequest<'_>) -> R
         return Err(OperationError::refused(
             ResultCode::UNWILLING_TO_PERFORM,
             format!(
-                "{} is a suffix of this server: change its name in the settings, not by a rename",
+                "{} is a suffix of this server: it cannot be renamed; add the new name to the setting suffixes",
                 Quoted(&target.dn)
             ),
         ));

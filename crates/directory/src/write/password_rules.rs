@@ -251,7 +251,7 @@ pub(crate) fn check_app_passwords(
     }
     let allowed = accounts::account(state, id)?.map_or(0, |account| account.policy.app_passwords);
     if allowed == 0 {
-        return refused("no password policy allows passwords of applications here: pandoPwdAppPasswords");
+        return refused("no password policy allows application passwords here: pandoPwdAppPasswords");
     }
     let mut count = 0;
     let type_id = description(state.catalog, USER_PASSWORD)?.type_id;
@@ -261,12 +261,12 @@ pub(crate) fn check_app_passwords(
         count += u32::try_from(stored.len()).unwrap_or(u32::MAX);
         if !stored.iter().all(|stored| is_fit(stored)) {
             return refused(
-                "the password of an application is stored as {SSHA512}, as `pando account app-add` does",
+                "an application password must be stored as {SSHA512}, as `pando account app-add` does",
             );
         }
     }
     if count > allowed {
-        return refused("the password policy allows no more passwords of applications: pandoPwdAppPasswords");
+        return refused("the password policy allows no more application passwords: pandoPwdAppPasswords");
     }
     Ok(())
 }
@@ -325,7 +325,7 @@ pub(crate) fn check_policy_entry(
         && let Some(value) = specification.first()
         && schema::SubtreeSpecification::parse(value).is_none()
     {
-        let text = "subtreeSpecification of a password policy has base, minimum and maximum, nothing else";
+        let text = "subtreeSpecification of a password policy can have only base, minimum and maximum";
         return Err(wrong(text.to_owned()));
     }
     Ok(())

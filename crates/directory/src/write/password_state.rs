@@ -33,8 +33,8 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &StateRequest<'_>) -> Resu
     let managed = ManagedAccount::find(state, context.requester, request.user)?;
     managed.check(state, request)?;
     if accounts::account(state, managed.id)?.is_none() {
-        let text = "no password policy governs this entry, so nothing that is set would hold: the setting \
-                    password_policy names one for all";
+        let text = "no password policy governs this entry, so the operation would have no effect: name a \
+         default policy in the setting password_policy";
         return Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text));
     }
     let mut entry = WorkingEntry::of(state, managed.id)?;

@@ -326,7 +326,7 @@ pub(crate) fn stored_form(deciding: &Deciding<'_>, value: &[u8]) -> Result<Vec<u
     if is_hashed(value) {
         if is_too_costly(value, scheme) && !matches!(context.requester, Requester::Administrator { .. }) {
             let text = "the hashed password costs more to verify than one of password_scheme: send a cheaper one, or \
-                        the password itself; only the administrator stores it as it is";
+                        the password itself; only the administrator may store it unchanged";
             return Err(OperationError::refused(ResultCode::CONSTRAINT_VIOLATION, text));
         }
         return Ok(value.to_vec());

@@ -87,7 +87,9 @@ fn an_explanation_names_the_rule_its_line_and_what_is_needed() {
         ask(&anna, "read", &[&bert, "userPassword"]).expect_code(8).expect_output("is a secret");
         ask(&anna, "search", &[&bert, "objectClass"]).expect_code(0);
         ask("nobody", "browse", &[&bert]).expect_code(1).expect_error("is nobody here");
-        ask(&anna, "see", &[&bert]).expect_code(1).expect_error("\"see\" is no right: there are browse, ");
+        ask(&anna, "see", &[&bert])
+            .expect_code(1)
+            .expect_error("\"see\" is not a right: choose from browse, ");
         ask(&anna, "read", &[&bert]).expect_code(1).expect_error("name one");
         ask(&anna, "read", &[&person_dn("x"), "sn"]).expect_code(1).expect_error("does not exist");
     }

@@ -45,7 +45,7 @@ fn rules_of_a_settings_file_hold_for_openldap_s_clients() {
     let wrong =
         scratch.write("wrong.toml", text.replace(&start, "access_rules = [\"x: allow reed to self\"]\n"));
     let wrong = command(&["plan", wrong.to_str().unwrap()], Some(&data));
-    assert!(wrong.stderr.contains("\"reed\" is no right: there are browse, "), "{wrong}");
+    assert!(wrong.stderr.contains("\"reed\" is not a right: choose from browse, "), "{wrong}");
     command(&["plan", file], Some(&data)).expect_code(0).expect_output("access_rules");
     command(&["apply", file], Some(&data)).expect_code(0);
     command(&["apply", file], Some(&data)).expect_code(0).expect_output("no change");
@@ -253,7 +253,7 @@ fn rules_know_at_which_listener_requests_come() {
     };
     ask(&anna, "cn", &["--at-listener", "internal"]).expect_code(0).expect_output("rule 2: inside: ");
     ask(&anna, "cn", &["--at-listener", "ldap"]).expect_code(8).expect_output(", at listener internal");
-    ask(&anna, "cn", &["--at-listener", "LDAP"]).expect_code(1).expect_error("is no name of a listener");
+    ask(&anna, "cn", &["--at-listener", "LDAP"]).expect_code(1).expect_error("is not a listener name");
     // Where nobody says by which listener, what is denied at one is denied.
     ask("anonymous", "uid", &["--from", "10.0.0.1"]).expect_code(8).expect_output("rule 5: not here: ");
     ask("anonymous", "uid", &["--at-listener", "ldap"]).expect_code(0);
@@ -576,18 +576,18 @@ fn controls_and_operations_are_kept_from_some() {
     ask(&anna, "1.2.840.113556.1.4.319").expect_code(0).expect_output("rule 3: pages: ");
     ask(&anna, "manage-dsa-it").expect_code(8).expect_output("rule 5: plain: ");
     ask("anonymous", "subentries").expect_code(0).expect_output("no rule keeps it from anybody");
-    ask(&anna, "fax").expect_code(1).expect_error("fax is no control");
+    ask(&anna, "fax").expect_code(1).expect_error("fax is not a control");
     let of_anna = format!("'{anna}' may use paging");
     replace(&mut admin, "cn=config", "pandoAccessExpectation", &["anonymous may not use paging", &of_anna]);
     for (attribute, value, expected) in [
-        ("pandoAccessRule", "x: deny use of start-tls to anonymous", "start-tls is no control"),
+        ("pandoAccessRule", "x: deny use of start-tls to anonymous", "start-tls is not a control"),
         ("pandoAccessRule", "x: allow use of paging to anyone", "may use paging; allows it, rule 1: x: "),
         (
             "pandoAccessExpectation",
             "anonymous may use paging of 'dc=example,dc=com'",
             "use does not apply to entries",
         ),
-        ("pandoAccessExpectation", "anonymous may use fax", "fax is no control"),
+        ("pandoAccessExpectation", "anonymous may use fax", "fax is not a control"),
     ] {
         let wrong: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, attribute, &[value])];
         let outcome = admin.modify("cn=config", wrong).unwrap();

@@ -64,7 +64,7 @@ fn rules_are_tested_rehearsed_put_in_force_and_taken_back() {
     let missing = settings(&scratch, "missing.toml", &closed, &[&missing[0]]);
     command(&["plan", &missing], Some(&data)).expect_code(2).expect_error("does not exist");
     let no_right = settings(&scratch, "no-right.toml", &closed, &["anonymous may see 'dc=example,dc=com'"]);
-    command(&["plan", &no_right], Some(&data)).expect_code(2).expect_error("\"see\" is no right");
+    command(&["plan", &no_right], Some(&data)).expect_code(2).expect_error("\"see\" is not a right");
 
     // What would change for whom, before it does.
     let right = settings(&scratch, "right.toml", &closed, &expected);

@@ -351,7 +351,7 @@ fn an_imported_policy_with_a_fault_holds_as_far_as_it_can() {
     with_file(&scratch, "apply", &text).expect_code(0);
     let run = command(&["import", tree.to_str().unwrap()], Some(&data)).expect_code(0);
     for what in
-        ["pwdMinAge takes a number", "pwdExpireWarning has to be less", "policies for userPassword only"]
+        ["pwdMinAge takes a number", "pwdExpireWarning must be less", "only userPassword can have a policy"]
     {
         assert!(run.stderr.contains(what), "{what}: {run}");
     }

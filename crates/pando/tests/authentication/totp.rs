@@ -141,7 +141,7 @@ fn applications_have_passwords_of_their_own() {
     let before = pando.administrator().entry(&anna, &["pwdChangedTime", "userPassword"]).unwrap().unwrap();
     let mail = add("mail", &[]);
     let scan = add("scanner", &["--days", "30"]);
-    account(&["app-add", &anna, "third"]).expect_code(1).expect_error("no more passwords of applications");
+    account(&["app-add", &anna, "third"]).expect_code(1).expect_error("no more application passwords");
     account(&["app-add", &anna, "Wrong Name"]).expect_code(1).expect_error("a-z");
     assert!(mail.len() == 20 && mail != scan);
     assert_eq!(bind(&pando, "anna", "anna-secret"), WRONG, "that needs a code");

@@ -288,11 +288,11 @@ fn bad_records() -> Vec<(&'static str, Vec<u8>)> {
         ("is not defined in the schema", device("b14", "shoeSize: 4\n")),
         ("is given more than once", device("b15", "description: twice\ndescription: TWICE\n")),
         (
-            "superior is not there",
+            "superior does not exist",
             octets(&format!("dn: cn=b16,cn=nowhere,{SUFFIX}\nobjectClass: device\n\n")),
         ),
         ("it is not below", octets("dn: o=elsewhere\nobjectClass: organization\n\n")),
-        ("comes before", octets(&format!("dn: {SUFFIX}\nobjectClass: domain\n\n"))),
+        ("an earlier entry has the same name", octets(&format!("dn: {SUFFIX}\nobjectClass: domain\n\n"))),
     ]
 }
 

@@ -108,7 +108,7 @@ impl Comparison<'_, '_, '_> {
                 let name = |id| Ok::<_, OperationError>(dn_of(self.read, EntryId(id))?.unwrap_or_default());
                 let text = format!(
                     "entry {id} ({}): its entryUUID {uuid} is that of entry {first} ({}) as well, so copies lose one \
-                     of them; export, take the value away from one, and import",
+                     of them; export, delete it from one of the two, and import",
                     name(id)?,
                     name(first)?
                 );

@@ -66,7 +66,7 @@ impl Builder {
     /// Another process has it open; there is no data; the disk fails.
     pub fn create(directory: &Path, options: &store::Options) -> Result<Builder> {
         let store = BulkStore::create(directory, MAPS, options)?;
-        let old = store.old_view()?.ok_or(ImportError::Damaged("there is no data to begin with"))?;
+        let old = store.old_view()?.ok_or(ImportError::Damaged("the data directory is empty"))?;
         if catalog::is_node(&old)? {
             return Err(ImportError::Node);
         }
@@ -317,8 +317,8 @@ fn rejected(node: &NodeItem<'_>, outcome: NameOutcome, same: &str) -> RejectedRe
         NameOutcome::Duplicate(_) => (Refusal::Duplicate, "an earlier entry has the same name".to_owned()),
         NameOutcome::SameUuid => {
             let why = format!(
-                "its entryUUID is that of {same}, and copies know entries by it: take the value away from one of them, \
-                 which then gets a new one"
+                "its entryUUID is that of {same}, by which copies identify entries: delete the value from one \
+                 of them, which then gets a new one"
             );
             (Refusal::SameUuid, why)
         }

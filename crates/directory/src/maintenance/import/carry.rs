@@ -86,7 +86,7 @@ impl ReplacedEntries {
                 _ => return Ok(false),
             }
         }
-        Err(OperationError::Damaged(format!("the parents of entry {} do not end", id.0)).into())
+        Err(OperationError::Damaged(format!("the chain of parents of entry {} has no end", id.0)).into())
     }
 }
 

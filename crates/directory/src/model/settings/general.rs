@@ -130,7 +130,7 @@ pub const GENERAL: [GeneralSetting; 17] = [
     GeneralSetting {
         key: "password_scheme",
         attribute: "pandoPasswordScheme",
-        help: "how a password that arrives in clear is stored",
+        help: "the storage scheme of passwords that arrive in clear",
         read: |of| SettingValue::Word(of.password_scheme.to_string()),
         write: |of, value| {
             of.password_scheme = word(value, "a text such as \"argon2id\"")?
@@ -159,7 +159,7 @@ pub const GENERAL: [GeneralSetting; 17] = [
     GeneralSetting {
         key: "identity_attributes",
         attribute: "pandoIdentityAttribute",
-        help: "attributes with an equality index by which users are found who bind by SASL with a name",
+        help: "attributes with an equality index that identify users who bind by SASL with a name",
         read: |of| SettingValue::Words(of.identity_attributes.clone()),
         write: |of, value| words(value, "uid").map(|words| of.identity_attributes = words),
     },
@@ -346,7 +346,7 @@ impl GeneralSetting {
         };
         let value = match default {
             SettingValue::Words(_) => return self.set(settings, SettingValue::Words(texts.to_vec())),
-            _ if !more.is_empty() => return Err("it has one value".to_owned()),
+            _ if !more.is_empty() => return Err("it takes one value".to_owned()),
             SettingValue::Switch(_) if first.eq_ignore_ascii_case("true") => SettingValue::Switch(true),
             SettingValue::Switch(_) if first.eq_ignore_ascii_case("false") => SettingValue::Switch(false),
             SettingValue::Number(_) => match first.parse() {

@@ -81,7 +81,7 @@ fn each_kind_of_bad_setting_is_told_with_its_line() {
         ("limits = 3\n", &["1: limits is a table: write [limits], not an integer"]),
         (
             "[indexes]\nmail = \"exact\"\n",
-            &["2: \"exact\" is no kind of index: there are equality, ordering"],
+            &["2: \"exact\" is not a kind of index: choose from equality, ordering"],
         ),
         (
             "[indexes]\nmail = [\n \"equality\",\n 4\n]\n",
