@@ -77,7 +77,7 @@ impl AttributeType {
 
     /// BER content of the OID, if it has any.
     pub(crate) fn oid_key(&self) -> Option<&[u8]> {
-        crate::name_key::oid_of_type(&self.type_key)
+        crate::type_key::oid_of_type(&self.type_key)
     }
 
     /// Whether this is an operational attribute: not returned for `*`, returned for `+` (RFC 3673).

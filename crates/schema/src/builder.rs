@@ -1,6 +1,8 @@
 //! From schema texts to a [`Schema`]: duplicates, then names to ids, then inheritance.
 
-use std::sync::Arc;
+mod structure;
+
+use std::sync::{Arc, OnceLock};
 
 use crate::definition::{Definition, Kind, Macros};
 use crate::effect::{self, WithoutEffect};
@@ -10,7 +12,7 @@ use crate::structure::Structure;
 use crate::syntax::{self, Syntax};
 use crate::{
     AttributeType, AttributeUsage, ClassId, ClassKind, MatchingRule, ObjectClassDef, RuleUse, Schema,
-    SchemaError, SchemaErrorKind, SyntaxId, TypeId, name_key, oid,
+    SchemaError, SchemaErrorKind, SyntaxId, TypeId, oid, type_key,
 };
 
 /// The shipped files, in the order of dependence (which only people care about).
@@ -42,6 +44,19 @@ const SHIPPED: &[(&str, &str)] = &[
 pub struct SchemaBuilder {
     definitions: Vec<Located>,
     macros: Macros,
+}
+
+impl Schema {
+    /// The shipped schema: every file in `crates/schema/files`. Built once a process.
+    ///
+    /// # Panics
+    /// When the shipped files contradict each other, which a test excludes.
+    pub fn shipped() -> Arc<Schema> {
+        static SHIPPED: OnceLock<Arc<Schema>> = OnceLock::new();
+        let build =
+            || SchemaBuilder::shipped().build().unwrap_or_else(|error| panic!("shipped schema: {error}"));
+        Arc::clone(SHIPPED.get_or_init(build))
+    }
 }
 
 impl SchemaBuilder {
@@ -310,7 +325,7 @@ fn resolve_type(
         syntaxes.list.get(usize::from(syntax.0)).is_some_and(|syntax| syntax.binary_transfer);
     let returned_name = if binary_transfer { format!("{name};binary") } else { name.clone() };
     let mut type_key = Vec::new();
-    name_key::write_type(&definition.oid, &mut type_key);
+    type_key::write_type(&definition.oid, &mut type_key);
     let attribute_type = AttributeType {
         id,
         returned_name,

@@ -11,9 +11,13 @@
 //! | pair | for each half present: its number (1 or 2), length of the certificate's key (four octets), the key |
 //! | algorithm | its OID as in names, DER of the parameters unless they are NULL |
 
+pub(crate) mod component;
+
 use ber::{BerError, Reader, Tag};
 
-use crate::name_key::{lenient_ava_key, value_key, write_rdn, write_type};
+use crate::name_key::{lenient_ava_key, value_key, write_rdn};
+use crate::syntax_text::text;
+use crate::type_key::write_type;
 use crate::{Fault, Schema, gser, integer, oid, time};
 
 /// Longest serial number in octets. RFC 5280 section 4.1.2.2 allows 20; some authorities have used more.
@@ -132,7 +136,7 @@ pub(crate) fn certificate_assertion_key(
     value: &[u8],
     out: &mut Vec<u8>,
 ) -> Result<(), Fault> {
-    let text = crate::form::text(value)?;
+    let text = text(value)?;
     if let Some((serial, issuer)) = text.split_once('$').filter(|_| !text.trim_start().starts_with('{')) {
         write_decimal_serial(serial.trim(), out)?;
         return value_key(schema, issuer.trim(), 0, out);
@@ -278,7 +282,7 @@ pub(crate) fn list_key(schema: &Schema, value: &[u8], depth: u32, out: &mut Vec<
 
 /// Appends the key of `{ issuer rdnSequence:"...", thisUpdate utcTime:"..." }`.
 pub(crate) fn list_assertion_key(schema: &Schema, value: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
-    let components = gser::sequence(crate::form::text(value)?)?;
+    let components = gser::sequence(text(value)?)?;
     let update = gser::component(&components, "thisUpdate", "thisUpdate")?;
     match update.split_once(':') {
         Some(("utcTime", text)) => time::utc_key(gser::quoted(text)?.as_bytes(), out)?,
@@ -323,7 +327,7 @@ pub(crate) fn pair_key(schema: &Schema, value: &[u8], depth: u32, out: &mut Vec<
 /// Appends the key of `{ issuedToThisCAAssertion {...}, issuedByThisCAAssertion {...} }`. A half left out matches pairs
 /// without that half only.
 pub(crate) fn pair_assertion_key(schema: &Schema, value: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
-    let components = gser::sequence(crate::form::text(value)?)?;
+    let components = gser::sequence(text(value)?)?;
     for (number, name) in (1..).zip(["issuedToThisCAAssertion", "issuedByThisCAAssertion"]) {
         if let Ok(half) = gser::component(&components, name, name) {
             write_half(number, out, |out| certificate_assertion_key(schema, half.as_bytes(), out))?;
@@ -374,7 +378,7 @@ pub(crate) fn algorithm_key(value: &[u8], out: &mut Vec<u8>) -> Result<(), Fault
 
 /// Appends the key of `{ algorithm 1.2.3 }`; parameters other than NULL cannot be asserted.
 pub(crate) fn algorithm_assertion_key(value: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
-    let components = gser::sequence(crate::form::text(value)?)?;
+    let components = gser::sequence(text(value)?)?;
     if gser::component(&components, "parameters", "").is_ok_and(|parameters| parameters != "NULL") {
         return Err(Fault::Expected { offset: 0, what: "no parameters, or NULL" });
     }

@@ -9,8 +9,8 @@
 
 use std::collections::HashMap;
 
+use crate::SchemaErrorKind;
 use crate::oid::{is_descriptor, is_numeric_oid};
-use crate::{Fault, Schema, SchemaErrorKind, syntax};
 
 /// Syntax of the text after a term's keyword.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -554,24 +554,4 @@ impl<'a> Parser<'a> {
 /// Undoes `\27` and `\5C`; other backslashes stay, as 389 DS writes them.
 fn unquote(text: &str) -> String {
     text.replace("\\27", "'").replace("\\5C", "\\").replace("\\5c", "\\")
-}
-
-impl Schema {
-    /// Checks a value of one of the description syntaxes: the notation, not what it refers to.
-    pub(crate) fn check_definition(&self, check: syntax::Check, text: &str) -> Result<(), Fault> {
-        let kind = match check {
-            syntax::Check::AttributeTypeDescription => Kind::AttributeType,
-            syntax::Check::ObjectClassDescription => Kind::ObjectClass,
-            syntax::Check::MatchingRuleDescription => Kind::MatchingRule,
-            syntax::Check::MatchingRuleUseDescription => Kind::MatchingRuleUse,
-            syntax::Check::ContentRuleDescription => Kind::ContentRule,
-            syntax::Check::StructureRuleDescription => Kind::StructureRule,
-            syntax::Check::NameFormDescription => Kind::NameForm,
-            _ => Kind::Syntax,
-        };
-        match Definition::parse(kind, text, &Macros::new()) {
-            Ok(_) => Ok(()),
-            Err(mistake) => Err(Fault::Name(mistake.kind.to_string())),
-        }
-    }
 }

@@ -19,13 +19,13 @@
 
 use ldap::{Ava, Dn, Rdn};
 
-use crate::{Fault, NameError, Schema, TypeId, ValueError, oid};
+use crate::type_key::write_type;
+use crate::{Fault, NameError, Schema, TypeId, ValueError};
 
 /// Greatest depth of names inside values of names (`member=cn\=x`). Deeper ones count by their octets: a hostile name
 /// must not choose our stack depth.
 pub(crate) const NAME_DEPTH_MAX: u32 = 4;
 
-const TEXT_TYPE: u8 = 0xfe;
 const RAW_VALUE: u8 = 0xfd;
 const AVA_SEPARATOR: u8 = 0x01;
 const RDN_END: u8 = 0x00;
@@ -161,27 +161,6 @@ pub(crate) fn lenient_ava_key(
     known.map(|attribute_type| attribute_type.id)
 }
 
-/// Appends the key of a type by its OID, or by its text when it has none.
-pub(crate) fn write_type(name_or_oid: &str, out: &mut Vec<u8>) {
-    let start = out.len();
-    out.push(TEXT_TYPE);
-    if oid::encode_oid(oid::without_oid_prefix(name_or_oid), out) {
-        // At most OID_KEY_SIZE_MAX.
-        let [.., size] = (out.len() - start - 1).to_be_bytes();
-        if let Some(head) = out.get_mut(start) {
-            *head = size;
-        }
-    } else {
-        out.extend(name_or_oid.bytes().map(|byte| byte.to_ascii_lowercase()));
-        out.push(b'=');
-    }
-}
-
-/// The BER content of the OID in what [`write_type`] wrote, if it wrote one.
-pub(crate) fn oid_of_type(type_key: &[u8]) -> Option<&[u8]> {
-    type_key.split_first().filter(|(first, _)| **first != TEXT_TYPE).map(|(_, content)| content)
-}
-
 /// Replaces the octets that delimit keys in what was appended from `start` on. Text never has them.
 fn escape_from(start: usize, out: &mut Vec<u8>) {
     if out.iter().skip(start).all(|&byte| byte > ESCAPE) {
@@ -195,6 +174,35 @@ fn escape_from(start: usize, out: &mut Vec<u8>) {
             out.push(byte);
         }
     }
+}
+
+impl Schema {
+    /// Appends the key of an entry's RDN: canonical whatever the order of AVAs, case, spaces and names of types.
+    /// It is exactly the part that the RDN contributes to [`Self::normalize_dn`].
+    ///
+    /// # Errors
+    /// An unknown type, one that cannot name entries, one given twice, or a value that its rule refuses. `out` is then
+    /// as it was.
+    pub fn normalize_rdn(&self, rdn: &Rdn<'_, '_>, out: &mut Vec<u8>) -> Result<(), NameError> {
+        restoring(out, |out| rdn_key(self, rdn, Strictness::Entry, 0, out))
+    }
+
+    /// Appends the key of an entry's DN, **root first**: a prefix of the keys of all DNs below it, and of no others.
+    ///
+    /// # Errors
+    /// As [`Self::normalize_rdn`].
+    pub fn normalize_dn(&self, dn: &Dn<'_>, out: &mut Vec<u8>) -> Result<(), NameError> {
+        restoring(out, |out| dn_key(self, dn, Strictness::Entry, 0, out))
+    }
+}
+
+/// Runs `write`, taking back what it appended if it fails.
+fn restoring(
+    out: &mut Vec<u8>,
+    write: impl FnOnce(&mut Vec<u8>) -> Result<(), NameError>,
+) -> Result<(), NameError> {
+    let start = out.len();
+    write(out).inspect_err(|_| out.truncate(start))
 }
 
 #[cfg(test)]

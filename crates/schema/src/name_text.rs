@@ -7,17 +7,8 @@ use std::borrow::Cow;
 
 use ldap::Dn;
 
-use crate::Schema;
-use crate::form::split_name_and_uid;
-
-/// A syntax whose values are names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NameSyntax {
-    /// DN (RFC 4517 section 3.3.9).
-    Dn,
-    /// Name and Optional UID (RFC 4517 section 3.3.21).
-    NameAndUid,
-}
+use crate::syntax_text::split_name_and_uid;
+use crate::{NameSyntax, Schema};
 
 impl Schema {
     /// Returns a value of such a syntax in the form of RFC 4514. Every value of an RDN stays as it was written if that

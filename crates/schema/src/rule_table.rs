@@ -1,10 +1,42 @@
 //! The matching rules we have: RFC 4517 section 4.2 in full, and those of RFC 2252/X.520, 3112, 4523, 4530,
 //! draft-chu-ldap-csn and the bit rules of Active Directory.
 
+use self::Comparison::{AllBits, AnyBit, ByUse, CsnReplica, Parts, Password, Word};
+use self::RuleUse::{Equality, Extensible, Ordering, Substring};
 use crate::form::{Alphabet, Form};
 use crate::prepare::{Preparation, Spaces};
-use crate::rule::Comparison::{self, AllBits, AnyBit, ByUse, CsnReplica, Parts, Password, Word};
-use crate::rule::RuleUse::{self, Equality, Extensible, Ordering, Substring};
+
+/// Use of a rule (RFC 4517 section 4.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RuleUse {
+    /// `EQUALITY`.
+    Equality,
+    /// `ORDERING`.
+    Ordering,
+    /// `SUBSTR`.
+    Substring,
+    /// Only in extensible filters.
+    Extensible,
+}
+
+/// Comparison of an extensible filter, if it is not plain equality of keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Comparison {
+    /// As the rule's use says.
+    ByUse,
+    /// All bits of the assertion are set in the value.
+    AllBits,
+    /// Any bit of the assertion is set in the value.
+    AnyBit,
+    /// The assertion is one of the value's words.
+    Word,
+    /// The assertion is the replica id of the value.
+    CsnReplica,
+    /// The assertion is a password, the value a hash of one.
+    Password,
+    /// The assertion names parts of a certificate or revocation list.
+    Parts,
+}
 
 /// One row of the table.
 pub(crate) struct RuleInfo {

@@ -1,16 +1,8 @@
 //! The resolved schema and its look-ups.
 
-use std::sync::{Arc, OnceLock};
-
-use ldap::{Dn, Rdn};
-
-use crate::name_key::{self, Strictness};
 use crate::names::NameTable;
 use crate::structure::{ContentRule, NameForm, Structure, StructureRule};
-use crate::{
-    AttributeType, ClassId, MatchingRule, NameError, ObjectClassDef, SchemaBuilder, Syntax, SyntaxId, TypeId,
-    oid,
-};
+use crate::{AttributeType, ClassId, MatchingRule, ObjectClassDef, Syntax, SyntaxId, TypeId, oid};
 
 /// A complete, consistent set of definitions. Immutable; share it by `Arc`.
 #[derive(Debug)]
@@ -26,17 +18,6 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// The shipped schema: every file in `crates/schema/files`. Built once a process.
-    ///
-    /// # Panics
-    /// When the shipped files contradict each other, which a test excludes.
-    pub fn shipped() -> Arc<Schema> {
-        static SHIPPED: OnceLock<Arc<Schema>> = OnceLock::new();
-        let build =
-            || SchemaBuilder::shipped().build().unwrap_or_else(|error| panic!("shipped schema: {error}"));
-        Arc::clone(SHIPPED.get_or_init(build))
-    }
-
     #[expect(clippy::indexing_slicing, reason = "an id is a position in the list of types")]
     pub(crate) fn assemble(
         attribute_types: Vec<AttributeType>,
@@ -168,24 +149,6 @@ impl Schema {
         &self.structure.structure_rules
     }
 
-    /// Appends the key of an entry's RDN: canonical whatever the order of AVAs, case, spaces and names of types.
-    /// It is exactly the part that the RDN contributes to [`Self::normalize_dn`].
-    ///
-    /// # Errors
-    /// An unknown type, one that cannot name entries, one given twice, or a value that its rule refuses. `out` is then
-    /// as it was.
-    pub fn normalize_rdn(&self, rdn: &Rdn<'_, '_>, out: &mut Vec<u8>) -> Result<(), NameError> {
-        restoring(out, |out| name_key::rdn_key(self, rdn, Strictness::Entry, 0, out))
-    }
-
-    /// Appends the key of an entry's DN, **root first**: a prefix of the keys of all DNs below it, and of no others.
-    ///
-    /// # Errors
-    /// As [`Self::normalize_rdn`].
-    pub fn normalize_dn(&self, dn: &Dn<'_>, out: &mut Vec<u8>) -> Result<(), NameError> {
-        restoring(out, |out| name_key::dn_key(self, dn, Strictness::Entry, 0, out))
-    }
-
     /// Appends the octets of an identifier: a numeric OID, or the name of a class, attribute type or rule. Classes come
     /// first, because values of objectClass are what this is asked for most.
     pub(crate) fn encode_identifier(&self, name: &str, out: &mut Vec<u8>) -> bool {
@@ -199,13 +162,4 @@ impl Schema {
             _ => oid::encode_oid(MatchingRule::find(name).map_or(name, |rule| rule.oid()), out),
         }
     }
-}
-
-/// Runs `write`, taking back what it appended if it fails.
-fn restoring(
-    out: &mut Vec<u8>,
-    write: impl FnOnce(&mut Vec<u8>) -> Result<(), NameError>,
-) -> Result<(), NameError> {
-    let start = out.len();
-    write(out).inspect_err(|_| out.truncate(start))
 }

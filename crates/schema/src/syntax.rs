@@ -4,12 +4,7 @@
 //! draft-chu-ldap-csn; and the remaining ones of RFC 2252, which old schema files mention and no document specifies:
 //! they accept any octets.
 
-use crate::syntax_text as text;
-use crate::{
-    AttributeType, Fault, NameSyntax, Schema, SyntaxError, certificate, form, integer, syntax_guide, time,
-};
-
-/// A syntax's place in one [`Schema`].
+/// A syntax's place in one [`Schema`](crate::Schema).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SyntaxId(pub u16);
 
@@ -27,6 +22,15 @@ pub struct Syntax {
     /// The definition in RFC 4512 notation.
     pub definition: String,
     pub(crate) check: Check,
+}
+
+/// A syntax whose values are names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NameSyntax {
+    /// DN (RFC 4517 section 3.3.9).
+    Dn,
+    /// Name and Optional UID (RFC 4517 section 3.3.21).
+    NameAndUid,
 }
 
 /// Check of values. Syntaxes that share a check are alike to matching rules as well.
@@ -200,71 +204,5 @@ impl Syntax {
             Check::NameAndUid => Some(NameSyntax::NameAndUid),
             _ => None,
         }
-    }
-
-    /// Checks a value.
-    pub(crate) fn check(&self, schema: &Schema, value: &[u8]) -> Result<(), Fault> {
-        self.check.run(schema, value)
-    }
-}
-
-impl Check {
-    fn run(self, schema: &Schema, value: &[u8]) -> Result<(), Fault> {
-        match self {
-            Check::Any => Ok(()),
-            Check::DirectoryString => text::directory_string(value),
-            Check::Ia5 => text::ia5_string(value),
-            Check::Printable => text::printable_string(value),
-            Check::NumericString => text::numeric_string(value),
-            Check::Telephone => text::printable_string(value),
-            Check::Country => text::country_string(value),
-            Check::Boolean => form::boolean_key(value, &mut Vec::new()),
-            Check::Integer => integer::parse(value).map(drop),
-            Check::BitString => text::bit_string(value).map(drop),
-            Check::GeneralizedTime => time::check_generalized(value),
-            Check::UtcTime => time::check_utc(value),
-            Check::Csn => time::check_csn(value),
-            Check::CsnReplica => time::csn_replica_key(value, &mut Vec::new()),
-            Check::Uuid => form::uuid_key(value, &mut Vec::new()),
-            Check::Oid => text::oid(value),
-            Check::Dn => text::name(value),
-            Check::NameAndUid => text::name(form::split_name_and_uid(value).0),
-            Check::DeliveryMethod => text::delivery_method(value),
-            Check::Facsimile => text::facsimile(value),
-            Check::OtherMailbox => text::other_mailbox(value),
-            Check::PostalAddress => text::postal_address(value),
-            Check::SubstringAssertion => text::substring_assertion(value),
-            Check::Teletex => text::teletex(value),
-            Check::Telex => text::telex(value),
-            Check::AuthPassword => text::auth_password(value),
-            Check::NisNetgroupTriple => text::netgroup_triple(value),
-            Check::BootParameter => text::boot_parameter(value),
-            Check::SubtreeSpecification => text::braced(value),
-            Check::CertificateAssertion => text::braced(value),
-            Check::Guide => syntax_guide::guide(value),
-            Check::EnhancedGuide => syntax_guide::enhanced_guide(value),
-            Check::Certificate => certificate::check_certificate(value),
-            Check::CertificateList => certificate::check_list(value),
-            Check::CertificatePair => certificate::check_pair(value),
-            Check::AttributeTypeDescription
-            | Check::ContentRuleDescription
-            | Check::MatchingRuleDescription
-            | Check::MatchingRuleUseDescription
-            | Check::NameFormDescription
-            | Check::ObjectClassDescription
-            | Check::StructureRuleDescription
-            | Check::SyntaxDescription => schema.check_definition(self, form::text(value)?),
-        }
-    }
-}
-
-impl Schema {
-    /// Checks a value against the type's syntax.
-    ///
-    /// # Errors
-    /// What is wrong with the value, for the diagnostic text.
-    pub fn validate_value(&self, attribute_type: &AttributeType, value: &[u8]) -> Result<(), SyntaxError> {
-        let syntax = self.syntax_by_id(attribute_type.syntax);
-        syntax.check(self, value).map_err(|fault| SyntaxError { syntax: syntax.description.clone(), fault })
     }
 }

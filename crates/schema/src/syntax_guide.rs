@@ -1,6 +1,6 @@
 //! Guide and Enhanced Guide (RFC 4517 sections 3.3.10 and 3.3.14): search criteria as text.
 
-use crate::form::text;
+use crate::syntax_text::text;
 use crate::{Fault, oid};
 
 /// Greatest nesting depth of parentheses and exclamation marks.

@@ -2,7 +2,6 @@
 
 use ldap::Dn;
 
-use crate::form::{auth_password_parts, text};
 use crate::{Fault, oid};
 
 /// Refuses the first octet that is not allowed. `base` is the offset of `value` in the whole.
@@ -255,4 +254,35 @@ pub(crate) fn hex_digits(value: &[u8], start: usize, end: usize, out: &mut Vec<u
         out.extend(u8::try_from(high * 16 + low));
     }
     Ok(())
+}
+
+/// The value as text.
+pub(crate) fn text(value: &[u8]) -> Result<&str, Fault> {
+    std::str::from_utf8(value).map_err(|error| Fault::NotUtf8 { offset: error.valid_up_to() })
+}
+
+/// Splits a Name And Optional UID (RFC 4517 section 3.3.21) into the DN and, without the `#`, the bit string if there
+/// is one. A `#` that is not followed by a bit string belongs to the DN.
+pub fn split_name_and_uid(value: &[u8]) -> (&[u8], Option<&[u8]>) {
+    let mut parts = value.rsplitn(2, |&byte| byte == b'#');
+    match (parts.next(), parts.next()) {
+        (Some(uid), Some(name)) if bit_string(uid).is_ok() => (name, Some(uid)),
+        _ => (value, None),
+    }
+}
+
+/// Splits `scheme $ information $ value` and trims the spaces around the separators.
+pub(crate) fn auth_password_parts(value: &[u8]) -> Result<[&[u8]; 3], Fault> {
+    let mut parts = value.split(|&byte| byte == b'$').map(trim_spaces);
+    match (parts.next(), parts.next(), parts.next(), parts.next()) {
+        (Some(scheme), Some(information), Some(auth_value), None) => Ok([scheme, information, auth_value]),
+        _ => Err(Fault::Expected { offset: 0, what: "three parts separated by '$'" }),
+    }
+}
+
+fn trim_spaces(mut part: &[u8]) -> &[u8] {
+    while let [b' ', rest @ ..] | [rest @ .., b' '] = part {
+        part = rest;
+    }
+    part
 }

@@ -16,12 +16,11 @@
 
 use ber::{BerError, Reader, Tag};
 
-use crate::certificate::{
+use super::{
     BAD_OID, list_parts, name_of_der, not_der, pair_halves, put_sized, write_decimal_serial, write_serial,
 };
-use crate::form::text;
 use crate::name_key::value_key;
-use crate::syntax_text::bit_string;
+use crate::syntax_text::{bit_string, text};
 use crate::{Fault, Schema, gser, oid, time};
 
 const OID: Tag = Tag(0x06);
