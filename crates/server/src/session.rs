@@ -18,6 +18,7 @@ mod changes;
 pub(crate) mod context;
 mod digest;
 mod dispatch;
+mod extended;
 mod kerberos;
 mod outstanding;
 mod own_limits;
@@ -60,6 +61,7 @@ use crate::workers::hash_pool::HashClaim;
 use crate::workers::read_ahead::{Ahead, look_ahead};
 use audit::{Ending, Told};
 use changes::HeldChange;
+use dispatch::Arrival;
 use outstanding::{Outstanding, OutstandingRequests, RequestHead, Work};
 use positions::PositionWait;
 use proof::Proof;
@@ -282,7 +284,7 @@ impl Session {
             let taken = match Message::decode(frame, &limits) {
                 Ok(message) => {
                     is_secret |= may_hold_passwords(&message.request);
-                    self.dispatch(context, &message, frame, out)
+                    self.dispatch(context, Arrival::new(&message, frame), out)
                 }
                 Err(error) => {
                     is_secret = true;

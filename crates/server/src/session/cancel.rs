@@ -1,33 +1,30 @@
 //! The Cancel operation (RFC 3909): an Abandon that is answered, and the operation that it ends too.
 
-use directory::Outcome;
-use ldap::oids::CANCEL;
-use ldap::{Request, ResultCode, decode_cancel};
+use std::ops::ControlFlow;
 
-use super::Session;
+use directory::Outcome;
+use ldap::{ExtendedRequest, ResultCode, decode_cancel};
+
 use super::outstanding::{RequestHead, Work};
 use super::proof::Proof;
+use super::{Next, Session};
 use crate::session::context::Context;
-
-/// Whether a request is to cancel another one.
-pub(super) fn is_cancel(request: &Request<'_>) -> bool {
-    matches!(request, Request::Extended(request) if request.name == CANCEL)
-}
 
 impl Session {
     /// Ends an outstanding operation, if it is one that reads, or a change that the writer does not have yet.
     pub(super) fn cancel(
         &mut self,
         context: &mut Context,
-        head: &RequestHead,
-        value: Option<&[u8]>,
+        head: RequestHead,
+        request: &ExtendedRequest<'_>,
         out: &mut Vec<u8>,
-    ) {
-        let outcome = match self.try_cancel(context, value, out) {
+    ) -> ControlFlow<Next> {
+        let outcome = match self.try_cancel(context, request.value, out) {
             Ok(()) => Outcome::success(),
             Err((code, text)) => Outcome::new(code, text),
         };
-        self.answer(context, head, &outcome, out);
+        self.answer(context, &head, &outcome, out);
+        ControlFlow::Continue(())
     }
 
     fn try_cancel(

@@ -1,4 +1,4 @@
-//! A request that was read goes to its operation, as whom it asks for.
+//! Dispatch: a decoded request passes the checks and goes to its operation, under the identity that it asks for.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
@@ -7,14 +7,11 @@ use std::sync::Arc;
 use directory::bind::Offered;
 use directory::controls::{ControlContext, RequestControls, copies_bytes_max};
 use directory::identity::proxied_requester;
-use directory::virtual_entries::{APPLY_SETTINGS, EXPLAIN_ACCESS, READ_AUDIT};
-use directory::{Outcome, RequestContext, Requester, access_question};
-use ldap::oids::WHO_AM_I;
-use ldap::{AccessQuestion, DecodeLimits, Message, Request, ResponseOp, ResultCode, StateRequest};
+use directory::{Outcome, RequestContext, Requester};
+use ldap::{DecodeLimits, Message, Request, ResponseOp, ResultCode};
 
-use super::cancel::is_cancel;
+use super::extended;
 use super::outstanding::{RequestHead, Work};
-use super::password_state::changes_password_state;
 use super::positions::Reached;
 use super::start_tls::is_start_tls;
 use super::{MEMORY_USED, Next, Session};
@@ -22,53 +19,99 @@ use crate::net::request_memory::Admission;
 use crate::session::context::Context;
 use crate::stamp::password_time;
 use crate::telemetry::counters::Operation;
+use crate::workers::writer::Reservation;
+
+/// A request that was decoded.
+pub(super) struct Arrival<'m> {
+    pub(super) message: &'m Message<'m>,
+    /// Octets of the message.
+    pub(super) frame: &'m [u8],
+    /// Reason not to carry it out that an earlier check found.
+    pub(super) refused: Option<Outcome>,
+}
+
+/// A check that leaves a request in the input until what it returns has happened.
+type Deferral = fn(&mut Session, &mut Context, &Request<'_>, &mut Vec<u8>) -> Option<Next>;
+
+/// A check that refuses a request.
+type Refusal = fn(&Session, &Context, &Arrival<'_>) -> Option<Outcome>;
+
+/// Checks that defer a request, in the order in which they apply. A deferred request is not counted yet.
+const DEFERRALS: [Deferral; 2] = [Session::defer_bind, Session::defer_start_tls];
+
+/// Checks that refuse a request, in the order in which they apply.
+const REFUSALS: [Refusal; 5] = [
+    |session, _, arrival| session.refuse_duplicate(arrival.message),
+    |session, context, arrival| session.refuse_unprotected(context, &arrival.message.request),
+    |_, _, arrival| arrival.refused.clone(),
+    |session, context, arrival| session.refuse_until_changed(context, &arrival.message.request),
+    |session, context, arrival| session.refuse_old(context, &arrival.message.request),
+];
+
+/// A change with room in the writer's queue.
+struct AdmittedChange<'m> {
+    /// Octets of its message, which the server may have written itself.
+    frame: Cow<'m, [u8]>,
+    work: Work,
+    reservation: Reservation,
+}
+
+impl<'m> Arrival<'m> {
+    pub(super) fn new(message: &'m Message<'m>, frame: &'m [u8]) -> Arrival<'m> {
+        Arrival { message, frame, refused: None }
+    }
+
+    pub(super) fn refused(self, outcome: Outcome) -> Arrival<'m> {
+        Arrival { refused: Some(outcome), ..self }
+    }
+}
 
 impl Session {
-    /// Carries a request out, as somebody else if a control asks for that and the requester may (RFC 4370).
+    /// Carries out a request, under another identity if a control asks for that and the requester may (RFC 4370).
     pub(super) fn dispatch_permitted(
         &mut self,
         context: &mut Context,
-        message: &Message<'_>,
-        frame: &[u8],
+        arrival: Arrival<'_>,
         out: &mut Vec<u8>,
     ) -> ControlFlow<Next> {
+        let message = arrival.message;
         if message.controls.is_empty() {
-            return self.dispatch_as_requester(context, message, (frame, None), out);
+            return self.dispatch_as_requester(context, arrival, out);
         }
         match self.reach_position(context, message) {
             Reached::Shown => {}
             Reached::Later => return ControlFlow::Break(Next::Position),
             Reached::Never(outcome) => {
-                return self.dispatch_as_requester(context, message, (frame, Some(outcome)), out);
+                return self.dispatch_as_requester(context, arrival.refused(outcome), out);
             }
         }
         match self.proxied_requester(context, message) {
-            Ok(None) => self.dispatch_as_requester(context, message, (frame, None), out),
+            Ok(None) => self.dispatch_as_requester(context, arrival, out),
             Ok(Some(other)) => {
                 let own = std::mem::replace(&mut self.requester, Arc::new(other));
                 self.now_acts_for(Some(&own));
-                let taken = self.dispatch_as_requester(context, message, (frame, None), out);
+                let taken = self.dispatch_as_requester(context, arrival, out);
                 self.now_acts_for(None);
                 self.requester = own;
                 taken
             }
-            Err(outcome) => self.dispatch_as_requester(context, message, (frame, Some(outcome)), out),
+            Err(outcome) => self.dispatch_as_requester(context, arrival.refused(outcome), out),
         }
     }
 
-    /// Whom a request runs as that is not a bind.
+    /// Returns the identity that the request assumes in place of its own.
     fn proxied_requester(
         &self,
         context: &Context,
         message: &Message<'_>,
     ) -> Result<Option<Requester>, Outcome> {
         match message.request {
-            // Of no use there: unknown to `RequestControls`, or ignored.
+            // `RequestControls` does not know the control for these, or ignores it.
             Request::Bind(_) | Request::Unbind | Request::Abandon(_) => Ok(None),
             _ => {
                 let other = proxied_requester(&context.snapshot, &self.requester, &message.controls)?;
-                if other.is_some() && (is_start_tls(&message.request) || is_cancel(&message.request)) {
-                    let text = "what is of the connection, whoever asks, takes nobody's identity (RFC 4370 section 3)";
+                if other.is_some() && extended::is_of_connection(&message.request) {
+                    let text = "an operation on the connection takes no other identity (RFC 4370 section 3)";
                     return Err(Outcome::new(ResultCode::UNAVAILABLE_CRITICAL_EXTENSION, text));
                 }
                 Ok(other)
@@ -76,48 +119,23 @@ impl Session {
         }
     }
 
+    /// Carries out a request under the session's identity, unless a check defers or refuses it.
     pub(super) fn dispatch_as_requester(
         &mut self,
         context: &mut Context,
-        message: &Message<'_>,
-        (frame, refused): (&[u8], Option<Outcome>),
+        mut arrival: Arrival<'_>,
         out: &mut Vec<u8>,
     ) -> ControlFlow<Next> {
-        if let Request::Bind(_) = message.request
-            && !self.is_idle()
-        {
-            self.end_following(context, None, out);
-            if !self.is_idle() {
-                return ControlFlow::Break(Next::Finish);
-            }
-        }
-        if is_start_tls(&message.request) && !out.is_empty() {
-            // Its answer must be the last in the clear.
-            return ControlFlow::Break(Next::Send);
+        let message = arrival.message;
+        if let Some(next) = DEFERRALS.iter().find_map(|check| check(self, context, &message.request, out)) {
+            return ControlFlow::Break(next);
         }
         if self.admission(context) == Admission::Refused
             && ResponseOp::answering_tag(message.request.tag()).is_some()
         {
             return self.refuse_for_memory(context, message, out);
         }
-        let is_change = match &message.request {
-            Request::Add(_) | Request::Delete(_) | Request::Modify(_) | Request::ModifyDn(_) => true,
-            Request::Extended(request) => request.name == APPLY_SETTINGS || changes_password_state(request),
-            _ => false,
-        };
-        let (frame, work, refused) = match self.password_change(context, message) {
-            Some(Ok(change)) if refused.is_none() => {
-                (Cow::Owned(change.message), Work::PasswordModify(change.answer), None)
-            }
-            Some(Err(outcome)) => (Cow::Borrowed(frame), Work::Change, refused.or(Some(outcome))),
-            _ => (Cow::Borrowed(frame), Work::Change, refused),
-        };
-        let is_change = is_change || matches!(work, Work::PasswordModify(_));
-        let reserve = || context.shared.writes.reserve(frame.len() + copies_bytes_max(&message.controls));
-        let reservation = match is_change.then(reserve) {
-            Some(None) => return ControlFlow::Break(Next::WriterRoom),
-            reservation => reservation.flatten(),
-        };
+        let change = self.admit_change(context, &mut arrival)?;
         let Some(operation) = Operation::of(message.request.tag()) else { return ControlFlow::Continue(()) };
         context.counters.received(operation);
         let event = self.begin_event(context, message, operation);
@@ -125,47 +143,86 @@ impl Session {
         if operation != Operation::BIND {
             self.sasl = None;
         }
-        if !self.is_idle() && self.is_duplicate(message) {
-            let text = format!("message id {} belongs to an operation that is outstanding", message.id);
-            self.answer(context, &head, &Outcome::new(ResultCode::PROTOCOL_ERROR, text), out);
-            return ControlFlow::Continue(());
-        }
-        if let Some(outcome) = self.refuse_unprotected(context, &message.request) {
+        if let Some(outcome) = REFUSALS.iter().find_map(|check| check(self, context, &arrival)) {
             return self.refuse(context, &head, &outcome, out);
         }
-        let refused = refused.or_else(|| self.refuse_until_changed(context, &message.request));
-        if let Some(outcome) = refused.or_else(|| self.refuse_old(context, &message.request)) {
-            return self.refuse(context, &head, &outcome, out);
-        }
-        if let Some(reservation) = reservation {
-            // What the server wrote itself can be read.
-            let limits = DecodeLimits { message_size_max: usize::MAX, ..DecodeLimits::AUTHENTICATED };
-            match (&frame, Message::decode(&frame, &limits)) {
-                (Cow::Owned(_), Ok(written)) => {
-                    self.change(context, head, &written, (&frame, reservation), work, out);
-                }
-                _ => self.change(context, head, message, (&frame, reservation), work, out),
+        match change {
+            None => self.carry_out(context, head, message, out),
+            Some(AdmittedChange { frame, work, reservation }) => {
+                // The server wrote an owned message itself, so it can be decoded.
+                let limits = DecodeLimits { message_size_max: usize::MAX, ..DecodeLimits::AUTHENTICATED };
+                let written = match &frame {
+                    Cow::Owned(octets) => Message::decode(octets, &limits).ok(),
+                    Cow::Borrowed(_) => None,
+                };
+                let message = written.as_ref().unwrap_or(message);
+                self.change(context, head, message, (&frame, reservation), work, out);
+                ControlFlow::Continue(())
             }
-            return ControlFlow::Continue(());
         }
+    }
+
+    /// Defers a bind until no operation is outstanding. Ends searches that listen for changes, which do not end
+    /// otherwise.
+    fn defer_bind(
+        &mut self,
+        context: &mut Context,
+        request: &Request<'_>,
+        out: &mut Vec<u8>,
+    ) -> Option<Next> {
+        if self.is_idle() || !matches!(request, Request::Bind(_)) {
+            return None;
+        }
+        self.end_following(context, None, out);
+        (!self.is_idle()).then_some(Next::Finish)
+    }
+
+    /// Defers StartTLS until all answers are sent: its answer must be the last in the clear.
+    fn defer_start_tls(&mut self, _: &mut Context, request: &Request<'_>, out: &mut Vec<u8>) -> Option<Next> {
+        (is_start_tls(request) && !out.is_empty()).then_some(Next::Send)
+    }
+
+    /// Reserves room in the writer's queue for a request that is a change. Rewrites a Password Modify as a Modify.
+    fn admit_change<'m>(
+        &mut self,
+        context: &mut Context,
+        arrival: &mut Arrival<'m>,
+    ) -> ControlFlow<Next, Option<AdmittedChange<'m>>> {
+        let message = arrival.message;
+        let (frame, work) = match self.password_change(context, message) {
+            None if is_change(&message.request) => (Cow::Borrowed(arrival.frame), Work::Change),
+            Some(Ok(change)) if arrival.refused.is_none() => {
+                (Cow::Owned(change.message), Work::PasswordModify(change.answer))
+            }
+            Some(Err(outcome)) => {
+                arrival.refused.get_or_insert(outcome);
+                return ControlFlow::Continue(None);
+            }
+            None | Some(Ok(_)) => return ControlFlow::Continue(None),
+        };
+        match context.shared.writes.reserve(frame.len() + copies_bytes_max(&message.controls)) {
+            None => ControlFlow::Break(Next::WriterRoom),
+            Some(reservation) => ControlFlow::Continue(Some(AdmittedChange { frame, work, reservation })),
+        }
+    }
+
+    /// Carries out a request that is not a change.
+    fn carry_out(
+        &mut self,
+        context: &mut Context,
+        head: RequestHead,
+        message: &Message<'_>,
+        out: &mut Vec<u8>,
+    ) -> ControlFlow<Next> {
         let controls = match RequestControls::read(&message.controls, ControlContext::of(&message.request)) {
             Ok(controls) => controls,
             Err(outcome) => return self.refuse(context, &head, &outcome, out),
         };
         match &message.request {
             Request::Search(request) => self.search(context, head, request, &controls, out),
-            Request::Bind(request) => self.bind(context, head, request, out),
             Request::Compare(request) => self.compare(context, head, request, &controls, out),
-            Request::Extended(request) if is_start_tls(&message.request) => {
-                return self.start_tls(context, &head, request, out);
-            }
-            Request::Extended(request) if request.name == READ_AUDIT => {
-                self.read_audit(context, head, request.value, out);
-            }
-            Request::Extended(request) if is_cancel(&message.request) => {
-                self.cancel(context, &head, request.value, out);
-            }
-            Request::Extended(request) => self.extended(context, &head, request, out),
+            Request::Bind(request) => self.bind(context, head, request, out),
+            Request::Extended(request) => return self.extended(context, head, request, out),
             Request::Abandon(id) => {
                 self.abandon(context, *id);
                 self.complete_unanswered(context, &head);
@@ -240,45 +297,14 @@ impl Session {
         }
     }
 
-    /// Whether the id belongs to another request. Abandon and Unbind have no response that could be confused.
-    pub(super) fn is_duplicate(&self, message: &Message<'_>) -> bool {
-        !matches!(message.request, Request::Abandon(_) | Request::Unbind)
-            && self.outstanding.iter().any(|other| other.has_id(message.id))
-    }
-
-    fn extended(
-        &mut self,
-        context: &mut Context,
-        head: &RequestHead,
-        request: &ldap::ExtendedRequest<'_>,
-        out: &mut Vec<u8>,
-    ) {
-        if request.name == WHO_AM_I {
-            let identity = self.requester.authorization_id();
-            return self.answer_with(context, head, &Outcome::success(), Some(identity.as_bytes()), out);
-        }
-        if request.name == EXPLAIN_ACCESS {
-            return self.explain_access(context, head, request.value.unwrap_or_default(), out);
-        }
-        if StateRequest::is_name(request.name) {
-            return self.password_state(context, head, request, out);
-        }
-        // RFC 4511 section 4.12: protocolError, without a response name.
-        let text = match ldap::oids::extended_operation_name(request.name) {
-            Some(name) => format!("{name} ({}) is not supported here", request.name),
-            None => format!("extended operation {:?} is not known here", ldap::Excerpt(request.name)),
-        };
-        self.answer(context, head, &Outcome::new(ResultCode::PROTOCOL_ERROR, text), out);
-    }
-
-    /// Says who may do what, and by which rule.
-    fn explain_access(&self, context: &mut Context, head: &RequestHead, value: &[u8], out: &mut Vec<u8>) {
-        let explained = match AccessQuestion::decode(value) {
-            Some(question) => access_question::answer(context.snapshot.state(), &self.requester, &question),
-            None => Err(Outcome::new(ResultCode::PROTOCOL_ERROR, "the value is no question about access")),
-        };
-        let lines = explained.map(|explanation| explanation.to_lines().into_bytes());
-        self.answer_value(context, head, lines, out);
+    /// Refuses a request with the id of an outstanding one. Abandon and Unbind have no response that could be confused.
+    fn refuse_duplicate(&self, message: &Message<'_>) -> Option<Outcome> {
+        let is_answered = !matches!(message.request, Request::Abandon(_) | Request::Unbind);
+        let is_duplicate = is_answered && self.outstanding.iter().any(|other| other.has_id(message.id));
+        is_duplicate.then(|| {
+            let text = format!("message id {} belongs to an operation that is outstanding", message.id);
+            Outcome::new(ResultCode::PROTOCOL_ERROR, text)
+        })
     }
 
     /// Answers an extended request with a value, or says why there is none.
@@ -293,5 +319,14 @@ impl Session {
             Ok(value) => self.answer_with(context, head, &Outcome::success(), Some(&value), out),
             Err(outcome) => self.answer(context, head, &outcome, out),
         }
+    }
+}
+
+/// Returns true if the writer carries out the request.
+fn is_change(request: &Request<'_>) -> bool {
+    match request {
+        Request::Add(_) | Request::Delete(_) | Request::Modify(_) | Request::ModifyDn(_) => true,
+        Request::Extended(request) => extended::is_change(request),
+        _ => false,
     }
 }

@@ -1,10 +1,12 @@
 //! The audit trail, read over the network by the administrator and by whom a rule lets `use read-audit`.
 
+use std::ops::ControlFlow;
+
 use directory::Outcome;
 use directory::virtual_entries::READ_AUDIT;
-use ldap::{ResultCode, TrailRequest};
+use ldap::{ExtendedRequest, ResultCode, TrailRequest};
 
-use super::{RequestHead, Session, Work};
+use super::{Next, RequestHead, Session, Work};
 use crate::limits::TRAIL_ANSWER_BYTES;
 use crate::session::context::Context;
 
@@ -14,10 +16,10 @@ impl Session {
         &mut self,
         context: &mut Context,
         head: RequestHead,
-        value: Option<&[u8]>,
+        request: &ExtendedRequest<'_>,
         out: &mut Vec<u8>,
-    ) {
-        let taken = self.trail_request(context, value).and_then(|asked| {
+    ) -> ControlFlow<Next> {
+        let taken = self.trail_request(context, request.value).and_then(|asked| {
             let refused = |code, text: &str| Err(Outcome::new(code, text));
             match &context.shared.trail_reader {
                 None => refused(ResultCode::UNWILLING_TO_PERFORM, "this server writes no audit trail"),
@@ -29,6 +31,7 @@ impl Session {
             Ok(()) => self.keep(head, Work::Change, TRAIL_ANSWER_BYTES, None),
             Err(outcome) => self.answer(context, &head, &outcome, out),
         }
+        ControlFlow::Continue(())
     }
 
     fn trail_request(&self, context: &Context, value: Option<&[u8]>) -> Result<TrailRequest, Outcome> {

@@ -119,7 +119,7 @@ impl Session {
     pub(super) fn start_tls(
         &mut self,
         context: &mut Context,
-        head: &RequestHead,
+        head: RequestHead,
         request: &ExtendedRequest<'_>,
         out: &mut Vec<u8>,
     ) -> ControlFlow<Next> {
@@ -133,13 +133,13 @@ impl Session {
             None
         };
         if let Some((code, text)) = refused {
-            self.answer(context, head, &Outcome::new(code, text), out);
+            self.answer(context, &head, &Outcome::new(code, text), out);
             return ControlFlow::Continue(());
         }
         let success = LdapResult::SUCCESS;
         response::encode_extended_response(out, head.id, &success, Some(START_TLS), None, Controls::NONE);
         context.counters.completed(head.operation, ResultCode::SUCCESS, head.waited(context.now));
-        self.end_event(context, head, ResultCode::SUCCESS, Ending::default());
+        self.end_event(context, &head, ResultCode::SUCCESS, Ending::default());
         ControlFlow::Break(Next::StartTls)
     }
 

@@ -9,6 +9,7 @@ use std::ops::ControlFlow;
 use directory::Outcome;
 use ldap::{Control, ControlsBuf, DecodeLimits, Message, Request, ResultCode};
 
+use super::dispatch::Arrival;
 use super::{Next, Session};
 use crate::session::context::Context;
 
@@ -26,18 +27,18 @@ impl Session {
     pub(super) fn dispatch(
         &mut self,
         context: &mut Context,
-        message: &Message<'_>,
-        frame: &[u8],
+        arrival: Arrival<'_>,
         out: &mut Vec<u8>,
     ) -> ControlFlow<Next> {
+        let message = arrival.message;
         if message.controls.is_empty() && !matches!(message.request, Request::Extended(_)) {
-            return self.dispatch_as_requester(context, message, (frame, None), out);
+            return self.dispatch_as_requester(context, arrival, out);
         }
         if !context.snapshot.asks_uses() {
-            return self.dispatch_permitted(context, message, frame, out);
+            return self.dispatch_permitted(context, arrival, out);
         }
         let refused = match self.permitted_use(context, message) {
-            Use::Whole => return self.dispatch_permitted(context, message, frame, out),
+            Use::Whole => return self.dispatch_permitted(context, arrival, out),
             Use::Refused(outcome) => outcome,
             Use::Without(controls) => {
                 let mut bytes = Vec::new();
@@ -46,12 +47,14 @@ impl Session {
                 // What the server wrote itself can be read.
                 let limits = DecodeLimits { message_size_max: usize::MAX, ..DecodeLimits::AUTHENTICATED };
                 match Message::decode(&bytes, &limits) {
-                    Ok(written) => return self.dispatch_permitted(context, &written, &bytes, out),
+                    Ok(written) => {
+                        return self.dispatch_permitted(context, Arrival::new(&written, &bytes), out);
+                    }
                     Err(error) => Outcome::new(ResultCode::OTHER, error.to_string()),
                 }
             }
         };
-        self.dispatch_as_requester(context, message, (frame, Some(refused)), out)
+        self.dispatch_as_requester(context, arrival.refused(refused), out)
     }
 
     fn permitted_use(&self, context: &Context, message: &Message<'_>) -> Use {
