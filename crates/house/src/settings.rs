@@ -46,7 +46,8 @@ pub(crate) fn check(files: &Files) -> Result<Vec<String>, String> {
 
 /// Whether the file is a source of what operators run. What translates rules of other servers has their names.
 fn is_program(name: &str) -> bool {
-    let crates = ["crates/directory/src/", "crates/server/src/", "crates/pando/src/"];
+    let crates =
+        ["crates/access-rules/src/", "crates/directory/src/", "crates/server/src/", "crates/pando/src/"];
     let is_in = crates.iter().any(|folder| name.starts_with(folder));
     is_in && name.ends_with(".rs") && !name.contains("/tests") && !name.contains("/translate")
 }

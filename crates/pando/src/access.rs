@@ -7,7 +7,9 @@ mod versions;
 
 use std::process::ExitCode;
 
+use access_rules::Review;
 use clap::{Args, Subcommand};
+use server::{Config, ServeError};
 
 use explain::ExplainArguments;
 use rehearse::RehearseArguments;
@@ -38,6 +40,11 @@ enum Verb {
     /// Put an earlier version of the access rules in force again
     #[command(after_help = versions::ROLLBACK_HELP)]
     Rollback(RollbackArguments),
+}
+
+/// Opens the access rules of a data directory, whether or not it is being served.
+fn open_review(config: &Config) -> Result<Review, ServeError> {
+    Ok(Review::new(server::open_read_only(config)?, &server::node_settings(config)))
 }
 
 pub(crate) fn run(arguments: &AccessArguments) -> ExitCode {

@@ -9,9 +9,10 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use access_rules::{EventPlace, Review, ReviewError};
 use audit::{Anchored, AuditError, Events, PublicKey, Report};
 use clap::{Args, Subcommand};
-use server::{Config, ExplainError, Written};
+use server::{Config, ServeError};
 
 use crate::data_arguments::DataArguments;
 use crate::exit;
@@ -152,7 +153,7 @@ fn print(arguments: &AuditArguments) -> Result<ExitCode, ExitCode> {
             }
             Ok(Some(TrailItem::Block { number, written_micros, events })) => {
                 let mut events = Events::of(&events).filter_map(Result::ok);
-                let written = Written { block: number, micros: written_micros };
+                let written = EventPlace { block: number, micros: written_micros };
                 events.try_for_each(|event| match arguments.choice.has(event) {
                     true => out.event(event, written, Vec::new()),
                     false => Ok(()),
@@ -181,13 +182,16 @@ fn explain(
     out: &mut Printer<Box<dyn Write>>,
     target: &str,
 ) -> ExitCode {
-    let config = match Config::load(&arguments.place.data.to_server()) {
-        Ok(config) => config,
-        Err(error) => return exit::failed(&error.into()),
+    let opened =
+        Config::load(&arguments.place.data.to_server()).map_err(ServeError::from).and_then(|config| {
+            Ok(Review::new(server::open_read_only(&config)?, &server::node_settings(&config)))
+        });
+    let review = match opened {
+        Ok(review) => review,
+        Err(error) => return exit::failed(&error),
     };
     let mut damages = 0;
-    let explained = server::explain_recorded(
-        &config,
+    let explained = review.explain_recorded(
         folder,
         &|event| arguments.choice.has(event),
         &mut |event, written, explained| out.event(event, written, explained),
@@ -198,9 +202,8 @@ fn explain(
     );
     match explained {
         Ok(()) => end(out, damages, target),
-        Err(ExplainError::Serve(error)) => exit::failed(&error),
-        Err(ExplainError::Trail(error)) => failed(&error),
-        Err(ExplainError::Written(error)) => exit::not_written(target, &error),
+        Err(ReviewError::Trail(error)) => failed(&error),
+        Err(ReviewError::Written(error)) => exit::not_written(target, &error),
         Err(error) => exit::failure(&error.to_string()),
     }
 }

@@ -1,6 +1,5 @@
 //! The administrator's commands on a data directory: settings, import, checks, indexes.
 
-pub(crate) mod access;
 pub(crate) mod backup;
 #[cfg(feature = "kafka")]
 pub(crate) mod cluster;
@@ -12,8 +11,6 @@ pub mod load;
 #[cfg(feature = "kafka")]
 pub(crate) mod membership;
 pub(crate) mod ownership;
-pub(crate) mod recorded;
 pub(crate) mod salvage;
 pub mod settings;
-pub mod translate;
 pub(crate) mod verify;

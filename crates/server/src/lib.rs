@@ -44,10 +44,6 @@ mod telemetry;
 pub mod unfinished;
 mod workers;
 
-pub use admin::access::{
-    RecordedRehearsed, TakeExplained, access_history, explain_access, explain_recorded, rehearse_access,
-    rehearse_recorded, with_rules,
-};
 pub use admin::backup::{BackupChain, TriedOut, list_backup, make_backup, restore_backup, try_backup};
 #[cfg(feature = "kafka")]
 pub use admin::cluster::{
@@ -61,10 +57,9 @@ pub use admin::indexes::{ExplainError, IndexChange, Indexes, change_index, expla
 pub use admin::membership::{
     KeptSnapshot, Trimmed, fetch_keys, keep_snapshot, leave_cluster, rotate_key, trim_log, unregister_node,
 };
-pub use admin::recorded::Written;
 pub use admin::salvage::salvage;
 pub use admin::verify::{compact, open_read_only, repair, verify};
-pub use admin::{import, load, settings, translate};
+pub use admin::{import, load, settings};
 pub use backup::make::{BackedUp, BackupRules, WrittenPart};
 pub use backup::restore::Restored;
 pub use backup::{BackupError, time_text};
@@ -74,7 +69,7 @@ pub use event_loop::EventLoopError;
 pub use net::certificate::AuthorityFile;
 pub use net::listener::{ListenError, SOCKET_NAME};
 pub use net::proxy_header;
-pub use open::{Handle, Opened, Reloaded, Server, hash_password, load_schema};
+pub use open::{Handle, Opened, Reloaded, Server, hash_password, load_schema, node_settings};
 pub use serve::privileges::{CORE_DUMPS_VARIABLE, forbid_core_dumps};
 pub use serve::serve;
 pub use telemetry::operation_event::{scope_name, shown_filter};

@@ -627,8 +627,8 @@ pub fn hash_password(scheme: password::StorageScheme, clear: &[u8]) -> Result<Ve
     Ok(password::hash(scheme, clear, &Random::default().bytes()?))
 }
 
-/// What the node adds to the settings, but for the administrator's password.
-fn node_settings(config: &Config) -> NodeSettings {
+/// Returns the settings of the node, without the administrator's password.
+pub fn node_settings(config: &Config) -> NodeSettings {
     NodeSettings {
         admin_dn: config.admin_dn.as_str().to_owned(),
         admin_password: None,

@@ -8,9 +8,8 @@ use client::Connection;
 use directory::access::{AccessExplanation, DecidingRule};
 use directory::virtual_entries::EXPLAIN_ACCESS;
 use ldap::AccessQuestion;
-use server::Config;
-use server::ExplainError;
 use server::settings::{self, SettingsFile};
+use server::{Config, ServeError};
 
 use crate::data_arguments::DataArguments;
 use crate::exit;
@@ -99,14 +98,13 @@ pub(super) fn run(arguments: &ExplainArguments) -> ExitCode {
             Err(error) => exit::failure(&error),
         };
     }
-    let config = match Config::load(&arguments.data.to_server()) {
-        Ok(config) => config,
-        Err(error) => return exit::failed(&error.into()),
-    };
-    match server::explain_access(&config, &question) {
-        Ok(explanation) => print(&explanation, file.as_ref()),
-        Err(ExplainError::Serve(error)) => exit::failed(&error),
-        Err(error) => exit::failure(&error.to_string()),
+    let opened = Config::load(&arguments.data.to_server())
+        .map_err(ServeError::from)
+        .and_then(|config| super::open_review(&config));
+    match opened.map(|review| review.explain(&question)) {
+        Err(error) => exit::failed(&error),
+        Ok(Err(error)) => exit::failure(&error.to_string()),
+        Ok(Ok(explanation)) => print(&explanation, file.as_ref()),
     }
 }
 

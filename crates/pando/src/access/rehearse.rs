@@ -3,13 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use access_rules::{RecordedRehearsal, Review, ReviewError};
 use audit::Event;
 use clap::Args;
+use directory::DirectorySettings;
 use directory::rehearse::{RecordedLimits, Rehearsal};
-use server::settings::{self, SettingsFile};
-use server::{Config, ExplainError, RecordedRehearsed};
+use server::Config;
+use server::settings;
 
 use super::explain::identity;
+use super::open_review;
 use crate::audit::{ChoiceArguments, rfc3339};
 use crate::data_arguments::DataArguments;
 use crate::exit;
@@ -74,35 +77,39 @@ pub(super) fn run(arguments: &RehearseArguments) -> ExitCode {
         Err(error) => return exit::failed(&error),
     };
     let of_node = || config.audit.folder.clone().filter(|_| !arguments.sample && arguments.askers.is_empty());
-    let done = match arguments.trail.clone().or_else(of_node) {
-        Some(folder) => recorded(&config, (&file, &folder), arguments),
-        None if arguments.choice.is_any() => {
-            return exit::refused(
-                "no audit trail to choose operations of: give --trail DIR, or leave --sample out",
-            );
-        }
-        None => sampled(&config, &file, arguments),
+    let folder = arguments.trail.clone().or_else(of_node);
+    if folder.is_none() && arguments.choice.is_any() {
+        return exit::refused(
+            "no audit trail to choose operations of: give --trail DIR, or leave --sample out",
+        );
+    }
+    let review = match file.check().and_then(|()| open_review(&config)) {
+        Ok(review) => review,
+        Err(error) => return exit::failed(&error),
+    };
+    let done = match folder {
+        Some(folder) => recorded(&review, (file.settings(), &folder), arguments),
+        None => sampled(&review, file.settings(), arguments),
     };
     match done {
         Ok(code) => code,
-        Err(ExplainError::Serve(error)) => exit::failed(&error),
-        Err(ExplainError::Trail(error)) => exit::damaged(&error.to_string()),
+        Err(ReviewError::Trail(error)) => exit::damaged(&error.to_string()),
         Err(error) => exit::failure(&error.to_string()),
     }
 }
 
 /// Compares the rules on a sample of entries and users.
 fn sampled(
-    config: &Config,
-    file: &SettingsFile,
+    review: &Review,
+    proposed: &DirectorySettings,
     arguments: &RehearseArguments,
-) -> Result<ExitCode, ExplainError> {
+) -> Result<ExitCode, ReviewError> {
     let rehearsal = Rehearsal {
         askers: arguments.askers.iter().map(|asker| identity(asker)).collect(),
         askers_max: arguments.askers_max,
         entries_max: arguments.entries_max,
     };
-    let rehearsed = server::rehearse_access(config, file, &rehearsal, &mut |change| println!("{change}"))?;
+    let rehearsed = review.rehearse(proposed, &rehearsal, &mut |change| println!("{change}"))?;
     println!(
         "{} askers at {} entries: {} would change",
         rehearsed.askers, rehearsed.entries, rehearsed.changes
@@ -112,17 +119,17 @@ fn sampled(
 
 /// Compares the rules on the operations of an audit trail.
 fn recorded(
-    config: &Config,
-    place: (&SettingsFile, &Path),
+    review: &Review,
+    place: (&DirectorySettings, &Path),
     arguments: &RehearseArguments,
-) -> Result<ExitCode, ExplainError> {
+) -> Result<ExitCode, ReviewError> {
     let limits = RecordedLimits {
         lines_max: arguments.lines_max,
         matching_max: arguments.entries_max,
         examined_max: arguments.entries_max.saturating_mul(EXAMINED_PER_ENTRY),
     };
     let wanted = |event: Event<'_>| arguments.choice.has(event);
-    let rehearsed = server::rehearse_recorded(config, place, limits, &wanted, &mut |damage| {
+    let rehearsed = review.rehearse_recorded(place, limits, &wanted, &mut |damage| {
         eprintln!("pando: {damage}");
     })?;
     for change in &rehearsed.changes {
@@ -139,8 +146,8 @@ fn recorded(
     })
 }
 
-fn summarize(rehearsed: &RecordedRehearsed) {
-    let RecordedRehearsed { changes, tally, withheld, link_unknown, .. } = rehearsed;
+fn summarize(rehearsed: &RecordedRehearsal) {
+    let RecordedRehearsal { changes, tally, withheld, link_unknown, .. } = rehearsed;
     let when = tally
         .times
         .map_or_else(String::new, |(first, last)| format!(" from {} to {}", rfc3339(first), rfc3339(last)));

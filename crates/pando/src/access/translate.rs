@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use server::translate::translate_file;
+use server::ConfigError;
 
 use crate::exit;
 
@@ -30,9 +30,11 @@ pub(crate) struct TranslateArguments {
 }
 
 pub(super) fn run(arguments: &TranslateArguments) -> ExitCode {
-    let translation = match translate_file(&arguments.file) {
-        Ok(translation) => translation,
-        Err(error) => return exit::failed(&error),
+    let translation = match std::fs::read_to_string(&arguments.file) {
+        Ok(text) => access_rules::translate(&text),
+        Err(error) => {
+            return exit::failed(&ConfigError::Read { file: arguments.file.clone(), error }.into());
+        }
     };
     println!("access_rules = [");
     translation.rules.iter().for_each(|rule| println!("  {},", in_toml(rule)));

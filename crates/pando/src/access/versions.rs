@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use directory::rehearse::RulesVersion;
-use server::{Config, ExplainError};
+use server::Config;
 
 use crate::data_arguments::DataArguments;
 use crate::online::ServerArguments;
@@ -48,11 +48,9 @@ pub(crate) struct RollbackArguments {
 
 fn versions(data: &DataArguments) -> Result<(Config, Vec<RulesVersion>), ExitCode> {
     let config = Config::load(&data.to_server()).map_err(|error| exit::failed(&error.into()))?;
-    match server::access_history(&config) {
-        Ok(versions) => Ok((config, versions)),
-        Err(ExplainError::Serve(error)) => Err(exit::failed(&error)),
-        Err(error) => Err(exit::failure(&error.to_string())),
-    }
+    let review = super::open_review(&config).map_err(|error| exit::failed(&error))?;
+    let versions = review.history().map_err(|error| exit::failure(&error.to_string()))?;
+    Ok((config, versions))
 }
 
 pub(super) fn history(arguments: &HistoryArguments) -> ExitCode {
@@ -85,7 +83,7 @@ pub(super) fn rollback(arguments: &RollbackArguments) -> ExitCode {
     let Some(wanted) = wanted else {
         return exit::refused("the log has no such version of the access rules: see `pando access history`");
     };
-    match server::with_rules(&config, wanted) {
+    match server::settings::with_rules(&config, wanted) {
         Ok(file) => settings::apply_file(Ok(config), &arguments.server, &file),
         Err(error) => exit::failed(&error),
     }

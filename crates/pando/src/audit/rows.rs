@@ -2,10 +2,10 @@
 
 use std::io::{self, Write};
 
+use access_rules::EventPlace;
 use audit::{Event, Field, Kind, Values};
 use ldap::ResultCode;
 use serde_json::Value;
-use server::Written;
 
 /// Output format of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ impl<W: Write> Printer<W> {
     pub(crate) fn event(
         &mut self,
         event: Event<'_>,
-        written: Written,
+        written: EventPlace,
         explained: Vec<String>,
     ) -> io::Result<()> {
         let cells = cells(event, written, explained);
@@ -164,7 +164,7 @@ fn is_plain(text: &str) -> bool {
 }
 
 /// Returns the fields of an event by column.
-fn cells(event: Event<'_>, written: Written, explained: Vec<String>) -> Vec<(&'static str, Value)> {
+fn cells(event: Event<'_>, written: EventPlace, explained: Vec<String>) -> Vec<(&'static str, Value)> {
     let mut cells: Vec<(&'static str, Value)> = Vec::with_capacity(16);
     let kind = event.kind();
     let name = kind.map_or_else(
@@ -290,7 +290,7 @@ mod tests {
             .number(Field::Time, 1_795_507_200_000_001)
             .text(Field::Target, "cn=a b,\"\n")
             .number(Field::Result, 49);
-        let written = Written { block: 7, micros: 0 };
+        let written = EventPlace { block: 7, micros: 0 };
         let mut printer = Printer::new(Vec::new(), form);
         let event = Event::parse(&fields).unwrap();
         printer.event(event, written, Vec::new()).unwrap();

@@ -90,12 +90,6 @@ pub enum ExplainError {
     /// The data directory cannot be used.
     #[error(transparent)]
     Serve(#[from] ServeError),
-    /// The audit trail cannot be read.
-    #[error(transparent)]
-    Trail(#[from] audit::AuditError),
-    /// What was said could not be written.
-    #[error("{0}")]
-    Written(std::io::Error),
     /// The search was refused, or failed.
     #[error("{code}: {diagnostic}")]
     Refused {

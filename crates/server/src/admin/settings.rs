@@ -13,6 +13,7 @@ use std::path::Path;
 
 use directory::index::maintenance::IndexProgress;
 use directory::index_build::build_indexes;
+use directory::rehearse::RulesVersion;
 use directory::settings::{self, Difference, SettingsError};
 use directory::tree::TreeState;
 use directory::{DirectorySettings, ReadOnlyDirectory};
@@ -102,6 +103,19 @@ pub fn export(config: &Config) -> Result<String, ServeError> {
 pub fn of_directory(config: &Config) -> Result<DirectorySettings, ServeError> {
     let directory = open_read_only(config)?;
     Ok(DirectorySettings::of(directory.state().catalog))
+}
+
+/// The settings of a data directory with the access rules and expectations of another version, as a settings file.
+///
+/// Rules and expectations go together: the rules of one version need not meet the expectations of another.
+///
+/// # Errors
+/// There is no data, or it cannot be read.
+pub fn with_rules(config: &Config, version: &RulesVersion) -> Result<SettingsFile, ServeError> {
+    let mut settings = of_directory(config)?;
+    settings.general.access_rules.clone_from(&version.rules);
+    settings.general.access_expectations.clone_from(&version.expectations);
+    SettingsFile::parse(Path::new("the version before"), &text::write(&settings))
 }
 
 /// Has `config` create a new data directory with the settings of a file. An existing one must have them already: only

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use directory::DirectorySettings;
-use directory::settings::{SettingPath, SettingsProblem};
+use directory::settings::{self, SettingPath, SettingsProblem};
 
 use crate::config::ConfigError;
 use crate::config::settings_text::{self as text, SettingsText, TextProblem};
@@ -62,6 +62,19 @@ impl SettingsFile {
     /// The settings of the file.
     pub fn settings(&self) -> &DirectorySettings {
         &self.text.settings
+    }
+
+    /// Checks the settings, without a data directory.
+    ///
+    /// # Errors
+    /// A setting is not valid: all problems, each with its line.
+    pub fn check(&self) -> Result<(), ServeError> {
+        match settings::check(self.settings()) {
+            Ok(_) => Ok(()),
+            Err(problems) => {
+                Err(ServeError::Settings(problems.iter().map(|problem| self.error(problem)).collect()))
+            }
+        }
     }
 
     /// The file, and the line on which a member of a list stands.

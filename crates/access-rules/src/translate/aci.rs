@@ -11,7 +11,7 @@ use directory::access::{Asker, LinkConditions, Reach};
 use ipnet::IpNet;
 
 use super::Translation;
-use super::meant::{DAYS, Meant, check_dn, is_in};
+use super::rule_parts::{DAYS, RuleParts, check_dn, is_in};
 use text::{Aci, Bind, Condition, Permission, Target};
 
 /// Alternatives of one bind rule, at most.
@@ -60,7 +60,7 @@ fn first_words(value: &str) -> String {
 /// What comes of an `aci`.
 #[derive(Default)]
 struct Made {
-    rules: Vec<Meant>,
+    rules: Vec<RuleParts>,
     /// What is not exactly as it was.
     notices: Vec<Refused>,
 }
@@ -204,7 +204,7 @@ impl About {
         }
         for (link, askers) in alternatives {
             let is_allow = permission.is_allow;
-            let meant = Meant { is_allow, askers, link, ..Meant::default() };
+            let meant = RuleParts { is_allow, askers, link, ..RuleParts::default() };
             if !self.uses.is_empty() {
                 self.say_uses(permission, text, meant, made)?;
             } else if !self.values.is_empty() {
@@ -221,7 +221,7 @@ impl About {
         &self,
         permission: &Permission<'_>,
         text: &str,
-        meant: Meant,
+        meant: RuleParts,
         made: &mut Made,
     ) -> Result<(), String> {
         if !permission.has("read") {
@@ -241,17 +241,22 @@ impl About {
         let has_all = known.iter().any(|oid| *oid == "*");
         if !known.is_empty() {
             let attributes = if has_all { Vec::new() } else { known.into_iter().cloned().collect() };
-            made.rules.push(Meant { rights: vec!["use"], attributes, ..meant });
+            made.rules.push(RuleParts { rights: vec!["use"], attributes, ..meant });
         }
         Ok(())
     }
 
-    fn say_values(&self, permission: &Permission<'_>, meant: &Meant, made: &mut Made) -> Result<(), String> {
+    fn say_values(
+        &self,
+        permission: &Permission<'_>,
+        meant: &RuleParts,
+        made: &mut Made,
+    ) -> Result<(), String> {
         if permission.rights != ["write"] {
             return Err("of single values write alone is carried over".to_owned());
         }
         for (attribute, filter) in &self.values {
-            made.rules.push(Meant {
+            made.rules.push(RuleParts {
                 rights: vec!["write"],
                 attributes: vec![attribute.clone()],
                 values: Some(filter.clone()),
@@ -267,7 +272,7 @@ impl About {
         &self,
         permission: &Permission<'_>,
         text: &str,
-        meant: &Meant,
+        meant: &RuleParts,
         made: &mut Made,
     ) -> Result<(), String> {
         let (mut of_attributes, mut of_entries) = (Vec::new(), Vec::new());
@@ -302,9 +307,9 @@ impl About {
         if self.attributes.is_none() && of_entries.is_empty() {
             return Err("without targetattr it is about no attributes".to_owned());
         }
-        let at = Meant { place: self.place.clone(), filter: self.filter.clone(), ..meant.clone() };
+        let at = RuleParts { place: self.place.clone(), filter: self.filter.clone(), ..meant.clone() };
         if let (false, Some(attributes)) = (of_attributes.is_empty(), &self.attributes) {
-            made.rules.push(Meant {
+            made.rules.push(RuleParts {
                 rights: of_attributes,
                 attributes: attributes.clone(),
                 but_attributes: self.but_attributes.clone(),
@@ -312,7 +317,7 @@ impl About {
             });
         }
         if !of_entries.is_empty() {
-            made.rules.push(Meant { rights: of_entries, ..at });
+            made.rules.push(RuleParts { rights: of_entries, ..at });
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use directory::access::{Asker, LinkConditions, Reach};
 use ipnet::IpNet;
 
 use super::Translation;
-use super::meant::{Meant, Path, check_dn, path};
+use super::rule_parts::{Path, RuleParts, check_dn, path};
 
 /// What a clause is about, or what is left of it.
 #[derive(Clone, Debug)]
@@ -534,7 +534,7 @@ fn say(
     region: &Region,
     grants: &[Grant],
 ) {
-    let mut add = |name: &str, meant: Meant| match translation.texts(name, &[meant]) {
+    let mut add = |name: &str, meant: RuleParts| match translation.texts(name, &[meant]) {
         Ok(texts) => translation.rules.extend(texts),
         Err(why) => {
             let why = format!("{why}; if it closes something, that is open by the other clauses");
@@ -544,7 +544,7 @@ fn say(
     for (place, grant) in grants.iter().enumerate() {
         let name = format!("to {number} by {}", place + 1);
         let later = grants.get(place + 1..).unwrap_or_default();
-        let meant = |is_allow, rights, about| Meant {
+        let meant = |is_allow, rights, about| RuleParts {
             is_allow,
             rights,
             askers: vec![grant.asker.clone()],
@@ -629,10 +629,10 @@ fn has_entry(region: &Region) -> bool {
 }
 
 /// What a region is about, as a part of a rule: its entries themselves, or its attributes. `None` for nothing.
-fn about(region: &Region, of_entries: bool, is_allow: bool) -> Option<Meant> {
+fn about(region: &Region, of_entries: bool, is_allow: bool) -> Option<RuleParts> {
     let is_entry =
         |name: &String| name.eq_ignore_ascii_case("entry") || name.eq_ignore_ascii_case("children");
-    let mut about = Meant::default();
+    let mut about = RuleParts::default();
     if of_entries {
         // Who may write all attributes may write those two, which stand for the entry and what is below it.
         let has_both = match &region.attributes {

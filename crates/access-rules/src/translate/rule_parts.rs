@@ -13,7 +13,7 @@ const NAME_MAX: usize = 90;
 
 /// A rule without its name.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Meant {
+pub(super) struct RuleParts {
     pub(super) is_allow: bool,
     /// Words of rights, as they are written.
     pub(super) rights: Vec<&'static str>,
@@ -29,7 +29,7 @@ pub(super) struct Meant {
     pub(super) link: LinkConditions,
 }
 
-impl Meant {
+impl RuleParts {
     /// The text of the rule.
     ///
     /// # Errors
@@ -250,14 +250,14 @@ pub(super) const DAYS: [&str; 7] =
 mod tests {
     use super::*;
 
-    fn to_user(dn: &str) -> Meant {
+    fn to_user(dn: &str) -> RuleParts {
         let askers = vec![Asker::User(dn.to_owned())];
-        Meant { is_allow: true, rights: vec!["read"], askers, ..Meant::default() }
+        RuleParts { is_allow: true, rights: vec!["read"], askers, ..RuleParts::default() }
     }
 
     #[test]
     fn a_text_is_read_as_what_is_meant_or_not_given_out() {
-        let check = |meant: &Meant, expected: Result<&str, &str>| match (meant.text("a"), expected) {
+        let check = |meant: &RuleParts, expected: Result<&str, &str>| match (meant.text("a"), expected) {
             (Ok(text), Ok(expected)) => assert_eq!(text, expected),
             (Err(error), Err(expected)) => assert!(error.contains(expected), "{error}"),
             (found, _) => panic!("{found:?} in place of {expected:?}"),
@@ -267,16 +267,17 @@ mod tests {
         check(&to_user("cn=o'a\\\",dc=x"), Err("both kinds of quotes"));
         check(&to_user("cn=a;dc=x"), Ok("a: allow read to user 'cn=a;dc=x'"));
         check(&to_user("cn=a,x"), Err("is no DN"));
-        let of = |name: &str| Meant { attributes: vec![name.to_owned()], ..to_user("cn=a") };
+        let of = |name: &str| RuleParts { attributes: vec![name.to_owned()], ..to_user("cn=a") };
         check(&of("cn"), Ok("a: allow read of cn to user 'cn=a'"));
         for name in ["cn to anyone", "cn,sn", "", "cn;lang-de", "@", "userCertificate;binary", "a*"] {
             check(&of(name), Err("is no name of an attribute type"));
         }
-        let matching = Meant { filter: Some("(cn=a".to_owned()), ..to_user("cn=a") };
+        let matching = RuleParts { filter: Some("(cn=a".to_owned()), ..to_user("cn=a") };
         check(&matching, Err("is no filter"));
-        let nobody = Meant { askers: Vec::new(), ..to_user("cn=a") };
+        let nobody = RuleParts { askers: Vec::new(), ..to_user("cn=a") };
         check(&nobody, Err("would not be read as a rule"));
-        let use_of_cn = Meant { rights: vec!["use"], filter: Some("(cn=a)".to_owned()), ..to_user("cn=a") };
+        let use_of_cn =
+            RuleParts { rights: vec!["use"], filter: Some("(cn=a)".to_owned()), ..to_user("cn=a") };
         check(&use_of_cn, Err("would not be read as a rule"));
     }
 

@@ -4,15 +4,12 @@
 //! decide. What is left out of a refusal may leave more open than it was, and that is said with it.
 
 mod aci;
-mod meant;
 mod openldap;
+mod rule_parts;
 
 use std::fmt;
-use std::path::Path;
 
-use crate::config::ConfigError;
-use crate::error::ServeError;
-use meant::{Meant, free_name};
+use rule_parts::{RuleParts, free_name};
 
 /// A clause that could not be carried over, or not exactly.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +46,7 @@ impl Translation {
     ///
     /// # Errors
     /// One of them cannot be said.
-    fn texts(&self, name: &str, rules: &[Meant]) -> Result<Vec<String>, String> {
+    fn texts(&self, name: &str, rules: &[RuleParts]) -> Result<Vec<String>, String> {
         let mut taken = self.rules.clone();
         for rule in rules {
             let text = rule.text(&free_name(name, &taken))?;
@@ -57,16 +54,6 @@ impl Translation {
         }
         Ok(taken.split_off(self.rules.len()))
     }
-}
-
-/// Reads a file and translates it.
-///
-/// # Errors
-/// The file cannot be read.
-pub fn translate_file(path: &Path) -> Result<Translation, ServeError> {
-    let text =
-        std::fs::read_to_string(path).map_err(|error| ConfigError::Read { file: path.to_owned(), error })?;
-    Ok(translate(&text))
 }
 
 /// Translates a slapd.conf, or LDIF with `olcAccess` or `aci` values; other lines are passed over.

@@ -133,7 +133,7 @@ pub(crate) enum EventReading {
 
 /// Where an event stands.
 #[derive(Clone, Copy, Debug)]
-pub struct Written {
+pub struct EventPlace {
     /// Number of its block.
     pub block: u64,
     /// When that was written, in microseconds since 1970.
@@ -142,9 +142,9 @@ pub struct Written {
 
 /// Reads operations.
 #[derive(Default)]
-pub(crate) struct RecordedReader {
+pub(crate) struct OperationReader {
     connections: Connections,
-    kept_back: VecDeque<(Written, Box<[u8]>)>,
+    kept_back: VecDeque<(EventPlace, Box<[u8]>)>,
     kept_back_bytes: usize,
 }
 
@@ -152,9 +152,9 @@ pub(crate) struct RecordedReader {
 pub(crate) type Taken<E> = std::result::Result<(), E>;
 
 /// Takes events of a trail, in its order.
-pub(crate) type TakeEvent<'t, E> = &'t mut dyn FnMut(&RecordedReader, Event<'_>, Written) -> Taken<E>;
+pub(crate) type TakeEvent<'t, E> = &'t mut dyn FnMut(&OperationReader, Event<'_>, EventPlace) -> Taken<E>;
 
-impl RecordedReader {
+impl OperationReader {
     /// Goes through a trail and gives each event when what is known of its connection is known; damage is passed to
     /// `each_damage`.
     ///
@@ -171,7 +171,7 @@ impl RecordedReader {
                 Item::Damage(place, damage) => each_damage(format!("{place}: {damage}")),
                 Item::Torn(_) => {}
                 Item::Block(block) => {
-                    let written = Written { block: block.number, micros: block.written_micros };
+                    let written = EventPlace { block: block.number, micros: block.written_micros };
                     self.let_go(written.micros.saturating_sub(KEPT_BACK_MICROS), each)?;
                     for event in Events::of(&block.events).filter_map(Result::ok) {
                         self.take(event, written, each)?;
@@ -182,7 +182,7 @@ impl RecordedReader {
         self.let_go(u64::MAX, each)
     }
 
-    fn take<E>(&mut self, event: Event<'_>, written: Written, each: TakeEvent<'_, E>) -> Taken<E> {
+    fn take<E>(&mut self, event: Event<'_>, written: EventPlace, each: TakeEvent<'_, E>) -> Taken<E> {
         if event.kind() == Some(Kind::Started) {
             self.let_go(u64::MAX, each)?;
         }
@@ -310,8 +310,8 @@ mod tests {
     /// How operations were connected, by their times: over TLS, bound by what, and whether that is told.
     fn read(events: &[(u64, Vec<u8>)]) -> Given<'_> {
         let mut given = Vec::new();
-        let mut reader = RecordedReader::default();
-        let mut each = |reader: &RecordedReader, event: Event<'_>, _| {
+        let mut reader = OperationReader::default();
+        let mut each = |reader: &OperationReader, event: Event<'_>, _| {
             let mut link = None;
             let reading = reader.recorded(event, &mut |recorded| {
                 link = Some((recorded.micros, recorded.link));
@@ -324,7 +324,7 @@ mod tests {
             Ok::<_, AuditError>(())
         };
         for (written, bytes) in events {
-            let written = Written { block: 0, micros: *written };
+            let written = EventPlace { block: 0, micros: *written };
             reader.let_go(written.micros.saturating_sub(KEPT_BACK_MICROS), &mut each).unwrap();
             reader.take(Event::parse(bytes).unwrap(), written, &mut each).unwrap();
         }

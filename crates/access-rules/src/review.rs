@@ -1,0 +1,183 @@
+//! Explanation and rehearsal of the access rules of a data directory.
+
+use std::path::Path;
+
+use audit::{AuditError, Event};
+use directory::access::AccessExplanation;
+use directory::rehearse::{
+    self, AccessChange, DecisionChange, RecordedExplainer, RecordedLimits, RecordedTally, Rehearsal,
+    Rehearsed, RulesVersion,
+};
+use directory::tree::TreeState;
+use directory::{
+    DirectorySettings, NodeSettings, Outcome, ReadOnlyDirectory, Requester, Settings, access_question,
+};
+use ldap::{AccessQuestion, ResultCode};
+
+use crate::trail_operations::{EventPlace, EventReading, OperationReader};
+
+/// Error of an explanation or a rehearsal.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReviewError {
+    /// The audit trail cannot be read.
+    #[error(transparent)]
+    Trail(#[from] AuditError),
+    /// The caller could not write a result.
+    #[error("{0}")]
+    Written(std::io::Error),
+    /// The directory refused the question, or could not be read.
+    #[error("{code}: {diagnostic}")]
+    Refused {
+        /// The result code.
+        code: ResultCode,
+        /// The diagnostic text.
+        diagnostic: String,
+    },
+}
+
+impl From<Outcome> for ReviewError {
+    fn from(outcome: Outcome) -> ReviewError {
+        ReviewError::Refused { code: outcome.code, diagnostic: outcome.diagnostic }
+    }
+}
+
+/// Differences that new access rules make to the operations of an audit trail.
+#[derive(Clone, Debug, Default)]
+pub struct RecordedRehearsal {
+    /// Decisions that differ.
+    pub changes: Vec<DecisionChange>,
+    /// Counts of decided and skipped operations.
+    pub tally: RecordedTally,
+    /// Operations skipped because the trail withholds a name or filter.
+    pub withheld: u64,
+    /// Operations decided without knowing how the client was connected, although a rule depends on it.
+    pub link_unknown: u64,
+    /// Damaged places of the trail.
+    pub damages: u64,
+}
+
+/// Receives an event, its place in the trail, and the rules that decided about it.
+pub type TakeExplained<'t> = &'t mut dyn FnMut(Event<'_>, EventPlace, Vec<String>) -> std::io::Result<()>;
+
+/// Access rules of an open data directory, as they apply on one node.
+pub struct Review {
+    directory: ReadOnlyDirectory,
+    settings: Settings,
+    administrator_dn: String,
+}
+
+impl Review {
+    /// Combines the settings in the directory with those of the node.
+    pub fn new(directory: ReadOnlyDirectory, node: &NodeSettings) -> Review {
+        let settings = Settings::of(node, &directory.state().settings.general);
+        Review { directory, settings, administrator_dn: node.admin_dn.clone() }
+    }
+
+    fn state(&self) -> TreeState<'_> {
+        TreeState { settings: &self.settings, ..self.directory.state() }
+    }
+
+    /// Explains who may do what, and by which rule.
+    ///
+    /// # Errors
+    /// The data cannot be read, or the question names an unknown requester or entry.
+    pub fn explain(&self, question: &AccessQuestion<'_>) -> Result<AccessExplanation, ReviewError> {
+        let administrator = Requester::Administrator { dn: self.administrator_dn.clone() };
+        Ok(access_question::answer(self.state(), &administrator, question)?)
+    }
+
+    /// Compares the rules of `proposed` with the rules in force, on a sample of requesters and entries. Calls `each`
+    /// with each difference. `proposed` must be valid.
+    ///
+    /// # Errors
+    /// The data cannot be read, or a requester of `rehearsal` does not exist.
+    pub fn rehearse(
+        &self,
+        proposed: &DirectorySettings,
+        rehearsal: &Rehearsal,
+        each: &mut dyn FnMut(&AccessChange),
+    ) -> Result<Rehearsed, ReviewError> {
+        rehearse::rehearse(self.state(), &proposed.general, rehearsal, each)
+            .map_err(|error| Outcome::from(error).into())
+    }
+
+    /// Compares the rules of `proposed` with the rules in force, for each operation of the audit trail in `folder` that
+    /// `wanted` accepts. Searches run on the entries that the directory contains now. `proposed` must be valid.
+    ///
+    /// # Errors
+    /// The data or the trail cannot be read.
+    pub fn rehearse_recorded(
+        &self,
+        (proposed, folder): (&DirectorySettings, &Path),
+        limits: RecordedLimits,
+        wanted: &dyn Fn(Event<'_>) -> bool,
+        each_damage: &mut dyn FnMut(String),
+    ) -> Result<RecordedRehearsal, ReviewError> {
+        let mut rehearsal = rehearse::RecordedRehearsal::new(self.state(), &proposed.general, limits);
+        let (asks_link, asks_listener) = (rehearsal.asks_link(), rehearsal.asks_listener());
+        let (mut rehearsed, mut damages) = (RecordedRehearsal::default(), 0);
+        OperationReader::default().read::<ReviewError>(
+            folder,
+            &mut |reader, event, _| {
+                if !wanted(event) {
+                    return Ok(());
+                }
+                match reader
+                    .recorded(event, &mut |recorded| rehearsal.decide(recorded).map_err(ReviewError::from))?
+                {
+                    EventReading::Nothing => {}
+                    EventReading::Withheld => rehearsed.withheld += 1,
+                    EventReading::Read { has_link } => {
+                        rehearsed.link_unknown += u64::from(asks_listener || (asks_link && !has_link));
+                    }
+                }
+                Ok(())
+            },
+            &mut |damage| {
+                damages += 1;
+                each_damage(damage);
+            },
+        )?;
+        let (changes, tally) = rehearsal.finish();
+        Ok(RecordedRehearsal { changes, tally, damages, ..rehearsed })
+    }
+
+    /// Explains each event of the audit trail in `folder` that `wanted` accepts, by the rules in force when it was
+    /// recorded and the entries that the directory contains now.
+    ///
+    /// # Errors
+    /// The data or the trail cannot be read, or `each` fails.
+    pub fn explain_recorded(
+        &self,
+        folder: &Path,
+        wanted: &dyn Fn(Event<'_>) -> bool,
+        each: TakeExplained<'_>,
+        each_damage: &mut dyn FnMut(String),
+    ) -> Result<(), ReviewError> {
+        let mut explainer = RecordedExplainer::new(self.state())?;
+        OperationReader::default().read::<ReviewError>(
+            folder,
+            &mut |reader, event, place| {
+                if !wanted(event) {
+                    return Ok(());
+                }
+                let mut explained = Vec::new();
+                reader.recorded(event, &mut |recorded| {
+                    explained = explainer.explain(recorded)?;
+                    Ok::<_, ReviewError>(())
+                })?;
+                each(event, place, explained).map_err(ReviewError::Written)
+            },
+            each_damage,
+        )
+    }
+
+    /// Returns the versions of the access rules in the directory's log, oldest first.
+    ///
+    /// # Errors
+    /// The data cannot be read.
+    pub fn history(&self) -> Result<Vec<RulesVersion>, ReviewError> {
+        rehearse::rules_history(self.directory.state()).map_err(|error| Outcome::from(error).into())
+    }
+}
