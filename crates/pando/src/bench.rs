@@ -1,4 +1,4 @@
-//! `pando bench`: measuring directory servers. What it does is in the `bench` crate.
+//! `pando bench`: measures directory servers. The crate `bench` implements it.
 
 mod agent;
 mod limit;
@@ -40,37 +40,37 @@ pub(crate) struct BenchArguments {
 
 #[derive(Debug, Subcommand)]
 enum BenchVerb {
-    /// Measure Pando beside OpenLDAP, 389 DS and OpenDJ on this machine: same data, same indexes, same load, in turn
+    /// Compare Pando with OpenLDAP, 389 DS and OpenDJ on this machine: same data, indexes and load, in turn
     #[command(after_help = peers::HELP)]
     Peers(Box<PeersArguments>),
-    /// Make one page from results: who is faster, by how much, at which latency, and whether anything was wrong
+    /// Make a report page from results: rates, ratios, latencies and errors
     #[command(after_help = report::HELP)]
     Report(ReportArguments),
-    /// List the workloads that come with Pando, or print one
+    /// List the shipped workloads, or print one
     #[command(after_help = list::HELP)]
     List(ListArguments),
     /// Run workloads against an LDAP server and measure it
     #[command(after_help = run::HELP)]
     Run(Box<RunArguments>),
-    /// Measure or serve the null responder: the floor that every server on this machine stands on
+    /// Measure or serve the null responder: the lower bound of every server on this machine
     #[command(after_help = limit::HELP)]
     Limit(Box<LimitArguments>),
-    /// Make load for a coordinator on another machine (`pando bench run --agents`)
+    /// Generate load for a coordinator on another machine (`pando bench run --agents`)
     #[command(after_help = agent::HELP)]
     Agent(AgentArguments),
-    /// Run one workload over growing entries, memory of the server, or connections
+    /// Run one workload with increasing numbers of entries or connections, or memory of the server
     #[command(after_help = sweep::HELP)]
     Sweep(Box<SweepArguments>),
-    /// Measure everything that a suite file asks for, and say which of its goals are reached
+    /// Run the steps of a suite file, and report which goals are reached
     #[command(after_help = suite::HELP)]
     Suite(SuiteArguments),
 }
 
-/// Why a command has nothing to show.
+/// Reason that a command has no result.
 enum Stop {
     /// The command line, or a file that it names, is wrong.
     Refused(String),
-    /// It could not be done.
+    /// The measurement failed.
     Failed(String),
 }
 
@@ -92,7 +92,7 @@ pub(crate) fn run(arguments: BenchArguments) -> ExitCode {
     }
 }
 
-/// The exit code of something measured.
+/// Returns the exit code of a measurement.
 fn code_of(is_clean: bool) -> ExitCode {
     if is_clean { ExitCode::SUCCESS } else { exit::some_failed() }
 }
@@ -101,22 +101,22 @@ fn is_clean(result: &RunResult) -> bool {
     result.workloads.iter().all(|workload| workload.is_clean())
 }
 
-/// For `map_err`.
+/// Converts an error of the command line, for `map_err`.
 fn refused(error: impl ToString) -> Stop {
     Stop::Refused(error.to_string())
 }
 
-/// For `map_err`.
+/// Converts an error of a measurement, for `map_err`.
 fn failed(error: impl ToString) -> Stop {
     Stop::Failed(error.to_string())
 }
 
-/// A file that the command line names.
+/// Reads a file that the command line names.
 fn read(path: &Path) -> Result<String, Stop> {
     std::fs::read_to_string(path).map_err(|error| refused(format!("cannot read {}: {error}", path.display())))
 }
 
-/// The program that runs, to be started once more.
+/// Returns the path of this program, to start it again.
 fn this_program() -> Result<PathBuf, Stop> {
     std::env::current_exe().map_err(|error| failed(format!("cannot find this program: {error}")))
 }
@@ -126,12 +126,12 @@ fn make_folder(path: &Path) -> Result<(), Stop> {
     made.map_err(|error| failed(format!("cannot make {}: {error}", path.display())))
 }
 
-/// Says how a command is getting on.
+/// Prints the progress of a command.
 fn say(text: &str) {
     eprintln!("pando: {text}");
 }
 
-/// `10`, `90s`, `5m`, `8h`, `500ms`.
+/// Parses `10`, `90s`, `5m`, `8h`, `500ms`.
 fn parse_duration(text: &str) -> Result<Duration, String> {
     let wrong = || "write a number and a unit: 500ms, 90s, 5m, 8h".to_owned();
     let end =
@@ -148,7 +148,7 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|_| wrong())
 }
 
-/// Processors as `taskset` writes them: `0`, `0-3`, `0,2`.
+/// Set of processors in the syntax of `taskset`: `0`, `0-3`, `0,2`.
 #[derive(Clone, Debug)]
 pub(crate) struct Cpus(pub(crate) Vec<usize>);
 
@@ -172,7 +172,7 @@ impl std::str::FromStr for Cpus {
 }
 
 impl Cpus {
-    /// Keeps this process, and the threads that it starts from now on, on these processors.
+    /// Pins this process, and the threads that it starts from now on, to these processors.
     fn pin_this_process(&self) -> Result<(), Stop> {
         let mut set = rustix::thread::CpuSet::new();
         self.0.iter().for_each(|cpu| set.set(*cpu));

@@ -1,4 +1,4 @@
-//! `pando bench agent`: this machine as one of several that make load.
+//! `pando bench agent`: one of several machines that generate load.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -12,8 +12,8 @@ use super::{Stop, failed, read, refused, say};
 /// The options of `pando bench agent`.
 #[derive(Debug, Args)]
 pub(crate) struct AgentArguments {
-    /// Where to wait for a coordinator. What it sends is not encrypted: loopback, or a network of the load machines'
-    /// own
+    /// Address to listen on for a coordinator. The traffic is not encrypted: use loopback, or a private network of the
+    /// load machines
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:4390")]
     listen: SocketAddr,
     /// File with the secret that coordinator and agents share
@@ -31,7 +31,7 @@ pub(super) fn run(arguments: &AgentArguments) -> Result<ExitCode, Stop> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The token of a file.
+/// Reads the token from a file.
 pub(super) fn read_token(path: &Path) -> Result<Token, Stop> {
     Token::new(&read(path)?).map_err(|error| refused(format!("{}: {error}", path.display())))
 }
@@ -47,8 +47,9 @@ fn tell(event: AgentEvent) {
 }
 
 pub(crate) const HELP: &str = "\
-One on each load machine, of the same version as the coordinator; it works for one coordinator at a time until it is
-ended. The token does not travel, but the password of the server does: do not listen where others can.
+Run one agent on each load machine, of the same version as the coordinator. It works for one coordinator at a time,
+until it is stopped. The token is not transmitted, but the password of the server is: do not listen on an address that
+others can reach.
 
 Examples:
   openssl rand -hex 24 > token
@@ -56,5 +57,5 @@ Examples:
   pando bench run oid-search-random --agents 10.0.0.11:4390,10.0.0.12:4390 --token-file token --target ldap://10.0.0.1
 
 Exit codes:
-  1  cannot listen there
+  1  cannot listen on the address
   2  the command line or the token is wrong";

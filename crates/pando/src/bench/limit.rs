@@ -1,4 +1,4 @@
-//! `pando bench limit`: the null responder, alone or measured.
+//! `pando bench limit`: serves or measures the null responder.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
@@ -16,17 +16,17 @@ use clap::Args;
 use super::live::Live;
 use super::{Cpus, Stop, failed, parse_duration, summary, this_program};
 
-/// The workload whose shape the floor is measured with: the simplest there is.
+/// Workload of the floor measurement: the simplest one.
 const WORKLOAD: &str = "oid-search-sequential";
-/// How long the floor is measured within another run.
+/// Seconds of the floor measurement within another run.
 const BESIDE_SECONDS: u64 = 3;
-/// What the responder says when it listens.
+/// Prefix of the line that the responder prints when it listens.
 const READY: &str = "pando bench limit: ready on ldap://";
 
 /// The options of `pando bench limit`.
 #[derive(Debug, Args)]
 pub(crate) struct LimitArguments {
-    /// Serve here, until killed, instead of measuring
+    /// Serve on this address until killed, instead of measuring
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
     /// Processors that the responder runs on, as 0 or 0-3
@@ -41,28 +41,28 @@ pub(crate) struct LimitArguments {
     /// Requests outstanding on each
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "listen")]
     outstanding: usize,
-    /// How long to measure
+    /// Duration of the measurement
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration, conflicts_with = "listen")]
     duration: Duration,
     /// Threads of the load
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "listen")]
     threads: usize,
-    /// Hold answers up: constant:2ms, uniform:1ms,5ms, exponential:2ms or bimodal:1ms,50ms,5%
+    /// Delay responses: constant:2ms, uniform:1ms,5ms, exponential:2ms or bimodal:1ms,50ms,5%
     #[arg(long, value_name = "HOW", default_value = "none")]
     delay: Delay,
-    /// Stand still now and then: LENGTH/EVERY, as 1s/10s
+    /// Stall at intervals: LENGTH/INTERVAL, as 1s/10s
     #[arg(long, value_name = "HOW")]
     stall: Option<Stall>,
-    /// Answer a search wrongly every so many requests
+    /// Send one wrong response in this number of searches
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     wrong_every: Option<u64>,
-    /// Hang up every so many requests
+    /// Close the connection after this number of requests
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     close_every: Option<u64>,
-    /// Where random delays begin
+    /// Seed of random delays
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// End when standard input does: with the process that started this one
+    /// Exit when standard input ends, together with the parent process
     #[arg(long, hide = true, requires = "listen")]
     until_input_ends: bool,
 }
@@ -85,14 +85,14 @@ fn serve(address: SocketAddr, arguments: &LimitArguments) -> Result<ExitCode, St
     };
     let ready = |address| {
         let mut out = std::io::stdout();
-        // Nobody may be listening there, which is no reason not to serve.
+        // A closed pipe does not stop the responder.
         let _ = writeln!(out, "{READY}{address}").and_then(|()| out.flush());
     };
     let stop = Arc::new(AtomicBool::new(false));
     if arguments.until_input_ends {
         let stop = stop.clone();
         std::thread::spawn(move || {
-            // An error is an end as well.
+            // An error counts as the end.
             let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
             stop.store(true, Ordering::Relaxed);
         });
@@ -102,15 +102,15 @@ fn serve(address: SocketAddr, arguments: &LimitArguments) -> Result<ExitCode, St
     Ok(ExitCode::SUCCESS)
 }
 
-/// A responder in a process of its own, which ends with this value.
+/// A responder in a separate process, which ends when this value is dropped.
 struct Process {
     child: Child,
-    /// Where it listens.
+    /// URI of its listener.
     uri: String,
 }
 
 impl Process {
-    /// Starts one, on these processors.
+    /// Starts a responder on these processors.
     fn start(cpus: Option<&Cpus>, more: &[String]) -> Result<Process, Stop> {
         let mut command = Command::new(this_program()?);
         command.args(["bench", "limit", "--until-input-ends", "--listen", "127.0.0.1:0"]).args(more);
@@ -124,7 +124,7 @@ impl Process {
             .map_err(|error| failed(format!("cannot start the null responder: {error}")))?;
         let mut line = String::new();
         if let Some(out) = child.stdout.take() {
-            // An empty line is told below.
+            // An empty line is handled below.
             let _ = BufReader::new(out).read_line(&mut line);
         }
         let uri = line.trim().strip_prefix(READY).map(|address| format!("ldap://{address}"));
@@ -136,13 +136,13 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// What is asked of it: the simplest search there is.
+/// Returns the workload with the simplest search.
 fn simple_search() -> Result<Workload, Stop> {
     let mut workload = workload::shipped(WORKLOAD).ok_or_else(|| failed("a shipped workload is missing"))?;
     "limit".clone_into(&mut workload.name);
@@ -155,7 +155,7 @@ fn simple_search() -> Result<Workload, Stop> {
     Ok(workload)
 }
 
-/// Measures the floor under each shape of load that was measured, prints it and adds it to the result.
+/// Measures the null responder under each load of a run, prints its rates and adds them to the result.
 pub(super) fn add_floors(run: &mut RunResult, options: &Options, cpus: Option<&Cpus>) -> Result<(), Stop> {
     let is_loaded =
         |result: &&WorkloadResult| result.unsupported.is_none() && result.parameters.connections > 0;
@@ -171,7 +171,7 @@ pub(super) fn add_floors(run: &mut RunResult, options: &Options, cpus: Option<&C
     Ok(())
 }
 
-/// The floor under a load of this shape.
+/// Measures the null responder under one load.
 fn floor(
     clients: usize,
     outstanding: usize,
@@ -220,7 +220,7 @@ fn measure(arguments: &LimitArguments) -> Result<ExitCode, Stop> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The same faults for another process.
+/// Returns the options that inject the same faults in another process.
 fn words(arguments: &LimitArguments) -> Vec<String> {
     let mut words = vec![format!("--delay={}", arguments.delay), format!("--seed={}", arguments.seed)];
     words.extend(arguments.stall.map(|stall| format!("--stall={stall}")));
@@ -230,8 +230,8 @@ fn words(arguments: &LimitArguments) -> Vec<String> {
 }
 
 pub(crate) const HELP: &str = "\
-The null responder parses the envelope of each message and sends a canned answer; what it costs is what the kernel
-costs. Searches get one entry that only the driver of `pando bench` takes for right.
+The null responder parses the envelope of each message and sends a prepared response, so that it shows the cost of the
+kernel and the driver. Searches return one entry that only the driver of `pando bench` accepts.
 
 Examples:
   pando bench limit --server-cpus 0 --load-cpus 1
@@ -240,5 +240,5 @@ Examples:
 
 Exit codes:
   0  measured, or served until killed
-  1  could not be measured
+  1  the measurement failed
   2  the command line is wrong";

@@ -1,4 +1,4 @@
-//! `pando bench list`.
+//! `pando bench list`: lists the shipped workloads.
 
 use std::process::ExitCode;
 
@@ -10,7 +10,7 @@ use super::{Stop, refused};
 /// The options of `pando bench list`.
 #[derive(Debug, Args)]
 pub(crate) struct ListArguments {
-    /// Print this workload's file, to make one's own from it
+    /// Print the file of this workload, as a start for your own
     #[arg(value_name = "WORKLOAD")]
     workload: Option<String>,
 }
@@ -32,8 +32,7 @@ fn line_of(workload: &workload::Workload) -> String {
 }
 
 pub(crate) const HELP: &str = "\
-A workload is a text file (TOML); docs/how-to/benchmark.md describes it. The shipped ones rerun the rows of published
-benchmarks.
+A workload is a TOML file (docs/how-to/benchmark.md). The shipped workloads repeat the rows of published benchmarks.
 
 Examples:
   pando bench list

@@ -1,4 +1,4 @@
-//! One line on a terminal that says how a run goes; nothing where there is no terminal.
+//! Progress of a run in one line of the terminal; without a terminal, nothing is printed.
 
 use std::io::{IsTerminal, Write};
 
@@ -7,7 +7,7 @@ use bench::report::text::{count, duration};
 
 use super::summary::micros;
 
-/// The line.
+/// Progress line on the terminal.
 pub(super) struct Live {
     is_terminal: bool,
     name: String,
@@ -19,7 +19,7 @@ impl Live {
         Live { is_terminal: std::io::stderr().is_terminal(), name: name.to_owned(), errors: 0 }
     }
 
-    /// Writes it anew.
+    /// Rewrites the line.
     pub(super) fn show(&mut self, progress: &Progress) {
         if !self.is_terminal {
             return;
@@ -42,12 +42,12 @@ impl Live {
                 )
             }
         };
-        // A line that cannot be shown is no reason to stop measuring.
+        // A failure to print does not stop the measurement.
         let _ = write!(std::io::stderr(), "\r\x1b[K{}: {line}", self.name);
     }
 }
 
-/// Shows the progress of workloads that run one after another, each in a line of its own.
+/// Returns a function that shows the progress of consecutive workloads, each on its own line.
 pub(super) fn of_each() -> impl FnMut(&str, &Progress) {
     let mut live: Option<Live> = None;
     move |name, progress| {

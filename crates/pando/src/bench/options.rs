@@ -1,4 +1,4 @@
-//! Options that several commands of `pando bench` have.
+//! Options shared by several commands of `pando bench`.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -10,28 +10,28 @@ use clap::Args;
 
 use super::{Cpus, Stop, parse_duration, refused, this_program};
 
-/// The load.
+/// Options of the load.
 #[derive(Debug, Args)]
 pub(crate) struct LoadArguments {
-    /// Clients of a workload, instead of what it says; of one with several groups, those of the first
+    /// Number of clients, instead of the workload's; with several groups, that of the first
     #[arg(long, value_name = "N")]
     pub(super) clients: Option<NonZeroUsize>,
     /// Requests outstanding on each connection
     #[arg(long, value_name = "N")]
     outstanding: Option<NonZeroUsize>,
-    /// How long each run measures: 10s, 5m, 8h [default: as the workload says]
+    /// Duration of each measurement: 10s, 5m, 8h [default: that of the workload]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Duration>,
-    /// How long each run goes before that; OpenDJ's compiler needs some [default: as the workload says]
+    /// Warm-up before each measurement, which OpenDJ's compiler needs [default: that of the workload]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     warmup: Option<Duration>,
-    /// How long it does nothing between the two [default: as the workload says]
+    /// Pause between the two [default: that of the workload]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pause: Option<Duration>,
     /// Threads of the load
     #[arg(long, value_name = "N", default_value = "1")]
     threads: NonZeroUsize,
-    /// Where random keys and values begin; of peers and sweep the seed of the data as well
+    /// Seed of random keys and values; for peers and sweep also that of the data
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) seed: u64,
     /// Keep the latency histogram of every second in the result
@@ -55,17 +55,16 @@ impl LoadArguments {
     }
 }
 
-/// Where servers that are started for a measurement run.
+/// Folders and processors of servers that a measurement starts.
 #[derive(Debug, Args)]
 pub(crate) struct PlaceArguments {
-    /// Where data is kept meanwhile; a folder of the run's own is made in it and removed [default: the temporary
-    /// folder]
+    /// Folder for temporary data, in which the run creates and removes its own folder [default: the temporary folder]
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
-    /// OpenDJ as it was unpacked; ./dev peers puts it there
+    /// Folder of the unpacked OpenDJ, as ./dev peers installs it
     #[arg(long, value_name = "DIR", env = OpenDj::VARIABLE, default_value = OpenDj::USUAL_FOLDER)]
     opendj: PathBuf,
-    /// Processors that each server runs on, alone of the servers
+    /// Processors of each server, one server at a time
     #[arg(long, value_name = "CPUS", default_value = "0")]
     pub(super) server_cpus: Cpus,
     /// Processors that the load runs on
@@ -74,7 +73,7 @@ pub(crate) struct PlaceArguments {
 }
 
 impl PlaceArguments {
-    /// A folder of this run's own, which is to be made and removed.
+    /// Returns the path of this run's own folder, which the caller creates and removes.
     pub(super) fn own_folder(&self) -> Result<PathBuf, Stop> {
         let folder = self.folder.clone().unwrap_or_else(std::env::temp_dir);
         let folder = std::path::absolute(&folder)

@@ -1,4 +1,4 @@
-//! `pando bench peers`: Pando beside other servers.
+//! `pando bench peers`: compares Pando with other servers.
 
 use std::collections::HashSet;
 use std::num::NonZeroUsize;
@@ -23,50 +23,49 @@ use super::{
     Stop, code_of, failed, is_clean, limit, live, make_folder, parse_duration, read, refused, say, tables,
 };
 
-/// The indexes that the comparison of loaders has.
+/// Indexes in the comparison of loaders.
 const LOAD_INDEXES: [&str; 6] =
     ["objectClass", "uid", "sn", "mail", "member", "cn:equality,substring,presence"];
 
 /// The options of `pando bench peers`.
 #[derive(Debug, Args)]
 pub(crate) struct PeersArguments {
-    /// Servers to measure beside Pando; with `pando` none
+    /// Servers to compare with Pando; `pando` means none
     #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = "openldap,ds389,opendj")]
     peers: Vec<Product>,
-    /// Shipped workloads (`pando bench list`); a star at the end takes all that begin so, @N gives one N clients
+    /// Shipped workloads (`pando bench list`); a star at the end matches any rest, @N sets the number of clients
     /// [default: people-*, without --workload]
     #[arg(long, value_name = "WORKLOAD[@N]", value_delimiter = ',')]
     workloads: Vec<String>,
-    /// A workload file of one's own; may be given several times
+    /// Your own workload file; may be given several times
     #[arg(long = "workload", value_name = "FILE[@N]")]
     files: Vec<String>,
-    /// Measure every workload also with these settings of Pando, as WORKLOAD@NAME for NAME.toml; may be given several
+    /// Also measure every workload with these settings of Pando, as WORKLOAD@NAME for NAME.toml; may be given several
     /// times, with --peers pando
     #[arg(long, value_name = "FILE", conflicts_with = "load_only")]
     settings: Vec<PathBuf>,
-    /// Measure none without the settings
+    /// Skip the measurements without these settings
     #[arg(long, requires = "settings")]
     settings_alone: bool,
-    /// Entries [default: as the workload says]
+    /// Number of entries [default: that of the workload]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     entries: Option<u64>,
-    /// How often each workload runs on each server
+    /// Runs of each workload on each server
     #[arg(long, value_name = "N", default_value_t = 3)]
     rounds: u32,
-    /// Load a server when the one before is through with everything and its data is gone, instead of letting all take
-    /// turns
+    /// Load a server after the previous one has run everything and its data is removed, instead of alternating
     #[arg(long)]
     one_at_a_time: bool,
-    /// How long OpenDJ is warmed up after each start, by operations of all kinds that will be measured
+    /// Warm-up of OpenDJ after each start, with all kinds of operations that will be measured
     #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "10s")]
     java_warmup: Duration,
     #[command(flatten)]
     load: LoadArguments,
-    /// An index that all servers keep besides those that a workload needs, as cn:equality,substring; may be given
-    /// several times
+    /// Index that all servers maintain in addition to those that a workload needs, as cn:equality,substring; may be
+    /// given several times
     #[arg(long, value_name = "ATTRIBUTE[:KIND,...]")]
     index: Vec<Index>,
-    /// Load and export the data of --template, compare answers, and run no workloads
+    /// Load and export the data of --template and compare search results, without workloads
     #[arg(long, conflicts_with_all = ["files", "rounds", "duration", "warmup", "clients", "outstanding"])]
     load_only: bool,
     /// Template for --load-only (`pando generate --list`)
@@ -74,20 +73,19 @@ pub(crate) struct PeersArguments {
     template: String,
     #[command(flatten)]
     place: PlaceArguments,
-    /// Ask the servers for TLS (StartTLS), with certificates of their own, which are trusted; Pando and OpenLDAP only
+    /// Use StartTLS, with a trusted certificate for each server; Pando and OpenLDAP only
     #[arg(long, requires = "no_limit", conflicts_with = "load_only")]
     start_tls: bool,
-    /// TLS: new connections take up sessions of earlier ones
+    /// TLS: new connections resume earlier sessions
     #[arg(long, requires = "start_tls")]
     tls_resume: bool,
     /// Do not measure the null responder under the same load
     #[arg(long)]
     no_limit: bool,
-    /// File for the result, for `pando bench report`; written anew after every workload
+    /// File for the result, for `pando bench report`; rewritten after every workload
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Go on with the result that is in --output, by the same command: what it has is not measured again, what failed
-    /// is
+    /// Continue the result in --output of the same command: only missing and failed workloads are measured
     #[arg(long, requires = "output")]
     resume: bool,
 }
@@ -96,14 +94,14 @@ pub(super) fn run(arguments: &PeersArguments) -> Result<ExitCode, Stop> {
     let grouped = groups(arguments)?;
     let folder = arguments.place.own_folder()?;
     let done = measure(arguments, &grouped, &folder);
-    // Whatever happened: what servers left there is of no use to anybody.
+    // Also after an error: the data of the servers is no longer needed.
     let _ = std::fs::remove_dir_all(&folder);
     let result = done?;
     print!("{}{}", tables::loads(&result), tables::workloads(&result));
     Ok(code_of(is_clean(&result)))
 }
 
-/// What is to be loaded, and measured on it.
+/// Returns the groups of workloads by the data that they need.
 fn groups(arguments: &PeersArguments) -> Result<Grouped, Stop> {
     if arguments.load_only {
         let defaults = LOAD_INDEXES.iter().filter_map(|text| text.parse().ok()).collect();
@@ -142,8 +140,8 @@ fn circumstances(file: &Path) -> Result<Circumstances, Stop> {
     Circumstances::parse(&file.to_string_lossy(), &read(file)?).map_err(refused)
 }
 
-/// The workloads of this name. With `@N` behind it they have N clients in their first job, and that in their names: the
-/// same workload under several loads is one comparison.
+/// Returns the workloads with this name. With the suffix `@N`, their first job has N clients, and their names end in
+/// `@N`, so that one comparison can contain the same workload under several loads.
 fn with_clients(
     name: &str,
     find: impl FnOnce(&str) -> Result<Vec<Workload>, Stop>,
@@ -161,7 +159,7 @@ fn with_clients(
     Ok(found)
 }
 
-/// A result to begin with: a new one, or that of an earlier run of the same command.
+/// Returns a new result, or that of an earlier run of the same command.
 fn begin(arguments: &PeersArguments) -> Result<RunResult, Stop> {
     let command = command_line(std::env::args());
     let mut result = match arguments.output.as_ref().filter(|file| arguments.resume && file.exists()) {
@@ -196,13 +194,13 @@ fn measure(arguments: &PeersArguments, grouped: &Grouped, folder: &Path) -> Resu
             continue;
         }
         let measured = measure_group(arguments, group, &products, folder, &mut result);
-        // The next group's data may be as large.
+        // Makes room for the next group's data, which may be as large.
         let _ = std::fs::remove_dir_all(folder);
         let Err(Stop::Failed(message) | Stop::Refused(message)) = measured else { continue };
         if grouped.groups.len() == 1 {
             return Err(Stop::Failed(message));
         }
-        // The others may still go; what this one has measured stays.
+        // Continue with the other servers; the results of this one are kept.
         say(&message);
         for workload in &group.workloads {
             let servers = products.iter().map(|product| done::known_server(&result, *product));
@@ -230,7 +228,7 @@ fn measure(arguments: &PeersArguments, grouped: &Grouped, folder: &Path) -> Resu
     Ok(result)
 }
 
-/// Generates a group's data, and compares the servers with it.
+/// Generates a group's data, and measures the servers with it.
 fn measure_group(
     arguments: &PeersArguments,
     group: &Group,
@@ -281,7 +279,7 @@ fn measure_group(
     unsaved.map_or(Ok(()), |error| Err(failed(error)))
 }
 
-/// Writes the result with what follows from all of it.
+/// Writes the result and the figures derived from it.
 fn save(arguments: &PeersArguments, result: &mut RunResult) -> Result<(), Stop> {
     result.ratios = ratios::ratios(&ratios::medians(&result.workloads));
     match &arguments.output {
@@ -297,11 +295,11 @@ fn options(arguments: &PeersArguments, entries: Option<u64>) -> Result<Options, 
 }
 
 pub(crate) const HELP: &str = "\
-Servers run one at a time, each on --server-cpus. Data is generated once, loaded into each by its own bulk loader,
-and the same searches are answered by all before anything is measured; differences are printed. docs/how-to/peers.md
-says what is set on each server and why. With --one-at-a-time there is data of one server on the disk, and one in
-memory. ./dev peers installs the servers. The result is saved after every workload; with --resume the same command goes
-on where it was interrupted.
+Servers run one at a time, each on --server-cpus. The data is generated once and loaded into each server by its own bulk
+loader. Before the measurements, all servers run the same searches, and differences between the results are printed.
+docs/how-to/peers.md explains the settings of each server. With --one-at-a-time, the disk holds the data of only one
+server at a time. ./dev peers installs the servers. The result is saved after every workload; with --resume, the same
+command continues after an interruption.
 
 Examples:
   pando bench peers --entries 100000 --workloads 'people-*,oid-mixed' -o result.json
@@ -312,6 +310,6 @@ Examples:
 
 Exit codes:
   0  measured
-  1  nothing could be measured
+  1  the measurement failed
   2  the command line is wrong
-  7  measured, but not everything: a server failed or gave errors";
+  7  measured incompletely: a server failed or returned errors";

@@ -1,4 +1,4 @@
-//! `pando bench report`: one page from results.
+//! `pando bench report`: makes a report page from results.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -15,23 +15,23 @@ use crate::output::Output;
 /// The options of `pando bench report`.
 #[derive(Debug, Args)]
 pub(crate) struct ReportArguments {
-    /// Result files of pando bench; what ran the same workload is shown together. A folder stands for all its files
+    /// Result files of pando bench; results of the same workload are shown together. A folder means all its files
     /// NAME.json.zst, and implies --csv and --markdown
     #[arg(value_name = "RESULT", required = true)]
     results: Vec<PathBuf>,
     /// The page to write, or the folder for its report.html; `-` is standard output
     #[arg(short, long, value_name = "FILE", default_value = "report.html")]
     output: PathBuf,
-    /// Write the figures as CSV beside the page as well: one row a workload, and in another file one row a second
+    /// Also write CSV files next to the page: one with a row for each workload, one with a row for each second
     #[arg(long)]
     csv: bool,
-    /// Write the figures as JSON beside the page as well
+    /// Also write the figures as JSON next to the page
     #[arg(long)]
     json: bool,
-    /// Write all workloads, servers side by side, as tables in Markdown beside the page as well
+    /// Also write Markdown tables of all workloads and servers next to the page
     #[arg(long)]
     markdown: bool,
-    /// The server that others are compared with: the beginning of its name [default: the first one measured]
+    /// Server that the others are compared with, by a prefix of its name [default: the first one measured]
     #[arg(long, value_name = "PRODUCT")]
     compare_with: Option<String>,
 }
@@ -41,12 +41,12 @@ impl ReportArguments {
         self.output.as_os_str() == "-"
     }
 
-    /// Where the page goes: into a folder under its usual name.
+    /// Returns the path of the page; in a folder, it has the default name.
     fn page(&self) -> PathBuf {
         if self.output.is_dir() { self.output.join("report.html") } else { self.output.clone() }
     }
 
-    /// Whether tables go beside the page without being asked for: all of a kept run is made from its folder.
+    /// Returns true if the result is a folder, for which tables are written too.
     fn is_of_folder(&self) -> bool {
         !self.is_to_standard_output() && self.results.iter().any(|path| path.is_dir())
     }
@@ -117,7 +117,7 @@ fn write(path: &Path, fill: &Fill<'_>) -> io::Result<()> {
 }
 
 pub(crate) const HELP: &str = "\
-The page is one file without scripts; open it in a browser, or print it. docs/how-to/report.md says how to read it.
+The page is one file without scripts; open it in a browser, or print it. docs/how-to/report.md explains it.
 
 Examples:
   pando bench report result.json
@@ -126,6 +126,6 @@ Examples:
   pando bench report bench-runs/2026-11-22-full -o /tmp
 
 Exit codes:
-  0  written, whether or not something went wrong in the runs; the page says so
-  1  could not be written
-  2  the command line is wrong, or a file is no result";
+  0  written; the page shows errors of the runs, if any
+  1  the page could not be written
+  2  the command line is wrong, or a file is not a result";

@@ -1,4 +1,4 @@
-//! `pando bench run`.
+//! `pando bench run`: runs workloads against an LDAP server.
 
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
@@ -19,45 +19,45 @@ use super::options::LoadArguments;
 use super::serve::{self, Serving};
 use super::{Cpus, Stop, code_of, failed, is_clean, limit, read, refused, say, summary};
 
-/// Open files that are left for everything but connections.
+/// Open files reserved for everything except connections.
 const OTHER_FILES: u64 = 200;
 
 /// The options of `pando bench run`.
 #[derive(Debug, Args)]
 pub(crate) struct RunArguments {
-    /// Shipped workloads (`pando bench list`); a star at the end takes all that begin so
+    /// Shipped workloads (`pando bench list`); a star at the end matches any rest
     #[arg(value_name = "WORKLOAD")]
     names: Vec<String>,
-    /// A workload file of one's own; may be given several times
+    /// Your own workload file; may be given several times
     #[arg(long = "workload", value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Searches from a list or an access log, asked in its order with the last workload's clients
+    /// Searches from a list or an access log, sent in its order with the clients of the last workload
     #[arg(long, value_name = "FILE")]
     list: Option<PathBuf>,
-    /// Where filters of a list are asked
+    /// Base of the searches of a list
     #[arg(short = 'b', long, value_name = "DN", requires = "list")]
     base: Option<String>,
-    /// The server, as ldap://HOST:PORT; connections are spread over several
+    /// The server, as ldap://HOST:PORT; with several, connections are distributed over them
     #[arg(long, value_name = "URI", default_value = "ldap://127.0.0.1:1389")]
     target: Vec<String>,
-    /// How many entries of the workload's kind there are
+    /// Number of entries of the workload's kind
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     entries: Option<u64>,
-    /// Seed that the data was generated with
+    /// Seed with which the data was generated
     #[arg(long, value_name = "N", default_value_t = 1)]
     data_seed: u64,
     #[command(flatten)]
     load: LoadArguments,
-    /// Requests a second (open loop, latency from the intended start), instead of as many as the server can
+    /// Requests a second (open loop, latency from the intended start) [default: as many as the server can handle]
     #[arg(long, value_name = "N", value_parser = parse_rate)]
     rate: Option<f64>,
-    /// Raise the number of clients until it brings no more
+    /// Increase the number of clients until the rate stops growing
     #[arg(long, conflicts_with_all = ["rate", "clients"])]
     find_max: bool,
-    /// Simple bind DN of every connection that the workload does not bind itself
+    /// DN of the simple bind on every connection that the workload does not bind itself
     #[arg(short = 'D', long, value_name = "DN")]
     bind_dn: Option<String>,
-    /// Its password; every user of this machine can read it in the process list
+    /// Password for the bind DN; every user of this machine can read it in the process list
     #[arg(
         short = 'w',
         long,
@@ -66,33 +66,32 @@ pub(crate) struct RunArguments {
         conflicts_with = "password_file"
     )]
     password: Option<String>,
-    /// File with its password; one newline at its end is ignored
+    /// File with the password for the bind DN; one newline at its end is ignored
     #[arg(short = 'y', long, value_name = "FILE", requires = "bind_dn")]
     password_file: Option<PathBuf>,
-    /// Ask ldap:// targets for TLS (StartTLS)
+    /// Use StartTLS with ldap:// targets
     #[arg(long)]
     start_tls: bool,
-    /// TLS: trust servers whose certificates these have signed, a file in PEM form
+    /// TLS: file with the trusted certificate authorities, in PEM form
     #[arg(long, value_name = "FILE", conflicts_with_all = ["tls_insecure", "agents"])]
     tls_ca: Option<PathBuf>,
-    /// TLS: trust whoever answers; for measuring only
+    /// TLS: accept any certificate; for measurements only
     #[arg(long, conflicts_with = "agents")]
     tls_insecure: bool,
-    /// TLS: new connections take up sessions of earlier ones
+    /// TLS: new connections resume earlier sessions
     #[arg(long, conflicts_with = "agents")]
     tls_resume: bool,
-    /// Measure a Pando of its own: data is generated and imported into a temporary folder with the indexes that each
-    /// workload needs
+    /// Start and measure a Pando server on generated data in a temporary folder, with the indexes of each workload
     #[arg(long, conflicts_with_all = ["target", "server_pid", "bind_dn", "list", "find_max", "no_check", "agents"])]
     serve: bool,
-    /// Measure a Pando that serves this data directory meanwhile; -D says who asks, PANDO_ADMIN_PASSWORD gives its
-    /// administrator a password
+    /// Start and measure a Pando server on this data directory; -D sets the bind DN, PANDO_ADMIN_PASSWORD the
+    /// administrator's password
     #[arg(long, value_name = "DIR", conflicts_with_all = ["target", "server_pid", "agents", "serve"])]
     data: Option<PathBuf>,
-    /// Processors that the Pando of --serve or --data and the null responder run on, as 0 or 0-3
+    /// Processors of the server of --serve or --data and of the null responder, as 0 or 0-3
     #[arg(long, value_name = "CPUS")]
     server_cpus: Option<Cpus>,
-    /// A process of the server on this machine, to read its CPU time, memory and disk; may be given several times
+    /// Process of a server on this machine, to measure its CPU time, memory and disk; may be given several times
     #[arg(long, value_name = "PID")]
     server_pid: Vec<u32>,
     /// Processors that the load runs on, as 0 or 0-3
@@ -101,23 +100,23 @@ pub(crate) struct RunArguments {
     /// Local addresses to connect from, in turn; a loopback target gets 127.0.0.2 to 127.0.0.251
     #[arg(long, value_name = "ADDRESS")]
     source: Vec<IpAddr>,
-    /// Load machines that do it together, each running `pando bench agent`; clients, rate and keys are shared out
+    /// Load machines that run `pando bench agent`; clients, rate and keys are divided among them
     #[arg(long, value_name = "HOST:PORT", value_delimiter = ',')]
     #[arg(requires = "token_file", conflicts_with_all = ["find_max", "source"])]
     agents: Vec<String>,
-    /// File with the secret that they share with this coordinator
+    /// File with the secret that agents share with this coordinator
     #[arg(long, value_name = "FILE", requires = "agents")]
     token_file: Option<PathBuf>,
-    /// Do not look for the data first
+    /// Do not check the data first
     #[arg(long)]
     no_check: bool,
-    /// Leave the entries that the workload added
+    /// Keep the entries that the workload added
     #[arg(long)]
     no_cleanup: bool,
     /// Do not measure the null responder under the same load
     #[arg(long)]
     no_limit: bool,
-    /// Write the result here, as JSON
+    /// File for the result, as JSON
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -140,7 +139,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, Stop> {
         let served = Served { uris: &arguments.target, process: arguments.server_pid.first().copied() };
         measure_target(&served, arguments, &workloads, &options, &mut run)
     };
-    // What was measured before something failed is worth keeping.
+    // Keep the measurements before a failure.
     if !run.workloads.is_empty() {
         save(arguments, &run)?;
     }
@@ -155,7 +154,7 @@ fn save(arguments: &RunArguments, run: &RunResult) -> Result<(), Stop> {
     }
 }
 
-/// Load machines, if there are any.
+/// Connects to the load machines, if there are any.
 fn machines(arguments: &RunArguments) -> Result<Option<Machines>, Stop> {
     let Some(path) = arguments.token_file.as_ref().filter(|_| !arguments.agents.is_empty()) else {
         return Ok(None);
@@ -176,14 +175,14 @@ fn run_together(
     result.map_err(|error| failed(format!("{}: {error}", workload.name)))
 }
 
-/// Measures a Pando of its own.
+/// Starts and measures a server on generated data.
 fn measure_own(
     arguments: &RunArguments,
     workloads: Vec<Workload>,
     options: &Options,
     run: &mut RunResult,
 ) -> Result<(), Stop> {
-    // Apart from each other where there is more than one processor.
+    // On different processors, if there are several.
     let count = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let apart =
         |cpus: &Option<Cpus>, default: Vec<usize>| cpus.clone().or((count > 1).then_some(Cpus(default)));
@@ -204,7 +203,7 @@ fn measure_own(
     limit::add_floors(run, options, server_cpus.as_ref())
 }
 
-/// Measures a Pando over data that is there.
+/// Starts and measures a server on an existing data directory.
 fn measure_data(
     data: &Path,
     arguments: &RunArguments,
@@ -219,14 +218,14 @@ fn measure_data(
     done.and(server.stop().map_err(failed))
 }
 
-/// A server that is there.
+/// A running server.
 struct Served<'a> {
     uris: &'a [String],
-    /// Its process, if it is on this machine and was named.
+    /// Its process, if it is on this machine and given.
     process: Option<u32>,
 }
 
-/// Measures the server that is there. What cannot be measured is in the result with the reason, and the others go on.
+/// Measures a running server. A workload that fails appears in the result with the reason, and the others continue.
 fn measure_target(
     served: &Served<'_>,
     arguments: &RunArguments,
@@ -266,7 +265,7 @@ fn measure_target(
     if let Some(message) = failure.filter(|_| run.workloads.iter().all(|result| !result.complete)) {
         return Err(Stop::Failed(message));
     }
-    // A floor of this machine says nothing about others.
+    // The floor of this machine does not apply to others.
     if arguments.no_limit || machines.is_some() {
         return Ok(());
     }
@@ -275,7 +274,7 @@ fn measure_target(
     limit::add_floors(run, options, cpus.as_ref())
 }
 
-/// The command as it was given, without a password in it and fit for a shell.
+/// Returns the command line, quoted for a shell, without passwords.
 pub(super) fn command_line(words: impl Iterator<Item = String>) -> String {
     let mut line: Vec<String> = Vec::new();
     for word in words {
@@ -339,7 +338,7 @@ fn workloads(arguments: &RunArguments) -> Result<Vec<Workload>, Stop> {
     Ok(workloads)
 }
 
-/// The shipped workload of this name, or those that begin so if it ends with a star.
+/// Returns the shipped workload with this name, or those with this prefix if the name ends with a star.
 pub(super) fn shipped(name: &str) -> Result<Vec<Workload>, Stop> {
     let found: Vec<_> = match name.strip_suffix('*') {
         Some(start) => {
@@ -356,7 +355,7 @@ pub(super) fn shipped(name: &str) -> Result<Vec<Workload>, Stop> {
     Ok(found)
 }
 
-/// A workload of one's own.
+/// Reads the user's workload from a file.
 pub(super) fn of_file(path: &Path) -> Result<Workload, Stop> {
     Workload::parse(&path.to_string_lossy(), &read(path)?).map_err(refused)
 }
@@ -381,7 +380,7 @@ fn options(arguments: &RunArguments) -> Result<Options, Stop> {
     })
 }
 
-/// Whom to trust, if that was said.
+/// Returns the TLS settings, if the arguments have any.
 fn tls(arguments: &RunArguments) -> Result<Option<Tls>, Stop> {
     let tls = match &arguments.tls_ca {
         Some(path) => Tls::authorities(read(path)?.as_bytes())
@@ -404,7 +403,7 @@ fn password(arguments: &RunArguments) -> Result<String, Stop> {
         .map_err(|error| refused(format!("cannot ask for the password: {error}; use -y FILE")))
 }
 
-/// Says before connecting that the kernel will not allow it.
+/// Checks before connecting that the limit of open files suffices.
 fn need_files(workload: &Workload, options: &Options) -> Result<(), Stop> {
     let wanted: usize = workload.jobs.iter().map(|job| job.clients).sum();
     let wanted = options.clients.unwrap_or(wanted) as u64 + OTHER_FILES;
@@ -420,8 +419,8 @@ fn need_files(workload: &Workload, options: &Options) -> Result<(), Stop> {
     if limits.current.is_some_and(|soft| soft < wanted) { raise_open_files() } else { Ok(()) }
 }
 
-/// Lets this process, and those that it starts from now on, open as many files as the hard limit allows; up to that
-/// everyone may.
+/// Raises the soft limit of open files to the hard limit, for this process and its future children. It needs no
+/// privilege.
 pub(super) fn raise_open_files() -> Result<(), Stop> {
     let limits = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let raised = rustix::process::Rlimit { current: limits.maximum, maximum: limits.maximum };
@@ -430,11 +429,12 @@ pub(super) fn raise_open_files() -> Result<(), Stop> {
 }
 
 pub(crate) const HELP: &str = "\
-Entries are looked for before anything is measured; entries that a workload needs for itself are added before and
-removed afterwards. Every answer is checked. The null responder is measured under the same load at the end: the
-floor of this machine. docs/how-to/benchmark.md says how to measure well.
+The command checks the data first. It adds the entries that a workload needs for itself, and removes them afterwards.
+Every response is checked. At the end, the null responder is measured under the same load: the floor of this machine.
+docs/how-to/benchmark.md explains how to measure well.
 
---find-max doubles the clients from 1 on; it ends when the rate grows by less than 3% twice, or once with p99 doubled.
+--find-max doubles the number of clients, starting at 1, until the rate grows by less than 3% twice, or once while p99
+doubles.
 
 Examples:
   pando bench run oid-search-random --target ldap://localhost:1389 -D cn=admin -y password --entries 100000 --clients 64
@@ -444,10 +444,10 @@ Examples:
   pando bench run --list filters.txt -b dc=example,dc=com --duration 30s
 
 Exit codes:
-  0  measured, and every answer was right
-  1  could not be measured
+  0  measured, and every response was correct
+  1  the measurement failed
   2  the command line or a workload file is wrong; the message names the line
-  7  measured, but some answers were wrong, or connections broke: the result says what";
+  7  measured, but some responses were wrong or connections broke; see the result";
 
 #[cfg(test)]
 mod tests {

@@ -1,5 +1,4 @@
-//! `pando bench run --serve`: a Pando of its own for each group of workloads that need the same data, in a temporary
-//! folder.
+//! `pando bench run --serve`: starts a server in a temporary folder for each group of workloads with the same data.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -15,9 +14,9 @@ use bench::workload::Workload;
 
 use super::{Cpus, Stop, failed, live, make_folder, say, summary, this_program};
 
-/// A Pando over a data directory, on a free port. Its log is thrown away, what it says at its end is in the error.
+/// Starts a server on a data directory, on a free port. Its log is discarded; an error contains its last output.
 pub(super) fn existing(data: &Path, cpus: Option<&Cpus>) -> Result<Server, Stop> {
-    // `pando serve` would make it.
+    // `pando serve` would create it.
     if !data.is_dir() {
         return Err(failed(format!("{} is no data directory", data.display())));
     }
@@ -27,19 +26,19 @@ pub(super) fn existing(data: &Path, cpus: Option<&Cpus>) -> Result<Server, Stop>
     let log = std::env::temp_dir().join(format!("pando-bench-{}.log", std::process::id()));
     let cores = cpus.map(|cpus| cpus.0.clone()).unwrap_or_default();
     let server = Server::start("Pando", &command, &log, address, &cores);
-    // The server writes to it all the same.
+    // The server still writes to the open file.
     let _ = std::fs::remove_file(&log);
     server.map_err(failed)
 }
 
-/// Where and how.
+/// Folders and options of the servers.
 pub(super) struct Serving<'a> {
     pub(super) options: &'a Options,
     pub(super) server_cpus: Option<&'a Cpus>,
     pub(super) load_cpus: Option<&'a Cpus>,
 }
 
-/// Loads, serves and measures; results are printed as they come.
+/// Loads data, starts servers and measures them; prints each result.
 pub(super) fn measure(
     workloads: Vec<Workload>,
     serving: &Serving<'_>,
@@ -51,12 +50,12 @@ pub(super) fn measure(
         print!("{}", summary::of(&result));
         run.workloads.push(result);
     }
-    // There is only the one product.
+    // Only Pando is started here.
     let programs = Programs { pando: this_program()?, opendj: std::path::PathBuf::new() };
     let folder = std::env::temp_dir().join(format!("pando-bench-{}", std::process::id()));
     for group in &groups {
         let done = measure_group(group, &programs, &folder, serving, run);
-        // Whatever happened: what is left there is of no use to anybody.
+        // Also after an error: the data is no longer needed.
         let _ = std::fs::remove_dir_all(&folder);
         done?;
     }
@@ -94,7 +93,7 @@ fn measure_group(
         warm: HashSet::new(),
     };
     let before = run.workloads.len();
-    // What was measured is printed below.
+    // The results are printed below.
     let mut say = |text: &str| {
         if !text.starts_with("round ") {
             say(text);

@@ -1,4 +1,4 @@
-//! `pando bench suite`: everything that a suite file asks for, and how its goals came out.
+//! `pando bench suite`: runs the steps of a suite file and evaluates its goals.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,19 +18,19 @@ pub(crate) struct SuiteArguments {
     /// The suite file
     #[arg(value_name = "SUITE")]
     suite: PathBuf,
-    /// Folder for the results, goals.md and report.html; the same command goes on with what is in it
+    /// Folder for the results, goals.md and report.html; the same command continues an interrupted run in it
     #[arg(short, long, value_name = "DIR", required_unless_present = "list")]
     output: Option<PathBuf>,
-    /// Set a variable of the suite otherwise than it does; may be given several times
+    /// Override a variable of the suite; may be given several times
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_variable)]
     set: Vec<(String, String)>,
-    /// Measure these steps only; goals are held against all results that are in the folder
+    /// Run only these steps; goals are evaluated with all results in the folder
     #[arg(long, value_name = "STEP,...", value_delimiter = ',')]
     only: Vec<String>,
-    /// Where servers keep their data meanwhile; emptied afterwards [default: the temporary folder]
+    /// Folder for the data of servers, emptied afterwards [default: the temporary folder]
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
-    /// Print the steps' commands and the goals, and measure nothing
+    /// Print the commands of the steps and the goals, without measuring
     #[arg(long)]
     list: bool,
 }
@@ -75,12 +75,12 @@ fn measure(arguments: &SuiteArguments, suite: &Suite, text: &str, output: &Path)
     judge(suite, &output)
 }
 
-/// Compressed, so that the folder can be kept as it is.
+/// Returns the path of a step's result, which is compressed so that the folder can be archived.
 fn result_file(step: &Step, output: &Path) -> PathBuf {
     output.join(format!("{}.json.zst", step.name))
 }
 
-/// Measures one step, unless it has been measured by the same command.
+/// Runs one step, unless the folder has its result from the same command.
 fn take(step: &Step, arguments: &SuiteArguments, output: &Path, folder: Option<&Path>) -> Result<(), Stop> {
     let wrong = |error: std::io::Error| failed(format!("step {}: {error}", step.name));
     let result = result_file(step, output);
@@ -99,7 +99,7 @@ fn take(step: &Step, arguments: &SuiteArguments, output: &Path, folder: Option<&
     if let Some(folder) = folder.filter(|_| is_comparison || step.run.starts_with("sweep")) {
         command.arg("--folder").arg(folder);
     }
-    // Files that a step names stand beside the suite, a peer's programs where this command was given.
+    // Files of a step are relative to the suite; programs of peers to the current folder.
     let beside = arguments.suite.parent().filter(|parent| !parent.as_os_str().is_empty());
     command.current_dir(beside.unwrap_or(Path::new(".")));
     if std::env::var_os(OpenDj::VARIABLE).is_none() {
@@ -108,13 +108,13 @@ fn take(step: &Step, arguments: &SuiteArguments, output: &Path, folder: Option<&
     let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status().map_err(wrong)?;
     match status.code() {
         Some(0) => write(&done, &step.run),
-        // What was not measured, or not rightly, is in the result, and goals say so.
+        // The result contains failures, and the goals show them.
         Some(7) => Ok(()),
         _ => Err(failed(format!("step {}: its command ended with {status}", step.name))),
     }
 }
 
-/// Holds the goals against what is in the folder, and makes the page.
+/// Evaluates the goals with the results in the folder, and writes the report.
 fn judge(suite: &Suite, output: &Path) -> Result<ExitCode, Stop> {
     let mut results = BTreeMap::new();
     for step in &suite.steps {
@@ -137,7 +137,7 @@ fn judge(suite: &Suite, output: &Path) -> Result<ExitCode, Stop> {
     Ok(code_of(is_reached && is_clean))
 }
 
-/// The machine, and every server that was measured.
+/// Describes the machine and the measured servers.
 fn circumstances(results: &BTreeMap<String, RunResult>) -> String {
     let mut servers: Vec<_> =
         results.values().flat_map(|result| &result.workloads).map(|of| of.server.product.as_str()).collect();
@@ -157,9 +157,8 @@ fn write(file: &Path, text: &str) -> Result<(), Stop> {
 }
 
 pub(crate) const HELP: &str = "\
-A suite is a text file (TOML) of steps, each a command of `pando bench`, and of goals; docs/how-to/benchmark.md
-describes it, bench/suites has some. What is measured already is not measured again: after an interruption the same
-command goes on.
+A suite is a TOML file with steps, each a command of `pando bench`, and goals (docs/how-to/benchmark.md); bench/suites
+contains some. Steps with results are not run again, so the same command continues after an interruption.
 
 Examples:
   pando bench suite bench/suites/goals.toml --list
@@ -168,6 +167,6 @@ Examples:
 
 Exit codes:
   0  measured, and every goal is reached
-  1  a step could not be measured
+  1  a step failed
   2  the command line or the suite is wrong
-  7  measured, but a goal is missed or has no figure";
+  7  measured, but a goal is missed or has no result";

@@ -1,17 +1,17 @@
-//! A result in some lines of text.
+//! Summary of a result as text.
 
 use std::fmt::Write;
 
 use bench::report::text::{self, count};
 use bench::result::{Load, WorkloadResult};
 
-/// Figures of a document that are shown; the report has them all.
+/// Most published figures to show; the report has all of them.
 const FIGURES_MAX: usize = 3;
 
-/// From this share of one processor on, it is said what the hypervisor took: then rates may be its doing.
+/// Share of one processor taken by the hypervisor from which it is reported, because it may affect the rates.
 const STOLEN_SHARE_SAID: f64 = 0.02;
 
-/// What is printed of a workload's result.
+/// Returns the summary of a workload's result.
 pub(super) fn of(result: &WorkloadResult) -> String {
     let mut text = format!("{}: {}\n", result.workload, result.title);
     // Writing to a String cannot fail.
@@ -35,7 +35,7 @@ fn put(result: &WorkloadResult, out: &mut String) -> std::fmt::Result {
         parameters.outstanding,
         result.measured_seconds
     )?;
-    // Before the figures, which mean less than they seem to when something failed.
+    // Before the figures, which are less meaningful after failures.
     for failure in &result.failures {
         writeln!(out, "  failure: {failure}")?;
     }
@@ -110,7 +110,7 @@ fn figure(figure: &bench::result::DocumentFigure) -> String {
     line
 }
 
-/// Microseconds in a unit that reads well.
+/// Formats microseconds in a readable unit.
 pub(super) fn micros(micros: Option<u64>) -> String {
     micros.map_or("-".to_owned(), |micros| text::micros(micros as f64))
 }

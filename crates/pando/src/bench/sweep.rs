@@ -1,4 +1,4 @@
-//! `pando bench sweep`: one workload over entries, memory or connections.
+//! `pando bench sweep`: runs one workload over a range of entries, memory or connections.
 
 use std::collections::HashSet;
 use std::num::NonZeroUsize;
@@ -25,7 +25,7 @@ pub(crate) struct SweepArguments {
     /// Numbers of entries, as 10k,100k,1m
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = parse_count)]
     entries: Vec<u64>,
-    /// Limits of the server's memory, page cache included, as 256M,1G; takes root
+    /// Limits of the server's memory, including the page cache, as 256M,1G; requires root
     #[arg(long, value_name = "SIZE,...", value_delimiter = ',', value_parser = parse_size)]
     memory: Vec<u64>,
     /// Numbers of connections
@@ -43,12 +43,12 @@ pub(crate) struct SweepArguments {
     output: PathBuf,
 }
 
-/// `500`, `10k`, `1m`.
+/// Parses `500`, `10k`, `1m`.
 fn parse_count(text: &str) -> Result<u64, String> {
     parse_scaled(text, &[("k", 1000), ("m", 1_000_000)]).ok_or("write a number, as 500, 10k or 1m".to_owned())
 }
 
-/// `256M`, `1G`.
+/// Parses `256M`, `1G`.
 fn parse_size(text: &str) -> Result<u64, String> {
     parse_scaled(text, &[("k", 1 << 10), ("m", 1 << 20), ("g", 1 << 30)])
         .ok_or("write a size, as 256M or 1G".to_owned())
@@ -89,7 +89,7 @@ pub(super) fn run(arguments: &SweepArguments) -> Result<ExitCode, Stop> {
         warm: HashSet::new(),
     };
     let done = sweep::sweep(&plan, &workload, &mut driven, &mut result, &mut say);
-    // Whatever happened: what servers left there is of no use to anybody.
+    // Also after an error: the data of the servers is no longer needed.
     let _ = std::fs::remove_dir_all(&plan.folder);
     done.map_err(|error| match error {
         SweepError::Axes | SweepError::Workload { .. } => refused(error),
@@ -112,12 +112,12 @@ fn workload(name: &str) -> Result<Workload, Stop> {
 }
 
 pub(crate) const HELP: &str = "\
-For each step data is generated, and the server loaded and started on it, one server at a time. Give several values
-to one of --entries, --memory and --connections, and at most one to the others. The report draws the curves: rate,
-CPU time a request, latency, memory.
+For each step, the command generates data, loads it and starts the server, one server at a time. Give several values to
+one of --entries, --memory and --connections, and at most one to the others. The report draws curves of the rate, the
+CPU time for each request, the latency and the memory.
 
-A limit of memory counts the page cache too: files are taken out of the cache before the server starts. It is put on
-by control groups, and where that is not permitted, the command says so.
+A memory limit includes the page cache; files are evicted from the cache before the server starts. The limit uses
+control groups; if they are not permitted, the command reports it.
 
 Examples:
   pando bench sweep people-search --entries 10k,100k,1m,10m -o sweep.json
@@ -126,10 +126,10 @@ Examples:
   pando bench report sweep.json -o sweep.html
 
 Exit codes:
-  0  measured, and every answer was right
-  1  could not be measured
+  0  measured, and every response was correct
+  1  the measurement failed
   2  the command line or the workload file is wrong
-  7  measured, but not everything, or some answers were wrong: the result says what";
+  7  measured incompletely, or some responses were wrong; see the result";
 
 #[cfg(test)]
 mod tests {

@@ -1,10 +1,10 @@
-//! What `pando bench peers` prints at its end: servers side by side.
+//! Tables that `pando bench peers` prints at its end, with a column for each server.
 
 use bench::peers::measure::BULK_LOAD;
 use bench::peers::ratios;
 use bench::result::{RunResult, setting};
 
-/// Each workload: medians of every server, and Pando's figures divided by each other's.
+/// Returns a table of workloads: medians of every server, and the ratio of Pando's figure to each.
 pub(super) fn workloads(result: &RunResult) -> String {
     let medians = ratios::medians(&result.workloads);
     let mut text = String::new();
@@ -48,7 +48,7 @@ pub(super) fn workloads(result: &RunResult) -> String {
     text
 }
 
-/// Loads side by side, for each data set that was loaded: Pando first and the others' times as multiples of its.
+/// Returns a table of loads for each data set: Pando first, then the others with their times as multiples of its.
 pub(super) fn loads(result: &RunResult) -> String {
     let mut text = String::new();
     let mut loaded = String::new();
@@ -87,7 +87,7 @@ pub(super) fn loads(result: &RunResult) -> String {
     text
 }
 
-/// Rounded, or a dash where there is none.
+/// Rounds a number, or returns a dash if there is none.
 fn number(value: Option<f64>, places: usize) -> String {
     value.map_or("-".to_owned(), |value| format!("{value:.places$}"))
 }
