@@ -4,7 +4,7 @@
 //! node. Its thread ([`Cluster::run`]) owns the directory's writer, follows the log, and decides changes while this
 //! node writes. All that the thread needs of the outside comes in through traits: the server around it is a [`Host`];
 //! time, log and other nodes are those of `environment`. Production has the system's clock, Kafka (`kafka`) and TLS
-//! (`transport`).
+//! (`transport`). The tests have a simulation that drives the same node under a seed, with real directories.
 //!
 //! `docs/how-to/cluster.md` is for operators, `docs/reference/cluster-protocol.md` draws the messages.
 
@@ -28,6 +28,8 @@ mod node;
 mod open;
 mod operation;
 mod settings;
+#[cfg(test)]
+mod simulation;
 pub mod stage;
 mod tasks;
 pub mod transport;

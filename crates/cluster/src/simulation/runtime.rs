@@ -1,0 +1,237 @@
+//! The outside of a simulated node: the traits of `environment` and `host`, each call of which becomes an [`Action`].
+
+use std::io;
+use std::sync::mpsc::{Receiver, Sender};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use directory::account_update::AccountUpdate;
+use directory::controls::{ControlContext, RequestControls};
+use directory::rows::EntryId;
+use directory::{Outcome, Requester, Stamp, WriteBatch, Writer};
+use kafka_log::LogError;
+use ldap::{DecodeLimits, Message};
+use replication::NodeId;
+use replication::forward::Request;
+
+use crate::environment::{Log, Peers, Runtime, Work};
+use crate::event::NodeEvent;
+use crate::host::{Answer, Host, MessageContext};
+
+/// Microseconds since 1970 at the start of a run.
+const EPOCH_MICROS: u64 = 1_700_000_000_000_000;
+
+/// Time of a run, and what nodes have asked of the world since it last looked.
+pub(super) struct Shared {
+    start: Instant,
+    state: Mutex<(Duration, Vec<(usize, Action)>)>,
+}
+
+/// Request of a node to the world.
+pub(super) enum Action {
+    Find { number: u64, offset: u64, delay: Duration },
+    FindAddress { epoch: u64 },
+    Open { reading: u64, next: u64 },
+    Close,
+    Append { ticket: usize, key: Vec<u8>, bytes: Vec<u8> },
+    Send { number: u64, to: NodeId, requests: Vec<Request> },
+    FetchKeys { sources: Vec<NodeId>, number: u32 },
+}
+
+impl Shared {
+    pub(super) fn new() -> Arc<Shared> {
+        Arc::new(Shared { start: Instant::now(), state: Mutex::default() })
+    }
+
+    /// Returns the time since the start of the run.
+    pub(super) fn time(&self) -> Duration {
+        self.state.lock().unwrap().0
+    }
+
+    pub(super) fn set_time(&self, time: Duration) {
+        self.state.lock().unwrap().0 = time;
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        self.start + self.time()
+    }
+
+    pub(super) fn now_micros(&self) -> u64 {
+        EPOCH_MICROS + self.time().as_micros() as u64
+    }
+
+    /// Takes the requests of nodes, in order.
+    pub(super) fn actions(&self) -> Vec<(usize, Action)> {
+        std::mem::take(&mut self.state.lock().unwrap().1)
+    }
+}
+
+/// Message of a node's thread: it waits until this time, or until there is an event.
+pub(super) struct Waits(pub(super) Duration);
+
+/// Payload of the unwinding that ends a node's thread, as a killed process ends.
+pub(super) struct Killed;
+
+/// Interfaces of one process of a node.
+#[derive(Clone)]
+pub(super) struct Outside {
+    pub(super) shared: Arc<Shared>,
+    pub(super) node: usize,
+}
+
+impl Outside {
+    fn ask(&self, action: Action) {
+        self.shared.state.lock().unwrap().1.push((self.node, action));
+    }
+}
+
+/// Time and events of a node.
+pub(super) struct SimulatedRuntime {
+    pub(super) outside: Outside,
+    pub(super) events: Receiver<NodeEvent>,
+    pub(super) sender: Sender<NodeEvent>,
+    /// Control, given by the world. The process is killed once the other side is gone.
+    pub(super) control: Receiver<()>,
+    pub(super) waits: Sender<Waits>,
+}
+
+impl Runtime for SimulatedRuntime {
+    fn now(&self) -> Instant {
+        self.outside.shared.now()
+    }
+
+    fn now_micros(&self) -> u64 {
+        self.outside.shared.now_micros()
+    }
+
+    fn next_event(&mut self, patience: Duration) -> Option<NodeEvent> {
+        if let Ok(event) = self.events.try_recv() {
+            return Some(event);
+        }
+        let _ = self.waits.send(Waits(self.outside.shared.time() + patience));
+        if self.control.recv().is_err() {
+            std::panic::resume_unwind(Box::new(Killed));
+        }
+        self.events.try_recv().ok()
+    }
+
+    fn ready_event(&mut self) -> Option<NodeEvent> {
+        self.events.try_recv().ok()
+    }
+
+    fn sender(&self) -> Sender<NodeEvent> {
+        self.sender.clone()
+    }
+
+    /// Runs the work at once: its event waits in the channel.
+    fn spawn(&mut self, _: &str, work: Work) -> io::Result<()> {
+        std::thread::scope(|scope| scope.spawn(work).join()).map_err(|_| io::Error::other("a defect"))
+    }
+}
+
+/// The log, as one node uses it.
+pub(super) struct SimulatedLog {
+    pub(super) outside: Outside,
+    pub(super) is_open: bool,
+}
+
+impl Log for SimulatedLog {
+    fn find(&mut self, number: u64, offset: u64, delay: Duration) -> io::Result<()> {
+        self.outside.ask(Action::Find { number, offset, delay });
+        Ok(())
+    }
+
+    fn find_address(&mut self, epoch: u64) -> io::Result<()> {
+        self.outside.ask(Action::FindAddress { epoch });
+        Ok(())
+    }
+
+    fn open(&mut self, reading: u64, next: u64) -> Result<(), LogError> {
+        self.is_open = true;
+        self.outside.ask(Action::Open { reading, next });
+        Ok(())
+    }
+
+    fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    fn close(&mut self) {
+        self.is_open = false;
+        self.outside.ask(Action::Close);
+    }
+
+    fn append(&mut self, ticket: usize, key: &[u8], message: &[u8]) {
+        if self.is_open {
+            self.outside.ask(Action::Append { ticket, key: key.to_vec(), bytes: message.to_vec() });
+        }
+    }
+
+    fn release(&mut self, _: usize) {}
+
+    fn delete_before(&mut self, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Other nodes, as one node reaches them.
+pub(super) struct SimulatedPeers(pub(super) Outside);
+
+impl Peers for SimulatedPeers {
+    fn send(&mut self, number: u64, to: NodeId, _: &str, requests: Vec<Request>) {
+        self.0.ask(Action::Send { number, to, requests });
+    }
+
+    fn forget(&mut self) {}
+
+    fn fetch_keys(&mut self, sources: Vec<(NodeId, String)>, number: u32) -> io::Result<()> {
+        let sources = sources.into_iter().map(|(node, _)| node).collect();
+        self.0.ask(Action::FetchKeys { sources, number });
+        Ok(())
+    }
+}
+
+/// A server without clients of its own: the world brings changes.
+pub(super) struct SimulatedHost {
+    pub(super) outside: Outside,
+    pub(super) rng: fastrand::Rng,
+}
+
+impl Host for SimulatedHost {
+    fn execute(
+        &mut self,
+        batch: &mut WriteBatch<'_>,
+        requester: &Requester,
+        message: &[u8],
+        _: MessageContext<'_>,
+    ) -> Answer {
+        let message = Message::decode(message, &DecodeLimits::AUTHENTICATED).unwrap();
+        let controls =
+            RequestControls::read(&message.controls, ControlContext::of(&message.request)).unwrap();
+        let now_micros = self.outside.shared.now_micros();
+        let stamp = Stamp { now_micros, uuid: self.rng.u128(..).to_be_bytes(), ..Stamp::default() };
+        batch.execute(&requester.context(), &message.request, &controls, &stamp).into()
+    }
+
+    fn update_account(&mut self, _: &mut WriteBatch<'_>, _: EntryId, _: &AccountUpdate) -> Outcome {
+        unreachable!("clients of the simulation have no passwords")
+    }
+
+    fn unrecorded_accounts(&mut self) -> Vec<(EntryId, AccountUpdate)> {
+        Vec::new()
+    }
+
+    fn committed(&mut self) {}
+
+    fn is_complete_as_of(&mut self, _: Instant) {}
+
+    fn maintenance_patience(&self, _: &Writer) -> Option<Duration> {
+        None
+    }
+
+    fn is_maintenance_due(&mut self, _: &Writer) -> bool {
+        false
+    }
+
+    fn run_maintenance(&mut self, _: &mut Writer) {}
+}
