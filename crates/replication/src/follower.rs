@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use crate::digest::Parts;
 use crate::key::{KeyRing, Tag};
 use crate::limits::{KEYS_LEVEL, LEVEL_MAX};
-use crate::members::{MemberRow, Members};
+use crate::members::Members;
 use crate::message::{
     self, Body, Claim, Digests, Generation, GenerationId, Group, Member, Message, MessageError, News,
     Proposal, Records,
@@ -21,7 +21,7 @@ use crate::operation::{NodeId, OperationId};
 use crate::retention::Kept;
 use crate::rotation::Rotation;
 use crate::round::{Round, Slice};
-use crate::rows::{Cursor, Epoch, Row, RowChange, StateError};
+use crate::rows::{Cursor, Epoch, MemberRow, Row, RowChange, StateError};
 pub use crate::window::Known;
 use crate::window::Window;
 pub use resume::Reseed;

@@ -36,9 +36,7 @@ pub use follower::{
 };
 pub use key::{ClusterKey, FIRST_KEY, Fingerprint, KeyRing, Tag};
 pub use member::{CannotClaim, CannotPropose, Fit, GroupBuilder, Held, Member, Role, Step};
-pub use members::MemberRow;
 pub use operation::{NodeId, OperationId};
-pub use rotation::Offered;
 pub use round::{PlannedSlice, Round, Slice};
-pub use rows::{Cursor, Epoch, RowChange, StateError};
+pub use rows::{Cursor, Epoch, MemberRow, Offered, RowChange, StateError};
 pub use shared_log::{AppendError, LogEvent, SharedLog};

@@ -1,5 +1,5 @@
-//! Who belongs to the cluster, and how far each has told that it has come. All of it follows from messages of the log,
-//! so every node holds the same.
+//! Members of the cluster, and the progress that each has announced. All of it follows from messages of the log, so
+//! every node has the same.
 
 use std::collections::BTreeMap;
 
@@ -7,22 +7,9 @@ use crate::limits::MEMBERS_MAX;
 use crate::message::{Member, News};
 use crate::operation::NodeId;
 use crate::retention::{self, Kept, Snapshot};
-use crate::rows::RowChange;
+use crate::rows::{MemberRow, RowChange};
 
-/// What is known of a node of the cluster.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MemberRow {
-    /// It left, or was unregistered: it is nobody any longer, for ever.
-    pub is_gone: bool,
-    /// The offset of the last durable commit that it has told.
-    pub durable: Option<u64>,
-    /// The offset of the newest verified snapshot on its machine.
-    pub snapshot: Option<u64>,
-    /// The highest feature level that its build has said to know.
-    pub level: u64,
-}
-
-/// All nodes that were ever heard of.
+/// All nodes that ever announced themselves, including those that have left.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Members {
     nodes: BTreeMap<NodeId, MemberRow>,
@@ -54,7 +41,7 @@ impl Members {
         self.nodes.get(&node).is_some_and(|row| row.is_gone)
     }
 
-    /// Whether it has told that it is there, and is not gone.
+    /// Returns true if the node has announced itself and has not left.
     pub(crate) fn is_present(&self, node: NodeId) -> bool {
         self.nodes.get(&node).is_some_and(|row| !row.is_gone)
     }

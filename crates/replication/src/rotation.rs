@@ -1,63 +1,49 @@
-//! Which key is to come in force next. All of it follows from messages of the log, so every node holds the same.
+//! The next key of the cluster. All of it follows from messages of the log, so every node has the same state.
 //!
-//! Somebody offers a new key; nodes get it from there and say that they have it; when most have, the writer puts it in
-//! force. Whoever goes meanwhile may have it too, so that ends the offer, and a new key is due.
+//! A node offers a new key; the others fetch it and announce that they have it; when most have it, the writer puts it
+//! in force. A node that leaves meanwhile may have it too: that ends the offer, and another key is due.
 
 use std::collections::BTreeMap;
 
-use crate::key::Fingerprint;
 use crate::operation::NodeId;
-use crate::rows::RowChange;
+use crate::rows::{Offered, RowChange};
 
-/// A new key that a node offers to the others.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Offered {
-    /// The offset of the message that says so.
-    pub offset: u64,
-    /// Who has made it.
-    pub node: NodeId,
-    /// Which key.
-    pub fingerprint: Fingerprint,
-    /// Where that node is reached.
-    pub address: String,
-}
-
-/// What is known of the key to come.
+/// State of the change to the next key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rotation {
-    /// A node went that has the key in force.
+    /// Whether a new key is due, because a node left that has the key in force.
     pub(crate) is_due: bool,
     pub(crate) offered: Option<Offered>,
-    /// Who has it, and where they are reached.
+    /// Nodes that have the offered key, with their addresses.
     pub(crate) holders: BTreeMap<NodeId, String>,
 }
 
 impl Rotation {
-    /// Somebody offers another key.
+    /// Records the offer of a key, in place of an earlier offer.
     pub(crate) fn offer(&mut self, offered: Offered, rows: &mut Vec<RowChange>) {
         self.withdraw(rows);
         self.offered = Some(offered);
-        rows.push(RowChange::rotation(self));
+        rows.push(RowChange::rotation(self.is_due, self.offered.as_ref()));
     }
 
-    /// A node has it.
+    /// Records that a node has the offered key.
     pub(crate) fn hold(&mut self, node: NodeId, address: &str, rows: &mut Vec<RowChange>) {
         self.holders.insert(node, address.to_owned());
         rows.push(RowChange::holder(node, Some(address)));
     }
 
-    /// A node is gone.
+    /// Records that a node has left.
     pub(crate) fn gone(&mut self, rows: &mut Vec<RowChange>) {
         self.withdraw(rows);
         self.is_due = true;
-        rows.push(RowChange::rotation(self));
+        rows.push(RowChange::rotation(self.is_due, self.offered.as_ref()));
     }
 
-    /// The key that was offered is in force.
+    /// Records that the offered key is in force.
     pub(crate) fn done(&mut self, rows: &mut Vec<RowChange>) {
         self.withdraw(rows);
         self.is_due = false;
-        rows.push(RowChange::rotation(self));
+        rows.push(RowChange::rotation(self.is_due, self.offered.as_ref()));
     }
 
     fn withdraw(&mut self, rows: &mut Vec<RowChange>) {

@@ -14,10 +14,8 @@
 use crate::codec::{Reader, put_operation};
 use crate::key::{Fingerprint, Tag};
 use crate::limits::LEVEL_MAX;
-use crate::members::MemberRow;
 use crate::message::GenerationId;
 use crate::operation::{NodeId, OperationId};
-use crate::rotation::{Offered, Rotation};
 use crate::round::Round;
 
 const CURSOR_KEY: &[u8] = b"c";
@@ -40,6 +38,32 @@ pub struct RowChange {
     pub key: Vec<u8>,
     /// At most 640 bytes.
     pub value: Option<Vec<u8>>,
+}
+
+/// State of a member of the cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemberRow {
+    /// Whether the node has left or was unregistered. It never belongs to the cluster again.
+    pub is_gone: bool,
+    /// Offset of the last durable commit that the node has announced.
+    pub durable: Option<u64>,
+    /// Offset of the newest verified snapshot on the node's machine.
+    pub snapshot: Option<u64>,
+    /// Highest feature level that the node's build knows.
+    pub level: u64,
+}
+
+/// New key that a node offers to the others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offered {
+    /// Offset of the message that offers it.
+    pub offset: u64,
+    /// Node that made the key.
+    pub node: NodeId,
+    /// Fingerprint of the key.
+    pub fingerprint: Fingerprint,
+    /// Address of that node.
+    pub address: String,
 }
 
 /// How far a node has come: all about the last message it accepted. Messages that all ignore do not move it.
@@ -187,9 +211,9 @@ impl RowChange {
     }
 
     /// Whether a key is due (1: 0 or 1), and, where one is offered, offset (8), node (4), fingerprint (32), address.
-    pub(crate) fn rotation(rotation: &Rotation) -> RowChange {
-        let mut value = vec![u8::from(rotation.is_due)];
-        if let Some(offered) = &rotation.offered {
+    pub(crate) fn rotation(is_due: bool, offered: Option<&Offered>) -> RowChange {
+        let mut value = vec![u8::from(is_due)];
+        if let Some(offered) = offered {
             value.extend(offered.offset.to_be_bytes());
             value.extend(offered.node.0.to_be_bytes());
             value.extend(offered.fingerprint.0);
@@ -335,8 +359,7 @@ mod tests {
             address: "host:1".to_owned(),
         };
         for (is_due, offered) in [(true, None), (false, Some(offered.clone())), (true, Some(offered))] {
-            let row =
-                RowChange::rotation(&Rotation { is_due, offered: offered.clone(), ..Rotation::default() });
+            let row = RowChange::rotation(is_due, offered.as_ref());
             let read = Row::decode(&row.key, row.value.as_deref().unwrap());
             assert!(matches!(read, Some(Row::Rotation(due, read)) if (due, &read) == (is_due, &offered)));
         }

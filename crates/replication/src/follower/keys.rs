@@ -5,7 +5,7 @@ use crate::key::{Fingerprint, KeyRing, Tag};
 use crate::limits::KEYS_LEVEL;
 use crate::message::{Body, KeyHolder, KeyOffer, KeyRotation, Message};
 use crate::operation::NodeId;
-use crate::rotation::Offered;
+use crate::rows::Offered;
 use crate::rows::{Cursor, RowChange};
 
 impl Follower {
