@@ -17,16 +17,16 @@ pub enum AuditError {
         error: io::Error,
     },
     /// The key file does not contain a key.
-    #[error("{}: this is no private key (Ed25519, PKCS #8)", .0.display())]
+    #[error("{}: not a private key (Ed25519, PKCS #8)", .0.display())]
     Key(PathBuf),
     /// There is no trail in the folder.
-    #[error("{}: no segment of an audit trail is here", .0.display())]
+    #[error("{}: the folder contains no segment of an audit trail", .0.display())]
     NoTrail(PathBuf),
     /// The newest segment cannot be continued.
     #[error("{}: no segment has a header that can be read; move the folder aside", .0.display())]
     NoChain(PathBuf),
     /// The system provides no random numbers.
-    #[error("the system makes no random numbers")]
+    #[error("the system provides no random numbers")]
     Random,
     /// Compression failed.
     #[error("a block could not be compressed: {0}")]
@@ -104,7 +104,7 @@ pub enum Damage {
     #[error("the head of a block is damaged")]
     Head,
     /// Bytes of a block were changed.
-    #[error("bytes of the block were changed: its hash is another")]
+    #[error("bytes of the block were changed: its hash does not match")]
     Hash,
     /// The block does not follow the one before it.
     #[error(
@@ -112,7 +112,7 @@ pub enum Damage {
     )]
     Link,
     /// A block number is out of order.
-    #[error("block {expected} should stand here: blocks are missing, or in another order")]
+    #[error("expected block {expected}: blocks are missing, or out of order")]
     Order {
         /// Number that was expected.
         expected: u64,
@@ -124,10 +124,10 @@ pub enum Damage {
     #[error("the torn end was changed after the restart that found it")]
     TornChanged,
     /// The payload does not match its head.
-    #[error("the payload is not what the head of the block says")]
+    #[error("the payload does not match the head of the block")]
     Payload,
     /// An anchor's signature is invalid.
-    #[error("the signature of the anchor is not by the key of the trail")]
+    #[error("the anchor's signature does not match the key of the trail")]
     Signature,
     /// The signatures are by another key than the one given.
     #[error("the trail is signed by another key than the one given")]

@@ -262,7 +262,7 @@ fn next_directive<'a>(rest: &mut &'a [u8]) -> Result<Option<Directive<'a>>, Sasl
     skip(rest, &is_space);
     match rest.first() {
         None | Some(b',') => Ok(Some((name, value))),
-        Some(_) => Err(malformed("a comma expected behind a directive")),
+        Some(_) => Err(malformed("a comma expected after a directive")),
     }
 }
 

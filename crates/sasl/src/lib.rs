@@ -27,13 +27,13 @@ pub use token::{TokenError, TokenKeys, TokenRules};
 #[non_exhaustive]
 pub enum SaslError {
     /// It cannot be read.
-    #[error("this is no message of the mechanism: {0}")]
+    #[error("not a message of the mechanism: {0}")]
     Malformed(&'static str),
     /// It wants what is not offered.
     #[error("{0}")]
     NotOffered(&'static str),
     /// It has an extension that the receiver has to know (RFC 5802 section 5.1, `m=`), and none is known.
-    #[error("mandatory extensions of SCRAM are not known here: extensions-not-supported")]
+    #[error("mandatory extensions of SCRAM are not supported: extensions-not-supported")]
     MandatoryExtension,
     /// The proof is wrong, or it is for another exchange or channel.
     #[error("the proof is wrong")]

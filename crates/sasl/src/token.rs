@@ -48,16 +48,16 @@ pub struct TokenRules {
 #[non_exhaustive]
 pub enum TokenError {
     /// It is no signed JSON Web Token.
-    #[error("it is no signed JSON Web Token")]
+    #[error("it is not a signed JSON Web Token")]
     Malformed,
     /// Its header wants what is not known here.
-    #[error("its header has \"crit\", which nothing here is")]
+    #[error("its header has \"crit\", and no critical extension is supported")]
     Critical,
     /// No key of the issuer has signed it.
-    #[error("no key that is known of the issuer has signed it")]
+    #[error("it is not signed by a known key of the issuer")]
     Signature,
     /// It is of another issuer.
-    #[error("its issuer is another")]
+    #[error("it is from another issuer")]
     Issuer,
     /// It is for others.
     #[error("it is for another audience")]
@@ -69,10 +69,10 @@ pub enum TokenError {
     #[error("it has expired")]
     Expired,
     /// It is not good yet.
-    #[error("it is not good yet")]
+    #[error("it is not valid yet")]
     Early,
     /// It names no user.
-    #[error("it has no text in the claim that names the user")]
+    #[error("its claim for the user name has no text")]
     Nobody,
 }
 
