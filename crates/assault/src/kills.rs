@@ -26,17 +26,17 @@ const ROUNDS_MIN: u32 = 3;
 /// Acknowledgements before a kill under load, at most.
 const ACKNOWLEDGEMENTS_MAX: u64 = 800;
 
-/// File calls of a start after which it is killed, at most: one that replays, folds and stops the redo log takes some
-/// dozen.
+/// File calls of a start after which it is killed, at most: one that replays, checkpoints and stops the redo log takes
+/// some dozen.
 const START_CALLS_MAX: u64 = 40;
 
-/// File calls of a server under load after which it is killed, at most: several folds.
+/// File calls of a server under load after which it is killed, at most: several checkpoints.
 const CALLS_MAX: u64 = 4_000;
 
 /// How long writers write before a stop.
 const BEFORE_A_STOP: u64 = 60;
 
-/// Microseconds between the signal to stop and the kill, at most: a stop folds what is pending.
+/// Microseconds between the signal to stop and the kill, at most: a stop checkpoints what is pending.
 const STOP_MICROS_MAX: u64 = 30_000;
 
 /// The attacks.
@@ -55,9 +55,9 @@ enum Way {
     Load,
     /// While it starts on pending changes, at one of its file calls.
     Start,
-    /// Under load at one of its file calls, in a group or in a fold.
+    /// Under load at one of its file calls, in a group or in a checkpoint.
     Calls,
-    /// While it stops, which folds.
+    /// While it stops, which checkpoints.
     Stop,
     /// While settings and indexes change besides.
     Settings,
@@ -86,8 +86,8 @@ fn attack(plan: &Plan, name: &str, hundredths: u32, way: Way) -> Finding {
     let when = match way {
         Way::Load => "under load",
         Way::Start => "at a file call of its start on pending changes",
-        Way::Calls => "under load at a file call, in groups and folds",
-        Way::Stop => "while it stops and folds",
+        Way::Calls => "under load at a file call, in groups and checkpoints",
+        Way::Stop => "while it stops and checkpoints",
         Way::Settings => "while settings and indexes change under load",
     };
     let acknowledged = scene.acknowledged.load(Ordering::Relaxed);

@@ -68,7 +68,7 @@ struct Arguments {
 type Family = (&'static str, &'static str, fn(&Plan, &mut Report));
 
 const FAMILIES: &[Family] = &[
-    ("kills", "kill -9 at start, under load, in folds, while settings and indexes change", kills::run),
+    ("kills", "kill -9 at start, under load, in checkpoints, while settings and indexes change", kills::run),
     (
         "damage",
         "each file of a data directory removed, emptied, renamed, cut, flipped, zeroed, exchanged",

@@ -109,6 +109,6 @@ fn add_people(directory: &mut TestDirectory) {
         }
         batch.commit().unwrap();
     }
-    directory.directory.fold().unwrap();
+    directory.directory.checkpoint().unwrap();
     directory.snapshot.renew().unwrap();
 }

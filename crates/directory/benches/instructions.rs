@@ -124,7 +124,7 @@ fn main() {
     let (_, make) = CASES.iter().find(|(name, _)| *name == case).expect("the name of a case");
     let mut directory = sample(PERSON_COUNT);
     add_others(&mut directory, &case);
-    directory.snapshot.remember_rows(KNOWN_BYTES);
+    directory.snapshot.cache_rows(KNOWN_BYTES);
     // Changes that can be made only once per person use other people when they are counted.
     let shift = if matches!(case.as_str(), "add" | "delete" | "modify") { COUNT } else { 0 };
     // After warming up, as in a running event loop, every lookup has been made before.
@@ -222,7 +222,7 @@ fn run(
     let stamps: Vec<_> = messages.iter().map(|_| directory.stamp()).collect();
     assert_eq!(carry_out(directory, &messages, &stamps), messages.len(), "requests that succeeded");
     // The counted requests read the data file, and not rows that happen to be pending.
-    directory.directory.fold().unwrap();
+    directory.directory.checkpoint().unwrap();
     directory.snapshot.renew().unwrap();
 }
 

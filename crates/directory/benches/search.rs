@@ -20,7 +20,7 @@ use sample::{PEOPLE, sample};
 use testing::{SUFFIX, TestDirectory};
 
 const PERSON_COUNT: u32 = 100_000;
-/// As much as an event loop uses, see `View::remember_rows`.
+/// As much as an event loop uses, see `View::cache_rows`.
 const KNOWN_BYTES: usize = 128 << 20;
 const ROUNDS: usize = 7;
 
@@ -43,7 +43,7 @@ fn main() {
         class_and_uid,
     );
     measure(&directory, "(uid=x), all attributes", 20_000, SUFFIX, subtree, &[], person);
-    directory.snapshot.remember_rows(KNOWN_BYTES);
+    directory.snapshot.cache_rows(KNOWN_BYTES);
     for number in (0..PERSON_COUNT).chain(0..PERSON_COUNT).chain(0..PERSON_COUNT) {
         let filter = FilterBuf::parse(&format!("(uid=user.{number})")).unwrap();
         search_once(&directory, SUFFIX, subtree, &filter, &SelectionBuf::new(), &mut Vec::new());

@@ -71,12 +71,12 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Sets the memory for caching the locations of rows (see [`View::remember_rows`]) to `bytes_max` bytes. A
+    /// Sets the memory for caching the locations of rows (see [`View::cache_rows`]) to `bytes_max` bytes. A
     /// sixteenth of it caches the entries of DNs.
-    pub fn remember_rows(&mut self, bytes_max: usize) {
+    pub fn cache_rows(&mut self, bytes_max: usize) {
         let names_bytes_max = bytes_max / 16;
         self.names.get_mut().known = KnownNames::new(names_bytes_max);
-        self.view.remember_rows(bytes_max - names_bytes_max);
+        self.view.cache_rows(bytes_max - names_bytes_max);
     }
 
     /// Releases the position until the next renewal, so that its pages can be reused while the thread waits.

@@ -11,7 +11,7 @@ pub const CONNECTIONS_MAX: usize = 100_000;
 
 /// Bytes for remembering where rows are, all event loops and the writer together, by default: enough for the rows that
 /// look-ups by an indexed value need of some two million entries, taken only as they are asked for. See
-/// [`store::View::remember_rows`].
+/// [`store::View::cache_rows`].
 pub const ROW_CACHE_BYTES: usize = 256 << 20;
 
 /// The part of all memory that is spent on this by default, if that is less: where memory is short, pages are worth

@@ -290,7 +290,7 @@ impl Opened {
         let writes = Arc::clone(&shared.writes);
         let mut writer = self.writer;
         if writer_cache_bytes > 0 {
-            writer.remember_rows(writer_cache_bytes);
+            writer.cache_rows(writer_cache_bytes);
         }
         let (certificate_watch, stop_watch) = mpsc::channel();
         let (backup_stop, backup_end) = mpsc::channel();

@@ -25,7 +25,7 @@
 //! | the same, 1,024 a commit | 11,466 (24,379/s) |
 //!
 //! `ids of a unique key, then the entry` is 3,580 on another machine, busier still, on 2026-11-22, 934 there if both
-//! are cached, and 1,131 while folds run: it was the first of these before cached rows outlived folds.
+//! are cached, and 1,131 while checkpoints run: it was the first of these before cached rows outlived checkpoints.
 //!
 //! The last four are of 2026-11-22, with the redo log (load 7.5); written through to the data file it was 297,404
 //! (144/s), 50,062 (1,370/s), 38,238 (3,699/s) and 29,902 (8,320/s).
@@ -141,7 +141,7 @@ fn reads(view: &View) {
 
 /// The same reads again, of rows whose place is known.
 fn known_reads(view: &mut View) {
-    view.remember_rows(KNOWN_BYTES);
+    view.cache_rows(KNOWN_BYTES);
     // Twice: the table forgets when it grows.
     for id in (0..ENTRY_COUNT).chain(0..ENTRY_COUNT) {
         black_box(view.get(ENTRIES, &id.to_be_bytes()).unwrap().unwrap()[0]);
@@ -158,19 +158,19 @@ fn known_reads(view: &mut View) {
         view.ids(EQUAL, &key).unwrap().next_block(&mut block, 16).unwrap();
         black_box(&block);
     });
-    view.remember_rows(KNOWN_BYTES / 16);
+    view.cache_rows(KNOWN_BYTES / 16);
     measure("get an entry by id, a table for a sixteenth", READS, |random| {
         let id = random.u64(0..ENTRY_COUNT);
         black_box(view.get(ENTRIES, &id.to_be_bytes()).unwrap().unwrap()[0]);
     });
 }
 
-/// The same while entries change: each 20,000 look-ups follow a fold of 2,000 changed entries.
-fn known_reads_beside_folds(store: &Store, view: &mut View, writer: &mut Writer) {
+/// The same while entries change: each 20,000 look-ups follow a checkpoint of 2,000 changed entries.
+fn cached_reads_during_checkpoints(store: &Store, view: &mut View, writer: &mut Writer) {
     const CHANGES: u32 = 2_000;
     const LOOK_UPS: u32 = 20_000;
-    const FOLDS: u32 = 20;
-    view.remember_rows(KNOWN_BYTES);
+    const CHECKPOINTS: u32 = 20;
+    view.cache_rows(KNOWN_BYTES);
     for id in (0..ENTRY_COUNT).chain(0..ENTRY_COUNT) {
         black_box(view.get(ENTRIES, &id.to_be_bytes()).unwrap().unwrap()[0]);
         black_box(view.ids(EQUAL, &index_key(id)).unwrap().estimate());
@@ -178,13 +178,13 @@ fn known_reads_beside_folds(store: &Store, view: &mut View, writer: &mut Writer)
     let mut random = Rng::with_seed(SEED);
     let mut block = Vec::new();
     let mut cpu = 0;
-    for _ in 0..FOLDS {
+    for _ in 0..CHECKPOINTS {
         let mut batch = writer.begin().unwrap();
         for _ in 0..CHANGES {
             batch.put(ENTRIES, &random.u64(0..ENTRY_COUNT).to_be_bytes(), &[7; ENTRY_LEN]).unwrap();
         }
         batch.commit().unwrap();
-        store.fold().unwrap();
+        store.checkpoint().unwrap();
         let start = cpu_ns();
         view.renew().unwrap();
         for _ in 0..LOOK_UPS {
@@ -195,8 +195,8 @@ fn known_reads_beside_folds(store: &Store, view: &mut View, writer: &mut Writer)
         }
         cpu += cpu_ns() - start;
     }
-    let name = "ids of a unique key, then the entry, beside folds";
-    println!("{name:<58} {:>10.1} ns", cpu as f64 / f64::from(FOLDS * LOOK_UPS));
+    let name = "ids of a unique key, then the entry, beside checkpoints";
+    println!("{name:<58} {:>10.1} ns", cpu as f64 / f64::from(CHECKPOINTS * LOOK_UPS));
 }
 
 fn renewals(view: &mut View, writer: &mut Writer) {
@@ -223,7 +223,7 @@ fn renewals(view: &mut View, writer: &mut Writer) {
 fn commits(store: &Store, writer: &mut Writer, group: u32) {
     let mut random = Rng::with_seed(u64::from(group));
     let mut entry = [0; ENTRY_LEN];
-    store.fold().unwrap();
+    store.checkpoint().unwrap();
     let (start, start_cpu, start_all) = (Instant::now(), cpu_ns(), process_figures());
     let mut changes = 0;
     while start.elapsed() < Duration::from_secs(COMMIT_SECONDS) {
@@ -242,12 +242,12 @@ fn commits(store: &Store, writer: &mut Writer, group: u32) {
     let rate = f64::from(changes) / start.elapsed().as_secs_f64();
     let name = format!("durable change of two rows and a record, {group} a commit");
     println!("{name:<58} {:>10.1} ns {rate:>8.0}/s", (cpu_ns() - start_cpu) as f64 / f64::from(changes));
-    store.fold().unwrap();
+    store.checkpoint().unwrap();
     let all = process_figures();
     let [cpu, bytes] = [0, 1].map(|place| (all[place] - start_all[place]) as f64 / f64::from(changes));
     println!(
         "{:<58} {:>10.1} ns {:>8.1} KiB written",
-        "  with its part of the folds",
+        "  with its part of the checkpoints",
         cpu * 1e7,
         bytes / 1024.0
     );
@@ -278,12 +278,12 @@ fn main() {
     let seconds = start.elapsed().as_secs_f64();
     let used_mb = store.facts().unwrap().used_bytes >> 20;
     println!("loaded {ENTRY_COUNT} entries and {LARGE_SET} ids in {seconds:.1} s, {used_mb} MiB");
-    store.fold().unwrap();
+    store.checkpoint().unwrap();
     let mut view = store.view().unwrap();
     reads(&view);
     renewals(&mut view, &mut writer);
     known_reads(&mut view);
-    known_reads_beside_folds(&store, &mut view, &mut writer);
+    cached_reads_during_checkpoints(&store, &mut view, &mut writer);
     drop(view);
     for group in [1, 16, 128, 1024] {
         commits(&store, &mut writer, group);

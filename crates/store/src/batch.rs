@@ -1,9 +1,9 @@
 //! [`Writer`] and [`Batch`]: the one way to change a store.
 //!
 //! A batch collects its changes twice: in an overlay of its own, so that it sees them, and as a group for the redo log.
-//! Its commit appends the group with one sync and publishes the overlay. The data file is written later, by the folder;
-//! see the module `pending`. There is no nesting: decide whether an operation is refused before writing its first row.
-//! Only for what shows no sooner than at the end of an operation is there a [`Savepoint`].
+//! Its commit appends the group with one sync and publishes the overlay. The data file is written later, by the
+//! checkpointer; see the module `pending`. There is no nesting: decide whether an operation is refused before writing
+//! its first row. Only for what shows no sooner than at the end of an operation is there a [`Savepoint`].
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -14,7 +14,7 @@ use crate::log;
 use crate::maps::{Map, MapKind, MapSpec};
 use crate::overlay::Overlay;
 use crate::pending::Pending;
-use crate::read::HeldRow;
+use crate::read::BufferedRow;
 use crate::redo::{Change, Group};
 use crate::shared::Shared;
 use crate::{MapId, Position, Read, Result, StoreError};
@@ -52,9 +52,9 @@ impl Writer {
     }
 
     /// Remembers where rows of numbered keys are that were asked for, in up to a quarter of `bytes_max` bytes; see
-    /// [`View::remember_rows`](crate::View::remember_rows). One change asks for the same few rows several times.
-    pub fn remember_rows(&mut self, bytes_max: usize) {
-        self.read.txn.remember_rows(bytes_max);
+    /// [`View::cache_rows`](crate::View::cache_rows). One change asks for the same few rows several times.
+    pub fn cache_rows(&mut self, bytes_max: usize) {
+        self.read.txn.cache_rows(bytes_max);
     }
 
     pub(crate) fn pending(&self) -> &Pending {
@@ -129,7 +129,7 @@ pub struct Batch<'w> {
 pub struct Savepoint {
     overlay: Option<Overlay>,
     moved_counts: BTreeMap<Vec<u8>, i64>,
-    held_rows: Vec<HeldRow>,
+    buffered_rows: Vec<BufferedRow>,
     /// End of the group's changes.
     group_len: usize,
     last: Position,
@@ -143,7 +143,7 @@ impl Batch<'_> {
         Savepoint {
             overlay: read.overlay.as_deref().cloned(),
             moved_counts: read.moved_counts.clone(),
-            held_rows: read.held_rows.clone(),
+            buffered_rows: read.buffered_rows.clone(),
             group_len: self.writer.group.byte_count(),
             last: self.last,
         }
@@ -154,7 +154,7 @@ impl Batch<'_> {
     pub fn roll_back(&mut self, savepoint: Savepoint) {
         let Writer { read, group, .. } = &mut *self.writer;
         read.overlay = savepoint.overlay.map(Arc::new);
-        (read.moved_counts, read.held_rows) = (savepoint.moved_counts, savepoint.held_rows);
+        (read.moved_counts, read.buffered_rows) = (savepoint.moved_counts, savepoint.buffered_rows);
         self.last = savepoint.last;
         // A group that has become too large is empty already: the overlay alone is written then.
         if !self.is_large {
@@ -179,25 +179,25 @@ impl Batch<'_> {
     ///
     /// # Errors
     /// As there.
-    pub fn put_held(&mut self, map: MapId, key: &[u8], value: &[u8]) -> Result<()> {
+    pub fn put_buffered(&mut self, map: MapId, key: &[u8], value: &[u8]) -> Result<()> {
         let map = self.map(map).of_kind(MapKind::Plain)?;
         map.check_value(value)?;
         self.check(map, key)?;
-        let held_rows = &mut self.writer.read.held_rows;
-        if let Some(held) = held_rows.iter_mut().find(|held| held.is(map, key)) {
+        let buffered_rows = &mut self.writer.read.buffered_rows;
+        if let Some(held) = buffered_rows.iter_mut().find(|held| held.is(map, key)) {
             held.value.clear();
             held.value.extend_from_slice(value);
             return Ok(());
         }
-        held_rows.push(HeldRow { map, key: key.to_vec(), value: value.to_vec() });
-        if held_rows.len() > HELD_ROWS_MAX {
-            self.write_held_rows()?;
+        buffered_rows.push(BufferedRow { map, key: key.to_vec(), value: value.to_vec() });
+        if buffered_rows.len() > HELD_ROWS_MAX {
+            self.flush_buffered_rows()?;
         }
         Ok(())
     }
 
-    fn write_held_rows(&mut self) -> Result<()> {
-        for HeldRow { map, key, value } in std::mem::take(&mut self.writer.read.held_rows) {
+    fn flush_buffered_rows(&mut self) -> Result<()> {
+        for BufferedRow { map, key, value } in std::mem::take(&mut self.writer.read.buffered_rows) {
             self.set_row(map, &key, &value)?;
         }
         Ok(())
@@ -205,9 +205,9 @@ impl Batch<'_> {
 
     /// Writes the row of a key, if it is held: it is about to be changed in another way.
     fn settle(&mut self, map: Map, key: &[u8]) -> Result<()> {
-        let held_rows = &mut self.writer.read.held_rows;
-        let Some(place) = held_rows.iter().position(|held| held.is(map, key)) else { return Ok(()) };
-        let held = held_rows.swap_remove(place);
+        let buffered_rows = &mut self.writer.read.buffered_rows;
+        let Some(place) = buffered_rows.iter().position(|held| held.is(map, key)) else { return Ok(()) };
+        let held = buffered_rows.swap_remove(place);
         self.set_row(map, key, &held.value)
     }
 
@@ -253,8 +253,8 @@ impl Batch<'_> {
     }
 
     /// As [`insert_id`](Batch::insert_id), for an id that is certainly not under the key, which saves looking for it
-    /// there. Were it there all the same, the key would count one id too many until the next fold, and nothing else be
-    /// wrong.
+    /// there. Were it there all the same, the key would count one id too many until the next checkpoint, and nothing
+    /// else be wrong.
     ///
     /// # Errors
     /// As there.
@@ -364,7 +364,7 @@ impl Batch<'_> {
     pub fn commit(mut self) -> Result<Position> {
         self.check_intact()?;
         self.write_counts();
-        self.write_held_rows()?;
+        self.flush_buffered_rows()?;
         let Writer { read, pending, group, has_reserve, .. } = &mut *self.writer;
         let Some(overlay) = &read.overlay else { return Ok(self.last) };
         if self.is_large
@@ -415,7 +415,7 @@ impl Drop for Batch<'_> {
         read.parked = true;
         read.overlay = None;
         read.moved_counts.clear();
-        read.held_rows.clear();
+        read.buffered_rows.clear();
         group.clear();
         pending.end_batch();
     }

@@ -402,7 +402,7 @@ mod tests {
 
     /// Regression: for a directory of /proc, in which none can be created, this recursed until the stack was full.
     #[test]
-    fn a_directory_is_made_in_one_that_is_there() {
+    fn creates_a_directory_in_an_existing_one() {
         let missing = std::env::temp_dir().join(format!("store-mistyped-{}", std::process::id()));
         let error = make_directory(&missing.join("data")).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);

@@ -293,7 +293,7 @@ pub enum RedoDamage {
     },
     /// Groups that were durable when the mark was written are not there.
     #[error(
-        "groups {first} to {last} are durable by redo.mark and cannot be found behind those in this file"
+        "groups {first} to {last} are durable according to redo.mark and are missing after the groups of this file"
     )]
     LastMissing {
         /// The first group that is missing.
@@ -302,10 +302,12 @@ pub enum RedoDamage {
         last: u64,
     },
     /// The file that says what the log must have is not there.
-    #[error("the file is missing, which says what the redo log must have")]
+    #[error("the file is missing, which lists the required segments of the redo log")]
     MarkMissing,
     /// The file that says what the log must have cannot be read.
-    #[error("the file, which says what the redo log must have, is damaged or of other data")]
+    #[error(
+        "the file, which lists the required segments of the redo log, is damaged or belongs to other data"
+    )]
     Mark,
     /// A segment with groups has the name of another one.
     #[error("by its header this is segment {number}: its name must be {}", layout::redo_file(*number))]
@@ -314,7 +316,7 @@ pub enum RedoDamage {
         number: u64,
     },
     /// Missing or unreadable groups that later groups follow, which were written after those were acknowledged.
-    #[error("groups {first} to {last} cannot be read, and others were written behind them")]
+    #[error("groups {first} to {last} cannot be read, and later groups follow them")]
     Missing {
         /// The first group that is missing.
         first: u64,
@@ -322,7 +324,7 @@ pub enum RedoDamage {
         last: u64,
     },
     /// A group follows a later one.
-    #[error("group {found} stands behind group {last}")]
+    #[error("redo group {found} follows group {last}; expected {}", last + 1)]
     Order {
         /// The later one.
         last: u64,
@@ -330,9 +332,9 @@ pub enum RedoDamage {
         found: u64,
     },
     /// A group that was there when the log was opened is no longer.
-    #[error("the group has changed while the log was read")]
+    #[error("the group changed while the log was being read")]
     Changed,
     /// The bytes of a group are those that were written and yet no changes.
-    #[error("the group holds something that is no change")]
+    #[error("the group contains an invalid change")]
     NotAChange,
 }

@@ -6,7 +6,7 @@
 
 use crate::lmdb::{Failure, PutKind, Step, Txn, TxnKind};
 use crate::maps::{Map, MapKind};
-use crate::pending::fold::count_write_through;
+use crate::pending::checkpoint::count_write_through;
 use crate::{MapId, Result, StoreError, Writer};
 
 /// Bytes of rows after which a transaction ends: the pages that it changed are in memory until then.
@@ -31,7 +31,7 @@ impl Writer {
     pub fn insert_sets(&mut self) -> Result<SetInserter<'_>> {
         self.check_reserve()?;
         self.pending().check_writes()?;
-        self.pending().fold_all()?;
+        self.pending().checkpoint_all()?;
         Ok(SetInserter { writer: self, txn: None, pending_bytes: 0, id_bytes: Vec::new() })
     }
 }

@@ -56,7 +56,7 @@ pub(crate) const REPLACED_KEY: &[u8] = b"replaced";
 
 /// The row of `Map::META` that holds the sequence number of the last group of the redo log that is in the data file,
 /// as u64, big-endian; 0 if it is missing.
-pub(crate) const FOLDED_KEY: &[u8] = b"folded";
+pub(crate) const CHECKPOINTED_KEY: &[u8] = b"folded";
 
 /// The row of `Map::META` that holds how many batches were written to the data file around the redo log, as u64,
 /// big-endian; 0 if it is missing.

@@ -1,10 +1,10 @@
-//! Ordered maps, id sets, counters, views, batches and the log. Knows bytes, not LDAP.
+//! Embedded storage engine of the directory: ordered maps, id sets, counters and the log, with durable batches.
 //!
-//! The store keeps what a directory server may not lose. Its users see maps of bytes and never what is underneath: a
-//! redo log that makes commits durable, an overlay in memory that shows them, and LMDB, whose data file they are folded
-//! into in sorted batches. The interface asks for no more than any engine can give: reads at one position, batches that
-//! become durable together, ids and counters as things of their own so that nobody reads, changes and writes back
-//! shared chunks.
+//! The store knows bytes, not LDAP. Three parts are hidden from its users: a redo log that makes commits durable, an
+//! overlay in memory that makes them visible, and LMDB. A checkpoint writes the changes of the overlay to LMDB's data
+//! file in sorted batches. The interface requires little of an engine: reads at one position, and batches that become
+//! durable together. Id sets and counters are separate kinds of maps, so that no caller has to read, change and write
+//! back shared chunks.
 //!
 //! ```text
 //!   Store ---- view() ----> View  --+
@@ -14,24 +14,24 @@
 //!                             +--> put, delete, insert_id, remove_id, bump, append_record; commit or drop
 //! ```
 //!
-//! - [`Store::open`] gives a [`Store`], to be cloned freely, and the one [`Writer`]. The data directory is locked for
+//! - [`Store::open`] returns a [`Store`], to be cloned freely, and the one [`Writer`]. The data directory is locked for
 //!   as long as any of them, or of the views, lives.
-//! - A [`View`] shows one durable position and moves when told to. It costs nothing to keep and next to nothing to
-//!   renew, so a thread keeps one for all its requests.
+//! - A [`View`] shows one durable position and moves on request. Keeping it costs nothing and renewing it little, so a
+//!   thread keeps one for all its requests.
 //! - A [`Batch`] sees its own writes. Its [`commit`](Batch::commit) returns when everything is on the disk, after one
-//!   sync; only then do views see it. Dropped, it never was. There are no nested batches: decide
-//!   whether an operation is refused before writing.
-//! - Both are a [`Read`]. What is read borrows from it, so the compiler sees to it that no slice or cursor lives across
-//!   a write or a renewal.
+//!   sync; only then do views see it. Dropping it discards its changes. There are no nested batches: decide whether an
+//!   operation is refused before writing.
+//! - Both dereference to [`Read`]. Results borrow from it, so the compiler ensures that no slice or cursor outlives a
+//!   write or a renewal.
 //! - The log is part of the same batch: a record is there if and only if the rows written with it are.
 //!
-//! Where a change is, from its batch to the data file (the modules of the same names say more):
+//! Path of a change from its batch to the data file (see the modules of the same names):
 //!
 //! ```text
-//!   batch --commit--> redo (one sync) --> overlay, seen by views --fold, one thread, sorted--> lmdb --> redo trimmed
+//!   batch --commit--> redo (one sync) --> overlay, seen by views --checkpoint--> lmdb --> redo trimmed
 //! ```
 //!
-//! Beside that, for whole stores:
+//! For whole stores there are also:
 //!
 //! ```text
 //!   rows in any order --> Sorter --> Sorted --> BulkStore --- finish() --> a new data file in the old one's place
@@ -40,36 +40,36 @@
 //!   View --- copy() --> StreamWriter, bytes, read_stream() --> BulkStore
 //! ```
 //!
-//! - A [`BulkStore`] takes rows in key order and writes them at the speed of a file, into a data file of its own that
+//! - A [`BulkStore`] accepts rows in key order and writes them at the speed of a file, into a data file of its own that
 //!   replaces the old one when it is complete: for loading, restoring and compacting.
-//! - A [`Sorter`] brings rows into that order, in bounded memory.
+//! - A [`Sorter`] sorts rows into that order, in bounded memory.
 //! - A [`SetInserter`] adds ids in key order straight to the data file of an open store: for building an index.
-//! - A [`ReadOnlyStore`] is for looking at a store that a server has open: exporting, verifying.
+//! - A [`ReadOnlyStore`] reads a store that a server has open: for exporting and verifying.
 //!
-//! What can go wrong on the disk, and what then happens:
+//! Failures and their effects:
 //!
-//! - the process is killed, the power fails: the next open has every acknowledged batch, and of the one under way all
-//!   or nothing
+//! - the process is killed, or the power fails: the next open restores every acknowledged batch, and all or nothing of
+//!   the current one
 //! - the disk fills up: `DiskFull` before it is full, and also when it is: the batch is rolled back, reads and later
-//!   batches go on
+//!   batches continue
 //! - the system is out of descriptors or memory before a write: `Exhausted`: nothing is written and nothing stops; the
 //!   next batch tries again
-//! - a sync or the write of the root fails: `WritesStopped` until the store is opened anew; reads go on
-//! - a log record is damaged: `DamagedLog` with its position when it is read; nothing damaged is handed out
-//! - a build in bulk is killed, fails, or finds the disk full: the old data is there as it was; the next open removes
-//!   what is left over
+//! - a sync or the write of the root fails: `WritesStopped` until the store is opened again; reads continue
+//! - a log record is damaged: `DamagedLog` with its position when it is read; damaged records are never returned
+//! - a build in bulk is killed, fails, or finds the disk full: the old data is unchanged; the next open removes the
+//!   remains
 //! - another process opens the store: `InUse` with the owner's process id
-//! - a fold finds the disk full: it is tried again; what is pending stays visible and durable; batches get `DiskFull`
-//!   when no more can be pending
+//! - a checkpoint finds the disk full: it is tried again; pending changes stay visible and durable; batches get
+//!   `DiskFull` when no more can be pending
 //! - a segment of the redo log is damaged: `DamagedRedo` when the store is opened; nothing is changed. [`salvage()`]
-//!   reads what is whole
+//!   reads the intact groups
 //! - another process reads the store: it sees durable states only; until it closes, the data file cannot be replaced by
-//!   another; if it dies, the writer frees what it held
+//!   another; if it dies, the writer frees the pages that it pinned
 //!
-//! What it leaves out: it knows no entry, no attribute, no DN; it asks the clock only when to fold and when to let
-//! others have the core, and starts one thread, which folds. The on-disk format is drawn in
-//! docs/reference/store-format.md. All `unsafe` code is in the module `lmdb`, which says what it relies on. How durable
-//! the store is, is tested with the crate `powercut`, which takes back what was not synced.
+//! Left out: the store knows no entry, no attribute, no DN. It reads the clock only to time checkpoints and yields, and
+//! starts one thread, the checkpointer. The on-disk format is drawn in docs/reference/store-format.md. All `unsafe`
+//! code is in the module `lmdb`, which documents its assumptions. The crate `powercut` tests durability by reverting
+//! writes that were not synced.
 
 #![deny(unsafe_code)]
 // The bytes of the data directory are input: each of these is a bound to check, or says why there is none.
@@ -100,7 +100,7 @@ mod sort;
 mod stream;
 mod view;
 
-// Model and scratch directory of the tests in `tests/`, for those that need to hold up a fold.
+// Model and scratch directory of the tests in `tests/`, for those that need to hold up a checkpoint.
 #[cfg(test)]
 extern crate self as store;
 #[cfg(test)]

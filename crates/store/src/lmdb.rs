@@ -14,7 +14,7 @@
 //!
 //! - Pages of a committed state do not change while a reading transaction of that state stands, and the map never
 //!   moves. So a slice of them may be borrowed from the transaction, and an offset in the file may be remembered as
-//!   long as it stands (`known_rows`). A page that no commit between two states gave up is the same in both: so an
+//!   long as it stands (`cached_rows`). A page that no commit between two states gave up is the same in both: so an
 //!   offset may be remembered from one state to the next (`moved`).
 //! - LMDB trusts the bytes of its file: its pages carry no checksum. That is why only one process writes the file and
 //!   why the rows that matter carry their own checksum one level up. The page reader checks every bound and trusts
@@ -40,8 +40,8 @@ use page_reader::lookup::MapTree;
 use page_reader::page::{LEAF, PAGE_LEN, Pages, TREE_ROOT, row_count, word};
 use residency::Residency;
 pub use residency::{Absent, PageNumber};
-pub(crate) use row_cache::known_rows::NewKey;
-use row_cache::known_rows::RowCache;
+pub(crate) use row_cache::cached_rows::NewKey;
+use row_cache::cached_rows::RowCache;
 use row_cache::moved::Moved;
 use row_cache::packed::ValueLocation;
 
@@ -84,8 +84,8 @@ impl Env {
     /// Returns the record of what commits move, kept from the first call on; `None` if it cannot be kept, because
     /// another process writes.
     fn moved(&self) -> Option<Arc<Moved>> {
-        let is_known = self.mode == Mode::ReadWrite && self.has_usual_pages();
-        let last_txn_id = self.facts().ok().filter(|_| is_known)?.last_txn_id;
+        let can_record = self.mode == Mode::ReadWrite && self.has_usual_pages();
+        let last_txn_id = self.facts().ok().filter(|_| can_record)?.last_txn_id;
         Some(Arc::clone(self.moved.get_or_init(|| Arc::new(Moved::new(last_txn_id)))))
     }
 }
@@ -105,7 +105,7 @@ pub(crate) struct Txn {
     /// Whether pages are read without LMDB.
     reads_pages: bool,
     /// Only in a reading transaction: rows that a writing one has read may move.
-    known: Option<RefCell<RowCache>>,
+    row_cache: Option<RefCell<RowCache>>,
     /// Only of a writing transaction, and from its beginning: a reader does not trust what a commit did not record.
     moved: Option<Arc<Moved>>,
     /// Whether reads fail instead of waiting for the disk.
@@ -126,7 +126,7 @@ impl Txn {
             engine,
             env: Arc::clone(env),
             reads_pages,
-            known: None,
+            row_cache: None,
             moved,
             must_not_wait: Cell::new(false),
             residency: OnceCell::new(),
@@ -135,8 +135,8 @@ impl Txn {
     }
 
     /// Of a reading transaction: remembers in up to `bytes_max` bytes what it is asked.
-    pub(crate) fn remember_rows(&mut self, bytes_max: usize) {
-        self.known = Some(RefCell::new(RowCache::new(bytes_max, self.id(), self.env.moved())));
+    pub(crate) fn cache_rows(&mut self, bytes_max: usize) {
+        self.row_cache = Some(RefCell::new(RowCache::new(bytes_max, self.id(), self.env.moved())));
     }
 
     /// The id of the committed transaction that is read, or that a commit will give.
@@ -146,8 +146,8 @@ impl Txn {
 
     /// Lets go of what is read, keeping the reader slot. Without effect on a writing transaction.
     pub(crate) fn reset(&mut self) {
-        if let Some(known) = &mut self.known {
-            known.get_mut().suspend();
+        if let Some(cache) = &mut self.row_cache {
+            cache.get_mut().suspend();
         }
         self.roots.get_mut().clear();
         self.engine.reset();
@@ -157,8 +157,8 @@ impl Txn {
     pub(crate) fn renew(&mut self) -> Result<()> {
         self.engine.renew()?;
         let id = self.id();
-        if let Some(known) = &mut self.known {
-            known.get_mut().resume(id);
+        if let Some(cache) = &mut self.row_cache {
+            cache.get_mut().resume(id);
         }
         Ok(())
     }
@@ -178,22 +178,22 @@ impl Txn {
     /// The value of `key` in a map without sets.
     #[inline(always)]
     pub(crate) fn get(&self, map: usize, key: &[u8]) -> Result<Option<&[u8]>> {
-        self.look_for(map, key)?;
-        let (Some(known), Ok(number)) = (&self.known, key.try_into().map(u64::from_be_bytes)) else {
+        self.check_residency(map, key)?;
+        let (Some(cache), Ok(number)) = (&self.row_cache, key.try_into().map(u64::from_be_bytes)) else {
             return self.get_from_tree(map, key);
         };
-        let mut known = known.borrow_mut();
-        if !known.is_active() {
+        let mut cache = cache.borrow_mut();
+        if !cache.is_active() {
             return self.get_from_tree(map, key);
         }
-        if let Some(value) = known.row(map, number).and_then(|place| self.bytes_at(place)) {
+        if let Some(value) = cache.row(map, number).and_then(|place| self.bytes_at(place)) {
             return Ok(Some(value));
         }
         let value = self.get_from_tree(map, key)?;
         if let Some(place) = value.and_then(|value| self.place_of(value)) {
-            known.remember_row(map, number, place);
-            if known.has_room_for_rows() {
-                self.remember_rows_beside(&mut known, map, place);
+            cache.cache_row(map, number, place);
+            if cache.has_room_for_rows() {
+                self.cache_rows_ahead(&mut cache, map, place);
             }
         }
         Ok(value)
@@ -203,21 +203,21 @@ impl Txn {
     /// not be gone again for each of them. So a server that has just started knows most of its rows after a few
     /// requests for every hundred of them.
     #[inline(never)]
-    fn remember_rows_beside(&self, known: &mut RowCache, map: usize, value: ValueLocation) {
+    fn cache_rows_ahead(&self, cache: &mut RowCache, map: usize, value: ValueLocation) {
         for (key, value) in self.leaf_of(value).into_iter().flat_map(LeafRows::with_value) {
             if let (Ok(number), Some(place)) = (key.try_into().map(u64::from_be_bytes), self.place_of(value))
             {
-                known.remember_row_beside(map, number, place);
+                cache.cache_row_ahead(map, number, place);
             }
         }
     }
 
     /// The same of a map of sets: the keys of the leaf that have one id.
     #[inline(never)]
-    fn remember_ids_beside(&self, known: &mut RowCache, map: usize, value: ValueLocation) {
+    fn cache_ids_ahead(&self, cache: &mut RowCache, map: usize, value: ValueLocation) {
         for (key, id) in self.leaf_of(value).into_iter().flat_map(LeafRows::with_value) {
             if let Ok(id) = id.try_into() {
-                known.remember_id_beside(map, key, u64::from_be_bytes(id));
+                cache.cache_id_ahead(map, key, u64::from_be_bytes(id));
             }
         }
     }
@@ -265,8 +265,8 @@ impl Txn {
     /// Returns the tree of a map; `None` if the map is empty, or pages are not read without LMDB.
     #[inline]
     fn tree(&self, map: usize) -> Result<Option<MapTree<Mapping<'_>>>> {
-        let known = self.roots.borrow().get(map).copied().flatten();
-        let root = known.map_or_else(|| self.find_root(map), Ok)?;
+        let cached = self.roots.borrow().get(map).copied().flatten();
+        let root = cached.map_or_else(|| self.find_root(map), Ok)?;
         let Some(root) = root else { return Ok(None) };
         Ok(self.pages()?.map(|pages| MapTree { pages, root }))
     }
@@ -281,24 +281,24 @@ impl Txn {
         let root = record.and_then(|record| word(record, TREE_ROOT)).filter(|root| *root != u64::MAX);
         let roots = &mut *self.roots.borrow_mut();
         roots.resize(roots.len().max(map + 1), None);
-        if let Some(known) = roots.get_mut(map) {
-            *known = Some(root);
+        if let Some(slot) = roots.get_mut(map) {
+            *slot = Some(root);
         }
         Ok(root)
     }
 
     /// In a map of sets, the one value of `key` if it is known to have one only; or the key as
-    /// [`remember_id`](Txn::remember_id) takes it, if it would.
+    /// [`cache_id`](Txn::cache_id) takes it, if it would.
     #[inline]
-    pub(crate) fn known_id(&self, map: usize, key: &[u8]) -> Option<Result<u64, NewKey>> {
-        let mut known = self.known.as_ref()?.borrow_mut();
-        if !known.is_active() {
+    pub(crate) fn cached_id(&self, map: usize, key: &[u8]) -> Option<Result<u64, NewKey>> {
+        let mut cache = self.row_cache.as_ref()?.borrow_mut();
+        if !cache.is_active() {
             return None;
         }
-        let answer = known.id(map, key);
+        let answer = cache.id(map, key);
         if let Some(Ok(id)) = answer {
             // A caller that finds an id asks for the rows of that number next.
-            known.prefetch_place(id);
+            cache.prefetch_place(id);
         }
         answer
     }
@@ -306,10 +306,10 @@ impl Txn {
     /// Has the processor fetch the value of the number `key`, if its location is known: call it before a read.
     #[inline]
     pub(crate) fn prefetch(&self, map: usize, key: u64) {
-        let Some(known) = &self.known else { return };
-        let mut known = known.borrow_mut();
-        if known.is_active()
-            && let Some((offset, len)) = known.row(map, key)
+        let Some(cache) = &self.row_cache else { return };
+        let mut cache = cache.borrow_mut();
+        if cache.is_active()
+            && let Some((offset, len)) = cache.row(map, key)
             && let Some(value) = self.bytes_at((offset, len.min(PREFETCHED_MAX)))
         {
             system::prefetch(value);
@@ -317,35 +317,37 @@ impl Txn {
     }
 
     /// Caches the one value of a key, at the location where it was read.
-    pub(crate) fn remember_id(&self, map: usize, key: &NewKey, id: &[u8]) {
-        let (Some(known), Ok(number)) = (&self.known, id.try_into().map(u64::from_be_bytes)) else { return };
-        let mut known = known.borrow_mut();
-        if known.is_active() {
-            known.remember_id(key, number);
-            if let (true, Some(place)) = (known.has_room_for_ids(), self.place_of(id)) {
-                self.remember_ids_beside(&mut known, map, place);
+    pub(crate) fn cache_id(&self, map: usize, key: &NewKey, id: &[u8]) {
+        let (Some(cache), Ok(number)) = (&self.row_cache, id.try_into().map(u64::from_be_bytes)) else {
+            return;
+        };
+        let mut cache = cache.borrow_mut();
+        if cache.is_active() {
+            cache.cache_id(key, number);
+            if let (true, Some(place)) = (cache.has_room_for_ids(), self.place_of(id)) {
+                self.cache_ids_ahead(&mut cache, map, place);
             }
         }
     }
 
     #[cfg(test)]
     fn skip_patience(&mut self) {
-        if let Some(known) = &mut self.known {
-            known.get_mut().skip_patience();
+        if let Some(cache) = &mut self.row_cache {
+            cache.get_mut().skip_patience();
         }
     }
 
     #[cfg(test)]
     fn settle(&self) {
-        if let Some(known) = &self.known {
-            known.borrow_mut().settle();
+        if let Some(cache) = &self.row_cache {
+            cache.borrow_mut().settle();
         }
     }
 
     #[cfg(test)]
     pub(crate) fn knows_row(&self, map: usize, key: u64) -> bool {
-        let Some(mut known) = self.known.as_ref().map(RefCell::borrow_mut) else { return false };
-        known.is_active() && known.row(map, key).is_some()
+        let Some(mut cache) = self.row_cache.as_ref().map(RefCell::borrow_mut) else { return false };
+        cache.is_active() && cache.row(map, key).is_some()
     }
 
     /// Values in a map, all those of a set counted.

@@ -2,7 +2,7 @@
 //! and for every view of a process that does not write.
 
 use crate::layout::{
-    FOLDED_KEY, FORMAT_KEY, FORMAT_VERSION, IDENTITY_KEY, MAP_NAMES_KEY, MARKED_KEY, REPLACED_KEY,
+    CHECKPOINTED_KEY, FORMAT_KEY, FORMAT_VERSION, IDENTITY_KEY, MAP_NAMES_KEY, MARKED_KEY, REPLACED_KEY,
     THROUGH_KEY,
 };
 use crate::lmdb::{Failure, PutKind, Txn};
@@ -32,10 +32,10 @@ impl RedoFacts {
             let Some(bytes) = txn.get(Map::META.index, key)? else { return Ok(0) };
             Ok(u64::from_be_bytes(bytes.try_into().map_err(|_| damaged())?))
         };
-        let (folded, written_through) = (number(FOLDED_KEY)?, number(THROUGH_KEY)?);
+        let (checkpointed, written_through) = (number(CHECKPOINTED_KEY)?, number(THROUGH_KEY)?);
         let map_names = txn.get(Map::META.index, MAP_NAMES_KEY)?.unwrap_or_default().to_vec();
         let is_marked = txn.get(Map::META.index, MARKED_KEY)?.is_some();
-        let owner = Owner { identity, replaced, folded, is_marked };
+        let owner = Owner { identity, replaced, checkpointed, is_marked };
         Ok(RedoFacts { owner, written_through, map_names })
     }
 

@@ -20,7 +20,7 @@ use crate::lmdb::{Env, EnvOptions, Failure, Mode, PutKind, Txn, TxnKind};
 use crate::maps::{self, Map, MapSpec};
 use crate::meta::{self, RedoFacts};
 use crate::overlay::Overlay;
-use crate::pending::{Pending, fold};
+use crate::pending::{Pending, checkpoint};
 use crate::redo::RedoLog;
 use crate::shared::{Shared, WrittenBy};
 use crate::{OpenError, Options, Position, Read, Result, StoreError, View, Writer};
@@ -83,20 +83,20 @@ impl Store {
         let env = Arc::new(env);
         let (pending, set_aside) = recover(&env, directory, &room, maps, options)?;
         let pending = Arc::new(pending);
-        let folder = Pending::start(&pending).map_err(failed("start a thread for", directory))?;
-        let written_by = WrittenBy::Us(Arc::clone(&pending), Some(folder));
+        let checkpointer = Pending::start(&pending).map_err(failed("start a thread for", directory))?;
+        let written_by = WrittenBy::Us(Arc::clone(&pending), Some(checkpointer));
         let shared = Arc::new(Shared::new(env, maps, options, map_bytes, data_file, room, written_by));
         let writer = Writer::new(Arc::clone(&shared), pending)?;
         Ok((Store { shared, set_aside }, writer))
     }
 
-    /// Folds all committed changes into the data file, and waits until that is done. Calling it is optional: the store
-    /// does so by itself, and when it is closed.
+    /// Checkpoints all committed changes into the data file, and waits until that is done. Calling it is optional: the
+    /// store does so by itself, and when it is closed.
     ///
     /// # Errors
     /// `DiskFull`: it stays pending. `WritesStopped`.
-    pub fn fold(&self) -> Result<()> {
-        self.shared.pending().map_or(Ok(()), |pending| pending.fold_all())
+    pub fn checkpoint(&self) -> Result<()> {
+        self.shared.pending().map_or(Ok(()), |pending| pending.checkpoint_all())
     }
 
     /// Reads the data file into memory, if it has at most `bytes_max`, for as long as `go_on` returns true, and returns
@@ -174,12 +174,12 @@ fn recover(
     facts.replay(&mut read, &mut replay)?;
     let mut overlay = read.overlay.take().map(Arc::unwrap_or_clone);
     drop((read, replay));
-    let mut folded = facts.owner.folded;
+    let mut checkpointed = facts.owner.checkpointed;
     if let Some(pending) = &overlay {
         let last = redo.last_sequence();
-        match fold::fold(env, &pending.active, last, &mut ()) {
+        match checkpoint::checkpoint(env, &pending.active, last, &mut ()) {
             Ok(()) => {
-                (overlay, folded) = (None, last);
+                (overlay, checkpointed) = (None, last);
                 match redo.trim(last) {
                     // The segments stay for now.
                     Ok(()) | Err(StoreError::DiskFull { .. }) => {}
@@ -208,7 +208,8 @@ fn recover(
     }
     let map_count = maps::map_count(maps) as usize;
     let overlay = overlay.unwrap_or_else(|| Overlay::new(map_count));
-    let pending = Pending::new(Arc::clone(env), clone_room()?, redo, map_count, options, overlay, folded)?;
+    let pending =
+        Pending::new(Arc::clone(env), clone_room()?, redo, map_count, options, overlay, checkpointed)?;
     Ok((pending, set_aside))
 }
 

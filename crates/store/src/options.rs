@@ -1,7 +1,7 @@
 //! [`Options`] of a store, and [`Observer`], which is notified of events in the background.
 //!
-//! A fold runs on the store's own thread, so no caller can be given its error. The operator has to know of it at once
-//! all the same.
+//! A checkpoint runs on the store's own thread, so no caller can be given its error. The operator has to know of it at
+//! once all the same.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -57,17 +57,17 @@ pub enum Event<'a> {
         /// Name of the failed action.
         cause: &'a str,
     },
-    /// Committed changes cannot be brought into the data file for now. They stay durable and visible, and the fold is
-    /// tried again. Reported at the first failure.
-    FoldFailed {
-        /// Error of the fold.
+    /// Committed changes cannot be brought into the data file for now. They stay durable and visible, and the
+    /// checkpoint is tried again. Reported at the first failure.
+    CheckpointFailed {
+        /// Error of the checkpoint.
         error: &'a StoreError,
     },
     /// It is brought there again.
-    FoldRecovered,
+    CheckpointRecovered,
     /// A segment of the redo log could not be given up or made beforehand. The log goes on without.
     SegmentFailed {
-        /// Error of the fold.
+        /// Error of the checkpoint.
         error: &'a StoreError,
     },
 }

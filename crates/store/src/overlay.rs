@@ -2,14 +2,14 @@
 //! looks first.
 //!
 //! ```text
-//!   active    what was committed since the last fold began, and in a batch what that has changed so far
-//!   frozen    what the fold under way is writing to the data file
-//!   the data file, at any point of that fold
+//!   active    what was committed since the last checkpoint began, and in a batch what that has changed so far
+//!   frozen    what the checkpoint under way is writing to the data file
+//!   the data file, at any point of that checkpoint
 //! ```
 //!
 //! The newest layer that knows a row decides. A layer says of a row what it *is*: its value, or that it is gone; of an
 //! id, present or absent; of a key's set, how many ids it has. So it does not matter how much of the frozen layer is in
-//! the data file already, and a reader may have one snapshot of that during a whole fold.
+//! the data file already, and a reader may have one snapshot of that during a whole checkpoint.
 //!
 //! Layers are [`SnapshotMap`]s: a batch changes a copy of its own, which becomes what others see when it is committed
 //! and is dropped otherwise. Each has a filter of bits, so that a look-up of what it does not know, as most are, costs

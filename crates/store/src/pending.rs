@@ -1,23 +1,23 @@
-//! [`Pending`]: what is durable in the redo log and not in the data file yet, and the thread that folds it.
+//! [`Pending`]: what is durable in the redo log and not in the data file yet, and the thread that checkpoints it.
 //!
 //! ```text
 //!   Batch::commit:  redo log, one sync --> a new overlay is published --> answered
-//!   the folder:     the active layer becomes the frozen one --> data file, in slices --> no frozen layer
+//!   the checkpointer:     the active layer becomes the frozen one --> data file, in slices --> no frozen layer
 //!                   --> redo log trimmed
 //! ```
 //!
 //! A reader takes what is [`Published`] without a lock, and only when something has been. It fits a snapshot of the
 //! data file that was taken before, as long as that has seen [`Published::base_txn`]: the frozen layer covers whatever
-//! a fold under way has written, and no transaction touches the data file while there is no such layer, but for
+//! a checkpoint under way has written, and no transaction touches the data file while there is no such layer, but for
 //! [`write_through`](Pending::write_through), when there is no overlay at all.
 //!
-//! Batches wait when the limit of pending changes is reached. A fold that finds the disk full, or no memory to begin
-//! with, is tried again; pending changes stay readable, and durable, meanwhile. Any other failure of a fold stops the
-//! writes. The [`Observer`] is notified of each.
+//! Batches wait when the limit of pending changes is reached. A checkpoint that finds the disk full, or no memory to
+//! begin with, is tried again; pending changes stay readable, and durable, meanwhile. Any other failure of a checkpoint
+//! stops the writes. The [`Observer`] is notified of each.
 //!
 //! Locks: `state` is never held while the disk is waited for.
 
-pub(crate) mod fold;
+pub(crate) mod checkpoint;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -31,19 +31,19 @@ use crate::lmdb::{Env, Failure, Txn, TxnKind};
 use crate::overlay::{Layer, Overlay};
 use crate::redo::{Group, RedoLog};
 use crate::{Event, Observer, Options, Result, StoreError, meta};
-use fold::Pace;
+use checkpoint::Pace;
 use system::CooperativeYield;
 
-/// Pending bytes at which a fold begins, as a part of those at which batches wait. The larger a fold, the more of its
-/// changes share a page.
-const FOLD_PARTS: usize = 4;
-/// Delay from the first pending change to the fold.
-const FOLD_AFTER: Duration = Duration::from_secs(2);
-/// Interval of checks whether a fold is due, and whether folded layers can be dropped.
+/// Pending bytes at which a checkpoint begins, as a part of those at which batches wait. The larger a checkpoint, the
+/// more of its changes share a page.
+const CHECKPOINT_PARTS: usize = 4;
+/// Delay from the first pending change to the checkpoint.
+const CHECKPOINT_AFTER: Duration = Duration::from_secs(2);
+/// Interval of checks whether a checkpoint is due, and whether checkpointed layers can be dropped.
 const LOOK_EVERY: Duration = Duration::from_millis(125);
-/// Delay before a fold that found the disk full is tried again.
+/// Delay before a checkpoint that found the disk full is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// Longest pause between slices of a fold that no thread waits for.
+/// Longest pause between slices of a checkpoint that no thread waits for.
 const PAUSE_MAX: Duration = Duration::from_millis(50);
 
 pub(crate) struct Pending {
@@ -54,7 +54,7 @@ pub(crate) struct Pending {
     /// Pending bytes at which batches wait.
     bytes_max: usize,
     state: Mutex<PendingState>,
-    /// Signalled when anything changes that the folder, or a thread that waits for it, reacts to.
+    /// Signalled when anything changes that the checkpointer, or a thread that waits for it, reacts to.
     changed: Condvar,
     /// State that readers see. Replaced with the lock of `state` held.
     published: ArcSwap<Published>,
@@ -100,34 +100,34 @@ pub(crate) struct PendingState {
     /// The same of the frozen layer.
     frozen_sequence: u64,
     /// Sequence of the last group that is in the data file.
-    folded: u64,
+    checkpointed: u64,
     /// Time when the first change of the active layer was published.
     pending_since: Option<Instant>,
     /// The next active layer, created beforehand because clearing its filter takes a while.
     fresh: Option<Layer>,
     /// Whether a batch is under way: the layers stay as they are until it ends.
     batch_open: bool,
-    /// Number of threads that wait for a fold to end.
+    /// Number of threads that wait for a checkpoint to end.
     waiting: u32,
-    /// Whether the folder is to end.
+    /// Whether the checkpointer is to end.
     closing: bool,
-    /// Failure of the last fold.
+    /// Failure of the last checkpoint.
     failed: Option<StoreError>,
 }
 
 impl PendingState {
-    fn is_due(&self, fold_bytes: usize) -> bool {
+    fn is_due(&self, checkpoint_bytes: usize) -> bool {
         let active = &self.overlay.active;
         if active.is_empty() {
             return false;
         }
-        let is_old = self.pending_since.is_none_or(|since| since.elapsed() >= FOLD_AFTER);
-        self.waiting > 0 || self.closing || is_old || active.bytes >= fold_bytes
+        let is_old = self.pending_since.is_none_or(|since| since.elapsed() >= CHECKPOINT_AFTER);
+        self.waiting > 0 || self.closing || is_old || active.bytes >= checkpoint_bytes
     }
 }
 
 impl Pending {
-    /// `overlay` is what the redo log has above `folded`, up to its last group.
+    /// `overlay` is what the redo log has above `checkpointed`, up to its last group.
     pub(crate) fn new(
         env: Arc<Env>,
         room: Room,
@@ -135,7 +135,7 @@ impl Pending {
         map_count: usize,
         options: &Options,
         overlay: Overlay,
-        folded: u64,
+        checkpointed: u64,
     ) -> Result<Pending> {
         let overlay = Arc::new(overlay);
         let base_txn = env.facts()?.last_txn_id;
@@ -143,8 +143,8 @@ impl Pending {
         let state = PendingState {
             overlay,
             sequence: redo.last_sequence(),
-            frozen_sequence: folded,
-            folded,
+            frozen_sequence: checkpointed,
+            checkpointed,
             pending_since: None,
             fresh: None,
             batch_open: false,
@@ -220,7 +220,7 @@ impl Pending {
             if let Some(error) = &state.failed {
                 return Err(error.clone());
             }
-            state = self.wait_for_fold(state);
+            state = self.wait_for_checkpoint(state);
         }
         state.batch_open = true;
         Ok(state)
@@ -229,12 +229,15 @@ impl Pending {
     pub(crate) fn end_batch(&self) {
         let mut state = self.lock();
         state.batch_open = false;
-        self.begin_fold_if_due(&mut state);
+        self.begin_checkpoint_if_due(&mut state);
     }
 
-    /// Has the folder begin a fold if one is due and none is under way.
-    fn begin_fold_if_due(&self, state: &mut PendingState) {
-        if !state.batch_open && state.overlay.frozen.is_none() && state.is_due(self.bytes_max / FOLD_PARTS) {
+    /// Has the checkpointer begin a checkpoint if one is due and none is under way.
+    fn begin_checkpoint_if_due(&self, state: &mut PendingState) {
+        if !state.batch_open
+            && state.overlay.frozen.is_none()
+            && state.is_due(self.bytes_max / CHECKPOINT_PARTS)
+        {
             let frozen = Some(Arc::new(state.overlay.active.clone()));
             let active = state.fresh.take().unwrap_or_else(|| Layer::new(self.map_count));
             self.publish(state, Overlay { active, frozen }, |_| ());
@@ -261,19 +264,20 @@ impl Pending {
         state.sequence = sequence;
         if state.pending_since.is_none() {
             state.pending_since = Some(Instant::now());
-            // The folder begins to count.
+            // The checkpointer begins to count.
             self.changed.notify_all();
         }
         Ok(())
     }
 
-    /// Bypasses the redo log, for batches that are too large for it or when the disk is nearly full: folds all that is
-    /// pending, then writes the batch as one transaction of the engine, which fails as a whole if there is no room.
+    /// Bypasses the redo log, for batches that are too large for it or when the disk is nearly full: checkpoints all
+    /// that is pending, then writes the batch as one transaction of the engine, which fails as a whole if there is no
+    /// room.
     pub(crate) fn write_through(&self, active: &Layer) -> Result<()> {
         self.lock().batch_open = false;
-        self.fold_all()?;
+        self.checkpoint_all()?;
         self.check_writes()?;
-        fold::write_through(&self.env, active).map_err(|failure| self.write_failed(failure))?;
+        checkpoint::write_through(&self.env, active).map_err(|failure| self.write_failed(failure))?;
         self.written_through()
     }
 
@@ -289,59 +293,62 @@ impl Pending {
     }
 
     /// Brings into the data file what was pending when this was called, and waits for it.
-    pub(crate) fn fold_all(&self) -> Result<()> {
+    pub(crate) fn checkpoint_all(&self) -> Result<()> {
         let mut state = self.lock();
         let target = state.sequence;
         state.failed = None;
-        while state.folded < target {
+        while state.checkpointed < target {
             self.check_writes()?;
             if let Some(error) = &state.failed {
                 return Err(error.clone());
             }
-            state = self.wait_for_fold(state);
+            state = self.wait_for_checkpoint(state);
         }
         Ok(())
     }
 
-    /// Has a fold begin, unless one is under way or a batch open.
+    /// Has a checkpoint begin, unless one is under way or a batch open.
     #[cfg(test)]
     pub(crate) fn freeze_now(&self) {
         let mut state = self.lock();
         state.waiting += 1;
-        self.begin_fold_if_due(&mut state);
+        self.begin_checkpoint_if_due(&mut state);
         state.waiting -= 1;
     }
 
-    /// Waits until the folder has something to say, which does not rest meanwhile.
-    fn wait_for_fold<'s>(&'s self, mut state: MutexGuard<'s, PendingState>) -> MutexGuard<'s, PendingState> {
+    /// Waits until the checkpointer has something to say, which does not rest meanwhile.
+    fn wait_for_checkpoint<'s>(
+        &'s self,
+        mut state: MutexGuard<'s, PendingState>,
+    ) -> MutexGuard<'s, PendingState> {
         state.waiting += 1;
-        self.begin_fold_if_due(&mut state);
+        self.begin_checkpoint_if_due(&mut state);
         self.changed.notify_all();
         state = self.wait(state);
         state.waiting -= 1;
         state
     }
 
-    /// Starts the thread that folds.
+    /// Starts the thread that checkpoints.
     pub(crate) fn start(pending: &Arc<Pending>) -> std::io::Result<JoinHandle<()>> {
         let pending = Arc::clone(pending);
         thread::Builder::new().name("store-fold".to_owned()).spawn(move || pending.run())
     }
 
-    /// Has the thread fold what is pending and end.
+    /// Has the thread checkpoint what is pending and end.
     pub(crate) fn close(&self) {
         self.lock().closing = true;
         self.changed.notify_all();
     }
 
     /// Whether everything is in the data file, so that the redo log is of no more use.
-    pub(crate) fn is_folded(&self) -> bool {
+    pub(crate) fn is_checkpointed(&self) -> bool {
         let state = self.lock();
-        state.overlay.is_empty() && state.folded == state.sequence && !self.writes_stopped()
+        state.overlay.is_empty() && state.checkpointed == state.sequence && !self.writes_stopped()
     }
 
-    /// Removes the redo log, of which everything is folded. The data file is complete by itself then, and demands no
-    /// mark.
+    /// Removes the redo log, of which everything is checkpointed. The data file is complete by itself then, and demands
+    /// no mark.
     pub(crate) fn remove_redo_log(&self) -> Result<()> {
         let failed = |error| self.room.io_error("remove the redo log", &error);
         self.redo.close().map_err(failed)?;
@@ -357,7 +364,7 @@ impl Pending {
         let mut has_failed = false;
         let mut state = self.lock();
         while !self.writes_stopped() {
-            self.begin_fold_if_due(&mut state);
+            self.begin_checkpoint_if_due(&mut state);
             let Some(frozen) = state.overlay.frozen.clone() else {
                 if state.closing {
                     return;
@@ -375,11 +382,11 @@ impl Pending {
                 };
                 continue;
             };
-            let folded = state.frozen_sequence;
+            let checkpointed = state.frozen_sequence;
             drop(state);
             // Views have to move on to the transaction that has the layer. If the engine does not say which that is,
             // no later layer could be published, so the writes stop; the layer stays in sight of readers.
-            let outcome = self.fold(&frozen, folded).and_then(|()| {
+            let outcome = self.checkpoint(&frozen, checkpointed).and_then(|()| {
                 let facts = self.env.facts().map_err(|failure| self.stop_writes(failure))?;
                 Ok(facts.last_txn_id)
             });
@@ -390,16 +397,16 @@ impl Pending {
                     self.publish(&mut state, Overlay { active, frozen: None }, |published| {
                         published.base_txn = base_txn;
                     });
-                    state.folded = folded;
+                    state.checkpointed = checkpointed;
                     state.failed = None;
                     retired.push(frozen);
                     self.changed.notify_all();
                     drop(state);
                     if std::mem::take(&mut has_failed) {
-                        self.notice(&Event::FoldRecovered);
+                        self.notice(&Event::CheckpointRecovered);
                     }
                     // What stays is only not used again yet.
-                    for outcome in [self.redo.trim(folded), self.redo.prepare_spare()] {
+                    for outcome in [self.redo.trim(checkpointed), self.redo.prepare_spare()] {
                         self.notice_segment(outcome);
                     }
                     let fresh = Layer::new(self.map_count);
@@ -412,7 +419,7 @@ impl Pending {
                     self.changed.notify_all();
                     if is_new && !self.writes_stopped() {
                         drop(state);
-                        self.notice(&Event::FoldFailed { error: &error });
+                        self.notice(&Event::CheckpointFailed { error: &error });
                         state = self.lock();
                     }
                     if state.closing {
@@ -424,8 +431,8 @@ impl Pending {
         }
     }
 
-    /// Folds a layer. Yields the processor and rests between slices unless a thread waits for the fold.
-    fn fold(&self, layer: &Layer, folded: u64) -> Result<()> {
+    /// Checkpoints a layer. Yields the processor and rests between slices unless a thread waits for the checkpoint.
+    fn checkpoint(&self, layer: &Layer, checkpointed: u64) -> Result<()> {
         self.env.forget_dead_readers()?;
         let mut pace = Pacing {
             pending: self,
@@ -433,10 +440,11 @@ impl Pending {
             slice_began: Instant::now(),
             cooperative: CooperativeYield::default(),
         };
-        fold::fold(&self.env, layer, folded, &mut pace).map_err(|failure| self.write_failed(failure))
+        checkpoint::checkpoint(&self.env, layer, checkpointed, &mut pace)
+            .map_err(|failure| self.write_failed(failure))
     }
 
-    /// Whether a fold has to go as fast as it can: a thread waits for it, or soon will.
+    /// Whether a checkpoint has to go as fast as it can: a thread waits for it, or soon will.
     fn is_urgent(&self) -> bool {
         let state = self.lock();
         state.waiting > 0 || state.closing || state.overlay.bytes() >= self.bytes_max / 2
@@ -531,7 +539,7 @@ impl Pending {
     }
 }
 
-/// The pace of the folder: half of the disk's time, and at most half of a core that other threads want.
+/// The pace of the checkpointer: half of the disk's time, and at most half of a core that other threads want.
 struct Pacing<'p> {
     pending: &'p Pending,
     /// As of the last slice.
@@ -556,13 +564,13 @@ impl Pace for Pacing<'_> {
     }
 }
 
-/// Stops the writes if the folder panics: without it batches would wait for ever.
+/// Stops the writes if the checkpointer panics: without it batches would wait for ever.
 struct StopsIfPanicking<'p>(&'p Pending);
 
 impl Drop for StopsIfPanicking<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
-            let cause = "a defect was met while folding".to_owned();
+            let cause = "a defect was met while checkpointing".to_owned();
             self.0.stop_writes_by(&StoreError::WritesStopped { cause });
         }
     }

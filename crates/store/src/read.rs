@@ -30,18 +30,18 @@ pub struct Read {
     /// Counters that a batch has moved and not written yet. Empty in a view.
     pub(crate) moved_counts: BTreeMap<Vec<u8>, i64>,
     /// Rows that a batch has set and not written yet: a few. Empty in a view.
-    pub(crate) held_rows: Vec<HeldRow>,
+    pub(crate) buffered_rows: Vec<BufferedRow>,
 }
 
 /// A row of a plain map that is written when its batch is committed.
 #[derive(Clone)]
-pub(crate) struct HeldRow {
+pub(crate) struct BufferedRow {
     pub(crate) map: Map,
     pub(crate) key: Vec<u8>,
     pub(crate) value: Vec<u8>,
 }
 
-impl HeldRow {
+impl BufferedRow {
     /// Whether it is the row of a key.
     #[inline]
     pub(crate) fn is(&self, map: Map, key: &[u8]) -> bool {
@@ -51,7 +51,14 @@ impl HeldRow {
 
 impl Read {
     pub(crate) fn new(txn: Txn, maps: &'static [MapSpec]) -> Read {
-        Read { txn, maps, parked: false, overlay: None, moved_counts: BTreeMap::new(), held_rows: Vec::new() }
+        Read {
+            txn,
+            maps,
+            parked: false,
+            overlay: None,
+            moved_counts: BTreeMap::new(),
+            buffered_rows: Vec::new(),
+        }
     }
 
     /// The value of `key` in a plain map.
@@ -63,7 +70,7 @@ impl Read {
     }
 
     /// Has the processor fetch the value of the number `key` (8 bytes, big-endian) in a plain map: call it before a
-    /// read of that value. Cheap, and changes no answer; see [`View::remember_rows`](crate::View::remember_rows).
+    /// read of that value. Cheap, and changes no answer; see [`View::cache_rows`](crate::View::cache_rows).
     #[inline]
     pub fn prefetch(&self, map: MapId, key: u64) {
         self.txn.prefetch(self.map(map).index, key);
@@ -109,7 +116,7 @@ impl Read {
     }
 
     fn has_id_in_file(&self, map: Map, key: &[u8], id: u64) -> Result<bool, Failure> {
-        self.txn.look_for(map.index, key)?;
+        self.txn.check_residency(map.index, key)?;
         match self.txn.find(map.index, key)? {
             Some(Found::Nothing) => Ok(false),
             Some(Found::Value(only)) => Ok(only == id.to_be_bytes()),
@@ -258,8 +265,8 @@ impl Read {
         map.check_key(key)?;
         if let Some(overlay) = &self.overlay {
             // A batch has an overlay always.
-            let mut held_rows = self.held_rows.iter();
-            if let Some(held) = held_rows.find(|held| held.is(map, key)) {
+            let mut buffered_rows = self.buffered_rows.iter();
+            if let Some(held) = buffered_rows.find(|held| held.is(map, key)) {
                 return Ok(Some(&held.value));
             }
             if let Some(change) = overlay.row(map.index, key) {
@@ -272,7 +279,7 @@ impl Read {
     /// A cursor that will go from row to row.
     pub(crate) fn cursor(&self, map: Map) -> Result<Cursor<'_>> {
         self.txn
-            .look_for_walk()
+            .check_traversal()
             .and_then(|()| self.txn.cursor(map.index))
             .map_err(|failure| self.error(failure))
     }

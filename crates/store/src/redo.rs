@@ -1,14 +1,16 @@
-//! The redo log: commits, one after the other in files, until their rows have been folded into the engine's data file.
+//! The redo log: commits, one after the other in files, until their rows have been checkpointed into the engine's data
+//! file.
 //!
 //! A commit is a *group* of changes with the next *sequence* number. [`RedoLog::append`] writes it as one frame and
-//! syncs once; when it returns the group is durable. What has been folded is trimmed, and what has not is replayed at
-//! the next open. Changes are absolute, so a group that is replayed although it was folded changes nothing.
+//! syncs once; when it returns the group is durable. What has been checkpointed is trimmed, and what has not is
+//! replayed at the next open. Changes are absolute, so a group that is replayed although it was checkpointed changes
+//! nothing.
 //!
 //! ```text
 //!   redo-0000000000000005   redo-0000000000000006           redo-0000000000000007
 //!   [.. 810 811 812]        [813 814 815 ->        ]        [                    ]
 //!    trimmed when 812        written to                      spare, made ahead
-//!    is folded: renamed                                      by prepare_spare
+//!    is checkpointed: renamed                                      by prepare_spare
 //!    to ...08, a spare
 //! ```
 //!
@@ -16,14 +18,14 @@
 //! the frames of an earlier life. So an append changes no size and allocates nothing, and its `fdatasync` writes the
 //! group's blocks and no metadata. A segment's number is used once: a file used again gets another, which is in its
 //! frames, so old frames are never taken for new ones. The first segment is small; as long as segments fill up before
-//! those before them are folded, each is twice as large as the one before, up to 32 MiB: so one holds about what is
-//! written between two folds. A group that needs more gets a segment of its own.
+//! those before them are checkpointed, each is twice as large as the one before, up to 32 MiB: so one holds about what
+//! is written between two checkpoints. A group that needs more gets a segment of its own.
 //!
 //! **A block holds one group's bytes only.** A disk may tear what it is writing when the power goes, by sectors of 512
 //! bytes or 4 KiB, and some leave the sector unreadable. So a block in which a group was acknowledged is not written
 //! again before it is trimmed: frames begin at multiples of 4,096 bytes. That costs no writing, since the system writes
-//! whole pages anyway, and saves the reading of a page that is written in part; it costs room in the log, which a fold
-//! frees.
+//! whole pages anyway, and saves the reading of a page that is written in part; it costs room in the log, which a
+//! checkpoint frees.
 //!
 //! **What counts** is decided by sequence numbers alone; the module `replay` says how. Bytes that are no complete frame
 //! are what a crash left of a group that was never acknowledged, and are written over by the next one. A frame with one
@@ -40,9 +42,9 @@
 //! **The mark** says apart from the segments which of them must be there, with how many bytes, and which group is the
 //! last that is known to be durable. A log that lacks any of it is refused. See the module `mark`.
 //!
-//! Left out: the log knows no maps and no rows, starts no thread and does not decide when to fold. A damaged last group
-//! cannot be distinguished from one that was being written when the power failed. Nor are the newest groups missed if
-//! they were erased altogether after the last mark.
+//! Left out: the log knows no maps and no rows, starts no thread and does not decide when to checkpoint. A damaged last
+//! group cannot be distinguished from one that was being written when the power failed. Nor are the newest groups
+//! missed if they were erased altogether after the last mark.
 
 mod frame;
 mod group;
@@ -79,7 +81,7 @@ use segment::Segment;
 /// Sizes of segments in bytes: of a log's first, little, so that a small directory stays small; and the one from which
 /// on the next is not larger, of 8,191 of the smallest groups.
 const SEGMENT_LENS: RangeInclusive<u64> = 256 << 10..=32 << 20;
-/// Empty segments that are kept; a fold frees several at once.
+/// Empty segments that are kept; a checkpoint frees several at once.
 const SPARES_MAX: usize = 4;
 
 /// The data file's record of the log that belongs to it.
@@ -90,7 +92,7 @@ pub(crate) struct Owner {
     /// The identity of the data that this data file has replaced.
     pub(crate) replaced: Option<Identity>,
     /// Sequence of the last group that is in the data file.
-    pub(crate) folded: u64,
+    pub(crate) checkpointed: u64,
     /// Whether there must be a mark.
     pub(crate) is_marked: bool,
 }
@@ -121,8 +123,8 @@ struct Chain {
     /// Sequence of the last group that is certain to be durable: of a log that was opened just now the last one may be
     /// in memory only.
     durable: u64,
-    /// Sequence up to which groups are folded, as far as the log knows.
-    folded: u64,
+    /// Sequence up to which groups are checkpointed, as far as the log knows.
+    checkpointed: u64,
     /// `None` where the disk had no room for one when the log was opened.
     mark: Option<Mark>,
     /// The number of the active segment in the mark: it may be written to.
@@ -189,7 +191,7 @@ impl RedoLog {
             },
         };
         let replay = survey.replay(room.try_clone().map_err(failed)?);
-        let mut chain = Chain::of(survey, lengths, owner.folded);
+        let mut chain = Chain::of(survey, lengths, owner.checkpointed);
         chain.durable = match &marked {
             Some(marked) => chain.durable.max(marked.last),
             None => chain.durable,
@@ -231,12 +233,12 @@ impl RedoLog {
         }
     }
 
-    /// Reads the groups that are not folded, of a log that another process may be writing. Changes nothing, but syncs
-    /// the groups that it returns.
+    /// Reads the groups that are not checkpointed, of a log that another process may be writing. Changes nothing, but
+    /// syncs the groups that it returns.
     ///
     /// # Errors
     /// `Engine`, `DamagedRedo` and `RedoContradicted`, also if the log is trimmed meanwhile: then the data file says a
-    /// higher `folded` by now.
+    /// higher `checkpointed` by now.
     pub(crate) fn read(directory: &Path, room: &Room, owner: &Owner) -> Result<Replay> {
         let failed = |error: io::Error| room.io_error("read the redo log", &error);
         let mut before = None;
@@ -266,7 +268,7 @@ impl RedoLog {
         self.chain().mark.is_some()
     }
 
-    /// Says in the mark that no segment need be there, since all groups are folded. Nothing is appended any more.
+    /// Says in the mark that no segment need be there, since all groups are checkpointed. Nothing is appended any more.
     ///
     /// # Errors
     /// Those of writing the mark.
@@ -379,22 +381,22 @@ impl RedoLog {
         self.make_spare(length, 0)
     }
 
-    /// Gives up the segments of which no group is above `folded`: some become spares, the others are removed. The data
-    /// file into which they are folded is durable.
+    /// Gives up the segments of which no group is above `checkpointed`: some become spares, the others are removed. The
+    /// data file into which they are checkpointed is durable.
     ///
     /// # Errors
     /// `DiskFull`, `Engine`: what was not given up will be by the next open. The log goes on all the same.
-    pub(crate) fn trim(&self, folded: u64) -> Result<()> {
+    pub(crate) fn trim(&self, checkpointed: u64) -> Result<()> {
         let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         {
             let mut chain = self.chain();
-            chain.folded = chain.folded.max(folded);
+            chain.checkpointed = chain.checkpointed.max(checkpointed);
             let written = chain.write_mark();
             written.map_err(|error| self.room.io_error("write the redo log's mark", &error))?;
         }
         loop {
             let mut chain = self.chain();
-            let Some(index) = chain.older.iter().position(|older| older.last <= folded) else {
+            let Some(index) = chain.older.iter().position(|older| older.last <= checkpointed) else {
                 return Ok(());
             };
             let Some(Older { segment, .. }) = chain.older.remove(index) else { return Ok(()) };
@@ -416,7 +418,7 @@ impl RedoLog {
         self.chain().last
     }
 
-    /// Bytes in use by segments that are not trimmed, folded groups in them among them.
+    /// Bytes in use by segments that are not trimmed, checkpointed groups in them among them.
     #[cfg(test)]
     pub(crate) fn byte_count(&self) -> u64 {
         let chain = self.chain();
@@ -430,7 +432,7 @@ impl RedoLog {
 }
 
 impl Chain {
-    fn of(survey: Survey, lengths: RangeInclusive<u64>, folded: u64) -> Chain {
+    fn of(survey: Survey, lengths: RangeInclusive<u64>, checkpointed: u64) -> Chain {
         let next_number = survey.highest_number + 1;
         let mut chain = Chain {
             older: VecDeque::new(),
@@ -439,8 +441,8 @@ impl Chain {
             next_number,
             lengths,
             last: survey.last,
-            durable: if survey.last > folded { survey.last - 1 } else { survey.last },
-            folded,
+            durable: if survey.last > checkpointed { survey.last - 1 } else { survey.last },
+            checkpointed,
             mark: None,
             marked_number: None,
             stopped: None,
@@ -460,12 +462,12 @@ impl Chain {
     /// Writes what must be there from now on. Segments that it does not name any more may go when this has returned,
     /// and the active one may be written to.
     fn write_mark(&mut self) -> io::Result<()> {
-        let folded = self.folded;
-        let older = self.older.iter().filter(|older| older.last > folded);
+        let checkpointed = self.checkpointed;
+        let older = self.older.iter().filter(|older| older.last > checkpointed);
         let mut listed: Vec<_> = older.map(|older| older.segment.listed(older.last)).collect();
         listed.extend(self.active.as_ref().map(|active| active.segment.listed(active.last)));
         if let Some(mark) = &mut self.mark {
-            mark.write(self.durable.max(folded), &listed)?;
+            mark.write(self.durable.max(checkpointed), &listed)?;
         }
         self.marked_number = self.active.as_ref().map(|active| active.segment.life.number);
         Ok(())
@@ -515,7 +517,7 @@ impl Chain {
 
 /// Reads what is there, and holds it against the mark, if there must be one.
 fn look(directory: &Path, room: &Room, owner: &Owner, write: bool) -> Result<(Survey, Option<Marked>)> {
-    let Owner { identity, folded, is_marked, .. } = *owner;
+    let Owner { identity, checkpointed, is_marked, .. } = *owner;
     let failed = |error: io::Error| room.io_error("read the redo log's mark", &error);
     let contradicted = |findings| Err(StoreError::RedoContradicted { findings });
     let marked = match is_marked.then(|| mark::read(directory, identity)).transpose().map_err(failed)? {
@@ -526,12 +528,12 @@ fn look(directory: &Path, room: &Room, owner: &Owner, write: bool) -> Result<(Su
         None => None,
     };
     if let Some(marked) = &marked {
-        let findings = marked.contradictions(directory, identity, folded).map_err(failed)?;
+        let findings = marked.contradictions(directory, identity, checkpointed).map_err(failed)?;
         if !findings.is_empty() {
             return contradicted(findings);
         }
     }
-    let survey = Survey::of(directory, room, identity, folded, write)?;
+    let survey = Survey::of(directory, room, identity, checkpointed, write)?;
     if let Some(marked) = marked.as_ref().filter(|marked| marked.last > survey.last) {
         let file = survey.last_file(directory);
         let damage = RedoDamage::LastMissing { first: survey.last + 1, last: marked.last };

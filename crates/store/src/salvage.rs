@@ -175,7 +175,7 @@ impl Salvage {
     /// # Errors
     /// `Engine`: the log cannot be read any more.
     pub fn for_each_left_out(&self, each: &mut dyn FnMut(&LeftOut<'_>)) -> Result<()> {
-        self.findings.for_each_behind(&self.room, &mut |group, changes| {
+        self.findings.for_each_detached(&self.room, &mut |group, changes| {
             let mut count = 0;
             for change in changes {
                 if let Change::Put { map, key, value } = change

@@ -88,14 +88,14 @@ impl Shared {
 }
 
 impl Drop for Shared {
-    /// The last handle: folds what is pending, so that the data file is complete by itself.
+    /// The last handle: checkpoints what is pending, so that the data file is complete by itself.
     fn drop(&mut self) {
-        let WrittenBy::Us(pending, folder) = &mut self.written_by else { return };
+        let WrittenBy::Us(pending, checkpointer) = &mut self.written_by else { return };
         pending.close();
         // Its panic has been reported by stopping the writes.
-        let _ = folder.take().map(JoinHandle::join);
-        if pending.is_folded() {
-            // What is left over is found to be folded by the next open.
+        let _ = checkpointer.take().map(JoinHandle::join);
+        if pending.is_checkpointed() {
+            // What is left over is found to be checkpointed by the next open.
             let _ = pending.remove_redo_log();
         }
     }

@@ -136,8 +136,8 @@ impl<K: Ord + Clone, V: Clone> Node<K, V> {
     /// if keys ascend, the lower part stays nearly full.
     fn divide(&mut self, key: &K) -> (K, Arc<Node<K, V>>) {
         fn cut<K: Ord, T>(rows: &mut Vec<(K, T)>, key: &K) -> Vec<(K, T)> {
-            let behind_all = rows.last().is_some_and(|(last, _)| key > last);
-            let at = if behind_all { rows.len() - 1 } else { rows.len() / 2 };
+            let is_after_all = rows.last().is_some_and(|(last, _)| key > last);
+            let at = if is_after_all { rows.len() - 1 } else { rows.len() / 2 };
             let mut upper = Vec::with_capacity(WIDTH);
             upper.extend(rows.drain(at..));
             upper
@@ -222,12 +222,12 @@ impl<'t, K: Ord, V> SnapshotMapCursor<'t, K, V> {
         };
         let mut node = self.root?;
         // Node that follows the leaf found, in case the leaf ends before the bound.
-        let mut behind: Option<&'t Node<K, V>> = None;
+        let mut following: Option<&'t Node<K, V>> = None;
         loop {
             match node {
                 Node::Inner(children) => {
                     let at = children.partition_point(|(lowest, _)| below(lowest)).saturating_sub(1);
-                    behind = children.get(at + 1).map(|(_, next)| &**next).or(behind);
+                    following = children.get(at + 1).map(|(_, next)| &**next).or(following);
                     node = &children[at].1;
                 }
                 Node::Leaf(items) => {
@@ -239,7 +239,7 @@ impl<'t, K: Ord, V> SnapshotMapCursor<'t, K, V> {
                 }
             }
         }
-        let mut node = behind?;
+        let mut node = following?;
         loop {
             match node {
                 Node::Inner(children) => node = &children[0].1,

@@ -1,7 +1,7 @@
-//! Tests of states that come and go by themselves: a fold under way, and what a crash leaves.
+//! Tests of states that come and go by themselves: a checkpoint under way, and what a crash leaves.
 //!
-//! Holding the engine's writing transaction stops the folder. Then the frozen layer stays, and the files do not change,
-//! so that a copy of them is what a killed process would leave.
+//! Holding the engine's writing transaction stops the checkpointer. Then the frozen layer stays, and the files do not
+//! change, so that a copy of them is what a killed process would leave.
 
 use std::fs;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::pending::Pending;
 use crate::scratch::{MAPS, ROWS, SETS, Scratch};
 use crate::{BulkStore, Direction, MapId, MapKind, MapSpec, Options, Store, Writer, compact};
 
-/// Keeps the folder from writing until it is dropped.
+/// Keeps the checkpointer from writing until it is dropped.
 fn hold_up(store: &Store) -> Txn {
     Txn::begin(&store.shared().env, TxnKind::Write).unwrap()
 }
@@ -39,7 +39,7 @@ fn change(writer: &mut Writer, model: &mut Model, random: &mut Rng, count: usize
 }
 
 #[test]
-fn reads_agree_with_a_model_while_a_fold_is_held_up() {
+fn reads_agree_with_a_model_while_a_checkpoint_is_blocked() {
     for seed in 1..=8 {
         let mut random = Rng::with_seed(seed);
         let scratch = Scratch::new();
@@ -60,10 +60,10 @@ fn reads_agree_with_a_model_while_a_fold_is_held_up() {
             }
             let before = (store.view().unwrap(), model.clone());
             drop(held);
-            // Its snapshot is from before the fold, or not.
+            // Its snapshot is from before the checkpoint, or not.
             look(&view, &model, &mut random);
             change(&mut writer, &mut model, &mut random, 20);
-            store.fold().unwrap();
+            store.checkpoint().unwrap();
             view.renew().unwrap();
             compare(&view, &model);
             compare(&before.0, &before.1);
@@ -80,7 +80,7 @@ fn crashed(seed: u64) -> (Scratch, Model) {
     let (store, mut writer) = scratch.open();
     let mut model = Model::default();
     change(&mut writer, &mut model, &mut random, 300);
-    store.fold().unwrap();
+    store.checkpoint().unwrap();
     let held = hold_up(&store);
     for _ in 0..10 {
         change(&mut writer, &mut model, &mut random, 50);
@@ -109,7 +109,7 @@ fn has_redo_log(scratch: &Scratch) -> bool {
 }
 
 #[test]
-fn what_a_crash_left_in_the_redo_log_is_there_after_the_next_open() {
+fn opening_restores_the_redo_log_that_a_crash_left() {
     for seed in 0..6 {
         let (scratch, model) = crashed(seed);
         assert!(has_redo_log(&scratch));
@@ -257,7 +257,7 @@ fn a_data_file_of_the_format_before_is_refused_as_it_is() {
 }
 
 #[test]
-fn a_fold_without_memory_waits_before_the_commit_and_stops_the_writes_in_it() {
+fn a_checkpoint_without_memory_retries_before_its_commit_and_stops_writes_during_it() {
     use crate::StoreError;
     use crate::lmdb::Failure;
     const ENOMEM: i32 = 12;

@@ -30,7 +30,7 @@ pub struct View {
     /// log.
     seen: (u64, u64),
     /// Memory that the row cache may use.
-    remembered_bytes_max: Option<usize>,
+    cache_bytes_max: Option<usize>,
 }
 
 impl View {
@@ -41,19 +41,18 @@ impl View {
         let mut read = Read::new(txn, shared.maps);
         read.parked = true;
         let shared = Arc::clone(shared);
-        let mut view =
-            View { read, shared, publication: 0, version: 0, seen: (0, 0), remembered_bytes_max: None };
+        let mut view = View { read, shared, publication: 0, version: 0, seen: (0, 0), cache_bytes_max: None };
         view.renew()?;
         Ok(view)
     }
 
     /// Caches rows in up to `bytes_max` bytes of memory, taken as they are needed: the ids of keys with a single id, 64
     /// bytes each, and the locations of rows with numeric keys, 16 bytes each. Reading a cached row costs a fraction of
-    /// a look-up. A fold evicts the rows that it changed, and the rows that shared their pages. For a view that answers
-    /// many requests.
-    pub fn remember_rows(&mut self, bytes_max: usize) {
-        self.remembered_bytes_max = Some(bytes_max);
-        self.read.txn.remember_rows(bytes_max);
+    /// a look-up. A checkpoint evicts the rows that it changed, and the rows that shared their pages. For a view that
+    /// answers many requests.
+    pub fn cache_rows(&mut self, bytes_max: usize) {
+        self.cache_bytes_max = Some(bytes_max);
+        self.read.txn.cache_rows(bytes_max);
     }
 
     /// Moves to the newest durable position. Also wakes a parked view.
@@ -79,12 +78,12 @@ impl View {
         }
     }
 
-    /// Takes what is published, with a snapshot that fits it: one that is older, and yet has what was folded.
+    /// Takes what is published, with a snapshot that fits it: one that is older, and yet has what was checkpointed.
     fn follow(&mut self, pending: &Pending) -> Result<()> {
         loop {
             let published = pending.published();
-            // A snapshot from before a fold under way is as good as a newer one, and a newer one would look up every
-            // map's root anew.
+            // A snapshot from before a checkpoint under way is as good as a newer one, and a newer one would look up
+            // every map's root anew.
             if !self.read.parked && self.read.txn.id() >= published.base_txn {
                 self.read.overlay = published.overlay();
                 self.publication = published.number;
@@ -129,7 +128,7 @@ impl View {
     fn replay(&mut self, directory: &Path, facts: &RedoFacts) -> Result<u64> {
         let mut replay = RedoLog::read(directory, &self.shared.room, &facts.owner)?;
         facts.replay(&mut self.read, &mut replay)?;
-        Ok(facts.owner.folded + replay.group_count() as u64)
+        Ok(facts.owner.checkpointed + replay.group_count() as u64)
     }
 
     /// Moves to the newest state of the data file.
@@ -139,8 +138,8 @@ impl View {
             Ok(()) => {}
             Err(failure) if failure.code == Failure::PANIC => {
                 self.read.txn = begin(&self.shared)?;
-                if let Some(bytes_max) = self.remembered_bytes_max {
-                    self.read.txn.remember_rows(bytes_max);
+                if let Some(bytes_max) = self.cache_bytes_max {
+                    self.read.txn.cache_rows(bytes_max);
                 }
             }
             Err(failure) => return Err(failure.into()),

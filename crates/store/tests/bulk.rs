@@ -92,7 +92,7 @@ fn append(bulk: &mut BulkStore, random: &mut Rng, model: &Model) {
 }
 
 #[test]
-fn what_was_appended_is_read_back() {
+fn reads_back_appended_rows() {
     for seed in 0..4 {
         let mut random = Rng::with_seed(seed);
         let scratch = Scratch::new();
@@ -112,7 +112,7 @@ fn what_was_appended_is_read_back() {
 }
 
 #[test]
-fn what_was_written_at_a_pace_is_all_there_and_can_be_moved_once() {
+fn a_file_written_at_a_limited_speed_is_complete_and_moves_once() {
     let mut random = Rng::with_seed(9);
     let (making, scratch) = (Scratch::new(), Scratch::new());
     let model = model(&mut random);
@@ -187,7 +187,7 @@ fn nothing_appended_is_an_empty_store() {
 }
 
 #[test]
-fn what_is_out_of_order_is_refused_and_the_rest_taken() {
+fn refuses_rows_out_of_order_and_accepts_the_others() {
     let scratch = Scratch::new();
     let mut bulk = create(&scratch);
     let refused = |outcome: store::Result<()>, map: &'static str| {
@@ -323,7 +323,7 @@ fn a_full_disk_ends_it_and_leaves_the_old_data() {
 }
 
 #[test]
-fn what_a_dead_process_left_is_removed_and_nothing_else() {
+fn removes_leftovers_of_a_dead_process_and_nothing_else() {
     let ours = ["data.new", "data.new-lock", "data.sort-0", "data.sort-17"];
     let others = ["data.sort-x", "data.sort-", "data.newest", "notes"];
     let open = |scratch: &Scratch| drop(scratch.open());

@@ -56,8 +56,8 @@ fn after_many_deletes_it_shrinks_and_twice_changes_nothing() {
         batch.put(ROWS, key, &[3; 500]).unwrap();
     }
     batch.commit().unwrap();
-    // Otherwise one fold may bring both batches to the data file, which then never contained the deleted rows.
-    store.fold().unwrap();
+    // Otherwise one checkpoint may bring both batches to the data file, which then never contained the deleted rows.
+    store.checkpoint().unwrap();
     let mut batch = writer.begin().unwrap();
     for key in &keys[1_000..] {
         batch.delete(ROWS, key).unwrap();
@@ -78,7 +78,7 @@ fn after_many_deletes_it_shrinks_and_twice_changes_nothing() {
 }
 
 #[test]
-fn what_it_would_lose_it_refuses() {
+fn refuses_to_compact_when_data_would_be_lost() {
     static FEWER: [MapSpec; 1] = [MAPS[0]];
     let scratch = Scratch::new();
     let options = Options::default();

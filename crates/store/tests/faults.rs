@@ -151,7 +151,7 @@ fn script() {
             assert_eq!(script.ears.heard().len(), 1, "said once: {:?}", script.ears.heard());
             script.check(false);
         }
-        "fold stops" => {
+        "checkpoint stops" => {
             // Without any further request.
             let stopped = script.ears.wait_for("WritesStopped");
             script.faults(false);
@@ -160,11 +160,11 @@ fn script() {
             assert!(matches!(script.commit(), Err(StoreError::WritesStopped { .. })));
             script.check(true);
         }
-        "fold waits" => {
-            let failed = script.ears.wait_for("FoldFailed");
+        "checkpoint waits" => {
+            let failed = script.ears.wait_for("CheckpointFailed");
             script.commit().unwrap();
             script.faults(false);
-            script.ears.wait_for("FoldRecovered");
+            script.ears.wait_for("CheckpointRecovered");
             assert!(failed.contains("DiskFull"), "{failed}");
             script.commit().unwrap();
             script.check(true);
@@ -225,16 +225,19 @@ fn a_write_or_sync_of_a_new_segment_that_fails_stops_the_writes() {
     }
 }
 
-/// Symptom: changes were refused and the log said nothing: the fold had failed on its own thread, and the error went to
-/// the next client.
+/// Symptom: changes were refused and the log said nothing: the checkpoint had failed on its own thread, and the error
+/// went to the next client.
 #[test]
-fn a_fold_that_fails_is_told_of_at_once() {
+fn reports_a_failed_checkpoint_at_once() {
     for errno in [EIO, ENOMEM, EINTR] {
         run(
-            "fold stops",
+            "checkpoint stops",
             Fault::new(FaultCall::Sync, errno).path("*/data.mdb").thread("store-fold").times(1),
         );
     }
-    run("fold stops", Fault::new(FaultCall::Write, EIO).path("*/data.mdb").thread("store-fold").times(1));
-    run("fold waits", Fault::new(FaultCall::Write, ENOSPC).path("*/data.mdb").thread("store-fold"));
+    run(
+        "checkpoint stops",
+        Fault::new(FaultCall::Write, EIO).path("*/data.mdb").thread("store-fold").times(1),
+    );
+    run("checkpoint waits", Fault::new(FaultCall::Write, ENOSPC).path("*/data.mdb").thread("store-fold"));
 }

@@ -86,7 +86,7 @@ fn scans_find_rows_of_every_size_in_their_order() {
     for from in (0..3_000).step_by(97) {
         assert_eq!(scanned(&view, from), expected(from), "from {from} in a view");
     }
-    store.fold().unwrap();
+    store.checkpoint().unwrap();
     let view = store.view().unwrap();
     for from in (0..3_000).step_by(97) {
         assert_eq!(scanned(&view, from), expected(from), "from {from} in the data file");
@@ -124,7 +124,7 @@ fn keys_of_sets_are_found_whatever_ids_they_have() {
         }
     }
     batch.commit().unwrap();
-    store.fold().unwrap();
+    store.checkpoint().unwrap();
     let view = store.view().unwrap();
     for from in (0..4_000).step_by(83) {
         let low = key(from);
@@ -186,7 +186,7 @@ fn many_counters_move_in_one_batch() {
 
 /// A row that is held is as any other to who asks for its key, and to who looks at it after the commit.
 #[test]
-fn rows_are_held_until_the_commit_or_another_change() {
+fn rows_are_buffered_until_the_commit_or_another_change() {
     let scratch = Scratch::new();
     let (store, mut writer) = scratch.open();
     for round in 0..3u8 {
@@ -194,13 +194,13 @@ fn rows_are_held_until_the_commit_or_another_change() {
         for number in 0..40u8 {
             // More than are held at a time, some of them twice.
             let key = [number / 2 % 19 + 1];
-            batch.put_held(ROWS, &key, &[round, number]).unwrap();
+            batch.put_buffered(ROWS, &key, &[round, number]).unwrap();
             assert_eq!(batch.get(ROWS, &key).unwrap(), Some(&[round, number][..]));
         }
-        batch.put_held(ROWS, b"put", b"1").unwrap();
+        batch.put_buffered(ROWS, b"put", b"1").unwrap();
         batch.put(ROWS, b"put", b"2").unwrap();
         assert_eq!(batch.get(ROWS, b"put").unwrap(), Some(&b"2"[..]));
-        batch.put_held(ROWS, b"gone", b"1").unwrap();
+        batch.put_buffered(ROWS, b"gone", b"1").unwrap();
         assert!(batch.delete(ROWS, b"gone").unwrap());
         assert_eq!(batch.get(ROWS, b"gone").unwrap(), None);
         if round == 1 {
@@ -218,8 +218,8 @@ fn rows_are_held_until_the_commit_or_another_change() {
         assert_eq!(view.get(ROWS, b"gone").unwrap(), None);
     }
     let mut batch = writer.begin().unwrap();
-    assert_eq!(batch.put_held(SETS, b"k", b""), Err(StoreError::WrongMapKind { map: "sets" }));
-    assert_eq!(batch.put_held(ROWS, b"", b""), Err(StoreError::EmptyKey { map: "rows" }));
+    assert_eq!(batch.put_buffered(SETS, b"k", b""), Err(StoreError::WrongMapKind { map: "sets" }));
+    assert_eq!(batch.put_buffered(ROWS, b"", b""), Err(StoreError::EmptyKey { map: "rows" }));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Random operations on a store and on plain collections, compared answer by answer: batches committed and rolled back,
-//! views old and new, the store closed and opened again, and what was committed folded into the data file at random
-//! points, so that answers come from memory, from the file, and from every mixture of the two.
+//! views old and new, the store closed and opened again, and what was committed checkpointed into the data file at
+//! random points, so that answers come from memory, from the file, and from every mixture of the two.
 //!
 //! Each run prints its seed. `STORE_MODEL_SEED=n cargo test -p store --test model` repeats one.
 
@@ -67,7 +67,7 @@ fn run(random: &mut Rng) {
             }
         }
         if random.u32(0..12) == 0 {
-            store.fold().unwrap();
+            store.checkpoint().unwrap();
         }
         views_agree(store, &mut views, &model, random);
         if random.u32(0..40) == 0 {

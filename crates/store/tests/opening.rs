@@ -89,7 +89,7 @@ fn a_lock_file_left_by_a_dead_owner_is_taken_over() {
 }
 
 #[test]
-fn the_directory_is_made_and_others_may_only_pass() {
+fn creates_the_directory_with_search_permission_only_for_others() {
     let scratch = Scratch::new();
     let directory = scratch.path().join("deep/data");
     // A path that is mistyped further up makes nothing.
@@ -110,7 +110,7 @@ fn the_directory_is_made_and_others_may_only_pass() {
 }
 
 #[test]
-fn what_an_interrupted_creation_left_is_made_anew() {
+fn recreates_a_directory_whose_creation_was_interrupted() {
     let scratch = Scratch::new();
     fs::write(scratch.path().join("data.new"), "torn").unwrap();
     fs::write(scratch.path().join("data.new-lock"), "torn").unwrap();

@@ -65,7 +65,7 @@ fn write_on_a_failing_disk(store: &Store, mut writer: Writer, seed: u64) {
 }
 
 #[test]
-fn what_was_acknowledged_survives_a_power_cut_and_nothing_is_there_by_half() {
+fn acknowledged_batches_survive_a_power_cut_and_none_is_partial() {
     let seeds = match std::env::var("STORE_POWER_CUT") {
         Ok(seed) => vec![seed.parse().unwrap()],
         Err(_) => (1..=14).chain([fastrand::u64(..)]).collect::<Vec<u64>>(),
@@ -135,7 +135,8 @@ fn a_disk_full_in_mid_commit_refuses_that_batch_only() {
             // The write of a root that may or may not have arrived.
             Some(acknowledged) => assert_whole(there, acknowledged, format_args!("write {write}")),
             None => {
-                // None, if it was a write of the fold at the end: then the redo log has what was to be folded.
+                // None, if it was a write of the checkpoint at the end: then the redo log has what was to be
+                // checkpointed.
                 refusals += said(&output, "refused ").unwrap();
                 assert_eq!(there, CHILD_BATCHES, "write {write}");
             }

@@ -117,7 +117,7 @@ fn bulk_error(scratch: &Scratch) -> OpenError {
 }
 
 #[test]
-fn a_view_beside_a_writer_stands_still_until_renewed() {
+fn a_view_next_to_a_writer_does_not_change_until_renewed() {
     let scratch = Scratch::new();
     let mut writer = Other::start(&scratch, "write");
     assert_eq!(writer.write(3), 3);
@@ -187,7 +187,7 @@ fn a_reader_keeps_the_data_from_being_replaced() {
 }
 
 #[test]
-fn pages_held_by_a_reader_that_died_are_reused() {
+fn reuses_pages_pinned_by_a_dead_reader() {
     let scratch = Scratch::new();
     let (store, mut writer) = scratch.open();
     write_next(&mut writer);
@@ -196,9 +196,9 @@ fn pages_held_by_a_reader_that_died_are_reused() {
     drop(reader);
     for _ in 0..400 {
         write_next(&mut writer);
-        store.fold().unwrap();
+        store.checkpoint().unwrap();
     }
-    // 400 folds rewrite 10 pages and some more each: 20 MB, were nothing reused.
+    // 400 checkpoints rewrite 10 pages and some more each: 20 MB, were nothing reused.
     let used = store.facts().unwrap().used_bytes;
     assert!(used < 10 << 20, "{used}");
 }
@@ -224,7 +224,7 @@ fn a_process_opens_a_store_once() {
 }
 
 #[test]
-fn what_is_not_there_is_not_made() {
+fn creates_nothing_that_is_missing() {
     static MORE: [MapSpec; 2] = [MAPS[0], MapSpec { name: "more", kind: MapKind::Plain }];
     static CHANGED: [MapSpec; 1] = [MapSpec { name: "rows", kind: MapKind::IdSet }];
     let scratch = Scratch::new();

@@ -60,7 +60,7 @@ fn an_old_view_keeps_its_state_while_pages_are_reused() {
         }
         batch.commit().unwrap();
         if round % 2 == 0 {
-            store.fold().unwrap();
+            store.checkpoint().unwrap();
         }
     }
     for number in 0..2_000u32 {
@@ -88,7 +88,7 @@ fn a_parked_view_lets_go_of_its_pages_and_wakes_up() {
             let mut batch = writer.begin().unwrap();
             batch.put(ROWS, b"k", &[0; 100_000]).unwrap();
             batch.commit().unwrap();
-            store.fold().unwrap();
+            store.checkpoint().unwrap();
         }
         store.facts().unwrap().used_bytes - before
     };
@@ -99,7 +99,7 @@ fn a_parked_view_lets_go_of_its_pages_and_wakes_up() {
 }
 
 #[test]
-fn a_version_changes_exactly_with_what_is_shown() {
+fn a_version_changes_exactly_with_the_visible_state() {
     let scratch = Scratch::new();
     let (store, mut writer) = scratch.open();
     let mut view = store.view().unwrap();
@@ -116,11 +116,11 @@ fn a_version_changes_exactly_with_what_is_shown() {
         writer.begin().unwrap().commit().unwrap();
         drop(writer.begin().unwrap());
         assert!(!renewed(&mut view), "batches without changes");
-        store.fold().unwrap();
+        store.checkpoint().unwrap();
         if number % 2 == 0 {
             view.park();
         }
-        assert!(!renewed(&mut view), "a fold shows nothing new");
+        assert!(!renewed(&mut view), "a checkpoint shows nothing new");
         assert_eq!(value(&view), Some(vec![number]));
     }
 }
@@ -218,7 +218,7 @@ fn number(view: &View) -> u64 {
 }
 
 #[test]
-fn readers_see_whole_batches_while_folds_come_and_go() {
+fn readers_see_whole_batches_during_checkpoints() {
     const LAST: u64 = 1_500;
     let scratch = Scratch::new();
     let (store, mut writer) = scratch.open_with(&Options { pending_bytes_max: 20_000, ..Options::default() });

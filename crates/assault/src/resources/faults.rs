@@ -78,7 +78,7 @@ const CASES: &[Case] = &[
         errors: &[EIO, ENOSPC, EDQUOT],
         wanted: Wanted::Either,
     },
-    // A fold of what is in the redo log into the data file.
+    // A checkpoint of what is in the redo log into the data file.
     Case {
         call: FaultCall::Write,
         thread: "store-fold",
@@ -120,7 +120,7 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// How long a fault lasts: long enough for a fold, which comes every two seconds.
+/// How long a fault lasts: long enough for a checkpoint, which comes every two seconds.
 const FAULT: Duration = Duration::from_millis(2_600);
 
 /// How long the server may take to go on when it is over.

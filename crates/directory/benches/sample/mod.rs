@@ -28,7 +28,7 @@ pub(crate) fn sample(person_count: u32) -> TestDirectory {
         }
         batch.commit().unwrap();
     }
-    directory.directory.fold().unwrap();
+    directory.directory.checkpoint().unwrap();
     directory.snapshot.renew().unwrap();
     directory
 }

@@ -56,9 +56,9 @@ impl Writer {
         Writer { directory, store, catalog, may_change, is_node }
     }
 
-    /// Like [`Snapshot::remember_rows`](crate::Snapshot::remember_rows), for the reads of changes.
-    pub fn remember_rows(&mut self, bytes_max: usize) {
-        self.store.remember_rows(bytes_max);
+    /// Like [`Snapshot::cache_rows`](crate::Snapshot::cache_rows), for the reads of changes.
+    pub fn cache_rows(&mut self, bytes_max: usize) {
+        self.store.cache_rows(bytes_max);
     }
 
     /// Begins a batch. While the disk is nearly full, it accepts only deletes, which free space.

@@ -177,12 +177,12 @@ impl Directory {
         self.store.warm_up(bytes_max, go_on)
     }
 
-    /// See [`Store::fold`]: for measuring the data file.
+    /// See [`Store::checkpoint`]: for measuring the data file.
     ///
     /// # Errors
-    /// See [`Store::fold`].
-    pub fn fold(&self) -> Result<(), StoreError> {
-        self.store.fold()
+    /// See [`Store::checkpoint`].
+    pub fn checkpoint(&self) -> Result<(), StoreError> {
+        self.store.checkpoint()
     }
 }
 

@@ -134,7 +134,7 @@ fn stamp(batch: &mut Batch<'_>, catalog: &Catalog, record: &Record) -> Result<()
     }
     let csn = record.csn.text();
     // Every record writes these rows again: only the commit stores them.
-    batch.put_held(META, META_LAST_CSN, csn.as_bytes())?;
+    batch.put_buffered(META, META_LAST_CSN, csn.as_bytes())?;
     let dn = match &record.change {
         Change::Add(add) => &add.dn,
         Change::Modify(modify) => &modify.dn,
@@ -153,7 +153,7 @@ fn stamp(batch: &mut Batch<'_>, catalog: &Catalog, record: &Record) -> Result<()
         }
     };
     if let Some(number) = number {
-        batch.put_held(META, &meta_key(META_CONTEXT_CSN, number), csn.as_bytes())?;
+        batch.put_buffered(META, &meta_key(META_CONTEXT_CSN, number), csn.as_bytes())?;
     }
     Ok(())
 }
@@ -163,7 +163,7 @@ fn apply_add(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, add: &Add)
         return Ok(());
     }
     if add.id > last_entry_id(batch)? {
-        batch.put_held(META, META_LAST_ENTRY, &add.id.0.to_be_bytes())?;
+        batch.put_buffered(META, META_LAST_ENTRY, &add.id.0.to_be_bytes())?;
     }
     let place = EntryNode { parent: add.parent, rdn: &add.rdn, class_set: add.class_set, flags: add.flags };
     let own_name = normal_rdn(catalog, add.parent, &add.rdn)?;

@@ -104,14 +104,14 @@ fn check_stopped(trial: &Trial, pando: Pando, mut admin: Connection, cause: &str
     assert_eq!(code_of(pando.stop()), 0);
 }
 
-/// Symptom: a fold failed, all changes were refused from then on, the log had no line, and SIGTERM ended with 0.
+/// Symptom: a checkpoint failed, all changes were refused from then on, the log had no line, and SIGTERM ended with 0.
 #[test]
 fn a_fold_that_fails_is_loud_though_nobody_asks() {
     let trial = Trial::new("fold-eio");
     let (pando, mut admin) =
         trial.start(Fault::new(FaultCall::Sync, EIO).path("*/data.mdb").thread("store-fold"));
     trial.switch_on();
-    let outcome = describe(&mut admin, "to be folded");
+    let outcome = describe(&mut admin, "to be checkpointed");
     assert!(outcome.is_success(), "{outcome:?}");
     check_stopped(&trial, pando, admin, "mdb_txn_commit: Input/output error");
 }

@@ -20,7 +20,7 @@ const VALUE_LEN: usize = 40_000;
 const BLOCK: u64 = 4096;
 /// Bytes before a group's payload.
 const HEAD: u64 = 36;
-/// How often changes are made anew because a fold came before the kill.
+/// How often changes are made anew because a checkpoint came before the kill.
 const TRIES_MAX: usize = 20;
 
 /// A data directory whose last changes are in the redo log alone, over several segments.
@@ -41,7 +41,7 @@ struct Frame {
 }
 
 impl Pending {
-    /// Adds entries and kills the server before they are folded.
+    /// Adds entries and kills the server before they are checkpointed.
     fn make(name: &str) -> Pending {
         for _ in 0..TRIES_MAX {
             let scratch = Scratch::new(name);
@@ -70,7 +70,7 @@ impl Pending {
                 return Pending { scratch, data, frames, position };
             }
         }
-        panic!("a fold came first each of {TRIES_MAX} times");
+        panic!("a checkpoint came first each of {TRIES_MAX} times");
     }
 
     /// A copy to be damaged.

@@ -115,7 +115,7 @@ impl Context {
     ) -> Result<Context, StoreError> {
         let mut snapshot = shared.directory.snapshot()?;
         if shared.row_cache_bytes > 0 {
-            snapshot.remember_rows(shared.row_cache_bytes);
+            snapshot.cache_rows(shared.row_cache_bytes);
         }
         let audit = AuditBuffer::new(shared.audit.clone(), &snapshot);
         Ok(Context {

@@ -123,11 +123,11 @@ impl Observer for Health {
     fn notice(&self, event: &Event<'_>) {
         match event {
             Event::WritesStopped { cause } => self.stop_changes(cause),
-            Event::FoldFailed { error } => tracing::error!(
+            Event::CheckpointFailed { error } => tracing::error!(
                 %error,
                 "changes are durable, but cannot be brought into the data file for now: it is tried every second"
             ),
-            Event::FoldRecovered => tracing::info!("changes are brought into the data file again"),
+            Event::CheckpointRecovered => tracing::info!("changes are brought into the data file again"),
             Event::SegmentFailed { error } => {
                 tracing::warn!(%error, "a segment of the redo log could not be made or used again");
             }

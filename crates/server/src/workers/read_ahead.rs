@@ -419,8 +419,8 @@ impl PrefetchJob {
 /// its way twice, and the kernel is asked for each page that was not met lately. So a page now and then is waited for.
 /// A tick costs two short reads from `/proc`; where the kernel keeps no such counts, a loop is never cold.
 ///
-/// Not by counting major faults: a page in memory that is being written, as folds do, makes one too, when it has to be
-/// asked for twice.
+/// Not by counting major faults: a page in memory that is being written, as checkpoints do, makes one too, when it has
+/// to be asked for twice.
 pub(crate) struct Coldness {
     counts: Option<Counts>,
     tick_began: Instant,

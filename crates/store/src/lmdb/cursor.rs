@@ -79,13 +79,13 @@ impl<'t> Cursor<'t> {
         if let Some(key) = self.at
             && self.leaf.is_none()
         {
-            self.leaf = self.rows_behind(key);
+            self.leaf = self.rows_after(key);
             if let Some(row) = self.leaf.next() {
                 return Ok(Some(row));
             }
         }
         if let Some(page) = self.leaf.finished_page() {
-            match self.leaf_behind(page)? {
+            match self.leaf_after(page)? {
                 Some(Some(page)) => {
                     self.leaf = LeafRows::all(page, self.leaf.last().or(self.at));
                     if let Some(row) = self.leaf.next() {
@@ -98,13 +98,13 @@ impl<'t> Cursor<'t> {
         }
         self.follow()?;
         let Some(row) = self.step_by_call(Step::NextKey)? else { return Ok(None) };
-        self.leaf = self.rows_behind(row.0);
+        self.leaf = self.rows_after(row.0);
         Ok(Some(row))
     }
 
     /// Returns the leaf after this one, or that there is none, by a leaf traversal; `None` if only LMDB's cursor can
     /// find it.
-    fn leaf_behind(&mut self, page: &'t [u8]) -> Result<Option<Option<&'t [u8]>>> {
+    fn leaf_after(&mut self, page: &'t [u8]) -> Result<Option<Option<&'t [u8]>>> {
         if self.walk.as_ref().is_none_or(|walk| !ptr::eq(walk.leaf(), page)) {
             self.walk = None;
             self.leaves_passed += 1;
@@ -132,10 +132,10 @@ impl<'t> Cursor<'t> {
     }
 
     /// Returns the rows after one that LMDB returned, by its key.
-    fn rows_behind(&self, key: &'t [u8]) -> LeafRows<'t> {
+    fn rows_after(&self, key: &'t [u8]) -> LeafRows<'t> {
         let page =
             self.walked.and_then(|Walked { pages, .. }| pages.page(pages.offset_of(key)? / PAGE_LEN as u64));
-        page.map_or(LeafRows::NONE, |page| LeafRows::behind(page, key))
+        page.map_or(LeafRows::NONE, |page| LeafRows::after(page, key))
     }
 
     #[cfg(test)]

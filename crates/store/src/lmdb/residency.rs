@@ -74,33 +74,33 @@ struct Sighting {
 }
 
 impl Txn {
-    /// Calls `look`, and meanwhile reads nothing that is not in memory. What is not is returned, as far as could be
-    /// seen; reads of it have failed.
-    pub(crate) fn without_waiting<T>(&self, look: impl FnOnce() -> T) -> (T, Absent) {
+    /// Calls `read`, and meanwhile reads only pages in memory. Returns the absent pages that it met; reads of them
+    /// have failed.
+    pub(crate) fn without_waiting<T>(&self, read: impl FnOnce() -> T) -> (T, Absent) {
         /// Allows waiting again, also after a panic.
-        struct Looking<'t>(&'t Txn);
-        impl Drop for Looking<'_> {
+        struct WaitGuard<'t>(&'t Txn);
+        impl Drop for WaitGuard<'_> {
             fn drop(&mut self) {
                 self.0.must_not_wait.set(false);
             }
         }
         self.must_not_wait.set(self.reads_pages);
-        let looking = Looking(self);
-        let outcome = look();
-        drop(looking);
+        let guard = WaitGuard(self);
+        let outcome = read();
+        drop(guard);
         let absent = self.residency.get().map(|residency| std::mem::take(&mut residency.borrow_mut().absent));
         (outcome, absent.unwrap_or_default())
     }
 
     /// Fails while the transaction must not wait and a page on the path to the value of `key` is not in memory.
     #[inline]
-    pub(crate) fn look_for(&self, map: usize, key: &[u8]) -> Result<()> {
-        if self.must_not_wait.get() { self.look_for_row(map, key) } else { Ok(()) }
+    pub(crate) fn check_residency(&self, map: usize, key: &[u8]) -> Result<()> {
+        if self.must_not_wait.get() { self.check_row(map, key) } else { Ok(()) }
     }
 
     /// Fails while the transaction must not wait: the pages that a scan reads are not known before.
     #[inline]
-    pub(crate) fn look_for_walk(&self) -> Result<()> {
+    pub(crate) fn check_traversal(&self) -> Result<()> {
         if !self.must_not_wait.get() {
             return Ok(());
         }
@@ -109,11 +109,11 @@ impl Txn {
     }
 
     #[cold]
-    fn look_for_row(&self, map: usize, key: &[u8]) -> Result<()> {
+    fn check_row(&self, map: usize, key: &[u8]) -> Result<()> {
         let Some(tree) = self.tree(map)? else { return Ok(()) };
         let residency = &mut *self.residency().borrow_mut();
         let mut has = |page| residency.has(tree.pages, page);
-        let absent = match self.known_pages(map, key) {
+        let absent = match self.pages_of_cached_row(map, key) {
             Some(mut pages) => pages.find(|page| !has(*page)).map(|page| page..page + 1),
             None => tree.first_absent(key, has),
         };
@@ -138,14 +138,14 @@ impl Txn {
         }
     }
 
-    /// The pages that a row lies on, if that is known.
-    fn known_pages(&self, map: usize, key: &[u8]) -> Option<Range<u64>> {
+    /// Returns the pages of a row, if the row is cached.
+    fn pages_of_cached_row(&self, map: usize, key: &[u8]) -> Option<Range<u64>> {
         let number = u64::from_be_bytes(key.try_into().ok()?);
-        let mut known = self.known.as_ref()?.borrow_mut();
-        if !known.is_active() {
+        let mut cache = self.row_cache.as_ref()?.borrow_mut();
+        if !cache.is_active() {
             return None;
         }
-        let (offset, len) = known.row(map, number)?;
+        let (offset, len) = cache.row(map, number)?;
         let last = offset + len.saturating_sub(1) as u64;
         Some(offset / PAGE_LEN as u64..last / PAGE_LEN as u64 + 1)
     }
@@ -162,8 +162,8 @@ impl Residency {
     )]
     fn has(&mut self, file: Mapping<'_>, page: u64) -> bool {
         let seen = self.seen[page as usize % SEEN];
-        let is_known = seen.page == page && self.absent_count - seen.absent_count <= TRUST;
-        if !is_known && !file.is_resident(page * PAGE_LEN as u64) {
+        let was_resident = seen.page == page && self.absent_count - seen.absent_count <= TRUST;
+        if !was_resident && !file.is_resident(page * PAGE_LEN as u64) {
             self.absent_count += 1;
             return false;
         }

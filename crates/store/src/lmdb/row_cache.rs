@@ -3,8 +3,8 @@
 //!
 //! Nothing here reads the data file, so nothing here is unsafe: what is remembered are offsets in it.
 
+pub(super) mod cached_rows;
 mod key;
-pub(super) mod known_rows;
 pub(super) mod moved;
 pub(super) mod packed;
 mod table;

@@ -62,7 +62,7 @@ pub(crate) fn check_length(path: &Path) -> Result<(), OpenError> {
             None => return Ok(()),
             Some(root) => {
                 let expected = root.last_page.saturating_add(1).saturating_mul(root.page_len);
-                let is_whole = length >= expected || all_free_behind(&file, root, length);
+                let is_whole = length >= expected || all_free_after(&file, root, length);
                 (expected, is_whole)
             }
         };
@@ -98,7 +98,7 @@ fn root_at(file: &File, offset: u64) -> io::Result<Option<Root>> {
 }
 
 /// Whether all pages of the state that are not complete in the file are free.
-fn all_free_behind(file: &File, root: Root, length: u64) -> bool {
+fn all_free_after(file: &File, root: Root, length: u64) -> bool {
     let pages = FreePages { file, page_len: root.page_len, from: length / root.page_len };
     let missing = (root.last_page + 1).saturating_sub(pages.from);
     root.free_root != NO_PAGE && pages.count(root.free_root, 0) == Some(missing)

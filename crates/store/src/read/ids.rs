@@ -186,7 +186,7 @@ impl<'r> FileIds<'r> {
     }
 
     fn open(read: &'r Read, map: usize, key: &[u8]) -> Result<FileIds<'r>> {
-        let new_key = match read.txn.known_id(map, key) {
+        let new_key = match read.txn.cached_id(map, key) {
             Some(Ok(id)) => {
                 let page = Page::One([id.to_be_bytes()]);
                 return Ok(FileIds { read, pages: None, page, passed: 0, count: 1 });
@@ -195,10 +195,10 @@ impl<'r> FileIds<'r> {
             None => None,
         };
         let opened = || -> Result<_, Failure> {
-            read.txn.look_for(map, key)?;
+            read.txn.check_residency(map, key)?;
             let only_one = |id: &'r [u8]| {
                 if let Some(new_key) = &new_key {
-                    read.txn.remember_id(map, new_key, id);
+                    read.txn.cache_id(map, new_key, id);
                 }
                 Ok((None, ids_of(id), 1))
             };
@@ -218,7 +218,7 @@ impl<'r> FileIds<'r> {
             let page = ids_of(cursor.block()?);
             let whole = page.len() as u64 == count;
             if !whole {
-                read.txn.look_for_walk()?;
+                read.txn.check_traversal()?;
             }
             Ok(((!whole).then(|| Pages { cursor, key }), page, count))
         };

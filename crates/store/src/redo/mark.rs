@@ -11,10 +11,10 @@
 //!              28   8  count of marks written      48+24n   4  crc32c, little-endian, of all before
 //! ```
 //!
-//! It is written before the first group of a segment, when groups are folded and before any segment is given up, and
-//! when the log is closed. It names the segments with groups that are not folded, and the active one. So at any time
-//! what it names is there: it becomes true before it is written as far as it demands something, and demands no more
-//! before a segment goes.
+//! It is written before the first group of a segment, when groups are checkpointed and before any segment is given up,
+//! and when the log is closed. It names the segments with groups that are not checkpointed, and the active one. So at
+//! any time what it names is there: it becomes true before it is written as far as it demands something, and demands no
+//! more before a segment goes.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -151,18 +151,18 @@ fn parse(slot: &[u8], identity: Identity) -> Option<Marked> {
 }
 
 impl Marked {
-    /// Returns all contradictions between the files of the log and the mark, if all groups up to `folded` are in the
-    /// data file. Does not read the contents of segments.
+    /// Returns all contradictions between the files of the log and the mark, if all groups up to `checkpointed` are in
+    /// the data file. Does not read the contents of segments.
     pub(crate) fn contradictions(
         &self,
         directory: &Path,
         identity: Identity,
-        folded: u64,
+        checkpointed: u64,
     ) -> io::Result<Vec<RedoFinding>> {
         let mut findings = Vec::new();
         for (index, listed) in self.segments.iter().enumerate() {
             let is_active = index + 1 == self.segments.len();
-            if listed.last <= folded && !is_active {
+            if listed.last <= checkpointed && !is_active {
                 continue;
             }
             let file = directory.join(layout::redo_file(listed.number));

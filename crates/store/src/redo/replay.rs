@@ -3,7 +3,7 @@
 //! The sequence numbers alone prove that the log is whole. A place without a complete frame was left by a power cut or
 //! a full disk, from a group that was never acknowledged, as long as the next frame, wherever it is, has the next
 //! number. If that frame has a higher number, the group in between was acknowledged and is lost: damage. Groups that
-//! are folded may be missing.
+//! are checkpointed may be missing.
 //!
 //! A head that is whole proves the same without its payload: a group is written when the one before it is durable. So
 //! only the group after the last whole one may be torn. A torn group whose number was given to another group later,
@@ -42,11 +42,11 @@ pub(crate) struct Survey {
     pub(crate) foreign: Vec<(PathBuf, Identity)>,
     /// The highest number in a name.
     pub(crate) highest_number: u64,
-    /// Sequence of the last group, or that up to which all are folded, if that is higher.
+    /// Sequence of the last group, or that up to which all are checkpointed, if that is higher.
     pub(crate) last: u64,
-    /// The groups above `folded`: the index of their segment, and their place.
+    /// The groups above `checkpointed`: the index of their segment, and their place.
     groups: Vec<(usize, Found)>,
-    folded: u64,
+    checkpointed: u64,
     /// Of the groups whose head is whole and whose payload is not the one with the highest sequence: its segment and
     /// that sequence.
     torn: Option<(PathBuf, u64)>,
@@ -54,7 +54,7 @@ pub(crate) struct Survey {
     /// sequence.
     misnamed: Option<(PathBuf, u64, u64)>,
     /// Segment of the last group, and the offset after the group.
-    behind_last: Option<(PathBuf, u64)>,
+    after_last: Option<(PathBuf, u64)>,
 }
 
 impl Survey {
@@ -63,7 +63,7 @@ impl Survey {
         directory: &Path,
         room: &Room,
         identity: Identity,
-        folded: u64,
+        checkpointed: u64,
         write: bool,
     ) -> Result<Survey> {
         let failed = unreadable(room);
@@ -72,12 +72,12 @@ impl Survey {
             unfinished: Vec::new(),
             foreign: Vec::new(),
             highest_number: 0,
-            last: folded,
+            last: checkpointed,
             groups: Vec::new(),
-            folded,
+            checkpointed,
             torn: None,
             misnamed: None,
-            behind_last: None,
+            after_last: None,
         };
         for (number, path) in segment::list(directory).map_err(&failed)? {
             survey.highest_number = number;
@@ -107,8 +107,8 @@ impl Survey {
         match &self.torn {
             Some((path, sequence)) if sequence.saturating_sub(1) > self.last => {
                 let damage = RedoDamage::Missing { first: self.last + 1, last: sequence - 1 };
-                let behind_last = self.behind_last.clone();
-                let (path, offset) = behind_last.unwrap_or_else(|| (path.clone(), FIRST_FRAME_AT));
+                let after_last = self.after_last.clone();
+                let (path, offset) = after_last.unwrap_or_else(|| (path.clone(), FIRST_FRAME_AT));
                 Err(damaged(&path, offset, damage))
             }
             _ => Ok(()),
@@ -125,12 +125,14 @@ impl Survey {
             self.check_order(&surveyed, &found)?;
             surveyed.end = found.end();
             // A group that is there twice was written once more after a restart: the same.
-            if surveyed.last.max(self.last_found()) != Some(found.sequence) && found.sequence > self.folded {
+            if surveyed.last.max(self.last_found()) != Some(found.sequence)
+                && found.sequence > self.checkpointed
+            {
                 self.groups.push((self.segments.len(), found));
             }
             surveyed.last = Some(found.sequence);
             self.last = self.last.max(found.sequence);
-            self.behind_last = Some((surveyed.segment.path.clone(), surveyed.end));
+            self.after_last = Some((surveyed.segment.path.clone(), surveyed.end));
         }
         if torn > before {
             self.torn = Some((surveyed.segment.path.clone(), torn));
@@ -148,7 +150,7 @@ impl Survey {
         }
         if found.sequence.saturating_sub(1) > self.last {
             let damage = RedoDamage::Missing { first: self.last + 1, last: found.sequence - 1 };
-            return Err(match &self.behind_last {
+            return Err(match &self.after_last {
                 // Nothing is missing in this segment before the frame, so it was at the end of the one before.
                 Some((path, offset)) if found.offset == FIRST_FRAME_AT || surveyed.last.is_some() => {
                     damaged(path, *offset, damage)
@@ -164,9 +166,9 @@ impl Survey {
         self.segments.iter().rev().find_map(|surveyed| surveyed.last)
     }
 
-    /// A segment that was about to be used again has nothing that is not folded; with groups that are nowhere else it
-    /// has been given another's name. Torn groups do not count: one that is passed over may have such a group, whose
-    /// number another has got.
+    /// A segment that was about to be used again has nothing that is not checkpointed; with groups that are nowhere
+    /// else it has been given another's name. Torn groups do not count: one that is passed over may have such a group,
+    /// whose number another has got.
     fn add_misnamed(&mut self, segment: &Segment, life: Life, room: &Room) -> Result<()> {
         let named = Segment { life, ..segment.clone() };
         let mut from = FIRST_FRAME_AT;
@@ -198,7 +200,7 @@ impl Survey {
             highest = highest.max(found.sequence);
             from = found.end();
         }
-        if highest > self.folded {
+        if highest > self.checkpointed {
             return Err(damaged(&segment.path, 0, RedoDamage::Header));
         }
         self.unfinished.push(segment.path);
@@ -207,10 +209,10 @@ impl Survey {
 
     /// Returns the file of the last group found, or else the mark of the log in `directory`.
     pub(crate) fn last_file(&self, directory: &Path) -> PathBuf {
-        self.behind_last.as_ref().map_or_else(|| mark::path(directory), |(path, _)| path.clone())
+        self.after_last.as_ref().map_or_else(|| mark::path(directory), |(path, _)| path.clone())
     }
 
-    /// The groups above `folded`, to be read.
+    /// The groups above `checkpointed`, to be read.
     pub(crate) fn replay(&self, room: Room) -> Replay {
         let segments = self.segments.iter().map(|surveyed| surveyed.segment.clone()).collect();
         Replay::of_groups(segments, self.groups.clone(), room)
@@ -239,7 +241,7 @@ fn damaged(file: &Path, offset: u64, damage: RedoDamage) -> StoreError {
     StoreError::DamagedRedo { file: file.to_owned(), offset, damage }
 }
 
-/// The groups of a log above the folded one, in order. To be dropped before the log is trimmed.
+/// The groups of a log above the checkpointed one, in order. To be dropped before the log is trimmed.
 pub(crate) struct Replay {
     segments: Vec<Segment>,
     groups: Vec<(usize, Found)>,

@@ -3,7 +3,7 @@
 //! Where opening by [`Survey`](super::replay::Survey) fails, salvage continues, and reports separately:
 //!
 //! ```text
-//!   folded | 41 42 43 | 44 and 45 missing | 46 47 | 48 torn
+//!   checkpointed | 41 42 43 | 44 and 45 missing | 46 47 | 48 torn
 //!            whole      missing             behind  in doubt
 //! ```
 //!
@@ -55,10 +55,10 @@ pub struct Trouble {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TroubleKind {
     /// Groups follow an invalid header.
-    #[error("the segment's header is damaged, its groups are read all the same")]
+    #[error("the segment's header is damaged; its groups are read nevertheless")]
     Header,
     /// The file's name has another number than its header.
-    #[error("by its header it is segment {0}, its groups are read all the same")]
+    #[error("the header is that of segment {0}; its groups are read nevertheless")]
     Renamed(u64),
     /// The segment has another identity than the data file.
     #[error("the segment belongs to other data and is not read")]
@@ -68,7 +68,7 @@ pub enum TroubleKind {
     Version(u32),
     /// The mark, which names the required segments, is missing or damaged: the newest segments may be missing without a
     /// trace.
-    #[error("{0}; without it nobody can tell whether the newest segments are there")]
+    #[error("{0}; without it, missing newest segments cannot be detected")]
     Mark(String),
     /// A segment that must be there is not, or not all of it.
     #[error("{0}")]
@@ -80,10 +80,10 @@ pub enum TroubleKind {
     #[error("group {0} is not whole")]
     NotWhole(u64),
     /// The bytes of a group are those that were written and yet no changes.
-    #[error("group {0} holds something that is no change")]
+    #[error("group {0} contains an invalid change")]
     NotAChange(u64),
     /// A group follows a later one and differs from the group with the same number.
-    #[error("group {found} stands behind group {last}")]
+    #[error("redo group {found} follows group {last}; expected {}", last + 1)]
     Order {
         /// The later one.
         last: u64,
@@ -112,10 +112,10 @@ type GroupLocation = (usize, Found);
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     segments: Vec<Segment>,
-    /// The groups above the folded one that follow each other without a gap.
+    /// The groups above the checkpointed one that follow each other without a gap.
     whole: Vec<GroupLocation>,
     /// Detached groups, which follow the gap, in the order of their numbers.
-    behind: Vec<GroupLocation>,
+    detached: Vec<GroupLocation>,
     /// Numbers of groups that were durable and cannot be read.
     pub(crate) missing: Vec<RangeInclusive<u64>>,
     /// The group that may or may not have been durable.
@@ -148,7 +148,7 @@ impl Findings {
     pub(crate) fn of(directory: &Path, room: &Room, owner: &Owner) -> Result<Findings> {
         let (mut findings, headers) = Findings::open_all(directory, room, Some(owner.identity))?;
         let scanned = findings.scan(&headers, owner.identity);
-        findings.sort_out(scanned, Some(owner.folded));
+        findings.sort_out(scanned, Some(owner.checkpointed));
         if owner.is_marked {
             findings.add_marked(directory, owner, &headers);
         }
@@ -166,7 +166,7 @@ impl Findings {
                 return self.trouble(mark::path(directory), 0, TroubleKind::Unreadable(error.to_string()));
             }
         };
-        match marked.contradictions(directory, owner.identity, owner.folded) {
+        match marked.contradictions(directory, owner.identity, owner.checkpointed) {
             Ok(findings) => {
                 let is_elsewhere = |file: &Path| {
                     let number = file.file_name().and_then(layout::redo_number);
@@ -188,9 +188,9 @@ impl Findings {
                 self.trouble(directory.to_owned(), 0, TroubleKind::Unreadable(error.to_string()));
             }
         }
-        let places = self.whole.iter().chain(&self.behind).map(|(_, found)| found.sequence);
+        let places = self.whole.iter().chain(&self.detached).map(|(_, found)| found.sequence);
         let missing = self.missing.iter().map(|numbers| *numbers.end());
-        let known = places.chain(missing).chain([owner.folded]).max().unwrap_or(0);
+        let known = places.chain(missing).chain([owner.checkpointed]).max().unwrap_or(0);
         self.miss(known + 1, marked.last + 1);
         if self.in_doubt.is_some_and(|in_doubt| in_doubt <= marked.last) {
             self.in_doubt = None;
@@ -331,17 +331,17 @@ impl Findings {
         }
     }
 
-    /// Decides what each group of one identity is. Without a data file, which `folded` is of, none is whole.
-    fn sort_out(&mut self, scanned: Scanned, folded: Option<u64>) {
-        let mut last = folded.unwrap_or(0);
-        let mut gap = folded.is_none();
+    /// Decides what each group of one identity is. Without a data file, which `checkpointed` is of, none is whole.
+    fn sort_out(&mut self, scanned: Scanned, checkpointed: Option<u64>) {
+        let mut last = checkpointed.unwrap_or(0);
+        let mut gap = checkpointed.is_none();
         // Checksums by number, which distinguish a group that was written twice from a different one.
         let mut known: BTreeMap<u64, (u64, u32)> = BTreeMap::new();
-        let (mut behind, mut broken) = (Vec::new(), BTreeSet::new());
+        let (mut detached, mut broken) = (Vec::new(), BTreeSet::new());
         for (place, is_changes) in scanned.groups {
             let found = place.1;
             let form = (found.payload_len, found.payload_crc);
-            if folded.is_some_and(|folded| found.sequence <= folded)
+            if checkpointed.is_some_and(|checkpointed| found.sequence <= checkpointed)
                 || known.get(&found.sequence) == Some(&form)
             {
                 continue;
@@ -360,34 +360,34 @@ impl Findings {
             gap |= found.sequence != last + 1;
             known.insert(found.sequence, form);
             if gap {
-                behind.push(place);
+                detached.push(place);
             } else {
                 last = found.sequence;
                 self.whole.push(place);
             }
         }
-        behind.sort_by_key(|(_, found)| found.sequence);
-        self.count_missing(&behind, &scanned.torn, &broken, folded.map(|_| last));
-        self.behind.append(&mut behind);
+        detached.sort_by_key(|(_, found)| found.sequence);
+        self.count_missing(&detached, &scanned.torn, &broken, checkpointed.map(|_| last));
+        self.detached.append(&mut detached);
     }
 
     /// Finds the numbers of missing groups. `last` is the number of the last whole group, `None` if the first number is
     /// unknown.
     fn count_missing(
         &mut self,
-        behind: &[GroupLocation],
+        detached: &[GroupLocation],
         torn: &[GroupLocation],
         broken: &BTreeSet<u64>,
         last: Option<u64>,
     ) {
-        let first = behind.first().map(|(_, found)| found.sequence);
+        let first = detached.first().map(|(_, found)| found.sequence);
         let mut next = match (last, first.or_else(|| broken.first().copied())) {
             (Some(last), _) => last + 1,
             (None, Some(first)) => first,
             (None, None) => return,
         };
         let mut readable = BTreeSet::new();
-        for (_, found) in behind {
+        for (_, found) in detached {
             readable.insert(found.sequence);
             self.miss(next, found.sequence);
             next = next.max(found.sequence + 1);
@@ -433,7 +433,7 @@ impl Findings {
 
     /// Returns true if nothing is missing, as far as the log shows.
     pub(crate) fn is_whole(&self) -> bool {
-        self.behind.is_empty()
+        self.detached.is_empty()
             && self.missing.is_empty()
             && self.in_doubt.is_none()
             && !self.troubles.iter().any(|trouble| trouble.what.hides_groups())
@@ -448,13 +448,13 @@ impl Findings {
     ///
     /// # Errors
     /// `Engine`: the log cannot be read any more.
-    pub(crate) fn for_each_behind(
+    pub(crate) fn for_each_detached(
         &self,
         room: &Room,
         each: &mut dyn FnMut(u64, &mut dyn Iterator<Item = Change<'_>>),
     ) -> Result<()> {
         let mut payload = Vec::new();
-        for (index, found) in &self.behind {
+        for (index, found) in &self.detached {
             let whole = read_payload(&self.segments[*index], found, &mut payload);
             if whole.map_err(|error| room.io_error("read the redo log", &error))? {
                 each(found.sequence, &mut decode(&payload).map_while(std::result::Result::ok));

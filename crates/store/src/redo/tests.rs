@@ -42,17 +42,17 @@ impl Scratch {
         Scratch(path.canonicalize().unwrap())
     }
 
-    fn open(&self, folded: u64) -> (RedoLog, Replay) {
-        self.try_open(folded).unwrap()
+    fn open(&self, checkpointed: u64) -> (RedoLog, Replay) {
+        self.try_open(checkpointed).unwrap()
     }
 
-    fn try_open(&self, folded: u64) -> Result<(RedoLog, Replay)> {
-        RedoLog::open_with(&self.0, room(&self.0), &owner(folded), LEN_MIN..=LEN_MAX)
+    fn try_open(&self, checkpointed: u64) -> Result<(RedoLog, Replay)> {
+        RedoLog::open_with(&self.0, room(&self.0), &owner(checkpointed), LEN_MIN..=LEN_MAX)
     }
 
-    /// The groups above `folded` by sequence, the log left as it is.
-    fn read(&self, folded: u64) -> Result<Groups> {
-        groups_of(RedoLog::read(&self.0, &room(&self.0), &owner(folded))?)
+    /// The groups above `checkpointed` by sequence, the log left as it is.
+    fn read(&self, checkpointed: u64) -> Result<Groups> {
+        groups_of(RedoLog::read(&self.0, &room(&self.0), &owner(checkpointed))?)
     }
 
     fn segment(&self, number: u64) -> PathBuf {
@@ -71,8 +71,8 @@ impl Drop for Scratch {
 }
 
 /// Returns the record of a data file whose log need have no mark.
-fn owner(folded: u64) -> Owner {
-    Owner { identity: IDENTITY, replaced: None, folded, is_marked: false }
+fn owner(checkpointed: u64) -> Owner {
+    Owner { identity: IDENTITY, replaced: None, checkpointed, is_marked: false }
 }
 
 fn room(directory: &Path) -> Room {
@@ -222,16 +222,16 @@ fn a_log_never_written_to_has_no_file() {
 }
 
 #[test]
-fn groups_come_back_in_order_and_those_folded_do_not() {
+fn replay_returns_groups_in_order_without_checkpointed_ones() {
     let scratch = Scratch::new();
     let model = small_log(&scratch, &[10, 0, 9_000, 100]);
-    for folded in 0..=4 {
-        assert_eq!(scratch.read(folded).unwrap(), model[folded as usize..]);
-        let (log, replay) = scratch.open(folded);
+    for checkpointed in 0..=4 {
+        assert_eq!(scratch.read(checkpointed).unwrap(), model[checkpointed as usize..]);
+        let (log, replay) = scratch.open(checkpointed);
         assert_eq!(log.last_sequence(), 4);
-        assert_eq!(groups_of(replay).unwrap(), model[folded as usize..]);
+        assert_eq!(groups_of(replay).unwrap(), model[checkpointed as usize..]);
     }
-    // More is folded than there is: the log is older than the data.
+    // More is checkpointed than there is: the log is older than the data.
     let (log, replay) = scratch.open(9);
     assert_eq!((log.last_sequence(), replay.group_count()), (9, 0));
     log.append(10, &mut group(10, 10)).unwrap();
@@ -321,7 +321,7 @@ fn only_the_last_group_may_be_torn() {
         assert!(scratch.try_open(0).is_err());
         flip(blocks);
     }
-    // What is folded need not be whole.
+    // What is checkpointed need not be whole.
     flip(&[2, 4, 5]);
     assert!(scratch.read(3).unwrap().is_empty());
     flip(&[2, 4]);
@@ -349,23 +349,23 @@ fn a_torn_group_whose_number_another_has_got_is_none() {
 }
 
 #[test]
-fn a_segment_with_the_name_of_another_is_refused_and_told() {
+fn reports_a_segment_with_the_name_of_another() {
     let scratch = Scratch::new();
     let model = small_log(&scratch, &[10, 20]);
     fs::rename(scratch.segment(1), scratch.segment(9)).unwrap();
     assert_eq!(damage(scratch.read(1)), (scratch.segment(9), 0, RedoDamage::Misnamed { number: 1 }));
     assert!(scratch.try_open(0).is_err());
-    assert!(scratch.read(2).unwrap().is_empty(), "all of it is folded");
+    assert!(scratch.read(2).unwrap().is_empty(), "all of it is checkpointed");
     fs::rename(scratch.segment(9), scratch.segment(1)).unwrap();
     assert_eq!(scratch.read(0).unwrap(), model);
 }
 
 /// Symptom: a pending segment that was removed, emptied, renamed or cut off was not missed. Now the mark demands it.
 #[test]
-fn what_the_mark_demands_is_missed() {
+fn reports_what_the_mark_requires_and_the_log_lacks() {
     let scratch = Scratch::new();
-    let marked = |folded| Owner { is_marked: true, ..owner(folded) };
-    let look = |folded| groups_of(RedoLog::read(&scratch.0, &room(&scratch.0), &marked(folded))?);
+    let marked = |checkpointed| Owner { is_marked: true, ..owner(checkpointed) };
+    let look = |checkpointed| groups_of(RedoLog::read(&scratch.0, &room(&scratch.0), &marked(checkpointed))?);
     let (log, _) = scratch.open(0);
     let mut model = Vec::new();
     for fill in 0..30 {
@@ -374,16 +374,17 @@ fn what_the_mark_demands_is_missed() {
     assert!(scratch.segment(3).exists() && !scratch.segment(4).exists());
     drop(log);
     assert_eq!(look(0).unwrap(), model);
-    let findings = |folded| {
-        let opened = RedoLog::open_with(&scratch.0, room(&scratch.0), &marked(folded), LEN_MIN..=LEN_MAX);
-        let found = match look(folded) {
+    let findings = |checkpointed| {
+        let opened =
+            RedoLog::open_with(&scratch.0, room(&scratch.0), &marked(checkpointed), LEN_MIN..=LEN_MAX);
+        let found = match look(checkpointed) {
             Err(StoreError::RedoContradicted { findings }) => findings,
             other => panic!("{other:?}"),
         };
         assert_eq!(opened.err(), Some(StoreError::RedoContradicted { findings: found.clone() }));
         found
     };
-    let only = |folded| match &findings(folded)[..] {
+    let only = |checkpointed| match &findings(checkpointed)[..] {
         [finding] => (finding.file.clone(), finding.damage),
         more => panic!("{more:?}"),
     };
@@ -434,7 +435,7 @@ fn what_the_mark_demands_is_missed() {
         assert!(matches!(damage, RedoDamage::LastMissing { last: found, .. } if found == last), "{damage:?}");
     });
     assert_eq!(look(0).unwrap(), model);
-    // What is folded, and not written to, need not be there.
+    // What is checkpointed, and not written to, need not be there.
     fs::remove_file(scratch.segment(1)).unwrap();
     assert_eq!(only(0).0, scratch.segment(1));
     let (log, _) =
@@ -473,7 +474,7 @@ fn a_mark_half_written_leaves_the_one_before() {
 }
 
 #[test]
-fn damage_to_what_is_folded_does_not_matter() {
+fn ignores_damage_to_checkpointed_groups() {
     let scratch = Scratch::new();
     let model = small_log(&scratch, &[10, 20, 30]);
     let file = writable(&scratch.segment(1));
@@ -576,11 +577,11 @@ fn a_trimmed_segment_is_used_again_and_its_old_groups_are_none() {
         if step % 10 > 0 {
             continue;
         }
-        let folded = log.last_sequence() - 1;
-        log.trim(folded).unwrap();
+        let checkpointed = log.last_sequence() - 1;
+        log.trim(checkpointed).unwrap();
         log.prepare_spare().unwrap();
-        model.retain(|(sequence, _)| *sequence > folded);
-        assert_eq!(scratch.read(folded).unwrap(), model);
+        model.retain(|(sequence, _)| *sequence > checkpointed);
+        assert_eq!(scratch.read(checkpointed).unwrap(), model);
         for (number, path) in super::segment::list(&scratch.0).unwrap() {
             let inode = fs::metadata(path).unwrap().ino();
             let was_there = inodes.values().any(|known| *known == inode);
@@ -592,7 +593,7 @@ fn a_trimmed_segment_is_used_again_and_its_old_groups_are_none() {
 }
 
 #[test]
-fn missing_segments_are_damage_unless_they_are_folded() {
+fn missing_segments_are_damage_unless_they_are_checkpointed() {
     let scratch = Scratch::new();
     let (log, _) = scratch.open(0);
     let mut model = Vec::new();
@@ -674,7 +675,7 @@ fn a_segment_of_another_version_is_refused() {
 }
 
 #[test]
-fn what_was_being_made_is_removed_and_files_of_others_are_not() {
+fn removes_unfinished_segments_and_no_foreign_files() {
     let scratch = Scratch::new();
     let model = small_log(&scratch, &[10]);
     fs::write(scratch.segment(2), b"").unwrap();
@@ -704,7 +705,7 @@ fn a_sequence_left_out_is_our_own_mistake() {
 }
 
 #[test]
-fn below_the_reserve_no_spare_is_made_and_groups_go_on() {
+fn appends_without_a_spare_segment_below_the_reserve() {
     let scratch = Scratch::new();
     let room = Room::new(File::open(&scratch.0).unwrap(), &scratch.0, u64::MAX);
     let (log, _) = RedoLog::open_with(&scratch.0, room, &owner(0), LEN_MIN..=LEN_MAX).unwrap();
@@ -727,27 +728,27 @@ fn groups_of_many_segments_agree_with_a_list() {
         let mut random = Rng::with_seed(seed);
         let scratch = Scratch::new();
         let (mut log, _) = scratch.open(0);
-        let (mut model, mut folded) = (Vec::new(), 0);
+        let (mut model, mut checkpointed) = (Vec::new(), 0);
         for _ in 0..250 {
             match random.u32(0..20) {
                 0 => {
                     drop(log);
-                    let (opened, replay) = scratch.open(folded);
+                    let (opened, replay) = scratch.open(checkpointed);
                     assert_eq!(groups_of(replay).unwrap(), model);
                     log = opened;
                 }
                 1 => log.prepare_spare().unwrap(),
                 2 | 3 => {
-                    folded = random.u64(folded..=log.last_sequence());
-                    model.retain(|(sequence, _)| *sequence > folded);
-                    log.trim(folded).unwrap();
+                    checkpointed = random.u64(checkpointed..=log.last_sequence());
+                    model.retain(|(sequence, _)| *sequence > checkpointed);
+                    log.trim(checkpointed).unwrap();
                 }
-                4 => assert_eq!(scratch.read(folded).unwrap(), model),
+                4 => assert_eq!(scratch.read(checkpointed).unwrap(), model),
                 5 => append(&log, &mut model, &mut group(random.u8(..), random.usize(0..200_000))),
                 _ => append(&log, &mut model, &mut group(random.u8(..), random.usize(0..20_000))),
             }
         }
-        assert_eq!(scratch.read(folded).unwrap(), model);
+        assert_eq!(scratch.read(checkpointed).unwrap(), model);
     }
 }
 
@@ -773,7 +774,7 @@ fn a_log_is_read_while_it_is_written() {
 }
 
 #[test]
-fn segments_are_made_and_given_up_while_groups_are_appended() {
+fn segments_are_created_and_trimmed_while_groups_are_appended() {
     let scratch = Scratch::new();
     let (log, _) = scratch.open(0);
     let ended = std::sync::atomic::AtomicBool::new(false);

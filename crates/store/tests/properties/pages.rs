@@ -94,7 +94,7 @@ fn walk(tree: MapTree<&[u8]>, key: &[u8]) {
             assert_within(leaf, key);
             assert_within(leaf, value);
             assert_eq!(rows.last(), Some(key));
-            LeafRows::behind(leaf, key).next();
+            LeafRows::after(leaf, key).next();
             walk.fetch_ahead();
         }
         if walk.advance() != Some(true) {

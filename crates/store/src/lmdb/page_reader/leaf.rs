@@ -27,7 +27,7 @@ impl<'t> LeafRows<'t> {
 
     /// Returns the rows after the one with this `key`, which is a slice of the page.
     #[inline]
-    pub(crate) fn behind(page: &'t [u8], key: &[u8]) -> LeafRows<'t> {
+    pub(crate) fn after(page: &'t [u8], key: &[u8]) -> LeafRows<'t> {
         let at = key.as_ptr().addr().wrapping_sub(page.as_ptr().addr()).wrapping_sub(ROW_HEAD);
         let count = row_count(page, LEAF).unwrap_or(0);
         match (0..count).find(|place| number(page, LIST + 2 * place) == Some(at)) {

@@ -64,7 +64,7 @@ impl<'t, P: Pages<'t>> LeafWalk<'t, P> {
                 let below = child(branch, *place)?;
                 self.descend(below, |_| Some(0))?;
                 self.fetch_heads();
-                self.ahead = RowsAhead::of(self.leaf_behind(LEAVES_AHEAD).unwrap_or_default());
+                self.ahead = RowsAhead::of(self.leaf_after(LEAVES_AHEAD).unwrap_or_default());
                 return Some(true);
             }
             self.branches.pop();
@@ -79,7 +79,7 @@ impl<'t, P: Pages<'t>> LeafWalk<'t, P> {
     }
 
     /// Returns the leaf `count` places after this one, if it has the same branch. Does not read the leaf.
-    pub(crate) fn leaf_behind(&self, count: usize) -> Option<&'t [u8]> {
+    pub(crate) fn leaf_after(&self, count: usize) -> Option<&'t [u8]> {
         let (branch, place) = self.branches.last()?;
         let page = child(branch, place + count)
             .filter(|_| place + count < row_count(branch, BRANCH).unwrap_or(0))?;

@@ -62,7 +62,7 @@ fn pages_of(view: &View, map: usize, key: &[u8]) -> Option<Range<u64>> {
 }
 
 #[test]
-fn the_way_to_a_value_is_that_of_the_engine() {
+fn finds_the_same_path_to_a_value_as_lmdb() {
     let scratch = filled();
     let (store, _writer) = scratch.open();
     let view = store.view().unwrap();
@@ -93,7 +93,7 @@ fn the_way_to_a_value_is_that_of_the_engine() {
 }
 
 #[test]
-fn what_is_not_in_memory_is_named_and_brought_in() {
+fn reports_absent_pages_and_reads_them_in() {
     let scratch = filled();
     let data_file = std::fs::File::open(scratch.path().join(DATA_FILE)).unwrap();
     data_file.sync_all().unwrap();
@@ -131,7 +131,7 @@ fn what_is_not_in_memory_is_named_and_brought_in() {
 }
 
 #[test]
-fn walks_are_refused_and_only_while_somebody_looks() {
+fn refuses_traversals_only_during_reads_without_waiting() {
     let scratch = filled();
     let (store, _writer) = scratch.open();
     let view = store.view().unwrap();

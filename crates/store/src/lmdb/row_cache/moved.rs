@@ -156,7 +156,7 @@ mod tests {
             batch.insert_id(SETS, &key(number), number).unwrap();
         }
         batch.commit().unwrap();
-        store.fold().unwrap();
+        store.checkpoint().unwrap();
         let env = Arc::clone(&store.shared().env);
         let index = |id| store.view().unwrap().map(id).index;
         let (rows, sets) = (index(ROWS), index(SETS));
@@ -169,7 +169,7 @@ mod tests {
 
     fn remembering(tree: &Tree) -> Txn {
         let mut txn = Txn::begin(&tree.env, TxnKind::Read).unwrap();
-        txn.remember_rows(1 << 20);
+        txn.cache_rows(1 << 20);
         txn.skip_patience();
         txn
     }
@@ -178,25 +178,25 @@ mod tests {
     fn ask_all(txn: &Txn, tree: &Tree) {
         let ask_for = |number: u64| {
             txn.get(tree.rows, &number.to_be_bytes()).unwrap();
-            if let Some(Err(new_key)) = txn.known_id(tree.sets, &key(number)) {
-                txn.remember_id(tree.sets, &new_key, &number.to_be_bytes());
+            if let Some(Err(new_key)) = txn.cached_id(tree.sets, &key(number)) {
+                txn.cache_id(tree.sets, &new_key, &number.to_be_bytes());
             }
         };
         (0..ROW_COUNT).for_each(ask_for);
         // The tables grew meanwhile. What was in the ones before is still known, but for that in those before them.
-        for known in [known_rows(txn, tree).len(), known_keys(txn, tree)] {
+        for known in [cached_rows(txn, tree).len(), cached_keys(txn, tree)] {
             assert!(known as u64 > ROW_COUNT / 2, "{known}");
         }
         (0..ROW_COUNT).for_each(ask_for);
         txn.settle();
     }
 
-    fn known_rows(txn: &Txn, tree: &Tree) -> Vec<u64> {
+    fn cached_rows(txn: &Txn, tree: &Tree) -> Vec<u64> {
         (0..ROW_COUNT).filter(|number| txn.knows_row(tree.rows, *number)).collect()
     }
 
-    fn known_keys(txn: &Txn, tree: &Tree) -> usize {
-        (0..ROW_COUNT).filter(|number| matches!(txn.known_id(tree.sets, &key(*number)), Some(Ok(_)))).count()
+    fn cached_keys(txn: &Txn, tree: &Tree) -> usize {
+        (0..ROW_COUNT).filter(|number| matches!(txn.cached_id(tree.sets, &key(*number)), Some(Ok(_)))).count()
     }
 
     fn move_on(txn: &mut Txn) {
@@ -210,36 +210,36 @@ mod tests {
         let (_store, _writer, tree) = tree(&scratch);
         let mut txn = remembering(&tree);
         ask_all(&txn, &tree);
-        assert_eq!(known_rows(&txn, &tree).len() as u64, ROW_COUNT);
-        let keys = known_keys(&txn, &tree);
+        assert_eq!(cached_rows(&txn, &tree).len() as u64, ROW_COUNT);
+        let keys = cached_keys(&txn, &tree);
         // Four places a key: a few were pushed out.
         assert!(keys as u64 > ROW_COUNT * 9 / 10, "{keys}");
         tree.put(1_000, 200);
         move_on(&mut txn);
-        let known = known_rows(&txn, &tree);
+        let known = cached_rows(&txn, &tree);
         assert!(!known.contains(&1_000));
         let lost = ROW_COUNT - known.len() as u64;
         assert!((2..60).contains(&lost), "a page has some 19 of these rows, and {lost} are forgotten");
-        assert_eq!(known_keys(&txn, &tree), keys, "no set has changed");
+        assert_eq!(cached_keys(&txn, &tree), keys, "no set has changed");
         // Several commits between two moves, and a row that comes to lie in pages of its own and leaves them.
         for len in [9_000, 100, 9_000] {
             tree.put(500, len);
             tree.put(1_500, len);
         }
         move_on(&mut txn);
-        let known = known_rows(&txn, &tree);
+        let known = cached_rows(&txn, &tree);
         assert!(!known.contains(&500) && !known.contains(&1_500) && known.contains(&750));
         assert_eq!(txn.get(tree.rows, &500u64.to_be_bytes()).unwrap(), Some(&[1; 9_000][..]));
     }
 
     #[test]
-    fn a_changed_set_is_forgotten_and_no_other() {
+    fn evicts_a_changed_set_and_no_other() {
         let scratch = Scratch::new();
         let (_store, _writer, tree) = tree(&scratch);
         let mut txn = remembering(&tree);
         ask_all(&txn, &tree);
-        let before = known_keys(&txn, &tree);
-        let is_known = |txn: &Txn, number| matches!(txn.known_id(tree.sets, &key(number)), Some(Ok(_)));
+        let before = cached_keys(&txn, &tree);
+        let is_known = |txn: &Txn, number| matches!(txn.cached_id(tree.sets, &key(number)), Some(Ok(_)));
         // Which keys the others push out differs from run to run: the hashes are seeded.
         let mut known = (0..ROW_COUNT).filter(|number| is_known(&txn, *number));
         let (one, other) = (known.next().unwrap(), known.next().unwrap());
@@ -248,15 +248,15 @@ mod tests {
             txn.put(tree.sets, &key(one), &7u64.to_be_bytes(), PutKind::Insert).unwrap();
             txn.delete(tree.sets, &key(other), None).unwrap();
         });
-        assert_eq!(known_keys(&txn, &tree), before, "the state is what it was");
+        assert_eq!(cached_keys(&txn, &tree), before, "the state is what it was");
         move_on(&mut txn);
         assert!(!is_known(&txn, one) && !is_known(&txn, other));
         // Others may share their places.
-        assert!(known_keys(&txn, &tree) >= before - 4);
+        assert!(cached_keys(&txn, &tree) >= before - 4);
     }
 
     #[test]
-    fn without_knowing_every_commit_nothing_is_known() {
+    fn uses_no_cached_row_after_an_unrecorded_commit() {
         let scratch = Scratch::new();
         let (_store, _writer, tree) = tree(&scratch);
         let mut txn = remembering(&tree);
@@ -268,21 +268,21 @@ mod tests {
         silent.commit().unwrap();
         move_on(&mut txn);
         // It may be about to.
-        assert_eq!((known_rows(&txn, &tree).len(), known_keys(&txn, &tree)), (0, 0));
+        assert_eq!((cached_rows(&txn, &tree).len(), cached_keys(&txn, &tree)), (0, 0));
         assert_eq!(txn.get(tree.rows, &3u64.to_be_bytes()).unwrap(), Some(&[2; 50][..]));
         tree.put(1_000, 200);
         move_on(&mut txn);
         txn.skip_patience();
         // It will not.
-        assert_eq!((known_rows(&txn, &tree).len(), known_keys(&txn, &tree)), (0, 0));
+        assert_eq!((cached_rows(&txn, &tree).len(), cached_keys(&txn, &tree)), (0, 0));
         ask_all(&txn, &tree);
         tree.put(1_000, 100);
         move_on(&mut txn);
-        assert!(!known_rows(&txn, &tree).is_empty(), "from then on it is known again");
+        assert!(!cached_rows(&txn, &tree).is_empty(), "from then on it is known again");
     }
 
     #[test]
-    fn what_is_not_taken_down_yet_is_waited_for() {
+    fn waits_for_commits_that_are_not_recorded_yet() {
         let scratch = Scratch::new();
         let (_store, _writer, tree) = tree(&scratch);
         let mut txn = remembering(&tree);
@@ -292,10 +292,10 @@ mod tests {
         late.put(tree.rows, &3u64.to_be_bytes(), &[2; 50], PutKind::Set).unwrap();
         late.commit().unwrap();
         move_on(&mut txn);
-        assert_eq!(known_rows(&txn, &tree).len(), 0);
+        assert_eq!(cached_rows(&txn, &tree).len(), 0);
         record_moved(&moved, &tree.env, id).unwrap();
         move_on(&mut txn);
-        let known = known_rows(&txn, &tree);
+        let known = cached_rows(&txn, &tree);
         assert!(!known.contains(&3) && known.contains(&1_000));
     }
 

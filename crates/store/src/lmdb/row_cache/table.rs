@@ -84,7 +84,7 @@ pub(crate) struct Growing<const WORDS: usize> {
 
 struct Before<const WORDS: usize> {
     table: Table<WORDS>,
-    looks_left: usize,
+    lookups_left: usize,
 }
 
 impl<const WORDS: usize> Growing<WORDS> {
@@ -109,12 +109,12 @@ impl<const WORDS: usize> Growing<WORDS> {
 
     /// The table before, to look there for what this one has not. It is kept until that was done often enough.
     pub(crate) fn before(&mut self) -> Option<&mut Table<WORDS>> {
-        let looks_left = self.before.as_ref()?.looks_left.checked_sub(1);
-        if looks_left.is_none() {
+        let lookups_left = self.before.as_ref()?.lookups_left.checked_sub(1);
+        if lookups_left.is_none() {
             self.before = None;
         }
         let before = self.before.as_mut()?;
-        before.looks_left = looks_left?;
+        before.lookups_left = lookups_left?;
         Some(&mut before.table)
     }
 
@@ -147,7 +147,7 @@ impl<const WORDS: usize> Growing<WORDS> {
                 }
             },
             None if place_count * WORDS * 8 < LARGE => Table::new(place_count),
-            None => match made_elsewhere(place_count) {
+            None => match allocate_in_background(place_count) {
                 Some(coming) => {
                     self.coming = Some(coming);
                     return;
@@ -157,7 +157,7 @@ impl<const WORDS: usize> Growing<WORDS> {
         };
         self.coming = None;
         let table = std::mem::replace(&mut self.table, larger);
-        self.before = Some(Before { looks_left: table.place_count * LOOKS_PER_PLACE, table });
+        self.before = Some(Before { lookups_left: table.place_count * LOOKS_PER_PLACE, table });
     }
 
     #[cfg(test)]
@@ -177,7 +177,7 @@ impl<const WORDS: usize> Growing<WORDS> {
 }
 
 /// A table that is made, with all of its memory, by a thread; `None` if there can be none.
-fn made_elsewhere<const WORDS: usize>(place_count: usize) -> Option<Receiver<Table<WORDS>>> {
+fn allocate_in_background<const WORDS: usize>(place_count: usize) -> Option<Receiver<Table<WORDS>>> {
     let (sender, receiver) = sync_channel(1);
     let make = move || {
         // If the system refuses, threads that serve clients wait for this one more often.
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_grows_and_the_one_before_is_looked_at_for_a_while() {
+    fn a_growing_table_reads_the_smaller_one_for_a_while() {
         let mut growing: Growing<2> = Growing::new(1 << 20);
         assert!(growing.before().is_none());
         (0..513).for_each(|number| take(&mut growing, number));
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_table_comes_from_elsewhere() {
+    fn a_large_table_is_allocated_by_another_thread() {
         let mut growing: Growing<2> = Growing::new(LARGE);
         let places = growing.place_count_max;
         let mut number = 0;
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_does_not_come_is_done_without() {
+    fn continues_without_a_table_that_cannot_be_allocated() {
         let mut growing: Growing<2> = Growing::new(LARGE);
         let (sender, receiver) = sync_channel(1);
         growing.coming = Some(receiver);

@@ -3,7 +3,7 @@
 
 use fastrand::Rng;
 
-use super::known_rows::PATIENCE;
+use super::cached_rows::PATIENCE;
 use crate::scratch::{ROWS, SETS, Scratch};
 use crate::{Read, StoreError, View};
 
@@ -32,7 +32,7 @@ fn ask(read: &Read, key: &[u8]) -> Answers {
 }
 
 /// Returns how many rows with these numeric keys a view has cached.
-fn known_count(view: &View, mut keys: impl Iterator<Item = u64>) -> usize {
+fn cached_count(view: &View, mut keys: impl Iterator<Item = u64>) -> usize {
     let map = view.map(ROWS).index;
     keys.by_ref().filter(|key| view.txn.knows_row(map, *key)).count()
 }
@@ -47,19 +47,19 @@ fn compare(plain: &View, remembering: &View, random: &mut Rng) -> usize {
         assert_eq!(ask(remembering, &key), ask(plain, &key), "{key:?}");
     }
     let numbers = (0..KEY_COUNT).filter_map(|number| Some(u64::from_be_bytes(key(number).try_into().ok()?)));
-    known_count(remembering, numbers)
+    cached_count(remembering, numbers)
 }
 
 #[test]
-fn remembered_rows_are_the_rows_of_the_view() {
+fn cached_rows_are_the_rows_of_the_view() {
     for (seed, table_bytes) in [(1, 64), (2, 4 << 10), (3, 1 << 20)] {
         let mut random = Rng::with_seed(seed);
         let scratch = Scratch::new();
         let (store, mut writer) = scratch.open();
         let mut plain = store.view().unwrap();
         let mut remembering = store.view().unwrap();
-        remembering.remember_rows(table_bytes);
-        let mut known_count = 0;
+        remembering.cache_rows(table_bytes);
+        let mut cached_count = 0;
         for round in 0..8 {
             let mut batch = writer.begin().unwrap();
             for _ in 0..KEY_COUNT {
@@ -77,26 +77,26 @@ fn remembered_rows_are_the_rows_of_the_view() {
             }
             batch.commit().unwrap();
             if round % 3 == 0 {
-                store.fold().unwrap();
+                store.checkpoint().unwrap();
             }
             // Before it moves, the view goes on in its own state.
-            known_count += compare(&plain, &remembering, &mut random);
+            cached_count += compare(&plain, &remembering, &mut random);
             plain.renew().unwrap();
             remembering.renew().unwrap();
-            known_count += compare(&plain, &remembering, &mut random);
+            cached_count += compare(&plain, &remembering, &mut random);
             // Parked it knows nothing; waking in the same state it may know what it knew.
             remembering.park();
             assert!(matches!(remembering.get(ROWS, &key(1)), Err(StoreError::Parked)));
             remembering.renew().unwrap();
-            known_count += compare(&plain, &remembering, &mut random);
+            cached_count += compare(&plain, &remembering, &mut random);
         }
-        assert!(known_count > 0, "nothing is remembered in {table_bytes} bytes");
+        assert!(cached_count > 0, "nothing is remembered in {table_bytes} bytes");
     }
 }
 
 /// A server that has just started asks for every row once: those of a leaf are known when one of them is.
 #[test]
-fn the_rows_of_a_leaf_are_remembered_together() {
+fn caches_the_rows_of_a_leaf_together() {
     const ROW_COUNT: u64 = 2_000;
     let scratch = Scratch::new();
     let (store, mut writer) = scratch.open();
@@ -110,24 +110,26 @@ fn the_rows_of_a_leaf_are_remembered_together() {
         }
     }
     batch.commit().unwrap();
-    store.fold().unwrap();
+    store.checkpoint().unwrap();
     let mut view = store.view().unwrap();
-    view.remember_rows(1 << 20);
+    view.cache_rows(1 << 20);
     for _ in 0..=PATIENCE {
         view.get(ROWS, b"patience").unwrap();
     }
-    assert_eq!(known_count(&view, 0..ROW_COUNT), 0);
+    assert_eq!(cached_count(&view, 0..ROW_COUNT), 0);
     view.get(ROWS, &1_000_u64.to_be_bytes()).unwrap();
-    let known = known_count(&view, 0..ROW_COUNT);
+    let known = cached_count(&view, 0..ROW_COUNT);
     // 58 bytes each of 4,096.
     assert!((30..=70).contains(&known), "{known} rows");
-    let known_sets = |view: &View| -> Vec<u64> {
+    let cached_sets = |view: &View| -> Vec<u64> {
         let map = view.map(SETS).index;
-        (0..ROW_COUNT).filter(|number| matches!(view.txn.known_id(map, &set(*number)), Some(Ok(_)))).collect()
+        (0..ROW_COUNT)
+            .filter(|number| matches!(view.txn.cached_id(map, &set(*number)), Some(Ok(_))))
+            .collect()
     };
-    assert!(known_sets(&view).is_empty());
+    assert!(cached_sets(&view).is_empty());
     view.ids(SETS, &set(1_001)).unwrap();
-    let known = known_sets(&view);
+    let known = cached_sets(&view);
     assert!((50..=200).contains(&known.len()), "{known:?}");
     assert!(known.iter().all(|number| number % 10 != 0), "keys of several ids: {known:?}");
     for number in 0..ROW_COUNT {
@@ -138,17 +140,17 @@ fn the_rows_of_a_leaf_are_remembered_together() {
     }
 }
 
-/// Many pages, of which each fold moves some: what is remembered of the others has to be right, and pages that were
-/// given up come back with other rows.
+/// Many pages, of which each checkpoint moves some: what is remembered of the others has to be right, and pages that
+/// were given up come back with other rows.
 #[test]
-fn what_folds_have_not_moved_is_remembered_right() {
+fn cached_rows_that_checkpoints_have_not_moved_stay_valid() {
     const ROW_COUNT: u64 = 6_000;
     let mut random = Rng::with_seed(5);
     let scratch = Scratch::new();
     let (store, mut writer) = scratch.open();
-    writer.remember_rows(1 << 20);
+    writer.cache_rows(1 << 20);
     let mut remembering = store.view().unwrap();
-    remembering.remember_rows(4 << 20);
+    remembering.cache_rows(4 << 20);
     for round in 0..24 {
         let mut batch = writer.begin().unwrap();
         let change_count = if round == 0 { ROW_COUNT } else { random.u64(1..300) };
@@ -166,7 +168,7 @@ fn what_folds_have_not_moved_is_remembered_right() {
             }
         }
         batch.commit().unwrap();
-        store.fold().unwrap();
+        store.checkpoint().unwrap();
         remembering.renew().unwrap();
         let plain = store.view().unwrap();
         for _ in 0..PATIENCE * 2 {
@@ -181,9 +183,9 @@ fn what_folds_have_not_moved_is_remembered_right() {
             };
             assert_eq!(ids(&remembering), ids(&plain), "{number}");
         }
-        // Also of rows that the folds before this one have not moved, long before patience is over again.
-        let known_count = known_count(&remembering, 0..ROW_COUNT);
-        assert!(known_count as u64 > ROW_COUNT / 2, "{known_count} rows are remembered in round {round}");
+        // Also of rows that the checkpoints before this one have not moved, long before patience is over again.
+        let cached_count = cached_count(&remembering, 0..ROW_COUNT);
+        assert!(cached_count as u64 > ROW_COUNT / 2, "{cached_count} rows are remembered in round {round}");
         // The writer sees the same as the views.
         let batch = writer.begin().unwrap();
         for number in (0..ROW_COUNT).step_by(7) {

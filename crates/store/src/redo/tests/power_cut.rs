@@ -3,7 +3,7 @@
 //! again, running [`child`].
 //!
 //! What a group holds is known from its sequence and from which attempt at it this is, so nothing has to be remembered.
-//! The folded sequence stands in a file that is not watched, as the data file has it.
+//! The checkpointed sequence stands in a file that is not watched, as the data file has it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -44,12 +44,12 @@ fn group(sequence: u64, attempt: u64) -> Group {
     group
 }
 
-fn folded_file(directory: &Path) -> PathBuf {
-    directory.with_file_name("folded")
+fn checkpointed_file(directory: &Path) -> PathBuf {
+    directory.with_file_name("checkpointed")
 }
 
-fn folded(directory: &Path) -> u64 {
-    fs::read_to_string(folded_file(directory)).map_or(0, |text| text.parse().unwrap())
+fn checkpointed(directory: &Path) -> u64 {
+    fs::read_to_string(checkpointed_file(directory)).map_or(0, |text| text.parse().unwrap())
 }
 
 fn open(directory: &Path) -> Result<(RedoLog, Groups)> {
@@ -59,9 +59,9 @@ fn open(directory: &Path) -> Result<(RedoLog, Groups)> {
 fn open_in(directory: &Path, room: Room) -> Result<(RedoLog, Groups)> {
     let lengths = LEN_MIN..=LEN_MAX;
     // The data file demands a mark once it was opened with one.
-    let marked_file = folded_file(directory).with_extension("marked");
+    let marked_file = checkpointed_file(directory).with_extension("marked");
     let is_marked = marked_file.exists();
-    let owner = Owner { is_marked, ..owner(folded(directory)) };
+    let owner = Owner { is_marked, ..owner(checkpointed(directory)) };
     let (log, replay) = RedoLog::open_with(directory, room, &owner, lengths)?;
     if log.has_mark() {
         fs::write(marked_file, b"1").unwrap();
@@ -110,11 +110,11 @@ fn append(log: &RedoLog) -> Result<()> {
     Ok(())
 }
 
-fn fold(log: &RedoLog, directory: &Path, sequence: u64) -> Result<()> {
+fn checkpoint(log: &RedoLog, directory: &Path, sequence: u64) -> Result<()> {
     // One write and a rename, so that it is there as a whole.
-    let new = folded_file(directory).with_extension("new");
+    let new = checkpointed_file(directory).with_extension("new");
     fs::write(&new, sequence.to_string()).unwrap();
-    fs::rename(&new, folded_file(directory)).unwrap();
+    fs::rename(&new, checkpointed_file(directory)).unwrap();
     log.trim(sequence)
 }
 
@@ -125,7 +125,7 @@ fn write(log: &RedoLog, directory: &Path) {
         log.prepare_spare().unwrap();
         if number.is_multiple_of(6) {
             let last = log.last_sequence();
-            fold(log, directory, last - random.u64(0..last.min(4))).unwrap();
+            checkpoint(log, directory, last - random.u64(0..last.min(4))).unwrap();
         }
     }
 }
@@ -149,7 +149,7 @@ fn write_on_a_failing_disk(directory: &Path) {
             // A failure in making segments or giving them up leaves the log as it is.
             let _ = log.prepare_spare();
             if log.last_sequence().is_multiple_of(6) {
-                let _ = fold(&log, directory, log.last_sequence() - 2);
+                let _ = checkpoint(&log, directory, log.last_sequence() - 2);
             }
         }
     }
@@ -243,10 +243,10 @@ impl Trial {
     /// Opens the log: every group acknowledged is there, perhaps the next one too, and none that was refused.
     fn check(&mut self, context: &str) {
         let (log, groups) = open(&self.data).unwrap_or_else(|error| panic!("{context}: {error}"));
-        let folded = folded(&self.data);
-        let last = self.acknowledged.keys().next_back().copied().unwrap_or(folded).max(folded);
+        let checkpointed = checkpointed(&self.data);
+        let last = self.acknowledged.keys().next_back().copied().unwrap_or(checkpointed).max(checkpointed);
         let sequences: Vec<_> = groups.iter().map(|(sequence, _)| *sequence).collect();
-        assert_eq!(sequences, (folded + 1..=log.last_sequence()).collect::<Vec<_>>(), "{context}");
+        assert_eq!(sequences, (checkpointed + 1..=log.last_sequence()).collect::<Vec<_>>(), "{context}");
         assert!(
             [last, last + 1].contains(&log.last_sequence()),
             "{context}: {last}, {}",

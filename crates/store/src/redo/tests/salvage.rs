@@ -4,8 +4,8 @@ use super::super::salvage::{Findings, TroubleKind};
 use super::*;
 
 impl Scratch {
-    fn findings(&self, folded: u64) -> Findings {
-        Findings::of(&self.0, &room(&self.0), &owner(folded)).unwrap()
+    fn findings(&self, checkpointed: u64) -> Findings {
+        Findings::of(&self.0, &room(&self.0), &owner(checkpointed)).unwrap()
     }
 
     /// A log over several segments, and what is in it.
@@ -25,14 +25,14 @@ fn whole(scratch: &Scratch, findings: &Findings) -> Groups {
 }
 
 /// Returns the detached groups, with their changes reassembled.
-fn behind(scratch: &Scratch, findings: &Findings) -> Groups {
+fn detached(scratch: &Scratch, findings: &Findings) -> Groups {
     let mut groups = Vec::new();
     let mut each = |sequence: u64, changes: &mut dyn Iterator<Item = Change<'_>>| {
         let mut group = Group::new();
         changes.for_each(|change| group.push(change));
         groups.push((sequence, group.payload().to_vec()));
     };
-    findings.for_each_behind(&room(&scratch.0), &mut each).unwrap();
+    findings.for_each_detached(&room(&scratch.0), &mut each).unwrap();
     groups
 }
 
@@ -61,7 +61,7 @@ fn places(scratch: &Scratch, number: u64) -> Vec<(u64, u64)> {
 
 /// The newest segment leaves no trace in those before it: only the mark reveals it.
 #[test]
-fn what_the_mark_demands_and_no_segment_has_is_missing() {
+fn reports_groups_that_the_mark_requires_and_no_segment_has() {
     let scratch = Scratch::new();
     let model = scratch.several_segments();
     let marked = Owner { is_marked: true, ..owner(0) };
@@ -84,10 +84,11 @@ fn what_the_mark_demands_and_no_segment_has_is_missing() {
 fn a_whole_log_is_whole() {
     let scratch = Scratch::new();
     let model = scratch.several_segments();
-    for folded in [0, 1, 7, 23, 24, 99] {
-        let findings = scratch.findings(folded);
-        let expected: Groups = model.iter().filter(|(sequence, _)| *sequence > folded).cloned().collect();
-        assert_eq!(whole(&scratch, &findings), expected, "folded {folded}");
+    for checkpointed in [0, 1, 7, 23, 24, 99] {
+        let findings = scratch.findings(checkpointed);
+        let expected: Groups =
+            model.iter().filter(|(sequence, _)| *sequence > checkpointed).cloned().collect();
+        assert_eq!(whole(&scratch, &findings), expected, "checkpointed {checkpointed}");
         assert!(findings.is_whole() && findings.troubles.is_empty(), "{findings:?}");
     }
     // A restart writes the last group twice.
@@ -112,7 +113,7 @@ fn a_damaged_group_ends_what_is_whole() {
             let findings = with_bytes(&file, at, &[0xA5], || {
                 let findings = scratch.findings(0);
                 assert_eq!(whole(&scratch, &findings), model[..sequence as usize - 1], "{findings:?}");
-                assert_eq!(behind(&scratch, &findings), model[sequence as usize..], "{findings:?}");
+                assert_eq!(detached(&scratch, &findings), model[sequence as usize..], "{findings:?}");
                 findings
             });
             let torn = if in_head { vec![] } else { vec![TroubleKind::NotWhole(sequence)] };
@@ -123,7 +124,7 @@ fn a_damaged_group_ends_what_is_whole() {
             assert_eq!(findings.in_doubt, (is_last && !in_head).then_some(sequence));
             // A last group without a head is one that was never written.
             assert_eq!(findings.is_whole(), is_last && in_head);
-            // What is folded is not missed.
+            // What is checkpointed is not missed.
             assert!(with_bytes(&file, at, &[0xA5], || scratch.findings(sequence)).is_whole());
         }
     }
@@ -142,7 +143,7 @@ fn intact_heads_prove_that_the_groups_before_them_were_durable() {
     let findings = scratch.findings(0);
     assert_eq!(whole(&scratch, &findings), model[..2]);
     assert_eq!((findings.missing, findings.in_doubt), (vec![3..=4], Some(5)));
-    // If all before it is folded, the one in doubt is left.
+    // If all before it is checkpointed, the one in doubt is left.
     assert_eq!(scratch.findings(4).in_doubt, Some(5));
 }
 
@@ -161,7 +162,7 @@ fn a_missing_segment_is_a_gap() {
         fs::rename(scratch.segment(number), &aside).unwrap();
         let findings = scratch.findings(0);
         assert_eq!(whole(&scratch, &findings), model[..*first as usize - 1]);
-        assert_eq!(behind(&scratch, &findings), model[*last as usize..]);
+        assert_eq!(detached(&scratch, &findings), model[*last as usize..]);
         assert_eq!((&findings.missing, findings.in_doubt), (&vec![*first..=*last], None));
         fs::rename(&aside, scratch.segment(number)).unwrap();
 
@@ -187,7 +188,7 @@ fn a_cut_segment_is_a_gap() {
     assert_eq!(whole(&scratch, &findings), model[..sequence as usize - 1]);
     let last = places.last().unwrap().0;
     assert_eq!(findings.missing, vec![sequence..=last]);
-    assert_eq!(behind(&scratch, &findings), model[last as usize..]);
+    assert_eq!(detached(&scratch, &findings), model[last as usize..]);
 }
 
 #[test]
@@ -224,7 +225,7 @@ fn a_group_that_is_no_changes_ends_what_is_whole() {
     append(&log, &mut model, &mut group(3, 10));
     let findings = scratch.findings(0);
     assert_eq!(whole(&scratch, &findings), model[..1]);
-    assert_eq!(behind(&scratch, &findings), model[2..]);
+    assert_eq!(detached(&scratch, &findings), model[2..]);
     assert_eq!((&findings.missing, kinds(&findings)), (&vec![2..=2], vec![TroubleKind::NotAChange(2)]));
 }
 
@@ -239,21 +240,21 @@ fn two_groups_of_one_number_are_neither() {
     assert_eq!(whole(&scratch, &findings), model);
     assert_eq!(kinds(&findings), [TroubleKind::Order { last: 3, found: 2 }]);
     assert!(!findings.is_whole());
-    assert_eq!(behind(&scratch, &findings), [(2, other.payload().to_vec())]);
+    assert_eq!(detached(&scratch, &findings), [(2, other.payload().to_vec())]);
 }
 
 #[test]
-fn without_a_data_file_every_group_is_told() {
+fn returns_every_group_without_a_data_file() {
     let scratch = Scratch::new();
     let model = scratch.several_segments();
     let findings = Findings::without_data(&scratch.0, &room(&scratch.0)).unwrap();
-    assert_eq!(behind(&scratch, &findings), model);
+    assert_eq!(detached(&scratch, &findings), model);
     assert!(whole(&scratch, &findings).is_empty() && !findings.is_whole());
     assert!(findings.missing.is_empty() && findings.troubles.is_empty());
     // A header that is damaged is made up for by those that are not.
     writable(&scratch.segment(1)).write_all_at(b"x", 0).unwrap();
     let findings = Findings::without_data(&scratch.0, &room(&scratch.0)).unwrap();
-    assert_eq!(behind(&scratch, &findings), model);
+    assert_eq!(detached(&scratch, &findings), model);
     fs::remove_file(scratch.segment(2)).unwrap();
     let findings = Findings::without_data(&scratch.0, &room(&scratch.0)).unwrap();
     assert_eq!(findings.missing.len(), 1);
@@ -279,12 +280,12 @@ fn random_damage_never_changes_what_is_whole() {
         let findings = scratch.findings(0);
         let whole = whole(&scratch, &findings);
         assert_eq!(whole, model[..whole.len()], "{findings:?}");
-        let behind = behind(&scratch, &findings);
-        assert!(behind.iter().all(|group| model[whole.len()..].contains(group)), "{findings:?}");
+        let detached = detached(&scratch, &findings);
+        assert!(detached.iter().all(|group| model[whole.len()..].contains(group)), "{findings:?}");
         let missing: u64 = findings.missing.iter().map(|range| range.end() - range.start() + 1).sum();
-        let last = behind.last().map_or(whole.len() as u64, |(sequence, _)| *sequence);
+        let last = detached.last().map_or(whole.len() as u64, |(sequence, _)| *sequence);
         let last = findings.missing.last().map_or(last, |range| last.max(*range.end()));
-        assert_eq!(whole.len() as u64 + behind.len() as u64 + missing, last, "{findings:?}");
+        assert_eq!(whole.len() as u64 + detached.len() as u64 + missing, last, "{findings:?}");
         if let Ok(opened) = scratch.read(0) {
             assert_eq!(opened, whole);
         }

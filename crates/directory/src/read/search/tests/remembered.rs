@@ -40,7 +40,7 @@ fn change(directory: &mut TestDirectory, random: &mut Rng) {
 fn a_snapshot_that_has_lived_long_says_what_a_new_one_says() {
     let mut directory = TestDirectory::with_suffix_entry();
     add(&mut directory, GROUP, &[("objectClass", &["groupOfNames"]), ("member", &[SUFFIX])]);
-    directory.snapshot.remember_rows(1 << 20);
+    directory.snapshot.cache_rows(1 << 20);
     let mut random = Rng::with_seed(7);
     let mut found_count = 0;
     for _ in 0..300 {
@@ -94,7 +94,7 @@ fn a_name_that_was_known_is_looked_up_again_when_the_snapshot_has_moved() {
         let group = format!("cn=group {number},{SUFFIX}");
         add(&mut directory, &group, &[("objectClass", &["groupOfNames"]), ("member", &[member])]);
     }
-    directory.snapshot.remember_rows(1 << 20);
+    directory.snapshot.cache_rows(1 << 20);
     let filter = FilterBuf::parse(&format!("(member={member})")).unwrap();
     let selection = SelectionBuf::from_iter(["1.1"]);
     let request =

@@ -44,10 +44,10 @@ enum Answer {
 
 /// Looks for a key in every way, and walks some leaves from there.
 fn ask(tree: MapTree<&[u8]>, key: &[u8]) -> Answer {
-    let mut pages_asked = 0;
+    let mut pages_read = 0;
     tree.first_absent(key, |_| {
-        pages_asked += 1;
-        pages_asked < LEAVES_MAX
+        pages_read += 1;
+        pages_read < LEAVES_MAX
     });
     if let Some(mut walk) = LeafWalk::to_key(tree, key) {
         for _ in 0..LEAVES_MAX {

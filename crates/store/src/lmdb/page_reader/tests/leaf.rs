@@ -26,7 +26,7 @@ fn page(rows: &[(&str, &str, u16)]) -> Vec<u8> {
 }
 
 fn rest<'t>(page: &'t [u8], key: &[u8]) -> (Vec<Row<'t>>, Option<&'t [u8]>) {
-    let mut leaf = LeafRows::behind(page, key);
+    let mut leaf = LeafRows::after(page, key);
     let rows = std::iter::from_fn(|| leaf.next()).collect();
     (rows, leaf.last())
 }
@@ -38,7 +38,7 @@ fn found<'t>(page: &'t [u8], bytes: &[u8]) -> &'t [u8] {
 }
 
 #[test]
-fn rows_behind_a_key() {
+fn rows_after_a_key() {
     let page = page(&[("a", "one", 0), ("bb", "", 0), ("c", "three", 0), ("d", "big", 1), ("e", "four", 0)]);
     let (rows, last) = rest(&page, found(&page, b"aone"));
     assert_eq!(rows, [(&b"bb"[..], &b""[..]), (&b"c"[..], &b"three"[..])]);

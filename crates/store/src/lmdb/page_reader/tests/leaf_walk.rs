@@ -30,7 +30,7 @@ fn filled() -> Scratch {
             }
         }
         batch.commit().unwrap();
-        store.fold().unwrap();
+        store.checkpoint().unwrap();
     }
     scratch
 }
@@ -103,7 +103,7 @@ fn leaves(image: &[u8], root: u64, key: &[u8]) -> Vec<Option<usize>> {
         leaves.push(Some(at));
         assert!(at.is_multiple_of(PAGE_LEN) && at < image.len());
         (0..200).for_each(|_| walk.fetch_ahead());
-        let foreseen = walk.leaf_behind(1).map(|page| page.as_ptr().addr() - image.as_ptr().addr());
+        let foreseen = walk.leaf_after(1).map(|page| page.as_ptr().addr() - image.as_ptr().addr());
         match walk.advance() {
             Some(true) => {
                 assert!(foreseen.is_none_or(|at| at == walk.leaf().as_ptr().addr() - image.as_ptr().addr()))

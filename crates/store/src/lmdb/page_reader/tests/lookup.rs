@@ -38,7 +38,7 @@ fn filled() -> Scratch {
         }
     }
     batch.commit().unwrap();
-    store.fold().unwrap();
+    store.checkpoint().unwrap();
     scratch
 }
 
@@ -88,7 +88,7 @@ fn a_look_up_is_about_the_state_that_is_read() {
             batch.put(ROWS, &key(number), &round.to_be_bytes()).unwrap();
         }
         batch.commit().unwrap();
-        store.fold().unwrap();
+        store.checkpoint().unwrap();
         let check = |txn: &Txn, expected: &[u8]| {
             for number in (0..NUMBERS).step_by(7) {
                 let found = txn.find(rows, &key(number)).unwrap().unwrap();
@@ -109,7 +109,7 @@ fn a_look_up_is_about_the_state_that_is_read() {
 }
 
 #[test]
-fn what_is_odd_is_left_to_the_engine() {
+fn leaves_unsupported_layouts_to_lmdb() {
     let scratch = filled();
     let (store, _writer) = scratch.open();
     let rows = store.view().unwrap().map(ROWS).index;

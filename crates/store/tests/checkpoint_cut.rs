@@ -1,8 +1,9 @@
-//! The power goes, the process is killed or the disk is full while batches are committed and folded into the data file
-//! at the same time, and while a store with a redo log is opened and closed: every acknowledged batch is there, and of
-//! the one under way everything or nothing.
+//! The power goes, the process is killed or the disk is full while batches are committed and checkpointed into the data
+//! file at the same time, and while a store with a redo log is opened and closed: every acknowledged batch is there,
+//! and of the one under way everything or nothing.
 //!
-//! Little may be pending here, so folds begin all the time and segments of the redo log are given up and used again.
+//! Little may be pending here, so checkpoints begin all the time and segments of the redo log are given up and used
+//! again.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -24,14 +25,14 @@ use trial::{
 
 /// Batches in a life: they take about three segments of the redo log.
 const BATCHES: u64 = 150;
-/// Batches of a life in which none is folded.
+/// Batches of a life in which none is checkpointed.
 const PILED_UP: u64 = 15;
 /// File, next to the data directory, that contains the available room.
 const ROOM: &str = "room";
 const PLENTY: &str = "999999999999";
 
-/// Folds begin at a quarter of what may be pending; some batches are too large for half of it and go around the redo
-/// log.
+/// Checkpoints begin at a quarter of what may be pending; some batches are too large for half of it and go around the
+/// redo log.
 fn options() -> Options {
     Options { pending_bytes_max: 200 << 10, ..Options::default() }
 }
@@ -83,7 +84,7 @@ fn try_to_open(task: &Task) {
     }
 }
 
-/// Commits batches, none of which is folded, and ends without closing the store.
+/// Commits batches, none of which is checkpointed, and ends without closing the store.
 fn pile_up(task: &Task) {
     let (_store, mut writer) = patiently(|| Store::open(&task.directory, MAPS, &Options::default())).unwrap();
     for number in 1..=PILED_UP {
@@ -102,7 +103,7 @@ fn counted(trial: &Trial, role: &str) -> Counted {
 }
 
 #[test]
-fn a_power_cut_while_folding_loses_nothing_acknowledged() {
+fn a_power_cut_during_a_checkpoint_loses_no_acknowledged_batch() {
     let calls = counted(&Trial::new(1), "write").calls;
     println!("{calls} calls");
     let (mut cuts, mut losses, mut highest_segment) = (0, 0, 0);
@@ -127,7 +128,7 @@ fn a_power_cut_while_folding_loses_nothing_acknowledged() {
 }
 
 #[test]
-fn a_kill_while_folding_loses_nothing_acknowledged() {
+fn a_kill_during_a_checkpoint_loses_no_acknowledged_batch() {
     let calls = counted(&Trial::new(1), "write").calls;
     for seed in 1..=6 {
         let (trial, mut random) = (Trial::new(seed), Rng::with_seed(seed));
@@ -143,7 +144,7 @@ fn a_kill_while_folding_loses_nothing_acknowledged() {
     }
 }
 
-/// A directory whose redo log has all batches, none of them folded.
+/// A directory whose redo log has all batches, none of them checkpointed.
 fn piled_up(seed: u64) -> Trial {
     let trial = Trial::new(seed);
     let output = trial.run("pile up", |plan| plan);
@@ -168,7 +169,10 @@ fn the_power_goes_at_every_call_of_opening_and_closing_a_store_with_a_redo_log()
     let counting = template.copy();
     let calls = counted(&counting, "open").calls;
     println!("{calls} calls");
-    assert!(redo_segments(&counting.data()).is_empty(), "what a store closed in order leaves is folded");
+    assert!(
+        redo_segments(&counting.data()).is_empty(),
+        "what a store closed in order leaves is checkpointed"
+    );
     assert_eq!(counting.check(), PILED_UP);
     for call in 1..=calls {
         let trial = template.copy();

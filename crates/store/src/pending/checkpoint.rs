@@ -1,16 +1,16 @@
-//! Folding: writing a layer of the overlay into the data file, in the order of its pages.
+//! Checkpointing: writing a layer of the overlay into the data file, in the order of its pages.
 //!
 //! A layer contains only the newest change of each row, and rows of one page are next to each other. So a page is
-//! written once for all changes to it since the fold before, whereas writing each commit through would write it every
-//! time. The rows go in slices, each an ordinary durable transaction, so that few pages are in memory at once and no
-//! transaction keeps disk or core for long. The last slice records in `store.meta` how far the redo log is folded. A
-//! fold that ends before that leaves rows that replaying the log will set again.
+//! written once for all changes to it since the checkpoint before, whereas writing each commit through would write it
+//! every time. The rows go in slices, each an ordinary durable transaction, so that few pages are in memory at once and
+//! no transaction keeps disk or core for long. The last slice records in `store.meta` how far the redo log is
+//! checkpointed. A checkpoint that ends before that leaves rows that replaying the log will set again.
 
 use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::Position;
-use crate::layout::{FOLDED_KEY, THROUGH_KEY};
+use crate::layout::{CHECKPOINTED_KEY, THROUGH_KEY};
 use crate::lmdb::{Env, Failure, PutKind, Step, Txn, TxnKind};
 use crate::maps::Map;
 use crate::overlay::{Key, Layer, RowChange, SetChange};
@@ -24,10 +24,10 @@ type Result<T> = crate::Result<T, Failure>;
 const SLICE_ROWS: usize = 4 << 10;
 /// Bytes of rows after which a slice ends.
 const SLICE_BYTES: usize = 8 << 20;
-/// Rows after which the folder may yield: some tens of microseconds of work.
+/// Rows after which the checkpointer may yield: some tens of microseconds of work.
 const YIELD_ROWS: usize = 16;
 
-/// Pace of a fold.
+/// Pace of a checkpoint.
 pub(crate) trait Pace {
     /// Called every few rows.
     fn maybe_yield(&mut self);
@@ -43,11 +43,17 @@ impl Pace for () {
     fn rest(&mut self) {}
 }
 
-/// Writes a layer into the data file, which then has the redo log up to the group `folded`. Durable when it returns.
-pub(crate) fn fold(env: &Arc<Env>, layer: &Layer, folded: u64, pace: &mut dyn Pace) -> Result<()> {
+/// Writes a layer into the data file, which then has the redo log up to the group `checkpointed`. Durable when it
+/// returns.
+pub(crate) fn checkpoint(
+    env: &Arc<Env>,
+    layer: &Layer,
+    checkpointed: u64,
+    pace: &mut dyn Pace,
+) -> Result<()> {
     let mut slices = Slices { env, txn: None, pace: Some(pace), rows: 0, bytes: 0 };
     slices.write(layer)?;
-    slices.txn()?.put(Map::META.index, FOLDED_KEY, &folded.to_be_bytes(), PutKind::Set)?;
+    slices.txn()?.put(Map::META.index, CHECKPOINTED_KEY, &checkpointed.to_be_bytes(), PutKind::Set)?;
     slices.commit()
 }
 
@@ -67,7 +73,7 @@ pub(crate) fn count_write_through(txn: &mut Txn) -> Result<()> {
     txn.put(Map::META.index, THROUGH_KEY, &count.to_be_bytes(), PutKind::Set).map(drop)
 }
 
-/// The transactions of a fold, one after the other.
+/// The transactions of a checkpoint, one after the other.
 struct Slices<'f> {
     env: &'f Arc<Env>,
     /// The one under way, begun when something is written.
@@ -177,8 +183,8 @@ impl Slices<'_> {
     }
 }
 
-/// Appends a row after all others, which fills pages instead of splitting them, unless an unfinished fold has put it
-/// there already.
+/// Appends a row after all others, which fills pages instead of splitting them, unless an unfinished checkpoint has put
+/// it there already.
 fn append(txn: &mut Txn, map: usize, key: &[u8], value: &[u8]) -> Result<()> {
     match txn.put(map, key, value, PutKind::Append) {
         Err(Failure { code: Failure::KEY_EXISTS, .. }) => txn.put(map, key, value, PutKind::Set).map(drop),

@@ -1,7 +1,7 @@
 //! Rows that were found before, so that asking for them again costs a look into a table instead of a walk down a tree.
 //!
-//! There are two tables, for the two steps of a search by an indexed value. [`KnownIds`] maps a key to its single id;
-//! key and id are in one cache line. [`KnownRows`] maps numeric keys to the locations of their rows: a committed page
+//! There are two tables, for the two steps of a search by an indexed value. [`CachedIds`] maps a key to its single id;
+//! key and id are in one cache line. [`CachedRows`] maps numeric keys to the locations of their rows: a committed page
 //! does not change during a reading transaction, so the offset in the file is enough, 16 bytes a row whatever its size.
 //! A look-up in the trees of a million entries touches about ten uncached lines of memory, in these tables one and two.
 //!
@@ -37,8 +37,8 @@ const ROWS_EIGHTHS: usize = 3;
 
 /// Cached rows of a transaction.
 pub(crate) struct RowCache {
-    ids: KnownIds,
-    rows: KnownRows,
+    ids: CachedIds,
+    rows: CachedRows,
     /// Record of moved pages, which lets cached rows outlive commits; without it they do not.
     moved: Option<Arc<Moved>>,
     /// The committed state that is read, as long as it stands.
@@ -73,8 +73,8 @@ impl RowCache {
         let hasher = moved.as_ref().map_or_else(RandomState::default, |moved| moved.hasher.clone());
         let stamp = moved.as_ref().map_or(1, |moved| moved.stamp(txn_id));
         RowCache {
-            ids: KnownIds { places: Growing::new(bytes_max / 4 * 3), hasher },
-            rows: KnownRows { places: Growing::new(bytes_max / 4) },
+            ids: CachedIds { places: Growing::new(bytes_max / 4 * 3), hasher },
+            rows: CachedRows { places: Growing::new(bytes_max / 4) },
             moved,
             txn_id,
             moment: Moment { stamp, floor: stamp },
@@ -94,9 +94,9 @@ impl RowCache {
         if txn_id == self.txn_id {
             return;
         }
-        let (stamp, is_known) = match &self.moved {
+        let (stamp, is_recorded) = match &self.moved {
             Some(moved) => match moved.knows(self.txn_id, txn_id) {
-                Some(is_known) => (moved.stamp(txn_id), is_known),
+                Some(is_recorded) => (moved.stamp(txn_id), is_recorded),
                 None => {
                     // Not yet: what is remembered is about the state before, to be compared with a later one.
                     self.stands = false;
@@ -107,7 +107,7 @@ impl RowCache {
         };
         self.txn_id = txn_id;
         self.moment.stamp = stamp;
-        if !is_known {
+        if !is_recorded {
             self.moment.floor = stamp;
             self.asked = 0;
             self.ids.places.forget();
@@ -133,7 +133,7 @@ impl RowCache {
     }
 
     /// Remembers the one id under a key.
-    pub(crate) fn remember_id(&mut self, key: &NewKey, id: u64) {
+    pub(crate) fn cache_id(&mut self, key: &NewKey, id: u64) {
         self.ids.remember(self.moment, key, id);
     }
 
@@ -152,10 +152,10 @@ impl RowCache {
     }
 
     /// Caches the one id of a key that was not requested yet, if that evicts nothing.
-    pub(crate) fn remember_id_beside(&mut self, map: usize, key: &[u8], id: u64) {
+    pub(crate) fn cache_id_ahead(&mut self, map: usize, key: &[u8], id: u64) {
         let Some(words) = key_words(map, key) else { return };
         let key = NewKey { hash: hash(&self.ids.hasher, &words), words };
-        self.ids.remember_beside(self.moment, &key, id);
+        self.ids.insert_ahead(self.moment, &key, id);
     }
 
     /// Returns true if there is room for rows that were not requested yet.
@@ -165,12 +165,12 @@ impl RowCache {
     }
 
     /// Caches the location of a value that was not requested yet, if that evicts nothing.
-    pub(crate) fn remember_row_beside(&mut self, map: usize, key: u64, place: ValueLocation) {
-        self.rows.remember_beside(self.moment, map, key, place);
+    pub(crate) fn cache_row_ahead(&mut self, map: usize, key: u64, place: ValueLocation) {
+        self.rows.insert_ahead(self.moment, map, key, place);
     }
 
     /// Remembers where the value of `key` lies in the state that is read.
-    pub(crate) fn remember_row(&mut self, map: usize, key: u64, place: ValueLocation) {
+    pub(crate) fn cache_row(&mut self, map: usize, key: u64, place: ValueLocation) {
         self.rows.remember(self.moment, map, key, place);
     }
 
@@ -198,7 +198,7 @@ impl RowCache {
 /// A slot is a cache line: the stamp with a part of the hash; the id; and the length, map and key, padded with zeroes.
 /// A key is in one of [`WAYS`] neighbouring slots. It enters at the first free one or at the last, and moves one slot
 /// forward when it is requested again, so keys that are requested once do not evict those that are requested often.
-struct KnownIds {
+struct CachedIds {
     places: Growing<8>,
     hasher: RandomState,
 }
@@ -209,7 +209,7 @@ pub(crate) struct NewKey {
     words: KeyWords,
 }
 
-impl KnownIds {
+impl CachedIds {
     #[inline]
     fn find(
         &mut self,
@@ -234,7 +234,7 @@ impl KnownIds {
         Some(id)
     }
 
-    fn remember_beside(&mut self, moment: Moment, key: &NewKey, id: u64) {
+    fn insert_ahead(&mut self, moment: Moment, key: &NewKey, id: u64) {
         let (table, number) = (&mut self.places.table, (key.hash >> 32) as usize);
         let mut free = None;
         for way in 0..WAYS {
@@ -304,14 +304,14 @@ fn tag(stamp: u32, hash: u64) -> u64 {
 ///
 /// A place is two words: stamp and, of the number and the map, what does not follow from the place; the offset of the
 /// value in the data file and its length. Numbers that follow each other have places that do.
-struct KnownRows {
+struct CachedRows {
     places: Growing<2>,
 }
 
 /// Number of maps that the table distinguishes, in the lowest bits of a slot.
 const MAPS_MAX: usize = 8;
 
-impl KnownRows {
+impl CachedRows {
     #[inline(always)]
     fn find(&mut self, moment: Moment, moved: Option<&Moved>, map: usize, key: u64) -> Option<ValueLocation> {
         match row_in(&mut self.places.table, moment, moved, map, key) {
@@ -338,7 +338,7 @@ impl KnownRows {
         self.put(moment, (map, key), value, |_| true);
     }
 
-    fn remember_beside(&mut self, moment: Moment, map: usize, key: u64, value: ValueLocation) {
+    fn insert_ahead(&mut self, moment: Moment, map: usize, key: u64, value: ValueLocation) {
         self.put(moment, (map, key), value, |is_free| is_free);
     }
 
