@@ -1,9 +1,9 @@
-//! [`Writer`] and [`Batch`]: the one way to change a store.
+//! [`Writer`] and [`Batch`]: the only way to change a store.
 //!
 //! A batch collects its changes twice: in an overlay of its own, so that it sees them, and as a group for the redo log.
 //! Its commit appends the group with one sync and publishes the overlay. The data file is written later, by the
 //! checkpointer; see the module `pending`. There is no nesting: decide whether an operation is refused before writing
-//! its first row. Only for what shows no sooner than at the end of an operation is there a [`Savepoint`].
+//! its first row. A [`Savepoint`] is for the few conditions that are known only at the end of an operation.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -19,10 +19,10 @@ use crate::redo::{Change, Group};
 use crate::shared::Shared;
 use crate::{MapId, Position, Read, Result, StoreError};
 
-/// The one writer of a store. It may change threads.
+/// The single writer of a store. It may change threads.
 ///
 /// A commit whose failure leaves the disk's state unknown (a failed sync above all) stops the writer until the store is
-/// opened anew: after such a failure the system may have dropped what it could not write, and a second sync that
+/// opened again. After such a failure the system may have dropped pages that it could not write, and a second sync that
 /// succeeds proves nothing.
 pub struct Writer {
     /// Parked between batches.
@@ -31,15 +31,15 @@ pub struct Writer {
     group: Group,
     /// The last frame built, kept for its allocation.
     frame: Vec<u8>,
-    /// Whether the reserve was free when that was last asked, since the last batch ended: one question to the system is
-    /// enough for a batch.
+    /// Whether the reserve was free at the last check since the last batch ended. One system call is enough for a
+    /// batch.
     has_reserve: Option<bool>,
     shared: Arc<Shared>,
 }
 
-/// Counters that a batch holds before it writes them.
+/// Most counters that a batch buffers before it writes them.
 const MOVED_COUNTS_MAX: usize = 4_096;
-/// Rows that a batch holds before it writes them. They are looked through one by one.
+/// Most rows that a batch buffers before it writes them. They are searched one by one.
 const HELD_ROWS_MAX: usize = 16;
 
 impl Writer {
@@ -51,8 +51,8 @@ impl Writer {
         Ok(Writer { read, pending, group: Group::new(), frame: Vec::new(), has_reserve: None, shared })
     }
 
-    /// Remembers where rows of numbered keys are that were asked for, in up to a quarter of `bytes_max` bytes; see
-    /// [`View::cache_rows`](crate::View::cache_rows). One change asks for the same few rows several times.
+    /// Caches the locations of rows with numeric keys in up to a quarter of `bytes_max` bytes; see
+    /// [`View::cache_rows`](crate::View::cache_rows). One change reads the same few rows several times.
     pub fn cache_rows(&mut self, bytes_max: usize) {
         self.read.txn.cache_rows(bytes_max);
     }
@@ -69,7 +69,7 @@ impl Writer {
         self.shared.maps
     }
 
-    /// Whether a batch may begin: the reserve is free.
+    /// Checks that the reserve is free, so that a batch may begin.
     ///
     /// # Errors
     /// `DiskFull`.
@@ -79,21 +79,20 @@ impl Writer {
         checked
     }
 
-    /// Begins a batch. Waits while as much is on its way to the data file as may be
-    /// ([`Options::pending_bytes_max`](crate::Options)).
+    /// Begins a batch. Waits while pending changes are at their limit ([`Options::pending_bytes_max`](crate::Options)).
     ///
     /// # Errors
-    /// `DiskFull` while less than the reserve is free, or no more can be taken because the data file finds no room;
+    /// `DiskFull` while less than the reserve is free, or the limit is reached because the data file has no room;
     /// `WritesStopped` after a failed commit, `Engine`.
     pub fn begin(&mut self) -> Result<Batch<'_>> {
         self.check_reserve()?;
         self.begin_in_reserve()
     }
 
-    /// Begins a batch also while less than the reserve is free: for deleting and trimming, which make room.
+    /// Begins a batch even while less than the reserve is free: for deleting and trimming, which free room.
     ///
     /// # Errors
-    /// As [`begin`](Writer::begin), but for the reserve.
+    /// The same as [`begin`](Writer::begin), except for the reserve.
     pub fn begin_in_reserve(&mut self) -> Result<Batch<'_>> {
         self.pending.check_writes()?;
         let state = self.pending.begin_batch()?;
@@ -112,16 +111,16 @@ impl Writer {
     }
 }
 
-/// Changes that become durable and visible together. A [`Read`] that sees its own changes; dropped without
-/// [`commit`](Batch::commit) it leaves no trace. Its changes are in memory until then.
+/// Changes that become durable and visible together. A [`Read`] that sees its own changes. Dropping it without
+/// [`commit`](Batch::commit) discards them. They are in memory until then.
 ///
 /// After an error other than `EmptyKey`, `KeyTooLong`, `ValueTooLong`, `WrongMapKind` and `CounterOverflow` a batch can
-/// only be dropped: its commit gives the error again.
+/// only be dropped: its commit returns the error again.
 pub struct Batch<'w> {
     writer: &'w mut Writer,
     last: Position,
     broken: Option<StoreError>,
-    /// It has become too large for the redo log, and its group is not kept any longer.
+    /// Whether it has become too large for the redo log, so that its group is discarded.
     is_large: bool,
 }
 
@@ -136,7 +135,8 @@ pub struct Savepoint {
 }
 
 impl Batch<'_> {
-    /// Notes what the batch is. Costs about as much as one operation: for the few whose end shows whether they may be.
+    /// Records the state of the batch. Costs about as much as one operation: for the few operations that are accepted
+    /// or refused only at their end.
     #[cold]
     pub fn savepoint(&self) -> Savepoint {
         let read = &self.writer.read;
@@ -149,7 +149,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Takes back all changes since a savepoint of this batch. A batch that is broken stays so.
+    /// Reverts all changes since a savepoint of this batch. A batch that is broken stays so.
     #[cold]
     pub fn roll_back(&mut self, savepoint: Savepoint) {
         let Writer { read, group, .. } = &mut *self.writer;
@@ -174,11 +174,11 @@ impl Batch<'_> {
         self.set_row(map, key, value)
     }
 
-    /// As [`put`](Batch::put), for one of the few rows that every operation of a batch sets anew: it is written once,
-    /// by the commit. Until then scans show it, and [`row_count`](Read::row_count) counts it, as it was before.
+    /// Sets the value of one of the few rows that every operation of a batch sets again: it is written once, by the
+    /// commit. Until then scans return its old value, and [`row_count`](Read::row_count) counts it as before.
     ///
     /// # Errors
-    /// As there.
+    /// The same as [`put`](Batch::put).
     pub fn put_buffered(&mut self, map: MapId, key: &[u8], value: &[u8]) -> Result<()> {
         let map = self.map(map).of_kind(MapKind::Plain)?;
         map.check_value(value)?;
@@ -203,7 +203,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Writes the row of a key, if it is held: it is about to be changed in another way.
+    /// Writes the row of a key, if it is buffered: it is about to be changed in another way.
     fn settle(&mut self, map: Map, key: &[u8]) -> Result<()> {
         let buffered_rows = &mut self.writer.read.buffered_rows;
         let Some(place) = buffered_rows.iter().position(|held| held.is(map, key)) else { return Ok(()) };
@@ -218,7 +218,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Removes `key` with its value or with all its ids; says whether it was there.
+    /// Removes `key` with its value or with all its ids; returns whether it existed.
     ///
     /// # Errors
     /// `EmptyKey`, `KeyTooLong`, `Engine`.
@@ -237,7 +237,7 @@ impl Batch<'_> {
         Ok(existed)
     }
 
-    /// Adds `id` to the ids under `key` of an id set map; says whether it is new there.
+    /// Adds `id` to the ids under `key` of an id set map; returns whether it is new there.
     ///
     /// # Errors
     /// `EmptyKey`, `KeyTooLong`, `WrongMapKind`, `Engine`.
@@ -252,12 +252,12 @@ impl Batch<'_> {
         Ok(is_new)
     }
 
-    /// As [`insert_id`](Batch::insert_id), for an id that is certainly not under the key, which saves looking for it
-    /// there. Were it there all the same, the key would count one id too many until the next checkpoint, and nothing
-    /// else be wrong.
+    /// Adds an id that is certainly not under the key, which saves a look-up compared with
+    /// [`insert_id`](Batch::insert_id). If it was there, the key counts one id too many until the next checkpoint, and
+    /// nothing else is wrong.
     ///
     /// # Errors
-    /// As there.
+    /// The same as [`insert_id`](Batch::insert_id).
     pub fn insert_new_id(&mut self, map: MapId, key: &[u8], id: u64) -> Result<()> {
         let map = self.map(map).of_kind(MapKind::IdSet)?;
         self.check(map, key)?;
@@ -268,7 +268,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Removes `id` from the ids under `key` of an id set map; says whether it was there.
+    /// Removes `id` from the ids under `key` of an id set map; returns whether it was there.
     ///
     /// # Errors
     /// `EmptyKey`, `KeyTooLong`, `WrongMapKind`, `Engine`.
@@ -283,10 +283,10 @@ impl Batch<'_> {
         Ok(was_there)
     }
 
-    /// Adds `delta` to the counter `key` and returns its new value. A counter that comes back to 0 takes no room.
+    /// Adds `delta` to the counter `key` and returns its new value. A counter of 0 takes no room.
     ///
-    /// Operations of a batch move the same few counters as a rule, those of a common parent and of all above it. So
-    /// they are held and written once.
+    /// Operations of a batch usually move the same few counters, those of a common parent and of all its superiors. So
+    /// they are buffered and written once.
     ///
     /// # Errors
     /// `EmptyKey`, `KeyTooLong`, `CounterOverflow`, `DamagedRow`, `Engine`.
@@ -337,7 +337,7 @@ impl Batch<'_> {
     }
 
     /// Removes the oldest records whose position is below `before`, at most `rows_max`, and returns how many. The last
-    /// record always stays: it carries the position. Few rows at a time keep the commit short: a long log wants many
+    /// record always stays: it carries the position. Few rows at a time keep the commit short: a long log takes many
     /// batches.
     ///
     /// # Errors
@@ -377,7 +377,7 @@ impl Batch<'_> {
         Ok(self.last)
     }
 
-    /// Whether a change of this key may be made.
+    /// Checks that this key may be changed.
     fn check(&self, map: Map, key: &[u8]) -> Result<()> {
         map.check_key(key)?;
         self.check_intact()
@@ -387,7 +387,7 @@ impl Batch<'_> {
         self.broken.clone().map_or(Ok(()), Err)
     }
 
-    /// Takes down what ends the batch.
+    /// Records a failure that ends the batch.
     fn changed(&mut self, outcome: Result<bool>) -> Result<bool> {
         if let Err(error) = &outcome {
             self.broken = Some(error.clone());

@@ -1,13 +1,12 @@
-//! [`BulkStore`]: a new data file, written in key order from nothing and put in the old one's place when it is
-//! complete.
+//! [`BulkStore`]: a new data file, written in key order, which replaces the old one when it is complete.
 //!
 //! Rows that come in key order fill page after page, and no written page is ever read again: this runs at the speed of
 //! writing a file. The engine's transactions are cut whenever enough pages are in memory, and none of them is synced;
 //! an incomplete file that a crash leaves is worthless and is deleted. `finish` syncs the file once, as a whole, and
 //! only then renames it.
 //!
-//! Memory: the pages of one transaction, 8 MiB and the longest row or twice that, whatever comes; and a copy of the
-//! last key of each map.
+//! Memory: the pages of one transaction, which is 8 MiB and the longest row or twice that; and a copy of the last key
+//! of each map.
 
 use std::fs::{self, File};
 use std::io;
@@ -27,8 +26,7 @@ use crate::redo::{self, Identity};
 use crate::shared::{Shared, WrittenBy};
 use crate::{OpenError, Options, Position, Result, StoreError, View, log};
 
-/// Bytes of rows after which a transaction is cut. Few enough for their pages to stay in the processor's cache: with 64
-/// MiB a row of 700 bytes takes 1.6 times as long.
+/// Bytes of rows after which a transaction is cut: few enough for their pages to stay in the processor's cache.
 const CUT_BYTES: usize = 8 << 20;
 /// The same if the speed is limited: the most that other users of the disk wait for at a time.
 const PACED_CUT_BYTES: usize = 1 << 20;
@@ -36,17 +34,17 @@ const PACED_CUT_BYTES: usize = 1 << 20;
 const ROW_HEAD_LEN: usize = 10;
 /// Cost of a removal: the pages from the root to the row's, copied because they were written out before.
 const REMOVAL_LEN: usize = 4 << 12;
-/// Ids that are handed to the engine at once.
+/// Ids passed to the engine at once.
 const IDS_AT_ONCE: usize = 16 << 10;
 const ID_LEN: usize = size_of::<u64>();
 
 /// Unfinished data file: `data.new` in the same directory as the old one, which stays as it is until
 /// [`finish`](BulkStore::finish) replaces it.
 ///
-/// The data directory is locked meanwhile. Keys ascend within each map; maps may take turns. Dropped before `finish` it
-/// leaves no trace.
+/// The data directory is locked meanwhile. Keys ascend within each map; maps may take turns. Dropping it before
+/// `finish` deletes the new file.
 pub struct BulkStore {
-    /// The transaction under way, `None` after one has failed.
+    /// The current transaction, `None` after one has failed.
     txn: Option<Txn>,
     env: Arc<Env>,
     /// After `txn` and `env`, so that the file is closed before it is removed.
@@ -64,9 +62,9 @@ pub struct BulkStore {
     /// The last key of each map by its index.
     last_keys: Vec<LastKey>,
     next_position: Position,
-    /// Bytes of rows in the transaction under way.
+    /// Bytes of rows in the current transaction.
     pending_bytes: usize,
-    /// Bytes of rows before, and how fast they may be written.
+    /// Bytes of rows in earlier transactions, and the limit of their speed.
     cut_bytes: u64,
     rate_limit: Option<RateLimit>,
     broken: Option<StoreError>,
@@ -82,7 +80,7 @@ struct LastKey {
     id: u64,
 }
 
-/// Removes the file when dropped, unless it has found its place.
+/// Removes the file when dropped, unless it was renamed into place.
 struct NewFile {
     path: PathBuf,
     in_place: bool,
@@ -101,7 +99,7 @@ impl BulkStore {
     /// Begins a new data file in `directory`, which is created if it is missing. Deletes the remains of an earlier try.
     ///
     /// # Errors
-    /// As [`Store::open`](crate::Store::open); also `InUse` while another process reads the store
+    /// The same as [`Store::open`](crate::Store::open); also `InUse` while another process reads the store
     /// ([`Store::open_read_only`](crate::Store::open_read_only)).
     pub fn create(
         directory: &Path,
@@ -153,7 +151,7 @@ impl BulkStore {
         })
     }
 
-    /// The file in the making, opened once more: for having it written out meanwhile.
+    /// Opens the unfinished file once more, for flushing its pages meanwhile.
     ///
     /// # Errors
     /// The file cannot be opened.
@@ -166,7 +164,7 @@ impl BulkStore {
     /// directory locked.
     ///
     /// # Errors
-    /// As [`Store::open`](crate::Store::open); `Map` if the old data lacks one of the maps.
+    /// The same as [`Store::open`](crate::Store::open); `Map` if the old data lacks one of the maps.
     pub fn old_view(&self) -> Result<Option<View>, OpenError> {
         if self.old_file.is_none() {
             return Ok(None);
@@ -182,11 +180,11 @@ impl BulkStore {
         Ok(Some(View::begin(&Arc::new(shared))?))
     }
 
-    /// Adds a row to a plain map. `key` is above all earlier ones of the map.
+    /// Adds a row to a plain map. `key` must be above all earlier ones of the map.
     ///
     /// # Errors
-    /// `OutOfOrder`, `EmptyKey`, `KeyTooLong`, `ValueTooLong`, `WrongMapKind`: the row is not taken, the next one may
-    /// be. `DiskFull`, `Engine`: nothing more is taken.
+    /// `OutOfOrder`, `EmptyKey`, `KeyTooLong`, `ValueTooLong`, `WrongMapKind`: the row is refused, and others may
+    /// follow. `DiskFull`, `Engine`: no more rows are accepted.
     pub fn append(&mut self, map: MapId, key: &[u8], value: &[u8]) -> Result<()> {
         self.append_row(Map::users(self.maps, map).of_kind(MapKind::Plain)?, key, value)
     }
@@ -208,7 +206,7 @@ impl BulkStore {
     }
 
     /// Adds ids under a key of an id set map: a key above all earlier ones of the map, or the last one again with ids
-    /// above its own. `ids` ascend. No ids are no key.
+    /// above its own. `ids` must ascend. An empty slice adds no key.
     ///
     /// # Errors
     /// As [`append`](BulkStore::append).
@@ -241,7 +239,7 @@ impl BulkStore {
         Ok(())
     }
 
-    /// Sets a counter. `key` is above those of all earlier counters. A count of 0 takes no room.
+    /// Sets a counter. `key` must be above those of all earlier counters. A count of 0 takes no room.
     ///
     /// # Errors
     /// As [`append`](BulkStore::append).
@@ -252,7 +250,7 @@ impl BulkStore {
         self.append_row(Map::COUNTS, key, &count.to_be_bytes())
     }
 
-    /// Says which position the first record is to have, which is 1 otherwise.
+    /// Sets the position of the first record, which is 1 by default.
     ///
     /// # Errors
     /// `OutOfOrder` for position 0 and after the first record.
@@ -280,8 +278,8 @@ impl BulkStore {
         Ok(position)
     }
 
-    /// Makes the new data file durable, with one sync, and puts it in the place of the old one: whatever happens
-    /// meanwhile, the directory holds one or the other. Then lets go of the directory.
+    /// Makes the new data file durable, with one sync, and renames it over the old one: at any time the directory
+    /// contains one or the other. Then unlocks the directory.
     ///
     /// # Errors
     /// That of the append that failed, if one did; `DiskFull`, `Engine`. The old data is unchanged and the new is
@@ -310,7 +308,7 @@ impl BulkStore {
         self.written(written, map, key.len() + value.len() + ROW_HEAD_LEN)
     }
 
-    /// Whether a row with this key may come next.
+    /// Checks that a row with this key may come next.
     #[expect(clippy::indexing_slicing, reason = "every open map has a last key")]
     fn check_next(&self, map: Map, key: &[u8]) -> Result<()> {
         self.check_intact()?;
@@ -325,7 +323,8 @@ impl BulkStore {
         self.broken.clone().map_or(Ok(()), Err)
     }
 
-    /// After a write of `row_len` bytes: cuts the transaction when it has become large. A failure ends everything.
+    /// Handles the result of writing `row_len` bytes: cuts the transaction when it has become large. A failure is
+    /// final.
     fn written(&mut self, written: Result<(), Failure>, map: Map, row_len: usize) -> Result<()> {
         self.pending_bytes += row_len;
         let outcome = match written {
@@ -347,7 +346,7 @@ impl BulkStore {
         if self.rate_limit.is_some() { PACED_CUT_BYTES } else { CUT_BYTES }
     }
 
-    /// Writes out the pages in memory and begins another transaction.
+    /// Writes the pages in memory and begins another transaction.
     #[cold]
     fn cut(&mut self) -> Result<()> {
         self.cut_bytes += self.pending_bytes as u64;
@@ -368,7 +367,7 @@ impl BulkStore {
     }
 }
 
-/// The identity of a data file, if it has one that can be read.
+/// Returns the identity of a data file, if it can be read.
 fn identity_of(data_file: &Path, options: &Options, room: &Room) -> Option<Identity> {
     let opening = Opening { data_file, maps: &[], options, mode: Mode::Frozen, read_ahead: false };
     let (mut env, _) = opening.open(room, Arc::new(())).ok()?;

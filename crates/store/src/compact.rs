@@ -1,8 +1,8 @@
-//! [`compact`]: the same rows in a data file without holes.
+//! [`compact`]: rewriting the data file without free pages.
 //!
-//! The engine never gives room back to the system, and keys that came in any order leave their pages two thirds full.
-//! So every row is read and appended to a new file in key order, which fills pages, leaves none free, and puts
-//! neighbours next to each other. The log's checksums are checked on the way.
+//! The engine never returns room to the system, and keys that came in any order leave their pages two thirds full. So
+//! every row is read and appended to a new file in key order, which fills pages, leaves none free, and makes neighbours
+//! adjacent. The log's checksums are checked on the way.
 
 use std::fs;
 use std::io;
@@ -25,12 +25,12 @@ pub struct Compacted {
     pub bytes_after: u64,
 }
 
-/// Writes all rows into a new data file and puts it in the place of the old one, atomically. Needs room on the disk for
-/// both. `maps` names all maps of the store.
+/// Writes all rows into a new data file and replaces the old one with it, atomically. Needs room on the disk for both.
+/// `maps` names all maps of the store.
 ///
 /// # Errors
-/// As [`BulkStore::create`] and [`BulkStore::finish`]; `Map` if the store has a map that is not in `maps` or lacks one
-/// that is, `File` if there is no store; `DamagedLog`, `DamagedRow`. The old data is left as it was.
+/// The same as [`BulkStore::create`] and [`BulkStore::finish`]; `Map` if the store has a map that is not in `maps` or
+/// lacks one that is, `File` if there is no store; `DamagedLog`, `DamagedRow`. The old data is unchanged.
 pub fn compact(
     directory: &Path,
     maps: &'static [MapSpec],

@@ -1,4 +1,4 @@
-//! [`copy()`]: all that a view shows, row by row in the order of keys, to wherever rows can be taken.
+//! [`copy()`]: copies all rows of a view, in the order of keys, to any receiver of rows.
 
 use std::ops::Bound::Unbounded;
 
@@ -7,7 +7,7 @@ use crate::maps::{Direction, KeyRange, MapId, MapKind, MapSpec};
 use crate::{Position, Read, Result, StoreError};
 
 const ALL: KeyRange<'static> = (Unbounded, Unbounded);
-/// Ids taken over at once.
+/// Ids copied at once.
 const IDS_AT_ONCE: usize = 64 << 10;
 
 /// Receiver of rows: keys ascend within each map, and the log comes last.
@@ -15,34 +15,34 @@ pub trait RowSink {
     /// Error of the receiver.
     type Error: From<StoreError>;
 
-    /// A row of a plain map.
+    /// Receives a row of a plain map.
     ///
     /// # Errors
-    /// It is not taken, and nothing more is.
+    /// The row is refused, and copying ends.
     fn row(&mut self, map: MapId, key: &[u8], value: &[u8]) -> Result<(), Self::Error>;
 
-    /// Ids under a key of an id set map, ascending; more may follow under the same key.
+    /// Receives ids under a key of an id set map, ascending; more may follow under the same key.
     ///
     /// # Errors
-    /// As [`row`](RowSink::row).
+    /// The same as [`row`](RowSink::row).
     fn ids(&mut self, map: MapId, key: &[u8], ids: &[u64]) -> Result<(), Self::Error>;
 
-    /// A counter.
+    /// Receives a counter.
     ///
     /// # Errors
-    /// As [`row`](RowSink::row).
+    /// The same as [`row`](RowSink::row).
     fn counter(&mut self, key: &[u8], count: i64) -> Result<(), Self::Error>;
 
-    /// The position of the first record that follows.
+    /// Receives the position of the first record that follows.
     ///
     /// # Errors
-    /// As [`row`](RowSink::row).
+    /// The same as [`row`](RowSink::row).
     fn log_start(&mut self, position: Position) -> Result<(), Self::Error>;
 
-    /// The next record.
+    /// Receives the next record.
     ///
     /// # Errors
-    /// As [`row`](RowSink::row).
+    /// The same as [`row`](RowSink::row).
     fn record(&mut self, record: &[u8]) -> Result<(), Self::Error>;
 }
 
@@ -70,11 +70,11 @@ impl RowSink for BulkStore {
     }
 }
 
-/// Gives `sink` all rows that `old` shows, and the records of the log from position `from` on. Their checksums are
-/// looked at on the way.
+/// Passes all rows of `old` to `sink`, and the records of the log from position `from` on. Checks the records'
+/// checksums on the way.
 ///
 /// # Errors
-/// `DamagedLog`, `DamagedRow`, or what `sink` comes to.
+/// `DamagedLog`, `DamagedRow`, or the error of `sink`.
 pub fn copy<S: RowSink>(
     old: &Read,
     maps: &'static [MapSpec],
@@ -95,10 +95,10 @@ pub fn copy<S: RowSink>(
     copy_log(old, from, sink)
 }
 
-/// The same of the log alone.
+/// Copies only the log.
 ///
 /// # Errors
-/// As of [`copy()`].
+/// The same as [`copy()`].
 pub fn copy_log<S: RowSink>(old: &Read, from: Position, sink: &mut S) -> Result<(), S::Error> {
     if let Some(first) = old.first_position()? {
         sink.log_start(first.max(from))?;

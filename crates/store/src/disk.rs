@@ -14,11 +14,12 @@ use crate::layout::{self, LOCK_FILE};
 use crate::lmdb::Failure;
 use crate::{OpenError, Result, StoreError};
 
-/// Addresses are cheap, but the processor has only 128 TiB of them, and several stores may be open in one process.
+/// Limit of the map: addresses are cheap, but the processor has only 128 TiB of them, and several stores may be open in
+/// one process.
 const MAP_BYTES_MAX: u64 = 16 << 40;
 const MAP_BYTES_MIN: u64 = 1 << 30;
 
-/// The room on a file system.
+/// Free and total space of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Space {
     /// Space that an unprivileged process may still use.
@@ -27,7 +28,7 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    /// The room on the file system of `directory`, or the system's error number.
+    /// Returns the space on the file system of `directory`, or the system's error number.
     pub(crate) fn of(directory: &File) -> Result<Space, i32> {
         let facts = rustix::fs::fstatvfs(directory).map_err(Errno::raw_os_error)?;
         Ok(Space {
@@ -37,10 +38,10 @@ impl Space {
     }
 }
 
-/// The file system of the data directory, and what of it is kept in reserve.
+/// The file system of the data directory, and the reserve on it.
 #[derive(Debug)]
 pub(crate) struct Room {
-    /// The data directory, open for asking about its file system.
+    /// The data directory, open for querying its file system.
     directory: File,
     /// Its name, for messages.
     path: PathBuf,
@@ -60,13 +61,13 @@ impl Room {
         Space::of(&self.directory).map_err(|code| Failure { operation: "fstatvfs", code }.into())
     }
 
-    /// Gives `DiskFull` while less than the reserve is free.
+    /// Returns `DiskFull` while less than the reserve is free.
     pub(crate) fn check_reserve(&self) -> Result<()> {
         let space = self.space()?;
         if space.free_bytes < self.reserve_bytes { Err(self.disk_full(space)) } else { Ok(()) }
     }
 
-    /// The error for a failed write.
+    /// Returns the error of a failed write.
     pub(crate) fn write_error(&self, failure: Failure) -> StoreError {
         match self.full(failure) {
             Some(error) => error,
@@ -74,8 +75,8 @@ impl Room {
         }
     }
 
-    /// `DiskFull`, if that is what failed a write. A write cut short, which LMDB reports as EIO, is a full disk too if
-    /// there is less than the reserve.
+    /// Returns `DiskFull`, if that is the cause of a failed write. A write cut short, which LMDB reports as EIO, is a
+    /// full disk too if there is less than the reserve.
     pub(crate) fn full(&self, failure: Failure) -> Option<StoreError> {
         let space = self.space().ok()?;
         let cut_short = is_io_error(failure.code) && space.free_bytes < self.reserve_bytes;
@@ -83,14 +84,14 @@ impl Room {
         full.then(|| self.disk_full(space))
     }
 
-    /// The error for a failed file operation.
+    /// Returns the error of a failed file operation.
     pub(crate) fn io_error(&self, operation: &'static str, error: &io::Error) -> StoreError {
         // An error without a system's number means a truncated file, changed by another program.
         let code = error.raw_os_error().unwrap_or(Errno::IO.raw_os_error());
         self.write_error(Failure { operation, code })
     }
 
-    /// The error for a file that could not be opened or created.
+    /// Returns the error of a file that could not be opened or created.
     pub(crate) fn open_error(&self, operation: &'static str, error: &io::Error) -> StoreError {
         match error.raw_os_error() {
             Some(code) if Failure { operation, code }.is_exhausted() => {
@@ -116,18 +117,18 @@ impl Room {
     }
 }
 
-/// The address space to map for a data file on a file system of `disk_bytes`: all of it, since the file cannot become
-/// larger than that.
+/// Returns the address space to map for a data file on a file system of `disk_bytes`: all of it, since the file cannot
+/// become larger than that.
 pub(crate) fn map_bytes(disk_bytes: u64) -> u64 {
     disk_bytes.clamp(MAP_BYTES_MIN, MAP_BYTES_MAX).next_multiple_of(MAP_BYTES_MIN)
 }
 
-/// Half of `map_bytes`, if that is still worth trying.
+/// Returns half of `map_bytes`, if that is still worth trying.
 pub(crate) fn smaller_map(map_bytes: u64) -> Option<u64> {
     (map_bytes / 2 >= MAP_BYTES_MIN).then_some(map_bytes / 2)
 }
 
-/// Whether a system error says that there is no room on the disk or in the quota.
+/// Returns true if a system error means that the disk or the quota has no room.
 fn is_full(code: i32) -> bool {
     [Errno::NOSPC, Errno::DQUOT].iter().any(|errno| errno.raw_os_error() == code)
 }
@@ -149,7 +150,7 @@ pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
     make_directory_with(path, &mut sync_name_of)
 }
 
-/// As [`make_directory`]. `sync_name` makes the name of a directory durable in the one above.
+/// Does the same as [`make_directory`]. `sync_name` makes the name of a directory durable in its parent.
 fn make_directory_with(path: &Path, sync_name: &mut dyn FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
     // Others may pass to what is made for them, such as the certificate of the server's authority. They cannot list the
     // directory, and its other files are of mode 0600: the store holds password hashes.
@@ -170,8 +171,7 @@ fn make_directory_with(path: &Path, sync_name: &mut dyn FnMut(&Path) -> io::Resu
     }
 }
 
-/// Syncs the directory that holds the name of `directory`, or all of the file system where that directory may not be
-/// opened.
+/// Syncs the parent of `directory`, or the whole file system if the parent may not be opened.
 fn sync_name_of(directory: &Path) -> io::Result<()> {
     // With `..` also a path that ends in a symbolic link has its name synced where the directory itself is.
     match File::open(directory.join("..")) {
@@ -183,13 +183,14 @@ fn sync_name_of(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// A data directory that is locked. Dropping this unlocks it, and so does the end of the process, however it comes.
+/// A locked data directory. Dropping this unlocks it, and so does any end of the process.
 ///
-/// Three locks, because files can be removed, renamed and linked while the server has them open: on the directory
-/// itself, which no name leads around; on the lock file, which says who the owner is, and which earlier releases lock
-/// alone; and on the data file (see [`lock_data_file`]), which may have names in several directories.
+/// There are three locks, because files can be removed, renamed and linked while the server has them open: on the
+/// directory itself, which has no second name; on the lock file, which contains the owner's process id, and which is
+/// the only lock of earlier releases; and on the data file (see [`lock_data_file`]), which may have names in several
+/// directories.
 pub(crate) struct DirectoryLock {
-    /// `None` where the file system has no locks on directories.
+    /// `None` if the file system has no locks on directories.
     _directory: Option<File>,
     _file: File,
 }
@@ -222,8 +223,7 @@ pub(crate) fn lock(directory: &Path) -> Result<DirectoryLock, OpenError> {
     Ok(DirectoryLock { _directory: locked, _file: file })
 }
 
-/// Locks a directory itself, whatever becomes of the files in it and of its name. `None` where the file system has no
-/// such locks.
+/// Locks a directory itself, independent of its files and its name. `None` if the file system has no such locks.
 pub(crate) fn lock_directory(directory: &Path) -> Result<Option<File>, OpenError> {
     let opened = File::open(directory).map_err(failed("open", directory))?;
     match opened.try_lock() {

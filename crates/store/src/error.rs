@@ -1,9 +1,10 @@
 //! Errors of the store: [`OpenError`] when a store is opened (the operator's to fix), [`StoreError`] afterwards.
 //!
-//! Whose fault, and what may the caller do? `DiskFull` and `WritesStopped` refuse writes while reads go on; `Exhausted`
-//! passes: try again; `EmptyKey`, `KeyTooLong`, `ValueTooLong`, `WrongMapKind`, `OutOfOrder` and `CounterOverflow` are
-//! the caller's own and leave the batch as it was; `DamagedLog`, `DamagedRedo` and `DamagedRow` say that the file does
-//! not hold what was written to it; `Engine` is everything else the engine reports.
+//! The variants answer two questions: which party is at fault, and what the caller may do. `DiskFull` and
+//! `WritesStopped` refuse writes while reads continue. `Exhausted` is temporary: try again. `EmptyKey`, `KeyTooLong`,
+//! `ValueTooLong`, `WrongMapKind`, `OutOfOrder` and `CounterOverflow` are errors of the caller and leave the batch
+//! unchanged. `DamagedLog`, `DamagedRedo` and `DamagedRow` mean that the file differs from what was written to it.
+//! `Engine` is everything else that the engine reports.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -38,7 +39,7 @@ pub enum OpenError {
         /// Defect of the file.
         reason: String,
     },
-    /// The redo log of a data file is there without it: changes that were acknowledged.
+    /// The redo log of a data file exists without it. It contains acknowledged changes.
     #[error(
         "{} has no data.mdb, but its redo log, which holds acknowledged changes: {}; put data.mdb back, or restore \
          a backup into another directory; only to begin with an empty directory, move these files away first",
@@ -50,7 +51,7 @@ pub enum OpenError {
         /// The names of the redo log's files in it.
         files: Vec<String>,
     },
-    /// The data file is shorter than what it says belongs to it. Nothing has been changed.
+    /// The data file is shorter than its last root requires. Nothing was changed.
     #[error(
         "{} is damaged: it has {length} bytes, {}; put back the file, or import or restore a backup",
         file.display(),
@@ -64,7 +65,7 @@ pub enum OpenError {
         /// Length according to its last root page; 0 if there is none.
         expected: u64,
     },
-    /// A map exists with another kind than the one asked for, or its name is reserved or given twice.
+    /// A map exists with a kind other than the requested one, or its name is reserved or given twice.
     #[error("map {name}: {reason}")]
     Map {
         /// The map's name.
@@ -87,7 +88,7 @@ pub enum OpenError {
     Store(#[from] StoreError),
 }
 
-/// Turns the error of a file operation into ours.
+/// Returns a function that converts the error of a file operation.
 pub(crate) fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> OpenError {
     let path = path.to_owned();
     move |source| OpenError::File { action, path, source }
@@ -124,11 +125,11 @@ pub enum StoreError {
     Exhausted {
         /// Failed operation.
         operation: &'static str,
-        /// The system's words for why.
+        /// Error text of the system.
         message: String,
     },
     /// An earlier commit failed in a way that leaves the disk's state unknown. No batch begins until the store is
-    /// opened anew; reads go on.
+    /// opened again; reads continue.
     #[error("writes are stopped until restart: {cause}")]
     WritesStopped {
         /// Error of the failed commit.
@@ -156,7 +157,7 @@ pub enum StoreError {
         /// The value's length in bytes.
         length: usize,
     },
-    /// An operation on ids was asked of a plain map, or the reverse.
+    /// An operation on ids was called for a plain map, or the reverse.
     #[error("map {map} is of the other kind")]
     WrongMapKind {
         /// The map's name.
@@ -172,7 +173,7 @@ pub enum StoreError {
     /// A counter would leave the range of an `i64`.
     #[error("a counter overflows")]
     CounterOverflow,
-    /// A log record is not what was written.
+    /// A log record differs from what was written.
     #[error("log record {position} is damaged: {damage}")]
     DamagedLog {
         /// The record's position.
@@ -180,7 +181,7 @@ pub enum StoreError {
         /// Kind of damage.
         damage: LogDamage,
     },
-    /// The redo log does not hold what was written to it: commits that were acknowledged may be missing.
+    /// The redo log differs from what was written to it: commits that were acknowledged may be missing.
     #[error("the redo log is damaged in {} at byte {offset}: {damage}; {}", file.display(), salvage_hint(file))]
     DamagedRedo {
         /// The segment.
@@ -190,27 +191,27 @@ pub enum StoreError {
         /// Kind of damage.
         damage: RedoDamage,
     },
-    /// The redo log lacks what its mark, or the data file, says must be there: commits that were acknowledged are
-    /// missing.
+    /// The redo log lacks groups or segments that its mark, or the data file, requires: commits that were acknowledged
+    /// are missing.
     #[error("the redo log lacks acknowledged changes: {}; {}", listed(findings), hint(findings))]
     RedoContradicted {
-        /// Everything that does not agree.
+        /// All contradictions.
         findings: Vec<RedoFinding>,
     },
-    /// A row that the store itself keeps has an impossible length.
+    /// A row of the store's own maps has an impossible length.
     #[error("damaged row in map {map}")]
     DamagedRow {
         /// The map's name.
         map: &'static str,
     },
-    /// The view is parked: [`View::renew`](crate::View::renew) it before reading.
+    /// The view is parked: call [`View::renew`](crate::View::renew) before reading.
     #[error("read through a parked view")]
     Parked,
     /// A page that was to be read only from memory is not in memory; see
     /// [`Read::without_waiting`](crate::Read::without_waiting).
     #[error("not in memory")]
     NotInMemory,
-    /// As many views are open as [`Options::views_max`](crate::Options) allows.
+    /// The number of open views has reached [`Options::views_max`](crate::Options).
     #[error("too many views are open at once")]
     TooManyViews,
     /// Anything else that the engine reports.
@@ -220,7 +221,7 @@ pub enum StoreError {
         operation: &'static str,
         /// The engine's or the system's error number.
         code: i32,
-        /// The engine's words for it.
+        /// Error text of the engine.
         message: String,
     },
 }
@@ -239,7 +240,7 @@ pub(crate) fn salvage_hint(file: &Path) -> String {
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LogDamage {
-    /// Shorter than a frame's head, or a key that is no position.
+    /// Shorter than a frame's head, or its key is not a position.
     #[error("too short")]
     Short,
     /// Written in a frame version that this program does not read.
@@ -253,7 +254,7 @@ pub enum LogDamage {
     Gap,
 }
 
-/// Something wrong with a file of the redo log.
+/// Damage of a file of the redo log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RedoFinding {
     /// The file.
@@ -277,7 +278,7 @@ pub enum RedoDamage {
     /// A segment has groups after an invalid header.
     #[error("the segment's header is damaged")]
     Header,
-    /// A segment that the mark names is not there.
+    /// A segment that the mark names is missing.
     #[error("the segment is missing, with groups up to at least {last}")]
     SegmentMissing {
         /// The last group that is known to be in it, 0 if none is.
@@ -286,12 +287,12 @@ pub enum RedoDamage {
     /// A segment that the mark names has been cut off.
     #[error("the segment has {found} bytes instead of {length}")]
     SegmentShort {
-        /// Its length as the mark has it.
+        /// Its length according to the mark.
         length: u64,
         /// Its length now.
         found: u64,
     },
-    /// Groups that were durable when the mark was written are not there.
+    /// Groups that were durable when the mark was written are missing.
     #[error(
         "groups {first} to {last} are durable according to redo.mark and are missing after the groups of this file"
     )]
@@ -301,15 +302,15 @@ pub enum RedoDamage {
         /// The last one known to be durable.
         last: u64,
     },
-    /// The file that says what the log must have is not there.
+    /// The mark is missing.
     #[error("the file is missing, which lists the required segments of the redo log")]
     MarkMissing,
-    /// The file that says what the log must have cannot be read.
+    /// The mark cannot be read, or belongs to other data.
     #[error(
         "the file, which lists the required segments of the redo log, is damaged or belongs to other data"
     )]
     Mark,
-    /// A segment with groups has the name of another one.
+    /// A segment with groups has the file name of another one.
     #[error("by its header this is segment {number}: its name must be {}", layout::redo_file(*number))]
     Misnamed {
         /// The number in its header.
@@ -331,10 +332,10 @@ pub enum RedoDamage {
         /// Number of the group that follows.
         found: u64,
     },
-    /// A group that was there when the log was opened is no longer.
+    /// A group that was read when the log was opened has since changed or disappeared.
     #[error("the group changed while the log was being read")]
     Changed,
-    /// The bytes of a group are those that were written and yet no changes.
+    /// The bytes of a group are those that were written, but are not valid changes.
     #[error("the group contains an invalid change")]
     NotAChange,
 }

@@ -1,12 +1,11 @@
-//! Versions, limits, and names of files and of rows of `store.meta`, in one place. docs/reference/store-format.md draws
-//! them.
+//! Versions, limits, and names of files and of rows of `store.meta`. docs/reference/store-format.md draws them.
 
 use std::ffi::OsStr;
 
 /// Version of the store's own layout: maps, key order, counters, log frame, redo log. Checked at every open.
 pub const FORMAT_VERSION: u32 = 3;
 
-/// The oldest version that can be opened; it becomes the newest when it is opened for writing. Version 2 had no mark of
+/// The oldest version that can be opened; opening it for writing upgrades it to the newest. Version 2 had no mark of
 /// the redo log.
 pub(crate) const FORMAT_VERSION_MIN: u32 = 2;
 
@@ -19,17 +18,18 @@ pub const VALUE_LEN_MAX: usize = u32::MAX as usize;
 /// The data file. The engine adds `data.mdb-lock`, its table of readers.
 pub(crate) const DATA_FILE: &str = "data.mdb";
 
-/// A data file in the making; renamed to [`DATA_FILE`] when complete.
+/// Unfinished data file; renamed to [`DATA_FILE`] when complete.
 pub(crate) const NEW_DATA_FILE: &str = "data.new";
 
-/// The name of a sorter's file is this and a number. It has the name for a moment only: see the module `sort::run`.
+/// Prefix of the name of a sorter's file, which a number follows. It has the name for a moment only: see the module
+/// `sort::run`.
 pub(crate) const SORT_FILE_PREFIX: &str = "data.sort-";
 
-/// The name of a segment of the redo log is this and its number in [`REDO_DIGITS`] decimal digits.
+/// Prefix of the name of a redo log's segment, which its number follows in [`REDO_DIGITS`] decimal digits.
 const REDO_FILE_PREFIX: &str = "redo-";
 const REDO_DIGITS: usize = 16;
 
-/// Says what the redo log must have.
+/// The mark: manifest of the redo log.
 pub(crate) const MARK_FILE: &str = "redo.mark";
 
 /// Directory for files that hold changes of missing data: see the module `redo::set_aside`.
@@ -47,7 +47,7 @@ pub(crate) const FORMAT_KEY: &[u8] = b"format";
 /// Row of `Map::META` that identifies this data file: 16 random bytes.
 pub(crate) const IDENTITY_KEY: &[u8] = b"identity";
 
-/// The row of `Map::META` that is there, with the value 1, while the redo log must have a mark.
+/// Row of `Map::META` that exists, with the value 1, while the redo log must have a mark.
 pub(crate) const MARKED_KEY: &[u8] = b"marked";
 
 /// The row of `Map::META` that holds the identity of the data file that this one has replaced; missing if there was
@@ -58,7 +58,7 @@ pub(crate) const REPLACED_KEY: &[u8] = b"replaced";
 /// as u64, big-endian; 0 if it is missing.
 pub(crate) const CHECKPOINTED_KEY: &[u8] = b"folded";
 
-/// The row of `Map::META` that holds how many batches were written to the data file around the redo log, as u64,
+/// Row of `Map::META` that holds the number of batches that were written to the data file without the redo log, as u64,
 /// big-endian; 0 if it is missing.
 pub(crate) const THROUGH_KEY: &[u8] = b"written through";
 
@@ -66,8 +66,8 @@ pub(crate) const THROUGH_KEY: &[u8] = b"written through";
 /// by a zero byte.
 pub(crate) const MAP_NAMES_KEY: &[u8] = b"maps";
 
-/// Whether a file of this name in the data directory is left over once its owner has died: a data file in the making, a
-/// sorter's file.
+/// Returns true if a file of this name in the data directory is left over once its owner has died: an unfinished data
+/// file, or a sorter's file.
 pub(crate) fn is_left_over(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
     let of_new_data = name.strip_prefix(NEW_DATA_FILE).is_some_and(|end| ["", READERS_SUFFIX].contains(&end));
@@ -77,19 +77,19 @@ pub(crate) fn is_left_over(name: &OsStr) -> bool {
     of_new_data || of_sorter
 }
 
-/// The name of the redo log's segment of this number.
+/// Returns the file name of the redo log's segment with this number.
 pub(crate) fn redo_file(number: u64) -> String {
     format!("{REDO_FILE_PREFIX}{number:0REDO_DIGITS$}")
 }
 
-/// The number of the redo log's segment of this name; `None` if it is another file's.
+/// Returns the number of the redo log's segment with this file name; `None` for any other file.
 pub(crate) fn redo_number(name: &OsStr) -> Option<u64> {
     let digits = name.to_str()?.strip_prefix(REDO_FILE_PREFIX)?;
     let is_number = digits.len() == REDO_DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit());
     digits.parse().ok().filter(|_| is_number)
 }
 
-/// Whether a file of this name is a part of a redo log.
+/// Returns true if a file of this name is a part of a redo log.
 pub(crate) fn is_of_redo_log(name: &OsStr) -> bool {
     redo_number(name).is_some() || name == MARK_FILE
 }

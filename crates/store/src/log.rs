@@ -1,9 +1,9 @@
-//! The frame around each record of the log.
+//! Frame around each record of the log.
 //!
-//! A record is a row of the map `store.log`, its position the key. The frame is there because the engine's pages carry
-//! no checksum, and the log is what everything else can be rebuilt from: a damaged record must be refused, never
-//! applied. The position is part of what the checksum covers, so that a record under another's key is damage too, and
-//! positions go up by one, so that a missing one is.
+//! A record is a row of the map `store.log`, its position the key. The frame is needed because the engine's pages carry
+//! no checksum, and everything else can be rebuilt from the log: a damaged record must be refused, never applied. The
+//! checksum covers the position, so that a record under another's key is damage too, and positions increase by one, so
+//! that a missing record is detected.
 //!
 //! ```text
 //! offset  size
@@ -27,7 +27,7 @@ fn checksum(position: Position, record: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&covered_head), record)
 }
 
-/// The framed record into `frame`, whose content is replaced.
+/// Encodes a record into `frame`, whose content is replaced.
 pub(crate) fn frame(position: Position, record: &[u8], frame: &mut Vec<u8>) {
     frame.clear();
     frame.reserve(HEAD_LEN + record.len());
@@ -36,7 +36,7 @@ pub(crate) fn frame(position: Position, record: &[u8], frame: &mut Vec<u8>) {
     frame.extend_from_slice(record);
 }
 
-/// The record in a frame.
+/// Returns the record in a frame.
 pub(crate) fn unframe(position: Position, frame: &[u8]) -> Result<&[u8], LogDamage> {
     let (head, record) = frame.split_first_chunk::<HEAD_LEN>().ok_or(LogDamage::Short)?;
     let [version, stored @ ..] = *head;
@@ -49,7 +49,7 @@ pub(crate) fn unframe(position: Position, frame: &[u8]) -> Result<&[u8], LogDama
     Ok(record)
 }
 
-/// The position that is a key of the log.
+/// Parses a key of the log as a position.
 pub(crate) fn position_of(key: &[u8]) -> Result<Position> {
     match key.try_into() {
         Ok(bytes) => Ok(Position::from_be_bytes(bytes)),

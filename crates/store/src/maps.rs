@@ -7,7 +7,7 @@ use crate::{OpenError, Result, StoreError};
 
 const RESERVED_PREFIX: &str = "store.";
 
-/// A range of keys in memcmp order. Bounds may have any length; an empty one stands below every key.
+/// A range of keys in memcmp order. Bounds may have any length; an empty one is below every key.
 pub type KeyRange<'k> = (Bound<&'k [u8]>, Bound<&'k [u8]>);
 
 /// The direction of a scan.
@@ -44,18 +44,18 @@ pub struct MapSpec {
 pub struct MapId(usize);
 
 impl MapId {
-    /// The map at `index` of the slice given to [`Store::open`](crate::Store::open).
+    /// Returns the id of the map at `index` of the slice given to [`Store::open`](crate::Store::open).
     pub const fn new(index: usize) -> MapId {
         MapId(index)
     }
 
-    /// The index again.
+    /// Returns the index.
     pub const fn index(self) -> usize {
         self.0
     }
 }
 
-/// A map as the engine knows it: the store's own first, then the user's in their order.
+/// A map of the engine: the store's own first, then the user's in their order.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Map {
     pub(crate) index: usize,
@@ -84,7 +84,7 @@ impl Map {
         Map { index: Map::OWN_COUNT + id.0, spec: maps[id.0] }
     }
 
-    /// Its index as the redo log has it.
+    /// Returns the map's number in the redo log.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "a program has a list of a few maps")]
     pub(crate) fn number(self) -> u16 {
@@ -92,20 +92,20 @@ impl Map {
         self.index as u16
     }
 
-    /// Whether it is the store's own.
+    /// Returns true if it is one of the store's own.
     #[inline]
     pub(crate) fn is_own(self) -> bool {
         self.index < Map::OWN_COUNT
     }
 
-    /// The map of this name.
+    /// Returns the map of this name.
     pub(crate) fn named(maps: &'static [MapSpec], name: &[u8]) -> Option<Map> {
         let own = [Map::META, Map::LOG, Map::COUNTS].into_iter();
         let users = (0..maps.len()).map(|index| Map::users(maps, MapId(index)));
         own.chain(users).find(|map| map.spec.name.as_bytes() == name)
     }
 
-    /// The map as one of `kind`.
+    /// Returns the map if it is of `kind`.
     #[inline]
     pub(crate) fn of_kind(self, kind: MapKind) -> Result<Map> {
         if self.spec.kind == kind { Ok(self) } else { Err(StoreError::WrongMapKind { map: self.spec.name }) }
@@ -128,12 +128,12 @@ impl Map {
     }
 }
 
-/// All maps but [`Map::META`], in the order of their indexes.
+/// Returns all maps but [`Map::META`], in the order of their indexes.
 pub(crate) fn other_maps(maps: &[MapSpec]) -> Vec<MapSpec> {
     [Map::LOG.spec, Map::COUNTS.spec].iter().chain(maps).copied().collect()
 }
 
-/// The names of all maps, the store's own among them.
+/// Returns the names of all maps, including the store's own.
 pub(crate) fn all_names(maps: &[MapSpec]) -> Vec<&'static str> {
     [Map::META.spec].iter().chain(&other_maps(maps)).map(|map| map.name).collect()
 }

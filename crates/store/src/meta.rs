@@ -17,7 +17,7 @@ pub(crate) struct RedoFacts {
     pub(crate) owner: Owner,
     /// Number of batches that were written to the data file without the log.
     written_through: u64,
-    /// The maps by which the log numbers them: what [`map_names`] gave.
+    /// Names of the maps by which the log numbers them, as [`map_names`] returned them.
     map_names: Vec<u8>,
 }
 
@@ -39,12 +39,12 @@ impl RedoFacts {
         Ok(RedoFacts { owner, written_through, map_names })
     }
 
-    /// Whether the log numbers maps as this program does.
+    /// Returns true if the log numbers maps as this program does.
     pub(crate) fn has_maps_of(&self, maps: &[MapSpec]) -> bool {
         self.map_names == map_names(maps)
     }
 
-    /// Makes the changes of the log's groups in the overlay of `read`.
+    /// Applies the changes of the log's groups to the overlay of `read`.
     pub(crate) fn replay(&self, read: &mut Read, replay: &mut Replay) -> Result<()> {
         let maps = read.maps;
         let names = self.map_names.split(|byte| *byte == 0);
@@ -66,7 +66,7 @@ fn map_names(maps: &[MapSpec]) -> Vec<u8> {
     maps::all_names(maps).into_iter().flat_map(|name| [name.as_bytes(), b"\0"].concat()).collect()
 }
 
-/// Gives a data file an identity, a new one.
+/// Gives a data file a new identity.
 pub(crate) fn put_identity(txn: &mut Txn) -> Result<(), Failure> {
     let mut identity: Identity = [0; 16];
     getrandom::fill(&mut identity).map_err(|error| Failure {
@@ -76,12 +76,12 @@ pub(crate) fn put_identity(txn: &mut Txn) -> Result<(), Failure> {
     txn.put(Map::META.index, IDENTITY_KEY, &identity, PutKind::Set).map(drop)
 }
 
-/// Says whose place the data file takes: segments of that identity may be removed.
+/// Records the identity of the data file that this one replaces: segments of that identity may be removed.
 pub(crate) fn put_replaced(txn: &mut Txn, replaced: Identity) -> Result<(), Failure> {
     txn.put(Map::META.index, REPLACED_KEY, &replaced, PutKind::Set).map(drop)
 }
 
-/// Demands a mark of the redo log from now on, or none. A program that knows no mark must not touch the log then.
+/// Records whether the redo log must have a mark from now on. A program that knows no mark must then not touch the log.
 pub(crate) fn put_marked(txn: &mut Txn, is_marked: bool) -> Result<(), Failure> {
     if is_marked {
         txn.put(Map::META.index, FORMAT_KEY, &FORMAT_VERSION.to_be_bytes(), PutKind::Set)?;
@@ -91,7 +91,7 @@ pub(crate) fn put_marked(txn: &mut Txn, is_marked: bool) -> Result<(), Failure> 
     }
 }
 
-/// Says how the redo log numbers maps from now on.
+/// Records how the redo log numbers maps from now on.
 pub(crate) fn put_map_names(txn: &mut Txn, maps: &[MapSpec]) -> Result<(), Failure> {
     txn.put(Map::META.index, MAP_NAMES_KEY, &map_names(maps), PutKind::Set).map(drop)
 }

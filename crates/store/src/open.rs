@@ -25,7 +25,7 @@ use crate::redo::RedoLog;
 use crate::shared::{Shared, WrittenBy};
 use crate::{OpenError, Options, Position, Read, Result, StoreError, View, Writer};
 
-/// An open store, to be cloned freely. The files close when the last clone, view and writer are gone.
+/// An open store, to be cloned freely. The files close when the last clone, view and writer are dropped.
 #[derive(Clone)]
 pub struct Store {
     shared: Arc<Shared>,
@@ -36,11 +36,11 @@ pub struct Store {
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Facts {
-    /// Bytes of address space that the data file may grow into.
+    /// Bytes of address space into which the data file may grow.
     pub map_bytes: u64,
     /// Bytes of the data file in use or free for reuse.
     pub used_bytes: u64,
-    /// View slots taken at some time since the store was opened, at most [`Options::views_max`].
+    /// Most view slots in use at any time since the store was opened, at most [`Options::views_max`].
     pub view_slots: u32,
     /// Position of the last durable log record.
     pub position: Position,
@@ -48,11 +48,11 @@ pub struct Facts {
     pub disk_free_bytes: u64,
     /// Size of the file system in bytes.
     pub disk_bytes: u64,
-    /// Bytes below which free room is kept for what has been acknowledged, and changes are refused.
+    /// Reserve of free bytes, below which changes are refused.
     pub disk_reserve_bytes: u64,
     /// Whether a failed commit has stopped the writer.
     pub writes_stopped: bool,
-    /// Memory, about, that changes take which are durable and not in the data file yet.
+    /// Approximate memory of changes that are durable and not in the data file yet.
     pub pending_bytes: u64,
 }
 
@@ -94,7 +94,7 @@ impl Store {
     /// store does so by itself, and when it is closed.
     ///
     /// # Errors
-    /// `DiskFull`: it stays pending. `WritesStopped`.
+    /// `DiskFull`: changes stay pending. `WritesStopped`.
     pub fn checkpoint(&self) -> Result<()> {
         self.shared.pending().map_or(Ok(()), |pending| pending.checkpoint_all())
     }
@@ -104,7 +104,7 @@ impl Store {
     /// they use.
     ///
     /// # Errors
-    /// `Engine`: the file cannot be read. Nothing else has changed.
+    /// `Engine`: the file cannot be read. The store is unchanged.
     pub fn warm_up(&self, bytes_max: u64, go_on: impl Fn() -> bool) -> Result<u64> {
         let used_bytes = self.shared.env.facts()?.used_bytes;
         if used_bytes > bytes_max {
@@ -128,7 +128,7 @@ impl Store {
         &self.set_aside
     }
 
-    /// A new view at the newest durable position.
+    /// Returns a new view at the newest durable position.
     ///
     /// # Errors
     /// `TooManyViews`, `Engine`.
@@ -136,7 +136,7 @@ impl Store {
         View::begin(&self.shared)
     }
 
-    /// Figures for monitoring. Costs some microseconds.
+    /// Returns figures for monitoring. Costs some microseconds.
     ///
     /// # Errors
     /// `TooManyViews`, `DamagedRow`, `Engine`.
@@ -157,8 +157,8 @@ impl Store {
     }
 }
 
-/// Opens the redo log and brings into the data file what it has beyond it; what the data file says about the redo log
-/// is then up to date.
+/// Opens the redo log and brings its pending groups into the data file; the data file's record of the redo log is then
+/// up to date.
 fn recover(
     env: &Arc<Env>,
     directory: &Path,
@@ -213,7 +213,7 @@ fn recover(
     Ok((pending, set_aside))
 }
 
-/// A data directory that is ours until the lock is let go.
+/// A data directory that this process has locked.
 pub(crate) struct DataDirectory<'a> {
     pub(crate) path: &'a Path,
     pub(crate) opened: File,
@@ -242,7 +242,7 @@ pub fn make_data_directory(path: &Path) -> Result<(), OpenError> {
     disk::make_directory(path).map_err(failed("create", path))
 }
 
-/// Whether there is a data file in a directory.
+/// Returns true if a directory contains a data file.
 ///
 /// # Errors
 /// `DataFileMissing`: there is none, but there are files of its redo log. `File`.
@@ -274,7 +274,7 @@ pub fn has_data_file(directory: &Path) -> Result<bool, OpenError> {
 /// false if `to` has a data file.
 ///
 /// # Errors
-/// As [`Store::open`]; the file cannot be moved.
+/// The same as [`Store::open`]; the file cannot be moved.
 pub fn move_data_file(from: &Path, to: &Path, maps: &'static [MapSpec]) -> Result<bool, OpenError> {
     let directory = DataDirectory::take(to, maps)?;
     let (source, target) = (from.join(layout::DATA_FILE), to.join(layout::DATA_FILE));
@@ -300,7 +300,7 @@ pub(crate) struct Opening<'a> {
 }
 
 impl Opening<'_> {
-    /// Opens the environment, without any map yet, and returns the size of its map too. `held` is let go of when it
+    /// Opens the environment, without any map yet, and returns it with the size of its map. `held` is dropped when it
     /// closes.
     pub(crate) fn open<H: Send + Sync + 'static>(
         &self,
@@ -344,7 +344,7 @@ pub(crate) enum MissingMaps {
     Refuse,
 }
 
-/// Checks the format and only then opens the other maps.
+/// Checks the format and then opens the other maps.
 pub(crate) fn with_maps(
     env: Env,
     data_file: &Path,
@@ -389,14 +389,14 @@ pub(crate) fn with_maps(
     }
 }
 
-/// The format version in the meta map, `None` if there is no such row.
+/// Returns the format version in the meta map, `None` if there is no such row.
 fn format_of(env: &Arc<Env>) -> Result<Option<u32>, Failure> {
     let txn = Txn::begin(env, TxnKind::Read)?;
     let value = txn.get(Map::META.index, FORMAT_KEY)?;
     Ok(value.and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes))
 }
 
-/// Makes an empty data file, complete or not at all.
+/// Creates an empty data file, completely or not at all.
 fn create(own: &DataDirectory<'_>, data_file: &Path, options: &Options) -> Result<(), OpenError> {
     let new_file = own.path.join(layout::NEW_DATA_FILE);
     let env_options = EnvOptions {
@@ -417,13 +417,13 @@ fn write_format(env_options: &EnvOptions<'_>) -> Result<(), Failure> {
     Arc::new(env).write(put_format)
 }
 
-/// Makes the file one of this format and no other's.
+/// Writes this program's format version into the file.
 pub(crate) fn put_format(txn: &mut Txn) -> Result<(), Failure> {
     txn.put(Map::META.index, FORMAT_KEY, &FORMAT_VERSION.to_be_bytes(), PutKind::Set)?;
     meta::put_identity(txn)
 }
 
-/// Makes a complete data file durable and gives it the name of the one to use, in place of one that has it.
+/// Syncs a complete data file and renames it to the one in use, replacing any other.
 fn put_in_place(directory: &File, new_file: &Path, data_file: &Path) -> Result<(), OpenError> {
     File::open(new_file).and_then(|file| file.sync_all()).map_err(failed("sync", new_file))?;
     fs::rename(new_file, data_file).map_err(failed("rename", new_file))?;

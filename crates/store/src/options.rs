@@ -1,7 +1,7 @@
 //! [`Options`] of a store, and [`Observer`], which is notified of events in the background.
 //!
-//! A checkpoint runs on the store's own thread, so no caller can be given its error. The operator has to know of it at
-//! once all the same.
+//! A checkpoint runs on the store's own thread, so no caller can receive its error. But the operator must be notified
+//! at once.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ pub struct Options {
     pub reserve_bytes: u64,
     /// Most views open at once. Default 1,024.
     pub views_max: u32,
-    /// Size of the map in bytes, which the data file cannot outgrow; `None`, the default, takes it from the size of the
-    /// disk. For tests.
+    /// Size of the map in bytes, which limits the data file; `None`, the default, derives it from the size of the disk.
+    /// For tests.
     pub map_bytes: Option<u64>,
-    /// Memory, about, for changes that are durable and not in the data file yet; at that much batches wait. They begin
-    /// to go there at a quarter of it. Default 64 MiB.
+    /// Approximate limit of memory for changes that are durable and not in the data file yet; batches wait when it is
+    /// reached. A checkpoint begins at a quarter of it. Default 64 MiB.
     pub pending_bytes_max: u64,
     /// Speed of writing a new data file, in bytes of rows a second; with a limit it is synced as it grows. `None`, the
     /// default: full speed, with one sync at the end, which delays other users of the same disk.
@@ -42,17 +42,17 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Places in the engine's table of readers: the writer has one, too.
+    /// Returns the size of the engine's table of readers, in which the writer takes a place, too.
     pub(crate) fn readers_max(&self) -> u32 {
         self.views_max.saturating_add(1)
     }
 }
 
-/// Something that happened in an open store.
+/// An event in an open store.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// No batch begins until the store is opened anew. Said once.
+    /// No batch begins until the store is opened again. Reported once.
     WritesStopped {
         /// Name of the failed action.
         cause: &'a str,
@@ -63,9 +63,9 @@ pub enum Event<'a> {
         /// Error of the checkpoint.
         error: &'a StoreError,
     },
-    /// It is brought there again.
+    /// Checkpoints succeed again.
     CheckpointRecovered,
-    /// A segment of the redo log could not be given up or made beforehand. The log goes on without.
+    /// A segment of the redo log could not be released or created in advance. The log stays usable.
     SegmentFailed {
         /// Error of the checkpoint.
         error: &'a StoreError,
@@ -74,6 +74,6 @@ pub enum Event<'a> {
 
 /// Receiver of events. Called on the thread where an event happens, with no lock of the store held; has to return soon.
 pub trait Observer: Debug + Send + Sync {
-    /// Something happened.
+    /// Receives an event.
     fn notice(&self, event: &Event<'_>);
 }

@@ -1,5 +1,4 @@
-//! [`Overlay`]: changes that are durable in the redo log and not in the data file yet, kept in memory where every read
-//! looks first.
+//! [`Overlay`]: changes that are durable in the redo log and not in the data file yet, kept in memory and read first.
 //!
 //! ```text
 //!   active    what was committed since the last checkpoint began, and in a batch what that has changed so far
@@ -7,13 +6,13 @@
 //!   the data file, at any point of that checkpoint
 //! ```
 //!
-//! The newest layer that knows a row decides. A layer says of a row what it *is*: its value, or that it is gone; of an
-//! id, present or absent; of a key's set, how many ids it has. So it does not matter how much of the frozen layer is in
-//! the data file already, and a reader may have one snapshot of that during a whole checkpoint.
+//! The newest layer that contains a row decides. A layer stores absolute state: the value of a row, or that it is
+//! deleted; of an id, whether it is present; of a key's set, the number of its ids. So it does not matter how much of
+//! the frozen layer is in the data file already, and a reader may keep one snapshot of that during a whole checkpoint.
 //!
-//! Layers are [`SnapshotMap`]s: a batch changes a copy of its own, which becomes what others see when it is committed
-//! and is dropped otherwise. Each has a filter of bits, so that a look-up of what it does not know, as most are, costs
-//! a line of memory.
+//! Layers are [`SnapshotMap`]s: a batch changes a copy of its own, which becomes visible when it is committed and is
+//! dropped otherwise. Each has a bit filter, so that most look-ups of rows that it does not contain cost a single cache
+//! line.
 
 #![expect(
     clippy::indexing_slicing,
@@ -38,10 +37,10 @@ use crate::snapshot_map::{SnapshotMap, SnapshotMapCursor};
 /// Assumed memory of a change in addition to its key and value.
 const CHANGE_LEN: usize = 96;
 
-/// Longest key that stands in its place: with it a key is 32 bytes.
+/// Longest key that is stored in place: with it a key is 32 bytes.
 const SHORT_KEY_LEN_MAX: usize = 30;
 
-/// A key: short ones in place, so that most need no memory of their own and comparing them touches no other.
+/// A key: short ones are stored in place, so that most need no allocation and comparing them touches no other memory.
 #[derive(Debug, Clone)]
 pub(crate) enum Key {
     Short(u8, [u8; SHORT_KEY_LEN_MAX]),
@@ -54,12 +53,12 @@ impl Key {
         Key::of_any_length(key)
     }
 
-    /// For the bounds of scans, which no row need have.
+    /// Creates a key for the bounds of scans, which may have any length.
     pub(crate) fn of_any_length(key: &[u8]) -> Key {
         Key::short(key).unwrap_or_else(|| Key::Long(Arc::from(key)))
     }
 
-    /// A key that stands in its place; `None` for a longer one.
+    /// Creates a key that is stored in place; `None` for a longer one.
     #[inline]
     fn short(key: &[u8]) -> Option<Key> {
         let mut bytes = [0; SHORT_KEY_LEN_MAX];
@@ -67,7 +66,7 @@ impl Key {
         Some(Key::Short(key.len() as u8, bytes))
     }
 
-    /// The value of a key in a tree.
+    /// Returns the value of a key in a tree.
     #[inline]
     fn find<'t, V>(key: &[u8], tree: &'t SnapshotMap<Key, V>) -> Option<&'t V> {
         match Key::short(key) {
@@ -93,7 +92,7 @@ impl Borrow<[u8]> for Key {
 }
 
 impl Ord for Key {
-    /// That of the bytes.
+    /// Compares the bytes of the keys.
     #[inline]
     fn cmp(&self, other: &Key) -> Ordering {
         match (self, other) {
@@ -107,8 +106,8 @@ impl Ord for Key {
     }
 }
 
-/// All bytes, those in the middle twice, as numbers that order as they do: comparing these is a few instructions and no
-/// call.
+/// Returns all bytes, those in the middle twice, as numbers that order as the bytes do: comparing these is a few
+/// instructions and no call.
 #[inline]
 fn as_numbers(bytes: &[u8; SHORT_KEY_LEN_MAX]) -> (u128, u128) {
     let number = |chunk: Option<&[u8; 16]>| chunk.map_or(0, |chunk| u128::from_be_bytes(*chunk));
@@ -137,18 +136,18 @@ pub(crate) type RowChange = Option<Arc<[u8]>>;
 /// Changes to a set.
 #[derive(Debug, Clone)]
 pub(crate) struct SetChange {
-    /// Whether what older layers and the data file have under the key is gone.
+    /// Whether the ids of older layers and the data file under the key are deleted.
     pub(crate) cleared: bool,
     /// Number of ids of the key, in all layers and the data file together.
     pub(crate) count: u64,
     pub(crate) ids: IdChanges,
 }
 
-/// Ids and whether they are present now.
+/// Changed ids and whether they are present now.
 #[derive(Debug, Clone)]
 pub(crate) enum IdChanges {
     None,
-    /// As under most keys of an index.
+    /// A single change, as under most keys of an index.
     One(u64, bool),
     Many(SnapshotMap<u64, bool>),
 }
@@ -162,7 +161,7 @@ impl IdChanges {
         }
     }
 
-    /// Says whether the id is new here.
+    /// Sets whether an id is present; returns whether the id is new here.
     fn set(&mut self, id: u64, present: bool) -> bool {
         let mut many = match std::mem::replace(self, IdChanges::None) {
             IdChanges::None => {
@@ -198,7 +197,7 @@ impl IdChanges {
     }
 }
 
-/// A place among changes of ids.
+/// Cursor over changes of ids.
 #[derive(Debug)]
 pub(crate) enum IdChangeCursor<'o> {
     /// The only change, and whether the place is after it.
@@ -207,7 +206,7 @@ pub(crate) enum IdChangeCursor<'o> {
 }
 
 impl IdChangeCursor<'_> {
-    /// Goes to the first change of an id that is at least `at_least`.
+    /// Moves to the first change of an id that is at least `at_least`.
     pub(crate) fn seek(&mut self, at_least: u64) {
         match self {
             IdChangeCursor::One(change, passed) => *passed = change.is_none_or(|(id, _)| id < at_least),
@@ -215,7 +214,7 @@ impl IdChangeCursor<'_> {
         }
     }
 
-    /// The change at the place: the id and whether it is present.
+    /// Returns the change at the cursor: the id and whether it is present.
     pub(crate) fn item(&self) -> Option<(u64, bool)> {
         match self {
             IdChangeCursor::One(change, passed) => change.filter(|_| !*passed),
@@ -244,9 +243,9 @@ pub(crate) struct MapLayer {
 #[derive(Debug, Clone)]
 pub(crate) struct Layer {
     pub(crate) maps: Vec<MapLayer>,
-    /// Records of the log below this position are gone.
+    /// Records of the log below this position are deleted.
     pub(crate) log_start: Position,
-    /// Memory that the changes take, about.
+    /// Approximate memory of the changes.
     pub(crate) bytes: usize,
     filter: Arc<Filter>,
 }
@@ -277,7 +276,7 @@ impl Layer {
         }
     }
 
-    /// Says of an id whether it is present from now on, and how many its key then has.
+    /// Sets whether an id is present from now on, and how many ids its key then has.
     pub(crate) fn set_id(&mut self, map: usize, key: &[u8], id: u64, present: bool, count: u64) {
         let mut is_new = false;
         let set = self.maps[map].sets.slot(Key::new(key), || {
@@ -294,7 +293,7 @@ impl Layer {
         }
     }
 
-    /// Takes away all ids of a key.
+    /// Deletes all ids of a key.
     pub(crate) fn clear_set(&mut self, map: usize, key: &[u8]) {
         let cleared = SetChange { cleared: true, count: 0, ids: IdChanges::None };
         *self.maps[map].sets.slot(Key::new(key), || cleared.clone()) = cleared.clone();
@@ -303,7 +302,7 @@ impl Layer {
     }
 }
 
-/// The layers over the data file.
+/// Layers over the data file.
 #[derive(Debug, Clone)]
 pub(crate) struct Overlay {
     pub(crate) active: Layer,
@@ -322,12 +321,12 @@ impl SetChanges<'_> {
         self.newest.count
     }
 
-    /// Whether the data file has no say.
+    /// Returns true if the ids in the data file are deleted.
     pub(crate) fn hides_file(self) -> bool {
         self.newest.cleared || self.older.is_some_and(|older| older.cleared)
     }
 
-    /// Whether an id is present; `None` where the data file decides.
+    /// Returns whether an id is present; `None` if the data file decides.
     pub(crate) fn get(self, id: u64) -> Option<bool> {
         let known = self.newest.ids.get(id).or_else(|| self.older?.ids.get(id));
         known.or_else(|| self.hides_file().then_some(false))
@@ -347,7 +346,7 @@ impl Overlay {
         self.active.bytes + self.frozen.as_ref().map_or(0, |frozen| frozen.bytes)
     }
 
-    /// The layers, the newest first.
+    /// Returns the layers, the newest first.
     fn layers(&self) -> impl Iterator<Item = &Layer> {
         std::iter::once(&self.active).chain(self.frozen.as_deref())
     }
@@ -376,26 +375,26 @@ impl Overlay {
         self.layers().find_map(|layer| layer.maps[map].row_count)
     }
 
-    /// Records of the log below this position are gone.
+    /// Returns the position below which records of the log are deleted.
     pub(crate) fn log_start(&self) -> Position {
         self.layers().map(|layer| layer.log_start).max().unwrap_or(0)
     }
 
-    /// A cursor over the rows of a plain map, if any of them has changed.
+    /// Returns a cursor over the changed rows of a plain map, if there are any.
     pub(crate) fn rows(&self, map: usize) -> Option<LayerCursor<'_, RowChange>> {
         LayerCursor::new(self.layers().map(|layer| &layer.maps[map].rows))
     }
 
-    /// A cursor over the keys of a map of sets, if any of them has changed.
+    /// Returns a cursor over the changed keys of a map of sets, if there are any.
     pub(crate) fn sets(&self, map: usize) -> Option<LayerCursor<'_, SetChange>> {
         LayerCursor::new(self.layers().map(|layer| &layer.maps[map].sets))
     }
 }
 
-/// A place among the changes of all layers. Of a key that several know the newest counts.
+/// Cursor over the changes of all layers. If several layers change a key, the newest counts.
 #[derive(Debug)]
 pub(crate) struct LayerCursor<'o, V> {
-    /// The newest first.
+    /// Cursors of the layers, the newest first.
     layers: [Option<SnapshotMapCursor<'o, Key, V>>; 2],
     direction: Direction,
 }
@@ -407,7 +406,7 @@ impl<'o, V> LayerCursor<'o, V> {
         Some(LayerCursor { layers, direction: Direction::Forward })
     }
 
-    /// Goes to the first change within `near` in a direction, which it keeps to.
+    /// Moves to the first change within `near` in a direction, which it keeps.
     pub(crate) fn seek(&mut self, near: Bound<&[u8]>, direction: Direction) {
         self.direction = direction;
         for cursor in self.layers.iter_mut().flatten() {
@@ -418,7 +417,7 @@ impl<'o, V> LayerCursor<'o, V> {
         }
     }
 
-    /// The change at the place.
+    /// Returns the change at the cursor.
     pub(crate) fn item(&self) -> Option<&'o (Key, V)> {
         let items = self.layers.iter().flatten().filter_map(SnapshotMapCursor::item);
         // Of equal ones the first, which is the newest.
@@ -446,8 +445,8 @@ impl<'o, V> LayerCursor<'o, V> {
     }
 }
 
-/// Bits for what a layer may know: a key whose bits are not all set is not in it. Bits are only ever set, those of
-/// batches that were dropped too, so that all copies of a layer share one filter.
+/// Bit filter of a layer's contents: a key whose bits are not all set is not in the layer. Bits are only ever set, even
+/// by batches that were dropped, so that all copies of a layer share one filter.
 #[derive(Debug)]
 struct Filter {
     words: Box<[AtomicU64]>,
@@ -463,7 +462,7 @@ impl Filter {
         Filter { words, hasher: RandomState::default() }
     }
 
-    /// The word of a key, and its bits there: all in one, so that asking costs one line.
+    /// Returns the word of a key, and its bits there: all in one, so that a test costs one cache line.
     #[inline]
     fn place(&self, map: usize, key: &[u8]) -> (&AtomicU64, u64) {
         let mut hasher = self.hasher.build_hasher();

@@ -1,4 +1,5 @@
-//! [`Pending`]: what is durable in the redo log and not in the data file yet, and the thread that checkpoints it.
+//! [`Pending`]: changes that are durable in the redo log and not in the data file yet, and the thread that checkpoints
+//! them.
 //!
 //! ```text
 //!   Batch::commit:  redo log, one sync --> a new overlay is published --> answered
@@ -6,16 +7,16 @@
 //!                   --> redo log trimmed
 //! ```
 //!
-//! A reader takes what is [`Published`] without a lock, and only when something has been. It fits a snapshot of the
-//! data file that was taken before, as long as that has seen [`Published::base_txn`]: the frozen layer covers whatever
-//! a checkpoint under way has written, and no transaction touches the data file while there is no such layer, but for
+//! A reader takes the [`Published`] state without a lock, and only after a publication. It is consistent with an
+//! earlier snapshot of the data file, if that has seen [`Published::base_txn`]: the frozen layer covers all that a
+//! checkpoint under way has written. Without such a layer no transaction writes to the data file, except
 //! [`write_through`](Pending::write_through), when there is no overlay at all.
 //!
 //! Batches wait when the limit of pending changes is reached. A checkpoint that finds the disk full, or no memory to
 //! begin with, is tried again; pending changes stay readable, and durable, meanwhile. Any other failure of a checkpoint
 //! stops the writes. The [`Observer`] is notified of each.
 //!
-//! Locks: `state` is never held while the disk is waited for.
+//! Locks: `state` is never held while waiting for the disk.
 
 pub(crate) mod checkpoint;
 
@@ -58,9 +59,9 @@ pub(crate) struct Pending {
     changed: Condvar,
     /// State that readers see. Replaced with the lock of `state` held.
     published: ArcSwap<Published>,
-    /// The number of that, to be asked at less cost.
+    /// Number of the published state, which is cheaper to read.
     publication: AtomicU64,
-    /// Set once by the failure that stopped the writes.
+    /// Cause of the failure that stopped the writes. Set once.
     stopped: OnceLock<String>,
     observer: Option<Arc<dyn Observer>>,
 }
@@ -69,22 +70,22 @@ pub(crate) struct Pending {
 #[derive(Clone)]
 pub(crate) struct Published {
     overlay: Arc<Overlay>,
-    /// Counts what has been published.
+    /// Number of publications.
     pub(crate) number: u64,
-    /// Counts the commits that changed something, by whatever way.
+    /// Number of commits that changed anything, through the redo log or not.
     version: u64,
-    /// The engine's number of the transaction that a snapshot must have seen for the overlay to fit it.
+    /// Number of the engine's transaction that a snapshot must have seen to be consistent with the overlay.
     pub(crate) base_txn: u64,
 }
 
 impl Published {
-    /// The overlay; `None` where nothing is pending.
+    /// Returns the overlay; `None` if nothing is pending.
     pub(crate) fn overlay(&self) -> Option<Arc<Overlay>> {
         (!self.overlay.is_empty()).then(|| Arc::clone(&self.overlay))
     }
 
-    /// The version that a snapshot of the engine's transaction `txn_id` shows, taken before this was. One that is
-    /// written through is seen a moment before it is published.
+    /// Returns the version that a snapshot of the engine's transaction `txn_id` shows, taken before this was. A batch
+    /// that is written through is visible a moment before it is published.
     pub(crate) fn version(&self, txn_id: u64) -> u64 {
         let is_ahead = self.overlay.frozen.is_none() && txn_id > self.base_txn;
         self.version + u64::from(is_ahead)
@@ -95,9 +96,9 @@ impl Published {
 pub(crate) struct PendingState {
     /// Overlay that readers see, too.
     pub(crate) overlay: Arc<Overlay>,
-    /// Sequence of the last group that is in the overlay, or was.
+    /// Sequence of the last group that is or was in the overlay.
     sequence: u64,
-    /// The same of the frozen layer.
+    /// Sequence of the last group in the frozen layer.
     frozen_sequence: u64,
     /// Sequence of the last group that is in the data file.
     checkpointed: u64,
@@ -127,7 +128,7 @@ impl PendingState {
 }
 
 impl Pending {
-    /// `overlay` is what the redo log has above `checkpointed`, up to its last group.
+    /// Creates the state. `overlay` contains the groups of the redo log above `checkpointed`, up to its last group.
     pub(crate) fn new(
         env: Arc<Env>,
         room: Room,
@@ -184,7 +185,7 @@ impl Pending {
         self.changed.wait_timeout(state, limit).unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Changes whenever a view has something to move to.
+    /// Returns a number that changes whenever a view has a newer state to move to.
     #[inline]
     pub(crate) fn publication(&self) -> u64 {
         self.publication.load(Ordering::Acquire)
@@ -195,7 +196,7 @@ impl Pending {
         self.published.load()
     }
 
-    /// Publishes an overlay, with what else `change` changes.
+    /// Publishes an overlay, with the other changes that `change` makes.
     fn publish(&self, state: &mut PendingState, overlay: Overlay, change: impl FnOnce(&mut Published)) {
         state.overlay = Arc::new(overlay);
         let mut published = Published::clone(&self.published.load());
@@ -207,12 +208,12 @@ impl Pending {
         self.publication.store(number, Ordering::Release);
     }
 
-    /// Bytes that are pending.
+    /// Returns the bytes that are pending.
     pub(crate) fn bytes(&self) -> usize {
         self.lock().overlay.bytes()
     }
 
-    /// Waits for room and keeps the layers as they are until [`end_batch`](Pending::end_batch).
+    /// Waits for room, and keeps the layers unchanged until [`end_batch`](Pending::end_batch).
     pub(crate) fn begin_batch(&self) -> Result<MutexGuard<'_, PendingState>> {
         let mut state = self.lock();
         while state.overlay.bytes() >= self.bytes_max {
@@ -271,7 +272,7 @@ impl Pending {
     }
 
     /// Bypasses the redo log, for batches that are too large for it or when the disk is nearly full: checkpoints all
-    /// that is pending, then writes the batch as one transaction of the engine, which fails as a whole if there is no
+    /// pending changes, then writes the batch as one transaction of the engine, which fails as a whole if there is no
     /// room.
     pub(crate) fn write_through(&self, active: &Layer) -> Result<()> {
         self.lock().batch_open = false;
@@ -281,7 +282,7 @@ impl Pending {
         self.written_through()
     }
 
-    /// After a transaction that wrote to the data file while nothing was pending: has views move on to it.
+    /// Moves views on after a transaction that wrote to the data file while nothing was pending.
     pub(crate) fn written_through(&self) -> Result<()> {
         let base_txn = self.env.facts()?.last_txn_id;
         let mut state = self.lock();
@@ -292,7 +293,7 @@ impl Pending {
         Ok(())
     }
 
-    /// Brings into the data file what was pending when this was called, and waits for it.
+    /// Brings all changes that are pending at the call into the data file, and waits until they are there.
     pub(crate) fn checkpoint_all(&self) -> Result<()> {
         let mut state = self.lock();
         let target = state.sequence;
@@ -307,7 +308,7 @@ impl Pending {
         Ok(())
     }
 
-    /// Has a checkpoint begin, unless one is under way or a batch open.
+    /// Begins a checkpoint, unless one is under way or a batch is open.
     #[cfg(test)]
     pub(crate) fn freeze_now(&self) {
         let mut state = self.lock();
@@ -316,7 +317,7 @@ impl Pending {
         state.waiting -= 1;
     }
 
-    /// Waits until the checkpointer has something to say, which does not rest meanwhile.
+    /// Waits until the checkpointer signals progress; it does not pause meanwhile.
     fn wait_for_checkpoint<'s>(
         &'s self,
         mut state: MutexGuard<'s, PendingState>,
@@ -329,26 +330,26 @@ impl Pending {
         state
     }
 
-    /// Starts the thread that checkpoints.
+    /// Starts the checkpointer's thread.
     pub(crate) fn start(pending: &Arc<Pending>) -> std::io::Result<JoinHandle<()>> {
         let pending = Arc::clone(pending);
         thread::Builder::new().name("store-fold".to_owned()).spawn(move || pending.run())
     }
 
-    /// Has the thread checkpoint what is pending and end.
+    /// Has the thread checkpoint all pending changes and end.
     pub(crate) fn close(&self) {
         self.lock().closing = true;
         self.changed.notify_all();
     }
 
-    /// Whether everything is in the data file, so that the redo log is of no more use.
+    /// Returns true if everything is in the data file, so that the redo log is no longer needed.
     pub(crate) fn is_checkpointed(&self) -> bool {
         let state = self.lock();
         state.overlay.is_empty() && state.checkpointed == state.sequence && !self.writes_stopped()
     }
 
-    /// Removes the redo log, of which everything is checkpointed. The data file is complete by itself then, and demands
-    /// no mark.
+    /// Removes the redo log once all its groups are checkpointed. The data file is then complete by itself, and
+    /// requires no mark.
     pub(crate) fn remove_redo_log(&self) -> Result<()> {
         let failed = |error| self.room.io_error("remove the redo log", &error);
         self.redo.close().map_err(failed)?;
@@ -431,7 +432,7 @@ impl Pending {
         }
     }
 
-    /// Checkpoints a layer. Yields the processor and rests between slices unless a thread waits for the checkpoint.
+    /// Checkpoints a layer. Yields the processor and pauses between slices unless a thread waits for the checkpoint.
     fn checkpoint(&self, layer: &Layer, checkpointed: u64) -> Result<()> {
         self.env.forget_dead_readers()?;
         let mut pace = Pacing {
@@ -444,7 +445,7 @@ impl Pending {
             .map_err(|failure| self.write_failed(failure))
     }
 
-    /// Whether a checkpoint has to go as fast as it can: a thread waits for it, or soon will.
+    /// Returns true if a checkpoint has to run at full speed: a thread waits for it, or soon will.
     fn is_urgent(&self) -> bool {
         let state = self.lock();
         state.waiting > 0 || state.closing || state.overlay.bytes() >= self.bytes_max / 2
@@ -464,13 +465,13 @@ impl Pending {
         }
     }
 
-    /// The error for a failed write to the data file, which stops the writes unless it is certain that it changed
+    /// Returns the error of a failed write to the data file. Stops the writes unless the failure certainly changed
     /// nothing.
     ///
-    /// A full disk changes nothing, and neither does memory that there is none of before the commit. The pages of a
-    /// transaction are new ones, which nothing refers to before the root is written after the sync; the next one writes
-    /// every page that it refers to itself. So what became of the failed pages is no matter, as long as the root was
-    /// not touched: a failure in writing that leaves the environment unusable, which shows when a transaction begins.
+    /// A full disk changes nothing, and neither does a lack of memory before the commit. The pages of a transaction are
+    /// new ones, which are not referenced before the root is written after the sync; the next transaction writes every
+    /// page that it refers to itself. So the failed pages do not matter, as long as the root was not touched: a failure
+    /// in writing the root leaves the environment unusable, which the next transaction detects.
     pub(crate) fn write_failed(&self, failure: Failure) -> StoreError {
         let is_exhausted = failure.is_before_commit() && failure.is_exhausted();
         let is_usable = match Txn::begin(&self.env, TxnKind::Read) {
@@ -519,7 +520,7 @@ impl Pending {
         self.stopped.get().is_some()
     }
 
-    /// Bytes of a group above which the redo log is not the way.
+    /// Returns the bytes of a group above which it bypasses the redo log.
     pub(crate) fn group_bytes_max(&self) -> usize {
         self.bytes_max / 2
     }
@@ -542,7 +543,7 @@ impl Pending {
 /// The pace of the checkpointer: half of the disk's time, and at most half of a core that other threads want.
 struct Pacing<'p> {
     pending: &'p Pending,
-    /// As of the last slice.
+    /// Urgency at the last slice.
     is_urgent: bool,
     slice_began: Instant,
     cooperative: CooperativeYield,
@@ -564,7 +565,7 @@ impl Pace for Pacing<'_> {
     }
 }
 
-/// Stops the writes if the checkpointer panics: without it batches would wait for ever.
+/// Stops the writes if the checkpointer panics: otherwise batches would wait for ever.
 struct StopsIfPanicking<'p>(&'p Pending);
 
 impl Drop for StopsIfPanicking<'_> {

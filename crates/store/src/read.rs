@@ -1,4 +1,4 @@
-//! [`Read`]: everything that can be asked, of a [`View`](crate::View) and of a [`Batch`](crate::Batch) alike.
+//! [`Read`]: all queries, of a [`View`](crate::View) and of a [`Batch`](crate::Batch) alike.
 
 pub(crate) mod changes;
 pub(crate) mod ids;
@@ -18,8 +18,8 @@ use ids::IdCursor;
 use log_scan::LogScan;
 use scan::{KeyScan, Scan};
 
-/// The store as it is at one position: a snapshot of the data file, and over it what is not in there yet. Slices and
-/// cursors borrow from it, so none lives across a write or a renewal.
+/// State of the store at one position: a snapshot of the data file, and the pending changes over it. Slices and cursors
+/// borrow from it, so none outlives a write or a renewal.
 pub struct Read {
     pub(crate) txn: Txn,
     pub(crate) maps: &'static [MapSpec],
@@ -42,7 +42,7 @@ pub(crate) struct BufferedRow {
 }
 
 impl BufferedRow {
-    /// Whether it is the row of a key.
+    /// Returns true if it is the row of this key.
     #[inline]
     pub(crate) fn is(&self, map: Map, key: &[u8]) -> bool {
         self.map.index == map.index && self.key == key
@@ -61,7 +61,7 @@ impl Read {
         }
     }
 
-    /// The value of `key` in a plain map.
+    /// Returns the value of `key` in a plain map.
     ///
     /// # Errors
     /// `EmptyKey`, `KeyTooLong`, `WrongMapKind`, `Parked`, `Engine`.
@@ -69,19 +69,19 @@ impl Read {
         self.value(self.map(map).of_kind(MapKind::Plain)?, key)
     }
 
-    /// Has the processor fetch the value of the number `key` (8 bytes, big-endian) in a plain map: call it before a
-    /// read of that value. Cheap, and changes no answer; see [`View::cache_rows`](crate::View::cache_rows).
+    /// Prefetches the value of the number `key` (8 bytes, big-endian) in a plain map into the processor's cache: call
+    /// it before a read of that value. Cheap, and changes no answer; see [`View::cache_rows`](crate::View::cache_rows).
     #[inline]
     pub fn prefetch(&self, map: MapId, key: u64) {
         self.txn.prefetch(self.map(map).index, key);
     }
 
-    /// The rows of a plain map whose keys lie in `range`, as `(key, value)`.
+    /// Returns the rows of a plain map whose keys lie in `range`, as `(key, value)`.
     pub fn scan(&self, map: MapId, range: KeyRange<'_>, direction: Direction) -> Scan<'_> {
         Scan::new(self, self.map(map), range, direction)
     }
 
-    /// The rows of a plain map whose keys begin with `prefix`, ascending.
+    /// Returns the rows of a plain map whose keys begin with `prefix`, ascending.
     pub fn scan_below<'r>(
         &'r self,
         map: MapId,
@@ -91,7 +91,7 @@ impl Read {
         rows.take_while(move |row| row.as_ref().map_or(true, |(key, _)| key.starts_with(prefix)))
     }
 
-    /// The ids under `key` of an id set map. A missing key gives a cursor over nothing.
+    /// Returns the ids under `key` of an id set map. A missing key gives an empty cursor.
     ///
     /// # Errors
     /// `EmptyKey`, `KeyTooLong`, `WrongMapKind`, `Parked`, `Engine`.
@@ -101,7 +101,7 @@ impl Read {
         IdCursor::open(self, map.index, key)
     }
 
-    /// Whether `id` is under `key` of an id set map.
+    /// Returns true if `id` is under `key` of an id set map.
     ///
     /// # Errors
     /// `EmptyKey`, `KeyTooLong`, `WrongMapKind`, `Parked`, `Engine`.
@@ -124,13 +124,13 @@ impl Read {
         }
     }
 
-    /// The keys of an id set map that lie in `range`, each with the number of its ids, at a cost that does not depend
-    /// on the numbers.
+    /// Returns the keys of an id set map that lie in `range`, each with the number of its ids, at a cost that does not
+    /// depend on the numbers.
     pub fn scan_keys(&self, map: MapId, range: KeyRange<'_>, direction: Direction) -> KeyScan<'_> {
         KeyScan::new(self, self.map(map), range, direction)
     }
 
-    /// The keys of an id set map that begin with `prefix`, ascending, as [`scan_keys`](Read::scan_keys) has them.
+    /// Returns the keys of an id set map that begin with `prefix`, ascending, as [`scan_keys`](Read::scan_keys) does.
     pub fn scan_keys_below<'r>(
         &'r self,
         map: MapId,
@@ -140,7 +140,7 @@ impl Read {
         keys.take_while(move |key| key.as_ref().map_or(true, |(key, _)| key.starts_with(prefix)))
     }
 
-    /// Rows of a plain map, or ids under all keys together of an id set map. Constant cost.
+    /// Returns the number of rows of a plain map, or of ids under all keys together of an id set map. Constant cost.
     ///
     /// # Errors
     /// `Parked`, `Engine`.
@@ -155,7 +155,8 @@ impl Read {
         self.txn.row_count(map.index).map_err(|failure| self.error(failure))
     }
 
-    /// The value of a counter; 0 if it was never bumped. Counters have a key space of their own, apart from every map.
+    /// Returns the value of a counter; 0 if it was never bumped. Counters have a key space of their own, apart from
+    /// every map.
     ///
     /// # Errors
     /// `EmptyKey`, `KeyTooLong`, `DamagedRow`, `Parked`, `Engine`.
@@ -170,7 +171,7 @@ impl Read {
         }
     }
 
-    /// All counters that are not 0, ascending by key; in a batch some may be as they were before it.
+    /// Returns all counters that are not 0, ascending by key; in a batch some may have their values from before it.
     pub fn counters(&self) -> impl Iterator<Item = Result<(&[u8], i64)>> {
         let rows = Scan::new(self, Map::COUNTS, (Bound::Unbounded, Bound::Unbounded), Direction::Forward);
         rows.map(|row| {
@@ -180,7 +181,7 @@ impl Read {
         })
     }
 
-    /// The position of the last record in the log, 0 while there is none.
+    /// Returns the position of the last record in the log, 0 if there is none.
     ///
     /// # Errors
     /// `DamagedRow`, `Parked`, `Engine`.
@@ -190,7 +191,7 @@ impl Read {
         Ok(changed.max(self.log_end_in_file(Step::Last)?).unwrap_or(0))
     }
 
-    /// The position of the oldest record that is still in the log, `None` while there is none.
+    /// Returns the position of the oldest record that is still in the log, `None` if there is none.
     ///
     /// # Errors
     /// `DamagedRow`, `Parked`, `Engine`.
@@ -204,7 +205,7 @@ impl Read {
         }
     }
 
-    /// The log's records from position `from` (or the oldest kept, if that is later) to the end, as `(position,
+    /// Returns the log's records from position `from` (or the oldest kept, if that is later) to the end, as `(position,
     /// bytes)`. Each is checked against its checksum, and a missing one is an error.
     pub fn log_records(&self, from: Position) -> LogScan<'_> {
         let low = from.max(self.log_start()).to_be_bytes();
@@ -222,7 +223,7 @@ impl Read {
         row.map(|(key, _)| log::position_of(key)).transpose()
     }
 
-    /// The first record, seen from one end, of those that are not in the data file yet.
+    /// Returns the position of the first pending record, seen from one end.
     fn changed_log_end(&self, near: Bound<&[u8]>, direction: Direction) -> Result<Option<Position>> {
         let changes = self.overlay.as_ref().and_then(|overlay| overlay.rows(Map::LOG.index));
         let Some(mut changes) = changes else { return Ok(None) };
@@ -252,7 +253,7 @@ impl Read {
         self.txn.has_brought_in(pages);
     }
 
-    /// The names of all maps in the data file, known to this program or not.
+    /// Returns the names of all maps in the data file, known to this program or not.
     pub(crate) fn map_names(&self) -> Result<Vec<Vec<u8>>> {
         self.txn.map_names().map_err(|failure| self.error(failure))
     }
@@ -276,7 +277,7 @@ impl Read {
         self.txn.get(map.index, key).map_err(|failure| self.error(failure))
     }
 
-    /// A cursor that will go from row to row.
+    /// Returns a cursor over the rows of a map.
     pub(crate) fn cursor(&self, map: Map) -> Result<Cursor<'_>> {
         self.txn
             .check_traversal()
@@ -284,7 +285,7 @@ impl Read {
             .map_err(|failure| self.error(failure))
     }
 
-    /// The error for a failed read.
+    /// Returns the error of a failed read.
     #[cold]
     pub(crate) fn error(&self, failure: Failure) -> StoreError {
         if self.parked { StoreError::Parked } else { failure.into() }

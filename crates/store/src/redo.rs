@@ -1,10 +1,8 @@
-//! The redo log: commits, one after the other in files, until their rows have been checkpointed into the engine's data
-//! file.
+//! The redo log: commits, one after the other in files, until their rows are checkpointed into the engine's data file.
 //!
 //! A commit is a *group* of changes with the next *sequence* number. [`RedoLog::append`] writes it as one frame and
-//! syncs once; when it returns the group is durable. What has been checkpointed is trimmed, and what has not is
-//! replayed at the next open. Changes are absolute, so a group that is replayed although it was checkpointed changes
-//! nothing.
+//! syncs once; when it returns the group is durable. Checkpointed groups are trimmed, and the others are replayed at
+//! the next open. Changes are absolute, so replaying a group that was checkpointed changes nothing.
 //!
 //! ```text
 //!   redo-0000000000000005   redo-0000000000000006           redo-0000000000000007
@@ -21,15 +19,15 @@
 //! those before them are checkpointed, each is twice as large as the one before, up to 32 MiB: so one holds about what
 //! is written between two checkpoints. A group that needs more gets a segment of its own.
 //!
-//! **A block holds one group's bytes only.** A disk may tear what it is writing when the power goes, by sectors of 512
-//! bytes or 4 KiB, and some leave the sector unreadable. So a block in which a group was acknowledged is not written
+//! **A block holds one group's bytes only.** A power cut may tear the sectors of 512 bytes or 4 KiB that are being
+//! written, and some disks leave such a sector unreadable. So a block in which a group was acknowledged is not written
 //! again before it is trimmed: frames begin at multiples of 4,096 bytes. That costs no writing, since the system writes
-//! whole pages anyway, and saves the reading of a page that is written in part; it costs room in the log, which a
-//! checkpoint frees.
+//! whole pages anyway, and saves reading a page that is written in part; it costs room in the log, which a checkpoint
+//! frees.
 //!
-//! **What counts** is decided by sequence numbers alone; the module `replay` says how. Bytes that are no complete frame
-//! are what a crash left of a group that was never acknowledged, and are written over by the next one. A frame with one
-//! missing before it is damage, and the log is refused.
+//! **Valid groups** are determined by sequence numbers alone; see the module `replay`. Bytes that are no complete frame
+//! were left by a crash, of a group that was never acknowledged, and are overwritten by the next one. A frame whose
+//! predecessor is missing is damage, and the log is refused.
 //!
 //! **A write that fails** leaves part of a frame: the disk is full, which blocks that were written before should
 //! exclude, but some file systems move blocks when they are rewritten. The frame's head is erased and synced before
@@ -39,8 +37,8 @@
 //! about the error, rewrites the last group after itself before any reader relies on it. No other group can be in
 //! doubt: each was written after the one before was synced.
 //!
-//! **The mark** says apart from the segments which of them must be there, with how many bytes, and which group is the
-//! last that is known to be durable. A log that lacks any of it is refused. See the module `mark`.
+//! **The mark** records, apart from the segments, which of them must be there, with how many bytes, and the last group
+//! that is known to be durable. A log that lacks any of it is refused. See the module `mark`.
 //!
 //! Left out: the log knows no maps and no rows, starts no thread and does not decide when to checkpoint. A damaged last
 //! group cannot be distinguished from one that was being written when the power failed. Nor are the newest groups
@@ -78,8 +76,8 @@ use mark::{Mark, Marked};
 use replay::{Survey, Surveyed};
 use segment::Segment;
 
-/// Sizes of segments in bytes: of a log's first, little, so that a small directory stays small; and the one from which
-/// on the next is not larger, of 8,191 of the smallest groups.
+/// Sizes of segments in bytes: that of a log's first, small, so that a small directory stays small; and the largest
+/// regular size, which holds 8,191 of the smallest groups.
 const SEGMENT_LENS: RangeInclusive<u64> = 256 << 10..=32 << 20;
 /// Empty segments that are kept; a checkpoint frees several at once.
 const SPARES_MAX: usize = 4;
@@ -89,7 +87,7 @@ const SPARES_MAX: usize = 4;
 pub(crate) struct Owner {
     /// Identity that the log's segments must carry.
     pub(crate) identity: Identity,
-    /// The identity of the data that this data file has replaced.
+    /// Identity of the data that this data file has replaced.
     pub(crate) replaced: Option<Identity>,
     /// Sequence of the last group that is in the data file.
     pub(crate) checkpointed: u64,
@@ -97,14 +95,14 @@ pub(crate) struct Owner {
     pub(crate) is_marked: bool,
 }
 
-/// A redo log open for writing. One thread appends, others may trim and make segments meanwhile.
+/// A redo log open for writing. One thread appends; others may trim and create segments meanwhile.
 pub(crate) struct RedoLog {
     directory: PathBuf,
     room: Room,
     identity: Identity,
     /// New paths of segments of other data, which opening set aside.
     set_aside: Vec<PathBuf>,
-    /// Held while a segment is made, used again or removed. Taken before `chain`, never while it is held.
+    /// Held while a segment is created, reused or removed. Taken before `chain`, never while `chain` is held.
     making: Mutex<()>,
     chain: Mutex<Chain>,
 }
@@ -114,20 +112,20 @@ struct Chain {
     older: VecDeque<Older>,
     active: Option<Active>,
     spares: VecDeque<Segment>,
-    /// The number of the next segment to be made.
+    /// Number of the next segment to create.
     next_number: u64,
     /// Sizes of segments, from the first to the largest.
     lengths: RangeInclusive<u64>,
     /// Sequence of the last group.
     last: u64,
-    /// Sequence of the last group that is certain to be durable: of a log that was opened just now the last one may be
-    /// in memory only.
+    /// Sequence of the last group that is certain to be durable: in a log that was just opened the last group may be in
+    /// memory only.
     durable: u64,
     /// Sequence up to which groups are checkpointed, as far as the log knows.
     checkpointed: u64,
-    /// `None` where the disk had no room for one when the log was opened.
+    /// `None` if the disk had no room for a mark when the log was opened.
     mark: Option<Mark>,
-    /// The number of the active segment in the mark: it may be written to.
+    /// Number of the active segment according to the mark: it may be written to.
     marked_number: Option<u64>,
     /// Reason why the log accepts no more groups.
     stopped: Option<String>,
@@ -151,11 +149,11 @@ struct Active {
 impl RedoLog {
     /// Opens the log in `directory`, whose lock the caller holds, for the data of `owner`.
     ///
-    /// The groups that are given back are durable. Removed are unfinished segments, and those of the data that `owner`
-    /// has replaced; segments of other data are set aside.
+    /// The returned groups are durable. Removes unfinished segments, and those of the data that `owner` has replaced;
+    /// sets segments of other data aside.
     ///
     /// # Errors
-    /// `DamagedRedo`, `RedoContradicted`: nothing has been changed. `DiskFull`, `Exhausted`, `Engine`.
+    /// `DamagedRedo`, `RedoContradicted`: nothing was changed. `DiskFull`, `Exhausted`, `Engine`.
     pub(crate) fn open(directory: &Path, room: Room, owner: &Owner) -> Result<(RedoLog, Replay)> {
         RedoLog::open_with(directory, room, owner, SEGMENT_LENS)
     }
@@ -237,8 +235,8 @@ impl RedoLog {
     /// syncs the groups that it returns.
     ///
     /// # Errors
-    /// `Engine`, `DamagedRedo` and `RedoContradicted`, also if the log is trimmed meanwhile: then the data file says a
-    /// higher `checkpointed` by now.
+    /// `Engine`, `DamagedRedo` and `RedoContradicted`, also if the log is trimmed meanwhile: the data file then has a
+    /// higher `checkpointed`.
     pub(crate) fn read(directory: &Path, room: &Room, owner: &Owner) -> Result<Replay> {
         let failed = |error: io::Error| room.io_error("read the redo log", &error);
         let mut before = None;
@@ -263,12 +261,13 @@ impl RedoLog {
         &self.set_aside
     }
 
-    /// Whether there is a mark, which the data file may demand from now on.
+    /// Returns true if there is a mark, which the data file may require from now on.
     pub(crate) fn has_mark(&self) -> bool {
         self.chain().mark.is_some()
     }
 
-    /// Says in the mark that no segment need be there, since all groups are checkpointed. Nothing is appended any more.
+    /// Records in the mark that no segment is required, since all groups are checkpointed. No group may be appended
+    /// after this.
     ///
     /// # Errors
     /// Those of writing the mark.
@@ -279,7 +278,7 @@ impl RedoLog {
         chain.mark.as_mut().map_or(Ok(()), |mark| mark.write(last, &[]))
     }
 
-    /// Removes all segments and the mark, once the log is closed and the data file demands no mark.
+    /// Removes all segments and the mark, once the log is closed and the data file requires no mark.
     ///
     /// # Errors
     /// Those of removing files.
@@ -330,7 +329,7 @@ impl RedoLog {
         Ok(())
     }
 
-    /// The chain, its active segment having room for a frame of so many bytes.
+    /// Returns the chain, with room for a frame of `frame_len` bytes in its active segment.
     fn chain_with_room_for(&self, frame_len: u64) -> Result<MutexGuard<'_, Chain>> {
         loop {
             let mut chain = self.chain();
@@ -352,7 +351,7 @@ impl RedoLog {
         }
     }
 
-    /// Makes a segment, unless there is one by now that has room for a frame of so many bytes.
+    /// Creates a segment, unless there is one by now that has room for a frame of so many bytes.
     fn make_spare(&self, length: u64, frame_len: u64) -> Result<()> {
         let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         if self.chain().spares.iter().any(|spare| has_room(spare, frame_len)) {
@@ -367,7 +366,7 @@ impl RedoLog {
     /// Creates the next segment if the active one is half full and there is none. Call it on a background thread.
     ///
     /// # Errors
-    /// `DiskFull`, also while less than the reserve is free; `Exhausted`; `Engine`. The log goes on all the same.
+    /// `DiskFull`, also while less than the reserve is free; `Exhausted`; `Engine`. The log stays usable.
     pub(crate) fn prepare_spare(&self) -> Result<()> {
         let length = {
             let chain = self.chain();
@@ -381,11 +380,11 @@ impl RedoLog {
         self.make_spare(length, 0)
     }
 
-    /// Gives up the segments of which no group is above `checkpointed`: some become spares, the others are removed. The
-    /// data file into which they are checkpointed is durable.
+    /// Releases the segments that have no group above `checkpointed`: some become spares, the others are removed. The
+    /// data file with the checkpointed groups is durable.
     ///
     /// # Errors
-    /// `DiskFull`, `Engine`: what was not given up will be by the next open. The log goes on all the same.
+    /// `DiskFull`, `Engine`: the next open releases the remaining segments. The log stays usable.
     pub(crate) fn trim(&self, checkpointed: u64) -> Result<()> {
         let _making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         {
@@ -413,12 +412,12 @@ impl RedoLog {
         }
     }
 
-    /// Sequence of the last group that is durable.
+    /// Returns the sequence of the last group that is durable.
     pub(crate) fn last_sequence(&self) -> u64 {
         self.chain().last
     }
 
-    /// Bytes in use by segments that are not trimmed, checkpointed groups in them among them.
+    /// Returns the bytes of segments that are not trimmed, including checkpointed groups in them.
     #[cfg(test)]
     pub(crate) fn byte_count(&self) -> u64 {
         let chain = self.chain();
@@ -459,8 +458,8 @@ impl Chain {
         chain
     }
 
-    /// Writes what must be there from now on. Segments that it does not name any more may go when this has returned,
-    /// and the active one may be written to.
+    /// Writes the requirements from now on. Segments that the mark no longer names may be removed when this has
+    /// returned, and the active one may be written to.
     fn write_mark(&mut self) -> io::Result<()> {
         let checkpointed = self.checkpointed;
         let older = self.older.iter().filter(|older| older.last > checkpointed);
@@ -480,8 +479,8 @@ impl Chain {
         }
     }
 
-    /// Goes on to the next spare that has room for a frame of so many bytes; says whether there is one. Smaller ones
-    /// before it are passed over.
+    /// Activates the next spare that has room for a frame of so many bytes; returns whether there is one. Skips smaller
+    /// ones.
     fn activate_spare(&mut self, frame_len: u64) -> bool {
         let Some(index) = self.spares.iter().position(|spare| has_room(spare, frame_len)) else {
             return false;
@@ -495,14 +494,14 @@ impl Chain {
         true
     }
 
-    /// The size of the next segment: that of the active one, twice as much if it `grows`.
+    /// Returns the size of the next segment: that of the active one, twice as much if it `grows`.
     fn next_len(&self, grows: bool) -> u64 {
         let active_len = self.active.as_ref().map_or(0, |active| active.segment.length);
         let length = if grows { active_len.saturating_mul(2) } else { active_len };
         length.clamp(*self.lengths.start(), *self.lengths.end())
     }
 
-    /// Whether a segment is to be used again.
+    /// Returns true if a segment is to be reused.
     fn is_worth_keeping(&self, segment: &Segment) -> bool {
         let active_len = self.active.as_ref().map_or(0, |active| active.segment.length);
         let most = *self.lengths.end();
@@ -515,7 +514,7 @@ impl Chain {
     }
 }
 
-/// Reads what is there, and holds it against the mark, if there must be one.
+/// Reads the log, and checks it against the mark, if there must be one.
 fn look(directory: &Path, room: &Room, owner: &Owner, write: bool) -> Result<(Survey, Option<Marked>)> {
     let Owner { identity, checkpointed, is_marked, .. } = *owner;
     let failed = |error: io::Error| room.io_error("read the redo log's mark", &error);
@@ -552,7 +551,7 @@ fn has_room(spare: &Segment, frame_len: u64) -> bool {
     spare.length >= BLOCK_LEN as u64 + frame_len
 }
 
-/// Refuses everything from now on.
+/// Refuses all further groups.
 fn stop(stopped: &mut Option<String>, error: &StoreError) -> StoreError {
     let cause = stopped.get_or_insert_with(|| error.to_string());
     StoreError::WritesStopped { cause: cause.clone() }

@@ -1,4 +1,4 @@
-//! [`salvage`]: what a data directory still holds whose redo log, or data file, is damaged.
+//! [`salvage`]: recovery of readable data from a directory whose redo log, or data file, is damaged.
 //!
 //! The data file is read as it is. On top of it, in memory only, are the groups of the redo log that are proven to
 //! follow it without a gap. Groups that can be read after a gap are returned as the records that they contain, and not
@@ -28,7 +28,7 @@ use crate::{OpenError, Options, Position, Read, Result, StoreError};
 
 /// Readable contents of a damaged data directory. Its lock is held as long as this lives.
 pub struct Salvage {
-    /// The data file with what may be added to it, or why it cannot be read.
+    /// The data file with the groups that may be added to it, or the error of reading it.
     read: Result<Read, OpenError>,
     findings: Findings,
     room: Room,
@@ -40,7 +40,7 @@ pub struct Salvage {
 pub struct LeftOut<'a> {
     /// Number of the group that it is in.
     pub group: u64,
-    /// Its position, and its bytes or what is wrong with them; `None` for a group without records.
+    /// Its position, and its bytes or their damage; `None` for a group without records.
     pub record: Option<(Position, Result<&'a [u8], LogDamage>)>,
 }
 
@@ -129,7 +129,7 @@ fn open_data(
 }
 
 impl Salvage {
-    /// The rows up to the first gap.
+    /// Returns the rows up to the first gap.
     ///
     /// # Errors
     /// The data file is missing or cannot be read.
@@ -143,7 +143,7 @@ impl Salvage {
         self.findings.whole()
     }
 
-    /// Numbers of groups that were durable and cannot be read.
+    /// Returns the numbers of groups that were durable and cannot be read.
     pub fn missing(&self) -> &[RangeInclusive<u64>] {
         &self.findings.missing
     }
@@ -159,7 +159,7 @@ impl Salvage {
         &self.findings.troubles
     }
 
-    /// Whether there is any file of a redo log.
+    /// Returns true if there is any file of a redo log.
     pub fn has_redo_log(&self) -> bool {
         self.findings.has_segments()
     }
@@ -173,7 +173,7 @@ impl Salvage {
     /// their groups; also for a group without records.
     ///
     /// # Errors
-    /// `Engine`: the log cannot be read any more.
+    /// `Engine`: the log can no longer be read.
     pub fn for_each_left_out(&self, each: &mut dyn FnMut(&LeftOut<'_>)) -> Result<()> {
         self.findings.for_each_detached(&self.room, &mut |group, changes| {
             let mut count = 0;

@@ -1,9 +1,9 @@
-//! [`SnapshotMap`]: a sorted map in memory whose clone is a snapshot that costs nothing. Readers keep the snapshot that
-//! they began with while one writer changes its own.
+//! [`SnapshotMap`]: a sorted map in memory whose clone is a snapshot at no cost. Readers keep their snapshots while one
+//! writer changes its own.
 //!
 //! A copy-on-write B+ tree of reference-counted nodes. A clone shares all nodes. A change copies the shared nodes on
 //! its path and changes the others in place, so of the changes of a batch only the first in each leaf copies that leaf.
-//! Items are never removed: the value of a deleted row says so.
+//! Items are never removed: the value of a deleted row marks it as deleted.
 
 #![expect(
     clippy::indexing_slicing,
@@ -14,7 +14,8 @@ use std::borrow::Borrow;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// Most items of a leaf and children of a node. Copying a leaf costs with it, finding a place without it.
+/// Most items of a leaf and children of a node. Copying a leaf costs more with a larger width, finding a place costs
+/// less.
 const WIDTH: usize = 32;
 
 /// A sorted map. To be cloned freely.
@@ -49,7 +50,7 @@ impl<K, V> SnapshotMap<K, V> {
         self.root.is_none()
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     #[inline]
     pub(crate) fn get<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&V>
     where
@@ -67,14 +68,14 @@ impl<K, V> SnapshotMap<K, V> {
         }
     }
 
-    /// A cursor that stands nowhere yet.
+    /// Returns a cursor without an item.
     pub(crate) fn cursor(&self) -> SnapshotMapCursor<'_, K, V> {
         SnapshotMapCursor { root: self.root.as_deref(), leaf: &[], place: 0 }
     }
 }
 
 impl<K: Ord + Clone, V: Clone> SnapshotMap<K, V> {
-    /// Returns the place of a key's value, created with `absent` if there is none.
+    /// Returns the value of a key, created with `absent` if there is none.
     pub(crate) fn slot(&mut self, key: K, absent: impl FnOnce() -> V) -> &mut V {
         let root = self.root.get_or_insert_with(|| Arc::new(Node::Leaf(Vec::with_capacity(WIDTH))));
         if root.is_full() {
@@ -155,13 +156,13 @@ impl<K: Ord + Clone, V: Clone> Node<K, V> {
     }
 }
 
-/// The index of the child that has `key`, if any has.
+/// Returns the index of the child that would contain `key`.
 #[inline]
 fn child_of<K: Borrow<Q>, Q: Ord + ?Sized, T>(children: &[(K, T)], key: &Q) -> usize {
     children.partition_point(|(lowest, _)| lowest.borrow() <= key).saturating_sub(1)
 }
 
-/// A place among the items of a tree.
+/// Cursor over the items of a tree.
 #[derive(Debug)]
 pub(crate) struct SnapshotMapCursor<'t, K, V> {
     root: Option<&'t Node<K, V>>,
@@ -171,13 +172,13 @@ pub(crate) struct SnapshotMapCursor<'t, K, V> {
 }
 
 impl<'t, K: Ord, V> SnapshotMapCursor<'t, K, V> {
-    /// The item at the place.
+    /// Returns the item at the cursor.
     #[inline]
     pub(crate) fn item(&self) -> Option<&'t (K, V)> {
         self.leaf.get(self.place)
     }
 
-    /// Goes to the first item within a lower bound.
+    /// Moves to the first item within a lower bound.
     pub(crate) fn seek<Q: Ord + ?Sized>(&mut self, low: Bound<&Q>)
     where
         K: Borrow<Q>,
@@ -185,7 +186,7 @@ impl<'t, K: Ord, V> SnapshotMapCursor<'t, K, V> {
         (self.leaf, self.place) = self.first_within(low).unwrap_or_default();
     }
 
-    /// Goes to the last item within an upper bound.
+    /// Moves to the last item within an upper bound.
     pub(crate) fn seek_back<Q: Ord + ?Sized>(&mut self, high: Bound<&Q>)
     where
         K: Borrow<Q>,
@@ -193,7 +194,7 @@ impl<'t, K: Ord, V> SnapshotMapCursor<'t, K, V> {
         (self.leaf, self.place) = self.last_within(high).unwrap_or_default();
     }
 
-    /// Goes to the next item.
+    /// Moves to the next item.
     pub(crate) fn next(&mut self) {
         if self.place + 1 < self.leaf.len() {
             self.place += 1;
@@ -202,7 +203,7 @@ impl<'t, K: Ord, V> SnapshotMapCursor<'t, K, V> {
         }
     }
 
-    /// Goes to the item before.
+    /// Moves to the previous item.
     pub(crate) fn back(&mut self) {
         if self.place > 0 {
             self.place -= 1;

@@ -1,16 +1,16 @@
-//! [`Sorter`]: sorts more rows than fit into memory.
+//! [`Sorter`]: an external sort, for more rows than fit into memory.
 //!
-//! Rows gather in memory; when that is full they are sorted and written to a file as a run. At the end the runs are
-//! merged. Each thread may fill a sorter of its own, and one merge reads them all: sorting is then done by the threads,
-//! each when its memory is full.
+//! Rows are buffered in memory; when that is full they are sorted and written to a file as a run. At the end the runs
+//! are merged. Each thread may fill a sorter of its own, and one merge reads them all: the threads then share the
+//! sorting, each when its memory is full.
 //!
 //! Memory: while it is filled, a sorter holds `memory_bytes` and, once it has written, a megabyte to write from. While
 //! several are merged, their total stays within the sum of their limits: those that have written nothing keep their
 //! rows in memory, those that have read their runs through buffers. Addresses are reserved for nearly twice that, which
 //! counts only if the system is set not to overcommit.
 //!
-//! Disk: about the bytes of the rows, less what keys next to each other share. If there are more runs than buffers of
-//! 64 KiB fit in the memory, some are merged first, which takes the room of those once more.
+//! Disk: about the bytes of the rows, less the common prefixes of adjacent keys. If there are more runs than buffers of
+//! 64 KiB fit in the memory, some are merged first, which takes their room once more.
 
 mod merge;
 mod row_buffer;
@@ -28,12 +28,12 @@ use run::{Run, RunReader, RunWriter, SortFile};
 
 const READ_LEN_MIN: usize = 64 << 10;
 const READ_LEN_MAX: usize = 1 << 20;
-/// Runs merged at once, at least and at most.
+/// Fewest and most runs merged at once.
 const FAN_IN_MIN: usize = 4;
 const FAN_IN_MAX: usize = 1 << 10;
 
-/// Takes rows in any order and gives them back sorted, by key and then by value, byte by byte. Equal rows all come
-/// back.
+/// Accepts rows in any order and returns them sorted, by key and then by value, byte by byte. Equal rows are all
+/// returned.
 pub struct Sorter {
     directory: PathBuf,
     reserve_bytes: u64,
@@ -50,7 +50,7 @@ impl Sorter {
         Sorter::with_options(directory, memory_bytes, &Options::default())
     }
 
-    /// As [`new`](Sorter::new), with a reserve of its own ([`Options::reserve_bytes`]).
+    /// Does the same as [`new`](Sorter::new), with a reserve of its own ([`Options::reserve_bytes`]).
     pub fn with_options(directory: &Path, memory_bytes: usize, options: &Options) -> Sorter {
         Sorter {
             directory: directory.to_owned(),
@@ -61,7 +61,7 @@ impl Sorter {
         }
     }
 
-    /// Takes a row. Key and value may be empty; each has less than 4 GiB.
+    /// Adds a row. Key and value may be empty; each has less than 4 GiB.
     ///
     /// # Errors
     /// `DiskFull`, `Engine`. `ValueTooLong` for longer ones.
@@ -75,8 +75,8 @@ impl Sorter {
         Err(StoreError::ValueTooLong { map: "to sort", length: key.len().max(value.len()) })
     }
 
-    /// Sorts the rows that are there, so that a merge finds them sorted: for the thread that has filled the sorter.
-    /// More may come.
+    /// Sorts the buffered rows, so that the thread that has filled the sorter does it, and not the merge. More rows may
+    /// follow.
     ///
     /// # Errors
     /// `DiskFull`, `Engine`.
@@ -92,7 +92,7 @@ impl Sorter {
         Ok(())
     }
 
-    /// All rows, sorted.
+    /// Returns all rows, sorted.
     ///
     /// # Errors
     /// `DiskFull`, `Engine`.
@@ -100,7 +100,7 @@ impl Sorter {
         Sorter::merge(vec![self])
     }
 
-    /// All rows of several sorters, which may have been filled by a thread each, sorted.
+    /// Returns all rows of several sorters, which may have been filled by a thread each, sorted.
     ///
     /// # Errors
     /// As [`finish`](Sorter::finish).
@@ -157,7 +157,7 @@ fn create(directory: &Path, reserve_bytes: u64) -> Result<SortFile> {
     SortFile::create(directory, Room::new(opened, directory, reserve_bytes))
 }
 
-/// Several runs into one, in a file of its own.
+/// Merges several runs into one, in a file of its own.
 fn merge_runs(directory: &Path, runs: Vec<Run>, memory_bytes: usize) -> Result<Run> {
     let reserve_bytes = runs.first().map_or(0, |run| run.file.room.reserve_bytes());
     let mut merge = Merge::new(readers(runs, memory_bytes).collect())?;
@@ -181,7 +181,7 @@ pub struct Sorted {
 }
 
 impl Sorted {
-    /// The next row, as key and value, `None` after the last.
+    /// Returns the next row, as key and value, `None` after the last.
     ///
     /// # Errors
     /// `Engine`.

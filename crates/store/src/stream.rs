@@ -1,9 +1,9 @@
-//! Rows as a stream of bytes: [`StreamWriter`] takes what [`copy`](crate::copy()) gives, [`read_stream`] gives it to
-//! any [`RowSink`] again. What a backup is made of. It does not depend on the engine, nor on the order of a program's
+//! Rows as a stream of bytes, as used in backups: [`StreamWriter`] accepts the rows of [`copy`](crate::copy()), and
+//! [`read_stream`] passes them to any [`RowSink`]. It does not depend on the engine, nor on the order of a program's
 //! maps.
 //!
-//! Items follow each other; all integers are unsigned and big-endian. There is no checksum in here: what a stream is
-//! kept in has one.
+//! Items follow each other; all integers are unsigned and big-endian. There is no checksum here: the container of a
+//! stream has one.
 //!
 //! ```text
 //! 1 map      length (1)  name                 of which the rows behind it are
@@ -35,13 +35,13 @@ const ID_LEN: usize = size_of::<u64>();
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StreamError {
-    /// The store failed, or does not take what the stream has.
+    /// The store failed, or does not accept the rows of the stream.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The bytes cannot be written, or cannot be read.
+    /// The bytes cannot be written or read.
     #[error(transparent)]
     Bytes(#[from] io::Error),
-    /// The bytes are no stream, or only a part of one.
+    /// The bytes are not a stream, or are incomplete.
     #[error("what is stored is damaged: {0}")]
     Damaged(&'static str),
 }
@@ -50,7 +50,7 @@ pub enum StreamError {
 pub struct StreamWriter<W> {
     out: W,
     maps: &'static [MapSpec],
-    /// Of which the last row is.
+    /// Map of the last row.
     map: Option<MapId>,
     items: u64,
 }
@@ -90,7 +90,7 @@ impl<W: Write> StreamWriter<W> {
     }
 }
 
-/// A length as so many bytes.
+/// Returns a length as so many bytes.
 fn length<const N: usize>(length: usize) -> io::Result<[u8; N]> {
     let bytes = (length as u64).to_be_bytes();
     let (above, bytes) = bytes.split_last_chunk::<N>().ok_or(io::ErrorKind::InvalidInput)?;
@@ -130,7 +130,7 @@ impl<W: Write> RowSink for StreamWriter<W> {
 /// Passes a stream's rows to `sink`, to its end, after which no byte may follow.
 ///
 /// # Errors
-/// The bytes cannot be read, are no whole stream, are of a map that is not among `maps`; what `sink` comes to.
+/// The bytes cannot be read, are no whole stream, or are of a map that is not among `maps`; or the error of `sink`.
 pub fn read_stream<S: RowSink, E: From<StreamError> + From<S::Error>>(
     input: &mut impl Read,
     maps: &'static [MapSpec],
@@ -198,7 +198,7 @@ impl<R: Read> Reader<'_, R> {
         Ok(bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }
 
-    /// The next key and value. They grow as they are read: a length that lies takes no memory.
+    /// Reads the next key and value. The buffers grow with the bytes that arrive: a false length takes no memory.
     fn take(&mut self, key: u64, value: u64) -> Result<(), StreamError> {
         for (length, into) in [(key, &mut self.key), (value, &mut self.value)] {
             into.clear();

@@ -12,18 +12,17 @@ use crate::redo::RedoLog;
 use crate::shared::{Shared, WrittenBy};
 use crate::{Read, Result};
 
-/// A [`Read`] at one position that shows nothing that is not durable. One for each thread that reads; it may change
-/// threads.
+/// A [`Read`] at one durable position. Each reading thread has its own; it may change threads.
 ///
 /// Renew it once per loop pass, never per request: that costs next to nothing while nothing has changed. A view keeps
-/// the pages of its position from being reused: an idle loop's view makes the file grow while others write, so call
-/// [`park`](View::park) before a wait without end.
+/// the pages of its position from being reused: an idle loop's view makes the file grow during writes, so call
+/// [`park`](View::park) before an unbounded wait.
 ///
-/// After a failed commit views go on at the last durable position; see [`Writer`](crate::Writer).
+/// After a failed commit views continue at the last durable position; see [`Writer`](crate::Writer).
 pub struct View {
     read: Read,
     shared: Arc<Shared>,
-    /// The publication that is shown.
+    /// Number of the visible publication.
     publication: u64,
     version: u64,
     /// If another process writes: the engine's number of the transaction that is read, and the last group of the redo
@@ -78,7 +77,8 @@ impl View {
         }
     }
 
-    /// Takes what is published, with a snapshot that fits it: one that is older, and yet has what was checkpointed.
+    /// Takes the published state, with a consistent snapshot: one that is older, and yet contains all checkpointed
+    /// changes.
     fn follow(&mut self, pending: &Pending) -> Result<()> {
         loop {
             let published = pending.published();
@@ -97,7 +97,7 @@ impl View {
         }
     }
 
-    /// Takes a new snapshot of the data file and what the redo log has beyond it.
+    /// Takes a new snapshot of the data file and the groups that the redo log has beyond it.
     ///
     /// The two are consistent if the data file's record of the log did not change meanwhile. A log that was trimmed
     /// meanwhile may lack what the snapshot lacks, and one that continues after a batch written through has changes
@@ -124,7 +124,7 @@ impl View {
         }
     }
 
-    /// Makes an overlay of the groups that are not in the data file; returns the number of the last.
+    /// Builds an overlay of the groups that are not in the data file; returns the number of the last.
     fn replay(&mut self, directory: &Path, facts: &RedoFacts) -> Result<u64> {
         let mut replay = RedoLog::read(directory, &self.shared.room, &facts.owner)?;
         facts.replay(&mut self.read, &mut replay)?;
@@ -148,12 +148,13 @@ impl View {
         Ok(())
     }
 
-    /// A number that changes exactly when what the view shows does. Costs nothing, unlike [`position`](Read::position).
+    /// Returns a number that changes exactly when the visible state does. Costs nothing, unlike
+    /// [`position`](Read::position).
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// Lets go of the position, so that its pages can be reused. Reads give `Parked` until [`renew`](View::renew).
+    /// Releases the position, so that its pages can be reused. Reads return `Parked` until [`renew`](View::renew).
     pub fn park(&mut self) {
         self.read.txn.reset();
         self.read.parked = true;

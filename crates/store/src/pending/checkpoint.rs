@@ -1,4 +1,4 @@
-//! Checkpointing: writing a layer of the overlay into the data file, in the order of its pages.
+//! Checkpoints: writing a layer of the overlay into the data file, in the order of its pages.
 //!
 //! A layer contains only the newest change of each row, and rows of one page are next to each other. So a page is
 //! written once for all changes to it since the checkpoint before, whereas writing each commit through would write it
@@ -18,9 +18,9 @@ use crate::snapshot_map::SnapshotMap;
 
 type Result<T> = crate::Result<T, Failure>;
 
-/// Rows after which a slice ends. Each may change a page of its own, so that a commit writes some 16 MiB: that long the
-/// disk keeps the sync of a redo log waiting. Smaller ones cost more: each commit has its two syncs, for which the
-/// system goes through all that is in memory of the file.
+/// Rows after which a slice ends. Each may change a page of its own, so that a commit writes up to some 16 MiB, and a
+/// sync of the redo log waits for that long at the disk. Smaller slices cost more: each commit has two syncs, for which
+/// the system scans all cached pages of the file.
 const SLICE_ROWS: usize = 4 << 10;
 /// Bytes of rows after which a slice ends.
 const SLICE_BYTES: usize = 8 << 20;
@@ -36,14 +36,14 @@ pub(crate) trait Pace {
     fn rest(&mut self);
 }
 
-/// As fast as it goes.
+/// Full speed.
 impl Pace for () {
     fn maybe_yield(&mut self) {}
 
     fn rest(&mut self) {}
 }
 
-/// Writes a layer into the data file, which then has the redo log up to the group `checkpointed`. Durable when it
+/// Writes a layer into the data file, which then contains the redo log up to the group `checkpointed`. Durable when it
 /// returns.
 pub(crate) fn checkpoint(
     env: &Arc<Env>,
@@ -57,7 +57,7 @@ pub(crate) fn checkpoint(
     slices.commit()
 }
 
-/// Writes a layer into the data file in one transaction, all of it or nothing.
+/// Writes a layer into the data file in one transaction, completely or not at all.
 pub(crate) fn write_through(env: &Arc<Env>, layer: &Layer) -> Result<()> {
     let mut slices = Slices { env, txn: None, pace: None, rows: 0, bytes: 0 };
     slices.write(layer)?;
@@ -73,14 +73,14 @@ pub(crate) fn count_write_through(txn: &mut Txn) -> Result<()> {
     txn.put(Map::META.index, THROUGH_KEY, &count.to_be_bytes(), PutKind::Set).map(drop)
 }
 
-/// The transactions of a checkpoint, one after the other.
+/// Successive transactions of a checkpoint.
 struct Slices<'f> {
     env: &'f Arc<Env>,
-    /// The one under way, begun when something is written.
+    /// The current transaction, begun at the first write.
     txn: Option<Txn>,
     /// `None` for a single slice, written at full speed.
     pace: Option<&'f mut dyn Pace>,
-    /// Rows and bytes of the slice under way.
+    /// Rows and bytes of the current slice.
     rows: usize,
     bytes: usize,
 }
@@ -152,7 +152,7 @@ impl Slices<'_> {
         }
     }
 
-    /// After a row: ends the slice when it has become large.
+    /// Counts a written row; ends the slice when it has become large.
     fn written(&mut self, row_len: usize) -> Result<()> {
         self.rows += 1;
         self.bytes += row_len;
