@@ -30,7 +30,7 @@
 //! The last four are of 2026-11-22, with the redo log (load 7.5); written through to the data file it was 297,404
 //! (144/s), 50,062 (1,370/s), 38,238 (3,699/s) and 29,902 (8,320/s).
 
-#![allow(clippy::unwrap_used, reason = "a bench that fails has nothing to tell")]
+#![allow(clippy::unwrap_used, reason = "a bench that fails reports nothing")]
 
 use std::hint::black_box;
 use std::ops::Bound;
@@ -195,7 +195,7 @@ fn cached_reads_during_checkpoints(store: &Store, view: &mut View, writer: &mut 
         }
         cpu += cpu_ns() - start;
     }
-    let name = "ids of a unique key, then the entry, beside checkpoints";
+    let name = "ids of a unique key, then the entry, during checkpoints";
     println!("{name:<58} {:>10.1} ns", cpu as f64 / f64::from(CHECKPOINTS * LOOK_UPS));
 }
 

@@ -9,13 +9,13 @@
 //! ```
 //!
 //! All `unsafe` code of the crate is in `ffi` and in one function of `page_reader`, which makes slices of the mapped
-//! file. The modules that decode those slices run under Miri and are fuzzed (see `tests/properties`). What that relies
-//! on:
+//! file. The modules that decode those slices run under Miri and are fuzzed (see `tests/properties`). Their
+//! assumptions:
 //!
-//! - Pages of a committed state do not change while a reading transaction of that state stands, and the map never
-//!   moves. So a slice of them may be borrowed from the transaction, and an offset in the file may be remembered as
-//!   long as it stands (`cached_rows`). A page that no commit between two states gave up is the same in both: so an
-//!   offset may be remembered from one state to the next (`moved`).
+//! - Pages of a committed state do not change during a reading transaction of that state, and the map never moves. So
+//!   slices may borrow from the transaction, and an offset in the file stays valid during it (`cached_rows`). A page
+//!   that no commit between two states freed is the same in both, so its offsets stay valid from one state to the next
+//!   (`moved`).
 //! - LMDB trusts the bytes of its file: its pages carry no checksum. That is why only one process writes the file and
 //!   why the rows that matter carry their own checksum one level up. The page reader checks every bound and trusts
 //!   nothing, but a look-up that it leaves to LMDB is as safe as LMDB.
@@ -53,17 +53,17 @@ type Result<T, E = Failure> = std::result::Result<T, E>;
 /// An open data file with its maps.
 pub(crate) struct Env {
     engine: Arc<Environment>,
-    /// There once a transaction remembers rows.
+    /// Created when a transaction first caches rows.
     moved: OnceLock<Arc<Moved>>,
 }
 
 impl Env {
-    /// As [`Environment::open`].
+    /// The same as [`Environment::open`].
     pub(crate) fn open(options: &EnvOptions<'_>, held: Box<dyn Any + Send + Sync>) -> Result<Env> {
         Ok(Env { engine: Arc::new(Environment::open(options, held)?), moved: OnceLock::new() })
     }
 
-    /// As [`Environment::open_maps`].
+    /// The same as [`Environment::open_maps`].
     pub(crate) fn open_maps(&mut self, maps: &[MapSpec], create: bool) -> Result<Option<&'static str>> {
         let is_shared = Failure { operation: "mdb_dbi_open", code: Failure::INVALID };
         Arc::get_mut(&mut self.engine).ok_or(is_shared)?.open_maps(maps, create)
@@ -76,7 +76,7 @@ impl Env {
         txn.commit()
     }
 
-    /// Whether pages are as the module `page_reader` describes them.
+    /// Returns true if pages have the layout that the module `page_reader` supports.
     fn has_usual_pages(&self) -> bool {
         self.page_bytes == PAGE_LEN && cfg!(target_endian = "little")
     }
@@ -98,7 +98,7 @@ impl Deref for Env {
     }
 }
 
-/// A transaction. Dropped, it is aborted.
+/// A transaction. Dropping it aborts it.
 pub(crate) struct Txn {
     engine: Transaction,
     env: Arc<Env>,
@@ -112,7 +112,7 @@ pub(crate) struct Txn {
     must_not_wait: Cell<bool>,
     /// Residency of pages, created at the first read without waiting.
     residency: OnceCell<Box<RefCell<Residency>>>,
-    /// The roots of maps that were looked for, in the state that is read, an empty map without one: nothing while the
+    /// Roots of maps that were looked up in the current state, with an empty map as `Some(None)`; empty while the
     /// transaction is reset.
     roots: RefCell<Vec<Option<Option<u64>>>>,
 }
@@ -134,17 +134,17 @@ impl Txn {
         })
     }
 
-    /// Of a reading transaction: remembers in up to `bytes_max` bytes what it is asked.
+    /// Caches rows in up to `bytes_max` bytes, in a reading transaction.
     pub(crate) fn cache_rows(&mut self, bytes_max: usize) {
         self.row_cache = Some(RefCell::new(RowCache::new(bytes_max, self.id(), self.env.moved())));
     }
 
-    /// The id of the committed transaction that is read, or that a commit will give.
+    /// Returns the id of the committed transaction that is read, or that a commit will get.
     pub(crate) fn id(&self) -> u64 {
         self.engine.id()
     }
 
-    /// Lets go of what is read, keeping the reader slot. Without effect on a writing transaction.
+    /// Releases the state that is read, keeping the reader slot. Without effect on a writing transaction.
     pub(crate) fn reset(&mut self) {
         if let Some(cache) = &mut self.row_cache {
             cache.get_mut().suspend();
@@ -153,7 +153,7 @@ impl Txn {
         self.engine.reset();
     }
 
-    /// After [`reset`](Txn::reset): reads the newest committed state.
+    /// Reads the newest committed state, after [`reset`](Txn::reset).
     pub(crate) fn renew(&mut self) -> Result<()> {
         self.engine.renew()?;
         let id = self.id();
@@ -175,7 +175,7 @@ impl Txn {
         Ok(())
     }
 
-    /// The value of `key` in a map without sets.
+    /// Returns the value of `key` in a map without sets.
     #[inline(always)]
     pub(crate) fn get(&self, map: usize, key: &[u8]) -> Result<Option<&[u8]>> {
         self.check_residency(map, key)?;
@@ -199,8 +199,8 @@ impl Txn {
         Ok(value)
     }
 
-    /// Remembers the rows of the leaf with this value: the way to the leaf is most of what a look-up costs, and it need
-    /// not be gone again for each of them. So a server that has just started knows most of its rows after a few
+    /// Caches all rows of the leaf with this value: the descent to the leaf is most of the cost of a look-up, and it
+    /// need not be repeated for each row. So a server that has just started caches most of its rows after a few
     /// requests for every hundred of them.
     #[inline(never)]
     fn cache_rows_ahead(&self, cache: &mut RowCache, map: usize, value: ValueLocation) {
@@ -212,7 +212,7 @@ impl Txn {
         }
     }
 
-    /// The same of a map of sets: the keys of the leaf that have one id.
+    /// Does the same for a map of sets: caches the keys of the leaf that have one id.
     #[inline(never)]
     fn cache_ids_ahead(&self, cache: &mut RowCache, map: usize, value: ValueLocation) {
         for (key, id) in self.leaf_of(value).into_iter().flat_map(LeafRows::with_value) {
@@ -222,7 +222,7 @@ impl Txn {
         }
     }
 
-    /// The leaf in which a value lies; `None` of one with pages of its own.
+    /// Returns the leaf that contains a value; `None` for a value with pages of its own.
     fn leaf_of(&self, (offset, _): ValueLocation) -> Option<&[u8]> {
         let number = offset / PAGE_LEN as u64;
         let page = self.pages().ok()??.page(number)?;
@@ -237,13 +237,13 @@ impl Txn {
         }
     }
 
-    /// The bytes at a place of the data file that belongs to the state that is read.
+    /// Returns the bytes at a location of the data file that belongs to the current state.
     #[inline]
     fn bytes_at(&self, (offset, len): ValueLocation) -> Option<&[u8]> {
         self.pages().ok()??.bytes(offset, len)
     }
 
-    /// The data file in memory, if its pages are read without LMDB.
+    /// Returns the mapped data file, if its pages are read without LMDB.
     #[inline]
     fn pages(&self) -> Result<Option<Mapping<'_>>> {
         if self.reads_pages { self.engine.mapping() } else { Ok(None) }
@@ -287,8 +287,8 @@ impl Txn {
         Ok(root)
     }
 
-    /// In a map of sets, the one value of `key` if it is known to have one only; or the key as
-    /// [`cache_id`](Txn::cache_id) takes it, if it would.
+    /// In a map of sets, returns the one value of `key` if it is cached; or the key as [`cache_id`](Txn::cache_id)
+    /// accepts it, if it can be cached.
     #[inline]
     pub(crate) fn cached_id(&self, map: usize, key: &[u8]) -> Option<Result<u64, NewKey>> {
         let mut cache = self.row_cache.as_ref()?.borrow_mut();
@@ -303,7 +303,7 @@ impl Txn {
         answer
     }
 
-    /// Has the processor fetch the value of the number `key`, if its location is known: call it before a read.
+    /// Prefetches the value of the number `key`, if its location is cached: call it before a read.
     #[inline]
     pub(crate) fn prefetch(&self, map: usize, key: u64) {
         let Some(cache) = &self.row_cache else { return };
@@ -350,23 +350,23 @@ impl Txn {
         cache.is_active() && cache.row(map, key).is_some()
     }
 
-    /// Values in a map, all those of a set counted.
+    /// Returns the number of values in a map, counting all values of sets.
     pub(crate) fn row_count(&self, map: usize) -> Result<u64> {
         self.engine.row_count(map)
     }
 
-    /// The names of all maps in the file, the store's own too.
+    /// Returns the names of all maps in the file, including the store's own.
     pub(crate) fn map_names(&self) -> Result<Vec<Vec<u8>>> {
         self.engine.map_names()
     }
 
-    /// As [`Transaction::put`].
+    /// The same as [`Transaction::put`].
     pub(crate) fn put(&mut self, map: usize, key: &[u8], value: &[u8], kind: PutKind) -> Result<bool> {
         self.set_changes(map, key);
         self.engine.put(map, key, value, kind)
     }
 
-    /// As [`Transaction::append_values`].
+    /// The same as [`Transaction::append_values`].
     pub(crate) fn append_values(
         &mut self,
         map: usize,
@@ -379,13 +379,13 @@ impl Txn {
         self.engine.append_values(map, key, values, value_len, new_key)
     }
 
-    /// As [`Transaction::delete`].
+    /// The same as [`Transaction::delete`].
     pub(crate) fn delete(&mut self, map: usize, key: &[u8], value: Option<&[u8]>) -> Result<bool> {
         self.set_changes(map, key);
         self.engine.delete(map, key, value)
     }
 
-    /// Says that the set of a key is about to change.
+    /// Records that the set of a key is about to change.
     fn set_changes(&self, map: usize, key: &[u8]) {
         if let Some(moved) = &self.moved
             && self.env.has_sets(map)
@@ -395,11 +395,11 @@ impl Txn {
     }
 }
 
-/// Bytes of a value that are fetched before it is read: more than an entry of a person takes, and as many lines as a
-/// processor waits for at a time.
+/// Most bytes of a value that are prefetched: more than the entry of a person takes, and as many lines as a processor
+/// loads in parallel.
 const PREFETCHED_MAX: usize = 1_024;
 
-/// Records which pages the commit `txn_id` moved. It is over and has recorded the keys whose sets it changed.
+/// Records the pages that the commit `txn_id` moved. It has ended, and the keys whose sets it changed are recorded.
 fn record_moved(moved: &Moved, env: &Arc<Env>, txn_id: u64) -> Result<()> {
     let txn = Txn::begin(env, TxnKind::Read)?;
     // A commit that changed nothing gets no number, and a later commit may have changed this one's list.

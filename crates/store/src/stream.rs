@@ -6,11 +6,11 @@
 //! stream has one.
 //!
 //! ```text
-//! 1 map      length (1)  name                 of which the rows behind it are
+//! 1 map      length (1)  name                 of which the rows after it are
 //! 2 row      length of the key (2)  length of the value (4)  key  value
 //! 3 ids      length of the key (2)  how many (4)  key  ids (8 each)
 //! 4 counter  length of the key (2)  count (8, two's complement)  key
-//! 5 log      position of the first record behind it (8)
+//! 5 log      position of the first record after it (8)
 //! 6 record   length (4)  record
 //! 7 end      how many items there were before (8)
 //! ```

@@ -1,4 +1,4 @@
-//! [`Cursor`]: a position in a map, and the walk from there.
+//! [`Cursor`]: a position in a map, and the traversal from there.
 
 use std::ptr;
 
@@ -8,10 +8,9 @@ use super::page_reader::leaf_walk::LeafWalk;
 use super::page_reader::page::{PAGE_LEN, Pages};
 use super::{Result, Txn};
 
-/// A position in a map. What it returns outlives it: that borrows from the transaction.
+/// A position in a map. Returned slices borrow from the transaction, so they outlive the cursor.
 ///
-/// LMDB's cursor stands at the row that was returned last, unless that came from `leaf`: then it stands wherever it had
-/// to be.
+/// LMDB's cursor is at the row that was returned last, unless that came from `leaf`: then its position is arbitrary.
 pub(crate) struct Cursor<'t> {
     engine: ffi::Cursor<'t>,
     /// Position of a forward traversal that reads rows in place: only in a reading transaction.
@@ -20,13 +19,13 @@ pub(crate) struct Cursor<'t> {
     at: Option<&'t [u8]>,
     /// Rows after the last one returned, on its page.
     leaf: LeafRows<'t>,
-    /// The walk that has come to the page of `leaf`, unless that is another one than it has come to.
+    /// Leaf traversal at the page of `leaf`, unless `leaf` is on another page.
     walk: Option<Box<LeafWalk<'t, Mapping<'t>>>>,
-    /// Leaves that were read to their end without a walk.
+    /// Leaves read to their end without a leaf traversal.
     leaves_passed: usize,
 }
 
-/// The map that a cursor is in.
+/// Map and state of a forward traversal.
 #[derive(Clone, Copy)]
 struct Walked<'t> {
     txn: &'t Txn,
@@ -34,7 +33,8 @@ struct Walked<'t> {
     pages: Mapping<'t>,
 }
 
-/// Leaves that LMDB's cursor is asked for before a walk begins: its descent costs as much as the cursor on a few.
+/// Leaves for which LMDB's cursor is used before a leaf traversal begins: its descent costs as much as the cursor on a
+/// few leaves.
 const LEAVES_BEFORE_WALK: usize = 2;
 
 impl Txn {
@@ -73,7 +73,7 @@ impl<'t> Cursor<'t> {
         Some(row)
     }
 
-    /// The next row where `leaf` has none, and the rest of the page that it lies on.
+    /// Returns the next row if `leaf` has none left, and loads the rest of its page.
     #[inline(never)]
     fn step_to_leaf(&mut self) -> Result<Option<Row<'t>>> {
         if let Some(key) = self.at
@@ -124,7 +124,7 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// A walk that has come to the page of the last row.
+    /// Returns a leaf traversal at the page of the last row.
     fn walk_to(&self, page: &'t [u8]) -> Result<Option<LeafWalk<'t, Mapping<'t>>>> {
         let (Some(walked), Some(key)) = (self.walked, self.leaf.last().or(self.at)) else { return Ok(None) };
         let Some(tree) = walked.txn.tree(walked.map)? else { return Ok(None) };
@@ -150,7 +150,7 @@ impl<'t> Cursor<'t> {
         self
     }
 
-    /// Lets LMDB's cursor follow to the row that came last.
+    /// Moves LMDB's cursor to the row that was returned last.
     fn follow(&mut self) -> Result<()> {
         match self.leaf.last() {
             Some(last) => self.at_key(last).map(drop),
@@ -164,50 +164,50 @@ impl<'t> Cursor<'t> {
         self.came_to(row)
     }
 
-    /// Goes to `key`, at its lowest value.
+    /// Moves to `key`, at its lowest value.
     pub(crate) fn at_key(&mut self, key: &[u8]) -> Result<Option<Row<'t>>> {
         let row = self.engine.at_key(key);
         self.came_to(row)
     }
 
-    /// Goes to the lowest key that is at least `key`, which is not empty.
+    /// Moves to the lowest key that is at least `key`, which is not empty.
     pub(crate) fn at_or_after(&mut self, key: &[u8]) -> Result<Option<Row<'t>>> {
         let row = self.engine.at_or_after(key);
         self.came_to(row)
     }
 
-    /// In a map of sets, goes to the lowest value of `key` that is at least `value`; says whether there is one.
+    /// In a map of sets, moves to the lowest value of `key` that is at least `value`; returns whether there is one.
     pub(crate) fn at_value_or_after(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
         self.forget_row();
         self.engine.at_value_or_after(key, value)
     }
 
-    /// In a map of sets, whether `key` has `value`.
+    /// In a map of sets, returns whether `key` has `value`.
     pub(crate) fn has_value(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
         self.forget_row();
         self.engine.has_value(key, value)
     }
 
-    /// As [`ffi::Cursor::block`].
+    /// The same as [`ffi::Cursor::block`].
     pub(crate) fn block(&mut self) -> Result<&'t [u8]> {
         self.follow()?;
         self.forget_row();
         self.engine.block()
     }
 
-    /// As [`ffi::Cursor::next_block`].
+    /// The same as [`ffi::Cursor::next_block`].
     pub(crate) fn next_block(&mut self) -> Result<Option<&'t [u8]>> {
         self.forget_row();
         self.engine.next_block()
     }
 
-    /// In a map of sets, the number of values of the key at the position.
+    /// In a map of sets, returns the number of values of the key at the position.
     pub(crate) fn value_count(&mut self) -> Result<u64> {
         // A row with several does not come from a leaf.
         if self.leaf.last().is_some() { Ok(1) } else { self.engine.value_count() }
     }
 
-    /// LMDB's cursor has gone to a row.
+    /// Records that LMDB's cursor has moved to a row.
     #[inline]
     fn came_to(&mut self, row: Result<Option<Row<'t>>>) -> Result<Option<Row<'t>>> {
         self.forget_row();

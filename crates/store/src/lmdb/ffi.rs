@@ -1,6 +1,6 @@
 //! Safe wrappers of LMDB's calls, and nothing else: [`Environment`], [`Transaction`], [`Cursor`].
 //!
-//! What LMDB asks of its caller, and how the types see to it:
+//! Requirements of LMDB, and how the types meet them:
 //!
 //! - *A transaction is used by one thread at a time.* [`Transaction`] is `Send` (the environment is opened with
 //!   `MDB_NOTLS`) and not `Sync`: even a read changes the transaction's cache of map roots.
@@ -8,8 +8,8 @@
 //!   [`Transaction`]; ending, resetting and writing take it by value or by `&mut`. The same holds for [`Cursor`] and
 //!   for [`Mapping`].
 //! - *The environment outlives its transactions.* A transaction holds an `Arc` of its [`Environment`].
-//! - *A data file is opened once at a time.* The environment carries whatever guards that (the lock file, the process's
-//!   claim) and lets go of it after closing.
+//! - *A data file is opened once at a time.* The environment owns the guards of that (the lock file, the process's
+//!   claim) and drops them after closing.
 //! - *Map handles belong to their environment.* They stay inside; callers name maps by index, which is checked.
 //!
 //! No flag that weakens durability (`MDB_NOSYNC`, `MDB_NOMETASYNC`, `MDB_WRITEMAP`, `MDB_MAPASYNC`) is ever set on live
@@ -49,32 +49,33 @@ impl Failure {
     pub(crate) const MAP_FULL: i32 = sys::MDB_MAP_FULL;
     pub(crate) const NOT_FOUND: i32 = sys::MDB_NOTFOUND;
     pub(crate) const PANIC: i32 = sys::MDB_PANIC;
-    /// Not of LMDB: what was to be read only if it is in memory is not.
+    /// Not an error of LMDB: a page that was to be read only from memory is not in memory.
     pub(crate) const NOT_IN_MEMORY: i32 = i32::MIN;
     pub(crate) const READERS_FULL: i32 = sys::MDB_READERS_FULL;
     pub(crate) const VERSION_MISMATCH: i32 = sys::MDB_VERSION_MISMATCH;
 
-    /// Whether what failed comes before a transaction is synced: what it has written until then, nothing refers to.
+    /// Returns true if the failure precedes the sync of a transaction: pages that it has written until then are not
+    /// referenced.
     pub(crate) fn is_before_commit(self) -> bool {
         self.is_of_beginning() || matches!(self.operation, "mdb_put" | "mdb_cursor_put" | "mdb_del")
     }
 
-    /// Whether what failed comes before anything is written: beginning a transaction or a cursor, which takes memory.
+    /// Returns true if the failure precedes any write: beginning a transaction or a cursor, which takes memory.
     pub(crate) fn is_of_beginning(self) -> bool {
         matches!(self.operation, "mdb_txn_begin" | "mdb_txn_renew" | "mdb_cursor_open")
     }
 
-    /// Whether the system has, for now, none left of what files, threads and transactions are made of.
+    /// Returns true if the system has temporarily run out of descriptors, memory or threads.
     pub(crate) fn is_exhausted(self) -> bool {
         [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::EAGAIN].contains(&self.code)
     }
 
-    /// The error for what the system had no room for.
+    /// Returns the error for a lack of system resources.
     pub(crate) fn exhausted(self) -> StoreError {
         StoreError::Exhausted { operation: self.operation, message: self.message() }
     }
 
-    /// The engine's or the system's words for the code.
+    /// Returns the engine's or the system's text for the code.
     pub(crate) fn message(self) -> String {
         if self.code > 0 {
             return std::io::Error::from_raw_os_error(self.code).to_string();
@@ -102,19 +103,19 @@ fn check(operation: &'static str, code: i32) -> Result<()> {
     if code == sys::MDB_SUCCESS { Ok(()) } else { Err(Failure { operation, code }) }
 }
 
-/// As [`check`], with "not found" as `false`.
+/// The same as [`check`], with "not found" as `false`.
 fn found(operation: &'static str, code: i32) -> Result<bool> {
     if code == sys::MDB_NOTFOUND { Ok(false) } else { check(operation, code).map(|()| true) }
 }
 
 const EMPTY: sys::MDB_val = sys::MDB_val { mv_size: 0, mv_data: ptr::null_mut() };
 
-/// `bytes` as an argument. LMDB does not write through the pointer, its type is merely not const.
+/// Converts `bytes` to an argument. LMDB does not write through the pointer; its type is merely not const.
 fn value_of(bytes: &[u8]) -> sys::MDB_val {
     sys::MDB_val { mv_size: bytes.len(), mv_data: bytes.as_ptr() as *mut _ }
 }
 
-/// The bytes of a result.
+/// Returns the bytes of a result.
 ///
 /// # Safety
 /// `value` is [`EMPTY`] or was filled in by a successful call on a transaction, whose state the caller keeps borrowed

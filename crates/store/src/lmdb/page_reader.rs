@@ -1,8 +1,8 @@
-//! The pages of LMDB's trees, read without LMDB: look-ups and walks that cost a fraction of its calls.
+//! Reader of the pages of LMDB's trees without LMDB: look-ups and traversals at a fraction of the cost of its calls.
 //!
-//! All of it is safe code over the bytes of pages but for [`Mapping::bytes`](Pages::bytes), which makes such bytes of
-//! the mapped file. So no damage in a page can make a read go beyond it, or panic: what is not as [`page`] describes it
-//! is left to LMDB. Those are the claims that the fuzz target `pages` holds against any bytes.
+//! All of it is safe code over the bytes of pages except [`Mapping::bytes`](Pages::bytes), which makes such bytes of
+//! the mapped file. So no damage in a page can cause a panic or a read beyond the page: a layout other than that of
+//! [`page`] is left to LMDB. The fuzz target `pages` checks these claims with any bytes.
 
 pub(super) mod leaf;
 pub(super) mod leaf_walk;

@@ -36,20 +36,20 @@ pub struct Absent {
 }
 
 impl Absent {
-    /// Whether nothing was absent.
+    /// Returns true if no page was absent.
     pub fn is_nothing(&self) -> bool {
         self.pages.is_empty() && !self.is_walk
     }
 }
 
-/// Pages that are remembered as resident.
+/// Pages whose residency is cached.
 const SEEN: usize = 8192;
 
 /// Absent pages to meet before the kernel is asked again about a page that was resident: a few megabytes, a small part
 /// of a system's memory.
 const TRUST: u64 = 1024;
 
-/// Pages of one value that are asked for one by one; a longer one is a walk.
+/// Most pages of a value that are checked one by one; a longer value is treated as a traversal.
 const VALUE_PAGES_MAX: u64 = 16;
 
 /// Residency of pages, as far as a transaction knows it.
@@ -66,7 +66,8 @@ impl Default for Residency {
     }
 }
 
-/// A page that was in memory, and how many were not until then. All zeroes is none: page 0 belongs to no tree.
+/// A page that was in memory, and the count of absent pages at that time. All zeroes is none: page 0 belongs to no
+/// tree.
 #[derive(Clone, Copy, Default)]
 struct Sighting {
     page: u64,
@@ -154,7 +155,7 @@ impl Txn {
 const NOT_IN_MEMORY: Failure = Failure { operation: "look", code: Failure::NOT_IN_MEMORY };
 
 impl Residency {
-    /// Whether a page is in memory, as far as is known.
+    /// Returns true if a page is in memory, as far as is known.
     #[expect(
         clippy::indexing_slicing,
         clippy::cast_possible_truncation,
@@ -183,8 +184,8 @@ impl Residency {
 }
 
 impl Txn {
-    /// Brings pages in, and returns when they are there. The disk is asked for all of them before the first is waited
-    /// for.
+    /// Brings pages into memory, and returns when they are there. All are requested from the disk before the first is
+    /// waited for.
     pub(crate) fn bring_in(&self, pages: &[PageNumber]) -> Result<()> {
         let data_file = self.env.data_file()?;
         let offsets = || pages.iter().map(|page| page.0.wrapping_mul(PAGE_LEN as u64));

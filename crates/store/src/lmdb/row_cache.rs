@@ -1,7 +1,7 @@
 //! Row cache: the locations of rows that were read before, so that reading them again costs a table look-up instead of
 //! a tree descent.
 //!
-//! Nothing here reads the data file, so nothing here is unsafe: what is remembered are offsets in it.
+//! The row cache does not read the data file, so it needs no unsafe code: it stores offsets in the file.
 
 pub(super) mod cached_rows;
 mod key;

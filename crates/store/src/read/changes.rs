@@ -1,9 +1,8 @@
-//! Changing the overlay of a [`Read`]: what a [`Batch`](crate::Batch) does, and what replaying the redo log does once
-//! more.
+//! Changes of the overlay of a [`Read`], made by a [`Batch`](crate::Batch) and by replaying the redo log.
 //!
-//! Each change asks what is there, in the overlay or else the data file, because the counts of rows and ids that it
-//! leaves are absolute. That is what makes the size of a set a constant-time question however much of it is not in the
-//! data file yet.
+//! Each change reads the present state, in the overlay or else the data file, because the counts of rows and ids that
+//! it stores are absolute. That makes the size of a set a constant-time query however much of it is not in the data
+//! file yet.
 
 use std::sync::Arc;
 
@@ -22,7 +21,8 @@ impl Read {
         &mut Arc::make_mut(overlay).active
     }
 
-    /// Sets the row of a plain map, or removes it; says whether there was one. Removing none changes nothing.
+    /// Sets the row of a plain map, or removes it; returns whether there was one. Removing a missing row changes
+    /// nothing.
     #[expect(clippy::indexing_slicing, reason = "every open map has changes")]
     pub(crate) fn change_row(&mut self, map: Map, key: &[u8], value: Option<&[u8]>) -> Result<bool> {
         let existed = self.value(map, key)?.is_some();
@@ -42,7 +42,7 @@ impl Read {
         self.active().set_row(map.index, key, value);
     }
 
-    /// Says of an id of a key whether it is present from now on; returns whether that is a change.
+    /// Sets whether an id of a key is present from now on; returns whether that is a change.
     pub(crate) fn change_id(&mut self, map: Map, key: &[u8], id: u64, present: bool) -> Result<bool> {
         let (was_present, count) = self.id_and_count(map, key, id, present)?;
         if was_present == present {
@@ -52,7 +52,7 @@ impl Read {
         Ok(true)
     }
 
-    /// Adds an id that is not under the key in the data file, which is not asked for it; returns whether that is a
+    /// Adds an id that is not under the key in the data file, without a look-up there; returns whether that is a
     /// change.
     pub(crate) fn add_new_id(&mut self, map: Map, key: &[u8], id: u64) -> Result<bool> {
         let changes = self.overlay.as_ref().and_then(|overlay| overlay.set(map.index, key));
@@ -65,7 +65,7 @@ impl Read {
         Ok(true)
     }
 
-    /// `count` is how many ids the key has so far.
+    /// Sets whether an id is present. `count` is how many ids the key has so far.
     #[expect(clippy::indexing_slicing, reason = "every open map has changes")]
     fn set_present(&mut self, map: Map, key: &[u8], id: u64, present: bool, count: u64) -> Result<()> {
         let of_map = self.rows_of(map)?;
@@ -134,7 +134,7 @@ impl Read {
         count().map_err(|failure| self.error(failure))
     }
 
-    /// Removes a key with all its ids; says whether it had any.
+    /// Removes a key with all its ids; returns whether it had any.
     #[expect(clippy::indexing_slicing, reason = "every open map has changes")]
     pub(crate) fn clear_set(&mut self, map: Map, key: &[u8]) -> Result<bool> {
         let changes = self.overlay.as_ref().and_then(|overlay| overlay.set(map.index, key));
@@ -155,7 +155,7 @@ impl Read {
         active.log_start = active.log_start.max(start);
     }
 
-    /// Makes a change that is in the redo log.
+    /// Applies a change of the redo log.
     pub(crate) fn make(&mut self, change: Change<'_>, map_of: &impl Fn(u16) -> Result<Map>) -> Result<()> {
         match change {
             Change::Put { map, key, value } => self.set_any_row(map_of(map)?, key, Some(value)),
@@ -190,7 +190,7 @@ impl Read {
     }
 }
 
-/// The error for a redo log that names a map which this program does not have.
+/// Returns the error for a redo log that names a map which this program does not have.
 pub(crate) fn unknown_map(number: u16) -> StoreError {
     StoreError::Engine {
         operation: "replay the redo log",

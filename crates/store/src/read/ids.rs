@@ -1,8 +1,8 @@
 //! [`IdCursor`]: the ids under one key, a page of them at a time.
 //!
-//! Ids are 8 bytes big-endian, so that the engine's byte order is theirs. The engine hands out a page of ids as one
-//! slice (up to 510); the cursor keeps that slice and the place in it, so that most seeks and all copying cost no call
-//! at all. A key with a few ids has them all in the first slice.
+//! Ids are 8 bytes big-endian, so that the engine's byte order is theirs. The engine returns a page of ids as one slice
+//! (up to 510); the cursor keeps that slice and its place in it, so that most seeks and all copying cost no call. A key
+//! with a few ids has them all in the first slice.
 //!
 //! If ids of the key have pending changes, these are merged in as the cursor moves.
 
@@ -11,10 +11,10 @@ use crate::Result;
 use crate::lmdb::{Cursor, Failure, Found};
 use crate::overlay::{IdChangeCursor, SetChanges};
 
-/// An id as the engine keeps it.
+/// An id as the engine stores it.
 type IdBytes = [u8; 8];
 
-/// The ids under one key, ascending. It stands before the lowest at first.
+/// Cursor over the ids under one key, ascending. It starts before the lowest.
 pub struct IdCursor<'r> {
     file: FileIds<'r>,
     changes: Option<Box<Merge<'r>>>,
@@ -22,7 +22,7 @@ pub struct IdCursor<'r> {
 }
 
 impl<'r> IdCursor<'r> {
-    /// The ids under `key` of the id set map numbered `map`.
+    /// Returns the ids under `key` of the id set map numbered `map`.
     pub(crate) fn open(read: &'r Read, map: usize, key: &[u8]) -> Result<IdCursor<'r>> {
         if let Some(overlay) = &read.overlay
             && let Some(changes) = overlay.set(map, key)
@@ -39,7 +39,7 @@ impl<'r> IdCursor<'r> {
         Ok(IdCursor { file, changes: Some(Box::new(Merge::new(changes))), count: changes.count() })
     }
 
-    /// Stands before the lowest id that is at least `at_least` and returns it, or stands at the end. Goes forward and
+    /// Moves before the lowest id that is at least `at_least` and returns it, or moves to the end. Seeks forward and
     /// backward.
     ///
     /// # Errors
@@ -95,13 +95,13 @@ impl<'r> Merge<'r> {
         self.settle(file)
     }
 
-    /// The lowest change to come. Of two of one id the newest.
+    /// Returns the lowest change to come. If two layers change one id, the newest counts.
     fn change(&self) -> Option<(u64, bool)> {
         let changes = self.layers.iter().flatten().filter_map(IdChangeCursor::item);
         changes.reduce(|best, change| if change.0 < best.0 { change } else { best })
     }
 
-    /// The next id that is present, passing over those that are not.
+    /// Returns the next id that is present, skipping those that are not.
     fn settle(&mut self, file: &mut FileIds<'_>) -> Result<Option<u64>> {
         loop {
             let in_file = file.peek()?;
@@ -145,10 +145,10 @@ impl<'r> Merge<'r> {
     }
 }
 
-/// The ids that the data file has under a key.
+/// The ids under a key in the data file.
 struct FileIds<'r> {
     read: &'r Read,
-    /// `None` where the page holds all ids.
+    /// `None` if the page holds all ids.
     pages: Option<Pages<'r>>,
     page: Page<'r>,
     /// Number of ids of `page` that the cursor has passed, at most all.
@@ -156,11 +156,11 @@ struct FileIds<'r> {
     count: u64,
 }
 
-/// The ids at hand.
+/// The current page of ids.
 enum Page<'r> {
     /// A page of the engine.
     Whole(&'r [IdBytes]),
-    /// The one id that the key is known to have.
+    /// The one id of the key, from the row cache.
     One([IdBytes; 1]),
 }
 
@@ -238,7 +238,7 @@ impl<'r> FileIds<'r> {
         Ok(id_at(self.page.ids(), self.passed))
     }
 
-    /// Whether the answer to a seek is on the page at hand whatever is on the others.
+    /// Returns true if the result of a seek is on the current page whatever is on the others.
     fn on_page(&self, at_least: u64) -> bool {
         match self.page.ids() {
             [] => false,
@@ -267,7 +267,7 @@ impl<'r> FileIds<'r> {
         Ok(appended)
     }
 
-    /// As [`next_block`](FileIds::next_block), but only ids below a bound.
+    /// Does the same as [`next_block`](FileIds::next_block), but only for ids below a bound.
     fn next_below(&mut self, bound: u64, out: &mut Vec<u64>, limit: usize) -> Result<usize> {
         let mut appended = 0;
         while appended < limit && self.peek()?.is_some_and(|id| id < bound) {
@@ -281,7 +281,7 @@ impl<'r> FileIds<'r> {
         Ok(appended)
     }
 
-    /// The next id.
+    /// Returns the next id.
     fn peek(&mut self) -> Result<Option<u64>> {
         while self.passed == self.page.ids().len() {
             if !self.turn_page()? {
@@ -291,7 +291,7 @@ impl<'r> FileIds<'r> {
         Ok(id_at(self.page.ids(), self.passed))
     }
 
-    /// Goes to the page after the one at hand, if there is one.
+    /// Moves to the page after the current one, if there is one.
     fn turn_page(&mut self) -> Result<bool> {
         let Some(pages) = &mut self.pages else { return Ok(false) };
         if self.page.ids().is_empty() {
@@ -305,7 +305,7 @@ impl<'r> FileIds<'r> {
 }
 
 impl<'r> Pages<'r> {
-    /// The page with the lowest id that is at least `at_least`; empty if there is none.
+    /// Returns the page with the lowest id that is at least `at_least`; empty if there is none.
     fn page_with(&mut self, at_least: u64) -> Result<&'r [IdBytes], Failure> {
         if self.cursor.at_value_or_after(self.key, &at_least.to_be_bytes())? {
             self.cursor.block().map(ids_of)
@@ -323,8 +323,8 @@ fn id_at(page: &[IdBytes], index: usize) -> Option<u64> {
     page.get(index).map(|id| u64::from_be_bytes(*id))
 }
 
-/// The index of the first id of `page` that is at least `at_least`. Found at once if it is `near`, as it often is where
-/// seeks go forward.
+/// Returns the index of the first id of `page` that is at least `at_least`. Found at once if it is `near`, as it often
+/// is in forward seeks.
 fn first_at_least(page: &[IdBytes], near: usize, at_least: u64) -> usize {
     let below = |index| id_at(page, index).is_some_and(|there| there < at_least);
     let (mut low, mut high) = (0, page.len());

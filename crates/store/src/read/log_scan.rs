@@ -11,13 +11,13 @@ pub struct LogScan<'r> {
     read: &'r Read,
     rows: Scan<'r>,
     from: Position,
-    /// The position that must come next, once one has come.
+    /// Required next position, once a record has been returned.
     expected: Option<Position>,
     ended: bool,
 }
 
 impl<'r> LogScan<'r> {
-    /// `rows` are those of the log from position `from` on.
+    /// Creates the scan. `rows` are those of the log from position `from` on.
     pub(crate) fn new(read: &'r Read, rows: Scan<'r>, from: Position) -> LogScan<'r> {
         LogScan { read, rows, from, expected: None, ended: false }
     }

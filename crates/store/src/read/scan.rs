@@ -10,15 +10,15 @@ use crate::maps::{Direction, KeyRange, Map, MapKind};
 use crate::overlay::{IdChanges, Key, LayerCursor, Overlay, RowChange, SetChange};
 use crate::{Result, StoreError};
 
-/// The walk over the data file under both kinds of scan: from the near bound, which the cursor finds once, to the far
-/// one, which every key is held against.
+/// Traversal of the data file under both kinds of scan: from the near bound, which the cursor finds once, to the far
+/// one, with which every key is compared.
 struct Walk<'r> {
     cursor: Cursor<'r>,
     direction: Direction,
     near: Bound<Key>,
     far: Bound<Key>,
     started: bool,
-    /// Whether nothing is left to do but to go to the next row: it has started, forward and without a far bound.
+    /// Whether only moving to the next row is left: it has started, forward and without a far bound.
     goes_on: bool,
 }
 
@@ -90,10 +90,10 @@ impl<'r> Walk<'r> {
     }
 }
 
-/// A walk over the data file with what has changed since laid over it. Of a key that both have the change counts.
+/// Traversal of the data file merged with pending changes. If a key is in both, the change counts.
 struct Merge<'r, V> {
     walk: Walk<'r>,
-    /// The row of the data file at which the walk's cursor stands, if it is still to come.
+    /// Row of the data file at the cursor, if it was not returned yet.
     row: Option<Row<'r>>,
     row_due: bool,
     changes: LayerCursor<'r, V>,
@@ -129,7 +129,7 @@ impl<'r, V> Merge<'r, V> {
         Ok(Some(Found::Change(change)))
     }
 
-    /// The row at hand. Once there is none there is none for good.
+    /// Takes the current row. Once there is none there is none for good.
     fn take_row(&mut self) -> Option<Row<'r>> {
         let row = self.row.take();
         self.row_due = row.is_some();
@@ -137,7 +137,7 @@ impl<'r, V> Merge<'r, V> {
     }
 }
 
-/// A walk that may have failed to begin, that ends with an error, and that ends for good.
+/// Traversal that may have failed to begin, that ends with an error, and that ends for good.
 struct Steps<'r, V> {
     read: &'r Read,
     state: StepState<'r, V>,
@@ -151,7 +151,7 @@ enum StepState<'r, V> {
 }
 
 impl<'r, V> Steps<'r, V> {
-    /// `changes` are those of the map, if it has any.
+    /// Creates the traversal. `changes` are those of the map, if it has any.
     fn new(
         read: &'r Read,
         map: Result<Map>,
@@ -172,7 +172,7 @@ impl<'r, V> Steps<'r, V> {
         Steps { read, state }
     }
 
-    /// The next row: turned into what the scan yields by `of_file` or by `of_change`, which passes over what is gone.
+    /// Returns the next row, converted to the scan's item by `of_file`, or by `of_change`, which skips deleted rows.
     #[inline]
     fn next<T>(
         &mut self,
@@ -226,7 +226,7 @@ impl<'r, V> Steps<'r, V> {
     }
 }
 
-/// The cursor at the first change in the range of a walk, if there is one.
+/// Returns the cursor at the first change in the range of a traversal, if there is one.
 fn in_range<'r, V>(mut changes: LayerCursor<'r, V>, walk: &Walk<'_>) -> Option<LayerCursor<'r, V>> {
     changes.seek(walk.near.as_ref().map(Key::bytes), walk.direction);
     let is_within = changes.item().is_some_and(|(key, _)| walk.within_far_bound(key.bytes()));
@@ -271,7 +271,7 @@ impl<'r> KeyScan<'r> {
         KeyScan { steps, map: map.index, direction, first_id: None }
     }
 
-    /// The lowest id of the key returned last by a forward scan: all there is to know of a key with one id.
+    /// Returns the lowest id of the key returned last by a forward scan: for a key with one id, that id.
     pub fn first_id(&self) -> Option<u64> {
         self.first_id
     }

@@ -1,4 +1,4 @@
-//! Bytes of the redo log: a segment's header and the frame around a group. No file is touched here.
+//! Bytes of the redo log: a segment's header and the frame around a group. This module accesses no file.
 //!
 //! ```text
 //!     segment:  header block | frame | frame | ...          each begins at a multiple of 4,096 bytes
@@ -34,7 +34,7 @@ const CHUNK_LEN: usize = 64 << 10;
 /// Version of the segments' layout.
 pub(crate) const VERSION: u32 = 1;
 
-/// Names one of the data files that there ever were.
+/// Identity of a data file, unique among all that ever existed.
 pub(crate) type Identity = [u8; 16];
 
 /// Segment life that a frame belongs to. A file that is used again gets another number, so its old frames do not belong
@@ -45,11 +45,11 @@ pub(crate) struct Life {
     pub(crate) number: u64,
 }
 
-/// A segment's header that was read.
+/// A parsed header of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Header {
     Of(Life),
-    /// Complete, but of a version that is not known here.
+    /// Complete, but of an unknown version.
     Version(u32),
 }
 
@@ -74,7 +74,7 @@ impl Found {
     }
 }
 
-/// The header block of a segment.
+/// Returns the header block of a segment.
 pub(crate) fn header(life: &Life) -> Vec<u8> {
     let mut block = Vec::with_capacity(BLOCK_LEN);
     block.extend_from_slice(HEADER_MAGIC);
@@ -100,7 +100,7 @@ pub(crate) fn parse_header(bytes: &[u8]) -> Option<Header> {
     Some(if version == VERSION { Header::Of(Life { identity, number }) } else { Header::Version(version) })
 }
 
-/// Makes a frame of `buffer`, which has room for the head and then the payload, and fills up its last block.
+/// Completes the frame in `buffer`, which has room for the head and then the payload, and pads its last block.
 #[expect(clippy::indexing_slicing, reason = "the buffer begins with room for the head")]
 pub(crate) fn seal(buffer: &mut Vec<u8>, life: &Life, sequence: u64) {
     let payload = &buffer[HEAD_LEN..];
@@ -160,7 +160,7 @@ pub(super) fn parse_head(life: &Life, block: &[u8], offset: u64) -> Option<Found
     intact.then_some(Found { sequence, offset, payload_len, payload_crc })
 }
 
-/// The checksum of a payload that begins in `block`.
+/// Returns the checksum of a payload that begins in `block`.
 fn payload_crc(
     found: &Found,
     block: &[u8; BLOCK_LEN],
@@ -187,7 +187,7 @@ fn at_most(left: u64, most: usize) -> usize {
     usize::try_from(left).unwrap_or(usize::MAX).min(most)
 }
 
-/// The next bytes of `rest`.
+/// Takes the next bytes of `rest`.
 pub(super) fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     let (taken, left) = rest.split_first_chunk::<N>()?;
     *rest = left;

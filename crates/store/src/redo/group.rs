@@ -1,4 +1,4 @@
-//! [`Group`]: the changes that become durable together, as bytes. No file is touched here.
+//! [`Group`]: the encoded changes that become durable together. This module accesses no file.
 //!
 //! ```text
 //!     a change:  kind (1)  map (2)  length of the key (2)  then by kind:
@@ -8,7 +8,7 @@
 //!                4 remove id  id (8)                    key
 //! ```
 //!
-//! Numbers are big-endian. All changes are absolute, so making them twice is making them once.
+//! Numbers are big-endian. All changes are absolute, so applying them twice is the same as once.
 
 use super::frame::{self, BLOCK_LEN, HEAD_LEN, Life, take};
 
@@ -24,7 +24,7 @@ pub(crate) enum Change<'a> {
     Delete { map: u16, key: &'a [u8] },
     /// Adds an id to those of a key.
     InsertId { map: u16, key: &'a [u8], id: u64 },
-    /// Takes an id from those of a key.
+    /// Removes an id from those of a key.
     RemoveId { map: u16, key: &'a [u8], id: u64 },
 }
 
@@ -33,10 +33,10 @@ const DELETE: u8 = 2;
 const INSERT_ID: u8 = 3;
 const REMOVE_ID: u8 = 4;
 
-/// Kind, map and length of the key: what every change begins with.
+/// Kind, map and length of the key: the head of every change.
 const CHANGE_HEAD_LEN: usize = 5;
 
-/// A group in the making, to be used again for the next one.
+/// Buffer of a group, to be reused for the next one.
 ///
 /// The buffer begins with room for the frame's head, so that the whole is written at once.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl Group {
         Group { buffer: vec![0; HEAD_LEN], end: HEAD_LEN }
     }
 
-    /// A group of which only the bytes are known.
+    /// Creates a group of its bytes.
     pub(crate) fn of_payload(payload: &[u8]) -> Group {
         let mut group = Group::new();
         group.buffer.extend_from_slice(payload);
@@ -118,7 +118,7 @@ impl Group {
         self.buffer.truncate(self.end);
     }
 
-    /// Bytes of the changes.
+    /// Returns the bytes of the changes.
     pub(crate) fn byte_count(&self) -> usize {
         self.end - HEAD_LEN
     }
@@ -138,7 +138,7 @@ impl Group {
         self.end.next_multiple_of(BLOCK_LEN) as u64
     }
 
-    /// The whole frame.
+    /// Returns the whole frame.
     pub(crate) fn framed(&mut self, life: &Life, sequence: u64) -> &[u8] {
         self.buffer.truncate(self.end);
         frame::seal(&mut self.buffer, life, sequence);
@@ -146,11 +146,11 @@ impl Group {
     }
 }
 
-/// Bytes that are no change where one should be.
+/// Bytes that are not a valid change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NotAChange;
 
-/// The changes in a payload. Any bytes may be asked; an error ends the iteration.
+/// Decodes the changes in a payload of any bytes. An error ends the iteration.
 pub(crate) fn decode(payload: &[u8]) -> Changes<'_> {
     Changes { rest: payload }
 }

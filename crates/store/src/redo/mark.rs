@@ -11,10 +11,10 @@
 //!              28   8  count of marks written      48+24n   4  crc32c, little-endian, of all before
 //! ```
 //!
-//! It is written before the first group of a segment, when groups are checkpointed and before any segment is given up,
-//! and when the log is closed. It names the segments with groups that are not checkpointed, and the active one. So at
-//! any time what it names is there: it becomes true before it is written as far as it demands something, and demands no
-//! more before a segment goes.
+//! The mark is written before the first group of a segment, when groups are checkpointed and before any segment is
+//! released, and when the log is closed. It names the segments with groups that are not checkpointed, and the active
+//! one. So all that it names always exists: a new requirement is met before the mark is written, and a segment is
+//! removed only after the mark no longer requires it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -67,7 +67,7 @@ pub(crate) fn path(directory: &Path) -> PathBuf {
     directory.join(MARK_FILE)
 }
 
-/// Reads the mark for the data of `identity`. The error is a system's, or says what is wrong with the mark.
+/// Reads the mark for the data of `identity`. The error is a system's, or the damage of the mark.
 pub(crate) fn read(directory: &Path, identity: Identity) -> io::Result<Result<Marked, RedoDamage>> {
     let bytes = match fs::read(path(directory)) {
         Ok(bytes) => bytes,
@@ -79,13 +79,13 @@ pub(crate) fn read(directory: &Path, identity: Identity) -> io::Result<Result<Ma
 }
 
 impl Mark {
-    /// Opens the file whose newest slot says `marked`.
+    /// Opens the file, whose newest slot contains `marked`.
     pub(crate) fn open(directory: &Path, identity: Identity, marked: &Marked) -> io::Result<Mark> {
         let file = OpenOptions::new().read(true).write(true).open(path(directory))?;
         Ok(Mark { file, identity, count: marked.count })
     }
 
-    /// Makes the file, or makes it empty: for a data file that does not demand it yet. Durable with its name.
+    /// Creates the file, or empties it: for a data file that does not require it yet. Durable with its name.
     pub(crate) fn create(directory: &Path, room: &Room, identity: Identity) -> io::Result<Mark> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
@@ -96,8 +96,8 @@ impl Mark {
         Ok(Mark { file, identity, count: 0 })
     }
 
-    /// Writes over the older slot. Durable when it returns; after an error either mark may be read, and the next one
-    /// goes to the same place.
+    /// Overwrites the older slot. Durable when it returns; after an error either mark may be read, and the next one
+    /// goes to the same slot.
     pub(crate) fn write(&mut self, last: u64, segments: &[Listed]) -> io::Result<()> {
         let count = self.count + 1;
         let newest = segments.last_chunk::<SEGMENTS_MAX>().map_or(segments, |last| &last[..]);

@@ -1,4 +1,4 @@
-//! Reading the log from end to end: what is in it, whether it is whole, and then its groups in order.
+//! Reading the log from end to end: its contents, whether it is whole, and then its groups in order.
 //!
 //! The sequence numbers alone prove that the log is whole. A place without a complete frame was left by a power cut or
 //! a full disk, from a group that was never acknowledged, as long as the next frame, wherever it is, has the next
@@ -23,7 +23,7 @@ use crate::{Result, StoreError};
 
 const FIRST_FRAME_AT: u64 = BLOCK_LEN as u64;
 
-/// A segment with what was found in it.
+/// A segment with its findings.
 pub(crate) struct Surveyed {
     pub(crate) segment: Segment,
     /// Sequence of its last group, `None` if it has none.
@@ -32,26 +32,24 @@ pub(crate) struct Surveyed {
     pub(crate) end: u64,
 }
 
-/// All that is in a log.
+/// Contents of a log.
 pub(crate) struct Survey {
     /// In the order of their numbers.
     pub(crate) segments: Vec<Surveyed>,
-    /// Segments that were being made or used again when the process ended.
+    /// Segments that were being created or reused when the process ended.
     pub(crate) unfinished: Vec<PathBuf>,
-    /// Segments of other data, and of which.
+    /// Segments of other data, with its identity.
     pub(crate) foreign: Vec<(PathBuf, Identity)>,
     /// The highest number in a name.
     pub(crate) highest_number: u64,
     /// Sequence of the last group, or that up to which all are checkpointed, if that is higher.
     pub(crate) last: u64,
-    /// The groups above `checkpointed`: the index of their segment, and their place.
+    /// Groups above `checkpointed`: the index of their segment, and their place.
     groups: Vec<(usize, Found)>,
     checkpointed: u64,
-    /// Of the groups whose head is whole and whose payload is not the one with the highest sequence: its segment and
-    /// that sequence.
+    /// Torn group with the highest sequence, whose head is whole and whose payload is not: its segment and sequence.
     torn: Option<(PathBuf, u64)>,
-    /// Of the segments with another's name that with the last group: its path, the number in its header, and that
-    /// sequence.
+    /// Misnamed segment with the last group: its path, the number in its header, and the group's sequence.
     misnamed: Option<(PathBuf, u64, u64)>,
     /// Segment of the last group, and the offset after the group.
     after_last: Option<(PathBuf, u64)>,
@@ -102,7 +100,7 @@ impl Survey {
         Ok(survey)
     }
 
-    /// Whether the group before each torn one is there.
+    /// Checks that the group before each torn one is there.
     fn check_torn(&self) -> Result<()> {
         match &self.torn {
             Some((path, sequence)) if sequence.saturating_sub(1) > self.last => {
@@ -141,7 +139,7 @@ impl Survey {
         Ok(())
     }
 
-    /// Whether a frame may follow what has been found so far.
+    /// Checks that a frame may follow those found so far.
     fn check_order(&self, surveyed: &Surveyed, found: &Found) -> Result<()> {
         let path = &surveyed.segment.path;
         if let Some(last) = surveyed.last.max(self.last_found()).filter(|last| *last > found.sequence) {
@@ -161,14 +159,14 @@ impl Survey {
         Ok(())
     }
 
-    /// Sequence of the last group in the segments before.
+    /// Returns the sequence of the last group in the segments before.
     fn last_found(&self) -> Option<u64> {
         self.segments.iter().rev().find_map(|surveyed| surveyed.last)
     }
 
-    /// A segment that was about to be used again has nothing that is not checkpointed; with groups that are nowhere
-    /// else it has been given another's name. Torn groups do not count: one that is passed over may have such a group,
-    /// whose number another has got.
+    /// Adds a segment whose header has another number than its name. A segment that was about to be reused contains
+    /// only checkpointed groups; one with groups that are nowhere else was renamed. Torn groups do not count: a skipped
+    /// segment may have such a group, whose number another group has got.
     fn add_misnamed(&mut self, segment: &Segment, life: Life, room: &Room) -> Result<()> {
         let named = Segment { life, ..segment.clone() };
         let mut from = FIRST_FRAME_AT;
@@ -190,8 +188,8 @@ impl Survey {
         }
     }
 
-    /// A file whose header and name do not agree. With frames that its name claims it has been a segment, otherwise it
-    /// was to become one.
+    /// Adds a file whose header and name do not agree. If it has frames of the number in its name it has been a
+    /// segment, otherwise it was to become one.
     fn add_unfinished(&mut self, segment: Segment, room: &Room) -> Result<()> {
         let (mut from, mut highest) = (FIRST_FRAME_AT, 0);
         loop {
@@ -212,7 +210,7 @@ impl Survey {
         self.after_last.as_ref().map_or_else(|| mark::path(directory), |(path, _)| path.clone())
     }
 
-    /// The groups above `checkpointed`, to be read.
+    /// Returns a replay of the groups above `checkpointed`.
     pub(crate) fn replay(&self, room: Room) -> Replay {
         let segments = self.segments.iter().map(|surveyed| surveyed.segment.clone()).collect();
         Replay::of_groups(segments, self.groups.clone(), room)
@@ -241,7 +239,7 @@ fn damaged(file: &Path, offset: u64, damage: RedoDamage) -> StoreError {
     StoreError::DamagedRedo { file: file.to_owned(), offset, damage }
 }
 
-/// The groups of a log above the checkpointed one, in order. To be dropped before the log is trimmed.
+/// Groups of a log above the checkpointed one, in order. Drop it before the log is trimmed.
 pub(crate) struct Replay {
     segments: Vec<Segment>,
     groups: Vec<(usize, Found)>,
@@ -250,7 +248,7 @@ pub(crate) struct Replay {
     room: Room,
 }
 
-/// A group as it is in the log.
+/// A group of the log.
 pub(crate) struct ReplayedGroup<'r> {
     #[cfg(test)]
     sequence: u64,
@@ -260,7 +258,7 @@ pub(crate) struct ReplayedGroup<'r> {
 }
 
 impl Replay {
-    /// These groups, each with the index of its segment.
+    /// Creates a replay of these groups, each with the index of its segment.
     pub(super) fn of_groups(segments: Vec<Segment>, groups: Vec<(usize, Found)>, room: Room) -> Replay {
         Replay { segments, groups, next: 0, payload: Vec::new(), room }
     }
@@ -270,10 +268,10 @@ impl Replay {
         self.groups.len()
     }
 
-    /// The next group. Memory: that group.
+    /// Returns the next group. Memory: that group.
     ///
     /// # Errors
-    /// `Engine` if it cannot be read, `DamagedRedo` if it is no longer there.
+    /// `Engine` if it cannot be read, `DamagedRedo` if it no longer exists.
     #[expect(clippy::indexing_slicing, reason = "a group was found in one of these segments")]
     pub(crate) fn next_group(&mut self) -> Result<Option<ReplayedGroup<'_>>> {
         let Some((index, found)) = self.groups.get(self.next) else { return Ok(None) };
@@ -320,7 +318,7 @@ impl<'r> ReplayedGroup<'r> {
         self.payload
     }
 
-    /// Its changes. An error ends them.
+    /// Returns its changes. An error ends them.
     pub(crate) fn changes(&self) -> impl Iterator<Item = Result<Change<'r>>> {
         let no_change = |_| damaged(self.file, self.offset, RedoDamage::NotAChange);
         decode(self.payload).map(move |change| change.map_err(no_change))

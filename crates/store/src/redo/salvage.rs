@@ -1,6 +1,6 @@
-//! Reading a log that is damaged, to save what is whole.
+//! Reading a damaged log, to save its intact groups.
 //!
-//! Where opening by [`Survey`](super::replay::Survey) fails, salvage continues, and reports separately:
+//! If opening by [`Survey`](super::replay::Survey) fails, salvage continues, and reports separately:
 //!
 //! ```text
 //!   checkpointed | 41 42 43 | 44 and 45 missing | 46 47 | 48 torn
@@ -12,8 +12,8 @@
 //! and do not record what they depend on. An intact head without its payload proves that the groups before it were
 //! durable; the highest such group is in doubt, because the power may have failed while it was being written.
 //!
-//! What is changed on purpose is not what this is for: bytes that cannot be read count as zeroes, a header is believed
-//! less than the frames, which carry their segment's number and the identity themselves.
+//! Salvage does not detect deliberate changes. Unreadable bytes count as zeroes, and the frames, which carry their
+//! segment's number and the identity themselves, take precedence over a header.
 
 #![expect(
     clippy::indexing_slicing,
@@ -70,16 +70,16 @@ pub enum TroubleKind {
     /// trace.
     #[error("{0}; without it, missing newest segments cannot be detected")]
     Mark(String),
-    /// A segment that must be there is not, or not all of it.
+    /// A required segment is missing or truncated.
     #[error("{0}")]
     Lost(String),
-    /// The system does not read the file.
+    /// The file cannot be read.
     #[error("cannot be read: {0}")]
     Unreadable(String),
-    /// The head of a group is there, its payload is not.
+    /// The head of a group is intact, its payload is not.
     #[error("group {0} is not whole")]
     NotWhole(u64),
-    /// The bytes of a group are those that were written and yet no changes.
+    /// The bytes of a group are those that were written, but are not valid changes.
     #[error("group {0} contains an invalid change")]
     NotAChange(u64),
     /// A group follows a later one and differs from the group with the same number.
@@ -93,7 +93,7 @@ pub enum TroubleKind {
 }
 
 impl TroubleKind {
-    /// Whether groups may have been there that are counted nowhere.
+    /// Returns true if the damage may hide groups that are not counted.
     fn hides_groups(&self) -> bool {
         matches!(
             self,
@@ -131,12 +131,12 @@ struct Candidate {
     trouble: Option<TroubleKind>,
 }
 
-/// The groups of one identity in the order in which they were written.
+/// Groups of one identity in the order in which they were written.
 #[derive(Default)]
 struct Scanned {
-    /// With whether their payload is one of changes.
+    /// Groups, and whether their payload decodes as changes.
     groups: Vec<(GroupLocation, bool)>,
-    /// Heads whose payload is not there.
+    /// Heads without an intact payload.
     torn: Vec<GroupLocation>,
 }
 
@@ -155,7 +155,8 @@ impl Findings {
         Ok(findings)
     }
 
-    /// Adds what the mark says was durable and is nowhere: the newest segments leave no other trace.
+    /// Adds the groups that were durable according to the mark and are missing: the newest segments leave no other
+    /// trace.
     fn add_marked(&mut self, directory: &Path, owner: &Owner, headers: &[Option<Header>]) {
         let marked = match mark::read(directory, owner.identity) {
             Ok(Ok(marked)) => marked,
@@ -331,7 +332,7 @@ impl Findings {
         }
     }
 
-    /// Decides what each group of one identity is. Without a data file, which `checkpointed` is of, none is whole.
+    /// Classifies each group of one identity. Without a data file `checkpointed` is `None`, and no group is whole.
     fn sort_out(&mut self, scanned: Scanned, checkpointed: Option<u64>) {
         let mut last = checkpointed.unwrap_or(0);
         let mut gap = checkpointed.is_none();
@@ -413,19 +414,19 @@ impl Findings {
         }
     }
 
-    /// Takes note that the groups from `next` up to that before `found` are not there.
+    /// Records that the groups from `next` up to the one before `found` are missing.
     fn miss(&mut self, next: u64, found: u64) {
         if next < found {
             self.missing.push(next..=found - 1);
         }
     }
 
-    /// Whether there is any segment.
+    /// Returns true if there is any segment.
     pub(crate) fn has_segments(&self) -> bool {
         !self.segments.is_empty() || !self.troubles.is_empty()
     }
 
-    /// The numbers of the groups that may be made.
+    /// Returns the numbers of the groups that may be applied.
     pub(crate) fn whole(&self) -> Option<RangeInclusive<u64>> {
         let (first, last) = (self.whole.first()?, self.whole.last()?);
         Some(first.1.sequence..=last.1.sequence)
@@ -439,7 +440,7 @@ impl Findings {
             && !self.troubles.iter().any(|trouble| trouble.what.hides_groups())
     }
 
-    /// The whole groups, to be read.
+    /// Returns a replay of the whole groups.
     pub(crate) fn replay(&self, room: Room) -> Replay {
         Replay::of_groups(self.segments.clone(), self.whole.clone(), room)
     }
@@ -447,7 +448,7 @@ impl Findings {
     /// Calls `each` with the changes of each detached group and its number. Memory: one group.
     ///
     /// # Errors
-    /// `Engine`: the log cannot be read any more.
+    /// `Engine`: the log can no longer be read.
     pub(crate) fn for_each_detached(
         &self,
         room: &Room,
@@ -464,7 +465,7 @@ impl Findings {
     }
 }
 
-/// Reads the payload of a frame whose head is intact; says whether it is the one that was written.
+/// Reads the payload of a frame whose head is intact; returns whether it is the one that was written.
 fn read_payload(segment: &Segment, found: &Found, payload: &mut Vec<u8>) -> io::Result<bool> {
     // Also what keeps a length that cannot be from asking for memory.
     if found.payload_len > segment.length.saturating_sub(found.payload_at()) {

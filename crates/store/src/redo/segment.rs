@@ -1,4 +1,4 @@
-//! A segment's file: made, used again, written to.
+//! A segment's file: creating, reusing and writing it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -14,18 +14,18 @@ use crate::{Result, layout};
 /// Zeroes that are written, and synced, at once: few, because groups that are being appended wait for them at the disk.
 const ZEROES_LEN: usize = 1 << 20;
 
-/// A file of the log. Its blocks are all there, so that writing within it changes no metadata.
+/// A file of the log. All its blocks are allocated, so that writing within it changes no metadata.
 #[derive(Debug, Clone)]
 pub(crate) struct Segment {
     pub(crate) path: PathBuf,
     pub(crate) file: Arc<File>,
     pub(crate) life: Life,
-    /// Its size in bytes, the header block among them.
+    /// Its size in bytes, including the header block.
     pub(crate) length: u64,
 }
 
 impl Segment {
-    /// Makes a segment of `length` bytes, or a little more, durable with its name. After an error nothing of it is
+    /// Creates a segment of `length` bytes, or a little more, durable with its name. After an error nothing of it is
     /// left.
     ///
     /// # Errors
@@ -44,11 +44,11 @@ impl Segment {
         Ok(Segment { path, file: Arc::new(file), life, length })
     }
 
-    /// The same file as a segment of another number, durable with its name. Its frames are none of the new life, so
-    /// they may stay. After an error the file is gone.
+    /// Reuses the file as a segment of another number, durable with its name. Its old frames do not belong to the new
+    /// life, so they may stay. After an error the file is gone.
     ///
-    /// The power may go between any two of the steps, or take them in another order: as long as name and header do not
-    /// agree the file is no segment, and the next open removes it.
+    /// The power may fail between any two of the steps, or the steps may reach the disk in another order: as long as
+    /// name and header disagree the file is no segment, and the next open removes it.
     pub(crate) fn reuse(self, room: &Room, number: u64) -> io::Result<Segment> {
         let life = Life { identity: self.life.identity, number };
         let path = self.path.with_file_name(layout::redo_file(number));
@@ -62,14 +62,14 @@ impl Segment {
         Ok(Segment { path, life, ..self })
     }
 
-    /// Opens what may be a segment; its header has not been looked at.
+    /// Opens a possible segment without reading its header.
     pub(crate) fn open(path: PathBuf, identity: Identity, number: u64, write: bool) -> io::Result<Segment> {
         let file = OpenOptions::new().read(true).write(write).open(&path)?;
         let length = file.metadata()?.len();
         Ok(Segment { path, file: Arc::new(file), life: Life { identity, number }, length })
     }
 
-    /// The segment as the mark names it, with groups up to `last`.
+    /// Returns the segment's row in the mark, with groups up to `last`.
     pub(crate) fn listed(&self, last: u64) -> Listed {
         Listed { number: self.life.number, length: self.length, last }
     }
@@ -95,7 +95,7 @@ fn fill(file: &File, life: &Life, length: u64) -> io::Result<()> {
     file.sync_all()
 }
 
-/// The files in a directory that have the name of a segment, by their numbers.
+/// Returns the files in a directory that have the name of a segment, by their numbers.
 pub(crate) fn list(directory: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
     let mut segments = Vec::new();
     for entry in fs::read_dir(directory)? {

@@ -1,5 +1,5 @@
-//! Segments of other data: removed where the data file says that it has replaced theirs, otherwise moved out of the
-//! way, since they may be all that is left of acknowledged changes.
+//! Segments of other data: removed if the data file has replaced that data, otherwise set aside, since they may be the
+//! only copy of acknowledged changes.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;

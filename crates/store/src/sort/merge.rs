@@ -1,6 +1,6 @@
-//! [`Merge`]: sorted sources of rows into one.
+//! [`Merge`]: merges sorted sources of rows.
 //!
-//! A tree of losers: each inner node remembers the source that lost there, so that the winner's next row meets one
+//! A tree of losers: each inner node stores the source that lost there, so that the winner's next row meets one
 //! opponent a level on its way up and no more.
 
 #![expect(
@@ -16,23 +16,23 @@ use crate::Result;
 
 /// Sorted rows.
 pub(crate) enum Rows {
-    /// In memory, and the number of those passed. The current one is the last of them.
+    /// Rows in memory, and the number of those passed. The current one is the last of them.
     Memory(RowBuffer, usize),
     File(RunReader),
 }
 
 struct Source {
     rows: Rows,
-    /// The head of the current row's key; of no meaning after the last.
+    /// The head of the current row's key; meaningless after the last.
     head: u64,
     ended: bool,
 }
 
 pub(crate) struct Merge {
     sources: Vec<Source>,
-    /// The source that lost at each inner node, from index 1; the one that won everywhere at index 0.
+    /// The source that lost at each inner node, from index 1; the overall winner at index 0.
     tree: Vec<usize>,
-    /// Whether the winner's row has been handed out.
+    /// Whether the winner's row has been returned.
     taken: bool,
 }
 
@@ -49,7 +49,7 @@ impl Merge {
         Ok(merge)
     }
 
-    /// The next row, as key and value.
+    /// Returns the next row, as key and value.
     pub(crate) fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         if self.sources.is_empty() {
             return Ok(None);
@@ -63,7 +63,7 @@ impl Merge {
         Ok(if winner.ended { None } else { Some(winner.row()) })
     }
 
-    /// The first winner. Source `i` of `n` stands below node `n + i`, and the nodes `2k` and `2k + 1` below node `k`.
+    /// Finds the first winner. Source `i` of `n` is below node `n + i`, and the nodes `2k` and `2k + 1` below node `k`.
     fn play_all(&mut self) {
         let count = self.sources.len();
         let mut winners: Vec<usize> = (0..count).chain(0..count).collect();
@@ -77,7 +77,7 @@ impl Merge {
         }
     }
 
-    /// The winner anew, after the last one has moved on.
+    /// Finds the winner again, after the last one has moved on.
     fn play_winner(&mut self) {
         let mut winner = self.tree[0];
         let mut node = (self.sources.len() + winner) / 2;

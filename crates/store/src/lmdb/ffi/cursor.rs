@@ -19,10 +19,10 @@ pub(crate) enum Step {
     PreviousKey,
 }
 
-/// A key and a value, as long as the transaction stands as it is.
+/// A key and a value, valid until the transaction writes or ends.
 pub(crate) type Row<'t> = (&'t [u8], &'t [u8]);
 
-/// A position in a map. What it returns outlives it: that borrows from the transaction.
+/// A position in a map. Returned slices borrow from the transaction, so they outlive the cursor.
 pub(crate) struct Cursor<'t> {
     raw: NonNull<sys::MDB_cursor>,
     transaction: PhantomData<&'t Transaction>,
@@ -42,7 +42,7 @@ impl Transaction {
         Ok(Cursor { raw, transaction: PhantomData })
     }
 
-    /// The names of all maps in the file, the store's own too.
+    /// Returns the names of all maps in the file, including the store's own.
     pub(crate) fn map_names(&self) -> Result<Vec<Vec<u8>>> {
         let mut cursor = self.cursor_of(self.map_of_maps()?)?;
         let mut names = Vec::new();
@@ -58,8 +58,8 @@ impl Transaction {
         Ok(row.map_or(&[][..], |(_, freed)| freed))
     }
 
-    /// Puts values into the set of a key; with `new_key` it is above all others, which fills pages instead of dividing
-    /// them. The values stand one after the other, `value_len` bytes each, ascend, and are above those that are there;
+    /// Adds values to the set of a key; with `new_key` it is above all others, which fills pages instead of splitting
+    /// them. The values are concatenated, `value_len` bytes each, ascend, and are above those in the set;
     /// [`Failure::KEY_EXISTS`] if one is not.
     pub(crate) fn append_values(
         &mut self,
@@ -101,38 +101,38 @@ impl<'t> Cursor<'t> {
         self.row(operation, EMPTY)
     }
 
-    /// Goes to `key`, at its lowest value.
+    /// Moves to `key`, at its lowest value.
     pub(crate) fn at_key(&mut self, key: &[u8]) -> Result<Option<Row<'t>>> {
         self.row(sys::MDB_SET_KEY, value_of(key))
     }
 
-    /// Goes to the lowest key that is at least `key`, which is not empty.
+    /// Moves to the lowest key that is at least `key`, which is not empty.
     pub(crate) fn at_or_after(&mut self, key: &[u8]) -> Result<Option<Row<'t>>> {
         self.row(sys::MDB_SET_RANGE, value_of(key))
     }
 
-    /// In a map of sets, goes to the lowest value of `key` that is at least `value`; says whether there is one.
+    /// In a map of sets, moves to the lowest value of `key` that is at least `value`; returns whether there is one.
     pub(crate) fn at_value_or_after(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
         self.go(sys::MDB_GET_BOTH_RANGE, &mut value_of(key), &mut value_of(value))
     }
 
-    /// In a map of sets, whether `key` has `value`.
+    /// In a map of sets, returns whether `key` has `value`.
     pub(crate) fn has_value(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
         self.go(sys::MDB_GET_BOTH, &mut value_of(key), &mut value_of(value))
     }
 
-    /// In a map of sets, the whole page of values around the position, lower ones too. Empty if the key has one value
-    /// only.
+    /// In a map of sets, returns the whole page of values around the position, lower ones too. Empty if the key has one
+    /// value only.
     pub(crate) fn block(&mut self) -> Result<&'t [u8]> {
         Ok(self.values(sys::MDB_GET_MULTIPLE)?.unwrap_or_default())
     }
 
-    /// After [`block`](Cursor::block): the next page of values of the same key.
+    /// Returns the next page of values of the same key, after [`block`](Cursor::block).
     pub(crate) fn next_block(&mut self) -> Result<Option<&'t [u8]>> {
         self.values(sys::MDB_NEXT_MULTIPLE)
     }
 
-    /// In a map of sets, the number of values of the key at the position.
+    /// In a map of sets, returns the number of values of the key at the position.
     pub(crate) fn value_count(&mut self) -> Result<u64> {
         let mut count = 0;
         // SAFETY: the cursor is open and its transaction borrowed; `count` is a valid place.
@@ -140,7 +140,7 @@ impl<'t> Cursor<'t> {
         Ok(count as u64)
     }
 
-    /// An operation that on success sets both key and value.
+    /// Runs an operation that on success sets both key and value.
     fn row(&mut self, operation: sys::MDB_cursor_op, mut key: sys::MDB_val) -> Result<Option<Row<'t>>> {
         let mut value = EMPTY;
         let found = self.go(operation, &mut key, &mut value)?;
@@ -148,7 +148,7 @@ impl<'t> Cursor<'t> {
         Ok(found.then(|| unsafe { (bytes_of(key), bytes_of(value)) }))
     }
 
-    /// An operation that needs no key and on success sets the value or leaves it.
+    /// Runs an operation that needs no key and on success sets the value or leaves it.
     fn values(&mut self, operation: sys::MDB_cursor_op) -> Result<Option<&'t [u8]>> {
         let mut value = EMPTY;
         let found = self.go(operation, &mut { EMPTY }, &mut value)?;

@@ -61,12 +61,12 @@ pub(super) struct OpenMap {
 pub(crate) struct Environment {
     pub(super) raw: NonNull<sys::MDB_env>,
     pub(super) maps: Vec<OpenMap>,
-    /// The length of a page of the data file.
+    /// Length of a page of the data file.
     pub(crate) page_bytes: usize,
     pub(crate) mode: Mode,
     /// Start address of the mapped data file, once it is known.
     pub(super) start: OnceLock<usize>,
-    /// Kept until the environment is closed. Fields drop after `Drop::drop`, which closes.
+    /// Kept until the environment is closed. Fields drop after `Drop::drop`, which closes it.
     _held: Box<dyn Any + Send + Sync>,
 }
 
@@ -87,8 +87,8 @@ pub(crate) struct EnvironmentFacts {
 impl Environment {
     /// Opens a data file, created if missing, without any map yet. `held` is dropped after the file is closed.
     ///
-    /// The caller sees to it that one process at a time has the file open for writing, that no process opens it twice
-    /// unless the second time is [`Mode::Frozen`], and what the modes ask for.
+    /// The caller ensures that one process at a time has the file open for writing, that no process opens it twice
+    /// unless the second time is [`Mode::Frozen`], and the conditions of the modes.
     pub(crate) fn open(options: &EnvOptions<'_>, held: Box<dyn Any + Send + Sync>) -> Result<Environment> {
         let path = CString::new(options.data_file.as_os_str().as_bytes())
             .map_err(|_| Failure { operation: "mdb_env_open", code: sys::MDB_INVALID })?;
@@ -121,8 +121,8 @@ impl Environment {
         Ok(env)
     }
 
-    /// Opens maps, in addition to those open, creating them where `create` says so. Returns the first that exists with
-    /// another kind.
+    /// Opens maps, in addition to those open, and creates missing ones if `create` is set. Returns the first that
+    /// exists with another kind.
     pub(crate) fn open_maps(&mut self, maps: &[MapSpec], create: bool) -> Result<Option<&'static str>> {
         let begin_flags = if create { 0 } else { sys::MDB_RDONLY };
         let mut txn = ptr::null_mut();
@@ -149,20 +149,20 @@ impl Environment {
         }
     }
 
-    /// Makes everything that was committed durable, in [`Mode::Making`] too.
+    /// Makes all commits durable, also in [`Mode::Making`].
     pub(crate) fn sync(&self) -> Result<()> {
         // SAFETY: the environment is open.
         check("mdb_env_sync", unsafe { sys::mdb_env_sync(self.raw.as_ptr(), 1) })
     }
 
-    /// Frees the slots, and so the pages, that readers in other processes held when they died. Costs well under a
-    /// microsecond while there are none of other processes.
+    /// Frees the slots, and so the pages, of readers in other processes that died. Costs well under a microsecond while
+    /// other processes have none.
     pub(crate) fn forget_dead_readers(&self) -> Result<()> {
         // SAFETY: the environment is open; a null count is allowed.
         check("mdb_reader_check", unsafe { sys::mdb_reader_check(self.raw.as_ptr(), ptr::null_mut()) })
     }
 
-    /// Figures about the environment: constant cost.
+    /// Returns figures about the environment, at constant cost.
     pub(crate) fn facts(&self) -> Result<EnvironmentFacts> {
         // SAFETY: a plain C structure for which all zeroes is a valid value; the environment is open.
         let (info, code) = unsafe {
@@ -179,13 +179,13 @@ impl Environment {
         })
     }
 
-    /// Whether a map holds sets.
+    /// Returns true if a map holds sets.
     #[expect(clippy::indexing_slicing, reason = "callers name maps by the index that opening them gave")]
     pub(crate) fn has_sets(&self, map: usize) -> bool {
         self.maps[map].id_set
     }
 
-    /// The data file.
+    /// Returns the data file.
     pub(crate) fn data_file(&self) -> Result<BorrowedFd<'_>> {
         let mut descriptor = -1;
         // SAFETY: the environment is open; `descriptor` is a valid place.
@@ -206,7 +206,7 @@ impl Environment {
     }
 }
 
-/// Opens one map; says whether it is of the kind asked for.
+/// Opens one map; returns whether it is of the requested kind.
 ///
 /// # Safety
 /// `txn` is an open transaction with no other user.

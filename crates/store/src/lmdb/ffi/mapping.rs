@@ -5,7 +5,7 @@ use std::ptr;
 
 use super::{Failure, Result, Transaction, TxnKind};
 
-/// The data file as it lies in memory, for as long as a transaction stands as it is.
+/// Memory range of the mapped data file, valid until the transaction writes or ends.
 ///
 /// All of it is mapped: the file never becomes shorter, and the map never moves while the environment is open.
 #[derive(Clone, Copy)]
@@ -16,13 +16,13 @@ pub(crate) struct Mapping<'t> {
 }
 
 impl Mapping<'_> {
-    /// The first byte.
+    /// Returns the address of the first byte.
     #[inline]
     pub(crate) fn start(self) -> *const u8 {
         ptr::with_exposed_provenance(self.start)
     }
 
-    /// Bytes of the file that are pages of the newest committed state.
+    /// Returns how many bytes of the file are pages of the newest committed state.
     #[inline]
     pub(crate) fn len(self) -> usize {
         self.len
@@ -35,7 +35,8 @@ impl Mapping<'_> {
         (offset < self.len).then_some(offset as u64)
     }
 
-    /// Whether the page at an offset is in memory, by what the kernel says. What it does not know is taken to be there.
+    /// Returns true if the page at an offset is in memory, according to the kernel. A page of unknown residency counts
+    /// as resident.
     pub(crate) fn is_resident(self, offset: u64) -> bool {
         let Some(address) = usize::try_from(offset).ok().filter(|offset| *offset < self.len) else {
             return true;
@@ -49,7 +50,8 @@ impl Mapping<'_> {
 }
 
 impl Transaction {
-    /// The data file in memory; `None` while it has no map, and in a writing transaction, which has pages elsewhere.
+    /// Returns the mapped data file; `None` while it has no map, and in a writing transaction, whose pages are
+    /// elsewhere.
     #[inline]
     pub(crate) fn mapping(&self) -> Result<Option<Mapping<'_>>> {
         let (start, len) = match self.mapped.get() {

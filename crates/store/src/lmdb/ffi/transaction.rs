@@ -29,11 +29,11 @@ pub(crate) enum PutKind {
     Append,
 }
 
-/// A transaction. Dropped, it is aborted.
+/// A transaction. Dropping it aborts it.
 pub(crate) struct Transaction {
     pub(super) raw: NonNull<sys::MDB_txn>,
     ended: bool,
-    /// Whether it reads a state: not while it is reset.
+    /// Whether it has a state to read: not while it is reset.
     pub(super) stands: bool,
     pub(super) kind: TxnKind,
     environment: Arc<Environment>,
@@ -62,14 +62,14 @@ impl Transaction {
         &self.environment
     }
 
-    /// The id of the committed transaction that is read, or that a commit will give.
+    /// Returns the id of the committed transaction that is read, or that a commit will get.
     #[inline]
     pub(crate) fn id(&self) -> u64 {
         // SAFETY: `raw` is a transaction until it ends, and nothing can be called on it afterwards.
         unsafe { sys::mdb_txn_id(self.raw.as_ptr()) as u64 }
     }
 
-    /// Lets go of what is read, keeping the reader slot. Without effect on a writing transaction.
+    /// Releases the state that is read, keeping the reader slot. Without effect on a writing transaction.
     pub(crate) fn reset(&mut self) {
         self.mapped.set(None);
         self.stands = false;
@@ -77,7 +77,7 @@ impl Transaction {
         unsafe { sys::mdb_txn_reset(self.raw.as_ptr()) }
     }
 
-    /// After [`reset`](Transaction::reset): reads the newest committed state.
+    /// Reads the newest committed state, after [`reset`](Transaction::reset).
     pub(crate) fn renew(&mut self) -> Result<()> {
         // SAFETY: as in `reset`. LMDB refuses a transaction that is not reset.
         check("mdb_txn_renew", unsafe { sys::mdb_txn_renew(self.raw.as_ptr()) })?;
@@ -98,7 +98,7 @@ impl Transaction {
         self.environment.maps[map].dbi
     }
 
-    /// LMDB's handle of the map of maps.
+    /// Returns LMDB's handle of the map of maps.
     pub(super) fn map_of_maps(&self) -> Result<sys::MDB_dbi> {
         let mut dbi = 0;
         // SAFETY: as in `id`; a null name stands for the map of maps, which is always there; `dbi` is a valid place.
@@ -106,7 +106,7 @@ impl Transaction {
         Ok(dbi)
     }
 
-    /// The value of `key` in a map; the lowest of a set.
+    /// Returns the value of `key` in a map; the lowest of a set.
     #[inline]
     pub(crate) fn get(&self, map: usize, key: &[u8]) -> Result<Option<&[u8]>> {
         self.get_from(self.dbi(map), key)
@@ -129,7 +129,7 @@ impl Transaction {
         }
     }
 
-    /// Values in a map, all those of a set counted.
+    /// Returns the number of values in a map, counting all values of sets.
     pub(crate) fn row_count(&self, map: usize) -> Result<u64> {
         // SAFETY: a plain C structure for which all zeroes is a valid value; the rest as in `id`.
         let (stat, code) = unsafe {
@@ -141,7 +141,7 @@ impl Transaction {
         Ok(stat.ms_entries as u64)
     }
 
-    /// Puts a value. `false`: it was to be inserted and is there already.
+    /// Puts a value. Returns false if it was to be inserted and exists.
     pub(crate) fn put(&mut self, map: usize, key: &[u8], value: &[u8], kind: PutKind) -> Result<bool> {
         let flags = match kind {
             PutKind::Set => 0,
@@ -157,7 +157,7 @@ impl Transaction {
         check("mdb_put", code).map(|()| true)
     }
 
-    /// Removes a key with all its values, or one value of its set. `false`: it was not there.
+    /// Removes a key with all its values, or one value of its set. Returns false if it did not exist.
     pub(crate) fn delete(&mut self, map: usize, key: &[u8], value: Option<&[u8]>) -> Result<bool> {
         let mut key = value_of(key);
         let mut value = value.map(value_of);

@@ -1,23 +1,23 @@
 //! [`LeafRows`]: the rows of a leaf page, read in place.
 //!
-//! To go from row to row by LMDB's cursor costs a call each, as much as a scan spends on a row otherwise.
+//! Moving from row to row with LMDB's cursor costs a call each, as much as the rest of a scan's work on a row.
 //!
-//! A row with flags has its value elsewhere or, in a map of sets, has several: LMDB is asked for it. In a map of sets
-//! one without flags has one value.
+//! A row with flags has its value elsewhere or, in a map of sets, has several: LMDB reads it. In a map of sets a row
+//! without flags has one value.
 
 use super::page::{LEAF, LIST, Node, ROW_HEAD, number, row_count};
 
 /// A key and a value.
 pub(crate) type Row<'t> = (&'t [u8], &'t [u8]);
 
-/// Rows of a page, from some row on.
+/// Rows of a page, starting at some row.
 #[derive(Clone, Copy)]
 pub(crate) struct LeafRows<'t> {
     page: &'t [u8],
-    /// The rows that were passed: the number of the next one.
+    /// Number of the next row.
     next: usize,
     count: usize,
-    /// The key of the last row that was given out.
+    /// Key of the last row that was returned.
     last: Option<&'t [u8]>,
 }
 
@@ -36,12 +36,12 @@ impl<'t> LeafRows<'t> {
         }
     }
 
-    /// All rows of a page; `last` is the key of the one before them.
+    /// Returns all rows of a page; `last` is the key of the one before them.
     pub(crate) fn all(page: &'t [u8], last: Option<&'t [u8]>) -> LeafRows<'t> {
         LeafRows { page, next: 0, count: row_count(page, LEAF).unwrap_or(0), last }
     }
 
-    /// The next row; `None` at the end of the page, and before a row with flags.
+    /// Returns the next row; `None` at the end of the page, and before a row with flags.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<Row<'t>> {
         if self.next >= self.count {
@@ -53,7 +53,7 @@ impl<'t> LeafRows<'t> {
         Some(row)
     }
 
-    /// Whether there is no page.
+    /// Returns true if there is no page.
     pub(crate) fn is_none(&self) -> bool {
         self.count == 0
     }
@@ -63,7 +63,7 @@ impl<'t> LeafRows<'t> {
         (self.count > 0 && self.next >= self.count).then_some(self.page)
     }
 
-    /// The key of the last row that [`next`](LeafRows::next) gave.
+    /// Returns the key of the last row that [`next`](LeafRows::next) returned.
     pub(crate) fn last(&self) -> Option<&'t [u8]> {
         self.last
     }

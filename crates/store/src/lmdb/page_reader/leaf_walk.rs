@@ -1,8 +1,8 @@
-//! [`LeafWalk`]: the leaves of a map in their order, by the branches above them.
+//! [`LeafWalk`]: traversal of a map's leaves in their order, by the branches above them.
 //!
-//! LMDB's cursor goes from leaf to leaf with a call and a look at the page that it comes to. The branch above says
-//! where all of them lie, so the processor can fetch the next ones while this one is read: a tree that was changed has
-//! its leaves anywhere in the file.
+//! LMDB's cursor moves from leaf to leaf with a call and reads the page that it reaches. The branch above contains the
+//! numbers of all its leaves, so the processor can prefetch the next ones while this one is read: a tree that was
+//! changed has its leaves anywhere in the file.
 
 use system::CACHE_LINE_LEN;
 
@@ -11,33 +11,33 @@ use super::page::{
     BRANCH, DEPTH_MAX, LEAF, LIST, PAGE_LEN, Pages, child, child_with, number, row_count, word,
 };
 
-/// Cache lines of a row that are fetched ahead, its key and head among them: what a scan reads of an entry row to know
-/// where the attribute lies that it is about. Of smaller rows there are so many on a page that fewer will do.
+/// Cache lines of a row that are prefetched, including its key and head: a scan reads these of an entry's row to find
+/// the attribute that it tests. Pages with smaller rows have so many of them that fewer lines suffice.
 const ROW_LINES: usize = 4;
 
-/// Leaves between the one that is read and the one whose rows are fetched: a scan takes rows a block at a time, as many
-/// as are on a few leaves.
+/// Leaves between the current one and the one whose rows are prefetched: a scan reads rows in blocks, which span a few
+/// leaves.
 const LEAVES_AHEAD: usize = 3;
 
-/// Leaves whose heads are fetched together, as many before they are needed.
+/// Leaves whose heads are prefetched together, that many leaves in advance.
 const HEADS_AHEAD: usize = 8;
 
-/// Rows fetched at once at the end of the leaf that is read.
+/// Rows prefetched at once at the end of the current leaf.
 const REST_MAX: usize = 8;
 
-/// A leaf, and the branches above it.
+/// Current leaf of a traversal, and the branches above it.
 pub(crate) struct LeafWalk<'t, P> {
     pages: P,
-    /// The branches from the root down, each with the index of the child that is gone down to.
+    /// Branches from the root down, each with the index of the current child.
     branches: Vec<(&'t [u8], usize)>,
     leaf: &'t [u8],
-    /// The children of the lowest branch whose heads were fetched are below this one.
+    /// Index of the first child of the lowest branch whose head was not prefetched.
     heads_fetched: usize,
     ahead: RowsAhead<'t>,
 }
 
 impl<'t, P: Pages<'t>> LeafWalk<'t, P> {
-    /// Goes to the leaf that has a key, or would; `None` if a page on the way is not as expected.
+    /// Moves to the leaf that would contain a key; `None` if a page on the path has an unsupported layout.
     pub(crate) fn to_key(tree: MapTree<P>, key: &[u8]) -> Option<LeafWalk<'t, P>> {
         let MapTree { pages, root } = tree;
         let branches = Vec::with_capacity(4);
@@ -46,14 +46,14 @@ impl<'t, P: Pages<'t>> LeafWalk<'t, P> {
         Some(walk)
     }
 
-    /// The leaf.
+    /// Returns the leaf.
     #[inline]
     pub(crate) fn leaf(&self) -> &'t [u8] {
         self.leaf
     }
 
-    /// Goes to the next leaf: `Some(false)` if this is the last one, `None` if a page is not as expected, which ends
-    /// the walk.
+    /// Moves to the next leaf: `Some(false)` if this is the last one, `None` if a page has an unsupported layout, which
+    /// ends the traversal.
     pub(crate) fn advance(&mut self) -> Option<bool> {
         // The leaf that was read may have had fewer rows.
         (0..REST_MAX).for_each(|_| self.ahead.fetch_row());
@@ -72,7 +72,7 @@ impl<'t, P: Pages<'t>> LeafWalk<'t, P> {
         Some(false)
     }
 
-    /// Has the processor fetch a row of a leaf that comes soon. To be called for each row that is passed.
+    /// Prefetches a row of a later leaf. Call it for each row that is passed.
     #[inline]
     pub(crate) fn fetch_ahead(&mut self) {
         self.ahead.fetch_row();
@@ -102,7 +102,7 @@ impl<'t, P: Pages<'t>> LeafWalk<'t, P> {
         self.heads_fetched = place + 2 * HEADS_AHEAD;
     }
 
-    /// Goes down from a page to a leaf, by the children that `choose` says.
+    /// Descends from a page to a leaf, by the children that `choose` returns.
     fn descend(&mut self, from: u64, choose: impl Fn(&'t [u8]) -> Option<usize>) -> Option<()> {
         let mut at = from;
         while self.branches.len() < DEPTH_MAX {
@@ -120,7 +120,7 @@ impl<'t, P: Pages<'t>> LeafWalk<'t, P> {
     }
 }
 
-/// The rows of a leaf that comes soon, which the processor fetches meanwhile.
+/// Rows of a later leaf that are being prefetched.
 struct RowsAhead<'t> {
     page: &'t [u8],
     next: usize,
@@ -138,7 +138,7 @@ impl<'t> RowsAhead<'t> {
         RowsAhead { page, next: 0, count, lines }
     }
 
-    /// Has the processor fetch one row more, if there is one.
+    /// Prefetches one more row, if there is one.
     #[inline]
     fn fetch_row(&mut self) {
         if self.next < self.count {

@@ -1,7 +1,7 @@
 //! [`MapTree`]: look-ups in the tree of a map.
 //!
-//! LMDB makes a cursor for each, with another one for a set that there may be under the key, and compares keys by
-//! calls. All that is needed is to go down the pages.
+//! For each look-up LMDB creates a cursor, with another one for a set under the key, and compares keys by calls. Here a
+//! look-up only descends the pages.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use super::page::{
 #[derive(Clone, Copy)]
 pub(crate) struct MapTree<P> {
     pub(crate) pages: P,
-    /// The number of its root page.
+    /// Number of its root page.
     pub(crate) root: u64,
 }
 
@@ -24,7 +24,7 @@ pub(crate) enum Found<'t> {
     Nothing,
     /// The value, or the only one of a set.
     Value(&'t [u8]),
-    /// A set of several.
+    /// A set of several values.
     Set,
 }
 
@@ -59,8 +59,8 @@ impl<'t, P: Pages<'t>> MapTree<P> {
         None
     }
 
-    /// The first pages that `has` denies, of those that a look-up of `key` reads, the value's own pages and the path to
-    /// the lowest value of a set included. Asks of no page that is below one that is denied.
+    /// Returns the first pages that `has` denies, of those that a look-up of `key` reads, including the value's own
+    /// pages and the path to the lowest value of a set. Does not ask about pages below a denied one.
     pub(crate) fn first_absent(self, key: &[u8], mut has: impl FnMut(u64) -> bool) -> Option<Range<u64>> {
         let (mut number, mut key) = (self.root, key);
         for _ in 0..DEPTH_MAX {

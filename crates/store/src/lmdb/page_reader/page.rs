@@ -1,4 +1,4 @@
-//! The form of LMDB's pages.
+//! Layout of LMDB's pages.
 //!
 //! A page has a header of 16 bytes: its own number at 0, flags at 10, and at 12 the end of the list of row offsets,
 //! which begins after the header, two bytes a row. At each offset there are three words (in a leaf the length of the
@@ -7,20 +7,20 @@
 //! are of the machine's byte order. The version of LMDB is pinned in the workspace's `Cargo.toml`; its pages have had
 //! this layout since its first release.
 //!
-//! Nothing here trusts a byte: all bounds are checked, and what is not as described is `None`, which leaves it to LMDB.
+//! No byte is trusted: all bounds are checked, and an unsupported layout gives `None`, which leaves it to LMDB.
 
 use std::cmp::Ordering;
 use std::ops::Range;
 
-/// The usual length of a page. With pages of another length nothing is read without LMDB.
+/// The usual length of a page. Files with another page length are read by LMDB only.
 pub(crate) const PAGE_LEN: usize = 4096;
 
 /// Pages of one state of a data file, immutable for `'t`.
 pub(crate) trait Pages<'t>: Copy {
-    /// Bytes of the file from an offset on; `None` unless all of them are in it.
+    /// Returns bytes of the file from an offset on; `None` unless all of them are in it.
     fn bytes(self, offset: u64, len: usize) -> Option<&'t [u8]>;
 
-    /// The bytes of a page.
+    /// Returns the bytes of a page.
     #[inline]
     fn page(self, number: u64) -> Option<&'t [u8]> {
         self.bytes(number.checked_mul(PAGE_LEN as u64)?, PAGE_LEN)
@@ -43,7 +43,7 @@ pub(crate) const LIST: usize = 16;
 pub(crate) const BRANCH: usize = 1;
 pub(crate) const LEAF: usize = 2;
 
-/// The flags of the first page of a value that has pages of its own: the value stands where others have their list.
+/// Flags of the first page of a value that has pages of its own: the value begins where other pages have their list.
 const OVERFLOW: usize = 4;
 
 /// Bytes before the key of a row.
@@ -59,7 +59,7 @@ pub(crate) const DEPTH_MAX: usize = 64;
 /// Offset of the root in LMDB's record of a tree, of which it is the last field.
 pub(crate) const TREE_ROOT: usize = 40;
 
-/// A value that has pages of its own, from the first of them.
+/// Returns a value that has pages of its own, from the first of them.
 pub(crate) fn far_value<'t>(pages: impl Pages<'t>, first: u64, len: usize) -> Option<&'t [u8]> {
     let page = pages.page(first)?;
     if word(page, 0) != Some(first) || number(page, FLAGS) != Some(OVERFLOW) {
@@ -68,7 +68,7 @@ pub(crate) fn far_value<'t>(pages: impl Pages<'t>, first: u64, len: usize) -> Op
     pages.bytes(first.checked_mul(PAGE_LEN as u64)?.checked_add(LIST as u64)?, len)
 }
 
-/// The pages that a value takes which has pages of its own, from the first of them.
+/// Returns the pages of a value that has pages of its own, from the first of them.
 pub(crate) fn far_value_pages(first: u64, len: usize) -> Option<Range<u64>> {
     let count = LIST.checked_add(len)?.div_ceil(PAGE_LEN) as u64;
     Some(first..first.checked_add(count)?)
@@ -93,7 +93,7 @@ impl Node<'_> {
     }
 }
 
-/// Rows of a page that has these flags.
+/// Returns the number of rows of a page that has these flags.
 pub(crate) fn row_count(page: &[u8], flags: usize) -> Option<usize> {
     let is_of_kind = number(page, FLAGS)? == flags;
     let end = number(page, LIST_END).filter(|end| is_of_kind && *end <= page.len())?;
@@ -108,7 +108,7 @@ pub(crate) fn child_with(branch: &[u8], key: impl Key) -> Option<usize> {
     Some(first_that(1..count, |place| Some(key.compare(Node::at(branch, place)?.key).is_lt()))? - 1)
 }
 
-/// The row of a leaf with this key, or that there is none; `None` if the page is odd.
+/// Returns the row of a leaf with this key, or that there is none; `None` if the page has an unsupported layout.
 #[inline]
 pub(crate) fn row_with(leaf: &[u8], key: impl Key) -> Option<Option<Node<'_>>> {
     let count = row_count(leaf, LEAF)?;
@@ -120,14 +120,14 @@ pub(crate) fn row_with(leaf: &[u8], key: impl Key) -> Option<Option<Node<'_>>> {
     Some(key.compare(node.key).is_eq().then_some(node))
 }
 
-/// The number of a page below a branch.
+/// Returns the number of a page below a branch.
 #[inline]
 pub(crate) fn child(branch: &[u8], place: usize) -> Option<u64> {
     let [low, middle, high] = Node::at(branch, place)?.words.map(|word| word as u64);
     Some(low | middle << 16 | high << 32)
 }
 
-/// A key that is looked for.
+/// Key of a look-up.
 pub(crate) trait Key: Copy {
     /// Compares this key with that of a row.
     fn compare(self, of_row: &[u8]) -> Ordering;
@@ -140,7 +140,7 @@ impl Key for &[u8] {
     }
 }
 
-/// One of eight bytes, as a number.
+/// A key of eight bytes, as a number.
 impl Key for u64 {
     #[inline]
     fn compare(self, of_row: &[u8]) -> Ordering {
@@ -151,7 +151,7 @@ impl Key for u64 {
     }
 }
 
-/// The first of ascending places of which something is so, or the end.
+/// Returns the first of ascending places for which `is_so` holds, or the end.
 fn first_that(places: Range<usize>, is_so: impl Fn(usize) -> Option<bool>) -> Option<usize> {
     let Range { start: mut low, end: mut high } = places;
     while low < high {

@@ -143,7 +143,7 @@ fn refuses_traversals_only_during_reads_without_waiting() {
         assert_eq!(view.without_waiting(walk), (Err(StoreError::NotInMemory), walked));
         assert_eq!(walk(), Ok(()));
     }
-    let look = || view.without_waiting(|| -> () { panic!("whoever looks") });
+    let look = || view.without_waiting(|| -> () { panic!("a reader panics") });
     assert!(catch_unwind(AssertUnwindSafe(look)).is_err());
     assert_eq!(first_row(), Ok(()));
     // A parked view says so.

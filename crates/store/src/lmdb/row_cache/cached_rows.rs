@@ -1,4 +1,4 @@
-//! Rows that were found before, so that asking for them again costs a look into a table instead of a walk down a tree.
+//! Tables of rows that were read before, so that reading them again costs a table look-up instead of a tree descent.
 //!
 //! There are two tables, for the two steps of a search by an indexed value. [`CachedIds`] maps a key to its single id;
 //! key and id are in one cache line. [`CachedRows`] maps numeric keys to the locations of their rows: a committed page
@@ -10,8 +10,8 @@
 //! rows that the commits between have not moved, according to [`Moved`], or else drops all. A transaction that drops
 //! its rows often gains nothing, and does not pay either: caching begins [`PATIENCE`] look-ups later.
 //!
-//! A place says by a *stamp* in which state it was last known to be right. In that state it is; in a later one it is
-//! asked, once, whether it has moved since.
+//! A slot has a *stamp*: the state in which it was last known to be valid. It is valid in that state; in a later one it
+//! is checked once whether its row has moved since.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -28,7 +28,7 @@ use super::packed::ValueLocation;
 use super::packed::{pack, unpack};
 use super::table::{Growing, Table, WAYS};
 
-/// Look-ups after everything was forgotten before anything is remembered.
+/// Look-ups after an eviction of all rows before caching begins.
 pub(crate) const PATIENCE: u32 = 4096;
 
 /// Load, in eighths, at which a table grows. Tables of rows grow at half if they serve a single map.
@@ -41,26 +41,28 @@ pub(crate) struct RowCache {
     rows: CachedRows,
     /// Record of moved pages, which lets cached rows outlive commits; without it they do not.
     moved: Option<Arc<Moved>>,
-    /// The committed state that is read, as long as it stands.
+    /// Committed state that is read, while the transaction is active.
     txn_id: u64,
     moment: Moment,
-    /// Look-ups since everything was forgotten, as far as it matters.
-    asked: u32,
-    /// Whether the transaction stands: while it is reset, pages may change. Nor does it while it is not known what has.
+    /// Look-ups since all rows were evicted, up to the patience.
+    lookups: u32,
+    /// Whether the cache is active: not while the transaction is reset, since pages may change, nor while commits are
+    /// not recorded.
     stands: bool,
 }
 
 /// Span of commits for which a table slot is valid.
 #[derive(Clone, Copy, Debug)]
 struct Moment {
-    /// The stamp of the state that is read; 0 for one in which nothing is remembered.
+    /// Stamp of the state that is read; 0 for one in which no row is cached.
     stamp: u32,
-    /// The lowest stamp of a place that was not forgotten, above 0 unless `stamp` is 0.
+    /// Lowest stamp of a slot that was not evicted, above 0 unless `stamp` is 0.
     floor: u32,
 }
 
 impl Moment {
-    /// Whether what was right at `stamp` is so now; `moved` is the stamp of the last commit that may have moved it.
+    /// Returns true if a slot that was valid at `stamp` is valid now; `moved` is the stamp of the last commit that may
+    /// have moved its row.
     #[inline]
     fn has(self, stamp: u32, moved: impl FnOnce() -> u32) -> bool {
         stamp == self.stamp || (stamp >= self.floor && moved() <= stamp)
@@ -68,7 +70,7 @@ impl Moment {
 }
 
 impl RowCache {
-    /// Tables of up to `bytes_max` bytes together. They begin small and grow with what they are asked.
+    /// Creates tables of up to `bytes_max` bytes together. They begin small and grow with use.
     pub(crate) fn new(bytes_max: usize, txn_id: u64, moved: Option<Arc<Moved>>) -> RowCache {
         let hasher = moved.as_ref().map_or_else(RandomState::default, |moved| moved.hasher.clone());
         let stamp = moved.as_ref().map_or(1, |moved| moved.stamp(txn_id));
@@ -78,17 +80,17 @@ impl RowCache {
             moved,
             txn_id,
             moment: Moment { stamp, floor: stamp },
-            asked: 0,
+            lookups: 0,
             stands: true,
         }
     }
 
-    /// The transaction is reset.
+    /// Deactivates the cache when the transaction is reset.
     pub(crate) fn suspend(&mut self) {
         self.stands = false;
     }
 
-    /// The transaction reads the committed state of this number, which is the one before or a later one.
+    /// Activates the cache for the committed state of this number, which is the previous one or a later one.
     pub(crate) fn resume(&mut self, txn_id: u64) {
         self.stands = true;
         if txn_id == self.txn_id {
@@ -109,30 +111,30 @@ impl RowCache {
         self.moment.stamp = stamp;
         if !is_recorded {
             self.moment.floor = stamp;
-            self.asked = 0;
+            self.lookups = 0;
             self.ids.places.forget();
             self.rows.places.forget();
         }
     }
 
-    /// Whether it is the time to find and remember anything. To be asked once for each look-up.
+    /// Returns true if rows may be looked up and cached. Call it once for each look-up.
     #[inline]
     pub(crate) fn is_active(&mut self) -> bool {
-        if self.asked >= PATIENCE {
+        if self.lookups >= PATIENCE {
             return self.stands && self.moment.stamp > 0;
         }
-        self.asked += 1;
+        self.lookups += 1;
         false
     }
 
-    /// The id under `key`, or what is to be remembered with it; `None` for a key that cannot be.
+    /// Returns the id under `key`, or the key as it is cached with an id; `None` for a key that cannot be cached.
     #[inline]
     pub(crate) fn id(&mut self, map: usize, key: &[u8]) -> Option<Result<u64, NewKey>> {
         let RowCache { ids, moved, moment, .. } = self;
         ids.find(*moment, moved.as_deref(), map, key)
     }
 
-    /// Remembers the one id under a key.
+    /// Caches the one id under a key.
     pub(crate) fn cache_id(&mut self, key: &NewKey, id: u64) {
         self.ids.remember(self.moment, key, id);
     }
@@ -169,12 +171,12 @@ impl RowCache {
         self.rows.insert_ahead(self.moment, map, key, place);
     }
 
-    /// Remembers where the value of `key` lies in the state that is read.
+    /// Caches the location of the value of `key` in the current state.
     pub(crate) fn cache_row(&mut self, map: usize, key: u64, place: ValueLocation) {
         self.rows.remember(self.moment, map, key, place);
     }
 
-    /// Has the processor fetch the place of a row that is about to be asked for.
+    /// Prefetches the slot of a row that is about to be looked up.
     #[inline]
     pub(crate) fn prefetch_place(&mut self, key: u64) {
         system::prefetch(self.rows.places.table.place(place_number(0, key)));
@@ -182,10 +184,10 @@ impl RowCache {
 
     #[cfg(test)]
     pub(crate) fn skip_patience(&mut self) {
-        self.asked = PATIENCE;
+        self.lookups = PATIENCE;
     }
 
-    /// From now on asking changes nothing of what is known.
+    /// Drops the previous tables, so that look-ups change nothing from now on.
     #[cfg(test)]
     pub(crate) fn settle(&mut self) {
         self.ids.places.forget_before();
@@ -193,7 +195,7 @@ impl RowCache {
     }
 }
 
-/// The keys of id set maps that have one id.
+/// Keys of id set maps that have one id.
 ///
 /// A slot is a cache line: the stamp with a part of the hash; the id; and the length, map and key, padded with zeroes.
 /// A key is in one of [`WAYS`] neighbouring slots. It enters at the first free one or at the last, and moves one slot
@@ -203,7 +205,7 @@ struct CachedIds {
     hasher: RandomState,
 }
 
-/// A key that is not known, as it is to be remembered.
+/// A key that is not cached, in the form in which it would be.
 pub(crate) struct NewKey {
     hash: u64,
     words: KeyWords,
@@ -266,7 +268,7 @@ fn line(moment: Moment, key: &NewKey, id: u64) -> [u64; 8] {
     [tag(moment.stamp, key.hash), id, first, second, third, fourth, fifth, sixth]
 }
 
-/// The id under a key, if a table has it.
+/// Returns the id under a key, if a table has it.
 #[inline(always)]
 fn id_in(table: &mut Table<8>, moment: Moment, moved: Option<&Moved>, key: &NewKey) -> Option<u64> {
     let NewKey { hash, words } = key;
@@ -302,8 +304,8 @@ fn tag(stamp: u32, hash: u64) -> u64 {
 
 /// Locations of the rows of numeric keys.
 ///
-/// A place is two words: stamp and, of the number and the map, what does not follow from the place; the offset of the
-/// value in the data file and its length. Numbers that follow each other have places that do.
+/// A slot is two words: the stamp with those bits of number and map that the slot's index does not imply; and the
+/// offset of the value in the data file with its length. Consecutive numbers have consecutive slots.
 struct CachedRows {
     places: Growing<2>,
 }
@@ -383,7 +385,7 @@ fn row_in(
     Some(value)
 }
 
-/// Says, with the number of the place, which map and key. `None` where the place is too small to say it.
+/// Returns the bits that, with the slot's index, identify map and key. `None` if the slot is too small for them.
 #[inline(always)]
 fn rest(table: &Table<2>, map: usize, key: u64) -> Option<u64> {
     let rest = key >> (table.place_count().ilog2() - 1);
@@ -393,7 +395,7 @@ fn rest(table: &Table<2>, map: usize, key: u64) -> Option<u64> {
     Some(rest * MAPS_MAX as u64 + map as u64)
 }
 
-/// Rows of one number in two maps, as an entry has them, are neighbours.
+/// Returns the slot number. Rows of one number in two maps, as an entry has them, are neighbours.
 #[inline]
 fn place_number(map: usize, key: u64) -> usize {
     (key as usize) << 1 | (map & 1)

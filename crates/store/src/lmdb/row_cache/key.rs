@@ -1,4 +1,4 @@
-//! Keys as they stand in a place of a table.
+//! Form of keys in the slot of a table.
 
 use std::hash::{BuildHasher, Hasher};
 

@@ -1,4 +1,5 @@
-//! [`Moved`]: what commits have moved, so that what a reading transaction remembers of everything else outlives them.
+//! [`Moved`]: record of the pages and keys that commits have moved, so that other cached rows of a reading transaction
+//! outlive them.
 //!
 //! A commit copies each page that it changes, and records in LMDB's map of free pages which pages it freed. A page that
 //! no commit has freed is unchanged, and so is every row in it. In addition, the writer notes here each key whose set
@@ -26,12 +27,12 @@ use super::key::{hash, key_words};
 /// Bytes of the number of a page.
 const NUMBER_LEN: usize = 8;
 
-/// Places of each table, of four bytes.
+/// Slots of each table, of four bytes.
 const PLACES: usize = 1 << 20;
 
 /// Pages and keys that commits have moved.
 pub(crate) struct Moved {
-    /// The newest commit when this began: its stamp is 1, and all others follow. 0 stands for what was before.
+    /// The newest commit when recording began: its stamp is 1, and all others follow. Stamp 0 is for earlier ones.
     first_txn: u64,
     pages: Box<[AtomicU32]>,
     keys: Box<[AtomicU32]>,
@@ -39,7 +40,7 @@ pub(crate) struct Moved {
     /// All commits after this one and up to `until` are recorded.
     since: AtomicU64,
     until: AtomicU64,
-    /// Held while a commit is taken down.
+    /// Held while a commit is recorded.
     noting: Mutex<()>,
 }
 
@@ -58,7 +59,7 @@ impl Moved {
         }
     }
 
-    /// The stamp of a commit; 0 for one that has none.
+    /// Returns the stamp of a commit; 0 for one that has none.
     pub(crate) fn stamp(&self, txn_id: u64) -> u32 {
         let stamp = (txn_id + 1).checked_sub(self.first_txn);
         stamp.and_then(|stamp| u32::try_from(stamp).ok()).unwrap_or(0)
@@ -72,7 +73,7 @@ impl Moved {
         is_taken_down.then(|| self.since.load(Ordering::Acquire) <= from)
     }
 
-    /// The set of a key changes with the commit `txn_id`. To be called before that.
+    /// Records that the commit `txn_id` changes the set of a key. Call it before the commit.
     pub(crate) fn key_changes(&self, map: usize, key: &[u8], txn_id: u64) {
         // Others are not remembered.
         if let Some(words) = key_words(map, key) {
@@ -95,13 +96,13 @@ impl Moved {
         self.until.store(txn_id, Ordering::Release);
     }
 
-    /// The stamp of the last commit by which a row at this offset of the data file may have moved.
+    /// Returns the stamp of the last commit that may have moved a row at this offset of the data file.
     #[inline]
     pub(crate) fn row_moved(&self, offset: u64) -> u32 {
         self.pages[page_place(offset / PAGE_LEN as u64)].load(Ordering::Relaxed)
     }
 
-    /// The stamp of the last commit by which the set of a key with this hash may have changed.
+    /// Returns the stamp of the last commit that may have changed the set of a key with this hash.
     #[inline]
     pub(crate) fn key_changed(&self, hash: u64) -> u32 {
         self.keys[key_place(hash)].load(Ordering::Relaxed)
@@ -174,7 +175,7 @@ mod tests {
         txn
     }
 
-    /// Asks for every row and key and has them remembered.
+    /// Looks up every row and key, and caches them.
     fn ask_all(txn: &Txn, tree: &Tree) {
         let ask_for = |number: u64| {
             txn.get(tree.rows, &number.to_be_bytes()).unwrap();

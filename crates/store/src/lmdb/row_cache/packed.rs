@@ -1,4 +1,4 @@
-//! Offset and length of a value in one word.
+//! Offset and length of a value, packed into one word.
 
 /// Location of a value: its offset in the data file, and its length.
 pub(crate) type ValueLocation = (u64, usize);

@@ -1,4 +1,4 @@
-//! [`Table`], the places of what is remembered, and [`Growing`], one that gets larger as it fills.
+//! [`Table`], the slots of cached rows, and [`Growing`], a table that grows as it fills.
 //!
 //! Allocating a table of a hundred megabytes takes the system about a tenth of a second, during which an event loop
 //! could serve no client. So a separate thread allocates it, and the loop continues with the smaller table until then.
@@ -8,37 +8,37 @@
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::thread;
 
-/// Places of a table at which a key can be.
+/// Slots of a table that a key may use.
 pub(crate) const WAYS: usize = 4;
 
-/// Places of the smallest table.
+/// Slots of the smallest table.
 const PLACES_MIN: usize = 1 << 10;
 
-/// Bytes of a table from which on a thread of its own makes it.
+/// Size in bytes from which a table is allocated by a separate thread.
 const LARGE: usize = 4 << 20;
 
 /// Niceness of that thread: the requesting thread continues meanwhile.
 const NICENESS: i32 = 19;
 
-/// Times that a table is looked at for what the larger one lacks, for each of its places.
+/// Look-ups in the smaller table after growing, for each of its slots.
 const LOOKS_PER_PLACE: usize = 2;
 
-/// Places of `WORDS` words each, in a number that is a power of two. The low half of the first word is the stamp. All
-/// zeroes at first.
+/// Slots of `WORDS` words each; their number is a power of two. The low half of the first word is the stamp. Initially
+/// all zeroes.
 pub(crate) struct Table<const WORDS: usize> {
     words: Vec<u64>,
-    /// The first word that begins a line of memory, so that no place lies in two of them.
+    /// First word that begins a cache line, so that no slot spans two of them.
     start: usize,
     place_count: usize,
-    /// Places taken since everything was forgotten.
+    /// Slots taken since all were evicted.
     pub(crate) taken: usize,
 }
 
 impl<const WORDS: usize> Table<WORDS> {
-    /// Words of a line of memory.
+    /// Words of a cache line.
     const LINE: usize = 8;
 
-    /// So many places, rounded down to a power of two.
+    /// Creates a table of `place_count` slots, rounded down to a power of two.
     pub(crate) fn new(place_count: usize) -> Table<WORDS> {
         let place_count = 1 << place_count.max(1).ilog2();
         let mut words = vec![0; place_count * WORDS + Self::LINE];
@@ -59,8 +59,8 @@ impl<const WORDS: usize> Table<WORDS> {
         place.try_into().unwrap_or_else(|_| unreachable!("a slice of that length"))
     }
 
-    /// Has the system give all of the memory, which it otherwise does page by page when that is first used. Others go
-    /// first after every 2 MiB: the system would let them at its next tick only, some milliseconds later.
+    /// Touches all of the memory, which the system otherwise allocates page by page at the first use. Yields after
+    /// every 2 MiB: otherwise the scheduler would run other threads only at its next tick, some milliseconds later.
     fn take_memory(&mut self) {
         const PAGE_WORDS: usize = 512;
         for pages in self.words.chunks_mut(512 * PAGE_WORDS) {
@@ -72,12 +72,12 @@ impl<const WORDS: usize> Table<WORDS> {
     }
 }
 
-/// A table that gets larger when more than a part of its places is taken, up to a bound.
+/// A table that grows when more than a part of its slots is taken, up to a limit.
 pub(crate) struct Growing<const WORDS: usize> {
     pub(crate) table: Table<WORDS>,
-    /// The one before, while it has what this one lacks.
+    /// The previous table, while it has entries that this one lacks.
     before: Option<Before<WORDS>>,
-    /// A larger one that is being made.
+    /// A larger table that is being allocated.
     coming: Option<Receiver<Table<WORDS>>>,
     place_count_max: usize,
 }
@@ -88,26 +88,26 @@ struct Before<const WORDS: usize> {
 }
 
 impl<const WORDS: usize> Growing<WORDS> {
-    /// Of up to so many bytes.
+    /// Creates a table that grows up to `bytes_max` bytes.
     pub(crate) fn new(bytes_max: usize) -> Growing<WORDS> {
         let place_count_max = 1 << (bytes_max / (WORDS * 8)).max(WAYS).ilog2();
         let table = Table::new(PLACES_MIN.min(place_count_max));
         Growing { table, before: None, coming: None, place_count_max }
     }
 
-    /// Everything is forgotten: nothing that is there counts.
+    /// Evicts everything.
     pub(crate) fn forget(&mut self) {
         self.table.taken = 0;
         self.before = None;
     }
 
-    /// Whether there is a table before this one.
+    /// Returns true if there is a previous table.
     #[inline]
     pub(crate) fn has_before(&self) -> bool {
         self.before.is_some()
     }
 
-    /// The table before, to look there for what this one has not. It is kept until that was done often enough.
+    /// Returns the previous table, for entries that this one lacks. It is dropped after a number of look-ups.
     pub(crate) fn before(&mut self) -> Option<&mut Table<WORDS>> {
         let lookups_left = self.before.as_ref()?.lookups_left.checked_sub(1);
         if lookups_left.is_none() {
@@ -118,7 +118,7 @@ impl<const WORDS: usize> Growing<WORDS> {
         Some(&mut before.table)
     }
 
-    /// Makes room if more than so many eighths of the places are taken.
+    /// Grows if more than so many eighths of the slots are taken.
     #[inline]
     pub(crate) fn grow_if_full(&mut self, eighths: usize) {
         if self.is_full(eighths) && self.table.place_count < self.place_count_max {
@@ -126,7 +126,7 @@ impl<const WORDS: usize> Growing<WORDS> {
         }
     }
 
-    /// Whether more than so many eighths of the places are taken.
+    /// Returns true if more than so many eighths of the slots are taken.
     #[inline]
     pub(crate) fn is_full(&self, eighths: usize) -> bool {
         self.table.taken > self.table.place_count / 8 * eighths
@@ -165,7 +165,7 @@ impl<const WORDS: usize> Growing<WORDS> {
         self.before = None;
     }
 
-    /// Waits until a table that is being made is there.
+    /// Waits until the table that is being allocated is there.
     #[cfg(test)]
     fn wait(&mut self) {
         if let Some(coming) = self.coming.take() {
@@ -176,7 +176,7 @@ impl<const WORDS: usize> Growing<WORDS> {
     }
 }
 
-/// A table that is made, with all of its memory, by a thread; `None` if there can be none.
+/// Allocates a table, with all of its memory, in a thread; `None` if no thread can be started.
 fn allocate_in_background<const WORDS: usize>(place_count: usize) -> Option<Receiver<Table<WORDS>>> {
     let (sender, receiver) = sync_channel(1);
     let make = move || {
@@ -194,7 +194,7 @@ fn allocate_in_background<const WORDS: usize>(place_count: usize) -> Option<Rece
 mod tests {
     use super::*;
 
-    /// Takes a place as those do who remember.
+    /// Takes a slot as caching does.
     fn take(growing: &mut Growing<2>, number: usize) {
         growing.grow_if_full(4);
         let was = std::mem::replace(growing.table.place(number), [1, number as u64]);
