@@ -140,7 +140,7 @@ pub enum Damage {
     },
     /// A block that was noted elsewhere is missing or differs.
     #[error("block {block} is not the one with the hash given")]
-    NotAsNoted {
+    AnchorMismatch {
         /// Its number.
         block: u64,
     },

@@ -535,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn values_go_both_ways() {
+    fn values_decode_as_encoded() {
         let mut out = Vec::new();
         put_values(&mut out, ValueFate::Before, "cn", [&b"a"[..], b"", b"bc"].into_iter());
         let values = Values::parse(&out).unwrap();

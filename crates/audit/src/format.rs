@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_and_heads_go_both_ways_and_notice_each_bit() {
+    fn headers_and_heads_decode_as_encoded_and_detect_each_flipped_bit() {
         let header = SegmentHeader {
             trail: [7; 16],
             segment: 2,

@@ -25,7 +25,7 @@ impl NodeKey {
     ///
     /// # Errors
     /// The file cannot be read or created, or is not a key.
-    pub fn load_or_make(path: &Path) -> Result<NodeKey, AuditError> {
+    pub fn load_or_create(path: &Path) -> Result<NodeKey, AuditError> {
         let pkcs8 = match fs::read(path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == ErrorKind::NotFound => make(path)?,

@@ -78,7 +78,7 @@ pub(crate) struct StoredBlock {
     pub(crate) head_bytes: [u8; BLOCK_HEAD_LEN],
     pub(crate) stored: Vec<u8>,
     /// Hash stored after it.
-    pub(crate) said: Hash,
+    pub(crate) stored_hash: Hash,
     /// The hash of its bytes.
     pub(crate) hash: Hash,
 }
@@ -86,7 +86,7 @@ pub(crate) struct StoredBlock {
 impl StoredBlock {
     /// Whether no byte of it was changed.
     pub(crate) fn is_whole(&self) -> bool {
-        self.said == self.hash
+        self.stored_hash == self.hash
     }
 }
 
@@ -131,13 +131,15 @@ impl SegmentFile {
         }
         // At most `STORED_BYTES_MAX`, and no more than the file has.
         let mut stored = vec![0; head.stored_len as usize];
-        let mut said = [0; HASH_LEN];
+        let mut stored_hash = [0; HASH_LEN];
         let stored_at = offset + BLOCK_HEAD_LEN as u64;
-        if !self.read(stored_at, &mut stored)? || !self.read(stored_at + stored.len() as u64, &mut said)? {
+        if !self.read(stored_at, &mut stored)?
+            || !self.read(stored_at + stored.len() as u64, &mut stored_hash)?
+        {
             return Ok(Found::Short);
         }
         let hash = hash(&[&head_bytes, &stored]);
-        Ok(Found::Block(Box::new(StoredBlock { head, head_bytes, stored, said, hash })))
+        Ok(Found::Block(Box::new(StoredBlock { head, head_bytes, stored, stored_hash, hash })))
     }
 
     /// Returns the offset of the next block head after `offset`.

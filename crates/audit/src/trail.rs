@@ -382,7 +382,7 @@ impl Trail {
         let head =
             HeadFile { trail: self.trail, segment: self.segment, block: self.last_block(), hash: self.link };
         let bytes = head.encode(|text| self.options.key.sign(text));
-        write_beside(&self.options.folder, "head", &bytes)
+        write_atomically(&self.options.folder, "head", &bytes)
     }
 
     fn write_public_key(&self) -> Result<(), AuditError> {
@@ -390,7 +390,7 @@ impl Trail {
         if fs::read(self.options.folder.join("key.pub")).is_ok_and(|there| there == text.as_bytes()) {
             return Ok(());
         }
-        write_beside(&self.options.folder, "key.pub", text.as_bytes())
+        write_atomically(&self.options.folder, "key.pub", text.as_bytes())
     }
 }
 
@@ -485,7 +485,7 @@ fn lock(folder: &Path) -> Result<File, AuditError> {
     })
 }
 
-fn write_beside(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), AuditError> {
+fn write_atomically(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), AuditError> {
     let (path, beside) = (folder.join(name), folder.join(format!("{name}.new")));
     let write = || {
         let mut file =

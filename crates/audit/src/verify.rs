@@ -124,7 +124,7 @@ pub fn verify(folder: &Path, key: Option<PublicKey>, noted: &[Anchored]) -> Resu
             } else if !is_there(head.block, head.hash) {
                 let damage = match last_block < head.block {
                     true => Damage::Shortened { block: head.block },
-                    false => Damage::NotAsNoted { block: head.block },
+                    false => Damage::AnchorMismatch { block: head.block },
                 };
                 report.damage.push((end, damage));
             }
@@ -134,7 +134,7 @@ pub fn verify(folder: &Path, key: Option<PublicKey>, noted: &[Anchored]) -> Resu
         None => {}
     }
     for noted in noted.iter().filter(|noted| !is_there(noted.block, noted.hash)) {
-        report.damage.push((end, Damage::NotAsNoted { block: noted.block }));
+        report.damage.push((end, Damage::AnchorMismatch { block: noted.block }));
     }
     Ok(report)
 }

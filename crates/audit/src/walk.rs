@@ -116,7 +116,7 @@ impl Walk {
         if walk.ahead.front() == Some(&segment) && offset > HEADER_LEN as u64 {
             walk.ahead.pop_front();
             walk.enter(segment)?;
-            // What there is to say of its head was said by then, and what the next block links to is not known.
+            // What there is to say of its head was stored_hash by then, and what the next block links to is not known.
             walk.found.clear();
             walk.offset = offset.min(walk.end);
             walk.links.clear();
@@ -361,7 +361,7 @@ impl Walk {
             self.damage(place, Damage::Link);
         }
         // Of a damaged block either hash may be the one that the next block knows.
-        self.links = vec![block.hash, block.said];
+        self.links = vec![block.hash, block.stored_hash];
         self.next_number = head.number.checked_add(1);
         let mut events = Vec::new();
         match head.kind {

@@ -32,7 +32,7 @@ impl Folder {
     fn options(&self) -> Options {
         Options {
             folder: self.trail(),
-            key: NodeKey::load_or_make(&self.0.join("audit.key")).unwrap(),
+            key: NodeKey::load_or_create(&self.0.join("audit.key")).unwrap(),
             segment_bytes: 1 << 20,
             segment_micros: 86_400 * SECOND,
             keep_bytes: 0,
@@ -119,7 +119,7 @@ fn a_trail_goes_on_after_a_stop() {
 /// segment and a range that contains the byte. Covers every byte of one header and of the blocks after it, and some of
 /// all others.
 #[test]
-fn a_changed_byte_is_told_where_it_is() {
+fn reports_the_place_of_a_changed_byte() {
     let folder = Folder::new();
     let places = sample(&folder);
     for segment in 1..=3 {
@@ -149,7 +149,7 @@ fn a_changed_byte_is_told_where_it_is() {
 }
 
 #[test]
-fn blocks_that_go_or_change_places_are_told() {
+fn reports_removed_and_reordered_blocks() {
     let folder = Folder::new();
     let places = sample(&folder);
     let path = folder.segment(2);
@@ -197,7 +197,7 @@ fn blocks_that_go_or_change_places_are_told() {
 }
 
 #[test]
-fn a_trail_that_is_cut_is_told_at_each_length() {
+fn reports_a_trail_cut_at_any_length() {
     let folder = Folder::new();
     sample(&folder);
     for segment in [2, 3] {
@@ -258,7 +258,7 @@ fn a_torn_end_is_noted_and_the_chain_goes_on() {
 /// Pages reach the disk in any order, so a power cut may leave a hole before whole blocks. No block after the hole
 /// counts: its changes are read from the log again.
 #[test]
-fn what_lies_behind_a_hole_that_a_power_cut_left_does_not_count() {
+fn ignores_blocks_after_a_hole_that_a_power_cut_left() {
     let folder = Folder::new();
     let (mut trail, _) = folder.open(0);
     trail.write(&event("cn=kept"), 1, 6, SECOND).unwrap();
@@ -369,17 +369,17 @@ fn segments_end_by_size_and_age_and_go_by_retention() {
 }
 
 #[test]
-fn the_key_and_blocks_noted_elsewhere_are_held_against() {
+fn compares_the_key_and_blocks_noted_elsewhere() {
     let folder = Folder::new();
     sample(&folder);
     let report = folder.verify();
     let noted: Anchored = report.anchored.unwrap().to_string().parse().unwrap();
     assert_eq!(verify(&folder.trail(), report.public_key, &[noted]).unwrap().damage, []);
-    let other = NodeKey::load_or_make(&folder.0.join("other.key")).unwrap().public();
+    let other = NodeKey::load_or_create(&folder.0.join("other.key")).unwrap().public();
     assert_eq!(verify(&folder.trail(), Some(other), &[]).unwrap().damage[0].1, Damage::OtherKey);
     let wrong = Anchored { hash: [0; 32], ..noted };
     let report = verify(&folder.trail(), None, &[wrong]).unwrap();
-    assert_eq!(report.damage[0].1, Damage::NotAsNoted { block: noted.block });
+    assert_eq!(report.damage[0].1, Damage::AnchorMismatch { block: noted.block });
     // A forged trail with a key of its own: only the key that was noted elsewhere reveals it.
     let forged = Folder::new();
     sample(&forged);
@@ -480,7 +480,7 @@ fn random_batches_come_back_in_order() {
 
 /// An attacker who can compute hashes, but does not have the key.
 #[test]
-fn an_anchor_that_the_key_did_not_sign_is_told() {
+fn reports_an_anchor_that_the_key_did_not_sign() {
     let folder = Folder::new();
     let places = sample(&folder);
     let (place, is_anchor) = *places.last().unwrap();

@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn authorities_and_names_are_looked_at() {
+    fn checks_authorities_and_names() {
         for pem in ["", "nothing", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"] {
             assert!(matches!(Tls::authorities(pem.as_bytes()), Err(TlsError::Authorities(_))), "{pem:?}");
         }

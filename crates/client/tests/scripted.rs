@@ -75,7 +75,7 @@ fn answers_are_matched_by_id_in_whatever_order_and_pieces_they_come() {
 }
 
 #[test]
-fn a_notice_of_disconnection_is_told_with_the_end() {
+fn reports_a_notice_of_disconnection_with_the_end() {
     let address = server(|mut stream| {
         read_requests(&mut stream, 1);
         let mut out = Vec::new();
@@ -96,7 +96,7 @@ fn a_server_that_says_nothing_does_not_hang_a_test() {
 }
 
 #[test]
-fn what_is_no_ldap_is_an_error() {
+fn rejects_bytes_that_are_not_ldap() {
     for nonsense in [&b"HTTP/1.1 200 OK\r\n\r\n"[..], &[0x30, 3, 2, 1, 1], &[0x30, 5, 2, 1, 1, 0x42, 0]] {
         let address = server(|mut stream| {
             read_requests(&mut stream, 1);

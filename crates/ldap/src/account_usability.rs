@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_go_both_ways() {
+    fn values_decode_as_encoded() {
         let check = |usability: AccountUsability, bytes: &[u8]| {
             assert_eq!(usability.encode(), bytes, "{usability:?}");
             assert_eq!(AccountUsability::decode(bytes), Some(usability));

@@ -10,8 +10,8 @@ pub const EXCERPT_MAX: usize = 200;
 pub struct Excerpt<T>(pub T);
 
 impl<T: AsRef<str>> Excerpt<T> {
-    /// The beginning that is shown, and whether there is more.
-    pub fn shown(&self) -> (&str, bool) {
+    /// Returns the beginning that is displayed, and whether there is more.
+    pub fn prefix(&self) -> (&str, bool) {
         let text = self.0.as_ref();
         match text.char_indices().nth(EXCERPT_MAX) {
             Some((end, _)) => (text.get(..end).unwrap_or_default(), true),
@@ -22,16 +22,16 @@ impl<T: AsRef<str>> Excerpt<T> {
 
 impl<T: AsRef<str>> Display for Excerpt<T> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let (shown, is_cut) = self.shown();
-        f.write_str(shown)?;
+        let (prefix, is_cut) = self.prefix();
+        f.write_str(prefix)?;
         if is_cut { f.write_char('\u{2026}') } else { Ok(()) }
     }
 }
 
 impl<T: AsRef<str>> Debug for Excerpt<T> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let (shown, is_cut) = self.shown();
-        Debug::fmt(shown, f)?;
+        let (prefix, is_cut) = self.prefix();
+        Debug::fmt(prefix, f)?;
         if is_cut { f.write_char('\u{2026}') } else { Ok(()) }
     }
 }

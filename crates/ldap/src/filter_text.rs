@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn other_spellings_are_made_canonical() {
+    fn normalizes_other_spellings() {
         let check = |text: &str, expected: &str| assert_eq!(round(text), expected);
         check(r"(sn=Lu\c4\8di\c4\87)", "(sn=Lučić)");
         check("(:DN:2.4.6.8.10:=Dino)", "(:dn:2.4.6.8.10:=Dino)");

@@ -9,8 +9,8 @@
 //! `Copy`, and no allocation happens however large the message is. Encoding computes sizes first and appends to one
 //! `Vec<u8>`; nothing is written twice.
 //!
-//! What this crate does not know: sockets, the schema (a DN here is a series of names and values that may not exist,
-//! and two spellings of a name are two names), and what any operation means.
+//! Out of scope: sockets, the schema (a DN here is a series of names and values that may not exist, and two spellings
+//! of a name are two names), and the meaning of operations.
 #![forbid(unsafe_code)]
 // What a peer sends reaches all of this: no cast may lose bits, no index may panic.
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]

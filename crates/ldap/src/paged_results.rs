@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_value() {
+    fn rejects_malformed_values() {
         let cases: [&[u8]; 11] = [
             b"",
             &[0x30, 0],

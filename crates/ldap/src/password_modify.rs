@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_value() {
+    fn rejects_malformed_values() {
         let cases: [&[u8]; 6] = [
             b"",
             &[0x30, 1],

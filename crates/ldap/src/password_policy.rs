@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_go_both_ways() {
+    fn values_decode_as_encoded() {
         let check = |warning, error, bytes: &[u8]| {
             let response = PolicyResponse { warning, error };
             assert_eq!(response.encode(), bytes, "{response:?}");

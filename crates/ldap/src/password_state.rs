@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_go_both_ways() {
+    fn values_decode_as_encoded() {
         let operations = vec![
             StateOperation { kind: 1, values: Vec::new() },
             StateOperation { kind: 2, values: vec![&b"true"[..]] },

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_encoded_decodes_to_the_same() {
+    fn requests_decode_as_encoded() {
         let long_name = format!("cn={}", "x".repeat(300));
         let name = "cn=a,dc=example";
         for authentication in [

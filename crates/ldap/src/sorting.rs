@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_of_keys() {
+    fn rejects_malformed_lists_of_keys() {
         let cases: [&[u8]; 9] = [
             b"",
             // No keys, a key without an attribute, one that is no sequence.

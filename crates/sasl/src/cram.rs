@@ -50,7 +50,7 @@ impl CramKey {
     }
 
     /// A key that no password has.
-    pub fn of_nobody() -> CramKey {
+    pub fn of_unknown_user() -> CramKey {
         CramKey { inner: [0; 16], outer: [0; 16] }
     }
 
@@ -154,7 +154,7 @@ mod tests {
         assert!(answer.is_right(&key, CHALLENGE));
         assert!(!answer.is_right(&CramKey::derive(b"tanstaaftanstaag"), CHALLENGE));
         assert!(!answer.is_right(&key, "<1896.697170953@postoffice.reston.mci.net>"));
-        assert!(!answer.is_right(&CramKey::of_nobody(), CHALLENGE));
+        assert!(!answer.is_right(&CramKey::of_unknown_user(), CHALLENGE));
         assert_eq!(CramKey::parse(&key.text()), Some(key));
     }
 

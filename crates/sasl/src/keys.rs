@@ -136,7 +136,7 @@ impl ScramKeys {
 
     /// Keys that no password has, with a salt that is always the same for this name: what a user gets who does not
     /// exist (RFC 5802 section 9).
-    pub fn of_nobody(hash: Hash, secret: &[u8], name: &str, iterations: u32) -> ScramKeys {
+    pub fn of_unknown_user(hash: Hash, secret: &[u8], name: &str, iterations: u32) -> ScramKeys {
         let salt = hash.hmac(secret, name.as_bytes()).into_iter().take(16).collect();
         let nothing = hash.hmac(secret, b"no password");
         ScramKeys { hash, iterations, salt, stored_key: nothing.clone(), server_key: nothing }
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_go_both_ways() {
+    fn texts_decode_as_encoded() {
         for hash in Hash::ALL {
             let keys = ScramKeys::derive(hash, "pencil", b"some salt", 10);
             assert_eq!(ScramKeys::parse(&keys.text()), Some(keys.clone()));
@@ -206,8 +206,8 @@ mod tests {
     }
 
     #[test]
-    fn nobody_has_the_same_salt_every_time() {
-        let keys = |name| ScramKeys::of_nobody(Hash::Sha256, b"secret", name, 4_096);
+    fn unknown_users_have_a_stable_salt_of_their_own() {
+        let keys = |name| ScramKeys::of_unknown_user(Hash::Sha256, b"secret", name, 4_096);
         assert_eq!(keys("anna"), keys("anna"));
         assert_ne!(keys("anna").salt, keys("bert").salt);
         assert_eq!(keys("anna").salt.len(), 16);

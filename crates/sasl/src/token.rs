@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_are_held_against_the_rules() {
+    fn checks_claims_against_the_rules() {
         let rules = rules(&jwk(&ed25519(), "one"));
         let header = r#"{"alg":"EdDSA","kid":"one","typ":"JWT"}"#;
         let check = |changed: &str, expected: Result<&str, TokenError>| {

@@ -46,7 +46,7 @@ fn certificate_parts(value: &[u8]) -> Result<CertificateParts<'_>, Fault> {
     };
     let (complete, serial, issuer) = parse().map_err(not_der)?;
     if !complete {
-        return Err(Fault::Expected { offset: 0, what: "one certificate and nothing behind it" });
+        return Err(Fault::Expected { offset: 0, what: "one certificate and no trailing octets" });
     }
     if serial.is_empty() || serial.len() > SERIAL_SIZE_MAX {
         return Err(Fault::OutOfRange { what: "the serial number" });
@@ -260,7 +260,7 @@ pub(crate) fn list_parts(value: &[u8]) -> Result<(Reader<'_>, Tag, &[u8]), Fault
     };
     match parse().map_err(not_der)? {
         (true, issuer, tag, update) => Ok((issuer, tag, update)),
-        _ => Err(Fault::Expected { offset: 0, what: "one revocation list and nothing behind it" }),
+        _ => Err(Fault::Expected { offset: 0, what: "one revocation list and no trailing octets" }),
     }
 }
 

@@ -281,7 +281,7 @@ impl<'a> Parser<'a> {
         let start = self.offset;
         match self.next()? {
             Token::End => self.check(definition),
-            token => Err(self.unexpected(start, "nothing behind the last ')'", &token)),
+            token => Err(self.unexpected(start, "nothing after the last ')'", &token)),
         }
     }
 

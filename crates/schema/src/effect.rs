@@ -44,7 +44,7 @@ pub(crate) fn of(located: &Located) -> Vec<WithoutEffect> {
     };
     if let Kind::ContentRule | Kind::StructureRule | Kind::NameForm = definition.kind {
         let text = format!(
-            "{:?} is {}, and these are not enforced here: take it out, so that nobody relies on it",
+            "{:?} is {}, and these are not enforced here: remove it, so that no administrator relies on it",
             definition.label(),
             definition.kind.noun()
         );

@@ -154,7 +154,7 @@ pub enum SchemaErrorKind {
     #[error("{text:?} is not the beginning of a schema definition", text = Excerpt(.0))]
     UnknownDirective(String),
     /// An LDIF value after `::` that is not base64.
-    #[error("the value behind '::' is not base64")]
+    #[error("the value after '::' is not base64")]
     NotBase64,
     /// A word that the definition's grammar does not have.
     #[error("{term} is not a term of {definition}")]

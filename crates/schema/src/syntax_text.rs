@@ -130,7 +130,7 @@ pub(crate) fn facsimile(value: &[u8]) -> Result<(), Fault> {
 pub(crate) fn other_mailbox(value: &[u8]) -> Result<(), Fault> {
     let mut parts = value.splitn(2, |&byte| byte == b'$');
     let (Some(kind), Some(mailbox)) = (parts.next(), parts.next()) else {
-        return Err(Fault::Expected { offset: value.len(), what: "'$' behind the mailbox type" });
+        return Err(Fault::Expected { offset: value.len(), what: "'$' after the mailbox type" });
     };
     each(kind, 0, is_printable)?;
     only(mailbox, kind.len() + 1, |byte| byte.is_ascii())
@@ -229,7 +229,7 @@ pub(crate) fn netgroup_triple(value: &[u8]) -> Result<(), Fault> {
 pub(crate) fn boot_parameter(value: &[u8]) -> Result<(), Fault> {
     ia5_string(value)?;
     let mut parts = value.splitn(2, |&byte| byte == b'=').skip(1);
-    let path = parts.next().ok_or(Fault::Expected { offset: value.len(), what: "'=' behind the key" })?;
+    let path = parts.next().ok_or(Fault::Expected { offset: value.len(), what: "'=' after the key" })?;
     if !path.contains(&b':') {
         return Err(Fault::Expected { offset: value.len(), what: "':' between server and path" });
     }

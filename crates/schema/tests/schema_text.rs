@@ -77,7 +77,7 @@ fn repeating_a_definition_is_harmless() {
 
 /// Dumps of other servers' schema have a byte order mark, folded comments, and attributes of other kinds.
 #[test]
-fn what_is_no_definition_is_passed_over() {
+fn skips_text_that_is_no_definition() {
     let aa = "attributeTypes: ( 1.3.6.1.4.1.32473.7.1 NAME 'aa' SUP name )\n";
     let bb = "attributeTypes: ( 1.3.6.1.4.1.32473.7.2 NAME 'bb'\n  SUP name )\n";
     let conf = "attributetype ( 1.3.6.1.4.1.32473.7.1 NAME 'aa'\n# in the middle\n SUP name )\n# after it\n  folded\n\
@@ -101,7 +101,7 @@ fn what_is_no_definition_is_passed_over() {
 
 /// Whatever a definition can have: it is followed, it only describes, or it is named here.
 #[test]
-fn what_is_without_effect_is_told() {
+fn reports_definitions_without_effect() {
     let mut builder = SchemaBuilder::shipped();
     assert_eq!(builder.without_effect(), []);
     let text = "attributetype ( 1.2.3.1 NAME 'a' SUP name X-ORIGIN 'me' X-LINK 'b' )\n\
@@ -117,7 +117,7 @@ fn what_is_without_effect_is_told() {
         builder.without_effect().into_iter().map(|one| (one.line, one.text, one.restricts)).collect();
     let idle = |line, text: &str| (line, format!("{text} has no effect here"), false);
     let refused = |line, text: &str| {
-        let why = "and these are not enforced here: take it out, so that nobody relies on it";
+        let why = "and these are not enforced here: remove it, so that no administrator relies on it";
         (line, format!("{text}, {why}"), true)
     };
     assert_eq!(
@@ -150,7 +150,7 @@ fn mistakes() {
             "attributetype ( 1.2.3 NAME 'a <string> )",
             "1: expected a closing quote, found the end of the definition",
         ),
-        ("attributetype ( 1.2.3 <string> ) extra", "1: expected nothing behind the last ')', found extra"),
+        ("attributetype ( 1.2.3 <string> ) extra", "1: expected nothing after the last ')', found extra"),
         (
             "attributetype ( 1.2.3 NAME 'a'\n  <string>\n  COLOUR 'red' )",
             "3: COLOUR is not a term of an attribute type",
@@ -184,7 +184,7 @@ fn mistakes() {
             "attributtypes: ( 1.2.3 <string> )",
             "1: \"attributtypes\" is not the beginning of a schema definition",
         ),
-        ("attributeTypes:: ???", "1: the value behind '::' is not base64"),
+        ("attributeTypes:: ???", "1: the value after '::' is not base64"),
         ("attributetype ( acme:1 <string> )", "1: OID macro \"acme\" is not defined above"),
         (
             "objectidentifier acme 1.2\nobjectidentifier acme 1.3",

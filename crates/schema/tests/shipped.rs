@@ -97,7 +97,7 @@ fn inheritance_is_resolved() {
 
 /// Clients check what they send against what we publish, so nothing published may refer to something that is not.
 #[test]
-fn what_is_published_is_complete_and_reads_back() {
+fn published_schema_is_complete_and_parses() {
     let schema = Schema::shipped();
     let published = schema.publish();
     let mut text = String::new();

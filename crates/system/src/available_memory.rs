@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_of_both_versions_are_looked_for() {
+    fn reads_limits_of_both_cgroup_versions() {
         let check = |groups: &str, expected: &[&str]| {
             let files: Vec<String> =
                 limit_files(groups).iter().map(|file| file.display().to_string()).collect();

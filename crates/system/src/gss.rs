@@ -302,7 +302,7 @@ impl Name {
     fn text(&self) -> Result<String, GssError> {
         let (mut minor, mut output) = (0, Output(self.0, Buffer::EMPTY));
         if self.1.is_null() {
-            return Err(GssError("the library of Kerberos tells no name".to_owned()));
+            return Err(GssError("the Kerberos library returned no name".to_owned()));
         }
         // SAFETY: the name is one of this library, and the buffer lives through the call.
         let major = unsafe { (self.0.gss_display_name)(&mut minor, self.1, &mut output.1, ptr::null_mut()) };

@@ -28,11 +28,11 @@ pub(crate) fn sasl(bytes: &[u8]) {
         assert_eq!(again.join(&0), bytes);
     }
     if let Ok(answer) = cram::Answer::parse(bytes) {
-        assert!(!answer.name.is_empty() && !answer.is_right(&CramKey::of_nobody(), "<1.2@pando>"));
+        assert!(!answer.name.is_empty() && !answer.is_right(&CramKey::of_unknown_user(), "<1.2@pando>"));
     }
     if let Ok(response) = digest::Response::parse(bytes, LDAP_SERVICE) {
         assert!(!response.name.is_empty() && bytes.len() < 4_096);
-        let key = DigestKey::derive(&response.name, "realm", "a password that nobody has");
+        let key = DigestKey::derive(&response.name, "realm", "a password of no user");
         let (exchange, _) = digest::Exchange::begin("realm", "nonce");
         assert!(exchange.finish(&response, Some(&key)).is_err() && exchange.finish(&response, None).is_err());
     }
@@ -47,7 +47,7 @@ pub(crate) fn sasl(bytes: &[u8]) {
             assert_eq!(DigestKey::parse(&key.text()), Some(key));
         }
         let _ = TokenKeys::parse(text);
-        assert!(rules().user(text, 0).is_err(), "nobody has signed that");
+        assert!(rules().user(text, 0).is_err(), "an unsigned token");
         if let Some(keys) = ScramKeys::parse(text) {
             assert_eq!(ScramKeys::parse(&keys.text()), Some(keys));
         }
@@ -57,7 +57,7 @@ pub(crate) fn sasl(bytes: &[u8]) {
             let _ = client.finish(text, "password", &mut None);
         }
     }
-    let keys = || ScramKeys::of_nobody(Hash::Sha256, b"secret", "user", 4_096);
+    let keys = || ScramKeys::of_unknown_user(Hash::Sha256, b"secret", "user", 4_096);
     if let Ok(first) = ClientFirst::parse(bytes) {
         assert!(!first.name.is_empty());
         let (exchange, challenge) = Exchange::begin(&first, keys(), "server");
@@ -66,6 +66,6 @@ pub(crate) fn sasl(bytes: &[u8]) {
     }
     if let Ok(first) = ClientFirst::parse(b"n,,n=user,r=client") {
         let (exchange, _) = Exchange::begin(&first, keys(), "server");
-        assert!(exchange.finish(bytes, b"").is_err(), "nobody has these keys");
+        assert!(exchange.finish(bytes, b"").is_err(), "keys of no user");
     }
 }

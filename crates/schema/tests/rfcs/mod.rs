@@ -132,7 +132,7 @@ impl Comparison {
 }
 
 #[test]
-fn what_is_shipped_is_what_the_texts_say() {
+fn shipped_definitions_match_their_texts() {
     let schema = Schema::shipped();
     let mut comparison = Comparison { schema: schema.clone(), found: Vec::new() };
     let (mut specified, mut not_shipped) = (BTreeSet::new(), BTreeSet::new());

@@ -265,7 +265,7 @@ impl Session {
         // As users' names compare: other spellings of a name that nobody has are that name.
         let nobody = || {
             let iterations = usual_scram_iterations(&context.snapshot);
-            ScramKeys::of_nobody(hash, &secret, &first.name.to_lowercase(), iterations)
+            ScramKeys::of_unknown_user(hash, &secret, &first.name.to_lowercase(), iterations)
         };
         let keys = keys.unwrap_or_else(nobody);
         let nonce = readable_password(&context.random.bytes().map_err(no_random_numbers)?)
@@ -333,7 +333,7 @@ impl Session {
         let mut keys = identified.iter().flat_map(|of| &of.sasl_keys);
         let key = keys.find_map(|text| CramKey::parse(text));
         let is_known = key.is_some();
-        let is_right = answer.is_right(&key.unwrap_or_else(CramKey::of_nobody), challenge) && is_known;
+        let is_right = answer.is_right(&key.unwrap_or_else(CramKey::of_unknown_user), challenge) && is_known;
         let identified = identified.filter(|_| is_known);
         self.proved(context, head, (answer.name, identified, None), is_right, out);
     }

@@ -103,7 +103,7 @@ fn certificates_match_by_any_of_their_parts() {
 }
 
 #[test]
-fn what_cannot_be_asserted_is_undefined() {
+fn undefined_for_unsupported_assertions() {
     for assertion in [
         "",
         "{ pathToName rdnSequence:\"cn=a\" }",
