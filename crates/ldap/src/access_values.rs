@@ -47,7 +47,7 @@ const SEQUENCE_OCTET: u8 = 0x30;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccessQuestion<'a> {
     /// Authorization identity of the assumed requester (RFC 4513 section 5.2.1.8); empty for anonymous.
-    pub asker: &'a str,
+    pub requester: &'a str,
     /// The word of the right.
     pub right: &'a str,
     /// The DN of the entry.
@@ -79,7 +79,7 @@ impl<'a> AccessQuestion<'a> {
         let mut reader = Reader::new(value);
         let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;
         let mut next = || text(fields.octet_string().ok()?);
-        let (asker, right, entry) = (next()?, next()?, next()?);
+        let (requester, right, entry) = (next()?, next()?, next()?);
         let mut named = |tag| Some(fields.optional(tag).ok()?.map(text));
         let (attribute, address) = (named(ATTRIBUTE)?, named(ADDRESS)?);
         let over_tls = fields.optional(OVER_TLS).ok()?;
@@ -91,7 +91,7 @@ impl<'a> AccessQuestion<'a> {
         let (bound_by, time, listener) = (bound_by.flatten(), time.flatten(), listener.flatten());
         let over_tls = over_tls.is_some();
         (is_whole && are_texts).then_some(AccessQuestion {
-            asker,
+            requester,
             right,
             entry,
             attribute,
@@ -106,7 +106,9 @@ impl<'a> AccessQuestion<'a> {
     /// The value.
     pub fn encode(&self) -> Vec<u8> {
         sequence(|writer| {
-            [self.asker, self.right, self.entry].iter().for_each(|text| writer.octet_string(text.as_bytes()));
+            [self.requester, self.right, self.entry]
+                .iter()
+                .for_each(|text| writer.octet_string(text.as_bytes()));
             if let Some(attribute) = self.attribute {
                 writer.element(ATTRIBUTE, attribute.as_bytes());
             }
@@ -161,7 +163,7 @@ mod tests {
         for (attribute, over_tls) in [(None, false), (Some("mail"), true)] {
             let address = attribute.map(|_| "::1");
             let question = AccessQuestion {
-                asker: "dn:uid=a",
+                requester: "dn:uid=a",
                 right: "read",
                 entry: "dc=x",
                 attribute,

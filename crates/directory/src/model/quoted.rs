@@ -11,7 +11,7 @@ pub(crate) struct Quoted<T>(pub(crate) T);
 impl<T: AsRef<str>> Display for Quoted<T> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let excerpt = Excerpt(&self.0);
-        let (shown, is_cut) = excerpt.shown();
+        let (shown, is_cut) = excerpt.prefix();
         f.write_char('"')?;
         for character in shown.chars() {
             match character.is_control() {

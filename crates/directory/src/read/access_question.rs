@@ -111,7 +111,7 @@ fn try_answer(
         return Err(wrong(format!("{word} is a right {what}")));
     }
     let link = link_of(question)?;
-    let subject = subject_for(state, requester, question.asker)?;
+    let subject = subject_for(state, requester, question.requester)?;
     let (id, parent) = match place {
         QuestionPlace::Entry(id) => {
             let node = state.node(id)?.ok_or_else(|| damaged_row("nodes", id))?;
@@ -142,7 +142,7 @@ fn answer_use(
     let name =
         name.ok_or_else(|| wrong("use is a right of no entry: name a control or an operation".to_owned()))?;
     let uses = Uses::named(&[name.to_owned()]).map_err(wrong)?;
-    let subject = subject_for(state, requester, question.asker)?;
+    let subject = subject_for(state, requester, question.requester)?;
     explain_use(state, &RulesInForce::of(state), &subject, (uses, link_of(question)?.as_ref()))
 }
 

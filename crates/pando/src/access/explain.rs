@@ -81,7 +81,7 @@ pub(super) fn run(arguments: &ExplainArguments) -> ExitCode {
         (_, attribute) => (arguments.dn.as_str(), attribute),
     };
     let question = AccessQuestion {
-        asker: &asker,
+        requester: &asker,
         right: &arguments.operation,
         entry,
         attribute,

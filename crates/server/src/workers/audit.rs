@@ -54,7 +54,7 @@ pub(crate) fn open(
     let hours = |hours: u64| hours.saturating_mul(3_600_000_000);
     let options = Options {
         folder: folder.clone(),
-        key: NodeKey::load_or_make(&data.join(KEY_FILE))?,
+        key: NodeKey::load_or_create(&data.join(KEY_FILE))?,
         segment_bytes: settings.segment_bytes,
         segment_micros: hours(settings.segment_hours),
         keep_bytes: settings.keep_bytes,

@@ -193,7 +193,7 @@ fn a_name_that_none_can_have_is_one_wherever_it_is() {
 
 fn explained(directory: &mut TestDirectory, asker: &str, right: &str, entry: &str) -> crate::Outcome {
     let question = AccessQuestion {
-        asker,
+        requester: asker,
         right,
         entry,
         attribute: None,
