@@ -4,8 +4,8 @@
 //!
 //! - two for each event loop (its epoll instance and its waker), and the same of the acceptor and of the signals;
 //! - the listening sockets, the log file;
-//! - the store: the lock, the directory, the data file twice, and the segments of the redo log that are not checkpointed
-//!   yet: usually a few, and one more for every 32 MiB by which writing is ahead of checkpointing;
+//! - the store: the lock, the directory, the data file twice, and the segments of the redo log that are not
+//!   checkpointed yet: usually a few, and one more for every 32 MiB by which writing is ahead of checkpointing;
 //! - for a moment: files below `/proc`, the node file and schema files of a reload, a socket to the service manager,
 //!   sort files of an import.
 //!
