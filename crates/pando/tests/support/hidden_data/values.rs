@@ -192,7 +192,7 @@ pub fn extended(oid: &str) -> Option<(Kind, Maker)> {
             };
             same(
                 AccessQuestion {
-                    asker: &asker,
+                    requester: &asker,
                     right,
                     entry: &entry,
                     attribute,
