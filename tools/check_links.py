@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Checks what the repository's text says about its own files, and prints each offence as FILE:LINE: what is wrong.
+"""Checks references of the repository's text to its own files, and prints each offence as FILE:LINE: error.
 
 - Each relative link of a Markdown file leads to a file or folder, and its anchor to a heading of that file.
-- Each path of a page of docs/ that any text file mentions (comments, messages, scripts) is there, and so is each path
-  of a source file that a Markdown file has between backticks.
+- Each path of a page of docs/ that any text file mentions (comments, messages, scripts) exists, and so does each
+  path of a source file that a Markdown file has between backticks.
 - docs/SUMMARY.md has every page of docs/, so the book has it too, and no link of a page leads out of the book.
 
-Exit code 1 says that there was an offence. Kept benchmark runs are read as they are: their links count, their prose
-may name files of their time.
+Exit code 1 means that there was an offence. In kept benchmark runs only links are checked: their prose may name files
+that no longer exist.
 """
 
 import re

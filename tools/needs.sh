@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# What ./dev needs on a machine, and how it gets what is missing. Sourced by ./dev, from the repository's root.
-# Each need_* function is quiet when its thing is there, and says what it installs when it is not.
+# Installs what ./dev needs and the machine lacks. Sourced by ./dev, from the repository's root.
+# Each need_* function prints nothing if its program is there, and otherwise reports what it installs.
 
 # The oldest compiler that builds Pando: Cargo.toml's rust-version.
 rust_minimum=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
@@ -55,14 +55,14 @@ apt_update() {
     apt_lists_fresh=yes
 }
 
-# apt_has PACKAGE: whether it can be installed, not only heard of
+# apt_has PACKAGE: succeeds if the package can be installed, not only listed
 apt_has() {
     command -v apt-cache >/dev/null || return 1
     apt_update
     apt-cache policy "$1" | grep -q 'Candidate: [^(]'
 }
 
-# apt_install PACKAGE... It takes nothing away that somebody has installed.
+# apt_install PACKAGE...: installs packages without removing others.
 apt_install() {
     command -v apt-get >/dev/null || die "install these by hand, this is no Debian: $*"
     can_be_root || die "there is neither root nor sudo here; ask an administrator to install: $*"
@@ -76,7 +76,7 @@ need_python() {
     [ -x /usr/bin/python3 ] || apt_install python3
 }
 
-# What TLS trusts; a bare Debian trusts nobody. Other systems keep it elsewhere.
+# Authorities that TLS trusts; a bare Debian has none. Other systems have them in another place.
 need_certificates() {
     command -v apt-get >/dev/null || return 0
     [ -e "${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.crt}" ] || apt_install ca-certificates
@@ -91,7 +91,7 @@ rust_is_new_enough() { command -v cargo >/dev/null && version_at_least "$rust_mi
 
 need_rust() {
     if rust_is_new_enough; then return; fi
-    # rustup's own folder is not on everybody's PATH, and Debian's older cargo may be.
+    # rustup's folder may be missing from PATH, and Debian's older cargo may be in it.
     PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
     if rust_is_new_enough; then return; fi
     say "Pando needs Rust $rust_minimum or newer, here is: $(rust_version | grep . || echo none)"
@@ -122,7 +122,7 @@ need_c_compiler() {
     if ! echo '#include <stdlib.h>' | cc -E -x c - >/dev/null 2>&1; then apt_install gcc libc6-dev; fi
 }
 
-# What librdkafka is linked with, for TLS to brokers; only builds with the feature kafka need it.
+# OpenSSL, which librdkafka uses for TLS to brokers; only builds with the feature kafka need it.
 need_openssl() {
     if command -v pkg-config >/dev/null && pkg-config --exists 'openssl >= 3'; then return; fi
     apt_install libssl-dev pkg-config
@@ -133,7 +133,7 @@ need_ldapsearch() {
     command -v ldapsearch >/dev/null || apt_install ldap-utils
 }
 
-# The clients and the peer server that the black-box tests drive.
+# The clients and the OpenLDAP server that the black-box tests use.
 need_clients() {
     local missing=()
     need_ldapsearch
@@ -329,8 +329,8 @@ need_unboundid_sdk() {
 
 sdk_is_intact() { echo "$sdk_sha256  $1" | sha256sum --check --status; }
 
-# The servers that `pando bench peers` measures beside Pando: Debian's slapd and 389 DS, and OpenDJ from Maven Central.
-# docs/how-to/peers.md says what is set on each.
+# The servers that `pando bench peers` compares with Pando: Debian's slapd and 389 DS, and OpenDJ from Maven Central.
+# docs/how-to/peers.md has the settings of each.
 need_peers() {
     [ -x /usr/sbin/slapd ] || install_unstarted slapd
     [ -x /usr/sbin/ns-slapd ] || install_unstarted 389-ds-base
@@ -340,7 +340,7 @@ need_peers() {
         "OpenDJ $opendj_version in $opendj_folder, $(java -version 2>&1 | head -n 1)"
 }
 
-# A pristine OpenDJ: every measurement sets up a copy of its own.
+# An unconfigured OpenDJ: every measurement sets up its own copy.
 need_opendj() {
     local zip=.dev/peers/opendj-server-legacy-$opendj_version.zip
     local installed
@@ -360,7 +360,7 @@ need_opendj() {
     echo "$opendj_version" >"$opendj_folder/.pando-version"
 }
 
-# The browser that a test looks at the benchmark report with.
+# The browser in which a test opens the benchmark report.
 need_browser() {
     local name
     for name in chromium chromium-browser google-chrome; do

@@ -1,13 +1,13 @@
 #!/bin/sh
-# Makes the node of this container when it starts for the first time, then becomes the command that follows, such as
-# `pando serve`. The first node founds the cluster and leaves an invitation for each of the others; they join by it with
-# a copy of the first one's data. What cannot be done yet ends the container, which is started again.
+# Creates the node of this container at its first start, then runs the given command, such as `pando serve`. The first
+# node creates the cluster and leaves an invitation for each of the others, which join with a copy of its data. If a
+# step cannot be done yet, the container exits and is restarted.
 #
 #   NODE         its number, from 1 on
-#   NODES        how many there are
-#   REPLICAS     how many brokers keep the log
-#   FIRST        HOST:PORT where the first one listens for the others
-#   INVITATIONS  a folder that all of them have
+#   NODES        number of nodes
+#   REPLICAS     number of brokers that keep the log
+#   FIRST        HOST:PORT of the first node's cluster listener
+#   INVITATIONS  folder that all nodes share
 #   PANDO_NODE, PANDO_DATA  the node file and the data directory, as for `pando serve`
 set -eu
 
@@ -38,7 +38,7 @@ elif ! is_node; then
         exit 1
     fi
     pando cluster join --invitation "$file" --copy-from "$FIRST"
-    # It is a secret; that it was there says that there is such a node.
+    # The invitation is a secret. The empty file shows that the node exists.
     : >"$file"
 fi
 exec "$@"
