@@ -1,8 +1,8 @@
-//! `./dev` on machines that lack Rust: what it installs, and from where (`tools/needs.sh`). The machines are folders of
-//! stand-ins for apt, curl and rustup, with nothing else on the PATH but the tools that every Debian has.
+//! Installation of Rust by `./dev` (`tools/needs.sh`) on different machines. Each machine is a folder with stand-ins
+//! for apt, curl and rustup; the PATH contains only these and the tools that every Debian has.
 //!
-//! A binary of its own: it writes programs and runs them, which fails (ETXTBSY) while a process that another test just
-//! started still has one of them open for writing.
+//! This is a separate test binary: it writes programs and runs them, which fails (ETXTBSY) while a process started by
+//! another test still has one of them open for writing.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod support;
@@ -14,10 +14,10 @@ use std::process::Command;
 
 use support::Scratch;
 
-/// What is on every machine.
+/// Tools of every machine.
 const TOOLS: [&str; 9] = ["awk", "cp", "env", "grep", "head", "mkdir", "sed", "sh", "sort"];
 
-/// Programs that a machine has or gets. Each writes down what it was asked.
+/// Stand-ins of programs. Each records its arguments.
 const STAND_INS: [(&str, &str); 9] = [
     ("id", "echo 1000"),
     ("sudo", r#"exec "$@""#),
@@ -47,15 +47,15 @@ const STAND_INS: [(&str, &str); 9] = [
     ("old", "echo 'rustc 1.63.0 (old)'"),
 ];
 
-/// A machine, in words: who works there and what is there.
+/// Description of a machine.
 struct Machine {
     is_root: bool,
     has: &'static [&'static str],
-    /// Rust as rustup leaves it in somebody's home, which is not on the PATH.
+    /// Whether rustup has installed Rust in the home folder, which is not on the PATH.
     has_rust_at_home: bool,
-    /// What TLS needs.
+    /// Whether the certificates for TLS are installed.
     has_certificates: bool,
-    /// `fits`, `none`, or something else where apt will not have it beside what is there.
+    /// `fits`, `none`, or another word if apt reports a conflict with installed packages.
     debians_rustup: &'static str,
     internet: &'static str,
 }
@@ -68,11 +68,11 @@ const BARE: Machine = Machine {
     debians_rustup: "none",
     internet: "yes",
 };
-/// What people work on.
+/// A usual development machine.
 const USUAL: Machine = Machine { has: &["apt-get", "apt-cache", "curl"], has_certificates: true, ..BARE };
 const OLD: &[&str] = &["apt-get", "apt-cache", "curl", "old"];
 
-/// What was asked of the stand-ins, and which cargo is used in the end, or the last line of why there is none.
+/// Returns the calls of the stand-ins, and the cargo that is used, or the last line of the error.
 fn installed(machine: &Machine) -> Vec<String> {
     let scratch = Scratch::new("needs");
     let at = |name: &str| scratch.join(name);
@@ -131,7 +131,7 @@ fn installed(machine: &Machine) -> Vec<String> {
 }
 
 #[test]
-fn rust_is_installed_wherever_it_can_be() {
+fn installs_rust_on_every_supported_machine() {
     const FROM_DEBIAN: [&str; 4] =
         ["apt rustup", "rustup toolchain install", "rustup default stable", "uses /bin/cargo"];
     const FROM_RUST: [&str; 4] = [
@@ -161,7 +161,7 @@ fn rust_is_installed_wherever_it_can_be() {
 }
 
 #[test]
-fn what_cannot_be_installed_is_said() {
+fn reports_what_cannot_be_installed() {
     let check = |machine: Machine, expected: &[&str]| assert_eq!(installed(&machine), expected);
     let by_hand =
         concat!("dev: that did not work: install Rust ", env!("CARGO_PKG_RUST_VERSION"), " or newer by hand");

@@ -1,5 +1,5 @@
-//! The audit trail, as who reads it sees it: who did what is there, no password is, no acknowledged change is missing
-//! whatever happens to the server, and a full disk does what the settings say.
+//! The audit trail as its readers see it: it contains every operation with its identity and no password, no
+//! acknowledged change is missing after a failure, and a full disk has the configured effect.
 
 use crate::support;
 
@@ -19,7 +19,7 @@ use support::pando::{Start, command};
 use support::tree::{add, person_dn, plant};
 use support::{ADMIN_DN, ADMIN_PASSWORD, DEADLINE, Pando, SUFFIX, Scratch};
 
-/// A server whose node file has this table `[audit]`, besides the folder `trail` beside the data.
+/// Starts a server whose node file has this table `[audit]` and the folder `trail` next to the data.
 fn start(scratch: &Scratch, table: &str) -> Start {
     let text = format!("[audit]\nfolder = \"{}\"\n{table}", folder(scratch).display());
     let node = scratch.write("node.toml", text);
@@ -38,7 +38,7 @@ fn audit(scratch: &Scratch, arguments: &[&str]) -> support::clients::Run {
     command(&all, None)
 }
 
-/// The events that are asked for.
+/// Returns the selected events.
 fn events(scratch: &Scratch, arguments: &[&str]) -> Vec<Value> {
     let mut all = vec!["--json"];
     all.extend(arguments);
@@ -46,7 +46,7 @@ fn events(scratch: &Scratch, arguments: &[&str]) -> Vec<Value> {
     run.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The one event of them that is as `wanted` says.
+/// Returns the single event that matches `wanted`.
 #[track_caller]
 fn one<'e>(events: &'e [Value], wanted: &[(&str, &str)]) -> &'e Value {
     let fits = |event: &&Value| wanted.iter().all(|(name, value)| event[name] == *value);
@@ -61,7 +61,7 @@ fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 #[test]
-fn who_did_what_is_there_and_no_secret_is() {
+fn events_have_identities_and_no_secrets() {
     let scratch = Scratch::new("audit");
     let mut pando = start(&scratch, "values = \"all\"\n").ready();
     let mut admin = pando.administrator();
@@ -97,19 +97,19 @@ fn who_did_what_is_there_and_no_secret_is() {
     ber::put_element(&mut value, ber::Tag::SEQUENCE, &parts);
     let oid = ldap::oids::SESSION_TRACKING;
     tracked.push(Control { oid, critical: true, value: Some(&value) });
-    // Broken ones decide nothing.
+    // Malformed ones have no effect.
     tracked.push(Control { oid, critical: false, value: Some(b"broken") });
     tracked.push(Control { oid, critical: false, value: None });
     let delete = ldap::Request::Delete(ldap::DeleteRequest { entry: &bert });
     assert!(admin.request(delete, tracked.as_controls()).unwrap().outcome.is_success());
-    // A tree, as one operation.
+    // A tree delete is one operation.
     let tree = format!("ou=groups,{SUFFIX}");
     let whole = Control { oid: ldap::oids::TREE_DELETE, critical: true, value: None };
     let delete = ldap::Request::Delete(ldap::DeleteRequest { entry: &tree });
     assert!(
         admin.request(delete, ControlsBuf::from_iter([whole]).as_controls()).unwrap().outcome.is_success()
     );
-    // As somebody else, whom a control names.
+    // With a proxied authorization control.
     let mut proxied = ControlsBuf::new();
     let oid = ldap::oids::PROXIED_AUTHORIZATION;
     let identity = format!("dn:{anna}");
@@ -166,7 +166,7 @@ fn who_did_what_is_there_and_no_secret_is() {
     for kind in ["opened", "closed", "unbind", "started", "stopped"] {
         assert!(all.iter().any(|event| event["operation"] == kind), "{kind}");
     }
-    // Each operation once: nothing was told by its session and by its record.
+    // Each operation appears once: not both from its session and from its log record.
     let adds = all.iter().filter(|event| event["operation"] == "add");
     assert_eq!(adds.count(), 6);
 
@@ -174,12 +174,12 @@ fn who_did_what_is_there_and_no_secret_is() {
         let text = String::from_utf8_lossy(&bytes);
         assert!(!text.contains("secret"), "{}", path.display());
     }
-    // The trail is compressed: what it says is searched as well.
+    // The trail is compressed, so search its printed form too.
     let printed = audit(&scratch, &["--json"]).stdout;
     assert!(!printed.contains("-secret") && !printed.contains(ADMIN_PASSWORD), "{printed}");
     assert!(printed.contains("withheld, it may assert a password"), "{printed}");
 
-    // What is asked for.
+    // Selection of events.
     let count = |arguments: &[&str]| events(&scratch, arguments).len();
     assert_eq!(count(&["--operation", "bind", "--result", "failed"]), 4);
     assert_eq!(count(&["--result", "49", "--target", &anna]), 1);
@@ -192,7 +192,7 @@ fn who_did_what_is_there_and_no_secret_is() {
     audit(&scratch, &["--operation", "nonsense"]).expect_code(2);
 }
 
-/// Who tried to be whom, and which rule refused what.
+/// Events contain the attempted identity, and the rule of a refusal.
 #[test]
 fn a_failed_sasl_bind_names_the_user_and_a_refusal_its_rule() {
     let scratch = Scratch::new("audit-refused");
@@ -241,7 +241,7 @@ fn a_failed_sasl_bind_names_the_user_and_a_refusal_its_rule() {
 }
 
 #[test]
-fn the_trail_is_read_over_the_network_by_whom_a_rule_names() {
+fn a_rule_lets_users_read_the_trail_over_the_network() {
     let scratch = Scratch::new("audit-online");
     let pando = start(&scratch, "").ready();
     let mut admin = pando.administrator();
@@ -252,7 +252,7 @@ fn the_trail_is_read_over_the_network_by_whom_a_rule_names() {
         let change: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pandoAccessRule", rules)];
         assert!(pando.administrator().modify("cn=config", change).unwrap().is_success());
     };
-    // Without a rule that names it, it is for the administrator alone.
+    // Without such a rule, only the administrator may read it.
     let adds = ["--json", "--operation", "add"];
     let last = format!("ou=last,{SUFFIX}");
     add(&mut admin, &last, &[("objectClass", "organizationalUnit")]);
@@ -288,7 +288,7 @@ fn the_trail_is_read_over_the_network_by_whom_a_rule_names() {
     set(&[all]);
     explain(&bert).expect_code(8).expect_output("it is for those alone whom a rule allows it by name");
 
-    // More than one answer has, damage in it, and what is older left out.
+    // More events than fit one response, damage, and a lower bound of the time.
     let mut filters = 0;
     while files(&folder(&scratch)).iter().map(|(_, bytes)| bytes.len()).sum::<usize>() < 300_000 {
         for number in 0..1_000 {
@@ -302,7 +302,7 @@ fn the_trail_is_read_over_the_network_by_whom_a_rule_names() {
     assert!(count(&ask(ADMIN_DN, ADMIN_PASSWORD, &searches).expect_code(0).stdout) > filters / 2);
     let later = [&searches[..], &["--since", "2100-01-01"]].concat();
     assert_eq!(ask(ADMIN_DN, ADMIN_PASSWORD, &later).expect_code(0).stdout, "");
-    // The events say who read them.
+    // Reading is an event too.
     let reads = ask(ADMIN_DN, ADMIN_PASSWORD, &["--json", "--operation", "extended", "--who", &anna]);
     let reads = reads.expect_code(0).stdout;
     assert!(reads.contains("1.3.6.1.4.1.99999.5.3") && reads.contains("insufficientAccessRights"), "{reads}");
@@ -317,14 +317,14 @@ fn the_trail_is_read_over_the_network_by_whom_a_rule_names() {
     damaged.expect_error("the trail is damaged");
     assert!(pando.stop().success());
 
-    // A server without a trail says so.
+    // A server without a trail reports that.
     let other = Scratch::new("audit-online-none");
     let bare = Pando::start(&other);
     let asked = ask_server(&other, &bare, (ADMIN_DN, ADMIN_PASSWORD), &[]);
     asked.expect_code(1).expect_error("writes no audit trail");
 }
 
-/// What `pando audit` prints of a server's trail.
+/// Runs `pando audit` on a server's trail.
 fn ask_server(
     scratch: &Scratch,
     server: &Pando,
@@ -373,7 +373,7 @@ fn events_go_to_a_syslog_server() {
         assert_eq!(serde_json::from_str::<Value>(json).unwrap(), *event);
     }
 
-    // A datagram each.
+    // One datagram for each event.
     let path = scratch.join("log");
     let socket = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
     socket.set_read_timeout(Some(DEADLINE)).unwrap();
@@ -387,7 +387,7 @@ fn events_go_to_a_syslog_server() {
 }
 
 #[test]
-fn only_what_the_settings_choose_is_kept() {
+fn the_settings_select_the_events() {
     let scratch = Scratch::new("audit-choice");
     let table = "what = [\"binds\", \"changes\", \"reads\"]\n\
                  except = [{ what = [\"search\"], who = [\"UID=anna,ou=People, dc=example,dc=com\"] },\n\
@@ -414,7 +414,7 @@ fn only_what_the_settings_choose_is_kept() {
     assert!(!all.iter().any(|event| event["operation"] == "opened"), "{all:#?}");
 }
 
-/// Adds entries from several connections until the server is gone; the names of those that were acknowledged.
+/// Adds entries from several connections until the server ends. Returns the names of the acknowledged entries.
 fn add_until_the_end(pando: &Pando, round: usize, stop: impl FnOnce()) -> Vec<String> {
     let (acknowledged, count) = (Mutex::new(Vec::new()), AtomicUsize::new(0));
     std::thread::scope(|scope| {
@@ -453,7 +453,7 @@ fn plant_suffix(connection: &mut Connection) {
     add(connection, SUFFIX, &suffix);
 }
 
-/// Each of these is in the trail, once, and the trail is sound.
+/// Checks that the trail is intact and contains each of these entries once.
 #[track_caller]
 fn check_adds(scratch: &Scratch, acknowledged: &[String]) {
     let run = audit(scratch, &["verify"]);
@@ -490,7 +490,7 @@ fn no_acknowledged_change_is_missing_after_kill_9() {
     assert_eq!(starts.len(), 6);
 }
 
-/// The power of the machine goes: what neither the data nor the trail had synced is lost.
+/// A power cut loses what neither the data nor the trail had synced.
 #[test]
 fn no_acknowledged_change_is_missing_after_a_power_cut() {
     let mut random = fastrand::Rng::with_seed(support::seed());
@@ -544,7 +544,7 @@ fn monitor(admin: &mut Connection, name: &str, attribute: &str) -> String {
 
 const SEARCHES: usize = 500;
 
-/// Searches at once with long filters, none of whose octets can be guessed from another's.
+/// Sends many searches with long random filters, which do not compress.
 fn search_many(connection: &mut Connection, random: &mut fastrand::Rng) {
     let mut ids = Vec::new();
     for _ in 0..SEARCHES {
@@ -560,7 +560,7 @@ fn search_many(connection: &mut Connection, random: &mut fastrand::Rng) {
 }
 
 #[test]
-fn a_full_disk_loses_what_is_counted_and_told() {
+fn a_full_disk_loses_events_and_reports_their_number() {
     let scratch = Scratch::new("audit-count");
     let room = scratch.write("room", "40000");
     std::fs::create_dir(folder(&scratch)).unwrap();
@@ -591,7 +591,7 @@ fn a_full_disk_loses_what_is_counted_and_told() {
     let told: u64 =
         events(&scratch, &["--operation", "lost"]).iter().map(|e| e["count"].as_u64().unwrap()).sum();
     assert!(told > 0, "{report}");
-    // No change is lost: the log has them.
+    // No change is lost, because the log contains them.
     assert_eq!(events(&scratch, &["--target", &format!("ou=while full,{SUFFIX}")]).len(), 1);
 }
 
@@ -614,7 +614,7 @@ fn a_full_disk_holds_requests_back_until_there_is_room() {
                 answered.fetch_add(SEARCHES, Ordering::Relaxed);
             }
         });
-        // What waits for the disk has a bound, and then nothing goes on: so the log says it, and the answers stop.
+        // The queue for the disk is bounded. When it is full, the log reports it and responses stop.
         let begun = std::time::Instant::now();
         while !pando.log().contains("requests are held back") {
             assert!(begun.elapsed() < DEADLINE, "{}", pando.log());
@@ -630,9 +630,10 @@ fn a_full_disk_holds_requests_back_until_there_is_room() {
     assert_eq!(events(&scratch, &["--operation", "lost"]).len(), 0);
 }
 
-/// A policy that tells nobody of locks: whether a password was wrong or the account locked is in the trail alone.
+/// With a policy that does not report locks to clients, only the trail shows whether the password was wrong or the
+/// account locked.
 #[test]
-fn a_locked_account_is_told_to_the_operator() {
+fn the_trail_reports_a_locked_account() {
     let scratch = Scratch::new("audit-lock");
     let policy = format!("cn=default,{SUFFIX}");
     let settings =
@@ -663,9 +664,10 @@ fn a_locked_account_is_told_to_the_operator() {
     assert!(recorded.iter().any(|event| event["name"] == "account"), "{recorded:#?}");
 }
 
-/// The story: positions behind a restored backup come again, and changes at those that the trail knew were left out.
+/// After a backup is restored, positions of the log repeat. The trail once left out changes at positions that it had
+/// recorded before.
 #[test]
-fn changes_behind_a_restored_backup_are_told() {
+fn changes_after_a_restored_backup_are_recorded() {
     let scratch = Scratch::new("audit-restore");
     let pando = start(&scratch, "").ready();
     plant_suffix(&mut pando.administrator());

@@ -1,5 +1,5 @@
-//! What the process may do, and what others may do with it: the user it becomes, core dumps, files that others can
-//! read, and the sandbox of the shipped unit.
+//! Privileges of the server process: the user that it becomes, core dumps, permissions of its files, and the sandbox of
+//! the shipped systemd unit.
 
 use crate::support;
 
@@ -17,22 +17,22 @@ use support::root::was_run_as_root;
 use support::tree::{person_dn, plant};
 use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
-/// The user that every system has for those without rights.
+/// Id of the unprivileged user.
 const NOBODY: u32 = 65_534;
 
-/// A folder that nobody owns, in the scratch folder.
+/// Creates a folder of the unprivileged user in the scratch folder.
 fn home(scratch: &Scratch) {
     fs::create_dir(scratch.join("home")).unwrap();
     chown(scratch.join("home"), Some(NOBODY), Some(NOBODY)).unwrap();
 }
 
-/// A server that becomes nobody.
+/// Starts a server that changes to the unprivileged user.
 fn as_nobody(scratch: &Scratch) -> Start {
     let names = ["--suffix", SUFFIX, "--admin-dn", ADMIN_DN];
     Start::bare(scratch, "home/data").arguments(&names).arguments(&["--user", "nobody"])
 }
 
-/// The words behind a name in a file of the server's in `/proc`.
+/// Returns the words after a name in a file of the server's `/proc` folder.
 fn fact(pando: &Pando, file: &str, name: &str) -> Vec<String> {
     let text = fs::read_to_string(format!("/proc/{}/{file}", pando.id())).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{name}"));
@@ -62,7 +62,7 @@ fn root_is_given_up_once_the_ports_are_taken() {
     fs::set_permissions(scratch.join("notify"), Permissions::from_mode(0o666)).unwrap();
     let node = "[tls]\ncertificate = \"certificate.pem\"\nkey = \"key.pem\"\n";
     let node = scratch.write("node.toml", node);
-    // An address of this test's own, so that nobody else has its port below 1024.
+    // A separate address for this test, so that its port below 1024 is free.
     let [.., third, second, first] = std::process::id().to_be_bytes();
     let privileged = format!("ldap://127.{}.{second}.{first}:389", third | 0x40);
     let start = || {
@@ -82,20 +82,20 @@ fn root_is_given_up_once_the_ports_are_taken() {
     for set in ["CapEff:", "CapPrm:", "CapInh:", "CapAmb:"] {
         assert_eq!(fact(&pando, "status", set), ["0000000000000000"], "{set}");
     }
-    // Every thread, not the first alone.
+    // Every thread, not only the first.
     for thread in fs::read_dir(format!("/proc/{}/task", pando.id())).unwrap() {
         assert_eq!(fs::metadata(thread.unwrap().path().join("status")).unwrap().uid(), 0, "no core dumps");
     }
     let data = fs::metadata(scratch.join("home/data")).unwrap();
     assert_eq!((data.uid(), data.gid(), data.mode() & 0o777), (NOBODY, NOBODY, 0o711));
-    // It serves on both ports and on its socket, and its owner is the administrator there.
+    // It serves on both ports and on its socket, where its owner is the administrator.
     plant(&mut pando.administrator());
     run("ldapwhoami", &["-x", "-H", &privileged, "-D", ADMIN_DN, "-w", ADMIN_PASSWORD], "").expect_code(0);
     let local = pando.ready_line.split_whitespace().last().unwrap().to_owned();
     let owner =
         ["--reuid=65534", "--regid=65534", "--clear-groups", "ldapwhoami", "-Q", "-Y", "EXTERNAL", "-H"];
     run("setpriv", &[&owner[..], &[&local]].concat(), "").expect_code(0).expect_output(ADMIN_DN);
-    // New certificates, which nobody reads.
+    // New certificates without permission to read.
     write_certificate(&scratch);
     pando.signal(Signal::HUP);
     assert_eq!((manager.hears().as_str(), manager.hears().as_str()), ("RELOADING=1", "READY=1"));
@@ -107,10 +107,10 @@ fn root_is_given_up_once_the_ports_are_taken() {
     assert!(pando.stop().success());
 }
 
-/// Story: an import that root ran left root's files in the folder of the server's user, and the server did not start.
+/// An import by root once left root's files in the folder of the server's user, and the server did not start.
 #[test]
-fn what_root_makes_in_a_folder_is_its_owner_s() {
-    if was_run_as_root(module_path!(), "what_root_makes_in_a_folder_is_its_owner_s") {
+fn files_that_root_creates_belong_to_the_owner_of_the_folder() {
+    if was_run_as_root(module_path!(), "files_that_root_creates_belong_to_the_owner_of_the_folder") {
         return;
     }
     let scratch = Scratch::new("ownership");
@@ -140,7 +140,7 @@ fn what_root_makes_in_a_folder_is_its_owner_s() {
             "{arguments:?}: {owners:?}"
         );
     }
-    // Only files that root made there: not one of the system with a second name in the folder, nor what a link names.
+    // Only files that root created there: neither a hard link to a system file nor the target of a symbolic link.
     let system = scratch.write("of-the-system", "root's");
     fs::hard_link(&system, data.join("hard")).unwrap();
     std::os::unix::fs::symlink(&system, data.join("soft")).unwrap();
@@ -152,7 +152,7 @@ fn what_root_makes_in_a_folder_is_its_owner_s() {
     assert!(as_nobody(&scratch).ready().stop().success());
 }
 
-/// The files at and below a folder, with their owners.
+/// Returns the files at and below a folder, with their owners.
 fn owners(folder: &Path) -> Vec<(PathBuf, u32)> {
     let mut owners = vec![(folder.to_owned(), fs::metadata(folder).unwrap().uid())];
     for entry in fs::read_dir(folder).unwrap() {
@@ -167,8 +167,8 @@ fn owners(folder: &Path) -> Vec<(PathBuf, u32)> {
 }
 
 #[test]
-fn what_stands_in_the_way_of_another_user_is_told() {
-    if was_run_as_root(module_path!(), "what_stands_in_the_way_of_another_user_is_told") {
+fn obstacles_for_another_user_are_reported() {
+    if was_run_as_root(module_path!(), "obstacles_for_another_user_are_reported") {
         return;
     }
     let scratch = Scratch::new("not-nobody");
@@ -179,13 +179,13 @@ fn what_stands_in_the_way_of_another_user_is_told() {
     assert_eq!(status.code(), Some(4), "{said}");
     assert!(said.contains("cannot be read and written as nobody"), "{said}");
     assert!(said.contains(&format!("chown -R nobody: {}", data.display())), "{said}");
-    // One file of root's in it, as an import leaves behind that root has run.
+    // One file of root, as an import by root leaves it.
     assert!(Command::new("chown").args(["-R", "nobody:"]).arg(&data).status().unwrap().success());
     chown(data.join("data.mdb"), Some(0), Some(0)).unwrap();
     let (status, said) = as_nobody(&scratch).refused();
     assert!(status.code() == Some(4) && said.contains("data.mdb cannot be read"), "{said}");
     chown(data.join("data.mdb"), Some(NOBODY), None).unwrap();
-    // A password that only root reads is taken, and told: a reload will not have it.
+    // A password file that only root can read is used, with a warning: a reload cannot read it.
     let password = scratch.write("password", "secret\n");
     fs::set_permissions(&password, Permissions::from_mode(0o600)).unwrap();
     let file = ["--admin-password-file", password.to_str().unwrap()];
@@ -206,7 +206,7 @@ fn what_stands_in_the_way_of_another_user_is_told() {
 }
 
 #[test]
-fn passwords_in_memory_are_in_no_core() {
+fn core_dumps_contain_no_passwords() {
     let scratch = Scratch::new("core");
     let core_size = ["Max core file size", "0", "0", "bytes"].map(str::to_owned);
     let mut pando = Pando::start(&scratch);
@@ -225,7 +225,7 @@ fn passwords_in_memory_are_in_no_core() {
     );
 }
 
-/// Where in the memory of a process that it writes to these octets are.
+/// Returns the places of these octets in the writable memory of a process.
 fn in_memory(pando: &Pando, octets: &[u8]) -> Vec<String> {
     let maps = fs::read_to_string(format!("/proc/{}/maps", pando.id())).unwrap();
     let memory = fs::File::open(format!("/proc/{}/mem", pando.id())).unwrap();
@@ -234,7 +234,7 @@ fn in_memory(pando: &Pando, octets: &[u8]) -> Vec<String> {
         let (start, end) = line.split_whitespace().next().unwrap().split_once('-').unwrap();
         let address = |text| u64::from_str_radix(text, 16).unwrap();
         let (mut at, end) = (address(start), address(end));
-        // In pieces, of which each begins with the end of the one before; what is not there cannot be read.
+        // In overlapping chunks; unmapped memory cannot be read.
         let mut piece = vec![0; 1 << 20];
         while at < end {
             let wanted = piece.len().min(usize::try_from(end - at).unwrap());
@@ -251,10 +251,10 @@ fn in_memory(pando: &Pando, octets: &[u8]) -> Vec<String> {
     found
 }
 
-/// Passwords are wiped where they were: in the buffer of the connection, the queue and the threads that hash.
+/// Passwords are erased from the buffer of the connection, the queue and the hash threads.
 #[test]
-fn a_verified_password_is_nowhere_in_memory() {
-    if was_run_as_root(module_path!(), "a_verified_password_is_nowhere_in_memory") {
+fn memory_contains_no_verified_password() {
+    if was_run_as_root(module_path!(), "memory_contains_no_verified_password") {
         return;
     }
     let scratch = Scratch::new("memory");
@@ -278,8 +278,8 @@ fn a_verified_password_is_nowhere_in_memory() {
     }
 }
 
-/// The unit's sandbox may get tighter, and not wider: it is judged 1.7 by systemd 252, and other versions look at a
-/// little more or less. 20 is 2.0.
+/// The sandbox of the unit may become tighter, but not wider. systemd 252 rates it 1.7, and other versions differ
+/// slightly. 20 means 2.0.
 #[test]
 fn the_shipped_unit_is_a_tight_sandbox() {
     let unit = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/systemd/pando.service");
@@ -288,7 +288,7 @@ fn the_shipped_unit_is_a_tight_sandbox() {
 }
 
 #[test]
-fn files_that_others_can_use_are_told_once() {
+fn files_with_open_permissions_are_reported_once() {
     let scratch = Scratch::new("exposed");
     let manager = ServiceManager::listen(&scratch.join("notify"));
     write_certificate(&scratch);

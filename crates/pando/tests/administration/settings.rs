@@ -1,4 +1,4 @@
-//! Directory-wide settings as an operator changes them: `pando plan`, `apply` and `export --settings-only`.
+//! Changes of directory-wide settings with `pando plan`, `apply` and `export --settings-only`.
 
 use crate::support;
 
@@ -10,11 +10,11 @@ use support::pando::{Start, command};
 use support::tree::{add_person, person_dn, plant};
 use support::{DEADLINE, Pando, SUFFIX, Scratch};
 
-/// A definition that is not among the shipped ones.
+/// An attribute type that the shipped schema lacks.
 const COLOUR: &str = "attributetype ( 1.3.6.1.4.1.32473.1 NAME 'colour' EQUALITY caseIgnoreMatch\n  \
                       SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )\n";
 
-/// `pando VERB` with a settings file of this text.
+/// Runs `pando VERB` with a settings file of this text.
 fn with_file(scratch: &Scratch, verb: &str, text: &str) -> Run {
     let file = scratch.write("settings.toml", text);
     command(&[verb, file.to_str().unwrap()], Some(&Pando::data(scratch)))
@@ -38,7 +38,7 @@ fn a_directory_begins_with_the_settings_of_a_file() {
     let list = command(&["index", "list"], Some(&Pando::data(&scratch))).stdout;
     assert_eq!(list, "colour equality\nmail equality\n", "an index that is not defined is not kept");
 
-    // A first start finds it as it is, and so does a second directory made from what is exported.
+    // A first start keeps the settings, and the exported settings create an equal second directory.
     let pando = Start::bare(&scratch, "data").ready();
     let contexts = pando.connect().entry("", &["namingContexts"]).unwrap().unwrap();
     assert_eq!(contexts.texts("namingContexts"), ["o=partners"]);
@@ -51,9 +51,9 @@ fn a_directory_begins_with_the_settings_of_a_file() {
     command(&["apply", file.to_str().unwrap()], Some(&Pando::data(&scratch))).expect_output("no change");
 }
 
-/// The story: restrictions in schema files were taken and nothing kept them, and nobody was told.
+/// Restrictions in schema files were once accepted without effect and without a message.
 #[test]
-fn what_would_be_without_effect_is_refused_or_told() {
+fn definitions_without_effect_are_refused_or_reported() {
     let scratch = Scratch::new("settings-idle");
     let text = "suffixes = [\"o=partners\"]\nschema_files = [\"own.schema\"]\n";
     let linked =
@@ -78,7 +78,7 @@ fn what_would_be_without_effect_is_refused_or_told() {
 }
 
 #[test]
-fn a_plan_says_what_a_change_costs_and_apply_does_it() {
+fn plan_shows_the_cost_of_a_change_and_apply_makes_it() {
     let scratch = Scratch::new("settings-change");
     let pando = Pando::start(&scratch);
     plant(&mut pando.administrator());
@@ -135,10 +135,10 @@ fn an_import_can_bring_the_settings_of_a_new_directory() {
     import(other.to_str().unwrap()).expect_code(2).expect_error("has other settings");
 }
 
-/// A file without suffixes means the default one, beside which no `dc=com` can be: `--suffix` was refused for what
-/// nobody had asked for.
+/// A file without suffixes implies the default suffix, next to which `dc=com` is not possible. `--suffix` was once
+/// refused for that reason.
 #[test]
-fn an_import_has_its_suffix_where_the_settings_name_none() {
+fn an_import_uses_its_suffix_if_the_settings_name_none() {
     let scratch = Scratch::new("settings-import-suffix");
     let ldif = scratch.write("data.ldif", "dn: dc=com\nobjectClass: domain\ndc: com\n");
     let settings = scratch.write("settings.toml", "[indexes]\ndc = [\"equality\"]\n");
@@ -152,7 +152,7 @@ fn an_import_has_its_suffix_where_the_settings_name_none() {
 }
 
 #[test]
-fn settings_hold_where_they_are_served() {
+fn a_server_enforces_its_settings() {
     let scratch = Scratch::new("settings-served");
     let text = format!("suffixes = [\"{SUFFIX}\"]\nanonymous_read = true\n[limits]\nsize_limit = 2\n");
     with_file(&scratch, "apply", &text).expect_code(0);
@@ -199,7 +199,7 @@ fn a_running_server_takes_changes_of_settings_from_ldap_clients() {
     let suffix = "dn: cn=config\nchangetype: modify\ndelete: pandoSuffix\npandoSuffix: o=partners\n";
     ldap_utility("ldapmodify", server, &[], suffix).expect_code(53).expect_error("has an entry");
 
-    // The same settings in the file, from beside the server, and after it has gone.
+    // The exported settings are the same while the server runs and afterwards.
     let text = exported(&scratch);
     assert!(text.contains("title = [\"equality\", \"substring\"]") && !text.contains("\nsn = "), "{text}");
     assert!(text.contains("anonymous_read = true") && text.contains(COLOUR), "{text}");
@@ -230,7 +230,7 @@ fn a_directory_that_is_served_is_changed_by_its_server() {
         assert!(started.elapsed() < DEADLINE, "the index is not made");
     }
 
-    // What the server refuses is told with the lines of the file that was sent.
+    // Errors of the server name the lines of the file.
     let wrong = text.replace("colour = \"equality\"", "color = \"equality\"");
     let line = 1 + wrong.lines().position(|line| line.starts_with("color")).unwrap();
     let refused = with_file(&scratch, "apply", &wrong).expect_code(2);
@@ -244,7 +244,7 @@ fn a_directory_that_is_served_is_changed_by_its_server() {
     with_file(&scratch, "apply", &gone).expect_code(2).expect_error("settings.toml:5: suffix");
     with_file(&scratch, "plan", &text).expect_code(0).expect_output("no change");
 
-    // Over the network the administrator has to bind, and nobody else may.
+    // Over the network, only the administrator may apply settings, after a bind.
     let url = format!("ldap://{}", pando.address());
     let password = scratch.write("password", support::ADMIN_PASSWORD);
     let file = scratch.write("settings.toml", text.replace("size_limit = 3", "size_limit = 4"));
@@ -263,9 +263,9 @@ fn a_directory_that_is_served_is_changed_by_its_server() {
     command(&["verify"], Some(&Pando::data(&scratch))).expect_code(0);
 }
 
-/// A `password_policy` that named no entry was taken, and nobody had a policy.
+/// A `password_policy` that named no entry was once accepted, and no policy was in force.
 #[test]
-fn a_policy_that_the_settings_name_is_there() {
+fn the_settings_must_name_an_existing_policy() {
     let scratch = Scratch::new("settings-policy");
     let data = Pando::data(&scratch);
     let named = |dn: &str| format!("suffixes = [\"{SUFFIX}\"]\npassword_policy = \"{dn}\"\n");
@@ -274,12 +274,12 @@ fn a_policy_that_the_settings_name_is_there() {
         let run = with_file(&scratch, verb, &named(dn)).expect_code(2);
         assert!(run.stderr.contains("settings.toml:2:") && run.stderr.contains(what), "{run}");
     };
-    // Before there is an entry it may come later, unless it never can.
+    // In an empty directory the policy may be added later, unless that is impossible.
     with_file(&scratch, "plan", &named(&policy)).expect_code(0).expect_output("does not exist yet");
     wrong("plan", "cn=policy,o=elsewhere", "below no suffix");
     with_file(&scratch, "apply", &named(&policy)).expect_code(0).expect_output("note: password_policy");
     with_file(&scratch, "apply", &named(&policy)).expect_code(0).expect_output("no change");
-    // An import without it is one with an error, and stays.
+    // An import without the policy reports an error and stays.
     let suffix = format!("dn: {SUFFIX}\nobjectClass: domain\ndc: example\n\n");
     let tree = scratch.write("tree.ldif", &suffix);
     let run = command(&["import", tree.to_str().unwrap()], Some(&data)).expect_code(6);
@@ -287,7 +287,7 @@ fn a_policy_that_the_settings_name_is_there() {
     wrong("plan", &policy, "no such entry");
     wrong("apply", &policy, "no such entry");
     wrong("plan", SUFFIX, "which is not a password policy");
-    // With it all is well, but for what has no effect.
+    // With the policy, only parts without effect are reported.
     let entry = format!(
         "dn: {policy}\nobjectClass: device\nobjectClass: pwdPolicy\nobjectClass: pwdPolicyChecker\ncn: policy\n\
          pwdAttribute: userPassword\npwdCheckModule: checker.so\npwdMinLength: 5\npwdCheckQuality: 1\n"
@@ -296,7 +296,7 @@ fn a_policy_that_the_settings_name_is_there() {
     let run = command(&["import", "--replace", tree.to_str().unwrap()], Some(&data)).expect_code(0);
     assert!(run.stderr.contains("pwdCheckModule has no effect"), "{run}");
     with_file(&scratch, "plan", &named(&policy)).expect_code(0).expect_output("no change");
-    // A server says what does not hold, in its log and in cn=monitor.
+    // A server reports ineffective parts in its log and in cn=monitor.
     let pando = Start::bare(&scratch, "data").arguments(&["--admin-dn", support::ADMIN_DN]).ready();
     let mut administrator = pando.administrator();
     let failing = |administrator: &mut client::Connection| {
@@ -319,7 +319,7 @@ fn a_policy_that_the_settings_name_is_there() {
     assert!(administrator.modify(&policy, strip).unwrap().is_success());
     assert_eq!(failing(&mut administrator), "no");
     wait_for_log("no longer so: password policy");
-    // Nothing else may be named, neither over LDAP nor in a file that is given to the server.
+    // No other entry may be named, neither over LDAP nor in a file sent to the server.
     let other: &[(_, &str, &[&str])] =
         &[(ldap::ChangeOperation::Replace, "pandoPasswordPolicy", &[&format!("cn=ghost,{SUFFIX}")])];
     let outcome = administrator.modify("cn=config", other).unwrap();
@@ -329,14 +329,14 @@ fn a_policy_that_the_settings_name_is_there() {
     assert!(failing(&mut administrator).contains("the setting password_policy names"));
     wait_for_log("WARN the setting password_policy names");
     wrong("apply", &policy, "no such entry");
-    // It stands in the way of no other change.
+    // It does not prevent other changes.
     let size: &[(_, &str, &[&str])] = &[(ldap::ChangeOperation::Replace, "pandoSizeLimit", &["77"])];
     assert!(administrator.modify("cn=config", size).unwrap().is_success());
 }
 
-/// An imported policy with a fault held for nobody, and nobody was told.
+/// An imported policy with a fault was once ignored without a message.
 #[test]
-fn an_imported_policy_with_a_fault_holds_as_far_as_it_can() {
+fn the_valid_part_of_an_imported_policy_is_enforced() {
     let scratch = Scratch::new("settings-fault");
     let data = Pando::data(&scratch);
     let policy = format!("cn=policy,{SUFFIX}");

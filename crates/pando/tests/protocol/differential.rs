@@ -1,12 +1,11 @@
-//! The same operations against Pando and against Debian's slapd, with the same schema, must have the same answers:
-//! result code, matched DN, entries with their attributes and values; and after every change the two trees must be
-//! equal.
+//! Compares Pando with Debian's slapd: the same operations, with the same schema, must return the same result codes,
+//! matched DNs and entries with attributes and values. After every change, the two trees must be equal.
 //!
 //! The operations are the files in `tests/differential`, described in the README there. Where Pando differs on purpose
-//! the line before the operation says how and why; such a difference that has gone fails the test as well.
+//! the line before the operation explains it; if such a difference disappears, the test fails too.
 //!
-//! What is compared less than octet by octet, and why:
-//! - The order of values and entries is nobody's promise (RFC 4511 section 4.5.2), so both are sets.
+//! Exceptions from comparison by octets:
+//! - The order of values and entries is undefined (RFC 4511 section 4.5.2), so both are sets.
 //! - slapd rewrites DNs into a spelling of its own and Pando keeps the one given, so DNs are compared as DNs; link
 //!   values (member, manager ...) without regard to case, because in Pando they show the current name of their entry.
 //! - slapd rewrites names of object classes into the schema's spelling, so those are compared without regard to case.
@@ -40,16 +39,16 @@ const DN_ATTRIBUTES: &[&str] = &[
     "subschemaSubentry",
 ];
 
-/// How many random filters are tried.
+/// Number of random filters.
 const RANDOM_FILTER_COUNT: usize = 2000;
 
-/// Of so many random filters one is asked for in pages, too.
+/// One of this number of random filters is also requested in pages.
 const FILTERS_PER_PAGED: usize = 4;
 
-/// How many random changes are tried.
+/// Number of random changes.
 const RANDOM_CHANGE_COUNT: usize = 1000;
 
-/// How many operations there have to be at least: the corpus may only grow.
+/// Least number of operations in the corpus, which may only grow.
 const OPERATION_COUNT_MIN: usize = 300;
 
 #[test]
@@ -79,7 +78,7 @@ fn answers_are_those_of_slapd() {
     );
 }
 
-/// The same with filters that nobody thought of: made at random from the types and values of the tree.
+/// The same with random filters, generated from the types and values of the tree.
 #[test]
 fn random_filters_find_what_slapd_finds() {
     let scratch = Scratch::new("random-filters");
@@ -119,7 +118,7 @@ fn random_filters_find_what_slapd_finds() {
     assert!(found > RANDOM_FILTER_COUNT, "filters that find nothing prove little");
 }
 
-/// What a search finds page by page (RFC 2696).
+/// Returns the entries of a search in pages (RFC 2696).
 fn paged(side: &mut Side, filter: &str, size: u32) -> Entries {
     let (mut entries, mut cookie) = (Vec::new(), Vec::new());
     loop {
@@ -136,7 +135,7 @@ fn paged(side: &mut Side, filter: &str, size: u32) -> Entries {
     }
 }
 
-/// The same with changes at random: both carry a change out or both refuse it, and the two trees stay equal.
+/// The same with random changes: both servers make a change or both refuse it, and the two trees stay equal.
 #[test]
 fn random_changes_leave_what_slapd_has() {
     let scratch = Scratch::new("random-changes");
@@ -156,7 +155,7 @@ fn random_changes_leave_what_slapd_has() {
         let mut their_answer = theirs.run(operation);
         let both_refuse = our_answer.code != ResultCode::SUCCESS && their_answer.code != ResultCode::SUCCESS;
         if both_refuse {
-            // Where several things are wrong, nobody says which to name.
+            // If several errors apply, either code is correct.
             their_answer.code = our_answer.code;
             their_answer.matched_dn.clone_from(&our_answer.matched_dn);
         }
@@ -185,7 +184,7 @@ struct Side {
     connection: Connection,
 }
 
-/// What an operation came to, in a form that can be compared.
+/// Comparable result of an operation.
 struct Answer {
     code: ResultCode,
     matched_dn: String,
@@ -268,7 +267,7 @@ fn comparable_value(description: &str, index: usize, value: &[u8]) -> String {
     }
 }
 
-/// A DN in one spelling: types in lower case, the values of an RDN in order, one way of escaping.
+/// Normalizes a DN: types in lower case, the values of an RDN in order, one form of escaping.
 fn comparable_dn(text: &str) -> String {
     let Ok(dn) = Dn::parse(text) else { return format!("not a DN: {text}") };
     let rdns = dn.rdns().map(|rdn| {
@@ -281,7 +280,7 @@ fn comparable_dn(text: &str) -> String {
     rdns.collect::<Vec<_>>().join(",")
 }
 
-/// What was found.
+/// Differences found so far.
 #[derive(Default)]
 struct Report {
     failures: Vec<String>,
@@ -310,7 +309,7 @@ impl Report {
         }
     }
 
-    /// What differs first (Pando's result code, or what else), and all that does.
+    /// Returns the first difference (Pando's result code, or another part) and the description of all differences.
     fn difference(&mut self, ours: &Answer, theirs: &Answer) -> Option<(String, String)> {
         let mut detail = String::new();
         let mut answer = None;

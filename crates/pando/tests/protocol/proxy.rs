@@ -1,4 +1,4 @@
-//! The PROXY protocol: whoever a proxy tells is the client, and nobody else may tell.
+//! The PROXY protocol: a trusted proxy names the client, and headers from other sources are refused.
 
 use crate::support;
 
@@ -11,8 +11,8 @@ use support::pando::Start;
 use support::tree::{person_dn, plant};
 use support::{ADMIN_DN, ADMIN_PASSWORD, DEADLINE, Pando, Scratch};
 
-/// What a proxy says of this client, by version 2.
-fn told(client: &str) -> Vec<u8> {
+/// Returns a version 2 header for this client.
+fn header_for(client: &str) -> Vec<u8> {
     let client: SocketAddr = client.parse().unwrap();
     let SocketAddr::V4(client) = client else { panic!("{client}") };
     let mut header = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c".to_vec();
@@ -25,7 +25,7 @@ fn told(client: &str) -> Vec<u8> {
 
 const LOCAL: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0";
 
-/// A server whose proxies have the addresses 127.0.0.0/25, of which the client of these tests has one.
+/// Starts a server whose trusted proxies are 127.0.0.0/25, which includes the client of these tests.
 fn start(scratch: &Scratch, more: &str) -> Pando {
     let node = scratch.write("node.toml", format!("proxy_networks = [\"127.0.0.0/25\"]\n{more}"));
     let start = Start::new(scratch).arguments(&["--listen", "ldaps://127.0.0.1:0", "--log-level", "debug"]);
@@ -37,7 +37,7 @@ fn secure_address(pando: &Pando) -> SocketAddr {
     rest.split_whitespace().next().unwrap().parse().unwrap()
 }
 
-/// A connection that begins with these octets.
+/// Opens a connection and sends these octets.
 fn connect(address: SocketAddr, start: &[u8]) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
@@ -57,7 +57,7 @@ fn bind_message(name: &str, password: &str) -> Vec<u8> {
     bytes
 }
 
-/// All that comes until the server closes.
+/// Reads until the server closes the connection.
 fn rest_of(mut stream: TcpStream) -> Vec<u8> {
     let mut rest = Vec::new();
     let _ = stream.read_to_end(&mut rest);
@@ -69,23 +69,23 @@ fn bind_code(connection: &mut Connection) -> ResultCode {
 }
 
 #[test]
-fn the_client_is_whoever_the_proxy_tells() {
+fn a_trusted_proxy_names_the_client() {
     let scratch = Scratch::new("proxy-told");
     let pando = start(&scratch, "");
-    // A header of this machine, from a proxy of this machine.
+    // A header with a local client, from a local proxy.
     let here = b"PROXY TCP4 127.0.0.77 127.0.0.1 4711 389\r\n";
-    for header in [&here[..], b"PROXY UNKNOWN\r\n", LOCAL, &told("127.9.9.9:5")] {
+    for header in [&here[..], b"PROXY UNKNOWN\r\n", LOCAL, &header_for("127.9.9.9:5")] {
         assert_eq!(bind_code(&mut client_of(&pando, header)), ResultCode::SUCCESS);
     }
     assert!(pando.log().contains("is of 127.0.0.77:4711 by the proxy 127.0.0.1:"), "{}", pando.log());
-    // Passwords in the clear are for this machine.
-    for header in [&b"PROXY TCP4 192.0.2.7 127.0.0.1 4711 389\r\n"[..], &told("192.0.2.7:4711")] {
+    // Only local clients may send passwords without TLS.
+    for header in [&b"PROXY TCP4 192.0.2.7 127.0.0.1 4711 389\r\n"[..], &header_for("192.0.2.7:4711")] {
         let mut elsewhere = client_of(&pando, header);
         assert_eq!(bind_code(&mut elsewhere), ResultCode::CONFIDENTIALITY_REQUIRED);
         assert!(elsewhere.entry("", &[]).unwrap().is_some(), "it is served");
     }
     assert!(pando.log().contains("is of 192.0.2.7:4711 by the proxy 127.0.0.1:"), "{}", pando.log());
-    // The header an octet at a time, and together with what follows.
+    // The header one octet at a time, and together with a request.
     let mut slow = connect(pando.address(), b"");
     slow.set_nodelay(true).unwrap();
     for octet in told("192.0.2.8:9") {
@@ -103,18 +103,18 @@ fn a_header_comes_before_tls() {
     let pando = start(&scratch, "");
     let tls = Tls::authorities(&std::fs::read(Pando::data(&scratch).join("tls/certificate.pem")).unwrap());
     let tls = tls.unwrap();
-    let stream = connect(secure_address(&pando), &told("192.0.2.7:4711"));
+    let stream = connect(secure_address(&pando), &header_for("192.0.2.7:4711"));
     let mut secure = Connection::secured(stream, &tls, "localhost").unwrap();
     assert_eq!(bind_code(&mut secure), ResultCode::SUCCESS);
-    let asked = client_of(&pando, &told("192.0.2.7:4711"));
+    let asked = client_of(&pando, &header_for("192.0.2.7:4711"));
     let mut asked = asked.start_tls(&tls, "localhost").unwrap();
     assert_eq!(bind_code(&mut asked), ResultCode::SUCCESS);
-    // TLS first, and a header within it, is refused.
+    // A header inside of TLS is refused.
     assert!(Connection::open_tls(secure_address(&pando), &tls, "localhost").is_err());
 }
 
 #[test]
-fn what_is_no_header_is_closed_without_an_answer() {
+fn a_malformed_header_closes_the_connection_silently() {
     let scratch = Scratch::new("proxy-refused");
     let pando = start(&scratch, "first_request_seconds = 1\n");
     let bind = bind_message(ADMIN_DN, ADMIN_PASSWORD);
@@ -124,11 +124,11 @@ fn what_is_no_header_is_closed_without_an_answer() {
     for start in [&bind[..], broken, &long, huge, b"\x16\x03\x01\x02\0"] {
         assert_eq!(rest_of(connect(pando.address(), start)), b"", "{}", start.escape_ascii());
     }
-    // Half of one, and then the end, or nothing for as long as a first request may take.
-    let half = connect(pando.address(), &told("192.0.2.7:1")[..20]);
+    // Half of a header, then the end, or silence until the time limit of the first request.
+    let half = connect(pando.address(), &header_for("192.0.2.7:1")[..20]);
     half.shutdown(std::net::Shutdown::Write).unwrap();
     assert_eq!(rest_of(half), b"");
-    assert_eq!(rest_of(connect(pando.address(), &told("192.0.2.7:1")[..20])), b"");
+    assert_eq!(rest_of(connect(pando.address(), &header_for("192.0.2.7:1")[..20])), b"");
     assert_eq!(rest_of(connect(secure_address(&pando), b"")), b"");
     let log = pando.log();
     assert!(log.contains("of 127.0.0.1:") && log.contains("proxy_networks has to say first"), "{log}");
@@ -136,11 +136,11 @@ fn what_is_no_header_is_closed_without_an_answer() {
 }
 
 #[test]
-fn nobody_else_may_tell() {
+fn headers_from_other_sources_are_refused() {
     let scratch = Scratch::new("proxy-elsewhere");
     let node = scratch.write("node.toml", "proxy_networks = [\"192.0.2.0/24\"]\n");
     let pando = Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]).ready();
-    for header in [&b"PROXY TCP4 127.0.0.1 127.0.0.1 4711 389\r\n"[..], &told("127.0.0.1:4711")] {
+    for header in [&b"PROXY TCP4 127.0.0.1 127.0.0.1 4711 389\r\n"[..], &header_for("127.0.0.1:4711")] {
         let answer = rest_of(connect(pando.address(), header));
         let answer = String::from_utf8_lossy(&answer);
         assert!(answer.contains("not in proxy_networks"), "{answer}");
@@ -150,9 +150,9 @@ fn nobody_else_may_tell() {
     assert_eq!(bind_code(&mut pando.connect()), ResultCode::SUCCESS);
 }
 
-/// Guesses are counted by the client that the proxy tells, so those of one do not slow another.
+/// Failed binds are counted by the client that the proxy names, so one client does not slow another.
 #[test]
-fn guesses_are_the_client_s() {
+fn failed_binds_count_for_the_named_client() {
     let scratch = Scratch::new("proxy-guesses");
     let everywhere = "trusted_networks = []\n[tls]\nclear_networks = [\"0.0.0.0/0\"]\n";
     let pando = start(&scratch, everywhere);
@@ -164,7 +164,7 @@ fn guesses_are_the_client_s() {
     let guess = |client: &str| {
         connect(pando.address(), &[told(client), bind_message(&person_dn("anna"), "x")].concat())
     };
-    // More than may wait at a time: the last ones are answered busy.
+    // More than the queue holds: the last ones are answered with busy.
     let guesses: Vec<_> = (0..20).map(|_| guess("192.0.2.7:1")).collect();
     let first =
         |stream: TcpStream| Connection::over_tcp(stream).unwrap().reply(MessageId(1)).unwrap().outcome.code;

@@ -1,4 +1,4 @@
-//! RFC 4511 to the letter, and what no well-behaved client would send.
+//! Conformance to RFC 4511, and requests of malformed or hostile clients.
 
 use crate::support;
 
@@ -24,7 +24,7 @@ fn who_am_i<'a>() -> Request<'a> {
     Request::Extended(ExtendedRequest { name: WHO_AM_I, value: None })
 }
 
-/// A change that sets a password.
+/// Returns a modification that sets a password.
 fn password<'a>(values: &'a [&'a str]) -> (ldap::ChangeOperation, &'a str, &'a [&'a str]) {
     (ldap::ChangeOperation::Replace, "userPassword", values)
 }
@@ -35,7 +35,7 @@ fn identity(connection: &mut Connection) -> String {
     String::from_utf8(reply.extended.value.unwrap_or_default()).unwrap()
 }
 
-/// A search of the whole tree as the octets of a message.
+/// Encodes a search of the whole tree.
 fn search_message(id: i32, filter: &str) -> Vec<u8> {
     let (filter, selection) = (FilterBuf::parse(filter).unwrap(), SelectionBuf::from_iter(["1.1"]));
     let request = Request::Search(SearchRequest::new(
@@ -95,16 +95,16 @@ fn who_am_i_follows_the_binds() {
     assert_eq!(identity(&mut connection), "");
     assert!(connection.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
     assert_eq!(identity(&mut connection), format!("dn:{ADMIN_DN}"));
-    // Another spelling of the name is the same person, named as the entry is.
+    // Another spelling of the DN identifies the same entry; the response has the entry's spelling.
     assert!(connection.bind("UID=Anna, OU=people,dc=example,dc=com", "anna-secret").unwrap().is_success());
     assert_eq!(identity(&mut connection), format!("dn:{}", person_dn("anna")));
-    // A failed bind leaves nobody bound (RFC 4513 section 4).
+    // A failed bind leaves the connection anonymous (RFC 4513 section 4).
     assert!(!connection.bind(ADMIN_DN, "wrong").unwrap().is_success());
     assert_eq!(identity(&mut connection), "");
 }
 
 #[test]
-fn anonymous_sees_nothing_of_the_tree_unless_it_is_opened() {
+fn anonymous_clients_see_no_entries_unless_the_tree_is_opened() {
     let scratch = Scratch::new("anonymous");
     let pando = Pando::start(&scratch);
     plant(&mut pando.administrator());
@@ -149,7 +149,7 @@ fn people_read_and_change_their_own_password_only() {
     let stored = pando.administrator().entry(&anna, &["userPassword"]).unwrap().unwrap();
     let stored = stored.text("userPassword").unwrap();
     assert!(stored.starts_with("{ARGON2}"), "stored as {}", &stored[..stored.len().min(9)]);
-    // Compare verifies a password against what is stored.
+    // Compare verifies a password against the stored hash.
     let mut admin = pando.administrator();
     assert_eq!(admin.compare(&anna, "userPassword", "changed").unwrap().code, ResultCode::COMPARE_TRUE);
     assert_eq!(admin.compare(&anna, "userPassword", "else").unwrap().code, ResultCode::COMPARE_FALSE);
@@ -183,20 +183,20 @@ fn octets_may_come_one_at_a_time() {
         connection.send_bytes(&[octet]).unwrap();
     }
     assert!(connection.reply(MessageId(5)).unwrap().outcome.is_success());
-    // And the last request of a client that has nothing more to say is answered.
+    // The last request of a client that closes its sending side is answered.
     connection.send_bytes(&encode(6, who_am_i())).unwrap();
     connection.finish_sending().unwrap();
     assert!(connection.reply(MessageId(6)).unwrap().outcome.is_success());
 }
 
 #[test]
-fn requests_behind_a_bind_wait_for_it() {
+fn requests_after_a_bind_wait_for_it() {
     let scratch = Scratch::new("bind-order");
     let pando = Pando::start(&scratch);
     plant(&mut pando.administrator());
     let anna = person_dn("anna");
     let mut connection = pando.connect();
-    // In one write: a question as anonymous, a bind whose password takes a slow hash to verify, a question behind it.
+    // In one write: an anonymous request, a bind that needs a slow hash, and another request.
     let mut bytes = encode(11, who_am_i());
     bytes.extend(encode(12, bind_request(&anna, "anna-secret")));
     bytes.extend(encode(13, who_am_i()));
@@ -244,7 +244,7 @@ fn a_request_to_cancel_is_answered() {
         assert_eq!(cancel(value), ResultCode::PROTOCOL_ERROR, "{value:?}");
     }
     assert_eq!(cancel(Some(&ldap::encode_cancel(MessageId(4711)))), ResultCode::NO_SUCH_OPERATION);
-    // A change that the writer has is made; what is sent in one write is answered in whatever order.
+    // A change in the writer's queue is carried out; requests in one write may be answered in any order.
     let person = format!("uid=cancelled,{SUFFIX}");
     let mut attributes = AttributesBuf::new();
     for (name, value) in [("objectClass", "inetOrgPerson"), ("cn", "C"), ("sn", "C")] {
@@ -261,10 +261,10 @@ fn a_request_to_cancel_is_answered() {
     assert!(admin.entry(&person, &[]).unwrap().is_some());
 }
 
-/// What waits for the hash pool is not done. A machine that is busy may have the hash before it reads the next request:
-/// then that is too late, and the change is made.
+/// A request in the queue of the hash pool is cancelled. A busy machine may finish the hash before it reads the next
+/// request; then Cancel is too late, and the change is made.
 #[test]
-fn what_waits_for_a_hash_is_cancelled() {
+fn cancels_a_request_that_waits_for_a_hash() {
     let scratch = Scratch::new("cancel-hashes");
     let pando = Pando::start(&scratch);
     let mut admin = pando.administrator();
@@ -314,9 +314,9 @@ fn what_waits_for_a_hash_is_cancelled() {
     assert!(is_change_canceled && is_compare_canceled);
 }
 
-/// draft-zeilenga-ldap-noop, as OpenLDAP's tools ask.
+/// The No-Op control (draft-zeilenga-ldap-noop), as OpenLDAP's tools send it.
 #[test]
-fn a_change_that_is_only_asked_about_is_not_made() {
+fn a_no_op_change_is_not_made() {
     let scratch = Scratch::new("no-operation");
     let pando = Pando::start(&scratch);
     let mut admin = pando.administrator();
@@ -326,7 +326,7 @@ fn a_change_that_is_only_asked_about_is_not_made() {
         let ldif = format!("dn: {anna}\nchangetype: modify\nreplace: {name}\n{name}: new\n");
         ldap_utility("ldapmodify", pando.address(), &["-e", "!noop"], &ldif).expect_code(code)
     };
-    // The tool's status has the low octet of the result code.
+    // The exit status of the tool is the low octet of the result code.
     ask("roomNumber", 0x0e);
     ask("nonsense", 17);
     assert_eq!(admin.entry(&anna, &["roomNumber"]).unwrap().unwrap().text("roomNumber"), None);
@@ -378,7 +378,7 @@ fn unknown_extended_operations_are_protocol_errors() {
 }
 
 #[test]
-fn what_is_no_ldap_ends_the_connection_with_a_notice() {
+fn other_protocols_end_the_connection_with_a_notice() {
     let scratch = Scratch::new("hostile");
     let pando = Pando::start(&scratch);
     let cases: &[(&str, &[u8])] = &[
@@ -401,9 +401,9 @@ fn what_is_no_ldap_ends_the_connection_with_a_notice() {
     assert_eq!(identity(&mut pando.connect()), "", "the server goes on");
 }
 
-/// Messages with a few octets changed: whatever the server makes of them, it answers or closes, and goes on.
+/// After messages with a few changed octets, the server responds or closes the connection, and continues.
 #[test]
-fn mutated_messages_leave_the_server_well() {
+fn mutated_messages_do_not_harm_the_server() {
     let scratch = Scratch::new("mutated");
     let pando = Pando::start(&scratch);
     plant(&mut pando.administrator());
@@ -431,7 +431,7 @@ fn mutated_messages_leave_the_server_well() {
             }
         }
         let mut connection = pando.connect();
-        // It may have closed already, while we write.
+        // The server may close the connection during the write.
         let _ = connection.send_bytes(&bytes).and_then(|()| connection.finish_sending());
         loop {
             match connection.receive_any() {
@@ -446,12 +446,12 @@ fn mutated_messages_leave_the_server_well() {
 }
 
 #[test]
-fn a_request_that_cannot_be_read_is_answered_where_its_id_can() {
+fn a_malformed_request_with_a_valid_id_is_answered() {
     let scratch = Scratch::new("unreadable");
     let pando = Pando::start(&scratch);
     let mut connection = pando.connect();
     let mut bytes = search_message(7, "(uid=anna)");
-    // The scope follows the base's octets: an ENUMERATED of 2, made 9 here.
+    // The scope follows the base: an ENUMERATED of 2, changed to 9 here.
     let scope = bytes.windows(3).position(|window| window == [10, 1, 2]).unwrap();
     bytes[scope + 2] = 9;
     connection.send_bytes(&bytes).unwrap();
@@ -469,7 +469,7 @@ fn limits_hold_before_authentication_and_are_wider_after() {
     let compare =
         Request::Compare(CompareRequest { entry: SUFFIX, description: "o", value: large.as_bytes() });
     let message = encode(3, compare);
-    // The server may close the connection at the header already, so our writing may fail as well.
+    // The server may close the connection after the header, so the write may fail.
     let _ = anonymous.send_bytes(&message);
     match anonymous.closed() {
         Ok(notice) => assert!(notice.is_none_or(|notice| notice.starts_with("protocolError"))),
@@ -495,7 +495,7 @@ fn filters_beyond_the_limits_are_refused() {
     let pando = Pando::start(&scratch);
     let mut connection = pando.administrator();
     plant(&mut connection);
-    // Deeper than the text form allows, so written as octets: NOT around NOT around ... (objectClass=*).
+    // Nested deeper than the text form allows, so encoded by hand: NOT of NOT of ... (objectClass=*).
     let mut filter = vec![0x87, 1, b'o'];
     for _ in 0..2000 {
         let mut outer = vec![0xa2];
@@ -524,7 +524,7 @@ fn filters_beyond_the_limits_are_refused() {
     assert_eq!(identity(&mut pando.connect()), "", "the server goes on");
 }
 
-/// A search request around a filter's octets.
+/// Encodes a search request with an encoded filter.
 fn search_around(id: u8, filter: &[u8]) -> Vec<u8> {
     let mut request = vec![4, 0, 10, 1, 2, 10, 1, 0, 2, 1, 0, 2, 1, 0, 1, 1, 0];
     request.extend_from_slice(filter);
@@ -554,7 +554,7 @@ fn users_have_limits_and_the_administrator_has_none() {
     let pando = Pando::start(&scratch);
     let mut admin = pando.administrator();
     plant(&mut admin);
-    // Written ahead without waiting, so that the group commit takes them together.
+    // Pipelined, so that one group commit contains them.
     let mut ids = Vec::new();
     for index in 0..1005 {
         let (dn, uid) = (person_dn(&format!("p{index}")), format!("p{index}"));
@@ -586,7 +586,7 @@ fn unbind_and_shutdown_close_connections() {
     pando.connect().unbind().unwrap();
     let mut idle = pando.administrator();
     assert!(pando.stop().success(), "SIGTERM is a regular end");
-    // A connection that is open when the server ends hears why, or just sees the end.
+    // An open connection receives a notice or is closed when the server ends.
     if let Some(notice) = idle.closed().unwrap() {
         assert!(notice.starts_with("unavailable"), "{notice}");
     }
@@ -611,7 +611,7 @@ fn a_password_is_changed_by_deleting_the_old_and_adding_the_new() {
     assert!(binds("anna-secret") && !binds("new-secret"));
     assert_eq!(change(&mut own, "anna-secret", "new-secret"), ResultCode::SUCCESS);
     assert!(binds("new-secret") && !binds("anna-secret"));
-    // The same again, with quick hashes among several, and by the administrator.
+    // The same with fast hashes among several values, and by the administrator.
     let several = ["{SSHA}AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "second", "third"];
     assert!(admin.modify(&anna, &[(Replace, "userPassword", &several)]).unwrap().is_success());
     assert_eq!(change(&mut admin, "second", "fourth"), ResultCode::SUCCESS);

@@ -1,4 +1,4 @@
-//! Content synchronization (RFC 4533) with consumers that people use.
+//! Content synchronization (RFC 4533) with common consumers.
 
 use crate::support;
 
@@ -32,7 +32,7 @@ fn ldapsearch_polls() {
     let mut admin = pando.administrator();
     plant(&mut admin);
     let poll = |mode: &str| {
-        // With comments, in which controls are told.
+        // With comments, which show the controls.
         let url = format!("ldap://{}", pando.address());
         let asker = ["-x", "-H", &url, "-D", ADMIN_DN, "-w", ADMIN_PASSWORD, "-o", "ldif-wrap=no"];
         let search = ["-E", mode, "-b", SUFFIX, "(objectClass=person)", "uid"];
@@ -48,7 +48,7 @@ fn ldapsearch_polls() {
 
 type Entries = BTreeMap<String, BTreeMap<String, Vec<Vec<u8>>>>;
 
-/// All that a consumer of the whole tree has to have. Names are compared as they are written.
+/// Returns the entries that a consumer of the whole tree must have. Names are compared as text.
 fn content(connection: &mut Connection) -> Entries {
     let wanted =
         ["*", "entryUUID", "entryCSN", "createTimestamp", "creatorsName", "modifyTimestamp", "modifiersName"];
@@ -64,14 +64,14 @@ fn content(connection: &mut Connection) -> Entries {
     found.entries.into_iter().map(entry).collect()
 }
 
-/// What lets a replica of OpenLDAP copy, but for one attribute.
+/// Access rules that let a replica of OpenLDAP copy everything except one attribute.
 const REPLICA_RULES: [&str; 2] = [
     "copy: allow read of *, + to user 'uid=replica,ou=people,dc=example,dc=com'",
     "not all: deny read of title to user 'uid=replica,ou=people,dc=example,dc=com'",
 ];
 
-/// OpenLDAP copies from Pando, by polls and as changes come, as the administrator or as one whom access rules bind, and
-/// has what Pando shows that one.
+/// Checks that a replica of OpenLDAP, polling or listening, as the administrator or as a user under access rules, has
+/// the entries that Pando shows to that identity.
 fn slapd_follows(name: &str, kind: &str, is_bound: bool) {
     let scratch = Scratch::new(name);
     let pando = Pando::start(&scratch);
@@ -113,39 +113,39 @@ fn slapd_follows(name: &str, kind: &str, is_bound: bool) {
     let (first, second) = (person_dn("anna"), person_dn("sync5"));
     add(&mut admin, &group, &[("objectClass", "groupOfNames"), ("member", &first), ("member", &second)]);
     follow("a group");
-    // The group is sent with the new name of its member, but to OpenLDAP an entry with an entryCSN that it has is one
-    // that it has: it follows at the next change of the group itself.
+    // The group is sent with the new name of its member. OpenLDAP ignores an entry with a known entryCSN, so it
+    // follows at the next change of the group itself.
     assert!(admin.modify_dn(&second, "uid=member", None).unwrap().is_success());
     let change = (ChangeOperation::Delete, "member", &[first.as_str()][..]);
     assert!(admin.modify(&group, &[change]).unwrap().is_success());
     assert!(admin.delete(&person_dn("renamed")).unwrap().is_success());
     follow("a member less");
-    // With entries below it, each of which comes under its new name.
+    // A rename with subordinates sends each of them with its new name.
     assert!(admin.modify_dn(&format!("ou=groups,{SUFFIX}"), "ou=teams", None).unwrap().is_success());
     follow("a unit with entries in it that is renamed");
 }
 
 #[test]
-fn a_slapd_polls() {
+fn slapd_polls() {
     slapd_follows("sync-slapd-polls", "type=refreshOnly interval=00:00:00:01", false);
 }
 
 #[test]
-fn a_slapd_hears_of_changes() {
+fn slapd_receives_changes() {
     slapd_follows("sync-slapd-hears", "type=refreshAndPersist", false);
 }
 
 #[test]
-fn a_slapd_whom_rules_bind_polls() {
+fn slapd_under_access_rules_polls() {
     slapd_follows("sync-slapd-polls-bound", "type=refreshOnly interval=00:00:00:01", true);
 }
 
 #[test]
-fn a_slapd_whom_rules_bind_hears_of_changes() {
+fn slapd_under_access_rules_receives_changes() {
     slapd_follows("sync-slapd-hears-bound", "type=refreshAndPersist", true);
 }
 
-/// Asks to hear of changes, and reads until all that is there was sent.
+/// Starts a refreshAndPersist search, and reads to the end of the refresh phase.
 fn listen(connection: &mut Connection) -> MessageId {
     let filter = ldap::FilterBuf::parse("(objectClass=*)").unwrap();
     let all = ldap::AttributeSelection::default();
@@ -164,10 +164,9 @@ fn listen(connection: &mut Connection) -> MessageId {
     }
 }
 
-/// How a search that hears of changes ends: by Cancel and Abandon, by a bind, with the server, and with a client that
-/// does not read.
+/// A persistent search ends by Cancel, Abandon, a bind, the end of the server, and a client that does not read.
 #[test]
-fn what_hears_of_changes_ends() {
+fn persistent_searches_end() {
     let scratch = Scratch::new("sync-ends");
     let pando = Pando::start(&scratch);
     let mut admin = pando.administrator();
@@ -185,7 +184,7 @@ fn what_hears_of_changes_ends() {
     let cancel = ldap::ExtendedRequest { name: oids::CANCEL, value: Some(&value) };
     first.request(ldap::Request::Extended(cancel), ldap::Controls::NONE).unwrap();
     assert_eq!(ended(&mut first, id), ResultCode::CANCELED);
-    // A bind gives it up, and is answered; what happens afterwards is told to nobody.
+    // A bind ends the search and is answered; later changes are not sent.
     let id = listen(&mut first);
     assert!(first.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
     add_person(&mut admin, "two");
@@ -195,13 +194,13 @@ fn what_hears_of_changes_ends() {
     add_person(&mut admin, "three");
     assert!(first.entry(&person_dn("three"), &["uid"]).unwrap().is_some());
     assert_ne!(id, abandoned);
-    // Many at once on one connection, each told once.
+    // Many searches on one connection receive each change once.
     let ids: Vec<_> = (0..20).map(|_| listen(&mut first)).collect();
     add_person(&mut admin, "four");
     for id in &ids {
         assert!(matches!(first.receive(*id).unwrap().message().response, Response::SearchEntry(_)));
     }
-    // One that moved with others below it, and each of these, is told under its new name.
+    // A renamed entry and its subordinates are sent with their new names.
     assert!(admin.modify_dn(&format!("ou=groups,{SUFFIX}"), "ou=teams", None).unwrap().is_success());
     for id in &ids {
         let mut moved = Vec::new();
