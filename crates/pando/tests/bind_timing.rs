@@ -1,6 +1,6 @@
-//! What the time of a bind tells, and what binds of clients that have gone cost.
+//! Timing differences between failing binds, and the cost of binds of disconnected clients.
 //!
-//! A binary of its own, because other tests beside it would be in what it measures.
+//! This is a separate test binary, because other tests would disturb its measurements.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod support;
@@ -16,10 +16,10 @@ use support::pando::Start;
 use support::tree::{add, person_dn, plant};
 use support::{ADMIN_DN, DEADLINE, Pando, SUFFIX, Scratch};
 
-/// {SSHA} of "right".
+/// Value of scheme {SSHA} for "right".
 const SSHA: &str = "{SSHA}VRnVVuh+V5b2fbnvIY1G2RD/l45zYWx0c2FsdA==";
 
-/// Names that a bind with a wrong password fails for, each for another reason.
+/// Returns names for which a bind with a wrong password fails, each for a different reason.
 fn kinds() -> Vec<(&'static str, String)> {
     let person = |uid| format!("uid={uid},ou=people,{SUFFIX}");
     vec![
@@ -36,7 +36,7 @@ fn kinds() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// A server with an entry for each kind.
+/// Starts a server with an entry for each kind.
 fn start(scratch: &Scratch) -> Pando {
     let node = scratch.join("node.toml");
     let node = if node.exists() { vec!["--node", node.to_str().unwrap()] } else { Vec::new() };
@@ -61,7 +61,7 @@ fn start(scratch: &Scratch) -> Pando {
     pando
 }
 
-/// A figure of `cn=Passwords,cn=monitor`.
+/// Reads a figure of `cn=Passwords,cn=monitor`.
 fn figure(administrator: &mut Connection, name: &str) -> u64 {
     let dn = format!("cn={name},cn=Passwords,cn=monitor");
     let entry = administrator.entry(&dn, &["monitorCounter"]).unwrap().unwrap();
@@ -80,7 +80,7 @@ fn every_failing_bind_costs_one_hash_on_the_pool() {
     let mut connection = pando.connect();
     for (kind, name) in kinds() {
         let before = figures(&mut administrator);
-        // More octets than any password has cost the same.
+        // Longer passwords than allowed cost the same.
         for password in ["wrong".to_owned(), "x".repeat(20_000)] {
             let outcome = connection.bind(&name, &password).unwrap();
             assert_eq!(outcome.code, ResultCode::INVALID_CREDENTIALS, "{kind}: {outcome:?}");
@@ -89,18 +89,18 @@ fn every_failing_bind_costs_one_hash_on_the_pool() {
         let after = figures(&mut administrator);
         assert_eq!(after, before.map(|count| count + 2), "{kind}: jobs and hashes");
     }
-    // A right password costs what it is stored as.
+    // A right password costs as much as its scheme.
     let before = figures(&mut administrator);
     assert!(connection.bind(&person_dn("quick"), "right").unwrap().is_success());
     assert_eq!(figures(&mut administrator), before);
     assert!(connection.bind(&person_dn("anna"), "anna-secret").unwrap().is_success());
     assert_eq!(figures(&mut administrator), before.map(|count| count + 1));
-    // And so with a compare of the own password.
+    // The same for a compare of the requester's own password.
     assert!(!connection.compare(&person_dn("anna"), "userPassword", "wrong").unwrap().is_success());
     assert_eq!(figures(&mut administrator), before.map(|count| count + 2));
 }
 
-/// How long failing binds take, by kind: `rounds` of each, in another order every time.
+/// Measures failing binds by kind: `rounds` of each, in a new order in each round.
 fn measure(address: SocketAddr, rounds: u64) -> Vec<(&'static str, Vec<Duration>)> {
     let mut connection = Connection::open(address).unwrap();
     let kinds = kinds();
@@ -126,7 +126,7 @@ fn median(sorted: &[Duration]) -> Duration {
     sorted[sorted.len() / 2]
 }
 
-/// The share of right guesses of the best threshold between two kinds.
+/// Returns the share of right guesses of the best threshold between two kinds.
 fn best_guess(one: &[Duration], other: &[Duration]) -> f64 {
     let below =
         |sorted: &[Duration], at| sorted.partition_point(|time| *time <= at) as f64 / sorted.len() as f64;
@@ -134,7 +134,7 @@ fn best_guess(one: &[Duration], other: &[Duration]) -> f64 {
     0.5 + one.iter().chain(other).map(difference).fold(0.0, f64::max) / 2.0
 }
 
-/// Prints what was measured: the largest distance between two medians, as a share, and the best guess between two
+/// Prints and returns the largest relative difference of two medians, and the share of right guesses between two
 /// kinds.
 fn compare(when: &str, times: &[(&str, Vec<Duration>)]) -> (f64, f64) {
     let medians: Vec<_> = times.iter().map(|(_, times)| median(times)).collect();
@@ -150,14 +150,14 @@ fn compare(when: &str, times: &[(&str, Vec<Duration>)]) -> (f64, f64) {
     (apart, guess)
 }
 
-/// With PANDO_TEST_ROUNDS=100 a thousand binds of each kind, idle and under load, which must not be told apart. Fewer
-/// do not say so much, so then only a difference counts that is none of chance: the one between hashing and not.
+/// With PANDO_TEST_ROUNDS=100, a thousand binds of each kind, idle and under load, must be indistinguishable. Fewer
+/// rounds only detect the difference between hashing and not hashing.
 #[test]
 fn the_time_of_a_failing_bind_does_not_tell_why() {
     let rounds = support::rounds(10);
     let (apart_max, guess_max) = if rounds >= 1_000 { (0.05, 0.55) } else { (1.0, 1.0) };
     let scratch = Scratch::new("bind-time");
-    // So that right binds of the load are hashed, too.
+    // So that successful binds of the load are hashed too.
     scratch.write("node.toml", "bind_cache_seconds = 0\n");
     let pando = start(&scratch);
     measure(pando.address(), 2);
@@ -202,7 +202,7 @@ fn send(address: SocketAddr, bytes: &[u8]) -> TcpStream {
     stream
 }
 
-/// The story: a right bind waited for 4 s behind 1,500 binds of clients that had closed their connections.
+/// A successful bind once waited for 4 s after 1,500 binds of clients that had closed their connections.
 #[test]
 fn binds_of_clients_that_have_gone_are_not_hashed() {
     let scratch = Scratch::new("bind-gone");
@@ -214,7 +214,7 @@ fn binds_of_clients_that_have_gone_are_not_hashed() {
     let bind = failing_bind();
     let with_unbind = [bind.clone(), encode(2, Request::Unbind)].concat();
     let with_request = [bind.clone(), bind.clone()].concat();
-    // Those who stay keep the one thread busy for a second or two.
+    // Open connections keep the single thread busy for a second or two.
     let stay: Vec<_> = (0..128).map(|_| send(pando.address(), &bind)).collect();
     const GONE: u64 = 50;
     let mut open = Vec::new();
@@ -230,12 +230,12 @@ fn binds_of_clients_that_have_gone_are_not_hashed() {
         rustix::net::sockopt::set_socket_linger(&reset, Some(Duration::ZERO)).unwrap();
     }
     for mut stream in stay {
-        // Until the answer is there.
+        // Wait for the response.
         assert!(stream.read(&mut [0; 64]).unwrap() > 0);
     }
     let mut connection = pando.connect();
     assert!(connection.bind(ADMIN_DN, support::ADMIN_PASSWORD).unwrap().is_success());
-    // Those who have gone may be behind the administrator in the queue.
+    // Binds of closed connections may follow the administrator's in the queue.
     let [jobs_after, hashes_after, dropped] = until("no bind waits", || {
         let [jobs_after, hashes_after] = figures(&mut administrator);
         let dropped = figure(&mut administrator, "Jobs Dropped");

@@ -1,5 +1,4 @@
-//! Access rules as people use them: written into the settings, seen by OpenLDAP's clients. What each right means is
-//! tested in `crates/directory/src/access/tests.rs`.
+//! Access rules in the settings, with OpenLDAP's clients. `crates/directory/src/access/tests.rs` tests each right.
 
 use crate::support;
 
@@ -14,7 +13,7 @@ use support::pando::{Start, command};
 use support::tree::{add, person_dn, plant, plant_policy, replace};
 use support::{Pando, SUFFIX, Scratch};
 
-/// The first rules of the how-to.
+/// First rules of the how-to page.
 const RULES: &str = "access_rules = [\n  \
                      \"everybody: allow read to authenticated\",\n  \
                      \"phones: deny read of homePhone, employeeNumber to authenticated\",\n  \
@@ -72,7 +71,7 @@ fn rules_of_a_settings_file_hold_for_openldap_s_clients() {
     let url = format!("ldap://{}", pando.address());
     run("ldapsearch", &["-x", "-H", &url, "-b", SUFFIX], "").expect_code(32);
 
-    // A change of the rules holds for the next request, on connections that are there.
+    // A change of the rules applies to the next request of open connections.
     let mut anna = pando.connect();
     assert!(anna.bind(&person_dn("anna"), "another-s3cret").unwrap().is_success());
     assert!(anna.entry(&person_dn("bert"), &[]).unwrap().is_some());
@@ -111,7 +110,7 @@ fn a_help_desk_resets_passwords_and_does_nothing_else() {
         .expect_error("no access rule lets you change userPassword");
     as_person(&pando, "anna", "ldappasswd", &["-s", "given-s3cret", &bert], "").expect_code(0);
     assert_eq!(admin.entry(&bert, &["pwdReset"]).unwrap().unwrap().text("pwdReset").as_deref(), Some("TRUE"));
-    // The user changes what was given before anything else, and by that it is their own.
+    // The user must change an initial password before anything else.
     let mut own = pando.connect();
     assert!(own.bind(&bert, "given-s3cret").unwrap().is_success());
     assert_eq!(own.compare(&bert, "cn", "bert").unwrap().code, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
@@ -138,7 +137,7 @@ fn a_help_desk_resets_passwords_and_does_nothing_else() {
     };
     let shown = letters(&bert);
     assert!(shown.contains("attributeLevelRights: userPassword:wo\n"), "{shown}");
-    // Nobody may take away the last right to ask for rules without saying so.
+    // Rule changes that would leave no one able to read the rules are refused.
     let fewer: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pandoAccessRule", &rules[..2])];
     let outcome = admin.modify("cn=config", fewer).unwrap();
     assert!(!outcome.is_success(), "{outcome:?}");
@@ -183,7 +182,7 @@ fn rules_know_by_which_bind_requests_come_and_when() {
     assert_eq!(names(as_person(&pando, "anna", "ldapsearch", &read, "")), [true, true, false, false]);
     let plain = ["-Q", "-O", "none", "-H", &url, "-Y", "PLAIN", "-U", "anna", "-w", "anna-secret"];
     assert_eq!(names(run("ldapsearch", &[&plain[..], &read].concat(), "")), [true, false, true, true]);
-    // A bind that fails is none, and so is one as nobody.
+    // A failed bind leaves the connection anonymous, as does an anonymous bind.
     let mut connection = pando.connect();
     assert!(!connection.bind(&anna, "wrong").unwrap().is_success());
     assert!(connection.entry(&bert, &["*"]).unwrap().is_none());
@@ -254,7 +253,7 @@ fn rules_know_at_which_listener_requests_come() {
     ask(&anna, "cn", &["--at-listener", "internal"]).expect_code(0).expect_output("rule 2: inside: ");
     ask(&anna, "cn", &["--at-listener", "ldap"]).expect_code(8).expect_output(", at listener internal");
     ask(&anna, "cn", &["--at-listener", "LDAP"]).expect_code(1).expect_error("is not a listener name");
-    // Where nobody says by which listener, what is denied at one is denied.
+    // If no listener is given, a denial at any listener applies.
     ask("anonymous", "uid", &["--from", "10.0.0.1"]).expect_code(8).expect_output("rule 5: not here: ");
     ask("anonymous", "uid", &["--at-listener", "ldap"]).expect_code(0);
 }
@@ -292,7 +291,7 @@ fn rules_ask_entries_and_askers_by_filters() {
         .expect_output("and that the entry matches \"(employeeType=clerk)\"");
     ask(&bert, &anna, "uid").expect_code(0).expect_output("rule 2: nearby: ");
     ask(&anna, &bert, "sn").expect_code(0).expect_output("rule 1: clerks: ");
-    // Wrong ones are refused where they are written.
+    // Invalid rules are refused when they are written.
     let wrong: &[(_, &str, &[&str])] = &[(
         ChangeOperation::Replace,
         "pandoAccessRule",
@@ -300,7 +299,7 @@ fn rules_ask_entries_and_askers_by_filters() {
     )];
     let outcome = admin.modify("cn=config", wrong).unwrap();
     assert!(!outcome.is_success() && outcome.diagnostic.contains("shoeSize"), "{outcome:?}");
-    // An entry that no longer matches is gone with the change.
+    // An entry that no longer matches after a change is hidden.
     let gone: &[(_, &str, &[&str])] = &[(ChangeOperation::Delete, "employeeType", &[])];
     assert!(admin.modify(&bert, gone).unwrap().is_success());
     read("anna").expect_code(32);
@@ -355,7 +354,7 @@ fn rules_tell_single_values_apart() {
         .expect_output("partly: \"uid=anna,ou=people,dc=example,dc=com\" may read some values of mail of")
         .expect_output("rule 2: work: ")
         .expect_output("needed: that the value matches \"(mail=*@example.com)\"");
-    // What goes for some values is neither: an expectation speaks of all.
+    // A right to some values satisfies neither: an expectation covers all values.
     for says in ["may", "may not"] {
         let expected = format!("'{anna}' {says} read mail of '{bert}'");
         let refused = admin
@@ -366,7 +365,7 @@ fn rules_tell_single_values_apart() {
             .unwrap();
         assert!(refused.diagnostic.contains("may read some values of mail of"), "{refused:?}");
     }
-    // A proposal that shows more, other and fewer values, before it is in force.
+    // Proposed rules that show more, other and fewer values.
     let general = "all: allow read of uid, cn, objectClass to authenticated";
     for (rule, says) in [
         ("work: allow read of mail to authenticated", "may now read all values of mail"),
@@ -426,7 +425,7 @@ fn rules_know_where_requests_come_from_and_whose_name_is_written() {
         .expect_code(0)
         .expect_output("rule 3: protected: ");
 
-    // The own name, and no other.
+    // The requester's own name and no other.
     let member = |operation: &str, dn: &str| {
         format!("dn: {GROUP}\nchangetype: modify\n{operation}: member\nmember: {dn}\n")
     };
@@ -436,7 +435,7 @@ fn rules_know_where_requests_come_from_and_whose_name_is_written() {
     as_person(&pando, "bert", "ldapmodify", &[], &member("add", &anna)).expect_code(50);
     as_person(&pando, "anna", "ldapmodify", &[], &member("add", &anna)).expect_code(0);
 
-    // Anna's requests may run as bert's, and not the other way round.
+    // Anna may use bert's identity, but not the other way round.
     let who = |name: &str, identity: &str| {
         let control = format!("!authzid={identity}");
         as_person(&pando, name, "ldapwhoami", &["-e", &control], "")
@@ -447,7 +446,7 @@ fn rules_know_where_requests_come_from_and_whose_name_is_written() {
     who("anna", "dn:").expect_code(1).expect_output("(123)");
 }
 
-/// What a search for everything below the suffix shows: the DNs, and which have a description.
+/// Returns the number of entries that a search below the suffix shows, and of those with a description.
 fn shown(connection: &mut Connection, filter: &str) -> (usize, usize) {
     let found = connection.search(SUFFIX, Scope::WholeSubtree, filter, &["description"]).unwrap();
     assert_eq!(found.outcome.code, ResultCode::SUCCESS, "{:?}", found.outcome);
@@ -492,7 +491,7 @@ fn long_searches_and_large_entries_obey_the_rules_too() {
     ];
     assert!(admin.modify("cn=config", no_limit).unwrap().is_success());
     let mut nobody = pando.connect();
-    // Everything; descriptions in ou=open alone. Both are walks over all entries.
+    // All entries; descriptions only in ou=open. Both scan all entries.
     assert_eq!(shown(&mut nobody, "(objectClass=*)"), (PEOPLE + 5, PEOPLE / 2 + 2));
     assert_eq!(shown(&mut nobody, "(description=*ome*)"), (PEOPLE / 2, PEOPLE / 2));
     assert_eq!(shown(&mut nobody, "(!(description=*none*))"), (PEOPLE / 2 + 4, PEOPLE / 2 + 2));
@@ -532,7 +531,7 @@ fn controls_and_operations_are_kept_from_some() {
         let fixed = ["-x", "-H", &url, "-b", SUFFIX, "-E", control, "uid"];
         run("ldapsearch", &[bound, &fixed].concat(), "")
     };
-    // One that need not be done is as if it were not there: all entries come at once.
+    // A control that is not critical is ignored: all entries are sent.
     let whole =
         pages("pr=1/noprompt", &[]).expect_code(0).expect_output("uid: anna\n").expect_output("uid: bert\n");
     assert!(!whole.stdout.contains("pagedresults"), "{whole}");
@@ -547,7 +546,7 @@ fn controls_and_operations_are_kept_from_some() {
     let nobody = run("ldapwhoami", &["-x", "-H", &url], "").expect_code(1).expect_output("(50)");
     nobody.expect_output("access rules keep extended operation 1.3.6.1.4.1.4203.1.11.3 from you");
     as_person(&pando, "anna", "ldapwhoami", &[], "").expect_code(0).expect_output(&anna);
-    // A change that the writer's thread makes goes without the control too: to it the entry is a referral.
+    // A change ignores the control too: the entry is a referral.
     let elsewhere = format!("ou=elsewhere,{SUFFIX}");
     let referral = [
         ("objectClass", "referral"),

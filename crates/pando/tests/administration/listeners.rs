@@ -37,7 +37,7 @@ fn start(scratch: &Scratch) -> (Pando, ServiceManager) {
         .arguments(&["--node", node.to_str().unwrap()])
         .environment("NOTIFY_SOCKET", scratch.join("notify"))
         .ready();
-    assert_eq!(manager.hears(), "READY=1");
+    assert_eq!(manager.next_line(), "READY=1");
     (pando, manager)
 }
 
@@ -118,7 +118,7 @@ fn a_bind_is_as_strong_as_its_listener_wants() {
     assert_eq!(bind_code(&mut connect(&pando, "127.0.0.3")), ResultCode::SUCCESS);
     scratch.write("node.toml", RULES.replace("weakest_bind = \"password\"", "weakest_bind = \"proof\""));
     pando.signal(Signal::HUP);
-    assert_eq!((manager.hears().as_str(), manager.hears().as_str()), ("RELOADING=1", "READY=1"));
+    assert_eq!((manager.next_line().as_str(), manager.next_line().as_str()), ("RELOADING=1", "READY=1"));
     assert_eq!(bind_code(&mut password), ResultCode::STRONGER_AUTH_REQUIRED);
     assert!(pando.log().contains("changed: weakest_bind or rules of listeners"), "{}", pando.log());
 }

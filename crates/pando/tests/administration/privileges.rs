@@ -72,7 +72,7 @@ fn root_is_given_up_once_the_ports_are_taken() {
             .ready()
     };
     let pando = start();
-    assert_eq!(manager.hears(), "READY=1");
+    assert_eq!(manager.next_line(), "READY=1");
     assert!(pando.ready_line.contains(&privileged), "{}", pando.ready_line);
     let nobody = vec![NOBODY.to_string(); 4];
     assert_eq!((fact(&pando, "status", "Uid:"), fact(&pando, "status", "Gid:")), (nobody.clone(), nobody));
@@ -98,7 +98,7 @@ fn root_is_given_up_once_the_ports_are_taken() {
     // New certificates without permission to read.
     write_certificate(&scratch);
     pando.signal(Signal::HUP);
-    assert_eq!((manager.hears().as_str(), manager.hears().as_str()), ("RELOADING=1", "READY=1"));
+    assert_eq!((manager.next_line().as_str(), manager.next_line().as_str()), ("RELOADING=1", "READY=1"));
     assert!(pando.log().contains("changed: files of certificates"), "{}", pando.log());
     assert!(!pando.log().contains("others can use"), "{}", pando.log());
     pando.kill();
@@ -305,7 +305,7 @@ fn files_with_open_permissions_are_reported_once() {
         .without_environment("PANDO_ADMIN_PASSWORD")
         .environment("NOTIFY_SOCKET", scratch.join("notify"))
         .ready();
-    assert_eq!(manager.hears(), "READY=1");
+    assert_eq!(manager.next_line(), "READY=1");
     let count = |what: &str, file: &std::path::Path, mode: &str| {
         let line = format!("others can use {what} in {}, mode {mode}: chmod ", file.display());
         pando.log().lines().filter(|said| said.contains(" WARN ") && said.contains(&line)).count()
@@ -315,7 +315,7 @@ fn files_with_open_permissions_are_reported_once() {
     set(&Pando::data(&scratch), 0o755);
     for _ in 0..2 {
         pando.signal(Signal::HUP);
-        assert_eq!((manager.hears().as_str(), manager.hears().as_str()), ("RELOADING=1", "READY=1"));
+        assert_eq!((manager.next_line().as_str(), manager.next_line().as_str()), ("RELOADING=1", "READY=1"));
     }
     assert_eq!(count("the private key of TLS", &key, "0644"), 1);
     assert_eq!(count("the administrator's password", &password, "0604"), 1, "{}", pando.log());

@@ -23,7 +23,7 @@ fn a_reload_applies_what_it_can_and_the_service_manager_hears_of_it() {
         .arguments(&["--node", config.to_str().unwrap()])
         .environment("NOTIFY_SOCKET", scratch.join("notify"))
         .ready();
-    assert_eq!(manager.hears(), "READY=1");
+    assert_eq!(manager.next_line(), "READY=1");
     plant(&mut pando.administrator());
     let search = |pando: &support::Pando| {
         pando.administrator().search(SUFFIX, Scope::WholeSubtree, "(uid=anna)", &["1.1"]).unwrap();
@@ -34,7 +34,7 @@ fn a_reload_applies_what_it_can_and_the_service_manager_hears_of_it() {
     node_file(true, "threads = 7");
     std::fs::rename(&log, scratch.join("pando.txt.1")).unwrap();
     pando.signal(Signal::HUP);
-    assert_eq!((manager.hears().as_str(), manager.hears().as_str()), ("RELOADING=1", "READY=1"));
+    assert_eq!((manager.next_line().as_str(), manager.next_line().as_str()), ("RELOADING=1", "READY=1"));
     search(&pando);
     let logged = std::fs::read_to_string(&log).expect("the log was opened anew");
     assert!(logged.contains("(uid=anna)"), "operations are logged now: {logged}");
@@ -43,14 +43,14 @@ fn a_reload_applies_what_it_can_and_the_service_manager_hears_of_it() {
 
     node_file(false, "thread = 7");
     pando.signal(Signal::HUP);
-    assert_eq!((manager.hears().as_str(), manager.hears().as_str()), ("RELOADING=1", "READY=1"));
+    assert_eq!((manager.next_line().as_str(), manager.next_line().as_str()), ("RELOADING=1", "READY=1"));
     search(&pando);
     let logged = std::fs::read_to_string(&log).unwrap();
     assert!(logged.contains("node.toml:1: unknown field `thread`"), "{logged}");
     assert_eq!(logged.matches("(uid=anna)").count(), 2, "a file with an error changes nothing: {logged}");
 
     pando.signal(Signal::TERM);
-    assert_eq!(manager.hears(), "STOPPING=1");
+    assert_eq!(manager.next_line(), "STOPPING=1");
     assert!(pando.exit().success());
 }
 

@@ -1,4 +1,4 @@
-//! Binds by SASL with the clients that people have: Cyrus SASL's, by way of ldap-utils, and UnboundID's.
+//! SASL binds with common clients: Cyrus SASL through ldap-utils, and UnboundID.
 
 use crate::support;
 
@@ -26,11 +26,11 @@ const ALL: &[&str] = &[
     "DIGEST-MD5",
 ];
 
-/// The realm of DIGEST-MD5.
+/// Realm of DIGEST-MD5.
 const REALM: &str = "ldap.example.com";
 
-/// A server with all mechanisms, a policy that makes keys for SCRAM, and anna and bert, whose passwords are set under
-/// it.
+/// Starts a server with all mechanisms, a policy that creates keys for SCRAM, and anna and bert, whose passwords are
+/// set under it.
 fn start(scratch: &Scratch) -> Pando {
     let pando = Start::new(scratch).ready();
     let mut administrator = pando.administrator();
@@ -61,7 +61,7 @@ fn who_am_i(pando: &Pando, arguments: &[&str]) -> Run {
     run("ldapwhoami", &[&["-Q", "-O", "none", "-H", &url], arguments].concat(), "")
 }
 
-/// Sends credentials of a mechanism: the result, and what the server says to the client.
+/// Sends credentials of a mechanism. Returns the result and the server's credentials.
 pub(crate) fn sasl_bind(
     connection: &mut Connection,
     mechanism: &str,
@@ -78,7 +78,7 @@ pub(crate) fn sasl_bind(
     (reply.outcome.code, said)
 }
 
-/// RFC 5802 section 5.1: a client that insists on an extension is told that there is none.
+/// A mandatory extension is refused (RFC 5802 section 5.1).
 #[test]
 fn mandatory_extensions_of_scram_end_the_exchange() {
     let scratch = Scratch::new("sasl-extension");
@@ -97,7 +97,7 @@ fn mandatory_extensions_of_scram_end_the_exchange() {
     assert_eq!(scram(&mut connection, mechanism, ("anna", "anna-s3cret"), None), ResultCode::SUCCESS);
 }
 
-/// A whole exchange of SCRAM.
+/// Performs a whole SCRAM exchange.
 fn scram(
     connection: &mut Connection,
     mechanism: &str,
@@ -129,16 +129,16 @@ fn cyrus_sasl_binds_by_every_mechanism() {
         let wrong = ["-Y", mechanism, "-U", "anna", "-w", "wrong"];
         who_am_i(&pando, &wrong).expect_code(49);
         who_am_i(&pando, &["-Y", mechanism, "-U", "nobody", "-w", "wrong"]).expect_code(49);
-        // As oneself, and as somebody else.
+        // Without an authorization identity, and with another one.
         let own = ["-Y", mechanism, "-U", "anna", "-w", "anna-s3cret", "-X", &anna];
         who_am_i(&pando, &own).expect_code(0).expect_output(&anna);
         let other = ["-Y", mechanism, "-U", "anna", "-w", "anna-s3cret", "-X", "u:bert"];
         who_am_i(&pando, &other).expect_code(49);
-        // What was refused here counted, and is forgotten by this.
+        // Resets the failure count of the refused binds.
         let good = ["-Y", mechanism, "-U", "anna", "-w", "anna-s3cret"];
         who_am_i(&pando, &good).expect_code(0);
     }
-    // CRAM-MD5 knows no authorization identity.
+    // CRAM-MD5 has no authorization identity.
     let cram = |name: &str, password: &str| who_am_i(&pando, &["-Y", "CRAM-MD5", "-U", name, "-w", password]);
     cram("anna", "anna-s3cret").expect_code(0).expect_output(&anna);
     cram("anna", "wrong").expect_code(49);
@@ -151,9 +151,9 @@ fn cyrus_sasl_binds_by_every_mechanism() {
     digest(&["-U", "anna", "-w", "anna-s3cret", "-X", "u:bert"]).expect_code(49);
     digest(&["-U", "anna", "-w", "wrong"]).expect_code(49);
     digest(&["-U", "nobody", "-w", "wrong"]).expect_code(49);
-    // The name is hashed as the client spells it.
+    // The hash contains the name as the client spells it.
     digest(&["-U", "Anna", "-w", "anna-s3cret"]).expect_code(49);
-    // A client that would like a layer is content without one.
+    // A client that prefers a security layer accepts none.
     let url = format!("ldap://{}", pando.address());
     let liking = ["-Q", "-H", &url, "-Y", "DIGEST-MD5", "-U", "anna", "-w", "anna-s3cret"];
     run("ldapwhoami", &liking, "").expect_code(0).expect_output(&anna);
@@ -175,7 +175,7 @@ fn unboundid_binds_by_plain_and_scram() {
         ("SCRAM-SHA-256", "username=anna"),
         ("SCRAM-SHA-512", "username=anna"),
         ("CRAM-MD5", "authID=u:anna"),
-        // It hashes the name as it is given, `u:` and all.
+        // Its hash contains the name as given, including `u:`.
         ("DIGEST-MD5", "authID=anna"),
     ] {
         let mechanism = format!("mech={mechanism}");
@@ -219,7 +219,7 @@ fn proofs_are_bound_to_the_channel() {
     let unique = Some(("tls-unique", &[7; 32][..]));
     assert_eq!(scram(&mut connection, plus, anna, unique), ResultCode::AUTH_METHOD_NOT_SUPPORTED);
     assert_eq!(scram(&mut connection, "SCRAM-SHA-256", anna, None), ResultCode::SUCCESS);
-    // Who was told that there is none was lied to.
+    // A client that believes that the server has no channel binding was deceived.
     let lied = sasl_bind(&mut connection, "SCRAM-SHA-256", b"y,,n=anna,r=x");
     assert_eq!(lied.0, ResultCode::AUTH_METHOD_NOT_SUPPORTED);
     let offered = |connection: &mut Connection| {
@@ -235,7 +235,7 @@ fn proofs_are_bound_to_the_channel() {
     assert_eq!(sasl_bind(&mut clear, "SCRAM-SHA-256", b"y,,n=anna,r=x").0, ResultCode::SASL_BIND_IN_PROGRESS);
 }
 
-/// The channel binding that names the server's certificate (RFC 5929 section 4), also as OpenLDAP's clients have it.
+/// Channel binding to the server's certificate (RFC 5929 section 4), also with OpenLDAP's clients.
 #[test]
 fn proofs_are_bound_to_the_certificate() {
     let scratch = Scratch::new("sasl-end-point");
@@ -251,7 +251,7 @@ fn proofs_are_bound_to_the_certificate() {
     let mut connection = pando.connect().start_tls(&Tls::insecure().unwrap(), "localhost").unwrap();
     for (mechanism, kind) in [
         ("SCRAM-SHA-256-PLUS", "tls-server-end-point"),
-        // A proof that is bound is as good where the name does not say so.
+        // A proof with channel binding is accepted without -PLUS in the name, too.
         ("SCRAM-SHA-512", "tls-server-end-point"),
     ] {
         let right = Some((kind, &digest[..]));
@@ -259,11 +259,11 @@ fn proofs_are_bound_to_the_certificate() {
         let wrong = Some((kind, &[7; 32][..]));
         assert_eq!(scram(&mut connection, mechanism, anna, wrong), ResultCode::INVALID_CREDENTIALS);
     }
-    // Another type's data is no data of this one.
+    // Data of another type is refused.
     let exporter = connection.channel_binding().unwrap();
     let mixed = Some(("tls-server-end-point", &exporter[..]));
     assert_eq!(scram(&mut connection, "SCRAM-SHA-256-PLUS", anna, mixed), ResultCode::INVALID_CREDENTIALS);
-    // Without TLS there is nothing to be bound to.
+    // Without TLS there is no channel to bind to.
     let right = Some(("tls-server-end-point", &digest[..]));
     let refused = scram(&mut pando.connect(), "SCRAM-SHA-256", anna, right);
     assert_eq!(refused, ResultCode::AUTH_METHOD_NOT_SUPPORTED);
@@ -276,7 +276,7 @@ fn proofs_are_bound_to_the_certificate() {
     }
 }
 
-/// Whatever a client says, it is nobody afterwards, and the next exchange works.
+/// After any malformed message the client is anonymous, and the next exchange works.
 #[test]
 fn broken_exchanges_end_in_nobody() {
     let scratch = Scratch::new("sasl-broken");
@@ -310,7 +310,7 @@ fn broken_exchanges_end_in_nobody() {
         );
         nobody(&mut connection);
     }
-    // Another operation ends an exchange, and so does another mechanism.
+    // Another operation or another mechanism ends an exchange.
     let first = b"n,,n=anna,r=x";
     for between in [true, false] {
         let (code, challenge) = sasl_bind(&mut connection, "SCRAM-SHA-256", first);
@@ -324,7 +324,7 @@ fn broken_exchanges_end_in_nobody() {
         let (code, _) = sasl_bind(&mut connection, "SCRAM-SHA-256", last.as_bytes());
         assert_eq!(code, ResultCode::PROTOCOL_ERROR, "it is read as a first message");
     }
-    // The same salt every time for a name that nobody has, another one for another name.
+    // Each unknown name always has the same salt, and different names have different salts.
     let mut salt = |name: &str| {
         nobody(&mut connection);
         let (code, challenge) =
@@ -336,7 +336,7 @@ fn broken_exchanges_end_in_nobody() {
     assert_ne!(salt("ghost"), salt("spirit"));
 }
 
-/// An answer of CRAM-MD5 is good for its challenge alone, and counts as an attempt.
+/// A CRAM-MD5 response is valid only for its challenge, and counts as an attempt.
 #[test]
 fn answers_of_cram_md5_are_for_one_challenge() {
     let scratch = Scratch::new("sasl-cram");
@@ -378,7 +378,7 @@ fn digits(octets: &[u8]) -> String {
     octets.iter().map(|octet| format!("{octet:02x}")).collect()
 }
 
-/// A client's response of DIGEST-MD5 to a challenge, and what the server says if it is right.
+/// Returns a client's DIGEST-MD5 response to a challenge, and the server's response if it is right.
 fn digest_response(challenge: &str, (name, password): (&str, &str), realm: &str) -> (String, String) {
     let nonce = challenge.split("nonce=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
     let uri = "ldap/localhost";
@@ -402,7 +402,7 @@ fn digest_challenge(connection: &mut Connection) -> String {
     challenge
 }
 
-/// A whole exchange of DIGEST-MD5 in a realm.
+/// Performs a whole DIGEST-MD5 exchange in a realm.
 fn digest_md5(connection: &mut Connection, user: (&str, &str), realm: &str) -> ResultCode {
     let challenge = digest_challenge(connection);
     let (response, expected) = digest_response(&challenge, user, realm);
@@ -411,7 +411,7 @@ fn digest_md5(connection: &mut Connection, user: (&str, &str), realm: &str) -> R
     code
 }
 
-/// A response of DIGEST-MD5 is good for its challenge alone, and counts as an attempt.
+/// A DIGEST-MD5 response is valid only for its challenge, and counts as an attempt.
 #[test]
 fn responses_of_digest_md5_are_for_one_challenge() {
     let scratch = Scratch::new("sasl-digest");
@@ -427,11 +427,11 @@ fn responses_of_digest_md5_are_for_one_challenge() {
     let (first, expected) = digest_response(&challenge, bert, REALM);
     let done = sasl_bind(&mut connection, "DIGEST-MD5", first.as_bytes());
     assert_eq!(done, (ResultCode::SUCCESS, expected));
-    // The nonce is used up: the client gets another one (RFC 2831 section 2.2).
+    // The nonce was used: the client receives another one (RFC 2831 section 2.2).
     let (code, again) = sasl_bind(&mut connection, "DIGEST-MD5", first.as_bytes());
     assert!(code == ResultCode::SASL_BIND_IN_PROGRESS && again.starts_with(&begins) && again != challenge);
     assert_eq!(say(&mut connection, &first), ResultCode::INVALID_CREDENTIALS, "of another challenge");
-    // What is no response, or wants what there is not, does not count.
+    // Malformed responses, and those with unsupported options, do not count.
     for (old, new, expected) in [
         ("nc=00000001", "nc=00000002", ResultCode::PROTOCOL_ERROR),
         ("qop=auth", "qop=auth-conf", ResultCode::AUTH_METHOD_NOT_SUPPORTED),
@@ -454,14 +454,14 @@ fn responses_of_digest_md5_are_for_one_challenge() {
     assert_eq!(failures.values("pwdFailureTime").len(), 3, "the replay, the other realm, the wrong password");
     let anna = ("anna", "anna-s3cret");
     assert_eq!(digest_md5(&mut connection, anna, REALM), ResultCode::SUCCESS);
-    // Another exchange between ends the first.
+    // Another exchange in between ends the first.
     let challenge = digest_challenge(&mut connection);
     assert_eq!(sasl_bind(&mut connection, "CRAM-MD5", b"").0, ResultCode::SASL_BIND_IN_PROGRESS);
     let (response, _) = digest_response(&challenge, anna, REALM);
     assert_eq!(say(&mut connection, &response), ResultCode::SASL_BIND_IN_PROGRESS, "a new challenge");
 }
 
-/// Under a password policy the identity that was asked for was forgotten: the session was that of the password's user.
+/// Under a password policy, the authorization identity was once ignored.
 #[test]
 fn who_may_act_as_others_does_so_under_a_policy() {
     let scratch = Scratch::new("sasl-acts-as");
@@ -478,7 +478,8 @@ fn who_may_act_as_others_does_so_under_a_policy() {
     }
 }
 
-/// Keys for DIGEST-MD5 are of names and a realm: they follow both, few of them, and only where it is switched on.
+/// Keys for DIGEST-MD5 depend on names and the realm, and follow both. Their number is limited, and they exist only if
+/// the mechanism is enabled.
 #[test]
 fn keys_for_digest_md5_follow_names_and_realm() {
     let scratch = Scratch::new("sasl-digest-keys");
@@ -492,7 +493,7 @@ fn keys_for_digest_md5_follow_names_and_realm() {
         keys
     };
     let digest = |user: (&str, &str), realm: &str| digest_md5(&mut pando.connect(), user, realm);
-    // Somebody with a thousand names has keys for four.
+    // An entry with a thousand names has keys for four.
     let names: Vec<String> = (0..1_000).map(|number| format!("many{number:04}")).collect();
     let mut many = vec![("objectClass", "inetOrgPerson"), ("cn", "many"), ("sn", "many")];
     many.extend(names.iter().map(|name| ("uid", name.as_str())));
@@ -507,11 +508,11 @@ fn keys_for_digest_md5_follow_names_and_realm() {
     assert_eq!(digest(("many0000", "many-s3cret"), REALM), ResultCode::INVALID_CREDENTIALS);
     assert_eq!(digest(("many0000", "another"), REALM), ResultCode::SUCCESS);
 
-    // A new name has a key behind the next good simple bind, and the old one's goes.
+    // The next successful simple bind creates a key for a new name and removes that of the old one.
     let simple = |name: &str, password: &str| {
         let mut connection = pando.connect();
         assert!(connection.bind(&person_dn(name), password).unwrap().is_success());
-        // The writer has done what the same connection asked before when it has done this.
+        // A response to this means that the writer has completed earlier changes of this connection.
         assert!(connection.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
         replace(&mut connection, &person_dn("bert"), "description", &["done"]);
     };
@@ -531,7 +532,7 @@ fn keys_for_digest_md5_follow_names_and_realm() {
     simple("anna", "anna-s3cret");
     assert_eq!(keys(&mut administrator, &anna), both);
 
-    // In another realm the keys are made anew.
+    // Another realm needs new keys.
     replace(&mut administrator, "cn=config", "pandoSaslRealm", &["OTHER"]);
     assert_eq!(digest(("anna", "anna-s3cret"), REALM), ResultCode::INVALID_CREDENTIALS);
     assert_eq!(digest(("anna", "anna-s3cret"), "OTHER"), ResultCode::INVALID_CREDENTIALS);
@@ -539,7 +540,7 @@ fn keys_for_digest_md5_follow_names_and_realm() {
     assert_eq!(digest(("anna", "anna-s3cret"), "OTHER"), ResultCode::SUCCESS);
     assert!(keys(&mut administrator, &anna).iter().all(|key| key.contains("$OTHER$")));
 
-    // Off as long as nobody names it, and not without a realm.
+    // Disabled until the settings name it, and without a realm.
     let set = |administrator: &mut Connection, attribute: &str, values: &[&str]| {
         let change: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, attribute, values)];
         administrator.modify("cn=config", change).unwrap().code
@@ -561,7 +562,7 @@ fn keys_for_digest_md5_follow_names_and_realm() {
     assert_eq!(offered(&mut administrator), ["DIGEST-MD5"]);
 }
 
-/// An attempt by SCRAM is one under the password policy, and new passwords have new keys.
+/// A SCRAM attempt counts for the password policy, and new passwords have new keys.
 #[test]
 fn the_password_policy_holds_for_scram() {
     let scratch = Scratch::new("sasl-policy");
@@ -581,13 +582,13 @@ fn the_password_policy_holds_for_scram() {
     assert_eq!(scram(&mut connection, mechanism, bert("another"), None), ResultCode::SUCCESS);
     let code = scram(&mut connection, mechanism, bert("bert-s3cret"), None);
     assert_eq!(code, ResultCode::INVALID_CREDENTIALS);
-    // A hash from elsewhere has no keys, and the old ones are gone.
+    // An imported hash has no keys, and the old keys are removed.
     let hashed = "{SSHA}/vUKeMoEpCv9DPX1HjgVWcQpT3BhbHQx";
     let set: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "userPassword", &[hashed])];
     assert!(administrator.modify(&person_dn("bert"), set).unwrap().is_success());
     let code = scram(&mut connection, mechanism, bert("another"), None);
     assert_eq!(code, ResultCode::INVALID_CREDENTIALS);
-    // A good simple bind makes keys of it; a wrong one makes none.
+    // A successful simple bind creates its keys; a failed one does not.
     let hashed = directory::password::hash(StorageScheme::Ssha512, b"imported", &[7; 16]);
     let hashed = String::from_utf8(hashed).unwrap();
     let set: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "userPassword", &[&hashed])];
@@ -595,7 +596,7 @@ fn the_password_policy_holds_for_scram() {
     let simple = |password: &str| {
         let mut connection = pando.connect();
         let code = connection.bind(&person_dn("bert"), password).unwrap().code;
-        // The writer has done what the same connection asked before when it has done this.
+        // A response to this means that the writer has completed earlier changes of this connection.
         assert!(connection.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
         let note: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "description", &[password])];
         assert!(connection.modify(&person_dn("anna"), note).unwrap().is_success());
@@ -608,7 +609,7 @@ fn the_password_policy_holds_for_scram() {
     assert_eq!(scram(&mut connection, mechanism, bert("imported"), None), ResultCode::SUCCESS);
     let made = administrator.entry(&person_dn("bert"), &["pandoScramKeys", "userPassword"]).unwrap().unwrap();
     assert_eq!(made.values("pandoScramKeys").len(), 5);
-    // Nobody but the administrator sees keys.
+    // Only the administrator sees keys.
     let mut anna = pando.connect();
     assert_eq!(scram(&mut anna, mechanism, ("anna", "anna-s3cret"), None), ResultCode::SUCCESS);
     let own = anna.entry(&person_dn("anna"), &["*", "+"]).unwrap().unwrap();
@@ -617,7 +618,7 @@ fn the_password_policy_holds_for_scram() {
     assert_eq!(all.values("pandoScramKeys").len(), 5);
 }
 
-/// What was read of an account when an exchange began says nothing of it at its end.
+/// An exchange uses the state of the account at its end, not at its beginning.
 #[test]
 fn a_lock_that_comes_between_the_steps_of_an_exchange_counts() {
     let scratch = Scratch::new("sasl-locked-meanwhile");
@@ -657,7 +658,7 @@ fn names_that_two_entries_have_are_nobodys() {
     assert_eq!(plain(b"\0anna\0anna-s3cret"), ResultCode::INVALID_CREDENTIALS);
     let dn = format!("\0dn:{}\0anna-s3cret", person_dn("anna"));
     assert_eq!(plain(dn.as_bytes()), ResultCode::SUCCESS);
-    // By another attribute, which has an index; not by one without.
+    // Names in another attribute, which must have an index.
     let by = |attribute: &'static str| [(ChangeOperation::Replace, "pandoIdentityAttribute", [attribute])];
     for (attribute, code) in [("cn", ResultCode::SUCCESS), ("description", ResultCode::INVALID_CREDENTIALS)] {
         let changes = by(attribute);

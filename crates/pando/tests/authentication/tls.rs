@@ -318,7 +318,7 @@ fn certificates_are_swapped_while_the_server_runs() {
         .arguments(&["--listen", "ldaps://127.0.0.1:0", "--node", node.to_str().unwrap()])
         .environment("NOTIFY_SOCKET", scratch.join("notify"))
         .ready();
-    assert_eq!(manager.hears(), "READY=1");
+    assert_eq!(manager.next_line(), "READY=1");
     let address = secure_address(&pando);
     let connect = |authority: &Authority| {
         Connection::open_tls(address, &authority.trusted_by_client(), "127.0.0.1").map_err(|e| e.to_string())
@@ -327,7 +327,7 @@ fn certificates_are_swapped_while_the_server_runs() {
     assert!(connect(&authorities[1]).is_err());
     let reload = |said: &str| {
         pando.signal(Signal::HUP);
-        assert_eq!((manager.hears().as_str(), manager.hears().as_str()), ("RELOADING=1", "READY=1"));
+        assert_eq!((manager.next_line().as_str(), manager.next_line().as_str()), ("RELOADING=1", "READY=1"));
         assert!(pando.log().contains(said), "{}", pando.log());
     };
     // A key of another certificate leaves everything as it is.

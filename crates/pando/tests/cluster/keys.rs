@@ -1,4 +1,4 @@
-//! The key of a cluster changes, and groups are sealed: real nodes on a real broker.
+//! Key rotation and encrypted groups of a cluster, with real nodes and a real broker.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use rustix::process::Signal;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The log, as whoever reaches the brokers sees it.
+/// Opens the log with access to the brokers only.
 fn log_of(cluster: &Cluster) -> Settings {
     Settings {
         brokers: cluster.brokers.bootstrap().to_owned(),
@@ -42,7 +42,7 @@ fn hex(text: &str) -> Vec<u8> {
     (0..text.len() / 2).map(|at| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).unwrap()).collect()
 }
 
-/// The key that the cluster began with, from an identity: what a node that left has.
+/// Reads the first key of the cluster from an identity: the key that a former node still has.
 fn first_key(identity: PathBuf) -> KeyRing {
     let text = std::fs::read_to_string(identity.join("identity.toml")).unwrap();
     let line = text.lines().find(|line| line.starts_with("key = ")).unwrap();
@@ -50,8 +50,8 @@ fn first_key(identity: PathBuf) -> KeyRing {
     KeyRing::new(1, ClusterKey::new(&secret))
 }
 
-/// The group that would be the next one, under an old key: the last group of the log, with the next number and position
-/// and another name in its record.
+/// Forges the next group with an old key: the last group of the log, with the next number and position and another
+/// name in its record.
 fn forged(log: &Settings, keys: &KeyRing) -> Vec<u8> {
     let all = messages(log);
     let last = all.iter().rfind(|message| message[1] == 3).unwrap();
@@ -79,7 +79,7 @@ fn wait_for_level(server: &Pando) {
 }
 
 #[test]
-fn who_left_writes_nothing_with_the_key_of_before() {
+fn a_former_node_cannot_write_with_an_old_key() {
     let (cluster, first) = Cluster::new("cluster-keys");
     cluster.join(2);
     cluster.join(3);
@@ -89,7 +89,7 @@ fn who_left_writes_nothing_with_the_key_of_before() {
     assert_eq!(add_unit(&mut one, "before").code, ResultCode::SUCCESS);
     assert_eq!((key(&first), key(&second)), (1, 1));
 
-    // By hand, while clients change things. All nodes get it, and the one that is down gets it later.
+    // Rotate by command during changes. All nodes receive the key; a stopped node receives it later.
     assert!(third.stop().success());
     let said = cluster.cluster_command(2, &["rotate-key"]).expect_code(0);
     said.expect_output("is in force; messages under another count no longer");
@@ -102,7 +102,7 @@ fn who_left_writes_nothing_with_the_key_of_before() {
     assert_eq!(add_unit(&mut third.administrator(), "by-the-third").code, ResultCode::SUCCESS);
     cluster.expect_equal(&[(1, &first), (2, &second), (3, &third)]);
 
-    // Somebody leaves: the writer sees to a new key by itself. Whoever left is given none.
+    // After a node leaves, the writer rotates the key by itself, and the former node receives none.
     let theirs = first_key(cluster.data(3).join("cluster"));
     let identity = cluster.scratch.join("kept-identity");
     std::fs::create_dir(&identity).unwrap();
@@ -121,7 +121,7 @@ fn who_left_writes_nothing_with_the_key_of_before() {
     let refused = cluster.cluster_command(3, &["fetch-keys", "--keys-from", &address]);
     assert!(refused.code != Some(0) && refused.stderr.contains("no keys of node 1"), "{refused}");
 
-    // What it writes with the key that it has would fit, and is ignored by all and told.
+    // A group that it writes with its old key would fit; all nodes ignore and report it.
     assert_eq!(figure(&first, "Alarms"), "0");
     assert_eq!(add_unit(&mut first.administrator(), "genuine").code, ResultCode::SUCCESS);
     cluster.expect_equal(&[(1, &first), (2, &second)]);
@@ -134,7 +134,7 @@ fn who_left_writes_nothing_with_the_key_of_before() {
     assert_eq!(add_unit(&mut second.administrator(), "goes-on").code, ResultCode::SUCCESS);
     cluster.expect_equal(&[(1, &first), (2, &second)]);
 
-    // A node that joins gets what it needs, by either way.
+    // A joining node receives the keys in both ways.
     let invitation = cluster.invite(4);
     let words = ["join", "--invitation", &invitation, "--copy-from", &address];
     cluster.cluster_command(4, &words).expect_code(0);
@@ -145,7 +145,7 @@ fn who_left_writes_nothing_with_the_key_of_before() {
     cluster.expect_equal(&[(1, &first), (2, &second), (4, &fourth), (5, &fifth)]);
     assert_eq!((key(&fourth), key(&fifth)), (after, after));
 
-    // All start anew from what they have; one whose folder is from before the key says what it lacks, and gets it.
+    // All restart with their keys. A node with an older folder reports the missing key, and receives it.
     for server in [fourth, fifth, second] {
         assert!(server.stop().success());
     }
@@ -168,7 +168,7 @@ fn contains(file: &std::path::Path, number: u64) -> bool {
     std::fs::read_to_string(file).unwrap().contains(&number.to_string())
 }
 
-/// What one node seals the others read, and nobody at the broker does.
+/// Other nodes can read an encrypted group, and the broker cannot.
 #[test]
 fn groups_are_sealed_where_the_writer_says_so() {
     let (cluster, first) = Cluster::new("cluster-sealed");
@@ -181,7 +181,7 @@ fn groups_are_sealed_where_the_writer_says_so() {
     cluster.expect_equal(&[(1, &first), (2, &second)]);
     assert!(first.stop().success() && second.stop().success());
 
-    // One node seals, the other does not: what counts is who writes, and all read both.
+    // One node encrypts, the other does not: the writer's setting applies, and all read both.
     let text = std::fs::read_to_string(cluster.node_file(1)).unwrap();
     cluster.scratch.write("node-1.toml", text.replace("[cluster]\n", "[cluster]\nseal = true\n"));
     let first = cluster.start(1);
@@ -204,7 +204,8 @@ fn groups_are_sealed_where_the_writer_says_so() {
     a_key_that_is_offered_outlives_who_made_it(&cluster, first, &second);
 }
 
-/// The node that made a key dies when the log knows of it and nobody else has it: its next start goes on with it.
+/// The node that created a key stops when the key is announced in the log but no other node has it. Its next start
+/// continues the rotation.
 fn a_key_that_is_offered_outlives_who_made_it(cluster: &Cluster, first: Pando, second: &Pando) {
     second.signal(Signal::STOP);
     let offered = std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! `pando backup` and `pando restore`, beside a server at work.
+//! `pando backup` and `pando restore` with a running server.
 
 use crate::support;
 
@@ -21,7 +21,7 @@ fn pando(arguments: &[&str]) -> Run {
     clients::run(PROGRAM, arguments, "")
 }
 
-/// All that a directory has, as text.
+/// Exports a directory as text.
 fn exported(data: &Path) -> String {
     command(&["export", "--operational"], Some(data)).expect_code(0).stdout
 }
@@ -77,7 +77,7 @@ fn every_moment_of_a_served_directory_comes_back() {
         place.make(&[]).expect_code(0).expect_output("3 changes up to position");
         place.make(&[]).expect_code(0).expect_output("nothing is new");
     }
-    // The data that came back is not looked at by whoever serves the other.
+    // The running server does not use the restored data.
     for (number, moment) in moments.iter().enumerate() {
         let position = position_of(moment).to_string();
         let (data, run) = place.restore(&format!("then-{number}"), &["--position", &position]);
@@ -96,7 +96,7 @@ fn every_moment_of_a_served_directory_comes_back() {
         .expect_output("4 files are whole; restored to");
     drop(admin);
     assert!(server.stop().success());
-    // It is served as any other: passwords, settings and all.
+    // The restored data can be served, with passwords and settings.
     fs::rename(Pando::data(&scratch), scratch.join("lost")).unwrap();
     place.restore("data", &[]).1.expect_code(0);
     let server = Pando::start(&scratch);
@@ -113,7 +113,7 @@ fn every_moment_of_a_served_directory_comes_back() {
     }
 }
 
-/// What `pando help restore` and docs/how-to/backup.md say: one subtree as it was, while the rest goes on.
+/// The procedure of `pando help restore` and docs/how-to/backup.md: restores one subtree while the rest continues.
 #[test]
 fn a_subtree_comes_back_while_the_rest_goes_on() {
     let scratch = Scratch::new("backup-subtree");
@@ -149,8 +149,8 @@ fn a_subtree_comes_back_while_the_rest_goes_on() {
     pando(&["ldif", "diff", &export(&Pando::data(&scratch), "again.ldif"), &then]).expect_code(0);
 }
 
-/// Story: the page's own case, a deleted subtree, ended at the export of what is no longer there. Its people are back
-/// in their groups, which were not deleted.
+/// The page's own case, a deleted subtree, once failed at the export of the deleted base. The restored people are
+/// members of their groups again.
 #[test]
 fn a_deleted_subtree_comes_back_with_its_memberships() {
     let scratch = Scratch::new("backup-deleted");
@@ -195,8 +195,8 @@ fn a_deleted_subtree_comes_back_with_its_memberships() {
     command(&nowhere, Some(&now)).expect_code(2).expect_error("there is no entry");
 }
 
-/// Under a password policy with a history hashed passwords were busy for ever. Those of deleted people come back; one
-/// that its user has had before needs the history cleared.
+/// Under a password policy with a history, hashed passwords were once answered with busy for ever. The passwords of
+/// deleted people are restored; a reused password requires a cleared history.
 #[test]
 fn a_subtree_comes_back_under_a_password_policy() {
     let scratch = Scratch::new("backup-policy");
@@ -225,7 +225,7 @@ fn a_subtree_comes_back_under_a_password_policy() {
     let again = ldap_utility("ldapmodify", server.address(), &["-c"], &back);
     assert!(again.code == Some(19) && again.stderr.contains("used before"), "{again}");
     assert_eq!(bind(&server, "bert", "bert-then"), ResultCode::SUCCESS);
-    // What docs/how-to/backup.md says of it.
+    // As docs/how-to/backup.md describes.
     let clear = [StateOperation { kind: CLEAR_HISTORY, values: Vec::<String>::new() }];
     let value = encode_password_state(&person_dn("anna"), &clear);
     assert!(admin.extended(PASSWORD_STATE, Some(&value)).unwrap().outcome.is_success());
@@ -235,7 +235,7 @@ fn a_subtree_comes_back_under_a_password_policy() {
     assert_eq!(bind(&server, "anna", "anna-then"), ResultCode::SUCCESS);
 }
 
-/// Two changes that go together are never apart in what comes back, whenever it was copied.
+/// A restored backup never contains the second of two consecutive changes without the first.
 #[test]
 fn a_backup_beside_writers_has_one_moment() {
     let scratch = Scratch::new("backup-moment");
@@ -250,7 +250,7 @@ fn a_backup_beside_writers_has_one_moment() {
                 if stop.load(Ordering::Relaxed) {
                     break;
                 }
-                // One after the other: never may the second be ahead of the first.
+                // In sequence: the second must never be ahead of the first.
                 for uid in ["anna", "bert"] {
                     replace(&mut writer, &person_dn(uid), "title", &[&number.to_string()]);
                 }
@@ -285,7 +285,7 @@ fn a_backup_beside_writers_has_one_moment() {
     }
 }
 
-/// An import makes data of its own, without records: the next run writes all of it.
+/// An import creates data without log records, so the next run writes all entries.
 #[test]
 fn an_import_is_backed_up_whole() {
     let scratch = Scratch::new("backup-import");
@@ -303,7 +303,7 @@ fn an_import_is_backed_up_whole() {
     let newest = fs::read_dir(&place.folder).unwrap().map(|file| file.unwrap().path()).max_by_key(|file| {
         file.file_name().map(|name| name.to_string_lossy().ends_with(".pando").then(|| name.to_owned()))
     });
-    // Half of a file, as from a disk that lies.
+    // A truncated file, as from a disk that ignores syncs.
     let newest = newest.unwrap();
     let whole = fs::read(&newest).unwrap();
     fs::write(&newest, &whole[..whole.len() / 2]).unwrap();
@@ -316,34 +316,35 @@ fn an_import_is_backed_up_whole() {
     assert_eq!(exported(&place.restore("again", &[]).0), exported(&Pando::data(&scratch)));
 }
 
-/// What `cn=Backup,cn=monitor` says.
-fn told(admin: &mut client::Connection, name: &str, attribute: &str) -> Option<String> {
+/// Reads an attribute of an entry below `cn=Backup,cn=monitor`.
+fn backup_figure(admin: &mut client::Connection, name: &str, attribute: &str) -> Option<String> {
     let dn = format!("cn={name},cn=Backup,cn=monitor");
     Some(admin.entry(&dn, &[attribute]).unwrap()?.texts(attribute).first()?.clone())
 }
 
-/// A server backs up when it starts, and before its log forgets what no backup has; what goes wrong is said.
+/// A server backs up at its start, and before its log drops changes that no backup has. It reports failures.
 #[test]
 fn a_server_keeps_its_own_backup() {
     let scratch = Scratch::new("backup-server");
     let place = Place::new(&scratch);
     let node = scratch.write("node.toml", "[backup]\nfolder = \"backup\"\nminutes = 600\n");
-    // A file where the folder should be.
+    // A file instead of the folder.
     fs::write(&place.folder, "").unwrap();
     let start = || Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]).ready();
     let server = start();
-    let failing =
-        |admin: &mut client::Connection| told(admin, "Failing", "monitoredInfo").filter(|text| text != "no");
+    let failing = |admin: &mut client::Connection| {
+        backup_figure(admin, "Failing", "monitoredInfo").filter(|text| text != "no")
+    };
     let text = until("a failure to be told", || failing(&mut server.administrator()));
     assert!(text.contains("backup"), "{text}");
     assert!(server.log().contains("is not backed up"), "{}", server.log());
-    assert!(told(&mut server.administrator(), "Last Backup", "monitorTimestamp").is_none());
+    assert!(backup_figure(&mut server.administrator(), "Last Backup", "monitorTimestamp").is_none());
     assert!(server.stop().success());
     fs::remove_file(&place.folder).unwrap();
     let server = start();
     let mut admin = server.administrator();
     let position = |admin: &mut client::Connection| {
-        told(admin, "Position", "monitorCounter").and_then(|text| text.parse::<u64>().ok())
+        backup_figure(admin, "Position", "monitorCounter").and_then(|text| text.parse::<u64>().ok())
     };
     let first = until("the first backup", || position(&mut admin));
     assert_eq!(failing(&mut admin), None);
@@ -365,7 +366,7 @@ fn a_server_keeps_its_own_backup() {
     let (data, run) = place.restore("then", &["--position", &second.to_string()]);
     run.expect_code(0);
     command(&["verify"], Some(&data)).expect_code(0);
-    // Nobody else writes to the folder meanwhile, or both take turns.
+    // The command and the server lock the folder in turn.
     place.make(&[]).expect_code(0).expect_output("up to position");
     assert!(server.stop().success());
 }

@@ -88,7 +88,7 @@ fn a_trusted_proxy_names_the_client() {
     // The header one octet at a time, and together with a request.
     let mut slow = connect(pando.address(), b"");
     slow.set_nodelay(true).unwrap();
-    for octet in told("192.0.2.8:9") {
+    for octet in header_for("192.0.2.8:9") {
         slow.write_all(&[octet]).unwrap();
     }
     assert_eq!(bind_code(&mut Connection::over_tcp(slow).unwrap()), ResultCode::CONFIDENTIALITY_REQUIRED);
@@ -162,7 +162,7 @@ fn failed_binds_count_for_the_named_client() {
     assert!(administrator.modify("cn=config", quick).unwrap().is_success());
     plant(&mut administrator);
     let guess = |client: &str| {
-        connect(pando.address(), &[told(client), bind_message(&person_dn("anna"), "x")].concat())
+        connect(pando.address(), &[header_for(client), bind_message(&person_dn("anna"), "x")].concat())
     };
     // More than the queue holds: the last ones are answered with busy.
     let guesses: Vec<_> = (0..20).map(|_| guess("192.0.2.7:1")).collect();

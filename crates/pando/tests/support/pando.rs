@@ -1,4 +1,4 @@
-//! The real binary, started on a free loopback port over a scratch folder.
+//! Starts the real binary on a free loopback port, with its data in a scratch folder.
 
 use super::{ADMIN_DN, ADMIN_PASSWORD, DEADLINE, SUFFIX, Scratch};
 use client::Connection;
@@ -11,28 +11,28 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// The binary under test: the one that Cargo built for a test; elsewhere, as in the assault, the release build below
-/// the current folder.
+/// The binary under test: that which Cargo built for a test, or the release build below the current folder (assault).
 pub const PROGRAM: &str = match option_env!("CARGO_BIN_EXE_pando") {
     Some(program) => program,
     None => "target/release/pando",
 };
 
-/// How to start a server.
+/// Options of a server start.
 pub struct Start {
     command: Command,
     log: PathBuf,
-    /// Whether nobody reads its standard error.
+    /// True if its standard error is a closed pipe.
     is_log_closed: bool,
 }
 
 impl Start {
-    /// `pando serve` over the folder `data` inside `scratch`, with the tests' suffix, administrator and a free port.
+    /// Returns `pando serve` on the folder `data` in `scratch`, with the tests' suffix and administrator, and a free
+    /// port.
     pub fn new(scratch: &Scratch) -> Start {
         Start::bare(scratch, "data").arguments(&["--suffix", SUFFIX, "--admin-dn", ADMIN_DN])
     }
 
-    /// `pando serve` with a free port and the administrator's password, and nothing else.
+    /// Returns `pando serve` with only a free port and the administrator's password.
     pub fn bare(scratch: &Scratch, data: &str) -> Start {
         let mut command = Command::new(PROGRAM);
         command.args(["serve", "--listen", "ldap://127.0.0.1:0", "--data"]).arg(scratch.join(data));
@@ -41,7 +41,7 @@ impl Start {
         Start { command, log: scratch.join("pando.log"), is_log_closed: false }
     }
 
-    /// More of the command line.
+    /// Adds arguments to the command line.
     pub fn arguments(mut self, arguments: &[&str]) -> Start {
         self.command.args(arguments);
         self
@@ -53,31 +53,31 @@ impl Start {
         self
     }
 
-    /// Takes a variable out of the server's environment.
+    /// Removes a variable from the server's environment.
     pub fn without_environment(mut self, name: &str) -> Start {
         self.command.env_remove(name);
         self
     }
 
-    /// Gives it a pipe that nobody reads as its standard error.
+    /// Uses a closed pipe as its standard error.
     pub fn with_closed_log(mut self) -> Start {
         self.is_log_closed = true;
         self
     }
 
-    /// Cuts the power under it, or makes a call of its fail.
+    /// Runs it with a simulated power cut or a failing system call.
     pub fn with(mut self, power_cut: &powercut::PowerCut) -> Start {
         power_cut.apply(&mut self.command);
         self
     }
 
-    /// Lets its calls fail, each fault with a line in `log`.
+    /// Makes system calls fail, and records each fault in `log`.
     pub fn with_faults(mut self, faults: &[powercut::Fault], log: &Path) -> Start {
         powercut::inject_logged(&mut self.command, faults, log);
         self
     }
 
-    /// Lets it have so many open files, by prlimit(1), which becomes the server.
+    /// Limits its open files with prlimit(1), which executes the server.
     pub fn open_files_max(mut self, count: u64) -> Start {
         let mut command = Command::new("prlimit");
         command.arg(format!("--nofile={count}:{count}")).arg(self.command.get_program());
@@ -93,10 +93,10 @@ impl Start {
         self
     }
 
-    /// Starts it and waits until it says that it is ready.
+    /// Starts the server and waits until it is ready.
     ///
     /// # Panics
-    /// When it ends, or says nothing, instead; with what it wrote to its log.
+    /// If the server ends or prints nothing; the message contains its log.
     #[track_caller]
     pub fn ready(self) -> Pando {
         let log = self.log.clone();
@@ -106,8 +106,7 @@ impl Start {
         })
     }
 
-    /// Starts it and waits until it says that it is ready, or until it has ended: with its exit status and what it
-    /// said.
+    /// Starts the server and waits until it is ready or has ended, with its exit status and output.
     pub fn ready_or_ended(mut self) -> Result<Pando, (ExitStatus, String)> {
         let log: Stdio = match self.is_log_closed {
             true => std::io::pipe().unwrap().1.into(),
@@ -125,7 +124,7 @@ impl Start {
                 }
                 Ok(line) => said += &(line + "\n"),
                 Err(_) => {
-                    // It has closed its standard output, or hangs.
+                    // It closed its standard output, or hangs.
                     let _ = child.kill();
                     return Err((child.wait().unwrap(), said));
                 }
@@ -133,10 +132,10 @@ impl Start {
         }
     }
 
-    /// Runs it to its end, for starts that must fail: the exit status and what it wrote to standard error.
+    /// Runs a start that must fail. Returns the exit status and standard error.
     ///
     /// # Panics
-    /// When it starts all the same.
+    /// If the server starts.
     #[track_caller]
     pub fn refused(mut self) -> (ExitStatus, String) {
         let mut child = self.command.stderr(Stdio::piped()).spawn().unwrap();
@@ -146,7 +145,7 @@ impl Start {
             let _ = stderr.read_to_string(&mut text);
             text
         });
-        // Standard output ends when the process does, or has the line that says it runs.
+        // Standard output ends with the process, or contains the ready line.
         for line in BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok) {
             if line.contains("ready") {
                 let _ = child.kill();
@@ -163,38 +162,38 @@ impl Start {
 pub struct Pando {
     child: Child,
     address: SocketAddr,
-    /// What it said when it was ready.
+    /// The ready line.
     pub ready_line: String,
-    /// What it said on standard output before.
+    /// Standard output before the ready line.
     pub said: String,
     lines: mpsc::Receiver<String>,
     log: PathBuf,
 }
 
 impl Pando {
-    /// Starts one with the tests' suffix and administrator.
+    /// Starts a server with the tests' suffix and administrator.
     #[track_caller]
     pub fn start(scratch: &Scratch) -> Pando {
         Start::new(scratch).ready()
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Its process id.
+    /// Returns its process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// A connection that has not bound.
+    /// Opens an anonymous connection.
     #[track_caller]
     pub fn connect(&self) -> Connection {
         Connection::open(self.address).unwrap_or_else(|error| panic!("connect: {error}\n{}", self.log()))
     }
 
-    /// A connection bound as the administrator.
+    /// Opens a connection bound as the administrator.
     #[track_caller]
     pub fn administrator(&self) -> Connection {
         let mut connection = self.connect();
@@ -203,17 +202,17 @@ impl Pando {
         connection
     }
 
-    /// What it wrote to standard error until now.
+    /// Returns its standard error so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// All that it said on standard output until it was ready, and logged until now.
+    /// Returns its standard output up to the ready line, and its log so far.
     pub fn everything_said(&self) -> String {
         format!("{}{}\n{}", self.said, self.ready_line, self.log())
     }
 
-    /// Kills it as a power cut of the process would: SIGKILL, no chance to clean up.
+    /// Kills it with SIGKILL, without a chance to clean up.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -224,7 +223,7 @@ impl Pando {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Asks it to stop (SIGTERM) and waits until it has.
+    /// Stops it (SIGTERM) and waits for its end.
     #[track_caller]
     pub fn stop(mut self) -> ExitStatus {
         self.signal(Signal::TERM);
@@ -245,7 +244,7 @@ impl Pando {
         status
     }
 
-    /// The folder that a start with [`Start::new`] keeps its data in.
+    /// Returns the data folder of a start with [`Start::new`].
     pub fn data(scratch: &Scratch) -> PathBuf {
         scratch.join("data")
     }
@@ -261,11 +260,11 @@ impl Drop for Pando {
     }
 }
 
-/// The service manager's end of its socket.
+/// The service manager's side of the notification socket.
 pub struct ServiceManager(UnixDatagram);
 
 impl ServiceManager {
-    /// One whose socket has this path.
+    /// Creates the socket at this path.
     pub fn listen(path: &Path) -> ServiceManager {
         let socket = UnixDatagram::bind(path).unwrap();
         socket.set_read_timeout(Some(DEADLINE)).unwrap();
@@ -273,7 +272,7 @@ impl ServiceManager {
     }
 
     /// Waits for the next message and returns its first line.
-    pub fn hears(&self) -> String {
+    pub fn next_line(&self) -> String {
         let mut bytes = [0; 1024];
         let length = self.0.recv(&mut bytes).expect("a message for the service manager");
         String::from_utf8_lossy(&bytes[..length]).lines().next().unwrap_or_default().to_owned()
@@ -293,7 +292,7 @@ fn remaining(started: Instant) -> Duration {
     DEADLINE.saturating_sub(started.elapsed())
 }
 
-/// Reads lines on a thread of its own, so that waiting for one can have a deadline.
+/// Reads lines on a separate thread, so that a wait can have a deadline.
 fn read_lines(output: impl Read + Send + 'static) -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
@@ -306,7 +305,7 @@ fn read_lines(output: impl Read + Send + 'static) -> mpsc::Receiver<String> {
     receiver
 }
 
-/// The address in the first `ldap://` URL of a line.
+/// Returns the address in the first `ldap://` URL of a line.
 fn address_in(line: &str) -> Option<SocketAddr> {
     let rest = line.split_once("ldap://")?.1;
     rest.split(|c: char| c.is_whitespace() || c == '/' || c == ',').next()?.parse().ok()
