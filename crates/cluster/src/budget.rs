@@ -4,7 +4,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::limits::READ_BYTES_MAX;
 
-/// What one reader may still bring.
+/// Room for messages that one reader has brought and the node has not applied.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
     state: Mutex<State>,
@@ -18,10 +18,10 @@ struct State {
 }
 
 impl Budget {
-    /// Takes room for a message, and waits for it. False: nobody wants it any longer.
+    /// Takes room for a message, and waits for it. Returns false if the budget is closed.
     pub(super) fn take(&self, bytes: usize) -> bool {
         let mut state = self.lock();
-        // A message of any size may come where no other is.
+        // A message of any size fits if there is no other.
         while !state.is_closed && state.bytes > 0 && state.bytes + bytes > READ_BYTES_MAX {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
@@ -29,13 +29,13 @@ impl Budget {
         !state.is_closed
     }
 
-    /// A message was applied.
+    /// Returns the room of a message that was applied.
     pub(super) fn release(&self, bytes: usize) {
         self.lock().bytes -= bytes;
         self.changed.notify_all();
     }
 
-    /// Nothing is wanted any longer.
+    /// Closes the budget: readers stop waiting.
     pub(super) fn close(&self) {
         self.lock().is_closed = true;
         self.changed.notify_all();
@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn a_reader_that_is_ahead_waits_until_there_is_room_or_it_ends() {
         let budget = Arc::new(Budget::default());
-        assert!(budget.take(READ_BYTES_MAX + 1), "any size, where no other is");
+        assert!(budget.take(READ_BYTES_MAX + 1), "any size, if there is no other");
         let waiting = Arc::clone(&budget);
         let reader = std::thread::spawn(move || [waiting.take(1), waiting.take(READ_BYTES_MAX)]);
         budget.release(READ_BYTES_MAX + 1);

@@ -1,15 +1,15 @@
-//! What a node says of itself in `cn=monitor`.
+//! State of a node for `cn=monitor` and metrics.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use directory::csn::generalized_time;
 use replication::{MemberRow, NodeId, Round};
 
-/// The node's state, as its thread last said.
+/// State of a node, as its thread last reported it.
 #[derive(Debug, Default)]
 pub struct Figures(Mutex<NodeState>);
 
-/// What a node does in its cluster.
+/// Activity of a node in its cluster.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Activity {
     /// It looks for its place in the log.
@@ -49,11 +49,11 @@ impl Activity {
 pub struct NodeState {
     /// This node's number.
     pub node: u32,
-    /// Where other nodes reach it.
+    /// Address at which other nodes reach it.
     pub address: String,
-    /// Which data positions are of.
+    /// Generation of the data, which positions belong to.
     pub generation: [u8; 16],
-    /// What it does, in a word.
+    /// Present activity.
     pub activity: Activity,
     /// The same for people, with the cause if it has stopped or waits.
     pub role: String,
@@ -61,7 +61,7 @@ pub struct NodeState {
     pub writer: Option<NodeId>,
     /// Its epoch.
     pub epoch: u64,
-    /// When that began to be in force here, in seconds since 1970.
+    /// Time at which this node learned of the epoch, in seconds since 1970.
     pub epoch_since: u64,
     /// The offset of the next message to read.
     pub next_offset: u64,
@@ -73,11 +73,11 @@ pub struct NodeState {
     pub log_bytes: u64,
     /// See `log_bytes`.
     pub log_bytes_per_day: Option<u64>,
-    /// What of it may be deleted, about.
+    /// Approximate bytes of the log that may be deleted.
     pub deletable_bytes: u64,
     /// The last snapshot that this node made by itself: up to which offset, and when, in seconds since 1970.
     pub snapshot: Option<Result<(u64, u64), String>>,
-    /// When this node last deleted from the log by itself.
+    /// Time of the node's last deletion from the log, in seconds since 1970, or why it failed.
     pub trimmed: Option<Result<u64, String>>,
     /// All nodes, as the log says.
     pub members: Vec<(NodeId, MemberRow)>,
@@ -85,7 +85,7 @@ pub struct NodeState {
     pub deletable: Option<Result<u64, String>>,
     /// For how many seconds the messages that this node lacks have been there.
     pub lag_seconds: u64,
-    /// Why the log could not be reached when last tried.
+    /// Reason for which the last try to reach the log failed.
     pub unreachable: Option<String>,
     /// Changes that wait here.
     pub waiting: u64,
@@ -99,7 +99,7 @@ pub struct NodeState {
     pub forwarded: u64,
     /// At which mark the data was last summed up, and what it came to.
     pub digest: Option<(u64, String)>,
-    /// How far the round of comparisons is.
+    /// Progress of the round of comparisons.
     pub round: Round,
     /// The feature level in force.
     pub level: u64,
@@ -121,7 +121,7 @@ impl NodeState {
         self.end_offset.saturating_sub(self.next_offset)
     }
 
-    /// What the root DSE says of it: all that somebody needs who chooses a node.
+    /// Returns the attributes of the root DSE by which a client chooses a node.
     pub fn root_dse(&self) -> Vec<(&'static str, Vec<String>)> {
         let mut own = vec![
             ("pandoClusterNode", vec![self.node.to_string()]),
@@ -146,7 +146,7 @@ impl Figures {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the node says of itself, if it has stopped.
+    /// Returns the description of the node's state if it has stopped.
     pub fn stopped(&self) -> Option<String> {
         let state = self.lock();
         (state.activity == Activity::Stopped).then(|| state.role.clone())

@@ -1,9 +1,9 @@
-//! How large the log is and how fast it grows, as far as this node can tell: by the messages that it has read since its
-//! start. Kafka does not tell its clients what a topic takes on the disks of the brokers.
+//! Estimated size and growth of the log, from the messages that this node has read since its start. Kafka does not
+//! report the size of a topic on the brokers' disks.
 
 use kafka_log::Message;
 
-/// What Kafka keeps of a message beside its key and its bytes: the head of a batch of one, and of the record.
+/// Bytes that Kafka adds to the key and the bytes of a message: the head of a batch of one, and of the record.
 const OVERHEAD: u64 = 61 + 12;
 
 const DAY_MILLIS: u64 = 24 * 60 * 60 * 1_000;
@@ -28,13 +28,13 @@ impl Growth {
         self.last_millis = self.last_millis.max(millis);
     }
 
-    /// What so many messages take on each broker.
+    /// Returns the estimated bytes of `messages` messages on each broker.
     pub(crate) fn bytes_of(&self, messages: u64) -> u64 {
         let bytes = u128::from(self.bytes) * u128::from(messages) / u128::from(self.messages.max(1));
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
-    /// By how much that grows in a day, as it did since the first message that was read. `None` where nobody knows.
+    /// Returns the estimated growth in bytes a day, since the first message that was read. `None` before two messages.
     pub(crate) fn bytes_per_day(&self, now_millis: u64) -> Option<u64> {
         let passed = now_millis.max(self.last_millis).saturating_sub(self.first_millis);
         if self.messages < 2 || passed == 0 {

@@ -1,4 +1,4 @@
-//! The server around a node: where changes of clients come from, how they are executed, and where answers go.
+//! The server around a node: it brings changes of clients, executes them, and sends the answers.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

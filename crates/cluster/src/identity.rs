@@ -1,8 +1,8 @@
-//! Who a node is in its cluster: a folder with its number, its certificate, the certificate of the cluster's authority
-//! and the keys that messages of the log are under.
+//! Identity of a node in its cluster: a folder with its number, its certificate, the certificate of the cluster's
+//! authority and the keys that messages of the log are under.
 //!
 //! The first node makes the authority and keeps its key. It *invites* further nodes: an invitation is one file with all
-//! that a node needs, a secret that whoever has it can become that node with. A node whose invitation has the
+//! that a node needs, and is a secret: its holder can become that node. A node whose invitation has the
 //! authority's key may invite as well. The nodes that have the key also renew certificates, which end after ten years.
 
 pub mod keys;
@@ -33,10 +33,10 @@ const IDENTITY_FILE: &str = "identity.toml";
 const AUTHORITY_KEY_FILE: &str = "authority-key.pem";
 const NEXT_NODE_FILE: &str = "next-node";
 const INCARNATION_FILE: &str = "incarnation";
-/// Why the data of the node must not be served.
+/// File with the reason for which the data of the node must not be served.
 const DIVERGED_FILE: &str = "diverged";
 
-/// Why a node's folder is of no use.
+/// Reason for which a node's folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {what}", path.display())]
 pub struct IdentityError {
@@ -81,7 +81,7 @@ struct Renewal {
     certificate_key: String,
 }
 
-/// How many numbers of nodes each node may give.
+/// Count of node numbers that each node may assign.
 const NUMBERS_OF_A_NODE: u32 = 1_000;
 
 /// The first number that a node gives. `None` if it may give none.
@@ -266,7 +266,7 @@ impl Identity {
         write_private(&self.folder, IDENTITY_FILE, text.as_bytes()).map_err(failed(&self.folder))
     }
 
-    /// When the node's certificate ends, in seconds since 1970; others refuse it from then on.
+    /// Returns the end of the node's certificate, in seconds since 1970. Other nodes refuse it after that time.
     pub fn certificate_end(&self) -> Option<i64> {
         let (chain, _) = self.chain().ok()?;
         Some(schema::certificate_facts(chain.first()?).ok()?.not_after)
@@ -283,7 +283,7 @@ impl Identity {
                 tracing::warn!(%error, "{} is not removed", file.display());
             }
         }
-        // Where it has something else, it stays.
+        // A folder that contains anything else stays.
         let _ = fs::remove_dir(&self.folder);
     }
 
@@ -292,7 +292,7 @@ impl Identity {
         NodeId(self.papers.node)
     }
 
-    /// What tells the cluster from every other: also the name of the consumer group.
+    /// Returns the unique name of the cluster, which is part of the name of the consumer group.
     pub fn cluster(&self) -> &str {
         &self.papers.cluster
     }
@@ -309,7 +309,7 @@ impl Identity {
         Ok(next)
     }
 
-    /// Why the data of the node must not be served, if it must not.
+    /// Returns the reason for which the data of the node must not be served, if there is one.
     pub fn diverged(&self) -> Option<String> {
         fs::read_to_string(self.folder.join(DIVERGED_FILE)).ok()
     }
@@ -327,7 +327,7 @@ impl Identity {
         noted.map_err(failed(&file))
     }
 
-    /// How this node lets others in: only with a certificate of the cluster's authority.
+    /// Returns the TLS settings of the listener: clients need a certificate of the cluster's authority.
     ///
     /// # Errors
     /// The papers are damaged.
@@ -345,7 +345,7 @@ impl Identity {
         Ok(Arc::new(config))
     }
 
-    /// How this node goes to others.
+    /// Returns the TLS settings for connections to other nodes.
     ///
     /// # Errors
     /// The papers are damaged.
@@ -424,7 +424,7 @@ fn certificate(node: u32, issuer: &Issuer<'_, KeyPair>) -> Result<(String, Strin
 fn dated(names: Vec<String>) -> Result<CertificateParams, rcgen::Error> {
     let mut params = CertificateParams::new(names)?;
     params.distinguished_name = DistinguishedName::new();
-    // A clock may be behind.
+    // A clock may be slow.
     let now = time::OffsetDateTime::now_utc();
     params.not_before = now - time::Duration::days(1);
     params.not_after = now + time::Duration::days(CERTIFICATE_DAYS);

@@ -16,8 +16,8 @@ use crate::tasks::Tasks;
 
 /// The shared log of a node. Its events go to the node's channel.
 ///
-/// Close it only when nobody waits on the channel for ever: a client of Kafka that waits for the [`Budget`] ends with
-/// it. Dropping it waits for all threads that have a client of Kafka.
+/// Dropping it closes the [`Budget`], so that a reader that waits for room ends, and waits for all threads that have a
+/// client of Kafka.
 pub(crate) struct KafkaLog {
     settings: Settings,
     sender: Sender<NodeEvent>,

@@ -4,7 +4,7 @@
 //!
 //! - Nothing is committed here that the log has not accepted, and nothing is answered before it is committed here.
 //! - A batch is held open from its decision until the node reads its group back, or anything that makes that
-//!   impossible. Then it is committed, or dropped and its changes are decided anew, by whoever writes.
+//!   impossible. Then it is committed, or dropped and its changes are decided again, by the writer of that time.
 //! - A change keeps its id on all its ways, so it is made once however often it is sent.
 
 mod announcements;
@@ -41,20 +41,20 @@ use keys::Keys;
 use requests::{Decided, RemoteFrame, Sent};
 use snapshots::{Schedule, Snapshots};
 
-/// How often time itself is looked at: changes that have waited too long, claims that are due.
+/// Longest wait for an event: waiting changes expire and claims become due as time passes.
 const TICK: Duration = Duration::from_millis(100);
 
-/// How many of the messages that were appended last are known.
+/// Count of the last appended messages whose tags are kept.
 const APPENDED_KEPT: usize = 16;
 
-/// What the node's thread begins with.
+/// Parts that a node is made of.
 pub(crate) struct Parts {
-    /// How long a claim may be under way.
+    /// Time limit of a claim under way.
     pub(super) claim_patience: Duration,
-    /// How long a change waits.
+    /// Time limit of a change that waits.
     pub(super) patience: Duration,
     pub(super) identity: Identity,
-    /// Where other nodes reach this one.
+    /// Address at which other nodes reach this one.
     pub(super) address: String,
     pub(super) group_bytes_max: usize,
     pub(super) directory: Arc<Directory>,
@@ -66,9 +66,9 @@ pub(crate) struct Parts {
     /// Whether the groups that it writes are sealed.
     pub(super) seals: bool,
     pub(super) former_members: Arc<FormerMembers>,
-    /// Where and how often this node keeps snapshots by itself.
+    /// Folder and interval of snapshots that this node makes on its own.
     pub(super) snapshots: Option<Schedule>,
-    /// How often nodes are compared, and what that costs at a time, in bytes of rows.
+    /// Interval of comparisons between nodes, and the most bytes of rows of each.
     pub(super) digest_interval: Option<Duration>,
     pub(super) digest_bytes_max: u64,
 }
@@ -78,7 +78,7 @@ pub(crate) struct Node {
     parts: Parts,
     /// `None` until the place in the log is verified.
     member: Option<Member>,
-    /// Why the node takes no more of the log, for good.
+    /// Reason for which the node has stopped following the log, for good.
     stopped: Option<String>,
     /// The state to go on from, and the number of the search for its message in the log.
     finding: Option<(u64, Follower)>,
@@ -98,9 +98,9 @@ pub(crate) struct Node {
     appended: VecDeque<(usize, Tag)>,
     /// Up to where the log was read when its end was last asked for.
     read_at_last_end: u64,
-    /// Where the log ended when that was asked for last, and when that was.
+    /// Last known end of the log, and the time at which it was asked for.
     end_heard: Option<(u64, Instant)>,
-    /// Where the writer is reached, as its claim said.
+    /// Address of the writer, from its claim.
     writer_address: Option<String>,
     ids: Ids,
     waiting: VecDeque<Operation>,
@@ -113,7 +113,7 @@ pub(crate) struct Node {
     decided: Vec<Decided>,
     /// No client of this node brings more.
     is_closing: Option<Instant>,
-    /// When the last message was appended that was read, and when the end of the log was last reached.
+    /// Append time of the last message read, in milliseconds since 1970.
     last_millis: i64,
     holes: u32,
     /// Since the last commit.
@@ -273,7 +273,7 @@ impl Node {
         }
     }
 
-    /// What has to do with clients and other nodes.
+    /// Handles events of clients and other nodes.
     fn take_request(&mut self, event: NodeEvent) {
         match event {
             NodeEvent::Local(requests) => requests.into_iter().for_each(|request| self.take_local(request)),
@@ -295,7 +295,7 @@ impl Node {
         }
     }
 
-    /// What the log said, apart from messages, while no batch is held.
+    /// Handles an event of the log, other than a message, while no batch is held.
     fn log_event(&mut self, event: Event) {
         match event {
             Event::Lost(reason) => {
@@ -305,8 +305,7 @@ impl Node {
         }
     }
 
-    /// The node's own group as a message of the log, where that can be told before the reader brings it: nothing lies
-    /// between.
+    /// Returns the node's own group as a message of the log before the reader brings it, if no message lies between.
     fn own_group(&self, event: &Event) -> Option<Message> {
         let Event::Appended { ticket, offset } = event else { return None };
         let (own, bytes) = self.group.as_ref()?;
@@ -378,7 +377,7 @@ impl Node {
         }
     }
 
-    /// Something in the log is a matter for an operator. Where it cannot be gone past, the node stops.
+    /// Reports an alarm to the operator, and stops the node if the alarm demands it.
     fn raise(&mut self, alarm: &Alarm, offset: u64) {
         self.parts.figures.lock().alarms += 1;
         tracing::error!(offset, "the cluster's log: {alarm}");
@@ -387,7 +386,7 @@ impl Node {
         }
     }
 
-    /// The log begins and ends there, or nobody can say.
+    /// Takes the first and the next offset of the log, or the reason for which they are unknown.
     fn take_ends(&mut self, asked: Instant, ends: Result<(u64, u64), String>) {
         let next = self.member.as_ref().map_or(0, |member| member.follower().next_offset());
         let (start, end) = match ends {
@@ -427,7 +426,7 @@ impl Node {
         }
     }
 
-    /// Claims to write, where this node is elected and neither writes nor claims.
+    /// Claims to write if this node is elected and neither writes nor claims.
     fn claim_if_due(&mut self) {
         let now = self.now();
         let patience = self.parts.claim_patience + TICK;
@@ -457,7 +456,7 @@ impl Node {
         }
     }
 
-    /// Has a thread look whether this node's last message is where it was.
+    /// Fetches the last message that this node has committed, to check that the log still has it.
     fn find_place(&mut self, delay: Duration) {
         let rows = match self.parts.directory.log_rows() {
             Ok(rows) => rows,
@@ -503,7 +502,7 @@ impl Node {
         };
         let Some((_, follower)) = self.finding.take() else { return };
         self.parts.former_members.set(&follower);
-        // Kafka does not tell clients which topic is which; the generation stands for it, and the message itself.
+        // Kafka does not identify topics to clients: the generation does, and the message itself.
         let topic = follower.cursor().topic;
         let bytes = place.message.as_ref().map(|message| &*message.bytes);
         if let Err(reseed) = follower.check_start(topic, place.start, place.end, bytes) {
@@ -587,7 +586,7 @@ impl Node {
         if self.stopped.is_none() {
             tracing::error!("this node follows its cluster no longer: {cause}");
             self.stopped = Some(cause.to_owned());
-            // Somebody else is to be elected.
+            // Another node is to be elected.
             self.close_log();
             self.set_role(Activity::Stopped, &format!("stopped: {cause}"));
         }

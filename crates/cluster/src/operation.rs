@@ -19,8 +19,8 @@ pub(crate) struct Operation {
     pub(super) requester: Arc<Requester>,
     pub(super) change: Change,
     pub(super) passwords: Prepared,
-    /// Where it came from, where records are to say that, and whether they keep what they replace. Only of changes of
-    /// this node's clients.
+    /// Connection of the client; origin, if records are to contain it, and whether they keep the values they replace.
+    /// Origins are known only for changes of this node's clients.
     pub(super) link: Option<ClientLink>,
     pub(super) audited: (Option<Box<directory::origin::Origin>>, bool),
     pub(super) origin: Waiter,
@@ -29,7 +29,7 @@ pub(crate) struct Operation {
     pub(super) is_doubtful: bool,
 }
 
-/// What is to be done.
+/// Work of a change.
 pub(crate) enum Change {
     /// The change of this LDAP message.
     Message(Vec<u8>),
@@ -37,17 +37,17 @@ pub(crate) enum Change {
     Account(EntryId, AccountUpdate),
 }
 
-/// The strength of a connection that nobody else reads: what suites of TLS 1.3 have at least.
+/// Security strength of an encrypted connection: the least of the suites of TLS 1.3.
 const PROTECTED: u32 = 128;
 
-/// Who waits.
+/// Recipient of the answer.
 pub(crate) enum Waiter {
     /// A client of this node.
     Local(Box<dyn FnOnce(Answer) + Send>),
     /// A client of another node; the number of the frame, the place in it, and which copy it is: a request without its
     /// work.
     Remote { frame: u64, place: usize, copy: Box<forward::Request> },
-    /// Nobody any more.
+    /// No recipient any longer.
     Nobody,
 }
 
@@ -198,7 +198,7 @@ pub(super) fn applied() -> Answer {
     Outcome { diagnostic: text.to_owned(), ..Outcome::success() }.into()
 }
 
-/// The answer where nobody can decide.
+/// Returns the answer for a change that no node can decide.
 pub(super) fn unavailable(text: impl Into<String>) -> Answer {
     Outcome::new(ResultCode::UNAVAILABLE, text).into()
 }

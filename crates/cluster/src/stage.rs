@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::error::ClusterError;
 
-/// Where a generation is put together, in the data directory.
+/// Folder of an unfinished generation, in the data directory.
 pub const STAGE: &str = "generation.new";
 /// In there, the message that begins it.
 pub const MESSAGE_FILE: &str = "message";

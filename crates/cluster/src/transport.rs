@@ -1,5 +1,5 @@
-//! How nodes talk: frames over mutual TLS. A node without the writer's part sends it frames of requests, one at a time,
-//! and gets a frame of answers for each; so many changes that wait travel together.
+//! Communication of nodes: frames over mutual TLS. A node without the writer's part sends it frames of requests, one at
+//! a time, and gets a frame of answers for each; so many changes that wait travel together.
 
 pub mod keys;
 pub mod snapshot;
@@ -117,7 +117,7 @@ fn serve(socket: TcpStream, services: &Services) -> io::Result<()> {
     let Services { config, former_members, copies, keys, events } = services;
     socket.set_nodelay(true)?;
     socket.set_write_timeout(Some(FRAME_PATIENCE))?;
-    // Whoever does not come through the handshake is somebody else, and does not hold a place for long.
+    // A peer that fails the handshake is no node, and must not hold a connection for long.
     socket.set_read_timeout(Some(CONNECT_PATIENCE))?;
     let mut session = ServerConnection::new(Arc::clone(config)).map_err(io::Error::other)?;
     let mut socket = socket;

@@ -2,7 +2,7 @@
 //! brought; later ones in a file of their own.
 //!
 //! Other nodes are given the keys that this node has *seen* in the log, offered or in force. A key that was *taken*
-//! early, with a copy of data or by hand, is given to nobody before: the log may say first that somebody has gone.
+//! early, with a copy of data or by hand, is not given away before: the log may first report that a node has left.
 
 use std::collections::BTreeMap;
 use std::{fs, io};
@@ -17,7 +17,7 @@ use crate::limits::KEYS_MAX;
 const KEYS_FILE: &str = "keys.toml";
 /// The key that this node has made and that the log does not know yet.
 const NEXT_FILE: &str = "next-key";
-/// Somebody wants a new key.
+/// An administrator has asked for a new key.
 const WANTED_FILE: &str = "key-wanted";
 
 /// All that this module keeps in the folder.
@@ -158,7 +158,7 @@ impl Identity {
         Ok(true)
     }
 
-    /// Whether somebody wants a new key.
+    /// Returns true if an administrator has asked for a new key.
     pub fn is_key_wanted(&self) -> bool {
         self.folder.join(WANTED_FILE).exists()
     }
@@ -212,7 +212,7 @@ mod tests {
         identity.take_keys(&[(other, [3; 32])]).unwrap();
         assert_eq!(given(&identity), 3);
 
-        // Whoever is invited gets all of them.
+        // An invitation contains all keys.
         let (invitation, _) = identity.invite(false).unwrap();
         let file = folder.join("invitation");
         fs::write(&file, invitation).unwrap();

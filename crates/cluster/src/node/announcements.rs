@@ -1,4 +1,4 @@
-//! What this node tells the log of itself, and what the log says of the others.
+//! Announcements of this node in the log, and those of others.
 
 use std::time::Instant;
 
@@ -11,11 +11,11 @@ use super::Node;
 use super::follow::Gathered;
 use crate::limits::ANNOUNCEMENT_INTERVAL;
 
-/// Why a node that is gone takes part no longer.
+/// Reason for which an unregistered node stops.
 pub(super) const UNREGISTERED: &str =
     "this node was taken out of the cluster; `pando cluster join` makes it a new one";
 
-/// What this node has told the log of its durable commits.
+/// Announcements of durable commits that this node has made.
 #[derive(Default)]
 pub(crate) struct Announced {
     last: Option<Instant>,
@@ -24,7 +24,7 @@ pub(crate) struct Announced {
 }
 
 impl Announced {
-    /// Whether the log was told of this node, so that others know of it.
+    /// Returns true after the first announcement of this process.
     pub(super) fn is_known(&self) -> bool {
         self.last.is_some()
     }

@@ -31,28 +31,28 @@ const PACE_BYTES: u64 = 1 << 20;
 /// Slices that are remembered because nodes differ in them.
 const DISPUTES_MAX: usize = 16;
 
-/// What a node knows of comparisons.
+/// State of comparisons with other nodes.
 #[derive(Default)]
 pub(crate) struct Digests {
     comparison: Comparison,
     /// Marks of which not all nodes have told yet, and since when they are known.
     open: BTreeMap<u64, Instant>,
-    /// What the last marks are of: as many as comparisons are kept.
+    /// Slices of the last digest barriers: as many as comparisons are kept.
     slices: BTreeMap<u64, Slice>,
     is_summing: bool,
-    /// What was there at the newest mark that came meanwhile.
+    /// Newest digest barrier read while another one is being summed up, with its data.
     waiting: Option<(u64, Slice, Snapshot)>,
     is_planning: bool,
     /// Threads that read end once this is gone.
     alive: Arc<()>,
-    /// When this node last set a mark, or read one.
+    /// Time at which this node last set or read a digest barrier.
     marked: Option<Instant>,
-    /// What was found last, and at which mark.
+    /// Last result of a comparison, and its digest barrier.
     found: Option<(u64, Divergence)>,
     /// Slices in which nodes differ and no majority agrees, with what is said of each: changes are refused while there
     /// is one.
     disputed: VecDeque<(Slice, String)>,
-    /// Where this node differs from a majority: it serves no longer.
+    /// Description of the difference from a majority. The node stops serving.
     pub(super) diverged: Option<String>,
 }
 
@@ -107,7 +107,7 @@ impl Node {
     }
 
     /// Sums up what this node has at a mark, after what it is busy with. Everything before the mark is committed,
-    /// and nothing behind it.
+    /// and nothing after it.
     pub(super) fn sum_up(&mut self, mark: u64, slice: Slice) {
         let now = self.now();
         self.digests.marked = Some(now);
@@ -135,7 +135,7 @@ impl Node {
         }
     }
 
-    /// What this node has at a mark.
+    /// Announces this node's digests at a digest barrier.
     pub(super) fn digested(&mut self, mark: u64, summed: Result<Parts, String>) {
         self.digests.is_summing = false;
         if let Some((next, slice, snapshot)) = self.digests.waiting.take() {
@@ -152,7 +152,7 @@ impl Node {
         }
     }
 
-    /// What a node has at a mark.
+    /// Takes the digests of a node at a digest barrier.
     pub(super) fn take_digests(&mut self, node: replication::NodeId, mark: u64, parts: Parts) {
         self.digests.comparison.tell(node, mark, parts);
         self.compare(mark, false);
@@ -195,7 +195,8 @@ impl Node {
         disputed.push_back((slice, text));
     }
 
-    /// Nobody differs at a mark. That ends disputes about its slice; one of another slice is looked into again.
+    /// Ends disputes about the slice of a digest barrier at which no nodes differ. Another disputed slice is compared
+    /// again.
     fn settle(&mut self, mark: u64) {
         let Some(slice) = self.digests.slices.get(&mark).cloned() else { return };
         self.digests.disputed.retain(|(of, _)| !slice.covers(of));
@@ -245,7 +246,7 @@ impl Node {
 }
 
 impl Digests {
-    /// Why changes are refused.
+    /// Returns the reason for which changes are refused.
     pub(super) fn dispute(&self) -> Option<&String> {
         self.disputed.front().map(|(_, text)| text)
     }
@@ -294,7 +295,7 @@ impl Pace {
     }
 }
 
-/// What a thread says that has ended with its node: nobody hears it.
+/// Error of a thread that ends with its node. It reaches no reader.
 const ENDED: &str = "the node ends";
 
 /// The slice that begins at a point, as this node has its rows now.

@@ -8,7 +8,7 @@ use super::Node;
 use crate::event::NodeEvent;
 use crate::limits::{FOLLOW_BYTES_MAX, RETRY};
 
-/// What several messages come to, for one commit.
+/// Records and rows of several messages, for one commit.
 #[derive(Default)]
 pub(crate) struct Gathered {
     first_position: Option<u64>,
@@ -28,7 +28,7 @@ impl Gathered {
 }
 
 impl Node {
-    /// Takes a message of the log, and those behind it that are there already, in one commit.
+    /// Applies a message of the log, and those after it that have arrived already, in one commit.
     pub(super) fn follow(&mut self, writer: &mut Writer, message: Message) {
         let mut gathered = Gathered::default();
         self.gather(&message, &mut gathered);
@@ -94,7 +94,7 @@ impl Node {
                 self.stop("all data of the cluster is new: copy another node's with `pando cluster reseed`");
             }
             Verdict::Ignored(reason) => {
-                tracing::info!(offset = message.offset, "a message of the log counts for nobody: {reason}");
+                tracing::info!(offset = message.offset, "all nodes ignore a message of the log: {reason}");
             }
             Verdict::Alarm(alarm) => self.raise(&alarm, message.offset),
             Verdict::Seen => {}
@@ -132,7 +132,7 @@ impl Node {
         }
     }
 
-    /// Commits what was gathered. Where that fails, the node begins again from its last commit.
+    /// Commits what was gathered. If that fails, the node begins again from its last commit.
     pub(super) fn commit(&mut self, writer: &mut Writer, gathered: &Gathered) {
         if gathered.rows.is_empty() {
             return;

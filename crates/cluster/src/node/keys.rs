@@ -16,14 +16,15 @@ use crate::identity::IdentityError;
 use crate::identity::keys::NumberedKey;
 use crate::limits::{KEY_PATIENCE, KEY_RETRY};
 
-/// What a node knows of a key to come beside what the log says.
+/// State of a key change on this node, in addition to the state in the log.
 #[derive(Default)]
 pub(crate) struct Keys {
     /// The log goes on under the key of this number, which is not here.
     pub(super) needed: Option<u32>,
     /// The key that is offered, and since when this node knows.
     offered: Option<(u32, Instant)>,
-    /// When this node last offered one, said that it has one, looked whether somebody wants one, asked for one.
+    /// Times at which this node last offered a key, announced that it has one, checked whether an administrator asks
+    /// for one, and fetched one.
     made: Option<Instant>,
     said: Option<Instant>,
     looked: Option<Instant>,
@@ -82,7 +83,8 @@ impl Node {
         }
     }
 
-    /// Offers a new key: where somebody wants one, and as the writer, where one is due or nobody has what is offered.
+    /// Offers a new key if an administrator asks for one. The writer also offers one if it is due, or if the offered
+    /// key is lost.
     fn offer_if_due(&mut self) {
         let now = self.now();
         let Some(member) = &self.member else { return };
@@ -113,7 +115,7 @@ impl Node {
         }
     }
 
-    /// Tells the log that this node has the key that is offered.
+    /// Announces that this node has the offered key.
     fn say_key(&mut self) {
         let now = self.now();
         let Some(member) = &self.member else { return };
@@ -147,7 +149,7 @@ impl Node {
         }
     }
 
-    /// Gets the key that is offered, or in force, from whoever has it.
+    /// Fetches the key that is offered, or in force, from a node that has it.
     fn ask_for_key(&mut self) {
         let now = self.now();
         let Some(member) = &self.member else { return };
@@ -168,7 +170,7 @@ impl Node {
         }
     }
 
-    /// What others gave.
+    /// Takes keys that another node sent.
     pub(super) fn take_keys(&mut self, given: Result<Vec<NumberedKey>, String>) {
         self.keys.is_asking = false;
         let kept = given.and_then(|keys| self.keep_keys(&keys).map_err(|error| error.to_string()));

@@ -17,7 +17,7 @@ use crate::host::{Answer, MessageContext};
 use crate::limits::{BATCH_BYTES_MAX, BATCH_WRITES_MAX};
 use crate::operation::{Change, Operation, Waiter, applied, unavailable};
 
-/// What became of a held batch, and what else came with that.
+/// Fate of a held batch.
 enum Fate {
     /// The log has it: commit, with these rows.
     Accepted(Vec<RowChange>),
@@ -187,7 +187,7 @@ impl Node {
         Ok(())
     }
 
-    /// Whether it is the last copy of a request, where another node sent it.
+    /// Returns false if another node sent the request, and has sent a newer copy of it.
     fn is_admitted(&self, operation: &Operation) -> bool {
         let Waiter::Remote { copy, .. } = &operation.origin else { return true };
         let epoch = self.member.as_ref().and_then(|member| member.follower().epoch());
@@ -215,7 +215,7 @@ impl Node {
         }
     }
 
-    /// Waits until the fate of the held batch is known. A client that has waited long enough is told that it is not.
+    /// Waits until the fate of the held batch is known. Clients whose patience ends first get `unavailable`.
     fn hold(&mut self, decided: &mut [(Operation, Answer)]) -> Fate {
         let begun = self.now();
         let mut is_told = false;
@@ -314,7 +314,7 @@ impl Node {
     }
 }
 
-/// What a client is told of a change whose id is older than what is remembered.
+/// Diagnostic message for a change whose operation id is older than those remembered.
 pub(super) const FORGOTTEN: &str =
     "whether the change was made is not remembered any longer: look before you repeat it";
 

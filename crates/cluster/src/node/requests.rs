@@ -128,7 +128,7 @@ impl Node {
         }
     }
 
-    /// Tells whoever waits that nobody knows yet whether the change is made.
+    /// Answers a client, if one waits, that the fate of its change is not known.
     pub(super) fn give_up(&mut self, operation: &mut Operation) {
         if let Waiter::Nobody = operation.origin {
             return;
@@ -160,7 +160,7 @@ impl Node {
                 self.refuse_late(operation);
             }
         }
-        // At a writer that does not answer. They stay there: what comes of them counts, though nobody waits.
+        // At a writer that does not answer. They stay there: their result counts, although no client waits.
         if let Some(mut sent) = self.sent.take() {
             for operation in sent.operations.iter_mut().filter(|operation| is_late(operation)) {
                 operation.is_doubtful = true;
@@ -215,7 +215,7 @@ impl Node {
         }
     }
 
-    /// Sends what waits to the node that writes, where that is another one and nothing is on its way there.
+    /// Sends waiting changes to the writer, if that is another node and no frame is under way.
     pub(super) fn forward_if_due(&mut self) {
         let now = self.now();
         let Some(member) = &self.member else { return };
@@ -251,7 +251,7 @@ impl Node {
         self.sent = Some(Sent { number: self.numbers, operations });
     }
 
-    /// What the writer says to the changes that were sent there.
+    /// Takes the writer's answers to changes that were sent there.
     pub(super) fn take_answers(&mut self, number: u64, answers: Result<Vec<ForwardAnswer>, String>) {
         let Some(sent) = self.sent.take_if(|sent| sent.number == number) else { return };
         let mut answers = match answers {

@@ -19,32 +19,32 @@ use crate::limits::{COPY_BYTES_PER_SECOND, SNAPSHOT_RETRY, TRIM_INTERVAL};
 
 /// Names of snapshots begin so; the offset of the log follows.
 const PREFIX: &str = "snapshot-";
-/// How often a node looks whether one is due.
+/// Interval of checks whether a snapshot is due.
 const LOOK: Duration = Duration::from_secs(1);
 /// One in the making.
 const MAKING: &str = "snapshot.new";
 
-/// Where a node keeps snapshots, and how often it makes one.
+/// Folder and interval of a node's own snapshots.
 pub(crate) struct Schedule {
     pub(crate) folder: PathBuf,
     pub(crate) interval: Duration,
 }
 
-/// What a node knows of its own snapshots.
+/// State of a node's own snapshots.
 #[derive(Default)]
 pub(crate) struct Snapshots {
-    /// When this was last looked at.
+    /// Time of the last check.
     looked: Option<Instant>,
     is_making: bool,
     is_trimming: bool,
-    /// When one was last made or tried by this process, and whether it is there.
+    /// Time of this process's last snapshot or failed try, and whether it succeeded.
     tried: Option<(Instant, bool)>,
     trimmed: Option<Instant>,
 }
 
 /// A snapshot that was read back whole.
 pub struct Verified {
-    /// Up to where it has the log.
+    /// Offset of the last message of the log that it contains.
     pub offset: u64,
     /// Result of the check.
     pub checked: CheckSummary,
@@ -179,7 +179,7 @@ impl Node {
         }
     }
 
-    /// Deletes what nobody needs, as the writer.
+    /// As the writer, deletes messages that no node needs.
     fn trim_if_due(&mut self) {
         let Some(member) = &self.member else { return };
         let is_leading = matches!(member.role(), Role::Leading { .. });

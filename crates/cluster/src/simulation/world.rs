@@ -147,7 +147,7 @@ pub(super) struct World {
     /// Tokens of changes that clients know to be made.
     made: Vec<String>,
     is_peace: bool,
-    /// How likely it is that something is lost or late in this run, in 256ths.
+    /// Probability of a loss or delay in this run, in 256ths.
     lost: u8,
     figures: Figures,
 }
