@@ -27,17 +27,17 @@ pub struct Connection {
     stream: Stream,
     last_id: i32,
     output: Vec<u8>,
-    /// Octets from the server; those before `consumed` are dealt with.
+    /// Octets from the server; those before `consumed` are processed.
     input: Vec<u8>,
     consumed: usize,
-    /// Messages that were read while another was waited for.
+    /// Messages that were read while waiting for another.
     waiting: HashMap<MessageId, VecDeque<Received>>,
-    /// The result of a notice of disconnection, once one came.
+    /// Result of a notice of disconnection, if one was received.
     notice: Option<String>,
 }
 
 impl Connection {
-    /// Connects to an address of the network.
+    /// Connects to a network address.
     ///
     /// # Errors
     /// [`ClientError::Io`] if nothing listens there.
@@ -53,7 +53,7 @@ impl Connection {
         Connection::over(Stream::local(path)?)
     }
 
-    /// Connects to where a URL says, and with `tls` always over TLS: by StartTLS where the URL is `ldap`.
+    /// Connects to the address of a URL. With `tls` always over TLS: by StartTLS if the URL is `ldap`.
     ///
     /// # Errors
     /// [`ClientError::Io`] if the host is unknown, nothing listens there, or TLS fails; [`ClientError::Unexpected`] for
@@ -76,11 +76,11 @@ impl Connection {
         }
     }
 
-    /// The same, waiting no longer than `timeout` for the network at each step. `tls` is needed but for a socket of the
-    /// file system.
+    /// Does the same, waiting at most `timeout` for the network at each step. `tls` is required except for a socket of
+    /// the file system.
     ///
     /// # Errors
-    /// As [`Connection::open_url`].
+    /// The same as [`Connection::open_url`].
     pub fn open_within(
         url: &ServerUrl,
         tls: Option<&Tls>,
@@ -124,17 +124,17 @@ impl Connection {
     /// Does the same over a connection that the caller has opened.
     ///
     /// # Errors
-    /// As [`Connection::open_tls`].
+    /// The same as [`Connection::open_tls`].
     pub fn secured(stream: TcpStream, tls: &Tls, host: &str) -> Result<Connection, ClientError> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(READ_TIMEOUT_DEFAULT))?;
         Connection::over(Stream::secured(stream, tls.session(host)?)?)
     }
 
-    /// Asks for TLS on a connection that has none (StartTLS, RFC 4511 section 4.14).
+    /// Starts TLS on a connection that has none (StartTLS, RFC 4511 section 4.14).
     ///
     /// # Errors
-    /// [`ClientError::Unexpected`] when the server refuses, or says more than that it agrees; otherwise as
+    /// [`ClientError::Unexpected`] if the server refuses, or sends more than its consent; otherwise as
     /// [`Connection::open_tls`].
     pub fn start_tls(mut self, tls: &Tls, host: &str) -> Result<Connection, ClientError> {
         let outcome = self.extended(ldap::oids::START_TLS, None)?.outcome;
@@ -155,16 +155,16 @@ impl Connection {
         Ok(self)
     }
 
-    /// The data of the channel binding tls-exporter (RFC 9266); `None` without TLS.
+    /// Returns the data of the channel binding tls-exporter (RFC 9266); `None` without TLS.
     pub fn channel_binding(&self) -> Option<[u8; 32]> {
         let Stream::Tls(stream) = &self.stream else { return None };
         stream.conn.export_keying_material([0; 32], b"EXPORTER-Channel-Binding", Some(b"")).ok()
     }
 
-    /// Speaks over a socket that is connected already, as one that was bound to an address of its own.
+    /// Creates a connection over a connected socket, such as one that was bound to a local address.
     ///
     /// # Errors
-    /// [`ClientError::Io`] when the socket is of no use.
+    /// [`ClientError::Io`] if the socket cannot be used.
     pub fn over_tcp(stream: TcpStream) -> Result<Connection, ClientError> {
         stream.set_nodelay(true)?;
         Connection::over(Stream::Tcp(stream))
@@ -183,15 +183,15 @@ impl Connection {
         })
     }
 
-    /// Changes how long each read waits for the server's next octets.
+    /// Sets how long each read waits for the server's next octets.
     pub fn set_timeout(&mut self, timeout: Duration) -> Result<(), ClientError> {
         Ok(self.stream.set_timeouts(timeout, None)?)
     }
 
-    /// The server's address on the network.
+    /// Returns the server's network address.
     ///
     /// # Panics
-    /// When the socket is no longer connected, or one of the file system.
+    /// If the socket is no longer connected, or is one of the file system.
     pub fn peer(&self) -> SocketAddr {
         match self.stream.tcp() {
             Some(stream) => stream.peer_addr().expect("a connected socket"),
@@ -234,16 +234,16 @@ impl Connection {
         Ok(self.stream.finish_sending()?)
     }
 
-    /// Ends the data of TLS (RFC 8446 section 6.1) and leaves the socket open; without TLS, as
+    /// Ends the data of TLS (RFC 8446 section 6.1) and leaves the socket open; without TLS, does the same as
     /// [`finish_sending`](Connection::finish_sending).
     pub fn finish_data(&mut self) -> Result<(), ClientError> {
         Ok(self.stream.finish_data()?)
     }
 
-    /// The next message for this id. Messages for other ids are kept for their own callers.
+    /// Returns the next message for this id. Messages for other ids are kept for their own callers.
     ///
     /// # Errors
-    /// [`ClientError::TimedOut`], [`ClientError::Closed`], or what came was no LDAP.
+    /// [`ClientError::TimedOut`], [`ClientError::Closed`], or the octets are not LDAP.
     pub fn receive(&mut self, id: MessageId) -> Result<Received, ClientError> {
         loop {
             if let Some(received) = self.waiting.get_mut(&id).and_then(VecDeque::pop_front) {
@@ -254,13 +254,13 @@ impl Connection {
         }
     }
 
-    /// The next message as the server sent them, whatever its id. Messages that [`receive`](Self::receive) put aside
-    /// are not among them.
+    /// Returns the next message as the server sent them, whatever its id. Messages that [`receive`](Self::receive) put
+    /// aside are not among them.
     pub fn receive_any(&mut self) -> Result<Received, ClientError> {
         self.read_message()
     }
 
-    /// Everything that comes for this id up to and with its final response.
+    /// Returns all messages for this id up to and including its final response.
     pub fn reply(&mut self, id: MessageId) -> Result<Reply, ClientError> {
         let mut messages = Vec::new();
         loop {
@@ -280,20 +280,20 @@ impl Connection {
         self.reply(id)
     }
 
-    /// Simple bind.
+    /// Sends a simple bind.
     pub fn bind(&mut self, name: &str, password: &str) -> Result<Outcome, ClientError> {
         let authentication = Authentication::Simple(password.as_bytes());
         self.outcome(Request::Bind(BindRequest { version: 3, name, authentication }))
     }
 
-    /// SASL EXTERNAL bind (RFC 4513 section 5.2.3): as who the socket says, or as `wanted`, an authzId.
+    /// Sends a SASL EXTERNAL bind (RFC 4513 section 5.2.3), as the identity of the socket, or as `wanted`, an authzId.
     pub fn bind_external(&mut self, wanted: Option<&str>) -> Result<Outcome, ClientError> {
         let credentials = wanted.map(str::as_bytes);
         let authentication = Authentication::Sasl { mechanism: "EXTERNAL", credentials };
         self.outcome(Request::Bind(BindRequest { version: 3, name: "", authentication }))
     }
 
-    /// Search for attributes (none: all user attributes), without following aliases and without limits.
+    /// Searches for attributes (none: all user attributes), without following aliases and without limits.
     pub fn search(
         &mut self,
         base: &str,
@@ -304,7 +304,7 @@ impl Connection {
         self.search_with(base, scope, filter, attributes, Controls::NONE)
     }
 
-    /// The same with the ManageDsaIT control (RFC 3296): referral entries are entries like others.
+    /// Does the same with the ManageDsaIT control (RFC 3296): referral entries are entries like others.
     pub fn search_managing(
         &mut self,
         base: &str,
@@ -317,7 +317,7 @@ impl Connection {
         self.search_with(base, scope, filter, attributes, controls.as_controls())
     }
 
-    /// The same with any controls.
+    /// Does the same with any controls.
     pub fn search_with(
         &mut self,
         base: &str,
@@ -347,11 +347,11 @@ impl Connection {
         self.search_with(base, scope, filter, attributes, controls.as_controls())
     }
 
-    /// Search whose entries are looked at one by one, as they come, and not kept. While `each` works, nothing is read.
-    /// Returns the message that ended it.
+    /// Searches and passes each entry to `each` as it arrives, without keeping it. While `each` works, nothing is read.
+    /// Returns the message that ended the search.
     ///
     /// # Errors
-    /// Those of `each`, which leave the rest of the answer unread; and there was no answer.
+    /// Those of `each`, which leave the rest of the answer unread; and no answer.
     pub fn search_each<E: From<ClientError>>(
         &mut self,
         request: SearchRequest<'_>,
@@ -369,13 +369,13 @@ impl Connection {
         }
     }
 
-    /// The one entry of this name, if it is there and may be read.
+    /// Returns the one entry of this name, if it exists and may be read.
     pub fn entry(&mut self, dn: &str, attributes: &[&str]) -> Result<Option<crate::Entry>, ClientError> {
         let reply = self.search(dn, Scope::BaseObject, "(objectClass=*)", attributes)?;
         Ok(reply.entries.into_iter().next())
     }
 
-    /// Add. An attribute may be named more than once: its values are then sent together.
+    /// Adds an entry. An attribute may be named more than once: its values are then sent together.
     pub fn add(&mut self, entry: &str, attributes: &[(&str, &str)]) -> Result<Outcome, ClientError> {
         let mut names: Vec<&str> = Vec::new();
         for (name, _) in attributes {
@@ -390,7 +390,7 @@ impl Connection {
         self.outcome(Request::Add(AddRequest { entry, attributes: list.as_attributes() }))
     }
 
-    /// Modify.
+    /// Modifies an entry.
     pub fn modify(
         &mut self,
         object: &str,
@@ -403,7 +403,7 @@ impl Connection {
         self.outcome(Request::Modify(ModifyRequest { object, changes: list.as_changes() }))
     }
 
-    /// Rename, and move when there is a new superior; the old RDN's values go.
+    /// Renames an entry, and moves it if there is a new superior; deletes the old RDN's values.
     pub fn modify_dn(
         &mut self,
         entry: &str,
@@ -414,27 +414,27 @@ impl Connection {
         self.outcome(Request::ModifyDn(ModifyDnRequest { entry, new_rdn, delete_old_rdn, new_superior }))
     }
 
-    /// Delete.
+    /// Deletes an entry.
     pub fn delete(&mut self, entry: &str) -> Result<Outcome, ClientError> {
         self.outcome(Request::Delete(DeleteRequest { entry }))
     }
 
-    /// Compare.
+    /// Compares a value.
     pub fn compare(&mut self, entry: &str, description: &str, value: &str) -> Result<Outcome, ClientError> {
         self.outcome(Request::Compare(CompareRequest { entry, description, value: value.as_bytes() }))
     }
 
-    /// Extended operation.
+    /// Sends an extended operation.
     pub fn extended(&mut self, name: &str, value: Option<&[u8]>) -> Result<Reply, ClientError> {
         self.request(Request::Extended(ExtendedRequest { name, value }), Controls::NONE)
     }
 
-    /// Asks the server to stop working on a request. There is no answer to this.
+    /// Asks the server to stop working on a request (Abandon). It has no response.
     pub fn abandon(&mut self, id: MessageId) -> Result<(), ClientError> {
         self.send(Request::Abandon(id), Controls::NONE).map(drop)
     }
 
-    /// Says goodbye and waits until the server has closed the connection.
+    /// Sends an unbind and waits until the server has closed the connection.
     ///
     /// # Errors
     /// [`ClientError::Unexpected`] when the server answers instead.

@@ -26,7 +26,7 @@ pub struct CramKey {
     outer: [u8; 16],
 }
 
-/// Shows no key.
+/// Prints no key.
 impl std::fmt::Debug for CramKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("CramKey").finish_non_exhaustive()
@@ -34,7 +34,7 @@ impl std::fmt::Debug for CramKey {
 }
 
 impl CramKey {
-    /// The key of a password.
+    /// Derives the key of a password.
     pub fn derive(password: &[u8]) -> CramKey {
         let mut key = [0; BLOCK_SIZE];
         if password.len() > BLOCK_SIZE {
@@ -49,12 +49,12 @@ impl CramKey {
         }
     }
 
-    /// A key that no password has.
+    /// Returns a key that matches no password.
     pub fn of_unknown_user() -> CramKey {
         CramKey { inner: [0; 16], outer: [0; 16] }
     }
 
-    /// The text form: `CRAM-MD5$` and both states in base64.
+    /// Returns the text form: `CRAM-MD5$` and both states in base64.
     pub fn text(&self) -> String {
         format!("{CRAM_MD5}${}", STANDARD.encode([self.inner, self.outer].concat()))
     }
@@ -74,7 +74,7 @@ impl CramKey {
     }
 }
 
-/// The state of MD5 after a block.
+/// Returns the state of MD5 after a block.
 fn state_after(block: [u8; BLOCK_SIZE]) -> [u8; 16] {
     let mut state = [0; 16];
     let serialized = Md5::new().chain_update(block).serialize();
@@ -82,7 +82,7 @@ fn state_after(block: [u8; BLOCK_SIZE]) -> [u8; 16] {
     state
 }
 
-/// MD5 in this state after one block.
+/// Continues MD5 in this state after one block.
 fn continued(state: [u8; 16]) -> Option<Md5> {
     // A count of blocks and an empty buffer follow: those of any block.
     let mut serialized: SerializedState<Md5> = Md5::new().chain_update([0; BLOCK_SIZE]).serialize();
@@ -104,10 +104,10 @@ pub struct Answer<'a> {
 }
 
 impl<'a> Answer<'a> {
-    /// Takes the answer apart: a name, a space and 32 hexadecimal digits.
+    /// Parses the answer: a name, a space and 32 hexadecimal digits.
     ///
     /// # Errors
-    /// It is something else.
+    /// The message has another form.
     pub fn parse(message: &'a [u8]) -> Result<Answer<'a>, SaslError> {
         let malformed = SaslError::Malformed;
         let text = std::str::from_utf8(message).map_err(|_| malformed("it is not UTF-8"))?;

@@ -1,4 +1,4 @@
-//! DIGEST-MD5 (RFC 2831), which RFC 6331 has withdrawn, for clients that know nothing better.
+//! DIGEST-MD5 (RFC 2831), which RFC 6331 has withdrawn, for clients that support nothing better.
 //!
 //! The server keeps H(user:realm:password), so a key is good for one spelling of a name in one realm, and anyone who
 //! has it can bind without the password. Only `qop=auth` is offered: TLS protects the connection, so no security layer
@@ -51,7 +51,7 @@ pub struct DigestKey {
     secret: [u8; 16],
 }
 
-/// Shows no key.
+/// Prints no key.
 impl std::fmt::Debug for DigestKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("DigestKey").field("name", &self.name).finish_non_exhaustive()
@@ -59,7 +59,7 @@ impl std::fmt::Debug for DigestKey {
 }
 
 impl DigestKey {
-    /// The key of a password. A realm has no `$`.
+    /// Derives the key of a password. A realm has no `$`.
     pub fn derive(name: &str, realm: &str, password: &str) -> DigestKey {
         let hashed = [&*hashed_form(name), b":", realm.as_bytes(), b":", &*hashed_form(password)];
         DigestKey { name: name.to_owned(), realm: realm.to_owned(), secret: md5(&hashed) }
@@ -70,7 +70,7 @@ impl DigestKey {
         self.name == name && self.realm == realm
     }
 
-    /// The text form: `DIGEST-MD5$`, the key in base64, `$`, the realm, `$`, the name.
+    /// Returns the text form: `DIGEST-MD5$`, the key in base64, `$`, the realm, `$`, the name.
     pub fn text(&self) -> String {
         format!("{DIGEST_MD5}${}${}${}", STANDARD.encode(self.secret), self.realm, self.name)
     }
@@ -96,20 +96,21 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// Begins an exchange: the challenge. `nonce` is new every time; neither has a `"`, a `\` or a control character.
+    /// Begins an exchange and returns its challenge. `nonce` is new every time; neither argument has a `"`, a `\` or a
+    /// control character.
     pub fn begin(realm: &str, nonce: &str) -> (Exchange, String) {
         let challenge =
             format!("realm=\"{realm}\",nonce=\"{nonce}\",qop=\"auth\",charset=utf-8,algorithm=md5-sess");
         (Exchange { realm: realm.to_owned(), nonce: nonce.to_owned() }, challenge)
     }
 
-    /// The realm of the challenge.
+    /// Returns the realm of the challenge.
     pub fn realm(&self) -> &str {
         &self.realm
     }
 
-    /// Checks a response against the key of its name: what the server says to prove that it has the key, too. The
-    /// time is the same without a key, which no response proves.
+    /// Checks a response against the key of its name, and returns the server's own proof that it has the key. Takes the
+    /// same time without a key, which no response proves.
     ///
     /// # Errors
     /// The response proves another password, or is of another exchange or realm.
@@ -143,10 +144,10 @@ pub struct Response {
 }
 
 impl Response {
-    /// Takes a response apart (RFC 2831 section 2.1.2). A value may be quoted or not, as clients differ in `qop`.
+    /// Parses a response (RFC 2831 section 2.1.2). A value may be quoted or not, as clients differ in `qop`.
     ///
     /// # Errors
-    /// It is something else, lacks a directive, has one twice, or wants a layer, another service or a second use of a
+    /// It has another form, lacks a directive, has one twice, or wants a layer, another service or a second use of a
     /// nonce.
     pub fn parse(message: &[u8], service: &str) -> Result<Response, SaslError> {
         let malformed = SaslError::Malformed;
@@ -233,7 +234,7 @@ impl Response {
     }
 }
 
-/// Takes the next directive of a list (RFC 2831 section 7.1), in which elements may be empty and apart by white space.
+/// Takes the next directive of a list (RFC 2831 section 7.1), whose elements may be empty and separated by white space.
 fn next_directive<'a>(rest: &mut &'a [u8]) -> Result<Option<Directive<'a>>, SaslError> {
     let malformed = SaslError::Malformed;
     let is_space = |octet: &u8| matches!(octet, b' ' | b'\t' | b'\r' | b'\n');
@@ -285,7 +286,7 @@ fn quoted_value(rest: &mut &[u8]) -> Result<Vec<u8>, SaslError> {
     }
 }
 
-/// The letters of a token (RFC 2831 section 7.1).
+/// Returns true for the letters of a token (RFC 2831 section 7.1).
 fn is_token(octet: &u8) -> bool {
     octet.is_ascii_graphic() && !b"()<>@,;:\\\"/[]?={}".contains(octet)
 }
@@ -297,7 +298,8 @@ fn names_service(uri: &[u8], service: &str) -> bool {
     is_service && parts.next().is_some_and(|host| !host.is_empty()) && parts.nth(1).is_none()
 }
 
-/// A text as it is hashed: in ISO 8859-1 where that has all of its letters, else in UTF-8 (RFC 2831 section 2.1.2.1).
+/// Returns a text as it is hashed: in ISO 8859-1 if that has all of its letters, else in UTF-8 (RFC 2831 section
+/// 2.1.2.1).
 fn hashed_form(text: &str) -> Vec<u8> {
     let latin: Option<Vec<u8>> = text.chars().map(|letter| u8::try_from(letter).ok()).collect();
     latin.unwrap_or_else(|| text.as_bytes().to_vec())

@@ -1,4 +1,4 @@
-//! GSSAPI (RFC 4752): what the two ends say when Kerberos has shown who the client is, and the names of principals.
+//! GSSAPI (RFC 4752): the messages after Kerberos has authenticated the client, and the names of principals.
 //!
 //! ```text
 //! client   token of Kerberos          (RFC 4121)
@@ -17,19 +17,19 @@ pub const GSSAPI: &str = "GSSAPI";
 /// Name of the negotiating mechanism (RFC 4178), which exchanges no security layers after Kerberos' messages.
 pub const GSS_SPNEGO: &str = "GSS-SPNEGO";
 
-/// The bit of a connection whose messages nothing protects but what is below.
+/// Bit of a connection without a security layer of SASL.
 const NO_LAYER: u8 = 1;
 
-/// The layers that the server has, and the largest message that it takes in one: no layer, so no message
-/// (RFC 4752 section 3.2).
+/// Security layers that the server offers, and the largest message that it accepts in one: no layer, so no message (RFC
+/// 4752 section 3.2).
 pub const OFFER: [u8; 4] = [NO_LAYER, 0, 0, 0];
 
 /// Returns the client's choice from the offer.
 ///
-/// Gives the authorization identity, which is empty for the client's own.
+/// Returns the authorization identity, which is empty for the client's own.
 ///
 /// # Errors
-/// It is something else, or a layer that was not offered.
+/// The message has another form, or chooses a layer that was not offered.
 pub fn chosen(message: &[u8]) -> Result<&str, SaslError> {
     let malformed = SaslError::Malformed;
     let (layer, identity) = match message {
@@ -47,9 +47,9 @@ pub fn chosen(message: &[u8]) -> Result<&str, SaslError> {
     Ok(identity)
 }
 
-/// The parts of a principal's text: its name, and its realm.
+/// Splits a principal's text into its name and its realm.
 ///
-/// `None` for one with quoted characters (RFC 1964 section 2.1.1): such a name is no name of a user.
+/// Returns `None` for one with quoted characters (RFC 1964 section 2.1.1): such a name is no name of a user.
 pub fn principal_parts(principal: &str) -> Option<(&str, &str)> {
     let (name, realm) = principal.rsplit_once('@')?;
     let is_plain = |part: &str| !part.is_empty() && !part.contains(['@', '\\']);

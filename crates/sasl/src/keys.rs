@@ -22,10 +22,10 @@ pub enum Hash {
 }
 
 impl Hash {
-    /// All, the strongest first.
+    /// All hashes, the strongest first.
     pub const ALL: [Hash; 3] = [Hash::Sha512, Hash::Sha256, Hash::Sha1];
 
-    /// The mechanism without channel binding.
+    /// Returns the mechanism without channel binding.
     pub fn mechanism(self) -> &'static str {
         match self {
             Hash::Sha1 => "SCRAM-SHA-1",
@@ -34,7 +34,7 @@ impl Hash {
         }
     }
 
-    /// The mechanism with channel binding.
+    /// Returns the mechanism with channel binding.
     pub fn mechanism_plus(self) -> &'static str {
         match self {
             Hash::Sha1 => "SCRAM-SHA-1-PLUS",
@@ -43,7 +43,7 @@ impl Hash {
         }
     }
 
-    /// The hash of a mechanism, and whether it is one with channel binding.
+    /// Returns the hash of a mechanism, and whether it is one with channel binding.
     pub fn of_mechanism(name: &str) -> Option<(Hash, bool)> {
         Hash::ALL.into_iter().find_map(|hash| {
             let is = |mechanism: &str| mechanism.eq_ignore_ascii_case(name);
@@ -79,7 +79,7 @@ impl Hash {
         }
     }
 
-    /// The salted password: what both keys follow from, and what a client may keep.
+    /// Returns the salted password, from which both keys follow, and which a client may keep.
     pub(crate) fn salted(self, password: &str, salt: &[u8], iterations: u32) -> Vec<u8> {
         let password = prepared(password);
         let mut output = vec![0; self.size()];
@@ -112,7 +112,7 @@ pub struct ScramKeys {
     pub(crate) server_key: Vec<u8>,
 }
 
-/// Shows no key.
+/// Prints no key.
 impl std::fmt::Debug for ScramKeys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ScramKeys").field("hash", &self.hash).finish_non_exhaustive()
@@ -120,7 +120,7 @@ impl std::fmt::Debug for ScramKeys {
 }
 
 impl ScramKeys {
-    /// The keys of a password. Takes `iterations` rounds: some milliseconds for 4,096.
+    /// Derives the keys of a password. Takes `iterations` rounds: some milliseconds for 4,096.
     pub fn derive(hash: Hash, password: &str, salt: &[u8], iterations: u32) -> ScramKeys {
         // Who has one of these two binds.
         let salted = Zeroizing::new(hash.salted(password, salt, iterations));
@@ -134,15 +134,15 @@ impl ScramKeys {
         }
     }
 
-    /// Keys that no password has, with a salt that is always the same for this name: what a user gets who does not
-    /// exist (RFC 5802 section 9).
+    /// Returns keys that match no password, with a salt that is always the same for this name: the answer for a user
+    /// who does not exist (RFC 5802 section 9).
     pub fn of_unknown_user(hash: Hash, secret: &[u8], name: &str, iterations: u32) -> ScramKeys {
         let salt = hash.hmac(secret, name.as_bytes()).into_iter().take(16).collect();
         let nothing = hash.hmac(secret, b"no password");
         ScramKeys { hash, iterations, salt, stored_key: nothing.clone(), server_key: nothing }
     }
 
-    /// The text form (RFC 5803 section 2): `SCRAM-SHA-256$4096:SALT$STORED:SERVER`.
+    /// Returns the text form (RFC 5803 section 2): `SCRAM-SHA-256$4096:SALT$STORED:SERVER`.
     pub fn text(&self) -> String {
         let encode = |bytes: &[u8]| STANDARD.encode(bytes);
         format!(

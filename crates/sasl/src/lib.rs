@@ -26,13 +26,13 @@ pub use token::{TokenError, TokenKeys, TokenRules};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SaslError {
-    /// It cannot be read.
+    /// It is malformed.
     #[error("not a message of the mechanism: {0}")]
     Malformed(&'static str),
-    /// It wants what is not offered.
+    /// It requests a feature that is not offered.
     #[error("{0}")]
     NotOffered(&'static str),
-    /// It has an extension that the receiver has to know (RFC 5802 section 5.1, `m=`), and none is known.
+    /// It has an extension that the receiver must support (RFC 5802 section 5.1, `m=`), and none is supported.
     #[error("mandatory extensions of SCRAM are not supported: extensions-not-supported")]
     MandatoryExtension,
     /// The proof is wrong, or it is for another exchange or channel.
@@ -50,8 +50,8 @@ impl SaslError {
     }
 }
 
-/// A password or name as SASL compares it (SASLprep, RFC 4013). What cannot be prepared is taken as it is: it is the
-/// same for both ends then, as slapd and Cyrus SASL do.
+/// Prepares a password or name for comparison (SASLprep, RFC 4013). A text that cannot be prepared is used as it is: it
+/// is then the same for both ends, as in slapd and Cyrus SASL.
 pub fn prepared(text: &str) -> std::borrow::Cow<'_, str> {
     stringprep::saslprep(text).unwrap_or(std::borrow::Cow::Borrowed(text))
 }

@@ -13,20 +13,20 @@ use crate::limits::BEARER_MESSAGE_SIZE_MAX;
 /// Separator between the parts of a message.
 const SEPARATOR: char = '\u{1}';
 
-/// The client's first message. No `Debug`: it has the token.
+/// The client's first message. No `Debug`: it contains the token.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Bearer<'a> {
     /// Authorization identity that the client requests; empty for the user of the token.
     pub authorization: String,
-    /// The token; empty where the client only asks what the server wants (RFC 7628 section 4.3).
+    /// The token; empty if the client only requests the server's requirements (RFC 7628 section 4.3).
     pub token: &'a str,
 }
 
 impl<'a> Bearer<'a> {
-    /// Takes the message apart (RFC 7628 section 3.1).
+    /// Parses the message (RFC 7628 section 3.1).
     ///
     /// # Errors
-    /// It is something else.
+    /// The message has another form.
     pub fn parse(message: &'a [u8]) -> Result<Bearer<'a>, SaslError> {
         let malformed = SaslError::Malformed;
         if message.len() > BEARER_MESSAGE_SIZE_MAX {
@@ -59,13 +59,13 @@ impl<'a> Bearer<'a> {
         Ok(Bearer { authorization, token: token.unwrap_or_default() })
     }
 
-    /// The message with a token, for tests and for load.
+    /// Returns the message with a token, for tests and for load.
     pub fn message(token: &str) -> String {
         format!("n,,{SEPARATOR}auth=Bearer {token}{SEPARATOR}{SEPARATOR}")
     }
 }
 
-/// The token of credentials as HTTP sends them (RFC 6750 section 2.1).
+/// Returns the token of credentials as HTTP sends them (RFC 6750 section 2.1).
 fn credentials(value: &str) -> Result<&str, SaslError> {
     if value.is_empty() {
         return Ok("");

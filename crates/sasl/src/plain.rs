@@ -3,10 +3,10 @@
 use crate::SaslError;
 use crate::limits::{MESSAGE_SIZE_MAX, NAME_SIZE_MAX};
 
-/// The one message of the client. No `Debug`: it has the password.
+/// The one message of the client. No `Debug`: it contains the password.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Plain<'a> {
-    /// As whom the client wants to work; empty for itself.
+    /// Authorization identity that the client requests; empty for its own.
     pub authorization: &'a str,
     /// Name of the user whose password it is.
     pub authentication: &'a str,
@@ -15,10 +15,10 @@ pub struct Plain<'a> {
 }
 
 impl<'a> Plain<'a> {
-    /// Takes the message apart: `authorization NUL authentication NUL password`.
+    /// Parses the message: `authorization NUL authentication NUL password`.
     ///
     /// # Errors
-    /// It is something else.
+    /// The message has another form.
     pub fn parse(message: &'a [u8]) -> Result<Plain<'a>, SaslError> {
         let mut parts = message.split(|octet| *octet == 0);
         let (Some(authorization), Some(authentication), Some(password), None) =

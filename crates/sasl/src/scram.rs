@@ -17,11 +17,11 @@ use crate::{Hash, SaslError, ScramKeys};
 /// Channel binding that a client wants (RFC 5802 section 7, gs2-cbind-flag).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Binding<'a> {
-    /// It has none.
+    /// The client supports none.
     None,
-    /// It could, and thinks that the server cannot.
+    /// The client supports it, and believes that the server does not.
     NotOffered,
-    /// This one.
+    /// The client requests this type.
     Type(&'a str),
 }
 
@@ -30,7 +30,7 @@ pub enum Binding<'a> {
 pub struct ClientFirst<'a> {
     /// The channel binding.
     pub binding: Binding<'a>,
-    /// As whom the client wants to work; empty for itself.
+    /// Authorization identity that the client requests; empty for its own.
     pub authorization: String,
     /// Name of the user whose password it is.
     pub name: String,
@@ -40,10 +40,10 @@ pub struct ClientFirst<'a> {
 }
 
 impl<'a> ClientFirst<'a> {
-    /// Takes the message apart.
+    /// Parses the message.
     ///
     /// # Errors
-    /// It is something else, or has a mandatory extension.
+    /// The message has another form, or a mandatory extension.
     pub fn parse(message: &'a [u8]) -> Result<ClientFirst<'a>, SaslError> {
         let malformed = SaslError::Malformed;
         if message.len() > MESSAGE_SIZE_MAX {
@@ -83,8 +83,7 @@ impl<'a> ClientFirst<'a> {
     }
 }
 
-/// Wherever it is in a message, a mandatory extension ends the exchange (RFC 5802 section 5.1). Other extensions are
-/// ignored.
+/// Rejects a mandatory extension anywhere in a message (RFC 5802 section 5.1). Other extensions are ignored.
 fn check_extensions(fields: &str) -> Result<(), SaslError> {
     match fields.split(',').any(|field| field.starts_with("m=")) {
         true => Err(SaslError::MandatoryExtension),
@@ -100,7 +99,7 @@ fn check_nonce(nonce: &str) -> Result<(), SaslError> {
     Ok(())
 }
 
-/// Undoes the escapes of a saslname (RFC 5802 section 5.1).
+/// Decodes the escapes of a saslname (RFC 5802 section 5.1).
 pub(crate) fn sasl_name(text: &str) -> Result<String, SaslError> {
     let malformed = SaslError::Malformed("in a name, = stands before 2C or 3D, and it is not too long");
     let mut name = String::with_capacity(text.len());
@@ -123,25 +122,25 @@ pub(crate) fn sasl_name(text: &str) -> Result<String, SaslError> {
     if name.len() > NAME_SIZE_MAX || name.contains('\0') { Err(malformed) } else { Ok(name) }
 }
 
-/// A name as it goes into a message.
+/// Escapes a name for a message.
 fn escaped(name: &str) -> String {
     name.replace('=', "=3D").replace(',', "=2C")
 }
 
-/// The server's side between its two messages.
+/// The server's state between its two messages.
 #[derive(Debug)]
 pub struct Exchange {
     keys: ScramKeys,
     /// Required value of `c=`, without the channel's data.
     header: String,
     nonce: String,
-    /// The two messages before, as the proof is of.
+    /// The two earlier messages, which the proof covers.
     said: String,
 }
 
 impl Exchange {
-    /// The exchange with this client, and the server's first message. `nonce` is new every time, printable and without
-    /// commas.
+    /// Begins the exchange with this client; returns it with the server's first message. `nonce` is new every time,
+    /// printable and without commas.
     pub fn begin(first: &ClientFirst<'_>, keys: ScramKeys, nonce: &str) -> (Exchange, String) {
         let nonce = format!("{}{nonce}", first.nonce);
         let answer = format!("r={nonce},s={},i={}", STANDARD.encode(&keys.salt), keys.iterations);
@@ -149,11 +148,11 @@ impl Exchange {
         (Exchange { keys, header: first.header.to_owned(), nonce, said }, answer)
     }
 
-    /// Checks the client's final message; the server's final one. `channel` is the data of the channel binding that the
-    /// client chose, empty without one.
+    /// Checks the client's final message; returns the server's final one. `channel` is the data of the channel binding
+    /// that the client chose, empty without one.
     ///
     /// # Errors
-    /// It is malformed, or of another exchange or channel, or the proof is wrong.
+    /// It is malformed, belongs to another exchange or channel, or the proof is wrong.
     pub fn finish(self, message: &[u8], channel: &[u8]) -> Result<String, SaslError> {
         let malformed = SaslError::Malformed;
         let text = std::str::from_utf8(message).map_err(|_| malformed("it is not UTF-8"))?;
@@ -204,7 +203,7 @@ pub struct ClientKeys {
 }
 
 impl Client {
-    /// A client and its first message. `channel` is the type and the data of the channel binding.
+    /// Creates a client and its first message. `channel` is the type and the data of the channel binding.
     pub fn begin(hash: Hash, name: &str, nonce: &str, channel: Option<(&str, &[u8])>) -> (Client, String) {
         let header = channel.map_or("n,,".to_owned(), |(kind, _)| format!("p={kind},,"));
         let bare = format!("n={},r={nonce}", escaped(name));
@@ -213,10 +212,10 @@ impl Client {
         (Client { hash, header, channel, bare, nonce: nonce.to_owned() }, first)
     }
 
-    /// The final message, and what the server's final one has to be. `kept` are keys of an earlier exchange.
+    /// Returns the final message, and the expected final message of the server. `kept` are keys of an earlier exchange.
     ///
     /// # Errors
-    /// The server's message is none, or not for this client.
+    /// The server's message is malformed, or not for this client.
     pub fn finish(
         self,
         server_first: &str,
@@ -300,7 +299,7 @@ mod tests {
         }
     }
 
-    /// An exchange of our two sides: what the server said at the end.
+    /// Runs an exchange of both sides; returns the server's last message.
     fn exchange(
         password: &str,
         channel: Option<(&str, &[u8])>,

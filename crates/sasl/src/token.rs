@@ -1,8 +1,8 @@
 //! Access tokens: JSON Web Tokens (RFC 7519) that an issuer has signed (RFC 7515), whose public keys are known as a JWK
 //! Set (RFC 7517).
 //!
-//! Which algorithm verifies a signature is the key's to say, never the token's (RFC 8725 section 3.1): RS256, ES256 and
-//! EdDSA. Nothing here reads a clock.
+//! The key determines the algorithm that verifies a signature, never the token (RFC 8725 section 3.1): RS256, ES256 and
+//! EdDSA. This module reads no clock.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -37,7 +37,7 @@ pub struct TokenRules {
     pub audience: String,
     /// The claim that names the user.
     pub claim: String,
-    /// By how many seconds the clocks may differ.
+    /// Most seconds by which the clocks may differ.
     pub clock_skew_seconds: u32,
     /// The issuer's keys.
     pub keys: TokenKeys,
@@ -47,28 +47,28 @@ pub struct TokenRules {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenError {
-    /// It is no signed JSON Web Token.
+    /// It is not a signed JSON Web Token.
     #[error("it is not a signed JSON Web Token")]
     Malformed,
-    /// Its header wants what is not known here.
+    /// Its header requires an unsupported extension.
     #[error("its header has \"crit\", and no critical extension is supported")]
     Critical,
     /// No key of the issuer has signed it.
     #[error("it is not signed by a known key of the issuer")]
     Signature,
-    /// It is of another issuer.
+    /// It is from another issuer.
     #[error("it is from another issuer")]
     Issuer,
-    /// It is for others.
+    /// It is for another audience.
     #[error("it is for another audience")]
     Audience,
-    /// It has no end.
+    /// It has no expiry.
     #[error("it has no \"exp\"")]
     Endless,
     /// It has expired.
     #[error("it has expired")]
     Expired,
-    /// It is not good yet.
+    /// It is not valid yet.
     #[error("it is not valid yet")]
     Early,
     /// It names no user.
@@ -99,7 +99,7 @@ impl TokenKeys {
     /// Reads a JWK Set. Keys of other kinds, and those for encryption, are left out (RFC 7517 section 5).
     ///
     /// # Errors
-    /// It is none, or no key is left.
+    /// The text is no JWK Set, or contains no supported key.
     pub fn parse(text: &str) -> Result<TokenKeys, String> {
         let set: JwkSet =
             serde_json::from_str(text).map_err(|error| format!("this is no JWK Set: {error}"))?;
@@ -173,7 +173,7 @@ struct Claims {
     others: serde_json::Map<String, serde_json::Value>,
 }
 
-/// One, or several (RFC 7519 section 4.1.3).
+/// One audience, or several (RFC 7519 section 4.1.3).
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Audience {
@@ -182,10 +182,10 @@ enum Audience {
 }
 
 impl TokenRules {
-    /// The name of the user that a token is of. `now` is seconds since 1970.
+    /// Returns the name of the token's user. `now` is seconds since 1970.
     ///
     /// # Errors
-    /// Why the token is no good.
+    /// The reason why the token is invalid.
     pub fn user(&self, token: &str, now: u64) -> Result<String, TokenError> {
         let mut parts = token.split('.');
         let (Some(header), Some(payload), Some(signed), None) =
