@@ -6,7 +6,7 @@ use audit::{AuditError, Event};
 use directory::access::AccessExplanation;
 use directory::rehearse::{
     self, AccessChange, DecisionChange, RecordedExplainer, RecordedLimits, RecordedTally, Rehearsal,
-    Rehearsed, RulesVersion,
+    RehearsalSummary, RulesVersion,
 };
 use directory::tree::TreeState;
 use directory::{
@@ -97,7 +97,7 @@ impl Review {
         proposed: &DirectorySettings,
         rehearsal: &Rehearsal,
         each: &mut dyn FnMut(&AccessChange),
-    ) -> Result<Rehearsed, ReviewError> {
+    ) -> Result<RehearsalSummary, ReviewError> {
         rehearse::rehearse(self.state(), &proposed.general, rehearsal, each)
             .map_err(|error| Outcome::from(error).into())
     }

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use audit::{AuditError, Event, Events, Field, Item, Kind, Walk};
-use directory::rehearse::{Act, Recorded};
+use directory::rehearse::{Act, RecordedOperation};
 use directory::{BindMethod, ClientLink, WeekTime};
 use ldap::{DecodeLimits, Filter, ResultCode, Scope, SelectionBuf};
 
@@ -219,7 +219,7 @@ impl OperationReader {
     pub(crate) fn recorded<E>(
         &self,
         event: Event<'_>,
-        each: &mut dyn FnMut(&Recorded<'_>) -> Taken<E>,
+        each: &mut dyn FnMut(&RecordedOperation<'_>) -> Taken<E>,
     ) -> std::result::Result<EventReading, E> {
         let Some(kind) = event.kind().filter(|kind| is_decided(*kind)) else {
             return Ok(EventReading::Nothing);
@@ -259,7 +259,14 @@ impl OperationReader {
         }
         let (link, has_link) = self.connections.link(event);
         let micros = event.number(Field::Time).unwrap_or(0);
-        each(&Recorded { who: &who, acts_as: acts_as.as_deref(), link, micros, target: &target, act })?;
+        each(&RecordedOperation {
+            who: &who,
+            acts_as: acts_as.as_deref(),
+            link,
+            micros,
+            target: &target,
+            act,
+        })?;
         Ok(EventReading::Read { has_link })
     }
 }

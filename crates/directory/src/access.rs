@@ -44,7 +44,7 @@ use schema::{Schema, TypeId};
 
 pub use crate::catalog::access_rules::default_rules;
 use crate::catalog::{Catalog, Secrecy, Shown, is_user_password};
-pub use crate::model::access_rule::{AccessRule, Asker, Reach, Rights};
+pub use crate::model::access_rule::{AccessRule, Reach, RequesterSpec, Rights};
 pub use crate::model::link_conditions::LinkConditions;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;

@@ -4,8 +4,8 @@ mod directory;
 pub(crate) mod known_names;
 pub(crate) mod name_cache;
 pub(crate) mod page_key;
+pub(crate) mod rights_cache;
 pub(crate) mod shared;
-pub(crate) mod standings;
 
 use std::cell::{RefCell, RefMut};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::model::settings::Settings;
 use crate::model::usable::Uses;
 use crate::snapshot::known_names::KnownNames;
 use crate::snapshot::name_cache::NameCache;
-use crate::snapshot::standings::KeptStandings;
+use crate::snapshot::rights_cache::RightsCache;
 use crate::tree::TreeState;
 pub use directory::Directory;
 pub(crate) use directory::check_node;
@@ -37,7 +37,7 @@ pub struct Snapshot {
     settings: Arc<Settings>,
     directory: Arc<Directory>,
     names: RefCell<NameCache>,
-    standings: RefCell<KeptStandings>,
+    rights_cache: RefCell<RightsCache>,
     /// Boxed, because few snapshots have one.
     shared: RefCell<Option<Box<SharedOf>>>,
 }
@@ -61,7 +61,7 @@ impl Snapshot {
             if is_new {
                 self.published = Arc::clone(&published);
             }
-            self.renew_standings(is_new)?;
+            self.renew_rights(is_new)?;
             self.catalog = catalog_of(&self.view, &self.published)?;
         }
         let settings = self.directory.settings.load();
@@ -92,11 +92,11 @@ impl Snapshot {
 
     /// Drops cached effective rights that are no longer valid. With another catalogue all are dropped: numbers in it
     /// may mean more than before.
-    fn renew_standings(&mut self, has_new_catalog: bool) -> Result<(), StoreError> {
-        let standings = self.standings.get_mut();
+    fn renew_rights(&mut self, has_new_catalog: bool) -> Result<(), StoreError> {
+        let rights_cache = self.rights_cache.get_mut();
         match has_new_catalog {
-            true => standings.forget(),
-            false => standings.follow(&self.view)?,
+            true => rights_cache.forget(),
+            false => rights_cache.follow(&self.view)?,
         }
         Ok(())
     }
@@ -119,13 +119,13 @@ impl Snapshot {
             Requester::User { id, .. } => Some(*id),
         };
         let key = (own, self.catalog.access_rules.holding_over(context.link.as_ref()));
-        if let Some(known) = self.standings.borrow().get(&key) {
+        if let Some(known) = self.rights_cache.borrow().get(&key) {
             return Ok(Some(known));
         }
         let Some(standing) = Standing::of(self.state(), context)?.map(Arc::new) else {
             return Ok(None);
         };
-        self.standings.borrow_mut().keep(&self.view, key, &standing)?;
+        self.rights_cache.borrow_mut().keep(&self.view, key, &standing)?;
         Ok(Some(standing))
     }
 
@@ -196,7 +196,7 @@ impl Directory {
             settings: self.settings.load_full(),
             directory: self.clone(),
             names: RefCell::default(),
-            standings: RefCell::default(),
+            rights_cache: RefCell::default(),
             shared: RefCell::default(),
         })
     }

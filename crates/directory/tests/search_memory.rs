@@ -18,12 +18,12 @@ use testing::{SUFFIX, TestDirectory};
 struct Counting;
 
 thread_local! {
-    static HELD: Cell<isize> = const { Cell::new(0) };
+    static ALLOCATED: Cell<isize> = const { Cell::new(0) };
 }
 
 fn count(bytes: isize) {
     // A thread that ends frees memory without counting.
-    let _ = HELD.try_with(|held| held.set(held.get() + bytes));
+    let _ = ALLOCATED.try_with(|allocated| allocated.set(allocated.get() + bytes));
 }
 
 // SAFETY: all memory comes from the system allocator; counting accesses none of it.
@@ -62,7 +62,7 @@ fn sample() -> TestDirectory {
 }
 
 /// Returns the memory that a search holds after `slices` slices, as it reports and as the allocator counts.
-fn held(directory: &TestDirectory, filter: &str, attributes: &[&str], slices: usize) -> (usize, usize) {
+fn memory_of(directory: &TestDirectory, filter: &str, attributes: &[&str], slices: usize) -> (usize, usize) {
     let filter = FilterBuf::parse(filter).unwrap();
     let mut selection = SelectionBuf::new();
     attributes.iter().for_each(|attribute| selection.push(attribute));
@@ -73,7 +73,7 @@ fn held(directory: &TestDirectory, filter: &str, attributes: &[&str], slices: us
     let start = || Search::start(snapshot, &requester.context(), MessageId(1), &request, &controls).unwrap();
     // Names cached by the snapshot do not belong to the search.
     drop(start());
-    let before = HELD.get();
+    let before = ALLOCATED.get();
     let mut search = Box::new(start());
     let mut out = Vec::with_capacity(1 << 20);
     let own_before = out.capacity() as isize;
@@ -83,7 +83,7 @@ fn held(directory: &TestDirectory, filter: &str, attributes: &[&str], slices: us
             break;
         }
     }
-    let counted = HELD.get() - before - own_before;
+    let counted = ALLOCATED.get() - before - own_before;
     (search.memory_bytes(), usize::try_from(counted).unwrap())
 }
 
@@ -109,13 +109,17 @@ fn a_search_reports_the_memory_that_it_holds() {
     ];
     for filter in &filters {
         for slices in [0, 1, 20] {
-            let (said, counted) = held(&directory, filter, &["cn", "+", "mail;lang-en", "unknown"], slices);
+            let (said, counted) =
+                memory_of(&directory, filter, &["cn", "+", "mail;lang-en", "unknown"], slices);
             let what = &filter[..filter.len().min(60)];
             // Vectors grow by doubling while they are filled, and a few words are ignored.
-            assert!(said + said / 8 + 256 >= counted, "{what} after {slices}: {said} said, {counted} held");
+            assert!(
+                said + said / 8 + 256 >= counted,
+                "{what} after {slices}: {said} said, {counted} allocated"
+            );
             assert!(
                 said <= counted + counted / 4 + 512,
-                "{what} after {slices}: {said} said, {counted} held"
+                "{what} after {slices}: {said} said, {counted} allocated"
             );
         }
     }
@@ -125,6 +129,6 @@ fn a_search_reports_the_memory_that_it_holds() {
 fn a_compiled_substring_term_takes_a_fraction_of_a_kilobyte() {
     let directory = sample();
     let filter = format!("(|{})", (0..2_040).map(|n| format!("(cn=*q{n}*)")).collect::<String>());
-    let (_, counted) = held(&directory, &filter, &[], 0);
+    let (_, counted) = memory_of(&directory, &filter, &[], 0);
     assert!(counted / 2_040 <= 240, "{} bytes a term", counted / 2_040);
 }

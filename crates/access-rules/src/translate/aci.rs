@@ -7,7 +7,7 @@ mod text;
 
 use std::net::IpAddr;
 
-use directory::access::{Asker, LinkConditions, Reach};
+use directory::access::{LinkConditions, Reach, RequesterSpec};
 use ipnet::IpNet;
 
 use super::Translation;
@@ -227,7 +227,8 @@ impl About {
         if !permission.has("read") {
             return Err("of controls and operations there is read alone".to_owned());
         }
-        if meant.askers.iter().any(|asker| matches!(asker, Asker::Itself | Asker::NamedBy(_))) {
+        if meant.askers.iter().any(|asker| matches!(asker, RequesterSpec::Itself | RequesterSpec::NamedBy(_)))
+        {
             return Err("controls and operations are of no entry that could be somebody's".to_owned());
         }
         let is_known = |oid: &&String| *oid == "*" || directory::access::may_be_used(oid);
@@ -394,8 +395,8 @@ fn outside_brackets<'a>(text: &'a str, separators: &[&str]) -> Vec<&'a str> {
 }
 
 /// Who asks by which way, for each way of its own: the rule holds for all of them.
-fn alternatives_of(bind: &Bind<'_>) -> Result<Vec<(LinkConditions, Vec<Asker>)>, String> {
-    let mut alternatives: Vec<(LinkConditions, Vec<Asker>)> = Vec::new();
+fn alternatives_of(bind: &Bind<'_>) -> Result<Vec<(LinkConditions, Vec<RequesterSpec>)>, String> {
+    let mut alternatives: Vec<(LinkConditions, Vec<RequesterSpec>)> = Vec::new();
     for conjunction in conjunctions(bind)? {
         let (link, askers) = of_conjunction(&conjunction)?;
         match alternatives.iter_mut().find(|(known, _)| *known == link) {
@@ -435,7 +436,7 @@ fn conjunctions<'a>(bind: &Bind<'a>) -> Result<Vec<Vec<Condition<'a>>>, String> 
 }
 
 /// Who asks by which way where all of these hold.
-fn of_conjunction(conditions: &[Condition<'_>]) -> Result<(LinkConditions, Vec<Asker>), String> {
+fn of_conjunction(conditions: &[Condition<'_>]) -> Result<(LinkConditions, Vec<RequesterSpec>), String> {
     let mut link = LinkConditions::default();
     let mut askers = None;
     for condition in conditions {
@@ -472,7 +473,7 @@ fn of_conjunction(conditions: &[Condition<'_>]) -> Result<(LinkConditions, Vec<A
             (key, sign) => return Err(format!("{key} {sign} {value:?} cannot be asked here")),
         }
     }
-    Ok((link, askers.unwrap_or_else(|| vec![Asker::Anyone])))
+    Ok((link, askers.unwrap_or_else(|| vec![RequesterSpec::Anyone])))
 }
 
 /// Whether a strength asks for TLS. Every TLS connection here has 128 bits or more, and no other has any.
@@ -553,13 +554,13 @@ fn dn_in(named: &str) -> Result<&str, String> {
     Ok(dn)
 }
 
-fn asker(key: &str, named: &str) -> Result<Asker, String> {
+fn asker(key: &str, named: &str) -> Result<RequesterSpec, String> {
     if key == "userattr" {
         return match named.split_once('#') {
             Some((attribute, kind))
                 if kind.eq_ignore_ascii_case("USERDN") && !attribute.contains("parent") =>
             {
-                Ok(Asker::NamedBy(attribute.to_owned()))
+                Ok(RequesterSpec::NamedBy(attribute.to_owned()))
             }
             _ => Err(format!("userattr {named:?} names whom no rule can name here")),
         };
@@ -571,18 +572,18 @@ fn asker(key: &str, named: &str) -> Result<Asker, String> {
     let is_word = matches!(whom.as_str(), "anyone" | "all" | "self" | "parent");
     let dn = if is_word && key == "userdn" { "" } else { dn_in(named)? };
     match (key, whom.as_str()) {
-        ("userdn", "anyone") => Ok(Asker::Anyone),
-        ("userdn", "all") => Ok(Asker::Authenticated),
-        ("userdn", "self") => Ok(Asker::Itself),
+        ("userdn", "anyone") => Ok(RequesterSpec::Anyone),
+        ("userdn", "all") => Ok(RequesterSpec::Authenticated),
+        ("userdn", "self") => Ok(RequesterSpec::Itself),
         ("userdn", "parent") => Err("ldap:///parent names the entry above".to_owned()),
         _ if dn.is_empty() => Err(format!("{named:?} names nobody")),
-        ("groupdn", _) => Ok(Asker::Group(dn.to_owned())),
-        _ => Ok(Asker::User(dn.to_owned())),
+        ("groupdn", _) => Ok(RequesterSpec::Group(dn.to_owned())),
+        _ => Ok(RequesterSpec::User(dn.to_owned())),
     }
 }
 
 /// Users that a search finds: `ldap:///BASE??sub?FILTER`.
-fn searched(named: &str) -> Result<Asker, String> {
+fn searched(named: &str) -> Result<RequesterSpec, String> {
     let url = ldap::LdapUrl::parse(named).map_err(|error| format!("{named:?} is no URL: {error}"))?;
     let is_here = url.host.is_none() && url.scheme == ldap::UrlScheme::Ldap;
     if url.scope != Some(ldap::Scope::WholeSubtree) || !is_here || !url.extensions.is_empty() {
@@ -594,9 +595,9 @@ fn searched(named: &str) -> Result<Asker, String> {
     }
     let place = Some(url.dn).filter(|dn| !dn.trim().is_empty());
     Ok(match (place, url.filter) {
-        (None, None) => Asker::Authenticated,
-        (Some(place), None) => Asker::UsersIn(place),
-        (place, Some(filter)) => Asker::UsersMatching(place, filter),
+        (None, None) => RequesterSpec::Authenticated,
+        (Some(place), None) => RequesterSpec::UsersIn(place),
+        (place, Some(filter)) => RequesterSpec::UsersMatching(place, filter),
     })
 }
 

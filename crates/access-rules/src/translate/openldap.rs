@@ -6,7 +6,7 @@
 //! with less access becomes a refusal.
 
 use directory::ListenerName;
-use directory::access::{Asker, LinkConditions, Reach};
+use directory::access::{LinkConditions, Reach, RequesterSpec};
 use ipnet::IpNet;
 
 use super::Translation;
@@ -29,7 +29,7 @@ struct Region {
 /// Access, by its letters: c, s, r, a, z (w is both), x.
 #[derive(Clone, Debug)]
 struct Grant {
-    asker: Asker,
+    asker: RequesterSpec,
     link: LinkConditions,
     rights: Rights,
 }
@@ -37,7 +37,7 @@ struct Grant {
 impl Grant {
     /// Whether it is for everybody, by any way.
     fn is_for_all(&self) -> bool {
-        self.asker == Asker::Anyone && self.link == LinkConditions::default()
+        self.asker == RequesterSpec::Anyone && self.link == LinkConditions::default()
     }
 }
 
@@ -446,16 +446,16 @@ fn rights(word: &str) -> Option<Rights> {
     })
 }
 
-fn who(by: &[&str]) -> Result<(Asker, LinkConditions), String> {
+fn who(by: &[&str]) -> Result<(RequesterSpec, LinkConditions), String> {
     let (mut whom, mut link) = (None, LinkConditions::default());
     for word in by {
         let (key, value) = word.split_once('=').unwrap_or((word, ""));
         let found = match key.to_ascii_lowercase().as_str() {
-            "*" => Asker::Anyone,
-            "anonymous" => Asker::Anonymous,
-            "users" => Asker::Authenticated,
-            "self" => Asker::Itself,
-            "dn" | "dn.exact" | "dn.base" | "dn.baseobject" if value == "*" => Asker::Authenticated,
+            "*" => RequesterSpec::Anyone,
+            "anonymous" => RequesterSpec::Anonymous,
+            "users" => RequesterSpec::Authenticated,
+            "self" => RequesterSpec::Itself,
+            "dn" | "dn.exact" | "dn.base" | "dn.baseobject" if value == "*" => RequesterSpec::Authenticated,
             "dn" | "dn.exact" | "dn.base" | "dn.baseobject" => {
                 if value.to_ascii_lowercase().contains("cn=auth") {
                     return Err(
@@ -463,17 +463,17 @@ fn who(by: &[&str]) -> Result<(Asker, LinkConditions), String> {
                             .into(),
                     );
                 }
-                Asker::User(value.to_owned())
+                RequesterSpec::User(value.to_owned())
             }
-            "dn.subtree" | "dn.sub" => Asker::UsersIn(value.to_owned()),
-            "dnattr" => Asker::NamedBy(value.to_owned()),
+            "dn.subtree" | "dn.sub" => RequesterSpec::UsersIn(value.to_owned()),
+            "dnattr" => RequesterSpec::NamedBy(value.to_owned()),
             key if key == "group" || key.starts_with("group/") || key.starts_with("group.exact") => {
                 let named = key.split('.').next().unwrap_or_default();
                 let attribute = named.split('/').nth(2).unwrap_or("member");
                 if !["member", "uniquemember"].contains(&attribute) {
                     return Err(format!("groups by {attribute}: here they are by member and uniqueMember"));
                 }
-                Asker::Group(value.to_owned())
+                RequesterSpec::Group(value.to_owned())
             }
             "ssf" | "tls_ssf" | "transport_ssf" => {
                 let bits = value.parse::<u32>().map_err(|_| format!("{value:?} is no strength"))?;
@@ -498,7 +498,7 @@ fn who(by: &[&str]) -> Result<(Asker, LinkConditions), String> {
             return Err("two conditions on who asks".to_owned());
         }
     }
-    Ok((whom.unwrap_or(Asker::Anyone), link))
+    Ok((whom.unwrap_or(RequesterSpec::Anyone), link))
 }
 
 /// The name of the listener that has no other than its scheme.

@@ -3,7 +3,7 @@
 //! The text of a rule has no escapes, so a DN or a name from elsewhere could end a quote and begin another clause. So a
 //! text is given out only if reading it again, with the directory's own parser, gives what was meant.
 
-use directory::access::{AccessRule, Asker, LinkConditions, Reach, Rights};
+use directory::access::{AccessRule, LinkConditions, Reach, RequesterSpec, Rights};
 use ipnet::IpNet;
 use ldap::{Dn, FilterBuf};
 use schema::Schema;
@@ -25,7 +25,7 @@ pub(super) struct RuleParts {
     pub(super) but_places: Vec<(Reach, String)>,
     pub(super) filter: Option<String>,
     pub(super) is_where_seen: bool,
-    pub(super) askers: Vec<Asker>,
+    pub(super) askers: Vec<RequesterSpec>,
     pub(super) link: LinkConditions,
 }
 
@@ -48,7 +48,7 @@ impl RuleParts {
             place: self.place.clone(),
             but_places: self.but_places.clone(),
             filter: self.filter.clone(),
-            askers: self.askers.clone(),
+            requesters: self.askers.clone(),
             link: self.link.clone(),
         };
         match AccessRule::parse(&text) {
@@ -63,14 +63,14 @@ impl RuleParts {
         let places = self.place.iter().chain(&self.but_places).map(|(_, dn)| dn);
         places.chain(self.askers.iter().filter_map(dn_of)).try_for_each(|dn| check_dn(dn))?;
         let of_askers = self.askers.iter().filter_map(|asker| match asker {
-            Asker::UsersMatching(_, filter) => Some(filter),
+            RequesterSpec::UsersMatching(_, filter) => Some(filter),
             _ => None,
         });
         for filter in self.filter.iter().chain(&self.values).chain(of_askers) {
             FilterBuf::parse(filter).map_err(|error| format!("{filter:?} is no filter: {error}"))?;
         }
         let named = self.askers.iter().filter_map(|asker| match asker {
-            Asker::NamedBy(attribute) => Some(attribute),
+            RequesterSpec::NamedBy(attribute) => Some(attribute),
             _ => None,
         });
         match self.attributes.iter().chain(&self.but_attributes).chain(named).find(|name| !is_name(name)) {
@@ -162,10 +162,10 @@ pub(super) fn free_name(wanted: &str, taken: &[String]) -> String {
     names.find(|name| !is_taken(name)).unwrap_or_default()
 }
 
-fn dn_of(asker: &Asker) -> Option<&String> {
+fn dn_of(asker: &RequesterSpec) -> Option<&String> {
     match asker {
-        Asker::User(dn) | Asker::UsersIn(dn) | Asker::Group(dn) => Some(dn),
-        Asker::UsersMatching(dn, _) => dn.as_ref(),
+        RequesterSpec::User(dn) | RequesterSpec::UsersIn(dn) | RequesterSpec::Group(dn) => Some(dn),
+        RequesterSpec::UsersMatching(dn, _) => dn.as_ref(),
         _ => None,
     }
 }
@@ -195,15 +195,15 @@ fn quoted(text: &str) -> Result<String, String> {
     }
 }
 
-fn asker_text(asker: &Asker) -> Result<String, String> {
+fn asker_text(asker: &RequesterSpec) -> Result<String, String> {
     Ok(match asker {
-        Asker::User(dn) => format!("user {}", quoted(dn)?),
-        Asker::UsersIn(dn) => format!("users in {}", quoted(dn)?),
-        Asker::UsersMatching(None, filter) => format!("users matching {}", quoted(filter)?),
-        Asker::UsersMatching(Some(dn), filter) => {
+        RequesterSpec::User(dn) => format!("user {}", quoted(dn)?),
+        RequesterSpec::UsersIn(dn) => format!("users in {}", quoted(dn)?),
+        RequesterSpec::UsersMatching(None, filter) => format!("users matching {}", quoted(filter)?),
+        RequesterSpec::UsersMatching(Some(dn), filter) => {
             format!("users in {} matching {}", quoted(dn)?, quoted(filter)?)
         }
-        Asker::Group(dn) => format!("group {}", quoted(dn)?),
+        RequesterSpec::Group(dn) => format!("group {}", quoted(dn)?),
         other => other.to_string(),
     })
 }
@@ -251,7 +251,7 @@ mod tests {
     use super::*;
 
     fn to_user(dn: &str) -> RuleParts {
-        let askers = vec![Asker::User(dn.to_owned())];
+        let askers = vec![RequesterSpec::User(dn.to_owned())];
         RuleParts { is_allow: true, rights: vec!["read"], askers, ..RuleParts::default() }
     }
 

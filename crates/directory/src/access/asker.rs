@@ -7,9 +7,9 @@ use schema::AttributeDescription;
 
 use super::sources::{Sources, Touch};
 use crate::catalog::Shown;
-use crate::catalog::access_rules::RuleAsker;
+use crate::catalog::access_rules::RuleRequester;
 use crate::filter::{Candidate, Compiler, Matcher, Term, Truth};
-use crate::model::limits::GROUPS_OF_ASKER_MAX;
+use crate::model::limits::REQUESTER_GROUPS_MAX;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{AttrId, EntryId, LINKED, link_key};
@@ -70,12 +70,12 @@ impl<'s> AskerFacts<'s> {
     }
 
     /// When a rule for these is for the asker; `None` for never.
-    pub(super) fn condition(&mut self, askers: &[RuleAsker]) -> Result<Option<Condition>> {
+    pub(super) fn condition(&mut self, askers: &[RuleRequester]) -> Result<Option<Condition>> {
         let (mut is_own, mut names) = (false, Vec::new());
         for asker in askers {
             match asker {
-                RuleAsker::Itself => is_own = self.own.is_some(),
-                RuleAsker::NamedBy(type_id) if self.own.is_some() => {
+                RuleRequester::Itself => is_own = self.own.is_some(),
+                RuleRequester::NamedBy(type_id) if self.own.is_some() => {
                     names.extend_from_slice(self.state.catalog.stored_attributes_of_type(*type_id));
                 }
                 other if self.is(other)? => return Ok(Some(Condition::Always)),
@@ -86,28 +86,28 @@ impl<'s> AskerFacts<'s> {
     }
 
     /// Whether these are the asker, whatever the entry.
-    fn is(&mut self, asker: &RuleAsker) -> Result<bool> {
+    fn is(&mut self, asker: &RuleRequester) -> Result<bool> {
         let Some(own) = self.own else {
-            return Ok(matches!(asker, RuleAsker::Anyone | RuleAsker::Anonymous));
+            return Ok(matches!(asker, RuleRequester::Anyone | RuleRequester::Anonymous));
         };
         Ok(match asker {
-            RuleAsker::Anyone | RuleAsker::Authenticated => true,
-            RuleAsker::User(name) => self.entry_of(name)? == Some(own),
-            RuleAsker::UsersIn(name) => self.is_in(own, name)?,
-            RuleAsker::UsersMatching(place, filter) => {
+            RuleRequester::Anyone | RuleRequester::Authenticated => true,
+            RuleRequester::User(name) => self.entry_of(name)? == Some(own),
+            RuleRequester::UsersIn(name) => self.is_in(own, name)?,
+            RuleRequester::UsersMatching(place, filter) => {
                 let is_there = match place {
                     Some(name) => self.is_in(own, name)?,
                     None => true,
                 };
                 is_there && self.matches(own, filter)?
             }
-            RuleAsker::Group(name) => match self.entry_of(name)? {
+            RuleRequester::Group(name) => match self.entry_of(name)? {
                 Some(group) => {
                     self.groups(own)?.binary_search(&group.0).is_ok() || self.is_described(own, group)?
                 }
                 None => false,
             },
-            RuleAsker::Anonymous | RuleAsker::Itself | RuleAsker::NamedBy(_) => false,
+            RuleRequester::Anonymous | RuleRequester::Itself | RuleRequester::NamedBy(_) => false,
         })
     }
 
@@ -198,7 +198,7 @@ pub(crate) fn groups_of(state: TreeState<'_>, own: EntryId) -> Result<Vec<u64>> 
         let mut groups = Vec::new();
         for attribute in &attributes {
             let key = link_key(EntryId(member), *attribute);
-            state.read.ids(LINKED, &key)?.next_block(&mut groups, GROUPS_OF_ASKER_MAX + 1)?;
+            state.read.ids(LINKED, &key)?.next_block(&mut groups, REQUESTER_GROUPS_MAX + 1)?;
         }
         for group in groups {
             if let Err(place) = all.binary_search(&group) {
@@ -206,11 +206,11 @@ pub(crate) fn groups_of(state: TreeState<'_>, own: EntryId) -> Result<Vec<u64>> 
                 new.push(group);
             }
         }
-        if all.len() > GROUPS_OF_ASKER_MAX {
+        if all.len() > REQUESTER_GROUPS_MAX {
             return Err(OperationError::refused(
                 ResultCode::ADMIN_LIMIT_EXCEEDED,
                 format!(
-                    "you are in more than {GROUPS_OF_ASKER_MAX} groups: access rules take no more into account"
+                    "you are in more than {REQUESTER_GROUPS_MAX} groups: access rules take no more into account"
                 ),
             ));
         }

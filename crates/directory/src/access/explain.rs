@@ -16,8 +16,8 @@ use super::{Access, Requester};
 use crate::catalog::access_rules::{AccessRules, Rule, default_rules, goes_with_the_entry};
 use crate::catalog::{Catalog, Secrecy, Secrets, USER_PASSWORD, counts_entries, is_user_password};
 use crate::model::access_rule::{
-    ADD, AccessRule, Asker, BROWSE, COMPARE, DELETE, EXPLAIN, JOIN, LEAVE, PROXY, READ, RENAME, RESET, Reach,
-    Rights, SEARCH, WRITE,
+    ADD, AccessRule, BROWSE, COMPARE, DELETE, EXPLAIN, JOIN, LEAVE, PROXY, READ, RENAME, RESET, Reach,
+    RequesterSpec, Rights, SEARCH, WRITE,
 };
 use crate::model::client_link::ClientLink;
 use crate::model::name::NormalName;
@@ -508,7 +508,8 @@ impl Deciding<'_> {
         }
         for place in &deny {
             let rule = self.rule(*place);
-            let whom = self.askers(*place).iter().map(Asker::to_string).collect::<Vec<_>>().join(", ");
+            let whom =
+                self.askers(*place).iter().map(RequesterSpec::to_string).collect::<Vec<_>>().join(", ");
             let needed = match asked.type_id {
                 Some(type_id) => {
                     let name = self.state.catalog.schema.type_by_id(type_id).name();
@@ -553,7 +554,8 @@ impl Deciding<'_> {
             if !self.reaches(rule, asked)? {
                 continue;
             }
-            let others = self.askers(place).iter().map(Asker::to_string).collect::<Vec<_>>().join(", ");
+            let others =
+                self.askers(place).iter().map(RequesterSpec::to_string).collect::<Vec<_>>().join(", ");
             let name = self.rule(place).name().to_owned();
             let who = Quoted(self.who).to_string();
             let mut needed = format!("that {who} is what rule {name:?} is for: {others}");
@@ -612,8 +614,8 @@ impl Deciding<'_> {
         Some(format!("{:?}", filter.to_string()))
     }
 
-    fn askers(&self, place: usize) -> Vec<Asker> {
+    fn askers(&self, place: usize) -> Vec<RequesterSpec> {
         let rule = self.texts.get(place).and_then(|text| AccessRule::parse(text).ok());
-        rule.map(|rule| rule.askers).unwrap_or_default()
+        rule.map(|rule| rule.requesters).unwrap_or_default()
     }
 }

@@ -22,7 +22,7 @@ use crate::catalog::access_rules::{AccessRules, Rule};
 use crate::filter::{Candidate, Compiler, InMemory, Matcher, MemberUse, Memberships, Term, Truth, ValueRule};
 use crate::model::access_rule::{EXPLAIN, Reach, USE};
 use crate::model::client_link::ClientLink;
-use crate::model::limits::{ENTRIES_OF_ASKER_MAX, RIGHTS_KEPT_MAX, TREE_DEPTH_MAX};
+use crate::model::limits::{ENTRIES_NAMING_REQUESTER_MAX, RIGHTS_CACHED_MAX, TREE_DEPTH_MAX};
 use crate::model::name::{NormalName, invalid_name, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
@@ -180,7 +180,7 @@ impl Standing {
     ///
     /// # Errors
     /// adminLimitExceeded for a user in more than
-    /// [`GROUPS_OF_ASKER_MAX`](crate::model::limits::GROUPS_OF_ASKER_MAX) groups; the store failed.
+    /// [`REQUESTER_GROUPS_MAX`](crate::model::limits::REQUESTER_GROUPS_MAX) groups; the store failed.
     pub(crate) fn of(state: TreeState<'_>, context: &RequestContext<'_>) -> Result<Option<Standing>> {
         let rules = &state.catalog.access_rules;
         if !rules.are_there() {
@@ -214,7 +214,7 @@ impl Standing {
                 if rule.rights.has(USE) || !rule.holds_over(link) {
                     continue;
                 }
-                let Some(condition) = asker.condition(&rule.askers)? else { continue };
+                let Some(condition) = asker.condition(&rule.requesters)? else { continue };
                 let place = match &rule.place {
                     None => None,
                     // The root of all names is above every entry.
@@ -352,7 +352,7 @@ impl Standing {
             false => Some(self.at_special(state, walk, (EntryId::ROOT, parent), Newcomer::Unknown)?),
         };
         let mut below = self.below.lock().unwrap_or_else(PoisonError::into_inner);
-        if below.len() >= RIGHTS_KEPT_MAX {
+        if below.len() >= RIGHTS_CACHED_MAX {
             below.clear();
         }
         below.insert(parent, rights.clone());
@@ -558,7 +558,7 @@ impl Standing {
                 *bits |= 1 << (place % 64);
             }
         }
-        if walk.below.len() >= RIGHTS_KEPT_MAX {
+        if walk.below.len() >= RIGHTS_CACHED_MAX {
             walk.below.clear();
         }
         walk.below.insert(parent, walk.holding.as_slice().into());
@@ -592,7 +592,7 @@ impl Standing {
             .filter_map(|(_, mine)| Some((self.rules.rules.get(mine.rule)?, mine.values.as_ref())))
             .collect();
         let rights = EntryRights::of(&rules, state.catalog, self.is_uniform);
-        if known.len() >= RIGHTS_KEPT_MAX {
+        if known.len() >= RIGHTS_CACHED_MAX {
             known.clear();
         }
         let rights = Arc::new(rights);
@@ -657,8 +657,8 @@ fn special(state: TreeState<'_>, own: Option<EntryId>, mine: &[Mine]) -> Result<
     attributes.dedup();
     for attribute in own.iter().flat_map(|own| attributes.iter().map(|attribute| link_key(*own, *attribute)))
     {
-        state.read.ids(LINKED, &attribute)?.next_block(&mut ids, ENTRIES_OF_ASKER_MAX + 1)?;
-        if ids.len() > ENTRIES_OF_ASKER_MAX {
+        state.read.ids(LINKED, &attribute)?.next_block(&mut ids, ENTRIES_NAMING_REQUESTER_MAX + 1)?;
+        if ids.len() > ENTRIES_NAMING_REQUESTER_MAX {
             return Ok((Vec::new(), true));
         }
     }

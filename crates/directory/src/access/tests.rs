@@ -416,17 +416,17 @@ fn who_is_named_by_few_or_by_many_reads_what_names_them_and_nothing_else() {
     };
     // Bert alone, whom the standing knows; then more than it keeps.
     assert_eq!(mails(&mut directory), 1);
-    for number in 0..crate::limits::ENTRIES_OF_ASKER_MAX {
+    for number in 0..crate::limits::ENTRIES_NAMING_REQUESTER_MAX {
         let dn = format!("cn={number},{GROUPS}");
         let attributes: &[(&str, &[&str])] =
             &[("objectClass", &["inetOrgPerson"]), ("sn", &["x"]), ("mail", &["x"]), ("manager", &[&anna])];
         ok(&mut directory, |of| of.add(&dn, attributes));
     }
     directory.change_settings(|settings| settings.general.size_limit = 0);
-    assert_eq!(mails(&mut directory), 1 + crate::limits::ENTRIES_OF_ASKER_MAX);
+    assert_eq!(mails(&mut directory), 1 + crate::limits::ENTRIES_NAMING_REQUESTER_MAX);
     let other: &[(&str, &[&str])] = &[("objectClass", &["inetOrgPerson"]), ("sn", &["x"]), ("mail", &["x"])];
     ok(&mut directory, |of| of.add(&format!("cn=other,{GROUPS}"), other));
-    assert_eq!(mails(&mut directory), 1 + crate::limits::ENTRIES_OF_ASKER_MAX);
+    assert_eq!(mails(&mut directory), 1 + crate::limits::ENTRIES_NAMING_REQUESTER_MAX);
 }
 
 #[test]

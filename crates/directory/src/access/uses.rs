@@ -30,7 +30,7 @@ pub(super) fn said(
     let mut said = Vec::new();
     let about = |(_, rule): &(usize, &Rule)| rule.rights.has(USE);
     for (place, rule) in rules.rules.iter().enumerate().filter(about) {
-        let is_for = rule.holds_over(link) && asker.condition(&rule.askers)?.is_some();
+        let is_for = rule.holds_over(link) && asker.condition(&rule.requesters)?.is_some();
         match (rule.is_allow, is_for) {
             (true, true) => said.push((place, rule.uses, Says::Allows)),
             (true, false) => said.push((place, rule.uses, Says::AllowsOthers)),

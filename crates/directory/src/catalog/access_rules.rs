@@ -6,7 +6,7 @@ use schema::{Schema, TypeId};
 
 use super::rule_filter::{rule_filter, value_filter};
 use super::secret::{Secrets, USER_PASSWORD};
-use crate::model::access_rule::{AccessRule, Asker, RESET, Reach, Rights, USE, WRITE};
+use crate::model::access_rule::{AccessRule, RESET, Reach, RequesterSpec, Rights, USE, WRITE};
 use crate::model::client_link::ClientLink;
 use crate::model::link_conditions::LinkConditions;
 use crate::model::name::{NormalName, parse_dn};
@@ -77,7 +77,7 @@ pub fn default_rules(anonymous_read: bool) -> Vec<String> {
 
 /// Requesters of a rule, with normal forms of DNs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum RuleAsker {
+pub(crate) enum RuleRequester {
     Anyone,
     Anonymous,
     Authenticated,
@@ -106,7 +106,7 @@ pub(crate) struct Rule {
     pub(crate) but: Vec<(Reach, NormalName)>,
     /// Filter that the entries must match.
     pub(crate) filter: Option<FilterBuf>,
-    pub(crate) askers: Vec<RuleAsker>,
+    pub(crate) requesters: Vec<RuleRequester>,
     /// Conditions on the connection of a request.
     pub(crate) link: LinkConditions,
 }
@@ -160,8 +160,10 @@ impl AccessRules {
     /// Returns true if the requesters of a rule may change with entries other than the requester's own, or with the
     /// connection.
     pub(crate) fn ask_others(&self) -> bool {
-        let asks = |asker: &RuleAsker| matches!(asker, RuleAsker::Group(_) | RuleAsker::UsersMatching(..));
-        self.asks_link || self.rules.iter().any(|rule| rule.askers.iter().any(asks))
+        let asks = |requester: &RuleRequester| {
+            matches!(requester, RuleRequester::Group(_) | RuleRequester::UsersMatching(..))
+        };
+        self.asks_link || self.rules.iter().any(|rule| rule.requesters.iter().any(asks))
     }
 
     /// Returns true if a rule depends on the time of a request.
@@ -207,13 +209,13 @@ impl Rule {
     /// The text says what is wrong with it.
     pub(crate) fn read(text: &str, schema: &Schema, secrets: &Secrets) -> Result<Rule, String> {
         let read = AccessRule::parse(text)?;
-        let AccessRule { name, is_allow, rights, place, askers, link, .. } = read;
+        let AccessRule { name, is_allow, rights, place, requesters, link, .. } = read;
         let place = match place {
             Some((reach, dn)) => Some((reach, normal(&dn, schema)?)),
             None => None,
         };
-        let askers = askers.iter().map(|asker| RuleAsker::of(asker, schema, secrets));
-        let askers = askers.collect::<Result<_, _>>()?;
+        let requesters = requesters.iter().map(|requester| RuleRequester::of(requester, schema, secrets));
+        let requesters = requesters.collect::<Result<_, _>>()?;
         if rights.has(USE) {
             let mut uses = match (read.attributes.is_empty(), is_allow) {
                 (false, _) => Uses::named(&read.attributes)?,
@@ -233,7 +235,7 @@ impl Rule {
                 place,
                 but,
                 filter,
-                askers,
+                requesters,
                 link,
             });
         }
@@ -261,27 +263,27 @@ impl Rule {
             place,
             but,
             filter,
-            askers,
+            requesters,
             link,
         })
     }
 }
 
-impl RuleAsker {
-    fn of(asker: &Asker, schema: &Schema, secrets: &Secrets) -> Result<RuleAsker, String> {
-        Ok(match asker {
-            Asker::Anyone => RuleAsker::Anyone,
-            Asker::Anonymous => RuleAsker::Anonymous,
-            Asker::Authenticated => RuleAsker::Authenticated,
-            Asker::Itself => RuleAsker::Itself,
-            Asker::User(dn) => RuleAsker::User(normal(dn, schema)?),
-            Asker::UsersIn(dn) => RuleAsker::UsersIn(normal(dn, schema)?),
-            Asker::UsersMatching(place, filter) => {
+impl RuleRequester {
+    fn of(requester: &RequesterSpec, schema: &Schema, secrets: &Secrets) -> Result<RuleRequester, String> {
+        Ok(match requester {
+            RequesterSpec::Anyone => RuleRequester::Anyone,
+            RequesterSpec::Anonymous => RuleRequester::Anonymous,
+            RequesterSpec::Authenticated => RuleRequester::Authenticated,
+            RequesterSpec::Itself => RuleRequester::Itself,
+            RequesterSpec::User(dn) => RuleRequester::User(normal(dn, schema)?),
+            RequesterSpec::UsersIn(dn) => RuleRequester::UsersIn(normal(dn, schema)?),
+            RequesterSpec::UsersMatching(place, filter) => {
                 let place = place.as_deref().map(|dn| normal(dn, schema)).transpose()?;
-                RuleAsker::UsersMatching(place, rule_filter(filter, schema, secrets)?)
+                RuleRequester::UsersMatching(place, rule_filter(filter, schema, secrets)?)
             }
-            Asker::Group(dn) => RuleAsker::Group(normal(dn, schema)?),
-            Asker::NamedBy(name) => {
+            RequesterSpec::Group(dn) => RuleRequester::Group(normal(dn, schema)?),
+            RequesterSpec::NamedBy(name) => {
                 let attribute_type = schema.attribute_type(name).ok_or_else(|| unknown(name))?;
                 if !super::is_link_type(attribute_type) {
                     return Err(format!(
@@ -289,7 +291,7 @@ impl RuleAsker {
                          secretary, seeAlso, roleOccupant"
                     ));
                 }
-                RuleAsker::NamedBy(attribute_type.id)
+                RuleRequester::NamedBy(attribute_type.id)
             }
         })
     }

@@ -24,7 +24,7 @@ use crate::read::access_question::subject;
 use crate::read::bind::stored_passwords;
 use crate::tree::{TreeState, damaged_row};
 pub use explained::RecordedExplainer;
-pub use operation::{Act, Recorded};
+pub use operation::{Act, RecordedOperation};
 pub use recorded::{DecisionChange, RecordedLimits, RecordedRehearsal, RecordedTally};
 
 type Result<T> = std::result::Result<T, OperationError>;
@@ -34,9 +34,9 @@ type Result<T> = std::result::Result<T, OperationError>;
 pub struct Rehearsal {
     /// Authorization identities (RFC 4513 section 5.2.1.8) of requesters, empty for anonymous. If there are none:
     /// anonymous, and users among the sampled entries.
-    pub askers: Vec<String>,
+    pub requesters: Vec<String>,
     /// Maximum number of users if none are named.
-    pub askers_max: usize,
+    pub requesters_max: usize,
     /// Maximum number of entries, evenly distributed.
     pub entries_max: u64,
 }
@@ -45,7 +45,7 @@ pub struct Rehearsal {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessChange {
     /// Authorization identity of the requester; `anonymous` for none.
-    pub asker: String,
+    pub requester: String,
     /// DN of the entry.
     pub dn: String,
     /// Rights that the requester would gain: `browse`, `read mail`.
@@ -56,7 +56,7 @@ pub struct AccessChange {
 
 impl fmt::Display for AccessChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at {}:", self.asker, self.dn)?;
+        write!(f, "{} at {}:", self.requester, self.dn)?;
         if !self.lost.is_empty() {
             write!(f, " may no longer {}", self.lost.join(", "))?;
         }
@@ -70,9 +70,9 @@ impl fmt::Display for AccessChange {
 
 /// Counts of a rehearsal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rehearsed {
+pub struct RehearsalSummary {
     /// Number of requesters.
-    pub askers: usize,
+    pub requesters: usize,
     /// Number of entries.
     pub entries: u64,
     /// Number of pairs of both with a change.
@@ -88,24 +88,25 @@ pub fn rehearse(
     proposal: &GeneralSettings,
     rehearsal: &Rehearsal,
     each: &mut dyn FnMut(&AccessChange),
-) -> Result<Rehearsed> {
+) -> Result<RehearsalSummary> {
     let now = RulesInForce::of(state);
     let anonymous_read = proposal.anonymous_read || state.settings.node.anonymous_read;
     let schema = &*state.catalog.schema;
     let secrets = Secrets::of(schema, &proposal.secret_attributes);
     let then = RulesInForce::proposed(&proposal.access_rules, anonymous_read, (schema, &secrets));
     let ids = sampled(state, rehearsal.entries_max)?;
-    let askers = askers(state, rehearsal, &ids)?;
-    let mut rehearsed = Rehearsed { askers: askers.len(), entries: ids.len() as u64, changes: 0 };
-    for asker in &askers {
+    let requesters = requesters(state, rehearsal, &ids)?;
+    let mut rehearsed =
+        RehearsalSummary { requesters: requesters.len(), entries: ids.len() as u64, changes: 0 };
+    for requester in &requesters {
         let (Some(before), Some(after)) = (
-            Standing::under(&now.rules, state, asker, None)?,
-            Standing::under(&then.rules, state, asker, None)?,
+            Standing::under(&now.rules, state, requester, None)?,
+            Standing::under(&then.rules, state, requester, None)?,
         ) else {
             continue;
         };
-        let may_change = Access::of(asker, state.settings).check_modify_some().is_ok();
-        let name = if asker.dn().is_empty() { "anonymous" } else { asker.dn() };
+        let may_change = Access::of(requester, state.settings).check_modify_some().is_ok();
+        let name = if requester.dn().is_empty() { "anonymous" } else { requester.dn() };
         let mut walks = [Walk::default(), Walk::default()];
         let [walk_before, walk_after] = &mut walks;
         for id in &ids {
@@ -125,7 +126,7 @@ pub fn rehearse(
             }
             rehearsed.changes += 1;
             let dn = state.dn(*id)?.unwrap_or_default();
-            each(&AccessChange { asker: name.to_owned(), dn, gained, lost });
+            each(&AccessChange { requester: name.to_owned(), dn, gained, lost });
         }
     }
     Ok(rehearsed)
@@ -145,9 +146,9 @@ fn sampled(state: TreeState<'_>, count_max: u64) -> Result<Vec<EntryId>> {
     Ok(ids)
 }
 
-fn askers(state: TreeState<'_>, rehearsal: &Rehearsal, ids: &[EntryId]) -> Result<Vec<Requester>> {
-    if !rehearsal.askers.is_empty() {
-        return rehearsal.askers.iter().map(|identity| subject(state, identity)).collect();
+fn requesters(state: TreeState<'_>, rehearsal: &Rehearsal, ids: &[EntryId]) -> Result<Vec<Requester>> {
+    if !rehearsal.requesters.is_empty() {
+        return rehearsal.requesters.iter().map(|identity| subject(state, identity)).collect();
     }
     let mut users = Vec::new();
     for id in ids {
@@ -155,12 +156,12 @@ fn askers(state: TreeState<'_>, rehearsal: &Rehearsal, ids: &[EntryId]) -> Resul
             users.push(*id);
         }
     }
-    let stride = users.len().div_ceil(rehearsal.askers_max.max(1)).max(1);
-    let mut askers = vec![Requester::Anonymous];
+    let stride = users.len().div_ceil(rehearsal.requesters_max.max(1)).max(1);
+    let mut requesters = vec![Requester::Anonymous];
     for id in users.into_iter().step_by(stride) {
-        askers.push(Requester::User { id, dn: state.dn(id)?.unwrap_or_default() });
+        requesters.push(Requester::User { id, dn: state.dn(id)?.unwrap_or_default() });
     }
-    Ok(askers)
+    Ok(requesters)
 }
 
 /// Returns the types that an entry has values of, except secrets.

@@ -138,7 +138,7 @@ pub enum Reach {
 
 /// Requesters that a rule applies to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asker {
+pub enum RequesterSpec {
     /// Every requester, bound or not.
     Anyone,
     /// Requesters that have not bound.
@@ -159,20 +159,22 @@ pub enum Asker {
     NamedBy(String),
 }
 
-impl fmt::Display for Asker {
+impl fmt::Display for RequesterSpec {
     /// Writes the words of the rule.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Asker::Anyone => write!(f, "anyone"),
-            Asker::Anonymous => write!(f, "anonymous"),
-            Asker::Authenticated => write!(f, "authenticated"),
-            Asker::Itself => write!(f, "self"),
-            Asker::User(dn) => write!(f, "user {dn:?}"),
-            Asker::UsersIn(dn) => write!(f, "users in {dn:?}"),
-            Asker::UsersMatching(None, filter) => write!(f, "users matching {filter:?}"),
-            Asker::UsersMatching(Some(dn), filter) => write!(f, "users in {dn:?} matching {filter:?}"),
-            Asker::Group(dn) => write!(f, "group {dn:?}"),
-            Asker::NamedBy(attribute) => write!(f, "named by {attribute}"),
+            RequesterSpec::Anyone => write!(f, "anyone"),
+            RequesterSpec::Anonymous => write!(f, "anonymous"),
+            RequesterSpec::Authenticated => write!(f, "authenticated"),
+            RequesterSpec::Itself => write!(f, "self"),
+            RequesterSpec::User(dn) => write!(f, "user {dn:?}"),
+            RequesterSpec::UsersIn(dn) => write!(f, "users in {dn:?}"),
+            RequesterSpec::UsersMatching(None, filter) => write!(f, "users matching {filter:?}"),
+            RequesterSpec::UsersMatching(Some(dn), filter) => {
+                write!(f, "users in {dn:?} matching {filter:?}")
+            }
+            RequesterSpec::Group(dn) => write!(f, "group {dn:?}"),
+            RequesterSpec::NamedBy(attribute) => write!(f, "named by {attribute}"),
         }
     }
 }
@@ -200,7 +202,7 @@ pub struct AccessRule {
     /// Filter that the entries must match.
     pub filter: Option<String>,
     /// Requesters that the rule applies to.
-    pub askers: Vec<Asker>,
+    pub requesters: Vec<RequesterSpec>,
     /// Conditions on the connection of the request.
     pub link: LinkConditions,
 }
@@ -248,7 +250,7 @@ impl AccessRule {
             place: None,
             but_places: Vec::new(),
             filter: None,
-            askers: Vec::new(),
+            requesters: Vec::new(),
             link: LinkConditions::default(),
         };
         loop {
@@ -285,7 +287,7 @@ impl AccessRule {
             ));
         }
         loop {
-            rule.askers.push(parser.asker()?);
+            rule.requesters.push(parser.requester()?);
             if !parser.takes_comma() {
                 break;
             }
@@ -307,8 +309,10 @@ impl AccessRule {
             return Ok(());
         }
         let is_of_entries = self.place.is_some() || !self.but_places.is_empty() || self.filter.is_some();
-        let asks_entries = |asker: &Asker| matches!(asker, Asker::Itself | Asker::NamedBy(_));
-        if rights != USE || is_of_entries || self.askers.iter().any(asks_entries) {
+        let asks_entries = |requester: &RequesterSpec| {
+            matches!(requester, RequesterSpec::Itself | RequesterSpec::NamedBy(_))
+        };
+        if rights != USE || is_of_entries || self.requesters.iter().any(asks_entries) {
             return Err("use does not apply to entries: a rule for it has no other right, no place and no filter, and \
                         its requesters are neither self nor named by an attribute"
                 .into());
@@ -379,25 +383,25 @@ impl Parser<'_, '_> {
         }
     }
 
-    fn asker(&mut self) -> Result<Asker, String> {
+    fn requester(&mut self) -> Result<RequesterSpec, String> {
         const WANTED: &str = "anyone, anonymous, authenticated, self, user, users in, group (a DN each), \
              users matching (a filter) or named by ATTRIBUTE";
         Ok(match self.word(WANTED)? {
-            "anyone" => Asker::Anyone,
-            "anonymous" => Asker::Anonymous,
-            "authenticated" => Asker::Authenticated,
-            "self" => Asker::Itself,
-            "user" => Asker::User(self.quoted("a DN")?),
+            "anyone" => RequesterSpec::Anyone,
+            "anonymous" => RequesterSpec::Anonymous,
+            "authenticated" => RequesterSpec::Authenticated,
+            "self" => RequesterSpec::Itself,
+            "user" => RequesterSpec::User(self.quoted("a DN")?),
             "users" if self.takes("in") => {
                 let place = self.quoted("a DN")?;
                 match self.takes("matching") {
-                    true => Asker::UsersMatching(Some(place), self.quoted("a filter")?),
-                    false => Asker::UsersIn(place),
+                    true => RequesterSpec::UsersMatching(Some(place), self.quoted("a filter")?),
+                    false => RequesterSpec::UsersIn(place),
                 }
             }
-            "users" if self.takes("matching") => Asker::UsersMatching(None, self.quoted("a filter")?),
-            "group" => Asker::Group(self.quoted("a DN")?),
-            "named" if self.takes("by") => Asker::NamedBy(self.word("an attribute")?.to_owned()),
+            "users" if self.takes("matching") => RequesterSpec::UsersMatching(None, self.quoted("a filter")?),
+            "group" => RequesterSpec::Group(self.quoted("a DN")?),
+            "named" if self.takes("by") => RequesterSpec::NamedBy(self.word("an attribute")?.to_owned()),
             other => return Err(format!("expected {WANTED}, found {other:?}")),
         })
     }
@@ -414,7 +418,10 @@ mod tests {
         assert_eq!((rule.name.as_str(), rule.is_allow), ("phones", false));
         assert_eq!(rule.rights, READ.with(SEARCH).with(COMPARE));
         assert_eq!(rule.attributes, ["homePhone", "mobile"]);
-        assert_eq!((rule.place, rule.askers), (None, vec![Asker::Anonymous, Asker::Authenticated]));
+        assert_eq!(
+            (rule.place, rule.requesters),
+            (None, vec![RequesterSpec::Anonymous, RequesterSpec::Authenticated])
+        );
         let text =
             "help desk : allow write,read of userPassword in \"ou=people,dc=example\" to group \"cn=a, o=b\"";
         let rule = AccessRule::parse(text).unwrap();
@@ -424,7 +431,7 @@ mod tests {
             WRITE.with(READ).with(SEARCH).with(COMPARE).with(BROWSE).with(JOIN).with(LEAVE)
         );
         assert_eq!(rule.place, Some((Reach::In, "ou=people,dc=example".to_owned())));
-        assert_eq!(rule.askers, [Asker::Group("cn=a, o=b".to_owned())]);
+        assert_eq!(rule.requesters, [RequesterSpec::Group("cn=a, o=b".to_owned())]);
         assert_eq!(AccessRule::parse(&text.replace('"', "'")), Ok(rule));
         let text = "x: deny write of mail values matching '(mail=*@b)' matching '(sn=a)' to self";
         let rule = AccessRule::parse(text).unwrap();
@@ -434,13 +441,13 @@ mod tests {
         let rule = AccessRule::parse(text).unwrap();
         assert_eq!(rule.filter.as_deref(), Some("(sn=a*)"));
         let matching = |place: Option<&str>, filter: &str| {
-            Asker::UsersMatching(place.map(str::to_owned), filter.to_owned())
+            RequesterSpec::UsersMatching(place.map(str::to_owned), filter.to_owned())
         };
-        assert_eq!(rule.askers, [matching(Some("o=y"), "(uid=b)"), matching(None, "(uid=c)")]);
+        assert_eq!(rule.requesters, [matching(Some("o=y"), "(uid=b)"), matching(None, "(uid=c)")]);
         let all = "x: allow browse below \"\" to anyone, self, user \"\", users in \"o=x\", named by manager";
         let rule = AccessRule::parse(all).unwrap();
         assert_eq!((rule.rights, rule.place), (BROWSE, Some((Reach::Below, String::new()))));
-        assert_eq!(rule.askers.len(), 5);
+        assert_eq!(rule.requesters.len(), 5);
         let all = Rights(!USE.0);
         assert_eq!(AccessRule::parse("x: deny browse to anyone").unwrap().rights, all);
         let rule = AccessRule::parse("x: allow use of paging, 1.2.3 to anonymous from '::1'").unwrap();

@@ -55,16 +55,16 @@ pub const ALIASES_FOLLOWED_MAX: usize = 10_000;
 
 /// Maximum number of groups of a requester that access rules consider; and of combinations of rules and containers
 /// whose rights are cached.
-pub const GROUPS_OF_ASKER_MAX: usize = 10_000;
-/// See [`GROUPS_OF_ASKER_MAX`].
-pub const RIGHTS_KEPT_MAX: usize = 4_096;
+pub const REQUESTER_GROUPS_MAX: usize = 10_000;
+/// See [`REQUESTER_GROUPS_MAX`].
+pub const RIGHTS_CACHED_MAX: usize = 4_096;
 /// Maximum number of entries that name a requester and are cached with its rights; with more, each entry is checked.
-pub const ENTRIES_OF_ASKER_MAX: usize = 1_000;
+pub const ENTRIES_NAMING_REQUESTER_MAX: usize = 1_000;
 /// Maximum number of requesters whose rights a snapshot caches.
-pub const STANDINGS_KEPT_MAX: usize = 1_024;
+pub const REQUESTERS_CACHED_MAX: usize = 1_024;
 /// Maximum number of sources that invalidate cached rights, in addition to names in rules. Rights with more sources
 /// are computed for each request.
-pub const SOURCES_KEPT_MAX: usize = 1_024;
+pub const RIGHTS_SOURCES_MAX: usize = 1_024;
 /// Maximum number of records that a snapshot reads to find the cached rights that they invalidate. After more
 /// records, all are invalid.
 pub const RECORDS_FOLLOWED_MAX: u64 = 256;
@@ -99,7 +99,7 @@ pub const PRESENCE_KEYS_MAX: u64 = 4_096;
 pub const NEEDED_GRAMS_MAX: usize = 256;
 
 /// Maximum number of grams or sounds of a filter item that are looked up; the whole filter decides anyway.
-pub const PIECES_LOOKED_UP_MAX: usize = 32;
+pub const ITEM_LOOKUPS_MAX: usize = 32;
 
 /// Maximum number of postings that are intersected with the shortest one of a filter item.
 pub const POSTINGS_INTERSECTED_MAX: usize = 6;

@@ -5,7 +5,7 @@ use schema::Schema;
 
 use super::SettingsProblem;
 use crate::catalog::Secrets;
-use crate::catalog::access_rules::{AccessRules, Rule, RuleAsker};
+use crate::catalog::access_rules::{AccessRules, Rule, RuleRequester};
 use crate::model::access_rule::{BROWSE, EXPLAIN};
 use crate::model::name::NormalName;
 use crate::model::outcome::OperationError;
@@ -46,17 +46,17 @@ fn has_rule_reader(state: TreeState<'_>, rules: &AccessRules) -> Result<bool> {
             Some((_, name)) => exists(state, name)?,
             None => true,
         };
-        for asker in rule.askers.iter().filter(|_| is_there) {
-            let may_be = match asker {
-                RuleAsker::User(name) | RuleAsker::UsersIn(name) | RuleAsker::Group(name) => {
+        for requester in rule.requesters.iter().filter(|_| is_there) {
+            let may_be = match requester {
+                RuleRequester::User(name) | RuleRequester::UsersIn(name) | RuleRequester::Group(name) => {
                     exists(state, name)?
                 }
-                RuleAsker::Anyone
-                | RuleAsker::Anonymous
-                | RuleAsker::Authenticated
-                | RuleAsker::Itself
-                | RuleAsker::UsersMatching(..)
-                | RuleAsker::NamedBy(_) => true,
+                RuleRequester::Anyone
+                | RuleRequester::Anonymous
+                | RuleRequester::Authenticated
+                | RuleRequester::Itself
+                | RuleRequester::UsersMatching(..)
+                | RuleRequester::NamedBy(_) => true,
             };
             if may_be {
                 return Ok(true);
@@ -70,7 +70,10 @@ fn has_rule_reader(state: TreeState<'_>, rules: &AccessRules) -> Result<bool> {
 fn denies_all(rule: &Rule) -> bool {
     let is_everywhere = rule.place.is_none() && rule.but.is_empty() && rule.filter.is_none();
     let is_always = is_everywhere && !rule.asks_link();
-    !rule.is_allow && rule.rights.has(EXPLAIN) && is_always && rule.askers.contains(&RuleAsker::Anyone)
+    !rule.is_allow
+        && rule.rights.has(EXPLAIN)
+        && is_always
+        && rule.requesters.contains(&RuleRequester::Anyone)
 }
 
 fn exists(state: TreeState<'_>, name: &NormalName) -> Result<bool> {

@@ -48,7 +48,7 @@ pub struct AccountUpdate {
 }
 
 /// Requester of changes that the server makes by itself.
-static NOBODY: Requester = Requester::Anonymous;
+static SERVER: Requester = Requester::Anonymous;
 
 /// Decides what to record; `None` for nothing.
 ///
@@ -66,7 +66,7 @@ pub(crate) fn decide(
         return Ok(None);
     }
     let Some(account) = accounts::account(state, id)? else { return Ok(None) };
-    let (context, controls) = (NOBODY.context(), RequestControls::default());
+    let (context, controls) = (SERVER.context(), RequestControls::default());
     let deciding = Deciding { state, context: &context, controls: &controls, stamp, csn };
     let mut entry = WorkingEntry::of(state, id)?;
     let catalog = state.catalog;

@@ -176,7 +176,7 @@ impl World {
     }
 
     /// Returns the descriptions in the result for an entry; empty if it is not found.
-    fn shown(&mut self, dn: &str, filter: &str, more: &str) -> Vec<String> {
+    fn visible_descriptions(&mut self, dn: &str, filter: &str, more: &str) -> Vec<String> {
         let found = self.directory.search(dn, Scope::BaseObject, filter, &["*", "+", more]);
         found.entries.into_iter().flat_map(|entry| entry.attributes.into_keys()).collect()
     }
@@ -214,7 +214,7 @@ fn the_password_policy_applies_to_every_description() {
                     let stored = stored_passwords(world.directory.snapshot.state(), id).unwrap();
                     assert!(!stored.iter().any(|stored| stored == value.as_bytes()), "{what}");
                     ok(&modify(&mut world, &dn, Replace, "userPassword", "long enough too"), &what);
-                    let left = world.shown(&dn, "(objectClass=*)", "userPassword");
+                    let left = world.visible_descriptions(&dn, "(objectClass=*)", "userPassword");
                     let left: Vec<_> = left.iter().filter(|name| name.starts_with("userPassword")).collect();
                     assert_eq!(left, ["userPassword"], "{what}");
                 }
@@ -274,7 +274,7 @@ fn access_rules_apply_to_every_description() {
         let (dn, _) = world.entry(&[]);
         world.become_user(&asker);
         // A search caches the requester's rights, from before the description existed.
-        assert!(!world.shown(&dn, "(objectClass=*)", "*").is_empty());
+        assert!(!world.visible_descriptions(&dn, "(objectClass=*)", "*").is_empty());
         let hidden =
             world.random.description(&["description", "2.5.4.13", "lesserText", "smallText", "1.2.3.1"], 0);
         let secret = world.random.description(&["ntHash", "1.2.3.3", "lesserHash"], 0);
@@ -292,13 +292,13 @@ fn access_rules_apply_to_every_description() {
             for filter in
                 [format!("({description}=text)"), format!("({base}=*)"), format!("(!({description}=other))")]
             {
-                assert!(world.shown(&dn, &filter, description).is_empty(), "{filter}");
+                assert!(world.visible_descriptions(&dn, &filter, description).is_empty(), "{filter}");
             }
-            let shown = world.shown(&dn, "(objectClass=*)", description);
+            let visible_descriptions = world.visible_descriptions(&dn, "(objectClass=*)", description);
             let type_id = world.parsed(description).type_id;
             assert!(
-                shown.iter().all(|name| world.parsed(name).type_id != type_id),
-                "{description} in {shown:?}"
+                visible_descriptions.iter().all(|name| world.parsed(name).type_id != type_id),
+                "{description} in {visible_descriptions:?}"
             );
             let request = CompareRequest { entry: &dn, description, value: b"text" };
             let compared = compare(
@@ -315,19 +315,22 @@ fn access_rules_apply_to_every_description() {
         let named = world.random.description(&["manager", "0.9.2342.19200300.100.1.10"], 0);
         ok(&world.directory.modify(&dn, &[(Add, &named, &[&asker]), (Add, "roomNumber", &["7"])]), &named);
         world.become_user(&asker);
-        let shown = world.shown(&dn, "(objectClass=*)", "*");
+        let visible_descriptions = world.visible_descriptions(&dn, "(objectClass=*)", "*");
         let type_id = world.parsed(&secret).type_id;
         assert!(
-            shown.iter().any(|name| world.parsed(name).type_id == type_id),
-            "{named}: {secret} in {shown:?}"
+            visible_descriptions.iter().any(|name| world.parsed(name).type_id == type_id),
+            "{named}: {secret} in {visible_descriptions:?}"
         );
-        assert!(!shown.iter().any(|name| name == "roomNumber"), "{named}");
+        assert!(!visible_descriptions.iter().any(|name| name == "roomNumber"), "{named}");
         // A filter of a rule matches the new description.
         world.become_administrator();
         let former = world.random.description(&["employeeType", "2.16.840.1.113730.3.1.4", "lesserType"], 0);
         ok(&modify(&mut world, &dn, Add, &former, "former"), &former);
         world.become_user(&asker);
-        assert!(world.shown(&dn, "(objectClass=*)", "*").is_empty(), "{former} in round {round}");
+        assert!(
+            world.visible_descriptions(&dn, "(objectClass=*)", "*").is_empty(),
+            "{former} in round {round}"
+        );
         world.become_administrator();
     }
 }

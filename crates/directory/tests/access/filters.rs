@@ -37,7 +37,7 @@ impl Sign {
 }
 
 /// The values of an attribute that may be searched, and whether there can be no others; `None` if none may.
-type Asked = Option<(Vec<String>, bool)>;
+type SearchableValues = Option<(Vec<String>, bool)>;
 
 impl Filter {
     pub(crate) fn random(rng: &mut Rng, depth: usize) -> Filter {
@@ -145,7 +145,7 @@ impl Filter {
     }
 
     /// Evaluates the filter on values; `None` represents those that may not be searched.
-    fn truth_of(&self, values: &dyn Fn(&str) -> Asked) -> Option<bool> {
+    fn truth_of(&self, values: &dyn Fn(&str) -> SearchableValues) -> Option<bool> {
         match self {
             Filter::And(filters) => {
                 let truths: Vec<_> = filters.iter().map(|filter| filter.truth_of(values)).collect();
@@ -169,17 +169,17 @@ impl Filter {
 
 /// Evaluates an item. A supertype covers its subtypes, of which some may be hidden. If no visible one matches, a
 /// hidden one may.
-fn item(values: &dyn Fn(&str) -> Asked, attribute: &str, sign: Sign, value: &str) -> Option<bool> {
-    let is_asked = |(name, _, above): &&(&'static str, &[&str], &[&str])| {
+fn item(values: &dyn Fn(&str) -> SearchableValues, attribute: &str, sign: Sign, value: &str) -> Option<bool> {
+    let is_covered = |(name, _, above): &&(&'static str, &[&str], &[&str])| {
         *name == attribute || above.contains(&attribute)
     };
-    let mut asked: Vec<&str> = TYPES.iter().filter(is_asked).map(|(name, ..)| *name).collect();
-    if !asked.contains(&attribute) {
+    let mut types: Vec<&str> = TYPES.iter().filter(is_covered).map(|(name, ..)| *name).collect();
+    if !types.contains(&attribute) {
         // The supertype itself, and its subtypes that no entry has: rules cover these only by the supertype.
-        asked.push(if attribute == "name" { "title" } else { attribute });
+        types.push(if attribute == "name" { "title" } else { attribute });
     }
     let mut is_hidden = false;
-    for name in asked {
+    for name in types {
         let Some((mut values, is_all)) = values(name) else {
             is_hidden = true;
             continue;

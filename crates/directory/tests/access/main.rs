@@ -88,7 +88,7 @@ fn ask_as(directory: &mut TestDirectory, dn: &str) {
 
 /// A search, with a size limit, and in pages if a page size is given.
 #[derive(Clone, Debug)]
-struct Asked {
+struct SearchCase {
     base: String,
     scope: Scope,
     filter: String,
@@ -98,22 +98,22 @@ struct Asked {
     sort: Option<SortAsked>,
 }
 
-impl Asked {
+impl SearchCase {
     fn seldom(&self) -> Option<Box<SeldomControls>> {
         let sort = Some(self.sort.clone()?);
         Some(Box::new(SeldomControls { sort, ..SeldomControls::default() }))
     }
 }
 
-fn search(directory: &mut TestDirectory, asked: &Asked, controls: &RequestControls) -> Found {
-    let filter = FilterBuf::parse(&asked.filter).unwrap();
+fn search(directory: &mut TestDirectory, case: &SearchCase, controls: &RequestControls) -> Found {
+    let filter = FilterBuf::parse(&case.filter).unwrap();
     let mut selection = SelectionBuf::new();
-    asked.attributes.iter().for_each(|attribute| selection.push(attribute));
+    case.attributes.iter().for_each(|attribute| selection.push(attribute));
     let mut request =
-        SearchRequest::new(&asked.base, asked.scope, filter.as_filter(), selection.as_selection());
-    request.size_limit = asked.size_limit;
-    request.deref_aliases = asked.deref;
-    directory.search_request(&request, &RequestControls { seldom: asked.seldom(), ..controls.clone() })
+        SearchRequest::new(&case.base, case.scope, filter.as_filter(), selection.as_selection());
+    request.size_limit = case.size_limit;
+    request.deref_aliases = case.deref;
+    directory.search_request(&request, &RequestControls { seldom: case.seldom(), ..controls.clone() })
 }
 
 fn compared(
@@ -287,7 +287,7 @@ fn check_search(
     };
     let scope = SCOPES[if base.is_empty() { rng.usize(1..4) } else { rng.usize(..4) }];
     let filter = Filter::random(rng, 3);
-    let asked = Asked {
+    let case = SearchCase {
         base: base.to_owned(),
         scope,
         filter: filter.text(),
@@ -297,8 +297,8 @@ fn check_search(
         sort: None,
     };
     directory.link = rights.link;
-    let found = search(directory, &asked, &RequestControls::default());
-    let what = || format!("{asked:?} as {asker:?} from {:?} under {texts:#?}", rights.link);
+    let found = search(directory, &case, &RequestControls::default());
+    let what = || format!("{case:?} as {asker:?} from {:?} under {texts:#?}", rights.link);
     let mut expected: BTreeMap<String, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
     for dn in tree.keys() {
         if in_scope(dn, base, scope) && rights.sees(dn) && filter.truth(rights, dn) == Some(true) {
@@ -335,20 +335,20 @@ fn check_search(
         .collect();
     assert_eq!(got, expected, "{}", what());
     let by = SORTED_BY[rng.usize(..SORTED_BY.len())];
-    let in_order = Asked { sort: sort(by, rng.bool()), ..asked.clone() };
+    let in_order = SearchCase { sort: sort(by, rng.bool()), ..case.clone() };
     let sorted = search(directory, &in_order, &RequestControls::default());
     let dns = |found: &Found| found.entries.iter().map(|entry| entry.dn.clone()).collect::<Vec<_>>();
     assert_eq!(dns(&sorted), expected_order(&in_order, rights, dns(&found)), "{in_order:?}: {}", what());
     // A limit counts only visible entries.
     let count = u32::try_from(expected.len()).unwrap();
     if count > 0 {
-        let limited = Asked { size_limit: rng.u32(1..=count), ..asked.clone() };
+        let limited = SearchCase { size_limit: rng.u32(1..=count), ..case.clone() };
         let found = search(directory, &limited, &RequestControls::default());
         let code =
             if limited.size_limit < count { ResultCode::SIZE_LIMIT_EXCEEDED } else { ResultCode::SUCCESS };
         assert_eq!((found.code, found.entries.len()), (code, limited.size_limit as usize), "{}", what());
     }
-    let paged = pairs::pages(directory, &asked, rng.u32(1..4), rights.link);
+    let paged = pairs::pages(directory, &case, rng.u32(1..4), rights.link);
     assert_eq!(
         paged.iter().map(|page| page.found.entries.len()).sum::<usize>(),
         expected.len(),
@@ -370,8 +370,8 @@ fn sort(by: &str, reverse: bool) -> Option<SortAsked> {
 }
 
 /// Returns the expected order: by the least value that may be read; entries without one come last.
-fn expected_order(asked: &Asked, rights: &Rights<'_>, mut dns: Vec<String>) -> Vec<String> {
-    let key = &asked.sort.as_ref().unwrap().keys[0];
+fn expected_order(case: &SearchCase, rights: &Rights<'_>, mut dns: Vec<String>) -> Vec<String> {
+    let key = &case.sort.as_ref().unwrap().keys[0];
     let least = |dn: &String| {
         let values = match rights.may("read", dn, &key.attribute) {
             true => rights.values(dn, &key.attribute, "read"),

@@ -13,7 +13,7 @@ use crate::filters::Filter;
 use crate::rules::{Rights, Rule, TYPES};
 use crate::tree::{Attributes, GROUPS, HIDDEN, PEOPLE, STAFF, SUFFIX, Tree, parent, sample, user};
 use crate::{
-    Asked, SCOPES, SORTED_BY, ask_as, compared, directory_of, for_seeds, page, search, set_rules, sort,
+    SCOPES, SORTED_BY, SearchCase, ask_as, compared, directory_of, for_seeds, page, search, set_rules, sort,
     testing,
 };
 
@@ -30,22 +30,22 @@ pub(crate) struct Page {
 /// Carries out a search page by page, with the cookie of each page.
 pub(crate) fn pages(
     directory: &mut TestDirectory,
-    asked: &Asked,
+    case: &SearchCase,
     size: u32,
     link: Option<ClientLink>,
 ) -> Vec<Page> {
     use directory::search::{Budget, Search, Step};
     use ldap::{DecodeLimits, FilterBuf, PagedResults, ResponseMessage, SearchRequest, SelectionBuf};
-    let filter = FilterBuf::parse(&asked.filter).unwrap();
+    let filter = FilterBuf::parse(&case.filter).unwrap();
     let mut selection = SelectionBuf::new();
-    asked.attributes.iter().for_each(|attribute| selection.push(attribute));
+    case.attributes.iter().for_each(|attribute| selection.push(attribute));
     let mut request =
-        SearchRequest::new(&asked.base, asked.scope, filter.as_filter(), selection.as_selection());
-    request.deref_aliases = asked.deref;
+        SearchRequest::new(&case.base, case.scope, filter.as_filter(), selection.as_selection());
+    request.deref_aliases = case.deref;
     let (mut pages, mut cookie) = (Vec::new(), Vec::new());
     loop {
         let mut controls = page(size, &cookie);
-        controls.seldom.get_or_insert_default().sort.clone_from(&asked.sort);
+        controls.seldom.get_or_insert_default().sort.clone_from(&case.sort);
         let mut out = Vec::new();
         let started = Search::start(
             &directory.snapshot,
@@ -242,7 +242,7 @@ fn check_pair(rng: &mut Rng, asker: &str) -> bool {
             3 => SUFFIX,
             _ => name,
         };
-        let asked = Asked {
+        let case = SearchCase {
             base: base.to_owned(),
             scope: SCOPES[if base.is_empty() { rng.usize(1..4) } else { rng.usize(..4) }],
             filter: filter(rng),
@@ -262,14 +262,14 @@ fn check_pair(rng: &mut Rng, asker: &str) -> bool {
             let gone = one.iter().filter(|entry| !other.contains(entry)).map(|(_, dn, _)| dn);
             let come = other.iter().filter(|entry| !one.contains(entry)).map(|(_, dn, _)| dn);
             let (gone, come): (Vec<_>, Vec<_>) = (gone.collect(), come.collect());
-            format!("{asked:?} as {asker:?} under {texts:#?}\nfirst alone {gone:#?}\nsecond alone {come:#?}")
+            format!("{case:?} as {asker:?} under {texts:#?}\nfirst alone {gone:#?}\nsecond alone {come:#?}")
         };
         let none = RequestControls { manage_dsa_it: rng.u8(0..4) == 0, ..RequestControls::default() };
-        let found = pair.each_mut().map(|directory| comparable(search(directory, &asked, &none)));
+        let found = pair.each_mut().map(|directory| comparable(search(directory, &case, &none)));
         assert_eq!(found[0], found[1], "{}", what());
         let size = rng.u32(1..4);
         let paged = pair.each_mut().map(|directory| {
-            let all = pages(directory, &asked, size, None).into_iter();
+            let all = pages(directory, &case, size, None).into_iter();
             all.map(|page| Page { found: comparable(page.found), ..page }).collect::<Vec<_>>()
         });
         assert_eq!(paged[0], paged[1], "{}", what());

@@ -105,14 +105,14 @@ fn sampled(
     arguments: &RehearseArguments,
 ) -> Result<ExitCode, ReviewError> {
     let rehearsal = Rehearsal {
-        askers: arguments.askers.iter().map(|asker| identity(asker)).collect(),
-        askers_max: arguments.askers_max,
+        requesters: arguments.askers.iter().map(|asker| identity(asker)).collect(),
+        requesters_max: arguments.askers_max,
         entries_max: arguments.entries_max,
     };
     let rehearsed = review.rehearse(proposed, &rehearsal, &mut |change| println!("{change}"))?;
     println!(
         "{} askers at {} entries: {} would change",
-        rehearsed.askers, rehearsed.entries, rehearsed.changes
+        rehearsed.requesters, rehearsed.entries, rehearsed.changes
     );
     Ok(ExitCode::SUCCESS)
 }
@@ -136,7 +136,7 @@ fn recorded(
         let may = if change.is_gained { "may now" } else { "may no longer" };
         let times = if change.count == 1 { "once" } else { &format!("{} times, last", change.count) };
         let last = rfc3339(change.last_micros);
-        println!("{} at {}: {may} {} ({times} {last})", change.asker, change.dn, change.right);
+        println!("{} at {}: {may} {} ({times} {last})", change.requester, change.dn, change.right);
         println!("  before: {}\n  after: {}", change.before, change.after);
     }
     summarize(&rehearsed);
@@ -164,7 +164,7 @@ fn summarize(rehearsed: &RecordedRehearsal) {
     }
     for (what, count) in [
         ("left out, of the administrator, whom no rule binds", tally.of_administrator),
-        ("left out, who asked is nobody now", tally.asker_gone),
+        ("left out, who asked is nobody now", tally.requester_gone),
         ("left out, the entry is not in the tree now", tally.entry_gone),
         ("left out, the trail withholds a name or filter", *withheld),
         ("changes decided by their place, the entry is not there now", tally.by_place),

@@ -1,6 +1,6 @@
 //! What becomes of `aci` values: sets in the style of those that servers begin with, and texts made to mislead.
 
-use directory::access::{AccessRule, Asker};
+use directory::access::{AccessRule, RequesterSpec};
 
 use super::super::{Translation, translate};
 
@@ -379,13 +379,13 @@ fn whoever_is_named_is_the_same_afterwards_or_nobody() {
              (userdn=\"ldap:///{user} || ldap:///{more}\") or groupdn = \"ldap:///{group}\";)"
         );
         let found = of(&[&value]);
-        let meant = [Asker::User(user), Asker::User(more), Asker::Group(group)];
+        let meant = [RequesterSpec::User(user), RequesterSpec::User(more), RequesterSpec::Group(group)];
         match &found.rules[..] {
             [] => assert!(!found.left_out.is_empty(), "{value}: PANDO_TEST_SEED={seed}"),
             [rule] => {
                 kept += 1;
                 let rule = AccessRule::parse(rule).unwrap();
-                assert_eq!(rule.askers, meant, "{value}: PANDO_TEST_SEED={seed}");
+                assert_eq!(rule.requesters, meant, "{value}: PANDO_TEST_SEED={seed}");
                 assert!(rule.is_allow && rule.attributes == ["cn"], "{value}: PANDO_TEST_SEED={seed}");
             }
             more => panic!("{value} became {more:?}: PANDO_TEST_SEED={seed}"),

@@ -32,24 +32,24 @@ fn sample() -> TestDirectory {
 }
 
 /// A response: the outcome, and the entry before and after.
-struct Answered {
+struct CopiesResponse {
     outcome: Outcome,
     before: Option<Entry>,
     after: Option<Entry>,
 }
 
 /// Controls that request both copies, of these attributes, if they fit the operation.
-struct Asking<'a> {
+struct CopiesRequest<'a> {
     before: Option<&'a [&'a str]>,
     after: Option<&'a [&'a str]>,
     is_critical: bool,
 }
 
-const BOTH: Asking<'static> =
-    Asking { before: Some(&["*", "+"]), after: Some(&["*", "+"]), is_critical: true };
+const BOTH: CopiesRequest<'static> =
+    CopiesRequest { before: Some(&["*", "+"]), after: Some(&["*", "+"]), is_critical: true };
 
-impl Asking<'_> {
-    fn run(&self, directory: &mut TestDirectory, request: &Request<'_>) -> Answered {
+impl CopiesRequest<'_> {
+    fn run(&self, directory: &mut TestDirectory, request: &Request<'_>) -> CopiesResponse {
         let copy = |names: Option<&[&str]>| {
             let selection = SelectionBuf::from_iter(names?);
             Some(CopyAsked { is_critical: self.is_critical, selection })
@@ -74,11 +74,11 @@ impl Asking<'_> {
             writer.end(whole);
             received(&message).entries.pop()
         };
-        Answered { before: entry(oids::PRE_READ), after: entry(oids::POST_READ), outcome }
+        CopiesResponse { before: entry(oids::PRE_READ), after: entry(oids::POST_READ), outcome }
     }
 
-    fn made(&self, directory: &mut TestDirectory, request: &Request<'_>) -> (Option<Entry>, Option<Entry>) {
-        let Answered { outcome, before, after } = self.run(directory, request);
+    fn copies(&self, directory: &mut TestDirectory, request: &Request<'_>) -> (Option<Entry>, Option<Entry>) {
+        let CopiesResponse { outcome, before, after } = self.run(directory, request);
         assert_eq!(outcome, Outcome::success());
         (before, after)
     }
@@ -103,18 +103,18 @@ fn copies_equal_what_a_search_returns_before_and_after_the_change() {
         (Delete, "cn", &[]),
         (Add, "cn", &["A"]),
     ];
-    let (before, after) = with_changes(changes, |request| BOTH.made(&mut directory, request));
+    let (before, after) = with_changes(changes, |request| BOTH.copies(&mut directory, request));
     assert_eq!(before, at_first);
     assert_eq!(after, directory.read(ADA));
     assert_ne!(before, after);
     // A change without effect succeeds, with copies.
     let (before, again) =
-        with_changes(&[(Replace, "employeeNumber", &["8"])], |request| BOTH.made(&mut directory, request));
+        with_changes(&[(Replace, "employeeNumber", &["8"])], |request| BOTH.copies(&mut directory, request));
     assert_eq!((&before, &again), (&after, &after));
     // Only the requested attributes.
-    let few = Asking { before: Some(&["employeeNumber"]), after: Some(&["1.1"]), is_critical: false };
+    let few = CopiesRequest { before: Some(&["employeeNumber"]), after: Some(&["1.1"]), is_critical: false };
     let (before, after) =
-        with_changes(&[(Replace, "employeeNumber", &["9"])], |request| few.made(&mut directory, request));
+        with_changes(&[(Replace, "employeeNumber", &["9"])], |request| few.copies(&mut directory, request));
     let before = before.unwrap();
     assert_eq!((before.attributes.len(), before.texts("employeeNumber")), (1, vec!["8".to_owned()]));
     assert_eq!((after.as_ref().unwrap().attributes.len(), &*after.unwrap().dn), (0, ADA));
@@ -129,10 +129,10 @@ fn copies_equal_what_a_search_returns_before_and_after_the_change() {
     let at_first = directory.read(ADA);
     let new_superior = Some("ou=people,dc=example,dc=com");
     let rename = ModifyDnRequest { entry: ADA, new_rdn: "uid=ada", delete_old_rdn: true, new_superior };
-    let (before, after) = BOTH.made(&mut directory, &Request::ModifyDn(rename));
+    let (before, after) = BOTH.copies(&mut directory, &Request::ModifyDn(rename));
     assert_eq!((before, &after), (at_first, &directory.read(name)));
-    let only_before = Asking { after: None, ..BOTH };
-    let (before, none) = only_before.made(&mut directory, &Request::Delete(DeleteRequest { entry: name }));
+    let only_before = CopiesRequest { after: None, ..BOTH };
+    let (before, none) = only_before.copies(&mut directory, &Request::Delete(DeleteRequest { entry: name }));
     assert_eq!((before, none, directory.read(name)), (after, None, None));
 
     let mut attributes = AttributesBuf::new();
@@ -140,7 +140,7 @@ fn copies_equal_what_a_search_returns_before_and_after_the_change() {
     attributes.push("cn", ["Ada"]);
     attributes.push("sn", ["Lovelace"]);
     let add = Request::Add(AddRequest { entry: ADA, attributes: attributes.as_attributes() });
-    let (_, after) = Asking { before: None, ..BOTH }.made(&mut directory, &add);
+    let (_, after) = CopiesRequest { before: None, ..BOTH }.copies(&mut directory, &add);
     assert_eq!(after, directory.read(ADA));
     assert_eq!(after.unwrap().texts("entryUUID").len(), 1);
 }
@@ -158,7 +158,7 @@ fn copies_contain_what_access_rules_allow_at_their_time() {
     let requester = crate::read::identity::identify(&directory.snapshot, &format!("dn:uid=bob,{SUFFIX}"));
     directory.requester = requester.unwrap().unwrap().requester;
     let (before, after) =
-        with_changes(&[(Replace, "description", &["new"])], |request| BOTH.made(&mut directory, request));
+        with_changes(&[(Replace, "description", &["new"])], |request| BOTH.copies(&mut directory, request));
     for entry in [before.unwrap(), after.unwrap()] {
         let names: Vec<_> = entry.attributes.keys().map(String::as_str).collect();
         assert_eq!(names, ["employeeNumber", "sn", "uid"]);
@@ -173,8 +173,9 @@ fn copies_contain_what_access_rules_allow_at_their_time() {
     let bob = std::mem::replace(&mut directory.requester, administrator);
     assert_eq!(directory.read(ADA).unwrap().texts("description"), ["new"]);
     directory.requester = bob;
-    let hidden =
-        with_changes(hide, |request| Asking { is_critical: false, ..BOTH }.run(&mut directory, request));
+    let hidden = with_changes(hide, |request| {
+        CopiesRequest { is_critical: false, ..BOTH }.run(&mut directory, request)
+    });
     assert_eq!((hidden.before.is_some(), hidden.after), (true, None));
     assert!(
         hidden.outcome.diagnostic.starts_with("done, without the copy of post-read"),
@@ -196,7 +197,7 @@ fn refuses_a_change_if_a_critical_copy_is_too_large() {
     assert_eq!((refused.before, refused.after), (None, None));
     assert_eq!((directory.read(ADA), directory.snapshot.position().unwrap()), at_first);
 
-    let no_matter = Asking { is_critical: false, ..BOTH };
+    let no_matter = CopiesRequest { is_critical: false, ..BOTH };
     let grown = with_changes(grow, |request| no_matter.run(&mut directory, request));
     assert_eq!(grown.outcome.code, ResultCode::SUCCESS);
     let told = &grown.outcome.diagnostic;
@@ -204,14 +205,16 @@ fn refuses_a_change_if_a_critical_copy_is_too_large() {
     assert_eq!((grown.before.is_some(), grown.after), (true, None));
 
     let delete = Request::Delete(DeleteRequest { entry: ADA });
-    let only_before = Asking { after: None, ..BOTH };
+    let only_before = CopiesRequest { after: None, ..BOTH };
     let refused = only_before.run(&mut directory, &delete);
     assert_eq!((refused.outcome.code, refused.before), (ResultCode::ADMIN_LIMIT_EXCEEDED, None));
-    let few = Asking { before: Some(&["sn"]), after: None, is_critical: true };
+    let few = CopiesRequest { before: Some(&["sn"]), after: None, is_critical: true };
     assert!(
-        with_changes(&[(Replace, "title", &["x"])], |request| few.made(&mut directory, request)).0.is_some()
+        with_changes(&[(Replace, "title", &["x"])], |request| few.copies(&mut directory, request))
+            .0
+            .is_some()
     );
-    let deleted = Asking { is_critical: false, ..only_before }.run(&mut directory, &delete);
+    let deleted = CopiesRequest { is_critical: false, ..only_before }.run(&mut directory, &delete);
     assert_eq!((deleted.outcome.code, deleted.before), (ResultCode::SUCCESS, None));
     let told = &deleted.outcome.diagnostic;
     assert!(told.starts_with("done, without the copy of pre-read: "), "{told}");
@@ -280,7 +283,7 @@ fn settings_have_no_copies() {
     let asked = directory.execute_with(&modify, &asking, &stamp);
     assert_eq!(asked.code, ResultCode::NO_OPERATION, "{}", asked.diagnostic);
     assert_eq!(directory.directory.directory_settings().general.access_rules.len(), 0);
-    assert_eq!(Asking { is_critical: false, ..BOTH }.made(&mut directory, &modify), (None, None));
+    assert_eq!(CopiesRequest { is_critical: false, ..BOTH }.copies(&mut directory, &modify), (None, None));
     let mut wrong = ChangesBuf::new();
     wrong.push(Replace, "pandoAccessRule", ["no rule"]);
     let wrong = Request::Modify(ModifyRequest { object: "cn=config", changes: wrong.as_changes() });

@@ -9,8 +9,8 @@ use ldap::SearchRequest;
 use schema::TypeId;
 
 use super::operation::{
-    ASKERS_KEPT_MAX, Act, Askers, At, EntryPlace, Recorded, base_of, moved, new_place_of, place_of,
-    rights_at, type_of,
+    Act, At, EntryPlace, REQUESTERS_CACHED_MAX, RecordedOperation, RequesterCache, base_of, moved,
+    new_place_of, place_of, rights_at, type_of,
 };
 use super::rules_history;
 use crate::access::{
@@ -34,33 +34,33 @@ pub struct RecordedExplainer<'s> {
     state: TreeState<'s>,
     /// Versions of the rules, each with its start in microseconds since 1970, oldest first.
     versions: Vec<(u64, Arc<RulesInForce>)>,
-    askers: Askers,
-    standings: HashMap<StandingKey, Arc<Standing>, RandomState>,
+    requesters: RequesterCache,
+    standings: HashMap<RightsKey, Arc<Standing>, RandomState>,
 }
 
 /// Version, requester, and the rules that apply to the connection.
-type StandingKey = (usize, Option<EntryId>, Vec<u64>);
+type RightsKey = (usize, Option<EntryId>, Vec<u64>);
 
 /// Explanations by the word for the right and the deciding rules, with the attributes that they apply to.
 #[derive(Default)]
-struct Said {
-    said: BTreeMap<(&'static str, String), BTreeSet<String>>,
+struct Explanations {
+    explanations: BTreeMap<(&'static str, String), BTreeSet<String>>,
 }
 
 /// A requester under the rules of one version.
-struct Asking<'a> {
+struct OperationView<'a> {
     rules: Arc<RulesInForce>,
     standing: Arc<Standing>,
-    asker: &'a Requester,
-    recorded: &'a Recorded<'a>,
+    requester: &'a Requester,
+    recorded: &'a RecordedOperation<'a>,
 }
 
-impl Said {
+impl Explanations {
     fn note(&mut self, text: &'static str) {
-        self.said.entry((text, String::new())).or_default();
+        self.explanations.entry((text, String::new())).or_default();
     }
 
-    fn not_there(&mut self) -> Result<()> {
+    fn note_missing_entry(&mut self) -> Result<()> {
         self.note("the entry no longer exists");
         Ok(())
     }
@@ -74,7 +74,7 @@ impl Said {
                 false => format!("{word} {}: {verdict}", types.join(", ")),
             }
         };
-        self.said.into_iter().map(text).collect()
+        self.explanations.into_iter().map(text).collect()
     }
 }
 
@@ -85,43 +85,48 @@ impl<'s> RecordedExplainer<'s> {
     /// The store failed; a record cannot be read.
     pub fn new(state: TreeState<'s>) -> std::result::Result<RecordedExplainer<'s>, Outcome> {
         let versions = versions(state).map_err(Outcome::from)?;
-        Ok(RecordedExplainer { state, versions, askers: Askers::default(), standings: HashMap::default() })
+        Ok(RecordedExplainer {
+            state,
+            versions,
+            requesters: RequesterCache::default(),
+            standings: HashMap::default(),
+        })
     }
 
     /// Returns what decides an operation, one text per required right; empty if no rule is involved.
     ///
     /// # Errors
     /// The store failed.
-    pub fn explain(&mut self, recorded: &Recorded<'_>) -> std::result::Result<Vec<String>, Outcome> {
+    pub fn explain(&mut self, recorded: &RecordedOperation<'_>) -> std::result::Result<Vec<String>, Outcome> {
         let Some(version) = self.versions.iter().rposition(|(since, _)| *since <= recorded.micros) else {
             return Ok(vec!["the log no longer has the rules of that time".to_owned()]);
         };
-        let (own, asker) = self.askers.of(self.state, recorded)?;
-        let Some(asker) = asker else { return Ok(vec!["the requester no longer exists".to_owned()]) };
-        let mut said = Said::default();
-        if let (Some(_), Some(own), Requester::User { id, .. }) = (recorded.acts_as, &own, &asker)
-            && let Some(asking) = self.asking(version, own, recorded)?
+        let (own, requester) = self.requesters.of(self.state, recorded)?;
+        let Some(requester) = requester else { return Ok(vec!["the requester no longer exists".to_owned()]) };
+        let mut explanations = Explanations::default();
+        if let (Some(_), Some(own), Requester::User { id, .. }) = (recorded.acts_as, &own, &requester)
+            && let Some(operation_view) = self.operation_view(version, own, recorded)?
         {
             let dn = self.state.dn(*id)?.unwrap_or_default();
             if let Some(place) = place_of(self.state, &dn)? {
-                asking.say(self.state, place, (PROXY, None), &mut said)?;
+                operation_view.explain_right(self.state, place, (PROXY, None), &mut explanations)?;
             }
         }
-        match self.asking(version, &asker, recorded)? {
-            Some(asking) => asking.say_act(self.state, &mut said)?,
-            None => said.note("the administrator is above all rules"),
+        match self.operation_view(version, &requester, recorded)? {
+            Some(operation_view) => operation_view.explain_act(self.state, &mut explanations)?,
+            None => explanations.note("the administrator is above all rules"),
         }
-        Ok(said.texts())
+        Ok(explanations.texts())
     }
 
     /// Returns `None` for the administrator.
-    fn asking<'a>(
+    fn operation_view<'a>(
         &mut self,
         version: usize,
-        asker: &'a Requester,
-        recorded: &'a Recorded<'a>,
-    ) -> Result<Option<Asking<'a>>> {
-        let own = match asker {
+        requester: &'a Requester,
+        recorded: &'a RecordedOperation<'a>,
+    ) -> Result<Option<OperationView<'a>>> {
+        let own = match requester {
             Requester::User { id, .. } => Some(*id),
             Requester::Anonymous => None,
             Requester::Administrator { .. } => return Ok(None),
@@ -132,50 +137,50 @@ impl<'s> RecordedExplainer<'s> {
         let standing = match self.standings.get(&key) {
             Some(known) => Arc::clone(known),
             None => {
-                let standing = Standing::under(&rules.rules, self.state, asker, link)?;
+                let standing = Standing::under(&rules.rules, self.state, requester, link)?;
                 let Some(standing) = standing.map(Arc::new) else { return Ok(None) };
-                if self.standings.len() >= ASKERS_KEPT_MAX {
+                if self.standings.len() >= REQUESTERS_CACHED_MAX {
                     self.standings.clear();
                 }
                 self.standings.insert(key, Arc::clone(&standing));
                 standing
             }
         };
-        Ok(Some(Asking { rules: Arc::clone(rules), standing, asker, recorded }))
+        Ok(Some(OperationView { rules: Arc::clone(rules), standing, requester, recorded }))
     }
 }
 
-impl Asking<'_> {
-    fn say_act(&self, state: TreeState<'_>, said: &mut Said) -> Result<()> {
+impl OperationView<'_> {
+    fn explain_act(&self, state: TreeState<'_>, explanations: &mut Explanations) -> Result<()> {
         let target = self.recorded.target;
         if let Act::Search { scope, .. } = self.recorded.act {
             return match base_of(state, target, scope)? {
-                Some(base) => self.say_search(state, base, said),
-                None => said.not_there(),
+                Some(base) => self.explain_search(state, base, explanations),
+                None => explanations.note_missing_entry(),
             };
         }
         let place = match self.recorded.act {
             Act::Add => new_place_of(state, target)?,
             _ => place_of(state, target)?,
         };
-        let Some(place) = place else { return said.not_there() };
+        let Some(place) = place else { return explanations.note_missing_entry() };
         let is_change = !matches!(self.recorded.act, Act::Compare(_));
-        if is_change && Access::of(self.asker, state.settings).check_modify_some().is_err() {
-            said.note("anonymous requesters change nothing");
+        if is_change && Access::of(self.requester, state.settings).check_modify_some().is_err() {
+            explanations.note("anonymous requesters change nothing");
             return Ok(());
         }
         match self.recorded.act {
-            Act::Compare(attribute) => self.say_of(state, place, COMPARE, attribute, said),
-            Act::Modify(attributes) => {
-                attributes.iter().try_for_each(|attribute| self.say_change(state, place, attribute, said))
-            }
-            Act::Add => self.say(state, place, (ADD, None), said),
-            Act::Delete => self.say(state, place, (DELETE, None), said),
+            Act::Compare(attribute) => self.explain_attribute(state, place, COMPARE, attribute, explanations),
+            Act::Modify(attributes) => attributes
+                .iter()
+                .try_for_each(|attribute| self.explain_change(state, place, attribute, explanations)),
+            Act::Add => self.explain_right(state, place, (ADD, None), explanations),
+            Act::Delete => self.explain_right(state, place, (DELETE, None), explanations),
             Act::Rename { rdn, superior } => {
-                self.say(state, place, (RENAME, None), said)?;
+                self.explain_right(state, place, (RENAME, None), explanations)?;
                 let Some(dn) = moved(state, target, rdn, superior) else { return Ok(()) };
                 match new_place_of(state, &dn)? {
-                    Some(place) => self.say(state, place, (ADD, None), said),
+                    Some(place) => self.explain_right(state, place, (ADD, None), explanations),
                     None => Ok(()),
                 }
             }
@@ -183,27 +188,27 @@ impl Asking<'_> {
         }
     }
 
-    fn say_of(
+    fn explain_attribute(
         &self,
         state: TreeState<'_>,
         place: EntryPlace<'_>,
         right: Rights,
         attribute: &str,
-        said: &mut Said,
+        explanations: &mut Explanations,
     ) -> Result<()> {
         match type_of(state, attribute) {
-            Some(type_id) => self.say(state, place, (right, Some(type_id)), said),
+            Some(type_id) => self.explain_right(state, place, (right, Some(type_id)), explanations),
             None => Ok(()),
         }
     }
 
     /// Explains changed values: if the requester may not write them, the rules for its own name.
-    fn say_change(
+    fn explain_change(
         &self,
         state: TreeState<'_>,
         place: EntryPlace<'_>,
         attribute: &str,
-        said: &mut Said,
+        explanations: &mut Explanations,
     ) -> Result<()> {
         let Some(type_id) = type_of(state, attribute) else { return Ok(()) };
         let rights = rights_at(state, &self.standing, place)?;
@@ -211,14 +216,21 @@ impl Asking<'_> {
         let by_own_name = own_name.iter().filter(|(_, may)| *may && !rights.may_write(type_id));
         let rights: Vec<Rights> = by_own_name.map(|(right, _)| *right).collect();
         let rights = if rights.is_empty() { vec![WRITE] } else { rights };
-        rights.into_iter().try_for_each(|right| self.say(state, place, (right, Some(type_id)), said))
+        rights
+            .into_iter()
+            .try_for_each(|right| self.explain_right(state, place, (right, Some(type_id)), explanations))
     }
 
     /// Explains the entries that the search finds now, or would find if it were allowed.
-    fn say_search(&self, state: TreeState<'_>, base: EntryId, said: &mut Said) -> Result<()> {
+    fn explain_search(
+        &self,
+        state: TreeState<'_>,
+        base: EntryId,
+        explanations: &mut Explanations,
+    ) -> Result<()> {
         let Act::Search { scope, filter, attributes } = self.recorded.act else { return Ok(()) };
         let request = SearchRequest::new(self.recorded.target, scope, filter, attributes);
-        let mut again = SearchAgain::of(state, self.asker, base, &request)?;
+        let mut again = SearchAgain::of(state, self.requester, base, &request)?;
         let mut sight = Sight::of(Arc::clone(&self.standing));
         // Rights determined by the same rules are explained once.
         let (mut known, mut kept, mut has_any) = (HashSet::new(), Vec::new(), false);
@@ -231,32 +243,32 @@ impl Asking<'_> {
                 if known.insert((Arc::as_ptr(rights), asked.0.0, asked.1)) {
                     let dn = self.recorded.target;
                     let place = EntryPlace { dn, at: At::Entry(candidate.id), parent: candidate.node.parent };
-                    self.say(state, place, asked, said)?;
+                    self.explain_right(state, place, asked, explanations)?;
                 }
             }
             Ok(())
         })?;
         if !has_any {
-            said.note("the search finds no visible entries now");
+            explanations.note("the search finds no visible entries now");
         }
         Ok(())
     }
 
     /// Explains a right.
-    fn say(
+    fn explain_right(
         &self,
         state: TreeState<'_>,
         place: EntryPlace<'_>,
         (right, type_id): (Rights, Option<TypeId>),
-        said: &mut Said,
+        explanations: &mut Explanations,
     ) -> Result<()> {
         let Some((word, ..)) = ASKED.iter().find(|(_, known, _)| *known == right).copied() else {
             return Ok(());
         };
-        let asked = place.asked((word, right, type_id), Some(self.recorded.link));
-        let why = explain_standing(state, (&self.rules, &self.standing), self.asker, asked)?;
+        let question = place.question((word, right, type_id), Some(self.recorded.link));
+        let why = explain_standing(state, (&self.rules, &self.standing), self.requester, question)?;
         let name = type_id.map_or("", |type_id| state.catalog.schema.type_by_id(type_id).name());
-        said.said.entry((word, verdict(&why))).or_default().insert(name.to_owned());
+        explanations.explanations.entry((word, verdict(&why))).or_default().insert(name.to_owned());
         Ok(())
     }
 }

@@ -20,11 +20,11 @@ type Result<T> = std::result::Result<T, OperationError>;
 
 /// Maximum number of cached requesters: their identities and their effective rights, which take up to a megabyte
 /// each.
-pub(super) const ASKERS_KEPT_MAX: usize = 128;
+pub(super) const REQUESTERS_CACHED_MAX: usize = 128;
 
 /// An operation recorded in an audit trail.
 #[derive(Clone, Copy, Debug)]
-pub struct Recorded<'a> {
+pub struct RecordedOperation<'a> {
     /// DN that the connection was bound as; empty for anonymous.
     pub who: &'a str,
     /// Authorization identity of the operation, if different.
@@ -85,7 +85,7 @@ pub(super) enum At {
 
 impl<'a> EntryPlace<'a> {
     /// Returns the question why a requester has, or does not have, a right here.
-    pub(super) fn asked(
+    pub(super) fn question(
         self,
         (word, right, type_id): (&'a str, Rights, Option<TypeId>),
         link: Option<ClientLink>,
@@ -167,29 +167,29 @@ pub(super) fn type_of(state: TreeState<'_>, attribute: &str) -> Option<TypeId> {
 
 /// Present requesters for the identities of a trail.
 #[derive(Default)]
-pub(super) struct Askers {
+pub(super) struct RequesterCache {
     known: HashMap<Box<str>, Option<Requester>, RandomState>,
 }
 
-impl Askers {
+impl RequesterCache {
     /// Returns the requester of the connection and that of the operation; `None` for one that no longer exists.
     pub(super) fn of(
         &mut self,
         state: TreeState<'_>,
-        recorded: &Recorded<'_>,
+        recorded: &RecordedOperation<'_>,
     ) -> Result<(Option<Requester>, Option<Requester>)> {
         let own = match recorded.who {
             "" => Some(Requester::Anonymous),
-            dn => self.asker(state, &format!("dn:{dn}"))?,
+            dn => self.requester(state, &format!("dn:{dn}"))?,
         };
-        let asker = match recorded.acts_as {
+        let requester = match recorded.acts_as {
             None => own.clone(),
-            Some(identity) => self.asker(state, identity)?,
+            Some(identity) => self.requester(state, identity)?,
         };
-        Ok((own, asker))
+        Ok((own, requester))
     }
 
-    fn asker(&mut self, state: TreeState<'_>, identity: &str) -> Result<Option<Requester>> {
+    fn requester(&mut self, state: TreeState<'_>, identity: &str) -> Result<Option<Requester>> {
         if let Some(known) = self.known.get(identity) {
             return Ok(known.clone());
         }
@@ -197,7 +197,7 @@ impl Askers {
             "" | "dn:" => Some(Requester::Anonymous),
             known => identity::requester(state, known)?,
         };
-        if self.known.len() >= ASKERS_KEPT_MAX {
+        if self.known.len() >= REQUESTERS_CACHED_MAX {
             self.known.clear();
         }
         self.known.insert(identity.into(), found.clone());

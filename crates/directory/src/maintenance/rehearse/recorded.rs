@@ -15,8 +15,8 @@ use schema::TypeId;
 
 use super::gain;
 use super::operation::{
-    ASKERS_KEPT_MAX, Act, Askers, At, EntryPlace, Recorded, base_of, moved, name_of, new_place_of, place_of,
-    rights_at, type_of,
+    Act, At, EntryPlace, REQUESTERS_CACHED_MAX, RecordedOperation, RequesterCache, base_of, moved, name_of,
+    new_place_of, place_of, rights_at, type_of,
 };
 use crate::access::{
     ASKED, Access, AccessExplanation, EntryRights, Requester, RightExtent, RulesInForce, Standing,
@@ -59,7 +59,7 @@ pub struct RecordedLimits {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecisionChange {
     /// Authorization identity of the requester; `anonymous` for none.
-    pub asker: String,
+    pub requester: String,
     /// DN of the entry.
     pub dn: String,
     /// Required right: `browse`, `read mail`.
@@ -88,7 +88,7 @@ pub struct RecordedTally {
     /// Operations of the administrator, to whom no rule applies.
     pub of_administrator: u64,
     /// Operations of requesters that no longer exist.
-    pub asker_gone: u64,
+    pub requester_gone: u64,
     /// Operations on entries that no longer exist.
     pub entry_gone: u64,
     /// Changes of entries that no longer exist, decided by their place.
@@ -106,7 +106,7 @@ pub struct RecordedRehearsal<'s> {
     state: TreeState<'s>,
     rules: [RulesInForce; 2],
     limits: RecordedLimits,
-    askers: Askers,
+    requesters: RequesterCache,
     pairs: HashMap<PairKey, Pair, RandomState>,
     searches: HashMap<Box<[u8]>, Effect, RandomState>,
     searches_bytes: usize,
@@ -140,7 +140,7 @@ struct Effect {
 
 /// An operation while it is decided.
 struct Deciding<'a> {
-    asker: &'a Requester,
+    requester: &'a Requester,
     link: ClientLink,
     micros: u64,
     effect: Effect,
@@ -161,7 +161,7 @@ impl<'s> RecordedRehearsal<'s> {
             state,
             rules: [RulesInForce::of(state), proposed],
             limits,
-            askers: Askers::default(),
+            requesters: RequesterCache::default(),
             pairs: HashMap::default(),
             searches: HashMap::default(),
             searches_bytes: 0,
@@ -186,24 +186,24 @@ impl<'s> RecordedRehearsal<'s> {
     ///
     /// # Errors
     /// The store failed. An operation that cannot be decided is only counted.
-    pub fn decide(&mut self, recorded: &Recorded<'_>) -> std::result::Result<(), Outcome> {
-        let (own, asker) = self.askers.of(self.state, recorded)?;
-        let Some(asker) = asker else {
-            self.tally.asker_gone += 1;
+    pub fn decide(&mut self, recorded: &RecordedOperation<'_>) -> std::result::Result<(), Outcome> {
+        let (own, requester) = self.requesters.of(self.state, recorded)?;
+        let Some(requester) = requester else {
+            self.tally.requester_gone += 1;
             return Ok(());
         };
         let mut deciding = Deciding {
-            asker: &asker,
+            requester: &requester,
             link: recorded.link,
             micros: recorded.micros,
             effect: Effect::default(),
         };
         let acts_for_another = recorded.acts_as.is_some();
-        if let (true, Some(own), Requester::User { id, .. }) = (acts_for_another, &own, &asker) {
-            let by_own = Deciding { asker: own, effect: Effect::default(), ..deciding };
+        if let (true, Some(own), Requester::User { id, .. }) = (acts_for_another, &own, &requester) {
+            let by_own = Deciding { requester: own, effect: Effect::default(), ..deciding };
             deciding.effect = self.decide_proxy(by_own, *id)?;
         }
-        if asker.is_administrator() {
+        if requester.is_administrator() {
             if deciding.effect.lines.is_empty() {
                 self.tally.of_administrator += 1;
             }
@@ -221,8 +221,8 @@ impl<'s> RecordedRehearsal<'s> {
     /// Returns the changed decisions, by requester, entry and right, and the counts.
     pub fn finish(mut self) -> (Vec<DecisionChange>, RecordedTally) {
         self.lines.sort_by(|one, other| {
-            (&one.asker, &one.dn, &one.right, one.is_gained).cmp(&(
-                &other.asker,
+            (&one.requester, &one.dn, &one.right, one.is_gained).cmp(&(
+                &other.requester,
                 &other.dn,
                 &other.right,
                 other.is_gained,
@@ -251,7 +251,7 @@ impl<'s> RecordedRehearsal<'s> {
 
     /// Decides whether a requester may act as the user of an entry.
     fn decide_proxy(&mut self, mut deciding: Deciding<'_>, id: EntryId) -> Result<Effect> {
-        if !matches!(deciding.asker, Requester::User { .. }) {
+        if !matches!(deciding.requester, Requester::User { .. }) {
             return Ok(Effect::default());
         }
         let dn = self.state.dn(id)?.unwrap_or_default();
@@ -266,10 +266,10 @@ impl<'s> RecordedRehearsal<'s> {
     }
 
     /// Returns false if the entry is not in the tree.
-    fn decide_act(&mut self, recorded: &Recorded<'_>, deciding: &mut Deciding<'_>) -> Result<bool> {
+    fn decide_act(&mut self, recorded: &RecordedOperation<'_>, deciding: &mut Deciding<'_>) -> Result<bool> {
         let (key, pair) = self.pair(deciding)?;
         let Some(mut pair) = pair else { return Ok(true) };
-        let may_change = Access::of(deciding.asker, self.state.settings).check_modify_some().is_ok();
+        let may_change = Access::of(deciding.requester, self.state.settings).check_modify_some().is_ok();
         let is_decided = match recorded.act {
             Act::Search { scope, filter, attributes } => {
                 let request = SearchRequest::new(recorded.target, scope, filter, attributes);
@@ -312,7 +312,7 @@ impl<'s> RecordedRehearsal<'s> {
         let extent =
             Extent { examined_max: self.limits.examined_max, matching_max: self.limits.matching_max };
         let mut own = Deciding { effect: Effect::default(), ..*deciding };
-        let mut again = SearchAgain::of(state, deciding.asker, base, request)?;
+        let mut again = SearchAgain::of(state, deciding.requester, base, request)?;
         // At most as many as the examined entries have attributes.
         let mut shifts = Vec::new();
         let is_whole =
@@ -494,11 +494,11 @@ impl<'s> RecordedRehearsal<'s> {
             Some(name) => format!("{word} {gain}{name}"),
             None => word.to_owned(),
         };
-        let asker = match deciding.asker {
+        let requester = match deciding.requester {
             Requester::Anonymous => "anonymous",
             known => known.dn(),
         };
-        let key: LineKey = (asker.into(), place.dn.into(), said.as_str().into(), is);
+        let key: LineKey = (requester.into(), place.dn.into(), said.as_str().into(), is);
         if let Some(known) = self.places.get(&key) {
             deciding.effect.lines.push(*known);
             return Ok(());
@@ -508,12 +508,13 @@ impl<'s> RecordedRehearsal<'s> {
             self.note_unlisted(&key);
             return Ok(());
         }
-        let asked = place.asked((word, right, type_id), Some(deciding.link));
+        let question = place.question((word, right, type_id), Some(deciding.link));
         let [before, after] = &self.rules;
-        let why =
-            |rules| explain_under(self.state, rules, deciding.asker, asked).map(|why| deciding_text(&why));
+        let why = |rules| {
+            explain_under(self.state, rules, deciding.requester, question).map(|why| deciding_text(&why))
+        };
         let line = DecisionChange {
-            asker: asker.to_owned(),
+            requester: requester.to_owned(),
             dn: place.dn.to_owned(),
             right: said,
             is_gained: is,
@@ -540,7 +541,7 @@ impl<'s> RecordedRehearsal<'s> {
     /// Takes the view of a requester out of the cache; [`keep_pair`](RecordedRehearsal::keep_pair) puts it back.
     /// `None` for the administrator.
     fn pair(&mut self, deciding: &Deciding<'_>) -> Result<(PairKey, Option<Pair>)> {
-        let own = match deciding.asker {
+        let own = match deciding.requester {
             Requester::User { id, .. } => Some(*id),
             Requester::Anonymous | Requester::Administrator { .. } => None,
         };
@@ -551,7 +552,7 @@ impl<'s> RecordedRehearsal<'s> {
             return Ok((key, Some(pair)));
         }
         let sight = |rules: &RulesInForce| {
-            let standing = Standing::under(&rules.rules, self.state, deciding.asker, link)?;
+            let standing = Standing::under(&rules.rules, self.state, deciding.requester, link)?;
             Ok::<_, OperationError>(standing.map(|standing| Sight::of(Arc::new(standing))))
         };
         let (Some(before), Some(after)) = (sight(before)?, sight(after)?) else { return Ok((key, None)) };
@@ -559,7 +560,7 @@ impl<'s> RecordedRehearsal<'s> {
     }
 
     fn keep_pair(&mut self, key: PairKey, pair: Pair) {
-        if self.pairs.len() >= ASKERS_KEPT_MAX {
+        if self.pairs.len() >= REQUESTERS_CACHED_MAX {
             self.pairs.clear();
         }
         self.pairs.insert(key, pair);

@@ -11,7 +11,7 @@ use crate::catalog::AttributeDef;
 use crate::filter::Item;
 use crate::index::keys::{NeededGrams, needed_grams};
 use crate::model::index_definition::IndexPart;
-use crate::model::limits::{COLLECTED_IDS_MAX, PIECES_LOOKED_UP_MAX, POSTINGS_INTERSECTED_MAX};
+use crate::model::limits::{COLLECTED_IDS_MAX, ITEM_LOOKUPS_MAX, POSTINGS_INTERSECTED_MAX};
 use crate::model::rows::{AttrId, PIECES};
 
 impl Planner<'_> {
@@ -90,8 +90,8 @@ impl Planner<'_> {
         contents: &[Vec<u8>],
     ) -> Result<()> {
         self.add_posting(all, PIECES, &part.key_prefix(base))?;
-        let mut postings = Vec::with_capacity(contents.len().min(PIECES_LOOKED_UP_MAX));
-        for content in contents.iter().take(PIECES_LOOKED_UP_MAX) {
+        let mut postings = Vec::with_capacity(contents.len().min(ITEM_LOOKUPS_MAX));
+        for content in contents.iter().take(ITEM_LOOKUPS_MAX) {
             let key = part.key(base, content);
             let count = self.state.read.ids(PIECES, &key)?.estimate();
             if count == 0 {

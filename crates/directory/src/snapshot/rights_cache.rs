@@ -7,28 +7,30 @@ use foldhash::fast::RandomState;
 use store::{StoreError, View};
 
 use crate::access::{Sources, Standing, Touch, touches};
-use crate::model::limits::{RECORDS_FOLLOWED_MAX, SOURCES_KEPT_MAX, STANDINGS_KEPT_MAX, TOUCHED_RECORD_MAX};
+use crate::model::limits::{
+    RECORDS_FOLLOWED_MAX, REQUESTERS_CACHED_MAX, RIGHTS_SOURCES_MAX, TOUCHED_RECORD_MAX,
+};
 use crate::model::record::Record;
 use crate::model::rows::EntryId;
 
 /// Key of cached rights: the requester's entry, `None` for anonymous, and the bits of the rules that apply to the
 /// connection.
-pub(crate) type StandingKey = (Option<EntryId>, Vec<u64>);
+pub(crate) type RightsKey = (Option<EntryId>, Vec<u64>);
 
 /// Cached effective rights of requesters.
 #[derive(Debug, Default)]
-pub(crate) struct KeptStandings {
-    kept: HashMap<StandingKey, Arc<Standing>, RandomState>,
+pub(crate) struct RightsCache {
+    kept: HashMap<RightsKey, Arc<Standing>, RandomState>,
     /// Log position at which they are valid.
     position: u64,
     /// Sources of all of them.
     names: HashSet<Touch, RandomState>,
     /// Sources of some of them.
-    own: HashMap<Touch, HashSet<StandingKey, RandomState>, RandomState>,
+    own: HashMap<Touch, HashSet<RightsKey, RandomState>, RandomState>,
 }
 
-impl KeptStandings {
-    pub(crate) fn get(&self, key: &StandingKey) -> Option<Arc<Standing>> {
+impl RightsCache {
+    pub(crate) fn get(&self, key: &RightsKey) -> Option<Arc<Standing>> {
         self.kept.get(key).map(Arc::clone)
     }
 
@@ -36,14 +38,14 @@ impl KeptStandings {
     pub(crate) fn keep(
         &mut self,
         view: &View,
-        key: StandingKey,
+        key: RightsKey,
         standing: &Arc<Standing>,
     ) -> Result<(), StoreError> {
         let Sources { names, own } = standing.sources();
-        if own.len() > SOURCES_KEPT_MAX {
+        if own.len() > RIGHTS_SOURCES_MAX {
             return Ok(());
         }
-        if self.kept.len() >= STANDINGS_KEPT_MAX {
+        if self.kept.len() >= REQUESTERS_CACHED_MAX {
             self.forget();
         }
         if self.kept.is_empty() {
@@ -295,7 +297,7 @@ mod tests {
             for (id, dn) in users {
                 let asker = asker(id, dn);
                 let key = (Some(id), Vec::new());
-                kept += u32::from(reader.standings.borrow().get(&key).is_some());
+                kept += u32::from(reader.rights_cache.borrow().get(&key).is_some());
                 asked += 1;
                 let known = reader.standing(&asker.context()).unwrap().unwrap();
                 let anew = Standing::of(state, &asker.context()).unwrap().unwrap();
