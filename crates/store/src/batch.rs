@@ -40,7 +40,7 @@ pub struct Writer {
 /// Most counters that a batch buffers before it writes them.
 const MOVED_COUNTS_MAX: usize = 4_096;
 /// Most rows that a batch buffers before it writes them. They are searched one by one.
-const HELD_ROWS_MAX: usize = 16;
+const BUFFERED_ROWS_MAX: usize = 16;
 
 impl Writer {
     pub(crate) fn new(shared: Arc<Shared>, pending: Arc<Pending>) -> Result<Writer> {
@@ -190,7 +190,7 @@ impl Batch<'_> {
             return Ok(());
         }
         buffered_rows.push(BufferedRow { map, key: key.to_vec(), value: value.to_vec() });
-        if buffered_rows.len() > HELD_ROWS_MAX {
+        if buffered_rows.len() > BUFFERED_ROWS_MAX {
             self.flush_buffered_rows()?;
         }
         Ok(())

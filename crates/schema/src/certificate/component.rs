@@ -7,8 +7,8 @@
 //!
 //! | key | octets |
 //! |---|---|
-//! | certificate | key of the issuer, key of the subject, each behind its length (four octets); the DER |
-//! | revocation list | key of the issuer behind its length; the DER |
+//! | certificate | key of the issuer, key of the subject, each after its length (four octets); the DER |
+//! | revocation list | key of the issuer after its length; the DER |
 //! | pair | for each half: length of the certificate's key (0 without that half), the key |
 //!
 //! What cannot be asserted here makes the filter Undefined rather than wrong: pathToName, nameConstraints, a

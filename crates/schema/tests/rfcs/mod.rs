@@ -168,7 +168,7 @@ fn shipped_definitions_match_their_texts() {
     let meant: BTreeSet<&str> = DIFFERENCES.iter().map(|(difference, _)| *difference).collect();
     let found: BTreeSet<&str> = comparison.found.iter().map(String::as_str).collect();
     let mut problems = Vec::new();
-    problems.extend(found.difference(&meant).map(|line| format!("{line}, which nobody means")));
+    problems.extend(found.difference(&meant).map(|line| format!("{line}, which is not intended")));
     problems.extend(meant.difference(&found).map(|line| format!("{line} is no difference")));
 
     let listed: BTreeSet<&str> = NOT_SHIPPED.iter().flat_map(|(names, _)| names.split_whitespace()).collect();

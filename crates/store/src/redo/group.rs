@@ -72,7 +72,7 @@ impl Group {
     #[expect(
         clippy::expect_used,
         clippy::indexing_slicing,
-        reason = "lengths are checked where they come in, and the head has room for any of the four"
+        reason = "lengths are checked on entry, and the head has room for any of the four"
     )]
     pub(crate) fn push(&mut self, change: Change<'_>) {
         self.buffer.truncate(self.end);

@@ -3,8 +3,8 @@
 //! If opening by [`Survey`](super::replay::Survey) fails, salvage continues, and reports separately:
 //!
 //! ```text
-//!   checkpointed | 41 42 43 | 44 and 45 missing | 46 47 | 48 torn
-//!            whole      missing             behind  in doubt
+//!   checkpointed | 41 42 43 | 44 and 45 missing | 46 47    | 48 torn
+//!                  whole      missing             detached   in doubt
 //! ```
 //!
 //! A group is *whole* when its checksums fit and it has the next number, so it is proven that nothing is missing before

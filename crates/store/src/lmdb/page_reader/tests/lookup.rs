@@ -43,7 +43,7 @@ fn filled() -> Scratch {
 }
 
 /// Returns keys that exist, their neighbours, and distant ones.
-fn asked() -> impl Iterator<Item = Vec<u8>> {
+fn sample_keys() -> impl Iterator<Item = Vec<u8>> {
     let beside = |number: u64| [1, 5].map(|more| (number / 2 * 3 + more).to_be_bytes().to_vec());
     let longer = |number| [key(number), vec![0]].concat();
     let all =
@@ -58,7 +58,7 @@ fn a_look_up_finds_what_the_engine_finds() {
     let view = store.view().unwrap();
     let [rows, sets] = [ROWS, SETS].map(|map| view.map(map).index);
     let mut found = [0; 4];
-    for key in asked() {
+    for key in sample_keys() {
         for map in [rows, sets] {
             let mut cursor = view.txn.cursor(map).unwrap();
             let (place, expected) = match cursor.at_key(&key).unwrap() {
