@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   Batch::commit:  redo log, one sync --> a new overlay is published --> answered
-//!   the checkpointer:     the active layer becomes the frozen one --> data file, in slices --> no frozen layer
+//!   checkpointer:   the active layer becomes the frozen one --> data file, in slices --> no frozen layer
 //!                   --> redo log trimmed
 //! ```
 //!
