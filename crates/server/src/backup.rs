@@ -19,14 +19,14 @@ pub(crate) mod restore;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why nothing is backed up, or comes back.
+/// Error of a backup or a restore.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackupError {
     /// A file or folder of the backup cannot be used.
     #[error("cannot {action} {}: {error}", path.display())]
     File {
-        /// What was being done.
+        /// The operation that failed.
         action: &'static str,
         /// The file or folder.
         path: PathBuf,
@@ -38,7 +38,7 @@ pub enum BackupError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The defect.
         what: String,
     },
     /// The data cannot be read, or made.

@@ -46,7 +46,7 @@ pub use online::{ListenerRules, OnlineSettings, PersistentSearchLimits};
 pub use pass_through::{PassThroughSettings, Verifier};
 pub use run_as::RunAs;
 
-/// Where a server listens unless told otherwise: only on this machine, above the ports that need privileges.
+/// Default listener: only on this machine, above the ports that need privileges.
 fn default_listen() -> ServerUrl {
     ServerUrl::Internet { host: "127.0.0.1".to_owned(), port: 1389, tls: false }
 }
@@ -57,7 +57,7 @@ pub const DEFAULT_ADMIN_DN: &str = "cn=admin";
 /// The environment variable that holds the administrator's password.
 pub const ADMIN_PASSWORD_VARIABLE: &str = "PANDO_ADMIN_PASSWORD";
 
-/// Why the settings are not usable. The operator's to repair.
+/// Error of the settings, which the operator has to correct.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -147,14 +147,14 @@ pub enum ConfigError {
     PasswordNotUtf8,
 }
 
-/// What the command line and the environment say; `None` and empty are "nothing".
+/// Arguments of the command line and the environment; `None` and empty mean "not given".
 #[derive(Clone, Debug, Default)]
 pub struct Arguments {
     /// The node file.
     pub node_file: Option<PathBuf>,
     /// The data directory.
     pub data: Option<PathBuf>,
-    /// Where to listen.
+    /// Addresses to listen on.
     pub listen: Vec<ServerUrl>,
     /// Suffixes to serve.
     pub suffixes: Vec<DnText>,
@@ -162,7 +162,7 @@ pub struct Arguments {
     pub admin_dn: Option<DnText>,
     /// The file that holds the administrator's password.
     pub admin_password_file: Option<PathBuf>,
-    /// Whom to run as once the ports are taken.
+    /// Account to run as after the ports are bound.
     pub user: Option<String>,
     /// The group, where it is not the user's own.
     pub group: Option<String>,
@@ -197,7 +197,7 @@ impl std::fmt::Debug for Secret {
 pub struct Config {
     /// The data directory.
     pub data: PathBuf,
-    /// Where to listen.
+    /// Addresses to listen on.
     pub listen: Vec<ServerUrl>,
     /// Event loops.
     pub threads: usize,
@@ -224,27 +224,27 @@ pub struct Config {
     pub admin_password: Option<Secret>,
     /// The file that it was read from.
     pub admin_password_file: Option<PathBuf>,
-    /// Whom to run as once the ports are taken; `None` is whoever started it.
+    /// Account to run as after the ports are bound; `None` keeps the account that started the process.
     pub run_as: Option<RunAs>,
     /// Whether anonymous may read the tree on this node (never userPassword), whatever the directory says.
     pub anonymous_read: bool,
-    /// What can be changed while connections are open.
+    /// Settings that can change while connections are open.
     pub online: OnlineSettings,
-    /// What to log, and where.
+    /// Level, format and destination of the log.
     pub log: LogSettings,
     /// Certificates and versions of TLS.
     pub tls: TlsSettings,
     /// Lists of passwords that policies may refuse.
     pub bad_passwords: BadPasswordFiles,
-    /// What is kept of operations for an audit.
+    /// Settings of the audit trail.
     pub audit: AuditSettings,
-    /// Where the server says its metrics.
+    /// Listener of the metrics.
     pub metrics: Option<MetricsSettings>,
     /// The backup that the server keeps by itself.
     pub backup: Option<BackupSettings>,
     /// The cluster that this is a node of.
     pub cluster: Option<ClusterSettings>,
-    /// Who verifies passwords that are kept elsewhere.
+    /// Service that verifies passwords kept elsewhere.
     pub pass_through: Option<PassThroughSettings>,
 }
 
@@ -266,7 +266,7 @@ pub struct TlsSettings {
     pub certificate: Option<PathBuf>,
     /// The private key, in PEM form; `None` is the same file.
     pub key: Option<PathBuf>,
-    /// Who may vouch for clients; `None` does not ask them for certificates.
+    /// Authorities of client certificates; `None` requests no certificates from clients.
     pub client_authorities: Option<PathBuf>,
     /// Whether a client without a certificate is refused.
     pub client_certificates_required: bool,
@@ -274,7 +274,7 @@ pub struct TlsSettings {
     pub minimum_version: TlsVersion,
 }
 
-/// What tokens have to say by the table `[oauth]`.
+/// Requirements on tokens, from the table `[oauth]`.
 fn token_rules(table: OauthKeys) -> Result<Option<Arc<TokenRules>>, ConfigError> {
     let OauthKeys { issuer, audience, keys, claim, clock_skew_seconds } = table;
     let (issuer, audience, file) = match (issuer, audience, keys) {
@@ -294,7 +294,7 @@ fn token_rules(table: OauthKeys) -> Result<Option<Arc<TokenRules>>, ConfigError>
     })))
 }
 
-/// What to log, and where.
+/// Level, format and destination of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogSettings {
     /// The least important that is logged.

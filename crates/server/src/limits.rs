@@ -36,10 +36,10 @@ pub const WARM_UP_NICENESS: i32 = 19;
 /// The same of the thread that backs up.
 pub const BACKUP_NICENESS: i32 = 10;
 
-/// How often it looks whether a backup is due.
+/// Interval between checks for a due backup.
 pub const BACKUP_LOOK: Duration = Duration::from_secs(1);
 
-/// When a backup that failed is tried again, if it would not be due sooner.
+/// Delay before a failed backup is retried, unless the next one is due sooner.
 pub const BACKUP_RETRY: Duration = Duration::from_secs(60);
 
 /// A log that keeps fewer records than this is backed up when it is time, not when it is about to forget some.
@@ -139,10 +139,10 @@ pub const REQUEST_MEMORY_RESERVE_DIVISOR: usize = 8;
 /// next idle.
 pub const GIVE_BACK_MIN: usize = 16 << 20;
 
-/// How often a connection that waits for memory looks whether there is some.
+/// Interval at which a connection that waits for memory checks again.
 pub const MEMORY_RETRY: Duration = Duration::from_millis(10);
 
-/// How often the log hears of the same trouble that goes on.
+/// Interval between log entries about the same continuing problem.
 pub const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Reads from one connection before the others get their turn.
@@ -182,7 +182,7 @@ pub const SCAN_BYTES_WAITING_MAX: usize = 512 << 10;
 /// Pieces of one search, with or without results, that wait for one before them.
 pub const SCAN_PIECES_WAITING_MAX: usize = 256;
 
-/// How nice scan threads are to the others, as nice(1) counts: 19 is the most.
+/// Nice value of scan threads, as in nice(1): 19 is the lowest priority.
 pub const SCAN_NICENESS: i32 = 19;
 
 /// Threads that read ahead where data is larger than memory, at most, by default: as many pages asked of a disk at a
@@ -211,7 +211,7 @@ pub const READ_AHEAD_LOOK_ENTRIES: u32 = 4;
 /// a few of those; above that memory is so short that pages are gone before they are read.
 pub const READ_AHEAD_ROUNDS: u8 = 32;
 
-/// How often an event loop looks whether it had to wait for the disk.
+/// Interval at which an event loop checks whether it had to wait for the disk.
 pub const COLD_TICK: Duration = Duration::from_millis(100);
 
 /// Time that a loop waits for the disk in a tick, an eighth of it, from which on it has requests read ahead: to wait
@@ -268,7 +268,7 @@ pub const GOOD_SOURCE_FAILURES_MAX: u32 = 100;
 /// Time after which what a source was known for is forgotten.
 pub const STANDING_FORGOTTEN_AFTER: Duration = Duration::from_secs(3_600);
 
-/// How long a password that was verified is known, by default.
+/// Default lifetime of a cached verification of a password.
 pub const BIND_CACHE: Duration = Duration::from_secs(60);
 
 /// Verified passwords that are known at a time, some 50 octets each: 6 MB.
@@ -300,13 +300,13 @@ pub const LOGIN_WAIT_MAX: Duration = Duration::from_secs(300);
 /// Last logins that could wait for less are written at once.
 pub const LOGIN_WAIT_MIN: Duration = Duration::from_secs(1);
 
-/// How often some of the last logins are written.
+/// Interval at which a portion of the last logins is written.
 pub const LOGIN_TICK: Duration = Duration::from_secs(1);
 
-/// How often it is looked whether the writer has room for last logins.
+/// Interval between checks whether the writer has room for last logins.
 pub const LOGIN_RETRY: Duration = Duration::from_millis(5);
 
-/// How long last logins wait for room at the writer.
+/// Longest time that last logins wait for room in the queue of the writer.
 pub const LOGIN_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Wrong passwords of an account from one source that are answered at once.
@@ -327,7 +327,7 @@ pub const BAD_WORDS_SIZE_MAX: u64 = 64 << 20;
 /// Octets of a line of a file of breached passwords.
 pub const BREACHED_LINE_MAX: usize = 128;
 
-/// How long each step of a bind at another server takes at most, unless the settings say otherwise.
+/// Default timeout of each step of a bind at another server.
 pub const PASS_THROUGH_SECONDS: u64 = 5;
 
 /// Binds at another server at a time, unless the settings say otherwise.
@@ -356,22 +356,22 @@ pub const KERBEROS_REASON_MAX: usize = 512;
 /// Octets of the trace of an anonymous bind that are logged.
 pub const SASL_TRACE_MAX: usize = 255;
 
-/// How long a connection may leave a message half sent, or answers unread, without a single byte of progress.
+/// Longest time without a byte of progress while a message is half sent or answers are unread.
 pub const STALL_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How long a connection that was told goodbye may take to hear it.
+/// Longest time for a client to read the notice that its connection ends.
 pub const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long operations under way may take to finish when the server stops.
+/// Longest time for operations to finish when the server stops.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// [`LINGER_TIMEOUT`] when the server stops.
 pub const DRAIN_LINGER_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// How often a server that stops looks whether everybody is done.
+/// Interval at which a stopping server checks whether all connections are finished.
 pub const DRAIN_TICK: Duration = Duration::from_millis(50);
 
-/// How often connections are looked at for timeouts, while there is one that may run into one.
+/// Interval between checks for timeouts, while a connection may reach one.
 pub const TICK: Duration = Duration::from_secs(1);
 
 /// Silence after which a connection from the network is closed, unless a setting says otherwise.
@@ -397,13 +397,13 @@ pub const DESCRIPTORS_RESERVED_DIVISOR: u64 = 4;
 /// one when the store has taken some.
 pub const DESCRIPTORS_TRUSTED_DIVISOR: u64 = 2;
 
-/// How long accepting pauses when the process or the system is out of file descriptors or memory.
+/// Pause of accepting when the process or the system has no file descriptors or memory left.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Connections accepted before others get their turn.
 pub const ACCEPTS_PER_PASS_MAX: usize = 64;
 
-/// How often the log hears that accepting pauses, or that connections are refused.
+/// Interval between log entries about paused accepting or refused connections.
 pub const ACCEPT_WARNING_INTERVAL: Duration = Duration::from_secs(10);
 
 /// URLs that a server listens on: a connection keeps in an octet which of them is its own.
@@ -453,13 +453,13 @@ pub const POSITION_WAIT_MAX: Duration = Duration::from_secs(30);
 /// Most connections of an event loop whose request waits for a position.
 pub const POSITION_WAITERS_MAX: usize = 1_024;
 
-/// How long the thread that writes the trail waits for more events.
+/// Longest time that the thread of the audit trail waits for more events.
 pub const AUDIT_GATHER: Duration = Duration::from_millis(100);
 
-/// How often the trail is synced while events come: what a power cut may take of reads and binds.
+/// Interval between syncs of the trail while events arrive. A power cut may lose this much of reads and binds.
 pub const AUDIT_SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How soon a write that failed is tried again.
+/// Delay before a failed write is retried.
 pub const AUDIT_RETRY: Duration = Duration::from_millis(500);
 
 /// Changes by which the trail may be behind the log while it cannot be written. Beyond them requests are held back, or
@@ -496,10 +496,10 @@ const _: () = assert!(RANDOM_BLOCK_SIZE.is_multiple_of(16));
 /// Octets of answers that are encrypted ahead of the socket: what a TLS connection holds on top of [`UNSENT_MAX`].
 pub const TLS_CHUNK_MAX: usize = 64 << 10;
 
-/// How long a proxy may take to say who its client is.
+/// Longest time for a proxy to name its client.
 pub const PROXY_HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a client may take for its part of a TLS handshake.
+/// Longest time for a client to do its part of a TLS handshake.
 pub const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Octets of a client's part of a TLS handshake. Its certificates are most of it.
@@ -508,7 +508,7 @@ pub const TLS_HANDSHAKE_SIZE_MAX: usize = 64 << 10;
 /// Largest file of certificates or keys, in octets.
 pub const TLS_FILE_SIZE_MAX: u64 = 16 << 20;
 
-/// How often the files of certificates are looked at.
+/// Interval between checks of the certificate files.
 pub const CERTIFICATE_WATCH: Duration = Duration::from_secs(10);
 
 /// A certificate that expires sooner is warned of.
@@ -517,17 +517,17 @@ pub const CERTIFICATE_WARNING: Duration = Duration::from_secs(30 * 86_400);
 /// How often it is warned of.
 pub const CERTIFICATE_WARNING_INTERVAL: Duration = Duration::from_secs(86_400);
 
-/// How many days the authority that signs the server's own certificate is valid.
+/// Validity in days of the authority that signs the server's own certificate.
 pub const OWN_AUTHORITY_DAYS: i64 = 7_300;
 
-/// How many days the server's own certificate is valid. Apple's systems refuse more than 825.
+/// Validity in days of the server's own certificate. Apple's systems refuse more than 825.
 pub const OWN_CERTIFICATE_DAYS: i64 = 730;
 
-/// How many days before its end the server's own certificate is renewed.
+/// Number of days before expiry at which the server's own certificate is renewed.
 pub const OWN_CERTIFICATE_RENEWAL_DAYS: i64 = 90;
 
 /// By how much the clocks of clients may be behind that of a server that makes a certificate.
 pub const CERTIFICATE_CLOCK_SKEW: Duration = Duration::from_secs(86_400);
 
-/// How long a reload waits until all event loops go by the new settings.
+/// Longest time that a reload waits for all event loops to apply the new settings.
 pub const RELOAD_PATIENCE: Duration = Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! What the server reports about itself: counters, faults, operations, the resources of the process.
+//! Telemetry: counters, faults, operations, and the resources of the process.
 
 pub(crate) mod counter;
 pub(crate) mod counters;

@@ -30,11 +30,11 @@ pub fn make_backup(config: &Config, folder: &Path, rules: &BackupRules) -> Resul
 /// Rows of a backup, and the changes behind them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackupChain {
-    /// When its rows were read, in seconds since 1970.
+    /// Time at which its rows were read, in seconds since 1970.
     pub rows_seconds: u64,
     /// The position of its rows.
     pub rows_position: u64,
-    /// When the last file was written.
+    /// Time at which the last file was written.
     pub last_seconds: u64,
     /// The last position.
     pub last_position: u64,
@@ -81,14 +81,14 @@ pub fn restore_backup(config: &Config, folder: &Path, until: Until) -> Result<Re
     Ok(restore(folder, &config.data, until, generation, new_stamp(&mut random)?)?)
 }
 
-/// What trying out a backup came to.
+/// Result of a trial restore.
 #[derive(Debug)]
 pub struct TriedOut {
-    /// How many files were read.
+    /// Number of files read.
     pub files: usize,
     /// The newest moment of it.
     pub restored: Restored,
-    /// What the check of the restored directory found.
+    /// Findings of the check of the restored directory.
     pub checked: CheckSummary,
 }
 

@@ -69,7 +69,7 @@ const LARGE_RECORD_DIVISOR: usize = 32;
 /// Memory of an import by default, in bytes.
 pub const MEMORY_DEFAULT: usize = 512 << 20;
 
-/// How to import.
+/// Options of an import.
 #[derive(Clone, Debug)]
 pub struct Importing {
     /// Whether to drop existing entries below the suffix. Otherwise there must be none.

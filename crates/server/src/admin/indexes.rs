@@ -83,7 +83,7 @@ impl Opened {
     }
 }
 
-/// Why a search was not explained.
+/// Error of explaining a search.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExplainError {

@@ -9,7 +9,7 @@ use crate::backup::folder::{Claim, Folder};
 use crate::backup::part::{self, Content, Heading, Kind, Pace, Part};
 use crate::backup::{BackupError, time_text};
 
-/// How a backup is made.
+/// Rules for making a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackupRules {
     /// All rows, whatever is there.
@@ -20,16 +20,16 @@ pub struct BackupRules {
     pub keep: Option<Duration>,
 }
 
-/// What was added to a backup.
+/// Result of adding to a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackedUp {
     /// The moment that the backup reaches now.
     pub position: u64,
-    /// What was written.
+    /// The part that was written.
     pub written: WrittenPart,
     /// The size of the new file in bytes.
     pub bytes: u64,
-    /// How many old files were removed.
+    /// Number of old files that were removed.
     pub removed: usize,
 }
 
@@ -91,7 +91,7 @@ enum Next {
     Changes(Moment),
 }
 
-/// What has to be written.
+/// The part to write.
 fn next(
     found: &Folder,
     seconds: u64,

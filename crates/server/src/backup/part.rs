@@ -25,10 +25,10 @@ const ENDING: &str = ".pando";
 const PARTIAL: &str = ".partial";
 /// More than the lines of a heading have.
 const HEADING_BYTES_MAX: usize = 4_096;
-/// How hard it is compressed: what Zstandard does by itself.
+/// Compression level: the default of Zstandard.
 const LEVEL: i32 = zstd::DEFAULT_COMPRESSION_LEVEL;
 
-/// What a file has.
+/// Contents of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// All rows at a position.

@@ -11,10 +11,10 @@ use crate::backup::folder::Folder;
 use crate::backup::part::{Content, Heading, Kind};
 use crate::backup::{BackupError, failed, time_text};
 
-/// Where a directory is until it is whole, in the new data directory.
+/// Folder of an incomplete directory, inside the new data directory.
 const RESTORING: &str = "restore-in-progress";
 
-/// What has come back.
+/// Result of a restore.
 #[derive(Clone, Copy, Debug)]
 pub struct Restored {
     /// The last change that is there.

@@ -21,12 +21,12 @@ use crate::limits::{FAULT_LINES_INTERVAL, FAULT_LINES_MAX};
 /// The faults of the server. All its threads share it.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
-    /// Why changes have stopped until a restart.
+    /// Cause for which changes have stopped until a restart.
     stopped: OnceLock<String>,
     faults: Mutex<BTreeMap<ServerFault, LoggedFaults>>,
 }
 
-/// What was logged of a kind of fault in the current interval.
+/// Log entries of one kind of fault in the current interval.
 #[derive(Debug)]
 struct LoggedFaults {
     since: Instant,
@@ -62,7 +62,7 @@ impl Health {
         }
     }
 
-    /// Why changes have stopped.
+    /// Returns the cause for which changes have stopped.
     pub(crate) fn changes_stopped(&self) -> Option<&str> {
         self.stopped.get().map(String::as_str)
     }
@@ -136,7 +136,7 @@ impl Observer for Health {
     }
 }
 
-/// What the operator can do about a fault.
+/// Returns advice to the operator about a fault.
 fn advice(fault: ServerFault) -> &'static str {
     match fault {
         ServerFault::Damaged => "; `pando verify` says what is damaged",

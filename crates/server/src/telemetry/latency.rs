@@ -1,4 +1,4 @@
-//! How long operations take, in buckets.
+//! Histogram of the durations of operations.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::counter::Counter;
 /// The upper bound of the first bucket is two to this many microseconds, that of each other twice as much.
 const FIRST_BITS: u32 = 4;
 
-/// How many buckets have an upper bound: up to 16.8 seconds.
+/// Number of buckets with an upper bound, the last of which is 16.8 seconds.
 const BOUNDED: usize = 21;
 
 /// A histogram that one thread writes and any thread reads.

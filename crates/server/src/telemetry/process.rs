@@ -14,7 +14,7 @@ pub(crate) fn lower_priority(niceness: i32, failed: &str) {
     }
 }
 
-/// What the process has used.
+/// Resources that the process has used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ProcessUsage {
     /// Processor time in user mode.

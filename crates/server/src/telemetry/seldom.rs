@@ -15,7 +15,7 @@ pub(crate) struct Seldom {
 }
 
 impl Seldom {
-    /// How often it happened.
+    /// Number of occurrences.
     pub(crate) fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
