@@ -41,14 +41,16 @@ pub(crate) fn no_monitor() -> Arc<dyn MonitorSource> {
     Arc::new(NoMonitor)
 }
 
-/// A folder below the system's temporary folder, removed at the end.
+/// Folder of a test, removed at its end. It is in memory if the system has such a folder: syncs cost nothing there.
 pub(crate) struct TemporaryFolder(PathBuf);
 
 impl TemporaryFolder {
     pub(crate) fn new() -> TemporaryFolder {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("pando-directory-{}-{number}", std::process::id()));
+        let memory = Path::new("/dev/shm");
+        let base = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        let path = base.join(format!("pando-directory-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         TemporaryFolder(path)
     }

@@ -96,6 +96,15 @@ pub enum FailKind {
     Sync,
 }
 
+/// Returns the folder for files of tests that need no disk: one in memory, or the temporary folder if there is none.
+///
+/// Syncs there cost nothing. A process under [`PowerCut`] loses unsynced data there as well: the journal decides what
+/// is lost, not the disk.
+pub fn memory_folder() -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
+}
+
 /// What is to happen to a process.
 #[derive(Debug, Clone)]
 pub struct PowerCut {

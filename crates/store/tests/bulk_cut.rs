@@ -136,7 +136,7 @@ fn check(scratch: &Scratch) -> u64 {
 }
 
 fn with_first_version() -> Scratch {
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory();
     std::fs::create_dir(scratch.path().join("data")).unwrap();
     let output = run(&scratch, "build", |plan| plan);
     assert!(said(&output, "finished"), "{}", String::from_utf8_lossy(&output.stderr));

@@ -118,7 +118,7 @@ fn bulk_error(scratch: &Scratch) -> OpenError {
 
 #[test]
 fn a_view_next_to_a_writer_does_not_change_until_renewed() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory();
     let mut writer = Other::start(&scratch, "write");
     assert_eq!(writer.write(3), 3);
     let store = open(&scratch);
@@ -147,7 +147,7 @@ fn a_view_next_to_a_writer_does_not_change_until_renewed() {
 
 #[test]
 fn a_reader_goes_on_when_the_writer_dies_and_meets_the_next() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory();
     let mut writer = Other::start(&scratch, "write");
     writer.write(5);
     let store = open(&scratch);
@@ -168,7 +168,7 @@ fn a_reader_goes_on_when_the_writer_dies_and_meets_the_next() {
 
 #[test]
 fn a_reader_keeps_the_data_from_being_replaced() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory();
     assert_eq!(Other::start(&scratch, "write").write(2), 2);
     let mut reader = Other::start(&scratch, "read");
     assert_eq!(reader.answer(), 2);
@@ -188,7 +188,7 @@ fn a_reader_keeps_the_data_from_being_replaced() {
 
 #[test]
 fn reuses_pages_pinned_by_a_dead_reader() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory();
     let (store, mut writer) = scratch.open();
     write_next(&mut writer);
     let mut reader = Other::start(&scratch, "read");
@@ -205,7 +205,7 @@ fn reuses_pages_pinned_by_a_dead_reader() {
 
 #[test]
 fn a_process_opens_a_store_once() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory();
     let ours = |error: OpenError| {
         assert!(matches!(error, OpenError::InUse { pid: Some(pid), .. } if pid == std::process::id()));
     };
@@ -227,7 +227,7 @@ fn a_process_opens_a_store_once() {
 fn creates_nothing_that_is_missing() {
     static MORE: [MapSpec; 2] = [MAPS[0], MapSpec { name: "more", kind: MapKind::Plain }];
     static CHANGED: [MapSpec; 1] = [MapSpec { name: "rows", kind: MapKind::IdSet }];
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory();
     let error = open_error(&scratch, MAPS);
     assert!(matches!(error, OpenError::File { action: "open", .. }), "{error:?}");
     assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0);

@@ -20,7 +20,7 @@ fn value(view: &View) -> Option<Vec<u8>> {
 
 #[test]
 fn a_view_shows_nothing_uncommitted_and_nothing_later_until_renewed() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory();
     let (store, mut writer) = scratch.open();
     let mut view = store.view().unwrap();
     let mut batch = writer.begin().unwrap();
@@ -45,7 +45,7 @@ fn a_view_shows_nothing_uncommitted_and_nothing_later_until_renewed() {
 
 #[test]
 fn an_old_view_keeps_its_state_while_pages_are_reused() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory();
     let (store, mut writer) = scratch.open();
     let mut batch = writer.begin().unwrap();
     for number in 0..2_000u32 {
@@ -70,7 +70,7 @@ fn an_old_view_keeps_its_state_while_pages_are_reused() {
 
 #[test]
 fn a_parked_view_lets_go_of_its_pages_and_wakes_up() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory();
     let (store, mut writer) = scratch.open();
     put(&mut writer, b"1");
     let mut view = store.view().unwrap();
@@ -100,7 +100,7 @@ fn a_parked_view_lets_go_of_its_pages_and_wakes_up() {
 
 #[test]
 fn a_version_changes_exactly_with_the_visible_state() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory();
     let (store, mut writer) = scratch.open();
     let mut view = store.view().unwrap();
     let mut last = view.version();
@@ -129,7 +129,7 @@ fn a_version_changes_exactly_with_the_visible_state() {
 fn a_view_may_change_threads() {
     fn send<T: Send>(_: &T) {}
     fn share<T: Sync>(_: &T) {}
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory();
     let (store, mut writer) = scratch.open();
     send(&writer);
     send(&store);
@@ -148,7 +148,7 @@ fn a_view_may_change_threads() {
 
 #[test]
 fn readers_on_other_threads_see_whole_batches_in_order() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory();
     let (store, mut writer) = scratch.open();
     put(&mut writer, &[0]);
     let readers: Vec<_> = (0..2)
@@ -220,7 +220,7 @@ fn number(view: &View) -> u64 {
 #[test]
 fn readers_see_whole_batches_during_checkpoints() {
     const LAST: u64 = 1_500;
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory();
     let (store, mut writer) = scratch.open_with(&Options { pending_bytes_max: 20_000, ..Options::default() });
     let readers: Vec<_> = (0..3)
         .map(|reader| {
@@ -252,7 +252,7 @@ fn readers_see_whole_batches_during_checkpoints() {
 
 #[test]
 fn more_views_than_allowed_are_refused_and_their_slots_come_back() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory();
     let (store, _writer) = scratch.open_with(&Options { views_max: 3, ..Options::default() });
     let mut views: Vec<View> = (0..3).map(|_| store.view().unwrap()).collect();
     assert_eq!(store.view().err(), Some(StoreError::TooManyViews));
@@ -262,7 +262,7 @@ fn more_views_than_allowed_are_refused_and_their_slots_come_back() {
 
 #[test]
 fn a_view_outlives_store_and_writer_and_keeps_the_directory_locked() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::in_memory();
     let (store, mut writer) = scratch.open();
     put(&mut writer, b"1");
     let view = store.view().unwrap();

@@ -37,7 +37,7 @@ impl Scratch {
     fn new() -> Scratch {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("redo-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
+        let path = powercut::memory_folder().join(name);
         fs::create_dir(&path).unwrap();
         Scratch(path.canonicalize().unwrap())
     }

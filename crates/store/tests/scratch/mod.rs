@@ -1,4 +1,4 @@
-//! A directory for one test, removed afterwards, and the maps that the tests use.
+//! A directory for one test, removed at the end of the test, and the maps that the tests use.
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
@@ -18,10 +18,20 @@ const FORK_PATIENCE: usize = 100_000;
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
+    /// Makes a directory on a disk.
     pub(crate) fn new() -> Scratch {
+        Scratch::below(&std::env::temp_dir())
+    }
+
+    /// Makes a directory whose syncs cost nothing.
+    pub(crate) fn in_memory() -> Scratch {
+        Scratch::below(&powercut::memory_folder())
+    }
+
+    fn below(parent: &Path) -> Scratch {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("store-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
+        let path = parent.join(name);
         std::fs::create_dir(&path).unwrap();
         Scratch(path)
     }

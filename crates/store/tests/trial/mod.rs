@@ -121,7 +121,7 @@ pub(crate) struct Trial {
 
 impl Trial {
     pub(crate) fn new(seed: u64) -> Trial {
-        let scratch = Scratch::new();
+        let scratch = Scratch::in_memory();
         std::fs::create_dir(scratch.path().join("data")).unwrap();
         Trial { scratch, seed }
     }
