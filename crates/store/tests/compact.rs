@@ -18,31 +18,37 @@ fn compacted(scratch: &Scratch) -> store::Compacted {
 
 #[test]
 fn every_row_is_kept() {
-    for seed in 0..5 {
-        let mut random = Rng::with_seed(seed);
-        let scratch = Scratch::new();
-        let mut model = Model::default();
-        for _ in 0..3 {
-            let (store, mut writer) = scratch.open();
-            compare(&store.view().unwrap(), &model);
-            let mut batch = writer.begin().unwrap();
-            for _ in 0..random.usize(0..3_000) {
-                let operation = operation(&mut random);
-                assert_eq!(apply(&mut batch, &operation).unwrap(), model.apply(&operation));
-            }
-            let set = Operation::Insert(b"many".to_vec(), 0);
-            apply(&mut batch, &set).unwrap();
-            model.apply(&set);
-            for id in (0..70_000).map(|id| id * 7) {
-                batch.insert_id(SETS, b"many", id).unwrap();
-                model.sets.get_mut(&b"many"[..]).unwrap().insert(id);
-            }
-            batch.commit().unwrap();
-            drop((store, writer));
-            compacted(&scratch);
+    std::thread::scope(|scope| {
+        for seed in 0..5 {
+            scope.spawn(move || check_rows(seed));
         }
-        compare(&scratch.open().0.view().unwrap(), &model);
+    });
+}
+
+fn check_rows(seed: u64) {
+    let mut random = Rng::with_seed(seed);
+    let scratch = Scratch::new();
+    let mut model = Model::default();
+    for _ in 0..3 {
+        let (store, mut writer) = scratch.open();
+        compare(&store.view().unwrap(), &model);
+        let mut batch = writer.begin().unwrap();
+        for _ in 0..random.usize(0..3_000) {
+            let operation = operation(&mut random);
+            assert_eq!(apply(&mut batch, &operation).unwrap(), model.apply(&operation));
+        }
+        let set = Operation::Insert(b"many".to_vec(), 0);
+        apply(&mut batch, &set).unwrap();
+        model.apply(&set);
+        for id in (0..70_000).map(|id| id * 7) {
+            batch.insert_id(SETS, b"many", id).unwrap();
+            model.sets.get_mut(&b"many"[..]).unwrap().insert(id);
+        }
+        batch.commit().unwrap();
+        drop((store, writer));
+        compacted(&scratch);
     }
+    compare(&scratch.open().0.view().unwrap(), &model);
 }
 
 #[test]

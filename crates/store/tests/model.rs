@@ -22,10 +22,12 @@ fn random_operations_agree_with_a_model() {
         Ok(seed) => vec![seed.parse().unwrap()],
         Err(_) => vec![1, 2, 3, 4, fastrand::u64(..)],
     };
-    for seed in seeds {
-        println!("STORE_MODEL_SEED={seed}");
-        run(&mut Rng::with_seed(seed));
-    }
+    std::thread::scope(|scope| {
+        for seed in seeds {
+            println!("STORE_MODEL_SEED={seed}");
+            scope.spawn(move || run(&mut Rng::with_seed(seed)));
+        }
+    });
 }
 
 fn run(random: &mut Rng) {
