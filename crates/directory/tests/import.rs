@@ -340,12 +340,12 @@ fn rejects_records_with_a_reason_and_loads_the_rest() {
         (Refusal::Duplicate, "an earlier entry has the same name", person("GOOD", "")),
         (
             Refusal::Orphan,
-            "superior is not there",
+            "superior does not exist, or was rejected",
             format!("dn: cn=x,ou=none,{SUFFIX}\nobjectClass: device\n\n"),
         ),
         (
             Refusal::Orphan,
-            "superior is not there",
+            "superior does not exist, or was rejected",
             format!("dn: cn=y,cn=x,ou=none,{SUFFIX}\nobjectClass: device\n\n"),
         ),
         (Refusal::Bad, "an alias", format!("dn: cn=c,cn=alias,{SUFFIX}\nobjectClass: device\n\n")),

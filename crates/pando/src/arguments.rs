@@ -314,6 +314,6 @@ mod tests {
                 "'--url <URL>' cannot be used with '--online'",
             );
         }
-        check("pando explain (cn=*) --url ldap://:389 --node /f", "--node names a directory");
+        check("pando explain (cn=*) --url ldap://:389 --node /f", "--node a directory");
     }
 }

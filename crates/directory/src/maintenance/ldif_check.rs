@@ -168,7 +168,7 @@ mod tests {
             ("dn: nonsense=a,o=b\nobjectClass: person\ncn: a\nsn: a\n".to_owned(), 1, "nonsense"),
             (format!("{person}shoeSize: 44\n"), 5, "\"shoeSize\" is not in the schema"),
             (format!("{person}seeAlso: a\n"), 5, "seeAlso: "),
-            (format!("{person}description: b\ndescription: B\n"), 6, "there already"),
+            (format!("{person}description: b\ndescription: B\n"), 6, "the value occurs twice"),
             (format!("{person}mail: a@b\n"), 1, "mail is not allowed"),
             ("dn: cn=a,o=b\nobjectClass: person\ncn: a\n".to_owned(), 1, "requires sn"),
             ("dn: cn=a,o=b\ncn: a\n".to_owned(), 1, "objectClass"),

@@ -379,7 +379,7 @@ mod tests {
         let scratch = std::env::temp_dir();
         let cases = [
             ("dn: o=a\no: a\n\ndn: O=A\no: a\n", "line 4: another entry has the same name"),
-            ("dn: o=a\nchangetype: delete\n", "line 1: a change"),
+            ("dn: o=a\nchangetype: delete\n", "line 1: this is a change record"),
             ("dn: what=a\no: a\n", "line 1: \"what=a\""),
             ("dn: o=a\no a\n", "line 2"),
         ];

@@ -434,7 +434,7 @@ mod tests {
         check(&[("pwdExpireWarning", "10"), ("pwdMaxAge", "10")], "pwdExpireWarning");
         check(&[("pwdCheckQuality", "3")], "0, 1 or 2");
         check(&[("pwdMinLength", "9"), ("pwdMaxLength", "8")], "pwdMaxLength");
-        check(&[("pwdMinDelay", "9")], "come together");
+        check(&[("pwdMinDelay", "9")], "set both pwdMinDelay and pwdMaxDelay");
         check(&[("pwdMaxAge", "-1")], "from 0 to");
         check(&[("pwdMaxFailure", "101")], "at most 100");
         check(&[("pwdInHistory", "1000")], "at most");

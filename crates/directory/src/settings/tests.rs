@@ -166,7 +166,7 @@ fn each_refusal_has_its_code_and_changes_nothing() {
             "cn=config",
             (Add, "pandoSuffix", &["cn=a,cn=config"]),
             ResultCode::CONSTRAINT_VIOLATION,
-            "server's own",
+            "cn=config is reserved for the server",
         ),
         ("cn=config", (Delete, "pandoSuffix", &[SUFFIX]), ResultCode::UNWILLING_TO_PERFORM, "has 2 entries"),
         ("cn=config", (Delete, "pandoSuffix", &["o=none"]), ResultCode::NO_SUCH_ATTRIBUTE, "no value equal"),
