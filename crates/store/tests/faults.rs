@@ -229,15 +229,15 @@ fn a_write_or_sync_of_a_new_segment_that_fails_stops_the_writes() {
 /// went to the next client.
 #[test]
 fn reports_a_failed_checkpoint_at_once() {
-    for errno in [EIO, ENOMEM, EINTR] {
-        run(
-            "checkpoint stops",
-            Fault::new(FaultCall::Sync, errno).path("*/data.mdb").thread("store-fold").times(1),
-        );
-    }
-    run(
-        "checkpoint stops",
-        Fault::new(FaultCall::Write, EIO).path("*/data.mdb").thread("store-fold").times(1),
-    );
-    run("checkpoint waits", Fault::new(FaultCall::Write, ENOSPC).path("*/data.mdb").thread("store-fold"));
+    let data_file = |call, errno| Fault::new(call, errno).path("*/data.mdb").thread("store-fold");
+    let syncs =
+        [EIO, ENOMEM, EINTR].map(|errno| ("checkpoint stops", data_file(FaultCall::Sync, errno).times(1)));
+    let write = ("checkpoint stops", data_file(FaultCall::Write, EIO).times(1));
+    let full = ("checkpoint waits", data_file(FaultCall::Write, ENOSPC));
+    // Each run waits for a checkpoint, so they run at the same time.
+    std::thread::scope(|scope| {
+        for (script, fault) in syncs.into_iter().chain([write, full]) {
+            scope.spawn(move || run(script, fault));
+        }
+    });
 }
