@@ -1,4 +1,4 @@
-//! Directory servers to measure beside each other: each configured, loaded, started and stopped the same way.
+//! Directory servers to compare with each other: each configured, loaded, started and stopped the same way.
 //!
 //! A [`Peer`] is one product in a folder of its own. What all of them get alike is in a [`Setup`]: suffix,
 //! administrator, indexes, schema additions, cores; each peer's file says in its comments what else it sets and where
@@ -337,7 +337,7 @@ impl PeerError {
     }
 }
 
-/// A loopback address that nobody listens on at this moment.
+/// A loopback address on which no process listens at this moment.
 ///
 /// # Errors
 /// When there is none.

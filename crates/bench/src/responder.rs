@@ -102,7 +102,7 @@ impl Responder {
 
 impl Drop for Responder {
     fn drop(&mut self) {
-        // Whoever wants to know how it ended calls finish().
+        // Callers that need the outcome call finish().
         let _ = self.end();
     }
 }

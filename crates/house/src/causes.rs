@@ -18,10 +18,10 @@ const PAGE: &str = "docs/reference/errors.md";
 /// The section of the page.
 const HEADING: &str = "## Causes of unwillingToPerform";
 
-/// Where the codes are defined.
+/// File that defines the codes.
 const DEFINITION: &str = "crates/ldap/src/result_code.rs";
 
-/// How many words of a text the page has to quote at least.
+/// Least number of words of a text that the page must quote.
 const QUOTED_WORDS: usize = 4;
 
 /// Places whose text stands elsewhere: the file below `crates/`, the function, and the text. Each is of one place.
@@ -264,7 +264,7 @@ fn is_compared(place: &Place<'_>) -> bool {
     is_equal || is_pattern(level, *index) || is_matched
 }
 
-/// What stands in the same brackets.
+/// Tokens in the same brackets.
 fn beside(source: &Source, place: &Place<'_>) -> Beside {
     let [above @ .., (level, index)] = place.as_slice() else { return Beside::Nothing };
     let is_block = above.last().is_none_or(|(level, index)| is_group(&level[*index], Delimiter::Brace))
@@ -389,7 +389,7 @@ fn function_of(level: &[Tree], index: usize) -> Option<(String, &[Tree], bool)> 
     Some((head.get(at + 1)?.token.to_string(), &parameters.inner, is_public))
 }
 
-/// How a text begins, with `…` for what is put in.
+/// The beginning of a text, with `…` for what is put in.
 fn beginning(text: &str) -> String {
     let mut shown = String::new();
     let mut rest = text;
@@ -409,7 +409,7 @@ fn beginning(text: &str) -> String {
     words.join(" ").trim_end_matches([':', ',', ';']).to_owned()
 }
 
-/// What the items of the section quote first.
+/// First quotation of each item of the section.
 fn quotes(page: &str) -> Vec<String> {
     let lines = page.lines().skip_while(|line| *line != HEADING).skip(1);
     let section: Vec<&str> = lines.take_while(|line| !line.starts_with("## ")).collect();

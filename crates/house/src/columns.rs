@@ -5,11 +5,11 @@ use crate::files::Files;
 /// In characters. Two windows of this width stand side by side, and a change is shown without folded lines.
 const COLUMNS_MAX: usize = 120;
 
-/// What is checked: files with these endings, and the scripts that have none.
+/// Checked files: those with these endings, and the scripts that have none.
 const ENDINGS: [&str; 5] = [".md", ".py", ".rs", ".sh", ".toml"];
 const SCRIPTS: [&str; 2] = [".ci/run", "dev"];
 
-/// What is kept as it came: results of measurements, what fuzzing found, tables as their publishers print them.
+/// Files that keep their form: results of measurements, fuzzing corpora, tables of publishers.
 const DATA: [&str; 3] = ["bench-runs/", "crates/bench/documents/", "fuzz/corpus/"];
 
 /// The lines that are too wide.
@@ -36,7 +36,7 @@ fn wide_lines(name: &str, text: &str) -> Vec<String> {
         .collect()
 }
 
-/// What has no space to break at: a hash, a link, the definition of a link.
+/// Returns true if a line has no space to break at: a hash, a link, the definition of a link.
 fn is_unbreakable(line: &str) -> bool {
     let content = line.trim_start().trim_start_matches(['/', '!', '#']).trim_start();
     let mut words = content.split_whitespace();

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What is in the repository, and what is about to be: neither ignored nor deleted.
+/// Files in the repository or about to be added: neither ignored nor deleted.
 #[derive(Debug)]
 pub(crate) struct Files {
     root: PathBuf,

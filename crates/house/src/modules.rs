@@ -31,7 +31,7 @@ pub(crate) struct Module {
 #[derive(Debug, Default)]
 pub(crate) struct Modules(pub(crate) BTreeMap<ModulePath, Module>);
 
-/// How often a name may lead to another name. Re-exports are two or three deep.
+/// Most steps from a name to the name that it stands for. Re-exports are two or three deep.
 const ALIAS_DEPTH_MAX: usize = 16;
 
 impl Modules {

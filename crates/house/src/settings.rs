@@ -17,7 +17,7 @@ const PAGE: &str = "docs/reference/settings.md";
 /// Pages about files of other programs, or about earlier days.
 const OTHERS: [&str; 2] = ["docs/decisions/", "docs/how-to/benchmark.md"];
 
-/// What ends the names of files.
+/// Endings of file names.
 const ENDINGS: [&str; 8] = ["json", "key", "ldif", "md", "pem", "rs", "toml", "txt"];
 
 /// The names that are no setting.

@@ -21,7 +21,7 @@ const SECTORS_PER_PAGE: u64 = 8;
 pub struct Discarded {
     /// Sectors that were not synced when the power went.
     pub unsynced_sectors: usize,
-    /// How many of them have their old bytes again.
+    /// Number of sectors that have their old bytes again.
     pub discarded_sectors: usize,
 }
 
@@ -86,7 +86,7 @@ fn discard(file: &Unsynced<'_>, random: &mut fastrand::Rng) -> io::Result<usize>
             Fate::Torn => random.bool(),
         }
     })?;
-    // The size was not synced either, where it is new.
+    // The size was not synced either, if it is new.
     on_disk.set_len(match random.u32(0..4) {
         0 => file.durable_size,
         1 => random.u64(file.durable_size..=size),

@@ -36,7 +36,7 @@
 //! - `POWERCUT_JOURNAL`: file to write at the cut, not below the directory
 //! - `POWERCUT_AT`: number of the call at which the power goes, from 1; writes, truncations and syncs of watched files
 //!   count
-//! - `POWERCUT_KILL_AT`: number of the call behind which the process is killed by SIGKILL, from 1; what it wrote stays
+//! - `POWERCUT_KILL_AT`: number of the call after which the process is killed by SIGKILL, from 1; what it wrote stays
 //! - `POWERCUT_ROOM`: file with the number of bytes by which watched files may grow in all; read anew at every growth
 //! - `POWERCUT_COUNT`: file to write, at a regular end, the number of calls and of bytes grown to
 //! - `POWERCUT_FAIL_KIND`, `_AT`, `_ERRNO`: `write` or `sync`, the number of such a call, and the error it gives
@@ -59,7 +59,7 @@
 //! The rules apply to processes that the process starts, too. One that is not understood ends the process by SIGABRT.
 //!
 //! A write at the cut is carried out and not synced; a sync at the cut does nothing. A write through a descriptor
-//! opened with `O_DSYNC` counts as a write and as a sync. Where there is no room, nothing is written, and no file can
+//! opened with `O_DSYNC` counts as a write and as a sync. If there is no room, nothing is written, and no file can
 //! be made. After a failed sync the sectors that it left unsynced are lost to later syncs, as under Linux.
 //!
 //! What it does not see: stores through a shared mapping (LMDB makes none without `MDB_WRITEMAP`), system calls that
@@ -78,7 +78,7 @@ use std::process::Command;
 pub use fault::{Fault, FaultCall, inject, inject_logged};
 pub use journal::{Discarded, discard_unsynced};
 
-/// How a process ends that lost its power.
+/// Exit status of a process that lost its power.
 pub const EXIT_STATUS: i32 = 86;
 
 /// The library to preload.
@@ -105,7 +105,7 @@ pub fn memory_folder() -> PathBuf {
     if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() }
 }
 
-/// What is to happen to a process.
+/// Plan of the failures of a process.
 #[derive(Debug, Clone)]
 pub struct PowerCut {
     directory: PathBuf,
@@ -117,7 +117,7 @@ pub struct PowerCut {
     count: Option<PathBuf>,
 }
 
-/// What a process has done that came to a regular end: where another may be stopped.
+/// Calls and growth of a process that ended regularly: the places at which another run can be stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
     /// Calls, as [`PowerCut::cut_at`] and [`PowerCut::kill_at`] count them.
@@ -165,7 +165,7 @@ impl PowerCut {
         self
     }
 
-    /// Kills the process behind the `call`th call, counted from 1. The journal is not written.
+    /// Kills the process after the `call`th call, counted from 1. The journal is not written.
     pub fn kill_at(mut self, call: u64) -> PowerCut {
         self.kill_at = Some(call);
         self

@@ -16,7 +16,7 @@ const USAGE: &str =
                      WARM_UP_SECONDS SECONDS
   searches BASE for (ATTRIBUTE=PREFIXn), n from 0 below ENTRIES, and prints what was answered a second";
 
-/// What a connection asks for, and how.
+/// Requests of a connection, and their pace.
 struct Work {
     address: SocketAddr,
     bind_dn: String,
@@ -28,7 +28,7 @@ struct Work {
     outstanding: u32,
 }
 
-/// What all connections share.
+/// State that all connections share.
 #[derive(Default)]
 struct Shared {
     /// 0 warms up, 1 measures, 2 ends.

@@ -93,7 +93,7 @@ pub(crate) enum Word {
     Failed { reason: String },
 }
 
-/// The proof that somebody has the token.
+/// Proof that the sender has the token.
 fn mac(token: &Token, nonce: &str) -> Hmac<Sha256> {
     // HMAC takes keys of any length.
     let mut mac = Hmac::<Sha256>::new_from_slice(&token.0).expect("a key of any length");

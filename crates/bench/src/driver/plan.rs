@@ -540,7 +540,7 @@ fn renames(operation: &Operation, places: &mut Places<'_>) -> At<Vec<PlannedStep
     Ok(made.into())
 }
 
-/// The comma behind the first RDN.
+/// The comma after the first RDN.
 fn first_comma(dn: &str) -> Option<usize> {
     let mut is_escaped = false;
     dn.bytes().position(|octet| {

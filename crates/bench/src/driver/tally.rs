@@ -155,7 +155,7 @@ impl Tally {
         }
         second.latency = Some(self.second_latency.clone());
         self.second_latency.clear();
-        // Nobody listens any more when the run is being given up.
+        // No thread receives any more when the run is being given up.
         let _ = self.seconds.send(second);
     }
 

@@ -1,4 +1,4 @@
-//! Servers beside each other in one run: loaded in turn, asked the same, and put under the same load in alternation.
+//! Comparison of servers in one run: loaded in turn, asked the same, and put under the same load in alternation.
 //!
 //! Only one server runs at any moment: the others are held (SIGSTOP), warm and with their memory, but without
 //! housekeeping that would cost the one that is measured. What the system takes back of their files meanwhile is read
@@ -46,11 +46,11 @@ pub struct Plan<'p> {
     pub one_at_a_time: bool,
 }
 
-/// Who is told how it goes.
+/// Receivers of progress reports.
 pub struct Follower<'f> {
-    /// Is told in words, a line at a time.
+    /// Receives the progress in words, a line at a time.
     pub say: &'f mut dyn FnMut(&str),
-    /// Is given the result after every workload, to save it.
+    /// Receives the result after every workload, to save it.
     pub save: &'f mut dyn FnMut(&RunResult),
 }
 

@@ -232,7 +232,7 @@ pub struct Driven<'d> {
     pub options: Options,
     /// The cores that the driver runs on; every core if empty.
     pub cores: Vec<usize>,
-    /// Is told how each run goes, once a second.
+    /// Receives the progress of each run, once a second.
     pub watch: &'d mut dyn FnMut(&str, &Progress),
     /// What is warm: workloads by their place, and processes of servers.
     pub warm: HashSet<(usize, u32)>,
@@ -285,7 +285,7 @@ impl Measure for Driven<'_> {
                 pause: Some(Duration::ZERO),
                 ..self.options.clone()
             };
-            // What does not work is told when it is measured.
+            // Failures are reported when the workload is measured.
             let _ = self.drive(workload, &options, 1, target);
         }
     }

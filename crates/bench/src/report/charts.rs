@@ -242,7 +242,7 @@ fn level(label: String, value: f64, x: &Axis) -> Line {
     Line::new(label, Paint::Floor, vec![(first, value), (last, value)])
 }
 
-/// The product without its version, where something is written behind it.
+/// The product without its version, if something is written after it.
 fn short_name(label: &str) -> &str {
     label.split([' ', ',']).next().unwrap_or(label)
 }

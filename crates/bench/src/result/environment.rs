@@ -39,7 +39,7 @@ pub struct Environment {
     /// Processors that the load generator was pinned to, as `taskset` writes them; absent when it was not.
     #[serde(default)]
     pub load_generator_cpus: Option<String>,
-    /// Processors that the server was pinned to; absent when it was not, or nobody knows.
+    /// Processors that the server was pinned to; absent if it was not pinned, or if that is unknown.
     #[serde(default)]
     pub server_cpus: Option<String>,
     /// Whether load generator and server share this machine.
@@ -48,7 +48,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// What Linux tells of this machine and this process.
+    /// Description of this machine and this process by Linux.
     pub fn detect() -> Environment {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let mut environment = parse_cpuinfo(&read("/proc/cpuinfo"));

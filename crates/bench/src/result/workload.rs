@@ -175,10 +175,10 @@ pub struct Second {
     /// Mapped file pages of the server, which the kernel may take back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rss_file_bytes: Option<u64>,
-    /// Read from the server's disk in this second, by whomever.
+    /// Read from the server's disk in this second, by any process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_read_bytes: Option<u64>,
-    /// Written to the server's disk in this second, by whomever.
+    /// Written to the server's disk in this second, by any process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_written_bytes: Option<u64>,
     /// Processor time that the server's machine was ready to use in this second and its hypervisor gave to other
@@ -233,10 +233,10 @@ pub struct ServerCost {
     /// The block device that its files are on, and what else it holds: "vda, which holds /".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<String>,
-    /// Read from that disk, by whomever.
+    /// Read from that disk, by any process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_read_bytes: Option<u64>,
-    /// Written to that disk, by whomever.
+    /// Written to that disk, by any process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_written_bytes: Option<u64>,
     /// The same for one operation.

@@ -68,7 +68,7 @@ pub(super) fn lead_of(department: usize, team: usize) -> usize {
     head_of(department) + 2 + team
 }
 
-/// Everybody, by department: its head, the head's assistant, the leads of its teams, the rest.
+/// All people, by department: its head, the head's assistant, the leads of its teams, the rest.
 pub(super) fn roster(seeded: &mut Seeded) -> Vec<Person> {
     let mut namesakes = HashMap::new();
     let mut people = Vec::new();

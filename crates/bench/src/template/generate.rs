@@ -41,7 +41,7 @@ pub(super) fn generate(
                     let mut text = Vec::new();
                     piece.render(plan, &mut renderer, &mut text);
                     if sender.send(text).is_err() {
-                        // Nobody writes any more.
+                        // No thread writes any more.
                         return;
                     }
                 }

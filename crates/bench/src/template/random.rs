@@ -73,14 +73,14 @@ pub(super) fn put_base64(seeded: &mut Seeded, count: usize, out: &mut Vec<u8>) {
     out.extend(std::iter::repeat_n(b'=', padding));
 }
 
-/// How a number is written: a part of Java's DecimalFormat (digits, grouping, zeros behind the point, text around).
+/// How a number is written: a part of Java's DecimalFormat (digits, grouping, zeros after the point, text around).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NumberFormat {
     prefix: String,
     digits_min: usize,
     /// Digits between two commas, 0 for none.
     group_size: usize,
-    /// Zeros behind the point: the numbers are whole.
+    /// Zeros after the point: the numbers are whole.
     fraction_digits: usize,
     suffix: String,
 }

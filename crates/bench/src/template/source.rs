@@ -141,7 +141,7 @@ impl Source {
     }
 }
 
-/// Lines with those that begin with a space put behind the line before, as in LDIF.
+/// Lines with those that begin with a space appended to the line before, as in LDIF.
 fn logical_lines(text: &str, file: &Arc<str>) -> Vec<(TemplateLine, String)> {
     let mut lines: Vec<(TemplateLine, String)> = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {

@@ -345,7 +345,7 @@ fn a_subscriber_has_the_published_size() {
     let parameters = Parameters { entries: Some(2000), ..Parameters::default() };
     let entries = read(&ldif(&Template::read("sun", &parameters).unwrap(), 1, 1));
     let size = |(dn, values): &Read| {
-        // Each line has a name, a colon, a space and an end; an entry has an empty line behind it.
+        // Each line has a name, a colon, a space and an end; an entry has an empty line after it.
         dn.len() + 6 + values.iter().map(|(name, value)| name.len() + value.len() + 3).sum::<usize>()
     };
     let average = entries[2..].iter().map(size).sum::<usize>() as f64 / 2000.0;

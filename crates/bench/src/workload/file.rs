@@ -16,12 +16,12 @@ pub type Text = toml::Spanned<String>;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
-    /// What it is called on the command line: the file's name without `.toml`.
+    /// Name on the command line: the file's name without `.toml`.
     #[serde(skip)]
     pub name: String,
     /// Its title in reports.
     pub title: String,
-    /// What a reader should know about it.
+    /// Remarks for readers.
     #[serde(default)]
     pub about: String,
     /// The row of a published table that it reruns.
@@ -29,16 +29,16 @@ pub struct Workload {
     pub document: Option<Document>,
     /// The entries that it asks for.
     pub data: Data,
-    /// What the server must have and be able to do.
+    /// Requirements on the server.
     #[serde(default)]
     pub needs: Needs,
-    /// How long to measure, in seconds, unless the command line says otherwise.
+    /// Duration of the measurement in seconds, unless the command line says otherwise.
     #[serde(default = "duration_default")]
     pub duration_seconds: u64,
-    /// How long to run before that.
+    /// Duration of the warm-up in seconds.
     #[serde(default = "warm_up_default")]
     pub warm_up_seconds: u64,
-    /// How long to wait, doing nothing, between warm-up and measuring.
+    /// Idle time in seconds between warm-up and measuring.
     #[serde(default)]
     pub pause_seconds: u64,
     /// How many entries of its own are added before and removed afterwards, for operations with `keys = "own"` and to
@@ -67,7 +67,7 @@ fn warm_up_default() -> u64 {
     2
 }
 
-/// Where a workload comes from.
+/// Source of a workload.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Document {

@@ -139,7 +139,7 @@ fn is_request(rest: &str) -> bool {
     is_slapd || matches!(verb, "bind" | "add" | "modify" | "delete" | "compare" | "modifydn" | "extended")
 }
 
-/// The value behind a name, between quotes with backslashes before what is special.
+/// The value after a name, between quotes with backslashes before what is special.
 fn quoted(text: &str, name: &str) -> Option<String> {
     let start = text.find(name)? + name.len();
     let mut characters = text.get(start..)?.strip_prefix('"')?.chars();
