@@ -59,11 +59,11 @@ pub struct Options {
     pub clients: Option<usize>,
     /// Requests outstanding on each connection.
     pub outstanding: Option<usize>,
-    /// How long to measure.
+    /// Duration of the measurement.
     pub duration: Option<Duration>,
     /// How long to run before; not at all where that would use the workload up.
     pub warm_up: Option<Duration>,
-    /// How long to do nothing between the two.
+    /// Idle time between the two.
     pub pause: Option<Duration>,
     /// Requests a second of the first job: an open loop.
     pub rate: Option<f64>,
@@ -186,13 +186,13 @@ impl Targets {
         Ok(Targets { uris, addresses, hosts })
     }
 
-    /// Where to connect to.
+    /// Servers to connect to.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 }
 
-/// Why nothing was measured.
+/// Reason why nothing was measured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DriveError {
@@ -201,7 +201,7 @@ pub enum DriveError {
     Target {
         /// As given.
         uri: String,
-        /// What is wrong.
+        /// Description of the error.
         why: String,
     },
     /// The workload does not fit what the command line says.
@@ -209,7 +209,7 @@ pub enum DriveError {
     Workload {
         /// Its name.
         workload: String,
-        /// What is wrong.
+        /// Description of the error.
         message: String,
     },
     /// The template of the data.
@@ -218,15 +218,15 @@ pub enum DriveError {
     /// The server could not be asked, or not prepared.
     #[error("{what}: {source}")]
     Server {
-        /// What was being done.
+        /// Step that failed.
         what: String,
-        /// What went wrong.
+        /// Description of the failure.
         source: client::ClientError,
     },
     /// The server refused something that the preparation needs.
     #[error("{what}: result code {code}{}{diagnostic}", if diagnostic.is_empty() { "" } else { ": " })]
     Refused {
-        /// What was being done.
+        /// Step that failed.
         what: String,
         /// The server's result code.
         code: u32,
@@ -239,15 +239,15 @@ pub enum DriveError {
          hint: {hint}"
     )]
     MissingData {
-        /// How many were not found.
+        /// Number of entries not found.
         missing: usize,
-        /// How many were looked for.
+        /// Number of entries looked for.
         sampled: usize,
         /// One of them.
         example: String,
-        /// Who asked.
+        /// Identity of the client.
         identity: String,
-        /// How to load them.
+        /// Advice for loading them.
         hint: String,
     },
     /// The other load machines did not go on.
@@ -258,12 +258,12 @@ pub enum DriveError {
     Io(#[from] std::io::Error),
 }
 
-/// How a run is going, once a second.
+/// Progress of a run, once a second.
 #[derive(Clone, Debug)]
 pub struct Progress {
-    /// What is being done.
+    /// Current phase.
     pub phase: Phase,
-    /// How long the phase still takes.
+    /// Remaining time of the phase.
     pub left: Duration,
     /// The last whole second, while measuring.
     pub second: Option<Second>,

@@ -19,12 +19,12 @@ use std::time::{Duration, Instant};
 const CLOCK_ROUND_TRIPS: usize = 9;
 /// From telling the agents to begin until they do: longer than the way there takes.
 const LEAD: Duration = Duration::from_millis(300);
-/// How long connecting to one agent may take.
+/// Longest time to connect to one agent.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// How often the server's processes are looked at.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Why load machines measured nothing together.
+/// Reason why load machines could not measure together.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AgentError {
@@ -33,10 +33,10 @@ pub enum AgentError {
     Agent {
         /// As given.
         address: String,
-        /// What went wrong.
+        /// Description of the failure.
         reason: String,
     },
-    /// What they measured does not add up.
+    /// Their results cannot be added.
     #[error("results of the load machines: {0}")]
     Merge(#[from] MergeError),
     /// The workload cannot be run by several.
@@ -44,7 +44,7 @@ pub enum AgentError {
     Workload {
         /// Its name.
         workload: String,
-        /// Why not.
+        /// Reason.
         reason: String,
     },
 }
@@ -253,7 +253,7 @@ impl Clock {
     }
 }
 
-/// Where an agent is.
+/// Address of an agent.
 enum Stage {
     Preparing,
     /// Ready to begin.
@@ -462,7 +462,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What the server's processes on this machine cost.
+/// Cost of the server's processes on this machine.
 fn add_cost(sum: &mut WorkloadResult, observer: Observer) {
     let (cost, seconds, failure) = observer.finish();
     sum.cost = cost.or(sum.cost.take());

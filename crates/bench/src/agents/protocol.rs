@@ -1,4 +1,4 @@
-//! What coordinator and agent say to each other, and how it is framed.
+//! Messages between coordinator and agent, and their framing.
 //!
 //! ```text
 //! length: 4 octets, most significant first    JSON: so many octets
@@ -24,7 +24,7 @@ pub(crate) const MESSAGE_BYTES_MAX: usize = 256 << 20;
 pub(crate) const WORD_EVERY: Duration = Duration::from_secs(1);
 /// One that has said nothing for so long is taken for dead.
 pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(10);
-/// How long either side waits for a message of the greeting.
+/// Longest wait of either side for a message of the greeting.
 pub(crate) const GREETING_MAX: Duration = Duration::from_secs(10);
 
 /// The agent's first message.
@@ -79,13 +79,13 @@ pub(crate) struct RunOrder {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Word {
-    /// What time it is, since 1970.
+    /// Time since 1970.
     Clock { micros: u64 },
     /// Still there.
     Alive,
     /// Waits for [`Order::Go`].
     Ready,
-    /// What the last second brought.
+    /// Counts of the last second.
     Second { phase: Phase, left: Duration, second: Option<Box<Second>> },
     /// Done.
     Result(Box<WorkloadResult>),

@@ -35,13 +35,13 @@ struct State {
     report: Box<dyn Fn(AgentEvent) + Send + Sync>,
 }
 
-/// What an agent tells the person who started it.
+/// Events for the person who started the agent.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum AgentEvent {
     /// A workload begins for this coordinator.
     Begins {
-        /// Who asked.
+        /// Address of the coordinator.
         coordinator: SocketAddr,
         /// Its name.
         workload: String,
@@ -50,7 +50,7 @@ pub enum AgentEvent {
     Ended {
         /// Its name.
         workload: String,
-        /// Why nothing was measured, if so.
+        /// Reason, if nothing was measured.
         failure: Option<String>,
     },
     /// Somebody was turned away.
@@ -81,7 +81,7 @@ impl Agent {
         Ok(Agent { listener: TcpListener::bind(address)?, state: Arc::new(state) })
     }
 
-    /// Where it listens.
+    /// Address on which it listens.
     ///
     /// # Errors
     /// When the system does not say.

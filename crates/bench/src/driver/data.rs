@@ -16,7 +16,7 @@ use crate::workload::Data;
 pub(crate) struct KeyData {
     /// The first key's number.
     pub(crate) first: u64,
-    /// How many keys there are.
+    /// Number of keys.
     pub(crate) count: u64,
     columns: Vec<Column>,
 }

@@ -35,7 +35,7 @@ impl KeySequence {
         self.taken.load(Ordering::Relaxed) / self.count
     }
 
-    /// How many keys there are.
+    /// Number of keys.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }

@@ -10,7 +10,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::plan::On;
 
-/// Where a connection stands.
+/// State of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum State {
     /// There is none.
@@ -48,7 +48,7 @@ pub(crate) struct Line {
     pub(crate) state: State,
     pub(crate) client: usize,
     pub(crate) on: On,
-    /// Which of the targets.
+    /// Index of the target.
     pub(crate) target: usize,
     /// The beginning of a message whose end has not come yet.
     partial: Vec<u8>,
@@ -63,7 +63,7 @@ pub(crate) struct Line {
     pub(crate) is_busy: bool,
 }
 
-/// What a read brought.
+/// Outcome of a read.
 pub(crate) enum ReadEnd {
     /// All that there was.
     Drained,
@@ -173,7 +173,7 @@ impl Line {
         }
     }
 
-    /// What TLS agreed on: "TLSv1_3, TLS13_AES_256_GCM_SHA384".
+    /// Negotiated TLS version and cipher: "TLSv1_3, TLS13_AES_256_GCM_SHA384".
     pub(crate) fn tls(&self) -> Option<String> {
         let tls = self.tls.as_ref()?;
         let version = format!("{:?}", tls.protocol_version()?);

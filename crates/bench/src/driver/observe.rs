@@ -10,7 +10,7 @@ use crate::result::{Second, ServerCost};
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// What processes have used until now, and hold.
+/// CPU time that processes have used, and memory that they hold.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sample {
     cpu_micros: u64,
@@ -99,7 +99,7 @@ impl Observer {
         self.is_over = is_end;
     }
 
-    /// What the disk did between two samples.
+    /// Disk traffic between two samples.
     fn traffic_since(&self, before: &Sample, after: &Sample) -> Option<Traffic> {
         self.disk.as_ref().map(|_| Traffic {
             read_bytes: after.disk.read_bytes.saturating_sub(before.disk.read_bytes),

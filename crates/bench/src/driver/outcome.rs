@@ -71,7 +71,7 @@ impl Seconds {
     }
 }
 
-/// What was counted.
+/// Counts.
 pub(crate) struct Collected {
     kinds: BTreeMap<OperationKind, OperationTotals>,
     seconds: Seconds,
@@ -88,7 +88,7 @@ pub(crate) struct Collected {
     busy: f64,
     last: u64,
     threads: u64,
-    /// When measuring began, by the clock on the wall.
+    /// Wall-clock time at which measuring began.
     started: String,
     /// What TLS agreed on, and what is said of it.
     pub(crate) agreed: Option<String>,

@@ -57,7 +57,7 @@ impl PlannedJob {
 /// An operation.
 #[derive(Debug)]
 pub(crate) struct PlannedOperation {
-    /// Which of the plan's kinds.
+    /// Index of the plan's kind.
     pub(crate) kind_index: usize,
     pub(crate) weight: u64,
     pub(crate) keys: PlannedKeys,
@@ -84,7 +84,7 @@ pub(crate) enum PlannedKeys {
     Added,
 }
 
-/// Which of a client's connections.
+/// Index of the client's connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum On {
     /// The one that everything but binds goes over.
@@ -108,7 +108,7 @@ pub(crate) struct PlannedStep {
     pub(crate) page: Option<NonZeroU32>,
 }
 
-/// Where the octets of a request come from.
+/// Source of the octets of a request.
 #[derive(Debug)]
 pub(crate) enum Requests {
     Template(RequestTemplate),
@@ -125,7 +125,7 @@ pub(crate) struct Sasl {
     pub(crate) password: Pattern,
 }
 
-/// What the answer must be.
+/// Expected answer.
 #[derive(Debug)]
 pub(crate) struct Expected {
     pub(crate) code: u32,

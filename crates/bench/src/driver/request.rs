@@ -137,7 +137,7 @@ pub(crate) struct Backward {
 }
 
 impl Backward {
-    /// How much was written.
+    /// Number of octets written.
     fn position(&self) -> usize {
         self.octets.len() - self.start
     }

@@ -1,4 +1,4 @@
-//! What a thread counts: totals by kind of operation, and second by second.
+//! Counts of a thread: totals by kind of operation, and second by second.
 
 use std::sync::mpsc::Sender;
 
@@ -8,7 +8,7 @@ use crate::result::{Latency, OperationKind, OperationTotals, Second};
 const EXAMPLES_MAX: usize = 5;
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// How an operation ended.
+/// Outcome of an operation.
 #[derive(Clone, Debug)]
 pub(crate) enum Ending<'a> {
     Right,
@@ -173,7 +173,7 @@ impl Tally {
     }
 }
 
-/// What a thread counted, at its end.
+/// Counts of a thread at its end.
 pub(crate) struct TallyTotals {
     pub(crate) kinds: Vec<(OperationKind, OperationTotals)>,
     pub(crate) connections_closed: u64,
