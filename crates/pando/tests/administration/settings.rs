@@ -66,7 +66,7 @@ fn definitions_without_effect_are_refused_or_reported() {
         for verb in ["plan", "apply"] {
             let run = with_file(&scratch, verb, text).expect_code(2);
             run.expect_error("own.schema:3: \"people\" is a ")
-                .expect_error("these are not enforced here: take it out");
+                .expect_error("these are not enforced here: remove it");
         }
     }
     scratch.write("own.schema", format!("{COLOUR}{linked}"));
@@ -195,7 +195,9 @@ fn a_running_server_takes_changes_of_settings_from_ldap_clients() {
     let shown = ldap_utility("ldapsearch", server, &config, "").expect_code(0);
     assert!(shown.stdout.contains("pandoIndexKind: equality\npandoIndexKind: substring\n"), "{shown}");
     let definition = "dn: cn=own,cn=schema,cn=config\nchangetype: delete\n";
-    ldap_utility("ldapmodify", server, &[], definition).expect_code(19).expect_error("colour is in use");
+    ldap_utility("ldapmodify", server, &[], definition)
+        .expect_code(19)
+        .expect_error("type colour is or was used by entries");
     let suffix = "dn: cn=config\nchangetype: modify\ndelete: pandoSuffix\npandoSuffix: o=partners\n";
     ldap_utility("ldapmodify", server, &[], suffix).expect_code(53).expect_error("has an entry");
 
