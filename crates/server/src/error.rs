@@ -52,7 +52,7 @@ pub enum ServeError {
         error: directory::OpenError,
     },
     /// There is no data where it should be.
-    #[error("{} holds no data of Pando", path.display())]
+    #[error("{} contains no Pando database", path.display())]
     NoData {
         /// The directory.
         path: PathBuf,
@@ -67,7 +67,7 @@ pub enum ServeError {
     #[error(transparent)]
     Listen(#[from] ListenError),
     /// The listener of the metrics cannot be opened.
-    #[error("cannot say metrics at {address}: {error}")]
+    #[error("cannot serve metrics on {address}: {error}")]
     Metrics {
         /// Where.
         address: SocketAddr,
@@ -78,7 +78,7 @@ pub enum ServeError {
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// The audit trail cannot be written.
-    #[error("the audit trail: {0}")]
+    #[error("audit trail: {0}")]
     Audit(#[from] audit::AuditError),
     /// A list of bad passwords cannot be used.
     #[error(transparent)]
@@ -91,14 +91,12 @@ pub enum ServeError {
     #[error("cluster: {0}")]
     Cluster(#[from] cluster::ClusterError),
     /// The node file speaks of a cluster.
-    #[error(
-        "the node file has a table [cluster], and this program is built without Apache Kafka (feature `kafka`)"
-    )]
+    #[error("the node file has a table [cluster], but this program was built without the feature `kafka`")]
     NoKafka,
     /// The data directory is that of a node, and the node file does not speak of a cluster.
     #[error(
-        "{} is a node of a cluster: the node file needs its table [cluster]; `pando cluster leave` takes the \
-         directory out of it",
+        "{} is a node of a cluster: add the table [cluster] to the node file, or run `pando cluster \
+         leave`",
         path.display()
     )]
     IsNode {
@@ -106,7 +104,7 @@ pub enum ServeError {
         path: PathBuf,
     },
     /// The system gives no random bytes.
-    #[error("no random numbers: {0}")]
+    #[error("the system provides no random numbers: {0}")]
     Random(#[from] getrandom::Error),
     /// The system gives no thread or event queue.
     #[error("cannot start: {0}")]
@@ -121,7 +119,7 @@ pub enum ServeError {
     #[error("waiting for new connections failed: {0}")]
     Accepting(String),
     /// A thread ended by a defect.
-    #[error("thread {0} met a defect in the server and ended")]
+    #[error("thread {0} ended because of a defect in the server")]
     Panicked(String),
     /// There is no sample for the suffix.
     #[error("{0}")]
@@ -159,7 +157,7 @@ pub enum ServeError {
         error: io::Error,
     },
     /// The file for rejected records is there already.
-    #[error("{} exists already: --rejects wants a name for a new file", path.display())]
+    #[error("{} already exists: choose another file for --rejects", path.display())]
     RejectsExist {
         /// The file.
         path: PathBuf,
@@ -177,14 +175,14 @@ pub enum ServeError {
 #[non_exhaustive]
 pub enum RunAsError {
     /// There is no such user.
-    #[error("user: there is no {0:?} on this machine")]
+    #[error("user {0:?} does not exist on this machine")]
     NoUser(String),
     /// There is no such group.
-    #[error("group: there is no {0:?} on this machine")]
+    #[error("group {0:?} does not exist on this machine")]
     NoGroup(String),
     /// Somebody else than root has started it.
     #[error(
-        "only root can become {user}, and this is the user with the number {own}: start it as root or as {user}"
+        "only root can become {user}; the server was started by user id {own}: start it as root or as {user}"
     )]
     NotRoot {
         /// The user of the settings.
@@ -201,14 +199,14 @@ pub enum RunAsError {
         error: io::Error,
     },
     /// Root could be had back.
-    #[error("{user} may become root again, so that is not a user to run as")]
+    #[error("{user} can become root again: choose another user")]
     Root {
         /// The user of the settings.
         user: String,
     },
     /// A file of the data directory is somebody else's.
     #[error(
-        "{} cannot be read and written as {user}, whom this runs as: chown -R {user}: {}",
+        "{} cannot be read and written as {user}, the user of the server: chown -R {user}: {}",
         file.display(), data.display()
     )]
     Data {
@@ -360,9 +358,9 @@ pub enum LoadError {
         diagnostic: String,
     },
     /// The directory is a node of a cluster, and a start changes nothing there.
-    #[error("the directory is a node of a cluster, and changes only by its log: load while it is served")]
+    #[error("the directory is a node of a cluster: load the entries while the server runs")]
     Node,
     /// There are more than a start may load.
-    #[error("more than {LOAD_ENTRIES_MAX} entries to load")]
+    #[error("cannot load more than {LOAD_ENTRIES_MAX} entries at a start: use `pando import`")]
     TooMany,
 }

@@ -208,7 +208,7 @@ fn what_cannot_be_is_refused_at_the_start() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let at = taken.local_addr().unwrap();
     let said = refused(&format!("listen = \"{at}\""));
-    assert!(said.contains(&format!("cannot say metrics at {at}: ")), "{said}");
+    assert!(said.contains(&format!("cannot serve metrics on {at}: ")), "{said}");
     assert!(refused("tls = true").contains("[metrics] of the node file: it needs listen"));
     assert!(refused("listen = \"9389\"").contains("node.toml:2"), "the line");
     assert!(refused("listen = \"127.0.0.1:0\"\ntoken_file = \"missing\"").contains("cannot read"));

@@ -194,7 +194,7 @@ fn obstacles_for_another_user_are_reported() {
     assert!(pando.log().contains(&told), "{}", pando.log());
     assert!(pando.stop().success());
     for (arguments, part) in [
-        (["--user", "no such user"], "user: there is no \"no such user\" on this machine"),
+        (["--user", "no such user"], "user \"no such user\" does not exist on this machine"),
         (["--group", "nogroup"], "group goes with user"),
     ] {
         let (status, said) = Start::bare(&scratch, "data").arguments(&arguments).refused();
@@ -202,7 +202,7 @@ fn obstacles_for_another_user_are_reported() {
     }
     let arguments = ["--user", "nobody", "--group", "no such group"];
     let (status, said) = Start::bare(&scratch, "data").arguments(&arguments).refused();
-    assert!(status.code() == Some(2) && said.contains("group: there is no"), "{said}");
+    assert!(status.code() == Some(2) && said.contains("group \"no such group\" does not exist"), "{said}");
 }
 
 #[test]

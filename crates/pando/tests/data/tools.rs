@@ -316,7 +316,7 @@ fn bad_arguments_have_messages() {
     for verb in ["export", "verify", "compact"] {
         command(&[verb], Some(Path::new("/nonexistent")))
             .expect_code(4)
-            .expect_error("holds no data of Pando");
+            .expect_error("contains no Pando database");
         pando(&[verb], "").expect_code(2).expect_error("no data directory");
         pando(&["help", verb], "").expect_code(0).expect_output("Example");
     }

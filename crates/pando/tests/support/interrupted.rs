@@ -42,7 +42,7 @@ impl Data {
             return Data::None;
         }
         let exported = command(&["export", "--operational"], Some(data));
-        if exported.code == Some(4) && exported.stderr.contains("holds no data of Pando") {
+        if exported.code == Some(4) && exported.stderr.contains("contains no Pando database") {
             return Data::None;
         }
         let text = exported.expect_code(0).stdout;
