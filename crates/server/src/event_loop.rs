@@ -299,7 +299,7 @@ impl EventLoop {
             }
             self.watched.push(slot);
         }
-        if connection.tells && (turn != Turn::Again || !connection.is_telling()) {
+        if connection.tells && (turn != Turn::Again || !connection.has_changes_to_send()) {
             connection.tells = false;
             self.telling -= 1;
         }
@@ -345,9 +345,9 @@ impl EventLoop {
     fn look_for_commits(&mut self) {
         self.context.position_waiters = self.wait_for_position.len();
         if self.context.feed.has_listeners() || !self.wait_for_position.is_empty() {
-            self.context.shared.writes.tell_commit(self.context.event_loop);
+            self.context.shared.writes.request_commit_notice(self.context.event_loop);
             if let Some(mailbox) = self.mailboxes.get(usize::from(self.context.event_loop))
-                && self.context.is_behind()
+                && self.context.is_outdated()
             {
                 mailbox.post(LoopMessage::Committed);
             }

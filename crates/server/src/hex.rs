@@ -17,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hexadecimal_goes_both_ways() {
+    fn encodes_and_decodes_hexadecimal() {
         assert_eq!(unhex(&hex(&[0, 1, 0x7f, 0xff])), Some(vec![0, 1, 0x7f, 0xff]));
         assert_eq!(unhex("0g"), None);
     }

@@ -54,7 +54,7 @@ pub(crate) enum KerberosTurn {
     /// The client is to go on.
     Say(KerberosExchange, Vec<u8>),
     /// The client has shown who it is.
-    Shown(Shown),
+    Authenticated(Authenticated),
     /// It has not.
     Refused(GssError),
     /// The message is none of the mechanism, or wants what is not offered.
@@ -62,7 +62,7 @@ pub(crate) enum KerberosTurn {
 }
 
 /// Who a client has shown to be.
-pub(crate) struct Shown {
+pub(crate) struct Authenticated {
     pub(crate) peers: GssPeers,
     /// As whom it wants to work; empty for itself.
     pub(crate) authorization: String,
@@ -121,7 +121,7 @@ impl KerberosExchange {
             GssMechanism::Kerberos => Ok(self.say(Expected::Nothing, step.token)),
             GssMechanism::Spnego => {
                 let last = (!step.token.is_empty()).then_some(step.token);
-                self.shown(String::new(), last)
+                self.authenticated(String::new(), last)
             }
         }
     }
@@ -135,12 +135,16 @@ impl KerberosExchange {
     fn choice(mut self, message: &[u8]) -> Result<KerberosTurn, GssError> {
         let choice = self.context.unwrap(message)?;
         match chosen(&choice) {
-            Ok(authorization) => self.shown(authorization.to_owned(), None),
+            Ok(authorization) => self.authenticated(authorization.to_owned(), None),
             Err(error) => Ok(KerberosTurn::Unfit(error)),
         }
     }
 
-    fn shown(mut self, authorization: String, last: Option<Vec<u8>>) -> Result<KerberosTurn, GssError> {
+    fn authenticated(
+        mut self,
+        authorization: String,
+        last: Option<Vec<u8>>,
+    ) -> Result<KerberosTurn, GssError> {
         let peers = self.context.peers()?;
         // Such a client would protect all that it sends from here on, which nobody here could read.
         if self.mechanism == GssMechanism::Spnego && peers.wants_protection {
@@ -148,7 +152,7 @@ impl KerberosExchange {
                 "GSS-SPNEGO with a security layer is not offered: use TLS, and ask for none (-O maxssf=0)";
             return Ok(KerberosTurn::Unfit(SaslError::NotOffered(text)));
         }
-        Ok(KerberosTurn::Shown(Shown { peers, authorization, last }))
+        Ok(KerberosTurn::Authenticated(Authenticated { peers, authorization, last }))
     }
 }
 

@@ -266,7 +266,7 @@ pub const SOURCE_REFUSALS_MAX: u32 = 16;
 pub const GOOD_SOURCE_FAILURES_MAX: u32 = 100;
 
 /// Time after which what a source was known for is forgotten.
-pub const STANDING_FORGOTTEN_AFTER: Duration = Duration::from_secs(3_600);
+pub const REPUTATION_FORGOTTEN_AFTER: Duration = Duration::from_secs(3_600);
 
 /// Default lifetime of a cached verification of a password.
 pub const BIND_CACHE: Duration = Duration::from_secs(60);

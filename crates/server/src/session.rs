@@ -59,8 +59,8 @@ use crate::session::own_limits::OwnLimits;
 use crate::telemetry::counters::Operation;
 use crate::workers::hash_pool::HashClaim;
 use crate::workers::read_ahead::{Ahead, look_ahead};
-use audit::{Ending, Told};
-use changes::HeldChange;
+use audit::{ConnectionFacts, Ending};
+use changes::DeferredChange;
 use dispatch::Arrival;
 use outstanding::{Outstanding, OutstandingRequests, RequestHead, Work};
 use positions::PositionWait;
@@ -78,7 +78,7 @@ pub(crate) struct Session {
     listener: ListenerIndex,
     requester: Arc<Requester>,
     /// Where there is an audit trail. Boxed: most connections are idle.
-    told: Option<Box<Told>>,
+    event_facts: Option<Box<ConnectionFacts>>,
     /// The password was reset: the user has to change it before anything else.
     must_change: bool,
     /// The exchange that a bind by SASL began. Boxed: most connections are idle, and have none.
@@ -98,7 +98,7 @@ pub(crate) struct Session {
     account: Account,
     outstanding: OutstandingRequests,
     /// Changes that the writer does not have yet: one waits for the hash pool, and the others wait behind it.
-    held: VecDeque<HeldChange>,
+    deferred: VecDeque<DeferredChange>,
     next_ticket: u64,
     /// Limits of this client's own. Boxed: most have those of all.
     limits: Option<Box<OwnLimits>>,
@@ -180,7 +180,7 @@ impl Session {
             slot: u32::try_from(slot).unwrap_or(u32::MAX),
             listener,
             requester,
-            told: None,
+            event_facts: None,
             must_change: false,
             sasl: None,
             source: Source::from(peer),
@@ -191,7 +191,7 @@ impl Session {
             protection: Protection::of(peer),
             account: Account::default(),
             outstanding: OutstandingRequests::default(),
-            held: VecDeque::new(),
+            deferred: VecDeque::new(),
             next_ticket: 0,
             limits: None,
             next_slice: 0,
@@ -305,7 +305,7 @@ impl Session {
 
     /// Looks behind the first request that waits for one that need not wait: an Abandon of an outstanding operation,
     /// which is carried out, or an Unbind with only reads before it. `waiting` begins with the first waiting request.
-    pub(crate) fn look_behind(&mut self, context: &mut Context, waiting: &[u8]) -> Option<Urgent> {
+    pub(crate) fn find_urgent(&mut self, context: &mut Context, waiting: &[u8]) -> Option<Urgent> {
         let limits = self.decode_limits(context);
         let mut start = 0;
         let mut only_reads = true;
@@ -370,7 +370,7 @@ impl Session {
         self.end_identity_if_bind(context, operation);
         context.counters.received(operation);
         context.counters.completed(operation, ResultCode::PROTOCOL_ERROR, Duration::ZERO);
-        self.tell_undecodable(context, id, operation);
+        self.audit_undecodable(context, id, operation);
         let text = error.to_string();
         let result = LdapResult::new(ResultCode::PROTOCOL_ERROR, &text);
         response::encode_result(out, id, response, &result, Controls::NONE);
@@ -385,9 +385,9 @@ impl Session {
         found.abandoned = true;
         let is_read = matches!(found.work, Work::Search { .. } | Work::Verify(Proof { requester: None, .. }));
         let ticket = found.ticket;
-        if self.remove_held(ticket).is_some() {
+        if self.remove_deferred(ticket).is_some() {
             self.outstanding.remove(index);
-            self.release_held(context);
+            self.submit_ready(context);
         } else if is_read {
             // This drops its claim too, so the hash pool skips its password.
             self.outstanding.remove(index);
@@ -420,7 +420,7 @@ impl Session {
 
     /// Drops the outstanding operations, because the connection is closed. Changes that the writer has are made.
     pub(crate) fn close(&mut self, context: &mut Context) {
-        self.held.clear();
+        self.deferred.clear();
         self.outstanding.clear();
         context.released += self.account.close(&context.shared.request_memory);
     }
@@ -448,7 +448,7 @@ impl Session {
         let Outstanding { head, work, abandoned, .. } = self.outstanding.remove(index);
         if self.outstanding.is_empty() {
             // An idle session frees the memory that a burst of requests took.
-            self.held = VecDeque::new();
+            self.deferred = VecDeque::new();
         }
         (!abandoned).then_some((head, work))
     }

@@ -141,7 +141,7 @@ fn a_slow_reader_holds_what_the_limits_say() {
 }
 
 #[test]
-fn abandon_and_unbind_are_read_behind_a_request_that_waits() {
+fn reads_abandon_and_unbind_after_a_waiting_request() {
     let folder = Folder::new();
     let mut config = anonymous(&folder);
     config.online.outstanding_max = 1;

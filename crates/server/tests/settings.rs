@@ -119,7 +119,7 @@ fn sorted(mut settings: DirectorySettings) -> DirectorySettings {
 }
 
 #[test]
-fn what_is_applied_is_exported_and_applies_without_a_change() {
+fn exported_settings_apply_without_a_change() {
     let mut rng = Rng::with_seed(seed());
     let folder = std::env::temp_dir().join(format!("pando-settings-round-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);

@@ -199,7 +199,7 @@ fn cells(event: Event<'_>, written: EventPlace, explained: Vec<String>) -> Vec<(
         cells.push(("scope", server::scope_name(scope).into()));
     }
     if kind == Some(Kind::Search) {
-        cells.push(("filter", server::shown_filter(event).into()));
+        cells.push(("filter", server::logged_filter(event).into()));
     }
     text(&mut cells, "name", Field::Name);
     text(&mut cells, "superior", Field::Superior);

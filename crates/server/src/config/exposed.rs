@@ -95,7 +95,7 @@ mod tests {
 
     /// The story: a password file of mode 0644 was taken without a word.
     #[test]
-    fn what_others_can_use_is_named_with_its_mode_and_what_mends_it() {
+    fn names_exposed_files_with_mode_and_remedy() {
         let folder = Folder(std::env::temp_dir().join(format!("pando-exposed-{}", std::process::id())));
         fs::create_dir_all(&folder.0).unwrap();
         let of = |name: &str| folder.0.join(name);

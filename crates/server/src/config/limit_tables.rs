@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whom_limits_are_for() {
+    fn parses_the_clients_of_a_limit_table() {
         let who = |text: &str| {
             let who = text.parse::<LimitedWho>();
             who.inspect(|who| assert_eq!(who.to_string(), text))

@@ -104,7 +104,7 @@ fn password_file_loses_one_newline() {
 }
 
 #[test]
-fn a_password_is_never_shown() {
+fn debug_output_contains_no_password() {
     let arguments = Arguments { admin_password: Some(Secret(b"hunter2".to_vec())), ..Arguments::default() };
     let config = merged(arguments, "").unwrap();
     assert!(!format!("{config:?}").contains("hunter2"));

@@ -200,8 +200,8 @@ impl Connection {
     }
 
     /// Whether a search on it has changes to tell.
-    pub(crate) fn is_telling(&self) -> bool {
-        self.session.is_telling()
+    pub(crate) fn has_changes_to_send(&self) -> bool {
+        self.session.has_changes_to_send()
     }
 
     /// Wakes a search that waits for changes. False where it is there no more.
@@ -403,10 +403,10 @@ impl Connection {
                     Next::Disconnect(code, why) => return Reading::Disconnect(code, why),
                 };
                 if self.waiting != Waiting::Bytes {
-                    match self.look_behind(context, input, consumed) {
-                        Behind::Nothing => return Reading::Idle,
-                        Behind::Abandoned => continue,
-                        Behind::End(reading) => return reading,
+                    match self.find_urgent(context, input, consumed) {
+                        UrgentSearch::Nothing => return Reading::Idle,
+                        UrgentSearch::Abandoned => continue,
+                        UrgentSearch::End(reading) => return reading,
                     }
                 }
                 if is_cut {
@@ -439,7 +439,12 @@ impl Connection {
 
     /// Looks for Abandon and Unbind behind a request that waits, in at most [`BUFFER_SIZE`] bytes. The rest stays in
     /// the socket.
-    fn look_behind(&mut self, context: &mut Context, input: &mut Vec<u8>, consumed: &mut usize) -> Behind {
+    fn find_urgent(
+        &mut self,
+        context: &mut Context,
+        input: &mut Vec<u8>,
+        consumed: &mut usize,
+    ) -> UrgentSearch {
         let is_read =
             self.readable && input.len() - *consumed < BUFFER_SIZE && input.capacity() <= 2 * BUFFER_SIZE;
         if is_read {
@@ -449,7 +454,7 @@ impl Connection {
             match self.read(context, input) {
                 // The peer cannot use its new identity.
                 Some(Reading::Ended) if self.session.is_binding() && *consumed == input.len() => {
-                    return Behind::End(Reading::Ended);
+                    return UrgentSearch::End(Reading::Ended);
                 }
                 // Read the end again when the requests before it are handled.
                 Some(Reading::Ended) => {
@@ -458,20 +463,20 @@ impl Connection {
                     self.session.end_input(context, &mut self.output);
                     // TLS says so before the socket does. What ended may have been in the way of the next request.
                     if self.session.outstanding_count() < count {
-                        return Behind::Abandoned;
+                        return UrgentSearch::Abandoned;
                     }
                 }
-                Some(end) => return Behind::End(end),
+                Some(end) => return UrgentSearch::End(end),
                 None => {}
             }
         }
-        let behind = input.get(*consumed..).unwrap_or_default();
-        match self.session.look_behind(context, behind) {
-            None => Behind::Nothing,
-            Some(Urgent::Unbind) => Behind::End(Reading::Close),
+        let unhandled = input.get(*consumed..).unwrap_or_default();
+        match self.session.find_urgent(context, unhandled) {
+            None => UrgentSearch::Nothing,
+            Some(Urgent::Unbind) => UrgentSearch::End(Reading::Close),
             Some(Urgent::Abandoned(message)) => {
                 input.drain(*consumed + message.start..*consumed + message.end);
-                Behind::Abandoned
+                UrgentSearch::Abandoned
             }
         }
     }
@@ -552,7 +557,7 @@ impl Connection {
 
     /// Charges what the connection holds to its source and identity.
     pub(crate) fn charge(&mut self, context: &mut Context) {
-        let tls = self.stream.tls().map_or(0, TlsSession::held);
+        let tls = self.stream.tls().map_or(0, TlsSession::buffered_bytes);
         let answers = self.output.capacity() + self.later.capacity() + tls;
         // What is read ahead is there a second time, for the thread that does it.
         let input =
@@ -684,7 +689,7 @@ enum Reading {
 }
 
 /// The result of looking behind a waiting request.
-enum Behind {
+enum UrgentSearch {
     Nothing,
     /// An operation was abandoned, so the request may be able to go on.
     Abandoned,
@@ -732,7 +737,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_made_by_moving_before_growing() {
+    fn moves_input_before_growing_the_buffer() {
         let check = |len: usize, mut consumed: usize, expected: (usize, usize, bool)| {
             let mut input = Vec::with_capacity(64);
             input.resize(len, 7);

@@ -22,7 +22,7 @@ pub(super) fn entries(groups: &[Group], totals: &[OperationTotal]) -> Vec<Virtua
         let parent = format!("cn={},{ROOT}", group.name);
         tree.add(parent.clone(), "monitorContainer", Vec::new());
         for figure in &group.figures {
-            let (class, attribute, value) = shown(&figure.value);
+            let (class, attribute, value) = entry_value(&figure.value);
             let attributes = vec![(attribute, value), ("description", figure.help.to_owned())];
             tree.add(format!("cn={},{parent}", figure.name), class, attributes);
         }
@@ -31,7 +31,7 @@ pub(super) fn entries(groups: &[Group], totals: &[OperationTotal]) -> Vec<Virtua
 }
 
 /// The class of a value's entry, and the attribute that has it.
-fn shown(value: &Value) -> (&'static str, &'static str, String) {
+fn entry_value(value: &Value) -> (&'static str, &'static str, String) {
     let info = |text| ("monitoredObject", "monitoredInfo", text);
     match value {
         Value::Count(number) | Value::Level(number) => {

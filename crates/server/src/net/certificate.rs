@@ -203,7 +203,7 @@ impl Certificates {
         let source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
         let file = source.settings.certificate.as_deref().unwrap_or(Path::new("")).display();
         let advice = match self.own_in_force(&source) {
-            Some(own) => own.how_to_renew(now),
+            Some(own) => own.renewal_advice(now),
             None => "replace it, and its key: the server takes new files while it runs".to_owned(),
         };
         Some(match left / DAY {

@@ -226,7 +226,9 @@ fn accept(
         let source = Source::from(&Peer::Network(peer));
         let now = Instant::now();
         let places: Vec<Place> = connections.iter().map(|connection| connection.place(now)).collect();
-        if let Some(index) = places::give_way(&places, source, HTTP_CONNECTIONS_MAX, HTTP_CONNECTIONS_SHARE) {
+        if let Some(index) =
+            places::choose_evicted(&places, source, HTTP_CONNECTIONS_MAX, HTTP_CONNECTIONS_SHARE)
+        {
             let gone = connections.swap_remove(index);
             tracing::debug!("{} gives its place for the metrics to {peer}", gone.peer);
         }

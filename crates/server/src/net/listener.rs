@@ -29,7 +29,7 @@ const OWNER_ONLY: u32 = 0o600;
 
 /// Everybody on the machine may connect to a socket that the configuration names, as to a port. The permissions of its
 /// folder may forbid it.
-const EVERYBODY: u32 = 0o666;
+const ALL_USERS: u32 = 0o666;
 
 /// Why the server cannot listen on a URL.
 #[derive(Debug, thiserror::Error)]
@@ -90,7 +90,7 @@ impl Listener {
             }
             ServerUrl::Local(path) => {
                 remove_if_dead(path).map_err(failed)?;
-                let listener = LocalListener::open(path, EVERYBODY).map_err(failed)?;
+                let listener = LocalListener::open(path, ALL_USERS).map_err(failed)?;
                 Ok(vec![Listener::Local(listener)])
             }
         }
@@ -134,7 +134,7 @@ impl Listener {
             }
             Listener::Local(listener) => {
                 let (stream, _) = listener.socket.accept()?;
-                let process = Process::behind(&stream);
+                let process = Process::of_peer(&stream);
                 Ok((Stream::local(stream), Peer::Local(process)))
             }
         }

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_header() {
+    fn rejects_invalid_headers() {
         for bytes in [&b"0\x0c\x02\x01\x01"[..], b"\x16\x03\x01", b"PROXX", b"\r\n\r\n\0\r\nQUIX", b"proxy "]
         {
             check(bytes, Err(Absent));

@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_charged_is_given_back() {
+    fn returns_charged_memory() {
         let memory = RequestMemory::new(256 * MIB, MIB);
         let [mut one, mut two] = [Account::default(), Account::default()];
         one.set(&memory, || key([1; 4]), UNCHARGED_MAX);

@@ -111,7 +111,7 @@ pub(crate) struct Process {
 
 impl Process {
     /// The process at the other end of a Unix socket, as it was when it connected.
-    pub(crate) fn behind(stream: &UnixStream) -> Option<Process> {
+    pub(crate) fn of_peer(stream: &UnixStream) -> Option<Process> {
         let credentials = rustix::net::sockopt::socket_peercred(stream).ok()?;
         let user_id = credentials.uid.as_raw();
         let own = rustix::process::geteuid().as_raw();
@@ -154,7 +154,7 @@ impl Peer {
     }
 
     /// Whoever a proxy says is at its other end, where this is the proxy.
-    pub(crate) fn told(self, header: ProxyHeader) -> Peer {
+    pub(crate) fn with_proxy_header(self, header: ProxyHeader) -> Peer {
         match (self, header) {
             (Peer::Network(proxy), ProxyHeader::Client(client)) => Peer::Proxied { client, proxy },
             (peer, _) => peer,
@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn the_kernel_says_who_connected() {
         let (one, _other) = UnixStream::pair().unwrap();
-        let process = Process::behind(&one).unwrap();
+        let process = Process::of_peer(&one).unwrap();
         assert_eq!(process.id as u32, std::process::id());
         assert_eq!(process.user_id, rustix::process::geteuid().as_raw());
         assert!(process.is_trusted);
@@ -330,7 +330,7 @@ mod tests {
     fn a_proxy_lends_no_address_its_privileges() {
         let proxied = |client: &str, proxy: &str| {
             let [client, proxy] = [client, proxy].map(|ip| SocketAddr::new(ip.parse().unwrap(), 1));
-            Peer::Network(proxy).told(ProxyHeader::Client(client)).hops().unwrap()
+            Peer::Network(proxy).with_proxy_header(ProxyHeader::Client(client)).hops().unwrap()
         };
         assert!(proxied("127.0.0.1", "127.0.0.2").are_all(|address| address.is_loopback()));
         assert!(!proxied("127.0.0.1", "10.0.0.5").are_all(|address| address.is_loopback()));
@@ -349,8 +349,12 @@ mod tests {
         check(Peer::Network("[::1]:9".parse().unwrap()), "[::1]:9", ExternalIdentity::NotOffered);
         let proxy = Peer::Network("10.0.0.5:3".parse().unwrap());
         let client = ProxyHeader::Client("192.0.2.7:9".parse().unwrap());
-        check(proxy.told(client), "192.0.2.7:9 by the proxy 10.0.0.5:3", ExternalIdentity::NotOffered);
-        check(proxy.told(ProxyHeader::Own), "10.0.0.5:3", ExternalIdentity::NotOffered);
+        check(
+            proxy.with_proxy_header(client),
+            "192.0.2.7:9 by the proxy 10.0.0.5:3",
+            ExternalIdentity::NotOffered,
+        );
+        check(proxy.with_proxy_header(ProxyHeader::Own), "10.0.0.5:3", ExternalIdentity::NotOffered);
         check(Peer::Local(None), "a process of this machine", ExternalIdentity::Unknown);
         check(process(true), "process 5 of user 7", ExternalIdentity::Administrator);
         check(process(false), "process 5 of user 7", ExternalIdentity::Stranger);

@@ -90,7 +90,7 @@ impl TlsSession {
     }
 
     /// Octets that an unfinished handshake makes the server hold, at most.
-    pub(crate) fn held(&self) -> usize {
+    pub(crate) fn buffered_bytes(&self) -> usize {
         if self.handshake_since.is_some() { self.handshake_octets } else { self.unsent() }
     }
 

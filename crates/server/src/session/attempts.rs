@@ -18,7 +18,7 @@ use directory::password::totp::CODE_SIZE;
 use directory::{Outcome, Requester};
 use ldap::ResultCode;
 
-use super::proof::{Asked, Attempt, DecidedAttempt, OldPasswords, SecondFactor};
+use super::proof::{Attempt, DecidedAttempt, OldPasswords, PasswordUse, SecondFactor};
 use super::{RequestHead, Session, Work};
 use crate::net::mailbox::{PreparedPasswords, VerifiedPassword};
 use crate::session::context::Context;
@@ -32,7 +32,7 @@ use crate::workers::writer::{ToWrite, UPDATE_BYTES, WriteRequest};
 const APP_USE_PRECISION: i64 = 3_600_000_000;
 
 /// An account with what is not recorded yet.
-struct Standing {
+struct AttemptState {
     account: Box<Account>,
     /// The last success that is recorded.
     recorded_success: Option<i64>,
@@ -42,13 +42,13 @@ struct Standing {
     has_unrecorded: bool,
 }
 
-impl Standing {
+impl AttemptState {
     fn of(
         context: &Context,
         mut account: Box<Account>,
         unrecorded: &UnrecordedAttempts,
         now: i64,
-    ) -> Standing {
+    ) -> AttemptState {
         let UnrecordedAttempts { times, ends_recorded, success } = unrecorded;
         let recorded = (*ends_recorded || !times.is_empty()).then(|| {
             let recorded = (account.failures.clone(), account.locked);
@@ -61,13 +61,13 @@ impl Standing {
             // The clock may have been set back since what is recorded.
             account.last_success = (*success).max(kept).or(recorded_success);
         }
-        Standing { account, recorded_success, recorded, has_unrecorded: !times.is_empty() }
+        AttemptState { account, recorded_success, recorded, has_unrecorded: !times.is_empty() }
     }
 
     /// As it is now. What is recorded between the two looks is in both, and counted once; it never is in neither.
     /// `known` is the account as it was after so many commits: it is read again if there were others, or may have
     /// been. It stands for an account that has no policy any more: the old one decides.
-    fn now(context: &mut Context, known: Box<Account>, commits: Option<u64>, now: i64) -> Standing {
+    fn now(context: &mut Context, known: Box<Account>, commits: Option<u64>, now: i64) -> AttemptState {
         let unrecorded = context.shared.writes.attempts().unrecorded(known.id);
         // What cannot be read is logged, and the older state decides.
         let _ = context.catch_up();
@@ -77,7 +77,7 @@ impl Standing {
         } else {
             directory::bind::account(&context.snapshot, known.id).ok().flatten()
         };
-        Standing::of(context, current.map_or(known, Box::new), &unrecorded, now)
+        AttemptState::of(context, current.map_or(known, Box::new), &unrecorded, now)
     }
 
     /// The account as it is recorded.
@@ -94,9 +94,9 @@ impl Standing {
 /// an attempt takes one.
 fn attempt(context: &Context, account: Box<Account>, second: SecondFactor) -> Box<Attempt> {
     let (unrecorded, now) = (context.shared.writes.attempts().unrecorded(account.id), password_time());
-    let standing = Standing::of(context, account, &unrecorded, now);
-    let is_refused = standing.account.is_locked(now);
-    let (account, commits) = (standing.into_recorded(), Some(context.commits_seen()));
+    let state = AttemptState::of(context, account, &unrecorded, now);
+    let is_refused = state.account.is_locked(now);
+    let (account, commits) = (state.into_recorded(), Some(context.commits_seen()));
     Box::new(Attempt { account, commits, is_refused, second, app: None })
 }
 
@@ -163,8 +163,8 @@ impl Session {
         };
         let Attempt { account, commits, is_refused, .. } = *attempt;
         let now = password_time();
-        let standing = Standing::now(context, account, commits, now);
-        let is_refused = is_refused || standing.account.is_locked(now);
+        let state = AttemptState::now(context, account, commits, now);
+        let is_refused = is_refused || state.account.is_locked(now);
         if wrong == 0 && !is_refused {
             if let Some(key) = &old.guess {
                 context.shared.guesses.succeeded(key);
@@ -173,9 +173,9 @@ impl Session {
         }
         if !is_refused {
             // Each of several tells something. The last is noted when the attempt ends.
-            (1..wrong).for_each(|_| self.note_failure(context, &standing.account, now));
+            (1..wrong).for_each(|_| self.note_failure(context, &state.account, now));
         }
-        let (account, commits) = (standing.into_recorded(), Some(context.commits_seen()));
+        let (account, commits) = (state.into_recorded(), Some(context.commits_seen()));
         let second = SecondFactor::NotNeeded;
         let attempt = Some(Box::new(Attempt { account, commits, is_refused, second, app: None }));
         Some(OldPasswords { attempt, ..old })
@@ -198,7 +198,7 @@ impl Session {
         };
         let decided = match attempt {
             Some(attempt) => {
-                let subject = (Asked::Change(outcome), guess);
+                let subject = (PasswordUse::Change(outcome), guess);
                 self.end_attempt(context, head, *attempt, false.into(), subject)
             }
             None => Some((head, DecidedAttempt { outcome, guess, ..DecidedAttempt::default() })),
@@ -215,31 +215,31 @@ impl Session {
         head: RequestHead,
         attempt: Attempt,
         VerifiedPassword { is_right, rehashed, keys }: VerifiedPassword,
-        (asked, guess): (Asked, Option<GuessKey>),
+        (asked, guess): (PasswordUse, Option<GuessKey>),
     ) -> Option<(RequestHead, DecidedAttempt)> {
         let (id, now) = (attempt.account.id, password_time());
         let (second, app) = (attempt.second, attempt.app);
         // It may have changed while the password was verified.
-        let mut standing = Standing::now(context, attempt.account, attempt.commits, now);
-        let is_refused = attempt.is_refused || standing.account.is_locked(now);
+        let mut state = AttemptState::now(context, attempt.account, attempt.commits, now);
+        let is_refused = attempt.is_refused || state.account.is_locked(now);
         let is_right = is_right && second != SecondFactor::Wrong;
         let judged = match (is_refused, is_right) {
-            (true, _) => standing.account.refused(),
+            (true, _) => state.account.refused(),
             // Neither age nor change of the user's own password is about it.
             (false, true) if app.is_some() => Judgement { succeeds: true, ..Judgement::default() },
-            (false, true) => standing.account.verified(now),
+            (false, true) => state.account.verified(now),
             (false, false) => Judgement::default(),
         };
         let fails = !is_refused && !is_right;
         let (mut locks, mut delay) = (false, 0);
         if fails {
-            self.note_failure(context, &standing.account, now);
+            self.note_failure(context, &state.account, now);
             // With those of others meanwhile.
             let commits = Some(context.commits_seen());
-            standing = Standing::now(context, standing.into_recorded(), commits, now);
-            let failures = standing.account.failure_count(now);
-            locks = standing.account.is_failure_locked(now);
-            delay = standing.account.delay(failures);
+            state = AttemptState::now(context, state.into_recorded(), commits, now);
+            let failures = state.account.failure_count(now);
+            locks = state.account.is_failure_locked(now);
+            delay = state.account.delay(failures);
             if locks {
                 tracing::warn!(
                     conn = self.number(),
@@ -254,12 +254,12 @@ impl Session {
             SecondFactor::Step(step) if judged.succeeds => Some(step),
             _ => None,
         };
-        let unrecorded = judged.succeeds && standing.has_unrecorded;
+        let unrecorded = judged.succeeds && state.has_unrecorded;
         let success = success && {
             // With what is written anyway it is written now.
             let is_alone = !clears_failures && !unrecorded && rehashed.is_none() && keys.is_none();
-            let login = Login { time: now, over: standing.recorded_success };
-            let precision = standing.account.policy.last_success_precision;
+            let login = Login { time: now, over: state.recorded_success };
+            let precision = state.account.policy.last_success_precision;
             !is_alone || !context.shared.logins.keep(id, login, precision, context.now)
         };
         if clears_failures || success || unrecorded || rehashed.is_some() || keys.is_some() {
@@ -276,7 +276,7 @@ impl Session {
                     update.rehashed = rehashed.or_else(|| update.rehashed.take());
                     update.keys = keys.or_else(|| update.keys.take());
                 },
-                &standing.account,
+                &state.account,
             );
         }
         if let Some((options, last_used)) = app.filter(|_| judged.succeeds)
@@ -286,7 +286,7 @@ impl Session {
                 update.app_uses.retain(|(known, _)| *known != options);
                 update.app_uses.push((options, now));
             };
-            self.note(context, id, name, &standing.account);
+            self.note(context, id, name, &state.account);
         }
         let decided = DecidedAttempt { guess, delay, ..decide(&judged, asked) };
         let waits = grace || locks || totp_step.is_some();
@@ -439,16 +439,16 @@ impl Session {
 }
 
 /// The outcome of a judgement.
-fn decide(judged: &Judgement, asked: Asked) -> DecidedAttempt {
+fn decide(judged: &Judgement, asked: PasswordUse) -> DecidedAttempt {
     let (outcome, requester) = match (asked, judged.succeeds) {
-        (Asked::Bind(requester), true) => (Outcome::success(), Some(requester)),
-        (Asked::Bind(_), false) => {
+        (PasswordUse::Bind(requester), true) => (Outcome::success(), Some(requester)),
+        (PasswordUse::Bind(_), false) => {
             (Outcome::code(ResultCode::INVALID_CREDENTIALS), Some(Requester::Anonymous))
         }
-        (Asked::Compare, true) => (Outcome::code(ResultCode::COMPARE_TRUE), None),
-        (Asked::Compare, false) => (Outcome::code(ResultCode::COMPARE_FALSE), None),
+        (PasswordUse::Compare, true) => (Outcome::code(ResultCode::COMPARE_TRUE), None),
+        (PasswordUse::Compare, false) => (Outcome::code(ResultCode::COMPARE_FALSE), None),
         // A change with the right one goes on without an answer.
-        (Asked::Change(refusal), _) => (refusal, None),
+        (PasswordUse::Change(refusal), _) => (refusal, None),
     };
     let outcome = Outcome { policy: judged.response.error, ..outcome };
     let warning = judged.response.warning;

@@ -20,11 +20,11 @@ use crate::session::context::Context;
 use crate::stamp::now_micros;
 use crate::telemetry::counters::Operation;
 use crate::telemetry::operation_event::{
-    OperationEvent, Shown, TypeNamed, describe, kind_of, operation_line, session_tracking, target_of,
+    Disclosure, OperationEvent, TypeNamed, describe, kind_of, operation_line, session_tracking, target_of,
 };
 
 /// In place of a name that nobody has.
-const NOBODY_TRIED: &str = "withheld, nobody has that name";
+const UNKNOWN_NAME: &str = "withheld, nobody has that name";
 
 /// How an operation ended.
 #[derive(Clone, Copy, Default)]
@@ -38,7 +38,7 @@ pub(super) struct Ending<'a> {
 }
 
 /// What events tell of a connection.
-pub(super) struct Told {
+pub(super) struct ConnectionFacts {
     /// The client's address.
     network: String,
     /// Whose the connection is while a request runs as somebody else.
@@ -49,23 +49,23 @@ impl Session {
     /// Notes whose the connection is, and tells the trail that it was opened.
     pub(crate) fn now_open(&mut self, context: &Context, peer: &Peer) {
         if context.audit.is_on() {
-            self.told = Some(Box::new(Told { network: peer.to_string(), acts_for: None }));
-            self.tell(context, Kind::Opened, "");
+            self.event_facts = Some(Box::new(ConnectionFacts { network: peer.to_string(), acts_for: None }));
+            self.audit_event(context, Kind::Opened, "");
         }
     }
 
     /// Notes that requests run as somebody else than this one, whose the connection is, or no longer.
     pub(super) fn now_acts_for(&mut self, own: Option<&Arc<Requester>>) {
-        if let Some(told) = &mut self.told {
-            told.acts_for = own.map(Arc::clone);
+        if let Some(event_facts) = &mut self.event_facts {
+            event_facts.acts_for = own.map(Arc::clone);
         }
     }
 
     /// Whose the connection is; address and, if it acts as another, DN.
     fn whose(&self) -> (&str, Option<&str>) {
-        let told = self.told.as_deref();
-        let acts_for = told.and_then(|told| told.acts_for.as_deref()).map(Requester::dn);
-        (told.map_or("", |told| &told.network), acts_for)
+        let event_facts = self.event_facts.as_deref();
+        let acts_for = event_facts.and_then(|event_facts| event_facts.acts_for.as_deref()).map(Requester::dn);
+        (event_facts.map_or("", |event_facts| &event_facts.network), acts_for)
     }
 
     /// The event of a request, if anybody wants it.
@@ -115,8 +115,8 @@ impl Session {
             event.text_if_any(Field::Who, who);
         }
         event.text_if_any(Field::Network, network);
-        let shown = Shown { type_named: &type_named, last_base: &context.last_base };
-        describe(&message.request, &message.controls, &shown, &mut event);
+        let disclosure = Disclosure { type_named: &type_named, last_base: &context.last_base };
+        describe(&message.request, &message.controls, &disclosure, &mut event);
         Some(Box::new(OperationEvent { started, kind, fields, is_audited, reason: None }))
     }
 
@@ -178,7 +178,7 @@ impl Session {
 
     /// The access rule by which a request was refused.
     fn refusing_rule(&self, context: &Context, event: &OperationEvent) -> Option<String> {
-        let told = Event::parse(&event.fields)?;
+        let event_facts = Event::parse(&event.fields)?;
         let word = match event.kind {
             Kind::Compare => "compare",
             Kind::Modify => "write",
@@ -187,7 +187,7 @@ impl Session {
             Kind::ModifyDn => "rename",
             _ => return None,
         };
-        let (entry, attributes) = (told.text(Field::Target)?, told.texts(Field::Attribute));
+        let (entry, attributes) = (event_facts.text(Field::Target)?, event_facts.texts(Field::Attribute));
         let attributes: Vec<_> = attributes.collect();
         let attributes: Vec<_> = attributes.iter().map(|name| &**name).collect();
         let refused = RefusedRight { word, entry: &entry, attributes: &attributes };
@@ -200,7 +200,7 @@ impl Session {
     pub(super) fn name_tried(context: &Context, head: &mut RequestHead, name: &str) {
         let Some(event) = &mut head.event else { return };
         let found = identify(&context.snapshot, name).ok().flatten();
-        let dn = found.as_ref().map_or(NOBODY_TRIED, |found| found.requester.dn());
+        let dn = found.as_ref().map_or(UNKNOWN_NAME, |found| found.requester.dn());
         EventWriter::new(&mut event.fields).text(Field::Target, dn);
     }
 
@@ -220,7 +220,7 @@ impl Session {
     }
 
     /// Tells the trail of a request that could not be read.
-    pub(super) fn tell_undecodable(&self, context: &Context, id: MessageId, operation: Operation) {
+    pub(super) fn audit_undecodable(&self, context: &Context, id: MessageId, operation: Operation) {
         let (kind, (network, _)) = (kind_of(operation), self.whose());
         if !context.audit.keeps(&context.snapshot, kind, self.requester.dn(), "") {
             return;
@@ -239,7 +239,7 @@ impl Session {
     }
 
     /// Tells the trail of the connection.
-    pub(crate) fn tell(&self, context: &Context, kind: Kind, method: &str) {
+    pub(crate) fn audit_event(&self, context: &Context, kind: Kind, method: &str) {
         if context.audit.is_on() {
             let whose = (self.number, self.whose().0, self.requester.dn());
             context.audit.connection_event(&context.snapshot, kind, whose, method);
@@ -279,7 +279,7 @@ fn bind_reason(
             match is_simple {
                 // Looked up for each that fails, so that the time tells nothing.
                 true => directory::bind::why_not(&context.snapshot, &name, now).text(),
-                false if name == NOBODY_TRIED => "no such name",
+                false if name == UNKNOWN_NAME => "no such name",
                 false => "wrong proof or password, or an identity that is not given",
             }
         }

@@ -46,7 +46,7 @@ impl Session {
                 return Ok(());
             }
             Work::Verify(Proof { requester: None, .. }) => {}
-            Work::Change | Work::PasswordModify(_) if self.is_held(ticket) => {}
+            Work::Change | Work::PasswordModify(_) if self.is_deferred(ticket) => {}
             Work::Change | Work::PasswordModify(_) => {
                 return Err((ResultCode::TOO_LATE, "the operation is under way"));
             }
@@ -57,10 +57,10 @@ impl Session {
                 ));
             }
         }
-        self.remove_held(ticket);
+        self.remove_deferred(ticket);
         // Its claim goes too, so the hash pool skips its password.
         let canceled = self.outstanding.remove(index);
-        self.release_held(context);
+        self.submit_ready(context);
         let outcome = Outcome::new(ResultCode::CANCELED, "the client cancelled it");
         self.answer(context, &canceled.head, &outcome, out);
         Ok(())

@@ -20,14 +20,14 @@ use crate::workers::hash_pool::{HashClaim, HashWork, Submitter};
 use crate::workers::writer::{Reservation, ToWrite, WriteRequest};
 
 /// A change that waits for the hash pool, or behind one that does.
-pub(super) struct HeldChange {
+pub(super) struct DeferredChange {
     pub(super) request: WriteRequest,
     ready: bool,
     /// The old passwords that are to be right.
     old: Option<OldPasswords>,
 }
 
-impl HeldChange {
+impl DeferredChange {
     fn ticket(&self) -> u64 {
         self.request.address.ticket
     }
@@ -75,10 +75,10 @@ impl Session {
         }
         let ready = claim.is_none();
         self.keep(head, work, held, claim);
-        if ready && self.held.is_empty() {
+        if ready && self.deferred.is_empty() {
             context.outbox.push(request);
         } else {
-            self.held.push_back(HeldChange { request, ready, old });
+            self.deferred.push_back(DeferredChange { request, ready, old });
         }
     }
 
@@ -129,9 +129,9 @@ impl Session {
     }
 
     /// Passes the changes before the first one that still waits on to the writer.
-    pub(super) fn release_held(&mut self, context: &mut Context) {
-        while self.held.front().is_some_and(|held| held.ready) {
-            context.outbox.extend(self.held.pop_front().map(|held| held.request));
+    pub(super) fn submit_ready(&mut self, context: &mut Context) {
+        while self.deferred.front().is_some_and(|change| change.ready) {
+            context.outbox.extend(self.deferred.pop_front().map(|change| change.request));
         }
     }
 
@@ -139,7 +139,7 @@ impl Session {
     pub(crate) fn written(&mut self, context: &mut Context, answer: &Written, out: &mut Vec<u8>) {
         let mut taken = self.take(answer.address.ticket);
         if let Some((head, _)) = &mut taken {
-            head.note_shown(context);
+            head.note_newest_position(context);
         }
         if let Some((_, Work::Change | Work::PasswordModify(_))) = &taken
             && answer.outcome.code == ResultCode::SUCCESS
@@ -156,25 +156,25 @@ impl Session {
                 self.answer_change(context, &head, &outcome, (value.as_deref(), answer.position), out);
             }
             Some((head, _)) => {
-                let told = (answer.value.as_deref(), answer.position);
-                self.answer_change(context, &head, &answer.outcome, told, out);
+                let event_facts = (answer.value.as_deref(), answer.position);
+                self.answer_change(context, &head, &answer.outcome, event_facts, out);
             }
             None => {}
         }
     }
 
     /// Whether a change waits for the hash pool, or behind one that does.
-    pub(super) fn is_held(&self, ticket: u64) -> bool {
-        self.held.iter().any(|held| held.ticket() == ticket)
+    pub(super) fn is_deferred(&self, ticket: u64) -> bool {
+        self.deferred.iter().any(|change| change.ticket() == ticket)
     }
 
-    pub(super) fn remove_held(&mut self, ticket: u64) -> Option<HeldChange> {
-        let index = self.held.iter().position(|held| held.ticket() == ticket)?;
-        self.held.remove(index)
+    pub(super) fn remove_deferred(&mut self, ticket: u64) -> Option<DeferredChange> {
+        let index = self.deferred.iter().position(|change| change.ticket() == ticket)?;
+        self.deferred.remove(index)
     }
 
     /// The hash pool has finished the passwords of a change.
-    pub(super) fn held_hashed(
+    pub(super) fn deferred_hashed(
         &mut self,
         context: &mut Context,
         ticket: u64,
@@ -184,13 +184,13 @@ impl Session {
         match result {
             HashResult::Prepared(passwords) => self.prepared(context, ticket, passwords, out),
             // It gave way to others.
-            HashResult::Busy => self.refuse_held(context, ticket, &hash_pool_busy(), out),
-            HashResult::Failed(fault) => self.refuse_held(context, ticket, &not_hashed(fault), out),
+            HashResult::Busy => self.refuse_deferred(context, ticket, &hash_pool_busy(), out),
+            HashResult::Failed(fault) => self.refuse_deferred(context, ticket, &not_hashed(fault), out),
             HashResult::Verified(..) | HashResult::Kerberos(_) | HashResult::Unreachable => {
-                self.refuse_held(context, ticket, &not_hashed(ServerFault::Defect), out);
+                self.refuse_deferred(context, ticket, &not_hashed(ServerFault::Defect), out);
             }
         }
-        self.release_held(context);
+        self.submit_ready(context);
     }
 
     /// The passwords of a change are hashed, and its old ones verified.
@@ -201,13 +201,13 @@ impl Session {
         passwords: PreparedPasswords,
         out: &mut Vec<u8>,
     ) {
-        let Some(held) = self.held.iter_mut().find(|held| held.ticket() == ticket) else { return };
-        let old = held.old.take();
+        let Some(change) = self.deferred.iter_mut().find(|change| change.ticket() == ticket) else { return };
+        let old = change.old.take();
         let matched = passwords.matched.len();
-        held.request.passwords = passwords;
-        held.ready = true;
+        change.request.passwords = passwords;
+        change.ready = true;
         if let Some(wrong) = old.and_then(|old| self.try_old_passwords(context, old, matched)) {
-            self.remove_held(ticket);
+            self.remove_deferred(ticket);
             if let Some(taken) = self.take(ticket) {
                 self.refuse_old_password(context, taken, wrong, out);
             }
@@ -217,18 +217,19 @@ impl Session {
     /// The client has ended its input, as one that has gone does. Refuses the changes that wait for the hash pool, so
     /// that what nobody may wait for costs nothing, and the client learns of it if it is still there.
     pub(crate) fn give_up_hashing(&mut self, context: &mut Context, out: &mut Vec<u8>) {
-        let waiting: Vec<u64> = self.held.iter().filter(|held| !held.ready).map(HeldChange::ticket).collect();
+        let waiting: Vec<u64> =
+            self.deferred.iter().filter(|change| !change.ready).map(DeferredChange::ticket).collect();
         for ticket in waiting {
             let text =
                 "the client closed its side of the connection before the password was hashed; send it again";
-            self.refuse_held(context, ticket, &Outcome::new(ResultCode::BUSY, text), out);
+            self.refuse_deferred(context, ticket, &Outcome::new(ResultCode::BUSY, text), out);
         }
-        self.release_held(context);
+        self.submit_ready(context);
     }
 
     /// Refuses a change whose password was not hashed.
-    fn refuse_held(&mut self, context: &mut Context, ticket: u64, why: &Outcome, out: &mut Vec<u8>) {
-        if self.remove_held(ticket).is_none() {
+    fn refuse_deferred(&mut self, context: &mut Context, ticket: u64, why: &Outcome, out: &mut Vec<u8>) {
+        if self.remove_deferred(ticket).is_none() {
             return;
         }
         // This drops the claim on the pool, too.

@@ -174,7 +174,7 @@ impl Context {
     }
 
     /// Whether there was a commit that the snapshot does not show.
-    pub(crate) fn is_behind(&self) -> bool {
+    pub(crate) fn is_outdated(&self) -> bool {
         self.shared.writes.commits() != self.commits_seen
     }
 

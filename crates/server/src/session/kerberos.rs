@@ -13,7 +13,7 @@ use super::passwords::hash_pool_busy;
 use super::sasl::{SaslExchange, authorized, refusal};
 use super::{RequestHead, Session, Work};
 use crate::config::kerberos::{KerberosRules, Mapped};
-use crate::kerberos::{KerberosExchange, KerberosJob, KerberosTurn, Shown};
+use crate::kerberos::{Authenticated, KerberosExchange, KerberosJob, KerberosTurn};
 use crate::limits::KERBEROS_REASON_MAX;
 use crate::net::mailbox::HashResult;
 use crate::session::context::Context;
@@ -86,19 +86,25 @@ impl Session {
             }
             KerberosTurn::Unfit(error) => self.answer(context, &head, &refusal(error), out),
             KerberosTurn::Refused(error) => self.kerberos_refused(context, head, "", &error.to_string(), out),
-            KerberosTurn::Shown(shown) => match self.whose_ticket(context, &shown) {
-                Ok(requester) => {
-                    head.sasl_credentials = shown.last;
-                    self.bound(context, &head, &Outcome::success(), requester, out);
+            KerberosTurn::Authenticated(authenticated) => {
+                match self.ticket_requester(context, &authenticated) {
+                    Ok(requester) => {
+                        head.sasl_credentials = authenticated.last;
+                        self.bound(context, &head, &Outcome::success(), requester, out);
+                    }
+                    Err(why) => self.kerberos_refused(context, head, &authenticated.peers.client, &why, out),
                 }
-                Err(why) => self.kerberos_refused(context, head, &shown.peers.client, &why, out),
-            },
+            }
         }
     }
 
     /// Whose the session becomes.
-    fn whose_ticket(&self, context: &Context, shown: &Shown) -> Result<Requester, String> {
-        let Shown { peers, authorization, .. } = shown;
+    fn ticket_requester(
+        &self,
+        context: &Context,
+        authenticated: &Authenticated,
+    ) -> Result<Requester, String> {
+        let Authenticated { peers, authorization, .. } = authenticated;
         let rules = self.kerberos_rules(context).ok_or("Kerberos is not offered any more")?;
         let identified = match rules.mapped(&peers.client, &peers.service)? {
             Mapped::Attribute(attribute) => identify_by(&context.snapshot, attribute, &peers.client),

@@ -9,7 +9,7 @@ use directory::{BindMethod, OperationError, Outcome, Requester, ServerFault};
 use ldap::{PolicyError, Request, ResultCode};
 
 use super::password_modify::is_password_modify;
-use super::proof::{Asked, DecidedAttempt};
+use super::proof::{DecidedAttempt, PasswordUse};
 use super::start_tls::is_start_tls;
 use super::{Proof, RequestHead, Session, Work, attempts};
 use crate::net::mailbox::{HashResult, VerifiedPassword};
@@ -194,8 +194,8 @@ impl Session {
         let decided = match (attempt, requester) {
             (Some(attempt), requester) => {
                 let asked = match requester {
-                    Some(own) => Asked::Bind(acts_as.unwrap_or(own)),
-                    None => Asked::Compare,
+                    Some(own) => PasswordUse::Bind(acts_as.unwrap_or(own)),
+                    None => PasswordUse::Compare,
                 };
                 let ended = self.end_attempt(context, head, *attempt, verified, (asked, guess));
                 if let Some((head, decided)) = ended {
@@ -238,8 +238,8 @@ impl Session {
         result: HashResult,
         out: &mut Vec<u8>,
     ) {
-        if self.is_held(ticket) {
-            return self.held_hashed(context, ticket, result, out);
+        if self.is_deferred(ticket) {
+            return self.deferred_hashed(context, ticket, result, out);
         }
         let (head, proof) = match self.take(ticket) {
             Some((head, Work::Verify(proof))) => (head, proof),

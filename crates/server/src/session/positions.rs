@@ -103,7 +103,7 @@ fn is_about_server(base: &str) -> bool {
 
 impl RequestHead {
     /// The writer has answered: what it did is shown by now.
-    pub(super) fn note_shown(&mut self, context: &Context) {
+    pub(super) fn note_newest_position(&mut self, context: &Context) {
         if self.wants_position {
             self.shown = context.shared.directory.newest_position().ok();
         }

@@ -20,7 +20,7 @@ pub(super) struct Proof {
 }
 
 /// What an answer to an attempt is of.
-pub(super) enum Asked {
+pub(super) enum PasswordUse {
     /// A bind: whose the session becomes.
     Bind(Requester),
     /// A compare.

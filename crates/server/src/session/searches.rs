@@ -143,7 +143,7 @@ impl Session {
     }
 
     /// Whether a search has changes to tell.
-    pub(crate) fn is_telling(&self) -> bool {
+    pub(crate) fn has_changes_to_send(&self) -> bool {
         self.outstanding.iter().any(|other| other.is_listening() && other.wants_slice())
     }
 

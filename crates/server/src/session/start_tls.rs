@@ -112,7 +112,7 @@ impl Session {
         let subject = facts.map(|facts| facts.subject);
         let address = self.protection.address();
         self.protection = Protection::Tls(Box::new(TlsFacts { subject, channel, address }));
-        self.tell(context, ::audit::Kind::Tls, "");
+        self.audit_event(context, ::audit::Kind::Tls, "");
     }
 
     /// Answers a request for TLS. The connection begins TLS when the answer is sent.

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stops_changes_first_is_the_cause() {
+    fn the_first_fault_that_stops_changes_is_the_cause() {
         let health = Health::default();
         assert_eq!(health.changes_stopped(), None);
         health.notice(&Event::WritesStopped { cause: "sync: EIO" });

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_took_as_long_as_a_bound_is_in_its_bucket() {
+    fn a_duration_equal_to_a_bound_is_in_its_bucket() {
         let check = |micros: u64, bucket: usize| assert_eq!(bucket_of(micros), bucket, "{micros}");
         check(0, 0);
         check(16, 0);

@@ -77,14 +77,14 @@ pub(crate) enum TypeNamed {
 }
 
 /// By what names and filters are shown.
-pub(crate) struct Shown<'a> {
+pub(crate) struct Disclosure<'a> {
     /// What the directory says of an attribute type.
     pub(crate) type_named: &'a dyn Fn(&str) -> TypeNamed,
     /// The last base of a search that could be shown: clients ask below the same one again and again.
     pub(crate) last_base: &'a RefCell<String>,
 }
 
-impl Shown<'_> {
+impl Disclosure<'_> {
     /// Whether the schema knows the type of a description.
     fn knows(&self, description: &str) -> bool {
         (self.type_named)(base_of(description)) != TypeNamed::Unknown
@@ -100,10 +100,10 @@ impl Shown<'_> {
 pub(crate) fn describe(
     request: &Request<'_>,
     controls: &Controls<'_>,
-    shown: &Shown<'_>,
+    disclosure: &Disclosure<'_>,
     event: &mut EventWriter<'_>,
 ) {
-    describe_request(request, shown, event);
+    describe_request(request, disclosure, event);
     if !controls.is_empty() {
         if let Ok(Some(identity)) = directory::identity::proxied_identity(controls) {
             event.text(Field::ActsAs, &cut(identity.to_owned()));
@@ -121,12 +121,12 @@ pub(crate) fn put_tracking(tracking: &[[String; 4]], event: &mut EventWriter<'_>
     }
 }
 
-fn describe_request(request: &Request<'_>, shown: &Shown<'_>, event: &mut EventWriter<'_>) {
+fn describe_request(request: &Request<'_>, disclosure: &Disclosure<'_>, event: &mut EventWriter<'_>) {
     let mut count = 0;
     let mut attribute = |event: &mut EventWriter<'_>, description: &str| {
         count += 1;
         if count <= AUDIT_ATTRIBUTES_MAX && description.len() <= OID_SIZE_MAX {
-            let is_shown = matches!(description, "*" | "+" | "1.1") || shown.knows(description);
+            let is_shown = matches!(description, "*" | "+" | "1.1") || disclosure.knows(description);
             event.text(Field::Attribute, if is_shown { description } else { WITHHELD_ATTRIBUTE });
         }
     };
@@ -134,7 +134,7 @@ fn describe_request(request: &Request<'_>, shown: &Shown<'_>, event: &mut EventW
         Request::Bind(bind) => {
             // Of others it is found out later who it is.
             if !bind.name.is_empty() || !matches!(bind.authentication, Authentication::Sasl { .. }) {
-                event.text(Field::Target, &name_text(bind.name, shown));
+                event.text(Field::Target, &name_text(bind.name, disclosure));
             }
             event.text(Field::Method, method(&bind.authentication));
         }
@@ -147,40 +147,40 @@ fn describe_request(request: &Request<'_>, shown: &Shown<'_>, event: &mut EventW
                 Scope::Subordinate => 3,
             };
             let base = search.base_object;
-            if *shown.last_base.borrow() == base {
+            if *disclosure.last_base.borrow() == base {
                 event.text(Field::Target, base);
             } else {
-                let text = name_text(base, shown);
+                let text = name_text(base, disclosure);
                 event.text(Field::Target, &text);
                 if text == base {
-                    *shown.last_base.borrow_mut() = text.into_owned();
+                    *disclosure.last_base.borrow_mut() = text.into_owned();
                 }
             }
             event.number(Field::Scope, scope);
-            describe_filter(&search.filter, shown, event);
+            describe_filter(&search.filter, disclosure, event);
             search.attributes.iter().for_each(|description| attribute(event, description));
         }
         Request::Modify(modify) => {
-            event.text(Field::Target, &name_text(modify.object, shown));
+            event.text(Field::Target, &name_text(modify.object, disclosure));
             modify.changes.iter().for_each(|change| attribute(event, change.attribute.description));
         }
         Request::Add(add) => {
-            event.text(Field::Target, &name_text(add.entry, shown));
+            event.text(Field::Target, &name_text(add.entry, disclosure));
             add.attributes.iter().for_each(|given| attribute(event, given.description));
         }
         Request::Delete(delete) => {
-            event.text(Field::Target, &name_text(delete.entry, shown));
+            event.text(Field::Target, &name_text(delete.entry, disclosure));
         }
         Request::ModifyDn(modify_dn) => {
             event
-                .text(Field::Target, &name_text(modify_dn.entry, shown))
-                .text(Field::Name, &name_text(modify_dn.new_rdn, shown));
+                .text(Field::Target, &name_text(modify_dn.entry, disclosure))
+                .text(Field::Name, &name_text(modify_dn.new_rdn, disclosure));
             if let Some(superior) = modify_dn.new_superior {
-                event.text(Field::Superior, &name_text(superior, shown));
+                event.text(Field::Superior, &name_text(superior, disclosure));
             }
         }
         Request::Compare(compare) => {
-            event.text(Field::Target, &name_text(compare.entry, shown));
+            event.text(Field::Target, &name_text(compare.entry, disclosure));
             attribute(event, compare.description);
         }
         Request::Abandon(id) => {
@@ -195,9 +195,9 @@ fn describe_request(request: &Request<'_>, shown: &Shown<'_>, event: &mut EventW
 const WITHHELD_ATTRIBUTE: &str = "withheld, the schema does not know it";
 
 /// A filter in BER, which costs a copy and no more; as text where it is cut or withheld.
-fn describe_filter(filter: &Filter<'_>, shown: &Shown<'_>, event: &mut EventWriter<'_>) {
-    if filter.encoded_len() > AUDIT_TEXT_SIZE_MAX || may_assert_password(filter, shown) {
-        event.text(Field::FilterText, &filter_text(filter, shown));
+fn describe_filter(filter: &Filter<'_>, disclosure: &Disclosure<'_>, event: &mut EventWriter<'_>) {
+    if filter.encoded_len() > AUDIT_TEXT_SIZE_MAX || may_assert_password(filter, disclosure) {
+        event.text(Field::FilterText, &filter_text(filter, disclosure));
         return;
     }
     event.put(Field::Filter, filter.encoded_len(), |out| filter.encode(out));
@@ -256,7 +256,7 @@ fn operation_text(event: Event<'_>, line: &mut String) {
         }
         Some(Kind::Search) => {
             let scope = scope_name(event.number(Field::Scope).unwrap_or(0));
-            let _ = write!(line, " scope={scope} filter={:?}", shown_filter(event));
+            let _ = write!(line, " scope={scope} filter={:?}", logged_filter(event));
         }
         Some(Kind::ModifyDn) => {
             let superior = event.text(Field::Superior);
@@ -286,7 +286,7 @@ pub fn scope_name(scope: u64) -> &'static str {
 }
 
 /// The filter of an event as text (RFC 4515).
-pub fn shown_filter(event: Event<'_>) -> String {
+pub fn logged_filter(event: Event<'_>) -> String {
     match event.bytes(Field::Filter) {
         Some(bytes) => Filter::from_bytes(bytes, &DecodeLimits::AUTHENTICATED)
             .map_or_else(|_| "unreadable".to_owned(), |filter| filter.to_string()),
@@ -307,8 +307,8 @@ fn method(authentication: &Authentication<'_>) -> &'static str {
     }
 }
 
-fn filter_text(filter: &Filter<'_>, shown: &Shown<'_>) -> String {
-    if may_assert_password(filter, shown) {
+fn filter_text(filter: &Filter<'_>, disclosure: &Disclosure<'_>) -> String {
+    if may_assert_password(filter, disclosure) {
         return "withheld, it may assert a password".to_owned();
     }
     cut(filter.to_string())
@@ -316,10 +316,10 @@ fn filter_text(filter: &Filter<'_>, shown: &Shown<'_>) -> String {
 
 /// A DN or RDN, or a note if it may contain a password: if it is no name (people type their password where the name
 /// belongs), or has a password attribute or a type that the schema does not know.
-fn name_text<'t>(text: &'t str, shown: &Shown<'_>) -> Cow<'t, str> {
+fn name_text<'t>(text: &'t str, disclosure: &Disclosure<'_>) -> Cow<'t, str> {
     let Ok(dn) = Dn::parse(text) else { return "withheld, it is no name".into() };
     let mut types = dn.rdns().flat_map(|rdn| rdn.avas).map(|ava| ava.attribute);
-    if types.any(|attribute| !shown.shows(attribute)) {
+    if types.any(|attribute| !disclosure.shows(attribute)) {
         return "withheld, it may contain a password".into();
     }
     if text.len() > AUDIT_TEXT_SIZE_MAX { cut(text.to_owned()).into() } else { text.into() }
@@ -343,20 +343,20 @@ fn cut(mut text: String) -> String {
 /// Whether a filter may assert a value of a password attribute. A matching rule without an attribute applies to all
 /// attributes (RFC 4511 section 4.5.1.7.7), and a type that the schema does not know may be misspelt. Recurses as deep
 /// as the decoder lets a filter nest.
-fn may_assert_password(filter: &Filter<'_>, shown: &Shown<'_>) -> bool {
-    let is_password = |description: &str| !shown.shows(description);
+fn may_assert_password(filter: &Filter<'_>, disclosure: &Disclosure<'_>) -> bool {
+    let is_password = |description: &str| !disclosure.shows(description);
     match filter.kind() {
         FilterKind::And(list) | FilterKind::Or(list) => {
-            list.iter().any(|filter| may_assert_password(&filter, shown))
+            list.iter().any(|filter| may_assert_password(&filter, disclosure))
         }
-        FilterKind::Not(filter) => may_assert_password(&filter, shown),
+        FilterKind::Not(filter) => may_assert_password(&filter, disclosure),
         FilterKind::EqualityMatch(assertion)
         | FilterKind::GreaterOrEqual(assertion)
         | FilterKind::LessOrEqual(assertion)
         | FilterKind::ApproxMatch(assertion) => is_password(assertion.description),
         FilterKind::Substrings(substrings) => is_password(substrings.description),
         FilterKind::ExtensibleMatch(extensible) => extensible.description.is_none_or(is_password),
-        FilterKind::Present(description) => !shown.knows(description),
+        FilterKind::Present(description) => !disclosure.knows(description),
         FilterKind::Unrecognized(_) => false,
     }
 }
@@ -384,8 +384,8 @@ mod tests {
     }
 
     /// Calls `use_it` with what these say.
-    fn shown<T>(use_it: impl FnOnce(&Shown<'_>) -> T) -> T {
-        use_it(&Shown { type_named: &type_named, last_base: &RefCell::default() })
+    fn disclosure<T>(use_it: impl FnOnce(&Disclosure<'_>) -> T) -> T {
+        use_it(&Disclosure { type_named: &type_named, last_base: &RefCell::default() })
     }
 
     /// The part of a line that tells the request.
@@ -393,7 +393,7 @@ mod tests {
         let mut fields = Vec::new();
         let mut event = EventWriter::new(&mut fields);
         event.kind(kind_of(Operation::of(request.tag()).unwrap()));
-        shown(|shown| describe(request, &Controls::NONE, shown, &mut event));
+        disclosure(|disclosure| describe(request, &Controls::NONE, disclosure, &mut event));
         let mut line = String::new();
         operation_text(Event::parse(&fields).unwrap(), &mut line);
         assert!(!String::from_utf8_lossy(&fields).contains("secret"), "{line}");
@@ -436,9 +436,9 @@ mod tests {
     fn filters_on_passwords_are_withheld() {
         let check = |text: &str, withheld: bool| {
             let filter = FilterBuf::parse(text).unwrap();
-            let shown = shown(|shown| filter_text(&filter.as_filter(), shown));
-            assert_eq!(shown.contains("withheld"), withheld, "{shown}");
-            assert_eq!(shown.contains("secret"), !withheld && text.contains("secret"), "{shown}");
+            let disclosure = disclosure(|disclosure| filter_text(&filter.as_filter(), disclosure));
+            assert_eq!(disclosure.contains("withheld"), withheld, "{disclosure}");
+            assert_eq!(disclosure.contains("secret"), !withheld && text.contains("secret"), "{disclosure}");
         };
         check("(cn=secret)", false);
         check("(:octetStringMatch:=secret)", true);
@@ -458,7 +458,7 @@ mod tests {
     fn long_filters_are_cut_and_control_characters_escaped() {
         let long = format!("(cn={})", "é".repeat(2_000));
         let filter = FilterBuf::parse(&long).unwrap();
-        let text = shown(|shown| filter_text(&filter.as_filter(), shown));
+        let text = disclosure(|disclosure| filter_text(&filter.as_filter(), disclosure));
         assert!(text.len() <= AUDIT_TEXT_SIZE_MAX + 3);
         let delete = Request::Delete(ldap::DeleteRequest { entry: "cn=a\nconn=1 result=success" });
         assert_eq!(described(&delete), " dn=\"cn=a\\nconn=1 result=success\"");

@@ -181,7 +181,7 @@ mod tests {
 
     /// A clock may stand still, or be set back.
     #[test]
-    fn failures_of_the_same_time_are_told_apart() {
+    fn distinguishes_failures_of_the_same_time() {
         let attempts = Attempts::default();
         assert!(attempts.note_failure(ID, 5, &[5]));
         assert!(!attempts.note_failure(ID, 5, &[5]));
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_written_waits() {
+    fn attempts_that_could_not_be_written_wait() {
         let attempts = Attempts::default();
         attempts.note(ID, |update| update.failures.push(1));
         attempts.take(ID);

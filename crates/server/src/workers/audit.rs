@@ -149,7 +149,7 @@ impl Scribe<'_> {
                 self.failed(&error, fetched.is_closed);
             } else if std::mem::take(&mut self.is_failing) {
                 self.feed.figures.is_failing.store(false, Ordering::Relaxed);
-                self.feed.set_behind(false);
+                self.feed.set_lagging(false);
                 self.is_holding = false;
                 tracing::info!("the audit trail is written again");
             }
@@ -290,7 +290,7 @@ impl Scribe<'_> {
         self.snapshot.park();
         let behind = position.saturating_sub(self.trail.position());
         let is_far_behind = behind > AUDIT_CHANGES_BEHIND_MAX;
-        self.feed.set_behind(is_far_behind);
+        self.feed.set_lagging(is_far_behind);
         if is_far_behind && self.feed.settings.overload == Overload::Count {
             // The log may go: what the trail cannot have any more it will tell as a gap.
             self.directory.keep_log_from(position + 1 - AUDIT_CHANGES_BEHIND_MAX);
@@ -323,7 +323,7 @@ impl Scribe<'_> {
     /// Appends the event of a change; how many were appended.
     fn describe(&self, change: &LoggedChange, out: &mut Vec<u8>) -> u32 {
         let LoggedChange { position, record } = change;
-        let (kind, target) = what_changed(record);
+        let (kind, target) = change_target(record);
         let origin = &record.origin;
         let who = if origin.acts_for.is_empty() { &record.requester } else { &origin.acts_for };
         if !self.choice.keeps(&self.snapshot, kind, who, target) {
@@ -454,7 +454,7 @@ fn is_own(record: &Record) -> bool {
 }
 
 /// The kind of a change, and the entry that it is of.
-fn what_changed(record: &Record) -> (Kind, &str) {
+fn change_target(record: &Record) -> (Kind, &str) {
     match &record.change {
         Change::Add(add) => (Kind::Add, &add.dn),
         Change::Modify(modify) if is_own(record) => (Kind::Administration, &modify.dn),

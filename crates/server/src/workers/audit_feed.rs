@@ -97,8 +97,8 @@ impl AuditFeed {
     }
 
     /// Says that the trail is too far behind the log, or no longer.
-    pub(crate) fn set_behind(&self, is_behind: bool) {
-        self.holds.store(is_behind, Ordering::Relaxed);
+    pub(crate) fn set_lagging(&self, is_lagging: bool) {
+        self.holds.store(is_lagging, Ordering::Relaxed);
     }
 
     /// The log has grown.
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_is_bounded_and_the_rest_is_held_back_or_counted() {
+    fn bounds_waiting_events_and_holds_or_counts_the_rest() {
         let holding = feed(Overload::Hold);
         holding.hand_over(chunk(AUDIT_WAITING_BYTES_MAX - 1));
         assert!(!holding.must_hold());
@@ -385,12 +385,12 @@ mod tests {
         assert!(holding.must_hold(), "until it is written");
         fetched.chunks.iter().for_each(|chunk| holding.written(chunk.bytes.len()));
         assert!(!holding.must_hold());
-        holding.set_behind(true);
+        holding.set_lagging(true);
         assert!(holding.must_hold());
         let counting = feed(Overload::Count);
         counting.hand_over(chunk(AUDIT_WAITING_BYTES_MAX));
         counting.hand_over(chunk(1));
-        counting.set_behind(true);
+        counting.set_lagging(true);
         assert!(!counting.must_hold());
         let fetched = counting.fetch(None);
         assert_eq!((fetched.chunks.len(), fetched.lost), (1, 10));

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_costs_nothing_is_done_in_one_step() {
+    fn performs_free_work_in_one_step() {
         let mut preparation = Preparation::new(ChangedPasswords {
             scheme: StorageScheme::Ssha,
             new: vec![b"one".to_vec()],

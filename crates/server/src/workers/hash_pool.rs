@@ -30,7 +30,7 @@ use crate::net::request_memory::Source;
 use crate::stamp::Random;
 use crate::workers::bad_passwords::BadPasswords;
 use crate::workers::changed_passwords::{Preparation, make_keys};
-use crate::workers::hash_queue::{FairQueue, Lane, Place, Standings};
+use crate::workers::hash_queue::{FairQueue, Lane, Place, Reputations};
 use crate::workers::verified_binds::{VerifiedBinds, VerifiedKey};
 
 /// Work for the pool. No `Debug`: it carries passwords.
@@ -160,7 +160,7 @@ struct Queue {
 #[derive(Default)]
 struct WaitingJobs {
     jobs: FairQueue<HashJob>,
-    standings: Standings,
+    reputations: Reputations,
     closed: bool,
 }
 
@@ -215,7 +215,7 @@ impl HashPool {
             return Err(Some(key));
         }
         self.queue.figures.known.fetch_add(1, Ordering::Relaxed);
-        self.queue.lock().standings.note(source, true, now);
+        self.queue.lock().reputations.note(source, true, now);
         Ok(())
     }
 
@@ -230,8 +230,8 @@ impl HashPool {
     ) -> Option<HashClaim> {
         let figures = &self.queue.figures;
         let mut waiting = self.queue.lock();
-        let standing = waiting.standings.of(&source, now);
-        let (place, cost) = (Place { lane: work.lane(), standing, source, identity }, work.cost());
+        let reputation = waiting.reputations.of(&source, now);
+        let (place, cost) = (Place { lane: work.lane(), reputation, source, identity }, work.cost());
         let is_full = |waiting: &WaitingJobs| waiting.has_no_room(place.lane, cost, self.cost_max);
         let share = match place.lane {
             Lane::Changes if !is_unshared => self.cost_max / HASH_IDENTITY_DIVISOR,
@@ -247,9 +247,9 @@ impl HashPool {
         while is_taken && is_full(&waiting) {
             // What was begun would be in vain.
             let may_go = |job: &HashJob| !job.work.is_begun();
-            match waiting.jobs.give_way(&place, cost, may_go) {
+            match waiting.jobs.evict(&place, cost, may_go) {
                 Some((other, job)) => {
-                    waiting.standings.note_refusal(other, now);
+                    waiting.reputations.note_refusal(other, now);
                     gave_way.push(job.address);
                 }
                 None => is_taken = false,
@@ -260,7 +260,7 @@ impl HashPool {
             let job = HashJob { address, work, known, claim: Arc::downgrade(&alive) };
             waiting.jobs.push(&place, cost, job);
         } else {
-            waiting.standings.note_refusal(source, now);
+            waiting.reputations.note_refusal(source, now);
         }
         drop(waiting);
         let refused = gave_way.len() as u64 + u64::from(!is_taken);
@@ -334,7 +334,7 @@ impl WaitingJobs {
             self.jobs.charge(place, cost.saturating_sub(1));
         }
         if let Some(is_right) = is_right {
-            self.standings.note(place.source, is_right, now);
+            self.reputations.note(place.source, is_right, now);
         }
     }
 
@@ -379,7 +379,7 @@ fn work(queue: &Queue, bad_passwords: &BadPasswords, mailboxes: &[Mailbox]) {
                 Some(*is_right)
             }
             HashResult::Kerberos(turn) => match **turn {
-                KerberosTurn::Shown(_) => Some(true),
+                KerberosTurn::Authenticated(_) => Some(true),
                 KerberosTurn::Refused(_) => Some(false),
                 KerberosTurn::Say(..) | KerberosTurn::Unfit(_) => None,
             },
@@ -452,7 +452,7 @@ mod tests {
     use super::*;
     use crate::net::mailbox::PreparedPasswords;
     use crate::workers::changed_passwords::ChangedPasswords;
-    use crate::workers::hash_queue::Standing;
+    use crate::workers::hash_queue::Reputation;
 
     /// A pool with its one mailbox.
     struct Sample {
@@ -502,7 +502,7 @@ mod tests {
 
     fn bind_from_one() -> Place {
         let source = Source::Network([127, 0, 0, 1].into());
-        Place { lane: Lane::Binds, standing: Standing::New, source, identity: 1 }
+        Place { lane: Lane::Binds, reputation: Reputation::New, source, identity: 1 }
     }
 
     fn verify(stored: Vec<Vec<u8>>, asserted: &[u8]) -> HashWork {
@@ -555,7 +555,7 @@ mod tests {
 
     /// The story: 1,500 binds of disconnected clients were hashed before the bind of one that waited, for 4 s.
     #[test]
-    fn jobs_that_nobody_waits_for_are_not_done() {
+    fn skips_jobs_of_closed_connections() {
         let mut sample = Sample::start(1);
         let figures = sample.pool.figures();
         let count = |figure: &AtomicU64| figure.load(Ordering::Relaxed);
@@ -591,7 +591,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_takes_no_more_unless_somebody_has_gone() {
+    fn a_full_queue_accepts_a_job_only_after_a_client_has_left() {
         let sample = Sample::start(1);
         // The thread takes some meanwhile, but each of them costs it milliseconds.
         let submitted = std::iter::repeat_with(|| sample.submit(0, verify(Vec::new(), b"x")));
@@ -620,7 +620,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_lets_the_newest_job_of_who_asks_most_give_way() {
+    fn a_full_queue_evicts_the_newest_job_of_the_busiest_source() {
         let mut sample = Sample::start(1);
         let submitted = std::iter::repeat_with(|| sample.submit(7, verify(Vec::new(), b"x")));
         let claims: Vec<_> = submitted.map_while(|claim| claim).collect();

@@ -15,13 +15,14 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
 
 use crate::limits::{
-    GOOD_SOURCE_FAILURES_MAX, SOURCE_FAILURES_MAX, SOURCE_REFUSALS_MAX, SOURCES_MAX, STANDING_FORGOTTEN_AFTER,
+    GOOD_SOURCE_FAILURES_MAX, REPUTATION_FORGOTTEN_AFTER, SOURCE_FAILURES_MAX, SOURCE_REFUSALS_MAX,
+    SOURCES_MAX,
 };
 use crate::net::request_memory::Source;
 
 /// What is known of a source, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Standing {
+pub(super) enum Reputation {
     /// Passwords from there were right.
     Good,
     /// Little.
@@ -32,7 +33,7 @@ pub(super) enum Standing {
 
 /// What sources are known for. The table is bounded: what does not fit stays new.
 #[derive(Debug, Default)]
-pub(super) struct Standings {
+pub(super) struct Reputations {
     sources: HashMap<Source, Record>,
 }
 
@@ -59,7 +60,7 @@ pub(super) enum Lane {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) lane: Lane,
-    pub(super) standing: Standing,
+    pub(super) reputation: Reputation,
     pub(super) source: Source,
     /// Of binds whose password it is, of changes who asks.
     pub(super) identity: u64,
@@ -113,13 +114,15 @@ struct Waiting<J> {
 /// Of so many turns, a lane or class leaves one to those behind it.
 const TURNS: u64 = 4;
 
-impl Standings {
-    pub(super) fn of(&self, source: &Source, now: Instant) -> Standing {
+impl Reputations {
+    pub(super) fn of(&self, source: &Source, now: Instant) -> Reputation {
         match self.sources.get(source).filter(|record| !record.is_old(now)) {
-            Some(record) if record.was_right && record.failures < GOOD_SOURCE_FAILURES_MAX => Standing::Good,
-            Some(record) if record.failures >= SOURCE_FAILURES_MAX => Standing::Bad,
-            Some(record) if record.refusals >= SOURCE_REFUSALS_MAX => Standing::Bad,
-            _ => Standing::New,
+            Some(record) if record.was_right && record.failures < GOOD_SOURCE_FAILURES_MAX => {
+                Reputation::Good
+            }
+            Some(record) if record.failures >= SOURCE_FAILURES_MAX => Reputation::Bad,
+            Some(record) if record.refusals >= SOURCE_REFUSALS_MAX => Reputation::Bad,
+            _ => Reputation::New,
         }
     }
 
@@ -157,7 +160,7 @@ impl Standings {
 
 impl Record {
     fn is_old(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.last) >= STANDING_FORGOTTEN_AFTER
+        now.saturating_duration_since(self.last) >= REPUTATION_FORGOTTEN_AFTER
     }
 }
 
@@ -206,7 +209,7 @@ impl<J> FairQueue<J> {
         let lane = self.lane_mut(place.lane);
         lane.cost += u64::from(cost);
         *lane.identities.entry(place.identity).or_default() += u64::from(cost);
-        let class = lane.class(place.standing);
+        let class = lane.class(place.reputation);
         let turns = &mut class.turns;
         let source = class.sources.entry(place.source).or_insert_with(|| {
             turns.push_back(place.source);
@@ -236,7 +239,7 @@ impl<J> FairQueue<J> {
     /// Has a source leave out turns for work of its that took longer than one. Sources without further jobs are not
     /// known any more.
     pub(super) fn charge(&mut self, place: &Place, turns: u32) {
-        let class = self.lane_mut(place.lane).class(place.standing);
+        let class = self.lane_mut(place.lane).class(place.reputation);
         if let Some(source) = class.sources.get_mut(&place.source) {
             source.debt += u64::from(turns);
         }
@@ -244,18 +247,18 @@ impl<J> FairQueue<J> {
 
     /// Takes out the newest job, for which `may_go`, of a class behind that of `place`, or of a source of the same
     /// class whose jobs cost more than its own would with one of `cost` hashes.
-    pub(super) fn give_way(
+    pub(super) fn evict(
         &mut self,
         place: &Place,
         cost: u32,
         may_go: impl Fn(&J) -> bool,
     ) -> Option<(Source, J)> {
         let lane = self.lane_mut(place.lane);
-        let own = lane.class(place.standing).sources.get(&place.source);
+        let own = lane.class(place.reputation).sources.get(&place.source);
         let own = own.map_or(0, |jobs| jobs.cost) + u64::from(cost);
-        let mut behind = lane.classes.iter_mut().enumerate().skip(place.standing as usize).rev();
+        let mut behind = lane.classes.iter_mut().enumerate().skip(place.reputation as usize).rev();
         let (source, identity, waiting) = behind.find_map(|(class, jobs)| {
-            let above = if class == place.standing as usize { own } else { 0 };
+            let above = if class == place.reputation as usize { own } else { 0 };
             jobs.take_newest(above, &may_go)
         })?;
         lane.forget(identity, waiting.cost);
@@ -279,28 +282,28 @@ impl<J> FairQueue<J> {
 }
 
 impl<J> LaneQueue<J> {
-    fn class(&mut self, standing: Standing) -> &mut Class<J> {
+    fn class(&mut self, reputation: Reputation) -> &mut Class<J> {
         let [good, new, bad] = &mut self.classes;
-        match standing {
-            Standing::Good => good,
-            Standing::New => new,
-            Standing::Bad => bad,
+        match reputation {
+            Reputation::Good => good,
+            Reputation::New => new,
+            Reputation::Bad => bad,
         }
     }
 
     fn pop(&mut self, lane: Lane) -> Option<(Place, J)> {
         self.turns += 1;
         let mut turn = self.turns;
-        let standings = [Standing::Good, Standing::New, Standing::Bad];
-        let classes = self.classes.iter_mut().zip(standings);
+        let reputations = [Reputation::Good, Reputation::New, Reputation::Bad];
+        let classes = self.classes.iter_mut().zip(reputations);
         let mut waiting = classes.filter(|(class, _)| !class.turns.is_empty()).peekable();
-        while let Some((class, standing)) = waiting.next() {
+        while let Some((class, reputation)) = waiting.next() {
             let leaves_it = turn.is_multiple_of(TURNS) && waiting.peek().is_some();
             turn /= TURNS;
             if !leaves_it {
                 let (source, identity, Waiting { cost, job }) = class.pop()?;
                 self.forget(identity, cost);
-                return Some((Place { lane, standing, source, identity }, job));
+                return Some((Place { lane, reputation, source, identity }, job));
             }
         }
         None
@@ -425,13 +428,13 @@ mod tests {
     }
 
     /// Where binds of one identity wait.
-    fn bind(from: u8, standing: Standing) -> Place {
-        Place { lane: Lane::Binds, standing, source: source(from), identity: from.into() }
+    fn bind(from: u8, reputation: Reputation) -> Place {
+        Place { lane: Lane::Binds, reputation, source: source(from), identity: from.into() }
     }
 
     /// Where changes of an identity wait, from a source whose passwords were right.
     fn change(from: u8, identity: u64) -> Place {
-        Place { lane: Lane::Changes, standing: Standing::Good, source: source(from), identity }
+        Place { lane: Lane::Changes, reputation: Reputation::Good, source: source(from), identity }
     }
 
     fn taken(queue: &mut FairQueue<u32>) -> Vec<u32> {
@@ -442,7 +445,7 @@ mod tests {
     fn sources_take_turns() {
         let mut queue = FairQueue::default();
         for (from, job) in [(1, 10), (1, 11), (1, 12), (2, 20), (3, 30), (2, 21)] {
-            queue.push(&bind(from, Standing::New), 1, job);
+            queue.push(&bind(from, Reputation::New), 1, job);
         }
         assert_eq!((queue.cost(Lane::Binds), queue.cost_of(Lane::Binds, 1)), (6, 3));
         assert_eq!(taken(&mut queue), [10, 20, 30, 11, 21, 12]);
@@ -460,12 +463,12 @@ mod tests {
     }
 
     #[test]
-    fn the_good_go_first_and_nobody_starves() {
+    fn good_sources_go_first_and_no_source_starves() {
         let mut queue = FairQueue::default();
         for number in 0..40 {
-            queue.push(&bind(1, Standing::Bad), 1, 300 + number);
-            queue.push(&bind(2, Standing::New), 1, 200 + number);
-            queue.push(&bind(3, Standing::Good), 1, 100 + number);
+            queue.push(&bind(1, Reputation::Bad), 1, 300 + number);
+            queue.push(&bind(2, Reputation::New), 1, 200 + number);
+            queue.push(&bind(3, Reputation::Good), 1, 100 + number);
         }
         let order = taken(&mut queue);
         let share = |class: u32| order.iter().take(32).filter(|job| **job / 100 == class).count();
@@ -492,11 +495,11 @@ mod tests {
 
     /// Work that cannot be cut is paid for afterwards.
     #[test]
-    fn who_took_long_leaves_turns_out() {
+    fn an_expensive_source_skips_turns() {
         let mut queue = FairQueue::default();
         for number in 0..9 {
-            queue.push(&bind(1, Standing::Good), 3, 100 + number);
-            queue.push(&bind(2, Standing::Good), 1, 200 + number);
+            queue.push(&bind(1, Reputation::Good), 3, 100 + number);
+            queue.push(&bind(2, Reputation::Good), 1, 200 + number);
         }
         let mut order = Vec::new();
         while let Some((place, job)) = queue.pop() {
@@ -512,7 +515,7 @@ mod tests {
     fn changes_leave_binds_their_turns() {
         let mut queue = FairQueue::default();
         (0..64).for_each(|from| queue.push(&change(from, from.into()), 25, 0));
-        (0..12).for_each(|number| queue.push(&bind(200, Standing::New), 1, 100 + number));
+        (0..12).for_each(|number| queue.push(&bind(200, Reputation::New), 1, 100 + number));
         let first: Vec<u32> = (0..16).filter_map(|_| queue.pop()).map(|(_, job)| job / 100).collect();
         assert_eq!(first, [1, 1, 1, 0].repeat(4));
     }
@@ -520,19 +523,19 @@ mod tests {
     #[test]
     fn a_full_queue_makes_room_for_who_has_less() {
         let mut queue = FairQueue::default();
-        (0..4).for_each(|job| queue.push(&bind(1, Standing::New), 1, job));
+        (0..4).for_each(|job| queue.push(&bind(1, Reputation::New), 1, job));
         let all = |_: &u32| true;
-        let give_way = |queue: &mut FairQueue<u32>, from, standing, may_go: &dyn Fn(&u32) -> bool| {
-            queue.give_way(&bind(from, standing), 1, may_go)
+        let evict = |queue: &mut FairQueue<u32>, from, reputation, may_go: &dyn Fn(&u32) -> bool| {
+            queue.evict(&bind(from, reputation), 1, may_go)
         };
-        assert_eq!(give_way(&mut queue, 1, Standing::New, &all), None, "its own");
-        assert_eq!(give_way(&mut queue, 2, Standing::Bad, &all), None, "of a class before");
-        assert_eq!(give_way(&mut queue, 2, Standing::New, &all), Some((source(1), 3)));
-        assert_eq!(give_way(&mut queue, 2, Standing::New, &|job| *job == 0), Some((source(1), 0)));
-        queue.push(&bind(2, Standing::New), 1, 9);
-        assert_eq!(give_way(&mut queue, 3, Standing::New, &all), Some((source(1), 2)));
-        assert_eq!(give_way(&mut queue, 3, Standing::New, &all), None, "one each");
-        assert_eq!(give_way(&mut queue, 3, Standing::Good, &all).map(|(_, job)| job > 0), Some(true));
+        assert_eq!(evict(&mut queue, 1, Reputation::New, &all), None, "its own");
+        assert_eq!(evict(&mut queue, 2, Reputation::Bad, &all), None, "of a class before");
+        assert_eq!(evict(&mut queue, 2, Reputation::New, &all), Some((source(1), 3)));
+        assert_eq!(evict(&mut queue, 2, Reputation::New, &|job| *job == 0), Some((source(1), 0)));
+        queue.push(&bind(2, Reputation::New), 1, 9);
+        assert_eq!(evict(&mut queue, 3, Reputation::New, &all), Some((source(1), 2)));
+        assert_eq!(evict(&mut queue, 3, Reputation::New, &all), None, "one each");
+        assert_eq!(evict(&mut queue, 3, Reputation::Good, &all).map(|(_, job)| job > 0), Some(true));
         assert_eq!(queue.cost(Lane::Binds), 1);
         assert_eq!(queue.retain(|_| false), 1);
         assert_eq!((queue.cost(Lane::Binds), taken(&mut queue)), (0, Vec::new()));
@@ -544,31 +547,31 @@ mod tests {
         queue.push(&change(1, 1), 25, 1);
         (0..10).for_each(|job| queue.push(&change(2, 2), 1, 20 + job));
         let newcomer = change(3, 3);
-        assert_eq!(queue.give_way(&newcomer, 1, |_| true), Some((source(1), 1)));
-        assert_eq!(queue.give_way(&newcomer, 25, |_| true), None, "it would have most itself");
-        assert_eq!(queue.give_way(&newcomer, 1, |_| true), Some((source(2), 29)));
+        assert_eq!(queue.evict(&newcomer, 1, |_| true), Some((source(1), 1)));
+        assert_eq!(queue.evict(&newcomer, 25, |_| true), None, "it would have most itself");
+        assert_eq!(queue.evict(&newcomer, 1, |_| true), Some((source(2), 29)));
         assert_eq!((queue.cost(Lane::Changes), queue.cost_of(Lane::Changes, 1)), (9, 0));
     }
 
     #[test]
-    fn a_source_has_a_standing_by_its_passwords() {
-        let (mut standings, now) = (Standings::default(), Instant::now());
-        let of = |standings: &Standings, number, at| standings.of(&source(number), at);
-        assert_eq!(of(&standings, 1, now), Standing::New);
-        (0..SOURCE_FAILURES_MAX).for_each(|_| standings.note(source(1), false, now));
-        assert_eq!(of(&standings, 1, now), Standing::Bad);
-        standings.note(source(1), true, now);
-        assert_eq!(of(&standings, 1, now), Standing::Good);
-        (1..GOOD_SOURCE_FAILURES_MAX).for_each(|_| standings.note(source(1), false, now));
-        assert_eq!(of(&standings, 1, now), Standing::Good, "many users, some of whom err");
-        standings.note(source(1), false, now);
-        assert_eq!(of(&standings, 1, now), Standing::Bad);
-        assert_eq!(of(&standings, 1, now + STANDING_FORGOTTEN_AFTER), Standing::New);
-        assert_eq!(of(&standings, 2, now), Standing::New);
-        (0..SOURCE_REFUSALS_MAX).for_each(|_| standings.note_refusal(source(2), now));
-        assert_eq!(of(&standings, 2, now), Standing::Bad, "it floods");
-        standings.note(source(2), true, now);
-        (0..SOURCE_REFUSALS_MAX).for_each(|_| standings.note_refusal(source(2), now));
-        assert_eq!(of(&standings, 2, now), Standing::Good);
+    fn the_passwords_of_a_source_decide_its_reputation() {
+        let (mut reputations, now) = (Reputations::default(), Instant::now());
+        let of = |reputations: &Reputations, number, at| reputations.of(&source(number), at);
+        assert_eq!(of(&reputations, 1, now), Reputation::New);
+        (0..SOURCE_FAILURES_MAX).for_each(|_| reputations.note(source(1), false, now));
+        assert_eq!(of(&reputations, 1, now), Reputation::Bad);
+        reputations.note(source(1), true, now);
+        assert_eq!(of(&reputations, 1, now), Reputation::Good);
+        (1..GOOD_SOURCE_FAILURES_MAX).for_each(|_| reputations.note(source(1), false, now));
+        assert_eq!(of(&reputations, 1, now), Reputation::Good, "many users, some of whom err");
+        reputations.note(source(1), false, now);
+        assert_eq!(of(&reputations, 1, now), Reputation::Bad);
+        assert_eq!(of(&reputations, 1, now + REPUTATION_FORGOTTEN_AFTER), Reputation::New);
+        assert_eq!(of(&reputations, 2, now), Reputation::New);
+        (0..SOURCE_REFUSALS_MAX).for_each(|_| reputations.note_refusal(source(2), now));
+        assert_eq!(of(&reputations, 2, now), Reputation::Bad, "it floods");
+        reputations.note(source(2), true, now);
+        (0..SOURCE_REFUSALS_MAX).for_each(|_| reputations.note_refusal(source(2), now));
+        assert_eq!(of(&reputations, 2, now), Reputation::Good);
     }
 }

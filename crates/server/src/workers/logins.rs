@@ -136,7 +136,7 @@ pub(crate) fn run(logins: &Logins, queue: &Arc<WriteQueue>, directory: &Arc<Dire
     policies.look(directory);
     while stop.recv_timeout(LOGIN_TICK) == Err(RecvTimeoutError::Timeout) {
         let turn = round.next(logins, Instant::now(), false);
-        tell_lost(write((logins, queue), directory, &anonymous, &turn));
+        log_lost(write((logins, queue), directory, &anonymous, &turn));
         policies.look(directory);
     }
     loop {
@@ -146,12 +146,12 @@ pub(crate) fn run(logins: &Logins, queue: &Arc<WriteQueue>, directory: &Arc<Dire
         }
         let left = write((logins, queue), directory, &anonymous, &turn);
         if left > 0 {
-            return tell_lost(left + round.ids.len() + logins.lock().gathered.len());
+            return log_lost(left + round.ids.len() + logins.lock().gathered.len());
         }
     }
 }
 
-fn tell_lost(logins: usize) {
+fn log_lost(logins: usize) {
     if logins > 0 {
         tracing::warn!(logins, "last logins are not recorded: the writer has no room for them");
     }
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_precise_or_too_much_is_not_kept() {
+    fn keeps_no_precise_or_excess_logins() {
         let (logins, now) = (Logins::new(2), Instant::now());
         assert!(!logins.keep(EntryId(1), login(1), 0, now));
         assert!(!logins.keep(EntryId(1), login(1), 15, now));

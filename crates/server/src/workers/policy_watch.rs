@@ -6,23 +6,23 @@ use directory::Directory;
 /// What the log has said.
 #[derive(Debug, Default)]
 pub(crate) struct PolicyWatch {
-    told: Vec<String>,
+    logged: Vec<String>,
 }
 
 impl PolicyWatch {
     /// Looks at the policies as they are now.
     pub(crate) fn look(&mut self, directory: &Directory) {
-        for line in self.news(directory.policy_notices()) {
+        for line in self.changed_notices(directory.policy_notices()) {
             tracing::warn!("{line}");
         }
     }
 
-    fn news(&mut self, notices: Vec<String>) -> Vec<String> {
-        let begun = notices.iter().filter(|notice| !self.told.contains(notice)).cloned();
+    fn changed_notices(&mut self, notices: Vec<String>) -> Vec<String> {
+        let begun = notices.iter().filter(|notice| !self.logged.contains(notice)).cloned();
         let mut lines: Vec<String> = begun.collect();
-        let ended = self.told.iter().filter(|notice| !notices.contains(notice));
+        let ended = self.logged.iter().filter(|notice| !notices.contains(notice));
         lines.extend(ended.map(|notice| format!("no longer so: {notice}")));
-        self.told = notices;
+        self.logged = notices;
         lines
     }
 }
@@ -32,12 +32,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_is_said_once() {
+    fn logs_each_notice_once() {
         let mut watch = PolicyWatch::default();
-        let mut news = |notices: &[&str]| watch.news(notices.iter().map(|text| (*text).to_owned()).collect());
-        assert_eq!(news(&["a", "b"]), ["a", "b"]);
-        assert!(news(&["a", "b"]).is_empty());
-        assert_eq!(news(&["b", "c"]), ["c", "no longer so: a"]);
-        assert_eq!(news(&[]), ["no longer so: b", "no longer so: c"]);
+        let mut changed_notices =
+            |notices: &[&str]| watch.changed_notices(notices.iter().map(|text| (*text).to_owned()).collect());
+        assert_eq!(changed_notices(&["a", "b"]), ["a", "b"]);
+        assert!(changed_notices(&["a", "b"]).is_empty());
+        assert_eq!(changed_notices(&["b", "c"]), ["c", "no longer so: a"]);
+        assert_eq!(changed_notices(&[]), ["no longer so: b", "no longer so: c"]);
     }
 }

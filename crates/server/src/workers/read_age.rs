@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_read_is_no_older_than_is_allowed() {
+    fn reads_are_not_older_than_allowed() {
         let start = Instant::now();
         let after = |millis| start + Duration::from_millis(millis);
         let age = ReadAge::new(Duration::from_secs(5), start);

@@ -559,7 +559,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_messages_are_cut_into_errands() {
+    fn cuts_whole_messages_into_prefetch_jobs() {
         let check = |input: &[u8], expected: &[usize]| {
             let cut: Vec<Vec<u8>> = whole_requests(ADDRESS, &Arc::new(Requester::Anonymous), input, 100)
                 .into_iter()
@@ -656,7 +656,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_that_does_nothing_waits_for_nobody() {
+    fn an_idle_loop_does_not_wait() {
         let begin = Instant::now();
         let mut coldness = Coldness::new(begin);
         coldness.idle_from(begin);

@@ -194,7 +194,7 @@ impl WriteQueue {
 
     /// Has an event loop told of the next commit, by [`LoopMessage::Committed`]. What [`commits`](WriteQueue::commits)
     /// says afterwards it is not told of.
-    pub(crate) fn tell_commit(&self, event_loop: u16) {
+    pub(crate) fn request_commit_notice(&self, event_loop: u16) {
         if let Some(wanted) = self.wanted_by.get(usize::from(event_loop)) {
             wanted.store(true, Ordering::SeqCst);
         }
@@ -655,7 +655,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_that_found_the_queue_full_is_told_of_room() {
+    fn notifies_a_loop_that_found_the_queue_full_of_room() {
         let (_poll, queue) = queue();
         let large = queue.reserve(WRITES_QUEUED_BYTES_MAX - 1).unwrap();
         let small = queue.reserve(1).unwrap();

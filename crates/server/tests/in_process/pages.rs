@@ -166,7 +166,7 @@ fn thousands_of_sequences_on_one_connection() {
 }
 
 #[test]
-fn hostile_values_are_refused_and_harm_nobody() {
+fn refuses_hostile_values_and_keeps_serving() {
     let folder = Folder::new();
     let running = people(config(&folder));
     let mut admin = running.administrator();

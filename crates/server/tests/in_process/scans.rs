@@ -116,7 +116,7 @@ const USER: [(&str, &str); 5] =
     [("objectClass", "inetOrgPerson"), ("uid", "u"), ("cn", "u"), ("sn", "u"), ("userPassword", "secret")];
 
 #[test]
-fn a_slow_reader_stops_its_scan_and_nobody_else() {
+fn a_slow_reader_stops_only_its_own_scan() {
     const SEARCHES: usize = 12;
     let folder = Folder::new();
     let running = people(Config { threads: 1, scan_threads: 2, ..config(&folder) }, LARGE);
@@ -202,7 +202,7 @@ fn a_cancelled_scan_ends_and_says_so() {
 }
 
 #[test]
-fn a_connection_that_is_gone_takes_its_scans_with_it() {
+fn closing_a_connection_ends_its_scans() {
     let folder = Folder::new();
     let running = people(Config { scan_threads: 2, ..config(&folder) }, LARGE);
     let (mut connection, mut admin) = (running.administrator(), running.administrator());

@@ -67,7 +67,7 @@ fn encode(id: i32, request: Request<'_>) -> Vec<u8> {
 }
 
 #[test]
-fn what_was_answered_is_visible_on_every_connection() {
+fn answered_changes_are_visible_on_every_connection() {
     let folder = Folder::new();
     let running = Running::start(config(&folder));
     // The acceptor gives them to different loops, so the reader's snapshot is not the one that the answer came through.
@@ -121,7 +121,7 @@ fn an_id_that_is_outstanding_is_refused_for_another_request() {
 }
 
 #[test]
-fn a_slow_reader_gets_everything_and_holds_up_nobody() {
+fn a_slow_reader_gets_everything_and_delays_no_other_client() {
     let folder = Folder::new();
     let mut config = config(&folder);
     config.threads = 1;
@@ -147,7 +147,7 @@ fn a_slow_reader_gets_everything_and_holds_up_nobody() {
 }
 
 #[test]
-fn too_many_connections_are_told_so() {
+fn refuses_too_many_connections_with_a_notice() {
     let folder = Folder::new();
     let mut config = config(&folder);
     config.online.connections_max = 1;
@@ -159,7 +159,7 @@ fn too_many_connections_are_told_so() {
 }
 
 #[test]
-fn idle_connections_are_closed_and_told_so() {
+fn closes_idle_connections_with_a_notice() {
     let folder = Folder::new();
     let mut config = config(&folder);
     config.online.idle_timeout = Some(std::time::Duration::from_millis(1));
@@ -339,7 +339,7 @@ fn the_monitor_counts() {
 }
 
 #[test]
-fn an_index_is_made_between_the_changes_of_clients() {
+fn builds_an_index_between_the_changes_of_clients() {
     const LOADED: usize = 2_000;
     let folder = Folder::new();
     let mut opened = Opened::open(config(&folder)).unwrap();

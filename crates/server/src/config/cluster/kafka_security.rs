@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_go_together_is_refused() {
+    fn refuses_settings_that_exclude_each_other() {
         let check = |change: fn(&mut ClusterKeys), text: &str| {
             let error = with(change).unwrap_err();
             assert!(error.contains(text), "{error}");

@@ -36,10 +36,10 @@ impl Connection {
         }
         let Some(tls) = self.stream.tls() else { return true };
         if tls.handshake_since().is_some() {
-            if tls.held() <= UNCHARGED_MAX {
+            if tls.buffered_bytes() <= UNCHARGED_MAX {
                 return true;
             }
-            self.session.charge(context, tls.held());
+            self.session.charge(context, tls.buffered_bytes());
             let is_admitted = self.session.admission(context) == Admission::Admitted;
             if !is_admitted {
                 context.shared.request_memory.refuse(context.now);
@@ -71,7 +71,7 @@ impl Connection {
             return if self.ending { Err(ErrorKind::UnexpectedEof.into()) } else { Ok(false) };
         };
         let Beginning { peer, place, has_tls, .. } = **beginning;
-        let (peer, number) = (peer.told(header), self.number());
+        let (peer, number) = (peer.with_proxy_header(header), self.number());
         tracing::debug!("conn={number} is of {peer}");
         let settings = &context.settings;
         let is_trusted = peer.hops().is_none_or(|hops| hops.are_all(|address| settings.trusts(address)));

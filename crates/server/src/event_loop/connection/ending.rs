@@ -163,7 +163,7 @@ impl Connection {
 
     /// Closes the session and gives back the buffers.
     pub(crate) fn close(&mut self, context: &mut Context, buffers: &mut Buffers) {
-        self.session.tell(context, audit::Kind::Closed, "");
+        self.session.audit_event(context, audit::Kind::Closed, "");
         self.session.close(context);
         if self.has_entered {
             context.shared.arrivals.leave(*self.session.source(), context.now);

@@ -121,7 +121,7 @@ impl OwnCertificate {
     }
 
     /// Advice to an operator whose certificate is about to end.
-    pub(super) fn how_to_renew(&self, now: i64) -> String {
+    pub(super) fn renewal_advice(&self, now: i64) -> String {
         let folder = self.folder.display();
         let again = format!(
             "stop the server, move {folder} away and start it: it makes a new authority, which clients must then trust"

@@ -22,7 +22,7 @@ pub(super) enum Stage {
     Preparing,
 }
 
-/// A connection, as far as [`give_way`] looks at it.
+/// A connection, as far as [`choose_evicted`] looks at it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) source: Source,
@@ -34,7 +34,12 @@ pub(super) struct Place {
 
 /// Returns the index of the connection that gives way to a new one from `source`, if one has to. `places_max` is the
 /// number of places, `share` that of one source.
-pub(super) fn give_way(places: &[Place], source: Source, places_max: usize, share: usize) -> Option<usize> {
+pub(super) fn choose_evicted(
+    places: &[Place],
+    source: Source,
+    places_max: usize,
+    share: usize,
+) -> Option<usize> {
     let mut counts: HashMap<Source, usize> = HashMap::new();
     places.iter().for_each(|place| *counts.entry(place.source).or_default() += 1);
     let is_at_share = counts.get(&source).is_some_and(|own| *own >= share);
@@ -85,10 +90,10 @@ mod tests {
             Place { source: source(from), is_new: false, stage, since }
         };
         let mut places: Vec<Place> = (0..).zip(connections).map(place).collect();
-        assert_eq!(give_way(&places, source(new), PLACES, SHARE), expected, "{connections:?}");
+        assert_eq!(choose_evicted(&places, source(new), PLACES, SHARE), expected, "{connections:?}");
         // The new ones go last, and in the same order where all are.
         places.iter_mut().for_each(|place| place.is_new = true);
-        assert_eq!(give_way(&places, source(new), PLACES, SHARE), expected, "{connections:?}");
+        assert_eq!(choose_evicted(&places, source(new), PLACES, SHARE), expected, "{connections:?}");
     }
 
     #[test]
@@ -97,11 +102,11 @@ mod tests {
         let place = |is_new, stage| Place { source: source(1), is_new, stage, since };
         let places =
             [place(true, Stage::Receiving), place(false, Stage::Preparing), place(true, Stage::Sending)];
-        assert_eq!(give_way(&places, source(1), PLACES, places.len()), Some(1));
+        assert_eq!(choose_evicted(&places, source(1), PLACES, places.len()), Some(1));
     }
 
     #[test]
-    fn nobody_gives_way_while_there_is_room() {
+    fn evicts_no_connection_while_there_is_room() {
         check(&[], 1, None);
         check(&[(1, Stage::Receiving); 3], 1, None);
         check(&[(1, Stage::Receiving); 4], 2, None);
@@ -117,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_gives_way_to_itself_at_its_share() {
+    fn a_source_at_its_share_evicts_its_own_connection() {
         use Stage::{Preparing, Receiving, Sending};
         check(&[(2, Receiving), (1, Receiving), (1, Receiving), (1, Receiving), (1, Receiving)], 1, Some(1));
         check(&[(2, Receiving), (1, Sending), (1, Preparing), (1, Receiving), (1, Receiving)], 1, Some(3));
@@ -126,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_source_with_most_gives_way_when_all_places_are_taken() {
+    fn evicts_from_the_source_with_most_connections_if_all_places_are_taken() {
         use Stage::{Receiving, Sending};
         let mut places = vec![(9, Receiving), (9, Receiving)];
         places.extend([(1, Sending), (1, Receiving), (1, Receiving)]);

@@ -123,7 +123,7 @@ fn the_key_of_the_authority_can_be_taken_away() {
     assert!(!own.renew(RENEWED_FROM + 1).unwrap());
     data.open(RENEWED_FROM + 1).unwrap();
     assert_eq!((data.read("certificate.pem"), key.exists()), (before, false));
-    let advice = own.how_to_renew(RENEWED_FROM + 1);
+    let advice = own.renewal_advice(RENEWED_FROM + 1);
     assert!(advice.contains(&format!("put it back as {}", key.display())), "{advice}");
     assert!(advice.contains("tls.certificate"), "{advice}");
     fs::rename(&elsewhere, &key).unwrap();
@@ -179,13 +179,13 @@ fn certificates_that_their_own_key_signed_go_on() {
     assert!(!own.renew(START + 9 * DAY).unwrap());
     assert_eq!(data.read("certificate.pem"), signed.pem().as_bytes());
     assert_eq!((own.for_clients(), fs::read_dir(data.0.join("tls")).unwrap().count()), (None, 2));
-    let advice = own.how_to_renew(START);
+    let advice = own.renewal_advice(START);
     assert!(advice.contains("self-signed") && advice.contains("move"), "{advice}");
 }
 
 /// The story: a key was replaced where `stat` failed, whatever the error was.
 #[test]
-fn a_file_that_cannot_be_looked_at_is_an_error_and_stays() {
+fn an_unreadable_file_is_an_error_and_is_kept() {
     // The folder is a file, or a link to itself.
     let data = Data::new();
     fs::write(data.0.join("tls"), "precious").unwrap();
