@@ -16,7 +16,7 @@ impl FormerMembers {
 
     /// Replaces the set by that of a follower's state.
     pub(crate) fn set(&self, follower: &Follower) {
-        let former = follower.members().filter(|(_, row)| row.is_gone).map(|(node, _)| node).collect();
+        let former = follower.members().filter(|(_, row)| row.has_left).map(|(node, _)| node).collect();
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = former;
     }
 

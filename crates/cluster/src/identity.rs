@@ -446,7 +446,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_certificate_tells_the_node() {
+    fn the_certificate_identifies_the_node() {
         let authority = Issuer::new(authority_params().unwrap(), KeyPair::generate().unwrap());
         let (pem, _) = certificate(17, &authority).unwrap();
         let read = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();

@@ -23,7 +23,7 @@ use directory::{Directory, OperationError, Writer};
 use kafka_log::{Event, Message};
 use replication::forward::Gate;
 use replication::limits::KEYS_LEVEL;
-use replication::{Alarm, AppendError, Follower, Held, Member, Role, RowChange, Tag};
+use replication::{Alarm, AppendError, Follower, GroupOutcome, Member, Role, RowChange, Tag};
 use store::StoreError;
 
 use crate::environment::{Log, Peers, Runtime};
@@ -283,7 +283,7 @@ impl Node {
             NodeEvent::SlicePlanned(planned) => self.slice_planned(planned),
             NodeEvent::Digested(mark, summed) => self.digested(mark, summed),
             NodeEvent::Keys(given) => self.take_keys(given),
-            NodeEvent::SnapshotMade(made) => self.snapshot_made(made),
+            NodeEvent::SnapshotMade(made) => self.snapshot_written(made),
             NodeEvent::Trimmed(trimmed) => self.trimmed(trimmed),
             NodeEvent::WriterAddress(epoch, address) => {
                 let current = self.member.as_ref().and_then(|member| member.follower().epoch());
@@ -319,7 +319,7 @@ impl Node {
     }
 
     /// News of the election, of appends and of the log's end. The fate of a held batch, if that is known by it.
-    fn log_outcome(&mut self, event: Event) -> Option<Held> {
+    fn log_outcome(&mut self, event: Event) -> Option<GroupOutcome> {
         match event {
             Event::Elected(is_elected) => {
                 self.is_elected = is_elected;
@@ -509,7 +509,7 @@ impl Node {
             let advice = "copy the data of another node: `pando cluster join`";
             return self.stop(&format!("this node cannot go on where it was: {reseed}; {advice}"));
         }
-        if follower.is_gone(self.ids.node) {
+        if follower.has_left(self.ids.node) {
             return self.stop(announcements::UNREGISTERED);
         }
         if let Some(message) = &place.message {

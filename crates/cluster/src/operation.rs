@@ -8,7 +8,7 @@ use directory::account_update::AccountUpdate;
 use directory::rows::EntryId;
 use directory::{ClientLink, Outcome, Requester, WeekTime};
 use ldap::{PolicyError, ResultCode};
-use replication::forward::{self, Asker, BindMethod, LdapResult, Link, Prepared, Reply, Work};
+use replication::forward::{self, BindMethod, ForwardedRequester, LdapResult, Link, Prepared, Reply, Work};
 use replication::{NodeId, OperationId};
 
 use crate::host::Answer;
@@ -64,10 +64,10 @@ impl Operation {
     /// As it goes to the writer of `epoch`. `position` is what the client may have seen; the connection is filled in
     /// later.
     pub(super) fn request(&self, epoch: u64, position: u64) -> forward::Request {
-        let asker = match &*self.requester {
-            Requester::Anonymous => Asker::Anonymous,
-            Requester::Administrator { dn } => Asker::Administrator { dn: dn.clone() },
-            Requester::User { id, dn } => Asker::Entry { id: id.0, dn: dn.clone() },
+        let requester = match &*self.requester {
+            Requester::Anonymous => ForwardedRequester::Anonymous,
+            Requester::Administrator { dn } => ForwardedRequester::Administrator { dn: dn.clone() },
+            Requester::User { id, dn } => ForwardedRequester::Entry { id: id.0, dn: dn.clone() },
         };
         let work = match &self.change {
             Change::Message(message) => {
@@ -90,7 +90,7 @@ impl Operation {
             epoch,
             link,
             position,
-            asker,
+            requester,
             method,
             strength,
             network,
@@ -106,10 +106,10 @@ impl Operation {
         place: usize,
         (now, now_micros): (Instant, u64),
     ) -> Operation {
-        let requester = match &request.asker {
-            Asker::Anonymous => Requester::Anonymous,
-            Asker::Administrator { dn } => Requester::Administrator { dn: dn.clone() },
-            Asker::Entry { id, dn } => Requester::User { id: EntryId(*id), dn: dn.clone() },
+        let requester = match &request.requester {
+            ForwardedRequester::Anonymous => Requester::Anonymous,
+            ForwardedRequester::Administrator { dn } => Requester::Administrator { dn: dn.clone() },
+            ForwardedRequester::Entry { id, dn } => Requester::User { id: EntryId(*id), dn: dn.clone() },
         };
         let nothing = Work::Account { id: 0, update: forward::AccountUpdate::default() };
         let (change, passwords) = match std::mem::replace(&mut request.work, nothing) {

@@ -374,7 +374,7 @@ mod tests {
     use std::path::{Path, PathBuf};
 
     use replication::OperationId;
-    use replication::forward::{Asker, BindMethod, Link, Reply, Work};
+    use replication::forward::{BindMethod, ForwardedRequester, Link, Reply, Work};
 
     use super::*;
     use crate::identity::Identity;
@@ -399,7 +399,7 @@ mod tests {
             epoch: 1,
             link: Link::default(),
             position: 0,
-            asker: Asker::Anonymous,
+            requester: ForwardedRequester::Anonymous,
             method: BindMethod::None,
             strength: 0,
             network: None,

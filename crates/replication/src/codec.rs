@@ -1,4 +1,4 @@
-//! Fixed-width numbers, the highest byte first. Reading answers `None` where the bytes end early.
+//! Encoding of fixed-width numbers, the highest byte first. Readers return `None` if the bytes end early.
 
 use crate::operation::{NodeId, OperationId};
 
@@ -29,25 +29,25 @@ impl<'m> Reader<'m> {
         self.array().map(u64::from_be_bytes)
     }
 
-    /// An operation id.
+    /// Reads an operation id.
     pub(crate) fn operation(&mut self) -> Option<OperationId> {
         let node = NodeId(self.u32()?);
         Some(OperationId { node, incarnation: self.u64()?, sequence: self.u64()? })
     }
 
-    /// A length as u32 and that many bytes.
+    /// Reads a length as u32 and that many bytes.
     pub(crate) fn bytes(&mut self) -> Option<&'m [u8]> {
         let length = self.u32()?;
         self.take(usize::try_from(length).ok()?)
     }
 
-    /// That nothing is left.
+    /// Returns `None` unless all bytes were read.
     pub(crate) fn end(&self) -> Option<()> {
         self.0.is_empty().then_some(())
     }
 }
 
-/// A length as four bytes. The caller keeps what it announces below [`crate::limits::MESSAGE_BYTES_MAX`].
+/// Writes a length as four bytes. The caller keeps the length below [`crate::limits::MESSAGE_BYTES_MAX`].
 pub(crate) fn put_length(out: &mut Vec<u8>, length: usize) {
     out.extend(u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes());
 }

@@ -1,7 +1,8 @@
-//! Whether nodes that applied the same records have the same data: digests at agreed positions, and who is wrong.
+//! Comparison of nodes' data: digests at agreed positions, and which nodes are wrong. Nodes that applied the same
+//! records must have the same data.
 //!
-//! Only what follows from the log is digested: entries, links, schema, settings, never index rows, which each node
-//! builds in its own time.
+//! Digests cover what follows from the log: entries, links, schema, settings. They do not cover index rows, which
+//! each node builds in its own time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,23 +12,24 @@ use crate::codec::Reader;
 use crate::limits::COMPARISONS_KEPT;
 use crate::operation::NodeId;
 
-/// A digest of a set of rows that follows changes: rows are added and taken away in any order. It is the sum of the
-/// rows' hashes, lane by lane. That notices accidents; somebody who may choose rows can make two sets with one digest.
+/// Digest of a set of rows, updated as rows are added and removed, in any order. It is the sum of the rows' hashes,
+/// lane by lane. It detects accidents, not attacks: an attacker who can choose rows can construct two sets with equal
+/// digests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RollingDigest([u64; 4]);
 
 impl RollingDigest {
-    /// A row comes.
+    /// Adds a row.
     pub fn add(&mut self, key: &[u8], value: &[u8]) {
         self.combine(key, value, u64::wrapping_add);
     }
 
-    /// A row goes: with the value that it had.
+    /// Removes a row; `value` is the value that it had.
     pub fn remove(&mut self, key: &[u8], value: &[u8]) {
         self.combine(key, value, u64::wrapping_sub);
     }
 
-    /// As it stands in messages.
+    /// Encodes the digest as in messages.
     pub fn to_bytes(self) -> [u8; 32] {
         let mut bytes = [0; 32];
         let lanes = bytes.chunks_exact_mut(8).zip(self.0);
@@ -50,31 +52,33 @@ impl RollingDigest {
     }
 }
 
-/// The digests of a node at one position, by part of the data, such as a subtree.
+/// Digests of a node at one position, by part of the data, such as a subtree.
 pub type Parts = BTreeMap<String, RollingDigest>;
 
-/// What the digests of one position come to.
+/// Result of comparing the digests at one position.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Divergence {
-    /// Nodes that differ from a majority of the registered ones, with the parts in which they do. They stop serving.
+    /// Nodes that differ from a majority of the registered nodes, with the parts in which they differ. They stop
+    /// serving.
     pub wrong: BTreeMap<NodeId, BTreeSet<String>>,
-    /// Parts in which nodes differ and no majority agrees. Nobody stops, changes are refused, all alarm.
+    /// Parts in which nodes differ and no majority agrees. No node stops; all nodes refuse changes and raise an
+    /// alarm.
     pub disputed: BTreeSet<String>,
 }
 
 impl Divergence {
-    /// Whether nobody differs from anybody.
+    /// Returns true if no nodes differ.
     pub fn is_empty(&self) -> bool {
         self.wrong.is_empty() && self.disputed.is_empty()
     }
 }
 
-/// What nodes have told of the last marks.
+/// Digests that nodes reported for the last digest barriers.
 #[derive(Clone, Debug, Default)]
 pub struct Comparison(BTreeMap<u64, BTreeMap<NodeId, Parts>>);
 
 impl Comparison {
-    /// There is a mark at this offset. The oldest known one is forgotten.
+    /// Adds a digest barrier at the offset `mark`, and drops the oldest one if there are too many.
     pub fn begin(&mut self, mark: u64) {
         self.0.entry(mark).or_default();
         while self.0.len() > COMPARISONS_KEPT {
@@ -82,25 +86,25 @@ impl Comparison {
         }
     }
 
-    /// A node tells of its data at a mark. Of marks that are not known any more nothing is kept.
-    pub fn tell(&mut self, node: NodeId, mark: u64, parts: Parts) {
-        if let Some(told) = self.0.get_mut(&mark) {
-            told.insert(node, parts);
+    /// Records a node's digests for a digest barrier. Digests for unknown barriers are dropped.
+    pub fn report(&mut self, node: NodeId, mark: u64, parts: Parts) {
+        if let Some(reported) = self.0.get_mut(&mark) {
+            reported.insert(node, parts);
         }
     }
 
-    /// Whether all of these nodes have told of a mark.
-    pub fn is_told(&self, mark: u64, registered: &BTreeSet<NodeId>) -> bool {
-        self.0.get(&mark).is_some_and(|told| registered.iter().all(|node| told.contains_key(node)))
+    /// Returns true if all registered nodes have reported digests for a barrier.
+    pub fn is_complete(&self, mark: u64, registered: &BTreeSet<NodeId>) -> bool {
+        self.0.get(&mark).is_some_and(|reported| registered.iter().all(|node| reported.contains_key(node)))
     }
 
-    /// What the digests at a mark come to: those that all registered nodes have told, or where no more are to come. As
-    /// long as some are to come nobody knows of a dispute, but a node that a majority contradicts is wrong already.
-    /// `None` where nothing can be said.
+    /// Compares the digests reported for a barrier. If reports are missing and more may come (`is_over` is false), a
+    /// dispute cannot be known yet; the result then has only nodes that a majority contradicts. Returns `None` if
+    /// nothing is known.
     pub fn found(&self, mark: u64, registered: &BTreeSet<NodeId>, is_over: bool) -> Option<Divergence> {
-        let told = self.0.get(&mark)?;
-        let found = compare(registered, told);
-        match self.is_told(mark, registered) || is_over {
+        let reported = self.0.get(&mark)?;
+        let found = compare(registered, reported);
+        match self.is_complete(mark, registered) || is_over {
             true => Some(found),
             false if !found.wrong.is_empty() => Some(Divergence { disputed: BTreeSet::new(), ..found }),
             false => None,
@@ -108,20 +112,20 @@ impl Comparison {
     }
 }
 
-/// Compares what nodes have told of one position. A majority is one of all registered nodes, whether they have told or
-/// not; what others tell is not looked at.
-pub fn compare(registered: &BTreeSet<NodeId>, told: &BTreeMap<NodeId, Parts>) -> Divergence {
-    let told: Vec<(NodeId, &Parts)> = told
+/// Compares the digests that nodes reported for one position. A majority is more than half of all registered nodes,
+/// whether or not they have reported. Reports of other nodes are ignored.
+pub fn compare(registered: &BTreeSet<NodeId>, reported: &BTreeMap<NodeId, Parts>) -> Divergence {
+    let reported: Vec<(NodeId, &Parts)> = reported
         .iter()
         .filter(|(node, _)| registered.contains(node))
         .map(|(node, parts)| (*node, parts))
         .collect();
-    let parts: BTreeSet<&String> = told.iter().flat_map(|(_, parts)| parts.keys()).collect();
+    let parts: BTreeSet<&String> = reported.iter().flat_map(|(_, parts)| parts.keys()).collect();
     let mut divergence = Divergence::default();
     for part in parts {
-        // A node that does not have the part at all differs from those that have.
+        // A node without the part differs from nodes that have it.
         let mut nodes: BTreeMap<Option<&RollingDigest>, Vec<NodeId>> = BTreeMap::new();
-        told.iter().for_each(|(node, parts)| nodes.entry(parts.get(part)).or_default().push(*node));
+        reported.iter().for_each(|(node, parts)| nodes.entry(parts.get(part)).or_default().push(*node));
         if nodes.len() < 2 {
             continue;
         }
@@ -152,7 +156,7 @@ mod tests {
         other.remove(b"c", b"3");
         other.add(b"a", b"1");
         assert_eq!(one, other);
-        // Where the key ends matters, and how often a row is there.
+        // The digest depends on the end of the key, and on how often a row is added.
         let (mut ab, mut a) = (RollingDigest::default(), RollingDigest::default());
         ab.add(b"ab", b"");
         a.add(b"a", b"b");
@@ -165,15 +169,16 @@ mod tests {
         (1..=count).map(NodeId).collect()
     }
 
-    /// What each node, from 1 on, has of one part; 0 for none.
-    fn check(count: u32, told: &[u64], wrong: &[u32], is_disputed: bool) {
+    /// Checks the comparison of one part; `reported` has the digests of nodes 1, 2, ..., or 0 for a node without the
+    /// part.
+    fn check(count: u32, reported: &[u64], wrong: &[u32], is_disputed: bool) {
         let parts = |digest: u64| {
             let other = ("same".to_owned(), RollingDigest([1; 4]));
             let part = (digest != 0).then(|| ("dc=example".to_owned(), RollingDigest([digest; 4])));
             part.into_iter().chain([other]).collect()
         };
-        let told = (1..).map(NodeId).zip(told.iter().map(|digest| parts(*digest))).collect();
-        let found = compare(&registered(count), &told);
+        let reported = (1..).map(NodeId).zip(reported.iter().map(|digest| parts(*digest))).collect();
+        let found = compare(&registered(count), &reported);
         let names: BTreeSet<String> = BTreeSet::from(["dc=example".to_owned()]);
         assert_eq!(found.wrong, wrong.iter().map(|node| (NodeId(*node), names.clone())).collect());
         assert_eq!(found.disputed, if is_disputed { names } else { BTreeSet::new() });
@@ -184,20 +189,20 @@ mod tests {
     fn a_comparison_waits_for_all_but_not_to_find_who_is_wrong() {
         let parts = |digest: u64| Parts::from([("dc=example".to_owned(), RollingDigest([digest; 4]))]);
         let mut comparison = Comparison::default();
-        comparison.tell(NodeId(1), 5, parts(7));
+        comparison.report(NodeId(1), 5, parts(7));
         assert_eq!(comparison.found(5, &registered(3), true), None, "there is no such mark");
         comparison.begin(5);
-        comparison.tell(NodeId(1), 5, parts(7));
-        comparison.tell(NodeId(2), 5, parts(8));
+        comparison.report(NodeId(1), 5, parts(7));
+        comparison.report(NodeId(2), 5, parts(8));
         assert_eq!(comparison.found(5, &registered(3), false), None);
         let disputed = comparison.found(5, &registered(3), true).expect("no more is to come");
         assert!(disputed.wrong.is_empty() && disputed.disputed.len() == 1);
-        comparison.tell(NodeId(3), 5, parts(8));
-        let found = comparison.found(5, &registered(3), false).expect("all have told");
+        comparison.report(NodeId(3), 5, parts(8));
+        let found = comparison.found(5, &registered(3), false).expect("all nodes have reported");
         assert_eq!(found.wrong.keys().copied().collect::<Vec<_>>(), [NodeId(1)]);
-        // Four of five are enough to know.
-        comparison.tell(NodeId(4), 5, parts(8));
-        let found = comparison.found(5, &registered(5), false).expect("a majority has told");
+        // Four of five nodes are a majority.
+        comparison.report(NodeId(4), 5, parts(8));
+        let found = comparison.found(5, &registered(5), false).expect("a majority has reported");
         assert!(found.wrong.contains_key(&NodeId(1)) && found.disputed.is_empty());
         (6..10).for_each(|mark| comparison.begin(mark));
         assert_eq!(comparison.found(5, &registered(3), true), None, "it is forgotten");
@@ -208,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_minority_is_wrong_and_without_a_majority_nobody_is() {
+    fn marks_a_minority_wrong_and_disputes_a_part_without_a_majority() {
         check(3, &[7, 7, 7], &[], false);
         check(3, &[7, 8, 7], &[2], false);
         check(3, &[7, 0, 7], &[2], false);
@@ -216,10 +221,10 @@ mod tests {
         check(2, &[7, 8], &[], true);
         check(4, &[7, 7, 8, 8], &[], true);
         check(5, &[7, 8, 7, 9, 7], &[2, 4], false);
-        // Two of five have told: they differ, and neither is a majority yet.
+        // Two of five nodes have reported; they differ, and neither is a majority.
         check(5, &[7, 8], &[], true);
         check(5, &[7, 7], &[], false);
-        // Who is not registered has no voice.
+        // Reports of unregistered nodes are ignored.
         check(1, &[7, 8, 8], &[], false);
     }
 }

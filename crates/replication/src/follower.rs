@@ -1,5 +1,5 @@
-//! Who accepts what. Fed with the messages of the log in order, every node gives the same verdicts, because a verdict
-//! depends on nothing but the message and those accepted before it.
+//! Rules by which a node accepts messages of the log. Every node that reads the log in order comes to the same
+//! verdicts: a verdict depends only on the message and on those accepted before it.
 
 mod keys;
 mod marks;
@@ -14,7 +14,7 @@ use crate::key::{KeyRing, Tag};
 use crate::limits::{KEYS_LEVEL, LEVEL_MAX};
 use crate::members::Members;
 use crate::message::{
-    self, Body, Claim, Digests, Generation, GenerationId, Group, Member, Message, MessageError, News,
+    self, Announcement, Body, Claim, Digests, Generation, GenerationId, Group, Member, Message, MessageError,
     Proposal, Records,
 };
 use crate::operation::{NodeId, OperationId};
@@ -26,59 +26,60 @@ pub use crate::window::Known;
 use crate::window::Window;
 pub use resume::Reseed;
 
-/// A reader of the log.
+/// Reader of the log, with the state that decides whether a message is accepted.
 #[derive(Clone, Debug)]
 pub struct Follower {
     keys: KeyRing,
     cursor: Cursor,
-    /// Where it reads on: behind the cursor and behind what was ignored since.
+    /// Offset of the next message to read: after the cursor and after the messages ignored since.
     next_offset: u64,
     window: Window,
     members: Members,
     rotation: Rotation,
     round: Round,
     stopped: Option<Alarm>,
-    /// What a test has this follower do wrong.
+    /// Defect that a test gives this follower.
     #[cfg(test)]
     pub(crate) defect: Option<crate::simulation::Defect>,
 }
 
-/// What a message comes to.
+/// Verdict on a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict<'m> {
-    /// Its records are part of the directory. They and the rows go into one commit.
+    /// The records become part of the directory. Records and rows go into one commit.
     Apply(Accepted<'m>),
-    /// A node begins to write.
+    /// A node becomes the writer.
     NewEpoch(NewEpoch),
-    /// Something is new of a node.
-    Member(MemberNews),
-    /// Here the data of all nodes is compared.
+    /// A node announced something about itself, or another node announced that it has left.
+    Member(MemberUpdate),
+    /// Digest barrier: all nodes compute digests of their data at this message.
     Mark(Mark),
-    /// What the data of a node came to at a mark.
+    /// Digests of a node's data at a digest barrier.
     Digests {
-        /// Whose.
+        /// Node that computed them.
         node: NodeId,
-        /// The offset of the mark.
+        /// Offset of the digest barrier.
         mark: u64,
         /// The digests.
         parts: Parts,
     },
-    /// Something is new about the cluster's key.
-    Key(KeyNews),
-    /// The key of this number is in force behind this message, and this node does not have it. It is not judged: once
-    /// [`Follower::set_keys`] has brought the key, it comes again.
+    /// The rotation of the cluster's key went a step further.
+    Key(KeyUpdate),
+    /// The key of this number is in force after this message, and this node does not have it. The message is not
+    /// judged yet: [`Follower::step`] must receive it again after [`Follower::set_keys`] has added the key.
     NeedsKey(u32),
-    /// All data is new from here: stop, and begin again from a snapshot of this generation.
+    /// The log continues with a new generation: the node must stop, and begin again from a snapshot of this
+    /// generation.
     NewGeneration(GenerationId),
-    /// It counts for nobody, as happens in the life of a cluster.
+    /// The message has no effect. This happens in normal operation.
     Ignored(Ignored),
-    /// It counts for nobody, and somebody must look at it.
+    /// The message has no effect, and an administrator must look at it.
     Alarm(Alarm),
-    /// The message at this offset had its verdict before.
+    /// The message at this offset was judged before.
     Seen,
-    /// Messages were left out: read again from `expected`. If the log has none there, it has lost messages.
+    /// Messages are missing: read again from `expected`. If the log has none there, it has lost messages.
     Missing {
-        /// The offset that was to come.
+        /// Offset of the first missing message.
         expected: u64,
     },
 }
@@ -86,169 +87,170 @@ pub enum Verdict<'m> {
 /// An accepted group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Accepted<'m> {
-    /// Where it stands.
+    /// Offset of the message.
     pub offset: u64,
-    /// Whose it is.
+    /// Epoch of the group.
     pub epoch: Epoch,
-    /// Its number in the epoch.
+    /// Number of the group in the epoch.
     pub number: u64,
-    /// The position of its first record; each further one has the next.
+    /// Position of the first record; each further record has the next position.
     pub first_position: u64,
     /// The records.
     pub records: Records<'m>,
-    /// Whether they were sealed.
+    /// Whether the records were encrypted.
     pub is_sealed: bool,
-    /// What goes into the same commit, in this order.
+    /// Rows that go into the same commit, in this order.
     pub rows: Vec<RowChange>,
 }
 
 /// An accepted claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewEpoch {
-    /// The epoch that begins.
+    /// Epoch that begins.
     pub epoch: Epoch,
-    /// Which start of the node's process it was.
+    /// Number of the start of the claimant's process.
     pub incarnation: u64,
-    /// Which claim of it.
+    /// Number of the claim in that incarnation.
     pub attempt: u64,
-    /// What goes into a commit, alone or with the next group's.
+    /// Rows that go into a commit, alone or with the next group's.
     pub rows: Vec<RowChange>,
 }
 
-/// A mark, at which all nodes compare what they have from the messages before it.
+/// Digest barrier: all nodes compare the data that follows from the messages before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// Where it stands.
+    /// Offset of the message.
     pub offset: u64,
-    /// Which rows are compared.
+    /// Comparison slice: the rows that are compared.
     pub slice: Slice,
-    /// What goes into a commit, alone or with the next group's.
+    /// Rows that go into a commit, alone or with the next group's.
     pub rows: Vec<RowChange>,
 }
 
-/// Accepted news of a node.
+/// Accepted announcement of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MemberNews {
-    /// Where they stand.
+pub struct MemberUpdate {
+    /// Offset of the message.
     pub offset: u64,
-    /// Which node.
+    /// Node that the announcement is about.
     pub node: NodeId,
-    /// What is new.
-    pub news: News,
-    /// What goes into a commit, alone or with the next group's.
+    /// The announcement.
+    pub announcement: Announcement,
+    /// Rows that go into a commit, alone or with the next group's.
     pub rows: Vec<RowChange>,
 }
 
-/// Accepted news about the cluster's key.
+/// Accepted message about the cluster's key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyNews {
-    /// Where they stand.
+pub struct KeyUpdate {
+    /// Offset of the message.
     pub offset: u64,
-    /// What is new.
+    /// Step of the rotation.
     pub what: Rotated,
-    /// What goes into a commit, alone or with the next group's.
+    /// Rows that go into a commit, alone or with the next group's.
     pub rows: Vec<RowChange>,
 }
 
-/// What is new about the cluster's key.
+/// Step of a rotation of the cluster's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rotated {
-    /// This node offers a new one.
+    /// This node offers a new key.
     Offered(NodeId),
-    /// This node has the one that is offered.
-    Held(NodeId),
-    /// The key of this number is in force from here on.
+    /// This node has stored the offered key.
+    Stored(NodeId),
+    /// The key of this number is in force from this message on.
     InForce(u32),
 }
 
-/// Why a message counts for nobody.
+/// Reason why a message has no effect in normal operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Ignored {
-    /// It is of another generation, or follows another than the one in force.
+    /// The message belongs to another generation, or begins one that does not follow the generation in force.
     #[error("another generation")]
     OtherGeneration,
-    /// Its writer was followed by another before it landed.
+    /// Another writer was elected before the message reached the log.
     #[error("an older epoch")]
     OlderEpoch,
-    /// It landed twice.
+    /// The group is in the log twice.
     #[error("a group that is there already")]
     Repeated,
-    /// Its node, or its writer, does not belong to the cluster any longer.
+    /// The node, or the writer of the epoch, no longer belongs to the cluster.
     #[error("a node that does not belong to the cluster any longer")]
-    Gone,
-    /// It was on its way when the key changed.
+    FormerMember,
+    /// The message was sent before the key changed, and arrived after that.
     #[error("a message under another key than the one in force")]
     OtherKey,
-    /// It is about a key that is not offered, or that too few have.
+    /// The message is about a key that is not offered, or that too few nodes have.
     #[error("a key that is not offered, or that few nodes have")]
     NotOffered,
-    /// It landed twice, or behind one of another node for the same slice.
+    /// The slice was compared already: the message is in the log twice, or another node's barrier for the slice came
+    /// first.
     #[error("a mark of a slice that is compared already")]
     ComparedAlready,
-    /// The claimant has made a newer claim, which landed first.
+    /// A newer claim of the same node came first.
     #[error("a claim older than another of its node")]
     OlderClaim,
 }
 
-/// Why a message counts for nobody and is a matter for an operator.
+/// Reason why a message has no effect, if an administrator must act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Alarm {
-    /// Somebody without the key writes the topic.
+    /// A program without the cluster's key writes the topic.
     #[error("a message that is not authentic")]
     NotAuthentic,
-    /// Somebody writes the topic who has a key of the cluster, but not the one in force, such as a node that left.
-    #[error("a message under key {0}, which is not in force: whoever wrote it may have left the cluster")]
+    /// The message is sealed with an older key of the cluster. Its writer may be a node that left.
+    #[error("a message under key {0}, which is not in force: its writer may have left the cluster")]
     OtherKey(u32),
     /// A newer build writes the log.
     #[error("a message of version {0}, which this build does not know")]
     NewerVersion(u8),
-    /// All other nodes know a feature level that this build does not.
+    /// All other nodes support a feature level that this build does not.
     #[error("feature level {0}, and this build of Pando knows levels up to {LEVEL_MAX}: update it")]
     NewerLevel(u64),
-    /// A message that no right build writes.
+    /// The message has a valid tag and cannot be decoded. No correct build writes it.
     #[error("an authentic message that cannot be read")]
     Malformed,
-    /// A group of the epoch is missing before it.
+    /// An earlier group of the epoch is missing.
     #[error("group {number} of an epoch where {expected} was to come")]
     Gap {
-        /// Its number.
+        /// Number of the group.
         number: u64,
-        /// The number that was to come.
+        /// Number of the next group of the epoch.
         expected: u64,
     },
-    /// Its epoch's claim was not accepted here.
+    /// The epoch's claim was not accepted by this node.
     #[error("a group of the unknown epoch {0}")]
     UnknownEpoch(u64),
-    /// Its writer, or claimant, stands on another history than this node.
+    /// The writer's or claimant's history differs from this node's history.
     #[error("another history up to position {position}")]
     OtherHistory {
-        /// The position of the last record that was accepted here.
+        /// Position of the last record that this node accepted.
         position: u64,
     },
-    /// The log says that it has put, or would put, a message where this node has read another one.
+    /// The log reports an offset, of an appended message or of its end, at which this node has read another message.
     #[error(
         "the log has gone back to offset {offset}, and this node has read it up to {expected}: it lost messages"
     )]
     WentBack {
-        /// Where it says that a message stands, or that it ends.
+        /// Offset that the log reports.
         offset: u64,
-        /// The offset that was to come here.
+        /// Offset of the next message by this node's reading.
         expected: u64,
     },
-    /// A record of an operation that was applied before, or whose id is too old to know.
+    /// A record's operation was applied before, or its id is too old to know that.
     #[error("a record of an operation that is in the log already")]
     RepeatedOperation,
-    /// More nodes than may be.
+    /// The cluster has the maximum number of nodes.
     #[error("a claim or a record of one node too many")]
     TooManyNodes,
 }
 
 impl Alarm {
-    /// Whether the node reads no further, because it may be wrong itself or cannot know what the message does. It reads
-    /// again from its last commit; if it comes to the same, it begins again from a snapshot, or needs the newer build.
-    /// It must not claim.
+    /// Returns true if the node must stop reading: its own state may be wrong, or it cannot know the message's
+    /// effect. The node reads again from its last commit. If the verdict stays the same, it needs a snapshot of
+    /// another node, or a newer build. It must not claim an epoch.
     pub fn stops(self) -> bool {
         use Alarm::{Gap, NewerLevel, NewerVersion, OtherHistory, UnknownEpoch, WentBack};
         let is_newer = matches!(self, NewerVersion(_) | NewerLevel(_));
@@ -257,8 +259,9 @@ impl Alarm {
 }
 
 impl Follower {
-    /// A follower whose data is the snapshot that `generation` begins with: the message of tag `tag` at `offset` of the
-    /// topic `topic`, under the key of this number. The rows go into the data's first commit.
+    /// Returns a follower for data that is the snapshot with which `generation` begins, and the rows for the first
+    /// commit of that data. The generation's message has tag `tag` and stands at `offset` of `topic`; `key` is the
+    /// key in force.
     pub fn seed(
         (keys, key): (KeyRing, u32),
         topic: [u8; 16],
@@ -284,8 +287,8 @@ impl Follower {
         (follower, vec![RowChange::cursor(&cursor)])
     }
 
-    /// All rows of a node whose data is the snapshot that `generation`, behind the one in force, begins with: who
-    /// belongs to the cluster and what all can stays known.
+    /// Returns all rows for data that is the snapshot with which the next generation, `generation`, begins. The
+    /// members of the cluster and its feature level are kept.
     pub fn succeed(
         &self,
         id: GenerationId,
@@ -299,11 +302,11 @@ impl Follower {
         rows
     }
 
-    /// A follower that goes on from its last commit, or from that of the node whose snapshot it took: from all rows of
-    /// the state.
+    /// Returns a follower that continues after its last commit, or after that of the node whose snapshot it took.
+    /// `rows` are all rows of its state.
     ///
     /// # Errors
-    /// They are not those of a node.
+    /// The rows are not a valid state of a node.
     pub fn load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         keys: KeyRing,
         rows: impl IntoIterator<Item = (K, V)>,
@@ -349,8 +352,8 @@ impl Follower {
         }
     }
 
-    /// The message at `offset`. The records and rows of verdicts are committed in the order of the verdicts. After an
-    /// alarm that stops the follower, and after a new generation, it comes to the same verdict for ever.
+    /// Judges the message at `offset`. The caller commits the records and rows of verdicts in the order of the
+    /// verdicts. After an alarm that stops the follower, and after a new generation, the verdict never changes.
     pub fn step<'m>(&mut self, offset: u64, bytes: &'m [u8]) -> Verdict<'m> {
         if let Some(alarm) = self.stopped {
             return Verdict::Alarm(alarm);
@@ -371,14 +374,14 @@ impl Follower {
     }
 
     fn judge<'m>(&mut self, offset: u64, bytes: &'m [u8]) -> Verdict<'m> {
-        // One key is in force at each offset, for all nodes, whatever others they have.
+        // At each offset one key is in force for all nodes, whichever other keys they have.
         let message = match Message::decode(bytes, &self.keys, self.judged_key(bytes)) {
             Ok(message) => message,
             Err(MessageError::NotAuthentic) => return self.judge_other_key(bytes),
             Err(MessageError::NewerVersion(version)) => return Verdict::Alarm(Alarm::NewerVersion(version)),
             Err(MessageError::Malformed) => return Verdict::Alarm(Alarm::Malformed),
         };
-        // Before that level is in force there are builds that cannot read it.
+        // Until the level is in force, some nodes run builds that cannot read the message.
         if Message::level(bytes) > self.level() {
             return Verdict::Alarm(Alarm::Malformed);
         }
@@ -395,10 +398,10 @@ impl Follower {
             Body::Claim(claim) => self.claim(offset, message.tag, &claim),
             Body::Group(group) => self.group(offset, message.tag, group),
             Body::Member(member) => self.member(offset, message.tag, &member),
-            Body::Mark(node) | Body::Digests(Digests { node, .. }) if self.members.is_gone(node) => {
-                Verdict::Ignored(Ignored::Gone)
+            Body::Mark(node) | Body::Digests(Digests { node, .. }) if self.members.has_left(node) => {
+                Verdict::Ignored(Ignored::FormerMember)
             }
-            // They are no part of the state: a node that reads them again may do so.
+            // These are not part of the state: a node that reads them again may accept them again.
             Body::Mark(_) => Verdict::Mark(Mark { offset, slice: Slice::default(), rows: Vec::new() }),
             Body::SliceMark(mark) => self.slice_mark(offset, message.tag, &mark),
             Body::Digests(digests) => {
@@ -412,8 +415,8 @@ impl Follower {
     }
 
     fn member<'m>(&mut self, offset: u64, tag: Tag, member: &Member) -> Verdict<'m> {
-        if self.members.is_gone(member.node) {
-            return Verdict::Ignored(Ignored::Gone);
+        if self.members.has_left(member.node) {
+            return Verdict::Ignored(Ignored::FormerMember);
         }
         if !self.members.has_room(member.node) {
             return Verdict::Alarm(Alarm::TooManyNodes);
@@ -425,17 +428,17 @@ impl Follower {
             return Verdict::Alarm(Alarm::NewerLevel(members.level()));
         }
         self.members = members;
-        if member.news == News::Gone && self.level() >= KEYS_LEVEL {
-            self.rotation.gone(&mut rows);
+        if member.announcement == Announcement::Left && self.level() >= KEYS_LEVEL {
+            self.rotation.node_left(&mut rows);
         }
         self.cursor = Cursor { offset, message: tag, ..self.cursor };
         rows.push(RowChange::cursor(&self.cursor));
-        Verdict::Member(MemberNews { offset, node: member.node, news: member.news, rows })
+        Verdict::Member(MemberUpdate { offset, node: member.node, announcement: member.announcement, rows })
     }
 
     fn claim<'m>(&mut self, offset: u64, tag: Tag, claim: &Claim) -> Verdict<'m> {
-        if self.members.is_gone(claim.node) {
-            return Verdict::Ignored(Ignored::Gone);
+        if self.members.has_left(claim.node) {
+            return Verdict::Ignored(Ignored::FormerMember);
         }
         let position = self.cursor.position;
         let is_ahead = claim.position > position;
@@ -484,7 +487,7 @@ impl Follower {
         Verdict::Apply(Accepted { offset, epoch, number, first_position, records, is_sealed, rows })
     }
 
-    /// That a group is the next one of the epoch in force.
+    /// Returns the epoch in force if the group is its next one, else the verdict on the group.
     fn check_fence<'m>(&self, group: &Group<'m>) -> Result<Epoch, Verdict<'m>> {
         let unknown = Verdict::Alarm(Alarm::UnknownEpoch(group.epoch));
         let Some(epoch) = self.cursor.epoch else { return Err(unknown) };
@@ -497,8 +500,8 @@ impl Follower {
         if group.epoch > epoch.offset {
             return Err(unknown);
         }
-        if self.members.is_gone(epoch.node) {
-            return Err(Verdict::Ignored(Ignored::Gone));
+        if self.members.has_left(epoch.node) {
+            return Err(Verdict::Ignored(Ignored::FormerMember));
         }
         let expected = self.cursor.number.saturating_add(1);
         if group.number < expected {
@@ -510,89 +513,90 @@ impl Follower {
         Ok(epoch)
     }
 
-    /// How far it has come.
+    /// Returns the position of the follower in the log.
     pub fn cursor(&self) -> &Cursor {
         &self.cursor
     }
 
-    /// The position of the last accepted record.
+    /// Returns the position of the last accepted record.
     pub fn position(&self) -> u64 {
         self.cursor.position
     }
 
-    /// The epoch in force.
+    /// Returns the epoch in force.
     pub fn epoch(&self) -> Option<Epoch> {
         self.cursor.epoch
     }
 
-    /// The offset that is to come.
+    /// Returns the offset of the next message to read.
     pub fn next_offset(&self) -> u64 {
         self.next_offset
     }
 
-    /// Whether a node does not belong to the cluster any longer.
-    pub fn is_gone(&self, node: NodeId) -> bool {
-        self.members.is_gone(node)
+    /// Returns true if the node has left the cluster.
+    pub fn has_left(&self, node: NodeId) -> bool {
+        self.members.has_left(node)
     }
 
-    /// All nodes that were ever heard of, those that are gone included.
+    /// Returns all nodes that ever announced themselves, including those that left.
     pub fn members(&self) -> impl Iterator<Item = (NodeId, MemberRow)> {
         self.members.iter()
     }
 
-    /// The offset before which the log may be deleted: see [`deletable_before`](crate::retention::deletable_before).
+    /// Returns the offset before which the log may be deleted: see
+    /// [`deletable_before`](crate::retention::deletable_before).
     ///
     /// # Errors
-    /// Nothing may be deleted.
+    /// Nothing may be deleted; the error is the reason.
     pub fn deletable_before(&self) -> Result<u64, Kept> {
         self.members.deletable_before()
     }
 
-    /// The feature level in force: what nodes may write into the log. It never falls.
+    /// Returns the feature level in force, which decides what nodes may write into the log. It never falls.
     pub fn level(&self) -> u64 {
         self.members.level()
     }
 
-    /// The nodes that belong to the cluster, as far as they have told.
+    /// Returns the nodes that belong to the cluster and have announced themselves.
     pub fn registered(&self) -> BTreeSet<NodeId> {
-        self.members.iter().filter(|(_, row)| !row.is_gone).map(|(node, _)| node).collect()
+        self.members.iter().filter(|(_, row)| !row.has_left).map(|(node, _)| node).collect()
     }
 
-    /// What the data of a node came to at a mark, as a message.
+    /// Encodes the digests of a node's data at a digest barrier as a message.
     pub fn digests_of(&self, node: NodeId, mark: u64, parts: &Parts) -> Vec<u8> {
         message::encode_digests(&self.keys, self.cursor.key, &self.cursor.generation, (node, mark), parts)
     }
 
-    /// News of a node, as a message.
-    pub fn news_of(&self, node: NodeId, news: News) -> Vec<u8> {
-        let member = Member { node, news };
+    /// Encodes an announcement about a node as a message.
+    pub fn announcement_of(&self, node: NodeId, announcement: Announcement) -> Vec<u8> {
+        let member = Member { node, announcement };
         message::encode_member(&self.keys, self.cursor.key, &self.cursor.generation, &member)
     }
 
-    /// What is known of an operation.
+    /// Returns whether an operation was applied.
     pub fn operation(&self, operation: &OperationId) -> Known {
         self.window.operation(operation)
     }
 
-    /// Has it read no further.
+    /// Stops reading the log and keeps `alarm` as the reason.
     pub(crate) fn stop(&mut self, alarm: Alarm) {
         self.stopped.get_or_insert(alarm);
     }
 
-    /// Why it reads no further, if it does not: see [`Alarm::stops`].
+    /// Returns the alarm that stopped reading, if one did: see [`Alarm::stops`].
     pub fn stopped(&self) -> Option<Alarm> {
         self.stopped
     }
 
-    /// The claim that `node` would make now, as a message.
+    /// Encodes the claim that `node` would make now as a message.
     pub(crate) fn claim_of(&self, node: NodeId, incarnation: u64, attempt: u64) -> Vec<u8> {
         let Cursor { position, previous, .. } = self.cursor;
         let claim = Claim { node, incarnation, attempt, position, previous };
         message::encode_claim(&self.keys, self.cursor.key, &self.cursor.generation, &claim)
     }
 
-    /// The next group of the epoch in force, as a message, and its tag; sealed, where it says as which proposal and the
-    /// level in force has that. `None` where it cannot be.
+    /// Encodes the next group of the epoch in force as a message, and returns it with its tag. The group is sealed if
+    /// a proposal is given and the level in force permits it. Returns `None` if the group cannot be encoded.
     pub(crate) fn group_of(
         &self,
         epoch: u64,

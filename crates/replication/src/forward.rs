@@ -1,9 +1,11 @@
-//! What nodes say to the writer, and it to them: requests of clients that asked another node, many in a frame.
+//! Messages between the writer and other nodes: requests of clients that are connected to another node, many in a
+//! frame, and the writer's answers.
 //!
-//! A request says who asks and how they came, never what they may do: the writer finds the entry, sees whether it is
-//! locked or gone, and asks the rules. Who sends it is known by the certificate of the connection.
+//! A request names the requester and how it authenticated, never its rights. The writer finds the entry, checks that
+//! it exists and is not locked, and evaluates the access rules. The certificate of the connection identifies the
+//! sending node.
 //!
-//! `docs/reference/cluster-protocol.md` draws the bytes. The bytes that announce a frame's length are the transport's.
+//! `docs/reference/cluster-protocol.md` defines the bytes. The transport writes the length of a frame before it.
 
 mod decode;
 mod encode;
@@ -19,7 +21,7 @@ pub use decode::{decode_answers, decode_requests};
 pub use encode::{encode_answers, encode_requests};
 pub use gate::Gate;
 
-/// The version of frames that this build writes and reads.
+/// Version of frames that this build writes and reads.
 pub const VERSION: u8 = 1;
 
 /// Most bytes of a frame.
@@ -31,63 +33,66 @@ pub const FRAME_ITEMS_MAX: usize = 1024;
 /// Most items of one list in a request or answer.
 pub const LIST_ITEMS_MAX: usize = 4096;
 
-/// A request of a client, on its way to the writer. Its `Debug` form shows no value: it may carry passwords.
+/// Request of a client, forwarded to the writer. Its `Debug` form contains no values, because the request may contain
+/// passwords.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Request {
-    /// What the asked node calls it. A retry has the same.
+    /// Id that the forwarding node gave the operation. A retry has the same id.
     pub operation: OperationId,
-    /// The epoch whose writer it is meant for. No other epoch decides this copy.
+    /// Epoch whose writer must decide this copy. No other epoch's writer decides it.
     pub epoch: u64,
-    /// The connection that it is sent on.
+    /// Connection on which the request is sent.
     pub link: Link,
-    /// The writer decides it on a state of at least this position: what the client has seen.
+    /// Position that the client has seen. The writer decides the request on a state of at least this position.
     pub position: u64,
-    /// Who asks.
-    pub asker: Asker,
-    /// How they authenticated.
+    /// Requester of the operation.
+    pub requester: ForwardedRequester,
+    /// Authentication method of the requester.
     pub method: BindMethod,
-    /// The strength of the connection's protection: 0 for none, else bits of the key.
+    /// Strength of the connection's protection: bits of the key, 0 for none.
     pub strength: u32,
-    /// From where; none for the local socket.
+    /// Address of the client; `None` for the local socket.
     pub network: Option<IpAddr>,
-    /// The name of the listener that took the connection; none where the asked node's rules do not ask for it.
+    /// Name of the listener that accepted the client's connection; `None` if the forwarding node's rules do not use
+    /// it.
     pub listener: Option<String>,
-    /// What is asked.
+    /// Requested work.
     pub work: Work,
 }
 
-/// A connection of a node to the writer. Ordered as the node made them. Only answers that come on the newest count.
+/// Connection of a node to the writer. Links are ordered by their creation. Answers are valid only on the newest
+/// link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Link {
-    /// Which start of the node's process it was.
+    /// Number of the start of the node's process.
     pub incarnation: u64,
-    /// Counts the connections of that incarnation to any writer.
+    /// Number of the connection among those of that incarnation to any writer.
     pub number: u64,
 }
 
-/// Who asks.
+/// Requester of a forwarded operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asker {
-    /// Nobody in particular.
+pub enum ForwardedRequester {
+    /// An anonymous client.
     Anonymous,
-    /// The administrator, who needs no entry.
+    /// The administrator, which needs no entry.
     Administrator {
-        /// The configured DN.
+        /// Configured DN of the administrator.
         dn: String,
     },
     /// The user of an entry.
     Entry {
-        /// Its number, the same on all nodes.
+        /// Entry id, the same on all nodes.
         id: u64,
         /// Its DN at the time of the bind.
         dn: String,
     },
 }
 
-/// How a client authenticated.
+/// Authentication method of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BindMethod {
-    /// Not at all.
+    /// No authentication.
     None,
     /// With a name and a password.
     Simple,
@@ -95,98 +100,99 @@ pub enum BindMethod {
     Sasl(String),
 }
 
-/// What is asked of the writer.
+/// Work requested from the writer.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Work {
-    /// To make a change.
+    /// A change.
     Change {
-        /// The LDAP message, whole, as the client sent it.
+        /// The whole LDAP message as the client sent it.
         message: Vec<u8>,
-        /// What the asked node has computed of its passwords.
+        /// Results that the forwarding node has computed from its passwords.
         passwords: Prepared,
     },
-    /// To record what happened to the password of an entry.
+    /// A record of the use of an entry's password.
     Account {
-        /// The entry.
+        /// Entry id.
         id: u64,
-        /// What happened.
+        /// The uses to record.
         update: AccountUpdate,
     },
 }
 
-/// A value, and what was computed of it.
+/// A value and the value computed from it.
 pub type Pair = (Vec<u8>, Vec<u8>);
 
-/// What costs much time and does not depend on the state: computed before a request is decided.
+/// Results of slow computations that do not depend on the state, done before a request is decided.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Prepared {
-    /// Clear passwords with the stored forms made of them.
+    /// Clear passwords with their stored forms.
     pub hashed: Vec<Pair>,
-    /// Clear passwords that are to be deleted, with the stored form that each verifies against.
+    /// Clear passwords to be deleted, with the stored form that each one verifies against.
     pub matched: Vec<Pair>,
     /// Stored forms that new passwords were compared with.
     pub former: Vec<Vec<u8>>,
-    /// Those of them that one matches.
+    /// Those of `former` that a new password matches.
     pub former_matching: Vec<Vec<u8>>,
     /// Clear passwords with the text forms of their keys for SCRAM.
     pub scram: Vec<(Vec<u8>, Vec<String>)>,
-    /// Clear passwords that are on a list of bad ones.
+    /// Clear passwords that are on a list of forbidden passwords.
     pub listed: Vec<Vec<u8>>,
 }
 
-/// What happened to the password of an entry. Times are microseconds since 1970.
+/// Events of an entry's password. Times are microseconds since 1970.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct AccountUpdate {
     /// Times of failed attempts, ascending.
     pub failures: Vec<i64>,
-    /// Time of the last success, where that is to be recorded.
+    /// Time of the last success, if it must be recorded.
     pub success: Option<i64>,
     /// Whether a success ended the failures before it.
     pub clears_failures: bool,
-    /// When an expired password was used with a grace login.
+    /// Time at which an expired password was used with a grace login.
     pub grace: Option<i64>,
-    /// The stored form that a good bind verified, and a stronger one of the same password.
+    /// The stored form that a successful bind verified, and a stronger one of the same password.
     pub rehashed: Option<Pair>,
-    /// The stored form that a good bind verified, and keys for SASL of the same password.
+    /// The stored form that a successful bind verified, and keys for SASL of the same password.
     pub keys: Option<(Vec<u8>, Vec<String>)>,
-    /// The step of a time-based code that was used.
+    /// Step of a time-based code that was used.
     pub totp_step: Option<i64>,
-    /// Passwords of applications that were used, by their options, and when.
+    /// Application passwords that were used, by their options, and the times.
     pub app_uses: Vec<(String, i64)>,
 }
 
-/// The answer to a request. Its `Debug` form shows no value.
+/// Answer to a request. Its `Debug` form contains no values.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// Of the request.
+    /// Id of the request's operation.
     pub operation: OperationId,
-    /// What became of it.
+    /// Fate of the request.
     pub reply: Reply,
 }
 
-/// What became of a request.
+/// Fate of a request.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Reply {
-    /// It was decided, and the state that it was decided on is accepted.
+    /// The request was decided, and the state that it was decided on is accepted.
     Decided {
-        /// The position whose state shows it. The asked node answers its client once it has applied that.
+        /// Position of the first state that contains the result. The forwarding node answers its client after it has
+        /// applied that position.
         position: u64,
-        /// What the client is told.
+        /// Result that the client receives.
         result: LdapResult,
     },
-    /// It was applied before; its result is success.
+    /// The operation was applied before; its result is success.
     Applied {
-        /// Where its record stands.
+        /// Position of its record.
         position: u64,
     },
-    /// Whether it was applied before is forgotten: the client is told `unavailable`.
+    /// The operation's id is too old to know whether it was applied. The client receives `unavailable`.
     TooOld,
-    /// It was not decided, because this node does not write in that epoch, has not reached the position, or knows a
-    /// newer connection of the sender. It is sent again, to whoever writes.
+    /// The request was not decided: this node is not the writer of that epoch, has not reached the position, or knows
+    /// a newer connection of the sender. The sender sends it again to the present writer.
     NotWriter,
 }
 
-/// The fields of an LDAPResult (RFC 4511 section 4.1.9) and of responses that have more.
+/// Fields of an LDAPResult (RFC 4511 section 4.1.9) and of responses with more fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LdapResult {
     /// The result code.
@@ -195,7 +201,7 @@ pub struct LdapResult {
     pub matched_dn: String,
     /// The diagnostic text.
     pub diagnostic: String,
-    /// LDAP URLs.
+    /// Referral URLs.
     pub referrals: Vec<String>,
     /// The error of the password policy response control.
     pub policy: Option<u8>,

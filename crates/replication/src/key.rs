@@ -1,4 +1,4 @@
-//! Keys of a cluster, and the tags they make.
+//! Keys of a cluster, and the tags made with them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,15 +6,15 @@ use std::fmt;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// The MAC at the end of every message: HMAC-SHA-256 (RFC 2104) of all that stands before it. Because a group contains
-/// the tag of the group before it, a tag also stands for the whole history up to its message.
+/// MAC at the end of every message: HMAC-SHA-256 (RFC 2104) of all bytes before it. A group contains the tag of the
+/// previous group, so a tag authenticates the whole history up to its message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Tag(pub [u8; Tag::SIZE]);
 
 impl Tag {
     pub(crate) const SIZE: usize = 32;
 
-    /// The tag that ends `message`, whether right or wrong.
+    /// Returns the tag at the end of `message` without verifying it.
     pub fn of_message(message: &[u8]) -> Option<Tag> {
         message.last_chunk().copied().map(Tag)
     }
@@ -26,44 +26,45 @@ impl fmt::Debug for Tag {
     }
 }
 
-/// What names a key without telling it: its MAC of a fixed text.
+/// Fingerprint of a key: its MAC of a fixed text. It identifies the key and does not disclose it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fingerprint(pub [u8; Fingerprint::SIZE]);
 
 impl Fingerprint {
     pub(crate) const SIZE: usize = 32;
 
-    /// The number of the key: what messages under it say. That of a cluster's first key is [`FIRST_KEY`].
+    /// Returns the number of the key, which messages under the key contain. The first key of a cluster has
+    /// [`FIRST_KEY`] instead.
     pub fn number(&self) -> u32 {
         let number = self.0.first_chunk().copied().map_or(0, u32::from_be_bytes);
         number.max(FIRST_KEY + 1)
     }
 }
 
-/// The number of the key that a cluster begins with.
+/// Number of the first key of a cluster.
 pub const FIRST_KEY: u32 = 1;
 
-/// A secret that all nodes of a cluster share. Who has it can write the log.
+/// Secret that all nodes of a cluster share. It authenticates messages of the log.
 #[derive(Clone)]
 pub struct ClusterKey {
     mac: Hmac<Sha256>,
 }
 
 impl ClusterKey {
-    /// The key of these 32 random bytes.
+    /// Returns the key of 32 random bytes.
     pub fn new(secret: &[u8; 32]) -> ClusterKey {
-        // A block of the hash: RFC 2104 fills shorter keys with zeros.
+        // One block of the hash: RFC 2104 pads shorter keys with zeros.
         let mut block = [0; 64];
         block.iter_mut().zip(secret).for_each(|(to, from)| *to = *from);
         ClusterKey { mac: Hmac::new(&block.into()) }
     }
 
-    /// What names it.
+    /// Returns the fingerprint of the key.
     pub fn fingerprint(&self) -> Fingerprint {
         Fingerprint(self.derive(&[b"pando cluster key"]))
     }
 
-    /// A key for a purpose of its own, or anything else that only who has this key can make.
+    /// Derives a key for one purpose, or another value that only a holder of this key can compute.
     pub(crate) fn derive(&self, purpose: &[&[u8]]) -> [u8; 32] {
         purpose
             .iter()
@@ -80,7 +81,7 @@ impl fmt::Debug for ClusterKey {
     }
 }
 
-/// The keys that a node has, by number. The log says which one is in force.
+/// Keys that a node has, by number. The log determines the key in force.
 #[derive(Clone, Debug)]
 pub struct KeyRing {
     keys: BTreeMap<u32, ClusterKey>,
@@ -88,24 +89,24 @@ pub struct KeyRing {
 }
 
 impl KeyRing {
-    /// The key `id`.
+    /// Returns a ring with one key, `id`.
     pub fn new(id: u32, key: ClusterKey) -> KeyRing {
         KeyRing { keys: BTreeMap::from([(id, key.clone())]), first: key }
     }
 
-    /// Has the key `id` as well.
+    /// Adds the key `id`.
     #[must_use]
     pub fn with(mut self, id: u32, key: ClusterKey) -> KeyRing {
         self.keys.insert(id, key);
         self
     }
 
-    /// Whether it has the key of this number.
+    /// Returns true if the ring contains a key of this number.
     pub fn has(&self, id: u32) -> bool {
         self.keys.contains_key(&id)
     }
 
-    /// Whether it has the very key of this fingerprint.
+    /// Returns true if the ring contains the key of this fingerprint.
     pub(crate) fn has_key(&self, fingerprint: &Fingerprint) -> bool {
         self.get(fingerprint.number()).is_some_and(|key| key.fingerprint() == *fingerprint)
     }
@@ -114,14 +115,14 @@ impl KeyRing {
         self.keys.get(&id)
     }
 
-    /// All that other has as well.
+    /// Adds all keys of `other`.
     #[cfg(test)]
     pub(crate) fn extend(&mut self, other: &KeyRing) {
         self.keys.extend(other.keys.clone());
     }
 
-    /// Appends the tag of the key `id` to `message`. Whoever writes has that key: a follower does not go on without the
-    /// key in force.
+    /// Appends the tag under the key `id` to `message`. The ring must have that key; a follower does not continue
+    /// without the key in force.
     pub fn seal(&self, id: u32, message: &mut Vec<u8>) -> Tag {
         let key = self.keys.get(&id).unwrap_or(&self.first);
         let tag = Tag(key.derive(&[message]));
@@ -129,7 +130,7 @@ impl KeyRing {
         tag
     }
 
-    /// Whether `tag` is that of `content` under the key `id`.
+    /// Returns true if `tag` is the tag of `content` under the key `id`.
     pub(crate) fn is_authentic(&self, id: u32, content: &[u8], tag: &Tag) -> bool {
         let mac = self.keys.get(&id).map(|key| key.mac.clone().chain_update(content));
         mac.is_some_and(|mac| mac.verify_slice(&tag.0).is_ok())
@@ -140,7 +141,7 @@ impl KeyRing {
 mod tests {
     use super::*;
 
-    /// Checked with another implementation: `hmac.new(bytes(range(32)), b"what is sealed", "sha256")` of Python.
+    /// Compared with Python: `hmac.new(bytes(range(32)), b"what is sealed", "sha256")`.
     #[test]
     fn a_tag_is_hmac_sha_256() {
         let secret = std::array::from_fn(|index| index as u8);

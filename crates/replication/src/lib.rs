@@ -1,13 +1,13 @@
-//! The protocol of one directory on several machines.
+//! Protocol of one directory on several machines.
 //!
 //! The log of the directory is one partition of a topic that all machines share. Every node reads it in order and
-//! accepts the same messages as every other node, because acceptance depends on nothing but the messages before:
-//! [`Follower`]. One node at a time writes: [`Member`] is a follower that may become the writer. `docs/reference/
-//! cluster-protocol.md` draws the messages and says why each rule holds.
+//! accepts the same messages as every other node, because acceptance depends only on the messages before:
+//! [`Follower`]. One node at a time writes: [`Member`] is a follower that may become the writer.
+//! `docs/reference/cluster-protocol.md` defines the messages and gives the reason for each rule.
 //!
 //! Everything here is a function of its arguments: no I/O, no thread, no clock, no randomness, and no knowledge of
-//! LDAP. Records are bytes. What must survive a restart leaves as [`RowChange`]s, which stand in the same commit as the
-//! records they belong to. The tests run whole clusters of these machines under a seed: see the module `simulation`.
+//! LDAP. Records are bytes. State that must survive a restart is returned as [`RowChange`]s, which the caller commits
+//! with the records they belong to. The tests run whole clusters under a seed: see the module `simulation`.
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 #![forbid(unsafe_code)]
@@ -32,10 +32,11 @@ mod simulation;
 mod window;
 
 pub use follower::{
-    Accepted, Alarm, Follower, Ignored, KeyNews, Known, Mark, MemberNews, NewEpoch, Reseed, Rotated, Verdict,
+    Accepted, Alarm, Follower, Ignored, KeyUpdate, Known, Mark, MemberUpdate, NewEpoch, Reseed, Rotated,
+    Verdict,
 };
 pub use key::{ClusterKey, FIRST_KEY, Fingerprint, KeyRing, Tag};
-pub use member::{CannotClaim, CannotPropose, Fit, GroupBuilder, Held, Member, Role, Step};
+pub use member::{CannotClaim, CannotPropose, Fit, GroupBuilder, GroupOutcome, Member, Role, Step};
 pub use operation::{NodeId, OperationId};
 pub use round::{PlannedSlice, Round, Slice};
 pub use rows::{Cursor, Epoch, MemberRow, Offered, RowChange, StateError};

@@ -1,46 +1,45 @@
-//! Every bound of the protocol, in one place.
+//! All limits of the protocol.
 
-/// Longest message in bytes that is looked at. A topic's `max.message.bytes` may be lower and then holds.
+/// Longest message that a node reads, in bytes. A topic's `max.message.bytes` may be lower and then applies.
 pub const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
 /// Most records in a group.
 pub const GROUP_RECORDS_MAX: usize = 1 << 16;
 
-/// Most nodes that the state knows.
+/// Most nodes with operation ids or claims in the state.
 pub const NODES_MAX: usize = 256;
 
-/// Most nodes that were ever heard of, those that left included.
+/// Most nodes that ever announced themselves, including those that left.
 pub const MEMBERS_MAX: usize = 4096;
 
-/// The highest feature level that this build knows. A level stands for what nodes write into the log and make of it;
-/// there is more than one only where a build began to write something that those before cannot read.
+/// Highest feature level that this build supports. A level covers what nodes write into the log and how they read it.
+/// A level is added only for messages or records that earlier builds cannot read.
 pub const LEVEL_MAX: u64 = 5;
 
-/// The level from which on the log may have keys and sealed groups.
+/// Lowest level at which the log may have key messages and sealed groups.
 pub const KEYS_LEVEL: u64 = 2;
 
-/// The level from which on nodes compare their data a slice at a time.
+/// Lowest level at which nodes compare their data one slice at a time.
 pub const SLICES_LEVEL: u64 = 3;
 
-/// The level from which on records may delete an entry with all that lies below.
+/// Lowest level at which records may delete an entry with all entries below it.
 pub const TREES_LEVEL: u64 = 4;
 
-/// The level from which on records of deletes leave the empty DN in place of the last value of a required attribute.
+/// Lowest level at which records of deletes replace the last value of a required attribute by the empty DN.
 pub const EMPTY_DNS_LEVEL: u64 = 5;
 
-/// Longest point between two rows, where a slice begins or ends.
+/// Most bytes of a point between two rows, at which a slice begins or ends.
 pub const POINT_BYTES_MAX: usize = 512;
 
 /// Longest address of a node, in bytes.
 pub const ADDRESS_BYTES_MAX: usize = 160;
 
-/// Most parts that digests are told of.
+/// Most parts of the data in one message of digests.
 pub const DIGEST_PARTS_MAX: usize = 1024;
 
-/// How many of the last comparisons are kept.
+/// Number of comparisons that are kept, the latest ones.
 pub const COMPARISONS_KEPT: usize = 4;
 
-/// How many of a node's applied operation ids are remembered. A node keeps fewer requests outstanding than this, so
-/// that a retry always finds its id.
-/// Few in this crate's own tests, whose nodes are to forget.
+/// Number of a node's applied operation ids that are kept. A node has fewer requests outstanding than this, so that
+/// the id of a retry is always known. This crate's own tests use few, so that ids are dropped.
 pub const IDS_PER_NODE: usize = if cfg!(test) { 4 } else { 1024 };

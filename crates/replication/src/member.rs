@@ -1,13 +1,15 @@
 //! A node: a follower that may become the writer.
 //!
-//! The writer is elected outside (a consumer group of the log does it). Election only says who should claim; who may
-//! write follows from the log alone. A claim that is read back makes the claimant the writer, with everything before
-//! the claim applied. From then on it decides a batch, has its group appended and holds the batch until it reads the
-//! group back ([`Held::Accepted`]: commit and answer) or anything that makes that impossible ([`Held::Dropped`]: roll
-//! back and decide anew). One group is in flight at a time.
+//! The election is outside of this protocol (a consumer group of the log does it). It only selects the node that
+//! should claim; the right to write follows from the log alone. When a node reads back its own claim, it has applied
+//! everything before it and becomes the writer. It then decides a batch, appends its group, and keeps the batch until
+//! the outcome is known. [`GroupOutcome::Accepted`] means that it has read the group back: it commits and answers.
+//! [`GroupOutcome::Dropped`] means that the group can no longer be accepted: it rolls back and decides the requests
+//! anew. One group is in flight at a time.
 //!
-//! If the fate of a group is unknown, the writer is in doubt: it appends nothing more in that epoch. Its next claim
-//! settles the matter: the group stands before the claim in the log, or it is of an older epoch for ever.
+//! If the outcome of a group is unknown, the writer is in doubt: it appends nothing more in that epoch. Its next
+//! claim settles the question: either the group precedes the claim in the log, or it belongs to an older epoch and
+//! has no effect.
 
 mod group_builder;
 mod own;
@@ -16,13 +18,13 @@ mod tests;
 
 use crate::follower::{Alarm, Follower, Rotated, Verdict};
 use crate::key::{KeyRing, Tag};
-use crate::message::{News, Proposal};
+use crate::message::{Announcement, Proposal};
 use crate::operation::NodeId;
 use crate::shared_log::AppendError;
 pub use group_builder::{Fit, GroupBuilder};
 use own::Own;
 
-/// A node's part in the protocol.
+/// State of a node in the protocol.
 #[derive(Clone, Debug)]
 pub struct Member {
     follower: Follower,
@@ -30,30 +32,30 @@ pub struct Member {
     incarnation: u64,
     attempt: u64,
     role: Role,
-    held: Option<HeldGroup>,
-    /// The rotation on its way: until it is read back, nothing else is appended in the epoch.
+    proposed: Option<ProposedGroup>,
+    /// Tag of the key rotation that is in flight. Until the node reads it back, it appends nothing else in the epoch.
     rotating: Option<Tag>,
-    /// Counts the sealed groups of the incarnation.
+    /// Number of groups sealed in this incarnation.
     proposals: u64,
     own: Own,
 }
 
-/// What a node is in the protocol.
+/// Role of a node in the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It follows.
+    /// The node follows the log.
     Following,
-    /// Its claim is on the way.
+    /// The node has sent a claim and not read it back.
     Claiming {
-        /// Which.
+        /// Number of the claim.
         attempt: u64,
     },
-    /// It writes.
+    /// The node is the writer.
     Leading {
         /// Its epoch.
         epoch: u64,
     },
-    /// It does not know what became of its last group, and appends nothing more in the epoch.
+    /// The node does not know the outcome of its last group, and appends nothing more in the epoch.
     Doubtful {
         /// The epoch.
         epoch: u64,
@@ -61,105 +63,108 @@ pub enum Role {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct HeldGroup {
+struct ProposedGroup {
     tag: Tag,
     epoch: u64,
 }
 
-/// A verdict, and what it means for the batch that this node holds.
+/// Verdict, with its outcome for the batch that this node proposed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step<'m> {
-    /// As every node gives it.
+    /// The verdict, the same on every node.
     pub verdict: Verdict<'m>,
-    /// Set when the fate of the held batch is known by it.
-    pub held: Option<Held>,
+    /// Outcome of the proposed batch, if this message determines it.
+    pub outcome: Option<GroupOutcome>,
 }
 
-/// The fate of a held batch.
+/// Outcome of a proposed batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Held {
-    /// The verdict is [`Verdict::Apply`] of its group. Commit it with the verdict's rows instead of applying the
-    /// records once more, then answer everything decided on it.
+pub enum GroupOutcome {
+    /// The verdict is [`Verdict::Apply`] of its group. The caller commits the batch with the verdict's rows, does not
+    /// apply the records again, and then sends all answers that depend on it.
     Accepted,
-    /// Its group never becomes part of the log. Roll it back before anything else is applied, and answer nothing of it:
-    /// the requests are decided anew, by whoever writes.
+    /// The group never becomes part of the log. The caller rolls the batch back before it applies anything else, and
+    /// sends none of its answers: the present writer decides the requests anew.
     Dropped,
-    /// The node has stopped reading and cannot know. Roll it back; the next writer knows by the operation ids.
+    /// The node has stopped reading and cannot know the outcome. The caller rolls the batch back; the next writer
+    /// knows it by the operation ids.
     Unknown,
 }
 
-/// Why a node must not claim now.
+/// Reason why a node must not claim now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CannotClaim {
-    /// It writes already.
+    /// It is the writer already.
     #[error("the node is the writer")]
     Leading,
     /// It has stopped reading.
     #[error("the node has stopped reading the log: {0}")]
     Stopped(Alarm),
-    /// It does not belong to the cluster any longer.
+    /// It has left the cluster.
     #[error("the node does not belong to the cluster any longer")]
-    Gone,
+    Left,
 }
 
-/// Why a group cannot be appended now. Its batch is rolled back.
+/// Reason why a group cannot be appended now. The caller rolls its batch back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CannotPropose {
-    /// The node does not write, or a group is in flight.
+    /// The node is not the writer, or a group is in flight.
     #[error("the node may not decide now")]
     NotNow,
-    /// There is no record in it: its answers need no group.
+    /// The group has no record: its answers need no group.
     #[error("the group is empty")]
     Empty,
-    /// It cannot be sealed.
+    /// The group cannot be sealed.
     #[error("the group cannot be sealed")]
     NotSealed,
 }
 
 impl Member {
-    /// A node that follows. The incarnation is greater than that of every start before, and at least 1.
+    /// Returns a member that follows. `incarnation` must be at least 1 and greater than at every earlier start.
     pub fn new(follower: Follower, node: NodeId, incarnation: u64) -> Member {
         let own = Own::default();
-        let (role, held, rotating) = (Role::Following, None, None);
-        Member { follower, node, incarnation, attempt: 0, role, held, rotating, proposals: 0, own }
+        let (role, proposed, rotating) = (Role::Following, None, None);
+        Member { follower, node, incarnation, attempt: 0, role, proposed, rotating, proposals: 0, own }
     }
 
-    /// The follower's state.
+    /// Returns the follower.
     pub fn follower(&self) -> &Follower {
         &self.follower
     }
 
-    /// Who this is.
+    /// Returns the node's id.
     pub fn node(&self) -> NodeId {
         self.node
     }
 
-    /// Which start of it.
+    /// Returns the number of this start of the process.
     pub fn incarnation(&self) -> u64 {
         self.incarnation
     }
 
-    /// What it is.
+    /// Returns the role.
     pub fn role(&self) -> Role {
         self.role
     }
 
-    /// Whether a batch waits for the fate of its group.
+    /// Returns true if a batch waits for the outcome of its group.
     pub fn holds_batch(&self) -> bool {
-        self.held.is_some()
+        self.proposed.is_some()
     }
 
-    /// Whether it may decide requests: it writes, everything before is applied here, and nothing is in flight.
+    /// Returns true if the node may decide requests: it is the writer, has applied everything before, and nothing is
+    /// in flight.
     pub fn may_decide(&self) -> bool {
-        matches!(self.role, Role::Leading { .. }) && self.held.is_none() && self.rotating.is_none()
+        matches!(self.role, Role::Leading { .. }) && self.proposed.is_none() && self.rotating.is_none()
     }
 
-    /// A claim to append. Called again when the claim before seems lost, or in doubt; a claim that lands late is void.
+    /// Returns the claim to append. The caller calls this again if the claim before seems lost or its outcome is
+    /// unknown; a claim that arrives late has no effect.
     ///
     /// # Errors
-    /// It must not claim.
+    /// The node must not claim.
     pub fn claim(&mut self) -> Result<Vec<u8>, CannotClaim> {
         if let Some(alarm) = self.follower.stopped() {
             return Err(CannotClaim::Stopped(alarm));
@@ -167,8 +172,8 @@ impl Member {
         if let Role::Leading { .. } = self.role {
             return Err(CannotClaim::Leading);
         }
-        if self.follower.is_gone(self.node) {
-            return Err(CannotClaim::Gone);
+        if self.follower.has_left(self.node) {
+            return Err(CannotClaim::Left);
         }
         self.attempt += 1;
         self.role = Role::Claiming { attempt: self.attempt };
@@ -177,10 +182,11 @@ impl Member {
         Ok(message)
     }
 
-    /// The group to append for a batch, which is held from now on; sealed if that is wanted and all nodes can read it.
+    /// Returns the group to append for a batch, which the caller keeps from now on until it knows the outcome. The
+    /// group is sealed if `is_sealed` and if all nodes can read sealed groups.
     ///
     /// # Errors
-    /// It cannot be appended.
+    /// The group cannot be appended.
     pub fn propose(&mut self, group: GroupBuilder, is_sealed: bool) -> Result<Vec<u8>, CannotPropose> {
         let Role::Leading { epoch } = self.role else { return Err(CannotPropose::NotNow) };
         if !self.may_decide() {
@@ -195,13 +201,13 @@ impl Member {
         let seal = is_sealed.then_some(Proposal { node, incarnation, number });
         let made = self.follower.group_of(epoch, count, seal, &records);
         let (message, tag) = made.ok_or(CannotPropose::NotSealed)?;
-        self.held = Some(HeldGroup { tag, epoch });
+        self.proposed = Some(ProposedGroup { tag, epoch });
         self.own.sent(tag);
         Ok(message)
     }
 
-    /// The message that puts the key that is offered in force, where this node writes, nothing is in flight, and most
-    /// nodes have it. Nothing else is decided until it is read back.
+    /// Returns the message that puts the offered key in force, if this node is the writer, nothing is in flight, and
+    /// most nodes have the key. The node decides nothing until it reads the message back.
     pub fn rotate(&mut self) -> Option<Vec<u8>> {
         let Role::Leading { epoch } = self.role else { return None };
         let message = self.follower.rotation_of(epoch).filter(|_| self.may_decide())?;
@@ -210,7 +216,7 @@ impl Member {
         Some(message)
     }
 
-    /// That appending the rotation failed.
+    /// Records that appending the rotation failed.
     pub fn rotation_failed(&mut self, error: AppendError) {
         if self.rotating.take().is_some()
             && error == AppendError::Unknown
@@ -220,36 +226,38 @@ impl Member {
         }
     }
 
-    /// Has more keys from here on.
+    /// Replaces the keys by a ring with more of them.
     pub fn set_keys(&mut self, keys: KeyRing) {
         self.follower.set_keys(keys);
     }
 
-    /// That the log has the node's own message of this tag for good, at `offset`. Where something else was read at that
-    /// offset, the log has lost what was there: it has been cut, as by the election of a leader that lacked messages.
+    /// Records that the log has durably stored the node's message of this tag at `offset`. If the node has read a
+    /// different message at that offset, the log has lost messages, for example by the election of a leader that
+    /// lacked them.
     ///
     /// # Errors
-    /// It went back. The node has stopped; what it holds is rolled back as with [`Held::Unknown`].
+    /// The log lost messages. The node has stopped; the caller rolls its batch back as with
+    /// [`GroupOutcome::Unknown`].
     pub fn acknowledged(&mut self, tag: Tag, offset: u64) -> Result<(), Alarm> {
         let is_possible = offset >= self.follower.next_offset() || self.own.may_stand(tag, offset);
         if is_possible { Ok(()) } else { Err(self.went_back(offset)) }
     }
 
-    /// That the log ends at `end`, before what this node had read when that was asked: it has been cut.
+    /// Records that the log ends at `end`, before messages that this node has read: the log lost messages.
     pub fn went_back(&mut self, end: u64) -> Alarm {
         let alarm = Alarm::WentBack { offset: end, expected: self.follower.next_offset() };
         self.follower.stop(alarm);
-        (self.held, self.rotating, self.role) = (None, None, Role::Following);
+        (self.proposed, self.rotating, self.role) = (None, None, Role::Following);
         alarm
     }
 
-    /// That appending the held group failed. What it means for the held batch.
-    pub fn group_failed(&mut self, error: AppendError) -> Option<Held> {
-        self.held?;
+    /// Records that appending the proposed group failed. Returns the outcome of the batch if it is known.
+    pub fn group_failed(&mut self, error: AppendError) -> Option<GroupOutcome> {
+        self.proposed?;
         match error {
             AppendError::NotAppended => {
-                self.held = None;
-                Some(Held::Dropped)
+                self.proposed = None;
+                Some(GroupOutcome::Dropped)
             }
             AppendError::Unknown => {
                 if let Role::Leading { epoch } = self.role {
@@ -260,40 +268,46 @@ impl Member {
         }
     }
 
-    /// Gives up writing, because another was elected. A held batch is held on: its group may be in the log.
+    /// Gives up writing because another node was elected. A proposed batch is kept, because its group may be in the
+    /// log.
     pub fn resign(&mut self) {
         self.rotating = None;
-        self.role = match (self.role, self.held) {
-            (_, Some(held)) => Role::Doubtful { epoch: held.epoch },
+        self.role = match (self.role, self.proposed) {
+            (_, Some(proposed)) => Role::Doubtful { epoch: proposed.epoch },
             (_, None) => Role::Following,
         };
     }
 
-    /// The message at `offset`: see [`Follower::step`].
+    /// Judges the message at `offset`: see [`Follower::step`].
     pub fn step<'m>(&mut self, offset: u64, bytes: &'m [u8]) -> Step<'m> {
         let verdict = self.follower.step(offset, bytes);
         if !matches!(verdict, Verdict::Seen | Verdict::Missing { .. }) {
             Tag::of_message(bytes).into_iter().for_each(|tag| self.own.read(tag, offset));
         }
-        let held = match &verdict {
+        let outcome = match &verdict {
             Verdict::Apply(_) => self.settle(|tag| match Tag::of_message(bytes) == Some(tag) {
-                true => Held::Accepted,
-                // The held group names another predecessor.
-                false => Held::Dropped,
+                true => GroupOutcome::Accepted,
+                // The proposed group names another predecessor.
+                false => GroupOutcome::Dropped,
             }),
-            Verdict::NewEpoch(_) | Verdict::NewGeneration(_) => self.settle(|_| Held::Dropped),
-            // No group under the key of before is accepted behind that.
-            Verdict::Key(news) if matches!(news.what, Rotated::InForce(_)) => self.settle(|_| Held::Dropped),
-            Verdict::NeedsKey(_) => self.settle(|_| Held::Unknown),
-            Verdict::Alarm(alarm) if alarm.stops() => self.settle(|_| Held::Unknown),
-            // No group of it is accepted behind that.
-            Verdict::Member(member) if member.node == self.node && member.news == News::Gone => {
-                self.settle(|_| Held::Dropped)
+            Verdict::NewEpoch(_) | Verdict::NewGeneration(_) => self.settle(|_| GroupOutcome::Dropped),
+            // After the rotation, no group under the old key is accepted.
+            Verdict::Key(update) if matches!(update.what, Rotated::InForce(_)) => {
+                self.settle(|_| GroupOutcome::Dropped)
+            }
+            Verdict::NeedsKey(_) => self.settle(|_| GroupOutcome::Unknown),
+            Verdict::Alarm(alarm) if alarm.stops() => self.settle(|_| GroupOutcome::Unknown),
+            // After it left, no group of this node is accepted.
+            Verdict::Member(member)
+                if member.node == self.node && member.announcement == Announcement::Left =>
+            {
+                self.settle(|_| GroupOutcome::Dropped)
             }
             Verdict::Member(_) | Verdict::Key(_) => None,
             Verdict::Ignored(_) | Verdict::Alarm(_) => {
-                let is_own = self.held.is_some_and(|held| Tag::of_message(bytes) == Some(held.tag));
-                if is_own { self.settle(|_| Held::Dropped) } else { None }
+                let is_own =
+                    self.proposed.is_some_and(|proposed| Tag::of_message(bytes) == Some(proposed.tag));
+                if is_own { self.settle(|_| GroupOutcome::Dropped) } else { None }
             }
             Verdict::Seen | Verdict::Missing { .. } | Verdict::Mark(_) | Verdict::Digests { .. } => None,
         };
@@ -302,15 +316,15 @@ impl Member {
         if is_answered || matches!(verdict, Verdict::NewEpoch(_) | Verdict::NeedsKey(_)) {
             self.rotating = None;
         }
-        self.role = self.role_after(&verdict, held);
-        Step { verdict, held }
+        self.role = self.role_after(&verdict, outcome);
+        Step { verdict, outcome }
     }
 
-    fn settle(&mut self, fate: impl FnOnce(Tag) -> Held) -> Option<Held> {
-        self.held.take().map(|held| fate(held.tag))
+    fn settle(&mut self, fate: impl FnOnce(Tag) -> GroupOutcome) -> Option<GroupOutcome> {
+        self.proposed.take().map(|proposed| fate(proposed.tag))
     }
 
-    fn role_after(&self, verdict: &Verdict<'_>, held: Option<Held>) -> Role {
+    fn role_after(&self, verdict: &Verdict<'_>, outcome: Option<GroupOutcome>) -> Role {
         match verdict {
             Verdict::NewEpoch(new) => {
                 let is_own = new.epoch.node == self.node && new.incarnation == self.incarnation;
@@ -318,25 +332,30 @@ impl Member {
                     Role::Claiming { attempt } if is_own && new.attempt == attempt => {
                         Role::Leading { epoch: new.epoch.offset }
                     }
-                    // The own claim may come yet.
+                    // The node's own claim may still come.
                     Role::Claiming { attempt } => Role::Claiming { attempt },
                     _ => Role::Following,
                 }
             }
             Verdict::NewGeneration(_) | Verdict::NeedsKey(_) => Role::Following,
-            // A claim under the key of before counts for nobody; it is made again.
-            Verdict::Key(news) if matches!(news.what, Rotated::InForce(_)) => match self.role {
+            // A claim under the old key has no effect; the node claims again.
+            Verdict::Key(update) if matches!(update.what, Rotated::InForce(_)) => match self.role {
                 Role::Leading { epoch } => Role::Leading { epoch },
                 _ => Role::Following,
             },
-            Verdict::Member(member) if member.node == self.node && member.news == News::Gone => {
+            Verdict::Member(member)
+                if member.node == self.node && member.announcement == Announcement::Left =>
+            {
                 Role::Following
             }
             Verdict::Alarm(alarm) if alarm.stops() => Role::Following,
-            _ => match (self.role, held) {
-                // A group of its own counted for nobody: there is something that it does not understand.
-                (Role::Leading { .. } | Role::Doubtful { .. }, Some(Held::Dropped)) => Role::Following,
-                (Role::Doubtful { .. }, Some(Held::Accepted)) => Role::Following,
+            _ => match (self.role, outcome) {
+                // The node's own group was not accepted: its state differs from the log in a way that it does not
+                // know.
+                (Role::Leading { .. } | Role::Doubtful { .. }, Some(GroupOutcome::Dropped)) => {
+                    Role::Following
+                }
+                (Role::Doubtful { .. }, Some(GroupOutcome::Accepted)) => Role::Following,
                 (role, _) => role,
             },
         }

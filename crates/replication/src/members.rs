@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::limits::MEMBERS_MAX;
-use crate::message::{Member, News};
+use crate::message::{Announcement, Member};
 use crate::operation::NodeId;
 use crate::retention::{self, Kept, Snapshot};
 use crate::rows::{MemberRow, RowChange};
@@ -13,7 +13,7 @@ use crate::rows::{MemberRow, RowChange};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Members {
     nodes: BTreeMap<NodeId, MemberRow>,
-    /// The feature level in force.
+    /// Feature level in force.
     level: u64,
 }
 
@@ -26,24 +26,24 @@ impl Members {
         self.level = level;
     }
 
-    /// The feature level in force: the highest that all nodes knew at some time. It never falls.
+    /// Returns the feature level in force: the highest that all nodes supported at some time. It never falls.
     pub(crate) fn level(&self) -> u64 {
         self.level.max(1)
     }
 
-    /// All of it as rows.
+    /// Returns the whole state as rows.
     pub(crate) fn rows(&self) -> impl Iterator<Item = RowChange> {
         let nodes = self.nodes.iter().map(|(node, row)| RowChange::member(*node, row));
         nodes.chain((self.level > 0).then(|| RowChange::level(self.level)))
     }
 
-    pub(crate) fn is_gone(&self, node: NodeId) -> bool {
-        self.nodes.get(&node).is_some_and(|row| row.is_gone)
+    pub(crate) fn has_left(&self, node: NodeId) -> bool {
+        self.nodes.get(&node).is_some_and(|row| row.has_left)
     }
 
     /// Returns true if the node has announced itself and has not left.
     pub(crate) fn is_present(&self, node: NodeId) -> bool {
-        self.nodes.get(&node).is_some_and(|row| !row.is_gone)
+        self.nodes.get(&node).is_some_and(|row| !row.has_left)
     }
 
     pub(crate) fn has_room(&self, node: NodeId) -> bool {
@@ -54,18 +54,18 @@ impl Members {
         self.nodes.iter().map(|(node, row)| (*node, *row))
     }
 
-    /// What the news come to. Offsets only grow, so that news which come late or twice change nothing.
+    /// Applies an announcement. Offsets only grow, so that announcements that come late or twice change nothing.
     pub(crate) fn take(&mut self, member: &Member, rows: &mut Vec<RowChange>) {
         let row = self.nodes.entry(member.node).or_default();
-        match member.news {
-            News::Durable(offset) => row.durable = row.durable.max(Some(offset)),
-            News::Snapshot(offset) => row.snapshot = row.snapshot.max(Some(offset)),
-            News::Gone => *row = MemberRow { is_gone: true, ..MemberRow::default() },
-            // Lower than before where an older build runs again.
-            News::Level(level) => row.level = level,
+        match member.announcement {
+            Announcement::Durable(offset) => row.durable = row.durable.max(Some(offset)),
+            Announcement::Snapshot(offset) => row.snapshot = row.snapshot.max(Some(offset)),
+            Announcement::Left => *row = MemberRow { has_left: true, ..MemberRow::default() },
+            // The level is lower than before if the node runs an older build again.
+            Announcement::Level(level) => row.level = level,
         }
         rows.push(RowChange::member(member.node, row));
-        let present = self.nodes.values().filter(|row| !row.is_gone);
+        let present = self.nodes.values().filter(|row| !row.has_left);
         let of_all = present.map(|row| row.level).min().unwrap_or_default();
         if of_all > self.level() {
             self.level = of_all;
@@ -73,11 +73,11 @@ impl Members {
         }
     }
 
-    /// The offset before which the log may be deleted.
+    /// Returns the offset before which the log may be deleted.
     pub(crate) fn deletable_before(&self) -> Result<u64, Kept> {
-        let present = || self.iter().filter(|(_, row)| !row.is_gone);
+        let present = || self.iter().filter(|(_, row)| !row.has_left);
         let nodes: Vec<_> = present().map(|(node, row)| (node, row.durable)).collect();
-        // A node's number stands for its machine.
+        // Each node counts as one machine.
         let snapshots: Vec<_> = present()
             .filter_map(|(node, row)| {
                 Some(Snapshot { machine: node.to_string(), offset: row.snapshot?, is_verified: true })

@@ -1,7 +1,7 @@
-//! The bytes of a message in the log. `docs/reference/cluster-protocol.md` draws them.
+//! Encoding of the messages in the log, as defined in `docs/reference/cluster-protocol.md`.
 //!
-//! Every message begins with its version, its kind, the number of its key and the generation that it belongs to, and
-//! ends with a tag under that key. The tag is verified before anything else is looked at.
+//! Every message begins with its version, its kind, the number of its key and its generation, and ends with a tag
+//! under that key. The tag is verified before anything else is read.
 
 mod keys;
 mod records;
@@ -18,7 +18,7 @@ pub use keys::{KeyHolder, KeyOffer, KeyRotation};
 pub(crate) use records::{Proposal, put_record};
 pub use records::{Record, Records, record_size};
 
-/// The version of messages that this build writes, and the newest that it reads.
+/// Version of messages that this build writes, and the newest that it reads.
 pub const VERSION: u8 = 1;
 
 const KIND_GENERATION: u8 = 1;
@@ -33,130 +33,132 @@ const KIND_ROTATION: u8 = 9;
 const KIND_SEALED: u8 = 10;
 const KIND_SLICE_MARK: u8 = 11;
 
-const NEWS_DURABLE: u8 = 1;
-const NEWS_SNAPSHOT: u8 = 2;
-const NEWS_GONE: u8 = 3;
-const NEWS_LEVEL: u8 = 4;
+const ANNOUNCE_DURABLE: u8 = 1;
+const ANNOUNCE_SNAPSHOT: u8 = 2;
+const ANNOUNCE_LEAVING: u8 = 3;
+const ANNOUNCE_LEVEL: u8 = 4;
 
-/// Version, kind, key, generation.
+/// Bytes of version, kind, key, generation.
 const HEAD_SIZE: usize = 1 + 1 + 4 + 16;
-/// Epoch, number, first position, tag of the group before, count.
+/// Bytes of epoch, number, first position, tag of the group before, count.
 const GROUP_HEAD_SIZE: usize = 8 + 8 + 8 + Tag::SIZE + 4;
-/// The size of a group without records, were it sealed.
+/// Size of a sealed group without records.
 pub const GROUP_SIZE_MIN: usize = HEAD_SIZE + GROUP_HEAD_SIZE + records::SEAL_SIZE + Tag::SIZE;
 
-/// The identity of a generation: 16 random bytes; all zero for none.
+/// Identity of a generation: 16 random bytes; all zero for none.
 pub type GenerationId = [u8; 16];
 
-/// An authentic message.
+/// Message whose tag is valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message<'m> {
-    /// Which generation it belongs to. For [`Body::Generation`] the one that begins.
+    /// Generation that the message belongs to. For [`Body::Generation`], the one that begins.
     pub generation: GenerationId,
-    /// What it says.
+    /// Content of the message.
     pub body: Body<'m>,
-    /// Its tag.
+    /// Tag of the message.
     pub tag: Tag,
 }
 
-/// What a message says.
+/// Content of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body<'m> {
-    /// All data is new from here on.
+    /// A new generation of the data begins.
     Generation(Generation),
-    /// A node wants to write.
+    /// A node claims the right to write.
     Claim(Claim),
-    /// The writer's changes.
+    /// Changes of the writer.
     Group(Group<'m>),
-    /// News of a node.
+    /// Announcement of a node.
     Member(Member),
-    /// This node wants all to compare all data that they have here.
+    /// Digest barrier, set by this node: all nodes compare all data.
     Mark(NodeId),
-    /// All compare a slice of the data that they have here.
+    /// Digest barrier: all nodes compare a slice of the data.
     SliceMark(SliceMark),
-    /// What the data of a node came to at a mark.
+    /// Digests of a node's data at a digest barrier.
     Digests(Digests<'m>),
-    /// There is a new key.
+    /// A node offers a new key.
     Offer(KeyOffer<'m>),
-    /// A node has it.
+    /// A node has stored the offered key.
     Holder(KeyHolder<'m>),
-    /// It comes in force.
+    /// The offered key comes in force.
     Rotation(KeyRotation),
 }
 
-/// The beginning of a generation: data that did not come about by records, such as an import. Every node takes a
-/// snapshot of it and goes on behind this message.
+/// Beginning of a generation: data that no records produced, such as an import. Every node takes a snapshot of it and
+/// continues after this message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Generation {
-    /// The generation that ends, zero if this is the first message of the topic. Of two that follow the same one, the
-    /// first in the log holds.
+    /// Generation that ends; zero if this is the first message of the topic. If two messages follow the same
+    /// generation, the first one in the log is accepted.
     pub follows: GenerationId,
-    /// The position of the snapshot. The next record has the one behind it.
+    /// Position of the snapshot. The next record has the next position.
     pub position: u64,
 }
 
-/// The claim of a node to write. It becomes the epoch that its offset names.
+/// Claim of a node to write. Its offset names the epoch that it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// Who.
+    /// Claimant.
     pub node: NodeId,
-    /// Which start of its process.
+    /// Number of the start of its process.
     pub incarnation: u64,
-    /// Counts the claims of that incarnation, from 1. A claim that lands behind a later one of its node is void.
+    /// Number of the claim among those of the incarnation, from 1. A claim after a later one of its node has no
+    /// effect.
     pub attempt: u64,
-    /// The position that the claimant had read up to when it wrote the claim.
+    /// Position that the claimant had read up to when it wrote the claim.
     pub position: u64,
-    /// The tag of the last group or generation that it had accepted.
+    /// Tag of the last group or generation that the claimant had accepted.
     pub previous: Tag,
 }
 
-/// News of a node: of its own, or of one that is gone. They need no writer and no order among them.
+/// Announcement of a node about itself, or about a node that left. Announcements need no writer and no order among
+/// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Which.
+    /// Node that the announcement is about.
     pub node: NodeId,
-    /// What is new.
-    pub news: News,
+    /// The announcement.
+    pub announcement: Announcement,
 }
 
-/// What is new of a node.
+/// Announcement about a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum News {
-    /// It belongs to the cluster, and its last durable commit is at this offset.
+pub enum Announcement {
+    /// The node belongs to the cluster, and its last durable commit is at this offset.
     Durable(u64),
-    /// A snapshot of this offset is kept on its machine, and was read back whole.
+    /// The node's machine has a snapshot of this offset, which was read back completely.
     Snapshot(u64),
-    /// It does not belong to the cluster any longer, and never will again.
-    Gone,
-    /// The highest feature level that its build knows.
+    /// The node has left the cluster and never returns.
+    Left,
+    /// Highest feature level that the node's build supports.
     Level(u64),
 }
 
-/// Records that are accepted together or not at all.
+/// Group of records that are accepted together or not at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group<'m> {
-    /// The offset of the writer's claim.
+    /// Offset of the writer's claim.
     pub epoch: u64,
-    /// Counts the groups of the epoch, from 1, without holes.
+    /// Number of the group in the epoch, from 1, without holes.
     pub number: u64,
-    /// The position of the first record.
+    /// Position of the first record.
     pub first_position: u64,
-    /// The tag of the group (or generation) before it, of whatever epoch.
+    /// Tag of the group or generation before it, in any epoch.
     pub previous: Tag,
-    /// Whether only nodes can read its records.
+    /// Whether the records are encrypted.
     pub is_sealed: bool,
-    /// At least one.
+    /// Records, at least one.
     pub records: Records<'m>,
 }
 
-/// The digests of a node's data at a mark, by part.
+/// Digests of a node's data at a digest barrier, by part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Digests<'m> {
-    /// Whose.
+    /// Node that computed them.
     pub node: NodeId,
-    /// The offset of the mark.
+    /// Offset of the digest barrier.
     pub mark: u64,
-    /// Known to be whole.
+    /// Encoded digests, known to be complete.
     parts: &'m [u8],
 }
 
@@ -167,7 +169,7 @@ impl<'m> Digests<'m> {
         Some(digests)
     }
 
-    /// The digests.
+    /// Decodes the digests.
     pub fn parts(&self) -> Parts {
         read_parts(&mut Reader(self.parts)).unwrap_or_default()
     }
@@ -184,26 +186,26 @@ fn read_parts(reader: &mut Reader<'_>) -> Option<Parts> {
     (parts.len() == count).then_some(parts)
 }
 
-/// Why bytes are no message.
+/// Reason why bytes are not a valid message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MessageError {
-    /// Whoever wrote it does not have the key of the cluster, or this node does not have it.
+    /// The tag does not match: the author or this node does not have the key.
     #[error("it is not authentic under a key that this node knows")]
     NotAuthentic,
-    /// A node of a newer build wrote it.
+    /// A newer build wrote the message.
     #[error("it has version {0}, which this build does not know")]
     NewerVersion(u8),
-    /// It is authentic and makes no sense.
+    /// The tag is valid and the content is not.
     #[error("it is authentic and cannot be read")]
     Malformed,
 }
 
 impl<'m> Message<'m> {
-    /// Reads a message, which must be under the key of this number.
+    /// Decodes a message, which must be under the key of this number.
     ///
     /// # Errors
-    /// It is none.
+    /// The bytes are not a valid message.
     pub fn decode(bytes: &'m [u8], keys: &KeyRing, key: u32) -> Result<Message<'m>, MessageError> {
         let (content, tag) = bytes.split_last_chunk().ok_or(MessageError::NotAuthentic)?;
         let tag = Tag(*tag);
@@ -220,7 +222,7 @@ impl<'m> Message<'m> {
         decode(kind, reader, content, tag, keys.get(key)).ok_or(MessageError::Malformed)
     }
 
-    /// The feature level that it takes.
+    /// Returns the feature level that a node needs to read the message.
     pub(crate) fn level(bytes: &[u8]) -> u64 {
         match bytes.get(1) {
             Some(KIND_SLICE_MARK..) => SLICES_LEVEL,
@@ -229,7 +231,7 @@ impl<'m> Message<'m> {
         }
     }
 
-    /// The number of the key that bytes say to be under.
+    /// Returns the number of the key that the message names.
     pub(crate) fn key(bytes: &[u8]) -> Option<u32> {
         bytes.get(2..)?.first_chunk().copied().map(u32::from_be_bytes)
     }
@@ -253,15 +255,15 @@ fn decode<'m>(
             previous: Tag(reader.array()?),
         }),
         KIND_MEMBER => {
-            let (node, news, offset) = (NodeId(reader.u32()?), reader.u8()?, reader.u64()?);
-            let news = match news {
-                NEWS_DURABLE => News::Durable(offset),
-                NEWS_SNAPSHOT => News::Snapshot(offset),
-                NEWS_GONE if offset == 0 => News::Gone,
-                NEWS_LEVEL => News::Level(offset),
+            let (node, announcement, offset) = (NodeId(reader.u32()?), reader.u8()?, reader.u64()?);
+            let announcement = match announcement {
+                ANNOUNCE_DURABLE => Announcement::Durable(offset),
+                ANNOUNCE_SNAPSHOT => Announcement::Snapshot(offset),
+                ANNOUNCE_LEAVING if offset == 0 => Announcement::Left,
+                ANNOUNCE_LEVEL => Announcement::Level(offset),
                 _ => return None,
             };
-            Body::Member(Member { node, news })
+            Body::Member(Member { node, announcement })
         }
         KIND_MARK => Body::Mark(NodeId(reader.u32()?)),
         KIND_DIGESTS => {
@@ -283,7 +285,7 @@ fn decode<'m>(
     Some(Message { generation, body, tag })
 }
 
-/// A group, opened with the key where it is sealed. `message` is all of it but its tag.
+/// Decodes a group, and decrypts it if it is sealed. `message` is the whole message without its tag.
 fn decode_group<'m>(
     reader: &mut Reader<'m>,
     opens: Option<&ClusterKey>,
@@ -304,7 +306,7 @@ fn decode_group<'m>(
     Some(Group { epoch, number, first_position, previous, is_sealed: opens.is_some(), records })
 }
 
-/// The message that begins the generation `id`, under the key of this number, and its tag.
+/// Encodes the message that begins the generation `id`, under the key of this number, and returns it with its tag.
 pub fn encode_generation(
     keys: &KeyRing,
     key: u32,
@@ -317,7 +319,7 @@ pub fn encode_generation(
     sealed(keys, key, out)
 }
 
-/// The message of a claim under the key of this number.
+/// Encodes a claim under the key of this number.
 pub fn encode_claim(keys: &KeyRing, key: u32, generation: &GenerationId, claim: &Claim) -> Vec<u8> {
     let mut out = head(key, KIND_CLAIM, generation);
     out.extend(claim.node.0.to_be_bytes());
@@ -328,29 +330,29 @@ pub fn encode_claim(keys: &KeyRing, key: u32, generation: &GenerationId, claim: 
     sealed(keys, key, out).0
 }
 
-/// The message of a node's news under the key of this number.
+/// Encodes an announcement under the key of this number.
 pub(crate) fn encode_member(keys: &KeyRing, key: u32, generation: &GenerationId, member: &Member) -> Vec<u8> {
     let mut out = head(key, KIND_MEMBER, generation);
     out.extend(member.node.0.to_be_bytes());
-    let (news, offset) = match member.news {
-        News::Durable(offset) => (NEWS_DURABLE, offset),
-        News::Snapshot(offset) => (NEWS_SNAPSHOT, offset),
-        News::Gone => (NEWS_GONE, 0),
-        News::Level(level) => (NEWS_LEVEL, level),
+    let (announcement, offset) = match member.announcement {
+        Announcement::Durable(offset) => (ANNOUNCE_DURABLE, offset),
+        Announcement::Snapshot(offset) => (ANNOUNCE_SNAPSHOT, offset),
+        Announcement::Left => (ANNOUNCE_LEAVING, 0),
+        Announcement::Level(level) => (ANNOUNCE_LEVEL, level),
     };
-    out.push(news);
+    out.push(announcement);
     out.extend(offset.to_be_bytes());
     sealed(keys, key, out).0
 }
 
-/// The message with which a node wants all data compared.
+/// Encodes a digest barrier for all data.
 pub(crate) fn encode_mark(keys: &KeyRing, key: u32, generation: &GenerationId, node: NodeId) -> Vec<u8> {
     let mut out = head(key, KIND_MARK, generation);
     out.extend(node.0.to_be_bytes());
     sealed(keys, key, out).0
 }
 
-/// The message of a mark that names a slice.
+/// Encodes a digest barrier for a slice.
 pub(crate) fn encode_slice_mark(
     keys: &KeyRing,
     key: u32,
@@ -362,7 +364,7 @@ pub(crate) fn encode_slice_mark(
     sealed(keys, key, out).0
 }
 
-/// The message of a node's digests at a mark. Parts beyond the most that may be are left out.
+/// Encodes a node's digests at a digest barrier. Parts beyond the limit are left out.
 pub(crate) fn encode_digests(
     keys: &KeyRing,
     key: u32,
@@ -382,7 +384,7 @@ pub(crate) fn encode_digests(
     sealed(keys, key, out).0
 }
 
-/// The head of a group, before its records.
+/// Head of a group, before its records.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GroupHead {
     pub(crate) key: u32,
@@ -394,8 +396,8 @@ pub(crate) struct GroupHead {
     pub(crate) count: u32,
 }
 
-/// The message of a group whose records are those that [`put_record`] encoded; sealed, where it says as which proposal.
-/// `None` where it cannot be.
+/// Encodes a group whose records [`put_record`] encoded. It is sealed if a proposal is given. Returns `None` if it
+/// cannot be encoded.
 pub(crate) fn encode_group(
     keys: &KeyRing,
     group: &GroupHead,
@@ -484,10 +486,9 @@ mod tests {
         assert_ne!(sealed[sealed.len() - 60..], other[other.len() - 60..], "no two are alike");
     }
 
-    /// Who has the key of the MAC and alters what is sealed does not get it past AES-GCM; neither does one who says
-    /// something else of it.
+    /// AES-GCM rejects altered bytes of a sealed group or of its head, even if their author has the key of the MAC.
     #[test]
-    fn what_is_sealed_is_whole_or_nothing() {
+    fn rejects_a_sealed_group_with_any_altered_byte() {
         let bytes = group_of(Some(Proposal { node: NodeId(3), incarnation: 2, number: 1 }));
         let end = bytes.len() - Tag::SIZE;
         for at in HEAD_SIZE..end {
@@ -516,8 +517,10 @@ mod tests {
         let claim = Claim { node: NodeId(1), incarnation: 2, attempt: 3, position: 4, previous };
         let bytes = encode_claim(&keys(), 1, &GENERATION, &claim);
         assert_eq!(Message::decode(&bytes, &keys(), 1).map(|message| message.body), Ok(Body::Claim(claim)));
-        for news in [News::Durable(5), News::Snapshot(6), News::Gone, News::Level(7)] {
-            let member = Member { node: NodeId(8), news };
+        for announcement in
+            [Announcement::Durable(5), Announcement::Snapshot(6), Announcement::Left, Announcement::Level(7)]
+        {
+            let member = Member { node: NodeId(8), announcement };
             let bytes = encode_member(&keys(), 1, &GENERATION, &member);
             let read = Message::decode(&bytes, &keys(), 1).map(|message| message.body);
             assert_eq!(read, Ok(Body::Member(member)));
@@ -587,9 +590,9 @@ mod tests {
         assert_eq!(Message::decode(&group(), &both, 2), Err(MessageError::NotAuthentic));
     }
 
-    /// Authentic bytes of other builds, or of a build with a fault.
+    /// Messages with a valid tag from other builds, or from a faulty build.
     #[test]
-    fn what_is_authentic_may_still_be_refused() {
+    fn rejects_malformed_messages_with_a_valid_tag() {
         fn check(change: impl Fn(&mut Vec<u8>), expected: MessageError) {
             let mut bytes = group();
             bytes.truncate(bytes.len() - Tag::SIZE);

@@ -1,6 +1,6 @@
-//! Nodes and the operations that they bring.
+//! Ids of nodes and of operations.
 
-/// A node of the cluster: its number, given at its registration and never to another node.
+/// Number of a node of the cluster. It is assigned when the node joins and never given to another node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u32);
 
@@ -10,15 +10,15 @@ impl std::fmt::Display for NodeId {
     }
 }
 
-/// What tells an operation from every other. The node that a client asked gives it; every retry keeps it.
+/// Unique id of an operation. The node that received it from the client assigns it; every retry has the same id.
 ///
-/// Ordered as the node gave them: by incarnation, then by sequence.
+/// Ids are ordered as the node assigned them: by incarnation, then by sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OperationId {
-    /// The node that the client asked.
+    /// Node that received the operation from the client.
     pub node: NodeId,
-    /// Which start of that node's process it was; grows with every start.
+    /// Number of the start of that node's process; grows with every start.
     pub incarnation: u64,
-    /// Counts the operations of that incarnation.
+    /// Number of the operation in that incarnation.
     pub sequence: u64,
 }

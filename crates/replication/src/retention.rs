@@ -1,47 +1,47 @@
-//! What of the log may be deleted. Kafka deletes nothing by itself (the topic's retention is -1, checked at a start):
-//! this decides, and one node has the log delete it.
+//! Rules for deleting messages of the log. Kafka deletes nothing by itself (the topic's retention is -1, checked at a
+//! start): these rules decide, and one node requests the deletion.
 
 use std::collections::BTreeMap;
 
 use crate::operation::NodeId;
 
-/// How many machines must have a verified snapshot before anything is deleted: one may burn.
+/// Number of machines that must have a verified snapshot before anything is deleted, so that one machine may be lost.
 pub const SNAPSHOT_MACHINES_MIN: usize = 2;
 
-/// A snapshot that a node could begin from.
+/// Snapshot from which a node can begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Where it is kept.
+    /// Machine that keeps the snapshot.
     pub machine: String,
-    /// [`Cursor::offset`](crate::Cursor::offset) of its rows.
+    /// [`Cursor::offset`](crate::Cursor::offset) of the snapshot's rows.
     pub offset: u64,
-    /// Whether somebody has read it back whole.
+    /// Whether the snapshot was read back completely.
     pub is_verified: bool,
 }
 
-/// Why the log is kept whole.
+/// Reason why nothing of the log may be deleted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Kept {
-    /// No node is registered: nobody knows who reads.
+    /// No node is registered, so the readers of the log are unknown.
     #[error("no node is registered")]
     NoNodes,
-    /// Nobody knows how far a registered node has come. If it is lost for good, it is to be unregistered.
-    #[error("{0} has never told how far it has come")]
+    /// A registered node has never announced its offset. If the node is lost, an administrator must unregister it.
+    #[error("{0} has never announced how far it has read")]
     Unheard(NodeId),
-    /// A node that loses its disk might find nothing to begin from.
+    /// Too few machines have a snapshot: a node that loses its disk might have nothing to begin from.
     #[error("{machines} machines have a verified snapshot, {SNAPSHOT_MACHINES_MIN} must")]
     TooFewSnapshots {
-        /// How many have.
+        /// Number of machines with a verified snapshot.
         machines: usize,
     },
 }
 
-/// The offset before which everything may be deleted. The message at it stays: it is what a start looks for. Registered
-/// nodes come with the offset of their last durable commit.
+/// Returns the offset before which everything may be deleted. The message at it stays, because a starting node looks
+/// for it. `nodes` are the registered nodes with the offsets of their last durable commits.
 ///
 /// # Errors
-/// Nothing may be deleted.
+/// Nothing may be deleted; the error is the reason.
 pub fn deletable_before(nodes: &[(NodeId, Option<u64>)], snapshots: &[Snapshot]) -> Result<u64, Kept> {
     let mut slowest = None;
     for (node, offset) in nodes {
@@ -80,7 +80,7 @@ mod tests {
         check(&[a.clone(), c.clone()], Ok(70));
         check(&[a.clone(), b.clone()], Ok(60));
         check(&[b.clone(), c.clone(), a.clone()], Ok(70));
-        // An older one of the same machine does not count, and one that nobody has read does not at all.
+        // A second snapshot of the same machine and an unverified snapshot do not count.
         check(&[a.clone(), snapshot("a", 79, true)], Err(Kept::TooFewSnapshots { machines: 1 }));
         check(&[a.clone(), snapshot("b", 79, false)], Err(Kept::TooFewSnapshots { machines: 1 }));
         check(&[b, snapshot("b", 85, true), a.clone()], Ok(70));

@@ -1,7 +1,8 @@
-//! The next key of the cluster. All of it follows from messages of the log, so every node has the same state.
+//! Rotation to the next key of the cluster. Its state follows from messages of the log, so every node has the same
+//! state.
 //!
 //! A node offers a new key; the others fetch it and announce that they have it; when most have it, the writer puts it
-//! in force. A node that leaves meanwhile may have it too: that ends the offer, and another key is due.
+//! in force. If a node leaves meanwhile, it may have the offered key: the offer ends, and another key is due.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +34,7 @@ impl Rotation {
     }
 
     /// Records that a node has left.
-    pub(crate) fn gone(&mut self, rows: &mut Vec<RowChange>) {
+    pub(crate) fn node_left(&mut self, rows: &mut Vec<RowChange>) {
         self.withdraw(rows);
         self.is_due = true;
         rows.push(RowChange::rotation(self.is_due, self.offered.as_ref()));

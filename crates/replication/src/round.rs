@@ -1,73 +1,72 @@
-//! Comparing all data a slice at a time, round after round.
+//! Comparison of all data, one slice at a time, in rounds.
 //!
-//! A mark names the slice of the rows that nodes compare there. The next mark names the slice behind it, until the last
-//! one ends a round. How far the round is follows from the log: a mark counts only where it goes on from the one
-//! before, so marks that come late, twice or from two nodes at once leave nothing out.
+//! A digest barrier names the slice that nodes compare at it. The next barrier names the next slice, until the last
+//! one ends a round. The progress of a round follows from the log: a barrier is accepted only if it continues the one
+//! before. Barriers that come late, twice or from two nodes at once therefore leave nothing out.
 //!
-//! What rows there are is not known here. A point stands between two rows; points are bytes, and their order is that
-//! of the rows.
+//! This module does not know the rows. A point lies between two rows; points are bytes, in the order of the rows.
 
 use crate::codec::{Reader, put_length};
 use crate::limits::POINT_BYTES_MAX;
 use crate::operation::NodeId;
 
-/// The rows from one point up to another.
+/// Rows from one point up to another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Slice {
-    /// Where it begins. Empty: with the first row.
+    /// First point. Empty: the first row.
     pub from: Vec<u8>,
-    /// Where it ends; what stands there does not belong to it. Empty: behind the last row.
+    /// End, exclusive. Empty: after the last row.
     pub to: Vec<u8>,
 }
 
-/// The next slice, as the node that sets the mark found the rows.
+/// Next slice, planned by the node that sets the barrier.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlannedSlice {
-    /// Which rows.
+    /// The slice.
     pub slice: Slice,
-    /// What reading them costs, in bytes.
+    /// Cost of reading the slice, in bytes.
     pub bytes: u64,
 }
 
-/// Here all nodes compare a slice of their data.
+/// Digest barrier for a slice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SliceMark {
-    /// The node that wants it.
+    /// Node that set the barrier.
     pub node: NodeId,
-    /// Counts the rounds of the generation, from 1; 0 for a slice that is compared besides, because nodes differed in
-    /// it: such a mark moves no round.
+    /// Number of the round in the generation, from 1. It is 0 for a slice that is compared again because nodes
+    /// differed in it; such a barrier does not advance the round.
     pub round: u64,
-    /// When the node wanted it, in seconds since 1970.
+    /// Time at which the node set the barrier, in seconds since 1970.
     pub at: u64,
-    /// The slice.
+    /// The slice and its cost.
     pub planned: PlannedSlice,
 }
 
-/// How far the round is.
+/// Progress of the round.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Round {
-    /// How many rounds have ended.
+    /// Number of completed rounds.
     pub ended: u64,
-    /// When the mark of the last slice of the last round was set, in seconds since 1970; 0 for never.
+    /// Time of the barrier of the last slice of the last round, in seconds since 1970; 0 for never.
     pub ended_at: u64,
-    /// What that round cost on each node, in bytes.
+    /// Cost of that round on each node, in bytes.
     pub ended_bytes: u64,
-    /// Where the next slice begins. Empty: a round begins.
+    /// Point at which the next slice begins. Empty: the next slice begins a round.
     pub next: Vec<u8>,
-    /// When the first mark of the round was set that is under way.
+    /// Time of the first barrier of the present round.
     pub began_at: u64,
-    /// What its slices have cost, in bytes.
+    /// Cost of the slices of the present round so far, in bytes.
     pub bytes: u64,
 }
 
 impl Slice {
-    /// Whether all rows of another one are in it.
+    /// Returns true if the slice contains all rows of `other`.
     pub fn covers(&self, other: &Slice) -> bool {
         let ends_behind = self.to.is_empty() || (!other.to.is_empty() && other.to <= self.to);
         self.from <= other.from && ends_behind
     }
 
-    /// Whether it has the row behind this point.
+    /// Returns true if the slice contains the row after this point.
     pub fn has(&self, point: &[u8]) -> bool {
         *self.from <= *point && (self.to.is_empty() || *point < *self.to)
     }
@@ -90,13 +89,13 @@ impl SliceMark {
 }
 
 impl Round {
-    /// The mark of the next slice; `None` where the plan is not of that.
+    /// Returns the barrier for the planned slice, or `None` if it is not the next slice.
     pub(crate) fn mark(&self, node: NodeId, planned: PlannedSlice, at: u64) -> Option<SliceMark> {
         let round = self.ended.saturating_add(1);
         (planned.slice.from == self.next).then_some(SliceMark { node, round, at, planned })
     }
 
-    /// Goes on by a mark. Whether that is the one of the next slice: nothing changes if not.
+    /// Advances the round if the barrier is for the next slice; returns whether it is. Otherwise nothing changes.
     pub(crate) fn take(&mut self, mark: &SliceMark) -> bool {
         let PlannedSlice { slice, bytes } = &mark.planned;
         if Some(mark.round) != self.ended.checked_add(1) || slice.from != self.next {
@@ -113,7 +112,7 @@ impl Round {
         true
     }
 
-    /// As it stands in a row.
+    /// Encodes the round as the value of a row.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let numbers = [self.ended, self.ended_at, self.ended_bytes, self.began_at, self.bytes];
         let mut out: Vec<u8> = numbers.iter().flat_map(|number| number.to_be_bytes()).collect();
@@ -166,7 +165,7 @@ mod tests {
             began_at: first.began_at,
         };
         assert_eq!(second, expected);
-        // Of the round before: it begins where the next slice does, and would leave out nothing; yet it is told apart.
+        // A barrier of the round before is rejected although it begins where the next slice begins.
         let mut third = second.clone();
         assert!(!third.take(&late) && third == second);
         let (whole, _) = take(b"", b"", 130);

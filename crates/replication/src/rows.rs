@@ -1,4 +1,5 @@
-//! The state of the protocol as rows: keys and values that stand in the same commit as the records they belong to.
+//! Rows that hold the state of the protocol: keys and values that are committed together with the records they belong
+//! to.
 //!
 //! | key | value |
 //! |---|---|
@@ -26,17 +27,17 @@ const HOLDER_PREFIX: u8 = b'h';
 const NODE_PREFIX: u8 = b'n';
 const OPERATION_PREFIX: u8 = b'o';
 const MEMBER_PREFIX: u8 = b'm';
-const MEMBER_GONE: u8 = 1;
+const MEMBER_LEFT: u8 = 1;
 const MEMBER_DURABLE: u8 = 2;
 const MEMBER_SNAPSHOT: u8 = 4;
 const CURSOR_VERSION: u8 = 1;
 
-/// A row that is to be written, or deleted where there is no value.
+/// Row to write; without a value, a row to delete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowChange {
-    /// At most 40 bytes.
+    /// Key, at most 40 bytes.
     pub key: Vec<u8>,
-    /// At most 640 bytes.
+    /// Value, at most 640 bytes.
     pub value: Option<Vec<u8>>,
 }
 
@@ -44,7 +45,7 @@ pub struct RowChange {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemberRow {
     /// Whether the node has left or was unregistered. It never belongs to the cluster again.
-    pub is_gone: bool,
+    pub has_left: bool,
     /// Offset of the last durable commit that the node has announced.
     pub durable: Option<u64>,
     /// Offset of the newest verified snapshot on the node's machine.
@@ -66,31 +67,31 @@ pub struct Offered {
     pub address: String,
 }
 
-/// How far a node has come: all about the last message it accepted. Messages that all ignore do not move it.
+/// Progress of a node: the state after the last message that it accepted. Ignored messages do not change it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor {
-    /// The identity of the topic.
+    /// Identity of the topic.
     pub topic: [u8; 16],
-    /// The generation of the data.
+    /// Generation of the data.
     pub generation: GenerationId,
-    /// The number of the key in force.
+    /// Number of the key in force.
     pub key: u32,
-    /// Where the message stands.
+    /// Offset of the message.
     pub offset: u64,
-    /// Its tag: at a start the message at that offset must have it.
+    /// Tag of the message: when the node starts, the message at that offset must have this tag.
     pub message: Tag,
-    /// The epoch in force, once there is one.
+    /// Epoch in force, once there is one.
     pub epoch: Option<Epoch>,
-    /// The number of the epoch's last group, 0 if there is none.
+    /// Number of the epoch's last group, 0 if there is none.
     pub number: u64,
-    /// The position of the last record.
+    /// Position of the last record.
     pub position: u64,
-    /// The tag of the last group or generation: what the next group must name.
+    /// Tag of the last group or generation, which the next group must name.
     pub previous: Tag,
 }
 
 impl Cursor {
-    /// The cursor among the rows of a node; `None` where they are those of none.
+    /// Finds the cursor among the rows of a node. Returns `None` if there is none.
     pub fn of_rows<K: AsRef<[u8]>, V: AsRef<[u8]>>(rows: &[(K, V)]) -> Option<Cursor> {
         rows.iter().find_map(|(key, value)| match Row::decode(key.as_ref(), value.as_ref()) {
             Some(Row::Cursor(cursor)) => Some(cursor),
@@ -99,55 +100,55 @@ impl Cursor {
     }
 }
 
-/// The time of one writer.
+/// Period of one writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Epoch {
-    /// The offset of the claim.
+    /// Offset of the claim.
     pub offset: u64,
-    /// Who claimed.
+    /// Claimant.
     pub node: NodeId,
 }
 
-/// Rows that cannot be those of a node.
+/// Reason why rows are not the state of a node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StateError {
     /// There is no cursor: the node was never seeded.
     #[error("the data directory has no place in a shared log")]
     NoCursor,
-    /// The key in force is not among those given.
+    /// The key in force is not in the node's key ring.
     #[error(
         "key {0} of the cluster is in force, and this node does not have it: `pando cluster fetch-keys` takes it from \
          another node"
     )]
     NoKey(u32),
-    /// A newer build is needed.
+    /// The cluster needs a newer build.
     #[error(
         "the cluster has feature level {0}, and this build of Pando knows levels up to {LEVEL_MAX}: update it"
     )]
     NewerLevel(u64),
-    /// A row cannot be read.
+    /// A row cannot be decoded.
     #[error("a row of the replication state cannot be read: key {0:02x?}")]
     Damaged(Vec<u8>),
 }
 
-/// What is kept of a node beside its operation ids.
+/// State of a node in addition to its operation ids.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NodeRow {
     /// Incarnation and attempt of its last claim.
     pub(crate) claim: (u64, u64),
-    /// Incarnation and sequence: of ids up to here nothing is known any more.
+    /// Incarnation and sequence of the floor: ids up to it are not known any more.
     pub(crate) floor: (u64, u64),
 }
 
-/// A row, read.
+/// Decoded row.
 pub(crate) enum Row {
     Cursor(Cursor),
     Node(NodeId, NodeRow),
     Operation(OperationId, u64),
     Member(NodeId, MemberRow),
     Level(u64),
-    /// Whether a key is due, and which one is offered.
+    /// Whether a key is due, and the offered key.
     Rotation(bool, Option<Offered>),
     Holder(NodeId, String),
     Round(Round),
@@ -210,7 +211,8 @@ impl RowChange {
         RowChange { key: LEVEL_KEY.to_vec(), value: Some(level.to_be_bytes().to_vec()) }
     }
 
-    /// Whether a key is due (1: 0 or 1), and, where one is offered, offset (8), node (4), fingerprint (32), address.
+    /// Encodes whether a key is due (1: 0 or 1) and, if one is offered, its offset (8), node (4), fingerprint (32),
+    /// address.
     pub(crate) fn rotation(is_due: bool, offered: Option<&Offered>) -> RowChange {
         let mut value = vec![u8::from(is_due)];
         if let Some(offered) = offered {
@@ -226,20 +228,20 @@ impl RowChange {
         RowChange { key: ROUND_KEY.to_vec(), value: Some(round.encode()) }
     }
 
-    /// Where the node is reached.
+    /// Encodes the address of a node that has the offered key.
     pub(crate) fn holder(node: NodeId, address: Option<&str>) -> RowChange {
         let mut key = vec![HOLDER_PREFIX];
         key.extend(node.0.to_be_bytes());
         RowChange { key, value: address.map(|address| address.as_bytes().to_vec()) }
     }
 
-    /// Which of its parts are there (1), then both offsets (8, 8) and the level (8).
+    /// Encodes the flags of the present parts (1), both offsets (8, 8) and the level (8).
     pub(crate) fn member(node: NodeId, row: &MemberRow) -> RowChange {
         let mut key = vec![MEMBER_PREFIX];
         key.extend(node.0.to_be_bytes());
         let flag = |is_there, flag| if is_there { flag } else { 0 };
         let mut value = vec![
-            flag(row.is_gone, MEMBER_GONE)
+            flag(row.has_left, MEMBER_LEFT)
                 | flag(row.durable.is_some(), MEMBER_DURABLE)
                 | flag(row.snapshot.is_some(), MEMBER_SNAPSHOT),
         ];
@@ -259,15 +261,15 @@ impl RowChange {
 fn member(value: &mut Reader<'_>) -> Option<MemberRow> {
     let (flags, durable, snapshot, level) = (value.u8()?, value.u64()?, value.u64()?, value.u64()?);
     let has = |flag| flags & flag != 0;
-    (flags <= MEMBER_GONE | MEMBER_DURABLE | MEMBER_SNAPSHOT).then_some(MemberRow {
-        is_gone: has(MEMBER_GONE),
+    (flags <= MEMBER_LEFT | MEMBER_DURABLE | MEMBER_SNAPSHOT).then_some(MemberRow {
+        has_left: has(MEMBER_LEFT),
         durable: has(MEMBER_DURABLE).then_some(durable),
         snapshot: has(MEMBER_SNAPSHOT).then_some(snapshot),
         level,
     })
 }
 
-/// All that is left, as text.
+/// Reads the remaining bytes as text.
 fn text(value: &mut Reader<'_>) -> Option<String> {
     let bytes = std::mem::take(&mut value.0);
     std::str::from_utf8(bytes).ok().map(str::to_owned)
@@ -343,9 +345,9 @@ mod tests {
         let read = Row::decode(&row.key, row.value.as_deref().unwrap());
         assert!(matches!(read, Some(Row::Node(NodeId(9), read)) if read == node));
         let members = [
-            MemberRow { is_gone: true, ..MemberRow::default() },
+            MemberRow { has_left: true, ..MemberRow::default() },
             MemberRow { durable: Some(7), ..MemberRow::default() },
-            MemberRow { is_gone: false, durable: Some(8), snapshot: Some(3), level: 2 },
+            MemberRow { has_left: false, durable: Some(8), snapshot: Some(3), level: 2 },
         ];
         for member in members {
             let row = RowChange::member(NodeId(4), &member);

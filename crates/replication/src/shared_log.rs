@@ -1,53 +1,53 @@
-//! What the protocol needs of a log that machines share.
+//! Interface of the log that the machines of a cluster share.
 
-/// A log with offsets that count from somewhere without holes: one partition of a topic without transactions and
+/// Log with offsets without holes, which need not begin at 0: one partition of a topic without transactions and
 /// without compaction.
 ///
-/// Calls do not wait. What they lead to comes as events, in the order of the log for messages.
+/// Calls return at once. Their results come as events; messages come in the order of the log.
 pub trait SharedLog {
     /// Starts appending. One [`LogEvent::Appended`] or [`LogEvent::Failed`] with this ticket follows.
     fn append(&mut self, ticket: u64, message: Vec<u8>);
 
-    /// Has messages come from `offset` on.
+    /// Starts reading messages from `offset` on.
     fn read_from(&mut self, offset: u64);
 
-    /// What happened next, if anything did.
+    /// Returns the next event, if there is one.
     fn next_event(&mut self) -> Option<LogEvent>;
 }
 
-/// What a shared log has to say.
+/// Event of a shared log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogEvent {
-    /// The message at an offset.
+    /// A message was read.
     Message {
-        /// Where it stands.
+        /// Its offset.
         offset: u64,
-        /// All of it.
+        /// The whole message.
         bytes: Vec<u8>,
     },
-    /// A message is in the log for good.
+    /// A message is durably in the log.
     Appended {
-        /// Of the call.
+        /// Ticket of the call.
         ticket: u64,
-        /// Where it stands.
+        /// Its offset.
         offset: u64,
     },
-    /// A message may not be in the log.
+    /// Appending a message failed; it may still be in the log.
     Failed {
-        /// Of the call.
+        /// Ticket of the call.
         ticket: u64,
-        /// What is known of it.
+        /// Kind of the failure.
         error: AppendError,
     },
 }
 
-/// What is known of a message whose appending failed.
+/// Kind of failure to append a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AppendError {
-    /// It is not in the log and never will be: it did not leave this machine, or the log refused it.
+    /// The message is not in the log and never will be: it did not leave this machine, or the log refused it.
     #[error("the message is not in the log")]
     NotAppended,
-    /// It may be in the log, or get there later.
+    /// The message may be in the log, or arrive there later.
     #[error("it is not known whether the message is in the log")]
     Unknown,
 }

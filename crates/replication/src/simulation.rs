@@ -1,12 +1,13 @@
-//! Whole clusters under a seed: a log, nodes with disks, a network, clients, and everything that goes wrong.
+//! Simulation of whole clusters under a seed: a log, nodes with disks, a network, clients, and all their faults.
 //!
-//! The nodes run the machines of this crate, which is what a server runs, over a toy directory ([`directory`]). A
-//! [`world`] delays, loses and repeats what they say, pauses and kills them, takes their disks, cuts them off, elects
-//! others, and has appends time out and land late. Then it heals, waits until all is quiet, and [`check`]s every
-//! answer that a client got against the log, read by a second, plain reading of the protocol's rules.
+//! The nodes run the state machines of this crate, as a server does, over a toy directory ([`directory`]). A
+//! [`world`] delays, loses and repeats messages, pauses and kills nodes, takes their disks, cuts them off, elects
+//! other writers, and lets appends time out and arrive late. Then the faults end, the world waits until all is quiet,
+//! and [`check`]s every answer that a client received against the log. The check reads the log by a second, plain
+//! implementation of the protocol's rules.
 //!
-//! A run is a function of its seed. `PANDO_TEST_SEED=N` begins with run N, and has that one alone unless
-//! `PANDO_TEST_SEEDS=M` asks for M of them. `./dev simulate` does.
+//! A run is a function of its seed. `PANDO_TEST_SEED=N` begins with run N; only that run is made unless
+//! `PANDO_TEST_SEEDS=M` requests M of them. `./dev simulate` sets both.
 
 mod check;
 mod client;
@@ -18,36 +19,36 @@ mod world;
 
 use world::World;
 
-/// What a run has everybody do wrong, to see that it is found.
+/// Defect that all nodes of a run have, to verify that the checks find it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Defect {
-    /// The writer answers when it has appended a group, not when it has read it back.
+    /// The writer answers after it has appended a group, without reading it back.
     AnswerBeforeAccept,
-    /// Nobody looks at the epoch of a group, or at what else fences it.
+    /// Nodes do not check the epoch of a group, nor the rest of its fence.
     NoEpochCheck,
-    /// A group is taken although one before it is missing.
+    /// Nodes accept a group although an earlier one is missing.
     MissingGroupAccepted,
-    /// A retry has an operation id of its own.
+    /// A retry has a new operation id.
     RetryWithoutId,
     /// A snapshot lacks the applied operation ids.
     WindowLostInSnapshot,
     /// The writer decides any copy of a request.
     AnyCopyDecided,
-    /// A read does not wait for what its client has seen.
+    /// A read does not wait for the position that its client has seen.
     StaleRead,
-    /// Records and rows are two commits.
+    /// Records and rows go into two commits.
     RowsCommittedLate,
-    /// A message counts under any key that the node has, not only under the one in force.
+    /// Nodes accept a message under any key that they have, not only under the one in force.
     OldKeyAccepted,
-    /// One node compares all that it has where a slice is to be compared.
+    /// One node compares all its data at a barrier that names a slice.
     SliceIgnored,
-    /// A node that starts again has forgotten how far the round of comparisons is.
+    /// A node that restarts has lost the progress of the round of comparisons.
     RoundForgotten,
-    /// A node goes on behind a rotation without the key, by what it can read.
+    /// A node without the new key continues after a rotation with the messages that it can read.
     RotationIgnored,
 }
 
-/// Why a run is not what the protocol promises.
+/// Violation of a promise of the protocol, as text.
 #[derive(Clone, Debug)]
 pub(crate) struct Violation(pub(crate) String);
 
@@ -55,7 +56,7 @@ fn run(seed: u64, defect: Option<Defect>) -> Result<world::Figures, Violation> {
     World::new(seed, defect).run()
 }
 
-/// The seeds that are asked for, or so many from 1 on.
+/// Returns the requested seeds, or `count` seeds from 1 on.
 fn seeds(count: u64) -> std::ops::Range<u64> {
     let variable = |name| std::env::var(name).ok().and_then(|text: String| text.parse::<u64>().ok());
     let first = variable("PANDO_TEST_SEED");
@@ -64,7 +65,7 @@ fn seeds(count: u64) -> std::ops::Range<u64> {
     first..first + count
 }
 
-/// The protocol as it is: nothing acknowledged is lost, nothing is applied twice, all nodes are equal.
+/// The protocol without defects: no acknowledged change is lost, none is applied twice, and all nodes are equal.
 #[test]
 fn every_seed_holds() {
     let mut sum = world::Figures::default();
@@ -75,14 +76,14 @@ fn every_seed_holds() {
         }
     }
     println!("{sum:?}");
-    // What never happens proves nothing.
+    // A fault that never occurred was not tested.
     if sum.runs >= 2_000 {
         assert!(sum.all().iter().all(|(_, count)| *count > 0), "{sum:?}");
     }
 }
 
-/// A log that breaks its word: messages that it had are gone. What was acknowledged may be lost then, but nodes that go
-/// on are equal, and a writer sees it by the offset that its message gets.
+/// A faulty log: messages that it had are gone. Acknowledged changes may be lost then, but nodes that continue are
+/// equal, and a writer notices the loss by the offset that its message gets.
 #[test]
 fn a_log_that_goes_back_makes_no_silent_difference() {
     let mut sum = world::Figures::default();
@@ -96,10 +97,10 @@ fn a_log_that_goes_back_makes_no_silent_difference() {
     assert!(sum.runs < 500 || sum.went_back() > 0);
 }
 
-/// A value of a node is altered in peace: the round under way or the next one finds it, whichever slice it is in, and
-/// says which node and which part it is, where there is a majority.
+/// If a value of a node is altered while no faults occur, the present round or the next one finds it in whichever
+/// slice it is. If there is a majority, the result names the node and the part.
 #[test]
-fn what_is_altered_is_found_within_one_round() {
+fn finds_an_altered_value_within_one_round() {
     let (mut in_the_first, mut in_others) = (0, 0);
     for seed in seeds(200) {
         let planted = match World::new(seed, None).plant() {
@@ -116,7 +117,7 @@ fn what_is_altered_is_found_within_one_round() {
     assert!(in_the_first + in_others < 100 || (in_the_first > 0 && in_others > 0));
 }
 
-/// Seeds in which a defect is looked for: far fewer than those that must hold.
+/// Number of seeds in which a defect must be found: far fewer than those that must hold.
 const DEFECT_SEEDS: u64 = 100;
 
 fn finds(defect: Defect) {

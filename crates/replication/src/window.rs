@@ -1,5 +1,5 @@
-//! Which operations were applied: of each node the ids with the highest numbers, and a floor below which nothing is
-//! known. All of it follows from the accepted groups, so every node holds the same.
+//! Applied operations: the ids of each node with the highest numbers, and a floor below which ids are not known. This
+//! state follows from the accepted groups, so every node has the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,17 +8,17 @@ use crate::message::{Claim, Records};
 use crate::operation::{NodeId, OperationId};
 use crate::rows::{NodeRow, RowChange};
 
-/// What is known of an operation.
+/// Knowledge about an operation id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
-    /// No accepted group has a record of it.
+    /// No accepted group has a record of the operation.
     New,
-    /// It is in the log: a retry is answered, not carried out.
+    /// A record of the operation is in the log: a retry is answered and not carried out again.
     Applied {
-        /// Where its record stands.
+        /// Position of the record.
         position: u64,
     },
-    /// Whether it was applied is forgotten: it is refused as unavailable and never carried out.
+    /// The id is below the floor: the operation is refused as unavailable and never carried out.
     TooOld,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Window {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Node {
     row: NodeRow,
-    /// Incarnation and sequence to position. Exactly the applied ids above the floor.
+    /// Positions by incarnation and sequence: exactly the applied ids above the floor.
     applied: BTreeMap<(u64, u64), u64>,
 }
 
@@ -59,7 +59,7 @@ impl Window {
         self.nodes.contains_key(&node)
     }
 
-    /// Whether every record is of an operation that is new, also among the others of its group.
+    /// Returns true if the operation of every record is new, and no two records of the group have the same operation.
     pub(crate) fn are_new(&self, records: &Records<'_>) -> bool {
         let mut ids: Vec<OperationId> = records.iter().map(|record| record.operation).collect();
         ids.sort_unstable();
@@ -67,14 +67,14 @@ impl Window {
         are_distinct && ids.iter().all(|operation| self.operation(operation) == Known::New)
     }
 
-    /// Whether the nodes of the records are known or can become so.
+    /// Returns true if the nodes of the records are known, or there is room for them.
     pub(crate) fn has_room(&self, records: &Records<'_>) -> bool {
         let ids = records.iter().map(|record| record.operation.node);
         let unknown: BTreeSet<NodeId> = ids.filter(|node| !self.knows(*node)).collect();
         self.nodes.len() + unknown.len() <= NODES_MAX
     }
 
-    /// The records of an accepted group, the first at `position`.
+    /// Adds the records of an accepted group, the first of them at `position`.
     pub(crate) fn apply(&mut self, records: &Records<'_>, mut position: u64, rows: &mut Vec<RowChange>) {
         for record in records.iter() {
             let operation = record.operation;
@@ -93,7 +93,7 @@ impl Window {
         }
     }
 
-    /// Whether the claim is newer than the last of its node, and there is room for the node.
+    /// Returns true if the claim is newer than the last of its node, and there is room for the node.
     pub(crate) fn takes_claim(&self, claim: &Claim) -> bool {
         match self.nodes.get(&claim.node) {
             Some(node) => (claim.incarnation, claim.attempt) > node.row.claim,

@@ -318,7 +318,7 @@ fn audit(feed: &AuditFeed) -> Group {
     group.count("Bytes", "Octets of the trail written", load(&figures.bytes));
     group.level("Position", "The last change in the trail", load(&figures.position));
     group.count("Lost Events", "Events that the trail lacks", load(&figures.lost));
-    group.count("Held Requests", "Requests that waited for the trail", load(&figures.held));
+    group.count("GroupOutcome Requests", "Requests that waited for the trail", load(&figures.held));
     let is_failing = figures.is_failing.load(Ordering::Relaxed);
     group.add("Failing", "Whether the trail cannot be written", Value::Flag(is_failing));
     group
@@ -456,7 +456,7 @@ fn round_text(round: &replication::Round) -> String {
 /// What the log says of a node.
 #[cfg(feature = "kafka")]
 fn member_text(row: &replication::MemberRow) -> String {
-    if row.is_gone {
+    if row.has_left {
         return "gone: its certificate is refused".to_owned();
     }
     let offset = |offset: Option<u64>| offset.map_or_else(|| "none".to_owned(), |offset| offset.to_string());

@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use kafka_log::Message;
 use replication::limits::LEVEL_MAX;
-use replication::message::News;
-use replication::{MemberNews, Verdict};
+use replication::message::Announcement;
+use replication::{MemberUpdate, Verdict};
 
 use super::Node;
 use super::follow::Gathered;
@@ -45,11 +45,12 @@ impl Node {
         self.announced = Announced { last: Some(self.now()), is_new: false };
         // Whatever the thread has read at this point is committed.
         let follower = member.follower();
-        let message = follower.news_of(self.ids.node, News::Durable(follower.cursor().offset));
+        let message =
+            follower.announcement_of(self.ids.node, Announcement::Durable(follower.cursor().offset));
         let own = follower.members().find(|(node, _)| *node == self.ids.node);
         let level = own
             .is_none_or(|(_, row)| row.level != LEVEL_MAX)
-            .then(|| follower.news_of(self.ids.node, News::Level(LEVEL_MAX)));
+            .then(|| follower.announcement_of(self.ids.node, Announcement::Level(LEVEL_MAX)));
         self.append(&message);
         if let Some(level) = level {
             self.append(&level);
@@ -63,14 +64,17 @@ impl Node {
         }
     }
 
-    pub(super) fn take_news(&mut self, news: MemberNews, gathered: &mut Gathered) {
-        gathered.rows.extend(news.rows);
-        if news.news != News::Gone {
+    pub(super) fn take_announcement(&mut self, update: MemberUpdate, gathered: &mut Gathered) {
+        gathered.rows.extend(update.rows);
+        if update.announcement != Announcement::Left {
             return;
         }
-        tracing::warn!("{} does not belong to the cluster any longer: its certificate is refused", news.node);
-        self.parts.former_members.add(news.node);
-        if news.node == self.ids.node {
+        tracing::warn!(
+            "{} does not belong to the cluster any longer: its certificate is refused",
+            update.node
+        );
+        self.parts.former_members.add(update.node);
+        if update.node == self.ids.node {
             self.stop(UNREGISTERED);
         }
     }

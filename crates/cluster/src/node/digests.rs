@@ -154,11 +154,11 @@ impl Node {
 
     /// Takes the digests of a node at a digest barrier.
     pub(super) fn take_digests(&mut self, node: replication::NodeId, mark: u64, parts: Parts) {
-        self.digests.comparison.tell(node, mark, parts);
+        self.digests.comparison.report(node, mark, parts);
         self.compare(mark, false);
         let registered =
             self.member.as_ref().map(|member| member.follower().registered()).unwrap_or_default();
-        if self.digests.comparison.is_told(mark, &registered) {
+        if self.digests.comparison.is_complete(mark, &registered) {
             self.digests.open.remove(&mark);
         }
     }

@@ -82,8 +82,8 @@ impl Node {
                 self.holes = 0;
             }
             Verdict::NewEpoch(epoch) => self.new_epoch(epoch, message, gathered),
-            Verdict::Member(news) => self.take_news(news, gathered),
-            Verdict::Key(news) => self.take_key_news(news, gathered),
+            Verdict::Member(update) => self.take_announcement(update, gathered),
+            Verdict::Key(update) => self.take_key_update(update, gathered),
             Verdict::NeedsKey(number) => self.need_key(number),
             Verdict::Mark(mark) => {
                 gathered.rows.extend(mark.rows);

@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 use replication::limits::KEYS_LEVEL;
-use replication::{AppendError, Follower, KeyNews, NodeId, Role, Rotated};
+use replication::{AppendError, Follower, KeyUpdate, NodeId, Role, Rotated};
 
 use super::Node;
 use super::follow::Gathered;
@@ -33,7 +33,7 @@ pub(crate) struct Keys {
     /// The ticket of the rotation on its way.
     rotation: Option<usize>,
     /// That a key is wanted and cannot be yet was said.
-    is_told: bool,
+    is_logged: bool,
 }
 
 /// Whether it is so long since then; then it is now.
@@ -97,7 +97,7 @@ impl Node {
         let looks = follower.offered().is_none() && is_due(&mut self.keys.looked, now, KEY_RETRY / 8);
         let is_wanted = looks && self.parts.identity.is_key_wanted();
         if is_wanted && follower.level() < KEYS_LEVEL {
-            if !std::mem::replace(&mut self.keys.is_told, true) {
+            if !std::mem::replace(&mut self.keys.is_logged, true) {
                 tracing::warn!(
                     "a new key is wanted, and not all nodes know feature level {KEYS_LEVEL}: update them"
                 );
@@ -214,15 +214,15 @@ impl Node {
             offered.map(|number| known.filter(|(known, _)| *known == number).unwrap_or((number, now)));
     }
 
-    pub(super) fn take_key_news(&mut self, news: KeyNews, gathered: &mut Gathered) {
-        gathered.rows.extend(news.rows);
-        match news.what {
+    pub(super) fn take_key_update(&mut self, update: KeyUpdate, gathered: &mut Gathered) {
+        gathered.rows.extend(update.rows);
+        match update.what {
             Rotated::Offered(node) => {
                 tracing::info!("{node} offers a new key of the cluster");
                 (self.keys.said, self.keys.asked) = (None, None);
                 self.keep_own_key();
             }
-            Rotated::Held(node) => tracing::info!("{node} has the new key of the cluster"),
+            Rotated::Stored(node) => tracing::info!("{node} has the new key of the cluster"),
             Rotated::InForce(number) => {
                 tracing::warn!(
                     "key {number} of the cluster is in force: messages under another count no longer"

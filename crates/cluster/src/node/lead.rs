@@ -7,7 +7,7 @@ use kafka_log::{Event, Message};
 use ldap::ResultCode;
 use replication::forward::Reply;
 use replication::limits::{EMPTY_DNS_LEVEL, TREES_LEVEL};
-use replication::{Fit, GroupBuilder, Held, Known, OperationId, RowChange, Step, Verdict};
+use replication::{Fit, GroupBuilder, GroupOutcome, Known, OperationId, RowChange, Step, Verdict};
 use store::StoreError;
 
 use super::follow::Gathered;
@@ -218,10 +218,10 @@ impl Node {
     /// Waits until the fate of the held batch is known. Clients whose patience ends first get `unavailable`.
     fn hold(&mut self, decided: &mut [(Operation, Answer)]) -> Fate {
         let begun = self.now();
-        let mut is_told = false;
+        let mut is_logged = false;
         loop {
-            if !is_told && self.elapsed(begun) > self.parts.patience {
-                is_told = true;
+            if !is_logged && self.elapsed(begun) > self.parts.patience {
+                is_logged = true;
                 self.mark_doubtful(decided);
                 for (operation, _) in decided.iter_mut() {
                     self.give_up(operation);
@@ -249,7 +249,7 @@ impl Node {
                             _ => String::new(),
                         };
                         match self.log_outcome(event) {
-                            Some(Held::Dropped) => return Fate::Refused(reason),
+                            Some(GroupOutcome::Dropped) => return Fate::Refused(reason),
                             _ => None,
                         }
                     }
@@ -260,7 +260,7 @@ impl Node {
                 }
             };
             if let Some(message) = message
-                && let Some(fate) = self.judge_held(&message)
+                && let Some(fate) = self.judge_proposed(&message)
             {
                 return fate;
             }
@@ -271,22 +271,22 @@ impl Node {
     }
 
     /// Judges a message while a batch is held.
-    fn judge_held(&mut self, message: &Message) -> Option<Fate> {
+    fn judge_proposed(&mut self, message: &Message) -> Option<Fate> {
         let member = self.member.as_mut()?;
-        let Step { verdict, held } = member.step(message.offset, &message.bytes);
+        let Step { verdict, outcome } = member.step(message.offset, &message.bytes);
         self.count(&verdict, message);
-        match (held, verdict) {
-            (Some(Held::Accepted), Verdict::Apply(accepted)) => Some(Fate::Accepted(accepted.rows)),
-            (held, verdict) => {
+        match (outcome, verdict) {
+            (Some(GroupOutcome::Accepted), Verdict::Apply(accepted)) => Some(Fate::Accepted(accepted.rows)),
+            (outcome, verdict) => {
                 let mut gathered = Gathered::default();
                 self.gather_verdict(verdict, message, &mut gathered);
                 if let Some((mark, slice)) = gathered.mark.take() {
                     // The held batch is not there, and everything before the mark is.
                     self.sum_up(mark, slice);
                 }
-                match held {
-                    Some(Held::Dropped) => Some(Fate::Dropped(gathered)),
-                    Some(Held::Accepted | Held::Unknown) => Some(Fate::Unknown),
+                match outcome {
+                    Some(GroupOutcome::Dropped) => Some(Fate::Dropped(gathered)),
+                    Some(GroupOutcome::Accepted | GroupOutcome::Unknown) => Some(Fate::Unknown),
                     None => {
                         self.kept.append(&mut gathered.rows);
                         None

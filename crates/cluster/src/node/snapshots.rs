@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use directory::check::{self, CheckOptions, CheckSummary};
 use directory::replicated::log_rows_in;
 use directory::{Directory, ReadOnlyDirectory};
-use replication::message::News;
+use replication::message::Announcement;
 use replication::{Cursor, Role};
 
 use super::Node;
@@ -156,11 +156,11 @@ impl Node {
         };
         match self.parts.runtime.spawn("pando-snapshot", Box::new(make)) {
             Ok(()) => self.snapshots.is_making = true,
-            Err(error) => self.snapshot_made(Err(error.to_string())),
+            Err(error) => self.snapshot_written(Err(error.to_string())),
         }
     }
 
-    pub(super) fn snapshot_made(&mut self, made: Result<u64, String>) {
+    pub(super) fn snapshot_written(&mut self, made: Result<u64, String>) {
         self.snapshots.is_making = false;
         self.snapshots.tried = Some((self.now(), made.is_ok()));
         match made {
@@ -168,7 +168,8 @@ impl Node {
                 tracing::info!("a snapshot up to offset {offset} is made and read back");
                 self.parts.figures.lock().snapshot = Some(Ok((offset, self.now_seconds())));
                 if let Some(member) = &self.member {
-                    let message = member.follower().news_of(self.ids.node, News::Snapshot(offset));
+                    let message =
+                        member.follower().announcement_of(self.ids.node, Announcement::Snapshot(offset));
                     self.append(&message);
                 }
             }

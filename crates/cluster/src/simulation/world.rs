@@ -89,7 +89,7 @@ enum Event {
         ticket: usize,
         key: Vec<u8>,
         bytes: Vec<u8>,
-        is_told: bool,
+        is_reported: bool,
     },
     Ask {
         client: usize,
@@ -344,11 +344,11 @@ impl World {
                     self.give_control(node)?;
                 }
             }
-            Event::Append { node, process, ticket, key, bytes, is_told } => {
+            Event::Append { node, process, ticket, key, bytes, is_reported } => {
                 let offset = self.log.len() as u64;
                 let millis = i64::try_from(self.shared.now_micros() / 1_000).unwrap();
                 self.log.push(Message { offset, key, bytes, millis });
-                if is_told {
+                if is_reported {
                     self.deliver_log(node, process, LogEvent::Appended { ticket, offset });
                 }
                 (0..self.processes.len()).for_each(|node| self.bring_messages(node));
@@ -533,11 +533,11 @@ impl World {
 
     /// An append arrives, or does not; its node learns of it, or does not know in time.
     fn append(&mut self, node: usize, process: u64, ticket: usize, key: Vec<u8>, bytes: Vec<u8>) {
-        let (delay, is_lost, is_told) = (self.delay(), self.is_lost(), !self.is_lost());
+        let (delay, is_lost, is_reported) = (self.delay(), self.is_lost(), !self.is_lost());
         if !is_lost {
-            self.schedule(delay, Event::Append { node, process, ticket, key, bytes, is_told });
+            self.schedule(delay, Event::Append { node, process, ticket, key, bytes, is_reported });
         }
-        if is_lost || !is_told {
+        if is_lost || !is_reported {
             let error =
                 if is_lost && self.rng.bool() { AppendError::NotAppended } else { AppendError::Unknown };
             let event = LogEvent::Failed { ticket, error, reason: "simulated".to_owned() };
@@ -647,15 +647,15 @@ impl World {
             (0..self.processes.len()).filter(|node| self.processes[*node].is_some()).collect();
         let chosen = self.rng.choice(candidates);
         if let Some(before) = self.elected.filter(|before| Some(*before) != chosen) {
-            self.tell_elected(before, false);
+            self.notify_elected(before, false);
         }
         self.elected = chosen;
         if let Some(node) = chosen {
-            self.tell_elected(node, true);
+            self.notify_elected(node, true);
         }
     }
 
-    fn tell_elected(&mut self, node: usize, is_elected: bool) {
+    fn notify_elected(&mut self, node: usize, is_elected: bool) {
         if let Some(process) = self.processes[node].as_ref().map(|running| running.number) {
             self.deliver_log(node, process, LogEvent::Elected(is_elected));
         }

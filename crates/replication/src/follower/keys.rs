@@ -1,6 +1,6 @@
-//! The cluster's key: which one is in force, which one comes, and what is under one that is not.
+//! Keys of the cluster: the key in force, the offered one, and messages under other keys.
 
-use super::{Alarm, Follower, Ignored, KeyNews, Rotated, Verdict};
+use super::{Alarm, Follower, Ignored, KeyUpdate, Rotated, Verdict};
 use crate::key::{Fingerprint, KeyRing, Tag};
 use crate::limits::KEYS_LEVEL;
 use crate::message::{Body, KeyHolder, KeyOffer, KeyRotation, Message};
@@ -9,9 +9,9 @@ use crate::rows::Offered;
 use crate::rows::{Cursor, RowChange};
 
 impl Follower {
-    /// A message that is not under the key in force. It counts for nobody. Where somebody wrote it who has a key of the
-    /// cluster, and it would have counted under the right one, that is worth a word of its own: whoever wrote it may
-    /// have left.
+    /// Judges a message that is not under the key in force. It has no effect. A group under an older key that would
+    /// have been accepted under the key in force gets an alarm of its own, because its writer may have left the
+    /// cluster.
     pub(super) fn judge_other_key<'m>(&self, bytes: &'m [u8]) -> Verdict<'m> {
         let Some(named) = Message::key(bytes).filter(|key| *key != self.cursor.key) else {
             return Verdict::Alarm(Alarm::NotAuthentic);
@@ -29,18 +29,18 @@ impl Follower {
             }
             Body::Generation(_) => Verdict::Alarm(Alarm::OtherKey(named)),
             Body::Group(group) => match self.check_fence(&group) {
-                // Such as one that landed late.
+                // For example a group that arrived late.
                 Err(Verdict::Ignored(reason)) => Verdict::Ignored(reason),
                 _ => Verdict::Alarm(Alarm::OtherKey(named)),
             },
-            // On their way when the key changed: their nodes say it again.
+            // Sent before the key changed: the nodes announce these again.
             _ => Verdict::Ignored(Ignored::OtherKey),
         }
     }
 
     pub(super) fn offer<'m>(&mut self, offset: u64, tag: Tag, offer: &KeyOffer<'_>) -> Verdict<'m> {
-        if self.members.is_gone(offer.node) {
-            return Verdict::Ignored(Ignored::Gone);
+        if self.members.has_left(offer.node) {
+            return Verdict::Ignored(Ignored::FormerMember);
         }
         if offer.fingerprint.number() == self.cursor.key {
             return Verdict::Ignored(Ignored::NotOffered);
@@ -53,12 +53,12 @@ impl Follower {
         };
         let mut rows = Vec::new();
         self.rotation.offer(offered, &mut rows);
-        self.key_news(offset, tag, Rotated::Offered(offer.node), rows)
+        self.key_update(offset, tag, Rotated::Offered(offer.node), rows)
     }
 
     pub(super) fn holder<'m>(&mut self, offset: u64, tag: Tag, holder: &KeyHolder<'_>) -> Verdict<'m> {
-        if self.members.is_gone(holder.node) {
-            return Verdict::Ignored(Ignored::Gone);
+        if self.members.has_left(holder.node) {
+            return Verdict::Ignored(Ignored::FormerMember);
         }
         let is_offered = self.offered_number() == Some(holder.number);
         if !is_offered || !self.members.is_present(holder.node) {
@@ -66,13 +66,13 @@ impl Follower {
         }
         let mut rows = Vec::new();
         self.rotation.hold(holder.node, holder.address, &mut rows);
-        self.key_news(offset, tag, Rotated::Held(holder.node), rows)
+        self.key_update(offset, tag, Rotated::Stored(holder.node), rows)
     }
 
     pub(super) fn rotate<'m>(&mut self, offset: u64, tag: Tag, rotation: &KeyRotation) -> Verdict<'m> {
         match self.cursor.epoch {
-            Some(epoch) if epoch.offset == rotation.epoch && self.members.is_gone(epoch.node) => {
-                return Verdict::Ignored(Ignored::Gone);
+            Some(epoch) if epoch.offset == rotation.epoch && self.members.has_left(epoch.node) => {
+                return Verdict::Ignored(Ignored::FormerMember);
             }
             Some(epoch) if epoch.offset == rotation.epoch => {}
             Some(epoch) if rotation.epoch < epoch.offset => return Verdict::Ignored(Ignored::OlderEpoch),
@@ -89,7 +89,7 @@ impl Follower {
         let mut rows = Vec::new();
         self.rotation.done(&mut rows);
         self.cursor.key = rotation.number;
-        self.key_news(offset, tag, Rotated::InForce(rotation.number), rows)
+        self.key_update(offset, tag, Rotated::InForce(rotation.number), rows)
     }
 
     #[cfg(not(test))]
@@ -105,7 +105,7 @@ impl Follower {
         }
     }
 
-    fn key_news<'m>(
+    fn key_update<'m>(
         &mut self,
         offset: u64,
         tag: Tag,
@@ -114,25 +114,25 @@ impl Follower {
     ) -> Verdict<'m> {
         self.cursor = Cursor { offset, message: tag, ..self.cursor };
         rows.push(RowChange::cursor(&self.cursor));
-        Verdict::Key(KeyNews { offset, what, rows })
+        Verdict::Key(KeyUpdate { offset, what, rows })
     }
 
-    /// The keys that it has.
+    /// Returns the keys that this node has.
     pub fn keys(&self) -> &KeyRing {
         &self.keys
     }
 
-    /// Has more keys from here on.
+    /// Replaces the keys by a ring with more of them.
     pub fn set_keys(&mut self, keys: KeyRing) {
         self.keys = keys;
     }
 
-    /// Whether a new key is due, because a node went that has the one in force, and none is offered.
+    /// Returns true if a node left that has the key in force, and no new key is offered yet.
     pub fn key_is_due(&self) -> bool {
         self.rotation.is_due && self.rotation.offered.is_none() && self.level() >= KEYS_LEVEL
     }
 
-    /// The key that a node offers.
+    /// Returns the offered key.
     pub fn offered(&self) -> Option<&Offered> {
         self.rotation.offered.as_ref()
     }
@@ -141,12 +141,12 @@ impl Follower {
         self.offered().map(|offered| offered.fingerprint.number())
     }
 
-    /// Whether a key is offered that it does not have.
+    /// Returns true if a key is offered that this node does not have.
     pub fn lacks_offered(&self) -> bool {
         self.offered().is_some_and(|offered| !self.keys.has_key(&offered.fingerprint))
     }
 
-    /// Who has the key that is offered, and where they are reached.
+    /// Returns the nodes that have the offered key, with their addresses.
     pub fn key_holders(&self) -> impl Iterator<Item = (NodeId, &str)> {
         self.rotation.holders.iter().map(|(node, address)| (*node, &**address))
     }
@@ -155,23 +155,23 @@ impl Follower {
         self.rotation.holders.keys().filter(|node| self.members.is_present(**node)).count()
     }
 
-    /// Whether more than half of the nodes have it, so that it cannot be lost with one of them.
+    /// Returns true if more than half of the nodes have the key, so that it survives the loss of any one node.
     pub fn most_have_key(&self) -> bool {
         self.registered_holders() * 2 > self.registered().len()
     }
 
-    /// Whether all nodes have it.
+    /// Returns true if all nodes have the key.
     pub fn all_have_key(&self) -> bool {
         self.registered_holders() == self.registered().len()
     }
 
-    /// The message with which `node`, reached at `address`, offers a key.
+    /// Encodes the message with which `node`, reached at `address`, offers a key.
     pub fn offer_of(&self, node: NodeId, fingerprint: Fingerprint, address: &str) -> Vec<u8> {
         KeyOffer { node, fingerprint, address }.encode(&self.keys, self.cursor.key, &self.cursor.generation)
     }
 
-    /// The message by which `node`, reached at `address`, says that it has the key that is offered. `None` where it has
-    /// not, has said so, or has not told that it is there; one that is reached elsewhere by now says so again.
+    /// Encodes the message with which `node`, reached at `address`, announces that it has the offered key. Returns
+    /// `None` if the node does not have it, has announced it with the same address, or is not registered.
     pub fn holder_of(&self, node: NodeId, address: &str) -> Option<Vec<u8>> {
         let offered = self.offered().filter(|offered| self.keys.has_key(&offered.fingerprint))?;
         let is_said = self.rotation.holders.get(&node).is_some_and(|known| known == address);
@@ -182,7 +182,7 @@ impl Follower {
         Some(holder.encode(&self.keys, self.cursor.key, &self.cursor.generation))
     }
 
-    /// The message by which the writer of the epoch puts the key that is offered in force.
+    /// Encodes the message with which the writer of the epoch puts the offered key in force.
     pub(crate) fn rotation_of(&self, epoch: u64) -> Option<Vec<u8>> {
         let number = self.offered_number().filter(|_| self.most_have_key() && !self.lacks_offered())?;
         let rotation = KeyRotation { epoch, number };

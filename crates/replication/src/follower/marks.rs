@@ -1,4 +1,4 @@
-//! Marks: where nodes compare their data, and which slice of it.
+//! Digest barriers: positions at which nodes compare a slice of their data.
 
 use super::{Follower, Ignored, Mark, Verdict};
 use crate::key::Tag;
@@ -10,8 +10,8 @@ use crate::rows::{Cursor, RowChange};
 
 impl Follower {
     pub(super) fn slice_mark<'m>(&mut self, offset: u64, tag: Tag, mark: &SliceMark) -> Verdict<'m> {
-        if self.members.is_gone(mark.node) {
-            return Verdict::Ignored(Ignored::Gone);
+        if self.members.has_left(mark.node) {
+            return Verdict::Ignored(Ignored::FormerMember);
         }
         let (slice, rows) = (mark.planned.slice.clone(), Vec::new());
         if mark.round == 0 {
@@ -25,17 +25,17 @@ impl Follower {
         Verdict::Mark(Mark { offset, slice, rows })
     }
 
-    /// How far the round of comparisons is.
+    /// Returns the progress of the round of comparisons.
     pub fn round(&self) -> &Round {
         &self.round
     }
 
-    /// Whether marks name slices. Before all nodes know those, a mark is of all data.
+    /// Returns true if barriers name slices. Until all nodes support that, a barrier covers all data.
     pub fn compares_slices(&self) -> bool {
         self.level() >= SLICES_LEVEL
     }
 
-    /// The message with which a node wants a slice compared again, besides the round.
+    /// Encodes a barrier with which a node has a slice compared again, outside of the round.
     pub fn mark_again_of(&self, node: NodeId, slice: Slice, now: u64) -> Vec<u8> {
         let Cursor { key, generation, .. } = self.cursor;
         let mark = SliceMark { node, round: 0, at: now, planned: PlannedSlice { slice, bytes: 0 } };
@@ -45,8 +45,8 @@ impl Follower {
         }
     }
 
-    /// The message with which a node wants the next slice compared, now, in seconds since 1970. `None` where the plan
-    /// is not of that: another mark came first.
+    /// Encodes a barrier with which a node has the next slice compared; `now` is in seconds since 1970. Returns
+    /// `None` if the plan is out of date because another barrier came first.
     pub fn mark_of(&self, node: NodeId, planned: PlannedSlice, now: u64) -> Option<Vec<u8>> {
         let Cursor { key, generation, .. } = self.cursor;
         if !self.compares_slices() {

@@ -1,46 +1,46 @@
-//! Whether a node may go on where its last commit left it.
+//! Check whether a node can continue after its last commit.
 
 use super::Follower;
 use crate::key::Tag;
 
-/// Why a node cannot go on from its last commit. It begins again from a snapshot of another node; nothing is skipped or
-/// reset by itself.
+/// Reason why a node cannot continue after its last commit. It must begin again from a snapshot of another node; it
+/// never skips or resets anything by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Reseed {
-    /// The topic was made anew, or it is another one.
+    /// The topic was created anew, or is another one.
     #[error("the topic is not the one that this data came from")]
     OtherTopic,
-    /// The log begins behind the last accepted message: what followed it may be gone.
+    /// The log begins after the last accepted message, so later messages may be deleted.
     #[error("the log begins at offset {start}, behind offset {offset} of the last accepted message")]
     Deleted {
-        /// Of the last accepted message.
+        /// Offset of the last accepted message.
         offset: u64,
-        /// Where the log begins.
+        /// First offset of the log.
         start: u64,
     },
-    /// The log ends before the last accepted message: it has lost messages, or this data is from its future.
+    /// The log ends before the last accepted message: it lost messages, or this data is newer than the log.
     #[error("the log ends at offset {end}, before offset {offset} of the last accepted message")]
     Shorter {
-        /// Of the last accepted message.
+        /// Offset of the last accepted message.
         offset: u64,
-        /// The offset that the next message gets.
+        /// Offset that the next message will get.
         end: u64,
     },
-    /// Another message stands where the last accepted one was.
-    #[error("another message stands at offset {offset}, where the last accepted one was")]
+    /// The log has a different message at the offset of the last accepted one.
+    #[error("the message at offset {offset} is not the last one that this node accepted")]
     OtherMessage {
-        /// Of the last accepted message.
+        /// Offset of the last accepted message.
         offset: u64,
     },
 }
 
 impl Follower {
-    /// Compares the last commit with the log: its topic, the offsets of its first message and of the one to come, and
-    /// the message at [`Cursor::offset`](crate::Cursor::offset), if there is one.
+    /// Compares the last commit with the log: its topic, its first offset, its next offset, and the message at
+    /// [`Cursor::offset`](crate::Cursor::offset), if there is one.
     ///
     /// # Errors
-    /// It is not the log that this data came from, or not all of it.
+    /// This data does not come from that log, or the log is incomplete.
     pub fn check_start(
         &self,
         topic: [u8; 16],

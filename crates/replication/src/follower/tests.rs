@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 const TOPIC: [u8; 16] = [1; 16];
 const GENERATION: GenerationId = [2; 16];
 
-/// A log being written, and a follower of it.
+/// A log and a follower of it.
 struct Fixture {
     follower: Follower,
     rows: BTreeMap<Vec<u8>, Vec<u8>>,
@@ -16,7 +16,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// A topic with its first generation, at position 100.
+    /// Returns a topic with its first generation, which begins at position 100.
     fn new() -> Fixture {
         let generation = Generation { follows: [0; 16], position: 100 };
         let (message, tag) = message::encode_generation(&keys(), 1, &GENERATION, &generation);
@@ -26,7 +26,7 @@ impl Fixture {
         fixture
     }
 
-    /// With the epoch 1 of node 1.
+    /// Returns a topic in the epoch 1 of node 1.
     fn led() -> Fixture {
         let mut fixture = Fixture::new();
         let claim = fixture.follower.claim_of(NodeId(1), 1, 1);
@@ -43,7 +43,7 @@ impl Fixture {
         }
     }
 
-    /// The verdict of the next message in short.
+    /// Appends a message and returns its verdict in short.
     fn push(&mut self, message: Vec<u8>) -> String {
         let offset = self.log.len() as u64;
         self.log.push(message.clone());
@@ -57,13 +57,13 @@ impl Fixture {
                 self.keep(new.rows);
                 format!("epoch {}", new.epoch.offset)
             }
-            Verdict::Member(news) => {
-                self.keep(news.rows);
-                format!("{}: {:?}", news.node, news.news)
+            Verdict::Member(update) => {
+                self.keep(update.rows);
+                format!("{}: {:?}", update.node, update.announcement)
             }
-            Verdict::Key(news) => {
-                self.keep(news.rows);
-                format!("{:?}", news.what)
+            Verdict::Key(update) => {
+                self.keep(update.rows);
+                format!("{:?}", update.what)
             }
             Verdict::Mark(mark) if !mark.rows.is_empty() => {
                 let [from, to] =
@@ -76,7 +76,7 @@ impl Fixture {
         }
     }
 
-    /// A group as a right writer makes it now, changed.
+    /// Returns the group that a correct writer would append now, after `change`.
     fn group(&self, sequences: &[u64], change: impl FnOnce(&mut GroupHead)) -> Vec<u8> {
         let Cursor { key, generation, epoch, number, position, previous, .. } = *self.follower.cursor();
         let mut records = Vec::new();
@@ -121,7 +121,7 @@ fn groups_of_the_epoch_are_accepted_in_order() {
 }
 
 #[test]
-fn what_is_not_the_next_group_of_the_epoch_counts_for_nobody() {
+fn ignores_or_rejects_a_group_that_is_not_the_next_of_its_epoch() {
     fn check(change: impl FnOnce(&mut GroupHead), verdict: &str) {
         let mut fixture = Fixture::led();
         let group = fixture.group(&[1], |_| ());
@@ -177,7 +177,7 @@ fn an_operation_is_applied_once() {
 #[test]
 fn ids_below_the_window_are_too_old() {
     let mut fixture = Fixture::led();
-    // Not in order, with a hole at 3.
+    // In mixed order, without number 3.
     let last = IDS_PER_NODE as u64 + 4;
     for sequence in [2, 1, 4].into_iter().chain(5..=last) {
         let group = fixture.group(&[sequence], |_| ());
@@ -274,61 +274,63 @@ fn a_restart_goes_on_only_where_it_was() {
 }
 
 #[test]
-fn who_is_gone_writes_no_longer_and_never_comes_back() {
+fn a_node_that_left_cannot_write_or_return() {
     let mut fixture = Fixture::led();
-    let news = |fixture: &Fixture, node, news| fixture.follower.news_of(NodeId(node), news);
-    for (node, what) in [(1, News::Durable(1)), (2, News::Durable(1))] {
-        let message = news(&fixture, node, what);
+    let announcement =
+        |fixture: &Fixture, node, announcement| fixture.follower.announcement_of(NodeId(node), announcement);
+    for (node, what) in [(1, Announcement::Durable(1)), (2, Announcement::Durable(1))] {
+        let message = announcement(&fixture, node, what);
         assert_eq!(fixture.push(message), format!("node {node}: Durable(1)"));
     }
     let group = fixture.group(&[1], |_| ());
-    assert_eq!(fixture.push(group), "apply 101..101", "news of nodes do not end an epoch");
+    assert_eq!(fixture.push(group), "apply 101..101", "announcements of nodes do not end an epoch");
 
-    // The writer goes: what it appended before counts, what lands later does not.
+    // The writer leaves: groups it appended before are accepted, later ones are not.
     let late = fixture.group(&[2], |_| ());
-    let gone = news(&fixture, 1, News::Gone);
-    assert_eq!(fixture.push(gone.clone()), "node 1: Gone");
+    let leaving = announcement(&fixture, 1, Announcement::Left);
+    assert_eq!(fixture.push(leaving.clone()), "node 1: Left");
     let claim = fixture.follower.claim_of(NodeId(1), 9, 9);
-    let back = news(&fixture, 1, News::Durable(3));
-    for message in [late, claim, back, gone] {
-        assert_eq!(fixture.push(message), "Ignored(Gone)");
+    let back = announcement(&fixture, 1, Announcement::Durable(3));
+    for message in [late, claim, back, leaving] {
+        assert_eq!(fixture.push(message), "Ignored(FormerMember)");
     }
     let claim = fixture.follower.claim_of(NodeId(2), 1, 1);
     assert_eq!(fixture.push(claim), "epoch 10");
     let group = fixture.group(&[2], |_| ());
     assert_eq!(fixture.push(group), "apply 102..102");
 
-    // It is part of the state.
+    // Members are part of the state.
     let again = fixture.reload();
-    assert!(again.is_gone(NodeId(1)) && !again.is_gone(NodeId(2)));
+    assert!(again.has_left(NodeId(1)) && !again.has_left(NodeId(2)));
     assert_eq!(again.members().collect::<Vec<_>>(), fixture.follower.members().collect::<Vec<_>>());
 }
 
 #[test]
 fn a_level_is_in_force_once_all_nodes_know_it_and_stops_who_does_not() {
     let mut fixture = Fixture::led();
-    let news = |fixture: &Fixture, node, news| fixture.follower.news_of(NodeId(node), news);
+    let announcement =
+        |fixture: &Fixture, node, announcement| fixture.follower.announcement_of(NodeId(node), announcement);
     assert_eq!(fixture.follower.level(), 1);
     let steps = [
-        // Node 2 has not told yet, so it knows the first one only.
-        ((1, News::Durable(1)), 1),
-        ((2, News::Durable(1)), 1),
-        ((1, News::Level(LEVEL_MAX)), 1),
-        ((2, News::Level(2)), 2),
-        // An older build on a node does not take it back, nor does another node.
-        ((2, News::Level(1)), 2),
-        ((3, News::Durable(1)), 2),
-        // Who is gone does not count.
-        ((3, News::Gone), 2),
-        ((2, News::Gone), LEVEL_MAX),
+        // Node 2 has announced no level yet, so its level is the first.
+        ((1, Announcement::Durable(1)), 1),
+        ((2, Announcement::Durable(1)), 1),
+        ((1, Announcement::Level(LEVEL_MAX)), 1),
+        ((2, Announcement::Level(2)), 2),
+        // An older build does not lower the level, nor does a new node.
+        ((2, Announcement::Level(1)), 2),
+        ((3, Announcement::Durable(1)), 2),
+        // Nodes that left are not counted.
+        ((3, Announcement::Left), 2),
+        ((2, Announcement::Left), LEVEL_MAX),
     ];
     for ((node, what), level) in steps {
-        let message = news(&fixture, node, what);
+        let message = announcement(&fixture, node, what);
         fixture.push(message);
         assert_eq!((fixture.follower.level(), fixture.reload().level()), (level, level), "{node} {what:?}");
     }
     let newer = LEVEL_MAX + 1;
-    let message = news(&fixture, 1, News::Level(newer));
+    let message = announcement(&fixture, 1, Announcement::Level(newer));
     assert_eq!(fixture.push(message), format!("Alarm(NewerLevel({newer}))"));
     assert!(fixture.follower.stopped().is_some_and(Alarm::stops));
 
@@ -349,10 +351,10 @@ fn marks_and_digests_change_nothing() {
     assert_eq!(*fixture.follower.cursor(), before);
     let group = fixture.group(&[1], |_| ());
     assert_eq!(fixture.push(group), "apply 101..101");
-    let gone = fixture.follower.news_of(NodeId(1), News::Gone);
-    fixture.push(gone);
+    let leaving = fixture.follower.announcement_of(NodeId(1), Announcement::Left);
+    fixture.push(leaving);
     let mark = mark_of(&fixture, 1, (b"", b"m"));
-    assert_eq!(fixture.push(mark), "Ignored(Gone)");
+    assert_eq!(fixture.push(mark), "Ignored(FormerMember)");
 }
 
 fn mark_of(fixture: &Fixture, node: u32, slice: (&[u8], &[u8])) -> Vec<u8> {
@@ -363,14 +365,14 @@ fn mark_of(fixture: &Fixture, node: u32, slice: (&[u8], &[u8])) -> Vec<u8> {
         .expect("it is the next slice")
 }
 
-/// Two nodes set the mark of the same slice, a mark lands twice, a node starts again from its rows in the middle of a
-/// round: every slice is compared, once.
+/// Every slice is compared once although two nodes set barriers for the same slice, a barrier is in the log twice,
+/// and a node restarts from its rows in the middle of a round.
 #[test]
 fn slices_go_round_by_the_log_alone() {
     let (mut fixture, ..) = with_two_nodes();
     assert!(!fixture.follower.compares_slices());
     for node in [1, 2] {
-        let message = fixture.follower.news_of(NodeId(node), News::Level(SLICES_LEVEL));
+        let message = fixture.follower.announcement_of(NodeId(node), Announcement::Level(SLICES_LEVEL));
         fixture.push(message);
     }
     let first = mark_of(&fixture, 1, (b"", b"k"));
@@ -394,43 +396,44 @@ fn slices_go_round_by_the_log_alone() {
     assert_eq!(*fixture.follower.round(), before);
     let round = fixture.reload().round().clone();
     assert_eq!((round.ended, round.ended_at, round.ended_bytes), (1, 77, 10));
-    let gone = fixture.follower.news_of(NodeId(2), News::Gone);
-    fixture.push(gone);
-    let by_who_is_gone = mark_of(&fixture, 2, (b"", b""));
-    assert_eq!(fixture.push(by_who_is_gone), "Ignored(Gone)");
+    let leaving = fixture.follower.announcement_of(NodeId(2), Announcement::Left);
+    fixture.push(leaving);
+    let by_a_former_member = mark_of(&fixture, 2, (b"", b""));
+    assert_eq!(fixture.push(by_a_former_member), "Ignored(FormerMember)");
 }
 
 #[test]
 fn the_log_says_what_of_it_may_be_deleted() {
     let mut fixture = Fixture::led();
-    let mut tell = |node, news| {
-        let message = fixture.follower.news_of(NodeId(node), news);
+    let mut announce = |node, announcement| {
+        let message = fixture.follower.announcement_of(NodeId(node), announcement);
         fixture.push(message);
         fixture.follower.deletable_before()
     };
-    assert_eq!(tell(1, News::Durable(40)), Err(Kept::TooFewSnapshots { machines: 0 }));
-    assert_eq!(tell(1, News::Snapshot(30)), Err(Kept::TooFewSnapshots { machines: 1 }));
-    assert_eq!(tell(2, News::Snapshot(35)), Err(Kept::Unheard(NodeId(2))));
-    assert_eq!(tell(2, News::Durable(20)), Ok(20));
-    assert_eq!(tell(2, News::Durable(39)), Ok(30));
-    // Late news take nothing back.
-    assert_eq!(tell(2, News::Durable(1)), Ok(30));
-    // Who is gone keeps nothing, and its machine counts no longer.
-    assert_eq!(tell(3, News::Durable(5)), Ok(5));
-    assert_eq!(tell(3, News::Gone), Ok(30));
-    assert_eq!(tell(1, News::Gone), Err(Kept::TooFewSnapshots { machines: 1 }));
+    assert_eq!(announce(1, Announcement::Durable(40)), Err(Kept::TooFewSnapshots { machines: 0 }));
+    assert_eq!(announce(1, Announcement::Snapshot(30)), Err(Kept::TooFewSnapshots { machines: 1 }));
+    assert_eq!(announce(2, Announcement::Snapshot(35)), Err(Kept::Unheard(NodeId(2))));
+    assert_eq!(announce(2, Announcement::Durable(20)), Ok(20));
+    assert_eq!(announce(2, Announcement::Durable(39)), Ok(30));
+    // A late announcement does not lower the offset.
+    assert_eq!(announce(2, Announcement::Durable(1)), Ok(30));
+    // A node that left keeps no messages, and its snapshots do not count.
+    assert_eq!(announce(3, Announcement::Durable(5)), Ok(5));
+    assert_eq!(announce(3, Announcement::Left), Ok(30));
+    assert_eq!(announce(1, Announcement::Left), Err(Kept::TooFewSnapshots { machines: 1 }));
     assert_eq!(fixture.reload().deletable_before(), Err(Kept::TooFewSnapshots { machines: 1 }));
 }
 
-/// A follower whose nodes 1 and 2 know the level that has keys, with node 1 as the writer, and a new key.
+/// Returns a follower whose nodes 1 and 2 support key rotation, with node 1 as the writer, and a new key with its
+/// number.
 fn with_two_nodes() -> (Fixture, ClusterKey, u32) {
     let mut fixture = Fixture::led();
-    for (node, news) in [1, 2]
-        .map(|node| (node, News::Durable(1)))
+    for (node, announcement) in [1, 2]
+        .map(|node| (node, Announcement::Durable(1)))
         .into_iter()
-        .chain([1, 2].map(|node| (node, News::Level(2))))
+        .chain([1, 2].map(|node| (node, Announcement::Level(2))))
     {
-        let message = fixture.follower.news_of(NodeId(node), news);
+        let message = fixture.follower.announcement_of(NodeId(node), announcement);
         fixture.push(message);
     }
     let key = ClusterKey::new(&[7; 32]);
@@ -458,7 +461,7 @@ fn a_key_comes_in_force_when_most_have_it_and_the_one_of_before_counts_no_longer
     let offered = offer(&fixture, &key);
     assert_eq!(fixture.push(offered), "Offered(NodeId(1))");
     assert!(fixture.follower.lacks_offered() && fixture.follower.holder_of(NodeId(1), "").is_none());
-    let has = |node| format!("Held(NodeId({node}))");
+    let has = |node| format!("Stored(NodeId({node}))");
     let message = holder(&fixture, 1, number);
     assert_eq!(fixture.push(message), has(1));
     assert_eq!(fixture.push(rotation(1)), "Ignored(NotOffered)", "one of two has it");
@@ -473,7 +476,7 @@ fn a_key_comes_in_force_when_most_have_it_and_the_one_of_before_counts_no_longer
     assert!(again.holder_of(NodeId(1), "host:2").is_none(), "it has said so");
     assert!(again.holder_of(NodeId(1), "host:3").is_some(), "it is reached elsewhere now");
 
-    // Who does not have it goes no further, whatever comes, until it has.
+    // A node without the key reads no further, whatever messages come, until it has the key.
     let before = fixture.reload();
     let late = fixture.group(&[1], |_| ());
     assert_eq!(fixture.push(rotation(1)), format!("NeedsKey({number})"));
@@ -484,11 +487,13 @@ fn a_key_comes_in_force_when_most_have_it_and_the_one_of_before_counts_no_longer
         follower.set_keys(keys().with(number, key.clone()));
         let message = rotation(1);
         let verdict = follower.step(offset, &message);
-        assert!(matches!(verdict, Verdict::Key(KeyNews { what: Rotated::InForce(at), .. }) if at == number));
+        assert!(
+            matches!(verdict, Verdict::Key(KeyUpdate { what: Rotated::InForce(at), .. }) if at == number)
+        );
         assert_eq!((follower.cursor().key, follower.offered()), (number, None));
     }
 
-    // What is under the key of before: a group is an alarm, what was on its way is none.
+    // Under the old key, a group is an alarm; messages sent before the rotation are not.
     assert_eq!(fixture.push(late), "Alarm(OtherKey(1))");
     assert_eq!(fixture.push(rotation(1)), "Ignored(OtherKey)");
     let claim =
@@ -507,7 +512,7 @@ fn record_bytes() -> Vec<u8> {
 }
 
 #[test]
-fn who_goes_ends_an_offer_and_has_a_new_key_due() {
+fn a_leaving_node_ends_a_key_offer_and_makes_a_new_key_due() {
     let (mut fixture, key, number) = with_two_nodes();
     let offered = offer(&fixture, &key);
     fixture.push(offered);
@@ -516,24 +521,24 @@ fn who_goes_ends_an_offer_and_has_a_new_key_due() {
         fixture.push(message);
     }
     assert!(fixture.follower.all_have_key() && !fixture.follower.key_is_due());
-    let gone = fixture.follower.news_of(NodeId(2), News::Gone);
-    fixture.push(gone);
+    let leaving = fixture.follower.announcement_of(NodeId(2), Announcement::Left);
+    fixture.push(leaving);
     let again = fixture.reload();
     assert!(again.key_is_due() && again.offered().is_none() && again.key_holders().next().is_none());
     let rotation = message::KeyRotation { epoch: 1, number }.encode(&keys(), 1, &GENERATION);
     assert_eq!(fixture.push(rotation), "Ignored(NotOffered)");
-    let by_who_is_gone = holder(&fixture, 2, number);
-    assert_eq!(fixture.push(by_who_is_gone), "Ignored(Gone)");
+    let by_a_former_member = holder(&fixture, 2, number);
+    assert_eq!(fixture.push(by_a_former_member), "Ignored(FormerMember)");
 }
 
 #[test]
-fn what_a_level_brings_counts_for_nobody_before() {
+fn ignores_messages_of_a_level_before_it_is_in_force() {
     let mut fixture = Fixture::led();
     let offered = offer(&fixture, &ClusterKey::new(&[7; 32]));
     assert_eq!(fixture.push(offered), "Alarm(Malformed)");
     let seal = message::Proposal { node: NodeId(1), incarnation: 1, number: 1 };
     let sealed = |fixture: &Fixture| fixture.follower.group_of(1, 1, Some(seal), &record_bytes()).unwrap().0;
-    // A right writer does not seal yet.
+    // A correct writer does not seal yet.
     assert_eq!(Message::level(&sealed(&fixture)), 1);
     let (mut fixture, ..) = with_two_nodes();
     let group = sealed(&fixture);

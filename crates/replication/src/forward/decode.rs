@@ -1,14 +1,14 @@
-//! Frames, read. Lists grow by what is there, never by what is announced.
+//! Decoding of frames. Lists grow with the bytes that are present, never to an announced length.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{
-    AccountUpdate, Answer, Asker, BindMethod, FRAME_BYTES_MAX, FRAME_ITEMS_MAX, LIST_ITEMS_MAX, LdapResult,
-    Link, Pair, Prepared, Reply, Request, VERSION, Work,
+    AccountUpdate, Answer, BindMethod, FRAME_BYTES_MAX, FRAME_ITEMS_MAX, ForwardedRequester, LIST_ITEMS_MAX,
+    LdapResult, Link, Pair, Prepared, Reply, Request, VERSION, Work,
 };
 use crate::codec::Reader;
 
-/// The requests of a frame; `None` if it is none.
+/// Decodes a frame of requests; returns `None` if it is invalid.
 pub fn decode_requests(frame: &[u8]) -> Option<Vec<Request>> {
     decode(frame, |reader| {
         Some(Request {
@@ -16,7 +16,7 @@ pub fn decode_requests(frame: &[u8]) -> Option<Vec<Request>> {
             epoch: reader.u64()?,
             link: Link { incarnation: reader.u64()?, number: reader.u64()? },
             position: reader.u64()?,
-            asker: asker(reader)?,
+            requester: requester(reader)?,
             method: method(reader)?,
             strength: reader.u32()?,
             network: network(reader)?,
@@ -26,7 +26,7 @@ pub fn decode_requests(frame: &[u8]) -> Option<Vec<Request>> {
     })
 }
 
-/// The answers of a frame; `None` if it is none.
+/// Decodes a frame of answers; returns `None` if it is invalid.
 pub fn decode_answers(frame: &[u8]) -> Option<Vec<Answer>> {
     decode(frame, |reader| {
         let operation = reader.operation()?;
@@ -51,11 +51,11 @@ fn decode<T>(frame: &[u8], item: impl Fn(&mut Reader<'_>) -> Option<T>) -> Optio
     Some(items)
 }
 
-fn asker(reader: &mut Reader<'_>) -> Option<Asker> {
+fn requester(reader: &mut Reader<'_>) -> Option<ForwardedRequester> {
     Some(match reader.u8()? {
-        0 => Asker::Anonymous,
-        1 => Asker::Administrator { dn: text(reader)? },
-        2 => Asker::Entry { id: reader.u64()?, dn: text(reader)? },
+        0 => ForwardedRequester::Anonymous,
+        1 => ForwardedRequester::Administrator { dn: text(reader)? },
+        2 => ForwardedRequester::Entry { id: reader.u64()?, dn: text(reader)? },
         _ => return None,
     })
 }

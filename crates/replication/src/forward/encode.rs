@@ -1,13 +1,14 @@
-//! Frames, written.
+//! Encoding of frames.
 
 use std::net::IpAddr;
 
 use super::{
-    AccountUpdate, Answer, Asker, BindMethod, LdapResult, Pair, Prepared, Reply, Request, VERSION, Work,
+    AccountUpdate, Answer, BindMethod, ForwardedRequester, LdapResult, Pair, Prepared, Reply, Request,
+    VERSION, Work,
 };
 use crate::codec::{put_length, put_operation};
 
-/// A frame of these requests. The caller keeps it within the limits of [`super`].
+/// Encodes a frame of requests. The caller keeps it within the limits of [`super`].
 pub fn encode_requests(requests: &[Request]) -> Vec<u8> {
     frame(requests, |out, request| {
         put_operation(out, &request.operation);
@@ -15,7 +16,7 @@ pub fn encode_requests(requests: &[Request]) -> Vec<u8> {
         out.extend(request.link.incarnation.to_be_bytes());
         out.extend(request.link.number.to_be_bytes());
         out.extend(request.position.to_be_bytes());
-        put_asker(out, &request.asker);
+        put_requester(out, &request.requester);
         put_method(out, &request.method);
         out.extend(request.strength.to_be_bytes());
         put_network(out, request.network);
@@ -24,7 +25,7 @@ pub fn encode_requests(requests: &[Request]) -> Vec<u8> {
     })
 }
 
-/// A frame of these answers. The caller keeps it within the limits of [`super`].
+/// Encodes a frame of answers. The caller keeps it within the limits of [`super`].
 pub fn encode_answers(answers: &[Answer]) -> Vec<u8> {
     frame(answers, |out, answer| {
         put_operation(out, &answer.operation);
@@ -50,14 +51,14 @@ fn frame<T>(items: &[T], put: impl Fn(&mut Vec<u8>, &T)) -> Vec<u8> {
     out
 }
 
-fn put_asker(out: &mut Vec<u8>, asker: &Asker) {
-    match asker {
-        Asker::Anonymous => out.push(0),
-        Asker::Administrator { dn } => {
+fn put_requester(out: &mut Vec<u8>, requester: &ForwardedRequester) {
+    match requester {
+        ForwardedRequester::Anonymous => out.push(0),
+        ForwardedRequester::Administrator { dn } => {
             out.push(1);
             put_bytes(out, dn.as_bytes());
         }
-        Asker::Entry { id, dn } => {
+        ForwardedRequester::Entry { id, dn } => {
             out.push(2);
             out.extend(id.to_be_bytes());
             put_bytes(out, dn.as_bytes());

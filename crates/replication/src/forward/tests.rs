@@ -28,14 +28,14 @@ fn requests() -> Vec<Request> {
         totp_step: Some(-12),
         app_uses: vec![("x-app-mail".to_owned(), 13), (String::new(), i64::MAX)],
     };
-    let entry = Asker::Entry { id: 77, dn: "uid=a,dc=example".to_owned() };
-    let administrator = Asker::Administrator { dn: "cn=admin".to_owned() };
-    let request = |sequence, asker, method, network, work| Request {
+    let entry = ForwardedRequester::Entry { id: 77, dn: "uid=a,dc=example".to_owned() };
+    let administrator = ForwardedRequester::Administrator { dn: "cn=admin".to_owned() };
+    let request = |sequence, requester, method, network, work| Request {
         operation: operation(sequence),
         epoch: 6,
         link: Link { incarnation: 4, number: sequence },
         position: 1 << 40,
-        asker,
+        requester,
         method,
         strength: 256,
         network,
@@ -48,7 +48,7 @@ fn requests() -> Vec<Request> {
     let sasl = BindMethod::Sasl("EXTERNAL".to_owned());
     vec![
         request(1, entry, BindMethod::Simple, v4, change(passwords)),
-        request(2, Asker::Anonymous, BindMethod::None, None, change(Prepared::default())),
+        request(2, ForwardedRequester::Anonymous, BindMethod::None, None, change(Prepared::default())),
         request(3, administrator.clone(), sasl, v6, Work::Account { id: 5, update }),
         request(
             4,
@@ -120,7 +120,7 @@ fn announced_counts_are_bounded() {
 }
 
 #[test]
-fn what_is_shown_has_no_values() {
+fn diagnostics_of_requests_contain_no_values() {
     let shown = format!("{:?} {:?}", requests(), answers());
     assert!(["one", "message", "value", "text"].iter().all(|value| !shown.contains(value)), "{shown}");
 }

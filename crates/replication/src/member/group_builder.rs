@@ -1,11 +1,11 @@
-//! Filling a group.
+//! Collection of a group's records.
 
 use crate::limits::{GROUP_RECORDS_MAX, MESSAGE_BYTES_MAX};
 use crate::message::{GROUP_SIZE_MIN, put_record, record_size};
 use crate::operation::OperationId;
 
-/// The records of a batch while it is decided. A batch is one group: where a record does not fit any more, the batch
-/// ends before it.
+/// Records of a batch while it is decided. A batch is one group: the batch ends before the first record that does not
+/// fit.
 #[derive(Clone, Debug)]
 pub struct GroupBuilder {
     records: Vec<u8>,
@@ -13,25 +13,25 @@ pub struct GroupBuilder {
     message_bytes_max: usize,
 }
 
-/// Whether a record fits.
+/// Whether a record fits into a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fit {
-    /// It does.
+    /// The record fits.
     Yes,
-    /// It is for the next group.
+    /// The record fits into the next group only.
     Next,
-    /// No group can have it: a message would have `size` bytes, and `max` are possible.
+    /// The record fits into no group: a message would have `size` bytes, and at most `max` are possible.
     Never {
-        /// Of the message with this record alone.
+        /// Size of a message with this record alone.
         size: usize,
-        /// The most that a message may have.
+        /// Most bytes of a message.
         max: usize,
     },
 }
 
 impl GroupBuilder {
-    /// An empty group whose message has at most this many bytes: the topic's `max.message.bytes`, less what the log
-    /// itself adds to a message.
+    /// Returns an empty group whose message has at most this many bytes: the topic's `max.message.bytes`, less what
+    /// the log itself adds to a message.
     pub fn new(message_bytes_max: usize) -> GroupBuilder {
         GroupBuilder {
             records: Vec::new(),
@@ -40,7 +40,8 @@ impl GroupBuilder {
         }
     }
 
-    /// Whether a record of this many bytes fits. Asked before the record is applied to the batch.
+    /// Returns whether a record of this many bytes fits. The caller checks this before it applies the record to the
+    /// batch.
     pub fn fits(&self, length: usize) -> Fit {
         let (size, max) = (GROUP_SIZE_MIN + record_size(length), self.message_bytes_max);
         if size > max {
@@ -50,7 +51,7 @@ impl GroupBuilder {
         if is_full { Fit::Next } else { Fit::Yes }
     }
 
-    /// The longest record that still fits, `None` if none does.
+    /// Returns the length of the longest record that still fits, or `None` if none does.
     pub fn room(&self) -> Option<usize> {
         let used = GROUP_SIZE_MIN + self.records.len() + record_size(0);
         self.message_bytes_max.checked_sub(used).filter(|_| self.record_count() < GROUP_RECORDS_MAX)
@@ -59,14 +60,14 @@ impl GroupBuilder {
     /// Adds a record, which must fit.
     ///
     /// # Panics
-    /// It does not fit.
+    /// The record does not fit.
     pub fn push(&mut self, operation: &OperationId, bytes: &[u8]) {
         assert_eq!(self.fits(bytes.len()), Fit::Yes, "a record of {} bytes", bytes.len());
         put_record(&mut self.records, operation, bytes);
         self.count += 1;
     }
 
-    /// How many records it has.
+    /// Returns the number of records.
     pub fn record_count(&self) -> usize {
         self.count as usize
     }

@@ -1,13 +1,15 @@
-//! The node's own messages, and where it has read them: an acknowledgement must agree with that.
+//! Messages that the node has sent, and the offsets at which it read them back. Acknowledgements must agree with
+//! these.
 
 use std::collections::VecDeque;
 
 use crate::key::Tag;
 
-/// How many of the last own messages are known. One group and one claim are on the way at a time.
+/// Number of the last own messages that are kept. One group and one claim are in flight at a time.
 const KEPT: usize = 16;
 
-/// The last own messages, with the offsets at which each was read: more than one where it landed twice.
+/// The last own messages, with the offsets at which the node read each of them: more than one if the log has it
+/// twice.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Own(VecDeque<(Tag, Vec<u64>)>);
 
@@ -27,8 +29,8 @@ impl Own {
         }
     }
 
-    /// Whether the message of this tag can stand at an offset that was read before: it was found there, or nobody
-    /// remembers.
+    /// Returns true if the message of this tag can be at an offset that was read before: the node read it there, or
+    /// does not remember.
     pub(super) fn may_stand(&self, tag: Tag, offset: u64) -> bool {
         match self.0.iter().find(|(own, _)| *own == tag) {
             Some((_, offsets)) => offsets.contains(&offset) || offsets.len() == KEPT,

@@ -3,7 +3,7 @@ use crate::key::{ClusterKey, KeyRing};
 use crate::message::{self, Generation};
 use crate::operation::OperationId;
 
-/// Nodes that read one log.
+/// Nodes that read the same log.
 struct Cluster {
     log: Vec<Vec<u8>>,
     members: Vec<Member>,
@@ -21,7 +21,7 @@ impl Cluster {
         Cluster { log: vec![message], members: (0..nodes).map(member).collect() }
     }
 
-    /// With node 0 as the writer.
+    /// Returns a cluster with node 0 as the writer.
     fn led() -> Cluster {
         let mut cluster = Cluster::new(2);
         let claim = cluster.members[0].claim().unwrap();
@@ -30,14 +30,14 @@ impl Cluster {
         cluster
     }
 
-    /// Appends a message, which all read. What it means for the batch of node 0.
-    fn append(&mut self, message: Vec<u8>) -> Option<Held> {
+    /// Appends a message, which all nodes read. Returns its outcome for the batch of node 0.
+    fn append(&mut self, message: Vec<u8>) -> Option<GroupOutcome> {
         let offset = self.log.len() as u64;
         self.log.push(message);
         let steps: Vec<_> =
             self.members.iter_mut().map(|member| member.step(offset, self.log.last().unwrap())).collect();
         assert!(steps.iter().all(|step| step.verdict == steps[0].verdict));
-        steps[0].held
+        steps[0].outcome
     }
 
     fn propose(&mut self, node: usize, sequence: u64) -> Vec<u8> {
@@ -53,7 +53,7 @@ impl Cluster {
 }
 
 #[test]
-fn a_batch_is_held_until_its_group_is_read_back() {
+fn keeps_a_batch_until_its_group_is_read_back() {
     let mut cluster = Cluster::led();
     for sequence in 1..3 {
         assert!(cluster.members[0].may_decide());
@@ -62,7 +62,7 @@ fn a_batch_is_held_until_its_group_is_read_back() {
         let mut second = GroupBuilder::new(1 << 20);
         second.push(&OperationId { node: NodeId(0), incarnation: 1, sequence: 9 }, b"");
         assert_eq!(cluster.members[0].propose(second, false), Err(CannotPropose::NotNow));
-        assert_eq!(cluster.append(group), Some(Held::Accepted));
+        assert_eq!(cluster.append(group), Some(GroupOutcome::Accepted));
     }
     assert_eq!(cluster.members[0].propose(GroupBuilder::new(1 << 20), false), Err(CannotPropose::Empty));
     assert_eq!(cluster.members[0].claim(), Err(CannotClaim::Leading));
@@ -74,7 +74,7 @@ fn another_claim_before_the_group_drops_the_batch() {
     let mut cluster = Cluster::led();
     let group = cluster.propose(0, 1);
     let claim = cluster.members[1].claim().unwrap();
-    assert_eq!(cluster.append(claim), Some(Held::Dropped));
+    assert_eq!(cluster.append(claim), Some(GroupOutcome::Dropped));
     assert_eq!((cluster.role(), cluster.members[1].role()), (Role::Following, Role::Leading { epoch: 2 }));
     assert_eq!(cluster.append(group), None);
     assert_eq!(cluster.members[0].follower().position(), 0);
@@ -82,7 +82,7 @@ fn another_claim_before_the_group_drops_the_batch() {
 
 #[test]
 fn a_claim_settles_what_became_of_a_group() {
-    // Whether the group lands before the claim.
+    // With the group before the claim, and after it.
     for lands in [true, false] {
         let mut cluster = Cluster::led();
         let group = cluster.propose(0, 1);
@@ -91,16 +91,16 @@ fn a_claim_settles_what_became_of_a_group() {
         assert!(!cluster.members[0].may_decide());
         let claim = cluster.members[0].claim().unwrap();
         if lands {
-            assert_eq!(cluster.append(group), Some(Held::Accepted));
+            assert_eq!(cluster.append(group), Some(GroupOutcome::Accepted));
             assert_eq!(cluster.append(claim), None);
         } else {
-            assert_eq!(cluster.append(claim), Some(Held::Dropped));
+            assert_eq!(cluster.append(claim), Some(GroupOutcome::Dropped));
             assert_eq!(cluster.append(group), None);
         }
         assert!(matches!(cluster.role(), Role::Leading { .. }));
         assert_eq!(cluster.members[1].follower().position(), u64::from(lands));
         let group = cluster.propose(0, 2);
-        assert_eq!(cluster.append(group), Some(Held::Accepted));
+        assert_eq!(cluster.append(group), Some(GroupOutcome::Accepted));
     }
 }
 
@@ -109,8 +109,8 @@ fn a_group_in_doubt_may_land_before_any_claim() {
     let mut cluster = Cluster::led();
     let group = cluster.propose(0, 1);
     cluster.members[0].group_failed(AppendError::Unknown);
-    assert_eq!(cluster.append(group), Some(Held::Accepted));
-    // The epoch is over for this node all the same.
+    assert_eq!(cluster.append(group), Some(GroupOutcome::Accepted));
+    // The epoch is over for this node in both cases.
     assert_eq!(cluster.role(), Role::Following);
 }
 
@@ -118,9 +118,9 @@ fn a_group_in_doubt_may_land_before_any_claim() {
 fn a_group_that_never_left_is_dropped_and_the_epoch_goes_on() {
     let mut cluster = Cluster::led();
     cluster.propose(0, 1);
-    assert_eq!(cluster.members[0].group_failed(AppendError::NotAppended), Some(Held::Dropped));
+    assert_eq!(cluster.members[0].group_failed(AppendError::NotAppended), Some(GroupOutcome::Dropped));
     let group = cluster.propose(0, 1);
-    assert_eq!(cluster.append(group), Some(Held::Accepted));
+    assert_eq!(cluster.append(group), Some(GroupOutcome::Accepted));
     assert_eq!(cluster.members[0].group_failed(AppendError::Unknown), None);
     assert_eq!(cluster.role(), Role::Leading { epoch: 1 });
 }
@@ -143,7 +143,7 @@ fn only_the_latest_claim_makes_the_writer() {
 }
 
 #[test]
-fn who_resigns_holds_its_batch_until_its_fate_is_known() {
+fn a_resigned_writer_keeps_its_batch_until_the_outcome_is_known() {
     for lands in [true, false] {
         let mut cluster = Cluster::led();
         let group = cluster.propose(0, 1);
@@ -151,10 +151,10 @@ fn who_resigns_holds_its_batch_until_its_fate_is_known() {
         assert_eq!((cluster.role(), cluster.members[0].holds_batch()), (Role::Doubtful { epoch: 1 }, true));
         let claim = cluster.members[1].claim().unwrap();
         let expected = if lands {
-            assert_eq!(cluster.append(group), Some(Held::Accepted));
+            assert_eq!(cluster.append(group), Some(GroupOutcome::Accepted));
             None
         } else {
-            Some(Held::Dropped)
+            Some(GroupOutcome::Dropped)
         };
         assert_eq!(cluster.append(claim), expected);
         assert_eq!((cluster.role(), cluster.members[0].holds_batch()), (Role::Following, false));
@@ -165,25 +165,25 @@ fn who_resigns_holds_its_batch_until_its_fate_is_known() {
 }
 
 #[test]
-fn an_own_group_that_counts_for_nobody_is_dropped() {
+fn drops_an_own_group_that_is_not_accepted() {
     let mut cluster = Cluster::led();
     let group = cluster.propose(0, 1);
-    assert_eq!(cluster.append(group), Some(Held::Accepted));
-    // The same operation once more: a fault of whoever decides.
+    assert_eq!(cluster.append(group), Some(GroupOutcome::Accepted));
+    // The same operation again, by a fault of the caller.
     let group = cluster.propose(0, 1);
-    assert_eq!(cluster.append(group), Some(Held::Dropped));
+    assert_eq!(cluster.append(group), Some(GroupOutcome::Dropped));
     assert_eq!(cluster.role(), Role::Following);
 }
 
 #[test]
-fn who_stops_reading_does_not_know() {
+fn a_stopped_node_does_not_know_the_outcome() {
     let mut cluster = Cluster::led();
     cluster.propose(0, 1);
     let mut group = GroupBuilder::new(1 << 20);
     group.push(&OperationId { node: NodeId(0), incarnation: 1, sequence: 1 }, b"");
     let (count, records) = group.into_parts();
     let (message, _) = cluster.members[0].follower.group_of(7, count, None, &records).unwrap();
-    assert_eq!(cluster.append(message), Some(Held::Unknown));
+    assert_eq!(cluster.append(message), Some(GroupOutcome::Unknown));
     assert_eq!(cluster.role(), Role::Following);
     assert!(matches!(cluster.members[0].claim(), Err(CannotClaim::Stopped(Alarm::UnknownEpoch(7)))));
 }
@@ -191,15 +191,15 @@ fn who_stops_reading_does_not_know() {
 #[test]
 fn an_acknowledgement_below_what_was_read_stops_the_node() {
     let tag = |message: &[u8]| Tag::of_message(message).unwrap();
-    // Late, or of a message that landed twice: the node has read it there.
+    // An acknowledgement that comes late, or for a message that is in the log twice: the node has read it there.
     let mut cluster = Cluster::led();
     let group = cluster.propose(0, 1);
-    assert_eq!(cluster.append(group.clone()), Some(Held::Accepted));
+    assert_eq!(cluster.append(group.clone()), Some(GroupOutcome::Accepted));
     assert_eq!(cluster.append(group.clone()), None);
     for offset in [2, 3, 9] {
         assert_eq!(cluster.members[0].acknowledged(tag(&group), offset), Ok(()), "{offset}");
     }
-    // Where another one was read.
+    // An offset at which the node read another message.
     for (offset, message) in [(1, group), (3, cluster.propose(0, 2))] {
         let mut member = cluster.members[0].clone();
         let alarm = member.acknowledged(tag(&message), offset).unwrap_err();

@@ -6,34 +6,34 @@ use crate::key::{Fingerprint, KeyRing};
 use crate::limits::ADDRESS_BYTES_MAX;
 use crate::operation::NodeId;
 
-/// A node has made a new key, which others get from it.
+/// Offer of a new key, which other nodes fetch from the node that made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyOffer<'m> {
-    /// Who made it.
+    /// Node that made the key.
     pub node: NodeId,
-    /// Which key.
+    /// Fingerprint of the key.
     pub fingerprint: Fingerprint,
-    /// Where other nodes reach it.
+    /// Address of the node for other nodes.
     pub address: &'m str,
 }
 
-/// A node has the key that is offered.
+/// Announcement that a node has the offered key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyHolder<'m> {
-    /// Who.
+    /// Node that has the key.
     pub node: NodeId,
-    /// The number of the key.
+    /// Number of the key.
     pub number: u32,
-    /// Where other nodes reach it.
+    /// Address of the node for other nodes.
     pub address: &'m str,
 }
 
-/// The writer puts the key that is offered in force: all messages behind this one are under it.
+/// Message of the writer that puts the offered key in force: all later messages are under that key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyRotation {
-    /// The offset of the writer's claim.
+    /// Offset of the writer's claim.
     pub epoch: u64,
-    /// The number of the key.
+    /// Number of the key.
     pub number: u32,
 }
 
@@ -43,7 +43,7 @@ fn address<'m>(reader: &mut Reader<'m>) -> Option<&'m str> {
 }
 
 fn put_address(out: &mut Vec<u8>, address: &str) {
-    // One that is longer than may be is of no use to anybody; nobody is reached at none.
+    // An address over the limit is replaced by an empty one, under which no node can be reached.
     let address = if address.len() > ADDRESS_BYTES_MAX { "" } else { address };
     put_length(out, address.len());
     out.extend(address.as_bytes());

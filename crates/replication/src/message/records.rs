@@ -1,9 +1,9 @@
-//! The records of a group, as they stand in it or sealed: encrypted with AES-256-GCM (NIST SP 800-38D), so that brokers
-//! and their backups hold nothing of what entries hold.
+//! Records of a group, plain or sealed: encrypted with AES-256-GCM (NIST SP 800-38D), so that brokers and their
+//! backups do not contain the content of entries.
 //!
-//! A sealed group says which proposal of which start of which node it is. No two groups have the same of these three,
-//! whatever becomes of the log, so no two are encrypted with the same key and nonce: node and incarnation make the key,
-//! the proposal the nonce.
+//! A sealed group contains its node, incarnation and proposal number. No two groups have the same three, even if the
+//! log loses messages, so no two are encrypted with the same key and nonce: the key is derived from node and
+//! incarnation, and the proposal number is the nonce.
 
 use std::borrow::Cow;
 
@@ -15,13 +15,13 @@ use crate::limits::GROUP_RECORDS_MAX;
 use crate::message::GenerationId;
 use crate::operation::{NodeId, OperationId};
 
-/// What sealing adds to a group: node, incarnation, proposal, and the tag of AES-GCM.
+/// Bytes that sealing adds to a group: node, incarnation, proposal, and the tag of AES-GCM.
 pub(super) const SEAL_SIZE: usize = 4 + 8 + 8 + 16;
 
-/// Operation id and length.
+/// Bytes of operation id and length.
 const RECORD_HEAD_SIZE: usize = 4 + 8 + 8 + 4;
 
-/// How much of a group a record of `length` bytes takes.
+/// Returns the bytes that a record of `length` bytes occupies in a group.
 pub const fn record_size(length: usize) -> usize {
     RECORD_HEAD_SIZE + length
 }
@@ -29,27 +29,27 @@ pub const fn record_size(length: usize) -> usize {
 /// One record in a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'m> {
-    /// Which operation it is the effect of.
+    /// Operation whose effect the record is.
     pub operation: OperationId,
     /// The record.
     pub bytes: &'m [u8],
 }
 
-/// The records of a group, in order.
+/// Records of a group, in order.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Records<'m> {
-    /// Known to be whole.
+    /// Encoded records, known to be complete.
     bytes: Cow<'m, [u8]>,
     count: u32,
 }
 
 impl<'m> Records<'m> {
-    /// How many they are.
+    /// Returns the number of records.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// Each of them.
+    /// Iterates over the records.
     pub fn iter(&self) -> impl Iterator<Item = Record<'_>> {
         let mut reader = Reader(&self.bytes);
         std::iter::from_fn(move || record(&mut reader))
@@ -82,12 +82,12 @@ pub(crate) fn put_record(out: &mut Vec<u8>, operation: &OperationId, bytes: &[u8
     out.extend(bytes);
 }
 
-/// Which proposal of which start of which node a sealed group is.
+/// Identity of a sealed group: its node, incarnation and proposal number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Proposal {
     pub(crate) node: NodeId,
     pub(crate) incarnation: u64,
-    /// Counts those of the incarnation, from 1, those included that came to nothing.
+    /// Number of the proposal in the incarnation, from 1, including proposals that failed.
     pub(crate) number: u64,
 }
 
@@ -114,7 +114,8 @@ impl Proposal {
         Nonce::assume_unique_for_key(nonce)
     }
 
-    /// Appends `records`, sealed, to `out`, which is authenticated with them. `None` where they are too long.
+    /// Encrypts `records` and appends them to `out`, which is authenticated with them. Returns `None` if they are too
+    /// long.
     pub(super) fn seal(
         &self,
         cluster: &ClusterKey,
@@ -130,7 +131,7 @@ impl Proposal {
         Some(())
     }
 
-    /// What [`seal`](Proposal::seal) sealed behind `head`.
+    /// Decrypts what [`seal`](Proposal::seal) encrypted and authenticated with `head`.
     pub(super) fn open(
         &self,
         cluster: &ClusterKey,

@@ -1,18 +1,18 @@
-//! Holds what clients were told and what nodes have against the log.
+//! Check of clients' answers and nodes' data against the log.
 //!
-//! The log is read by a second reading of the rules, kept as plain as possible: no window, no chain, no rows.
+//! The log is read by a second implementation of the rules, as plain as possible: without window, chain or rows.
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::client::{Fact, Told};
+use super::client::{Fact, Response};
 use super::directory::{Action, Effect, Values, put};
 use super::node::Process;
 use super::world::{History, World};
 use super::{Defect, Violation};
-use crate::message::{Body, Member, Message, MessageError, News};
+use crate::message::{Announcement, Body, Member, Message, MessageError};
 use crate::operation::NodeId;
 
-/// What a run came to.
+/// Result of a run.
 pub(super) struct Checked {
     pub(super) records: u64,
     pub(super) epochs: u64,
@@ -45,7 +45,8 @@ pub(super) fn check(world: &World) -> Result<Checked, Violation> {
             return violation(format!("the disk of node {} has {:?}", node.id, node.disk.values));
         }
     }
-    // All disks have the same rows, operation ids included. Where those are lost on purpose, the harm is to be seen.
+    // All disks have the same rows, including operation ids. If a defect loses those on purpose, other checks must
+    // find the harm.
     if world.defect != Some(Defect::WindowLostInSnapshot)
         && let Some(pair) = world.nodes.windows(2).find(|pair| pair[0].disk.rows != pair[1].disk.rows)
     {
@@ -53,16 +54,19 @@ pub(super) fn check(world: &World) -> Result<Checked, Violation> {
     }
     let facts = || world.clients.iter().flat_map(|client| &client.facts);
     facts().try_for_each(|fact| model.check(fact))?;
-    // Liveness: in peace clients get answers.
-    if let Some(client) = world.clients.iter().find(|client| client.asked.is_some()) {
+    // Liveness: without faults, clients receive answers.
+    if let Some(client) = world.clients.iter().find(|client| client.outstanding.is_some()) {
         let nodes: Vec<String> =
             world.nodes.iter().filter_map(|node| Some(node.process.as_ref()?.to_string())).collect();
-        return violation(format!("client {} waits in peace for {:?}; {nodes:?}", client.id, client.asked));
+        return violation(format!(
+            "client {} waits in peace for {:?}; {nodes:?}",
+            client.id, client.outstanding
+        ));
     }
     Ok(Checked { records: model.effects.len() as u64, epochs: model.epochs })
 }
 
-/// Where the log has lost messages: nodes that have not noticed it have the same.
+/// Checks a run whose log lost messages: nodes that have not noticed the loss have the same data.
 pub(super) fn check_equal_or_stopped(world: &World) -> Result<(), Violation> {
     let end = world.log.len() as u64;
     let all = world.nodes.iter().filter_map(|node| node.process.as_ref());
@@ -94,10 +98,10 @@ struct Model {
     epochs: u64,
 }
 
-/// Who is there, and the key.
+/// Members of the cluster, and the state of its key.
 struct Members {
     registered: HashSet<NodeId>,
-    gone: HashSet<NodeId>,
+    departed: HashSet<NodeId>,
     key: u32,
     has_rotated: bool,
     offered: Option<u32>,
@@ -106,22 +110,22 @@ struct Members {
 
 impl Default for Members {
     fn default() -> Members {
-        let (registered, gone, holders) = Default::default();
-        Members { registered, gone, key: 1, has_rotated: false, offered: None, holders }
+        let (registered, departed, holders) = Default::default();
+        Members { registered, departed, key: 1, has_rotated: false, offered: None, holders }
     }
 }
 
 impl Members {
     fn take(&mut self, member: &Member) {
-        match member.news {
-            News::Gone => {
-                // One that is gone already is no news.
-                if self.gone.insert(member.node) {
+        match member.announcement {
+            Announcement::Left => {
+                // A repeated announcement that a node left has no effect.
+                if self.departed.insert(member.node) {
                     self.registered.remove(&member.node);
                     (self.offered, self.holders) = (None, HashSet::new());
                 }
             }
-            _ if self.gone.contains(&member.node) => {}
+            _ if self.departed.contains(&member.node) => {}
             _ => drop(self.registered.insert(member.node)),
         }
     }
@@ -196,7 +200,7 @@ impl Model {
         Ok(model)
     }
 
-    /// What is under a key at a position.
+    /// Returns the value of a key at a position.
     fn value(&self, key: u32, position: u64) -> Option<u32> {
         let changes = self.history.get(&key)?;
         changes.iter().rev().find(|(at, _)| *at <= position).and_then(|(_, value)| *value)
@@ -207,25 +211,25 @@ impl Model {
         let is_its = |effect: &Effect| (effect.client, effect.number) == (ask.client, ask.number);
         let at = |position: u64| self.effects.get((position as usize).wrapping_sub(1)).copied();
         let end = self.effects.len() as u64;
-        let holds = match fact.told {
-            Told::Done { position, value } => {
+        let holds = match fact.response {
+            Response::Done { position, value } => {
                 at(position).is_some_and(|effect| is_its(&effect) && effect.new == value)
             }
-            Told::Applied { position } => at(position).is_some_and(|effect| is_its(&effect)),
-            Told::Refused { position } => {
+            Response::Applied { position } => at(position).is_some_and(|effect| is_its(&effect)),
+            Response::Refused { position } => {
                 let value = self.value(key, position);
                 let is_right = match ask.action {
                     Action::Create(_) => value.is_some(),
                     Action::Delete(_) => value.is_none(),
                     _ => false,
                 };
-                // Of a client that asked more than one node another copy may be carried out.
+                // If the client sent the request to more than one node, another copy may be carried out.
                 is_right && (fact.repeated || !self.effects.iter().any(is_its))
             }
-            Told::Shown { position, value } => position <= end && self.value(key, position) == value,
-            Told::Unavailable => true,
+            Response::Shown { position, value } => position <= end && self.value(key, position) == value,
+            Response::Unavailable => true,
         };
-        let is_stale = fact.told.position().is_some_and(|position| position < fact.token);
+        let is_stale = fact.response.position().is_some_and(|position| position < fact.token);
         match holds && !is_stale {
             true => Ok(()),
             false => violation(format!("{fact:?}, where {key} is {:?} in the log", self.history.get(&key))),

@@ -1,43 +1,43 @@
-//! Clients: each asks one thing at a time, of any node, and remembers every answer.
+//! Clients: each sends one request at a time to any node, and keeps every answer.
 
 use super::directory::{Action, Ask};
 use crate::operation::{NodeId, OperationId};
 
-/// What a client was told.
+/// Response that a client received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
-    /// The change is made, with this value.
+pub(super) enum Response {
+    /// The change was made, with this value.
     Done { position: u64, value: Option<u32> },
     /// The change had been made before.
     Applied { position: u64 },
-    /// The change is refused.
+    /// The change was refused.
     Refused { position: u64 },
-    /// There was nothing to change, or a read: this is there.
+    /// A read, or a change without effect: the present value.
     Shown { position: u64, value: Option<u32> },
-    /// Nobody knows.
+    /// The outcome is unknown.
     Unavailable,
 }
 
-impl Told {
+impl Response {
     pub(super) fn position(self) -> Option<u64> {
         match self {
-            Told::Done { position, .. }
-            | Told::Applied { position }
-            | Told::Refused { position }
-            | Told::Shown { position, .. } => Some(position),
-            Told::Unavailable => None,
+            Response::Done { position, .. }
+            | Response::Applied { position }
+            | Response::Refused { position }
+            | Response::Shown { position, .. } => Some(position),
+            Response::Unavailable => None,
         }
     }
 }
 
-/// An answer, and what went before it.
+/// Response, with the circumstances of its request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fact {
     pub(super) ask: Ask,
-    pub(super) told: Told,
-    /// What the client had seen when it asked.
+    pub(super) response: Response,
+    /// Position that the client had seen when it sent the request.
     pub(super) token: u64,
-    /// Whether it asked more than once, so that a refusal of one copy says nothing of others.
+    /// Whether the client sent the request more than once, so that the refusal of one copy does not cover the others.
     pub(super) repeated: bool,
 }
 
@@ -45,11 +45,11 @@ pub(super) struct Fact {
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) id: u32,
-    /// Brings operation ids of its own, and retries by them at any node.
+    /// Whether the client assigns operation ids of its own, and retries with them at any node.
     pub(super) is_smart: bool,
-    /// The position up to which it has seen the directory.
+    /// Position up to which the client has seen the directory.
     pub(super) token: u64,
-    pub(super) asked: Option<Ask>,
+    pub(super) outstanding: Option<Ask>,
     pub(super) attempt: u32,
     pub(super) number: u32,
     pub(super) facts: Vec<Fact>,
@@ -62,7 +62,7 @@ impl Client {
             id,
             is_smart: id % 2 == 1,
             token: 0,
-            asked: None,
+            outstanding: None,
             attempt: 0,
             number: 0,
             facts: Vec::new(),
@@ -70,7 +70,7 @@ impl Client {
         }
     }
 
-    /// Its next action: on keys that all share, or on one of its own.
+    /// Chooses the next action: on a key that all clients share, or on one of its own.
     pub(super) fn choose(&mut self, rng: &mut fastrand::Rng) -> Ask {
         self.number += 1;
         let key = if rng.bool() { rng.u32(..3) } else { 100 + self.id };
@@ -82,20 +82,20 @@ impl Client {
             _ => Action::Read(key),
         };
         let ask = Ask { client: self.id, number: self.number, action };
-        (self.asked, self.attempt) = (Some(ask), 0);
+        (self.outstanding, self.attempt) = (Some(ask), 0);
         ask
     }
 
-    /// The id that it brings.
+    /// Returns the operation id that the client assigns.
     pub(super) fn operation(&self, ask: &Ask) -> Option<OperationId> {
         let node = NodeId(1_000 + self.id);
         self.is_smart.then_some(OperationId { node, incarnation: 1, sequence: u64::from(ask.number) })
     }
 
-    pub(super) fn told(&mut self, number: u32, told: Told) {
-        let Some(ask) = self.asked.filter(|ask| ask.number == number) else { return };
-        self.facts.push(Fact { ask, told, token: self.token, repeated: self.attempt > 0 });
-        self.token = self.token.max(told.position().unwrap_or(0));
-        self.asked = None;
+    pub(super) fn answered(&mut self, number: u32, response: Response) {
+        let Some(ask) = self.outstanding.filter(|ask| ask.number == number) else { return };
+        self.facts.push(Fact { ask, response, token: self.token, repeated: self.attempt > 0 });
+        self.token = self.token.max(response.position().unwrap_or(0));
+        self.outstanding = None;
     }
 }

@@ -1,20 +1,20 @@
-//! A toy directory: numbers under keys. Its operations can be refused, need no record, or depend on what is there, so
-//! that an operation that is decided on another state, or twice, shows.
+//! Toy directory: numbers under keys. Its operations can be refused, need no record, or depend on present values, so
+//! that an operation that is decided on a wrong state, or twice, becomes visible.
 
 use std::collections::BTreeMap;
 
-/// What a client asks.
+/// Operation that a client requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
-    /// Refused if the key is there.
+    /// Creates a key; refused if it exists.
     Create(u32),
-    /// Refused if it is not.
+    /// Deletes a key; refused if it does not exist.
     Delete(u32),
-    /// One more than is there.
+    /// Increments the present value.
     Increment(u32),
-    /// Needs no record. Answered with what is there.
+    /// Needs no record; the answer is the present value.
     Touch(u32),
-    /// For any node.
+    /// Reads a value, at any node.
     Read(u32),
 }
 
@@ -29,7 +29,7 @@ impl Action {
     }
 }
 
-/// An action of a client, told from every other by `client` and `number`, whatever ids it gets on its way.
+/// Action of a client, identified by `client` and `number`, whatever operation ids it gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ask {
     pub(super) client: u32,
@@ -37,18 +37,18 @@ pub(super) struct Ask {
     pub(super) action: Action,
 }
 
-/// The effect of an action.
+/// Effect of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Effect {
     pub(super) client: u32,
     pub(super) number: u32,
     pub(super) key: u32,
-    /// What it was decided on.
+    /// Value on which the action was decided.
     pub(super) old: Option<u32>,
     pub(super) new: Option<u32>,
 }
 
-/// What an action is decided to be.
+/// Decision on an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     Change(Effect),

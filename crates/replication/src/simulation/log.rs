@@ -1,21 +1,21 @@
-//! A node's end of the log. The world carries what it has to say.
+//! A node's connection to the log. The world transports its messages.
 
 use std::collections::VecDeque;
 
 use crate::shared_log::{LogEvent, SharedLog};
 
-/// The client of the log in a node's process.
+/// Client of the log in a node's process.
 #[derive(Debug, Default)]
 pub(super) struct LogEnd {
-    /// What happened, for the node.
+    /// Events for the node.
     pub(super) events: VecDeque<LogEvent>,
-    /// Messages to be appended, for the world.
+    /// Messages that the world is to append.
     pub(super) appends: Vec<(u64, Vec<u8>)>,
-    /// Where to read on.
+    /// Offset of the next message to read.
     pub(super) from: u64,
-    /// When the last fetch was sent, until its messages come.
+    /// Time at which the outstanding fetch was sent.
     pub(super) fetching_since: Option<u64>,
-    /// Counts the fetches. What older ones bring is not looked at.
+    /// Number of the last fetch. Results of older fetches are ignored.
     pub(super) fetch: u64,
 }
 
@@ -36,7 +36,7 @@ impl SharedLog for LogEnd {
 }
 
 impl LogEnd {
-    /// Messages that a fetch brought.
+    /// Receives the messages of a fetch.
     pub(super) fn fetched(&mut self, fetch: u64, messages: Vec<(u64, Vec<u8>)>) {
         if fetch != self.fetch || self.fetching_since.is_none() {
             return;

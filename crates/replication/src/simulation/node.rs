@@ -1,9 +1,9 @@
-//! A node: a disk, and while it runs a process that drives a [`Member`] as a server does.
+//! A node: a disk, and, while it runs, a process that drives a [`Member`] as a server does.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
-use super::client::Told;
+use super::client::Response;
 use super::directory::{self, Action, Ask, Decision, Effect, Values};
 use super::log::LogEnd;
 use super::rotation::Keys;
@@ -11,32 +11,32 @@ use super::{Defect, Violation};
 use crate::digest::{Comparison, Parts, RollingDigest};
 use crate::follower::{Alarm, Follower, Known, Mark, Rotated, Verdict};
 use crate::forward::{
-    self, Answer, Asker, BindMethod, Gate, LdapResult, Link, Prepared, Reply, Request, Work,
+    self, Answer, BindMethod, ForwardedRequester, Gate, LdapResult, Link, Prepared, Reply, Request, Work,
 };
 use crate::key::{KeyRing, Tag};
-use crate::member::{Fit, GroupBuilder, Held, Member, Role};
+use crate::member::{Fit, GroupBuilder, GroupOutcome, Member, Role};
 use crate::operation::{NodeId, OperationId};
 use crate::round::{PlannedSlice, Slice};
 use crate::rows::RowChange;
 use crate::shared_log::{LogEvent, SharedLog};
 
-/// Small, so that batches are cut.
+/// Small, so that batches are split.
 const MESSAGE_BYTES_MAX: usize = 320;
 const CLAIM_TIMEOUT: u64 = 60_000;
 const RESEND_TIMEOUT: u64 = 80_000;
 const RESEND_DELAY: u64 = 10_000;
 const REFUSED: u32 = 53;
-/// Few, so that a round has several slices.
+/// Small, so that a round has several slices.
 const SLICE_ROWS_MAX: usize = 2;
 
-/// What survives a crash.
+/// State that survives a crash.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Disk {
     pub(super) values: Values,
     pub(super) rows: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
-/// What one verdict writes.
+/// Writes of one verdict.
 #[derive(Clone, Debug, Default)]
 struct Commit {
     done_at: u64,
@@ -60,43 +60,43 @@ impl Disk {
 pub(super) struct Node {
     pub(super) id: u32,
     pub(super) disk: Disk,
-    /// Its identity, which it has whatever becomes of its data.
+    /// Keys of the node, which it keeps even if it loses its data.
     pub(super) keys: KeyRing,
     pub(super) process: Option<Process>,
     pub(super) paused_until: u64,
 }
 
-/// What leaves a process.
+/// Message that leaves a process.
 #[derive(Debug)]
 pub(super) enum Sent {
-    /// To the log.
+    /// To the log: append a message.
     Append { ticket: u64, message: Vec<u8> },
-    /// To the log, for messages from this offset on.
+    /// To the log: read messages from this offset on.
     Fetch { fetch: u64, from: u64 },
-    /// To the node that seems to write.
+    /// To the node that seems to be the writer.
     Requests { to: u32, link: Link, frame: Vec<u8> },
-    /// To the node that asked, on the connection that it asked on.
+    /// To the node that sent the requests, on the same connection.
     Answers { to: u32, link: Link, frame: Vec<u8> },
     /// To a node that has the key of this number.
-    KeyAsked { to: u32, number: u32 },
-    /// To the node that asked: the keys that this one has.
-    KeysGiven { to: u32, keys: KeyRing },
+    KeyRequest { to: u32, number: u32 },
+    /// To the node that requested it: the keys of this node.
+    KeyResponse { to: u32, keys: KeyRing },
     /// To a client.
-    Told { client: u32, number: u32, told: Told },
+    Response { client: u32, number: u32, response: Response },
 }
 
-/// A request that a client waits for.
+/// Request for which a client waits.
 #[derive(Debug)]
 struct Pending {
     ask: Ask,
     token: u64,
     is_sent: bool,
-    /// The answer, once it is here: told when the own state shows it.
-    reply: Option<Told>,
+    /// Response, once it has arrived. The client receives it when this node's state contains its position.
+    reply: Option<Response>,
 }
 
 #[derive(Debug)]
-struct HeldBatch {
+struct ProposedBatch {
     ticket: u64,
     replies: Vec<(u32, Link, Answer)>,
     requests: Vec<(u32, Request)>,
@@ -112,8 +112,8 @@ pub(super) struct Process {
     commits: VecDeque<Commit>,
     pub(super) is_elected: bool,
     claimed_at: u64,
-    held: Option<HeldBatch>,
-    /// The held group, for the short cut.
+    proposed: Option<ProposedBatch>,
+    /// The proposed group, so that it can be judged before the log delivers it.
     appended: BTreeMap<u64, Vec<u8>>,
     inbox: VecDeque<(u32, Request)>,
     gate: Gate,
@@ -126,16 +126,16 @@ pub(super) struct Process {
     ticket: u64,
     defect: Option<Defect>,
     pub(super) keys: Keys,
-    /// The log may lose messages.
+    /// Whether the log may lose messages.
     pub(super) may_stop: bool,
     comparison: Comparison,
-    /// Nobody is found to be wrong before all, or most, have told.
+    /// Whether the node waits for the digests of all nodes before it judges any.
     pub(super) waits_for_all: bool,
     late_rows: Vec<RowChange>,
     pub(super) counted: Counted,
 }
 
-/// What happened in a process, for the figures.
+/// Counters of a process, for the figures.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counted {
     pub(super) dropped: u64,
@@ -147,9 +147,9 @@ pub(super) struct Counted {
     pub(super) cut: u64,
     pub(super) other_copies: u64,
     pub(super) missing: u64,
-    /// Digests held against others.
+    /// Comparisons of digests.
     pub(super) compared: u64,
-    /// Marks of slices, and rounds of more than one.
+    /// Barriers for slices, and rounds of more than one slice.
     pub(super) slices: u64,
     pub(super) rounds: u64,
     /// Messages under a key that is not in force, and keys that came in force.
@@ -158,11 +158,11 @@ pub(super) struct Counted {
     /// Rotations to a key that the node lacked.
     pub(super) lacked: u64,
     pub(super) sealed: u64,
-    /// Of runs whose log loses messages.
+    /// Losses of the log that the node noticed.
     pub(super) went_back: u64,
 }
 
-/// The part of a row: by the lowest bit of the key.
+/// Returns the part of a row, by the lowest bit of the key.
 pub(super) fn part_of(key: u32) -> String {
     (key % 2).to_string()
 }
@@ -176,7 +176,7 @@ fn digests(values: &Values, slice: &Slice) -> Parts {
     parts
 }
 
-/// The slice that begins there.
+/// Plans the slice that begins at the point `from`.
 fn plan(values: &Values, from: &[u8]) -> PlannedSlice {
     let rows = values.keys().map(|key| key.to_be_bytes()).filter(|row| *from <= row[..]);
     let to = rows.clone().nth(SLICE_ROWS_MAX).map(Vec::from).unwrap_or_default();
@@ -203,7 +203,7 @@ impl Process {
             commits: VecDeque::new(),
             is_elected: false,
             claimed_at: 0,
-            held: None,
+            proposed: None,
             appended: BTreeMap::new(),
             inbox: VecDeque::new(),
             gate: Gate::default(),
@@ -228,7 +228,7 @@ impl Process {
         self.member.follower().position()
     }
 
-    /// A client asks.
+    /// Receives a request of a client.
     pub(super) fn ask(&mut self, ask: Ask, token: u64, operation: Option<OperationId>) {
         if let Action::Read(_) = ask.action {
             self.reads.push((ask, token));
@@ -244,42 +244,42 @@ impl Process {
         self.pending.insert(operation, pending);
     }
 
-    /// Requests that another node sent.
+    /// Receives requests that another node forwarded.
     pub(super) fn requests(&mut self, from: u32, link: Link, frame: &[u8]) {
         self.gate.see(NodeId(from), link);
         let requests = forward::decode_requests(frame).expect("a frame");
         self.inbox.extend(requests.into_iter().map(|request| (from, request)));
     }
 
-    /// Answers of another node.
+    /// Receives answers of another node.
     pub(super) fn answers(&mut self, now: u64, link: Link, frame: &[u8]) {
         if link != self.link && !self.has(Defect::AnyCopyDecided) {
             return;
         }
         for answer in forward::decode_answers(frame).expect("a frame") {
             let Some(pending) = self.pending.get_mut(&answer.operation) else { continue };
-            let told = match answer.reply {
+            let response = match answer.reply {
                 Reply::Decided { position, result } => {
                     let value = result.value.map(|value| Effect::decode(&value).new).unwrap_or_default();
                     match (result.code, result.policy) {
-                        (REFUSED, _) => Told::Refused { position },
-                        (_, None) => Told::Done { position, value },
-                        (_, Some(_)) => Told::Shown { position, value },
+                        (REFUSED, _) => Response::Refused { position },
+                        (_, None) => Response::Done { position, value },
+                        (_, Some(_)) => Response::Shown { position, value },
                     }
                 }
-                Reply::Applied { position } => Told::Applied { position },
-                Reply::TooOld => Told::Unavailable,
-                // At once, it would hear the same.
+                Reply::Applied { position } => Response::Applied { position },
+                Reply::TooOld => Response::Unavailable,
+                // If sent again at once, the request would get the same answer.
                 Reply::NotWriter => {
                     self.resend_at = self.resend_at.min(now + RESEND_DELAY);
                     continue;
                 }
             };
-            pending.reply.get_or_insert(told);
+            pending.reply.get_or_insert(response);
         }
     }
 
-    /// Does all that can be done now.
+    /// Does everything that can be done now.
     pub(super) fn turn(
         &mut self,
         now: u64,
@@ -293,7 +293,7 @@ impl Process {
                     self.message(now + disk_delay, offset, &bytes, sent)?
                 }
                 LogEvent::Appended { ticket, offset } => {
-                    // Twice where the message landed twice.
+                    // Twice if the log has the message twice.
                     let Some(bytes) = self.appended.get(&ticket).cloned() else { continue };
                     let tag = Tag::of_message(&bytes).expect("a message");
                     if let Err(alarm) = self.member.acknowledged(tag, offset) {
@@ -301,7 +301,7 @@ impl Process {
                         self.stop(alarm, offset)?;
                         continue;
                     }
-                    // The short cut: nothing lies between.
+                    // No message lies between: judge the group at once.
                     if offset == self.member.follower().next_offset() {
                         self.message(now + disk_delay, offset, &bytes, sent)?;
                     }
@@ -310,10 +310,10 @@ impl Process {
                     if self.keys.rotation == Some(ticket) {
                         self.member.rotation_failed(error);
                     }
-                    if self.held.as_ref().is_some_and(|held| held.ticket == ticket) {
+                    if self.proposed.as_ref().is_some_and(|proposed| proposed.ticket == ticket) {
                         self.counted.doubted += 1;
                         if self.member.group_failed(error).is_some() {
-                            self.drop_held();
+                            self.drop_proposed();
                         }
                     }
                 }
@@ -342,11 +342,11 @@ impl Process {
         bytes: &[u8],
         sent: &mut Vec<Sent>,
     ) -> Result<(), Violation> {
-        let was_doubtful = self.held.is_some() && !matches!(self.member.role(), Role::Leading { .. });
+        let was_doubtful = self.proposed.is_some() && !matches!(self.member.role(), Role::Leading { .. });
         let step = self.member.step(offset, bytes);
-        match step.held {
-            Some(Held::Accepted) => self.counted.settled += u64::from(was_doubtful),
-            Some(_) => self.drop_held(),
+        match step.outcome {
+            Some(GroupOutcome::Accepted) => self.counted.settled += u64::from(was_doubtful),
+            Some(_) => self.drop_proposed(),
             None => {}
         }
         let commit = match step.verdict {
@@ -367,11 +367,11 @@ impl Process {
                 Commit { done_at, effects, rows: accepted.rows }
             }
             Verdict::NewEpoch(new) => Commit { done_at, effects: Vec::new(), rows: new.rows },
-            Verdict::Member(news) => Commit { done_at, effects: Vec::new(), rows: news.rows },
-            Verdict::Key(news) => {
-                self.counted.rotations += u64::from(matches!(news.what, Rotated::InForce(_)));
-                self.keys.settle(&news.what);
-                Commit { done_at, effects: Vec::new(), rows: news.rows }
+            Verdict::Member(update) => Commit { done_at, effects: Vec::new(), rows: update.rows },
+            Verdict::Key(update) => {
+                self.counted.rotations += u64::from(matches!(update.what, Rotated::InForce(_)));
+                self.keys.settle(&update.what);
+                Commit { done_at, effects: Vec::new(), rows: update.rows }
             }
             Verdict::NeedsKey(number) => {
                 self.counted.lacked += u64::from(self.keys.needed.is_none());
@@ -398,15 +398,15 @@ impl Process {
             other => return Err(Violation(format!("{}: {other:?} at {offset}", self.member.node()))),
         };
         self.commits.push_back(commit);
-        if step.held == Some(Held::Accepted)
-            && let Some(held) = self.held.take()
+        if step.outcome == Some(GroupOutcome::Accepted)
+            && let Some(proposed) = self.proposed.take()
         {
-            reply(held.replies, sent);
+            reply(proposed.replies, sent);
         }
         Ok(())
     }
 
-    /// The mark of the next slice, at a time.
+    /// Returns the barrier for the next slice at the time `now`.
     pub(super) fn mark(&self, now: u64) -> Option<Vec<u8>> {
         let follower = self.member.follower();
         let planned = plan(&self.values, &follower.round().next);
@@ -424,9 +424,9 @@ impl Process {
         sent.push(Sent::Append { ticket: u64::MAX, message });
     }
 
-    /// Where the log keeps what it has nobody ever differs from anybody.
+    /// Compares digests. If the log loses no messages, nodes never differ.
     fn compare(&mut self, node: NodeId, mark: u64, parts: Parts) -> Result<(), Violation> {
-        self.comparison.tell(node, mark, parts);
+        self.comparison.report(node, mark, parts);
         let registered = self.member.follower().registered();
         let found = self.comparison.found(mark, &registered, !self.waits_for_all);
         let found = found.filter(|found| !found.is_empty());
@@ -437,19 +437,19 @@ impl Process {
         }
     }
 
-    /// It reads no further: right only where the log lost messages.
+    /// Stops reading, which is correct only if the log lost messages.
     fn stop(&mut self, alarm: Alarm, offset: u64) -> Result<(), Violation> {
-        self.drop_held();
+        self.drop_proposed();
         match self.may_stop && alarm.stops() {
             true => Ok(()),
             false => Err(Violation(format!("{}: {alarm:?} at {offset}", self.member.node()))),
         }
     }
 
-    fn drop_held(&mut self) {
-        if let Some(held) = self.held.take() {
+    fn drop_proposed(&mut self) {
+        if let Some(proposed) = self.proposed.take() {
             self.counted.dropped += 1;
-            for request in held.requests.into_iter().rev() {
+            for request in proposed.requests.into_iter().rev() {
                 self.inbox.push_front(request);
             }
         }
@@ -495,7 +495,7 @@ impl Process {
         self.ticket
     }
 
-    /// One batch of what waits.
+    /// Decides one batch of the waiting requests.
     fn decide(&mut self, sent: &mut Vec<Sent>) {
         let Role::Leading { epoch } = self.member.role() else {
             let others = std::mem::take(&mut self.inbox);
@@ -533,7 +533,7 @@ impl Process {
                 }
             }
             if requests.iter().any(|(_, other): &(u32, Request)| other.operation == operation) {
-                // Another copy of it is in this batch.
+                // Another copy of the request is in this batch.
                 self.inbox.push_front((from, request));
                 break;
             }
@@ -555,7 +555,7 @@ impl Process {
                     (0, None, Some(bytes))
                 }
                 Decision::Refused => (REFUSED, None, None),
-                // An effect without a change stands for what is shown, and the policy error for "no change".
+                // An effect without a change encodes the present value, and the policy error encodes "no change".
                 Decision::Nothing(shown) => {
                     let Ask { client, number, .. } = ask;
                     let shown = Effect { client, number, key, old: shown, new: shown };
@@ -574,11 +574,11 @@ impl Process {
         {
             self.counted.sealed += u64::from(self.keys.seals);
             let ticket = self.append(message);
-            self.held = Some(HeldBatch { ticket, replies, requests });
+            self.proposed = Some(ProposedBatch { ticket, replies, requests });
         }
     }
 
-    /// Sends what is not answered to whoever writes, on a new connection where the old one may have failed.
+    /// Sends unanswered requests to the present writer, on a new connection if the old one may have failed.
     fn send_pending(&mut self, now: u64, sent: &mut Vec<Sent>) {
         let Some(epoch) = self.member.follower().epoch() else { return };
         let waits = self.pending.values().any(|pending| pending.reply.is_none());
@@ -603,7 +603,7 @@ impl Process {
                     epoch: epoch.offset,
                     link,
                     position: pending.token,
-                    asker: Asker::Anonymous,
+                    requester: ForwardedRequester::Anonymous,
                     method: BindMethod::None,
                     strength: 0,
                     network: None,
@@ -623,13 +623,14 @@ impl Process {
         let (position, ignores_token) = (self.position(), self.has(Defect::StaleRead));
         let answers_early = self.has(Defect::AnswerBeforeAccept);
         self.pending.retain(|_, pending| {
-            let Some(told) =
-                pending.reply.filter(|told| answers_early || told.position().is_none_or(|at| at <= position))
+            let Some(response) = pending
+                .reply
+                .filter(|response| answers_early || response.position().is_none_or(|at| at <= position))
             else {
                 return true;
             };
             let Ask { client, number, .. } = pending.ask;
-            sent.push(Sent::Told { client, number, told });
+            sent.push(Sent::Response { client, number, response });
             false
         });
         let values = &self.values;
@@ -637,8 +638,8 @@ impl Process {
             let waits = *token > position && !ignores_token;
             if !waits {
                 let value = values.get(&ask.action.key()).copied();
-                let told = Told::Shown { position, value };
-                sent.push(Sent::Told { client: ask.client, number: ask.number, told });
+                let response = Response::Shown { position, value };
+                sent.push(Sent::Response { client: ask.client, number: ask.number, response });
             }
             waits
         });

@@ -1,4 +1,4 @@
-//! What a node does about the cluster's key, as a server does, and somebody who has an old one.
+//! A node's part in rotations of the cluster's key, as in a server, and an attacker with an old key.
 
 use super::Violation;
 use super::directory::Effect;
@@ -10,42 +10,42 @@ use crate::member::Role;
 use crate::message::{self, GroupHead, put_record};
 use crate::operation::{NodeId, OperationId};
 
-/// After how long a node asks or says something again.
+/// Time after which a node repeats a request or an announcement.
 const AGAIN: u64 = 70_000;
-/// How long the writer waits for nodes that do not have the key.
+/// Time that the writer waits for nodes without the key.
 const PATIENCE: u64 = 150_000;
-/// The client of records that somebody forges.
+/// Client id of forged records.
 const FORGER: u32 = 0x00f0_4e47;
 
-/// A process's part in changes of the key.
+/// State of a process for rotations of the key.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
-    /// Whether its groups are sealed.
+    /// Whether the process seals its groups.
     pub(super) seals: bool,
-    /// A rotation to this key was read, and it is not here.
+    /// Number of the key in force that this node lacks.
     pub(super) needed: Option<u32>,
-    /// The key that this node has made, until its offer is read back: nobody is given it before.
-    made: Option<(u32, ClusterKey)>,
-    /// The ticket of its rotation.
+    /// Key that this node has created. It gives the key to no other node before it has read its offer back.
+    created: Option<(u32, ClusterKey)>,
+    /// Ticket of its rotation message.
     pub(super) rotation: Option<u64>,
     offered_since: u64,
-    /// When what is to be said, or asked, was last.
+    /// Times at which each message was last sent.
     offered_at: Option<u64>,
-    said_at: Option<u64>,
-    asked_at: Option<u64>,
-    asked: usize,
+    announced_at: Option<u64>,
+    requested_at: Option<u64>,
+    requests: usize,
     count: u32,
 }
 
 impl Keys {
-    /// Something is new: what was said of what was before need not wait.
+    /// The rotation went a step further: messages of the new step need not wait.
     pub(super) fn settle(&mut self, what: &Rotated) {
         match what {
             Rotated::Offered(_) => {
-                (self.offered_since, self.said_at, self.asked_at) = (u64::MAX, None, None);
+                (self.offered_since, self.announced_at, self.requested_at) = (u64::MAX, None, None);
             }
             Rotated::InForce(_) => (self.offered_at, self.needed, self.rotation) = (None, None, None),
-            Rotated::Held(_) => {}
+            Rotated::Stored(_) => {}
         }
     }
 }
@@ -60,7 +60,7 @@ fn is_due(last: &mut Option<u64>, now: u64) -> bool {
 
 impl Process {
     pub(super) fn rotate(&mut self, now: u64, sent: &mut Vec<Sent>) {
-        self.keep_made();
+        self.store_created_key();
         let (is_leading, node) = (matches!(self.member.role(), Role::Leading { .. }), self.member.node());
         if self.keys.offered_since == u64::MAX {
             self.keys.offered_since = now;
@@ -68,7 +68,7 @@ impl Process {
         let waited = now.saturating_sub(self.keys.offered_since);
         let follower = self.member.follower();
         let lacks = follower.lacks_offered();
-        // Whoever made it may have died with it.
+        // The node that made the key may have lost it in a crash.
         let wants = follower.key_is_due() || (lacks && waited > 3 * PATIENCE);
         if is_leading && wants && is_due(&mut self.keys.offered_at, now) {
             self.offer(sent);
@@ -79,7 +79,7 @@ impl Process {
         let follower = self.member.follower();
         let address = node.0.to_string();
         if let Some(message) = follower.holder_of(node, &address)
-            && is_due(&mut self.keys.said_at, now)
+            && is_due(&mut self.keys.announced_at, now)
         {
             sent.push(Sent::Append { ticket: u64::MAX, message });
         }
@@ -98,22 +98,22 @@ impl Process {
         secret[8] = self.keys.count as u8;
         let key = ClusterKey::new(&secret);
         let fingerprint = key.fingerprint();
-        self.keys.made = Some((fingerprint.number(), key));
+        self.keys.created = Some((fingerprint.number(), key));
         let message = self.member.follower().offer_of(node, fingerprint, &node.0.to_string());
         sent.push(Sent::Append { ticket: u64::MAX, message });
     }
 
-    /// The own key is one like others once its offer is read back.
-    fn keep_made(&mut self) {
+    /// Adds the created key to the node's keys once its offer is read back.
+    fn store_created_key(&mut self) {
         let offered = self.member.follower().offered().map(|offered| offered.fingerprint.number());
-        if let Some((number, key)) = self.keys.made.take_if(|(number, _)| Some(*number) == offered) {
+        if let Some((number, key)) = self.keys.created.take_if(|(number, _)| Some(*number) == offered) {
             self.member.set_keys(self.member.follower().keys().clone().with(number, key));
         }
     }
 
-    /// Asks whoever offers the key or has it, in turn.
+    /// Requests the key from the nodes that offer it or have it, in turn.
     fn ask_for_key(&mut self, now: u64, sent: &mut Vec<Sent>) {
-        if !is_due(&mut self.keys.asked_at, now) {
+        if !is_due(&mut self.keys.requested_at, now) {
             return;
         }
         let follower = self.member.follower();
@@ -125,22 +125,22 @@ impl Process {
             .chain(holders)
             .filter(|(node, _)| *node != own)
             .collect();
-        self.keys.asked += 1;
-        if let Some((node, address)) = all.get(self.keys.asked % all.len().max(1)) {
+        self.keys.requests += 1;
+        if let Some((node, address)) = all.get(self.keys.requests % all.len().max(1)) {
             assert_eq!(node.0.to_string(), *address);
-            sent.push(Sent::KeyAsked { to: node.0, number: offered.fingerprint.number() });
+            sent.push(Sent::KeyRequest { to: node.0, number: offered.fingerprint.number() });
         }
     }
 
-    /// Another node asks for a key.
-    pub(super) fn key_asked(&self, from: u32, number: u32) -> Option<Sent> {
+    /// Answers a key request of another node.
+    pub(super) fn key_requested(&self, from: u32, number: u32) -> Option<Sent> {
         let follower = self.member.follower();
-        let is_given = !follower.is_gone(NodeId(from)) && follower.keys().has(number);
-        is_given.then(|| Sent::KeysGiven { to: from, keys: follower.keys().clone() })
+        let is_given = !follower.has_left(NodeId(from)) && follower.keys().has(number);
+        is_given.then(|| Sent::KeyResponse { to: from, keys: follower.keys().clone() })
     }
 
-    /// Another node gives its keys.
-    pub(super) fn keys_given(&mut self, given: &KeyRing) {
+    /// Receives the keys of another node.
+    pub(super) fn keys_received(&mut self, given: &KeyRing) {
         let mut keys = self.member.follower().keys().clone();
         keys.extend(given);
         self.member.set_keys(keys);
@@ -150,7 +150,7 @@ impl Process {
         }
     }
 
-    /// A group under a key that is not in force. None of a right node ever looks so.
+    /// Judges a group under a key that is not in force. A correct node never writes such a group.
     pub(super) fn other_key(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Violation> {
         self.counted.old_keys += 1;
         // A log that loses messages may lose a rotation.
@@ -162,7 +162,7 @@ impl Process {
 }
 
 impl World {
-    /// Somebody who had all keys but the last appends a group that would fit.
+    /// An attacker with all keys but the last appends a group that would otherwise be accepted.
     pub(super) fn forge(&mut self) {
         let mut all = self.keys.clone();
         self.nodes.iter().for_each(|node| all.extend(&node.keys));

@@ -1,11 +1,11 @@
-//! What lies between nodes, log and clients, and what goes wrong there.
+//! Network between nodes, log and clients, and its faults.
 
 mod marks;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use super::client::{Client, Told};
+use super::client::{Client, Response};
 use super::directory::Ask;
 use super::node::{Counted, Disk, Node, Process, Sent};
 use super::{Defect, Violation, check};
@@ -13,7 +13,7 @@ use crate::follower::Follower;
 use crate::forward::Link;
 use crate::key::{ClusterKey, KeyRing};
 use crate::limits::SLICES_LEVEL;
-use crate::message::{self, Generation, GenerationId, News};
+use crate::message::{self, Announcement, Generation, GenerationId};
 use crate::operation::{NodeId, OperationId};
 use crate::rows::RowChange;
 use crate::shared_log::{AppendError, LogEvent};
@@ -30,15 +30,15 @@ const TICK: u64 = 10_000;
 const EVENTS_MAX: u64 = 200_000;
 const ASKS_MAX: u32 = 60;
 
-/// One cluster, and its time.
+/// One cluster and its clock.
 pub(super) struct World {
     rng: fastrand::Rng,
     now: u64,
     queue: BinaryHeap<Reverse<Scheduled>>,
     order: u64,
-    /// Those that the cluster begins with.
+    /// Keys with which the cluster begins.
     pub(super) keys: KeyRing,
-    /// The rows that every node begins with.
+    /// Rows with which every node begins.
     pub(super) first_rows: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Whether groups are sealed.
     seals: bool,
@@ -47,20 +47,20 @@ pub(super) struct World {
     waiting: Vec<(usize, u64, u64, usize)>,
     pub(super) nodes: Vec<Node>,
     pub(super) clients: Vec<Client>,
-    /// Until when a node reaches neither the log nor others.
+    /// Time until which a node reaches neither the log nor other nodes.
     cut_until: Vec<u64>,
     incarnation: u64,
-    /// While this lasts things go wrong.
+    /// Whether faults occur now.
     trouble: bool,
-    /// How likely each thing is in this run, in 256ths.
+    /// Probabilities of faults in this run, in 256ths.
     odds: Odds,
     pub(super) defect: Option<Defect>,
-    /// When the log loses its last messages, once, as by the election of a leader that lacked them.
+    /// Time at which the log loses its last messages, once, as by the election of a leader that lacked them.
     loses_at: Option<u64>,
     figures: Figures,
 }
 
-/// Likelihoods, drawn anew for each run, so that some runs have much of one trouble and none of another.
+/// Probabilities, drawn anew for each run, so that some runs have many faults of one kind and none of another.
 struct Odds {
     lost: u8,
     repeated: u8,
@@ -69,7 +69,7 @@ struct Odds {
     slow_disk: u8,
 }
 
-/// What happened in runs.
+/// Counters over runs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Figures {
     pub(super) runs: u64,
@@ -100,7 +100,7 @@ impl Figures {
         };
     }
 
-    /// Acknowledgements from which nodes saw that the log had gone back.
+    /// Returns the number of acknowledgements from which nodes noticed that the log had lost messages.
     pub(super) fn went_back(&self) -> u64 {
         self.counted.went_back
     }
@@ -132,8 +132,8 @@ enum Event {
         ticket: u64,
         message: Vec<u8>,
     },
-    /// News of an append reaches its node.
-    News {
+    /// The result of an append reaches its node.
+    AppendOutcome {
         node: usize,
         incarnation: u64,
         event: LogEvent,
@@ -161,12 +161,12 @@ enum Event {
         link: Link,
         frame: Vec<u8>,
     },
-    KeyAsked {
+    KeyRequest {
         from: usize,
         to: usize,
         number: u32,
     },
-    KeysGiven {
+    KeyResponse {
         to: usize,
         keys: KeyRing,
     },
@@ -176,10 +176,10 @@ enum Event {
         token: u64,
         operation: Option<OperationId>,
     },
-    Told {
+    Response {
         client: usize,
         number: u32,
-        told: Told,
+        response: Response,
     },
     ClientWaits {
         client: usize,
@@ -197,7 +197,7 @@ enum Event {
     Restart {
         node: usize,
     },
-    /// A node has a slice compared, in peace.
+    /// A node sets a barrier for a slice while no faults occur.
     Mark,
     Mischief,
 }
@@ -288,7 +288,7 @@ impl World {
         world
     }
 
-    /// One whose log loses messages.
+    /// Returns a world whose log loses messages.
     pub(super) fn losing(seed: u64) -> World {
         let mut world = World::new(seed, None);
         world.loses_at = Some(world.rng.u64(TROUBLE / 10..TROUBLE));
@@ -298,7 +298,7 @@ impl World {
         world
     }
 
-    /// Trouble, then peace, then the verdict.
+    /// Runs the phase with faults, then the quiet phase, then the check.
     pub(super) fn run(mut self) -> Result<Figures, Violation> {
         while self.step()? {}
         for node in &self.nodes {
@@ -318,7 +318,7 @@ impl World {
         Ok(self.figures)
     }
 
-    /// Handles the next event. Whether there was one before the end.
+    /// Handles the next event. Returns false after the last one.
     fn step(&mut self) -> Result<bool, Violation> {
         let Some(Reverse(Scheduled { at, event, .. })) = self.queue.pop() else { return Ok(false) };
         self.now = at;
@@ -348,7 +348,7 @@ impl World {
         self.trouble && self.rng.u8(..) < odds
     }
 
-    /// To the log and from it: it may come late, twice, or not at all.
+    /// Sends to or from the log: the event may come late, twice, or not at all.
     fn send(&mut self, is_cut: bool, event: impl Fn() -> Event) {
         if self.chance(self.odds.repeated) {
             self.send_once(is_cut, event());
@@ -356,7 +356,7 @@ impl World {
         self.send_once(is_cut, event());
     }
 
-    /// On a connection: it may come late, after what was sent behind it, or not at all, but not twice.
+    /// Sends on a connection: the event may come late, after later ones, or not at all, but not twice.
     fn send_once(&mut self, is_cut: bool, event: Event) {
         if is_cut || self.chance(self.odds.lost) {
             return;
@@ -373,7 +373,7 @@ impl World {
     }
 
     fn handle(&mut self, event: Event) -> Result<(), Violation> {
-        // What a paused node is to do waits until it goes on.
+        // Events of a paused node wait until it continues.
         if let Some(node) = event.node()
             && self.nodes[node].paused_until > self.now
         {
@@ -391,12 +391,12 @@ impl World {
                 self.log.push(message);
                 let event = LogEvent::Appended { ticket, offset };
                 let is_cut = self.is_cut(node);
-                self.send(is_cut, || Event::News { node, incarnation, event: event.clone() });
+                self.send(is_cut, || Event::AppendOutcome { node, incarnation, event: event.clone() });
                 for (node, incarnation, fetch, from) in std::mem::take(&mut self.waiting) {
                     self.fetch(node, incarnation, fetch, from);
                 }
             }
-            Event::News { node, incarnation, event } => {
+            Event::AppendOutcome { node, incarnation, event } => {
                 if let Some(process) = self.process(node, incarnation) {
                     process.log.events.push_back(event);
                     return self.turn(node);
@@ -422,19 +422,19 @@ impl World {
                     return self.turn(to);
                 }
             }
-            Event::KeyAsked { from, to, number } => {
+            Event::KeyRequest { from, to, number } => {
                 let given = self.nodes[to]
                     .process
                     .as_ref()
-                    .and_then(|process| process.key_asked(from as u32, number));
-                if let Some(Sent::KeysGiven { keys, .. }) = given {
+                    .and_then(|process| process.key_requested(from as u32, number));
+                if let Some(Sent::KeyResponse { keys, .. }) = given {
                     let is_cut = self.is_cut(to) || self.is_cut(from);
-                    self.send_once(is_cut, Event::KeysGiven { to: from, keys });
+                    self.send_once(is_cut, Event::KeyResponse { to: from, keys });
                 }
             }
-            Event::KeysGiven { to, keys } => {
+            Event::KeyResponse { to, keys } => {
                 if let Some(process) = &mut self.nodes[to].process {
-                    process.keys_given(&keys);
+                    process.keys_received(&keys);
                     return self.turn(to);
                 }
             }
@@ -444,8 +444,8 @@ impl World {
                     return self.turn(node);
                 }
             }
-            Event::Told { client, number, told } => {
-                self.clients[client].told(number, told);
+            Event::Response { client, number, response } => {
+                self.clients[client].answered(number, response);
             }
             Event::ClientAsks { client } => self.client_asks(client),
             Event::ClientWaits { client, number, attempt } => self.client_waits(client, number, attempt),
@@ -476,7 +476,7 @@ impl World {
         let Some(process) = process else { return Ok(()) };
         let (mut sent, incarnation) = (Vec::new(), process.incarnation);
         process.turn(self.now, disk, disk_delay, &mut sent)?;
-        // A key is kept before anything is said of it.
+        // A key is stored before any message mentions it.
         keys.extend(process.member.follower().keys());
         let is_cut = self.is_cut(node);
         for sent in sent {
@@ -489,7 +489,7 @@ impl World {
                         message: message.clone(),
                     });
                     let event = LogEvent::Failed { ticket, error: AppendError::Unknown };
-                    self.schedule(APPEND_TIMEOUT, Event::News { node, incarnation, event });
+                    self.schedule(APPEND_TIMEOUT, Event::AppendOutcome { node, incarnation, event });
                 }
                 Sent::Fetch { fetch, from } => {
                     self.send(is_cut, || Event::Fetch { node, incarnation, fetch, from: from as usize });
@@ -504,27 +504,27 @@ impl World {
                     let is_cut = node != to && (is_cut || self.is_cut(to));
                     self.send_once(is_cut, Event::Answers { to, link, frame });
                 }
-                Sent::KeyAsked { to, number } => {
+                Sent::KeyRequest { to, number } => {
                     let to = to as usize;
                     let is_cut = is_cut || self.is_cut(to);
-                    self.send_once(is_cut, Event::KeyAsked { from: node, to, number });
+                    self.send_once(is_cut, Event::KeyRequest { from: node, to, number });
                 }
-                Sent::KeysGiven { to, keys } => {
-                    self.send_once(is_cut, Event::KeysGiven { to: to as usize, keys });
+                Sent::KeyResponse { to, keys } => {
+                    self.send_once(is_cut, Event::KeyResponse { to: to as usize, keys });
                 }
-                Sent::Told { client, number, told } => {
+                Sent::Response { client, number, response } => {
                     let client = client as usize;
-                    self.send_once(false, Event::Told { client, number, told });
+                    self.send_once(false, Event::Response { client, number, response });
                 }
             }
         }
         Ok(())
     }
 
-    /// A fetch at the log.
+    /// Handles a fetch at the log.
     fn fetch(&mut self, node: usize, incarnation: u64, fetch: u64, from: usize) {
         if from > self.log.len() && self.loses_at.is_some() {
-            // Kafka says that there is no such offset, and the node follows no longer.
+            // Kafka reports that the offset does not exist, and the node stops.
             self.nodes[node].process = None;
             return;
         }
@@ -543,40 +543,42 @@ impl World {
 
     fn client_asks(&mut self, client: usize) {
         let next = self.rng.u64(1_000..60_000);
-        let asker = &mut self.clients[client];
-        if asker.asked.is_none() && asker.number < ASKS_MAX {
-            asker.choose(&mut self.rng);
+        let client_state = &mut self.clients[client];
+        if client_state.outstanding.is_none() && client_state.number < ASKS_MAX {
+            client_state.choose(&mut self.rng);
             self.ask(client);
         }
         self.schedule(next, Event::ClientAsks { client });
     }
 
     fn ask(&mut self, client: usize) {
-        let asker = &self.clients[client];
-        let Some(ask) = asker.asked else { return };
-        let (token, operation, attempt) = (asker.token, asker.operation(&ask), asker.attempt);
+        let client_state = &self.clients[client];
+        let Some(ask) = client_state.outstanding else { return };
+        let (token, operation, attempt) =
+            (client_state.token, client_state.operation(&ask), client_state.attempt);
         let node = self.rng.usize(..self.nodes.len());
         self.send_once(false, Event::Asked { node, ask, token, operation });
         self.schedule(CLIENT_TIMEOUT, Event::ClientWaits { client, number: ask.number, attempt });
     }
 
     fn client_waits(&mut self, client: usize, number: u32, attempt: u32) {
-        let asker = &mut self.clients[client];
-        let is_waiting = asker.asked.is_some_and(|ask| ask.number == number) && asker.attempt == attempt;
+        let client_state = &mut self.clients[client];
+        let is_waiting = client_state.outstanding.is_some_and(|ask| ask.number == number)
+            && client_state.attempt == attempt;
         if !is_waiting {
             return;
         }
-        // Who has no id of its own cannot ask again: it does not know what became of it.
-        if asker.is_smart && attempt < 20 {
-            asker.attempt += 1;
+        // A client without its own operation id cannot retry: it does not know the outcome.
+        if client_state.is_smart && attempt < 20 {
+            client_state.attempt += 1;
             self.ask(client);
         } else {
-            asker.asked = None;
-            asker.unknown += 1;
+            client_state.outstanding = None;
+            client_state.unknown += 1;
         }
     }
 
-    /// Tells some node that it is elected, and the others, perhaps late, that they are not.
+    /// Notifies some node that it is elected, and the others, perhaps late, that they are not.
     fn elect(&mut self) {
         let alive = self.nodes.iter().filter(|node| node.process.is_some()).map(|node| node.id as usize);
         let alive: Vec<usize> = alive.collect();
@@ -610,29 +612,29 @@ impl World {
                 self.figures.cuts += 1;
                 self.cut_until[node] = self.now + long;
             }
-            _ => self.tell_news(node),
+            _ => self.announce(node),
         }
         let next = self.rng.u64(10_000..200_000);
         self.schedule(next, Event::Mischief);
     }
 
-    /// Somebody tells the log something of a node.
-    fn tell_news(&mut self, node: usize) {
+    /// Appends an announcement about a node.
+    fn announce(&mut self, node: usize) {
         let Some(process) = &self.nodes[node].process else { return };
         let follower = process.member.follower();
         let (incarnation, offset) = (process.incarnation, follower.cursor().offset);
         let kind = self.rng.u8(..5);
         let own = NodeId(node as u32);
-        let (who, news) = match kind {
-            0 => (own, News::Durable(offset)),
-            1 => (own, News::Snapshot(offset)),
-            2 => (own, News::Level(self.rng.u64(1..=3))),
-            // One that was never there.
-            _ => (NodeId(99), News::Gone),
+        let (who, announcement) = match kind {
+            0 => (own, Announcement::Durable(offset)),
+            1 => (own, Announcement::Snapshot(offset)),
+            2 => (own, Announcement::Level(self.rng.u64(1..=3))),
+            // A node that never existed.
+            _ => (NodeId(99), Announcement::Left),
         };
         let message = match kind {
             3 => process.mark(self.now),
-            _ => Some(follower.news_of(who, news)),
+            _ => Some(follower.announcement_of(who, announcement)),
         };
         let Some(message) = message else { return };
         self.send(false, || Event::Append { node, incarnation, ticket: u64::MAX, message: message.clone() });
@@ -648,7 +650,7 @@ impl World {
             let others: Vec<usize> = (0..self.nodes.len()).filter(|other| *other != node).collect();
             let giver = others[self.rng.usize(..others.len())];
             let mut disk = self.nodes[giver].disk.clone();
-            // Whoever copies data gets the keys with it.
+            // Keys are copied together with data.
             let keys = self.nodes[giver].keys.clone();
             self.nodes[node].keys.extend(&keys);
             if self.defect == Some(Defect::WindowLostInSnapshot) {
@@ -691,24 +693,24 @@ impl World {
             self.restart(node);
         }
         self.schedule(TICK, Event::Mark);
-        // Behind what is left of earlier elections.
+        // After the remaining events of earlier elections.
         self.schedule(600_000, Event::Elect);
     }
 }
 
 impl Event {
-    /// The node that handles it.
+    /// Returns the node that handles the event.
     fn node(&self) -> Option<usize> {
         match self {
             Event::Tick { node }
-            | Event::News { node, .. }
+            | Event::AppendOutcome { node, .. }
             | Event::Fetched { node, .. }
             | Event::Asked { node, .. }
             | Event::Elected { node, .. } => Some(*node),
             Event::Requests { to, .. }
             | Event::Answers { to, .. }
-            | Event::KeyAsked { to, .. }
-            | Event::KeysGiven { to, .. } => Some(*to),
+            | Event::KeyRequest { to, .. }
+            | Event::KeyResponse { to, .. } => Some(*to),
             _ => None,
         }
     }
@@ -759,5 +761,5 @@ impl Counted {
     }
 }
 
-/// Values of a key by position, as the log says.
+/// Values of a key by position, according to the log.
 pub(super) type History = BTreeMap<u32, Vec<(u64, Option<u32>)>>;

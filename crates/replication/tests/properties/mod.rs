@@ -1,16 +1,16 @@
-//! What must hold for any bytes. The fuzz target calls this, and so does `corpus_replay.rs` on stable.
+//! Properties that hold for any bytes. The fuzz target and `corpus_replay.rs` (on stable) call this.
 
 use replication::forward::{decode_answers, decode_requests, encode_answers, encode_requests};
 use replication::message::{Body, Generation, Message, encode_generation};
 use replication::{ClusterKey, Follower, KeyRing, Verdict};
 
-/// Any octets as a message, with a wrong tag and with the right one, as a frame, and as rows: nothing panics, what is
-/// read is what is there, and a follower goes on.
+/// Reads any octets as a message with a wrong tag and with a correct one, as a frame, and as rows: nothing panics,
+/// decoded values encode to the same octets, and a follower continues.
 pub(crate) fn cluster(bytes: &[u8]) {
     frames(bytes);
     rows(bytes);
     let keys = KeyRing::new(1, ClusterKey::new(&[1; 32]));
-    assert!(Message::decode(bytes, &keys, 1).is_err(), "nobody finds a tag");
+    assert!(Message::decode(bytes, &keys, 1).is_err(), "a tag without the key");
     let mut sealed = bytes.to_vec();
     keys.seal(1, &mut sealed);
     if let Ok(message) = Message::decode(&sealed, &keys, 1)
@@ -41,7 +41,7 @@ fn frames(bytes: &[u8]) {
     }
 }
 
-/// The first octet says how long the key is.
+/// The first octet of each row is the length of its key.
 fn rows(bytes: &[u8]) {
     let keys = KeyRing::new(1, ClusterKey::new(&[1; 32]));
     if let Some((length, rest)) = bytes.split_first()

@@ -12,7 +12,7 @@ use cluster::{ClusterError, Verified, log_settings, verify};
 use directory::replicated::{copy_node, log_rows_in};
 use kafka_log::{Event, Reader, Settings, delete_before, fetch};
 use replication::limits::KEYS_LEVEL;
-use replication::message::News;
+use replication::message::Announcement;
 use replication::{Follower, Ignored, NodeId, StateError, Tag, Verdict};
 
 use crate::admin::cluster::{PATIENCE, append, refused, settings_of};
@@ -42,10 +42,10 @@ impl LogClient {
 
     /// Tells the log something of a node, and reads it back: what was on its way when the key changed counts for
     /// nobody, and is told again.
-    fn tell(&mut self, node: NodeId, news: News) -> Result<u64, ServeError> {
+    fn announce(&mut self, node: NodeId, announcement: Announcement) -> Result<u64, ServeError> {
         self.catch_up()?;
         loop {
-            let offset = append(&self.log, &self.follower.news_of(node, news))?;
+            let offset = append(&self.log, &self.follower.announcement_of(node, announcement))?;
             if !self.read_to(offset + 1)?.is_under_other_key {
                 return Ok(offset);
             }
@@ -127,17 +127,17 @@ pub(super) fn follower_in(data: &Path, identity: &Identity) -> Result<Follower, 
 }
 
 /// Takes a data directory that nobody serves out of its cluster: it is one like any other from then on, and the other
-/// nodes refuse its certificate. Where the log `is_told` nothing of it, they do not.
+/// nodes refuse its certificate. Where the log `is_announced` nothing of it, they do not.
 ///
 /// # Errors
 /// It is in use, or no node; the log cannot be reached.
-pub fn leave_cluster(config: Config, is_told: bool) -> Result<(), ServeError> {
+pub fn leave_cluster(config: Config, is_announced: bool) -> Result<(), ServeError> {
     let mut client = LogClient::of(&config)?;
     let mut opened = Opened::open_to(config, true)?;
     let rows = opened.directory().log_rows()?;
-    if is_told {
+    if is_announced {
         let own = client.identity.node();
-        client.tell(own, News::Gone).map_err(|error| {
+        client.announce(own, Announcement::Left).map_err(|error| {
             refused(format!(
                 "{error}: nothing is changed; with --untold the directory leaves without its cluster's knowledge, and \
                  `pando cluster unregister {}` on another node has its certificate refused",
@@ -161,10 +161,10 @@ pub fn unregister_node(config: &Config, node: u32) -> Result<u64, ServeError> {
     if node == client.identity.node() {
         return Err(refused(format!("{node} is this one: stop it, and use `pando cluster leave`")));
     }
-    if client.follower.is_gone(node) {
+    if client.follower.has_left(node) {
         return Err(refused(format!("{node} does not belong to the cluster any longer")));
     }
-    client.tell(node, News::Gone)
+    client.announce(node, Announcement::Left)
 }
 
 /// What [`keep_snapshot`] came to.
@@ -187,7 +187,7 @@ pub fn keep_snapshot(config: &Config, to: &Path) -> Result<KeptSnapshot, ServeEr
     copy_node(&config.data, to, &store::Options::default()).map_err(failed)?;
     let Verified { offset, checked } = verify(to).map_err(refused)?;
     let own = client.identity.node();
-    client.tell(own, News::Snapshot(offset))?;
+    client.announce(own, Announcement::Snapshot(offset))?;
     Ok(KeptSnapshot { offset, entries: checked.entries })
 }
 
@@ -234,7 +234,7 @@ pub fn rotate_key(config: &Config) -> Result<u32, ServeError> {
         return Err(refused(format!("not all nodes know feature level {KEYS_LEVEL}: update them first")));
     }
     if Opened::open_to(config.clone(), true).is_ok() {
-        return Err(refused("nobody serves this node: start it, or use another one"));
+        return Err(refused("this node is not served: start it, or use another one"));
     }
     client.identity.want_key(true).map_err(ClusterError::from)?;
     let begun = Instant::now();
@@ -269,7 +269,9 @@ impl StillWaiting<'_> {
     fn say(&self, follower: &Follower) -> ServeError {
         let Some(offered) = follower.offered() else {
             return match self.identity.want_key(false) {
-                Ok(()) => refused("no key is made: does somebody serve this node, and is there a writer?"),
+                Ok(()) => refused(
+                    "no key is made: check that this node is served and that the cluster has a writer",
+                ),
                 Err(error) => ClusterError::from(error).into(),
             };
         };

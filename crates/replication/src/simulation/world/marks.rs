@@ -1,28 +1,28 @@
-//! Rounds of comparisons in peace, and what they find.
+//! Rounds of comparisons while no faults occur, and their results.
 
 use super::{Event, NodeId, QUIET, World};
-use crate::message::News;
+use crate::message::Announcement;
 use crate::simulation::Violation;
 use crate::simulation::node::{Node, part_of};
 
-/// Between two marks in peace, when the last one is set, and when something is planted.
+/// Time between two barriers, time of the last one, and time of the alteration.
 const MARK_INTERVAL: u64 = 60_000;
 const LAST_MARK: u64 = QUIET - 300_000;
 const PLANTED_AT: u64 = 5_000_000;
 
-/// What nodes found of a value that was altered.
+/// Detection of an altered value.
 pub(in crate::simulation) struct Planted {
     pub(in crate::simulation) found: String,
     pub(in crate::simulation) expected: String,
-    /// How many rounds had ended since.
+    /// Number of rounds that ended between alteration and detection.
     pub(in crate::simulation) rounds: u64,
     /// Whether it was the first row.
     pub(in crate::simulation) is_first_slice: bool,
 }
 
 impl World {
-    /// Alters a value of a node when all is quiet. What nodes find, and in which round after that, from 0; `None` where
-    /// there is no value.
+    /// Alters a value of a node when all is quiet. Returns what the nodes find and the round after the alteration,
+    /// from 0; or `None` if there is no value.
     pub(in crate::simulation) fn plant(mut self) -> Result<Option<Planted>, Violation> {
         while self.now < PLANTED_AT {
             self.step()?;
@@ -61,7 +61,7 @@ impl World {
         Ok(Some(Planted { found, expected, rounds: ended - before.ended, is_first_slice }))
     }
 
-    /// All nodes say that they are there, so that their data counts, and some node has the next slice compared.
+    /// All nodes announce themselves, so that their data counts, and some node sets the barrier for the next slice.
     pub(super) fn mark_in_peace(&mut self) {
         (0..self.nodes.len()).for_each(|node| self.register(node));
         let node = self.rng.usize(..self.nodes.len());
@@ -76,7 +76,8 @@ impl World {
         }
     }
 
-    /// Unless it is registered. What it says under a key that is not in force any longer, it says again.
+    /// Announces the node unless it is registered. It repeats announcements that it sent under a key that is no
+    /// longer in force.
     fn register(&mut self, node: usize) {
         let Some(process) = &self.nodes[node].process else { return };
         let (follower, incarnation) = (process.member.follower(), process.incarnation);
@@ -84,7 +85,7 @@ impl World {
         if follower.registered().contains(&own) {
             return;
         }
-        let message = follower.news_of(own, News::Durable(follower.cursor().offset));
+        let message = follower.announcement_of(own, Announcement::Durable(follower.cursor().offset));
         self.send_once(false, Event::Append { node, incarnation, ticket: u64::MAX, message });
     }
 }

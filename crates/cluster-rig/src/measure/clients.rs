@@ -1,0 +1,219 @@
+//! What clients see: changes at a rate, changes that are looked for on other nodes, and results of `pando bench`.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use client::{Connection, Reply};
+use ldap::{
+    AddRequest, AtLeast, AttributesBuf, Control, ControlsBuf, FilterBuf, Request, Scope, SearchRequest,
+    SelectionBuf, oids,
+};
+use serde_json::{Value, json};
+
+use crate::Result;
+use crate::nodes::{SUFFIX, connect};
+
+/// How long a node may take to show a change.
+const PATIENCE_MS: u32 = 30_000;
+
+/// When something began, and how long it took.
+#[derive(Default)]
+pub(super) struct Times(Vec<(Instant, Duration)>);
+
+impl Times {
+    pub(super) fn add(&mut self, begun: Instant, took: Duration) {
+        self.0.push((begun, took));
+    }
+
+    /// Those that ended in a span.
+    pub(super) fn between(&self, from: Instant, to: Instant) -> Times {
+        let is_in = |(begun, took): &&(Instant, Duration)| (from..to).contains(&(*begun + *took));
+        Times(self.0.iter().filter(is_in).copied().collect())
+    }
+
+    /// The longest time without an end, from a moment on.
+    pub(super) fn longest_gap(&self, from: Instant) -> Duration {
+        let mut ends: Vec<Instant> = self.0.iter().map(|(begun, took)| *begun + *took).collect();
+        ends.retain(|end| *end >= from);
+        ends.sort();
+        let starts = std::iter::once(&from).chain(&ends);
+        starts.zip(&ends).map(|(start, end)| *end - *start).max().unwrap_or_default()
+    }
+
+    /// Count, median, 99th of a hundred and the longest, in milliseconds.
+    pub(super) fn figures(&self) -> Value {
+        let mut millis: Vec<f64> = self.0.iter().map(|(_, took)| took.as_secs_f64() * 1_000.0).collect();
+        millis.sort_by(f64::total_cmp);
+        let at = |share: f64| {
+            let place = ((millis.len() as f64 * share).ceil() as usize).saturating_sub(1);
+            millis.get(place).map(|millis| (millis * 1_000.0).round() / 1_000.0)
+        };
+        json!({ "count": millis.len(), "p50_ms": at(0.5), "p99_ms": at(0.99), "max_ms": at(1.0) })
+    }
+}
+
+/// Clients that add entries, each on a connection of its own.
+pub(super) struct Adding {
+    is_stopping: Arc<AtomicBool>,
+    clients: Vec<JoinHandle<std::result::Result<Times, String>>>,
+}
+
+impl Adding {
+    /// One for each address; `rate` of all together, by intended starts, or 0 for as many as it goes.
+    pub(super) fn start(name: &str, addresses: &[SocketAddr], rate: u64) -> Adding {
+        let is_stopping = Arc::<AtomicBool>::default();
+        let pause = (rate > 0).then(|| Duration::from_secs_f64(addresses.len() as f64 / rate as f64));
+        let client = |(number, address): (usize, &SocketAddr)| {
+            let (name, address) = (format!("{name}-{number}"), *address);
+            let stop = Arc::clone(&is_stopping);
+            std::thread::spawn(move || {
+                add_all(&name, address, pause, &stop).map_err(|error| format!("{name} at {address}: {error}"))
+            })
+        };
+        let clients = addresses.iter().enumerate().map(client).collect();
+        Adding { is_stopping, clients }
+    }
+
+    /// The changes that were made, each from its intended start.
+    pub(super) fn stop(self) -> Result<Times> {
+        self.is_stopping.store(true, Ordering::Relaxed);
+        let mut all = Times::default();
+        for client in self.clients {
+            all.0.append(&mut client.join().map_err(|_| "a client met a defect")??.0);
+        }
+        Ok(all)
+    }
+}
+
+fn add_all(name: &str, address: SocketAddr, pause: Option<Duration>, stop: &AtomicBool) -> Result<Times> {
+    let mut connection = connect(address)?;
+    let (mut times, mut due) = (Times::default(), Instant::now());
+    for number in 0_u64.. {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        match pause {
+            Some(pause) => {
+                std::thread::sleep(due.saturating_duration_since(Instant::now()));
+                due += pause;
+            }
+            None => due = Instant::now(),
+        }
+        let begun = pause.map_or(due, |pause| due.checked_sub(pause).unwrap_or(due));
+        let entry = format!("ou={name}-{number},{SUFFIX}");
+        let outcome = connection.add(&entry, &[("objectClass", "organizationalUnit")])?;
+        if !outcome.is_success() {
+            return Err(format!("{entry}: {outcome:?}").into());
+        }
+        times.add(begun, begun.elapsed());
+    }
+    Ok(times)
+}
+
+/// Adds entries at a node, and looks for each on all others: how long that took from the request, and from its answer.
+pub(super) fn see_everywhere(
+    at: SocketAddr,
+    others: &[SocketAddr],
+    count: u64,
+    rate: u64,
+    run: u64,
+) -> Result<(Times, Times)> {
+    let mut writing = connect(at)?;
+    let mut reading = others.iter().map(|other| connect(*other)).collect::<Result<Vec<_>>>()?;
+    let (mut from_request, mut from_answer) = (Times::default(), Times::default());
+    for number in 0..count {
+        std::thread::sleep(Duration::from_secs_f64(1.0 / rate as f64));
+        let entry = format!("ou=look-{run}-{number},{SUFFIX}");
+        let begun = Instant::now();
+        let reply = add_with_position(&mut writing, &entry)?;
+        let answered = Instant::now();
+        let token = reply.position().ok_or("an answer without its position")?;
+        let at_least = AtLeast { token, wait_ms: PATIENCE_MS };
+        let sent = reading.iter_mut().map(|connection| send_read(connection, &entry, at_least));
+        let sent = sent.collect::<Result<Vec<_>>>()?;
+        for (connection, id) in reading.iter_mut().zip(sent) {
+            let found = connection.reply(id)?;
+            if found.entries.len() != 1 {
+                return Err(format!("{entry} is not there: {:?}", found.outcome).into());
+            }
+        }
+        from_request.add(begun, begun.elapsed());
+        from_answer.add(answered, answered.elapsed());
+    }
+    Ok((from_request, from_answer))
+}
+
+fn add_with_position(connection: &mut Connection, entry: &str) -> Result<Reply> {
+    let mut controls = ControlsBuf::new();
+    controls.push(Control { oid: oids::POSITION, critical: true, value: None });
+    let mut attributes = AttributesBuf::new();
+    attributes.push("objectClass", ["organizationalUnit"]);
+    let request = Request::Add(AddRequest { entry, attributes: attributes.as_attributes() });
+    Ok(connection.request(request, controls.as_controls())?)
+}
+
+fn send_read(connection: &mut Connection, entry: &str, at_least: AtLeast) -> Result<ldap::MessageId> {
+    let mut controls = ControlsBuf::new();
+    controls.push(Control { oid: oids::AT_LEAST, critical: true, value: Some(&at_least.encode()) });
+    let filter = FilterBuf::parse("(objectClass=*)").map_err(|error| format!("{error:?}"))?;
+    let selection = SelectionBuf::from_iter(["1.1"]);
+    let search = SearchRequest::new(entry, Scope::BaseObject, filter.as_filter(), selection.as_selection());
+    Ok(connection.send(Request::Search(search), controls.as_controls())?)
+}
+
+fn read_kept(file: &Path) -> Result<Value> {
+    Ok(serde_json::from_reader(zstd::Decoder::new(std::fs::File::open(file)?)?)?)
+}
+
+/// The machine, the program and the date of a result of `pando bench run`.
+pub(super) fn read_circumstances(file: &Path) -> Result<Value> {
+    let result = read_kept(file)?;
+    Ok(json!({ "environment": result["environment"], "tool": result["tool"], "started": result["started"] }))
+}
+
+/// What matters of a result of `pando bench run` with one kind of operation.
+pub(super) fn read_result(file: &Path) -> Result<Value> {
+    let result = read_kept(file)?;
+    let of = |path: &str| result.pointer(path).cloned().unwrap_or(Value::Null);
+    let workload = of("/workloads/0");
+    let kinds = workload.get("operations").and_then(Value::as_object);
+    let (kind, operations) =
+        kinds.and_then(|kinds| kinds.iter().next()).ok_or("a result without operations")?;
+    let number = |value: &Value, path: &str| value.pointer(path).and_then(Value::as_f64);
+    let millis = |path: &str| number(operations, path).map(|micros| micros / 1_000.0);
+    let wrong = ["/errors", "/wrong_answers"].iter().filter_map(|path| number(operations, path)).sum::<f64>();
+    Ok(json!({
+        "kind": kind,
+        "per_second": number(&workload, "/per_second").map(f64::round),
+        "p50_ms": millis("/latency/p50_micros"),
+        "p99_ms": millis("/latency/p99_micros"),
+        "cpu_micros": number(&workload, "/cost/cpu_micros_per_operation"),
+        "wrong": wrong,
+        "unanswered": number(&workload, "/unanswered"),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_are_between_ends_and_percentiles_are_of_those_in_the_span() {
+        let begun = Instant::now();
+        let millis = Duration::from_millis;
+        let mut times = Times::default();
+        for number in 1..=100 {
+            times.add(begun, millis(number));
+        }
+        times.add(begun + millis(200), millis(700));
+        assert_eq!(times.longest_gap(begun), millis(800));
+        assert_eq!(times.longest_gap(begun + millis(899)), millis(1));
+        assert_eq!(times.longest_gap(begun + millis(1_000)), Duration::ZERO);
+        let figures = times.between(begun, begun + millis(101)).figures();
+        assert_eq!(figures, json!({ "count": 100, "p50_ms": 50.0, "p99_ms": 99.0, "max_ms": 100.0 }));
+    }
+}
