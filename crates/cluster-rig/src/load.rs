@@ -180,16 +180,16 @@ fn look_elsewhere(connection: &mut Connection, other: SocketAddr, name: &str) ->
     controls.push(Control { oid: oids::POSITION, critical: true, value: None });
     let seen =
         connection.search_with("", Scope::BaseObject, "(objectClass=*)", &["1.1"], controls.as_controls());
-    let asked = AtLeast { token: seen.ok()?.position()?, wait_ms: 1_000 };
+    let at_least = AtLeast { token: seen.ok()?.position()?, wait_ms: 1_000 };
     let mut controls = ControlsBuf::new();
-    controls.push(Control { oid: oids::AT_LEAST, critical: true, value: Some(&asked.encode()) });
+    controls.push(Control { oid: oids::AT_LEAST, critical: true, value: Some(&at_least.encode()) });
     let mut other = connect(other).ok()?;
     let found =
         other.search_with(name, Scope::BaseObject, "(objectClass=*)", &["1.1"], controls.as_controls());
     let found = found.ok()?;
     let is_stale = found.entries.is_empty() && found.outcome.code != ResultCode::BUSY;
     is_stale.then(|| {
-        format!("{name} is not there on another node at position {}: {:?}", asked.token.position, found)
+        format!("{name} is not there on another node at position {}: {:?}", at_least.token.position, found)
     })
 }
 
@@ -209,9 +209,9 @@ impl Answers {
         let lost = lost.map(|name| format!("node {node}: {name} was acknowledged and is lost"));
         let back = self.deleted.intersection(names);
         let back = back.map(|name| format!("node {node}: {name} was deleted and is there"));
-        let made = self.refused.intersection(names);
-        let made = made.map(|name| format!("node {node}: {name} was refused and is there"));
-        lost.chain(back).chain(made).chain(self.wrong.iter().cloned()).collect()
+        let added = self.refused.intersection(names);
+        let added = added.map(|name| format!("node {node}: {name} was refused and is there"));
+        lost.chain(back).chain(added).chain(self.wrong.iter().cloned()).collect()
     }
 }
 
@@ -219,7 +219,7 @@ impl fmt::Display for Answers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "clients were told: {} added, {} added and deleted, {} refused, {} in doubt, {} wrong",
+            "clients received: {} added, {} added and deleted, {} refused, {} in doubt, {} wrong",
             self.added.len(),
             self.deleted.len(),
             self.refused.len(),

@@ -4,7 +4,7 @@
 //! which it does not know, is measured here. Other servers that replicate come afterwards, by themselves. Everything
 //! shares one machine: see the page that this writes.
 
-mod asked;
+mod clients;
 mod driver;
 mod page;
 mod processes;
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::nodes::{ADMIN_DN, Alone, Nodes, PASSWORD, figure, position, run as run_command};
 use crate::{Result, until};
-use asked::{Adding, Times, see_everywhere};
+use clients::{Adding, Times, see_everywhere};
 use driver::Driver;
 use processes::{Processes, disk_bytes};
 use replicas::{Measured, Peers};
@@ -49,11 +49,11 @@ const FIRST_KEPT: &str = "search-alone-round-1";
 /// looked for in a second.
 const LOAD: u64 = 200;
 const LOADING: usize = 16;
-const LOOKED_FOR: u64 = 20;
+const LOOKUPS_PER_SECOND: u64 = 20;
 /// Seconds of processor time after which a node that had nothing to do is at something.
 const BEGUN: f64 = 0.3;
 /// Records that a node may lack and is with the others all the same: they are on their way.
-const ON_THE_WAY: u64 = 50;
+const IN_FLIGHT: u64 = 50;
 
 /// The whole stand.
 struct Stand<'m> {
@@ -74,7 +74,7 @@ pub(crate) fn run(program: PathBuf, folder: &Path, what: &Measure) -> Result<()>
     stand.join()?;
     stand.settle()?;
     stand.searches()?;
-    stand.searches_beside_changes()?;
+    stand.measure_searches_with_changes()?;
     stand.comparison()?;
     stand.changes()?;
     stand.visible()?;
@@ -86,7 +86,7 @@ pub(crate) fn run(program: PathBuf, folder: &Path, what: &Measure) -> Result<()>
     let replicated_all = peers.measure(&program, folder, what, &mut replicated);
     steps.extend(replicated.steps);
     let seconds = begun.elapsed().as_secs();
-    let mut all = asked::read_circumstances(&what.to.join(format!("{FIRST_KEPT}.json.zst")))?;
+    let mut all = clients::read_circumstances(&what.to.join(format!("{FIRST_KEPT}.json.zst")))?;
     all["entries"] = json!(what.entries);
     all["seconds"] = json!(what.seconds);
     all["took_seconds"] = json!(seconds);
@@ -161,7 +161,7 @@ impl<'m> Stand<'m> {
         self.nodes.start(node)?;
         let (there, here) = (self.nodes.address(writer)?, self.nodes.address(node)?);
         until("the new node is with the others", || {
-            (position(here)? + ON_THE_WAY >= position(there)?).then_some(())
+            (position(here)? + IN_FLIGHT >= position(there)?).then_some(())
         })?;
         let joined = joins.elapsed();
         let ended = Instant::now();
@@ -195,7 +195,7 @@ impl<'m> Stand<'m> {
     }
 
     /// What a node costs that only follows; and searches while something is changed, there and on the one alone.
-    fn searches_beside_changes(&mut self) -> Result<()> {
+    fn measure_searches_with_changes(&mut self) -> Result<()> {
         let writer = self.writing()?;
         let (rate, changing) = (CHANGES.to_string(), CHANGING.to_string());
         let paced = ["--clients", &changing, "--rate", &rate];
@@ -213,7 +213,7 @@ impl<'m> Stand<'m> {
             let done = self.bench(&name, "people-search", &searched.1, searched.2, &["--clients", &clients]);
             meanwhile.wait()?;
             done?;
-            let changes = asked::read_result(&kept)?;
+            let changes = clients::read_result(&kept)?;
             if let Some(Value::Object(figures)) = self.steps.last_mut().map(|step| &mut step["figures"]) {
                 for (name, figure) in [("changes_per_second", "per_second"), ("changes_p99_ms", "p99_ms")] {
                     figures.insert(name.to_owned(), changes[figure].clone());
@@ -300,13 +300,14 @@ impl<'m> Stand<'m> {
         for load in [0, LOAD] {
             let loaded = (load > 0).then(|| Adding::start("seen", &[at; LOADING], load));
             let cost = self.processes();
-            let count = self.what.seconds * LOOKED_FOR;
-            let (asked, answered) = see_everywhere(at, &others, count, LOOKED_FOR, load)?;
+            let count = self.what.seconds * LOOKUPS_PER_SECOND;
+            let (from_request, from_answer) = see_everywhere(at, &others, count, LOOKUPS_PER_SECOND, load)?;
             if let Some(loaded) = loaded {
                 loaded.stop()?;
             }
             let figures = json!({
-                "from_the_answer": answered.figures(), "from_the_request": asked.figures(), "load_per_second": load
+                "from_the_answer": from_answer.figures(), "from_the_request": from_request.figures(),
+                "load_per_second": load
             });
             self.note(&format!("visible everywhere, {load} other changes a second"), &cost, figures);
         }

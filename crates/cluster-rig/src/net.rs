@@ -65,7 +65,7 @@ struct State {
     processes: HashMap<Party, u32>,
     cuts: Vec<Cut>,
     /// How often something had to wait since the last mending.
-    held: u64,
+    delayed: u64,
 }
 
 struct Connection {
@@ -103,15 +103,15 @@ impl Net {
     }
 
     /// How often something had to wait at the present cuts.
-    pub(crate) fn held(&self) -> u64 {
-        self.0.lock().held
+    pub(crate) fn delayed(&self) -> u64 {
+        self.0.lock().delayed
     }
 
     /// Mends all cuts.
     pub(crate) fn mend(&self) {
         let mut state = self.0.lock();
         state.cuts.clear();
-        state.held = 0;
+        state.delayed = 0;
         drop(state);
         self.0.is_cut.store(false, Ordering::SeqCst);
         self.0.is_mended.notify_all();
@@ -165,7 +165,7 @@ impl Shared {
         }
         let mut state = self.lock();
         while state.separates(connection) {
-            state.held += 1;
+            state.delayed += 1;
             state = self.is_mended.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
@@ -244,7 +244,7 @@ mod tests {
         server.set_nonblocking(true).unwrap();
         assert!(server.accept().is_err());
         server.set_nonblocking(false).unwrap();
-        assert_eq!(net.held(), 3);
+        assert_eq!(net.delayed(), 3);
         net.mend();
         served.set_read_timeout(None).unwrap();
         client.set_read_timeout(None).unwrap();

@@ -237,8 +237,8 @@ impl Nodes {
     }
 
     /// Waits until a node lacks so many records that another one has.
-    pub(crate) fn falls_behind(&self, node: usize, records: u64) -> Result<()> {
-        until("a node that falls behind", || {
+    pub(crate) fn wait_for_lag(&self, node: usize, records: u64) -> Result<()> {
+        until("a node that lags", || {
             let positions = self.running().filter_map(|(number, of)| Some((number, position(of.address)?)));
             let (own, others): (Vec<_>, Vec<_>) = positions.partition(|(number, _)| *number == node);
             let own = own.first()?.1;

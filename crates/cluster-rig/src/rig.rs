@@ -46,14 +46,14 @@ impl Rig {
         let brokers = Brokers::start_in(BROKERS, folder, &*around)?;
         let nodes = Nodes::new(program, folder, brokers.bootstrap(), Some(Arc::clone(&around)));
         let mut rig = Rig { nodes, brokers, around };
-        (0..BROKERS).for_each(|broker| rig.tell(broker));
+        (0..BROKERS).for_each(|broker| rig.register(broker));
         rig.nodes.found()?;
         (1..NODES).try_for_each(|_| rig.nodes.join().map(drop))?;
         Ok(rig)
     }
 
     /// The network knows the process of a broker.
-    fn tell(&self, broker: usize) {
+    fn register(&self, broker: usize) {
         if let Some(process) = self.brokers.process(broker) {
             self.around.net.runs(Party::Broker(broker), process);
         }
@@ -62,7 +62,7 @@ impl Rig {
     /// Starts a broker again.
     pub(crate) fn restart_broker(&mut self, broker: usize) -> Result<()> {
         self.brokers.restart(broker)?;
-        self.tell(broker);
+        self.register(broker);
         Ok(())
     }
 
@@ -71,10 +71,10 @@ impl Rig {
         let net = &self.around.net;
         net.cut(cut);
         let done = done();
-        let held = net.held();
+        let delayed = net.delayed();
         net.mend();
         done?;
-        if held == 0 { Err(format!("{cut:?} held nothing up").into()) } else { Ok(()) }
+        if delayed == 0 { Err(format!("{cut:?} held nothing up").into()) } else { Ok(()) }
     }
 
     /// Leaves everything where it is, for somebody to look at.

@@ -12,7 +12,7 @@ use crate::{Result, verify};
 /// Changes that are acknowledged before something goes wrong, and after it is put right.
 const CHANGES: u64 = 60;
 /// Records that somebody lacks who was cut off.
-const BEHIND: u64 = 20;
+const LAG: u64 = 20;
 /// How long trouble of the smoke takes, beside what it waits for.
 const SMOKE: Duration = Duration::from_millis(2_500);
 
@@ -157,11 +157,11 @@ fn happen(trouble: Trouble, rig: &mut Rig, long: Duration) -> Result<()> {
         }),
         Trouble::CutNodeFromBrokers(node) => rig.cut_while(Cut::NodeAndBrokers(node), || {
             last();
-            rig.nodes.falls_behind(node, BEHIND)
+            rig.nodes.wait_for_lag(node, LAG)
         }),
         Trouble::FillNode(node) => rig.fill_while(Party::Node(node), || {
             last();
-            rig.nodes.falls_behind(node, BEHIND)
+            rig.nodes.wait_for_lag(node, LAG)
         }),
         Trouble::KillWriter => happen(Trouble::KillNode(nodes.writer()?), rig, long),
         Trouble::HaltWriter => happen(Trouble::HaltNode(nodes.writer()?), rig, long),

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::{Measure, asked};
+use super::{Measure, clients};
 use crate::Result;
 
 /// Who drives load at servers of one kind.
@@ -56,6 +56,6 @@ impl Driver<'_> {
         if !kept.exists() {
             return Err(format!("{step}: pando bench: {status}").into());
         }
-        asked::read_result(&kept)
+        clients::read_result(&kept)
     }
 }

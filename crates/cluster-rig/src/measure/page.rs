@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn peers_stand_beside_the_cluster_with_their_promises_and_settings() {
+    fn the_page_lists_peers_with_their_promises_and_settings() {
         let step = |name: &str, behind: Value, process: &str| {
             let figures = json!({ "per_second": 700.0, "wrong": 0.0, "others_behind_ms": behind });
             json!({ "step": name, "figures": figures, "cores": { process: 0.5 } })

@@ -70,9 +70,9 @@ impl Peers {
         std::fs::remove_dir_all(&own)?;
         let own = folder.join("opendj");
         let group = Replicas::opendj(&self.opendj, &own, &setup, &data)?;
-        let (_, asked) = group.processes().next().ok_or("a group without servers")?;
+        let (_, served) = group.processes().next().ok_or("a group without servers")?;
         let mut warm_up =
-            driver.command("people-modify", &url(asked), asked.id(), &folder.join("warm-up.json"));
+            driver.command("people-modify", &url(served), served.id(), &folder.join("warm-up.json"));
         if !warm_up.args(["--clients", "50", "--duration", JAVA_WARM_UP]).status()?.success() {
             return Err("OpenDJ: pando bench fails while it warms up".into());
         }
@@ -86,7 +86,7 @@ impl Measured {
     /// As many changes as it goes at the first server of a group, and until when the others have them.
     fn measure(&mut self, driver: &Driver<'_>, name: &str, group: &Replicas) -> Result<()> {
         println!("{name}: loaded in {:.0} s", group.load().cost.wall.as_secs_f64());
-        let (_, asked) = group.processes().next().ok_or("a group without servers")?;
+        let (_, served) = group.processes().next().ok_or("a group without servers")?;
         for clients in CLIENTS {
             let step = format!("changes of {clients} clients, {name}");
             group
@@ -95,7 +95,7 @@ impl Measured {
             let all = group.processes().map(|(name, server)| (name.to_owned(), server.id())).collect();
             let cost = Processes::begin(all);
             let more = ["--clients", &clients.to_string()];
-            let mut figures = driver.run(&step, "people-modify", &url(asked), asked.id(), &more)?;
+            let mut figures = driver.run(&step, "people-modify", &url(served), served.id(), &more)?;
             let cores = cost.cores();
             let caught_up = group.caught_up_within(CATCH_UP_MAX)?;
             let caught_up = caught_up
