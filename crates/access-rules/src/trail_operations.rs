@@ -91,8 +91,8 @@ impl Connections {
     fn last(&self, event: Event<'_>) -> Option<Turn> {
         let micros = event.number(Field::Time).unwrap_or(0);
         let turns = self.known.get(&event.number(Field::Connection)?)?;
-        let behind = turns.partition_point(|turn| turn.micros <= micros);
-        turns.get(behind.checked_sub(1)?).copied()
+        let later = turns.partition_point(|turn| turn.micros <= micros);
+        turns.get(later.checked_sub(1)?).copied()
     }
 
     /// How the client of an event was connected, and whether the trail tells.

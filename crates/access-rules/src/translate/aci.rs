@@ -27,20 +27,20 @@ type Refused = (String, String);
 pub(super) fn translate(translation: &mut Translation, line: usize, dn: &str, value: &str) {
     let whole = |why: String| (first_words(value), format!("{why}; the whole aci is left out"));
     let aci = Aci::read(value).map_err(whole);
-    let made = aci.and_then(|aci| {
+    let translated = aci.and_then(|aci| {
         let about = About::of(&aci.targets, dn, value)?;
-        let mut made = Made::default();
+        let mut translated = Translated::default();
         for permission in &aci.permissions {
             let text = format!("{}: {}", aci.name, permission.source);
-            about.permission(permission, &text, &mut made).map_err(|why| {
+            about.permission(permission, &text, &mut translated).map_err(|why| {
                 let of_more = if aci.permissions.len() > 1 { "; the whole aci is left out" } else { "" };
                 (text, format!("{why}{of_more}"))
             })?;
         }
-        let texts = translation.texts(aci.name, &made.rules).map_err(whole)?;
-        Ok((texts, made.notices))
+        let texts = translation.texts(aci.name, &translated.rules).map_err(whole)?;
+        Ok((texts, translated.notices))
     });
-    match made {
+    match translated {
         Ok((texts, notices)) => {
             translation.rules.extend(texts);
             notices.into_iter().for_each(|(clause, why)| translation.leave_out(line, &clause, why));
@@ -59,13 +59,13 @@ fn first_words(value: &str) -> String {
 
 /// What comes of an `aci`.
 #[derive(Default)]
-struct Made {
+struct Translated {
     rules: Vec<RuleParts>,
     /// What is not exactly as it was.
     notices: Vec<Refused>,
 }
 
-impl Made {
+impl Translated {
     fn notice(&mut self, clause: &str, why: &str) {
         self.notices.push((clause.to_owned(), why.to_owned()));
     }
@@ -181,7 +181,12 @@ impl About {
     }
 
     /// Adds the rules of a permission.
-    fn permission(&self, permission: &Permission<'_>, text: &str, made: &mut Made) -> Result<(), String> {
+    fn permission(
+        &self,
+        permission: &Permission<'_>,
+        text: &str,
+        translated: &mut Translated,
+    ) -> Result<(), String> {
         const RIGHTS: [&str; 11] = [
             "read",
             "write",
@@ -200,17 +205,17 @@ impl About {
         }
         let alternatives = alternatives_of(&permission.bind)?;
         if alternatives.iter().any(|(link, _)| link.days.is_some() || link.hours.is_some()) {
-            made.notice(text, "times are in UTC here, and in the zone of the server there");
+            translated.notice(text, "times are in UTC here, and in the zone of the server there");
         }
-        for (link, askers) in alternatives {
+        for (link, requesters) in alternatives {
             let is_allow = permission.is_allow;
-            let meant = RuleParts { is_allow, askers, link, ..RuleParts::default() };
+            let meant = RuleParts { is_allow, requesters, link, ..RuleParts::default() };
             if !self.uses.is_empty() {
-                self.say_uses(permission, text, meant, made)?;
+                self.say_uses(permission, text, meant, translated)?;
             } else if !self.values.is_empty() {
-                self.say_values(permission, &meant, made)?;
+                self.say_values(permission, &meant, translated)?;
             } else {
-                self.say(permission, text, &meant, made)?;
+                self.say(permission, text, &meant, translated)?;
             }
         }
         Ok(())
@@ -222,14 +227,20 @@ impl About {
         permission: &Permission<'_>,
         text: &str,
         meant: RuleParts,
-        made: &mut Made,
+        translated: &mut Translated,
     ) -> Result<(), String> {
         if !permission.has("read") {
             return Err("of controls and operations there is read alone".to_owned());
         }
-        if meant.askers.iter().any(|asker| matches!(asker, RequesterSpec::Itself | RequesterSpec::NamedBy(_)))
+        if meant
+            .requesters
+            .iter()
+            .any(|requester| matches!(requester, RequesterSpec::Itself | RequesterSpec::NamedBy(_)))
         {
-            return Err("controls and operations are of no entry that could be somebody's".to_owned());
+            return Err(
+                "controls and operations belong to no entry, so a rule cannot depend on the owner of one"
+                    .to_owned(),
+            );
         }
         let is_known = |oid: &&String| *oid == "*" || directory::access::may_be_used(oid);
         let (known, unknown): (Vec<&String>, Vec<&String>) = self.uses.iter().partition(is_known);
@@ -237,12 +248,12 @@ impl About {
             let unknown: Vec<_> = unknown.into_iter().map(String::as_str).collect();
             let why =
                 format!("{} are no controls and operations that rules are about here", unknown.join(", "));
-            made.notice(text, &why);
+            translated.notice(text, &why);
         }
         let has_all = known.iter().any(|oid| *oid == "*");
         if !known.is_empty() {
             let attributes = if has_all { Vec::new() } else { known.into_iter().cloned().collect() };
-            made.rules.push(RuleParts { rights: vec!["use"], attributes, ..meant });
+            translated.rules.push(RuleParts { rights: vec!["use"], attributes, ..meant });
         }
         Ok(())
     }
@@ -251,13 +262,13 @@ impl About {
         &self,
         permission: &Permission<'_>,
         meant: &RuleParts,
-        made: &mut Made,
+        translated: &mut Translated,
     ) -> Result<(), String> {
         if permission.rights != ["write"] {
             return Err("of single values write alone is carried over".to_owned());
         }
         for (attribute, filter) in &self.values {
-            made.rules.push(RuleParts {
+            translated.rules.push(RuleParts {
                 rights: vec!["write"],
                 attributes: vec![attribute.clone()],
                 values: Some(filter.clone()),
@@ -274,7 +285,7 @@ impl About {
         permission: &Permission<'_>,
         text: &str,
         meant: &RuleParts,
-        made: &mut Made,
+        translated: &mut Translated,
     ) -> Result<(), String> {
         let (mut of_attributes, mut of_entries) = (Vec::new(), Vec::new());
         let has = |right: &str| permission.has(right);
@@ -294,14 +305,14 @@ impl About {
         let is_proxy = permission.rights.iter().any(|right| right == "proxy");
         of_entries.extend(is_proxy.then_some("proxy"));
         if meant.is_allow && has("read") && !(has("search") && has("compare")) {
-            made.notice(text, "read without search or compare: here it gives these too");
+            translated.notice(text, "read without search or compare: here it gives these too");
         }
         // There an entry shows where something of it may be read.
         let is_of_all =
             self.but_attributes.is_empty() && self.attributes.as_deref().is_some_and(|names| names == ["*"]);
         if !meant.is_allow && has("read") && has("search") && has("compare") && is_of_all {
             if !has("write") {
-                made.notice(text, "who does not see an entry cannot change it here");
+                translated.notice(text, "who does not see an entry cannot change it here");
             }
             of_entries.push("browse");
         }
@@ -310,7 +321,7 @@ impl About {
         }
         let at = RuleParts { place: self.place.clone(), filter: self.filter.clone(), ..meant.clone() };
         if let (false, Some(attributes)) = (of_attributes.is_empty(), &self.attributes) {
-            made.rules.push(RuleParts {
+            translated.rules.push(RuleParts {
                 rights: of_attributes,
                 attributes: attributes.clone(),
                 but_attributes: self.but_attributes.clone(),
@@ -318,7 +329,7 @@ impl About {
             });
         }
         if !of_entries.is_empty() {
-            made.rules.push(RuleParts { rights: of_entries, ..at });
+            translated.rules.push(RuleParts { rights: of_entries, ..at });
         }
         Ok(())
     }
@@ -398,10 +409,10 @@ fn outside_brackets<'a>(text: &'a str, separators: &[&str]) -> Vec<&'a str> {
 fn alternatives_of(bind: &Bind<'_>) -> Result<Vec<(LinkConditions, Vec<RequesterSpec>)>, String> {
     let mut alternatives: Vec<(LinkConditions, Vec<RequesterSpec>)> = Vec::new();
     for conjunction in conjunctions(bind)? {
-        let (link, askers) = of_conjunction(&conjunction)?;
+        let (link, requesters) = of_conjunction(&conjunction)?;
         match alternatives.iter_mut().find(|(known, _)| *known == link) {
-            Some((_, known)) => known.extend(askers),
-            None => alternatives.push((link, askers)),
+            Some((_, known)) => known.extend(requesters),
+            None => alternatives.push((link, requesters)),
         }
     }
     Ok(alternatives)
@@ -438,7 +449,7 @@ fn conjunctions<'a>(bind: &Bind<'a>) -> Result<Vec<Vec<Condition<'a>>>, String> 
 /// Who asks by which way where all of these hold.
 fn of_conjunction(conditions: &[Condition<'_>]) -> Result<(LinkConditions, Vec<RequesterSpec>), String> {
     let mut link = LinkConditions::default();
-    let mut askers = None;
+    let mut requesters = None;
     for condition in conditions {
         let Condition { key, sign, value } = condition;
         let earlier = conditions.iter().filter(|other| other.key == *key).count();
@@ -452,8 +463,8 @@ fn of_conjunction(conditions: &[Condition<'_>]) -> Result<(LinkConditions, Vec<R
                     "userattr" => vec![value],
                     _ => pieces(value).collect(),
                 };
-                let named = named.into_iter().map(|named| asker(key, named)).collect::<Result<_, _>>()?;
-                if askers.replace(named).is_some() {
+                let named = named.into_iter().map(|named| requester(key, named)).collect::<Result<_, _>>()?;
+                if requesters.replace(named).is_some() {
                     return Err("conditions on who asks that hold together".to_owned());
                 }
             }
@@ -470,10 +481,10 @@ fn of_conjunction(conditions: &[Condition<'_>]) -> Result<(LinkConditions, Vec<R
                 link.days = Some(days);
             }
             ("timeofday", sign) => narrow(link.hours.get_or_insert((0, 24 * 60)), sign, value)?,
-            (key, sign) => return Err(format!("{key} {sign} {value:?} cannot be asked here")),
+            (key, sign) => return Err(format!("{key} {sign} {value:?} cannot be expressed here")),
         }
     }
-    Ok((link, askers.unwrap_or_else(|| vec![RequesterSpec::Anyone])))
+    Ok((link, requesters.unwrap_or_else(|| vec![RequesterSpec::Anyone])))
 }
 
 /// Whether a strength asks for TLS. Every TLS connection here has 128 bits or more, and no other has any.
@@ -482,12 +493,12 @@ fn over_tls(sign: &str, value: &str) -> Result<bool, String> {
     let least = match sign {
         ">=" | "=" => bits,
         ">" => bits.saturating_add(1),
-        _ => return Err(format!("a strength by {sign} cannot be asked here")),
+        _ => return Err(format!("a strength by {sign} cannot be expressed here")),
     };
     match least {
         0 if sign != "=" => Ok(false),
         2..=TLS_STRENGTH_BITS => Ok(true),
-        _ => Err(format!("a strength of {sign} {bits} cannot be told here")),
+        _ => Err(format!("a strength of {sign} {bits} cannot be expressed here")),
     }
 }
 
@@ -554,7 +565,7 @@ fn dn_in(named: &str) -> Result<&str, String> {
     Ok(dn)
 }
 
-fn asker(key: &str, named: &str) -> Result<RequesterSpec, String> {
+fn requester(key: &str, named: &str) -> Result<RequesterSpec, String> {
     if key == "userattr" {
         return match named.split_once('#') {
             Some((attribute, kind))
@@ -576,7 +587,7 @@ fn asker(key: &str, named: &str) -> Result<RequesterSpec, String> {
         ("userdn", "all") => Ok(RequesterSpec::Authenticated),
         ("userdn", "self") => Ok(RequesterSpec::Itself),
         ("userdn", "parent") => Err("ldap:///parent names the entry above".to_owned()),
-        _ if dn.is_empty() => Err(format!("{named:?} names nobody")),
+        _ if dn.is_empty() => Err(format!("{named:?} names no entry")),
         ("groupdn", _) => Ok(RequesterSpec::Group(dn.to_owned())),
         _ => Ok(RequesterSpec::User(dn.to_owned())),
     }

@@ -29,7 +29,7 @@ struct Region {
 /// Access, by its letters: c, s, r, a, z (w is both), x.
 #[derive(Clone, Debug)]
 struct Grant {
-    asker: RequesterSpec,
+    requester: RequesterSpec,
     link: LinkConditions,
     rights: Rights,
 }
@@ -37,7 +37,7 @@ struct Grant {
 impl Grant {
     /// Whether it is for everybody, by any way.
     fn is_for_all(&self) -> bool {
-        self.asker == RequesterSpec::Anyone && self.link == LinkConditions::default()
+        self.requester == RequesterSpec::Anyone && self.link == LinkConditions::default()
     }
 }
 
@@ -95,7 +95,7 @@ pub(super) fn translate(translation: &mut Translation, clauses: &[(usize, String
         let region = match region(&what) {
             Ok(region) => region,
             Err(why) => {
-                let why = format!("{why}; if it closes something, that is open by the clauses behind it");
+                let why = format!("{why}; if it closes something, that is open because of the later clauses");
                 translation.leave_out(*line, clause, why);
                 continue;
             }
@@ -402,7 +402,7 @@ fn grants(translation: &mut Translation, line: usize, bys: &[Vec<String>]) -> (V
             translation.leave_out(line, &clause, why);
         }
         match who(&by) {
-            Ok((asker, link)) => grants.push(Grant { asker, link, rights: access }),
+            Ok((requester, link)) => grants.push(Grant { requester, link, rights: access }),
             Err(why) => translation.leave_out(line, &clause, why),
         }
     }
@@ -547,7 +547,7 @@ fn say(
         let meant = |is_allow, rights, about| RuleParts {
             is_allow,
             rights,
-            askers: vec![grant.asker.clone()],
+            requesters: vec![grant.requester.clone()],
             link: grant.link.clone(),
             ..about
         };

@@ -25,7 +25,7 @@ pub(super) struct RuleParts {
     pub(super) but_places: Vec<(Reach, String)>,
     pub(super) filter: Option<String>,
     pub(super) is_where_seen: bool,
-    pub(super) askers: Vec<RequesterSpec>,
+    pub(super) requesters: Vec<RequesterSpec>,
     pub(super) link: LinkConditions,
 }
 
@@ -48,7 +48,7 @@ impl RuleParts {
             place: self.place.clone(),
             but_places: self.but_places.clone(),
             filter: self.filter.clone(),
-            requesters: self.askers.clone(),
+            requesters: self.requesters.clone(),
             link: self.link.clone(),
         };
         match AccessRule::parse(&text) {
@@ -61,15 +61,15 @@ impl RuleParts {
     /// Whether names are names, DNs are DNs, and filters are filters.
     fn check(&self) -> Result<(), String> {
         let places = self.place.iter().chain(&self.but_places).map(|(_, dn)| dn);
-        places.chain(self.askers.iter().filter_map(dn_of)).try_for_each(|dn| check_dn(dn))?;
-        let of_askers = self.askers.iter().filter_map(|asker| match asker {
+        places.chain(self.requesters.iter().filter_map(dn_of)).try_for_each(|dn| check_dn(dn))?;
+        let of_requesters = self.requesters.iter().filter_map(|requester| match requester {
             RequesterSpec::UsersMatching(_, filter) => Some(filter),
             _ => None,
         });
-        for filter in self.filter.iter().chain(&self.values).chain(of_askers) {
+        for filter in self.filter.iter().chain(&self.values).chain(of_requesters) {
             FilterBuf::parse(filter).map_err(|error| format!("{filter:?} is no filter: {error}"))?;
         }
-        let named = self.askers.iter().filter_map(|asker| match asker {
+        let named = self.requesters.iter().filter_map(|requester| match requester {
             RequesterSpec::NamedBy(attribute) => Some(attribute),
             _ => None,
         });
@@ -103,8 +103,8 @@ impl RuleParts {
         if self.is_where_seen {
             text += " where seen";
         }
-        let askers: Vec<_> = self.askers.iter().map(asker_text).collect::<Result<_, _>>()?;
-        text += &format!(" to {}", askers.join(", "));
+        let requesters: Vec<_> = self.requesters.iter().map(requester_text).collect::<Result<_, _>>()?;
+        text += &format!(" to {}", requesters.join(", "));
         Ok(text + &link_text(&self.link))
     }
 }
@@ -162,8 +162,8 @@ pub(super) fn free_name(wanted: &str, taken: &[String]) -> String {
     names.find(|name| !is_taken(name)).unwrap_or_default()
 }
 
-fn dn_of(asker: &RequesterSpec) -> Option<&String> {
-    match asker {
+fn dn_of(requester: &RequesterSpec) -> Option<&String> {
+    match requester {
         RequesterSpec::User(dn) | RequesterSpec::UsersIn(dn) | RequesterSpec::Group(dn) => Some(dn),
         RequesterSpec::UsersMatching(dn, _) => dn.as_ref(),
         _ => None,
@@ -195,8 +195,8 @@ fn quoted(text: &str) -> Result<String, String> {
     }
 }
 
-fn asker_text(asker: &RequesterSpec) -> Result<String, String> {
-    Ok(match asker {
+fn requester_text(requester: &RequesterSpec) -> Result<String, String> {
+    Ok(match requester {
         RequesterSpec::User(dn) => format!("user {}", quoted(dn)?),
         RequesterSpec::UsersIn(dn) => format!("users in {}", quoted(dn)?),
         RequesterSpec::UsersMatching(None, filter) => format!("users matching {}", quoted(filter)?),
@@ -251,8 +251,8 @@ mod tests {
     use super::*;
 
     fn to_user(dn: &str) -> RuleParts {
-        let askers = vec![RequesterSpec::User(dn.to_owned())];
-        RuleParts { is_allow: true, rights: vec!["read"], askers, ..RuleParts::default() }
+        let requesters = vec![RequesterSpec::User(dn.to_owned())];
+        RuleParts { is_allow: true, rights: vec!["read"], requesters, ..RuleParts::default() }
     }
 
     #[test]
@@ -274,7 +274,7 @@ mod tests {
         }
         let matching = RuleParts { filter: Some("(cn=a".to_owned()), ..to_user("cn=a") };
         check(&matching, Err("is no filter"));
-        let nobody = RuleParts { askers: Vec::new(), ..to_user("cn=a") };
+        let nobody = RuleParts { requesters: Vec::new(), ..to_user("cn=a") };
         check(&nobody, Err("would not be read as a rule"));
         let use_of_cn =
             RuleParts { rights: vec!["use"], filter: Some("(cn=a)".to_owned()), ..to_user("cn=a") };

@@ -75,7 +75,7 @@ fn values_of_389_ds() {
         ),
         (
             "(targetattr=\"*\")(version 3.0; acl \"Roles\"; allow (read) roledn=\"ldap:///cn=r,dc=x\";)",
-            Err("roledn = \"ldap:///cn=r,dc=x\" cannot be asked here"),
+            Err("roledn = \"ldap:///cn=r,dc=x\" cannot be expressed here"),
         ),
         (
             "(targetattr=\"*\")(version 3.0; acl \"Not\"; deny (write) userdn!=\"ldap:///cn=a,dc=x\";)",
@@ -338,7 +338,7 @@ fn values_belong_to_the_entry_before_them_alone() {
 
 /// Pieces that end something elsewhere, put at any place of names that a value has.
 #[test]
-fn whoever_is_named_is_the_same_afterwards_or_nobody() {
+fn translation_keeps_the_named_entry_or_refuses_the_rule() {
     const PIECES: [&str; 16] = [
         ";",
         "\\;",

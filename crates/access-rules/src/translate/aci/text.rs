@@ -98,7 +98,7 @@ impl<'a> Aci<'a> {
         }
         match parser.rest().is_empty() {
             true => Ok(Aci { targets, name, permissions }),
-            false => Err(format!("{} stands behind the last bracket", parser.next_text())),
+            false => Err(format!("{} follows the last bracket", parser.next_text())),
         }
     }
 }
@@ -163,9 +163,7 @@ impl<'a> Parser<'a> {
         let end = rest.find('"').ok_or("a quote does not end")?;
         let inner = rest.get(..end).unwrap_or_default();
         if inner.bytes().rev().take_while(|octet| *octet == b'\\').count() % 2 == 1 {
-            return Err(
-                "a quote stands behind a backslash, and ends the text on some servers only".to_owned()
-            );
+            return Err("a quote follows a backslash, and ends the text on some servers only".to_owned());
         }
         self.at += end + 1;
         Ok(inner.trim())
@@ -196,7 +194,7 @@ impl<'a> Parser<'a> {
             match c {
                 '"' => return Err("a quote stands in the middle of a target".to_owned()),
                 '(' | ')' if before == '\\' => {
-                    return Err("a bracket stands behind a backslash, outside of quotes".to_owned());
+                    return Err("a bracket follows a backslash outside of quotes".to_owned());
                 }
                 '(' => depth += 1,
                 ')' if depth == 0 => {
@@ -329,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_a_doubt_is_refused() {
+    fn rejects_ambiguous_text() {
         let all = |bind: &str| format!("(targetattr=\"cn\")(version 3.0; acl \"a\"; allow (read) {bind};)");
         assert!(Aci::read(&all("userdn=\"ldap:///all\"")).is_ok());
         for (text, expected) in [
@@ -340,7 +338,7 @@ mod tests {
                 "where ) is wanted",
             ),
             ("(targetattr=cn\"b\")".to_owned(), "in the middle of a target"),
-            ("(targetfilter=(cn=a\\)b))".to_owned(), "behind a backslash, outside of quotes"),
+            ("(targetfilter=(cn=a\\)b))".to_owned(), "follows a backslash outside of quotes"),
             ("(=\"cn\")".to_owned(), "where a target is wanted"),
             ("(version 2.0; acl \"a\";)".to_owned(), "version \"2.0\" is not known"),
             ("(version 3.0; acl a; allow (read) userdn=\"b\";)".to_owned(), "where \" is wanted"),
@@ -353,13 +351,13 @@ mod tests {
             (all("userdn=\"a\" and userdn=\"b\" or userdn=\"c\""), "side by side without brackets"),
             (all("userdn=\"a\" and"), "where a bind rule is wanted"),
             (all("(userdn=\"a\""), "where ) is wanted"),
-            (all("userdn=\"a\")"), "behind the last bracket"),
+            (all("userdn=\"a\")"), "follows the last bracket"),
             (all("userdn \"a\""), "where = is wanted"),
             (all("userdn='a'"), "where \" is wanted"),
             (all("userdn=\"a"), "a quote does not end"),
             (all(""), "where a bind rule is wanted"),
             (all(&format!("{}userdn=\"a\"", "(".repeat(40))), "too many"),
-            (all("userdn=\"a\"") + " more", "behind the last bracket"),
+            (all("userdn=\"a\"") + " more", "follows the last bracket"),
         ] {
             let error = Aci::read(&text).unwrap_err();
             assert!(error.contains(expected), "{text}: {error}");
