@@ -107,7 +107,7 @@ pub fn finish_generation(config: &Config) -> Result<u64, ServeError> {
     let mut client = LogClient::of(config)?;
     let (id, generation) = begun(&client.follower, &bytes)?;
     if client.follower.cursor().generation != id {
-        let (offset, tag) = told(&mut client, id, &bytes)?;
+        let (offset, tag) = append_generation(&mut client, id, &bytes)?;
         let rows = client.follower.succeed(id, &generation, offset, tag);
         let rows: Vec<_> = rows.iter().map(|RowChange { key, value }| (&**key, value.as_deref())).collect();
         open_staged(config)?.writer().0.apply_group(1, [], &rows)?;
@@ -132,7 +132,7 @@ fn begun(follower: &Follower, bytes: &[u8]) -> Result<([u8; 16], Generation), Se
 
 /// Where the log has the message. Where it has none yet, or none that was read, it is told; a message that lands twice
 /// counts once.
-fn told(client: &mut LogClient, id: [u8; 16], bytes: &[u8]) -> Result<(u64, Tag), ServeError> {
+fn append_generation(client: &mut LogClient, id: [u8; 16], bytes: &[u8]) -> Result<(u64, Tag), ServeError> {
     let mut found = client.catch_up()?.generation;
     if found.is_none() {
         append(&client.log, bytes)?;

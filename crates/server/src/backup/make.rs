@@ -134,5 +134,5 @@ fn next(
 fn gap(found: &Folder, chain: &[Part]) -> Result<Option<String>, BackupError> {
     let mut sequences = chain.iter().zip(chain.iter().skip(1));
     let gap = sequences.find(|(one, next)| next.sequence != one.sequence.saturating_add(1));
-    Ok(gap.map(|(one, _)| format!("a file is missing behind {}", found.file(one).display())))
+    Ok(gap.map(|(one, _)| format!("a file is missing after {}", found.file(one).display())))
 }

@@ -69,14 +69,14 @@ fn change(opened: &mut Opened) -> u64 {
     opened.directory().newest_position().unwrap()
 }
 
-fn made(place: &Place, opened: &Opened, seconds: u64, rules: &BackupRules) -> BackedUp {
+fn run_backup(place: &Place, opened: &Opened, seconds: u64, rules: &BackupRules) -> BackedUp {
     let source = BackupSource::of(opened.directory()).unwrap();
     make(&place.folder(), seconds * 1_000_000, rules, &source, &Pace::default()).unwrap()
 }
 
 #[track_caller]
-fn expect_rows(made: &BackedUp, reason: &str) {
-    match &made.written {
+fn expect_rows(done: &BackedUp, reason: &str) {
+    match &done.written {
         WrittenPart::Rows(why) if why.contains(reason) => {}
         other => panic!("{other:?}, not rows because {reason}"),
     }
@@ -86,11 +86,11 @@ fn expect_rows(made: &BackedUp, reason: &str) {
 fn changes_follow_rows_and_rows_come_again_in_time() {
     let place = Place::new("order");
     let mut opened = Opened::open(place.data()).unwrap();
-    expect_rows(&made(&place, &opened, BEGIN, &RULES), "the first");
-    assert_eq!(made(&place, &opened, BEGIN, &RULES).written, WrittenPart::Nothing);
+    expect_rows(&run_backup(&place, &opened, BEGIN, &RULES), "the first");
+    assert_eq!(run_backup(&place, &opened, BEGIN, &RULES).written, WrittenPart::Nothing);
     change(&mut opened);
     let position = change(&mut opened);
-    let second = made(&place, &opened, BEGIN + 1, &RULES);
+    let second = run_backup(&place, &opened, BEGIN + 1, &RULES);
     assert_eq!((second.written, second.position), (WrittenPart::Changes(2), position));
     for moment in position - 2..=position {
         assert_eq!(place.restored(moment).unwrap(), moment);
@@ -101,20 +101,27 @@ fn changes_follow_rows_and_rows_come_again_in_time() {
     let refused = place.restored(position - 3).unwrap_err().to_string();
     assert!(refused.contains("the oldest moment"), "{refused}");
     // Rows are due, also without a change.
-    assert_eq!(made(&place, &opened, BEGIN + 7 * DAY - 1, &RULES).written, WrittenPart::Nothing);
-    expect_rows(&made(&place, &opened, BEGIN + 7 * DAY, &RULES), "the last rows are of 2027-01-15T08:00:00Z");
+    assert_eq!(run_backup(&place, &opened, BEGIN + 7 * DAY - 1, &RULES).written, WrittenPart::Nothing);
     expect_rows(
-        &made(&place, &opened, BEGIN + 7 * DAY + 1, &BackupRules { is_full: true, ..RULES }),
+        &run_backup(&place, &opened, BEGIN + 7 * DAY, &RULES),
+        "the last rows are of 2027-01-15T08:00:00Z",
+    );
+    expect_rows(
+        &run_backup(&place, &opened, BEGIN + 7 * DAY + 1, &BackupRules { is_full: true, ..RULES }),
         "asked",
     );
     assert_eq!(list_backup(&place.folder()).unwrap().len(), 3);
     // What is kept reaches back to the day that is asked for, and no further than its rows.
     let keep = |days| BackupRules { keep: Some(Duration::from_secs(days * DAY)), ..RULES };
-    assert_eq!(made(&place, &opened, BEGIN + 8 * DAY, &keep(2)).removed, 0, "of before the second rows");
-    let asked = made(&place, &opened, BEGIN + 8 * DAY, &keep(1)).removed;
+    assert_eq!(
+        run_backup(&place, &opened, BEGIN + 8 * DAY, &keep(2)).removed,
+        0,
+        "of before the second rows"
+    );
+    let asked = run_backup(&place, &opened, BEGIN + 8 * DAY, &keep(1)).removed;
     assert_eq!(asked, 0, "rows of the second in which that day began may have later changes");
-    assert_eq!(made(&place, &opened, BEGIN + 8 * DAY + 1, &keep(1)).removed, 2, "rows and changes");
-    assert_eq!(made(&place, &opened, BEGIN + 8 * DAY + 1, &keep(0)).removed, 1);
+    assert_eq!(run_backup(&place, &opened, BEGIN + 8 * DAY + 1, &keep(1)).removed, 2, "rows and changes");
+    assert_eq!(run_backup(&place, &opened, BEGIN + 8 * DAY + 1, &keep(0)).removed, 1);
     assert_eq!(place.restored(u64::MAX).unwrap(), position);
     let chains = list_backup(&place.folder()).unwrap();
     assert_eq!((chains.len(), chains[0].files.len(), chains[0].last_position), (1, 1, position));
@@ -122,14 +129,14 @@ fn changes_follow_rows_and_rows_come_again_in_time() {
 
 /// Files of another history, or behind one that is missing, are never put together; the next run begins anew.
 #[test]
-fn what_does_not_follow_is_refused_and_begun_anew() {
+fn starts_with_full_rows_if_changes_do_not_follow() {
     let place = Place::new("history");
     let mut opened = Opened::open(place.data()).unwrap();
-    made(&place, &opened, BEGIN, &RULES);
+    run_backup(&place, &opened, BEGIN, &RULES);
     let mut positions = vec![];
     for second in 1..4 {
         positions.push(change(&mut opened));
-        made(&place, &opened, BEGIN + second, &RULES);
+        run_backup(&place, &opened, BEGIN + second, &RULES);
     }
     let missing = place.file(2);
     let kept = fs::read(&missing).unwrap();
@@ -139,7 +146,7 @@ fn what_does_not_follow_is_refused_and_begun_anew() {
     assert!(refused.to_string().contains("one is missing"), "{refused}");
     assert_eq!(refused.fault(), crate::error::Fault::Data);
     change(&mut opened);
-    expect_rows(&made(&place, &opened, BEGIN + 4, &RULES), "a file is missing");
+    expect_rows(&run_backup(&place, &opened, BEGIN + 4, &RULES), "a file is missing");
     fs::write(&missing, &kept).unwrap();
     assert_eq!(place.restored(positions[2]).unwrap(), positions[2]);
     // The last file is no file of a backup.
@@ -148,7 +155,7 @@ fn what_does_not_follow_is_refused_and_begun_anew() {
     fs::write(&last, b"nothing of the sort").unwrap();
     let text = place.restored(u64::MAX).unwrap_err().to_string();
     assert!(text.contains("no file of a backup") || text.contains("cannot read"), "{text}");
-    expect_rows(&made(&place, &opened, BEGIN + 5, &RULES), "the last file cannot be used");
+    expect_rows(&run_backup(&place, &opened, BEGIN + 5, &RULES), "the last file cannot be used");
     fs::write(&last, &whole).unwrap();
     // Data that was restored is another, and goes on beside the old.
     drop(opened);
@@ -156,9 +163,9 @@ fn what_does_not_follow_is_refused_and_begun_anew() {
     let until = Until { position: positions[1], ..Until::END };
     assert_eq!(restore_backup(&place.data(), &place.folder(), until).unwrap().position, positions[1]);
     let mut opened = Opened::open(place.data()).unwrap();
-    expect_rows(&made(&place, &opened, BEGIN + 6, &RULES), "another since the last time");
+    expect_rows(&run_backup(&place, &opened, BEGIN + 6, &RULES), "another since the last time");
     let position = change(&mut opened);
-    assert_eq!(made(&place, &opened, BEGIN + 7, &RULES).written, WrittenPart::Changes(1));
+    assert_eq!(run_backup(&place, &opened, BEGIN + 7, &RULES).written, WrittenPart::Changes(1));
     assert_eq!(place.restored(u64::MAX).unwrap(), position);
     // The same data from before, as from a copy of its files: its log goes another way.
     let copy = place.0.join("copy");
@@ -171,12 +178,12 @@ fn what_does_not_follow_is_refused_and_begun_anew() {
     }
     let mut opened = Opened::open(place.data()).unwrap();
     change(&mut opened);
-    made(&place, &opened, BEGIN + 8, &RULES);
+    run_backup(&place, &opened, BEGIN + 8, &RULES);
     drop(opened);
     let mut opened = Opened::open(Config::new(&copy)).unwrap();
     change(&mut opened);
     change(&mut opened);
-    expect_rows(&made(&place, &opened, BEGIN + 9, &RULES), "another history");
+    expect_rows(&run_backup(&place, &opened, BEGIN + 9, &RULES), "another history");
     drop(opened);
     let tried = try_backup(&place.folder(), &place.0.join("scratch"), &mut |_| {}).unwrap();
     assert_eq!((tried.checked.findings, tried.files), (0, place.files().len()));
@@ -187,9 +194,9 @@ fn what_does_not_follow_is_refused_and_begun_anew() {
 fn a_log_that_does_not_reach_back_needs_rows() {
     let place = Place::new("trimmed");
     let mut opened = Opened::open(place.data()).unwrap();
-    made(&place, &opened, BEGIN, &RULES);
+    run_backup(&place, &opened, BEGIN, &RULES);
     change(&mut opened);
-    assert_eq!(made(&place, &opened, BEGIN, &RULES).written, WrittenPart::Changes(1));
+    assert_eq!(run_backup(&place, &opened, BEGIN, &RULES).written, WrittenPart::Changes(1));
     let (writer, random) = opened.writer();
     let stamp = new_stamp(random).unwrap();
     let mut settings = directory::DirectorySettings::default();
@@ -197,7 +204,7 @@ fn a_log_that_does_not_reach_back_needs_rows() {
     writer.change_settings("cn=admin", &settings, &stamp).unwrap();
     change(&mut opened);
     let position = change(&mut opened);
-    expect_rows(&made(&place, &opened, BEGIN, &RULES), "does not reach back");
+    expect_rows(&run_backup(&place, &opened, BEGIN, &RULES), "does not reach back");
     assert_eq!(place.restored(u64::MAX).unwrap(), position);
 }
 
@@ -206,9 +213,9 @@ fn a_log_that_does_not_reach_back_needs_rows() {
 fn a_damaged_file_is_named_and_restores_nothing() {
     let place = Place::new("damage");
     let mut opened = Opened::open(place.data()).unwrap();
-    made(&place, &opened, BEGIN, &RULES);
+    run_backup(&place, &opened, BEGIN, &RULES);
     change(&mut opened);
-    made(&place, &opened, BEGIN, &RULES);
+    run_backup(&place, &opened, BEGIN, &RULES);
     drop(opened);
     for number in 0..2 {
         let file = place.file(number);
@@ -247,7 +254,7 @@ fn a_damaged_file_is_named_and_restores_nothing() {
 fn one_writes_at_a_time_and_what_was_interrupted_goes() {
     let place = Place::new("claim");
     let opened = Opened::open(place.data()).unwrap();
-    made(&place, &opened, BEGIN, &RULES);
+    run_backup(&place, &opened, BEGIN, &RULES);
     let partial = place.folder().join("00000002-20270115T080000Z-changes-9.pando.partial");
     fs::write(&partial, b"half").unwrap();
     fs::write(place.folder().join("note.txt"), b"mine").unwrap();
@@ -258,7 +265,7 @@ fn one_writes_at_a_time_and_what_was_interrupted_goes() {
         make(&place.folder(), BEGIN * 1_000_000, &RULES, &source, &Pace::default()).unwrap_err().to_string();
     assert!(refused.contains("another process is writing"), "{refused}");
     drop(claim);
-    assert_eq!(made(&place, &opened, BEGIN, &RULES).written, WrittenPart::Nothing);
+    assert_eq!(run_backup(&place, &opened, BEGIN, &RULES).written, WrittenPart::Nothing);
     assert!(place.folder().join("note.txt").exists());
     let refused = restore_backup(&place.data(), &place.folder(), Until::END).unwrap_err();
     assert!(refused.to_string().contains("has data already"), "{refused}");

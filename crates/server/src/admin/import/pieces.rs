@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_end_behind_empty_lines() {
+    fn chunks_end_after_empty_lines() {
         let check = |text: &str, expected: Option<usize>| {
             assert_eq!(record_ends(text.as_bytes(), 0).next_back(), expected, "{text:?}");
         };

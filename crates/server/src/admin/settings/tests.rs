@@ -37,7 +37,7 @@ const COLOUR: &str = "attributetype ( 1.3.6.1.4.1.32473.1 NAME 'colour' EQUALITY
                       1.3.6.1.4.1.1466.115.121.1.15 )";
 
 #[test]
-fn each_kind_of_bad_setting_is_told_with_its_line() {
+fn reports_each_kind_of_bad_setting_with_its_line() {
     let cases: &[(&str, &[&str])] = &[
         // The text.
         ("suffixes = [\n", &["1: unclosed array"]),
@@ -143,14 +143,14 @@ fn each_kind_of_bad_setting_is_told_with_its_line() {
 }
 
 #[test]
-fn all_problems_are_told_in_the_order_of_their_lines() {
+fn reports_all_problems_in_the_order_of_their_lines() {
     let found = problems("anonymous_read = 3\n[limits]\nsize_limit = \"x\"\nnope = 3\n");
     let lines: Vec<&str> = found.iter().filter_map(|problem| problem.split(':').next()).collect();
     assert_eq!(lines, ["1", "3", "4"], "{found:#?}");
 }
 
 #[test]
-fn what_is_left_out_has_its_default() {
+fn missing_settings_have_defaults() {
     let mut none = |_: &str, _: &str| Err(String::new());
     let read = |text: &str| parse(text, &mut none).unwrap().settings;
     let mut read = read;
@@ -168,7 +168,7 @@ fn what_is_left_out_has_its_default() {
 
 /// Keys that are not known, values that do not fit, and settings that contradict each other, in one run.
 #[test]
-fn all_that_is_wrong_is_told_at_once() {
+fn reports_all_problems_at_once() {
     let mut none = |_: &str, _: &str| Err("no such file".to_owned());
     let text = "sufixes = []\nsuffixes = [\"o=a\", \"ou=b,o=a\"]\npassword_scheme = \"ROT13\"\n\
                 [indexes]\nnonsense = \"equality\"\ncn = \"sideways\"\n";
