@@ -10,7 +10,7 @@ use crate::support::{ADMIN_DN, Pando};
 use client::{ClientError, Connection, Tls};
 use ldap::{AddRequest, AttributesBuf, Controls, Message, MessageId, Request, ResultCode};
 use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair};
-use replication::forward::{self, Asker, BindMethod, Link, Prepared, Work};
+use replication::forward::{self, BindMethod, ForwardedRequester, Link, Prepared, Work};
 use replication::{NodeId, OperationId};
 
 /// What a copy sends before it breaks off: less than the directory of this test has, packed.
@@ -155,7 +155,7 @@ fn forged(node: u32, epoch: u64, number: u64, name: &str) -> Vec<u8> {
         epoch,
         link: Link { incarnation, number },
         position: 0,
-        asker: Asker::Administrator { dn: ADMIN_DN.to_owned() },
+        requester: ForwardedRequester::Administrator { dn: ADMIN_DN.to_owned() },
         method: BindMethod::Simple,
         strength: 256,
         network: None,
