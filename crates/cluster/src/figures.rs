@@ -12,25 +12,25 @@ pub struct Figures(Mutex<NodeState>);
 /// Activity of a node in its cluster.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Activity {
-    /// It looks for its place in the log.
+    /// The node searches its place in the log.
     #[default]
     Connecting,
-    /// It applies what others decide.
+    /// The node applies changes that another node decides.
     Following,
-    /// It is about to write.
+    /// The node has claimed to be the writer.
     Claiming,
-    /// It decides changes.
+    /// The node decides changes.
     Writing,
-    /// It does not know whether it still writes.
+    /// The node does not know whether it is still the writer.
     Doubtful,
-    /// It goes on when it has what it lacks: a key, or room on its disk.
+    /// The node continues when it has what it lacks: a key, or room on its disk.
     Waiting,
-    /// It takes no more of the log, for good.
+    /// The node reads no more of the log, for good.
     Stopped,
 }
 
 impl Activity {
-    /// The word for it, as metrics have it.
+    /// Returns the word for the activity in metrics.
     pub fn word(self) -> &'static str {
         match self {
             Activity::Connecting => "connecting",
@@ -57,61 +57,62 @@ pub struct NodeState {
     pub activity: Activity,
     /// The same for people, with the cause if it has stopped or waits.
     pub role: String,
-    /// The node that writes.
+    /// The present writer.
     pub writer: Option<NodeId>,
-    /// Its epoch.
+    /// Epoch of the writer.
     pub epoch: u64,
     /// Time at which this node learned of the epoch, in seconds since 1970.
     pub epoch_since: u64,
-    /// The offset of the next message to read.
+    /// Offset of the next message to read.
     pub next_offset: u64,
-    /// The offset that the next message of the log gets, as last heard.
+    /// Offset that the next message of the log will get, as last reported.
     pub end_offset: u64,
-    /// The offset of the log's first message, as last heard.
+    /// Offset of the log's first message, as last reported.
     pub start_offset: u64,
-    /// About what the log takes on each broker, and by how much that grows in a day.
+    /// Approximate bytes of the log on each broker, and their growth in a day.
     pub log_bytes: u64,
     /// See `log_bytes`.
     pub log_bytes_per_day: Option<u64>,
     /// Approximate bytes of the log that may be deleted.
     pub deletable_bytes: u64,
-    /// The last snapshot that this node made by itself: up to which offset, and when, in seconds since 1970.
+    /// Last snapshot that this node made by itself: the offset up to which it reaches, and its time in seconds since
+    /// 1970.
     pub snapshot: Option<Result<(u64, u64), String>>,
     /// Time of the node's last deletion from the log, in seconds since 1970, or why it failed.
     pub trimmed: Option<Result<u64, String>>,
-    /// All nodes, as the log says.
+    /// All nodes, according to the log.
     pub members: Vec<(NodeId, MemberRow)>,
-    /// The offset before which the log may be deleted, or why not.
+    /// Offset before which the log may be deleted, or the reason why nothing may be deleted.
     pub deletable: Option<Result<u64, String>>,
-    /// For how many seconds the messages that this node lacks have been there.
+    /// Seconds since which messages that this node lacks have been in the log.
     pub lag_seconds: u64,
     /// Reason for which the last try to reach the log failed.
     pub unreachable: Option<String>,
-    /// Changes that wait here.
+    /// Changes that wait on this node.
     pub waiting: u64,
     /// Groups applied that another node decided.
     pub groups_followed: u64,
     /// Groups that this node decided.
     pub groups_decided: u64,
-    /// Groups that were decided and dropped, because another node wrote by then.
+    /// Groups that were decided and dropped because another node had become the writer.
     pub groups_dropped: u64,
     /// Changes that other nodes decided for clients of this one.
     pub forwarded: u64,
-    /// At which mark the data was last summed up, and what it came to.
+    /// Last digest barrier at which this node computed digests, and the digest of all its data.
     pub digest: Option<(u64, String)>,
     /// Progress of the round of comparisons.
     pub round: Round,
-    /// The feature level in force.
+    /// Feature level in force.
     pub level: u64,
-    /// The number of the key in force, and of the one that is offered.
+    /// Number of the key in force, and of the offered one.
     pub key: u32,
     /// See `key`.
     pub key_offered: Option<u32>,
-    /// Whether the groups that this node would write are sealed, and how many that it read were.
+    /// Whether this node seals the groups that it writes, and the number of sealed groups that it read.
     pub seals: bool,
     /// See `seals`.
     pub groups_sealed: u64,
-    /// Messages that are a matter for an operator.
+    /// Messages that an administrator must look at.
     pub alarms: u64,
 }
 

@@ -48,23 +48,23 @@ fn failed<E: std::fmt::Display>(path: &Path) -> impl Fn(E) -> IdentityError {
     move |error| IdentityError { path: path.to_owned(), what: error.to_string() }
 }
 
-/// All that makes a node one of its cluster: the content of its identity file, and of an invitation.
+/// Content of an identity file, and of an invitation: all that makes a node a member of its cluster.
 #[derive(Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Papers {
-    /// 16 random octets, in hexadecimal: which cluster.
+    /// Identity of the cluster: 16 random octets, in hexadecimal.
     cluster: String,
     node: u32,
     /// The first key of the cluster, in hexadecimal.
     key: String,
-    /// Later ones that were there when it was invited, by number.
+    /// Later keys that existed when the node was invited, by number.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     keys: BTreeMap<String, String>,
-    /// PEM.
+    /// Certificate of the authority, in PEM.
     authority: String,
     certificate: String,
     certificate_key: String,
-    /// The key of the authority, in invitations of nodes that may invite. A node keeps it in a file of its own.
+    /// Key of the authority, in invitations of nodes that may invite. A node keeps it in a file of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     authority_key: Option<String>,
 }
@@ -75,7 +75,8 @@ struct Papers {
 struct Renewal {
     cluster: String,
     node: u32,
-    /// PEM. The authority's own certificate is made anew with its key, so it verifies those from before as well.
+    /// Certificate of the authority, in PEM. It is issued anew with the authority's key, so it also verifies earlier
+    /// certificates.
     authority: String,
     certificate: String,
     certificate_key: String,
@@ -84,7 +85,7 @@ struct Renewal {
 /// Count of node numbers that each node may assign.
 const NUMBERS_OF_A_NODE: u32 = 1_000;
 
-/// The first number that a node gives. `None` if it may give none.
+/// Returns the first number that a node may assign, or `None` if it may assign none.
 fn first_invited(node: u32) -> Option<u32> {
     match node {
         1 => Some(2),
@@ -99,7 +100,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// The first node of a new cluster, with its authority.
+    /// Creates the first node of a new cluster, with its authority.
     ///
     /// # Errors
     /// The folder has an identity, or cannot be written.
@@ -122,10 +123,10 @@ impl Identity {
         Ok(identity)
     }
 
-    /// The node that an invitation makes.
+    /// Creates the node of an invitation.
     ///
     /// # Errors
-    /// It is none; the folder has an identity, or cannot be written.
+    /// The file is not an invitation; the folder has an identity, or cannot be written.
     pub fn accept(folder: &Path, invitation: &Path) -> Result<Identity, IdentityError> {
         let mut papers = Identity::invited(folder, invitation)?.papers;
         let authority_key = papers.authority_key.take();
@@ -140,14 +141,14 @@ impl Identity {
         Ok(identity)
     }
 
-    /// The same, before it is kept.
+    /// Reads an invitation without writing the identity.
     ///
     /// # Errors
-    /// It is none.
+    /// The file is not an invitation.
     pub fn invited(folder: &Path, invitation: &Path) -> Result<Identity, IdentityError> {
         let text = fs::read_to_string(invitation).map_err(failed(invitation))?;
         let papers: Papers = toml::from_str(&text).map_err(failed(invitation))?;
-        // It must be of use before it is kept.
+        // The identity must be usable before it is written.
         let identity = Identity { folder: folder.to_owned(), papers };
         identity.server_config().and(identity.keys().map(drop)).map_err(failed(invitation))?;
         Ok(identity)
@@ -164,10 +165,10 @@ impl Identity {
         Ok(Identity { folder: folder.to_owned(), papers })
     }
 
-    /// The identity that a folder has.
+    /// Reads the identity of a folder.
     ///
     /// # Errors
-    /// It has none, or one of no use.
+    /// The folder has no usable identity.
     pub fn open(folder: &Path) -> Result<Identity, IdentityError> {
         let file = folder.join(IDENTITY_FILE);
         let text = match fs::read_to_string(&file) {
@@ -182,11 +183,12 @@ impl Identity {
         Ok(Identity { folder: folder.to_owned(), papers })
     }
 
-    /// An invitation for one more node, which may invite others itself if that is wanted, and its number. Nodes give
-    /// numbers without asking each other: the first gives those from 2 on, node N those from 1000 N + 1 on.
+    /// Returns an invitation for one more node, which may itself invite others if `may_invite`, and the number of
+    /// that node. Nodes assign numbers without coordination: the first node assigns those from 2 on, node N those
+    /// from 1000 N + 1 on.
     ///
     /// # Errors
-    /// This node has not the key of the authority or no more numbers, or the folder cannot be written.
+    /// This node does not have the key of the authority, has no more numbers, or cannot write the folder.
     pub fn invite(&self, may_invite: bool) -> Result<(String, NodeId), IdentityError> {
         let (key, key_file) = self.authority_key()?;
         let authority_key = may_invite.then(|| key.serialize_pem());
@@ -199,7 +201,7 @@ impl Identity {
         {
             return Err(failed(&next_file)("this node has no more numbers to give: let another node invite"));
         }
-        // First, so that no number is given twice.
+        // Written first, so that no number is assigned twice.
         write_private(&self.folder, NEXT_NODE_FILE, (node + 1).to_string().as_bytes())
             .map_err(failed(&next_file))?;
         let made = authority_params().and_then(|params| certificate(node, &Issuer::new(params, key)));
@@ -220,11 +222,12 @@ impl Identity {
         Ok((KeyPair::from_pem(&key).map_err(failed(&file))?, file))
     }
 
-    /// A new certificate for a node that there is: the content of a file that [`take_renewal`](Identity::take_renewal)
-    /// takes there. It has no keys of the cluster's log, but the certificate's own: a secret like an invitation.
+    /// Returns a new certificate for an existing node: the content of a file for
+    /// [`take_renewal`](Identity::take_renewal) on that node. It contains the private key of the certificate, so it
+    /// is a secret like an invitation, and no key of the log.
     ///
     /// # Errors
-    /// This node has not the key of the authority.
+    /// This node does not have the key of the authority.
     pub fn renewal(&self, node: NodeId) -> Result<String, IdentityError> {
         let (key, file) = self.authority_key()?;
         let authority = authority_params().and_then(|params| Ok(params.self_signed(&key)?.pem()));
@@ -243,7 +246,7 @@ impl Identity {
     /// Takes a renewed certificate, in force from the next start of the node.
     ///
     /// # Errors
-    /// It is of another node or cluster, or of no use; then the node keeps what it has.
+    /// The certificate is for another node or cluster, or not usable; the node keeps its present one.
     pub fn take_renewal(&self, text: &str) -> Result<(), IdentityError> {
         let refused = failed(&self.folder);
         let renewal: Renewal = toml::from_str(text).map_err(failed(&self.folder))?;
@@ -257,7 +260,7 @@ impl Identity {
         let papers = Papers { authority, certificate, certificate_key, ..self.papers.clone() };
         let renewed = Identity { folder: self.folder.clone(), papers };
         renewed.server_config()?;
-        // Others verify it by the authority that they know.
+        // Other nodes verify it by the certificate of the authority that they have.
         let (chain, _) = renewed.chain()?;
         let signed = webpki_accepts(&self.roots()?, chain.first());
         signed
@@ -272,7 +275,7 @@ impl Identity {
         Some(schema::certificate_facts(chain.first()?).ok()?.not_after)
     }
 
-    /// Takes the identity away: the node is none any longer.
+    /// Removes the identity: the node is no longer a member.
     pub fn discard(&self) {
         let own = [IDENTITY_FILE, AUTHORITY_KEY_FILE, NEXT_NODE_FILE, INCARNATION_FILE, DIVERGED_FILE];
         for name in own.into_iter().chain(keys::FILES) {
@@ -287,7 +290,7 @@ impl Identity {
         let _ = fs::remove_dir(&self.folder);
     }
 
-    /// The node's number.
+    /// Returns the node's number.
     pub fn node(&self) -> NodeId {
         NodeId(self.papers.node)
     }
@@ -297,7 +300,7 @@ impl Identity {
         &self.papers.cluster
     }
 
-    /// A number that is greater than at every start before, also of a copy of this folder that is older.
+    /// Returns a number that is greater than at every earlier start, even if this folder is an older copy.
     ///
     /// # Errors
     /// The folder cannot be written.
@@ -314,7 +317,7 @@ impl Identity {
         fs::read_to_string(self.folder.join(DIVERGED_FILE)).ok()
     }
 
-    /// Notes that the data must not be served, or that it is another.
+    /// Records the reason why the data must not be served, or, with `None`, that the data was replaced.
     pub fn set_diverged(&self, cause: Option<&str>) -> Result<(), IdentityError> {
         let file = self.folder.join(DIVERGED_FILE);
         let noted = match cause {
@@ -377,7 +380,7 @@ impl Identity {
     }
 }
 
-/// Whether the roots vouch for a certificate, at this time.
+/// Verifies that the roots vouch for a certificate at this time.
 fn webpki_accepts(roots: &RootCertStore, certificate: Option<&CertificateDer<'_>>) -> Result<(), String> {
     let verifier = WebPkiClientVerifier::builder_with_provider(
         Arc::new(roots.clone()),
@@ -389,17 +392,17 @@ fn webpki_accepts(roots: &RootCertStore, certificate: Option<&CertificateDer<'_>
     verified.map(|_| ()).map_err(|error| error.to_string())
 }
 
-/// The name in a node's certificate.
+/// Returns the name in a node's certificate.
 fn name_of(node: u32) -> String {
     format!("node-{node}.pando-cluster")
 }
 
-/// The name that a node must prove to have.
+/// Returns the name that a node's certificate must have.
 pub(crate) fn server_name(node: NodeId) -> Option<ServerName<'static>> {
     ServerName::try_from(name_of(node.0)).ok()
 }
 
-/// The node whose certificate this is.
+/// Returns the node of a certificate.
 pub(crate) fn node_of(certificate: &CertificateDer<'_>) -> Option<NodeId> {
     let subject = schema::certificate_facts(certificate).ok()?.subject;
     let number = subject.split_once('=')?.1.strip_prefix("node-")?.strip_suffix(".pando-cluster")?;
@@ -461,7 +464,7 @@ mod tests {
         folder
     }
 
-    /// The node of an invitation.
+    /// Returns the node that an invitation creates.
     fn invited(by: &Identity, may_invite: bool, name: &str) -> Identity {
         let (text, _) = by.invite(may_invite).unwrap();
         let (folder, file) = (folder(name), folder(&format!("{name}.invitation")));
@@ -472,7 +475,7 @@ mod tests {
         identity
     }
 
-    /// Story: only the first node could invite, so a cluster that had lost it could not grow any longer.
+    /// Regression: only the first node could invite, so a cluster that had lost it could not grow.
     #[test]
     fn nodes_that_may_invite_give_numbers_of_their_own() {
         let first = Identity::create(&folder("first")).unwrap();
@@ -485,7 +488,7 @@ mod tests {
         for identity in [&third, &further[1]] {
             assert!(identity.invite(false).err().unwrap().to_string().contains("--may-invite"));
         }
-        // Numbers end, and are not given twice.
+        // Numbers run out and are not assigned twice.
         write_private(&second.folder, NEXT_NODE_FILE, b"2999").unwrap();
         assert!(second.invite(false).err().unwrap().to_string().contains("no more numbers"));
         let nobody = last.invite(true).err().unwrap().to_string();
@@ -495,7 +498,7 @@ mod tests {
         }
     }
 
-    /// Story: certificates of nodes ended after ten years, without a warning or a way to renew them.
+    /// Regression: certificates of nodes ended after ten years, without a warning or a way to renew them.
     #[test]
     fn certificates_are_renewed_for_the_node_that_has_them_alone() {
         let first = Identity::create(&folder("renewing")).unwrap();
@@ -512,7 +515,7 @@ mod tests {
         let read = Identity::open(&second.folder).unwrap();
         assert!(read.papers.certificate != before.0 && read.certificate_end().unwrap() >= before.1);
         assert_eq!((&read.papers.key, read.node()), (&second.papers.key, second.node()));
-        // Those who know the authority's earlier certificate alone let it in.
+        // Nodes with only the authority's earlier certificate accept it.
         let (chain, _) = read.chain().unwrap();
         assert_eq!(webpki_accepts(&first.roots().unwrap(), chain.first()), Ok(()));
         for identity in [first, second, stranger] {

@@ -22,7 +22,7 @@ pub(crate) struct KafkaLog {
     settings: Settings,
     sender: Sender<NodeEvent>,
     tasks: Tasks,
-    /// Bounds the messages of the present reader that are not applied yet.
+    /// Limit on the messages of the present reader that are not applied yet.
     budget: Arc<Budget>,
     clients: Option<Clients>,
 }
@@ -121,7 +121,7 @@ impl Log for KafkaLog {
 }
 
 impl Drop for KafkaLog {
-    /// Lets a reader that waits for room go, so that its thread ends.
+    /// Releases a reader that waits for room, so that its thread ends.
     fn drop(&mut self) {
         self.budget.close();
     }

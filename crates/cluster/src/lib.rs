@@ -1,12 +1,13 @@
 //! A node of a cluster: one directory on several machines, whose log is a topic of Apache Kafka.
 //!
-//! The crate `replication` has the protocol: which messages of the log count, and who may write. This crate has the
-//! node. Its thread ([`Cluster::run`]) owns the directory's writer, follows the log, and decides changes while this
-//! node writes. All that the thread needs of the outside comes in through traits: the server around it is a [`Host`];
-//! time, log and other nodes are those of `environment`. Production has the system's clock, Kafka (`kafka`) and TLS
-//! (`transport`). The tests have a simulation that drives the same node under a seed, with real directories.
+//! The crate `replication` has the protocol: the rules for accepting messages of the log and for becoming the writer.
+//! This crate has the node. Its thread ([`Cluster::run`]) owns the directory's writer, follows the log, and decides
+//! changes while this node is the writer. Everything outside of the thread is behind traits: the server around it is
+//! a [`Host`]; time, log and other nodes are those of `environment`. Production has the system's clock, Kafka
+//! (`kafka`) and TLS (`transport`). The tests have a simulation that drives the same node under a seed, with real
+//! directories.
 //!
-//! `docs/how-to/cluster.md` is for operators, `docs/reference/cluster-protocol.md` draws the messages.
+//! `docs/how-to/cluster.md` is for administrators, `docs/reference/cluster-protocol.md` defines the messages.
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 #![forbid(unsafe_code)]

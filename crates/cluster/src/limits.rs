@@ -1,9 +1,9 @@
-//! Every bound of a node in one place. Those that an operator may set (see [`NodeSettings`](crate::NodeSettings)) are
+//! All limits of a node. Those that an administrator may set (see [`NodeSettings`](crate::NodeSettings)) have their
 //! defaults here.
 
 use std::time::Duration;
 
-/// How long a change waits for a node that decides it, or for the log, before its client is refused, by default.
+/// Default time that a change waits for a node that decides it, or for the log, before its client is refused.
 pub const CHANGE_PATIENCE: Duration = Duration::from_secs(15);
 
 /// Delay between two tries of a node to claim, to reach the writer, or to reach Kafka.
@@ -30,7 +30,7 @@ pub const CONNECTIONS_MAX: usize = 64;
 /// Most frames of other nodes that wait for their answers: one for each connection.
 pub const FRAMES_MAX: usize = CONNECTIONS_MAX;
 
-/// How long a frame between nodes may take.
+/// Time limit of a frame between nodes.
 pub const FRAME_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Rate at which a node copies its data, in bytes of rows a second: clients and other nodes use the same disk.
@@ -45,13 +45,13 @@ pub const DIGEST_INTERVAL: Duration = Duration::from_secs(3_600);
 /// Most bytes of rows in such a slice, by default.
 pub const DIGEST_SLICE_BYTES: u64 = 1 << 30;
 
-/// Rate at which a node reads a slice, in bytes a second: others use the disk and the page cache.
+/// Rate at which a node reads a slice, in bytes a second, because clients use the same disk and page cache.
 pub const DIGEST_BYTES_PER_SECOND: u64 = 64 << 20;
 
-/// Niceness of the threads that read slices and copy data: no client waits for them.
+/// Niceness of the threads that read slices and copy data, because no client waits for them.
 pub const BACKGROUND_NICENESS: i32 = 19;
 
-/// How long to wait for missing node digests before comparing without them.
+/// Time to wait for missing node digests before comparing without them.
 pub const DIGEST_PATIENCE: Duration = Duration::from_secs(600);
 
 /// Shortest interval between two announcements of what a node has committed.
@@ -69,7 +69,7 @@ pub const TRIM_INTERVAL: Duration = Duration::from_secs(10);
 /// Most keys of a cluster that a node keeps.
 pub const KEYS_MAX: usize = 4_096;
 
-/// How long the writer waits for nodes without the new key once most nodes have it.
+/// Time that the writer waits for nodes without the new key once most nodes have it.
 pub const KEY_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Delay between two tries of a node to offer a key, to announce that it has one, or to fetch it.

@@ -1,11 +1,12 @@
-//! The node's thread: it owns the directory's writer, follows the log, and decides while this node writes.
+//! The node's thread: it owns the directory's writer, follows the log, and decides changes while this node is the
+//! writer.
 //!
-//! Everything reaches it as an event of one channel. What it promises:
+//! All its inputs are events of one channel. It guarantees:
 //!
-//! - Nothing is committed here that the log has not accepted, and nothing is answered before it is committed here.
-//! - A batch is held open from its decision until the node reads its group back, or anything that makes that
-//!   impossible. Then it is committed, or dropped and its changes are decided again, by the writer of that time.
-//! - A change keeps its id on all its ways, so it is made once however often it is sent.
+//! - This node commits only what the log has accepted, and answers only what it has committed.
+//! - A decided batch stays open until the node reads its group back, or a message that rules the group out. Then the
+//!   batch is committed; or it is dropped, and the writer of that time decides its changes again.
+//! - A change keeps its id however it is forwarded, so it is made once however often it is sent.
 
 mod announcements;
 mod digests;
@@ -80,23 +81,23 @@ pub(crate) struct Node {
     member: Option<Member>,
     /// Reason for which the node has stopped following the log, for good.
     stopped: Option<String>,
-    /// The state to go on from, and the number of the search for its message in the log.
+    /// State from which to continue, and the number of the search for its message in the log.
     finding: Option<(u64, Follower)>,
     finds: u64,
-    /// Number of the reader whose messages count.
+    /// Number of the present reader. Messages of other readers are ignored.
     reading: u64,
     /// Events that were taken from the channel too early.
     ahead: VecDeque<NodeEvent>,
     is_elected: bool,
-    /// The claim on its way: its ticket, and since when.
+    /// Ticket and start of the claim in flight.
     claim: Option<(usize, Instant)>,
     claim_after: Instant,
     tickets: usize,
-    /// The group on its way: its ticket, and its bytes.
+    /// Ticket and bytes of the group in flight.
     group: Option<(usize, Vec<u8>)>,
-    /// The tags of what was appended last, by ticket.
+    /// Tags of the last appended messages, by ticket.
     appended: VecDeque<(usize, Tag)>,
-    /// Up to where the log was read when its end was last asked for.
+    /// Offset up to which the log had been read at the last request for its end.
     read_at_last_end: u64,
     /// Last known end of the log, and the time at which it was asked for.
     end_heard: Option<(u64, Instant)>,
@@ -108,24 +109,24 @@ pub(crate) struct Node {
     send_after: Instant,
     frames: HashMap<u64, RemoteFrame>,
     gate: Gate,
-    /// Numbers frames of both directions.
+    /// Number of the last frame, of both directions.
     numbers: u64,
     decided: Vec<Decided>,
-    /// No client of this node brings more.
+    /// Time since which no client of this node sends changes.
     is_closing: Option<Instant>,
     /// Append time of the last message read, in milliseconds since 1970.
     last_millis: i64,
     holes: u32,
-    /// Since the last commit.
+    /// Whether the node has begun again since its last commit.
     has_started_over: bool,
-    /// The disk is full: the node takes part again when there is room, after this delay.
+    /// Delay after which the node takes part again if the disk, which is full now, has room.
     waits_for_room: Option<Duration>,
     growth: Growth,
     announced: Announced,
     digests: Digests,
     keys: Keys,
     snapshots: Snapshots,
-    /// Rows of messages that were read while a batch is held: they go into the commit that follows.
+    /// Rows of messages that were read while a batch is open. They go into the next commit.
     kept: Vec<RowChange>,
 }
 
@@ -214,7 +215,7 @@ impl Node {
         }
         self.set_role(Activity::Stopped, "stopped");
         let Parts { runtime, log, .. } = self.parts;
-        // The events first: a thread that has one for this node ends.
+        // The events are dropped first, so that a thread that is sending one ends.
         drop(runtime);
         drop(log);
     }
@@ -259,8 +260,8 @@ impl Node {
         self.ahead.pop_front().or_else(|| self.parts.runtime.next_event(patience))
     }
 
-    /// Whatever does not depend on a batch being held. Messages of the log come by [`Node::follow`], or by
-    /// [`Node::lead`] while a batch is held.
+    /// Handles an event that does not depend on an open batch. Messages of the log come by [`Node::follow`], or by
+    /// [`Node::lead`] while a batch is open.
     fn take(&mut self, event: NodeEvent) {
         match event {
             NodeEvent::LogPlace(number, found) => self.found_place(number, found),
@@ -295,7 +296,7 @@ impl Node {
         }
     }
 
-    /// Handles an event of the log, other than a message, while no batch is held.
+    /// Handles an event of the log, other than a message, while no batch is open.
     fn log_event(&mut self, event: Event) {
         match event {
             Event::Lost(reason) => {
@@ -318,7 +319,8 @@ impl Node {
         })
     }
 
-    /// News of the election, of appends and of the log's end. The fate of a held batch, if that is known by it.
+    /// Handles results of the election, of appends and of queries for the log's end. Returns the outcome of an open
+    /// batch if the event determines it.
     fn log_outcome(&mut self, event: Event) -> Option<GroupOutcome> {
         match event {
             Event::Elected(is_elected) => {
@@ -368,7 +370,8 @@ impl Node {
         self.appended.extend(Tag::of_message(message).map(|tag| (ticket, tag)));
     }
 
-    /// The log says where a message of this node stands: it must not be where another one was read.
+    /// Checks the offset that the log reports for a message of this node: the node must not have read another message
+    /// there.
     fn check_acknowledged(&mut self, ticket: usize, offset: u64) {
         let found = self.appended.iter().find(|(own, _)| *own == ticket);
         let (Some((_, tag)), Some(member)) = (found.copied(), &mut self.member) else { return };
@@ -377,7 +380,7 @@ impl Node {
         }
     }
 
-    /// Reports an alarm to the operator, and stops the node if the alarm demands it.
+    /// Reports an alarm to the administrator, and stops the node if the alarm demands it.
     fn raise(&mut self, alarm: &Alarm, offset: u64) {
         self.parts.figures.lock().alarms += 1;
         tracing::error!(offset, "the cluster's log: {alarm}");
@@ -400,7 +403,7 @@ impl Node {
                 return;
             }
         };
-        // Events come in their order, so what was read by the last answer was there before this one was asked for.
+        // Events come in order, so everything read by the last answer was in the log before this request.
         let read = std::mem::replace(&mut self.read_at_last_end, next);
         if end < read
             && let Some(member) = &mut self.member
@@ -484,7 +487,7 @@ impl Node {
 
     fn found_place(&mut self, number: u64, found: Result<LogPlace, String>) {
         if self.finding.as_ref().is_none_or(|(current, _)| *current != number) {
-            // Of a search that another one has replaced.
+            // An outdated search.
             return;
         }
         let place = match found {
@@ -502,7 +505,7 @@ impl Node {
         };
         let Some((_, follower)) = self.finding.take() else { return };
         self.parts.former_members.set(&follower);
-        // Kafka does not identify topics to clients: the generation does, and the message itself.
+        // Kafka does not identify topics to clients; the generation and the message itself do.
         let topic = follower.cursor().topic;
         let bytes = place.message.as_ref().map(|message| &*message.bytes);
         if let Err(reseed) = follower.check_start(topic, place.start, place.end, bytes) {
@@ -521,7 +524,7 @@ impl Node {
         }
         self.see_keys(&follower);
         if self.has_started_over {
-            // Claims of the incarnation of before count as made.
+            // Claims of the earlier incarnation are treated as made.
             match self.parts.identity.next_incarnation(self.parts.runtime.now_micros()) {
                 Ok(incarnation) => self.ids.incarnation = incarnation,
                 Err(error) => {
@@ -548,18 +551,18 @@ impl Node {
         self.parts.log.open(self.reading, next)
     }
 
-    /// Asks the log where the writer is reached: its claim has it.
+    /// Fetches the writer's claim, which contains its address.
     fn ask_address(&mut self, epoch: u64) {
         if let Err(error) = self.parts.log.find_address(epoch) {
             tracing::warn!(%error, "the address of the writer is not looked up");
         }
     }
 
-    /// Begins again from what is committed here: something could not be committed that the log has, or there is no
-    /// room for anything to come.
+    /// Begins again from the last commit of this node: a message of the log could not be committed, or there is no
+    /// room for further ones.
     fn start_over(&mut self, error: &OperationError) {
         self.claim_after = self.now() + RETRY;
-        // What the present reader still brings does not count any longer. A node that cannot commit should not write.
+        // Messages of the present reader are no longer valid. A node that cannot commit should not be the writer.
         self.close_log();
         let delay = if self.has_started_over { START_OVER } else { RETRY };
         self.has_started_over = true;
@@ -581,23 +584,23 @@ impl Node {
         }
     }
 
-    /// Takes no more of the log, for good. Reading goes on.
+    /// Stops applying the log, for good. Reading goes on.
     fn stop(&mut self, cause: &str) {
         if self.stopped.is_none() {
             tracing::error!("this node follows its cluster no longer: {cause}");
             self.stopped = Some(cause.to_owned());
-            // Another node is to be elected.
+            // Another node must be elected.
             self.close_log();
             self.set_role(Activity::Stopped, &format!("stopped: {cause}"));
         }
     }
 
-    /// A message that the reader brought is through.
+    /// Records that a message of the reader was handled.
     fn release(&mut self, message: &Message) {
         self.parts.log.release(message.bytes.len());
     }
 
-    /// Leaves the log, and the election with it.
+    /// Closes the log and leaves the election.
     fn close_log(&mut self) {
         self.reading += 1;
         self.parts.log.close();

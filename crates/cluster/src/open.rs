@@ -95,7 +95,7 @@ impl Cluster {
     /// Opens a node: it accepts connections of other nodes, and does not run yet.
     ///
     /// # Errors
-    /// See [`ClusterError`]. If Kafka cannot be reached, the node opens all the same and answers reads.
+    /// See [`ClusterError`]. If Kafka cannot be reached, the node opens nevertheless and answers reads.
     pub fn open(
         settings: &NodeSettings,
         data: &Path,
@@ -172,7 +172,7 @@ impl Cluster {
         Arc::clone(&self.figures)
     }
 
-    /// Returns the way for changes of this node's clients.
+    /// Returns the sender for changes of this node's clients.
     pub fn changes(&self) -> Changes {
         Changes(self.sender.clone())
     }

@@ -1,4 +1,4 @@
-//! A change on its way through the cluster, here and in the frames between nodes.
+//! Change on its way through the cluster, in this node and in frames between nodes.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,7 +13,7 @@ use replication::{NodeId, OperationId};
 
 use crate::host::Answer;
 
-/// A change that waits for its answer. No `Debug`: it may carry passwords.
+/// Change that waits for its answer. No `Debug`: it may contain passwords.
 pub(crate) struct Operation {
     pub(super) id: OperationId,
     pub(super) requester: Arc<Requester>,
@@ -25,7 +25,7 @@ pub(crate) struct Operation {
     pub(super) audited: (Option<Box<directory::origin::Origin>>, bool),
     pub(super) origin: Waiter,
     pub(super) since: Instant,
-    /// It may have been made: it was in a group, or at a writer, that was not heard of again.
+    /// Whether the change may have been made: its group, or the writer it was sent to, has not been answered for.
     pub(super) is_doubtful: bool,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Operation {
 pub(crate) enum Change {
     /// The change of this LDAP message.
     Message(Vec<u8>),
-    /// To record what happened to the password of an entry.
+    /// A record of events of an entry's password.
     Account(EntryId, AccountUpdate),
 }
 
@@ -44,8 +44,8 @@ const PROTECTED: u32 = 128;
 pub(crate) enum Waiter {
     /// A client of this node.
     Local(Box<dyn FnOnce(Answer) + Send>),
-    /// A client of another node; the number of the frame, the place in it, and which copy it is: a request without its
-    /// work.
+    /// A client of another node: the number of the frame, the place in it, and the request without its work, which
+    /// identifies the copy.
     Remote { frame: u64, place: usize, copy: Box<forward::Request> },
     /// No recipient any longer.
     Nobody,
@@ -61,8 +61,8 @@ impl Change {
 }
 
 impl Operation {
-    /// As it goes to the writer of `epoch`. `position` is what the client may have seen; the connection is filled in
-    /// later.
+    /// Returns the request to the writer of `epoch`. `position` is what the client may have seen; the connection is
+    /// filled in later.
     pub(super) fn request(&self, epoch: u64, position: u64) -> forward::Request {
         let requester = match &*self.requester {
             Requester::Anonymous => ForwardedRequester::Anonymous,
@@ -99,7 +99,7 @@ impl Operation {
         }
     }
 
-    /// One that another node sent: the place `place` of the frame `frame`.
+    /// Returns the change of another node's request: the place `place` of the frame `frame`.
     pub(super) fn of_request(
         mut request: forward::Request,
         frame: u64,
@@ -122,7 +122,7 @@ impl Operation {
         let link = Some(ClientLink {
             address: request.network,
             is_protected: request.strength > 0,
-            // A node whose rules ask no such thing does not say.
+            // A node whose rules do not use the method does not send it.
             method: match &request.method {
                 BindMethod::None => None,
                 BindMethod::Simple => Some(directory::BindMethod::Simple),
@@ -166,7 +166,7 @@ fn own_update(update: forward::AccountUpdate) -> AccountUpdate {
     AccountUpdate { failures, success, clears_failures, grace, rehashed, keys, totp_step, app_uses }
 }
 
-/// An answer as it goes back to the node that asked.
+/// Returns the answer for the node that forwarded the request.
 pub(super) fn reply(position: u64, answer: Answer) -> Reply {
     let Answer { outcome, value, .. } = answer;
     let result = LdapResult {
@@ -180,7 +180,7 @@ pub(super) fn reply(position: u64, answer: Answer) -> Reply {
     Reply::Decided { position, result }
 }
 
-/// The answer of a writer.
+/// Returns the answer of a writer.
 pub(super) fn answer_of(result: LdapResult) -> Answer {
     let outcome = Outcome {
         matched_dn: result.matched_dn,
@@ -191,8 +191,8 @@ pub(super) fn answer_of(result: LdapResult) -> Answer {
     Answer { outcome, value: result.value, position: None }
 }
 
-/// Success, of a change that is in the log already. Copies of the entry (RFC 4527) and values of extended operations
-/// were with the node that made it.
+/// Returns success for a change that is already in the log. Copies of the entry (RFC 4527) and values of extended
+/// operations are known only to the node that made it.
 pub(super) fn applied() -> Answer {
     let text = "made; the node that made it ended before it answered, so nothing else comes with this answer";
     Outcome { diagnostic: text.to_owned(), ..Outcome::success() }.into()
@@ -203,7 +203,7 @@ pub(super) fn unavailable(text: impl Into<String>) -> Answer {
     Outcome::new(ResultCode::UNAVAILABLE, text).into()
 }
 
-/// Gives out ids.
+/// Source of operation ids.
 pub(crate) struct Ids {
     pub(super) node: NodeId,
     pub(super) incarnation: u64,

@@ -1,22 +1,22 @@
 //! Whole clusters of real nodes under a seed: the code that production runs, with real directories.
 //!
-//! Only the outside is replaced: time, the log, the network between nodes, and the server ([`runtime`], [`world`]).
-//! Each node runs on a thread of its own, and exactly one thread runs at a time: a node that waits for an event hands
-//! control back to the world, which moves the clock. So a run is a function of its seed, apart from certificates and
-//! the fold thread of the store, whose results no node depends on.
+//! Only the environment is replaced: time, the log, the network between nodes, and the server ([`runtime`],
+//! [`world`]). Each node runs on a thread of its own, and exactly one thread runs at a time: a node that waits for an
+//! event hands control back to the world, which moves the clock. So a run is a function of its seed, apart from
+//! certificates and the checkpointer of the store, whose results no node depends on.
 //!
-//! The simulation in `replication` covers the protocol with thousands of seeds and finds planted defects. This one has
-//! few seeds and covers what that one cannot: batches held open while the log decides, commits, retries, expiry, and
-//! keys and digests as the node handles them.
+//! The simulation in `replication` covers the protocol with thousands of seeds and finds planted defects. This one
+//! has few seeds and covers the rest: batches kept open while the log decides, commits, retries, expiry, and keys and
+//! digests as the node handles them.
 //!
-//! `PANDO_TEST_SEED=N` begins with run N; `PANDO_TEST_SEEDS=M` asks for M of them.
+//! `PANDO_TEST_SEED=N` begins with run N; `PANDO_TEST_SEEDS=M` requests M of them.
 
 mod runtime;
 mod world;
 
 use world::{Figures, World};
 
-/// Seeds to run: those that the environment asks for, or `count` from 1 on.
+/// Returns the requested seeds, or `count` seeds from 1 on.
 fn seeds(count: u64) -> std::ops::Range<u64> {
     let variable = |name| std::env::var(name).ok().and_then(|text: String| text.parse::<u64>().ok());
     let first = variable("PANDO_TEST_SEED");
@@ -25,7 +25,7 @@ fn seeds(count: u64) -> std::ops::Range<u64> {
     first..first + count
 }
 
-/// Nothing acknowledged is lost, nothing is decided twice, and all nodes end with equal data.
+/// No acknowledged change is lost, none is decided twice, and all nodes end with equal data.
 #[test]
 fn every_seed_holds() {
     let (mut sum, range) = (Figures::default(), seeds(6));

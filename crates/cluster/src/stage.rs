@@ -1,5 +1,5 @@
-//! A new generation in the making: a folder with its data, and with the message that begins it, from before the log is
-//! told until the node has the data.
+//! Unfinished generation: a folder with its data and with the message that begins it. It exists from before the
+//! message is appended until the node has the data.
 
 use std::path::Path;
 
@@ -7,13 +7,13 @@ use crate::error::ClusterError;
 
 /// Folder of an unfinished generation, in the data directory.
 pub const STAGE: &str = "generation.new";
-/// In there, the message that begins it.
+/// File in that folder with the message that begins the generation.
 pub const MESSAGE_FILE: &str = "message";
 
-/// That no generation was begun in this data directory and not finished: the other nodes may have stopped for it.
+/// Checks that this data directory has no unfinished generation, because the other nodes may have stopped for it.
 ///
 /// # Errors
-/// One was.
+/// There is an unfinished generation.
 pub fn refuse_unfinished(data: &Path) -> Result<(), ClusterError> {
     let stage = data.join(STAGE);
     let file = stage.join(MESSAGE_FILE);

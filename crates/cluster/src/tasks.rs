@@ -1,11 +1,11 @@
-//! Threads that each ask Kafka one thing for the node.
+//! Threads that each make one request to Kafka for the node.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-/// Threads that run.
+/// Running threads.
 #[derive(Default)]
 pub(crate) struct Tasks {
     is_ending: Arc<AtomicBool>,

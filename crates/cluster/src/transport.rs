@@ -1,5 +1,5 @@
-//! Communication of nodes: frames over mutual TLS. A node without the writer's part sends it frames of requests, one at
-//! a time, and gets a frame of answers for each; so many changes that wait travel together.
+//! Communication between nodes: frames over mutual TLS. A node sends the writer frames of requests, one at a time,
+//! and receives a frame of answers for each, so that many waiting changes travel together.
 
 pub mod keys;
 pub mod snapshot;
@@ -22,12 +22,12 @@ use crate::former_members::FormerMembers;
 use crate::identity::{node_of, server_name};
 use crate::limits::{CONNECTIONS_MAX, FRAME_PATIENCE};
 
-/// How long a step of a connection's beginning may take.
+/// Time limit of each step of opening a connection.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(3);
-/// How often somebody who waits for an answer looks whether it is still wanted.
+/// Interval at which a thread that waits for answers checks whether they are still wanted.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// What a listener needs to serve other nodes.
+/// State that a listener needs to serve other nodes.
 pub(crate) struct Services {
     pub(super) config: Arc<ServerConfig>,
     pub(super) former_members: Arc<FormerMembers>,
@@ -36,7 +36,7 @@ pub(crate) struct Services {
     pub(super) events: Sender<NodeEvent>,
 }
 
-/// Lets other nodes in.
+/// Listener for connections of other nodes.
 pub(crate) struct Listener {
     address: SocketAddr,
     is_stopping: Arc<AtomicBool>,
@@ -56,7 +56,7 @@ impl Listener {
         Ok(Listener { address, is_stopping, thread: Some(thread) })
     }
 
-    /// Where it listens, with the real port.
+    /// Returns the address of the listener, with the real port.
     pub(super) fn address(&self) -> SocketAddr {
         self.address
     }
@@ -65,7 +65,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         self.is_stopping.store(true, Ordering::Relaxed);
-        // Its thread waits for a connection: this is one.
+        // This connection wakes its thread, which waits for one.
         let mut own = self.address;
         if own.ip().is_unspecified() {
             own.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
@@ -117,7 +117,7 @@ fn serve(socket: TcpStream, services: &Services) -> io::Result<()> {
     let Services { config, former_members, copies, keys, events } = services;
     socket.set_nodelay(true)?;
     socket.set_write_timeout(Some(FRAME_PATIENCE))?;
-    // A peer that fails the handshake is no node, and must not hold a connection for long.
+    // A peer that fails the handshake is not a node, and must not occupy a connection for long.
     socket.set_read_timeout(Some(CONNECT_PATIENCE))?;
     let mut session = ServerConnection::new(Arc::clone(config)).map_err(io::Error::other)?;
     let mut socket = socket;
@@ -135,7 +135,7 @@ fn serve(socket: TcpStream, services: &Services) -> io::Result<()> {
     }
     loop {
         let frame = read_frame(&mut stream, &|| true)?;
-        // It may have been let in before.
+        // The node may have connected before it left.
         if former_members.contains(node) {
             return Err(is_revoked());
         }
@@ -168,7 +168,7 @@ pub(crate) struct TlsPeers {
 }
 
 impl TlsPeers {
-    /// `incarnation` is that of this start of the node.
+    /// Returns the peers of a node; `incarnation` is the number of this start of the node.
     pub(crate) fn start(
         config: Arc<ClientConfig>,
         incarnation: u64,
@@ -200,7 +200,7 @@ impl Peers for TlsPeers {
 /// Frames that this node sends to the writer, one at a time.
 pub(crate) struct Forwarder {
     frames: Sender<Outgoing>,
-    /// The number of the last frame that is still wanted.
+    /// Number of the last frame that is still wanted.
     wanted: Arc<AtomicU64>,
 }
 
@@ -212,7 +212,7 @@ struct Outgoing {
 }
 
 impl Forwarder {
-    /// `incarnation` is which start of the node this is.
+    /// Starts the forwarder; `incarnation` is the number of this start of the node.
     pub(super) fn start(
         config: Arc<ClientConfig>,
         incarnation: u64,
@@ -232,14 +232,14 @@ impl Forwarder {
         let _ = self.frames.send(Outgoing { number, to, address, requests });
     }
 
-    /// The answers are not wanted any longer: another node writes by now.
+    /// Records that the answers are not wanted any longer, because another node has become the writer.
     pub(super) fn forget(&self) {
         self.wanted.store(0, Ordering::Relaxed);
     }
 }
 
-/// A connection to a writer. Of requests that were sent more than once the copies of the newest count, so one that
-/// failed is never used again.
+/// Connection to a writer. Of requests that were sent more than once, the copies on the newest connection are valid,
+/// so a connection that failed is never used again.
 struct Connection {
     node: NodeId,
     address: String,
@@ -280,7 +280,7 @@ fn ask(
     is_wanted: &dyn Fn() -> bool,
 ) -> io::Result<Vec<Answer>> {
     if let Some(connection) = open {
-        // The writer may have been started anew meanwhile; a connection that was idle tells that at the first use.
+        // The writer may have been restarted; an idle connection reports that at its next use.
         if let Ok(answers) = exchange(connection, frame, is_wanted) {
             return Ok(answers);
         }
@@ -331,8 +331,8 @@ pub(super) fn write_frame(stream: &mut impl Write, bytes: &[u8]) -> io::Result<(
     stream.flush()
 }
 
-/// Reads a frame. Where the stream has a time limit for one read, goes on for as long as the frame `is_wanted`, and for
-/// [`FRAME_PATIENCE`] at most. What is kept grows with what arrives, never with what is announced.
+/// Reads a frame. If the stream has a time limit for one read, continues for as long as the frame `is_wanted`, and
+/// for [`FRAME_PATIENCE`] at most. The buffer grows with the bytes that arrive, never to an announced length.
 pub(super) fn read_frame(stream: &mut impl Read, is_wanted: &dyn Fn() -> bool) -> io::Result<Vec<u8>> {
     let begun = Instant::now();
     let mut bytes = Vec::new();
@@ -408,7 +408,7 @@ mod tests {
         }
     }
 
-    /// Node 2 of a cluster, by an invitation of node 1.
+    /// Returns node 2 of a cluster, by an invitation of node 1.
     fn invited(first: &Identity, folder: &Folder) -> Identity {
         let (invitation, node) = first.invite(false).unwrap();
         assert_eq!(node, NodeId(2));
@@ -418,7 +418,7 @@ mod tests {
         Identity::accept(&folder.0.join("keys"), &file).unwrap()
     }
 
-    /// Sends a request as somebody, and says what came of it.
+    /// Sends a request with a given certificate, and returns the answers.
     fn ask(as_whom: Arc<ClientConfig>, to: SocketAddr, node: u32) -> Result<Vec<Answer>, String> {
         let (sender, events) = channel();
         let forwarder = Forwarder::start(as_whom, 1, sender).unwrap();
@@ -449,7 +449,7 @@ mod tests {
         };
         let listener =
             Listener::start("127.0.0.1:0", services(config, Arc::clone(&former_members), sender)).unwrap();
-        // What the node's thread would do: every frame that gets in is answered.
+        // In place of the node's thread: every frame that arrives is answered.
         let answering = std::thread::spawn(move || {
             let mut count = 0;
             while let Ok(NodeEvent::Frame(frame)) = events.recv() {
@@ -465,7 +465,7 @@ mod tests {
         assert_eq!(answers.len(), 1);
         assert_eq!(answers[0].operation, request(2, 7).operation);
 
-        // It is given the keys that the log has, and nobody else is.
+        // The node receives the keys that the log has; other peers receive none.
         let take =
             |config: Arc<ClientConfig>| keys::receive(NodeId(1), &listener.address().to_string(), &config);
         let made = first.make_next_key().unwrap();
@@ -474,7 +474,7 @@ mod tests {
         assert_eq!(take(second.client_config().unwrap()).unwrap().len(), 2);
         assert!(take(foreign.client_config().unwrap()).is_err());
 
-        // In the name of another node; with a certificate of another cluster; with none.
+        // With the certificate of another node, of another cluster, and without one.
         assert!(ask(second.client_config().unwrap(), listener.address(), 1).is_err());
         assert!(ask(foreign.client_config().unwrap(), listener.address(), 2).is_err());
         let nobody = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
@@ -484,13 +484,13 @@ mod tests {
             .with_no_client_auth();
         assert!(ask(Arc::new(nobody), listener.address(), 2).is_err());
 
-        // Nor does a node talk to somebody who is not the node that it looks for.
+        // A node does not talk to a peer that is not the node it looks for.
         let (sender, _events) = channel();
         let config = second.server_config().unwrap();
         let impostor = Listener::start("127.0.0.1:0", services(config, Arc::default(), sender)).unwrap();
         assert!(ask(second.client_config().unwrap(), impostor.address(), 2).is_err());
 
-        // From the moment on that it is gone, a connection that it has is of no use, and a new one neither.
+        // After the node has left, its connection is of no use, and it gets no new one.
         let (sender, events) = channel();
         let forwarder = Forwarder::start(second.client_config().unwrap(), 1, sender).unwrap();
         let send = |number| {

@@ -1,8 +1,9 @@
-//! The keys of the cluster that a node has. The first one stands in its identity file, with those that its invitation
-//! brought; later ones in a file of their own.
+//! Keys of the cluster that a node has. The first one is in its identity file, with those of its invitation; later
+//! ones are in a file of their own.
 //!
-//! Other nodes are given the keys that this node has *seen* in the log, offered or in force. A key that was *taken*
-//! early, with a copy of data or by hand, is not given away before: the log may first report that a node has left.
+//! A node gives to other nodes the keys that it has *seen* in the log, offered or in force. It does not give away a
+//! key that it *took* earlier, with a copy of data or by hand, before that: the log may first report that the
+//! requesting node has left.
 
 use std::collections::BTreeMap;
 use std::{fs, io};
@@ -15,15 +16,15 @@ use crate::hex::{hex, unhex};
 use crate::limits::KEYS_MAX;
 
 const KEYS_FILE: &str = "keys.toml";
-/// The key that this node has made and that the log does not know yet.
+/// File with the key that this node has made and that the log does not know yet.
 const NEXT_FILE: &str = "next-key";
-/// An administrator has asked for a new key.
+/// File that records an administrator's request for a new key.
 const WANTED_FILE: &str = "key-wanted";
 
-/// All that this module keeps in the folder.
+/// All files that this module writes to the folder.
 pub(super) const FILES: [&str; 3] = [KEYS_FILE, NEXT_FILE, WANTED_FILE];
 
-/// A key, with its number.
+/// Key with its number.
 pub type NumberedKey = (u32, [u8; 32]);
 
 /// Numbers and keys, in hexadecimal.
@@ -43,7 +44,7 @@ fn numbered((number, text): (&String, &String)) -> Option<NumberedKey> {
     is_right(&key).then_some(key)
 }
 
-/// Whether the number is the one that follows from the key.
+/// Returns true if the number is derived from the key.
 fn is_right((number, secret): &NumberedKey) -> bool {
     ClusterKey::new(secret).fingerprint().number() == *number
 }
@@ -66,17 +67,17 @@ impl Identity {
         write_private(&self.folder, KEYS_FILE, text.as_bytes()).map_err(failed(&self.folder))
     }
 
-    /// The keys of the cluster.
+    /// Reads the keys of the cluster.
     ///
     /// # Errors
-    /// They are damaged.
+    /// The key files are damaged.
     pub fn keys(&self) -> Result<KeyRing, IdentityError> {
         let ring = KeyRing::new(FIRST_KEY, ClusterKey::new(&self.first_key()?));
         let all = self.later_keys()?;
         Ok(all.iter().fold(ring, |ring, (number, secret)| ring.with(*number, ClusterKey::new(secret))))
     }
 
-    /// All keys but the first.
+    /// Reads all keys but the first.
     fn later_keys(&self) -> Result<Vec<NumberedKey>, IdentityError> {
         let file = self.keys_file()?;
         let texts = self.papers.keys.iter().chain(&file.taken).chain(&file.seen);
@@ -84,23 +85,23 @@ impl Identity {
         keys.ok_or_else(|| failed(&self.folder.join(KEYS_FILE))("a key of the cluster is damaged"))
     }
 
-    /// The same, for an invitation.
+    /// Reads all keys but the first, for an invitation.
     pub(super) fn invited_keys(&self) -> Result<BTreeMap<String, String>, IdentityError> {
         let all = self.later_keys()?;
         Ok(all.iter().map(|(number, secret)| (number.to_string(), hex(secret))).collect())
     }
 
-    /// The keys that other nodes may be given.
+    /// Reads the keys that other nodes may receive.
     ///
     /// # Errors
-    /// They are damaged.
+    /// The key files are damaged.
     pub fn given_keys(&self) -> Result<Vec<NumberedKey>, IdentityError> {
         let file = self.keys_file()?;
         let first = (FIRST_KEY, self.first_key()?);
         Ok(std::iter::once(first).chain(file.seen.iter().filter_map(numbered)).collect())
     }
 
-    /// Keeps keys that another node gave. Those whose numbers are not theirs are left out.
+    /// Stores keys that another node sent. Keys with wrong numbers are left out.
     ///
     /// # Errors
     /// The folder cannot be written.
@@ -115,7 +116,7 @@ impl Identity {
         self.keep_keys(&file)
     }
 
-    /// Notes that the log has the key of this number, offered or in force.
+    /// Records that the log has the key of this number, offered or in force.
     ///
     /// # Errors
     /// The folder cannot be written.
@@ -132,7 +133,7 @@ impl Identity {
         }
     }
 
-    /// Makes a new key, which is kept aside until the log knows it.
+    /// Makes a new key and stores it apart until the log knows it.
     ///
     /// # Errors
     /// There is no randomness, or the folder cannot be written.
@@ -143,7 +144,8 @@ impl Identity {
         Ok(ClusterKey::new(&secret).fingerprint())
     }
 
-    /// The log knows a key by this fingerprint: if this node has made it, it is one like others from now on.
+    /// Moves the key made by this node to the ordinary keys if it has this fingerprint, after the log has its offer.
+    /// Returns whether it did.
     ///
     /// # Errors
     /// The folder cannot be read or written.
@@ -163,7 +165,7 @@ impl Identity {
         self.folder.join(WANTED_FILE).exists()
     }
 
-    /// Has the process that serves this node make a new key, or not.
+    /// Requests a new key from the process that serves this node, or withdraws the request.
     ///
     /// # Errors
     /// The folder cannot be written.
@@ -194,7 +196,7 @@ mod tests {
         let given = |identity: &Identity| identity.given_keys().unwrap().len();
         assert_eq!(given(&identity), 1);
 
-        // The own one, kept aside; another one of before is not mistaken for it.
+        // The node's own key, stored apart; an earlier one is not mistaken for it.
         let old = identity.make_next_key().unwrap();
         let made = identity.make_next_key().unwrap();
         assert!(!identity.keep_next_key(&old).unwrap() && !identity.keys().unwrap().has(made.number()));
@@ -202,7 +204,7 @@ mod tests {
         assert!(!identity.keep_next_key(&made).unwrap(), "once");
         assert_eq!(given(&identity), 2);
 
-        // One that is taken early, and something that is no key.
+        // A key that is taken early, and bytes that are not a key.
         let other = ClusterKey::new(&[3; 32]).fingerprint().number();
         identity.take_keys(&[(other, [3; 32]), (77, [3; 32])]).unwrap();
         let ring = identity.keys().unwrap();

@@ -19,7 +19,7 @@ pub(super) const UNREGISTERED: &str =
 #[derive(Default)]
 pub(crate) struct Announced {
     last: Option<Instant>,
-    /// Whether there was a group since.
+    /// Whether the node has applied a group since.
     pub(super) is_new: bool,
 }
 
@@ -31,8 +31,8 @@ impl Announced {
 }
 
 impl Node {
-    /// Tells the log up to where this node has committed: at the start, which makes it known, and from time to time
-    /// where there was something.
+    /// Announces the offset up to which this node has committed: at the start, which registers the node, and later at
+    /// intervals if there are new groups.
     pub(super) fn announce_if_due(&mut self) {
         let Some(member) = self.member.as_ref().filter(|_| self.parts.log.is_open()) else { return };
         let is_due = match self.announced.last {
@@ -43,7 +43,7 @@ impl Node {
             return;
         }
         self.announced = Announced { last: Some(self.now()), is_new: false };
-        // Whatever the thread has read at this point is committed.
+        // Everything that the thread has read at this point is committed.
         let follower = member.follower();
         let message =
             follower.announcement_of(self.ids.node, Announcement::Durable(follower.cursor().offset));
@@ -57,7 +57,7 @@ impl Node {
         }
     }
 
-    /// A restart is to know that the data must not be served.
+    /// Stores the reason, so that a restarted process knows that the data must not be served.
     pub(super) fn note_diverged(&self, cause: &str) {
         if let Err(error) = self.parts.identity.set_diverged(Some(cause)) {
             tracing::error!(%error, "a restart does not know that this node must not be served");
@@ -79,7 +79,7 @@ impl Node {
         }
     }
 
-    /// Counts a message for what is said of the log's size and age.
+    /// Counts a message for the figures on the log's size and age.
     pub(super) fn count(&mut self, verdict: &Verdict<'_>, message: &Message) {
         self.last_millis = message.millis;
         if !matches!(verdict, Verdict::Seen | Verdict::Missing { .. }) {

@@ -1,12 +1,14 @@
-//! Whether this node's data is that of the others: at marks of the log each node sums up what it has, by part, and
-//! tells the log.
+//! Comparison of this node's data with that of the other nodes: at digest barriers of the log each node computes
+//! digests of its data, by part, and announces them.
 //!
-//! A mark stands between two messages, so all nodes have the same there if they have ever had. The rows themselves are
-//! read, on a thread of their own: a change costs nothing for it, and what a disk has lost or altered is found too.
+//! A barrier lies between two messages, so correct nodes have equal data there. The digests are computed from the
+//! stored rows, on a thread of their own: changes are not slowed down, and loss or corruption on the disk is found
+//! too.
 //!
-//! A mark names a slice of the rows. Whoever sets it plans the slice first: it goes through its own rows from where the
-//! last slice ended, until they cost as much as a slice may. So the cost of a mark is bounded on every node, however
-//! large the data is. The thread has the lowest priority and reads no faster than [`DIGEST_BYTES_PER_SECOND`].
+//! A barrier names a slice of the rows. The node that sets it plans the slice first: it reads its own rows from the
+//! end of the last slice until they reach the most bytes of a slice. So the cost of a barrier is bounded on every
+//! node, however large the data is. The thread has the lowest priority and reads no faster than
+//! [`DIGEST_BYTES_PER_SECOND`].
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
@@ -25,17 +27,17 @@ use crate::environment::Runtime;
 use crate::event::NodeEvent;
 use crate::limits::{DIGEST_BYTES_PER_SECOND, DIGEST_PATIENCE};
 
-/// Bytes of rows between two looks at the clock.
+/// Bytes of rows between two checks of the clock.
 const PACE_BYTES: u64 = 1 << 20;
 
-/// Slices that are remembered because nodes differ in them.
+/// Most slices that are kept because nodes differ in them.
 const DISPUTES_MAX: usize = 16;
 
 /// State of comparisons with other nodes.
 #[derive(Default)]
 pub(crate) struct Digests {
     comparison: Comparison,
-    /// Marks of which not all nodes have told yet, and since when they are known.
+    /// Barriers with missing reports, with the times at which this node read them.
     open: BTreeMap<u64, Instant>,
     /// Slices of the last digest barriers: as many as comparisons are kept.
     slices: BTreeMap<u64, Slice>,
@@ -43,22 +45,22 @@ pub(crate) struct Digests {
     /// Newest digest barrier read while another one is being summed up, with its data.
     waiting: Option<(u64, Slice, Snapshot)>,
     is_planning: bool,
-    /// Threads that read end once this is gone.
+    /// Threads that read rows end when this is dropped.
     alive: Arc<()>,
     /// Time at which this node last set or read a digest barrier.
     marked: Option<Instant>,
     /// Last result of a comparison, and its digest barrier.
     found: Option<(u64, Divergence)>,
-    /// Slices in which nodes differ and no majority agrees, with what is said of each: changes are refused while there
-    /// is one.
+    /// Slices in which nodes differ and no majority agrees, with a description of each. Changes are refused while
+    /// there is one.
     disputed: VecDeque<(Slice, String)>,
     /// Description of the difference from a majority. The node stops serving.
     pub(super) diverged: Option<String>,
 }
 
 impl Node {
-    /// Sets a mark: at the start, once it has read all of the log, and as the writer from time to time, when all nodes
-    /// have told of the last one.
+    /// Sets a barrier: at the start, once the node has read all of the log; and, as the writer, at intervals, if all
+    /// nodes have reported on the last one.
     pub(super) fn set_barrier_if_due(&mut self) {
         let interval = self.parts.digest_interval;
         let member = self.member.as_ref().filter(|_| self.parts.log.is_open());
@@ -91,7 +93,7 @@ impl Node {
         }
     }
 
-    /// Sets the mark of a slice, unless another node has done so meanwhile.
+    /// Sets the barrier for a planned slice, unless another node has set one meanwhile.
     pub(super) fn slice_planned(&mut self, planned: Result<PlannedSlice, String>) {
         self.digests.is_planning = false;
         let Some(member) = self.member.as_ref().filter(|_| self.parts.log.is_open()) else { return };
@@ -106,8 +108,8 @@ impl Node {
         }
     }
 
-    /// Sums up what this node has at a mark, after what it is busy with. Everything before the mark is committed,
-    /// and nothing after it.
+    /// Computes this node's digests at a barrier, after the computation in progress. Everything before the barrier is
+    /// committed, and nothing after it.
     pub(super) fn sum_up(&mut self, mark: u64, slice: Slice) {
         let now = self.now();
         self.digests.marked = Some(now);
@@ -163,7 +165,7 @@ impl Node {
         }
     }
 
-    /// Says what there is to say of marks that no more is to come of.
+    /// Compares barriers whose time limit for missing reports has passed.
     pub(super) fn compare_late(&mut self) {
         let now = self.now();
         let is_late = |since: &Instant| now.saturating_duration_since(*since) > DIGEST_PATIENCE;
@@ -185,12 +187,12 @@ impl Node {
         self.digests.found = Some((mark, found));
     }
 
-    /// Nodes differ in the slice of a mark, and no majority agrees.
+    /// Records that nodes differ in the slice of a barrier, and no majority agrees.
     fn dispute(&mut self, mark: u64, text: String) {
         let Some(slice) = self.digests.slices.get(&mark).cloned() else { return };
         let disputed = &mut self.digests.disputed;
         disputed.retain(|(of, _)| !slice.covers(of));
-        // One is enough to refuse changes; the next round finds what is not remembered.
+        // One disputed slice is enough to refuse changes; the next round finds those that were dropped.
         disputed.truncate(DISPUTES_MAX - 1);
         disputed.push_back((slice, text));
     }
@@ -260,7 +262,7 @@ fn in_background(runtime: &mut dyn Runtime, work: impl FnOnce() + Send + 'static
     runtime.spawn("pando-digest", Box::new(work)).map_err(|error| error.to_string())
 }
 
-/// Bounds how fast rows are read, and ends with the node.
+/// Limit on the rate of reading rows. It ends with the node.
 struct Pace {
     begun: Instant,
     limit: RateLimit,
@@ -280,7 +282,7 @@ impl Pace {
         }
     }
 
-    /// So many more bytes are read. Whether to go on.
+    /// Accounts for bytes to be read. Returns whether to continue.
     fn step(&mut self, bytes: u64) -> ControlFlow<()> {
         self.bytes = self.bytes.saturating_add(bytes);
         if self.bytes - self.looked_at < PACE_BYTES {
@@ -298,7 +300,7 @@ impl Pace {
 /// Error of a thread that ends with its node. It reaches no reader.
 const ENDED: &str = "the node ends";
 
-/// The slice that begins at a point, as this node has its rows now.
+/// Plans the slice that begins at a point, from the present rows of this node.
 fn plan(snapshot: &Snapshot, from: Vec<u8>, bytes_max: u64, alive: Weak<()>) -> Result<PlannedSlice, String> {
     let mut pace = Pace::new(alive);
     let planned = digest::plan(snapshot, &from, bytes_max, &mut |bytes| pace.step(bytes));
@@ -306,11 +308,11 @@ fn plan(snapshot: &Snapshot, from: Vec<u8>, bytes_max: u64, alive: Weak<()>) -> 
     Ok(PlannedSlice { slice: Slice { from, to }, bytes })
 }
 
-/// Sums of the rows of a slice, by part.
+/// Computes the digests of the rows of a slice, by part.
 fn digests(snapshot: &Snapshot, slice: &Slice, alive: Weak<()>) -> Result<Parts, String> {
     let (mut pace, mut rows) = (Pace::new(alive), 0_u64);
     let mut parts = Parts::new();
-    // Most rows are of the part of the row before.
+    // Most rows belong to the same part as the row before.
     let mut last: (String, RollingDigest) = Default::default();
     let mut add = |part: &str, key: &[u8], value: &[u8]| {
         if last.0 != part {
@@ -337,7 +339,7 @@ fn digests(snapshot: &Snapshot, slice: &Slice, alive: Weak<()>) -> Result<Parts,
     Ok(parts)
 }
 
-/// All parts in one: for people who compare nodes.
+/// Returns one digest of all parts, with which people compare nodes.
 fn sum_of(parts: &Parts) -> String {
     let mut all = RollingDigest::default();
     parts.iter().for_each(|(name, digest)| all.add(name.as_bytes(), &digest.to_bytes()));

@@ -1,4 +1,4 @@
-//! Following: groups that another node decided become rows here.
+//! Following: applying groups that another node decided.
 
 use directory::Writer;
 use kafka_log::{Event, Message};
@@ -16,12 +16,12 @@ pub(crate) struct Gathered {
     bytes: usize,
     pub(super) rows: Vec<RowChange>,
     groups: u64,
-    /// The last message is a mark.
+    /// The digest barrier, if the last message is one.
     pub(super) mark: Option<(u64, Slice)>,
 }
 
 impl Gathered {
-    /// Rows alone.
+    /// Returns rows without records.
     pub(super) fn of_rows(rows: Vec<RowChange>) -> Gathered {
         Gathered { rows, ..Gathered::default() }
     }
@@ -48,13 +48,13 @@ impl Node {
             }
         }
         self.commit(writer, &gathered);
-        // Unless what came before it could not be committed.
+        // Skipped if the changes before it could not be committed.
         if let Some((mark, slice)) = gathered.mark.take().filter(|_| self.member.is_some()) {
             self.sum_up(mark, slice);
         }
     }
 
-    /// Judges a message that no held batch depends on.
+    /// Judges a message while no batch is open.
     fn gather(&mut self, message: &Message, gathered: &mut Gathered) {
         let Some(member) = &mut self.member else { return self.release(message) };
         let step = member.step(message.offset, &message.bytes);
@@ -63,7 +63,7 @@ impl Node {
         self.gather_verdict(step.verdict, message, gathered);
     }
 
-    /// Takes down what a message comes to.
+    /// Collects the result of a verdict.
     pub(super) fn gather_verdict(
         &mut self,
         verdict: Verdict<'_>,
@@ -114,13 +114,13 @@ impl Node {
         if node == self.ids.node {
             self.claim = None;
         } else {
-            // Should both believe to be elected, they must not outbid each other without end.
+            // If two nodes both believe that they are elected, they must not keep displacing each other.
             self.claim_after = self.now() + RETRY;
         }
         self.parts.peers.forget();
     }
 
-    /// Messages were left out on the way: they are read again. A log without them is no log.
+    /// Reads missing messages again. If messages are still missing after repeated tries, the node stops.
     fn missing(&mut self, expected: u64) {
         self.holes += 1;
         if self.holes > 3 {
@@ -139,7 +139,7 @@ impl Node {
         }
         let rows: Vec<_> = gathered.rows.iter().map(|row| (&*row.key, row.value.as_deref())).collect();
         let records = gathered.records.iter().map(Vec::as_slice);
-        // Without records any position that is there already does.
+        // Without records, any position that exists will do.
         match writer.apply_group(gathered.first_position.unwrap_or(1), records, &rows) {
             Ok(()) => {
                 self.has_started_over = false;

@@ -1,9 +1,10 @@
-//! The cluster's key changes: this node's part in it.
+//! This node's part in a rotation of the cluster's key.
 //!
-//! A key is made where somebody asks for one, or by the writer once a node is gone. The log is told of it; every node
-//! gets it from one that has it, over TLS with both certificates, and tells the log that it has it; when all have, or
-//! most and the others do not come, the writer puts it in force. What the log says is what holds, so whoever dies at
-//! any step leaves something that the others, or its next start, go on with.
+//! A node makes a key if an administrator requests one, or, as the writer, after a node has left. It announces the
+//! key in the log. Every other node fetches it from a node that has it, over TLS with both certificates, and
+//! announces that it has it. When all nodes have the key, or most have it and the others do not come, the writer puts
+//! it in force. All state is in the log, so after a crash at any step the other nodes, or the next start, can
+//! continue.
 
 use std::time::{Duration, Instant};
 
@@ -19,9 +20,9 @@ use crate::limits::{KEY_PATIENCE, KEY_RETRY};
 /// State of a key change on this node, in addition to the state in the log.
 #[derive(Default)]
 pub(crate) struct Keys {
-    /// The log goes on under the key of this number, which is not here.
+    /// Number of the key in force that this node lacks.
     pub(super) needed: Option<u32>,
-    /// The key that is offered, and since when this node knows.
+    /// Number of the offered key, and the time at which this node read the offer.
     offered: Option<(u32, Instant)>,
     /// Times at which this node last offered a key, announced that it has one, checked whether an administrator asks
     /// for one, and fetched one.
@@ -30,13 +31,13 @@ pub(crate) struct Keys {
     looked: Option<Instant>,
     asked: Option<Instant>,
     is_asking: bool,
-    /// The ticket of the rotation on its way.
+    /// Ticket of the rotation in flight.
     rotation: Option<usize>,
-    /// That a key is wanted and cannot be yet was said.
+    /// Whether the log has an entry that a key is requested and cannot be made yet.
     is_logged: bool,
 }
 
-/// Whether it is so long since then; then it is now.
+/// Returns true if the interval has passed since the last time, which it then sets to now.
 pub(super) fn is_due(last: &mut Option<Instant>, now: Instant, interval: Duration) -> bool {
     let is_due = last.is_none_or(|last| now.saturating_duration_since(last) >= interval);
     if is_due {
@@ -46,7 +47,7 @@ pub(super) fn is_due(last: &mut Option<Instant>, now: Instant, interval: Duratio
 }
 
 impl Node {
-    /// Does what is to be done about the key now.
+    /// Does the steps of a rotation that are due.
     pub(super) fn keys_if_due(&mut self) {
         if self.stopped.is_some() {
             return;
@@ -64,7 +65,7 @@ impl Node {
         self.rotate_if_due();
     }
 
-    /// A key that this node has made is one like others once its offer is read back.
+    /// Adds the key that this node has made to its keys, once its offer is read back.
     fn keep_own_key(&mut self) {
         let Some(member) = &self.member else { return };
         let Some(offered) = member.follower().offered().map(|offered| offered.fingerprint) else { return };
@@ -127,7 +128,7 @@ impl Node {
         }
     }
 
-    /// Puts the key that is offered in force, as the writer.
+    /// As the writer, puts the offered key in force.
     fn rotate_if_due(&mut self) {
         let now = self.now();
         let (Some(member), Some((_, since))) = (&mut self.member, self.keys.offered) else { return };
@@ -149,7 +150,7 @@ impl Node {
         }
     }
 
-    /// Fetches the key that is offered, or in force, from a node that has it.
+    /// Fetches the offered key, or the key in force, from a node that has it.
     fn ask_for_key(&mut self) {
         let now = self.now();
         let Some(member) = &self.member else { return };
@@ -183,7 +184,7 @@ impl Node {
             |number: u32| self.member.as_ref().is_some_and(|member| member.follower().keys().has(number));
         if self.keys.needed.is_some_and(has) {
             self.keys.needed = None;
-            // It reads on from what is committed.
+            // The node reads on after its last commit.
             self.find_place(Duration::ZERO);
         }
     }
@@ -194,14 +195,14 @@ impl Node {
         offered.map_or(Ok(()), |offered| self.parts.identity.note_seen(offered.fingerprint.number()))
     }
 
-    /// The log goes on under a key that this node does not have: it reads no further until it has.
+    /// Stops reading until this node has the key that is in force.
     pub(super) fn need_key(&mut self, number: u32) {
         tracing::warn!("key {number} of the cluster is in force, and is not here yet: it is asked for");
         self.keys.needed = Some(number);
         self.close_log();
     }
 
-    /// Keys that the state of the log names may be given to others.
+    /// Records that the keys in the log's state may be given to other nodes.
     pub(super) fn see_keys(&mut self, follower: &Follower) {
         let offered = follower.offered().map(|offered| offered.fingerprint.number());
         for number in offered.into_iter().chain([follower.cursor().key]) {
@@ -228,7 +229,7 @@ impl Node {
                     "key {number} of the cluster is in force: messages under another count no longer"
                 );
                 (self.keys.made, self.keys.rotation, self.claim) = (None, None, None);
-                // What was on its way under the one of before.
+                // Announcements that were in flight under the old key.
                 self.announced = super::Announced::default();
                 if let Err(error) = self.parts.identity.want_key(false) {
                     tracing::error!(%error, "a new key is made again");

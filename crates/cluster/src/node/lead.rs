@@ -1,4 +1,5 @@
-//! Writing: a batch is decided, its records go to the log as one group, and the batch is held until its fate is known.
+//! Writing: deciding a batch, appending its records as one group, and keeping the batch open until its outcome is
+//! known.
 
 use std::collections::HashSet;
 
@@ -17,27 +18,27 @@ use crate::host::{Answer, MessageContext};
 use crate::limits::{BATCH_BYTES_MAX, BATCH_WRITES_MAX};
 use crate::operation::{Change, Operation, Waiter, applied, unavailable};
 
-/// Fate of a held batch.
+/// Outcome of an open batch.
 enum Fate {
-    /// The log has it: commit, with these rows.
+    /// The log has the group: commit it with these rows.
     Accepted(Vec<RowChange>),
-    /// It never gets there, and something else came instead: see [`Gathered`].
+    /// The log never accepts the group; these messages came instead: see [`Gathered`].
     Dropped(Gathered),
-    /// It is certainly not there, for this reason.
+    /// The group is certainly not in the log, for this reason.
     Refused(String),
     /// The node has stopped.
     Unknown,
 }
 
 impl Node {
-    /// Decides a batch of what waits, and sees it to its end.
+    /// Decides a batch of waiting changes, and completes it.
     pub(super) fn lead(&mut self, writer: &mut Writer) {
         let mut batch = match writer.begin() {
             Ok(batch) => batch,
             Err(error) => return self.refuse_batch(error),
         };
         if let Some(full) = batch.disk_full() {
-            // Others may have room: one of them is to write. What waits here is sent there.
+            // Other nodes may have room: one of them must become the writer. Waiting changes are sent there.
             tracing::error!(error = %full, "this node cannot write for the cluster any longer");
             let full = OperationError::from(full.clone());
             drop(batch);
@@ -58,7 +59,7 @@ impl Node {
             return decided.into_iter().for_each(|(operation, _)| self.answer(operation, failed(&error)));
         }
         if group.record_count() == 0 {
-            // Decided on a state that is accepted and shown.
+            // Decided on a state that is accepted and visible.
             drop(batch);
             return decided.into_iter().for_each(|(operation, answer)| self.answer(operation, answer));
         }
@@ -81,7 +82,7 @@ impl Node {
                 match batch.put_log_rows(&rows).and_then(|()| batch.commit()) {
                     Ok(()) => self.committed_group(decided),
                     Err(error) => {
-                        // The log has it, so it is made, and comes again from there.
+                        // The log has the group, so its changes are made; the node will read it again.
                         tracing::error!(%error, "a batch that the log has is not committed; it is tried again");
                         self.mark_doubtful(&mut decided);
                         self.decide_again(decided);
@@ -122,7 +123,7 @@ impl Node {
         }
     }
 
-    /// Decides what waits, for as long as it fits into one group.
+    /// Decides waiting changes as long as they fit into one group.
     fn decide(
         &mut self,
         batch: &mut WriteBatch<'_>,
@@ -135,7 +136,7 @@ impl Node {
         while decided.len() < BATCH_WRITES_MAX && bytes < BATCH_BYTES_MAX {
             let (Some(room), Some(operation)) = (group.room(), self.waiting.pop_front()) else { break };
             if ids.contains(&operation.id) {
-                // Sent once more meanwhile: it is looked at when the batch is through.
+                // Another copy of a change in this batch: handled after the batch.
                 again.push(operation);
                 continue;
             }
@@ -215,7 +216,7 @@ impl Node {
         }
     }
 
-    /// Waits until the fate of the held batch is known. Clients whose patience ends first get `unavailable`.
+    /// Waits for the outcome of the open batch. Clients whose time limit passes first get `unavailable`.
     fn hold(&mut self, decided: &mut [(Operation, Answer)]) -> Fate {
         let begun = self.now();
         let mut is_logged = false;
@@ -270,7 +271,7 @@ impl Node {
         }
     }
 
-    /// Judges a message while a batch is held.
+    /// Judges a message while a batch is open.
     fn judge_proposed(&mut self, message: &Message) -> Option<Fate> {
         let member = self.member.as_mut()?;
         let Step { verdict, outcome } = member.step(message.offset, &message.bytes);
@@ -281,7 +282,7 @@ impl Node {
                 let mut gathered = Gathered::default();
                 self.gather_verdict(verdict, message, &mut gathered);
                 if let Some((mark, slice)) = gathered.mark.take() {
-                    // The held batch is not there, and everything before the mark is.
+                    // The data does not contain the open batch, and contains everything before the barrier.
                     self.sum_up(mark, slice);
                 }
                 match outcome {
@@ -304,7 +305,7 @@ impl Node {
         decided.into_iter().for_each(|(operation, answer)| self.answer(operation, answer));
     }
 
-    /// Puts changes back to the front of what waits, in their order.
+    /// Puts changes back to the front of the queue, in their order.
     fn decide_again(&mut self, decided: Vec<(Operation, Answer)>) {
         decided.into_iter().rev().for_each(|(operation, _)| self.waiting.push_front(operation));
     }
@@ -318,7 +319,7 @@ impl Node {
 pub(super) const FORGOTTEN: &str =
     "whether the change was made is not remembered any longer: look before you repeat it";
 
-/// The answer where a whole batch failed.
+/// Returns the answer for each change of a failed batch.
 fn failed(error: &StoreError) -> Answer {
     Outcome::from(OperationError::from(error.clone())).into()
 }

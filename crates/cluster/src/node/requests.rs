@@ -1,4 +1,5 @@
-//! Changes of clients: those of this node, those that other nodes send here, and those sent to the node that writes.
+//! Changes of clients: those of this node, those that other nodes forward to this one, and those forwarded to the
+//! writer.
 
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
@@ -14,13 +15,13 @@ use crate::host::{Answer, LocalChange, LocalWork};
 use crate::limits::{BATCH_BYTES_MAX, BATCH_WRITES_MAX, FRAMES_MAX, RETRY};
 use crate::operation::{Change, Operation, Waiter, answer_of, applied, reply, unavailable};
 
-/// Changes that are at the writer.
+/// Changes that were sent to the writer.
 pub(crate) struct Sent {
     number: u64,
     operations: Vec<Operation>,
 }
 
-/// A change that the writer has decided, and that is answered when this node shows it.
+/// Change that the writer has decided. It is answered when this node's state contains it.
 pub(crate) struct Decided {
     position: u64,
     operation: Operation,
@@ -49,7 +50,7 @@ impl Node {
         self.waiting.push_back(operation);
     }
 
-    /// The clients of this node are gone. What was noted of passwords is still to be recorded.
+    /// Records that no client of this node remains. Noted events of passwords are still recorded.
     pub(super) fn close(&mut self) {
         let now = self.now();
         self.is_closing = Some(now);
@@ -69,7 +70,7 @@ impl Node {
         }
     }
 
-    /// Requests that another node sends, because it believes that this one writes.
+    /// Receives requests of another node that takes this one for the writer.
     pub(super) fn take_frame(&mut self, frame: Frame) {
         let Frame { requests, reply } = frame;
         for request in &requests {
@@ -123,12 +124,12 @@ impl Node {
         if frame.missing == 0
             && let Some(frame) = self.frames.remove(&number)
         {
-            // Its connection may be gone: then the other node asks again.
+            // The connection may be closed: then the other node sends the requests again.
             let _ = frame.reply.send(frame.answers.into_iter().flatten().collect());
         }
     }
 
-    /// Answers a client, if one waits, that the fate of its change is not known.
+    /// Reports to a client, if one waits, that the outcome of its change is unknown.
     pub(super) fn give_up(&mut self, operation: &mut Operation) {
         if let Waiter::Nobody = operation.origin {
             return;
@@ -151,7 +152,7 @@ impl Node {
         self.refuse_late(told);
     }
 
-    /// Refuses what has waited for longer than a client should.
+    /// Refuses changes that have waited longer than the time limit.
     pub(super) fn expire(&mut self) {
         let (now, patience) = (self.now(), self.parts.patience);
         let is_late = |operation: &Operation| now.duration_since(operation.since) > patience;
@@ -160,7 +161,8 @@ impl Node {
                 self.refuse_late(operation);
             }
         }
-        // At a writer that does not answer. They stay there: their result counts, although no client waits.
+        // Sent to a writer that does not answer. They are kept, because their results still matter, although no
+        // client waits.
         if let Some(mut sent) = self.sent.take() {
             for operation in sent.operations.iter_mut().filter(|operation| is_late(operation)) {
                 operation.is_doubtful = true;
@@ -168,7 +170,7 @@ impl Node {
             }
             self.sent = Some(sent);
         }
-        // Decided, and this node does not come as far.
+        // Decided, and this node has not applied the position in time.
         let late = self.decided.extract_if(.., |decided| is_late(&decided.operation)).collect::<Vec<_>>();
         for Decided { operation, answer, .. } in late {
             let text = "the cluster has decided the change, and this node does not show it yet: look, then repeat it";
@@ -179,7 +181,7 @@ impl Node {
 
     fn refuse_late(&mut self, operation: Operation) {
         if let Waiter::Remote { .. } = operation.origin {
-            // Its own node knows how long its client has waited.
+            // The client's own node enforces the time limit.
             return self.reply(operation, Reply::NotWriter);
         }
         let known = self.member.as_ref().map(|member| member.follower().operation(&operation.id));
@@ -197,7 +199,7 @@ impl Node {
         self.answer(operation, unavailable(text));
     }
 
-    /// Refuses all that waits where this node takes part no longer.
+    /// Refuses all waiting changes if this node has stopped.
     pub(super) fn refuse_if_stopped(&mut self) {
         let stopped =
             self.stopped.as_ref().map(|cause| format!("this node follows its cluster no longer: {cause}"));
@@ -230,7 +232,7 @@ impl Node {
         let mut operations: Vec<Operation> = Vec::new();
         while operations.len() < BATCH_WRITES_MAX && bytes < BATCH_BYTES_MAX {
             match self.waiting.pop_front() {
-                // It came here for a writer that this node is not.
+                // The change was sent here for a writer, and this node is not the writer.
                 Some(operation) if matches!(operation.origin, Waiter::Remote { .. }) => {
                     self.reply(operation, Reply::NotWriter);
                 }
@@ -251,7 +253,7 @@ impl Node {
         self.sent = Some(Sent { number: self.numbers, operations });
     }
 
-    /// Takes the writer's answers to changes that were sent there.
+    /// Receives the writer's answers to forwarded changes.
     pub(super) fn take_answers(&mut self, number: u64, answers: Result<Vec<ForwardAnswer>, String>) {
         let Some(sent) = self.sent.take_if(|sent| sent.number == number) else { return };
         let mut answers = match answers {
@@ -293,7 +295,7 @@ impl Node {
         }
     }
 
-    /// Answers what this node shows by now.
+    /// Answers the changes that this node's state contains now.
     pub(super) fn answer_decided(&mut self) {
         let position = self.member.as_ref().map_or(0, |member| member.follower().position());
         let (ready, later) =

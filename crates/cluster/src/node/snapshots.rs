@@ -1,5 +1,5 @@
-//! Snapshots that a node keeps by itself, and what the writer deletes of the log then: all by the rule that the log
-//! itself gives, never past what every registered node has committed and two machines have a verified snapshot of.
+//! Snapshots that a node makes by itself, and the deletion of messages by the writer. The log's own rule decides:
+//! nothing is deleted that a registered node has not committed, or that is not in verified snapshots on two machines.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,11 +17,11 @@ use super::keys::is_due;
 use crate::event::NodeEvent;
 use crate::limits::{COPY_BYTES_PER_SECOND, SNAPSHOT_RETRY, TRIM_INTERVAL};
 
-/// Names of snapshots begin so; the offset of the log follows.
+/// Prefix of the names of snapshots; the offset of the log follows.
 const PREFIX: &str = "snapshot-";
 /// Interval of checks whether a snapshot is due.
 const LOOK: Duration = Duration::from_secs(1);
-/// One in the making.
+/// Name of a snapshot that is being made.
 const MAKING: &str = "snapshot.new";
 
 /// Folder and interval of a node's own snapshots.
@@ -42,7 +42,7 @@ pub(crate) struct Snapshots {
     trimmed: Option<Instant>,
 }
 
-/// A snapshot that was read back whole.
+/// Snapshot that was read back completely.
 pub struct Verified {
     /// Offset of the last message of the log that it contains.
     pub offset: u64,
@@ -50,10 +50,10 @@ pub struct Verified {
     pub checked: CheckSummary,
 }
 
-/// Reads back all of a copy of a node.
+/// Reads back all of a node's copy.
 ///
 /// # Errors
-/// It is not whole.
+/// The copy is incomplete or damaged.
 pub fn verify(folder: &Path) -> Result<Verified, String> {
     let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", folder.display());
     let copy = ReadOnlyDirectory::open(folder).map_err(|error| failed(&error))?;
@@ -73,7 +73,7 @@ pub fn verify(folder: &Path) -> Result<Verified, String> {
     Ok(Verified { offset: cursor.offset, checked })
 }
 
-/// Makes a snapshot in a folder, in the place of those that are there.
+/// Makes a snapshot in a folder and removes the earlier ones.
 fn make(directory: &Weak<Directory>, folder: &Path) -> Result<u64, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     let making = folder.join(MAKING);
@@ -97,7 +97,7 @@ fn make(directory: &Weak<Directory>, folder: &Path) -> Result<u64, String> {
     Ok(offset)
 }
 
-/// The snapshots of a folder, each with its time.
+/// Returns the snapshots of a folder, each with its time.
 fn kept(folder: &Path) -> std::io::Result<Vec<(PathBuf, SystemTime)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -111,15 +111,15 @@ fn kept(folder: &Path) -> std::io::Result<Vec<(PathBuf, SystemTime)>> {
     Ok(found)
 }
 
-/// For how long the newest snapshot of a folder has been there; `None` without any.
+/// Returns the age of the newest snapshot of a folder, or `None` without any.
 fn age(folder: &Path) -> Option<Duration> {
     let newest = kept(folder).ok()?.into_iter().map(|(_, time)| time).max()?;
-    // One from the future is as old as one of now.
+    // A time in the future is treated as now.
     Some(newest.elapsed().unwrap_or_default())
 }
 
 impl Node {
-    /// Makes a snapshot where the last one is old, and deletes from the log what may go.
+    /// Makes a snapshot if the last one is too old, and deletes messages that no node needs.
     pub(super) fn snapshot_if_due(&mut self) {
         let (Some(schedule), Some(member)) = (&self.parts.snapshots, &self.member) else { return };
         let now = self.parts.runtime.now();

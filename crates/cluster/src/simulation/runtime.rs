@@ -1,4 +1,4 @@
-//! The outside of a simulated node: the traits of `environment` and `host`, each call of which becomes an [`Action`].
+//! Environment of a simulated node: the traits of `environment` and `host`, each call of which becomes an [`Action`].
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender};
@@ -21,7 +21,7 @@ use crate::host::{Answer, Host, MessageContext};
 /// Microseconds since 1970 at the start of a run.
 const EPOCH_MICROS: u64 = 1_700_000_000_000_000;
 
-/// Time of a run, and what nodes have asked of the world since it last looked.
+/// Time of a run, and the requests of nodes since the world last took them.
 pub(super) struct Shared {
     start: Instant,
     state: Mutex<(Duration, Vec<(usize, Action)>)>,
@@ -90,7 +90,7 @@ pub(super) struct SimulatedRuntime {
     pub(super) outside: Outside,
     pub(super) events: Receiver<NodeEvent>,
     pub(super) sender: Sender<NodeEvent>,
-    /// Control, given by the world. The process is killed once the other side is gone.
+    /// Control, given by the world. The process is killed once the world has dropped its side.
     pub(super) control: Receiver<()>,
     pub(super) waits: Sender<Waits>,
 }

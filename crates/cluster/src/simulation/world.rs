@@ -1,4 +1,4 @@
-//! The world of a run: time, the log, the network, clients, and everything that goes wrong.
+//! World of a run: time, the log, the network, clients, and all faults.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -110,7 +110,7 @@ struct Process {
     thread: JoinHandle<Result<(), String>>,
     figures: Arc<NodeFigures>,
     directory: Arc<Directory>,
-    /// The reader, the next offset to bring, and when its last message arrives.
+    /// The reader, the next offset to deliver, and the arrival time of its last message.
     reader: Option<(u64, usize, Duration)>,
     /// Time of the wake-up under way.
     wakes_at: Duration,
@@ -144,7 +144,7 @@ pub(super) struct World {
     frames: Vec<PendingFrame>,
     clients: Vec<Client>,
     answers: Answers,
-    /// Tokens of changes that clients know to be made.
+    /// Tokens of changes that were acknowledged to clients.
     made: Vec<String>,
     is_peace: bool,
     /// Probability of a loss or delay in this run, in 256ths.
@@ -288,7 +288,7 @@ impl World {
         !self.is_peace && self.rng.u8(..) < self.lost
     }
 
-    /// Returns how long something is under way.
+    /// Returns a random transit time.
     fn delay(&mut self) -> Duration {
         match !self.is_peace && self.rng.u8(..) < self.lost {
             true => Duration::from_millis(self.rng.u64(100..3_000)),
@@ -296,7 +296,7 @@ impl World {
         }
     }
 
-    /// Runs trouble, then peace, then the checks.
+    /// Runs the phase with faults, then the quiet phase, then the checks.
     pub(super) fn run(mut self) -> Result<Figures, String> {
         let result = self.run_events().and_then(|()| self.check());
         for node in 0..self.processes.len() {
@@ -363,11 +363,11 @@ impl World {
 
     fn deliver_log(&mut self, node: usize, process: u64, event: LogEvent) {
         let delay = self.delay();
-        // Events that are no messages count whichever reader is open.
+        // Events other than messages are valid for every reader.
         self.schedule(delay, Event::Deliver { node, process, event: NodeEvent::Log(0, event) });
     }
 
-    /// Brings an open reader the messages that it has not got, in order; now and then one is left out.
+    /// Delivers to an open reader the messages that it has not received, in order; now and then one is left out.
     fn bring_messages(&mut self, node: usize) {
         loop {
             let (delay, is_left_out) = (self.delay(), self.is_lost() && self.rng.u8(..8) == 0);
@@ -449,7 +449,7 @@ impl World {
             wakes_at: Duration::ZERO,
             link: Link { incarnation, number: 1 },
         });
-        // It runs until it waits for the first time.
+        // The process runs until it waits for the first time.
         self.take_control(node)
     }
 
@@ -459,7 +459,7 @@ impl World {
         self.take_control(node)
     }
 
-    /// Waits until the node's thread waits, and handles what it asked for meanwhile.
+    /// Waits until the node's thread waits, and handles its requests.
     fn take_control(&mut self, node: usize) -> Result<(), String> {
         let Some(running) = &mut self.processes[node] else { return Ok(()) };
         match running.waits.recv_timeout(Duration::from_secs(60)) {
@@ -481,7 +481,7 @@ impl World {
         self.take_client_answers()
     }
 
-    /// Ends a process at its next wait, without a word to others.
+    /// Ends a process at its next wait, without notifying others.
     fn kill(&mut self, node: usize) -> Result<(), String> {
         let Some(Process { control, thread, directory, events, .. }) = self.processes[node].take() else {
             return Ok(());
@@ -531,7 +531,7 @@ impl World {
         }
     }
 
-    /// An append arrives, or does not; its node learns of it, or does not know in time.
+    /// Handles an append, which may be lost; the result may not reach its node in time.
     fn append(&mut self, node: usize, process: u64, ticket: usize, key: Vec<u8>, bytes: Vec<u8>) {
         let (delay, is_lost, is_reported) = (self.delay(), self.is_lost(), !self.is_lost());
         if !is_lost {
@@ -565,7 +565,7 @@ impl World {
         self.frames.push((node, process, number, answers));
     }
 
-    /// Carries the answers of nodes to frames; now and then they are lost.
+    /// Delivers the answers of nodes to frames; now and then they are lost.
     fn pass_answers(&mut self) {
         for (node, process, number, answers) in std::mem::take(&mut self.frames) {
             let result = match answers.try_recv() {
@@ -626,7 +626,7 @@ impl World {
             self.clients[client].is_waiting = false;
             match code {
                 ResultCode::SUCCESS => {
-                    // Reading all rows is slow: every eighth answer will do.
+                    // Reading all rows is slow: every eighth answer is enough.
                     let checked = self.processes[node].as_ref().filter(|_| self.made.len().is_multiple_of(8));
                     let shown = checked.map(|running| rows(&running.directory));
                     if shown.is_some_and(|shown| !text_of(&shown).contains(&token)) {
@@ -683,7 +683,7 @@ impl World {
         Ok(())
     }
 
-    /// All nodes run, have equal rows, and show everything that was acknowledged.
+    /// Checks that all nodes run, have equal rows, and contain every acknowledged change.
     fn check(&mut self) -> Result<(), String> {
         let mut first: Option<Vec<(Vec<u8>, Vec<u8>)>> = None;
         for (node, process) in self.processes.iter().enumerate() {
@@ -714,7 +714,7 @@ impl World {
     }
 }
 
-/// Answer that a client waits for. A process that is killed answers nothing: the client knows nothing then.
+/// Answer that a client waits for. A killed process sends no answer: its client does not learn the outcome.
 struct Answer(Option<(Answers, usize, String, usize)>);
 
 impl Answer {

@@ -1,4 +1,4 @@
-//! Giving the cluster's keys to other nodes, over the listener of the cluster.
+//! Sending of the cluster's keys to other nodes, over the listener of the cluster.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::PathBuf;
@@ -13,20 +13,20 @@ use crate::identity::Identity;
 use crate::identity::keys::NumberedKey;
 use crate::limits::KEYS_MAX;
 
-/// The frame that asks for the keys. No frame of requests begins so.
+/// Frame that requests the keys. No frame of requests begins like this.
 pub(super) const REQUEST: &[u8] = b"\0keys 1";
 
-/// How long a node may take to give them; there are others.
+/// Time limit of a node to send its keys, after which another node is asked.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A number, and a key.
+/// Bytes of a number and a key.
 const ITEM: usize = 4 + 32;
 
-/// Where a node's own keys are.
+/// Folder of a node's own keys.
 pub(crate) struct Keys(pub(crate) PathBuf);
 
 impl Keys {
-    /// Sends those that others may have to `node`.
+    /// Sends the keys that other nodes may have to `node`.
     pub(super) fn send(&self, node: NodeId, stream: &mut impl Write) -> io::Result<()> {
         let keys = Identity::open(&self.0).and_then(|identity| identity.given_keys());
         let keys = keys.map_err(io::Error::other)?;
@@ -36,10 +36,10 @@ impl Keys {
     }
 }
 
-/// Takes the keys that `node`, which is reached at `address`, gives to others.
+/// Receives the keys that `node`, reached at `address`, gives to other nodes.
 ///
 /// # Errors
-/// It does not let this one in, or the connection broke.
+/// The node does not accept this one, or the connection broke.
 pub fn receive(node: NodeId, address: &str, config: &Arc<ClientConfig>) -> io::Result<Vec<NumberedKey>> {
     let (begun, mut stream) = (Instant::now(), connect(node, address, config)?);
     write_frame(&mut stream, REQUEST)?;
@@ -59,10 +59,10 @@ fn receive_keys(stream: &mut impl Read, is_wanted: &dyn Fn() -> bool) -> io::Res
     Ok(items.iter().filter_map(item).collect())
 }
 
-/// Takes them from the first of some nodes that gives the one of this number.
+/// Receives keys from the first of some nodes that has the one of this number.
 ///
 /// # Errors
-/// Nobody does.
+/// No node has it.
 pub(crate) fn receive_from_any(
     sources: &[(NodeId, String)],
     config: &Arc<ClientConfig>,

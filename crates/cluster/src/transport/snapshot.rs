@@ -1,10 +1,10 @@
-//! Copying a node's data over the listener of the cluster, to make another node of it.
+//! Copying of a node's data to another node, over the listener of the cluster.
 //!
-//! Whoever asks gets the data at one moment: the sender copies it into a folder beside its data first, no faster than
-//! [`COPY_BYTES_PER_SECOND`], and sends that file in parts, each compressed, no faster than
-//! [`SEND_BYTES_PER_SECOND`]. The end has the SHA-256 of it all. A copy that breaks off leaves nothing behind
-//! on either side and begins anew. Both sides sync what they write as they go: changes that wait for the same disk
-//! would otherwise wait for all of it at the end. Both have the lowest priority.
+//! The requesting node receives the data of one moment: the sender first copies it into a folder next to its data, no
+//! faster than [`COPY_BYTES_PER_SECOND`]. It then sends that file in parts, each compressed, no faster than
+//! [`SEND_BYTES_PER_SECOND`]. The last frame has the SHA-256 of everything. A copy that breaks off leaves nothing on
+//! either side and begins anew. Both sides sync what they write at short intervals; otherwise changes that wait for
+//! the same disk would wait for all of it at the end. Both have the lowest priority.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
@@ -23,10 +23,10 @@ use super::{connect, read_frame, write_frame};
 use crate::background::lower_priority;
 use crate::limits::{COPY_BYTES_PER_SECOND, SEND_BYTES_PER_SECOND};
 
-/// The frame that asks for a copy. No frame of requests begins so.
+/// Frame that requests a copy. No frame of requests begins like this.
 pub(super) const REQUEST: &[u8] = b"\0snapshot 1";
 
-/// What a frame of the answer is, by its first byte.
+/// Kinds of frames of the answer, by their first byte.
 const WAIT: u8 = 0;
 const PART: u8 = 1;
 const END: u8 = 2;
@@ -34,13 +34,13 @@ const REFUSED: u8 = 3;
 
 /// Bytes of a part before it is compressed.
 const PART_BYTES: usize = 1 << 20;
-/// The one file of a copy.
+/// File of a copy.
 const FILE: &str = "data.mdb";
-/// Where the sender keeps its copy meanwhile, in its data directory.
+/// Folder of the sender's copy, in its data directory.
 const FOLDER: &str = "copy-being-sent";
-/// How often whoever waits is told that it goes on.
+/// Interval of signs of life to the waiting side.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(2);
-/// Begins a warning.
+/// Begin of a warning.
 const NO_LOW_PRIORITY: &str = "copying a node's data has no low priority";
 /// Bytes of a copy that are received before they are synced.
 const SYNC_BYTES: u64 = 1 << 20;
@@ -52,7 +52,7 @@ pub(crate) struct Sender {
     is_sending: AtomicBool,
 }
 
-/// A folder that is gone afterwards.
+/// Folder that is removed when this is dropped.
 struct Temporary<'s>(PathBuf, &'s AtomicBool);
 
 impl Drop for Temporary<'_> {
@@ -63,18 +63,18 @@ impl Drop for Temporary<'_> {
 }
 
 impl Sender {
-    /// Of a directory, which this keeps nobody from closing, in a folder.
+    /// Returns the sender of a directory in a folder. It does not keep the directory open.
     pub(crate) fn new(directory: Weak<Directory>, data: &Path) -> Sender {
         Sender { directory, data: data.to_owned(), is_sending: AtomicBool::new(false) }
     }
 
-    /// Sends one to `node`, on a thread that does nothing else afterwards: its priority is the lowest then.
+    /// Sends a copy to `node`, on a thread that must do nothing else afterwards: it has the lowest priority then.
     pub(super) fn send(&self, node: NodeId, stream: &mut impl Write) -> io::Result<()> {
         if self.is_sending.swap(true, Ordering::Acquire) {
             return refuse(stream, "another copy is being sent: try again later");
         }
         let folder = Temporary(self.data.join(FOLDER), &self.is_sending);
-        // An earlier process may have been killed meanwhile.
+        // An earlier process may have been killed during a copy.
         let _ = fs::remove_dir_all(&folder.0);
         tracing::info!("{node} copies this node's data");
         lower_priority(NO_LOW_PRIORITY);
@@ -89,7 +89,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Makes the copy, and has the other side know that something happens.
+    /// Makes the copy, and sends signs of life meanwhile.
     fn copy(&self, to: &Path, stream: &mut impl Write) -> io::Result<Result<(), String>> {
         let Some(directory) = self.directory.upgrade() else { return Ok(Err("the server stops".to_owned())) };
         std::thread::scope(|scope| {
@@ -128,19 +128,19 @@ fn send_file(file: &mut impl Read, stream: &mut impl Write) -> io::Result<u64> {
         hash.update(&part);
         sent += part.len() as u64;
         write_frame(stream, &[vec![PART], zstd::bulk::compress(&part, 1)?].concat())?;
-        // Others use this machine too.
+        // Other programs use this machine too.
         limit.wait(sent);
     }
     write_frame(stream, &[&[END][..], hash.finalize().as_slice()].concat())?;
     Ok(sent)
 }
 
-/// Copies the data of `node`, which is reached at `address`, into the new folder `to`. Returns its bytes.
+/// Copies the data of `node`, reached at `address`, into the new folder `to`. Returns its bytes.
 ///
 /// # Errors
-/// It does not let this one in, has no copy to give, or the connection broke. The folder is of no use then.
+/// The node does not accept this one, has no copy to send, or the connection broke. The folder is of no use then.
 ///
-/// The priority of the calling thread is the lowest from here on.
+/// The calling thread has the lowest priority from here on.
 pub fn receive(node: NodeId, address: &str, config: &Arc<ClientConfig>, to: &Path) -> io::Result<u64> {
     lower_priority(NO_LOW_PRIORITY);
     let mut stream = connect(node, address, config)?;
@@ -196,7 +196,7 @@ mod tests {
         };
         assert_eq!(receive(&sent).unwrap(), data.len() as u64);
         assert!(fs::read(&to).unwrap() == data);
-        // Cut off, changed on the way, refused, or from somebody who sends something else.
+        // Cut off, altered in transit, refused, or from a peer that sends something else.
         assert!(receive(&sent[..sent.len() - 1]).is_err());
         let mut changed = sent.clone();
         *changed.last_mut().unwrap() ^= 1;
@@ -209,7 +209,7 @@ mod tests {
             write_frame(&mut other, frame).unwrap();
             assert!(receive(&other).is_err());
         }
-        // A part that unpacks to more than a part has.
+        // A part that decompresses to more than the size of a part.
         let mut large = Vec::new();
         let bomb = zstd::bulk::compress(&vec![0; PART_BYTES + 1], 1).unwrap();
         write_frame(&mut large, &[vec![PART], bomb].concat()).unwrap();
