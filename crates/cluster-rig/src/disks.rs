@@ -8,17 +8,17 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::Result;
 
-/// Room on each.
+/// Bytes of each disk.
 const BYTES: u64 = 256 << 20;
-/// What fills it.
+/// Name of the file that fills a disk.
 const FILLER: &str = "filler";
 
-/// All of them. They are gone when this is dropped, after those who use them.
+/// All disks. They are unmounted when this is dropped; processes that use them must have ended before.
 #[derive(Default)]
 pub(crate) struct Disks(Mutex<Vec<PathBuf>>);
 
 impl Disks {
-    /// Makes an empty folder a disk. Where that is not allowed, it stays what it is.
+    /// Mounts a disk on an empty folder. If mounting is not permitted, the folder stays an ordinary one.
     pub(crate) fn make(&self, folder: &Path) -> io::Result<()> {
         let options = format!("size={BYTES},mode=700");
         let mount = Command::new("mount")
@@ -32,18 +32,18 @@ impl Disks {
         Ok(())
     }
 
-    /// Whether a folder is one.
+    /// Returns true if a folder is a disk.
     pub(crate) fn has(&self, folder: &Path) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|disk| disk == folder)
     }
 
-    /// They stay when this is dropped. Where they are.
+    /// Keeps the disks mounted when this is dropped. Returns their paths.
     pub(crate) fn keep(&self) -> Vec<String> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.drain(..).map(|folder| folder.display().to_string()).collect()
     }
 
-    /// Fills a disk to the last byte.
+    /// Fills a disk completely.
     pub(crate) fn fill(&self, folder: &Path) -> Result<()> {
         if !self.has(folder) {
             return Err(format!("{} is no disk of its own", folder.display()).into());
@@ -60,7 +60,7 @@ impl Disks {
         }
     }
 
-    /// Makes room again.
+    /// Removes the filler.
     pub(crate) fn clear(&self, folder: &Path) -> Result<()> {
         Ok(std::fs::remove_file(folder.join(FILLER))?)
     }

@@ -1,8 +1,8 @@
-//! `./dev cluster`: three brokers and three nodes on loopback, a load on them, and a menu of what to kill.
+//! `./dev cluster`: three brokers and three nodes on loopback under load, and a menu of faults.
 //!
-//! Rounds do without the menu: in each something is killed, halted, cut off or filled up under load, and then all nodes
-//! are compared with each other and with every answer that a client got. The smoke is five of them, and a test of
-//! `pando` too, so that CI builds nothing more for it.
+//! Rounds run without the menu: in each, a process is killed or halted, a connection cut or a disk filled under load.
+//! Then all nodes are compared with each other and with every answer that a client received. The smoke has five
+//! rounds; it is also a test of `pando`, so that CI builds nothing more for it.
 
 mod disks;
 mod load;
@@ -21,7 +21,7 @@ use load::Load;
 use nodes::Nodes;
 use rig::Rig;
 
-/// What goes wrong is for somebody to read.
+/// Result with an error text for people.
 pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 const MENU: &str = "\
@@ -35,23 +35,23 @@ const MENU: &str = "\
 
 pub use measure::Measure;
 
-/// What is done with a cluster.
+/// Task of the rig.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Run {
-    /// A menu, until its user has enough.
+    /// A menu, until its user quits.
     Menu,
     /// Five rounds, always the same.
     Smoke,
-    /// So many rounds of all kinds of trouble, chosen by a seed.
+    /// A number of rounds with all kinds of faults, chosen by a seed.
     Rounds(u64, u64),
-    /// What it costs and how fast it is.
+    /// Measurement of cost and speed.
     Measure(Measure),
 }
 
-/// Starts brokers, and nodes of this program, and does something with them.
+/// Starts brokers and nodes of this program, and runs a task with them.
 ///
 /// # Errors
-/// Something does not start; something acknowledged is lost or doubled.
+/// A process does not start, or an acknowledged change is lost or doubled.
 pub fn run(program: PathBuf, what: Run) -> Result<()> {
     let folder = std::env::temp_dir().join(format!("pando-cluster-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
@@ -70,7 +70,7 @@ pub fn run(program: PathBuf, what: Run) -> Result<()> {
         Run::Rounds(count, seed) => rounds::run(&mut rig, count, seed),
         Run::Measure(_) => Ok(()),
     };
-    // What failed is to be looked at.
+    // After a failure, everything is kept for inspection.
     if let Err(error) = done {
         rig.keep();
         eprintln!("cluster: logs and data are kept in {}", folder.display());
@@ -81,7 +81,7 @@ pub fn run(program: PathBuf, what: Run) -> Result<()> {
     Ok(())
 }
 
-/// Stops the load, and holds every node against it and against the others.
+/// Stops the load, and compares every node with its answers and with the other nodes.
 fn verify(nodes: &Nodes, load: Load) -> Result<()> {
     let answers = load.stop();
     println!("{answers}");
@@ -149,7 +149,7 @@ fn menu(rig: &mut Rig) -> Result<()> {
     Ok(())
 }
 
-/// Asks until there is an answer, for a while.
+/// Repeats `ask` until it returns a value, up to a time limit.
 fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> Result<T> {
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(90) {

@@ -1,4 +1,4 @@
-//! A load of changes, and a record of every answer.
+//! Load of changes, with a record of every answer.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -14,10 +14,10 @@ use ldap::{AtLeast, Control, ControlsBuf, ResultCode, Scope, oids};
 use crate::nodes::{Content, SUFFIX, connect};
 use crate::{Result, until};
 
-/// Clients for each node.
+/// Clients per node.
 const CLIENTS: usize = 2;
 
-/// Clients that add and delete entries, each on a node of its own, for as long as it is there.
+/// Clients that add and delete entries, each on a node of its own, until this is stopped.
 pub(crate) struct Load {
     counts: Arc<Counts>,
     clients: Vec<JoinHandle<Answers>>,
@@ -28,22 +28,22 @@ struct Counts {
     acknowledged: AtomicU64,
     refused: AtomicU64,
     is_stopping: AtomicBool,
-    /// Names are never used twice.
+    /// Number of the next entry. No name is used twice.
     next: AtomicU64,
 }
 
-/// What clients were told.
+/// Answers that clients received.
 #[derive(Default)]
 pub(crate) struct Answers {
-    /// Entries that are there.
+    /// Entries that exist.
     added: HashSet<String>,
-    /// Entries that are not there any more.
+    /// Entries that were deleted.
     deleted: HashSet<String>,
-    /// Entries of which nobody knows.
+    /// Entries whose state is unknown.
     doubtful: HashSet<String>,
-    /// Changes that were refused with the word that nothing was done, and their entries.
+    /// Entries of changes that were refused with the assurance that nothing was done.
     refused: HashSet<String>,
-    /// Answers that cannot be.
+    /// Answers that must not occur.
     wrong: Vec<String>,
 }
 
@@ -69,12 +69,12 @@ impl Load {
         self.counts.refused.load(Ordering::Relaxed)
     }
 
-    /// Waits until so many changes are acknowledged.
+    /// Waits until a number of changes is acknowledged.
     pub(crate) fn wait_for(&self, count: u64) -> Result<()> {
         until("changes that are acknowledged", || (self.acknowledged() >= count).then_some(()))
     }
 
-    /// Stops it: what the clients were told.
+    /// Stops the load. Returns the answers that the clients received.
     pub(crate) fn stop(self) -> Answers {
         self.counts.is_stopping.store(true, Ordering::Relaxed);
         let mut all = Answers::default();
@@ -102,7 +102,7 @@ fn drive(address: SocketAddr, others: &[SocketAddr], run: u64, counts: &Counts) 
         let number = counts.next.fetch_add(1, Ordering::Relaxed);
         let name = format!("ou=r{run}n{number},{SUFFIX}");
         if change(connection, &name, number.is_multiple_of(4), counts, &mut answers).is_none() {
-            // The node is gone, in the middle of a change.
+            // The node died during a change.
             answers.doubtful.insert(name);
             open = None;
         } else if number % 4 == 1 && answers.added.contains(&name) {
@@ -114,7 +114,7 @@ fn drive(address: SocketAddr, others: &[SocketAddr], run: u64, counts: &Counts) 
     answers
 }
 
-/// Adds an entry and looks for it; deletes every fourth one again. `None` where the connection ended.
+/// Adds an entry and searches for it; deletes every fourth one. Returns `None` if the connection ended.
 fn change(
     connection: &mut Connection,
     name: &str,
@@ -135,7 +135,7 @@ fn change(
             return Some(());
         }
         code => {
-            // Names are new: an entry that exists was added twice.
+            // Names are new, so an entry that exists already was added twice.
             answers.wrong.push(format!("{name}: {code} {}", outcome.diagnostic));
             return Some(());
         }
@@ -173,8 +173,8 @@ fn change(
     Some(())
 }
 
-/// Looks for an entry on another node, with the position of an answer of this one. What is wrong, if that is; a node
-/// that does not answer, or is behind and says so, is not.
+/// Searches for an entry on another node, with the position of an answer of this one. Returns a description if the
+/// entry is missing. A node that does not answer, or reports that it lags, is not an error.
 fn look_elsewhere(connection: &mut Connection, other: SocketAddr, name: &str) -> Option<String> {
     let mut controls = ControlsBuf::new();
     controls.push(Control { oid: oids::POSITION, critical: true, value: None });
@@ -202,7 +202,7 @@ impl Answers {
         self.wrong.extend(other.wrong);
     }
 
-    /// What of the answers does not hold on a node.
+    /// Returns the answers that are wrong on a node.
     pub(crate) fn compare(&self, content: &Content) -> Vec<String> {
         let Content { node, names, .. } = content;
         let lost = self.added.difference(names).filter(|name| !self.doubtful.contains(*name));

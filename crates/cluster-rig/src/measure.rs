@@ -1,8 +1,8 @@
-//! `./dev cluster --measure DIR`: what a cluster costs and how fast it is, beside one node alone on the same machine.
+//! `./dev cluster --measure DIR`: cost and speed of a cluster, compared with one server alone on the same machine.
 //!
-//! Searches and rates of changes are measured by `pando bench run`, whose results are kept; what is between nodes,
-//! which it does not know, is measured here. Other servers that replicate come afterwards, by themselves. Everything
-//! shares one machine: see the page that this writes.
+//! `pando bench run` measures searches and rates of changes; its results are kept. This module measures what happens
+//! between nodes. Other replicating servers are measured afterwards, one group at a time. Everything shares one
+//! machine: see the page that this writes.
 
 mod clients;
 mod driver;
@@ -23,39 +23,39 @@ use driver::Driver;
 use processes::{Processes, disk_bytes};
 use replicas::{Measured, Peers};
 
-/// What is measured, and where it goes.
+/// Parameters of a measurement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Measure {
-    /// The folder of the results; it is made.
+    /// Folder of the results, which is created.
     pub to: PathBuf,
-    /// People in the directory.
+    /// Number of people in the directory.
     pub entries: u64,
-    /// How long each step takes.
+    /// Duration of each step, in seconds.
     pub seconds: u64,
 }
 
-/// Clients that search, and clients that change something meanwhile.
+/// Clients that search, and clients that make changes at the same time.
 const SEARCHING: u64 = 16;
 const CHANGING: u64 = 256;
-/// Changes a second meanwhile.
+/// Changes a second during searches.
 const CHANGES: u64 = 2_000;
-/// Clients of the steps that change as much as they can.
+/// Clients of the steps at the highest rate of changes.
 const CLIENTS: [u64; 3] = [10, 50, 500];
-/// Searches take turns between the node and the one alone so often; the writer is killed so often.
+/// Number of turns of searches at the node and at the server alone, and of kills of the writer.
 const ROUNDS: usize = 3;
-/// The result that says on which machine and with which program all was measured.
+/// Result from which machine and program of the whole measurement are taken.
 const FIRST_KEPT: &str = "search-alone-round-1";
-/// Changes a second while a node joins and while others are looked for, on so many connections; and changes that are
-/// looked for in a second.
+/// Changes a second during a join and during lookups on other nodes, the number of their connections, and lookups a
+/// second.
 const LOAD: u64 = 200;
 const LOADING: usize = 16;
 const LOOKUPS_PER_SECOND: u64 = 20;
-/// Seconds of processor time after which a node that had nothing to do is at something.
+/// Seconds of processor time after which an idle node counts as busy.
 const BEGUN: f64 = 0.3;
-/// Records that a node may lack and is with the others all the same: they are on their way.
+/// Records that a node may lack and still count as up to date, because they are in flight.
 const IN_FLIGHT: u64 = 50;
 
-/// The whole stand.
+/// Servers and results of a measurement.
 struct Stand<'m> {
     what: &'m Measure,
     driver: Driver<'m>,
@@ -65,7 +65,7 @@ struct Stand<'m> {
     steps: Vec<Value>,
 }
 
-/// Measures everything.
+/// Makes all measurements.
 pub(crate) fn run(program: PathBuf, folder: &Path, what: &Measure) -> Result<()> {
     let peers = Peers::find()?;
     std::fs::create_dir_all(&what.to)?;
@@ -82,7 +82,7 @@ pub(crate) fn run(program: PathBuf, folder: &Path, what: &Measure) -> Result<()>
     let mut steps = std::mem::take(&mut stand.steps);
     drop(stand);
     let mut replicated = Measured::default();
-    // What was measured is written even so.
+    // The results are written even after a failure.
     let replicated_all = peers.measure(&program, folder, what, &mut replicated);
     steps.extend(replicated.steps);
     let seconds = begun.elapsed().as_secs();
@@ -99,7 +99,7 @@ pub(crate) fn run(program: PathBuf, folder: &Path, what: &Measure) -> Result<()>
 }
 
 impl<'m> Stand<'m> {
-    /// Two nodes, and one server alone, with the same data.
+    /// Starts two nodes, and one server alone, with the same data.
     fn start(program: PathBuf, folder: &Path, what: &'m Measure) -> Result<Stand<'m>> {
         let alone = folder.join("alone");
         std::fs::create_dir_all(&alone)?;
@@ -118,7 +118,7 @@ impl<'m> Stand<'m> {
         Ok(Stand { what, driver, brokers, nodes, alone, steps: Vec::new() })
     }
 
-    /// Everything whose CPU counts.
+    /// Returns all processes whose CPU is measured.
     fn processes(&self) -> Processes {
         let nodes = self.nodes.processes().into_iter().map(|(node, id)| (format!("node {node}"), id));
         let brokers = (0..self.brokers.count())
@@ -127,13 +127,13 @@ impl<'m> Stand<'m> {
         Processes::begin(nodes.chain(brokers).chain(alone).collect())
     }
 
-    /// Takes down what a step came to, with the processor time of each process in its time.
+    /// Records the figures of a step, with the processor time of each process during it.
     fn note(&mut self, name: &str, cost: &Processes, figures: Value) {
         println!("{name}: {figures}");
         self.steps.push(json!({ "step": name, "figures": figures, "cores": cost.cores() }));
     }
 
-    /// Waits until what the nodes do by themselves is done, as a comparison after a start.
+    /// Waits until the background work of the nodes is done, such as a comparison after a start.
     fn settle(&self) -> Result<()> {
         until("nodes that have nothing to do", || {
             let cost = self.processes();
@@ -146,7 +146,7 @@ impl<'m> Stand<'m> {
         })
     }
 
-    /// A third node joins under load, by a copy over the network.
+    /// Lets a third node join under load, by a copy over the network.
     fn join(&mut self) -> Result<()> {
         let writer = self.nodes.writer()?;
         let loaded = Adding::start("join", &[self.nodes.address(writer)?; LOADING], LOAD);
@@ -182,7 +182,7 @@ impl<'m> Stand<'m> {
         Ok(())
     }
 
-    /// A node that follows, and the server alone, in turns; nothing is changed.
+    /// Measures searches at a following node and at the server alone, in turns, without changes.
     fn searches(&mut self) -> Result<()> {
         let node = self.follower()?;
         for round in 1..=ROUNDS {
@@ -194,7 +194,7 @@ impl<'m> Stand<'m> {
         Ok(())
     }
 
-    /// What a node costs that only follows; and searches while something is changed, there and on the one alone.
+    /// Measures the cost of a following node, and searches during changes, at that node and at the server alone.
     fn measure_searches_with_changes(&mut self) -> Result<()> {
         let writer = self.writing()?;
         let (rate, changing) = (CHANGES.to_string(), CHANGING.to_string());
@@ -223,7 +223,7 @@ impl<'m> Stand<'m> {
         Ok(())
     }
 
-    /// What it costs that the nodes compare their data, which they do when one of them has started: processor time, and
+    /// Measures the cost of a comparison of the nodes' data, which follows a start of a node: processor time, and
     /// searches meanwhile.
     fn comparison(&mut self) -> Result<()> {
         self.settle()?;
@@ -234,7 +234,7 @@ impl<'m> Stand<'m> {
         let before = figure(at, "Digest");
         self.nodes.kill(third)?;
         self.nodes.start(third)?;
-        // Nothing else is done there, so what the writing node does now is this.
+        // Nothing else runs there, so the load of the writer is this comparison.
         let cost = self.processes();
         let own = format!("node {writer}");
         let is_done = || figure(at, "Digest") != before;
@@ -263,7 +263,7 @@ impl<'m> Stand<'m> {
         Ok(())
     }
 
-    /// As many changes as it goes: alone, at the node that writes, and at another one.
+    /// Measures the highest rate of changes: at the server alone, at the writer, and at another node.
     fn changes(&mut self) -> Result<()> {
         let places = [self.server_alone(), self.writing()?, self.follower()?];
         let sizes = |stand: &Stand<'_>| -> Result<[u64; 3]> {
@@ -279,7 +279,7 @@ impl<'m> Stand<'m> {
                 self.bench(&step, "people-modify", target, *process, &["--clients", &clients.to_string()])?;
             }
         }
-        // What is pending goes into the data file.
+        // Time to checkpoint pending changes.
         std::thread::sleep(Duration::from_secs(2));
         let [log_now, data_now, last] = sizes(self)?;
         let each = (last - first).max(1) as f64;
@@ -292,7 +292,7 @@ impl<'m> Stand<'m> {
         Ok(())
     }
 
-    /// How long it takes until what was answered at the writer is there on all nodes.
+    /// Measures the time until a change that the writer has acknowledged is visible on all nodes.
     fn visible(&mut self) -> Result<()> {
         let writer = self.nodes.writer()?;
         let at = self.nodes.address(writer)?;
@@ -314,7 +314,7 @@ impl<'m> Stand<'m> {
         Ok(())
     }
 
-    /// How long changes stand still at the other nodes when the writer is killed.
+    /// Measures the time without changes at the other nodes after the writer is killed.
     fn failover(&mut self) -> Result<()> {
         let mut gaps = Times::default();
         let cost = self.processes();
@@ -366,7 +366,7 @@ impl<'m> Stand<'m> {
     }
 }
 
-/// Data of so many people, below `to`.
+/// Generates and imports data of a number of people into `to`.
 fn make_data(program: &Path, folder: &Path, to: &Path, entries: u64) -> Result<PathBuf> {
     let (ldif, settings, data) = (folder.join("people.ldif"), folder.join("settings.toml"), to.join("data"));
     let text =
@@ -384,7 +384,7 @@ fn make_data(program: &Path, folder: &Path, to: &Path, entries: u64) -> Result<P
     Ok(data)
 }
 
-/// Copies a folder with its holes.
+/// Copies a folder and keeps holes in its files.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     let mut command = std::process::Command::new("cp");
     command.args(["-r", "--sparse=always"]).arg(from).arg(to);

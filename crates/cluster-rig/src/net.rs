@@ -1,7 +1,8 @@
-//! The network between nodes and brokers: a proxy before each of their ports, and cuts between them.
+//! Network between nodes and brokers: a proxy before each of their ports, and cuts between them.
 //!
-//! A cut loses nothing and closes nothing: what is on its way waits until the cut is mended, as TCP would have it. Both
-//! ends hear nothing of each other meanwhile. Who made a connection is known by its socket, which the process has open.
+//! A cut loses nothing and closes nothing: data in flight waits until the cut is mended, as with TCP. Until then the
+//! ends receive nothing from each other. The owner of a connection is found by its socket, which the process has
+//! open.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,33 +11,33 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Bytes that are passed on together.
+/// Bytes that are forwarded at once.
 const PART: usize = 64 << 10;
 
-/// Who talks.
+/// Process at an end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Party {
-    /// By its number, from 1.
+    /// Node by its number, from 1.
     Node(usize),
-    /// By its index, from 0.
+    /// Broker by its index, from 0.
     Broker(usize),
 }
 
-/// Who hears nothing of whom.
+/// Cut between parties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// A node and the other nodes.
+    /// Between a node and the other nodes.
     NodeAndNodes(usize),
-    /// A node and all brokers.
+    /// Between a node and all brokers.
     NodeAndBrokers(usize),
-    /// A broker and the other brokers; nodes reach it.
+    /// Between a broker and the other brokers; nodes reach it.
     BrokerAndBrokers(usize),
 }
 
 impl Cut {
     fn is_between(self, from: Party, to: Party) -> bool {
         match (self, from, to) {
-            // What somebody says to itself goes through its proxy as well.
+            // Connections of a process to itself pass through its proxy too.
             _ if from == to => false,
             (Cut::NodeAndNodes(node), Party::Node(from), Party::Node(to)) => from == node || to == node,
             (Cut::NodeAndBrokers(node), Party::Node(from), Party::Broker(_)) => from == node,
@@ -54,7 +55,7 @@ pub(crate) struct Net(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
-    /// Whether something is cut: else nobody has to look.
+    /// Whether there is a cut. If not, connections need not check the cuts.
     is_cut: AtomicBool,
     state: Mutex<State>,
     is_mended: Condvar,
@@ -64,19 +65,19 @@ struct Shared {
 struct State {
     processes: HashMap<Party, u32>,
     cuts: Vec<Cut>,
-    /// How often something had to wait since the last mending.
+    /// Number of delays since the cuts were last mended.
     delayed: u64,
 }
 
 struct Connection {
-    /// The ports of the client's end and of the proxy.
+    /// Ports of the client's end and of the proxy.
     ports: (u16, u16),
     from: OnceLock<Option<Party>>,
     to: Party,
 }
 
 impl Net {
-    /// A proxy before a port of `party`: where others reach it.
+    /// Starts a proxy before a port of `party`. Returns its address for others.
     pub(crate) fn before(&self, party: Party, to: SocketAddr) -> io::Result<SocketAddr> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
@@ -84,25 +85,25 @@ impl Net {
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 let shared = Arc::clone(&shared);
-                // Where nobody listens, the client finds its connection closed.
+                // If the target does not listen, the client's connection is closed.
                 std::thread::spawn(move || drop(shared.serve(client, address.port(), party, to)));
             }
         });
         Ok(address)
     }
 
-    /// The process of `party` is this one from now on.
+    /// Sets the process of `party`.
     pub(crate) fn runs(&self, party: Party, process: u32) {
         self.0.lock().processes.insert(party, process);
     }
 
-    /// Cuts the network there.
+    /// Adds a cut.
     pub(crate) fn cut(&self, cut: Cut) {
         self.0.lock().cuts.push(cut);
         self.0.is_cut.store(true, Ordering::SeqCst);
     }
 
-    /// How often something had to wait at the present cuts.
+    /// Returns the number of delays by the present cuts.
     pub(crate) fn delayed(&self) -> u64 {
         self.0.lock().delayed
     }
@@ -158,7 +159,7 @@ impl Shared {
         let _ = from.shutdown(Shutdown::Both);
     }
 
-    /// Waits until nothing is cut between both ends.
+    /// Waits until there is no cut between the ends of a connection.
     fn wait(&self, connection: &Connection) {
         if !self.is_cut.load(Ordering::SeqCst) {
             return;
@@ -180,7 +181,7 @@ impl State {
         from.is_some_and(|from| self.cuts.iter().any(|cut| cut.is_between(from, connection.to)))
     }
 
-    /// Who has the socket from one port to another.
+    /// Returns the party that has the socket from one port to another.
     fn owner(&self, ports: (u16, u16)) -> Option<Party> {
         let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(fs::read_to_string);
         let inode = tables.iter().flatten().find_map(|table| inode_of(table, ports))?;
@@ -194,8 +195,8 @@ impl State {
     }
 }
 
-/// The inode of the socket from one port to another, by a table of the kernel: `sl local remote st queues tr retrnsmt
-/// uid timeout inode`.
+/// Finds the inode of the socket from one port to another in a table of the kernel: `sl local remote st queues tr
+/// retrnsmt uid timeout inode`.
 fn inode_of(table: &str, (local, remote): (u16, u16)) -> Option<&str> {
     let port = |address: &str| u16::from_str_radix(address.rsplit(':').next()?, 16).ok();
     table.lines().skip(1).find_map(|line| {
@@ -225,13 +226,13 @@ mod tests {
         client.write_all(b"one.").unwrap();
         served.read_exact(&mut got).unwrap();
 
-        // Others are cut off: this one is not.
+        // A cut of other parties does not affect this one.
         net.cut(Cut::NodeAndBrokers(2));
         client.write_all(b"two.").unwrap();
         served.read_exact(&mut got).unwrap();
         assert_eq!(&got, b"two.");
 
-        // Neither way, until it is mended; then nothing is missing, and connections of meanwhile are there.
+        // Both directions wait until the cut is mended; then nothing is missing, and new connections work.
         net.cut(Cut::NodeAndBrokers(1));
         let wait = |stream: &TcpStream| stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
         client.write_all(b"three").unwrap();

@@ -1,4 +1,4 @@
-//! The nodes: processes of `pando`, each with a data directory, a node file and a log of its own.
+//! Nodes: processes of `pando`, each with its own data directory, node file and log file.
 
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader};
@@ -15,26 +15,26 @@ use crate::net::Party;
 use crate::rig::Around;
 use crate::{Result, until};
 
-/// The suffix of the tree.
+/// Suffix of the directory.
 pub(crate) const SUFFIX: &str = "dc=example,dc=com";
 pub(crate) const ADMIN_DN: &str = "cn=admin";
 pub(crate) const PASSWORD: &str = "cluster";
 
-/// Has the server leave core dumps, without which only root sees what it uses.
+/// Lets the server leave core dumps; without that, only root can read its /proc files.
 const READABLE: &str = "PANDO_CORE_DUMPS";
 
-/// A connection bound as the administrator.
+/// Opens a connection bound as the administrator.
 pub(crate) fn connect(address: SocketAddr) -> Result<Connection> {
     let mut connection = Connection::open(address)?;
     let outcome = connection.bind(ADMIN_DN, PASSWORD)?;
     if outcome.is_success() { Ok(connection) } else { Err(format!("bind: {outcome:?}").into()) }
 }
 
-/// All nodes; those that run are killed when this is dropped.
+/// All nodes. Running nodes are killed when this is dropped.
 pub(crate) struct Nodes {
     program: PathBuf,
     folder: PathBuf,
-    /// Where the brokers are reached.
+    /// Addresses of the brokers.
     brokers: String,
     around: Option<Arc<Around>>,
     nodes: Vec<Node>,
@@ -43,26 +43,26 @@ pub(crate) struct Nodes {
 struct Node {
     process: Option<Child>,
     address: SocketAddr,
-    /// Where the other nodes reach it.
+    /// Address for other nodes.
     for_nodes: SocketAddr,
 }
 
-/// An address that is free now, and hardly taken in the meantime.
+/// Returns an address that is free now and unlikely to be taken soon.
 fn free_address() -> Result<SocketAddr> {
     Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }
 
-/// What a node has.
+/// Content of a node.
 pub(crate) struct Content {
     pub(crate) node: usize,
-    /// Its entries as LDIF.
+    /// Entries as LDIF.
     pub(crate) export: String,
-    /// Their DNs.
+    /// DNs of the entries.
     pub(crate) names: HashSet<String>,
 }
 
 impl Nodes {
-    /// None yet, for these brokers.
+    /// Returns an empty set of nodes for these brokers.
     pub(crate) fn new(
         program: PathBuf,
         folder: &Path,
@@ -72,7 +72,7 @@ impl Nodes {
         Nodes { program, folder: folder.to_owned(), brokers, around, nodes: Vec::new() }
     }
 
-    /// Makes the first node of what its data has already, or of nothing, and starts it.
+    /// Creates the first node, from existing data if there is any, and starts it.
     pub(crate) fn found(&mut self) -> Result<()> {
         self.place()?;
         self.command(1, &["cluster", "init", "--replicas", "3"])?;
@@ -85,7 +85,7 @@ impl Nodes {
         Err(format!("adding the suffix: {added:?}").into())
     }
 
-    /// Makes one more node of the data of the first, and starts it. Its number.
+    /// Creates one more node from the data of the first, and starts it. Returns its number.
     pub(crate) fn join(&mut self) -> Result<usize> {
         let (node, invitation) = self.invite()?;
         let from = self.data(1);
@@ -95,7 +95,7 @@ impl Nodes {
         Ok(node)
     }
 
-    /// Invites one more node: its number and the invitation.
+    /// Invites one more node. Returns its number and the invitation.
     pub(crate) fn invite(&mut self) -> Result<(usize, String)> {
         let node = self.place()?;
         let invitation = self.file(node, "invitation");
@@ -104,9 +104,9 @@ impl Nodes {
         Ok((node, invitation))
     }
 
-    /// Makes room for one more node, and its node file.
+    /// Creates the folder and the node file of one more node.
     fn place(&mut self) -> Result<usize> {
-        // Fixed ports, so that clients find it again: free now, and hardly taken in the meantime.
+        // Fixed ports, so that clients find the node again after a restart.
         let (free, for_nodes) = (free_address()?, free_address()?);
         let node = self.nodes.len() + 1;
         std::fs::create_dir_all(self.disk(node))?;
@@ -125,7 +125,7 @@ impl Nodes {
         Ok(node)
     }
 
-    /// What a node's data is on, and nothing else.
+    /// Returns the folder of a node's data, which has nothing else.
     pub(crate) fn disk(&self, node: usize) -> PathBuf {
         self.file(node, "disk")
     }
@@ -145,7 +145,7 @@ impl Nodes {
         command
     }
 
-    /// Runs a command of the program for a node.
+    /// Runs a command of the program on a node.
     pub(crate) fn command(&self, node: usize, arguments: &[&str]) -> Result<String> {
         run(self.pando(node, arguments), arguments)
     }
@@ -161,7 +161,7 @@ impl Nodes {
         node.checked_sub(1).and_then(|index| self.nodes.get_mut(index)).ok_or_else(|| "no such node".into())
     }
 
-    /// Starts a node, and waits until it serves.
+    /// Starts a node, and waits until it serves clients.
     pub(crate) fn start(&mut self, node: usize) -> Result<()> {
         if self.node(node)?.process.is_some() {
             return Err("it runs".into());
@@ -182,26 +182,26 @@ impl Nodes {
         Ok(())
     }
 
-    /// Halts a node, or lets it go on.
+    /// Halts a node, or continues it.
     pub(crate) fn halt(&mut self, node: usize, is_halted: bool) -> Result<()> {
         let child = self.node(node)?.process.as_ref().ok_or("it does not run")?;
         let signal = if is_halted { Signal::STOP } else { Signal::CONT };
         Ok(kill_process(Pid::from_child(child), signal)?)
     }
 
-    /// Where clients reach a node.
+    /// Returns the address of a node for clients.
     pub(crate) fn address(&self, node: usize) -> Result<SocketAddr> {
         let place = node.checked_sub(1).and_then(|index| self.nodes.get(index));
         Ok(place.ok_or("no such node")?.address)
     }
 
-    /// Where other nodes reach a node.
+    /// Returns the address of a node for other nodes.
     pub(crate) fn address_for_nodes(&self, node: usize) -> Result<SocketAddr> {
         let place = node.checked_sub(1).and_then(|index| self.nodes.get(index));
         Ok(place.ok_or("no such node")?.for_nodes)
     }
 
-    /// The process of each node that runs.
+    /// Returns the process of each running node.
     pub(crate) fn processes(&self) -> Vec<(usize, u32)> {
         self.running().filter_map(|(number, node)| Some((number, node.process.as_ref()?.id()))).collect()
     }
@@ -218,7 +218,7 @@ impl Nodes {
         (1..).zip(&self.nodes).filter(|(_, node)| node.process.is_some())
     }
 
-    /// The node that writes, by the word of one that runs.
+    /// Returns the writer, as a running node reports it.
     pub(crate) fn writer(&self) -> Result<usize> {
         let all: Vec<_> = self.running().map(|(number, node)| (number, node.address)).collect();
         until("a node that writes", || {
@@ -227,7 +227,7 @@ impl Nodes {
         })
     }
 
-    /// Waits until another node writes than `former`.
+    /// Waits until another node than `former` is the writer.
     pub(crate) fn writer_after(&self, former: usize) -> Result<usize> {
         let others: Vec<_> = self.running().filter(|(number, _)| *number != former).collect();
         until("another node that writes", || {
@@ -236,7 +236,7 @@ impl Nodes {
         })
     }
 
-    /// Waits until a node lacks so many records that another one has.
+    /// Waits until a node lacks this many records that another one has.
     pub(crate) fn wait_for_lag(&self, node: usize, records: u64) -> Result<()> {
         until("a node that lags", || {
             let positions = self.running().filter_map(|(number, of)| Some((number, position(of.address)?)));
@@ -246,7 +246,7 @@ impl Nodes {
         })
     }
 
-    /// Prints what each node says of itself.
+    /// Prints the state that each node reports.
     pub(crate) fn say(&self) -> Result<()> {
         for (number, node) in self.running() {
             let says = |name: &str| figure(node.address, name).unwrap_or_else(|| "?".to_owned());
@@ -263,7 +263,7 @@ impl Nodes {
         Ok(())
     }
 
-    /// What every node has, once all have come to the same position.
+    /// Returns the content of every node, once all are at the same position.
     pub(crate) fn contents(&self) -> Result<Vec<Content>> {
         until("all nodes at the same position", || {
             let mut all = self.running().map(|(_, node)| position(node.address));
@@ -289,14 +289,14 @@ impl Drop for Nodes {
     }
 }
 
-/// A server that is not a node.
+/// Server that is not a node.
 pub(crate) struct Alone {
     process: Child,
     address: SocketAddr,
 }
 
 impl Alone {
-    /// Serves data.
+    /// Starts a server on existing data.
     pub(crate) fn start(program: &Path, data: &Path, log: &Path) -> Result<Alone> {
         let address = free_address()?;
         let mut command = Command::new(program);
@@ -325,7 +325,7 @@ impl Drop for Alone {
     }
 }
 
-/// Starts a server, and waits until it serves; whether it does.
+/// Starts a server and waits until it serves clients. Returns whether it does.
 fn serve(mut command: Command, log: &Path) -> Result<(Child, bool)> {
     let log = std::fs::OpenOptions::new().create(true).append(true).open(log)?;
     let mut child = command.stdout(Stdio::piped()).stderr(log).spawn()?;
@@ -334,12 +334,12 @@ fn serve(mut command: Command, log: &Path) -> Result<(Child, bool)> {
     Ok((child, is_ready))
 }
 
-/// The position of a node.
+/// Returns the position of a node.
 pub(crate) fn position(address: SocketAddr) -> Option<u64> {
     figure(address, "Position")?.parse().ok()
 }
 
-/// A figure of `cn=Cluster,cn=monitor`.
+/// Returns a figure of `cn=Cluster,cn=monitor`.
 pub(crate) fn figure(address: SocketAddr, name: &str) -> Option<String> {
     let mut connection = connect(address).ok()?;
     let dn = format!("cn={name},cn=Cluster,cn=monitor");
@@ -348,7 +348,7 @@ pub(crate) fn figure(address: SocketAddr, name: &str) -> Option<String> {
     Some(["monitoredInfo", "monitorCounter"].iter().flat_map(|attribute| entry.texts(attribute)).collect())
 }
 
-/// What a command printed.
+/// Runs a command and returns its output.
 pub(crate) fn run(mut command: Command, arguments: &[&str]) -> Result<String> {
     let output = command.output()?;
     if !output.status.success() {

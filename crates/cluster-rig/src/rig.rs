@@ -1,4 +1,4 @@
-//! Brokers and nodes with what is around them.
+//! Brokers and nodes with their network and disks.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::nodes::Nodes;
 pub(crate) const BROKERS: usize = 3;
 pub(crate) const NODES: usize = 3;
 
-/// What is between brokers and nodes, and below them.
+/// Network between brokers and nodes, and their disks.
 #[derive(Default)]
 pub(crate) struct Around {
     pub(crate) net: Net,
@@ -32,7 +32,7 @@ impl Surroundings for Around {
     }
 }
 
-/// All of it. What uses disks ends before them.
+/// The whole rig. Fields are dropped in order: processes end before the disks they use.
 pub(crate) struct Rig {
     pub(crate) nodes: Nodes,
     pub(crate) brokers: Brokers,
@@ -52,21 +52,21 @@ impl Rig {
         Ok(rig)
     }
 
-    /// The network knows the process of a broker.
+    /// Registers the process of a broker with the network.
     fn register(&self, broker: usize) {
         if let Some(process) = self.brokers.process(broker) {
             self.around.net.runs(Party::Broker(broker), process);
         }
     }
 
-    /// Starts a broker again.
+    /// Restarts a broker.
     pub(crate) fn restart_broker(&mut self, broker: usize) -> Result<()> {
         self.brokers.restart(broker)?;
         self.register(broker);
         Ok(())
     }
 
-    /// Cuts the network there while something is done.
+    /// Adds a cut for the duration of `done`.
     pub(crate) fn cut_while(&self, cut: Cut, done: impl FnOnce() -> Result<()>) -> Result<()> {
         let net = &self.around.net;
         net.cut(cut);
@@ -77,7 +77,7 @@ impl Rig {
         if delayed == 0 { Err(format!("{cut:?} held nothing up").into()) } else { Ok(()) }
     }
 
-    /// Leaves everything where it is, for somebody to look at.
+    /// Keeps all processes' data for inspection.
     pub(crate) fn keep(self) {
         let disks = self.around.disks.keep();
         if !disks.is_empty() {
@@ -85,12 +85,12 @@ impl Rig {
         }
     }
 
-    /// Whether nodes and brokers have disks that can be filled.
+    /// Returns true if nodes and brokers have disks that can be filled.
     pub(crate) fn has_disks(&self) -> bool {
         self.around.disks.has(&self.nodes.disk(1))
     }
 
-    /// Fills the disk of a node or of a broker while something is done.
+    /// Fills the disk of a node or of a broker for the duration of `done`.
     pub(crate) fn fill_while(&self, whose: Party, done: impl FnOnce() -> Result<()>) -> Result<()> {
         let disk = match whose {
             Party::Node(node) => self.nodes.disk(node),

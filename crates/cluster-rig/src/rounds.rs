@@ -1,5 +1,5 @@
-//! Rounds of trouble: in each something goes wrong under a load and is put right, and then every node is held against
-//! the others and against every answer that a client got.
+//! Rounds of faults: each round causes a fault under load and repairs it. Then every node is compared with the others
+//! and with every answer that a client received.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -9,25 +9,25 @@ use crate::net::{Cut, Party};
 use crate::rig::{BROKERS, NODES, Rig};
 use crate::{Result, verify};
 
-/// Changes that are acknowledged before something goes wrong, and after it is put right.
+/// Changes that must be acknowledged before a fault, and after its repair.
 const CHANGES: u64 = 60;
-/// Records that somebody lacks who was cut off.
+/// Records that a node lacks before its cut is mended.
 const LAG: u64 = 20;
-/// How long trouble of the smoke takes, beside what it waits for.
+/// Duration of each fault of the smoke, in addition to the events it waits for.
 const SMOKE: Duration = Duration::from_millis(2_500);
 
-/// What goes wrong.
+/// Kind of fault.
 #[derive(Clone, Copy, Debug)]
 enum Trouble {
-    /// SIGKILL.
+    /// Kills a node (SIGKILL).
     KillNode(usize),
-    /// SIGSTOP, for longer than others wait for a sign of life.
+    /// Halts a node (SIGSTOP) for longer than the session timeout.
     HaltNode(usize),
-    /// The other nodes and it hear nothing of each other; clients and brokers do.
+    /// Cuts a node off from the other nodes; clients and brokers reach it.
     CutNode(usize),
-    /// The brokers and it hear nothing of each other.
+    /// Cuts a node off from the brokers.
     CutNodeFromBrokers(usize),
-    /// Its disk has no room.
+    /// Fills the disk of a node.
     FillNode(usize),
     KillWriter,
     HaltWriter,
@@ -36,11 +36,11 @@ enum Trouble {
     FillWriter,
     KillBroker(usize),
     HaltBroker(usize),
-    /// The other brokers and it hear nothing of each other; nodes reach it.
+    /// Cuts a broker off from the other brokers; nodes reach it.
     CutBroker(usize),
-    /// It ends then, and is started again when there is room.
+    /// Fills the disk of a broker, which ends, and is restarted when there is room.
     FillBroker(usize),
-    /// Changes are refused meanwhile.
+    /// Halts two brokers; changes are refused meanwhile.
     HaltTwoBrokers(usize),
     KillWriterAndBroker(usize),
 }
@@ -57,7 +57,7 @@ impl Trouble {
     }
 }
 
-/// Each kind of trouble once, in an order of chance.
+/// Returns each kind of fault once, in random order.
 fn all(rng: &mut fastrand::Rng) -> Vec<Trouble> {
     let (node, broker) = (rng.usize(1..=NODES), rng.usize(..BROKERS));
     let mut all = vec![
@@ -82,7 +82,7 @@ fn all(rng: &mut fastrand::Rng) -> Vec<Trouble> {
     all
 }
 
-/// So many rounds. The seed chooses what goes wrong, not when exactly.
+/// Runs a number of rounds. The seed chooses the faults, not their exact times.
 pub(crate) fn run(rig: &mut Rig, count: u64, seed: u64) -> Result<()> {
     println!("{count} rounds, seed {seed}");
     let mut rng = fastrand::Rng::with_seed(seed);
@@ -103,7 +103,7 @@ pub(crate) fn run(rig: &mut Rig, count: u64, seed: u64) -> Result<()> {
     Ok(())
 }
 
-/// Five rounds, of each way in which something can go wrong one.
+/// Runs five rounds, one of each group of faults.
 pub(crate) fn smoke(rig: &mut Rig) -> Result<()> {
     let all = [
         Trouble::KillWriter,
@@ -136,7 +136,7 @@ fn one(rig: &mut Rig, name: &str, trouble: Trouble, long: Duration) -> Result<()
     Ok(())
 }
 
-/// Makes trouble for so long, and puts it right.
+/// Causes a fault for a duration, and repairs it.
 fn happen(trouble: Trouble, rig: &mut Rig, long: Duration) -> Result<()> {
     let last = || std::thread::sleep(long);
     let nodes = &mut rig.nodes;

@@ -1,4 +1,4 @@
-//! What clients see: changes at a rate, changes that are looked for on other nodes, and results of `pando bench`.
+//! Measurements by clients: changes at a rate, lookups of changes on other nodes, and results of `pando bench`.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -17,10 +17,10 @@ use serde_json::{Value, json};
 use crate::Result;
 use crate::nodes::{SUFFIX, connect};
 
-/// How long a node may take to show a change.
+/// Time limit of a node to show a change, in milliseconds.
 const PATIENCE_MS: u32 = 30_000;
 
-/// When something began, and how long it took.
+/// Start and duration of each operation.
 #[derive(Default)]
 pub(super) struct Times(Vec<(Instant, Duration)>);
 
@@ -29,13 +29,13 @@ impl Times {
         self.0.push((begun, took));
     }
 
-    /// Those that ended in a span.
+    /// Returns the operations that ended in a time span.
     pub(super) fn between(&self, from: Instant, to: Instant) -> Times {
         let is_in = |(begun, took): &&(Instant, Duration)| (from..to).contains(&(*begun + *took));
         Times(self.0.iter().filter(is_in).copied().collect())
     }
 
-    /// The longest time without an end, from a moment on.
+    /// Returns the longest time without the end of an operation, from a moment on.
     pub(super) fn longest_gap(&self, from: Instant) -> Duration {
         let mut ends: Vec<Instant> = self.0.iter().map(|(begun, took)| *begun + *took).collect();
         ends.retain(|end| *end >= from);
@@ -44,7 +44,7 @@ impl Times {
         starts.zip(&ends).map(|(start, end)| *end - *start).max().unwrap_or_default()
     }
 
-    /// Count, median, 99th of a hundred and the longest, in milliseconds.
+    /// Returns count, median, 99th percentile and maximum, in milliseconds.
     pub(super) fn figures(&self) -> Value {
         let mut millis: Vec<f64> = self.0.iter().map(|(_, took)| took.as_secs_f64() * 1_000.0).collect();
         millis.sort_by(f64::total_cmp);
@@ -63,7 +63,8 @@ pub(super) struct Adding {
 }
 
 impl Adding {
-    /// One for each address; `rate` of all together, by intended starts, or 0 for as many as it goes.
+    /// Starts one client for each address. `rate` is that of all together, by intended starts, or 0 for the highest
+    /// possible.
     pub(super) fn start(name: &str, addresses: &[SocketAddr], rate: u64) -> Adding {
         let is_stopping = Arc::<AtomicBool>::default();
         let pause = (rate > 0).then(|| Duration::from_secs_f64(addresses.len() as f64 / rate as f64));
@@ -78,7 +79,7 @@ impl Adding {
         Adding { is_stopping, clients }
     }
 
-    /// The changes that were made, each from its intended start.
+    /// Stops the clients. Returns the changes, each with its intended start.
     pub(super) fn stop(self) -> Result<Times> {
         self.is_stopping.store(true, Ordering::Relaxed);
         let mut all = Times::default();
@@ -114,7 +115,8 @@ fn add_all(name: &str, address: SocketAddr, pause: Option<Duration>, stop: &Atom
     Ok(times)
 }
 
-/// Adds entries at a node, and looks for each on all others: how long that took from the request, and from its answer.
+/// Adds entries at a node, and searches for each on all others. Returns the times until all show it, from the request
+/// and from its answer.
 pub(super) fn see_everywhere(
     at: SocketAddr,
     others: &[SocketAddr],
@@ -169,13 +171,13 @@ fn read_kept(file: &Path) -> Result<Value> {
     Ok(serde_json::from_reader(zstd::Decoder::new(std::fs::File::open(file)?)?)?)
 }
 
-/// The machine, the program and the date of a result of `pando bench run`.
+/// Reads machine, program and date from a result of `pando bench run`.
 pub(super) fn read_circumstances(file: &Path) -> Result<Value> {
     let result = read_kept(file)?;
     Ok(json!({ "environment": result["environment"], "tool": result["tool"], "started": result["started"] }))
 }
 
-/// What matters of a result of `pando bench run` with one kind of operation.
+/// Reads the main figures from a result of `pando bench run` with one kind of operation.
 pub(super) fn read_result(file: &Path) -> Result<Value> {
     let result = read_kept(file)?;
     let of = |path: &str| result.pointer(path).cloned().unwrap_or(Value::Null);

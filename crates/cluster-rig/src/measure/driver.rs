@@ -1,4 +1,4 @@
-//! `pando bench run`, with its results kept.
+//! Runs of `pando bench run`, with their results.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,38 +8,38 @@ use serde_json::Value;
 use super::{Measure, clients};
 use crate::Result;
 
-/// Who drives load at servers of one kind.
+/// Load driver for servers of one kind.
 pub(super) struct Driver<'m> {
     pub(super) what: &'m Measure,
-    /// The pando binary.
+    /// Path of the pando binary.
     pub(super) program: PathBuf,
-    /// The administrator, and the file with the password.
+    /// DN of the administrator, and the file with the password.
     pub(super) user: String,
     pub(super) password: PathBuf,
 }
 
 impl Driver<'_> {
-    /// Where the result of a step is kept.
+    /// Returns the path of the result of a step.
     pub(super) fn kept(&self, step: &str) -> PathBuf {
         let name: String = step.replace(", ", "-").replace(' ', "-");
         self.what.to.join(format!("{name}.json.zst"))
     }
 
-    /// The command, but for its clients and its duration.
+    /// Returns the command without clients and duration.
     pub(super) fn command(&self, workload: &str, target: &str, process: u32, to: &Path) -> Command {
         let mut command = Command::new(&self.program);
         command
             .args(["bench", "run", workload, "--target", target, "-D", &self.user, "--no-limit", "-y"])
             .arg(&self.password)
             .args(["--entries", &self.what.entries.to_string(), "--server-pid", &process.to_string()])
-            // Another one for each step: what is as it should be already needs no record.
+            // Each step has another seed: a change to a value that is there already needs no record.
             .args(["--seed", &fastrand::u64(1..1 << 32).to_string(), "--warmup", "1s", "-o"])
             .arg(to)
             .stdout(Stdio::null());
         command
     }
 
-    /// Runs it to its end: the figures of a step.
+    /// Runs the command. Returns the figures of the step.
     pub(super) fn run(
         &self,
         step: &str,
@@ -51,7 +51,7 @@ impl Driver<'_> {
         let kept = self.kept(step);
         let mut command = self.command(workload, target, process, &kept);
         command.args(more).args(["--duration", &format!("{}s", self.what.seconds)]);
-        // Answers that are errors are in the result.
+        // Error results are in the figures.
         let status = command.status()?;
         if !kept.exists() {
             return Err(format!("{step}: pando bench: {status}").into());

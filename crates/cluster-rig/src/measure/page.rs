@@ -1,15 +1,15 @@
-//! The page of a run: its figures in tables, and what to bear in mind.
+//! Page of a run: tables of its figures, and notes on them.
 
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-/// Of a line of text.
+/// Most columns of a line of text.
 const COLUMNS_MAX: usize = 120;
-/// The table that has the replicated peers too.
+/// Title of the table that also has the replicated peers.
 const CHANGES: &str = "As many changes as it goes";
 
-/// What an answer to a change promises, of the servers that are not described in the results.
+/// Promise of an answer to a change, for the servers that the results do not describe.
 const PROMISES: [(&str, &str); 2] = [
     ("alone", "Pando alone answers when the change is synced to its own disk."),
     (
@@ -19,7 +19,7 @@ const PROMISES: [(&str, &str); 2] = [
     ),
 ];
 
-/// Of which steps there is a table, and of which of their figures.
+/// Tables: title, steps and figures.
 const TABLES: [(&str, &str, &[&str]); 8] = [
     ("Searches without changes", "search, ", &["per_second", "p50_ms", "p99_ms", "cpu_micros"]),
     (
@@ -39,7 +39,7 @@ const TABLES: [(&str, &str, &[&str]); 8] = [
     ("Failover: for how long changes stand still", "the writer is killed", &["count", "p50_ms", "max_ms"]),
 ];
 
-/// The page of all figures.
+/// Returns the page of all figures.
 pub(super) fn of(all: &Value) -> String {
     let steps: Vec<&Value> = all["steps"].as_array().into_iter().flatten().collect();
     let mut page = format!(
@@ -98,7 +98,7 @@ pub(super) fn of(all: &Value) -> String {
     page
 }
 
-/// The groups of other servers that replicate.
+/// Returns the groups of other replicating servers.
 fn groups(all: &Value) -> impl Iterator<Item = &Value> {
     all["replicated_peers"].as_array().into_iter().flatten()
 }
@@ -107,12 +107,12 @@ fn is_of_a_peer(all: &Value, step: &str) -> bool {
     groups(all).any(|group| step.ends_with(&format!(", {}", text(&group["name"]))))
 }
 
-/// The clients of a step that is named after them.
+/// Returns the number of clients in the name of a step.
 fn clients(step: &str) -> Option<u64> {
     step.strip_prefix("changes of ")?.split(' ').next()?.parse().ok()
 }
 
-/// What the answers of each row of a table promise: rates do not compare without.
+/// Returns the promises of the answers in each row of a table, without which rates cannot be compared.
 fn promises(all: &Value) -> String {
     let mut page = "\n`cpu_micros` is the CPU of the process that was asked, for each change; the last tables of this \
                     page have the others.\n`wrong` counts answers that are errors. `others_behind_ms`: so long after \
@@ -127,7 +127,7 @@ fn promises(all: &Value) -> String {
     page
 }
 
-/// How the other servers are set.
+/// Returns the settings of the other servers.
 fn peers(all: &Value) -> String {
     let mut page = String::new();
     for group in groups(all) {
@@ -147,7 +147,7 @@ fn peers(all: &Value) -> String {
     page
 }
 
-/// A paragraph in lines of at most 120 columns, those after the first indented.
+/// Wraps a paragraph at 120 columns, and indents the lines after the first.
 fn wrapped(paragraph: &str, indent: &str) -> String {
     let mut lines = String::new();
     let mut columns = 0;
@@ -172,7 +172,7 @@ fn name(step: &Value) -> &str {
     step["step"].as_str().unwrap_or_default()
 }
 
-/// A figure for a cell.
+/// Returns the text of a figure for a cell.
 fn text(value: &Value) -> String {
     let number = |number: f64| match number {
         _ if number.fract() == 0.0 || number.abs() >= 100.0 => format!("{number:.0}"),
@@ -192,7 +192,7 @@ fn text(value: &Value) -> String {
     }
 }
 
-/// The median of a figure over the steps whose names begin so.
+/// Returns the median of a figure over the steps with this prefix.
 fn median(steps: &[&Value], prefix: &str, figure: &str) -> Option<f64> {
     let of = |step: &&&Value| name(step).starts_with(prefix);
     let mut all: Vec<f64> =
@@ -201,7 +201,7 @@ fn median(steps: &[&Value], prefix: &str, figure: &str) -> Option<f64> {
     all.get(all.len() / 2).copied()
 }
 
-/// What the steps come to beside each other.
+/// Returns the ratios between steps.
 fn ratios(steps: &[&Value]) -> String {
     let rows = [
         (

@@ -1,4 +1,4 @@
-//! What processes use.
+//! Resource use of processes.
 
 use std::path::Path;
 use std::time::Instant;
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 /// Clock ticks a second in /proc: USER_HZ.
 const TICKS: f64 = 100.0;
-/// What `st_blocks` counts.
+/// Unit of `st_blocks`.
 const BLOCK: u64 = 512;
 
 /// Processor time of processes since a moment.
@@ -22,12 +22,13 @@ impl Processes {
         Processes { since: Instant::now(), all }
     }
 
-    /// The processor time in seconds of the one with this name since then; none of one that has ended.
+    /// Returns the processor time in seconds that the process of this name has used since then; 0 if it has ended.
     pub(super) fn seconds(&self, name: &str) -> f64 {
         self.all.iter().find(|(known, ..)| known == name).and_then(used).unwrap_or(0.0)
     }
 
-    /// How many processors each has used since then, on average. One that has ended is left out.
+    /// Returns the average number of processors that each process has used since then, without processes that have
+    /// ended.
     pub(super) fn cores(&self) -> Value {
         let elapsed = self.since.elapsed().as_secs_f64().max(0.001);
         let share = |process: &(String, u32, f64)| {
@@ -38,12 +39,12 @@ impl Processes {
     }
 }
 
-/// The processor time of a process since it was noted; none of one that has ended.
+/// Returns the processor time of a process since it was noted, or `None` if it has ended.
 fn used((_, id, before): &(String, u32, f64)) -> Option<f64> {
     Some(seconds(*id)? - before)
 }
 
-/// The 14th and 15th field of /proc/PID/stat; the second, in parentheses, may have spaces.
+/// Reads the 14th and 15th field of /proc/PID/stat; the second, in parentheses, may contain spaces.
 fn seconds(id: u32) -> Option<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     let (_, fields) = stat.rsplit_once(')')?;
@@ -51,7 +52,7 @@ fn seconds(id: u32) -> Option<f64> {
     Some((ticks.next()?? + ticks.next()??) / TICKS)
 }
 
-/// What the files below a folder take of the disk.
+/// Returns the bytes of the disk that the files below a folder occupy.
 pub(super) fn disk_bytes(folder: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();

@@ -1,5 +1,5 @@
-//! Other servers that replicate, beside the cluster: the same changes of the same people by the same driver, one group
-//! of servers at a time.
+//! Other replicating servers, compared with the cluster: the same changes of the same people by the same driver, one
+//! group of servers at a time.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,33 +14,33 @@ use super::{CLIENTS, Measure};
 use crate::Result;
 use crate::nodes::SUFFIX;
 
-/// How long the others may take to have all changes of a step.
+/// Time limit of the other servers to receive all changes of a step.
 const CATCH_UP_MAX: Duration = Duration::from_secs(300);
-/// How long a server that compiles what it runs is under load before it is measured.
+/// Warm-up of servers that compile at run time, before they are measured.
 const JAVA_WARM_UP: &str = "10s";
-/// The seed of `pando generate`, so that the people are those of the cluster.
+/// Seed of `pando generate`, so that the people are those of the cluster.
 const SEED: u64 = 1;
 
-/// The other servers that there are on this machine.
+/// Other servers that are installed on this machine.
 pub(super) struct Peers {
-    /// OpenDJ as it was unpacked.
+    /// Folder of the unpacked OpenDJ.
     opendj: PathBuf,
 }
 
-/// What was measured so far.
+/// Measurements so far.
 #[derive(Default)]
 pub(super) struct Measured {
-    /// The steps, as those of the cluster.
+    /// Steps, like those of the cluster.
     pub(super) steps: Vec<Value>,
-    /// Of each group its product, its settings and what its answers promise.
+    /// Product, settings and promise of each group.
     pub(super) groups: Vec<Value>,
 }
 
 impl Peers {
-    /// Finds them, where `./dev peers` puts them.
+    /// Finds the servers in the places where `./dev peers` puts them.
     ///
     /// # Errors
-    /// When one is missing.
+    /// A server is missing.
     pub(super) fn find() -> Result<Peers> {
         let opendj = std::env::var_os(OpenDj::VARIABLE).unwrap_or_else(|| OpenDj::USUAL_FOLDER.into());
         let opendj = std::path::absolute(opendj)?;
@@ -49,7 +49,7 @@ impl Peers {
         Ok(Peers { opendj })
     }
 
-    /// Measures one group after the other, into `measured`.
+    /// Measures the groups in turn, into `measured`.
     pub(super) fn measure(
         &self,
         program: &Path,
@@ -83,7 +83,7 @@ impl Peers {
 }
 
 impl Measured {
-    /// As many changes as it goes at the first server of a group, and until when the others have them.
+    /// Measures the highest rate of changes at the first server of a group, and the time until the others have them.
     fn measure(&mut self, driver: &Driver<'_>, name: &str, group: &Replicas) -> Result<()> {
         println!("{name}: loaded in {:.0} s", group.load().cost.wall.as_secs_f64());
         let (_, served) = group.processes().next().ok_or("a group without servers")?;
@@ -121,7 +121,7 @@ fn url(server: &bench::peers::Server) -> String {
     format!("ldap://{}", server.address())
 }
 
-/// The people of the cluster as LDIF, with passwords hashed.
+/// Returns the people of the cluster as LDIF, with hashed passwords.
 fn make_data(folder: &Path, entries: u64) -> Result<Data> {
     let parameters = Parameters { entries: Some(entries), ..Parameters::default() };
     let data = Data::generate("people", &parameters, SEED, &folder.join("people.ldif"))?;
