@@ -1,7 +1,7 @@
-//! Apache Kafka brokers on free loopback ports, for tests and `./dev cluster`: started from the jars that
-//! `need_kafka` of `tools/needs.sh` keeps in `.dev/`, each in a folder of its own, ended by process id.
+//! Apache Kafka brokers on free loopback ports, for tests and `./dev cluster`. They are started from the jars that
+//! `need_kafka` of `tools/needs.sh` keeps in `.dev/`, each in a folder of its own, and ended by process id.
 //!
-//! They are real brokers, set for quick starts, quick elections and synced messages.
+//! They are real brokers, configured for quick starts, quick elections and synced messages.
 
 mod properties;
 mod security;
@@ -17,19 +17,19 @@ use rustix::process::{Pid, Signal, kill_process};
 
 pub use security::Security;
 
-/// Where `need_kafka` puts the jars, below the repository's root. It has the version that tools/needs.sh names.
+/// Folder below the repository's root where `need_kafka` puts the jars of the version in tools/needs.sh.
 const JARS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.dev/kafka/lib");
 
-/// The identity of these clusters: any 16 bytes in base64 do.
+/// Identity of these clusters: any 16 bytes in base64.
 const CLUSTER_ID: &str = "cGFuZG8tdGVzdC1rYWZrYQ";
 
-/// How long a broker may take to start.
+/// Time limit of a broker's start.
 const DEADLINE: Duration = Duration::from_secs(90);
 
-/// How often other ports are tried where somebody else takes one first.
+/// Number of tries with other ports if another process takes one first.
 const ATTEMPTS: usize = 5;
 
-/// One or several brokers that are one cluster. They are killed when this is dropped.
+/// One or several brokers that form one cluster. They are killed when this is dropped.
 pub struct Brokers {
     folder: PathBuf,
     security: Option<Security>,
@@ -37,18 +37,18 @@ pub struct Brokers {
     running: Vec<Option<Child>>,
 }
 
-/// What is around brokers that are to have trouble.
+/// Environment of brokers for tests of faults.
 pub trait Surroundings {
-    /// Puts something before a port of the broker at this index: the port where others are to reach it.
+    /// Places a proxy before a port of the broker at this index. Returns the port where others reach it.
     ///
     /// # Errors
-    /// There is no such port.
+    /// The proxy cannot be started.
     fn before(&self, index: usize, port: u16) -> io::Result<u16>;
 
-    /// Makes the folder of a broker's data what it is to be; it is there, and empty.
+    /// Prepares the folder of a broker's data, which exists and is empty.
     ///
     /// # Errors
-    /// It cannot be so.
+    /// The folder cannot be prepared.
     fn place(&self, index: usize, data: &Path) -> io::Result<()>;
 }
 
@@ -56,10 +56,10 @@ pub trait Surroundings {
 pub(crate) struct Ports {
     pub(crate) clients: u16,
     pub(crate) controller: u16,
-    /// Where others are told to reach these two.
+    /// Advertised ports of these two listeners.
     pub(crate) told_clients: u16,
     pub(crate) told_controller: u16,
-    /// Where brokers that have it listen with TLS, and with TLS and SASL.
+    /// Ports of the listeners with TLS, and with TLS and SASL, if the broker has them.
     pub(crate) tls: u16,
     pub(crate) sasl: u16,
 }
@@ -68,23 +68,24 @@ impl Brokers {
     /// Starts `count` brokers that keep their data in `folder`, and waits until they serve.
     ///
     /// # Errors
-    /// There is no Java or no Kafka, or a broker does not start.
+    /// Java or Kafka is missing, or a broker does not start.
     pub fn start(count: usize, folder: &Path) -> io::Result<Brokers> {
         Brokers::start_with(count, folder, None, None)
     }
 
-    /// As [`start`](Brokers::start), with something between them, and with disks of their own.
+    /// Like [`start`](Brokers::start), with proxies between brokers and with their own disks.
     ///
     /// # Errors
-    /// As there.
+    /// As [`start`](Brokers::start).
     pub fn start_in(count: usize, folder: &Path, around: &dyn Surroundings) -> io::Result<Brokers> {
         Brokers::start_with(count, folder, None, Some(around))
     }
 
-    /// As [`start`](Brokers::start), with two listeners more: one that asks for certificates, and one with SASL.
+    /// Like [`start`](Brokers::start), with two additional listeners: one that requires certificates, and one with
+    /// SASL.
     ///
     /// # Errors
-    /// As there.
+    /// As [`start`](Brokers::start).
     pub fn start_secured(count: usize, folder: &Path) -> io::Result<Brokers> {
         let security = Security::create(&folder.join("security"))?;
         Brokers::start_with(count, folder, Some(security), None)
@@ -129,30 +130,30 @@ impl Brokers {
     fn start_all(&mut self) -> io::Result<()> {
         let all = 0..self.ports.len();
         all.clone().try_for_each(|index| self.format(index))?;
-        // Together, because a controller alone is no quorum.
+        // Started together, because one controller alone is no quorum.
         let waits: Vec<_> = all.map(|index| self.spawn(index)).collect::<io::Result<_>>()?;
         waits.into_iter().try_for_each(wait_until_started)
     }
 
-    /// How clients reach them: `bootstrap.servers`.
+    /// Returns the addresses for clients: `bootstrap.servers`.
     pub fn bootstrap(&self) -> String {
         self.addresses(|ports| ports.told_clients)
     }
 
-    /// The same with TLS and certificates of [`security`](Brokers::security).
+    /// Returns the addresses with TLS and certificates of [`security`](Brokers::security).
     pub fn tls_bootstrap(&self) -> String {
         self.addresses(|ports| ports.tls)
     }
 
-    /// The same with TLS, and a password by PLAIN or SCRAM-SHA-512.
+    /// Returns the addresses with TLS, and a password by PLAIN or SCRAM-SHA-512.
     pub fn sasl_bootstrap(&self) -> String {
         self.addresses(|ports| ports.sasl)
     }
 
-    /// What clients need for these two.
+    /// Returns the files that clients need for these two listeners.
     ///
     /// # Errors
-    /// The brokers were not started so.
+    /// The brokers were not started with these listeners.
     pub fn security(&self) -> io::Result<&Security> {
         self.security.as_ref().ok_or_else(|| io::Error::other("these brokers have no other listeners"))
     }
@@ -162,7 +163,7 @@ impl Brokers {
         addresses.collect::<Vec<_>>().join(",")
     }
 
-    /// How many they are, running or not.
+    /// Returns the number of brokers, running or not.
     pub fn count(&self) -> usize {
         self.ports.len()
     }
@@ -170,30 +171,30 @@ impl Brokers {
     /// Kills a broker, as a power cut would.
     ///
     /// # Errors
-    /// It does not run.
+    /// The broker does not run.
     pub fn kill(&mut self, index: usize) -> io::Result<()> {
         let mut child = self.running.get_mut(index).and_then(Option::take).ok_or_else(not_running)?;
         child.kill()?;
         child.wait().map(drop)
     }
 
-    /// Starts a broker again that was killed, and waits until it serves.
+    /// Restarts a killed broker, and waits until it serves clients.
     ///
     /// # Errors
-    /// It does not start.
+    /// The broker does not start.
     pub fn restart(&mut self, index: usize) -> io::Result<()> {
         wait_until_started(self.spawn(index)?)
     }
 
-    /// The process of a broker that runs.
+    /// Returns the process of a running broker.
     pub fn process(&self, index: usize) -> Option<u32> {
         self.running.get(index)?.as_ref().map(Child::id)
     }
 
-    /// Halts a broker (SIGSTOP), or has it go on.
+    /// Halts a broker (SIGSTOP), or continues it.
     ///
     /// # Errors
-    /// It does not run.
+    /// The broker does not run.
     pub fn halt(&self, index: usize, is_halted: bool) -> io::Result<()> {
         let child = self.running.get(index).and_then(Option::as_ref).ok_or_else(not_running)?;
         let signal = if is_halted { Signal::STOP } else { Signal::CONT };
@@ -205,7 +206,7 @@ impl Brokers {
         self.folder.join(format!("broker-{}", index + 1))
     }
 
-    /// Where a broker has its data.
+    /// Returns the folder of a broker's data.
     pub fn data(&self, index: usize) -> PathBuf {
         self.home(index).join("data")
     }
@@ -269,8 +270,8 @@ fn java(home: &Path) -> Command {
     command
 }
 
-/// Reads what the broker says until it says that it serves. What it says afterwards is read too, and thrown away: it
-/// must never wait for a reader.
+/// Reads the broker's output until it reports that it serves clients. A thread reads and discards later output,
+/// because the broker must never wait for a reader.
 fn wait_until_started(stdout: ChildStdout) -> io::Result<()> {
     let (started, is_started) = mpsc::channel();
     std::thread::spawn(move || {
@@ -292,7 +293,7 @@ fn wait_until_started(stdout: ChildStdout) -> io::Result<()> {
     patience.unwrap_or_else(|_| Err(io::Error::other("a broker did not start in time")))
 }
 
-/// Loopback ports that nobody listens on at this moment, all different.
+/// Returns different loopback ports that are free at this moment.
 fn free_ports(count: usize) -> io::Result<Vec<Ports>> {
     let bind = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
     let held: Vec<[TcpListener; 4]> =

@@ -1,10 +1,10 @@
-//! How the brokers are set.
+//! Configuration of the brokers.
 
 use std::path::Path;
 
 use crate::{Ports, Security};
 
-/// Warnings, and the line that says that it serves.
+/// Logging configuration: warnings, and the line that reports a completed start.
 pub(crate) const LOGGING: &str = "\
 status = error
 appender.out.type = Console
@@ -17,7 +17,7 @@ logger.server.name = kafka.server.KafkaRaftServer
 logger.server.level = info
 ";
 
-/// The properties of the broker at `index`.
+/// Returns the properties of the broker at `index`.
 pub(crate) fn server(home: &Path, index: usize, all: &[Ports], security: Option<&Security>) -> String {
     let voter =
         |(number, ports): (usize, &Ports)| format!("{}@127.0.0.1:{}", number + 1, ports.told_controller);

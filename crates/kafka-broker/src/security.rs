@@ -1,4 +1,4 @@
-//! TLS and SASL of the brokers: an authority and certificates that live as long as a test, and one user.
+//! TLS and SASL of the brokers: an authority and certificates for the duration of a test, and one user.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,32 +7,32 @@ use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa
 
 use crate::Ports;
 
-/// The user of the listener with SASL.
+/// User of the listener with SASL.
 const USER: &str = "pando";
 const PASSWORD: &str = "kafka-secret";
 
-/// What clients of the two listeners need, as files in PEM.
+/// Files in PEM that clients of the two listeners need.
 #[derive(Clone, Debug)]
 pub struct Security {
-    /// The authority's certificate.
+    /// Certificate of the authority.
     pub ca: PathBuf,
-    /// A client's certificate and key.
+    /// Certificate and key of a client.
     pub certificate: PathBuf,
-    /// The key.
+    /// Key of the client.
     pub key: PathBuf,
-    /// The user's password.
+    /// Password of the user.
     pub password_file: PathBuf,
-    /// The broker's key and certificate, in one file.
+    /// Key and certificate of the broker, in one file.
     broker: PathBuf,
 }
 
 impl Security {
-    /// The user of the listener with SASL.
+    /// Returns the user of the listener with SASL.
     pub fn user(&self) -> &'static str {
         USER
     }
 
-    /// Its password.
+    /// Returns the password of that user.
     pub fn password(&self) -> &'static str {
         PASSWORD
     }
@@ -67,12 +67,13 @@ impl Security {
         Ok(security)
     }
 
-    /// The user is part of the brokers' first data.
+    /// Returns the arguments that add the user to the brokers' initial data.
     pub(crate) fn format_arguments(&self) -> [String; 2] {
         ["--add-scram".to_owned(), format!("SCRAM-SHA-512=[name={USER},password={PASSWORD}]")]
     }
 
-    /// Additions to `listeners`, to `advertised.listeners` and to the map of protocols, and further properties.
+    /// Returns additions to `listeners`, to `advertised.listeners` and to the map of protocols, and further
+    /// properties.
     pub(crate) fn listeners(&self, ports: &Ports) -> (String, String, String, String) {
         let listeners = format!(",SSL://127.0.0.1:{},SASL_SSL://127.0.0.1:{}", ports.tls, ports.sasl);
         let module = "org.apache.kafka.common.security";
@@ -94,7 +95,8 @@ impl Security {
     }
 }
 
-/// Who is called like its issuer counts as its own issuer.
+/// Returns parameters with a common name. It must differ from the name of the issuer, else the certificate counts as
+/// self-signed.
 fn named(name: &str, names: Vec<String>) -> Result<CertificateParams, rcgen::Error> {
     let mut params = CertificateParams::new(names)?;
     params.distinguished_name = DistinguishedName::new();

@@ -1,4 +1,4 @@
-//! Appending to the log.
+//! Appending of messages to the log.
 
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::Message as _;
@@ -9,7 +9,7 @@ use replication::AppendError;
 use crate::settings::Settings;
 use crate::{Event, LogError, Sink, failed};
 
-/// Appends messages, each on all brokers that have to have it, and says what became of it.
+/// Appends messages, each on all brokers that must have it, and reports the results.
 pub struct Appender {
     producer: ThreadedProducer<Deliveries>,
     topic: String,
@@ -17,10 +17,10 @@ pub struct Appender {
 }
 
 impl Appender {
-    /// An appender whose answers go to `sink`.
+    /// Starts an appender whose results go to `sink`.
     ///
     /// # Errors
-    /// The settings cannot be.
+    /// The settings are invalid.
     pub fn start(settings: &Settings, sink: Sink) -> Result<Appender, LogError> {
         let mut config = settings.client();
         config
@@ -42,14 +42,14 @@ impl Appender {
         let record =
             BaseRecord::with_opaque_to(&self.topic, Box::new(ticket)).partition(0).key(key).payload(bytes);
         if let Err((error, _)) = self.producer.send(record) {
-            // It never left.
+            // The message never left this process.
             let (error, reason) = (AppendError::NotAppended, error.to_string());
             (self.sink)(Event::Failed { ticket, error, reason });
         }
     }
 }
 
-/// Passes on what became of messages.
+/// Reports the results of appends.
 struct Deliveries(Sink);
 
 impl ClientContext for Deliveries {
@@ -68,7 +68,7 @@ impl ProducerContext for Deliveries {
         (self.0)(match result {
             Ok(message) => match u64::try_from(message.offset()) {
                 Ok(offset) => Event::Appended { ticket, offset },
-                // Never with acks=all; the reader will tell.
+                // This never occurs with acks=all; the reader will deliver the message.
                 Err(_) => Event::Failed {
                     ticket,
                     error: AppendError::Unknown,
@@ -80,8 +80,8 @@ impl ProducerContext for Deliveries {
     }
 }
 
-/// What an error says of the message. Whatever is not known for certain is in doubt: a message that timed out may be in
-/// the log, or get there later.
+/// Returns whether the message may be in the log after an error. Unless the opposite is certain, it may: a message
+/// that timed out may be in the log, or arrive there later.
 fn known(error: &KafkaError) -> AppendError {
     use RDKafkaErrorCode::{
         InvalidMessage, InvalidMessageSize, InvalidRecord, MessageSizeTooLarge, QueueFull,

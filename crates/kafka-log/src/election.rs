@@ -1,6 +1,7 @@
-//! Electing the writer: a consumer group of which one member at a time has the log's one partition.
+//! Election of the writer: a consumer group in which one member at a time has the log's one partition.
 //!
-//! That only says who should claim. Two nodes may believe it for a moment; who may write follows from the log alone.
+//! The election only selects the node that should claim. Two nodes may both believe for a moment that they are
+//! elected; the right to write follows from the log alone.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,20 +16,20 @@ use crate::settings::Settings;
 use crate::{Event, LogError, Sink, failed};
 
 const POLL: Duration = Duration::from_millis(100);
-/// How often the end of the log is asked for.
+/// Interval of queries for the end of the log.
 const ASK_END: Duration = Duration::from_secs(1);
 
-/// A candidate, until it is dropped: then another one is elected at once.
+/// Candidate of the election. When it is dropped, another candidate is elected at once.
 pub struct Election {
     is_stopping: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Election {
-    /// Stands for election.
+    /// Starts a candidate.
     ///
     /// # Errors
-    /// The settings cannot be, or the system gives no thread.
+    /// The settings are invalid, or the system cannot start a thread.
     pub fn start(settings: &Settings, sink: Sink) -> Result<Election, LogError> {
         let mut config = settings.client();
         config
@@ -36,7 +37,7 @@ impl Election {
             .set("enable.auto.commit", "false")
             .set("enable.auto.offset.store", "false")
             .set("auto.offset.reset", "latest")
-            // The writer stays when others come and go.
+            // The elected member stays elected when others come and go.
             .set("partition.assignment.strategy", "cooperative-sticky")
             .set("session.timeout.ms", settings.session_timeout_ms.to_string())
             .set("heartbeat.interval.ms", (settings.session_timeout_ms / 4).max(100).to_string())
@@ -67,7 +68,7 @@ impl Drop for Election {
 fn stand(consumer: &BaseConsumer<Candidate>, topic: &str, is_stopping: &AtomicBool, sink: &Sink) {
     let mut asked: Option<Instant> = None;
     while !is_stopping.load(Ordering::Relaxed) {
-        // The partition is paused: nothing comes but what the group has to say, and errors.
+        // The partition is paused, so polls return only events of the group and errors.
         if let Some(Err(error)) = consumer.poll(POLL) {
             tracing::warn!(%error, "electing the writer");
         }

@@ -1,9 +1,9 @@
-//! The log that the nodes of a cluster share, on one partition of an Apache Kafka topic.
+//! Log that the nodes of a cluster share, on one partition of an Apache Kafka topic.
 //!
-//! Three clients of Kafka for a node, each with threads of its own: the [`Reader`] brings every message from an offset
-//! on, the [`Appender`] appends, and the [`Election`] says whether this node is the one that should write: whoever has
-//! the partition in a consumer group. What they have to say comes as [`Event`]s through one callback. Nothing here
-//! knows what messages mean; the crate `replication` does.
+//! A node has three clients of Kafka, each with threads of its own: the [`Reader`] reads every message from an offset
+//! on, the [`Appender`] appends, and the [`Election`] reports whether this node should be the writer, which is the
+//! member with the partition in a consumer group. They report [`Event`]s through one callback. This crate does not
+//! interpret messages; the crate `replication` does.
 
 mod appender;
 mod election;
@@ -22,85 +22,85 @@ use std::time::Instant;
 
 use replication::AppendError;
 
-/// The largest message of a topic that nothing else is said of (`max.message.bytes`).
+/// Default of a topic's largest message (`max.message.bytes`).
 pub const MESSAGE_BYTES_DEFAULT: usize = 1_048_588;
 
-/// What happened to the log.
+/// Event of the log.
 #[derive(Debug)]
 pub enum Event {
-    /// The next message.
+    /// The next message was read.
     Message(Message),
-    /// A message is in the log for good.
+    /// A message is durably in the log.
     Appended {
-        /// What [`Appender::append`] was given.
+        /// Ticket of [`Appender::append`].
         ticket: usize,
-        /// Where it stands.
+        /// Offset of the message.
         offset: u64,
     },
-    /// A message may not be in the log.
+    /// Appending a message failed; it may still be in the log.
     Failed {
-        /// As above.
+        /// Ticket of [`Appender::append`].
         ticket: usize,
-        /// What is known of it.
+        /// Kind of the failure.
         error: AppendError,
-        /// Kafka's words.
+        /// Kafka's error text.
         reason: String,
     },
-    /// This node is the one that should write, or is no longer.
+    /// This node was elected to write, or is not elected any longer.
     Elected(bool),
-    /// The offsets of the log's first message and of the one to come, from time to time; or why nobody can say.
+    /// Offsets of the log's first message and of the next one, at intervals; or the reason why they are unknown.
     Ends {
-        /// When that was asked.
+        /// Time of the query.
         asked: Instant,
-        /// The answer.
+        /// Result of the query.
         ends: Result<(u64, u64), String>,
     },
-    /// The log cannot be read on from where it was to be: nothing will come any more.
+    /// The log cannot be read from the given offset: no further message follows.
     Lost(String),
 }
 
-/// A message of the log.
+/// Message of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// Where it stands.
+    /// Offset of the message.
     pub offset: u64,
-    /// Kafka's key: not covered by any tag, a hint.
+    /// Kafka's key. No tag covers it, so it is only a hint.
     pub key: Vec<u8>,
-    /// All of it.
+    /// The whole message.
     pub bytes: Vec<u8>,
-    /// When it was appended, by the clock of whoever did, in milliseconds since 1970.
+    /// Time of the append, by the clock of the appending client, in milliseconds since 1970.
     pub millis: i64,
 }
 
-/// Takes events, on whatever thread has one. It may wait, which holds that client of Kafka up.
+/// Receiver of events, called on any thread. It may block, which delays that client of Kafka.
 pub type Sink = std::sync::Arc<dyn Fn(Event) + Send + Sync>;
 
-/// Why Kafka could not be used.
+/// Error of Kafka or its client.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
     /// A call failed.
     #[error("Kafka, {doing}: {error}")]
     Kafka {
-        /// What was tried.
+        /// Failed action.
         doing: &'static str,
-        /// Kafka's words.
+        /// Kafka's error.
         error: rdkafka::error::KafkaError,
     },
-    /// Brokers cannot be talked to.
+    /// The brokers cannot be reached.
     #[error("Kafka, {doing}: {error}; {said}")]
     NoTalk {
-        /// What was tried.
+        /// Failed action.
         doing: &'static str,
-        /// Kafka's words.
+        /// Kafka's error.
         error: rdkafka::error::KafkaError,
-        /// What a connection failed with last.
+        /// Last error of a connection.
         said: String,
     },
-    /// The topic is not there.
+    /// The topic does not exist.
     #[error("Kafka has no topic {0:?}; `pando cluster init` creates it")]
     NoTopic(String),
-    /// The system gives no thread.
+    /// The system cannot start a thread.
     #[error(transparent)]
     Thread(#[from] std::io::Error),
 }

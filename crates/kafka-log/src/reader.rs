@@ -1,4 +1,4 @@
-//! Reading the log.
+//! Reading of the log.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,23 +13,23 @@ use rdkafka::{ClientContext, Offset, Statistics, TopicPartitionList};
 use crate::settings::Settings;
 use crate::{Event, LogError, Message, Sink, failed};
 
-/// How long one wait for a message takes at most: a reader that is stopped ends within it.
+/// Longest single wait for a message: a reader that is stopped ends within it.
 const POLL: Duration = Duration::from_millis(100);
 
-/// How long one question takes at most, which nothing interrupts.
+/// Time limit of one query, which cannot be interrupted.
 const ONE_CALL: Duration = Duration::from_secs(1);
 
-/// Brings all messages from an offset on, in order, until it is dropped.
+/// Reads all messages from an offset on, in order, until it is dropped.
 pub struct Reader {
     is_stopping: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Reader {
-    /// Reads from `offset` on.
+    /// Starts reading at `offset`.
     ///
     /// # Errors
-    /// The settings cannot be, or the system gives no thread.
+    /// The settings are invalid, or the system cannot start a thread.
     pub fn start(settings: &Settings, offset: u64, sink: Sink) -> Result<Reader, LogError> {
         let consumer = consumer_at(settings, offset)?;
         let is_stopping = Arc::new(AtomicBool::new(false));
@@ -41,12 +41,12 @@ impl Reader {
 }
 
 impl Drop for Reader {
-    /// Waits for the thread, which still has a client of Kafka: where a process ends meanwhile, OpenSSL is taken from
-    /// under that, and the process dies.
+    /// Waits for the thread, which still has a client of Kafka. If a process ends while that client runs, OpenSSL is
+    /// unloaded under it, and the process crashes.
     fn drop(&mut self) {
         self.is_stopping.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // It has nothing to tell.
+            // A panic of the thread has no effect here.
             let _ = thread.join();
         }
     }
@@ -63,8 +63,8 @@ fn read(consumer: &BaseConsumer<Quiet>, is_stopping: &AtomicBool, sink: &Sink) {
     }
 }
 
-/// The message at an offset, waited for; with the offsets of the first message of the log and of the one to come.
-/// `None` where there is no message at that offset.
+/// Fetches the message at an offset, with the offsets of the first message of the log and of the next one. The
+/// message is `None` if the log has none at that offset.
 ///
 /// # Errors
 /// Kafka cannot be reached in time, or does not have the topic.
@@ -76,10 +76,10 @@ pub fn fetch(
     fetch_unless(settings, offset, patience, &AtomicBool::new(false))
 }
 
-/// The same for who may have to end: it takes little more than a second once `is_ending` is set.
+/// Like [`fetch`], for threads that may have to end: it returns little more than a second after `is_ending` is set.
 ///
 /// # Errors
-/// As [`fetch`], and `is_ending` was set.
+/// As [`fetch`]; or `is_ending` was set.
 pub fn fetch_unless(
     settings: &Settings,
     offset: u64,
@@ -120,7 +120,7 @@ pub fn fetch_unless(
 fn consumer_at(settings: &Settings, offset: u64) -> Result<BaseConsumer<Quiet>, LogError> {
     let mut config = settings.client();
     config
-        // Librdkafka wants a name, and nothing is ever kept under it.
+        // Librdkafka requires a name; nothing is stored under it.
         .set("group.id", format!("{}-reader", settings.group))
         .set("enable.auto.commit", "false")
         .set("enable.auto.offset.store", "false")
@@ -152,7 +152,7 @@ fn is_timeout(error: &KafkaError) -> bool {
     error.rdkafka_error_code() == Some(RDKafkaErrorCode::OperationTimedOut)
 }
 
-/// Whether nothing comes any more behind this error: the log has no such offset, and no other one is taken instead.
+/// Returns true if no message can follow this error: the log does not have the offset, and no other one replaces it.
 fn is_loss(error: &KafkaError) -> bool {
     matches!(
         error.rdkafka_error_code(),
@@ -160,7 +160,7 @@ fn is_loss(error: &KafkaError) -> bool {
     )
 }
 
-/// Logs through `tracing`, as the rest of the program does.
+/// Context of clients, which logs through `tracing` like the rest of the program.
 pub(crate) struct Quiet;
 
 impl ClientContext for Quiet {

@@ -1,27 +1,28 @@
-//! How Kafka is reached.
+//! Settings of the connection to Kafka.
 
 use rdkafka::ClientConfig;
 
-/// Which topic on which brokers.
+/// Topic and brokers, with further settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// `host:port` of some brokers, separated by commas.
     pub brokers: String,
-    /// The topic.
+    /// Name of the topic.
     pub topic: String,
-    /// The consumer group in which the writer is elected.
+    /// Consumer group in which the writer is elected.
     pub group: String,
-    /// After how long without a sign of life a writer loses the election, in milliseconds. The brokers bound it from
-    /// below (`group.min.session.timeout.ms`, 6000 unless it is set).
+    /// Milliseconds without a sign of life after which a writer loses the election. The brokers set a lower bound
+    /// (`group.min.session.timeout.ms`, 6000 by default).
     pub session_timeout_ms: u32,
-    /// For how long an append is tried, in milliseconds.
+    /// Milliseconds for which an append is tried.
     pub append_timeout_ms: u32,
-    /// Further settings of librdkafka, such as those of TLS and SASL; they win over those of ours.
+    /// Further settings of librdkafka, such as those of TLS and SASL; they override this crate's settings.
     pub properties: Vec<(String, String)>,
 }
 
 impl Settings {
-    /// What every client has in common. Reconnecting is quick, because a log without its leader stops all changes.
+    /// Returns the settings that all clients share. Reconnecting is quick, because a log without its leader stops all
+    /// changes.
     pub(crate) fn client(&self) -> ClientConfig {
         let mut config = ClientConfig::new();
         config
@@ -39,7 +40,7 @@ impl Settings {
         config
     }
 
-    /// The same with `properties`, which come last.
+    /// Adds `properties`, which override the settings before.
     pub(crate) fn finish(&self, mut config: ClientConfig) -> ClientConfig {
         for (key, value) in &self.properties {
             config.set(key, value);

@@ -1,4 +1,4 @@
-//! The topic: whether it is fit to be a log, and making one that is.
+//! Topic of the log: check of its settings, and creation.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,36 +15,36 @@ use crate::settings::Settings;
 use crate::wait::wait;
 use crate::{LogError, failed};
 
-/// How long a call may take.
+/// Time limit of a call.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long one of several calls may take.
+/// Time limit of one of several calls.
 const ONE_CALL: Duration = Duration::from_secs(2);
 
-/// How often a client is asked what its connections failed with.
+/// Number of polls for errors of a client's connections.
 const SAID_POLLS: usize = 20;
 
-/// What a topic is set to.
+/// Settings of a topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopicFacts {
     /// Number of partitions.
     pub partitions: usize,
-    /// How many brokers have each message.
+    /// Number of brokers that store each message.
     pub replicas: usize,
-    /// How many of them must have a message before it counts.
+    /// Number of brokers that must have a message before it is acknowledged.
     pub replicas_min: usize,
-    /// `retention.ms`; -1 is for ever.
+    /// `retention.ms`; -1 for unlimited.
     pub retention_ms: i64,
-    /// `retention.bytes`; -1 is all.
+    /// `retention.bytes`; -1 for unlimited.
     pub retention_bytes: i64,
     /// `cleanup.policy`.
     pub cleanup: String,
-    /// The largest message.
+    /// Largest message, in bytes.
     pub message_bytes_max: usize,
 }
 
 impl TopicFacts {
-    /// Why the topic is not fit to be a log: each reason by itself. None where it is.
+    /// Returns each reason why the topic is not fit to be a log; none if it is.
     pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         if self.partitions != 1 {
@@ -66,11 +66,11 @@ impl TopicFacts {
     }
 }
 
-/// What a client's connections failed with: Kafka's call itself only says that it did.
+/// Last error of a client's connections. Kafka's call only reports that it failed.
 #[derive(Clone, Default)]
 struct Said(Arc<Mutex<Option<Failure>>>);
 
-/// What a connection failed with, and its words.
+/// Error of a connection, with its text.
 type Failure = (Option<RDKafkaErrorCode>, String);
 
 impl Said {
@@ -78,7 +78,7 @@ impl Said {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether trying again is of no use.
+    /// Returns true if trying again is of no use.
     fn is_refused(&self) -> bool {
         matches!(self.last(), Some((Some(RDKafkaErrorCode::SSL | RDKafkaErrorCode::Authentication), _)))
     }
@@ -89,7 +89,7 @@ impl ClientContext for Said {
 
     fn error(&self, error: KafkaError, reason: &str) {
         tracing::debug!(%error, "Kafka: {reason}");
-        // That all brokers are down says less than why one of them is.
+        // "All brokers down" is less informative than the error of one of them.
         if error.rdkafka_error_code() != Some(RDKafkaErrorCode::AllBrokersDown) {
             *self.0.lock().unwrap_or_else(PoisonError::into_inner) =
                 Some((error.rdkafka_error_code(), reason.to_owned()));
@@ -99,7 +99,7 @@ impl ClientContext for Said {
 
 impl ConsumerContext for Said {}
 
-/// Asks for the topic until there is an answer, or there cannot be one.
+/// Queries the topic until there is an answer, or there cannot be one.
 fn metadata(consumer: &BaseConsumer<Said>, topic: &str) -> Result<Metadata, KafkaError> {
     let begun = Instant::now();
     loop {
@@ -107,7 +107,7 @@ fn metadata(consumer: &BaseConsumer<Said>, topic: &str) -> Result<Metadata, Kafk
             Ok(metadata) => return Ok(metadata),
             Err(error) => error,
         };
-        // What its connections failed with waits to be fetched, behind other news.
+        // Errors of connections are queued after other events.
         (0..SAID_POLLS).for_each(|_| drop(consumer.poll(Duration::from_millis(10))));
         if consumer.context().is_refused() || begun.elapsed() >= PATIENCE {
             return Err(error);
@@ -115,10 +115,10 @@ fn metadata(consumer: &BaseConsumer<Said>, topic: &str) -> Result<Metadata, Kafk
     }
 }
 
-/// Looks the topic up.
+/// Returns the settings of the topic.
 ///
 /// # Errors
-/// Kafka cannot be reached, does not have it, or does not let this client look.
+/// Kafka cannot be reached, does not have the topic, or does not permit this client to read its settings.
 pub fn topic_facts(settings: &Settings) -> Result<TopicFacts, LogError> {
     let said = Said::default();
     let consumer: BaseConsumer<Said> = settings
@@ -152,10 +152,11 @@ pub fn topic_facts(settings: &Settings) -> Result<TopicFacts, LogError> {
     })
 }
 
-/// Creates the topic as a log wants it, on so many brokers: synced, kept for ever, and in the order it was written.
+/// Creates the topic with the settings of a log, on a number of brokers: messages are synced, kept without limit, and
+/// in the order they were written.
 ///
 /// # Errors
-/// Kafka cannot be reached, has it already, has fewer brokers, or does not let this client.
+/// Kafka cannot be reached, has the topic already, has fewer brokers, or does not permit this client to create it.
 pub fn create_topic(settings: &Settings, replicas: usize) -> Result<(), LogError> {
     let admin = admin(settings)?;
     let in_sync = replicas.saturating_sub(1).max(1).to_string();
@@ -175,10 +176,10 @@ pub fn create_topic(settings: &Settings, replicas: usize) -> Result<(), LogError
     }
 }
 
-/// Deletes all messages before an offset, for ever. Returns the offset of the first that is there.
+/// Deletes all messages before an offset permanently. Returns the offset of the first remaining one.
 ///
 /// # Errors
-/// Kafka cannot be reached, or does not let this client.
+/// Kafka cannot be reached, or does not permit this client to delete.
 pub fn delete_before(settings: &Settings, offset: u64) -> Result<u64, LogError> {
     let doing = "deleting from the log";
     let mut until = TopicPartitionList::new();

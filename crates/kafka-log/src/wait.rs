@@ -1,4 +1,4 @@
-//! Waiting for one of the answers that rdkafka's administrative calls promise.
+//! Waiting for the futures of rdkafka's administrative calls.
 
 use std::future::Future;
 use std::pin::pin;
@@ -14,7 +14,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Waits on this thread. The answer comes from a thread of rdkafka's.
+/// Blocks this thread until the future is ready. A thread of rdkafka wakes it.
 pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));

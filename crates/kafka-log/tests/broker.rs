@@ -1,4 +1,4 @@
-//! The three clients against a real broker.
+//! Test of the three clients with a real broker.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use kafka_log::{
     topic_facts,
 };
 
-/// How long something may take that always comes when all is right.
+/// Time limit of events that always come unless there is a defect.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 struct Scratch(PathBuf);
@@ -28,7 +28,7 @@ fn events() -> (Sink, Receiver<Event>) {
     (Arc::new(move |event| drop(sender.send(event))), receiver)
 }
 
-/// The next event that `wanted` makes something of.
+/// Returns the first event for which `wanted` returns a value.
 fn next<T>(events: &Receiver<Event>, mut wanted: impl FnMut(Event) -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
@@ -51,7 +51,8 @@ fn next_election(events: &Receiver<Event>) -> bool {
     next(events, |event| if let Event::Elected(elected) = event { Some(elected) } else { None })
 }
 
-/// TLS with certificates, and TLS with a password: who lacks what is asked for is told so.
+/// Connects with TLS and certificates, and with TLS and a password; a client without the required credentials gets an
+/// error that names them.
 fn connections_are_protected(brokers: &Brokers, settings: &Settings) {
     let security = brokers.security().unwrap();
     let text = |path: &std::path::Path| path.to_str().unwrap().to_owned();
@@ -99,7 +100,7 @@ fn a_topic_is_a_log() {
         properties: Vec::new(),
     };
 
-    // A topic that is fit.
+    // A topic with fit settings.
     assert!(matches!(topic_facts(&settings), Err(LogError::NoTopic(_))));
     create_topic(&settings, 1).unwrap();
     let facts = topic_facts(&settings).unwrap();
@@ -109,7 +110,7 @@ fn a_topic_is_a_log() {
 
     connections_are_protected(&brokers, &settings);
 
-    // What is appended is read, by its order.
+    // Appended messages are read in order.
     let (sink, said) = events();
     let appender = Appender::start(&settings, Arc::clone(&sink)).unwrap();
     let _reader = Reader::start(&settings, 0, sink).unwrap();
@@ -138,7 +139,7 @@ fn a_topic_is_a_log() {
     let _late = Reader::start(&settings, 1, from_one).unwrap();
     assert_eq!([next_message(&said).offset, next_message(&said).offset], [1, 2]);
 
-    // A single message, and none where none is.
+    // Fetches a single message, and none at an offset without one.
     let (message, start, end) = fetch(&settings, 1, DEADLINE).unwrap();
     assert_eq!((message.unwrap().bytes, start, end), (vec![1], 0, 3));
     assert_eq!(fetch(&settings, 3, DEADLINE).unwrap(), (None, 0, 3));
@@ -146,13 +147,13 @@ fn a_topic_is_a_log() {
     let _beyond = Reader::start(&settings, 7, sink).unwrap();
     next(&said, |event| if let Event::Lost(_) = event { Some(()) } else { None });
 
-    // What lies before an offset is deleted, and offsets stay as they are.
+    // Messages before an offset are deleted, and offsets do not change.
     assert_eq!(delete_before(&settings, 2).unwrap(), 2);
     let (message, start, end) = fetch(&settings, 2, DEADLINE).unwrap();
     assert_eq!((message.unwrap().bytes, start, end), (vec![2], 2, 3));
     assert_eq!(fetch(&settings, 1, DEADLINE).unwrap(), (None, 2, 3));
 
-    // A message that is larger than the topic takes is certainly not there.
+    // A message larger than the topic's limit is certainly not in the log.
     let (sink, said) = events();
     let large = Appender::start(&settings, sink).unwrap();
     large.append(7, b"", &vec![0; 3_000_000]);
@@ -162,7 +163,7 @@ fn a_topic_is_a_log() {
     });
     assert_eq!(error, replication::AppendError::NotAppended);
 
-    // One of two is elected, stays when the other comes, and is followed when it goes.
+    // One of two candidates is elected, stays elected when the other comes, and is replaced when it leaves.
     let (sink, first_said) = events();
     let first = Election::start(&settings, sink).unwrap();
     assert!(next_election(&first_said));
