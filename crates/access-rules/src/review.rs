@@ -78,7 +78,7 @@ impl Review {
         TreeState { settings: &self.settings, ..self.directory.state() }
     }
 
-    /// Explains who may do what, and by which rule.
+    /// Explains who has a right, and by which rule.
     ///
     /// # Errors
     /// The data cannot be read, or the question names an unknown requester or entry.

@@ -1,9 +1,9 @@
-//! Operations of an audit trail, as access rules are asked about them: who asked for what, and how they were connected.
+//! Operations of an audit trail as inputs of access rules: requester, requested rights and connection.
 //!
-//! An event does not say how its connection came about: other events of the trail do, by which connections are
-//! followed. Those of one connection stand in order, but for changes, which the directory's log tells: they may come a
-//! little before the bind that they followed, and behind the end of their connection. So events are handed on a little
-//! later than they are read, and what a connection was is found by their time.
+//! An event does not describe its connection, so connections are followed through the events of the trail. Events of
+//! one connection are in order, except changes, which come from the directory's log: they may come a little before
+//! the bind that they followed, or after the end of their connection. So events are passed on with a delay, and the
+//! state of their connection is found by their time.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -14,22 +14,22 @@ use directory::rehearse::{Act, RecordedOperation};
 use directory::{BindMethod, ClientLink, WeekTime};
 use ldap::{DecodeLimits, Filter, ResultCode, Scope, SelectionBuf};
 
-/// Connections that are followed at a time.
+/// Most connections that are followed at a time.
 const CONNECTIONS_MAX: usize = 100_000;
 
-/// Binds and beginnings of TLS that are known of all of them.
+/// Most binds and starts of TLS that are kept for all connections together.
 const TURNS_MAX: usize = 1_000_000;
 
-/// How long events are kept back: longer than others wait to be written.
+/// Delay of events, longer than other events wait to be written.
 const KEPT_BACK_MICROS: u64 = 2_000_000;
 
-/// Octets of events that are kept back.
+/// Most octets of delayed events.
 const KEPT_BACK_BYTES: usize = 32 << 20;
 
-/// How names and filters begin that the trail does not tell.
+/// Prefix of names and filters that the trail withholds.
 const WITHHELD: &str = "withheld, ";
 
-/// What became of a connection.
+/// State of a connection from a time on.
 #[derive(Clone, Copy)]
 struct Turn {
     micros: u64,
@@ -37,21 +37,21 @@ struct Turn {
     method: Option<BindMethod>,
 }
 
-/// What a trail told of connections.
+/// State of the connections in a trail.
 #[derive(Default)]
 struct Connections {
-    /// In the order of their times.
+    /// States of each connection, in the order of their times.
     known: HashMap<u64, VecDeque<Turn>>,
     order: VecDeque<u64>,
     turns: usize,
 }
 
 impl Connections {
-    /// Notes what an event tells of its connection, which was written at this time.
+    /// Records the effect of an event, which was written at this time, on its connection.
     fn note(&mut self, event: Event<'_>, written_micros: u64) {
         let micros = event.number(Field::Time).unwrap_or(0);
         let turn = match event.kind() {
-            // Numbers of connections begin anew.
+            // After a start, the server numbers connections anew.
             Some(Kind::Started) => return *self = Connections::default(),
             Some(Kind::Opened) => Turn { micros, has_tls: false, method: Some(BindMethod::None) },
             Some(Kind::Tls) => Turn { micros, has_tls: true, method: Some(BindMethod::None) },
@@ -62,7 +62,7 @@ impl Connections {
             _ => return,
         };
         let Some(connection) = event.number(Field::Connection) else { return };
-        // Of what began before the trail did it is not known whether it has TLS.
+        // If a connection began before the trail, its use of TLS is unknown.
         if event.kind() == Some(Kind::Bind) && !self.known.contains_key(&connection) {
             return;
         }
@@ -78,7 +78,8 @@ impl Connections {
             self.order.push_back(connection);
             VecDeque::new()
         });
-        // Of those that are older than whatever is still kept back the last is what an operation began under.
+        // Of the states that are older than all delayed events, only the last one can still be the state of an
+        // operation.
         let still_asked = written_micros.saturating_sub(2 * KEPT_BACK_MICROS);
         while turns.get(1).is_some_and(|second| second.micros < still_asked) {
             turns.pop_front();
@@ -95,7 +96,7 @@ impl Connections {
         turns.get(later.checked_sub(1)?).copied()
     }
 
-    /// How the client of an event was connected, and whether the trail tells.
+    /// Returns the connection of an event's client, and whether the trail describes it.
     fn link(&self, event: Event<'_>) -> (ClientLink, bool) {
         let last = self.last(event);
         let network = event.text(Field::Network).unwrap_or_default();
@@ -112,7 +113,7 @@ impl Connections {
     }
 }
 
-/// The method of a bind; `None` where an old trail does not tell the mechanism.
+/// Returns the method of a bind, or `None` if an old trail does not have the mechanism.
 fn method_of(event: Event<'_>) -> Option<BindMethod> {
     match &*event.text(Field::Method).unwrap_or_default() {
         "simple" => Some(BindMethod::Simple),
@@ -121,26 +122,26 @@ fn method_of(event: Event<'_>) -> Option<BindMethod> {
     }
 }
 
-/// What an event of an operation is to access rules.
+/// Use of an event for access rules.
 pub(crate) enum EventReading {
-    /// They are not asked about it.
+    /// Access rules do not decide about it.
     Nothing,
-    /// They are, and the trail does not say enough of it.
+    /// Access rules decide about it, and the trail withholds a part of it.
     Withheld,
-    /// It was handed over; whether the trail tells how the client was connected.
+    /// The operation was passed on; `has_link` is false if the trail does not describe the connection.
     Read { has_link: bool },
 }
 
-/// Where an event stands.
+/// Place of an event in a trail.
 #[derive(Clone, Copy, Debug)]
 pub struct EventPlace {
     /// Number of its block.
     pub block: u64,
-    /// When that was written, in microseconds since 1970.
+    /// Time at which the block was written, in microseconds since 1970.
     pub micros: u64,
 }
 
-/// Reads operations.
+/// Reader of operations.
 #[derive(Default)]
 pub(crate) struct OperationReader {
     connections: Connections,
@@ -148,18 +149,18 @@ pub(crate) struct OperationReader {
     kept_back_bytes: usize,
 }
 
-/// Whether it went well.
+/// Success, or the error of the receiver.
 pub(crate) type Taken<E> = std::result::Result<(), E>;
 
-/// Takes events of a trail, in its order.
+/// Receiver of a trail's events, in their order.
 pub(crate) type TakeEvent<'t, E> = &'t mut dyn FnMut(&OperationReader, Event<'_>, EventPlace) -> Taken<E>;
 
 impl OperationReader {
-    /// Goes through a trail and gives each event when what is known of its connection is known; damage is passed to
+    /// Reads a trail and passes each event on once the state of its connection is known. Damage is passed to
     /// `each_damage`.
     ///
     /// # Errors
-    /// The trail cannot be read; what `each` returns.
+    /// The trail cannot be read, or `each` fails.
     pub(crate) fn read<E: From<AuditError>>(
         &mut self,
         folder: &Path,
@@ -195,7 +196,7 @@ impl OperationReader {
         Ok(())
     }
 
-    /// Gives what was written by then.
+    /// Passes on the events that were written up to this time.
     fn let_go<E>(&mut self, until: u64, each: TakeEvent<'_, E>) -> Taken<E> {
         while self.kept_back.front().is_some_and(|(written, _)| written.micros <= until) {
             self.let_go_of_first(each)?;
@@ -212,10 +213,10 @@ impl OperationReader {
         }
     }
 
-    /// Hands the operation of an event over, if access rules decide about it.
+    /// Passes on the operation of an event, if access rules decide about it.
     ///
     /// # Errors
-    /// What `each` returns.
+    /// `each` fails.
     pub(crate) fn recorded<E>(
         &self,
         event: Event<'_>,
@@ -233,7 +234,7 @@ impl OperationReader {
         let names: Vec<_> =
             event.texts(Field::Attribute).filter(|name| !name.starts_with(WITHHELD)).collect();
         let names: Vec<&str> = names.iter().map(|name| &**name).collect();
-        // Of attributes that the schema does not know none is returned, which is not the same as all.
+        // If the schema knows none of the requested attributes, none is returned; an empty request would return all.
         let asks_nothing = names.is_empty() && event.bytes(Field::Attribute).is_some();
         let none = asks_nothing.then_some("1.1");
         let selection: SelectionBuf = names.iter().copied().chain(none).collect();
@@ -314,7 +315,7 @@ mod tests {
         })
     }
 
-    /// How operations were connected, by their times: over TLS, bound by what, and whether that is told.
+    /// Returns the connection of each operation, by its time: TLS, bind method, and whether the trail describes it.
     fn read(events: &[(u64, Vec<u8>)]) -> Given<'_> {
         let mut given = Vec::new();
         let mut reader = OperationReader::default();
@@ -345,13 +346,13 @@ mod tests {
         let opened = event(Kind::Opened, 1, |_| {});
         let found = read(&[
             (100, opened.clone()),
-            // A change that the log told before the bind was handed over.
+            // The log's change was recorded before the bind.
             (100, operation(30)),
             (200, bind(20, "simple", 0)),
             (200, operation(40)),
             (300, event(Kind::Tls, 50, |_| {})),
             (300, bind(60, "PLAIN", 0)),
-            // A bind that failed is none; whoever it was is nobody then.
+            // After a failed bind, the client is anonymous.
             (300, bind(70, "simple", 49)),
             (300, operation(80)),
         ]);
@@ -360,7 +361,7 @@ mod tests {
             found,
             [(30, false, simple, true), (40, false, simple, true), (80, true, Some(plain), true)]
         );
-        // What began before the trail, and what an old one does not tell.
+        // A connection that began before the trail, and an old trail without the mechanism.
         assert_eq!(read(&[(9, bind(2, "simple", 0)), (9, operation(5))]), [(5, false, None, false)]);
         assert_eq!(
             read(&[(9, opened), (9, bind(2, "sasl", 0)), (9, operation(5))]),

@@ -1,7 +1,9 @@
-//! Access rules of other servers as ours: OpenLDAP's `access to` and `olcAccess`, the `aci` of 389 DS and OpenDJ.
+//! Translation of other servers' access rules: OpenLDAP's `access to` and `olcAccess`, and the `aci` of 389 DS and
+//! OpenDJ.
 //!
-//! What cannot be said here is left out and listed in the words of the source, never guessed at: it is for a person to
-//! decide. What is left out of a refusal may leave more open than it was, and that is said with it.
+//! Clauses that cannot be expressed are left out and listed in the words of the source, never guessed, so that a
+//! person can decide. If a clause that denies rights is left out, the result may permit more than the source; the
+//! list says so.
 
 mod aci;
 mod openldap;
@@ -11,14 +13,14 @@ use std::fmt;
 
 use rule_parts::{RuleParts, free_name};
 
-/// A clause that could not be carried over, or not exactly.
+/// Clause that could not be translated, or not exactly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
-    /// The line on which the clause begins.
+    /// Line on which the clause begins.
     pub line: usize,
-    /// The clause, as the source has it.
+    /// Clause as in the source.
     pub clause: String,
-    /// Why.
+    /// Reason.
     pub why: String,
 }
 
@@ -28,12 +30,12 @@ impl fmt::Display for LeftOut {
     }
 }
 
-/// What came of the rules of another server.
+/// Result of a translation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Translation {
-    /// Texts of access rules.
+    /// Texts of the access rules.
     pub rules: Vec<String>,
-    /// What is not in them.
+    /// Clauses that they do not cover.
     pub left_out: Vec<LeftOut>,
 }
 
@@ -42,10 +44,10 @@ impl Translation {
         self.left_out.push(LeftOut { line, clause: clause.trim().to_owned(), why: why.into() });
     }
 
-    /// The texts of rules, with names that no rule has yet.
+    /// Returns the texts of rules, with names that no other rule has.
     ///
     /// # Errors
-    /// One of them cannot be said.
+    /// A rule cannot be expressed.
     fn texts(&self, name: &str, rules: &[RuleParts]) -> Result<Vec<String>, String> {
         let mut taken = self.rules.clone();
         for rule in rules {
@@ -56,7 +58,7 @@ impl Translation {
     }
 }
 
-/// Translates a slapd.conf, or LDIF with `olcAccess` or `aci` values; other lines are passed over.
+/// Translates a slapd.conf, or LDIF with `olcAccess` or `aci` values. Other lines are skipped.
 pub fn translate(text: &str) -> Translation {
     let mut translation = Translation::default();
     let mut clauses = Vec::new();
@@ -89,7 +91,7 @@ pub fn translate(text: &str) -> Translation {
                 translation.leave_out(line, &logical, "the change takes it away");
             }
             ("olcaccess", Some(value)) => clauses.push((line, value)),
-            // It holds everywhere, whatever entry of the configuration it stands in.
+            // A global ACI applies to all entries, whichever configuration entry contains it.
             ("ds-cfg-global-aci", Some(value)) => aci::translate(&mut translation, line, "", &value),
             (_, Some(value)) => match &record.dn {
                 Some(dn) => aci::translate(&mut translation, line, dn, &value),
@@ -104,19 +106,20 @@ pub fn translate(text: &str) -> Translation {
     translation
 }
 
-/// The record of LDIF that a line is in.
+/// Record of LDIF that contains a line.
 #[derive(Default)]
 struct Record {
-    /// `None` before its `dn:`, or where that cannot be read.
+    /// DN of the record; `None` before its `dn:`, or if that is not valid.
     dn: Option<String>,
-    /// Its `changetype`, in small letters.
+    /// `changetype` of the record, in lower case.
     change: String,
-    /// What a modification does with the values that follow.
+    /// Operation of the modification that contains the following values.
     operation: String,
 }
 
-/// Lines with those that go on with them: a line that begins with a blank belongs to the one before, without that blank
-/// in LDIF and with it in slapd.conf. Empty lines stay, since they end a record, and comments go.
+/// Returns lines joined with their continuations. A line that begins with a blank continues the line before, without
+/// that blank in LDIF and with it in slapd.conf. Empty lines are kept, because they end a record; comments are
+/// dropped.
 fn logical_lines(text: &str) -> Vec<(usize, String)> {
     let mut lines: Vec<(usize, String)> = Vec::new();
     for (number, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
@@ -133,13 +136,13 @@ fn logical_lines(text: &str) -> Vec<(usize, String)> {
     lines
 }
 
-/// The attribute of a line of LDIF in small letters and without options, and its value; `None` in its place where it
-/// cannot be read.
+/// Returns the attribute of a line of LDIF, in lower case and without options, and its value, or `None` if the value
+/// is not valid.
 fn attribute_of(line: &str) -> Option<(String, Option<String>)> {
     let (name, value) = line.split_once(':')?;
     let name = name.split(';').next().unwrap_or_default().to_ascii_lowercase();
     let value = match value.as_bytes().first() {
-        // Read as LDIF has it, by a record of this one value.
+        // Decoded like LDIF, as a record with this one value.
         Some(b':') => decoded(value.get(1..)?.trim()).and_then(|octets| String::from_utf8(octets).ok()),
         Some(b'<') => None,
         _ => Some(value.trim().to_owned()),

@@ -1,7 +1,7 @@
-//! `aci` values of 389 DS, FreeIPA and OpenDJ: allow and deny, where deny wins, as here.
+//! `aci` values of 389 DS, FreeIPA and OpenDJ. As in Pando, a deny rule wins over an allow rule.
 //!
-//! A value is carried over whole or not at all: [`text`] takes it apart, and one permission, target or condition that
-//! has no equal here leaves out the others with it.
+//! A value is translated completely or not at all: [`text`] parses it, and one permission, target or condition
+//! without an equivalent leaves out the whole value.
 
 mod text;
 
@@ -14,16 +14,16 @@ use super::Translation;
 use super::rule_parts::{DAYS, RuleParts, check_dn, is_in};
 use text::{Aci, Bind, Condition, Permission, Target};
 
-/// Alternatives of one bind rule, at most.
+/// Most alternatives of one bind rule.
 const ALTERNATIVES_MAX: usize = 64;
 
-/// Strength in bits that every TLS connection here has.
+/// Minimum strength in bits of a TLS connection in Pando.
 const TLS_STRENGTH_BITS: u32 = 128;
 
-/// A clause that cannot be carried over, and why.
+/// Clause that cannot be translated, and the reason.
 type Refused = (String, String);
 
-/// Translates a value that stands in the entry `dn`; empty for a global one.
+/// Translates a value of the entry `dn`, which is empty for a global value.
 pub(super) fn translate(translation: &mut Translation, line: usize, dn: &str, value: &str) {
     let whole = |why: String| (first_words(value), format!("{why}; the whole aci is left out"));
     let aci = Aci::read(value).map_err(whole);
@@ -57,11 +57,11 @@ fn first_words(value: &str) -> String {
     value.chars().take(60).collect()
 }
 
-/// What comes of an `aci`.
+/// Rules and notices for one `aci`.
 #[derive(Default)]
 struct Translated {
     rules: Vec<RuleParts>,
-    /// What is not exactly as it was.
+    /// Differences between the rules and the source.
     notices: Vec<Refused>,
 }
 
@@ -71,17 +71,17 @@ impl Translated {
     }
 }
 
-/// What an `aci` is about.
+/// Targets of an `aci`.
 #[derive(Default)]
 struct About {
     place: Option<(Reach, String)>,
-    /// `None` where no attributes are named.
+    /// Target attributes; `None` if the value names none.
     attributes: Option<Vec<String>>,
     but_attributes: Vec<String>,
     filter: Option<String>,
     /// Attributes with filters for their values.
     values: Vec<(String, String)>,
-    /// Controls or extended operations.
+    /// OIDs of controls or extended operations.
     uses: Vec<String>,
 }
 
@@ -221,7 +221,8 @@ impl About {
         Ok(())
     }
 
-    /// Controls and extended operations: who may read them may use them, in OpenDJ's words.
+    /// Translates a permission for controls and extended operations: in OpenDJ, the right to read them is the right
+    /// to use them.
     fn say_uses(
         &self,
         permission: &Permission<'_>,
@@ -307,7 +308,7 @@ impl About {
         if meant.is_allow && has("read") && !(has("search") && has("compare")) {
             translated.notice(text, "read without search or compare: here it gives these too");
         }
-        // There an entry shows where something of it may be read.
+        // On the other server, an entry is visible if a part of it is readable.
         let is_of_all =
             self.but_attributes.is_empty() && self.attributes.as_deref().is_some_and(|names| names == ["*"]);
         if !meant.is_allow && has("read") && has("search") && has("compare") && is_of_all {
@@ -336,7 +337,7 @@ impl About {
 }
 
 impl Permission<'_> {
-    /// Whether it is about a right, by its name or by "all", which does not have proxy.
+    /// Returns true if the permission covers a right, by its name or by "all", which excludes proxy.
     fn has(&self, right: &str) -> bool {
         self.rights.iter().any(|known| known == right || known == "all")
     }
@@ -357,7 +358,7 @@ fn attributes_of(text: &str) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// The attributes of `add=ATTRIBUTE:FILTER && ..., del=...`, each with the filter for its values.
+/// Parses `add=ATTRIBUTE:FILTER && ..., del=...` into attributes, each with the filter for its values.
 fn values_of(text: &str) -> Result<Vec<(String, String)>, String> {
     const WRONG: &str = "this is no list of attributes and filters";
     let (mut added, mut deleted) = (Vec::new(), Vec::new());
@@ -382,7 +383,7 @@ fn values_of(text: &str) -> Result<Vec<(String, String)>, String> {
     }
 }
 
-/// The pieces between separators that stand in no brackets. A filter has brackets in values as `\28` and `\29` only.
+/// Splits a text at separators outside of brackets. Values in filters contain brackets only as `\28` and `\29`.
 fn outside_brackets<'a>(text: &'a str, separators: &[&str]) -> Vec<&'a str> {
     let (mut pieces, mut start, mut depth, mut skipped_to) = (Vec::new(), 0, 0_usize, 0);
     for (place, c) in text.char_indices().filter(|(_, c)| c.is_ascii()) {
@@ -405,7 +406,7 @@ fn outside_brackets<'a>(text: &'a str, separators: &[&str]) -> Vec<&'a str> {
     pieces
 }
 
-/// Who asks by which way, for each way of its own: the rule holds for all of them.
+/// Returns the requesters for each kind of connection. The rule applies to all of these alternatives.
 fn alternatives_of(bind: &Bind<'_>) -> Result<Vec<(LinkConditions, Vec<RequesterSpec>)>, String> {
     let mut alternatives: Vec<(LinkConditions, Vec<RequesterSpec>)> = Vec::new();
     for conjunction in conjunctions(bind)? {
@@ -418,7 +419,7 @@ fn alternatives_of(bind: &Bind<'_>) -> Result<Vec<(LinkConditions, Vec<Requester
     Ok(alternatives)
 }
 
-/// A bind rule as alternatives, in each of which all conditions hold.
+/// Converts a bind rule into alternatives, each of which is a conjunction of conditions.
 fn conjunctions<'a>(bind: &Bind<'a>) -> Result<Vec<Vec<Condition<'a>>>, String> {
     let all = match bind {
         Bind::Is(condition) => vec![vec![condition.clone()]],
@@ -446,7 +447,7 @@ fn conjunctions<'a>(bind: &Bind<'a>) -> Result<Vec<Vec<Condition<'a>>>, String> 
     }
 }
 
-/// Who asks by which way where all of these hold.
+/// Returns the connection and the requesters for which all conditions hold.
 fn of_conjunction(conditions: &[Condition<'_>]) -> Result<(LinkConditions, Vec<RequesterSpec>), String> {
     let mut link = LinkConditions::default();
     let mut requesters = None;
@@ -487,7 +488,8 @@ fn of_conjunction(conditions: &[Condition<'_>]) -> Result<(LinkConditions, Vec<R
     Ok((link, requesters.unwrap_or_else(|| vec![RequesterSpec::Anyone])))
 }
 
-/// Whether a strength asks for TLS. Every TLS connection here has 128 bits or more, and no other has any.
+/// Returns true if a required strength requires TLS. Every TLS connection of Pando has 128 bits or more; other
+/// connections have none.
 fn over_tls(sign: &str, value: &str) -> Result<bool, String> {
     let bits = value.parse::<u32>().map_err(|_| format!("{value:?} is no strength"))?;
     let least = match sign {
@@ -502,7 +504,7 @@ fn over_tls(sign: &str, value: &str) -> Result<bool, String> {
     }
 }
 
-/// The way to bind; `None` for any or none.
+/// Returns the bind method, or `None` for any or none.
 fn method(value: &str) -> Result<Option<&'static str>, String> {
     Ok(match value.to_ascii_lowercase().as_str() {
         "none" => None,
@@ -519,14 +521,14 @@ fn method(value: &str) -> Result<Option<&'static str>, String> {
     })
 }
 
-/// The place of a day by its first three letters or more.
+/// Finds a day by its first three letters or more.
 fn day<'d>(text: &str, days: &'d mut [bool; 7]) -> Result<&'d mut bool, String> {
     let text = text.to_ascii_lowercase();
     let place = DAYS.iter().position(|day| text.len() >= 3 && day.starts_with(&text));
     place.and_then(|place| days.get_mut(place)).ok_or_else(|| format!("{text:?} is no day"))
 }
 
-/// Narrows a part of a day, in minutes, by a comparison with `1800`.
+/// Narrows a range of minutes of the day by a comparison with a time such as `1800`.
 fn narrow((start, end): &mut (u64, u64), sign: &str, value: &str) -> Result<(), String> {
     let is_time = value.len() == 4 && value.bytes().all(|octet| octet.is_ascii_digit());
     let digits = value.parse::<u64>().ok().filter(|_| is_time);
@@ -548,7 +550,7 @@ fn narrow((start, end): &mut (u64, u64), sign: &str, value: &str) -> Result<(), 
     }
 }
 
-/// The DN of `ldap:///DN`, which may be empty. What a URL or a pattern could mean otherwise is refused.
+/// Returns the DN of `ldap:///DN`, which may be empty. A URL or pattern with another possible meaning is refused.
 fn dn_in(named: &str) -> Result<&str, String> {
     let scheme = named.get(.."ldap:///".len()).unwrap_or_default();
     if !scheme.eq_ignore_ascii_case("ldap:///") {
@@ -593,14 +595,14 @@ fn requester(key: &str, named: &str) -> Result<RequesterSpec, String> {
     }
 }
 
-/// Users that a search finds: `ldap:///BASE??sub?FILTER`.
+/// Returns the users that a search `ldap:///BASE??sub?FILTER` finds.
 fn searched(named: &str) -> Result<RequesterSpec, String> {
     let url = ldap::LdapUrl::parse(named).map_err(|error| format!("{named:?} is no URL: {error}"))?;
     let is_here = url.host.is_none() && url.scheme == ldap::UrlScheme::Ldap;
     if url.scope != Some(ldap::Scope::WholeSubtree) || !is_here || !url.extensions.is_empty() {
         return Err(format!("{named:?} is a search of another scope or server"));
     }
-    // Wherever servers expand a macro, also in a filter.
+    // Servers expand macros everywhere, also in filters.
     if named.contains('$') {
         return Err(format!("{named:?} is a pattern, a search, or a macro"));
     }
@@ -612,7 +614,7 @@ fn searched(named: &str) -> Result<RequesterSpec, String> {
     })
 }
 
-/// An address, one with a prefix or a mask, or with `*` for its last parts.
+/// Parses an address, alone, with a prefix or a mask, or with `*` for its last parts.
 fn network(text: &str) -> Result<IpNet, String> {
     let wrong = || format!("{text:?} is no network");
     if text.contains('*') {

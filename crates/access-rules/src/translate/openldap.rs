@@ -1,9 +1,9 @@
 //! `access to <what> by <who> <access> ...` (slapd.access(5)).
 //!
-//! There the first clause that is about something decides, and in it the first `by` that is about somebody. Here
-//! nothing depends on an order, so what earlier clauses are about is taken out of later ones: as attributes, as places,
-//! and what a filter matches by its opposite, of entries and of single values. Of the `by`s of a clause an earlier one
-//! with less access becomes a refusal.
+//! In OpenLDAP the first clause that covers an access decides, and in it the first `by` that covers the requester. In
+//! Pando the order of rules has no effect. So what earlier clauses cover is excluded from later ones: attributes,
+//! places, and, by negated filters, entries and single values. If an earlier `by` of a clause gives less access than
+//! a later one, it becomes a deny rule.
 
 use directory::ListenerName;
 use directory::access::{LinkConditions, Reach, RequesterSpec};
@@ -12,21 +12,21 @@ use ipnet::IpNet;
 use super::Translation;
 use super::rule_parts::{Path, RuleParts, check_dn, path};
 
-/// What a clause is about, or what is left of it.
+/// Region that a clause covers, or a rest of it.
 #[derive(Clone, Debug)]
 struct Region {
     place: Option<(Reach, String)>,
     but_places: Vec<(Reach, String)>,
-    /// `None` for all.
+    /// Attributes; `None` for all.
     attributes: Option<Vec<String>>,
     but_attributes: Vec<String>,
-    /// What has to match single values of the one attribute.
+    /// Filter for single values of the one attribute.
     values: Option<String>,
-    /// What has to match the entries.
+    /// Filter for entries.
     filter: Option<String>,
 }
 
-/// Access, by its letters: c, s, r, a, z (w is both), x.
+/// Access of one `by`, by its letters: c, s, r, a, z (w is both), x.
 #[derive(Clone, Debug)]
 struct Grant {
     requester: RequesterSpec,
@@ -35,7 +35,7 @@ struct Grant {
 }
 
 impl Grant {
-    /// Whether it is for everybody, by any way.
+    /// Returns true if the grant is for all requesters on all connections.
     fn is_for_all(&self) -> bool {
         self.requester == RequesterSpec::Anyone && self.link == LinkConditions::default()
     }
@@ -130,7 +130,8 @@ fn strip_number(word: &str) -> &str {
     word.strip_prefix('{').and_then(|rest| Some(rest.split_once('}')?.1)).unwrap_or(word)
 }
 
-/// Words as slapd takes them: quotes keep blanks together and go, and a backslash goes and keeps what follows it.
+/// Splits a text into words as slapd does: quotes keep blanks and are removed; a backslash is removed and protects
+/// the next character.
 fn words(text: &str) -> Result<Vec<String>, &'static str> {
     let (mut words, mut word, mut quoted) = (Vec::new(), String::new(), false);
     let mut rest = text.chars();
@@ -204,7 +205,7 @@ fn region(what: &[String]) -> Result<Region, String> {
     Ok(region)
 }
 
-/// A filter for this value of the one attribute.
+/// Returns a filter for this value of the one attribute.
 fn value_filter(attributes: Option<&[String]>, value: &str) -> Result<String, String> {
     let Some([name]) = attributes else { return Err("a value of more than one attribute".to_owned()) };
     if NOT_BY_VALUE.iter().any(|known| known.eq_ignore_ascii_case(name)) {
@@ -220,7 +221,8 @@ fn value_filter(attributes: Option<&[String]>, value: &str) -> Result<String, St
     Ok(filter + ")")
 }
 
-/// What stands for an entry, names entries, or goes with it.
+/// Names whose values no filter distinguishes here: they stand for an entry, name other entries, or belong to every
+/// entry.
 const NOT_BY_VALUE: [&str; 12] = [
     "entry",
     "children",
@@ -236,10 +238,10 @@ const NOT_BY_VALUE: [&str; 12] = [
     "memberOf",
 ];
 
-/// What is left of a region without another.
+/// Returns the rest of a region without another region.
 fn subtract(region: &Region, other: &Region) -> Vec<Region> {
     let mut left = subtract_whole(region, other);
-    // Left besides are the values that the other is not about.
+    // The values that the other region does not cover remain.
     left.extend(other.values.as_ref().filter(|_| region.values != other.values).and_then(|taken| {
         let values = match &region.values {
             Some(own) => format!("(&{own}(!{taken}))"),
@@ -247,7 +249,7 @@ fn subtract(region: &Region, other: &Region) -> Vec<Region> {
         };
         Some(Region { values: Some(values), ..common(region, other)? })
     }));
-    // Left besides is what both are about and the other's filter does not match.
+    // Entries in both regions that do not match the other's filter remain.
     left.extend(other.filter.as_ref().and_then(|filter| {
         let filter = format!("(!{filter})");
         let filter = match &region.filter {
@@ -259,7 +261,7 @@ fn subtract(region: &Region, other: &Region) -> Vec<Region> {
     left
 }
 
-/// What two regions are both about, but for their filters.
+/// Returns the intersection of two regions, without regard to their filters.
 fn common(region: &Region, other: &Region) -> Option<Region> {
     let mut common = region.clone();
     match nested(region.place.as_ref(), other.place.as_ref()) {
@@ -283,7 +285,7 @@ fn common(region: &Region, other: &Region) -> Option<Region> {
     Some(common)
 }
 
-/// The same as if the other had no filter.
+/// Subtracts a region as if it had no filter.
 fn subtract_whole(region: &Region, other: &Region) -> Vec<Region> {
     match nested(region.place.as_ref(), other.place.as_ref()) {
         Nesting::Apart => vec![region.clone()],
@@ -301,7 +303,7 @@ fn subtract_whole(region: &Region, other: &Region) -> Vec<Region> {
     }
 }
 
-/// Whether they name attributes, and none in common.
+/// Returns true if both regions name attributes and have none in common.
 fn are_apart(region: &Region, other: &Region) -> bool {
     let (Some(own), Some(taken)) = (&region.attributes, &other.attributes) else { return false };
     !own.iter().any(|name| taken.iter().any(|other| other.eq_ignore_ascii_case(name)))
@@ -328,9 +330,9 @@ fn without_attributes(region: &Region, other: &Region) -> Option<Region> {
 
 enum Nesting {
     Apart,
-    /// The first is part of the second.
+    /// The first region is part of the second.
     Within,
-    /// The second, which is this, is part of the first.
+    /// The second region, given here, is part of the first.
     Around((Reach, String)),
 }
 
@@ -369,7 +371,7 @@ fn nested(one: Option<&(Reach, String)>, other: Option<&(Reach, String)>) -> Nes
     }
 }
 
-/// Who gets what, and whether a clause behind this one decides for others.
+/// Returns the grants of a clause, and whether a later clause decides for other requesters.
 fn grants(translation: &mut Translation, line: usize, bys: &[Vec<String>]) -> (Vec<Grant>, bool) {
     let (mut grants, mut goes_on) = (Vec::new(), false);
     for by in bys {
@@ -394,7 +396,7 @@ fn grants(translation: &mut Translation, line: usize, bys: &[Vec<String>]) -> (V
                 by.pop();
                 access
             }
-            // Without a level it is none.
+            // A `by` without a level gives no access.
             None => Rights::default(),
         };
         if (access.search || access.compare) && !access.read {
@@ -501,7 +503,7 @@ fn who(by: &[&str]) -> Result<(RequesterSpec, LinkConditions), String> {
     Ok((whom.unwrap_or(RequesterSpec::Anyone), link))
 }
 
-/// The name of the listener that has no other than its scheme.
+/// Returns the name of the listener whose URL has only a scheme.
 fn listener_of(url: &str) -> Result<ListenerName, String> {
     let trimmed = url.trim_end_matches('/').to_ascii_lowercase();
     match trimmed.split_once(':').map_or((trimmed.as_str(), ""), |(scheme, rest)| (scheme, rest)) {
@@ -515,7 +517,7 @@ fn listener_of(url: &str) -> Result<ListenerName, String> {
     }
 }
 
-/// `10.0.0.0%255.0.0.0`, with a port behind it that is of no interest.
+/// Parses `10.0.0.0%255.0.0.0`, with a port after it that is ignored.
 fn network(value: &str) -> Result<IpNet, String> {
     let wrong = || format!("{value:?} is no network");
     let value = value.split('{').next().unwrap_or_default();
@@ -527,7 +529,7 @@ fn network(value: &str) -> Result<IpNet, String> {
     Ok(network.trunc())
 }
 
-/// Adds the rules of a clause, by its line, text and number, for one region.
+/// Adds the rules of a clause, given by its line, text and number, for one region.
 fn say(
     translation: &mut Translation,
     (line, clause, number): (usize, &str, usize),
@@ -552,7 +554,7 @@ fn say(
             ..about
         };
         if later.iter().any(|later| !grant.rights.covers(later.rights) && !grant.is_for_all()) {
-            // Somebody whom a later `by` would give more.
+            // A requester to whom a later `by` would give more.
             let hides =
                 !grant.rights.read && has_entry(region) && later.iter().any(|later| later.rights.read);
             let words = if hides { vec!["browse"] } else { rights_missing(grant.rights, later) };
@@ -598,13 +600,13 @@ fn words_of(rights: Rights) -> Vec<&'static str> {
     match (rights.add, rights.delete) {
         (true, true) => words.push("write"),
         _ if rights.own => words.extend(["join", "leave"]),
-        // One of them alone cannot be said of other values than the own name.
+        // One of them alone cannot be expressed for values other than the requester's own name.
         _ => {}
     }
     words
 }
 
-/// What later `by`s give and this one does not.
+/// Returns the rights that later `by`s give and this one does not.
 fn rights_missing(own: Rights, later: &[Grant]) -> Vec<&'static str> {
     let any = |has: fn(Rights) -> bool| later.iter().any(|grant| has(grant.rights)) && !has(own);
     let mut words = Vec::new();
@@ -620,7 +622,7 @@ fn rights_missing(own: Rights, later: &[Grant]) -> Vec<&'static str> {
     words
 }
 
-/// Whether a region has the entries themselves: there attributes are one thing and the entry that has them another.
+/// Returns true if a region contains the entries themselves: OpenLDAP separates an entry from its attributes.
 fn has_entry(region: &Region) -> bool {
     match &region.attributes {
         None => !region.but_attributes.iter().any(|name| name.eq_ignore_ascii_case("entry")),
@@ -628,13 +630,13 @@ fn has_entry(region: &Region) -> bool {
     }
 }
 
-/// What a region is about, as a part of a rule: its entries themselves, or its attributes. `None` for nothing.
+/// Converts a region to a part of a rule: its entries themselves, or its attributes. Returns `None` if there is none.
 fn about(region: &Region, of_entries: bool, is_allow: bool) -> Option<RuleParts> {
     let is_entry =
         |name: &String| name.eq_ignore_ascii_case("entry") || name.eq_ignore_ascii_case("children");
     let mut about = RuleParts::default();
     if of_entries {
-        // Who may write all attributes may write those two, which stand for the entry and what is below it.
+        // The right to write all attributes includes these two, which stand for the entry and its children.
         let has_both = match &region.attributes {
             None => !region.but_attributes.iter().any(is_entry),
             Some(names) => names.iter().filter(|name| is_entry(name)).count() == 2,

@@ -1,23 +1,23 @@
-//! An access rule as a translation means it, part by part, and its text.
+//! Parts of an access rule that a translation produces, and the text of the rule.
 //!
-//! The text of a rule has no escapes, so a DN or a name from elsewhere could end a quote and begin another clause. So a
-//! text is given out only if reading it again, with the directory's own parser, gives what was meant.
+//! The text of a rule has no escapes, so a DN or a name from the source could end a quote and begin another clause.
+//! So a text is returned only if the directory's own parser reads the intended rule from it.
 
 use directory::access::{AccessRule, LinkConditions, Reach, RequesterSpec, Rights};
 use ipnet::IpNet;
 use ldap::{Dn, FilterBuf};
 use schema::Schema;
 
-/// Octets of a name without a number behind it; the rule's own bound is 100.
+/// Most octets of a name without its number; the limit of rules is 100.
 const NAME_MAX: usize = 90;
 
-/// A rule without its name.
+/// Rule without its name.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RuleParts {
     pub(super) is_allow: bool,
-    /// Words of rights, as they are written.
+    /// Rights, as written in rules.
     pub(super) rights: Vec<&'static str>,
-    /// Types, or OIDs of controls and operations.
+    /// Attribute types, or OIDs of controls and operations.
     pub(super) attributes: Vec<String>,
     pub(super) but_attributes: Vec<String>,
     pub(super) values: Option<String>,
@@ -30,10 +30,10 @@ pub(super) struct RuleParts {
 }
 
 impl RuleParts {
-    /// The text of the rule.
+    /// Returns the text of the rule.
     ///
     /// # Errors
-    /// A part is not what it should be, or the text would be read as another rule.
+    /// A part is not valid, or the text would be read as another rule.
     pub(super) fn text(&self, name: &str) -> Result<String, String> {
         self.check()?;
         let text = self.render(name)?;
@@ -58,7 +58,7 @@ impl RuleParts {
         }
     }
 
-    /// Whether names are names, DNs are DNs, and filters are filters.
+    /// Checks that names, DNs and filters are valid.
     fn check(&self) -> Result<(), String> {
         let places = self.place.iter().chain(&self.but_places).map(|(_, dn)| dn);
         places.chain(self.requesters.iter().filter_map(dn_of)).try_for_each(|dn| check_dn(dn))?;
@@ -117,11 +117,12 @@ pub(super) fn check_dn(dn: &str) -> Result<(), String> {
     }
 }
 
-/// RDNs, each by its attributes and values.
+/// RDNs, each with its attributes and values.
 pub(super) type Path = Vec<Vec<(String, Vec<u8>)>>;
 
-/// The RDNs of a DN, root first, to be compared with those of others: names as OIDs where the shipped schema has them,
-/// values in small letters. The other server's schema is not here, so an index would want more. Of no DN it is empty.
+/// Returns the RDNs of a DN, root first, for comparison with other paths: names as OIDs if the shipped schema has
+/// them, values in lower case. The other server's schema is not available, so this is only an approximation of its
+/// comparison. The path of an invalid DN is empty.
 pub(super) fn path(dn: &str) -> Path {
     let schema = Schema::shipped();
     let dn = Dn::parse(dn).unwrap_or_default();
@@ -139,12 +140,12 @@ pub(super) fn path(dn: &str) -> Path {
     rdns.collect()
 }
 
-/// Whether a DN is at or below another. Both are DNs.
+/// Returns true if a DN is at or below another. Both must be valid.
 pub(super) fn is_in(dn: &str, above: &str) -> bool {
     path(dn).starts_with(&path(above))
 }
 
-/// A name for a rule that none of `taken` has: without what ends a name, and not too long.
+/// Returns a name for a rule that none of `taken` has, without characters that end a name, and within the limit.
 pub(super) fn free_name(wanted: &str, taken: &[String]) -> String {
     let clean = |c: char| if matches!(c, ':' | '"' | '\'') || c.is_control() { ' ' } else { c };
     let mut name: String = wanted.chars().map(clean).collect();
@@ -170,7 +171,8 @@ fn dn_of(requester: &RequesterSpec) -> Option<&String> {
     }
 }
 
-/// Whether a rule can have this word for attributes or uses: a name, an OID, `*`, `+` or `@class`, without options.
+/// Returns true if a rule can contain this word as an attribute or a use: a name, an OID, `*`, `+` or `@class`,
+/// without options.
 fn is_name(word: &str) -> bool {
     let name = word.strip_prefix('@').unwrap_or(word);
     let is_name_octet = |octet: u8| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'.' | b'_');
@@ -186,7 +188,7 @@ fn word_of(reach: Reach) -> &'static str {
     }
 }
 
-/// A text in quotes that it does not contain.
+/// Puts a text into quotes that it does not contain.
 fn quoted(text: &str) -> Result<String, String> {
     match (text.contains('\''), text.contains('"')) {
         (false, _) => Ok(format!("'{text}'")),
@@ -242,7 +244,7 @@ fn network_text(network: &IpNet) -> String {
     }
 }
 
-/// The days of a week, as rules name them.
+/// Days of the week as in rules.
 pub(super) const DAYS: [&str; 7] =
     ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 

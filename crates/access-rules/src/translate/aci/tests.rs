@@ -1,4 +1,4 @@
-//! What becomes of `aci` values: sets in the style of those that servers begin with, and texts made to mislead.
+//! Tests of `aci` values: values in the style of servers' default rules, and values made to mislead the parser.
 
 use directory::access::{AccessRule, RequesterSpec};
 
@@ -9,7 +9,7 @@ fn of(values: &[&str]) -> Translation {
     translate(&format!("dn: dc=x\n{lines}"))
 }
 
-/// Values of an entry `dc=x`, each with its rules or a part of the reason why it has none.
+/// Checks values of the entry `dc=x`, each with its rules or a part of the reason why it has none.
 fn check(pairs: &[(&str, Result<&[&str], &str>)]) {
     for (value, expected) in pairs {
         let found = of(&[value]);
@@ -27,7 +27,7 @@ fn check(pairs: &[(&str, Result<&[&str], &str>)]) {
     }
 }
 
-/// In the style of those that 389 DS makes for a new suffix and its own entries.
+/// Values in the style of those that 389 DS creates for a new suffix and its own entries.
 #[test]
 fn values_of_389_ds() {
     check(&[
@@ -89,7 +89,7 @@ fn values_of_389_ds() {
     ]);
 }
 
-/// In the style of those of FreeIPA: permissions for groups below `cn=pbac`, and rules for hosts and users themselves.
+/// Values in the style of FreeIPA: permissions for groups below `cn=pbac`, and rules for hosts and users themselves.
 #[test]
 fn values_of_freeipa() {
     check(&[
@@ -173,7 +173,7 @@ fn values_of_freeipa() {
     ]);
 }
 
-/// In the style of those of OpenDJ, which stand in its configuration and hold everywhere.
+/// Values in the style of OpenDJ, which are in its configuration and apply to all entries.
 #[test]
 fn values_of_opendj() {
     let global = |value: &str| translate(&format!("dn: cn=Handler,cn=config\nds-cfg-global-aci: {value}\n"));
@@ -228,7 +228,7 @@ fn values_of_opendj() {
 fn separators_in_quotes_do_not_end_anything() {
     let all = "allow (read, search, compare)";
     check(&[
-        // The case that began this: the value was cut at the semicolon, and the rule was for another DN.
+        // Regression: the value was cut at the semicolon, and the rule was for another DN.
         (
             "(targetattr=\"title\")(version 3.0; acl \"no title\"; deny (read) \
                  userdn = \"ldap:///cn=Ito\\; Ken,ou=people,dc=x\";)",
@@ -336,7 +336,7 @@ fn values_belong_to_the_entry_before_them_alone() {
     }
 }
 
-/// Pieces that end something elsewhere, put at any place of names that a value has.
+/// Puts characters that end other elements at every place of the names in a value.
 #[test]
 fn translation_keeps_the_named_entry_or_refuses_the_rule() {
     const PIECES: [&str; 16] = [

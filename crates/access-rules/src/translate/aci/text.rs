@@ -1,17 +1,17 @@
-//! The text of an `aci` value, taken apart whole:
+//! Parser of `aci` values.
 //!
 //! ```text
 //! (TARGET = "TEXT") ... (version 3.0; acl "NAME"; allow|deny (RIGHT, ...) BIND RULE; ...)
 //! BIND RULE:  KEY = "TEXT", [not] (BIND RULE), BIND RULE and BIND RULE, BIND RULE or BIND RULE
 //! ```
 //!
-//! Quotes, brackets and semicolons count only where the grammar has them. A text that leaves a doubt is refused:
-//! servers differ on a quote behind a backslash, and on `and` and `or` side by side.
+//! Quotes, brackets and semicolons have their meaning only where the grammar permits them. Ambiguous text is refused:
+//! servers differ on a quote after a backslash, and on a mix of `and` and `or`.
 
-/// Bind rules within others, at most.
+/// Most levels of nested bind rules.
 const DEPTH_MAX: usize = 32;
 
-/// An `aci` value.
+/// Parsed `aci` value.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Aci<'a> {
     pub(super) targets: Vec<Target<'a>>,
@@ -22,11 +22,11 @@ pub(super) struct Aci<'a> {
 /// `key = "text"` or `key != "text"` in brackets.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Target<'a> {
-    /// In small letters.
+    /// Key, in lower case.
     pub(super) key: String,
     pub(super) is_negated: bool,
     pub(super) text: &'a str,
-    /// All between its brackets.
+    /// Text between its brackets.
     pub(super) source: &'a str,
 }
 
@@ -34,13 +34,13 @@ pub(super) struct Target<'a> {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Permission<'a> {
     pub(super) is_allow: bool,
-    /// In small letters.
+    /// Rights, in lower case.
     pub(super) rights: Vec<String>,
     pub(super) bind: Bind<'a>,
     pub(super) source: &'a str,
 }
 
-/// A bind rule.
+/// Parsed bind rule.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Bind<'a> {
     Is(Condition<'a>),
@@ -52,17 +52,17 @@ pub(super) enum Bind<'a> {
 /// `key = "value"`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Condition<'a> {
-    /// In small letters.
+    /// Key, in lower case.
     pub(super) key: String,
     pub(super) sign: &'static str,
     pub(super) value: &'a str,
 }
 
 impl<'a> Aci<'a> {
-    /// Takes a value apart.
+    /// Parses a value.
     ///
     /// # Errors
-    /// What stands where something else is wanted.
+    /// The unexpected text, and what was expected.
     pub(super) fn read(value: &'a str) -> Result<Aci<'a>, String> {
         let mut parser = Parser { text: value, at: 0 };
         let mut targets = Vec::new();
@@ -109,7 +109,7 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    /// What is left, without blanks before it.
+    /// Returns the remaining text without leading blanks.
     fn rest(&mut self) -> &'a str {
         let rest = self.text.get(self.at..).unwrap_or_default();
         let trimmed = rest.trim_start();
@@ -139,7 +139,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A word, which may be empty.
+    /// Takes a word, which may be empty.
     fn word(&mut self) -> &'a str {
         let rest = self.rest();
         let ends = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
@@ -148,7 +148,7 @@ impl<'a> Parser<'a> {
         word
     }
 
-    /// The next word without taking it, in small letters.
+    /// Returns the next word in lower case without taking it.
     fn peeked_word(&mut self) -> String {
         let start = self.at;
         let word = self.word().to_ascii_lowercase();
@@ -156,7 +156,7 @@ impl<'a> Parser<'a> {
         word
     }
 
-    /// A text in quotes, without blanks around it.
+    /// Takes a text in quotes, without blanks around it.
     fn quoted(&mut self) -> Result<&'a str, String> {
         self.expect("\"")?;
         let rest = self.text.get(self.at..).unwrap_or_default();
@@ -169,7 +169,7 @@ impl<'a> Parser<'a> {
         Ok(inner.trim())
     }
 
-    /// What follows the key of a target, up to its bracket.
+    /// Takes the rest of a target after its key, up to its closing bracket.
     fn target(&mut self, key: String, start: usize) -> Result<Target<'a>, String> {
         if key.is_empty() {
             return Err(format!("{} stands where a target is wanted", self.next_text()));
@@ -185,7 +185,7 @@ impl<'a> Parser<'a> {
         Ok(Target { key, is_negated, text, source })
     }
 
-    /// A text without quotes, up to the bracket that it does not open itself.
+    /// Takes a text without quotes, up to the closing bracket that has no opening one in the text.
     fn bare(&mut self) -> Result<&'a str, String> {
         let rest = self.rest();
         let mut depth = 0_usize;
@@ -287,7 +287,7 @@ impl<'a> Parser<'a> {
 mod tests {
     use super::*;
 
-    /// The values of all conditions in their order.
+    /// Collects the values of all conditions, in their order.
     fn values<'a>(bind: &Bind<'a>, out: &mut Vec<&'a str>) {
         match bind {
             Bind::Is(condition) => out.push(condition.value),
