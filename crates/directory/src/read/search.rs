@@ -1,28 +1,28 @@
 //! Search (RFC 4511 section 4.5): a state machine that owns its request and no snapshot.
 //!
-//! [`Search::start`] finds the base, makes the filter ready and chooses a plan; [`Search::run`] goes on for as
-//! long as its budget lasts, on whatever snapshot the calling thread has by then. So a long search never holds up a
-//! thread or a position of the store, and any thread may run its next slice.
+//! [`Search::start`] finds the base, prepares the filter and chooses a plan. [`Search::run`] continues as long as its
+//! budget lasts, on the current snapshot of the calling thread. So a long search never blocks a thread or pins a
+//! position of the store, and any thread may run its next slice.
 //!
-//! Results come in ascending entry id, unless the client wants them in another order. An entry that matches throughout
-//! is returned exactly once, one that changes meanwhile at most once, and each is consistent in itself: between slices
-//! the search remembers the last id and goes on behind it. When the snapshot has moved, names in the filter are looked
-//! up again and nothing is taken for granted of candidates found before. [`Search::split`] lets several threads do the
-//! rest of a long search in parts; the promise stays the same.
+//! Results come in ascending entry id unless the client asks for another order. An entry that matches throughout is
+//! returned exactly once, an entry that changes meanwhile at most once, and each result is consistent in itself.
+//! Between slices the search remembers the last id and continues after it. If the snapshot has changed, the search
+//! resolves the names in the filter again and verifies candidates found before. [`Search::split`] lets several threads
+//! scan the rest of a long search in parts; the guarantees stay the same.
 //!
-//! Each step is a type of its own, and none looks back:
+//! Each step is a type of its own and does not refer back to earlier ones:
 //!
-//! 1. [`Search`] checks what the request asks and lets `base` find where it begins
-//! 2. `outside` answers at once where that is not in the tree: the root DSE, the schema, the monitor, the settings
-//! 3. [`TreeSearch`] prepares the rest once: `scope` which entries it is about, `filter` the filter with its names
-//!    resolved and its values normalised, `plan` where candidates come from, `selection` what is returned of them
-//! 4. `scanner` looks at `candidates` in slices: `scope` and `matcher` say which are results, `result` writes them,
-//!    `stream` those that are too large for a buffer, with an `attribute_stream`
+//! 1. [`Search`] checks the request and lets `base` find the base entry
+//! 2. `outside` answers at once if the base is not in the tree: the root DSE, the schema, the monitor, the settings
+//! 3. [`TreeSearch`] prepares the rest once: `scope` decides which entries are covered, `filter` has its names resolved
+//!    and its values normalized, `plan` supplies candidates, `selection` the attributes to return
+//! 4. `scanner` examines `candidates` in slices: `scope` and `matcher` decide which are results, `result` writes them,
+//!    `stream` those too large for a buffer, with an `attribute_stream`
 //!
-//! `sorting` keeps results until they can go out in an order, `usability` says of each whether one can bind with it,
-//! `paging` returns one page at a time, `parts` has several threads look at candidates, `explain` tells the plan,
-//! `again` compares what access rules show, `sync` tells what became of results since the last time,
-//! and `follow` what becomes of them.
+//! `sorting` holds results until they can be sent in order, `usability` reports for each result whether its password
+//! can be used, `paging` returns one page at a time, `parts` lets several threads scan, `explain` describes the plan,
+//! `again` compares the entries that access rules show, `sync` reports changes since an earlier search, and `follow`
+//! those that occur later.
 
 mod again;
 mod assertion;
@@ -99,38 +99,38 @@ pub struct Search {
     time_limit_seconds: u32,
     asked: AskedLimits,
     result_code: Option<ResultCode>,
-    /// The fault of the server's by which it failed, and the text.
+    /// The fault of the server that ended the search, and its text.
     fault: Option<Box<(ServerFault, String)>>,
     work: Work,
-    /// The page that it returns, where it is one of several.
+    /// The page that the search returns, if the results are paged.
     paging: Option<Box<Paging>>,
-    /// What the client is told of the order of its results, where it asked for one.
+    /// Sort order, if the client asked for one.
     order: Option<Box<Order>>,
-    /// Where in the order of changes it began, for whoever wants to know.
+    /// Position in the log at the start, if the client asked for it.
     position: Option<Box<PositionToken>>,
 }
 
-/// The limits of the request itself, 0 being none: they say whose limit ends a search.
+/// Limits in the request, 0 for none. They decide whose limit an error names.
 #[derive(Clone, Copy)]
 struct AskedLimits {
     size: u32,
     time_seconds: u32,
-    /// Whether the node file has a limit of the requester's own, in place of the directory's.
+    /// Whether the node file sets a limit for this requester, in place of the directory's.
     has_own_size: bool,
     has_own_time: bool,
 }
 
-/// The order that a client wants its results in.
+/// The order that a client requested.
 struct Order {
-    /// Whether they can be sorted; `None` where that is not asked for.
+    /// Result of the sort request; `None` without one.
     outcome: Option<SortOutcome>,
     is_critical: bool,
-    /// Whether a part of them can be returned; `None` where that is not asked for.
+    /// Result of the list view request; `None` without one.
     part: Option<Result<(), WindowError>>,
 }
 
 enum Work {
-    /// Results that were made at the start.
+    /// Results computed at the start.
     Made(Results),
     Tree(Box<TreeSearch>),
 }
@@ -139,7 +139,7 @@ impl Search {
     /// Prepares a search.
     ///
     /// # Errors
-    /// The outcome to answer with: the base is not there, may not be read, or is held elsewhere.
+    /// The outcome to send: the base does not exist, may not be read, or is on another server.
     pub fn start(
         snapshot: &Snapshot,
         context: &RequestContext<'_>,
@@ -160,7 +160,7 @@ impl Search {
         let state = snapshot.state();
         let access = Access::of(context.requester, state.settings).limited(context.limits);
         if controls.explain && !access.is_administrator() {
-            // Estimates count entries, whoever may read them.
+            // Estimates count all entries, even those that the requester may not read.
             return Err(OperationError::refused(
                 ResultCode::INSUFFICIENT_ACCESS_RIGHTS,
                 "only the administrator may ask how a search is carried out",
@@ -214,7 +214,7 @@ impl Search {
             }
         };
         if let Some(page) = paging.as_deref() {
-            // The setting is a limit of each page: of all of them together a client gets as many as it asks for.
+            // The setting limits each page. Over all pages a client receives as many entries as it requests.
             work.turn_to(page, access.size_limit(page.room()), snapshot)?;
         }
         Ok(Search {
@@ -235,8 +235,8 @@ impl Search {
         })
     }
 
-    /// Goes on with the search until it ends or the budget is used up. Appends whole messages to `out`, the
-    /// searchResDone last. Not to be called again after [`Step::Done`].
+    /// Continues the search until it ends or the budget is used up. Appends whole messages to `out`, the searchResDone
+    /// last. Must not be called after [`Step::Done`].
     pub fn run(&mut self, snapshot: &Snapshot, out: &mut Vec<u8>, budget: &Budget) -> Step {
         let outcome = match &mut self.work {
             Work::Made(results) => match self.order.as_ref().and_then(|order| order.refusal()) {
@@ -248,9 +248,9 @@ impl Search {
         self.end_slice(snapshot, outcome, out)
     }
 
-    /// Leaves the rest of the search to others: what looks at the rest of the candidates, and the first id to look at.
-    /// From now on the search goes on by [`take`](Search::take) and no longer by [`run`](Search::run). `None` where
-    /// there is nothing to share out, or not yet: ask again after another slice.
+    /// Hands the remaining candidates to other threads. Returns their scanner and the first id to examine. From now on
+    /// the search continues with [`take`](Search::take) and not with [`run`](Search::run). Returns `None` if there is
+    /// nothing to share, or not yet: ask again after another slice.
     pub fn split(&mut self) -> Option<(PartScanner, u64)> {
         match &mut self.work {
             Work::Made(_) => None,
@@ -258,8 +258,8 @@ impl Search {
         }
     }
 
-    /// How many candidates are left to look at, as far as the plan knows, or until the limit on results is likely to be
-    /// reached; `None` where that is not known (yet).
+    /// Returns the number of candidates left to examine, as the plan estimates it, or until the size limit is likely to
+    /// be reached; `None` while it is unknown.
     pub fn candidates_left(&self) -> Option<u64> {
         match &self.work {
             Work::Made(_) => None,
@@ -267,28 +267,28 @@ impl Search {
         }
     }
 
-    /// Takes the next piece of a search that was [`split`](Search::split), in the order of ids, and appends its results
-    /// to `out`, as far as the limits allow. With [`Step::Done`] the searchResDone is written too; pieces behind that
-    /// one are not wanted.
+    /// Accepts the next piece of a search that was [`split`](Search::split), in ascending id, and appends its results
+    /// to `out`, within the limits. [`Step::Done`] means that the searchResDone is written too; later pieces are not
+    /// needed.
     pub fn take(&mut self, snapshot: &Snapshot, piece: Piece, out: &mut Vec<u8>) -> Step {
         let Work::Tree(search) = &mut self.work else { return Step::Done };
         let outcome = search.take(snapshot, piece, out);
         self.end_slice(snapshot, outcome, out)
     }
 
-    /// Whether a large result is on its way: [`run`](Search::run) goes on with it, and pieces have to wait, also where
+    /// Returns true while a large result is being streamed: [`run`](Search::run) continues it, and pieces wait, even if
     /// the search was split.
     pub fn is_streaming(&self) -> bool {
         matches!(&self.work, Work::Tree(search) if search.is_streaming())
     }
 
-    /// Whether the search has sent what was there at its start and goes on with changes, until it is ended.
+    /// Returns true if the search has sent its first results and now sends changes until it is ended.
     pub fn is_listening(&self) -> bool {
         matches!(&self.work, Work::Tree(search) if search.is_listening())
     }
 
-    /// Gives a search that is to listen for changes a seat at the feed of its event loop. Without one it looks for
-    /// changes by itself.
+    /// Registers a search that listens for changes with the feed of its event loop. Without a feed the search looks for
+    /// changes itself.
     ///
     /// # Errors
     /// The store failed.
@@ -299,14 +299,14 @@ impl Search {
         }
     }
 
-    /// Takes changes that its feed hands out, to tell of them.
+    /// Accepts changes from the feed, to send them.
     pub fn take_changes(&mut self, set: Arc<ChangeSet>) {
         if let Work::Tree(search) = &mut self.work {
             search.take_changes(set);
         }
     }
 
-    /// The code with which a search ends whose client reads changes slower than they come.
+    /// Returns the code that ends the search of a client that reads changes more slowly than they occur.
     pub fn code_of_laggard(&self) -> ResultCode {
         match &self.work {
             Work::Tree(search) if search.scanner.sync().is_some() => ResultCode::E_SYNC_REFRESH_REQUIRED,
@@ -314,8 +314,8 @@ impl Search {
         }
     }
 
-    /// Whether the last byte of the output is in the middle of a message. Nothing else may be sent on the connection
-    /// then, and the search cannot be stopped.
+    /// Returns true if the output ends in the middle of a message. Then nothing else may be sent on the connection, and
+    /// the search cannot be stopped.
     pub fn is_mid_message(&self) -> bool {
         matches!(&self.work, Work::Tree(search) if search.is_mid_message())
     }
@@ -342,7 +342,7 @@ impl Search {
             return Step::Broken;
         }
         let mut controls = self.explanation_control(snapshot);
-        // A base that is not there for the asker is refused as at the start: without a page.
+        // A base that is hidden from the requester is refused as at the start: without a page.
         if let Some(paging) = self.paging.as_ref().filter(|_| outcome.code != ResultCode::NO_SUCH_OBJECT) {
             let estimate = self.estimate(snapshot);
             let (code, value) = paging.end(outcome.code, self.next(), self.entries_sent(), estimate);
@@ -386,7 +386,7 @@ impl Search {
         Step::Done
     }
 
-    /// What the client is told of a content, if it is.
+    /// Returns the synchronization state, if the client synchronizes (RFC 4533).
     fn sync(&mut self) -> Option<&mut Sync> {
         match &mut self.work {
             Work::Made(_) => None,
@@ -394,7 +394,7 @@ impl Search {
         }
     }
 
-    /// What a slice is that is not the last.
+    /// Returns the step to report for a slice that is not the last.
     fn unfinished(&self) -> Step {
         match &self.work {
             Work::Tree(search) if search.waits() => Step::Waits,
@@ -402,8 +402,8 @@ impl Search {
         }
     }
 
-    /// How the search goes about it and what it has done so far; `None` where there is no plan: the root DSE, the
-    /// schema and the monitor are not in the tree.
+    /// Returns the plan of the search and its counts so far; `None` without a plan, because the root DSE, the schema
+    /// and the monitor are not in the tree.
     ///
     /// # Errors
     /// The store failed.
@@ -422,12 +422,12 @@ impl Search {
         }))
     }
 
-    /// Whether the request asks for an explanation: then [`measure`](Search::measure) is worth a call.
+    /// Returns true if the request asks for an explanation. Only then is [`measure`](Search::measure) useful.
     pub fn explains(&self) -> bool {
         matches!(&self.work, Work::Tree(search) if search.explains)
     }
 
-    /// Lets the explanation say how long each step takes. `plan_micros` went by until [`start`](Search::start)
+    /// Adds the time of each step to the explanation. `plan_micros` is the time until [`start`](Search::start)
     /// returned.
     pub fn measure(&mut self, plan_micros: u64, clock: Clock) {
         if let Work::Tree(search) = &mut self.work {
@@ -436,7 +436,7 @@ impl Search {
         }
     }
 
-    /// Where the first entry is for which there was no room.
+    /// Returns the position of the first entry that did not fit into the page.
     fn next(&self) -> NextPage<'_> {
         match &self.work {
             Work::Made(results) => NextPage::From(results.next(), false),
@@ -447,8 +447,8 @@ impl Search {
         }
     }
 
-    /// What the client is told of the order of its results, where the search ends with this code: nothing where there
-    /// are none (RFC 2891 section 2, scenario 6), but why the search is refused.
+    /// Builds the sort response control (RFC 2891). Returns `None` if the search returned no entries (section 2,
+    /// scenario 6), unless it is refused.
     fn sort_result(&self, code: ResultCode) -> Option<Vec<u8>> {
         let outcome = self.order.as_deref()?.outcome.as_ref()?;
         let is_told = match code {
@@ -465,7 +465,7 @@ impl Search {
         is_told.then(|| result.encode())
     }
 
-    /// What the client is told of the part of a list that it asked for, where the search ends with this code.
+    /// Builds the response for the requested part of the list, for a search that ends with `code`.
     fn list_view_result(&self, code: ResultCode) -> Option<ListViewResult> {
         let part = self.order.as_deref()?.part?;
         let window = match &self.work {
@@ -482,7 +482,7 @@ impl Search {
         }
     }
 
-    /// How many entries all pages have together, where that is easily told; else 0.
+    /// Returns the number of entries of all pages together, if it is cheap to compute; otherwise 0.
     fn estimate(&self, snapshot: &Snapshot) -> u64 {
         match &self.work {
             Work::Made(results) => results.count(),
@@ -490,7 +490,7 @@ impl Search {
         }
     }
 
-    /// The control with the explanation, if the request asks for one.
+    /// Builds the control with the explanation, if the request asks for one.
     fn explanation_control(&self, snapshot: &Snapshot) -> ControlsBuf {
         let mut controls = ControlsBuf::new();
         if self.explains()
@@ -502,11 +502,11 @@ impl Search {
         controls
     }
 
-    /// Whose size limit ended the search, how many entries it allows, and what to do.
+    /// Returns the text for an exceeded size limit: whose limit it is, its value, and a remedy.
     fn size_limit_text(&self) -> String {
         let (asked, sent) = (self.asked.size, self.entries_sent());
         if self.paging.is_some() {
-            // The limit of the settings makes pages smaller and ends no sequence.
+            // The limit of the settings shortens pages but does not end the sequence.
             format!(
                 "the request's size limit of {asked} for all pages together is reached, and more entries match"
             )
@@ -521,7 +521,7 @@ impl Search {
         }
     }
 
-    /// Why the search is stopped with this code, and what to do.
+    /// Returns the reason for stopping with this code, and a remedy.
     fn stop_text(&self, code: ResultCode) -> String {
         if code == ResultCode::CANCELED {
             return "the client cancelled it, or closed its side of the connection".to_owned();
@@ -548,8 +548,8 @@ impl Search {
         )
     }
 
-    /// Ends the search before its time, with a searchResDone of this code: timeLimitExceeded, for example. Where it was
-    /// over entries that the requester may not see, the answer is that its base is not there.
+    /// Ends the search early with a searchResDone of this code, such as timeLimitExceeded. If all its entries are
+    /// hidden from the requester, the answer is that the base does not exist.
     pub fn stop(self, snapshot: &Snapshot, out: &mut Vec<u8>, code: ResultCode) {
         if code == ResultCode::TIME_LIMIT_EXCEEDED
             && let Work::Tree(search) = &self.work
@@ -562,7 +562,7 @@ impl Search {
         }
         let mut controls = ControlsBuf::new();
         if self.paging.is_some() {
-            // The sequence of pages is over.
+            // The sequence of pages ends.
             controls.push(page_control(&PagedResults { size: 0, cookie: b"" }.encode()));
         }
         let text = self.stop_text(code);
@@ -570,8 +570,8 @@ impl Search {
         encode_result(out, self.id, ResponseOp::SearchDone, &result, controls.as_controls());
     }
 
-    /// Bytes of memory that the search holds, itself included, as it is now. What a [`PartScanner`] of it holds comes
-    /// on top: [`part_bytes`](Search::part_bytes).
+    /// Returns the bytes of memory that the search holds now, itself included. Each [`PartScanner`] adds
+    /// [`part_bytes`](Search::part_bytes).
     pub fn memory_bytes(&mut self) -> usize {
         let work = match &mut self.work {
             Work::Made(results) => results.heap_bytes(),
@@ -581,7 +581,7 @@ impl Search {
         size_of::<Search>() + work + order + self.paging.as_ref().map_or(0, |_| size_of::<Paging>())
     }
 
-    /// Bytes of memory that each [`PartScanner`] of this search holds, its results apart.
+    /// Returns the bytes of memory that each [`PartScanner`] of this search holds, without its results.
     pub fn part_bytes(&mut self) -> usize {
         match &mut self.work {
             Work::Made(_) => 0,
@@ -589,17 +589,17 @@ impl Search {
         }
     }
 
-    /// Seconds that the search may take; 0 for any time.
+    /// Returns the time limit in seconds; 0 for none.
     pub fn time_limit_seconds(&self) -> u32 {
         self.time_limit_seconds
     }
 
-    /// The message that it answers.
+    /// Returns the message id of the request.
     pub fn message_id(&self) -> MessageId {
         self.id
     }
 
-    /// Entries returned so far.
+    /// Returns the number of entries returned so far.
     pub fn entries_sent(&self) -> u64 {
         match &self.work {
             Work::Made(results) => results.entries_sent,
@@ -607,7 +607,7 @@ impl Search {
         }
     }
 
-    /// Candidates looked at so far, in the tree.
+    /// Returns the number of candidates examined so far, in the tree.
     pub fn entries_examined(&self) -> u64 {
         match &self.work {
             Work::Made(_) => 0,
@@ -615,19 +615,19 @@ impl Search {
         }
     }
 
-    /// The result code, once the search is done.
+    /// Returns the result code, once the search is done.
     pub fn result_code(&self) -> Option<ResultCode> {
         self.result_code
     }
 
-    /// The fault of the server's by which the search failed, if it was one, and the text that says more.
+    /// Returns the fault of the server that ended the search, if there was one, and its text.
     pub fn fault(&self) -> Option<(ServerFault, &str)> {
         self.fault.as_deref().map(|(fault, text)| (*fault, text.as_str()))
     }
 }
 
-/// Why a search at a base is not carried out: where the requester may not see the base, in the words for one that is
-/// not there. What is wrong with a request would tell otherwise that it is.
+/// Returns the error for a search that is refused. If the requester may not see the base, it is the one for a missing
+/// base: any other error would reveal that the base exists.
 #[cold]
 #[inline(never)]
 fn refusal_at(
@@ -646,7 +646,7 @@ fn refusal_at(
 }
 
 impl Order {
-    /// Why the search is refused, if it is.
+    /// Returns the reason for refusing the search, if there is one.
     fn refusal(&self) -> Option<OperationError> {
         let unsorted = self.outcome.as_ref().filter(|outcome| outcome.code != ResultCode::SUCCESS);
         match (unsorted.filter(|_| self.is_critical), self.part) {
@@ -658,8 +658,8 @@ impl Order {
 }
 
 impl Work {
-    /// Makes it return its results in an order, and a part of them, or, where the client has no use for them otherwise,
-    /// nothing.
+    /// Sorts the results and limits them to a part of the list. If that is impossible and critical to the client, the
+    /// search returns nothing.
     fn arrange(
         &mut self,
         (sort, window): (Option<&SortAsked>, Option<&WindowAsked>),
@@ -708,14 +708,14 @@ impl Work {
         }
     }
 
-    /// Makes it the work for a page of up to `room` entries.
+    /// Limits the search to a page of up to `room` entries.
     fn turn_to(&mut self, page: &Paging, room: u32, snapshot: &Snapshot) -> Result<(), OperationError> {
         if page.is_abandoned() {
             *self = Work::Made(Results::default());
         }
         match self {
             Work::Tree(search) if search.is_sorted() => search.turn_to_sorted(page.after.clone(), room),
-            // They could be sorted when the page before was made.
+            // The previous page could be sorted.
             _ if page.after.is_some() && !page.is_abandoned() => return Err(paging::foreign()),
             Work::Made(results) => results.turn_to(page.from, room),
             Work::Tree(search) => search.turn_to(page.from, room, snapshot.state())?,

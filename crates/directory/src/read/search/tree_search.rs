@@ -1,5 +1,5 @@
-//! A search in the tree: referrals first, then its candidates in ascending id, by itself or in parts, within its
-//! limits.
+//! A search in the tree: referrals first, then candidates in ascending id, scanned by one thread or in parts, within
+//! the limits of the search.
 
 mod follow;
 mod sorted;
@@ -40,22 +40,22 @@ use follow::Follow;
 /// A search in the tree.
 pub(super) struct TreeSearch {
     pub(super) scanner: Scanner,
-    /// What other servers have in scope, to be told before the entries; the next one last.
+    /// Referrals of entries in scope, sent before the results; the next one is last.
     referrals: Vec<Elsewhere>,
-    /// The lowest id not looked at; at the end of a search for which there was no more room, the first id left out.
+    /// The lowest id not examined yet. At the end of a page without more room: the first id left out.
     pub(super) next_id: u64,
-    /// Whether a scan takes the place of another plan, because that suits pages.
+    /// Whether a scan replaces another plan because it suits pages better.
     pub(super) scans_for_page: bool,
-    /// Whether the candidates are looked at in parts, which others bring.
+    /// Whether other threads scan the candidates in parts.
     is_split: bool,
-    /// The base as it was asked for, where access rules bind the asker: unless something below it shows, one that may
-    /// not be seen is as one that is not there.
+    /// The base as the client wrote it, if access rules apply to the requester. A hidden base is reported as missing
+    /// unless an entry below it is visible.
     base_text: Option<Box<str>>,
-    /// A result that is sent as a stream, before anything else goes on.
+    /// A large result that is sent as a stream before the search continues.
     stream: Option<Box<EntryStream>>,
-    /// What tells of changes as they come; `None` where the search ends with its results, as most.
+    /// Sends later changes; `None` if the search ends with its results, as most do.
     follow: Option<Box<Follow>>,
-    /// What puts the results in an order; `None` where they come by id.
+    /// Sorts the results; `None` if they are sent in ascending id.
     sorting: Option<Box<Sorting>>,
     pub(super) tally: Tally,
     /// Whether the searchResDone explains the plan.
@@ -64,17 +64,17 @@ pub(super) struct TreeSearch {
     pub(super) times: StepTimes,
 }
 
-/// What was found so far, and how much may be.
+/// Counts of a search, and their limits.
 #[derive(Debug)]
 pub(super) struct Tally {
     /// Most entries to return; 0 is any number.
     size_limit: u32,
     /// Most candidates that may be rejected.
     rejected_max: u64,
-    /// Whether access rules bind the asker.
+    /// Whether access rules apply to the requester.
     is_bound: bool,
     pub(super) entries_sent: u64,
-    /// Candidates looked at.
+    /// Candidates examined.
     pub(super) examined_count: u64,
     /// Those of them that did not pass.
     rejected_count: u64,
@@ -114,7 +114,7 @@ impl TreeSearch {
             (entry_controls, follow) =
                 told(snapshot, asker, (id, request), &scope, (controls, &mut selection))?;
         }
-        // All of these come from memory at the same time, and while the search is put together.
+        // These loads overlap with each other, and with building the search.
         for candidate in plan.first_few() {
             state.read.prefetch(NODES, *candidate);
             if selection.selects_stored() {
@@ -130,7 +130,7 @@ impl TreeSearch {
         let is_bound = standing.is_some();
         let base_text = (is_bound && base != EntryId::ROOT).then(|| request.base_object.into());
         let permitted = standing.map(|standing| Box::new(Permitted::new(standing)));
-        // Made where it stays, because each move of it copies a kilobyte.
+        // Built in place, because each move would copy a kilobyte.
         let mut search = Box::write(
             Box::new_uninit(),
             TreeSearch {
@@ -171,8 +171,8 @@ impl TreeSearch {
         Ok(search)
     }
 
-    /// Makes it the search for a page of up to `room` entries, which begins at the id `from`. References to other
-    /// servers come with the first page.
+    /// Limits the search to a page of up to `room` entries, which begins at the id `from`. The first page includes the
+    /// references to other servers.
     pub(super) fn turn_to(
         &mut self,
         from: u64,
@@ -195,23 +195,23 @@ impl TreeSearch {
             }
         }
         if self.scans_for_page {
-            // This is instead of gathering ids, which no limit stands against.
+            // The scan replaces a plan that gathers ids, to which this limit does not apply.
             self.tally.rejected_max = u64::MAX;
         }
         Ok(())
     }
 
-    /// It is not the first page: what comes before the entries was there.
+    /// Marks the search as a later page: the first one has sent what precedes the entries.
     fn begins_later(&mut self) {
         self.referrals.clear();
         self.base_text = None;
     }
 
-    /// How many entries the search has in all, where its plan leads to nothing but results, save for those that scope
-    /// and kind of entry leave out; else 0.
+    /// Returns the number of results of the whole search, if all candidates of the plan are results except those
+    /// outside the scope and of special kinds; otherwise 0.
     pub(super) fn estimate(&self, snapshot: &Snapshot) -> Result<u64, OperationError> {
         let Scanner { filter, plan, scope, permitted, .. } = &self.scanner;
-        // How many the asker may not see is not to be told either.
+        // The count would reveal entries that the requester may not see.
         if permitted.is_some() {
             return Ok(0);
         }
@@ -230,7 +230,7 @@ impl TreeSearch {
         Ok(in_scope.min(plan.candidate_count))
     }
 
-    /// Bytes of memory that it holds besides itself.
+    /// Returns the bytes of memory that it holds, without itself.
     pub(super) fn heap_bytes(&mut self) -> usize {
         let stream = self.stream.as_ref().map_or(0, |stream| stream.heap_bytes());
         let sorting = self.sorting.as_ref().map_or(0, |sorting| size_of::<Sorting>() + sorting.heap_bytes());
@@ -247,7 +247,7 @@ impl TreeSearch {
         self.clock.as_ref().map_or(0, |clock| clock())
     }
 
-    /// One slice and what it took.
+    /// Runs one slice and records its time.
     pub(super) fn run_measured(
         &mut self,
         snapshot: &Snapshot,
@@ -265,7 +265,7 @@ impl TreeSearch {
         result
     }
 
-    /// One slice of a search that tells of changes as they come.
+    /// Runs one slice of a search that sends later changes.
     #[cold]
     #[inline(never)]
     fn run_followed(
@@ -280,36 +280,36 @@ impl TreeSearch {
         result
     }
 
-    /// Whether all is told until there is another change.
+    /// Returns true if the client is up to date and the search waits for another change.
     pub(super) fn waits(&self) -> bool {
         self.follow.as_ref().is_some_and(|follow| follow.waits)
     }
 
-    /// Takes a seat at a feed, if the search is to listen for changes.
+    /// Registers with a feed, if the search listens for changes.
     pub(super) fn sit(&mut self, feed: &Feed, key: ListenerKey) -> Result<(), OperationError> {
         let scope = &self.scanner.scope;
         self.follow.as_mut().map_or(Ok(()), |follow| follow.sit(feed, key, scope))
     }
 
-    /// Takes changes to tell of.
+    /// Accepts changes to send.
     pub(super) fn take_changes(&mut self, set: Arc<ChangeSet>) {
         if let Some(follow) = &mut self.follow {
             follow.take(set);
         }
     }
 
-    /// Whether the results that were there are sent, and changes follow.
+    /// Returns true if the first results are sent and changes follow.
     pub(super) fn is_listening(&self) -> bool {
         self.follow.as_ref().is_some_and(|follow| follow.has_begun())
     }
 
-    /// All results are sent, so that limits on them are over.
+    /// Ends the limits on results: all of them are sent.
     pub(super) fn has_sent_all(&mut self) {
         (self.tally.size_limit, self.base_text) = (0, None);
         self.scanner.looks_at_single_entries();
     }
 
-    /// Goes on with a result that is sent as a stream, if there is one.
+    /// Continues a result that is sent as a stream, if there is one.
     pub(super) fn run_stream(&mut self, out: &mut Vec<u8>, budget: &Budget) -> Result<(), OperationError> {
         if let Some(stream) = &mut self.stream {
             let values = (budget.entries_examined_max.max(1) as usize).saturating_mul(STREAMED_PER_ENTRY);
@@ -321,7 +321,7 @@ impl TreeSearch {
         Ok(())
     }
 
-    /// One slice; the result code if it is the last.
+    /// Runs one slice. Returns the result code if it was the last.
     fn run(
         &mut self,
         snapshot: &Snapshot,
@@ -333,7 +333,7 @@ impl TreeSearch {
             return Ok(None);
         }
         if self.is_split {
-            // The rest comes in pieces.
+            // Other threads scan the rest.
             return Ok(None);
         }
         let state = snapshot.state();
@@ -395,7 +395,7 @@ impl TreeSearch {
         self.begin_stream_of(snapshot, id, true).map(|_| ())
     }
 
-    /// The same for an entry that need not be a result. False if it does not show any more.
+    /// Begins a stream for an entry that need not be a result. Returns false if the entry is no longer visible.
     pub(super) fn begin_stream_of(
         &mut self,
         snapshot: &Snapshot,
@@ -415,8 +415,8 @@ impl TreeSearch {
         self.stream.as_ref().is_some_and(|stream| stream.is_begun())
     }
 
-    /// How many candidates are left, as the plan estimates; fewer where the limit on results will be reached before, if
-    /// it goes on as until now. `None` while they are not known.
+    /// Returns the number of remaining candidates as the plan estimates it, or fewer if the size limit will be reached
+    /// first at the present rate. Returns `None` while the number is unknown.
     pub(super) fn candidates_left(&self) -> Option<u64> {
         let is_ready = self.referrals.is_empty()
             && self.scanner.plan.gathering.is_none()
@@ -433,14 +433,14 @@ impl TreeSearch {
         })
     }
 
-    /// Leaves the rest of the candidates to others; the first id they have to look at.
+    /// Hands the remaining candidates to other threads. Returns the first id for them.
     pub(super) fn split(&mut self) -> Option<(PartScanner, u64)> {
         self.candidates_left()?;
         self.is_split = true;
         Some((PartScanner::new(self.scanner.copy()), self.next_id))
     }
 
-    /// Appends a piece; the result code if it is the last.
+    /// Appends the results of a piece. Returns the result code if it was the last piece.
     pub(super) fn take(
         &mut self,
         snapshot: &Snapshot,
@@ -457,7 +457,7 @@ impl TreeSearch {
             limit => u64::from(limit).saturating_sub(tally.entries_sent),
         };
         let rejected_room = tally.rejected_max - tally.rejected_count;
-        // The results before the first candidate that is one too many.
+        // The results before the first candidate beyond the limit.
         let affordable = piece.marks.partition_point(|mark| mark.rejected_before <= rejected_room);
         let count = affordable.min(usize::try_from(room).unwrap_or(usize::MAX));
         let (sent, unsent) = piece.marks.split_at(count);
@@ -493,7 +493,7 @@ impl TreeSearch {
         Ok(is_last.then_some(ResultCode::SUCCESS))
     }
 
-    /// Ends a search that found nothing below a base that the asker may not see.
+    /// Fails if the search found nothing below a base that the requester may not see.
     #[inline]
     fn check_base(&self, state: TreeState<'_>) -> Result<(), OperationError> {
         match &self.base_text {
@@ -502,8 +502,8 @@ impl TreeSearch {
         }
     }
 
-    /// Why the search ends that would end with `error`: as long as it has found nothing below a base that the requester
-    /// may not see, that there is no such base.
+    /// Returns the error to report in place of `error`: noSuchObject as long as the search has found nothing below a
+    /// base that the requester may not see.
     #[cold]
     pub(super) fn refusal(&self, state: TreeState<'_>, error: OperationError) -> OperationError {
         if matches!(error, OperationError::Refused { .. })
@@ -546,7 +546,7 @@ impl TreeSearch {
         let dn = state.dn(id)?.unwrap_or_default();
         let uris = crate::tree::referral::continuation(state, id, &dn, scope.kind)?;
         if !uris.is_empty() {
-            // Something shows.
+            // An entry below the base is visible.
             self.base_text = None;
             let controls = self.scanner.controls_of_name(state, &Candidate::new(id, row))?;
             encode_search_reference(out, self.scanner.writer.id, &uris, controls.as_controls());
@@ -578,10 +578,10 @@ impl Sink for Tally {
     }
 }
 
-/// What is told with each result, and what tells of changes as they come.
+/// Controls of each result, and the follow-up of later changes.
 type Told = (Option<Box<EntryControls>>, Option<Box<Follow>>);
 
-/// Both, as a request asks for them: few do.
+/// Builds both for the few requests that ask for them.
 #[cold]
 #[inline(never)]
 fn told(
@@ -609,8 +609,8 @@ fn told(
     Ok((entry_controls, follow))
 }
 
-/// Refuses a search that an index is missing for and that would look at too many entries without it. What only shows on
-/// the way is refused on the way.
+/// Refuses a search without a suitable index that would examine too many entries, as far as this is known in advance.
+/// The scan refuses the rest.
 fn check_cost(
     state: TreeState<'_>,
     (access, is_bound): (Access, bool),
@@ -625,7 +625,7 @@ fn check_cost(
     Ok(())
 }
 
-/// `examined` is `None` for askers whom access rules bind: how many entries they cannot see is not to be told.
+/// `examined` is `None` if access rules apply to the requester: the count would reveal hidden entries.
 fn unindexed(state: TreeState<'_>, filter: &Term, examined: Option<u64>, max: u64) -> OperationError {
     let help = match explain::missing(state.catalog, filter).as_slice() {
         [] => "a narrower base or filter is needed".to_owned(),

@@ -1,19 +1,21 @@
 //! Changes of a content as they come: the persist stage of content synchronization (RFC 4533 section 3.4), and
 //! persistent search (draft-ietf-ldapext-psearch-03).
 //!
-//! The search has a snapshot of the directory as the client was told of it, the first part of it included. After
-//! commits it takes another: a [`ChangeSet`] has the entries that may be others, and each of them is held against the
-//! search on both snapshots. What was a result and is none is told as deleted, what is one as it is. Then the newer
-//! snapshot is the one that was told. In an event loop a [`Feed`] makes the change set for
-//! all searches, and has the snapshot while they wait; a search that has fallen behind makes its own.
+//! The search holds a snapshot of the directory that the client already knows, beginning with the one of its first
+//! results. After commits it takes a newer snapshot. A [`ChangeSet`] names the entries that may differ, and the search
+//! evaluates each of them on both snapshots. It reports an entry that matched and no longer matches as deleted, and
+//! sends an entry that matches now. Then the newer snapshot becomes the known one. In an event loop a [`Feed`] builds
+//! the change set for all searches and holds the snapshot while they wait. A search that lags behind the feed builds
+//! its own change set.
 //!
-//! An entry that moved with its superior is told under its new name. What may have changed more than a change set names
-//! ends the search: the client is to poll, or to search again, and finds out. So do records by which other access rules
-//! hold for the requester than before, and a rename or the end of the base, or of an entry above it.
+//! An entry that moved with its superior is sent under its new name. The search ends if more may have changed than a
+//! change set names: the client then polls, or searches again. It also ends if records change the access rules that
+//! apply to the requester, and if the base or an entry above it is renamed or deleted.
 //!
-//! A persistent search says what happened to an entry. One that is no result any longer, but may be seen, comes as it
-//! is by now; one that is gone, or hidden, comes as it was told. Clients know entries by their DNs: where one takes the
-//! DN of another that comes later, that other one is told as deleted first. With its base the search ends.
+//! A persistent search reports the change type of each entry. An entry that no longer matches but is still visible is
+//! sent in its present state. An entry that was deleted or hidden is sent in its last reported state. Clients identify
+//! entries by DN: if an entry takes the DN of another one that comes later in the change set, the search first reports
+//! the other one as deleted. If the base ends, the search ends.
 
 use std::sync::Arc;
 
@@ -41,60 +43,60 @@ use crate::tree::{TreeState, node};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// How far a search is that tells of changes.
+/// State of a search that sends changes as they occur.
 pub(super) struct Follow {
-    /// The directory as the client was told of it, or is being told at first; `None` while it waits for its feed, which
-    /// has it.
+    /// Snapshot that the client knows, or is receiving as its first results; `None` while the search waits for its
+    /// feed, which then holds the snapshot.
     told: Option<Arc<SharedSnapshot>>,
-    /// Whether the first part is over.
+    /// Whether the first results have all been sent.
     has_begun: bool,
     round: Option<Box<Round>>,
-    /// Whom access rules bind, if they do.
+    /// The requester, if access rules apply to it.
     bound: Option<Bound>,
     is_administrator: bool,
-    /// Whether what is there already is not told.
+    /// Whether the client wants changes only, without first results.
     changes_only: bool,
-    /// Whether all is told until there is another change.
+    /// Whether the client is up to date and the search waits for another change.
     pub(super) waits: bool,
     seat: Option<Seat>,
 }
 
-/// A requester whom access rules bind.
+/// A requester to whom access rules apply.
 struct Bound {
     requester: Requester,
     link: Option<ClientLink>,
-    /// What the rules come to in what was told.
+    /// Effective rights on the snapshot that the client knows.
     standing: Arc<Standing>,
 }
 
-/// Changes that are being told.
+/// Changes that are being sent.
 struct Round {
-    /// The directory afterwards.
+    /// Snapshot after the changes.
     after: Arc<SharedSnapshot>,
     changes: Changes,
-    /// Tells what is to be told; made when the changes are known.
+    /// Position in the change set; created when the set is complete.
     telling: Option<Telling>,
 }
 
 enum Changes {
-    /// They are looked for in the log.
+    /// The builder is still reading the log.
     Sought(Box<ChangeSetBuilder>),
     Known(Arc<ChangeSet>),
 }
 
 struct Telling {
-    /// Looks at the directory before.
+    /// Evaluates entries on the snapshot before the changes.
     before: Scanner,
-    /// Place of the next entry that may be another one.
+    /// Index of the next entry in the change set.
     next: usize,
-    /// Those of them that were told as deleted before it was their turn.
+    /// Entries reported as deleted before their turn, because another entry took their name.
     freed: HashSet<u64>,
-    /// Whether the base is gone, or has another name.
+    /// Whether the base was deleted or renamed.
     loses_base: bool,
 }
 
 impl Bound {
-    /// Brings what the rules come to up to date. False where other rules hold than before.
+    /// Updates the effective rights. Returns false if other rules apply than before.
     fn catch_up(&mut self, now: &Snapshot, scanner: &mut Scanner) -> Result<bool> {
         if let Some(own) = self.standing.own()
             && node(now.state().read, own)?.is_none()
@@ -113,7 +115,7 @@ impl Bound {
 
 impl Follow {
     /// # Errors
-    /// There are too many, or what changes cannot be told.
+    /// Too many such searches are starting, or the server cannot follow the changes of this one.
     pub(super) fn begin(
         snapshot: &Snapshot,
         (context, standing): (&RequestContext<'_>, Option<&Arc<Standing>>),
@@ -161,7 +163,7 @@ impl Follow {
         }))
     }
 
-    /// Takes a seat at a feed, which tells of changes from now on.
+    /// Registers with a feed, which reports changes from now on.
     pub(super) fn sit(&mut self, feed: &Feed, key: ListenerKey, scope: &SearchScope) -> Result<()> {
         if let Some(told) = &self.told {
             self.seat = Some(feed.take_seat(key, told, scope)?);
@@ -169,7 +171,7 @@ impl Follow {
         Ok(())
     }
 
-    /// Takes the changes that the feed hands out.
+    /// Accepts changes from the feed.
     pub(super) fn take(&mut self, set: Arc<ChangeSet>) {
         let after = Arc::clone(&set.after);
         self.told = Some(Arc::clone(&set.before));
@@ -177,27 +179,27 @@ impl Follow {
         self.waits = false;
     }
 
-    /// The directory as it is told at first.
+    /// Returns the snapshot that the client knows.
     pub(super) fn told(&self) -> Option<Arc<SharedSnapshot>> {
         self.told.clone()
     }
 
-    /// What the requester may see of what was told; `None` where no rules bind.
+    /// Returns the effective rights on that snapshot; `None` if no access rules apply.
     pub(super) fn standing(&self) -> Option<&Arc<Standing>> {
         self.bound.as_ref().map(|bound| &bound.standing)
     }
 
-    /// Whether the first part is over.
+    /// Whether the first results have all been sent.
     pub(super) fn has_begun(&self) -> bool {
         self.has_begun
     }
 
-    /// Bytes of memory that it holds, itself included.
+    /// Returns the bytes of memory that it holds, itself included.
     pub(super) fn memory_bytes(&mut self) -> usize {
         size_of::<Follow>() + self.round.as_mut().map_or(0, |round| round.memory_bytes())
     }
 
-    /// One slice; the result code if it is the last.
+    /// Runs one slice. Returns the result code if it was the last.
     pub(super) fn run(
         &mut self,
         search: &mut TreeSearch,
@@ -211,7 +213,7 @@ impl Follow {
         let Some(told) = self.told() else { return Ok(None) };
         let told = told.lock();
         if self.changes_only {
-            // Nor may this tell whether there is a base that the requester may not see.
+            // An error must not reveal a base that the requester may not see.
             search.check_base(told.state())?;
         } else {
             match search.run_measured(&told, out, budget)? {
@@ -219,7 +221,7 @@ impl Follow {
                 other => return Ok(other),
             }
         }
-        // All that is there is sent.
+        // All first results are sent.
         self.has_begun = true;
         search.has_sent_all();
         if let Some(sync) = search.scanner.sync_mut() {
@@ -274,7 +276,8 @@ impl Follow {
         }
     }
 
-    /// Begins to tell of what came since. False where there is nothing, or the feed is to say what.
+    /// Begins a round with the changes since the last one. Returns false if there are none, or if the feed will report
+    /// them.
     fn begin_round(&mut self, current: &Snapshot) -> Result<bool> {
         let Some(told) = &self.told else { return Ok(false) };
         let after = match &self.seat {
@@ -297,7 +300,7 @@ impl Follow {
         Ok(true)
     }
 
-    /// Goes on with a round.
+    /// Continues a round.
     fn go_on(
         &mut self,
         search: &mut TreeSearch,
@@ -336,7 +339,7 @@ impl Follow {
         Ok(Reached::End { loses_base: telling.loses_base })
     }
 
-    /// Finds what of a change set is to be told. `None` where more may have changed than that.
+    /// Prepares to send the changes of a set. Returns `None` if more may have changed than the set names.
     fn begin_telling(
         &mut self,
         search: &mut TreeSearch,
@@ -365,18 +368,18 @@ impl Follow {
     }
 }
 
-/// How far a round came.
+/// Result of a slice of a round.
 enum Reached {
     /// The slice is over.
     Pause,
-    /// All is told.
+    /// All changes are sent.
     End { loses_base: bool },
-    /// More may have changed than can be told.
+    /// More may have changed than the set names.
     TooMuch,
 }
 
 impl Changes {
-    /// The change set, once it is complete.
+    /// Returns the change set of a builder that is complete.
     fn known(&mut self) -> Arc<ChangeSet> {
         match self {
             Changes::Known(set) => Arc::clone(set),
@@ -393,7 +396,7 @@ impl Round {
     fn memory_bytes(&mut self) -> usize {
         let changes = match &self.changes {
             Changes::Sought(builder) => builder.memory_bytes(),
-            // The feed's, or what the builder counted.
+            // The feed counts its set; the builder has counted its own.
             Changes::Known(_) => 0,
         };
         let telling = self.telling.as_mut().map_or(0, |telling| {
@@ -403,7 +406,7 @@ impl Round {
     }
 }
 
-/// More may have changed than is told entry by entry.
+/// Ends a search for which more may have changed than can be reported entry by entry.
 fn too_much(search: &TreeSearch) -> Result<Option<ResultCode>> {
     if search.scanner.sync().is_some() {
         return Ok(Some(ResultCode::E_SYNC_REFRESH_REQUIRED));
@@ -412,10 +415,10 @@ fn too_much(search: &TreeSearch) -> Result<Option<ResultCode>> {
     Err(OperationError::refused(ResultCode::BUSY, text))
 }
 
-/// An entry as it was, or is.
+/// State of an entry on one of the two snapshots.
 enum Met<'s> {
     Nothing,
-    /// A result of another kind, which has no deletes.
+    /// A continuation reference, whose end cannot be reported.
     Reference,
     NoResult(Candidate<'s>),
     Result(Candidate<'s>),
@@ -433,7 +436,7 @@ impl<'s> Met<'s> {
     }
 }
 
-/// Tells what became of an entry, if it is or was a result. False where that cannot be told.
+/// Sends the change of an entry that is or was a result. Returns false if the change cannot be reported.
 fn tell(
     search: &mut TreeSearch,
     (before, told): (&mut Scanner, &Snapshot),
@@ -441,14 +444,14 @@ fn tell(
     id: EntryId,
     out: &mut Vec<u8>,
 ) -> Result<bool> {
-    // A stream may have moved it on.
+    // A stream may have moved the scanner to another snapshot.
     search.scanner.catch_up(now)?;
     let is = Met::of(&mut search.scanner, now, id)?;
     let was = if freed.contains(&id.0) { Met::Nothing } else { Met::of(before, told, id)? };
     let is_base = id == search.scanner.scope.base && !matches!(is, Met::Nothing);
     match (&was, &is) {
         (Met::Reference, _) | (_, Met::Reference) => return Ok(false),
-        // Whoever saw the base sees it no more. Of one that was not seen nothing is told.
+        // The requester could see the base and no longer can. If it never could, nothing is reported.
         _ if is_base && !search.scanner.shows(now.state(), id)? && before.shows(told.state(), id)? => {
             return Ok(false);
         }
@@ -463,7 +466,7 @@ fn tell(
     Ok(true)
 }
 
-/// Tells what became of a content by an entry that is or was in it.
+/// Sends the change of an entry that is or was in the content (RFC 4533).
 fn tell_content<'s>(
     search: &mut TreeSearch,
     (told, was): (&'s Snapshot, Met<'s>),
@@ -489,7 +492,7 @@ fn tell_content<'s>(
     Ok(())
 }
 
-/// Tells what happened to an entry that is or was a result.
+/// Sends the notification of a persistent search for an entry that is or was a result.
 fn tell_change<'s>(
     search: &mut TreeSearch,
     (before, told, was): (&mut Scanner, &'s Snapshot, Met<'s>),
@@ -510,7 +513,7 @@ fn tell_change<'s>(
         let (change, previous_dn) = match previous_dn {
             None => (ChangeType::Add, None),
             Some(previous) if previous == dn => (ChangeType::Modify, None),
-            // Whoever access rules did not show the entry is not told what it was called.
+            // If access rules hid the entry, its previous name stays hidden.
             Some(_) if !was_result && scanner.permitted.is_some() => (ChangeType::Add, None),
             previous => (ChangeType::ModifyDn, previous),
         };
@@ -538,7 +541,7 @@ fn tell_change<'s>(
     Ok(())
 }
 
-/// Sends an entry as it was, if the client wants to hear of those that are gone.
+/// Sends the last state of an entry as a deletion. Returns false if the client did not ask for deletions.
 fn tell_deleted<'s>(
     before: &mut Scanner,
     told: &'s Snapshot,
@@ -554,7 +557,7 @@ fn tell_deleted<'s>(
     Ok(true)
 }
 
-/// Appends the name of an entry, with the controls that say what became of it, and without attributes.
+/// Appends an entry with its name and controls but without attributes.
 fn put_name<'s>(
     scanner: &Scanner,
     state: TreeState<'s>,
