@@ -43,7 +43,7 @@ pub enum ControlContext {
 }
 
 impl ControlContext {
-    /// Every one.
+    /// All operations.
     pub const ALL: [ControlContext; 9] = [
         ControlContext::Bind,
         ControlContext::Search,
@@ -56,7 +56,7 @@ impl ControlContext {
         ControlContext::Unanswered,
     ];
 
-    /// The operation of a request.
+    /// Returns the context of a request.
     pub fn of(request: &Request<'_>) -> ControlContext {
         match request {
             Request::Bind(_) => ControlContext::Bind,
@@ -72,22 +72,22 @@ impl ControlContext {
     }
 }
 
-/// A control that works.
+/// A supported control.
 #[derive(Debug)]
 pub struct SupportedControl {
     /// Its OID, as the root DSE lists it.
     pub oid: &'static str,
     /// Its name, for diagnostic texts.
     pub name: &'static str,
-    /// The operations it fits.
+    /// The operations that allow it.
     contexts: &'static [ControlContext],
-    /// Whether it tells of entries of the tree alone. A search of others, the root DSE for example, refuses it where it
-    /// is critical, and ignores it where it is not.
+    /// Whether it applies only to entries of the tree. A search of other entries, such as the root DSE, refuses it if
+    /// it is critical and ignores it otherwise.
     is_of_tree: bool,
     read: ReadControl,
 }
 
-/// Takes a control over; says what is wrong with its value.
+/// Reads a control into the request's controls, or returns the fault in its value.
 type ReadControl = fn(&mut RequestControls, &Control<'_>) -> Result<(), &'static str>;
 
 const fn control(
@@ -126,13 +126,13 @@ const WITH_ENTRY_BEFORE: &[ControlContext] =
 const WITH_ENTRY_AFTER: &[ControlContext] =
     &[ControlContext::Add, ControlContext::Modify, ControlContext::ModifyDn];
 
-/// What somebody may ask in the name of another (RFC 4370 section 3): all of these but a bind.
+/// Operations that allow proxied authorization (RFC 4370 section 3): all of these except bind.
 const PROXIED: &[ControlContext] = ANSWERED.split_at(1).1;
 
-/// The operations that name an entry, but for a bind.
+/// The operations that name an entry, except bind.
 const ON_ENTRIES: &[ControlContext] = PROXIED.split_at(PROXIED.len() - 1).0;
 
-/// Every control that works.
+/// All supported controls.
 pub static SUPPORTED_CONTROLS: &[SupportedControl] = &[
     control(MANAGE_DSA_IT, "ManageDsaIT", ON_ENTRIES, |read, control| {
         read_flag(&mut read.manage_dsa_it, control)
@@ -183,97 +183,97 @@ pub static SUPPORTED_CONTROLS: &[SupportedControl] = &[
     of_tree(control(EXPLAIN, "explain", SEARCH, |read, control| read_flag(&mut read.explain, control))),
 ];
 
-/// Whether a control does something on an operation.
+/// Returns true if the operation supports the control.
 pub fn fits(oid: &str, context: ControlContext) -> bool {
     SUPPORTED_CONTROLS.iter().any(|known| known.oid == oid && known.contexts.contains(&context))
 }
 
-/// The most octets that the copies take which the controls of a change ask for (RFC 4527).
+/// Returns an upper bound, in octets, for the copies that the controls of a change request (RFC 4527).
 pub fn copies_bytes_max(controls: &Controls<'_>) -> usize {
     let count =
         [oids::PRE_READ, oids::POST_READ].into_iter().filter(|oid| controls.find(oid).is_some()).count();
     count * COPY_BYTES_MAX
 }
 
-/// Whose rights a search asks for.
+/// Effective rights that a search requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EffectiveRightsAsked {
     /// The authorization identity as the client wrote it; `None` for the client's own.
     pub identity: Option<String>,
-    /// Attributes of interest besides those that the search asks for.
+    /// Attributes of interest in addition to those that the search returns.
     pub attributes: Vec<String>,
 }
 
-/// What is wanted of an entry that a change is about (RFC 4527).
+/// Copy of the changed entry that a client requests (RFC 4527).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CopyAsked {
-    /// Whether the change is of no use to the client without.
+    /// Whether the change must fail without the copy.
     pub is_critical: bool,
-    /// Which attributes, as a search asks for them.
+    /// The requested attributes, as in a search.
     pub selection: SelectionBuf,
 }
 
-/// What is wanted of the entries that results name (draft-masarati-ldap-deref).
+/// Dereference request: attributes of the entries that results name (draft-masarati-ldap-deref).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DereferenceAsked {
-    /// Whether the results are of no use to the client without.
+    /// Whether the search must fail without the control.
     pub is_critical: bool,
-    /// Descriptions of attributes with names, each with those that are wanted of the entries.
+    /// Attributes that hold DNs, each with the attributes to return of the named entries.
     pub specs: Vec<(String, Vec<String>)>,
 }
 
-/// What results are to be sorted by (RFC 2891).
+/// Sort request (RFC 2891).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SortAsked {
-    /// Whether they are of no use to the client otherwise.
+    /// Whether the search must fail if it cannot sort.
     pub is_critical: bool,
     /// The most important key first.
     pub keys: Vec<SortKeyAsked>,
 }
 
-/// One key that results are to be sorted by.
+/// One sort key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SortKeyAsked {
     /// The attribute description as the client wrote it.
     pub attribute: String,
     /// The name or OID of a matching rule; `None` for the attribute's own.
     pub rule: Option<String>,
-    /// Whether the greatest comes first.
+    /// Whether the order is descending.
     pub reverse: bool,
 }
 
-/// What part of a sorted list is wanted (draft-ietf-ldapext-ldapv3-vlv).
+/// Requested part of a sorted list (draft-ietf-ldapext-ldapv3-vlv).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WindowAsked {
-    /// Entries before the target.
+    /// Number of entries before the target.
     pub before: u32,
-    /// Entries behind it.
+    /// Number of entries after the target.
     pub after: u32,
-    /// Which entry the target is.
+    /// The target entry.
     pub target: WindowTarget,
-    /// Whether the client believes that it was told something before.
+    /// Whether the client sent a context id, as if from an earlier response.
     pub has_context: bool,
 }
 
-/// An entry of a sorted list.
+/// Target entry of a list view request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WindowTarget {
-    /// One of so many, as the client counts them.
+    /// Offset of the entry and the number of entries, as the client counts them.
     Offset(u32, u32),
-    /// The first one that is sorted by this value or a later one.
+    /// The first entry whose sort key is this value or greater.
     Value(Vec<u8>),
 }
 
-/// What a client wants to be told of a content (RFC 4533).
+/// Synchronization request (RFC 4533).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyncAsked {
-    /// Whether it wants to hear of changes as they come.
+    /// Whether the server sends later changes (refreshAndPersist).
     pub persists: bool,
-    /// What it was given the last time.
+    /// Cookie of the previous synchronization.
     pub cookie: Option<Vec<u8>>,
 }
 
-/// What few requests ask for. All the others carry but one word for it.
+/// Controls that few requests have. All other requests carry only one word for them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SeldomControls {
     /// The request is carried out if this is true of the entry that it is about (RFC 4528).
@@ -282,34 +282,34 @@ pub struct SeldomControls {
     pub copy_before: Option<CopyAsked>,
     /// The answer has a copy of the entry as it is after the change (RFC 4527).
     pub copy_after: Option<CopyAsked>,
-    /// The results say what the entries that they name are like.
+    /// The results include attributes of the entries that they name.
     pub dereference: Option<DereferenceAsked>,
-    /// A delete takes all that lies below the entry.
+    /// A delete also removes all subordinates of the entry.
     pub tree_delete: bool,
-    /// A change is decided and not made (draft-zeilenga-ldap-noop).
+    /// A change is decided and not applied (draft-zeilenga-ldap-noop).
     pub no_operation: bool,
-    /// A search tells of no referrals (Active Directory).
+    /// A search returns no referrals (Active Directory).
     pub domain_scope: bool,
-    /// The results of the search say what somebody may do with them.
+    /// The results include the effective rights of a requester.
     pub effective_rights: Option<EffectiveRightsAsked>,
-    /// Of the values of results those come back that pass one of these (RFC 3876).
+    /// Results contain only values that match one of these filters (RFC 3876).
     pub matched_values: Vec<FilterBuf>,
     /// The search returns one page of its results (RFC 2696).
     pub page: Option<PageRequest>,
-    /// The results come in an order.
+    /// The results are sorted.
     pub sort: Option<SortAsked>,
-    /// Only a part of them.
+    /// Only this part of the sorted results is returned.
     pub window: Option<WindowAsked>,
-    /// The search tells what became of its results since the last time.
+    /// The search returns the changes of its results since the last synchronization.
     pub sync: Option<SyncAsked>,
-    /// The search goes on with changes as they come (draft-ietf-ldapext-psearch).
+    /// The search continues with later changes (draft-ietf-ldapext-psearch).
     pub persistent: Option<PersistentSearch>,
-    /// A critical control that tells of entries of the tree alone.
+    /// A critical control that applies only to entries of the tree.
     pub needs_tree: Option<&'static str>,
 }
 
-/// The controls of a request, as the client sent them. What the server knows of the request is its
-/// [`RequestContext`](crate::access::RequestContext).
+/// The controls of a request, as the client sent them. The [`RequestContext`](crate::access::RequestContext) holds the
+/// server's own knowledge of the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestControls {
     /// Referral entries are treated as ordinary entries (RFC 3296 section 3).
@@ -319,16 +319,16 @@ pub struct RequestControls {
     /// `Some(true)`: a search below its base sees subentries and nothing else. `Some(false)` and `None`: it sees
     /// everything but subentries (RFC 3672 section 3).
     pub subentries: Option<bool>,
-    /// The searchResDone says how the search was carried out.
+    /// The searchResDone explains how the search was carried out.
     pub explain: bool,
-    /// The client understands what a password policy says (draft-behera-ldap-password-policy section 6.1).
+    /// The client understands the password policy response (draft-behera-ldap-password-policy section 6.1).
     pub password_policy: bool,
     /// True if each entry comes with whether its password can be used to bind.
     pub account_usability: bool,
-    /// The request runs as somebody else, whom its value names: see
+    /// The request runs as another identity, which its value names: see
     /// [`proxied_identity`](crate::identity::proxied_identity).
     pub proxied: bool,
-    /// What few requests ask for.
+    /// Controls that few requests have.
     pub seldom: Option<Box<SeldomControls>>,
     /// True if the answer contains its position in the log.
     pub wants_position: bool,
@@ -368,39 +368,39 @@ impl RequestControls {
         Ok(read)
     }
 
-    /// What must be true of the entry that the request is about.
+    /// Returns the assertion about the entry of the request.
     #[inline]
     pub(crate) fn assertion(&self) -> Option<&FilterBuf> {
         self.seldom.as_ref()?.assertion.as_ref()
     }
 
-    /// Whether a delete takes all that lies below the entry.
+    /// Returns true if a delete also removes all subordinates of the entry.
     pub(crate) fn tree_delete(&self) -> bool {
         self.seldom.as_ref().is_some_and(|seldom| seldom.tree_delete)
     }
 
-    /// Whether a change is decided and not made.
+    /// Returns true if a change is decided and not applied.
     pub(crate) fn no_operation(&self) -> bool {
         self.seldom.as_ref().is_some_and(|seldom| seldom.no_operation)
     }
 
-    /// Whether a search tells of no referrals.
+    /// Returns true if a search returns no referrals.
     pub(crate) fn domain_scope(&self) -> bool {
         self.seldom.as_ref().is_some_and(|seldom| seldom.domain_scope)
     }
 
-    /// Whether the answer is to have copies of the entry.
+    /// Returns true if the client requests copies of the entry.
     #[inline]
     pub(crate) fn wants_copies(&self) -> bool {
         self.seldom.is_some() && self.copies() != (None, None)
     }
 
-    /// A critical control that tells of entries of the tree alone.
+    /// A critical control that applies only to entries of the tree.
     pub(crate) fn needs_tree(&self) -> Option<&'static str> {
         self.seldom.as_ref()?.needs_tree
     }
 
-    /// The copies of the entry that the answer is to have: as it was before the change, and as it is after it.
+    /// Returns the requested copies of the entry: before the change, and after it.
     pub(crate) fn copies(&self) -> (Option<&CopyAsked>, Option<&CopyAsked>) {
         match &self.seldom {
             None => (None, None),
@@ -408,54 +408,54 @@ impl RequestControls {
         }
     }
 
-    /// Whose rights results tell.
+    /// Returns the request for effective rights.
     pub(crate) fn effective_rights(&self) -> Option<&EffectiveRightsAsked> {
         self.seldom.as_ref()?.effective_rights.as_ref()
     }
 
-    /// The page that the search returns.
+    /// Returns the requested page.
     pub(crate) fn page(&self) -> Option<&PageRequest> {
         self.seldom.as_ref()?.page.as_ref()
     }
 
-    /// What values pass that come back; `None` where all do.
+    /// Returns the filters for returned values; `None` to return all values.
     pub(crate) fn matched_values(&self) -> Option<&[FilterBuf]> {
         let items = &self.seldom.as_ref()?.matched_values;
         (!items.is_empty()).then_some(items.as_slice())
     }
 
-    /// What is wanted of the entries that results name.
+    /// Returns the dereference request.
     pub(crate) fn dereference(&self) -> Option<&DereferenceAsked> {
         self.seldom.as_ref()?.dereference.as_ref()
     }
 
-    /// What results are to be sorted by.
+    /// Returns the sort request.
     pub(crate) fn sort(&self) -> Option<&SortAsked> {
         self.seldom.as_ref()?.sort.as_ref()
     }
 
-    /// What part of a sorted list is wanted.
+    /// Returns the list view request.
     pub(crate) fn window(&self) -> Option<&WindowAsked> {
         self.seldom.as_ref()?.window.as_ref()
     }
 
-    /// What the client wants to be told of a content.
+    /// Returns the synchronization request.
     pub(crate) fn sync(&self) -> Option<&SyncAsked> {
         self.seldom.as_ref()?.sync.as_ref()
     }
 
-    /// Whether something may be told with each result.
+    /// Returns true if results may carry response controls.
     #[inline]
     pub(crate) fn are_told(&self) -> bool {
         self.seldom.is_some() || self.account_usability
     }
 
-    /// The changes that the client wants to hear of as they come, entry by entry.
+    /// Returns the persistent search request.
     pub(crate) fn persistent(&self) -> Option<PersistentSearch> {
         self.seldom.as_ref()?.persistent
     }
 
-    /// Whether the client wants to hear of changes as they come.
+    /// Returns true if the client subscribes to later changes.
     pub fn listens(&self) -> bool {
         self.persistent().is_some() || self.sync().is_some_and(|asked| asked.persists)
     }
@@ -470,8 +470,8 @@ fn read_account_usability(controls: &mut RequestControls, control: &Control<'_>)
     no_value(control)
 }
 
-/// What is in it is for the audit trail; services on the way may have added more of it. It decides nothing, so a
-/// broken one is no reason to refuse (draft-wahl-ldap-session sections 2.2 and 2.3).
+/// Ignores the value, which is for the audit trail; intermediaries may have appended to it. It decides nothing, so a
+/// malformed one is no reason to refuse the request (draft-wahl-ldap-session sections 2.2 and 2.3).
 fn read_session_tracking(_: &mut RequestControls, _: &Control<'_>) -> Result<(), &'static str> {
     Ok(())
 }
@@ -484,7 +484,7 @@ fn read_proxied(controls: &mut RequestControls, control: &Control<'_>) -> Result
     if control.value.is_some() { Ok(()) } else { Err("takes an identity as its value") }
 }
 
-/// The server waits before it looks at anything else of the request.
+/// Ignores the value: the server waits for the position before it reads anything else of the request.
 fn read_at_least(_: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
     match AtLeast::decode(control.value.unwrap_or_default()) {
         Some(_) => Ok(()),
@@ -602,14 +602,14 @@ fn read_sort(controls: &mut RequestControls, control: &Control<'_>) -> Result<()
     Ok(())
 }
 
-/// A control that says all by being there.
+/// Reads a control whose presence is its whole content.
 fn read_flag(flag: &mut bool, control: &Control<'_>) -> Result<(), &'static str> {
     *flag = true;
     no_value(control)
 }
 
-/// The value is absent (as in RFC 3296 section 3 and RFC 3829 section 3). An empty one is what some clients send for
-/// that.
+/// Checks that the value is absent (as in RFC 3296 section 3 and RFC 3829 section 3). Some clients send an empty value
+/// instead.
 fn no_value(control: &Control<'_>) -> Result<(), &'static str> {
     if control.value.is_some_and(|value| !value.is_empty()) { Err("takes no value") } else { Ok(()) }
 }
@@ -663,7 +663,8 @@ mod tests {
         assert_eq!(read(&[(oids::PAGED_RESULTS, true, Some(&page.encode()))], Search), Ok(paged));
     }
 
-    /// Who adds an operation adds it to the list, by which the test of what hidden entries give away asks.
+    /// The match fails to compile when an operation is added: add it to the list, which the test for information leaks
+    /// of hidden entries uses.
     #[test]
     fn every_operation_is_in_the_list() {
         for (place, context) in ControlContext::ALL.into_iter().enumerate() {

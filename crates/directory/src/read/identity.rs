@@ -1,9 +1,9 @@
-//! Who is meant by an identity (RFC 4513 section 5.2.1.8), and who may act as whom: the authorization identities of
-//! SASL, and those of proxied authorization (RFC 4370).
+//! Resolution of authorization identities (RFC 4513 section 5.2.1.8), and the right to assume them: those of SASL, and
+//! those of proxied authorization (RFC 4370).
 //!
-//! `dn:` and a DN is that entry. `u:` and a name, or a name alone, is the one entry that has it as a value of an
-//! attribute of the setting `identity_attributes`. A name that two entries have is nobody's. Only indexes are asked, so
-//! that a name costs no more than a few rows.
+//! `dn:` and a DN denote that entry. `u:` and a name, or a name alone, denote the one entry that has the name as a
+//! value of an attribute of the setting `identity_attributes`. A name of two entries denotes neither. Only indexes are
+//! searched, so a name costs no more than a few rows.
 
 use ber::{Reader, Tag};
 use ldap::oids::{PROXIED_AUTHORIZATION, PROXIED_AUTHORIZATION_V1};
@@ -23,18 +23,18 @@ use crate::tree::{Found, TreeState, damaged_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Somebody who may prove to be who they say.
+/// A requester who may authenticate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identified {
-    /// Who it is then.
+    /// The requester after successful authentication.
     pub requester: Requester,
     /// The text forms of keys for SCRAM (RFC 5803), CRAM-MD5 and DIGEST-MD5.
     pub sasl_keys: Vec<String>,
-    /// What is on record of the password, where a policy governs it.
+    /// The account state, if a policy governs the password.
     pub account: Option<Box<Account>>,
 }
 
-/// Whoever is meant by an identity; `None` for nobody.
+/// Resolves an identity; `None` if it denotes no entry.
 ///
 /// # Errors
 /// The store failed.
@@ -42,7 +42,8 @@ pub fn identify(snapshot: &Snapshot, identity: &str) -> std::result::Result<Opti
     try_identify(snapshot.state(), identity).map_err(Outcome::from)
 }
 
-/// Whoever has this value of an attribute; `None` for nobody, for two, and where the attribute has no index.
+/// Finds the only entry with this value of an attribute; `None` without a match, with two matches, and without an index
+/// on the attribute.
 ///
 /// # Errors
 /// The store failed.
@@ -87,8 +88,8 @@ fn identified(state: TreeState<'_>, id: EntryId) -> Result<Identified> {
     Ok(Identified { requester, sasl_keys: accounts::sasl_keys(state, id)?, account })
 }
 
-/// Whether somebody is the user of the entry of this DN, or in the group of this DN, by way of other groups, too. What
-/// cannot be found out is not so.
+/// Returns true if the requester is the entry of this DN, or a direct or nested member of the group of this DN. Returns
+/// false if this cannot be determined.
 pub fn is_named(snapshot: &Snapshot, requester: &Requester, dn: &str, as_group: bool) -> bool {
     let (state, Requester::User { id, .. }) = (snapshot.state(), requester) else { return false };
     let Ok(dn) = parse_dn(dn) else { return false };
@@ -99,14 +100,13 @@ pub fn is_named(snapshot: &Snapshot, requester: &Requester, dn: &str, as_group: 
     }
 }
 
-/// Whoever is meant by an identity, as a requester; `None` for nobody.
+/// Resolves an identity to a requester; `None` if it denotes no entry.
 pub(crate) fn requester(state: TreeState<'_>, identity: &str) -> Result<Option<Requester>> {
     Ok(try_identify(state, identity)?.map(|identified| identified.requester))
 }
 
-/// Whom somebody acts as who has proved to be `requester` and asks for this authorization identity in SASL; `None` for
-/// whom that requester may not act as, whether there is such a one or not. An empty one is the requester's own
-/// (RFC 4422 section 3.4.1).
+/// Returns the authorization identity that an authenticated `requester` asks for in SASL; `None` if the requester may
+/// not assume it, whether it exists or not. An empty identity is the requester's own (RFC 4422 section 3.4.1).
 ///
 /// # Errors
 /// The store failed.
@@ -125,11 +125,11 @@ pub fn authorized(
     })
 }
 
-/// The identity that a request's control for proxied authorization names, which may be nobody's; `None` without one.
+/// Returns the identity that the proxied authorization control names, which may not exist; `None` without the control.
 ///
 /// # Errors
-/// protocolError for a control that is not critical, which would run as somebody else where it is not known, or whose
-/// value is none.
+/// protocolError for a control that is not critical, because a server without it would run the request as another
+/// identity, and for a malformed value.
 pub fn proxied_identity(controls: &Controls<'_>) -> std::result::Result<Option<String>, Outcome> {
     let is_proxied =
         |control: &Control<'_>| [PROXIED_AUTHORIZATION, PROXIED_AUTHORIZATION_V1].contains(&control.oid);
@@ -147,11 +147,11 @@ pub fn proxied_identity(controls: &Controls<'_>) -> std::result::Result<Option<S
     }
 }
 
-/// Whom a request runs as by its control for proxied authorization; `None` without one.
+/// Returns the requester that the proxied authorization control names; `None` without the control.
 ///
 /// # Errors
-/// Those of [`proxied_identity`]; authorizationDenied for somebody who is not there or whom the requester may not act
-/// as: the answer does not tell which.
+/// Those of [`proxied_identity`]; authorizationDenied for an identity that does not exist or that the requester may not
+/// assume: the answer does not reveal which.
 pub fn proxied_requester(
     snapshot: &Snapshot,
     requester: &Requester,
@@ -160,7 +160,7 @@ pub fn proxied_requester(
     let Some(identity) = proxied_identity(controls)? else { return Ok(None) };
     let found = match identity.as_str() {
         "" | "dn:" => Some(Requester::Anonymous),
-        // RFC 4513 section 5.2.1.8 knows no other form.
+        // RFC 4513 section 5.2.1.8 defines no other form.
         known if known.starts_with("dn:") || known.starts_with("u:") => {
             identify(snapshot, known)?.map(|identified| identified.requester)
         }
@@ -174,8 +174,8 @@ pub fn proxied_requester(
     found.map(Some).ok_or_else(denied)
 }
 
-/// Whether requests may run as somebody else: the administrator's as anybody, those of others as the users of entries
-/// at which a rule lets them.
+/// Returns true if `requester` may run requests as `other`. The administrator may act as any identity, other users as
+/// the users of entries for which a rule grants it.
 fn may_act_as(
     snapshot: &Snapshot,
     requester: &Requester,
@@ -197,7 +197,8 @@ fn refused(code: ResultCode, text: &str) -> Outcome {
     Outcome::new(code, format!("proxied authorization: {text}"))
 }
 
-/// The DN of the control's first version: `SEQUENCE { proxyDN LDAPDN }` (draft-weltman-ldapv3-proxy-04 section 3).
+/// Decodes the DN in the control's first version: `SEQUENCE { proxyDN LDAPDN }` (draft-weltman-ldapv3-proxy-04 section
+/// 3).
 fn proxy_dn(value: &[u8]) -> Option<&[u8]> {
     let mut reader = Reader::new(value);
     let mut sequence = reader.sequence(Tag::SEQUENCE).ok()?;
@@ -205,14 +206,14 @@ fn proxy_dn(value: &[u8]) -> Option<&[u8]> {
     (sequence.is_empty() && reader.is_empty()).then_some(dn)
 }
 
-/// Iterations that keys for SCRAM usually have here: what a name gets that nobody has.
+/// Returns the usual number of SCRAM iterations, which unknown names receive too.
 pub fn usual_scram_iterations(snapshot: &Snapshot) -> u32 {
     let policies = &snapshot.state().catalog.policies;
     let usual = policies.default.and_then(|id| policies.of(id));
     usual.map_or(PasswordPolicy::default().scram_iterations(), |policy| policy.scram_iterations())
 }
 
-/// The only entry that has this value of one of these attributes.
+/// Finds the only entry that has this value of one of these attributes.
 fn find_by(state: TreeState<'_>, attributes: &[impl AsRef<str>], name: &str) -> Result<Option<EntryId>> {
     let schema = &*state.catalog.schema;
     let mut found = None;
@@ -220,7 +221,7 @@ fn find_by(state: TreeState<'_>, attributes: &[impl AsRef<str>], name: &str) -> 
         let Some(attribute_type) = schema.attribute_type(attribute.as_ref()) else { continue };
         let Some(base) = state.catalog.attribute_id(attribute_type.id, "") else { continue };
         let def = state.catalog.attribute(base);
-        // Without an index nobody is found: a name must not cost a walk over all entries.
+        // Without an index there is no match: a name must not cost a scan of all entries.
         if !def.index.answers(IndexPart::Values)
             || schema.validate_value(attribute_type, name.as_bytes()).is_err()
         {
