@@ -1,24 +1,24 @@
-//! Persistent search (draft-ietf-ldapext-psearch-03): a search that goes on with entries as they change, and says of
-//! each what happened to it. The changes themselves are found by `tree_search/follow`.
+//! Persistent search (draft-ietf-ldapext-psearch-03): sends changed entries with their change types.
+//! `tree_search/follow` finds the changes.
 
 use ldap::{ChangeType, EntryChange, PersistentSearch, ResultCode};
 
 use crate::model::outcome::OperationError;
 use crate::read::controls::RequestControls;
 
-/// What a client is told of changes.
+/// State of a persistent search.
 #[derive(Clone, Debug)]
 pub(super) struct Persistent {
     asked: PersistentSearch,
-    /// What happened to the entry that is sent, where the client is told of that.
+    /// Change type to report with the entry, if the client asked for entry change notifications.
     change: Option<(ChangeType, Option<String>)>,
 }
 
 impl Persistent {
-    /// What a request asks for, if it does.
+    /// Creates the persistent search of a request; `None` if the request does not ask for one.
     ///
     /// # Errors
-    /// It asks for something that does not go with it.
+    /// The request combines it with an incompatible control.
     pub(super) fn of(controls: &RequestControls) -> Result<Option<Persistent>, OperationError> {
         let Some(asked) = controls.persistent() else { return Ok(None) };
         let refused = |code, text: &str| Err(OperationError::refused(code, text));
@@ -33,14 +33,14 @@ impl Persistent {
         Ok(Some(Persistent { asked, change: None }))
     }
 
-    /// An entry is to be sent to which this happened. False where the client does not want to hear of that.
+    /// Sets the change of the next entry. Returns false if the client did not subscribe to this change type.
     pub(super) fn tells(&mut self, change: ChangeType, previous_dn: Option<String>) -> bool {
         self.change = self.asked.tells_changes.then_some((change, previous_dn));
         self.asked.wants(change)
     }
 
-    /// The value of the control with which an entry is sent; `None` for one that was there, and for clients that do not
-    /// ask for it.
+    /// Returns the value of the entry change notification control; `None` for first results, and for clients that do
+    /// not ask for it.
     pub(super) fn change_value(&self) -> Option<Vec<u8>> {
         let (change_type, previous_dn) = self.change.as_ref()?;
         let previous_dn = previous_dn.as_deref();

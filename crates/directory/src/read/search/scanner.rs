@@ -1,5 +1,6 @@
-//! Looking at candidates: in scope, passing, encoded. One loop for a search that goes on by itself and for the parts of
-//! one that several threads share; they differ in who keeps the limits, which is the [`Sink`]'s to know.
+//! Scanning of candidates: checks the scope, evaluates the filter, encodes the results. One loop serves both a search
+//! of one thread and the parts of a search that several threads share. They differ in who enforces the limits, which
+//! the [`Sink`] decides.
 
 use std::sync::Arc;
 
@@ -26,80 +27,80 @@ use crate::model::rows::{EntryId, NodeRow};
 use crate::snapshot::Snapshot;
 use crate::tree::{TreeState, damaged_row, node};
 
-/// Keys of an index that are gone through for the work that one candidate costs.
+/// Index keys that cost as much as one candidate.
 const KEYS_PER_ENTRY: usize = 8;
 
-/// Tests of a filter that are tried for the work that one candidate costs otherwise.
+/// Filter tests that cost as much as one more candidate.
 const TESTS_PER_ENTRY: usize = 8;
 
-/// What looks at candidates, on whatever snapshot it is given. Copies share nothing but the plan's lists.
+/// Scans candidates on the snapshot that it is given. Copies share only the lists of the plan.
 pub(super) struct Scanner {
     pub(super) access: Access,
     pub(super) filter: Term,
     pub(super) scope: SearchScope,
     pub(super) plan: Plan,
     pub(super) writer: ResultWriter,
-    /// What access rules let the asker see; `None` where none bind.
+    /// Effective rights of the requester; `None` if no access rules apply.
     pub(super) permitted: Option<Box<Permitted>>,
-    /// Keeps results, which are not written then, while a search that sorts looks for them.
+    /// Collects results instead of writing them, while a sorted search looks for them.
     pub(super) sorting: Option<Box<Sorting>>,
-    /// Controls that come with each result; `None` where none do.
+    /// Controls of each result; `None` if there are none.
     pub(super) entry_controls: Option<Box<EntryControls>>,
     matcher: Matcher,
-    /// Whether a scan goes through entry rows.
+    /// Whether a scan reads entry rows.
     pub(super) by_rows: bool,
-    /// A buffer for keys of values.
+    /// Buffer for keys of values.
     key: Vec<u8>,
-    /// What a candidate counts for in the budget: more, the longer the filter is.
+    /// Cost of a candidate in the budget; it grows with the filter.
     candidate_cost: u32,
     /// Version of the snapshot at the start, when the candidates were collected.
     planned_version: u64,
     /// Version of the snapshot of the last slice.
     version: u64,
-    /// Attributes of the catalogue that the filter has taken into account.
+    /// Number of attributes of the catalog when the filter was prepared.
     attribute_count: usize,
-    /// Version of the indexes that the plan is about.
+    /// Version of the indexes when the plan was made.
     index_version: u64,
-    /// Which schema the numbers of types in the filter are of.
+    /// Version of the schema to which the type numbers in the filter belong.
     schema_version: u64,
-    /// Whether this looks at a part of the candidates only, so that it cannot gather them anew.
+    /// Whether this scans only a part of the candidates, so that it cannot gather them again.
     is_part: bool,
-    /// Bytes that filter and selection hold, once that was asked for.
+    /// Bytes of filter and selection, computed on first use.
     made_of_bytes: Option<usize>,
 }
 
-/// Who counts, and keeps the limits.
+/// Counts candidates and enforces the limits.
 pub(super) trait Sink {
-    /// A candidate is looked at.
+    /// Records that a candidate is examined.
     fn examined(&mut self);
 
-    /// It was not a result. An error ends the search.
+    /// Records that the candidate was no result. An error ends the search.
     fn rejected(&mut self, state: TreeState<'_>, filter: &Term) -> Result<(), OperationError>;
 
-    /// It is a result. False if there is no room for it: the search is over.
+    /// Records a result. Returns false if there is no room for it: then the search ends.
     fn accepts(&mut self) -> bool;
 
-    /// The result is written; the output ends there.
+    /// Records that the result is written, up to `end` of the output.
     fn written(&mut self, id: EntryId, end: usize);
 }
 
-/// Why [`Scanner::examine`] returned.
+/// Reason why [`Scanner::examine`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reached {
     /// The budget is used up; there may be candidates from this id on.
     Budget(u64),
-    /// The end of the range; the next candidate behind it has this id.
+    /// The end of the range; the next candidate after it has this id.
     RangeEnd(u64),
-    /// There are no more candidates, here or behind.
+    /// There are no more candidates, in the range or after it.
     End,
-    /// The sink, or what sorts, took no more: not the result of this id.
+    /// The sink, or the sorting, is full and did not accept the result of this id.
     Full(u64),
-    /// A result that is too large to be put together in memory; candidates behind it were not looked at.
+    /// A result too large for memory; candidates after it were not examined.
     Giant(EntryId),
 }
 
 impl Scanner {
-    /// Inlined, so that it is made where it stays: it is large.
+    /// Inlined to build it in place, because it is large.
     #[inline(always)]
     pub(super) fn new(
         snapshot: &Snapshot,
@@ -134,7 +135,7 @@ impl Scanner {
         }
     }
 
-    /// Bytes of memory that it holds besides itself. What it was made of does not change and is counted once.
+    /// Returns the bytes of memory that it holds, without itself. The constant part is counted once.
     pub(super) fn heap_bytes(&mut self) -> usize {
         let (filter, selection) = (&self.filter, &self.writer.selection);
         let made_of = *self.made_of_bytes.get_or_insert_with(|| filter.heap_bytes() + selection.heap_bytes());
@@ -147,12 +148,12 @@ impl Scanner {
             + self.key.capacity()
     }
 
-    /// Bytes of memory that each [`copy`](Scanner::copy) holds: all but the plan, which they share.
+    /// Returns the bytes of memory that each [`copy`](Scanner::copy) holds: all but the shared plan.
     pub(super) fn copy_bytes(&mut self) -> usize {
         size_of::<Scanner>() + self.heap_bytes() - self.plan.heap_bytes()
     }
 
-    /// Another one that looks at the same candidates, or at a part of them.
+    /// Returns a copy that scans the same candidates, or a part of them.
     pub(super) fn copy(&mut self) -> Scanner {
         Scanner {
             access: self.access,
@@ -177,19 +178,18 @@ impl Scanner {
         }
     }
 
-    /// No candidates are looked for any longer: entries are looked at one by one.
+    /// Drops the plan: from now on single entries are examined.
     pub(super) fn looks_at_single_entries(&mut self) {
         self.plan = Plan::scan(0);
         self.is_part = true;
     }
 
-    /// Goes on gathering the ids of candidates; true when that is done.
+    /// Continues to gather the ids of candidates. Returns true when all are gathered.
     pub(super) fn gather(&mut self, state: TreeState<'_>, budget: u32) -> Result<bool, OperationError> {
         self.plan.gather(state.read, budget as usize * KEYS_PER_ENTRY)
     }
 
-    /// Looks at the candidates with ids from `from` up to and without `end`, and appends results to `out`.
-    /// [`Scanner::catch_up`] comes first.
+    /// Examines the candidates with ids in `from..end`, and appends results to `out`. Call [`Scanner::catch_up`] first.
     pub(super) fn examine(
         &mut self,
         snapshot: &Snapshot,
@@ -207,7 +207,7 @@ impl Scanner {
         let scans_rows = self.by_rows && matches!(source, Source::Scan);
         let guard = if scans_rows { self.filter.guard() } else { None };
         let kind = if scans_rows { ScanKind::Rows(guard) } else { ScanKind::Nodes };
-        // What a guard that is the whole filter lets pass is not asked a second time.
+        // If the guard is the whole filter, the rows that pass it need no second test.
         let asks_rows = guard.is_none_or(|guard| guard.is_part);
         let mut candidates = Candidates::open(state, source, from, kind)?;
         let mut next_id = from;
@@ -239,7 +239,7 @@ impl Scanner {
                 AtHand::Node(row) => row,
                 AtHand::Nothing | AtHand::Row(_) | AtHand::Refusal => match node(state.read, id)? {
                     Some(row) => row,
-                    // Deleted since it was collected.
+                    // Deleted after it was collected.
                     None => continue,
                 },
             };
@@ -292,27 +292,27 @@ impl Scanner {
         Ok(Reached::End)
     }
 
-    /// What values pass that come back; `None` where all do.
+    /// Returns the filters for returned values; `None` to return all values.
     pub(super) fn matched_values(&self) -> Option<&MatchedValues> {
         self.entry_controls.as_ref()?.matched.as_ref()
     }
 
-    /// What the client is told of a content, if it is.
+    /// Returns the synchronization state, if the client synchronizes.
     pub(super) fn sync(&self) -> Option<&Sync> {
         self.entry_controls.as_ref()?.sync.as_ref()
     }
 
-    /// The same, to be changed.
+    /// Returns the synchronization state for changes.
     pub(super) fn sync_mut(&mut self) -> Option<&mut Sync> {
         self.entry_controls.as_mut()?.sync.as_mut()
     }
 
-    /// What the client is told of changes, if it is.
+    /// Returns the persistent search state, if there is one.
     pub(super) fn persistent_mut(&mut self) -> Option<&mut Persistent> {
         self.entry_controls.as_mut()?.persistent.as_mut()
     }
 
-    /// The controls that say what became of an entry, or of a reference.
+    /// Builds the controls that report the change of an entry or reference.
     pub(super) fn controls_of_name<'s>(
         &self,
         state: TreeState<'s>,
@@ -321,7 +321,7 @@ impl Scanner {
         self.entry_controls.as_ref().map_or(Ok(ControlsBuf::new()), |own| own.of_name(state, candidate))
     }
 
-    /// The controls of a result that was just found to be one, but for what the entries are like that it names.
+    /// Builds the controls of a new result, without the dereference control.
     pub(super) fn controls_of_result<'s>(
         &self,
         state: TreeState<'s>,
@@ -332,12 +332,12 @@ impl Scanner {
         own.map_or(Ok(ControlsBuf::new()), |own| own.of_result(state, candidate, selection))
     }
 
-    /// What the client is told of the entries that results name, if it is.
+    /// Returns the dereference request, if there is one.
     pub(super) fn dereferencing(&self) -> Option<&Dereferencing> {
         self.entry_controls.as_ref()?.dereferencing.as_ref()
     }
 
-    /// Writes an entry that is a result, with its controls. False if it is too large to be put together in memory.
+    /// Writes a result with its controls. Returns false if it is too large for memory.
     pub(super) fn put_result<'s>(
         &mut self,
         snapshot: &'s Snapshot,
@@ -349,12 +349,12 @@ impl Scanner {
         Ok(controls.put_entry(&mut self.writer, out, state, names, candidate)?.is_some())
     }
 
-    /// Whether the numbers of types that this has are those of the snapshot.
+    /// Returns true if the type numbers here are those of the snapshot.
     pub(super) fn knows_schema(&self, snapshot: &Snapshot) -> bool {
         snapshot.state().catalog.schema_version() == self.schema_version
     }
 
-    /// The search cannot go on under another schema than it began under. Rare enough to let the client ask again.
+    /// Refuses to continue under another schema than at the start. This is rare enough to let the client retry.
     ///
     /// # Errors
     /// busy.
@@ -366,7 +366,7 @@ impl Scanner {
         Err(OperationError::refused(ldap::ResultCode::BUSY, text))
     }
 
-    /// Whether an entry is a result. [`Scanner::catch_up`] comes first.
+    /// Returns true if an entry is a result. Call [`Scanner::catch_up`] first.
     #[inline(never)]
     pub(super) fn passes<'s>(
         &mut self,
@@ -386,14 +386,14 @@ impl Scanner {
             )?)
     }
 
-    /// Brings what was found out on an earlier snapshot up to date.
+    /// Updates state of an earlier snapshot.
     #[inline]
     pub(super) fn catch_up(&mut self, snapshot: &Snapshot) -> Result<(), OperationError> {
         self.check_schema(snapshot)?;
         if snapshot.version() == self.version { Ok(()) } else { self.catch_up_to(snapshot) }
     }
 
-    /// The asker has this standing by now.
+    /// Sets the present effective rights of the requester.
     pub(super) fn permit(&mut self, standing: &Arc<Standing>) {
         if let Some(permitted) = &mut self.permitted {
             permitted.standing = Arc::clone(standing);
@@ -407,7 +407,7 @@ impl Scanner {
         }
     }
 
-    /// Whether an entry stands for a part of the tree that another server has.
+    /// Returns true if an entry refers to a part of the tree on another server.
     pub(super) fn is_reference(
         &mut self,
         snapshot: &Snapshot,
@@ -420,7 +420,8 @@ impl Scanner {
             && scope.contains(snapshot.state(), &mut snapshot.names(), id, row)?)
     }
 
-    /// Whether the asker may see an entry, which need not be a result. Then it is written as far as it may be read.
+    /// Returns true if the requester may see the entry, even if it does not match the filter, and prepares to write its
+    /// readable attributes.
     pub(super) fn permits<'s>(
         &mut self,
         state: TreeState<'s>,
@@ -432,7 +433,7 @@ impl Scanner {
         }
     }
 
-    /// Whether access rules let the asker see an entry.
+    /// Returns true if access rules let the requester see an entry.
     pub(super) fn shows(&self, state: TreeState<'_>, id: EntryId) -> Result<bool, OperationError> {
         match &self.permitted {
             Some(permitted) if id != EntryId::ROOT => {
@@ -458,7 +459,7 @@ impl Scanner {
             self.attribute_count = state.catalog.attributes().len();
             self.filter.find_attributes(state.catalog, self.access.shown())?;
         }
-        // What the plan goes by may be gone: an index dropped meanwhile no longer follows changes.
+        // The plan's index may be gone: after it is dropped, an index no longer follows changes.
         if state.catalog.index_version() != self.index_version {
             self.index_version = state.catalog.index_version();
             self.plan = if self.is_part {
@@ -477,7 +478,7 @@ fn matcher(access: Access, permitted: Option<&Permitted>) -> Matcher {
     Matcher::under(access.shown(), groups)
 }
 
-/// Whether access rules let the asker see a candidate that passes.
+/// Returns true if access rules let the requester see a candidate that matches.
 #[inline]
 fn is_permitted<'s>(
     permitted: &mut Option<Box<Permitted>>,
@@ -492,7 +493,7 @@ fn is_permitted<'s>(
     }
 }
 
-/// What the filter says of a candidate, where it has not been said by where it was found.
+/// Evaluates the filter on a candidate, unless its source implies the result.
 #[inline]
 fn truth<'s>(
     matcher: &mut Matcher,

@@ -1,21 +1,21 @@
-//! Content synchronization (RFC 4533): what became of a content since the client was last told of it, by a poll or at
-//! the beginning of what `follow` goes on with.
+//! Content synchronization (RFC 4533): the changes of a content since the client's last synchronization, for a poll and
+//! for the first stage of a search that `follow` continues.
 //!
-//! The state that a client has is a position of the log, which its cookie names by CSN, as OpenLDAP's do. Each entry
-//! row says at which position it was changed last, so a poll is a search that writes the results changed since, and
-//! names the others in sets: what the client has besides is gone (section 3.3.2, a present phase). Nothing is kept of a
-//! client.
+//! The state of a client is a position of the log, which its cookie names by CSN, as OpenLDAP's do. Each entry row
+//! holds the position of its last change. So a poll is a search that sends the results changed since the cookie and
+//! names the unchanged ones in sets. The client deletes all entries that were neither sent nor named (section 3.3.2, a
+//! present phase). The server keeps no state of a client.
 //!
-//! A row does not show that another entry was renamed which the entry names, or is below of. The records since tell
-//! that: of a renamed entry without subordinates, those that name it count as changed; where one with subordinates was
-//! renamed, settings were changed, or too much happened, all entries do. So they do where anything happened and the
-//! filter, or one of an access rule for the asker, is about attributes that are made, which go by other entries.
-//! Attributes that are made are not part of a content (section 3.2), but for structuralObjectClass.
+//! A row does not show that another entry was renamed that this entry names or is below. The records since the cookie
+//! show it. If an entry without subordinates was renamed, the entries that name it count as changed. All entries count
+//! as changed if an entry with subordinates was renamed, settings were changed, or too much happened. The same applies
+//! after any change if the filter, or the filter of an access rule for the requester, tests virtual attributes that
+//! depend on other entries. Virtual attributes are not part of a content (section 3.2), except structuralObjectClass.
 //!
-//! Under access rules the content is that of the asker: the cookie names the rules that held for the asker, too, and
-//! with others all entries are sent. A cookie without that, as OpenLDAP's consumers make it, is as good where rules do
-//! not go by groups, by filters on askers, or by where a request comes from: then only a change of the asker's own name
-//! makes others hold.
+//! Under access rules the content depends on the requester. The cookie therefore also names the rules that applied, and
+//! if others apply all entries are sent. A cookie without them, as OpenLDAP's consumers build it, is equivalent if no
+//! rule depends on groups, on filters over requesters, or on the client's connection. Then only a change of the
+//! requester's own name changes the rules that apply.
 
 use std::fmt::Write as _;
 
@@ -48,34 +48,34 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Ids read at a time.
 const BLOCK: usize = 512;
 
-/// A poll under way.
+/// A poll in progress.
 #[derive(Debug)]
 pub(super) struct Sync {
     id: MessageId,
-    /// The client has entries as they were at this position; 0 where it has none.
+    /// The client has the entries of this position; 0 if it has none.
     since: Position,
-    /// Records behind that, up to the second position, which have not been gone through.
+    /// Records after that, up to the second position, that were not read yet.
     unread: Option<(Position, Position)>,
-    /// Entries that are others since although their rows do not say so.
+    /// Entries that changed although their rows do not show it.
     touched: HashSet<u64>,
-    /// The asker's entry, where access rules bind.
+    /// The requester's entry, if access rules apply.
     own: Option<EntryId>,
-    /// The number of entryUUID, where any entry has one.
+    /// The number of entryUUID, if any entry has it.
     uuid: Option<AttrId>,
-    /// Entries that are as they were and have not been named yet.
+    /// Unchanged entries that were not named yet.
     present: SyncIdSet,
     cookie: String,
-    /// What of the cookie stays the same.
+    /// The constant part of the cookie.
     seal: String,
-    /// As what the next entry is sent, once changes are told as they come: then each entry is.
+    /// State to send with the next entry, once later changes are sent: then no entry is omitted as unchanged.
     pub(super) telling: Option<SyncState>,
 }
 
 impl Sync {
-    /// The poll that a request asks for, if it does.
+    /// Creates the poll of a request; `None` if the request does not ask for one.
     ///
     /// # Errors
-    /// It asks for something that does not go with it.
+    /// The request combines it with an incompatible option.
     pub(super) fn of(
         snapshot: &Snapshot,
         (requester, standing): (&Requester, Option<&Standing>),
@@ -87,7 +87,7 @@ impl Sync {
         check(request, controls)?;
         let state = snapshot.state();
         let seal = {
-            // Section 3.5: the limits are not part of a content.
+            // Section 3.5: limits are not part of a content.
             let unlimited = SearchRequest { size_limit: 0, time_limit_seconds: 0, ..*request };
             let seal = snapshot.directory().page_key.seal(requester, &unlimited, controls);
             let rules = standing.map(Standing::identity).unwrap_or_default();
@@ -123,21 +123,21 @@ impl Sync {
         Ok(Some(sync))
     }
 
-    /// Bytes of memory that it holds besides itself.
+    /// Returns the bytes of memory that it holds, without itself.
     pub(super) fn heap_bytes(&self) -> usize {
-        // As much again for the table that a set is.
+        // The hash table of a set takes about twice its keys.
         self.touched.capacity() * 2 * size_of::<u64>()
             + self.present.uuids.capacity() * size_of::<SyncUuid>()
             + self.cookie.capacity()
     }
 
-    /// The content is told as it is here.
+    /// Sets the cookie to the position of this state.
     pub(super) fn is_now_at(&mut self, state: TreeState<'_>) -> Result<()> {
         self.cookie = format!("csn={},data={}", last_csn(state.read)?, self.seal);
         Ok(())
     }
 
-    /// Tells the client that all was sent, and changes follow.
+    /// Notifies the client that all entries were sent and that changes follow.
     pub(super) fn tell_refreshed(&self, out: &mut Vec<u8>) {
         self.tell(
             &SyncInfo::Refreshed { deletes: false, cookie: Some(self.cookie.as_bytes()), is_done: true },
@@ -145,7 +145,7 @@ impl Sync {
         );
     }
 
-    /// Tells the client up to where it was told.
+    /// Sends the client a new cookie.
     pub(super) fn tell_cookie(&self, out: &mut Vec<u8>) {
         self.tell(&SyncInfo::NewCookie(self.cookie.as_bytes()), out);
     }
@@ -155,11 +155,11 @@ impl Sync {
         encode_intermediate_response(out, self.id, Some(oids::SYNC_INFO), Some(&value), Controls::NONE);
     }
 
-    /// Goes through some of the records that came since the client was told; true when that is done.
+    /// Reads some of the records since the cookie. Returns true when all are read.
     pub(super) fn read_changes(&mut self, state: TreeState<'_>, records_max: u32) -> Result<bool> {
         let Some((next, until)) = self.unread else { return Ok(true) };
         let (end, mut is_wide) = (next.saturating_add(u64::from(records_max.max(1))), false);
-        // The log may have been trimmed since.
+        // The log may have been trimmed meanwhile.
         is_wide |= state.read.first_position()?.is_none_or(|first| first > next);
         if !is_wide {
             for record in state.read.log_records(next) {
@@ -179,7 +179,8 @@ impl Sync {
         Ok(self.unread.is_none())
     }
 
-    /// Whether the client has an entry as it is. Then it is named, now or later, and not sent.
+    /// Returns true if the client has the present state of an entry. Such an entry is named, now or later, and not
+    /// sent.
     pub(super) fn has<'s>(
         &mut self,
         state: TreeState<'s>,
@@ -197,7 +198,7 @@ impl Sync {
         Ok(true)
     }
 
-    /// Names those that are as they were and have not been named.
+    /// Names the unchanged entries that were not named yet.
     pub(super) fn name_present(&mut self, out: &mut Vec<u8>) {
         if self.present.uuids.is_empty() {
             return;
@@ -207,14 +208,14 @@ impl Sync {
         self.tell(&SyncInfo::IdSet(set), out);
     }
 
-    /// The value of the control with which an entry is sent.
+    /// Returns the value of the Sync State control of an entry.
     pub(super) fn state_value<'s>(&self, state: TreeState<'s>, candidate: &Candidate<'s>) -> Result<Vec<u8>> {
         let uuid = self.uuid_of(state, candidate)?;
         let state = self.telling.unwrap_or(SyncState::Add);
         Ok(SyncStateValue { state, uuid, cookie: None }.encode())
     }
 
-    /// The value of the control of the last message, where all went well.
+    /// Returns the value of the Sync Done control after success.
     pub(super) fn done_value(&self) -> Vec<u8> {
         SyncDone { cookie: Some(self.cookie.as_bytes()), refresh_deletes: false }.encode()
     }
@@ -232,7 +233,7 @@ impl Sync {
     }
 }
 
-/// Refuses what cannot be synchronized.
+/// Refuses searches that cannot be synchronized.
 fn check(request: &SearchRequest<'_>, controls: &RequestControls) -> Result<()> {
     let refused = |code, text: &str| Err(OperationError::refused(code, text));
     if matches!(request.deref_aliases, DerefAliases::InSearching | DerefAliases::Always) {
@@ -249,16 +250,16 @@ fn check(request: &SearchRequest<'_>, controls: &RequestControls) -> Result<()> 
     Ok(())
 }
 
-/// What a cookie says that the client has.
+/// Client state that a cookie names.
 struct Known {
     csn: Csn,
-    /// Whether it says of which content.
+    /// Whether the cookie identifies the content.
     is_sealed: bool,
 }
 
 impl Known {
-    /// Of a cookie of this or another server: OpenLDAP's consumers take its CSN and make a cookie of their own. `None`
-    /// where it says nothing, or is of another content.
+    /// Parses a cookie of this or another server: OpenLDAP's consumers take its CSN and build a cookie of their own.
+    /// Returns `None` if the cookie is malformed or belongs to another content.
     fn parse(cookie: &[u8], seal: &str) -> Option<Known> {
         let text = std::str::from_utf8(cookie).ok()?;
         let field =
@@ -267,12 +268,12 @@ impl Known {
         if data.is_some_and(|data| data != seal) {
             return None;
         }
-        // One of several servers would be one of several.
+        // A cookie with the CSNs of several servers is not accepted.
         Some(Known { csn: Csn::parse(field("csn")?)?, is_sealed: data.is_some() })
     }
 }
 
-/// The position of the record with a CSN: those of the log ascend. `None` where there is none any longer.
+/// Returns the position of the record with a CSN, which ascend in the log; `None` if the record is no longer there.
 fn position_of(state: TreeState<'_>, csn: Csn) -> Result<Option<Position>> {
     let csn_at = |position| -> Result<Option<Csn>> {
         let record = state.read.log_records(position).next().transpose()?;
@@ -294,7 +295,8 @@ fn position_of(state: TreeState<'_>, csn: Csn) -> Result<Option<Position>> {
     Ok(None)
 }
 
-/// Whether all entries may be others by a change. Adds those that are although their rows do not say so.
+/// Returns true if a change may affect all entries. Otherwise adds the entries that it affects although their rows do
+/// not show it.
 fn is_wide_change(
     state: TreeState<'_>,
     (position, bytes): (Position, &[u8]),
@@ -303,10 +305,10 @@ fn is_wide_change(
 ) -> Result<bool> {
     match read_record(position, bytes)?.change {
         Change::Modify(modify) => Ok(modify.flags.is_alias()),
-        // Rules may hold for the asker that did not, and the other way round; so they may for another of that name.
+        // The rules that apply to the requester may change; so may those for a new entry of the same name.
         Change::Add(add) if Some(add.id) == own => Ok(true),
         Change::ModifyDn(rename) if Some(rename.id) == own => Ok(true),
-        // What becomes a link or text with them, or vanishes, is a change of the row that has it.
+        // Values that become a link or text, or vanish, are a change of the row that holds them.
         Change::Add(_) | Change::Delete(_) | Change::DeleteTree(_) | Change::Administrator { .. } => {
             Ok(false)
         }
@@ -318,7 +320,7 @@ fn is_wide_change(
     }
 }
 
-/// The record at a position.
+/// Decodes the record at a position.
 pub(super) fn read_record(position: Position, bytes: &[u8]) -> Result<Record> {
     Record::decode(bytes)
         .ok_or_else(|| OperationError::Damaged(format!("the record at position {position} of the log")))
@@ -350,13 +352,13 @@ pub(super) fn touch_all<K: AsRef<[u8]>>(
     Ok(())
 }
 
-/// Whether what is a result goes by other entries than the one itself: by attributes that are made.
+/// Returns true if the results depend on other entries, through virtual attributes in the filter or in access rules.
 pub(super) fn goes_by_others(state: TreeState<'_>, standing: Option<&Standing>, filter: Filter<'_>) -> bool {
     let mut filters = standing.into_iter().flat_map(Standing::filters).chain([filter]);
     filters.any(|filter| is_about_made(&state.catalog.schema, filter))
 }
 
-/// Whether a filter is about attributes that are made of more than the entry itself.
+/// Returns true if a filter tests a virtual attribute that depends on more than the entry itself.
 fn is_about_made(schema: &Schema, filter: Filter<'_>) -> bool {
     let is_made = |name: &str| {
         let description = schema.parse_description(name).ok();
@@ -373,7 +375,7 @@ fn is_about_made(schema: &Schema, filter: Filter<'_>) -> bool {
         | FilterKind::ApproxMatch(item) => is_made(item.description),
         FilterKind::Substrings(item) => is_made(item.description),
         FilterKind::Present(name) => is_made(name),
-        // Without a name, all that the rule fits.
+        // Without an attribute, the item tests all attributes that the rule applies to.
         FilterKind::ExtensibleMatch(item) => item.description.is_none_or(is_made),
         FilterKind::Unrecognized(_) => false,
     }
