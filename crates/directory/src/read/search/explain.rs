@@ -1,7 +1,7 @@
-//! What a plan looks like to a person: where candidates come from, what each term of the filter would cost by itself,
-//! which index is missing. For `pando explain`, for the request control of that name, and for refusals.
+//! Explanation of a plan: the source of the candidates, the cost of each filter term by itself, and missing indexes.
+//! For `pando explain`, for the request control of that name, and for refusals.
 //!
-//! Terms are told by attribute and kind of test, never by the asserted value: explanations end up in logs.
+//! Terms are described by attribute and kind of test, never by the asserted value, because explanations end up in logs.
 
 use std::fmt;
 
@@ -13,33 +13,33 @@ use crate::model::index_definition::{IndexPart, Phase};
 use crate::model::rows::NODES;
 use crate::tree::TreeState;
 
-/// How a search goes about it, and how far it is.
+/// Plan and progress of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// Entries in the directory.
+    /// Number of entries in the directory.
     pub entry_count: u64,
-    /// Where the candidates come from.
+    /// Source of the candidates.
     pub source: CandidateSource,
-    /// How many candidates there are at most, as estimated by the plan.
+    /// Upper bound of the number of candidates, as the plan estimates it.
     pub candidate_count: u64,
-    /// Candidates looked at.
+    /// Number of candidates examined.
     pub examined_count: u64,
-    /// Entries returned.
+    /// Number of entries returned.
     pub returned_count: u64,
     /// The filter's terms in the order of the filter.
     pub terms: Vec<ExplainedTerm>,
-    /// The indexes that would have helped, `a substring index on cn` for example.
+    /// Missing indexes that would have helped, such as `a substring index on cn`.
     pub missing: Vec<String>,
-    /// Microseconds spent, by step, where the caller has a clock.
+    /// Microseconds spent, by step, if the caller has a clock.
     pub times: Option<StepTimes>,
 }
 
-/// Where candidates come from.
+/// Source of candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CandidateSource {
-    /// All entries are gone through.
+    /// All entries.
     Scan,
-    /// The base entry, its children or its subtree: wherever the search looks.
+    /// The scope: the base entry, its children or its subtree.
     Place,
     /// Indexes.
     Indexes,
@@ -48,28 +48,28 @@ pub enum CandidateSource {
 /// A term of the filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExplainedTerm {
-    /// How deep it stands in the filter.
+    /// Nesting depth in the filter.
     pub depth: usize,
-    /// What it tests: `equality of uid`, `all of`.
+    /// Description of the test: `equality of uid`, `all of`.
     pub what: String,
-    /// How many entries it leads to by itself; `None` where no index narrows it down.
+    /// Number of entries that the term alone selects; `None` if no index narrows it down.
     pub estimate: Option<u64>,
-    /// Whether the candidates of the search come from it.
+    /// Whether it is a source of the candidates.
     pub is_chosen: bool,
 }
 
-/// Microseconds.
+/// Time by step, in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StepTimes {
     /// From the request to the plan: base, filter, estimates, short postings.
     pub plan: u64,
     /// Gathering ids from ranges of keys.
     pub gather: u64,
-    /// Looking at candidates and encoding results, all threads together.
+    /// Examining candidates and encoding results, all threads together.
     pub examine: u64,
-    /// Slices in which that was done; between them other clients had their turn.
+    /// Number of slices of that work; between slices other clients had their turn.
     pub slices: u64,
-    /// Those of them that were parts shared out among threads.
+    /// Number of those slices that other threads ran as parts.
     pub part_slices: u64,
 }
 
@@ -109,7 +109,7 @@ impl fmt::Display for Explanation {
     }
 }
 
-/// Explains a plan. What the search has done so far is for the caller to fill in.
+/// Explains a plan. The caller adds the progress of the search.
 pub(super) fn explain(state: TreeState<'_>, filter: &Term, plan: &Plan) -> Result<Explanation> {
     let entry_count = state.read.row_count(NODES)?;
     let mut explained = Explained { planner: Planner { state, entry_count }, terms: Vec::new() };
@@ -179,7 +179,7 @@ impl Explained<'_> {
     fn item(&self, item: &Item) -> String {
         let schema = &self.planner.state.catalog.schema;
         let test = match &item.test {
-            // No plan is made by it.
+            // No plan is based on it.
             Test::Visible(_) => "what shows",
             Test::Present => "presence",
             Test::Equal(..) => "equality",
@@ -204,7 +204,7 @@ impl Explained<'_> {
     }
 }
 
-/// The indexes that would narrow a filter down and are not there, or not yet.
+/// Returns the indexes that would narrow a filter down and are absent or incomplete.
 pub(super) fn missing(catalog: &Catalog, filter: &Term) -> Vec<String> {
     let mut all = Vec::new();
     add_missing(catalog, filter, &mut all);
@@ -223,7 +223,7 @@ fn add_missing(catalog: &Catalog, term: &Term, all: &mut Vec<String>) {
                 }
             }
         }
-        // No index tells which entries lack something.
+        // No index lists the entries that lack a value.
         _ => {}
     }
 }
@@ -265,7 +265,8 @@ fn building(def: &AttributeDef, parts: &[IndexPart]) -> &'static str {
     if is_building { " (being built)" } else { "" }
 }
 
-/// Whether a search may have to look at many entries for few results: its plan knows no way to those that pass.
+/// Returns true if a search may have to examine many entries for few results, because its plan does not lead to the
+/// matches.
 pub(super) fn is_unindexed(filter: &Term, plan: &Plan) -> bool {
     plan.implied != Implied::All && !matches!(filter, Term::Constant(Truth::True))
 }

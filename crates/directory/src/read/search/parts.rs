@@ -1,12 +1,12 @@
-//! A long search in parts: ranges of entry ids that several threads look at, each on a snapshot of its own.
+//! A long search in parts: several threads scan ranges of entry ids, each on its own snapshot.
 //!
-//! The promise of a search survives that. Entry ids never change and are never used twice, every id lies in one range
-//! and every range is looked at once: so an entry that matches throughout is returned exactly once and one that changes
-//! meanwhile at most once, and each is consistent in itself because it is read on one snapshot. [`Search::take`] gets
-//! the pieces in the order of their ids, and keeps the limits as if it had looked at the candidates itself.
+//! The guarantees of a search still hold. Entry ids never change and are never reused, every id lies in one range, and
+//! every range is scanned once. So an entry that matches throughout is returned exactly once, an entry that changes
+//! meanwhile at most once, and each result is consistent because it is read on one snapshot. [`Search::take`] receives
+//! the pieces in ascending order of ids, and enforces the limits as if it had examined the candidates itself.
 //!
-//! This crate starts no thread. Whoever does copies the [`PartScanner`] for each of them, hands out ranges, and brings
-//! the pieces back in order.
+//! This crate starts no thread. The caller copies the [`PartScanner`] for each thread, distributes ranges, and returns
+//! the pieces in order.
 //!
 //! [`Search::take`]: super::Search::take
 
@@ -18,24 +18,24 @@ use crate::model::rows::EntryId;
 use crate::snapshot::Snapshot;
 use crate::tree::TreeState;
 
-/// Looks at ranges of the candidates of one search. `Send`; owns what it needs.
+/// Scans ranges of the candidates of one search. `Send`; owns all its data.
 pub struct PartScanner(Scanner);
 
-/// What came of a range of ids.
+/// Results of a range of ids.
 #[derive(Debug)]
 pub struct Piece {
-    /// Messages of entries, one after another.
+    /// Messages of entries, in sequence.
     pub(super) results: Vec<u8>,
     pub(super) marks: Vec<Mark>,
-    /// Candidates looked at.
+    /// Number of candidates examined.
     pub(super) examined_count: u64,
-    /// Those of them that are no results.
+    /// Number of candidates that were no results.
     pub(super) rejected_count: u64,
-    /// A result behind the others that is too large for a piece.
+    /// A result after the others that is too large for a piece.
     pub(super) giant: Option<EntryId>,
-    /// How long it took, where somebody measures.
+    /// Elapsed microseconds, if the search is measured.
     pub(super) micros: u64,
-    /// Why it ends; what comes before the error is good.
+    /// Reason for the end; results before an error are valid.
     pub(super) end: Result<PieceEnd, OperationError>,
 }
 
@@ -43,20 +43,20 @@ pub struct Piece {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
     pub(super) id: EntryId,
-    /// Where its message ends.
+    /// End of its message.
     pub(super) end: usize,
-    /// Candidates of the piece rejected before it.
+    /// Number of candidates of the piece rejected before it.
     pub(super) rejected_before: u64,
 }
 
-/// Where a piece ends.
+/// End of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PieceEnd {
-    /// The budget was used up: the range is to be looked at further from this id on.
+    /// The budget was used up: the range continues at this id.
     Cut(u64),
-    /// The range is done; there is no candidate before this id, which lies behind it.
+    /// The range is complete; the next candidate, after the range, has this id or a greater one.
     Complete(u64),
-    /// There are no candidates behind the range either.
+    /// There are no candidates after the range either.
     Last,
     /// The search failed here.
     Failed,
@@ -67,12 +67,12 @@ impl PartScanner {
         PartScanner(scanner)
     }
 
-    /// One more, for another thread.
+    /// Returns a copy for another thread.
     pub fn copy(&mut self) -> PartScanner {
         PartScanner(self.0.copy())
     }
 
-    /// Looks at the candidates with ids from `from` up to and without `end`, until the budget is used up.
+    /// Examines the candidates with ids in `from..end`, until the budget is used up.
     pub fn examine(&mut self, snapshot: &Snapshot, from: u64, end: u64, budget: &Budget) -> Piece {
         let mut piece = Piece::empty(PieceEnd::Last);
         let mut results = Vec::new();
@@ -107,33 +107,33 @@ impl Piece {
         }
     }
 
-    /// What stands for a piece that could not be made.
+    /// Returns a piece that reports a failure.
     pub fn failed(error: OperationError) -> Piece {
         Piece { end: Err(error), ..Piece::empty(PieceEnd::Failed) }
     }
 
-    /// Says how long it took to make, for whom wants the search explained.
+    /// Records the elapsed time, for a search that is explained.
     pub fn measured(&mut self, micros: u64) {
         self.micros = micros;
     }
 
-    /// Where it ends.
+    /// Returns the end of the piece.
     pub fn end(&self) -> PieceEnd {
         *self.end.as_ref().unwrap_or(&PieceEnd::Failed)
     }
 
-    /// Bytes of results.
+    /// Returns the size of the results in bytes.
     pub fn size(&self) -> usize {
         self.results.len()
     }
 
-    /// Candidates looked at.
+    /// Number of candidates examined.
     pub fn examined_count(&self) -> u64 {
         self.examined_count
     }
 }
 
-/// Counts; the limits are kept where all pieces come together.
+/// Only counts; [`Search::take`](super::Search::take) enforces the limits.
 impl Sink for Piece {
     fn examined(&mut self) {
         self.examined_count += 1;

@@ -1,10 +1,10 @@
-//! Where a search looks for candidates: wherever the fewest are.
+//! Choice of the source of candidates: the one with the fewest.
 //!
-//! Every estimate is exact and cheap: a posting knows its length, counters know children and subtrees. Of an *and* the
-//! narrowest term is chosen, intersected with others where both are long, and the rest is checked on each candidate; an
-//! *or* needs all its terms. What cannot be
-//! narrowed is a scan of all entries. A plan changes what a search costs, never what it returns: candidates include
-//! every entry that passes, and whoever is not known to pass by where it was found is held against the real filter.
+//! Every estimate is exact and cheap: a posting knows its length, and counters know the numbers of children and
+//! subtrees. Of an *and* the narrowest term is chosen and intersected with others if both are long; the other terms are
+//! checked on each candidate. An *or* needs all its terms. A filter that cannot be narrowed needs a scan of all
+//! entries. A plan changes the cost of a search, never its results: candidates include every entry that matches, and
+//! the whole filter is evaluated on each candidate whose source does not imply a match.
 
 mod pieces;
 mod ranges;
@@ -35,23 +35,23 @@ use ranges::{Gathered, Gathering, KeyRange};
 
 pub(super) type Result<T> = std::result::Result<T, OperationError>;
 
-/// This many candidates or fewer are taken without looking for fewer still.
+/// With this many candidates or fewer, the planner stops looking for a better source.
 pub(super) const FEW: u64 = 16;
 
-/// Postings up to this long are read when they are looked at, so that they need not be looked up again.
+/// Postings up to this length are read during planning, so that they need not be looked up again.
 const SHORT_POSTING: u64 = 64;
 
-/// A scan reads entries in the order in which they lie, several times faster than one by one.
+/// Factor by which a scan, which reads entries in stored order, is cheaper than reading them one by one.
 const SCAN_ADVANTAGE: u64 = 2;
 
-/// Where the candidates come from.
+/// Source of the candidates.
 #[derive(Debug)]
 pub(crate) enum Source {
     /// These ids (ascending) and the ids of these postings.
     Indexed {
         /// Collected beforehand.
         ids: Vec<u64>,
-        /// Read when the search gets there.
+        /// Read when the search reaches them.
         postings: Vec<Posting>,
     },
     /// All entries.
@@ -65,31 +65,31 @@ pub(crate) struct Posting {
     pub(crate) key: Vec<u8>,
 }
 
-/// What need not be checked of a candidate, because it was found where only entries are that pass.
+/// Part of the filter that the source of a candidate already implies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Implied {
     /// Nothing.
     Nothing,
-    /// These terms of the *and* at the filter's top, a bit each. Those beyond 64 are always checked.
+    /// These terms of the top-level *and*, one bit each. Terms beyond 64 are always checked.
     Terms(u64),
     /// The whole filter.
     All,
 }
 
-/// How a search goes about it.
+/// Plan of a search.
 #[derive(Debug)]
 pub(crate) struct Plan {
     source: Source,
-    /// Stands for `source` once several threads look at its candidates.
+    /// Replaces `source` once several threads scan its candidates.
     shared: Option<Arc<Source>>,
-    /// Ids that are still to be gathered; they are the candidates then, with the postings of the source.
+    /// Ids still to be gathered; together with the postings of the source they are the candidates.
     pub(crate) gathering: Option<Gathering>,
     pub(crate) implied: Implied,
-    /// How many candidates there are at most, as far as it is known.
+    /// Upper bound of the number of candidates, as far as it is known.
     pub(crate) candidate_count: u64,
-    /// Whether they come from where the search looks, not from the filter.
+    /// Whether the candidates come from the scope and not from the filter.
     pub(crate) is_by_place: bool,
-    /// The terms of the *and* at the filter's top that they come from, a bit each.
+    /// Terms of the top-level *and* that are the source, one bit each.
     pub(crate) chosen_terms: u64,
 }
 
@@ -100,14 +100,14 @@ pub(super) struct Narrowed {
     pub(super) postings: Vec<Posting>,
     /// Ranges of index keys, not read yet.
     pub(super) ranges: Vec<KeyRange>,
-    /// How many at most, counted double where two postings share an entry.
+    /// Upper bound of the count; an entry in two postings counts twice.
     pub(super) count: u64,
-    /// Whether all of them pass.
+    /// Whether all candidates match.
     pub(super) is_exact: bool,
 }
 
 impl Plan {
-    /// A scan of everything, whatever the filter.
+    /// Returns a scan of all entries, for any filter.
     pub(crate) fn scan(entry_count: u64) -> Plan {
         Plan {
             source: Source::Scan,
@@ -120,7 +120,7 @@ impl Plan {
         }
     }
 
-    /// The cheapest way to the entries in `scope` that pass `filter`.
+    /// Chooses the cheapest source of the entries in `scope` that match `filter`.
     pub(crate) fn choose(state: TreeState<'_>, scope: &SearchScope, filter: &Term) -> Result<Plan> {
         if scope.kind == Scope::BaseObject {
             return Ok(Plan::ids(vec![scope.base.0]));
@@ -163,19 +163,19 @@ impl Plan {
         Plan { is_by_place: true, ..plan }
     }
 
-    /// These, in this order. They are looked at from the first to the last: nothing may begin behind an id.
+    /// Returns a plan with these ids in this order. It can only be scanned from the first to the last, not from an id.
     pub(super) fn in_order(ids: Vec<u64>) -> Plan {
         let candidate_count = ids.len() as u64;
         Plan { source: Source::Indexed { ids, postings: Vec::new() }, ..Plan::scan(candidate_count) }
     }
 
-    /// Where the candidates come from.
+    /// Source of the candidates.
     #[inline]
     pub(crate) fn source(&self) -> &Source {
         self.shared.as_deref().unwrap_or(&self.source)
     }
 
-    /// Bytes of memory that it holds besides itself.
+    /// Returns the bytes of memory that it holds, without itself.
     pub(crate) fn heap_bytes(&self) -> usize {
         let source = match self.source() {
             Source::Indexed { ids, postings } => {
@@ -187,7 +187,8 @@ impl Plan {
         source + self.gathering.as_ref().map_or(0, Gathering::heap_bytes)
     }
 
-    /// Another plan for the same candidates, once they are gathered. Their ids, a million perhaps, are not copied.
+    /// Returns a second plan for the same candidates, once they are gathered. The ids, a million perhaps, are shared
+    /// and not copied.
     pub(crate) fn share(&mut self) -> Plan {
         let source = &mut self.source;
         let shared = self.shared.get_or_insert_with(|| Arc::new(std::mem::replace(source, Source::Scan)));
@@ -202,9 +203,9 @@ impl Plan {
         }
     }
 
-    /// Whether a page of `size` entries takes less of a scan, which goes on behind the last page, than of gathering
-    /// ids, which every page does anew. Candidates are at least one entry in `share_min`, so that a page for which they
-    /// lie far away is bounded, too.
+    /// Returns true if a page of `size` entries is cheaper by a scan, which continues after the last page, than by
+    /// gathering ids, which each page repeats. Candidates must be at least one in `share_min` entries, which bounds a
+    /// page whose candidates are far apart.
     pub(crate) fn is_better_scanned(&self, size: u64, entry_count: u64, share_min: u64) -> bool {
         let entries_per_candidate = entry_count / self.candidate_count.max(1) + 1;
         self.gathering.is_some()
@@ -212,7 +213,7 @@ impl Plan {
             && size.saturating_mul(entries_per_candidate) < self.candidate_count
     }
 
-    /// The candidates that are looked at first, as far as they are known.
+    /// Returns the candidates that are examined first, as far as they are known.
     #[inline]
     pub(crate) fn first_few(&self) -> &[u64] {
         match &self.source {
@@ -223,7 +224,7 @@ impl Plan {
         }
     }
 
-    /// Goes on gathering ids; true when that is done.
+    /// Continues to gather ids. Returns true when all are gathered.
     pub(crate) fn gather(&mut self, read: &Read, keys_max: usize) -> Result<bool> {
         let Some(gathering) = &mut self.gathering else { return Ok(true) };
         match (gathering.go_on(read, keys_max)?, &mut self.source) {
@@ -253,7 +254,7 @@ impl Planner<'_> {
         Ok((narrowed, if is_exact { Implied::All } else { Implied::Nothing }, u64::MAX))
     }
 
-    /// The narrowest of the terms of an *and*. Cheap look-ups go first; ranges only have to beat those.
+    /// Finds the narrowest term of an *and*. Cheap lookups go first; ranges only have to beat those.
     fn narrowest(&self, terms: &[Term], limit: u64) -> Result<Option<Best>> {
         let mut best: Option<Best> = None;
         for rank in 0..=LAST_RANK {
@@ -278,7 +279,7 @@ impl Planner<'_> {
         }
     }
 
-    /// A lower and an upper bound for an attribute with a single value are one range, narrower than either.
+    /// Combines a lower and an upper bound for a single-valued attribute into one range, narrower than either.
     fn narrow_between(&self, terms: &[Term], limit: u64, best: &mut Option<Best>) -> Result<()> {
         let items = || terms.iter().enumerate().filter_map(|(place, term)| Some((place, single(term)?)));
         for (low_place, low) in items() {
@@ -303,14 +304,15 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Whether an entry has at most one value that the item is about: no subtypes and no options, one value by schema.
+    /// Returns true if an entry has at most one value of the item's attribute: no subtypes and no options, and
+    /// single-valued by schema.
     fn has_single_value(&self, item: &Item) -> bool {
         let [only] = &*item.attributes else { return false };
         let def = self.state.catalog.attribute(*only);
         def.id == def.base && self.state.catalog.schema.type_by_id(def.description.type_id).single_value
     }
 
-    /// Takes the candidates of `best` that are candidates of other terms too, as long as that is worth while.
+    /// Intersects the candidates of `best` with those of other terms, as long as that is worthwhile.
     fn intersect(&self, terms: &[Term], mut best: Best) -> Result<Best> {
         let mut ids: Option<Vec<u64>> = None;
         for (place, term) in terms.iter().enumerate() {
@@ -318,7 +320,7 @@ impl Planner<'_> {
             if count <= INTERSECTION_COUNT_MIN || count > INTERSECTION_COUNT_MAX {
                 break;
             }
-            // A posting of most entries takes few candidates away.
+            // A posting of most entries removes few candidates.
             let limit = INTERSECTION_COUNT_MAX.min(count * 8).min(self.entry_count / 2);
             if best.places & bit(place) != 0 {
                 continue;
@@ -346,7 +348,7 @@ impl Planner<'_> {
         Ok(best)
     }
 
-    /// All ids of some candidates, ascending; `None` if there are too many to read now.
+    /// Returns all ids of the candidates, ascending; `None` if there are too many to read now.
     fn ids_of(&self, narrowed: &Narrowed) -> Result<Option<Vec<u64>>> {
         let max = to_usize(INTERSECTION_COUNT_MAX);
         if narrowed.count > INTERSECTION_COUNT_MAX {
@@ -368,7 +370,7 @@ impl Planner<'_> {
         Ok(Some(ids))
     }
 
-    /// Candidates that include every entry that passes `term`, if fewer than `limit` (or none).
+    /// Returns candidates that include every entry that matches `term`; `None` if there are `limit` or more.
     pub(super) fn narrow(&self, term: &Term, limit: u64) -> Result<Option<Narrowed>> {
         match term {
             Term::Constant(Truth::True) | Term::Not(_) => Ok(None),
@@ -422,7 +424,7 @@ impl Planner<'_> {
         match &item.test {
             Test::Equal(_, _) if has_links => self.narrow_links(item, limit),
             Test::Equal(rule, key) => self.narrow_equal(item, description, *rule, key, limit),
-            // Of values too long for a key the index has the head: bounds are cut to what the head decides.
+            // For values too long for a key, the index holds the head: bounds are cut to it.
             Test::AtLeast(rule, key) => {
                 let low = head(key);
                 let is_exact = key.len() <= WHOLE_HEAD && description.options.is_empty();
@@ -497,7 +499,7 @@ impl Planner<'_> {
         limit: u64,
     ) -> Result<Option<Narrowed>> {
         let Some(bases) = self.indexed_bases(item, Some(rule)) else { return Ok(None) };
-        // A posting holds the entries that have the value under any options.
+        // A posting holds the entries that have the value with any options.
         let is_exact = description.options.is_empty() && key.len() <= INDEX_KEY_MAX;
         let mut all = Narrowed { is_exact, ..Narrowed::default() };
         for &base in bases.iter() {
@@ -507,7 +509,7 @@ impl Planner<'_> {
     }
 
     fn narrow_links(&self, item: &Item, limit: u64) -> Result<Option<Narrowed>> {
-        // Without a name (a uniqueMember with a UID) the value is text that no index has.
+        // Without a target (a uniqueMember with a UID) the value is text that is not indexed.
         let Some(target) = &item.target else { return Ok(None) };
         if item.attributes.iter().any(|id| !self.state.catalog.attribute(*id).is_link) {
             return Ok(None);
@@ -525,7 +527,7 @@ impl Planner<'_> {
         Ok(all.within(limit))
     }
 
-    /// A range of the keys of an item's attributes.
+    /// Narrows by a range of the keys of an item's attributes.
     fn narrow_range(
         &self,
         item: &Item,
@@ -546,7 +548,7 @@ impl Planner<'_> {
         Ok(all.within(limit))
     }
 
-    /// Adds the ids of a range of keys: at once if it is short, else to be gathered.
+    /// Adds the ids of a range of keys: at once if it is short, otherwise to be gathered later.
     pub(super) fn add_range(
         &self,
         all: &mut Narrowed,
@@ -558,13 +560,13 @@ impl Planner<'_> {
         }
         let range = range();
         let counted = range.count(self.state.read, limit.min(RANGE_COUNTED_MAX))?;
-        // How many there are beyond is a guess; gathering them stops where a scan is better.
+        // The count beyond the limit is a guess; gathering stops when a scan becomes cheaper.
         all.count += counted.unwrap_or_else(|| RANGE_COUNTED_MAX.max(self.entry_count / 4));
         all.ranges.push(range);
         Ok(())
     }
 
-    /// Takes over the ids of a range if they are few.
+    /// Reads the ids of a range if they are few.
     fn gather_short(&self, mut range: KeyRange, all: &mut Narrowed) -> Result<bool> {
         let before = all.ids.len();
         let ids = &mut all.ids;
@@ -581,7 +583,7 @@ impl Planner<'_> {
         Ok(is_short)
     }
 
-    /// The attributes without options that an item is about, if their values are indexed by the keys of `rule`.
+    /// Returns the attributes without options that an item tests, if their values are indexed by the keys of `rule`.
     fn indexed_bases(&self, item: &Item, rule: Option<MatchingRule>) -> Option<AttributeNumbers> {
         self.bases(item, |def| {
             let shares_keys =
@@ -590,7 +592,7 @@ impl Planner<'_> {
         })
     }
 
-    /// The attributes without options that an item is about; `None` if one of them is not indexed as needed.
+    /// Returns the attributes without options that an item tests; `None` if one of them is not indexed as needed.
     pub(super) fn bases(
         &self,
         item: &Item,
@@ -627,12 +629,12 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// The entries one level below the base, or all below it, if fewer than `limit`.
+    /// Returns the children of the base, or its subtree, if fewer than `limit`.
     fn narrow_by_place(&self, scope: &SearchScope, limit: u64) -> Result<Option<Plan>> {
         let (counter, limit) = match scope.kind {
             Scope::SingleLevel => (children_counter(scope.base), limit.min(COLLECTED_IDS_MAX as u64)),
             _ if !scope.aliased.is_empty() || scope.base == EntryId::ROOT => return Ok(None),
-            // Walked at once: between slices a branch could move from where it is still to be seen.
+            // Traversed at once: between slices a branch could move to a place that was already passed.
             _ => (subtree_counter(scope.base), limit.min(SUBTREE_WALKED_MAX)),
         };
         let count = self.state.read.count(&counter)? as u64 + scope.extras.len() as u64 + 1;
@@ -661,7 +663,7 @@ impl Planner<'_> {
     }
 }
 
-/// The order in which the terms of an *and* are asked: single look-ups, sets of them, ranges.
+/// Returns the rank of a term of an *and* in planning: single lookups, sets of them, ranges.
 fn rank_of(term: &Term) -> u8 {
     match term {
         Term::Constant(_) => 0,
@@ -674,37 +676,37 @@ fn rank_of(term: &Term) -> u8 {
 
 const LAST_RANK: u8 = 3;
 
-/// Normal values up to this long sort in the index as they are; the heads of longer ones do.
+/// Normal values up to this length are index keys as a whole; of longer values the head is.
 const WHOLE_HEAD: usize = INDEX_KEY_MAX - KEY_HASH_SIZE;
 
-/// The part of a normal value that sorts as it is.
+/// Returns the part of a normal value that the index orders by.
 fn head(key: &[u8]) -> &[u8] {
     key.get(..WHOLE_HEAD).unwrap_or(key)
 }
 
-/// A count as one of something in memory, of which there are never more than a `usize` holds.
+/// Converts a count of things in memory, which always fits a `usize`.
 fn to_usize(count: u64) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)
 }
 
-/// The bit of a term; none beyond 64.
+/// Returns the bit of a term; 0 beyond 64.
 fn bit(place: usize) -> u64 {
     if place < 64 { 1 << place } else { 0 }
 }
 
-/// The item of a term whose test is of one attribute, without options and names in DNs.
+/// Returns the item of a term that tests one attribute, without options and names in DNs.
 fn single(term: &Term) -> Option<&Item> {
     let Term::Item(item) = term else { return None };
     let is_plain = matches!(&item.subject, Subject::Attribute(description) if description.options.is_empty());
     (is_plain && !item.dn_attributes).then_some(item)
 }
 
-/// The narrowest of the terms of an *and*.
+/// Narrowest term of an *and* found so far.
 struct Best {
     narrowed: Narrowed,
-    /// The terms that it comes from, a bit each.
+    /// Terms that are the source, one bit each.
     places: u64,
-    /// Those of them that all candidates pass.
+    /// Terms of those that all candidates satisfy.
     implied: u64,
 }
 
