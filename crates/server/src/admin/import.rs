@@ -4,12 +4,12 @@
 //!   reader --pieces of text--> preparers, one a core --rows--> builder: the new data file
 //! ```
 //!
-//! The reader cuts the text at empty lines and numbers its records. Each preparer makes rows of whole pieces. The
+//! The reader cuts the text at empty lines and numbers its records. Each preparer makes rows of whole chunks. The
 //! builder, which is the calling thread, writes entry rows in the order of the text, then all rows that had to be
-//! sorted. Short channels connect them, so memory is bounded however fast one of them is.
+//! sorted. Short channels connect them, so memory is bounded whichever of them is fastest.
 //!
-//! A refused record is copied to the rejects file as it is in the text: from the text's own file, or from a temporary
-//! copy if the text is a stream.
+//! A refused record is copied to the rejects file with its original text: from the text's own file, or from a
+//! temporary copy if the text is a stream.
 
 mod early_sync;
 mod pieces;
@@ -76,16 +76,16 @@ pub struct Importing {
     pub replace: bool,
     /// Whether clear passwords stay clear.
     pub keep_clear_passwords: bool,
-    /// The file for records that are not imported. It must not exist. `None` is a new one in the data directory.
+    /// File for records that are not imported. It must not exist. `None` is a new one in the data directory.
     pub rejects: Option<PathBuf>,
-    /// About how much memory to take, in bytes. Rows that do not fit are sorted in temporary files beside the data.
+    /// Approximate memory in bytes. Rows that do not fit are sorted in temporary files in the data directory.
     pub memory: usize,
 }
 
-/// The result of an import.
+/// Result of an import.
 #[derive(Clone, Debug, Default)]
 pub struct Imported {
-    /// Counts of what was read.
+    /// Counts of the input.
     pub statistics: Statistics,
     /// Entries imported.
     pub entries: u64,
@@ -97,26 +97,26 @@ pub struct Imported {
     pub repeated_values: u64,
     /// Records that were not imported, by the kind of reason.
     pub rejected: BTreeMap<Refusal, u64>,
-    /// Why the password policy that the settings name does not hold.
+    /// Problem of the password policy that the settings name, if it is not valid.
     pub policy_fault: Option<String>,
-    /// What does not hold of other policies as it is written.
+    /// Problems of other policies.
     pub policy_notices: Vec<String>,
-    /// The file with these records, if there are any.
+    /// File with these records, if there are any.
     pub rejects_file: Option<PathBuf>,
     /// Bytes of text read.
     pub bytes: u64,
-    /// Microseconds taken.
+    /// Duration in microseconds.
     pub micros: u64,
 }
 
 impl Imported {
-    /// Number of records that were not imported.
+    /// Returns the number of records that were not imported.
     pub fn rejected_count(&self) -> u64 {
         self.rejected.values().sum()
     }
 }
 
-/// Imports texts into a data directory that nobody has open, all of it or nothing.
+/// Imports texts into a data directory that no other process has open, completely or not at all.
 ///
 /// A missing directory is created with `settings`, or with the defaults. The import loads the naming contexts of
 /// `config`, or all of the directory if `config` names none.
@@ -164,7 +164,7 @@ pub fn import(
     Ok(imported)
 }
 
-/// Looks whether the policies that are there now hold. What is imported stays.
+/// Checks the policies of the imported data. A problem does not undo the import.
 fn look_at_policies(config: &Config, imported: &mut Imported) -> Result<(), ServeError> {
     let directory = open_read_only(config)?;
     let state = directory.state();
@@ -177,7 +177,7 @@ fn look_at_policies(config: &Config, imported: &mut Imported) -> Result<(), Serv
     Ok(())
 }
 
-/// An import under way.
+/// Import in progress.
 struct Run<'r> {
     job: &'r Job,
     sources: &'r Sources,
@@ -189,7 +189,7 @@ struct Run<'r> {
     spares: &'r Spares,
 }
 
-/// What an import makes.
+/// State of the new data while it is made.
 struct Making {
     builder: Builder,
     rejects: Rejects,
@@ -207,8 +207,8 @@ impl<'r> Run<'r> {
         let early_sync = early_sync.map_err(|error| self.failed(error.into()))?;
         let progress = Progress::new(self.sources.total_bytes());
         let mut making = Making { builder, rejects, imported: Imported::default(), progress };
-        // Five eighths of the memory are for the preparers. The rest is for pieces of text, pages, and the two sorters
-        // that fill while those of the preparers are read.
+        // Five eighths of the memory are for the preparers. The rest is for chunks of text, pages, and the two
+        // sorters that fill while those of the preparers are read.
         let mut carried = Sorters::new(self.data, self.memory / 16);
         let carried_over = making.builder.carry_over(self.job, &mut carried);
         making.imported.carried_over = carried_over.map_err(|error| self.failed(error))?;
@@ -266,12 +266,12 @@ impl<'r> Run<'r> {
         Ok(imported)
     }
 
-    /// Capacity of a channel of row blocks.
+    /// Returns the capacity of a channel of row blocks.
     fn blocks_max(&self) -> usize {
         (self.memory / BLOCKS_DIVISOR / ROW_BLOCK_SIZE).clamp(2, BLOCKS_MAX)
     }
 
-    /// Writes the tree, and records without a place in it to the rejects.
+    /// Writes the tree, and writes records without a place in it to the rejects.
     fn write_tree(&self, making: &mut Making, resolved: Resolution) -> Result<RefusedIds, ServeError> {
         let Making { builder, rejects, imported, progress } = making;
         progress.begin(Phase::Tree, imported.statistics.records);
@@ -298,7 +298,7 @@ impl<'r> Run<'r> {
         std::thread::scope(|scope| {
             let (piece_sender, piece_receiver) = sync_channel(threads);
             let (done_sender, done_receiver) = sync_channel(threads);
-            // A piece for each thread, and finished ones that wait for an earlier one.
+            // A chunk for each thread, and finished ones that wait for an earlier one.
             let (ticket_sender, ticket_receiver) = sync_channel(4 * threads);
             let piece_receiver = Arc::new(Mutex::new(piece_receiver));
             let stopped = &stopped;
@@ -318,7 +318,7 @@ impl<'r> Run<'r> {
             let written = self.write(making, done_receiver, ticket_receiver);
             let prepared: Vec<_> = preparers.into_iter().map(|thread| joined(thread.join())).collect();
             let read = joined(reader.join());
-            // A failed preparer is the cause, and the others end without an error, so its error comes first.
+            // A failed preparer is the cause; the other threads then end without an error, so its error comes first.
             let sorters = prepared.into_iter().collect::<Result<Vec<_>, _>>()?;
             read?;
             written?;
@@ -326,7 +326,7 @@ impl<'r> Run<'r> {
         })
     }
 
-    /// The reader's thread.
+    /// Main function of the reader's thread.
     fn read(
         &self,
         pieces: &SyncSender<Piece<'r>>,
@@ -351,7 +351,7 @@ impl<'r> Run<'r> {
         Ok(())
     }
 
-    /// A preparer's thread.
+    /// Main function of a preparer's thread.
     fn prepare_pieces(
         &self,
         memory: usize,
@@ -422,12 +422,12 @@ fn hand_over(sorted: Result<SortedRows, StoreError>, blocks: &SyncSender<Result<
         Ok(())
     });
     if let Err(error) = merged {
-        // A receiver that is gone has failed with its own error.
+        // If the receiver is gone, it has failed with its own error.
         let _ = blocks.send(Err(error));
     }
 }
 
-/// The result of a thread. A panic is an error.
+/// Returns the result of a thread. A panic is an error.
 fn joined<T>(result: std::thread::Result<Result<T, ServeError>>) -> Result<T, ServeError> {
     result.unwrap_or_else(|_| Err(ServeError::Panicked("import".to_owned())))
 }

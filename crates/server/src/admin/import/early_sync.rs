@@ -1,14 +1,14 @@
 //! Syncs of the new data file while it is written, so that the last sync has little to write.
 //!
-//! Otherwise the kernel lets a gigabyte of dirty pages pile up and writes it while everything else waits. Correctness
-//! does not rely on these syncs: the whole file is synced before it replaces the old one, and a failing disk fails that
-//! sync too.
+//! Without them, the kernel gathers a gigabyte of dirty pages and writes it while everything else waits. Correctness
+//! does not rely on these syncs: the whole file is synced before it replaces the old one, and a failing disk fails
+//! that sync too.
 
 use std::fs::File;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-/// A thread that syncs a file on request.
+/// Thread that syncs a file on request.
 pub(super) struct EarlySync {
     requests: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,

@@ -1,52 +1,52 @@
-//! Cutting a text into pieces of whole records.
+//! Splitting a text into chunks of whole records.
 
 use crate::admin::import::source::Source;
 use crate::admin::import::spares::Spares;
 use crate::error::ServeError;
 
-/// Bytes of a piece, unless a record is longer.
+/// Bytes of a chunk, unless a record is longer.
 pub(super) const PIECE_SIZE: usize = 2 << 20;
 
-/// A piece of text. Without bytes, it is one record that is too long to be held and is read from its source.
+/// Chunk of text. Without bytes, it is one record that is too long for memory and is read from its source.
 pub(super) struct Piece<'s> {
-    /// Its number among all pieces.
+    /// Number among all chunks.
     pub(super) sequence: u64,
     pub(super) source: &'s Source,
     /// Bytes of the text before it.
     pub(super) offset: u64,
     /// Lines of the text before it.
     pub(super) line: u64,
-    /// The id of its first record.
+    /// Id of its first record.
     pub(super) first_id: u64,
-    /// Upper bound on its records.
+    /// Upper bound on the number of its records.
     pub(super) record_count: u64,
-    /// Its length. It outlives `bytes`, which are taken when they are prepared.
+    /// Length of the chunk. It remains known after `bytes` are taken for preparation.
     pub(super) length: u64,
     pub(super) bytes: Vec<u8>,
 }
 
-/// Reads a text piece by piece.
+/// Reads a text chunk by chunk.
 pub(super) struct Pieces<'s> {
     source: &'s Source,
     spares: &'s Spares,
     offset: u64,
     line: u64,
-    /// Bytes read behind the last piece.
+    /// Bytes read after the last chunk.
     rest: Vec<u8>,
     is_at_end: bool,
     record_size_max: usize,
 }
 
 impl<'s> Pieces<'s> {
-    /// A reader of a text into spare buffers.
+    /// Returns a reader of a text into spare buffers.
     pub(super) fn new(source: &'s Source, spares: &'s Spares, record_size_max: usize) -> Pieces<'s> {
         Pieces { source, spares, offset: 0, line: 0, rest: Vec::new(), is_at_end: false, record_size_max }
     }
 
-    /// The next piece. The caller sets its number and ids.
+    /// Returns the next chunk. The caller sets its number and ids.
     pub(super) fn next(&mut self) -> Result<Option<Piece<'s>>, ServeError> {
         let mut bytes = std::mem::take(&mut self.rest);
-        // No record ends before this.
+        // Bytes in which no record ends.
         let mut searched = 0;
         let end = loop {
             if let Some(end) = record_ends(&bytes, searched).next_back() {
@@ -81,7 +81,7 @@ impl<'s> Pieces<'s> {
         Ok(Some(self.piece(offset, line, record_count, bytes)))
     }
 
-    /// The record that begins with these bytes, without holding it: only its end is searched.
+    /// Returns the record that begins with these bytes without keeping it in memory: only its end is searched.
     fn large(&mut self, mut bytes: Vec<u8>) -> Result<Piece<'s>, ServeError> {
         let (offset, line) = (self.offset, self.line);
         let mut searched = bytes.len();
@@ -104,21 +104,21 @@ impl<'s> Pieces<'s> {
         }
     }
 
-    /// The piece from `offset` to where the reader is.
+    /// Returns the chunk from `offset` to the present place of the reader.
     fn piece(&self, offset: u64, line: u64, record_count: u64, bytes: Vec<u8>) -> Piece<'s> {
         let length = self.offset - offset;
         Piece { sequence: 0, source: self.source, offset, line, first_id: 0, record_count, length, bytes }
     }
 }
 
-/// Where records end: behind the empty lines that end at or behind `from`.
+/// Returns the ends of records: after the empty lines that end at or after `from`.
 fn record_ends(bytes: &[u8], from: usize) -> impl DoubleEndedIterator<Item = usize> {
     let newlines = memchr::memchr_iter(b'\n', bytes.get(from..).unwrap_or_default());
     let ends = newlines.map(move |newline| from + newline);
     ends.filter(|&end| is_empty_line(bytes, end)).map(|end| end + 1)
 }
 
-/// Whether the line that ends at `end` is empty, and not the first of all.
+/// Returns true if the line that ends at `end` is empty and not the first of all.
 fn is_empty_line(bytes: &[u8], end: usize) -> bool {
     matches!(bytes.get(..end), Some([.., b'\n'] | [.., b'\n', b'\r']))
 }
@@ -127,7 +127,7 @@ fn line_count(bytes: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', bytes).count() as u64
 }
 
-/// The number of lines, and an upper bound on the number of records.
+/// Returns the number of lines, and an upper bound on the number of records.
 fn count(bytes: &[u8]) -> (u64, u64) {
     let (mut lines, mut records, mut last) = (0, 1, usize::MAX);
     for end in memchr::memchr_iter(b'\n', bytes) {

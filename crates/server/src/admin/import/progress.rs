@@ -1,15 +1,15 @@
-//! The progress of an import for people: on a terminal one line that changes, elsewhere a line from time to time.
+//! Progress of an import for people: one changing line on a terminal, a line at intervals elsewhere.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Between two updates of a terminal's line.
+/// Interval between updates of a terminal's line.
 const TERMINAL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Between two lines elsewhere.
+/// Interval between lines elsewhere.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A phase of an import.
+/// Phase of an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Reading and checking entries.
@@ -36,7 +36,7 @@ impl Phase {
     }
 }
 
-/// How far an import is.
+/// Progress of an import.
 pub(super) struct Progress {
     phase: Phase,
     begun: Instant,
@@ -48,7 +48,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// The progress before reading `total_bytes`, if that is known.
+    /// Returns the progress before the first byte of `total_bytes`, if that is known.
     pub(super) fn new(total_bytes: Option<u64>) -> Progress {
         let now = Instant::now();
         let is_terminal = std::io::stderr().is_terminal();
@@ -63,7 +63,7 @@ impl Progress {
         }
     }
 
-    /// So many entries are read in all, and `bytes` more bytes.
+    /// Reports the total number of entries read, and `bytes` more bytes.
     pub(super) fn read(&mut self, entries: u64, bytes: u64) {
         self.bytes += bytes;
         if !self.is_due() {
@@ -87,7 +87,7 @@ impl Progress {
         }
     }
 
-    /// So many items of the phase are done.
+    /// Reports the number of items of the phase that are done.
     pub(super) fn at(&mut self, count: u64) {
         if !self.is_due() {
             return;
@@ -108,7 +108,7 @@ impl Progress {
         }
     }
 
-    /// Bytes read.
+    /// Returns the number of bytes read.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -129,7 +129,7 @@ impl Progress {
     }
 }
 
-/// Seconds for people.
+/// Formats seconds for people.
 fn duration(seconds: f64) -> String {
     let seconds = Duration::try_from_secs_f64(seconds.round()).unwrap_or(Duration::MAX).as_secs();
     match seconds {

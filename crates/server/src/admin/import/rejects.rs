@@ -1,7 +1,7 @@
-//! The file of records that are not imported.
+//! File of the records that are not imported.
 //!
-//! It is LDIF: each record as in its text, after a comment that says where it was and what is wrong. A repaired file
-//! can be imported, or added by a client. Records that are no LDIF are written as comments.
+//! It is LDIF: each record with its original text, after a comment with its place and its error. A repaired file can
+//! be imported, or added by a client. Records that are not valid LDIF are written as comments.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -13,13 +13,13 @@ use directory::import::{Refusal, RejectedRecord};
 use crate::admin::import::source::Sources;
 use crate::error::ServeError;
 
-/// Most names that are tried in the data directory.
+/// Most names that are tried for the file in the data directory.
 const NAMES_MAX: u32 = 10_000;
 
-/// Longest record that is copied, in bytes. Of a longer one the file only says where it is.
+/// Longest record that is copied, in bytes. For a longer one the file has only its place.
 const COPIED_SIZE_MAX: usize = 64 << 20;
 
-/// The file, created with the first record.
+/// Rejects file, created with the first record.
 pub(super) struct Rejects {
     path: Option<PathBuf>,
     directory: PathBuf,
@@ -41,7 +41,7 @@ impl Drop for Rejects {
 }
 
 impl Rejects {
-    /// A file of that name, which must not exist, or a new one in the data directory.
+    /// Returns a file of that name, which must not exist, or a new one in the data directory.
     pub(super) fn new(path: Option<PathBuf>, directory: &Path) -> Result<Rejects, ServeError> {
         if let Some(path) = path.as_ref().filter(|path| path.exists()) {
             return Err(ServeError::RejectsExist { path: path.clone() });
@@ -85,7 +85,7 @@ impl Rejects {
         ServeError::Rejects { path: path.unwrap_or_else(|| self.directory.join("rejects")), error }
     }
 
-    /// Why the first record was not imported, and where it is.
+    /// Returns the error of the first record that was not imported, and its place.
     pub(super) fn first_reason(&self) -> &str {
         self.first_reason.as_deref().unwrap_or("there is no record")
     }

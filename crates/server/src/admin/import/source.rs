@@ -1,4 +1,4 @@
-//! The texts to import, and second reads of their parts.
+//! Texts to import, and repeated reads of their parts.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -8,26 +8,26 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::error::ServeError;
 
-/// A text to import.
+/// Text to import.
 pub struct Input {
-    /// Its name for people.
+    /// Name for people.
     pub name: String,
-    /// What it reads from.
+    /// Source of the text.
     pub data: InputData,
 }
 
-/// What a text is read from.
+/// Source of a text.
 pub enum InputData {
     /// A file of plain text, which can be read again.
     File(File),
-    /// Anything else. The import keeps a copy beside the data until it ends.
+    /// Any other source. The import keeps a copy in the data directory until it ends.
     Stream(Box<dyn Read + Send>),
 }
 
-/// All texts, by their numbers.
+/// All texts, by number.
 pub(super) struct Sources(Vec<Source>);
 
-/// A text.
+/// Text with its file.
 pub(super) struct Source {
     pub(super) number: u32,
     pub(super) name: String,
@@ -56,13 +56,13 @@ impl Sources {
         self.0.iter()
     }
 
-    /// The text with a number.
+    /// Returns the text with a number.
     pub(super) fn get(&self, number: u32) -> io::Result<&Source> {
         let found = self.iter().find(|source| source.number == number);
         found.ok_or_else(|| io::Error::other(format!("there is no text {number}")))
     }
 
-    /// The bytes of all texts, if they are known.
+    /// Returns the total bytes of all texts, if they are known.
     pub(super) fn total_bytes(&self) -> Option<u64> {
         self.iter().map(|source| source.length).sum()
     }
@@ -92,14 +92,14 @@ impl Source {
         self.file.read_exact_at(buffer, offset).map_err(|error| self.failed(error))
     }
 
-    /// A reader of bytes that [`fill`](Source::fill) has read.
+    /// Returns a reader of bytes that [`fill`](Source::fill) has read.
     pub(super) fn range(&self, offset: u64, length: u64) -> Box<dyn Read + '_> {
         let range = Range { file: &self.file, offset, end: offset + length };
         Box::new(BufReader::with_capacity(1 << 16, range))
     }
 }
 
-/// A part of a file.
+/// Part of a file.
 struct Range<'f> {
     file: &'f File,
     offset: u64,

@@ -1,8 +1,9 @@
-//! Buffers that are reused. Freed to the system, each would come back as pages that the kernel has to clear.
+//! Buffers that are reused. A buffer that was freed to the system would come back as pages that the kernel has to
+//! clear.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The unused buffers.
+/// Unused buffers.
 pub(super) struct Spares {
     buffers: Mutex<Vec<Vec<u8>>>,
     count_max: usize,
@@ -15,7 +16,7 @@ impl Spares {
         Spares { buffers: Mutex::new(Vec::new()), count_max, size_max }
     }
 
-    /// An empty buffer of any capacity.
+    /// Returns an empty buffer of any capacity.
     pub(super) fn take(&self) -> Vec<u8> {
         self.buffers().pop().unwrap_or_default()
     }
