@@ -1,4 +1,4 @@
-//! Indexes and plans of a directory: what `pando index` and `pando explain` do.
+//! Indexes and plans of a directory, for `pando index` and `pando explain`.
 
 use std::time::Instant;
 
@@ -18,16 +18,16 @@ use crate::limits::{INDEX_BUILD_MEMORY, SLICE_BYTES_MAX, SLICE_ENTRIES_MAX};
 use crate::open::{Opened, new_stamp};
 use crate::stamp::micros_since;
 
-/// A change of an index.
+/// Change of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IndexChange {
-    /// Add these kinds.
+    /// Adds these kinds.
     Add(IndexKinds),
-    /// Remove these kinds.
+    /// Removes these kinds.
     Drop(IndexKinds),
 }
 
-/// The indexes of a data directory by attribute, and their parts that are being built or removed.
+/// Indexes of a data directory by attribute, and their parts that are being built or removed.
 pub type Indexes = (Vec<(String, IndexKinds)>, Vec<IndexProgress>);
 
 fn open(config: Config) -> Result<Opened, ServeError> {
@@ -35,7 +35,7 @@ fn open(config: Config) -> Result<Opened, ServeError> {
     Opened::open_for_reading(config)
 }
 
-/// The indexes of a data directory, whether or not it is being served.
+/// Returns the indexes of a data directory, whether or not it is being served.
 ///
 /// # Errors
 /// There is no data, or it cannot be read.
@@ -44,8 +44,8 @@ pub fn list_indexes(config: &Config) -> Result<Indexes, ServeError> {
     Ok((directory.indexes(), directory.index_progress()?))
 }
 
-/// Changes the index of an attribute type and finishes all index work, also that of an interrupted command or server.
-/// Calls `report` from time to time. Returns the kinds of the index after the change.
+/// Changes the index of an attribute type and finishes all index work, including that of an interrupted command or
+/// server. Calls `report` at intervals. Returns the kinds of the index after the change.
 ///
 /// # Errors
 /// There is no data, another process has it, the type cannot have such an index, or the disk is nearly full.

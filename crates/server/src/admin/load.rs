@@ -8,13 +8,13 @@ use crate::error::{LoadError, ServeError};
 use crate::limits::LOAD_ENTRIES_MAX;
 use crate::open::{Opened, new_stamp};
 
-/// An entry to add: its DN, and attribute descriptions with their values.
+/// Entry to add: its DN, and attribute descriptions with their values.
 pub type NewEntry = (String, Vec<(String, Vec<Vec<u8>>)>);
 
 impl Opened {
     /// Adds entries, parents before children, in one commit: all of them or none. Returns their number.
     ///
-    /// Clear passwords are stored as they are. Hash them before.
+    /// Clear passwords are stored unchanged; the caller must hash them before.
     ///
     /// # Errors
     /// The directory refuses an entry or fails.

@@ -21,8 +21,8 @@ pub(crate) struct FolderOwner {
 }
 
 impl FolderOwner {
-    /// The owner of the data directory, or of the folder in which it is about to be made. Nobody but root can give
-    /// files away, so for others this does nothing.
+    /// Returns the owner of the data directory, or of the folder in which it is about to be created. Only root can
+    /// give files away, so for other users this does nothing.
     pub(crate) fn of(data: &Path) -> FolderOwner {
         let is_root = nix::unistd::geteuid().is_root();
         let existing = data.ancestors().find_map(|folder| match folder.as_os_str().is_empty() {
@@ -52,9 +52,9 @@ impl Drop for FolderOwner {
 
 /// Gives away root's files in a folder and below it.
 ///
-/// The folder may belong to somebody who means harm, so each name is opened once, never through a symbolic link, and
-/// the open file is checked and given away. A file with another name elsewhere, such as a hard link to a file of the
-/// system, stays root's.
+/// The owner of the folder may be hostile, so each name is opened once, never through a symbolic link, and the open
+/// file is checked and given away. A file with another name elsewhere, such as a hard link to a file of the system,
+/// stays root's.
 fn give(folder: BorrowedFd<'_>, owner: (Uid, Gid)) -> io::Result<()> {
     give_one(folder, owner)?;
     let readable = openat(folder, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;

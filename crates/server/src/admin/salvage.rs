@@ -5,7 +5,8 @@ use directory::salvage::SalvagedDirectory;
 use crate::config::Config;
 use crate::error::ServeError;
 
-/// Reads a data directory that nobody has open, whose data file or redo log may be damaged. Nothing is changed.
+/// Reads a data directory that no other process has open, whose data file or redo log may be damaged. Nothing is
+/// changed.
 ///
 /// # Errors
 /// Another process has the directory, or there is neither a data file nor a redo log.

@@ -1,6 +1,6 @@
-//! Directory-wide settings as a text file: what `pando plan`, `pando apply` and `pando export --settings-only` do.
+//! Directory-wide settings as a text file, for `pando plan`, `pando apply` and `pando export --settings-only`.
 //!
-//! [`text`] reads and writes the file. [`directory::settings`] knows what settings mean and which are valid. A file
+//! [`text`] reads and writes the file. [`directory::settings`] has the meaning of settings and checks them. A file
 //! states all settings; one that it leaves out has its default. So applying a file changes exactly the differences
 //! between it and the directory, and applying it again changes nothing.
 
@@ -26,19 +26,19 @@ use crate::limits::INDEX_BUILD_MEMORY;
 use crate::open::{Opened, new_stamp};
 pub use file::SettingsFile;
 
-/// The changes that applying a settings file would make, or has made.
+/// Changes that applying a settings file would make, or has made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SettingsChanges {
     /// Whether there was no directory yet.
     pub is_new: bool,
     /// A line for each change; empty if the settings are in force already.
     pub lines: Vec<String>,
-    /// What is to be known besides.
+    /// Further notes for the administrator.
     pub notes: Vec<String>,
 }
 
-/// The changes that applying a settings file to a data directory would make. Changes nothing. The directory may be
-/// served meanwhile.
+/// Returns the changes that applying a settings file to a data directory would make. Changes nothing. The directory
+/// may be served meanwhile.
 ///
 /// # Errors
 /// The file or the data cannot be read, or the settings are not valid.
@@ -55,8 +55,8 @@ pub fn plan(config: &Config, file: &SettingsFile) -> Result<SettingsChanges, Ser
     }
 }
 
-/// Puts the settings of a file in force in a data directory that nobody serves, all of them or none. Creates a missing
-/// directory. Then finishes all index work, and calls `report` from time to time.
+/// Puts the settings of a file in force in a data directory that is not served, all of them or none. Creates a
+/// missing directory. Then finishes all index work, and calls `report` at intervals.
 ///
 /// # Errors
 /// As [`plan`]; another process has the directory; the disk is full or fails.
@@ -88,7 +88,7 @@ pub fn apply(
     Ok(SettingsChanges { is_new: false, lines, notes })
 }
 
-/// The settings of a data directory as the text of a file. The directory may be served meanwhile.
+/// Returns the settings of a data directory as the text of a file. The directory may be served meanwhile.
 ///
 /// # Errors
 /// There is no data, or it cannot be read.
@@ -96,7 +96,7 @@ pub fn export(config: &Config) -> Result<String, ServeError> {
     Ok(text::write(&of_directory(config)?))
 }
 
-/// The settings of a data directory. It may be served meanwhile.
+/// Returns the settings of a data directory. It may be served meanwhile.
 ///
 /// # Errors
 /// There is no data, or it cannot be read.
@@ -105,7 +105,8 @@ pub fn of_directory(config: &Config) -> Result<DirectorySettings, ServeError> {
     Ok(DirectorySettings::of(directory.state().catalog))
 }
 
-/// The settings of a data directory with the access rules and expectations of another version, as a settings file.
+/// Returns the settings of a data directory with the access rules and expectations of another version, as a settings
+/// file.
 ///
 /// Rules and expectations go together: the rules of one version need not meet the expectations of another.
 ///
@@ -118,8 +119,8 @@ pub fn with_rules(config: &Config, version: &RulesVersion) -> Result<SettingsFil
     SettingsFile::parse(Path::new("the version before"), &text::write(&settings))
 }
 
-/// Has `config` create a new data directory with the settings of a file. An existing one must have them already: only
-/// [`apply`] changes it.
+/// Makes `config` create a new data directory with the settings of a file. An existing directory must have them
+/// already: only [`apply`] changes it.
 ///
 /// # Errors
 /// As [`apply`].
@@ -137,7 +138,7 @@ pub(crate) fn begin(config: &mut Config, file: &SettingsFile) -> Result<(), Serv
     Ok(())
 }
 
-/// The data directory, if there is one.
+/// Opens the data directory, if there is one.
 fn existing(config: &Config) -> Result<Option<ReadOnlyDirectory>, ServeError> {
     match open_read_only(config) {
         Ok(directory) => Ok(Some(directory)),
@@ -167,7 +168,7 @@ fn describe(differences: &[Difference], state: Option<TreeState<'_>>) -> Result<
     Ok(lines)
 }
 
-/// An error in settings, with the lines of the file.
+/// Adds the lines of the file to an error in settings.
 fn located(error: SettingsError, file: &SettingsFile) -> ServeError {
     match error {
         SettingsError::Operation(error) => error.into(),
@@ -181,7 +182,7 @@ fn located(error: SettingsError, file: &SettingsFile) -> ServeError {
 /// Reads a settings file.
 ///
 /// # Errors
-/// The file, or a schema file that it names, cannot be read, or it is no settings file.
+/// The file, or a schema file that it names, cannot be read, or it is not a settings file.
 pub fn read(path: &Path) -> Result<SettingsFile, ServeError> {
     SettingsFile::read(path)
 }

@@ -8,10 +8,10 @@ use crate::config::Config;
 use crate::error::ServeError;
 use crate::open::Opened;
 
-/// Compares every row of a data directory with every entry, in one snapshot, whether or not it is being served. Changes
-/// nothing. Passes each finding to `each`.
+/// Compares every row of a data directory with every entry, in one snapshot, whether or not it is being served.
+/// Changes nothing. Passes each finding to `each`.
 ///
-/// Memory does not grow with the data, but temporary files beside it do.
+/// Memory does not grow with the data; temporary files in its folder do.
 ///
 /// # Errors
 /// There is no data, or it cannot be read at all.
@@ -25,8 +25,8 @@ pub fn verify(config: &Config, each: &mut dyn FnMut(&Finding)) -> Result<CheckSu
     Ok(checked)
 }
 
-/// Checks a data directory that nobody has open, and repairs the rows that follow from its entries. Passes each finding
-/// to `each`, with whether it was repaired.
+/// Checks a data directory that no other process has open, and repairs the rows that follow from its entries. Passes
+/// each finding to `each`, with whether it was repaired.
 ///
 /// # Errors
 /// There is no data, another process has it, or it cannot be read or written.
@@ -52,7 +52,8 @@ pub fn open_read_only(config: &Config) -> Result<ReadOnlyDirectory, ServeError> 
     })
 }
 
-/// Writes the data of a directory that nobody has open into a new file without unused pages, and replaces the old one.
+/// Writes the data of a directory that no other process has open into a new file without unused pages, and replaces
+/// the old one.
 ///
 /// # Errors
 /// There is no data, another process has it, it cannot be read, or there is no room for a second copy. The old data is

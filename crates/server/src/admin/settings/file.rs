@@ -1,4 +1,4 @@
-//! A settings file on disk, with the schema files that it names.
+//! Settings file on disk, with the schema files that it names.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::config::ConfigError;
 use crate::config::settings_text::{self as text, SettingsText, TextProblem};
 use crate::error::ServeError;
 
-/// The settings of a file, and the line of each.
+/// Settings of a file, and the line of each.
 #[derive(Clone, Debug)]
 pub struct SettingsFile {
     path: PathBuf,
@@ -23,7 +23,7 @@ impl SettingsFile {
     /// Reads a settings file. Paths of schema files in it are relative to the file's folder.
     ///
     /// # Errors
-    /// The file, or a schema file that it names, cannot be read, or it is no settings file.
+    /// The file, or a schema file that it names, cannot be read, or it is not a settings file.
     pub fn read(path: &Path) -> Result<SettingsFile, ServeError> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| ConfigError::Read { file: path.to_owned(), error })?;
@@ -59,7 +59,7 @@ impl SettingsFile {
         self
     }
 
-    /// The settings of the file.
+    /// Returns the settings of the file.
     pub fn settings(&self) -> &DirectorySettings {
         &self.text.settings
     }
@@ -77,17 +77,17 @@ impl SettingsFile {
         }
     }
 
-    /// The file, and the line on which a member of a list stands.
+    /// Returns the file and the line of a member of a list.
     pub fn line_of(&self, key: &str, number: usize) -> (&Path, usize) {
         (&self.path, self.text.line(&SettingPath::Member(key.to_owned(), number)))
     }
 
-    /// What may stay in the settings and is without effect, each with its place.
+    /// Returns settings that are permitted and have no effect, each with its place.
     pub fn notices(&self) -> Vec<String> {
         self.settings().notices().iter().map(|notice| self.error(notice).to_string()).collect()
     }
 
-    /// A problem as an error with its file and line.
+    /// Converts a problem to an error with its file and line.
     pub(crate) fn error(&self, problem: &SettingsProblem) -> ConfigError {
         let what = problem.what.clone();
         if let SettingPath::Line(key, line) = &problem.place

@@ -2,9 +2,8 @@
 //!
 //! The value of the request is the text of a settings file with its schema texts inline. The writer decides it as one
 //! change with one record, between those of other clients. The value of the response has a line for each change, and
-//! lines that begin with `note: ` for what is to be known besides. If
-//! the settings are refused, it has a line for each problem: its place, a tab and a text, so that the sender can find
-//! the line in the file.
+//! lines that begin with `note: ` for further notes. If the settings are refused, it has a line for each problem: its
+//! place, a tab and a text, so that the sender can find the line in the file.
 
 use directory::settings::SettingsProblem;
 use ldap::ResultCode;
@@ -14,7 +13,7 @@ use crate::config::settings_text as text;
 use crate::error::ServeError;
 use crate::workers::settings_change::NOTE;
 
-/// The value of a request to put the settings of a file in force.
+/// Returns the value of a request to put the settings of a file in force.
 pub fn request(file: &SettingsFile) -> Vec<u8> {
     text::write(file.settings()).into_bytes()
 }

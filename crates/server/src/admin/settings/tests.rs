@@ -1,4 +1,4 @@
-//! What a settings file says, and what is told of one that is wrong.
+//! Tests of reading settings files, and of the problems reported for wrong ones.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use directory::{DirectorySettings, settings};
 use super::SettingsFile;
 use crate::config::settings_text::{self as text, parse};
 
-/// All problems of a text, checked as `pando plan` does, as `LINE: WHAT`.
+/// Returns all problems of a text, checked as by `pando plan`, as `LINE: PROBLEM`.
 fn problems(text: &str) -> Vec<String> {
     let read = |text: &str| {
         let mut none = |_: &str, path: &str| match path {
@@ -39,14 +39,14 @@ const COLOUR: &str = "attributetype ( 1.3.6.1.4.1.32473.1 NAME 'colour' EQUALITY
 #[test]
 fn reports_each_kind_of_bad_setting_with_its_line() {
     let cases: &[(&str, &[&str])] = &[
-        // The text.
+        // Syntax of the text.
         ("suffixes = [\n", &["1: unclosed array"]),
         ("\nsufixes = []\n", &["2: unknown key sufixes: there are suffixes, schema_files, administrator"]),
         ("[limits]\nsize = 5\n", &["2: unknown key limits.size: "]),
         ("threads = 2\n", &["1: threads belongs to one machine"]),
         ("[limits]\nconnections = 2\n", &["2: limits.connections belongs to one machine"]),
         ("suffixes = [\"o=x\"]\nsuffixes = []\n", &["2: "]),
-        // Values that do not fit.
+        // Values of the wrong type.
         (
             "suffixes = \"o=x\"\n",
             &["1: suffixes is a list of texts such as [\"dc=example,dc=com\"], not a text"],
@@ -93,7 +93,7 @@ fn reports_each_kind_of_bad_setting_with_its_line() {
             "schema_files = [\"good.schema\"]\n[schema]\ngood = ''\n",
             &["1: there is a schema text good already"],
         ),
-        // What the schema knows better.
+        // Values that the schema rejects.
         ("suffixes = [\n\"o=x\",\n\"x\"]\n", &["3: suffix \"x\": "]),
         (
             "suffixes = [\"o=x\",\n\"noSuchType=x\"]\n",
@@ -132,7 +132,7 @@ fn reports_each_kind_of_bad_setting_with_its_line() {
     for (text, parts) in cases {
         let found = problems(text);
         for part in *parts {
-            // A part that begins with a number begins with the line.
+            // An expected text that begins with a number must begin the line.
             let is_there = |problem: &String| match part.starts_with(|letter: char| letter.is_ascii_digit()) {
                 true => problem.starts_with(part),
                 false => problem.contains(part),
@@ -166,7 +166,7 @@ fn missing_settings_have_defaults() {
     assert_eq!(some.indexes["sn"], IndexKinds::EQUALITY.with(IndexKinds::SUBSTRING));
 }
 
-/// Keys that are not known, values that do not fit, and settings that contradict each other, in one run.
+/// Unknown keys, unsuitable values, and settings that contradict each other, in one run.
 #[test]
 fn reports_all_problems_at_once() {
     let mut none = |_: &str, _: &str| Err("no such file".to_owned());
@@ -175,7 +175,7 @@ fn reports_all_problems_at_once() {
     let problems = parse(text, &mut none).unwrap_err();
     let lines: Vec<_> = problems.iter().map(|problem| problem.line).collect();
     assert_eq!(lines, [1, 2, 3, 5, 6], "{problems:?}");
-    // Where the schema is not there, nothing is said of names that it might have.
+    // If the schema cannot be read, unknown names are not reported, because it might define them.
     let text = "schema_files = [\"gone.schema\"]\n[indexes]\nown = \"equality\"\n";
     let problems = parse(text, &mut none).unwrap_err();
     assert_eq!(problems.iter().map(|problem| problem.line).collect::<Vec<_>>(), [1], "{problems:?}");
