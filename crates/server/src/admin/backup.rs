@@ -1,4 +1,4 @@
-//! Backing up a data directory, and getting it back.
+//! Making, listing and restoring backups of a data directory.
 
 use std::path::{Path, PathBuf};
 
@@ -17,34 +17,34 @@ use crate::error::ServeError;
 use crate::open::new_stamp;
 use crate::stamp::{Random, now_micros};
 
-/// Adds what is new in a data directory, served or not, to the backup in `folder`, which is made where it is missing.
-/// The new file is read back before this returns.
+/// Adds the changes of a data directory, served or not, to the backup in `folder`, and creates the folder if it is
+/// missing. Reads the new file back before it returns.
 ///
 /// # Errors
-/// There is no data, or it cannot be read; another process writes to the folder, or the disk does not keep the file.
+/// There is no data, or it cannot be read; another process writes to the folder; or the disk did not store the file.
 pub fn make_backup(config: &Config, folder: &Path, rules: &BackupRules) -> Result<BackedUp, ServeError> {
     let source = BackupSource::from(open_read_only(config)?);
     Ok(make(folder, now_micros(), rules, &source, &Pace::default())?)
 }
 
-/// Rows of a backup, and the changes behind them.
+/// Rows of a backup, and the later changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackupChain {
     /// Time at which its rows were read, in seconds since 1970.
     pub rows_seconds: u64,
-    /// The position of its rows.
+    /// Position of its rows.
     pub rows_position: u64,
     /// Time at which the last file was written.
     pub last_seconds: u64,
-    /// The last position.
+    /// Last position.
     pub last_position: u64,
-    /// The names of its files, the rows first.
+    /// Names of its files, the rows first.
     pub files: Vec<String>,
-    /// The bytes of all of them.
+    /// Total bytes of the files.
     pub bytes: u64,
 }
 
-/// What a backup has, the oldest first.
+/// Returns the content of a backup, oldest first.
 ///
 /// # Errors
 /// The folder cannot be read.
@@ -70,10 +70,11 @@ pub fn list_backup(folder: &Path) -> Result<Vec<BackupChain>, ServeError> {
     Ok(chains)
 }
 
-/// Makes the new data directory of `config` of a backup, as it was at a moment.
+/// Creates the new data directory of `config` from a backup, as it was at a moment.
 ///
 /// # Errors
-/// It has data already; the backup does not have the moment, is damaged, or lacks a file. Nothing is there then.
+/// The directory has data already; the backup does not reach the moment, is damaged, or lacks a file. Nothing is
+/// created then.
 pub fn restore_backup(config: &Config, folder: &Path, until: Until) -> Result<Restored, ServeError> {
     let _owner = FolderOwner::of(&config.data);
     let mut random = Random::default();
@@ -86,7 +87,7 @@ pub fn restore_backup(config: &Config, folder: &Path, until: Until) -> Result<Re
 pub struct TriedOut {
     /// Number of files read.
     pub files: usize,
-    /// The newest moment of it.
+    /// The newest moment, which was restored.
     pub restored: Restored,
     /// Findings of the check of the restored directory.
     pub checked: CheckSummary,
@@ -96,7 +97,7 @@ pub struct TriedOut {
 /// every entry, as [`verify`] does, and removes it. Passes each finding to `each`.
 ///
 /// # Errors
-/// A file is damaged or missing, there is no backup, or no room; `scratch` is there already.
+/// A file is damaged or missing, there is no backup, there is no room, or `scratch` exists.
 pub fn try_backup(
     folder: &Path,
     scratch: &Path,
@@ -117,12 +118,12 @@ pub fn try_backup(
     Ok(TriedOut { files: found.parts().len(), restored, checked })
 }
 
-/// A folder that goes.
+/// Folder that is removed when this is dropped.
 struct Scratch(PathBuf);
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Whoever asked sees the folder.
+        // If this fails, the administrator sees the folder.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

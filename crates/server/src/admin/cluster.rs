@@ -1,4 +1,4 @@
-//! Making nodes of a cluster: the first, further ones, and none again.
+//! Creating nodes of a cluster, the first and further ones, and ending their membership.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,22 +19,22 @@ use crate::config::{ClusterSettings, Config};
 use crate::error::ServeError;
 use crate::open::Opened;
 
-/// How long a message may take.
+/// Time limit of a message.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Where a copy is until it is whole, in the data directory.
+/// Folder of an incomplete copy, in the data directory.
 pub(super) const INCOMING: &str = "copy-being-received";
 
-/// What making the first node came to.
+/// Result of creating the first node.
 #[derive(Debug)]
 pub struct Initialized {
-    /// Where its identity is.
+    /// Folder of its identity.
     pub keys: std::path::PathBuf,
     /// Whether the topic was created.
     pub has_created_topic: bool,
-    /// The position of the data that the cluster begins with.
+    /// Position of the data with which the cluster begins.
     pub position: u64,
-    /// The administrator's password, if one was generated: to be shown once.
+    /// Generated password of the administrator, if one was generated, to be shown once.
     pub generated_password: Option<String>,
 }
 
@@ -47,15 +47,15 @@ pub(super) fn refused(text: impl Into<String>) -> ServeError {
     ClusterError::Refused(text.into()).into()
 }
 
-/// Makes a data directory, which is made where there is none, the first node of a new cluster. The topic is created
-/// with so many replicas where it is missing.
+/// Makes a data directory, which is created if it is missing, the first node of a new cluster. A missing topic is
+/// created with this many replicas.
 ///
 /// # Errors
-/// The directory is in use or a node already; Kafka cannot be used, or the topic is not fit or not empty.
+/// The directory is in use or already a node; Kafka cannot be used; or the topic is not fit or not empty.
 pub fn init_cluster(config: Config, replicas: usize) -> Result<Initialized, ServeError> {
     let _owner = FolderOwner::of(&config.data);
     let settings = settings_of(&config)?;
-    // First: what follows is of no use where somebody serves the data.
+    // First, because the rest is of no use if a server has the data.
     let mut opened = Opened::open(Config { cluster: None, ..config })?;
     let generated_password = opened.generated_password().map(str::to_owned);
     let identity = Identity::create(&settings.keys).map_err(ClusterError::from)?;
@@ -65,7 +65,7 @@ pub fn init_cluster(config: Config, replicas: usize) -> Result<Initialized, Serv
             Ok(Initialized { keys: settings.keys, has_created_topic, position, generated_password })
         }
         Err(error) => {
-            // Nothing has come of it, so that it can be tried again.
+            // Removed, so that the command can be run again.
             identity.discard();
             Err(error)
         }
@@ -103,14 +103,14 @@ fn begin(
     let generation = Generation { follows: [0; 16], position };
     let (message, tag) = encode_generation(&keys, FIRST_KEY, &id, &generation);
     let offset = append(&log, &message)?;
-    // Kafka does not tell clients the identity of a topic; the generation stands for it.
+    // Kafka does not report the identity of a topic to clients; the generation takes its place.
     let (_, rows) = Follower::seed((keys, FIRST_KEY), id, id, &generation, offset, tag);
     let rows: Vec<_> = rows.iter().map(|RowChange { key, value }| (&**key, value.as_deref())).collect();
     writer.apply_group(1, [], &rows)?;
     Ok((has_created_topic, position))
 }
 
-/// Appends one message: its offset.
+/// Appends one message. Returns its offset.
 pub(super) fn append(log: &kafka_log::Settings, message: &[u8]) -> Result<u64, ServeError> {
     let (sender, events) = channel();
     let sink = Arc::new(move |event| drop(sender.send(event)));
@@ -126,11 +126,11 @@ pub(super) fn append(log: &kafka_log::Settings, message: &[u8]) -> Result<u64, S
     Err(refused("a message is not in the log in time"))
 }
 
-/// An invitation for one more node, which may invite others itself if that is wanted: the content of a file that is a
-/// secret, and the node's number.
+/// Returns an invitation for one more node, which may itself invite others if `may_invite`: the content of a secret
+/// file, and the node's number.
 ///
 /// # Errors
-/// This node has not the key of the cluster's authority.
+/// This node does not have the key of the cluster's authority.
 pub fn invite_node(config: &Config, may_invite: bool) -> Result<(String, u32), ServeError> {
     let _owner = FolderOwner::of(&config.data);
     let identity = Identity::open(&settings_of(config)?.keys).map_err(ClusterError::from)?;
@@ -138,10 +138,10 @@ pub fn invite_node(config: &Config, may_invite: bool) -> Result<(String, u32), S
     Ok((invitation, node.0))
 }
 
-/// A new certificate for the node of this number: the content of a file that is a secret.
+/// Returns a new certificate for the node of this number: the content of a secret file.
 ///
 /// # Errors
-/// This node has not the key of the cluster's authority.
+/// This node does not have the key of the cluster's authority.
 pub fn renew_certificate(config: &Config, node: u32) -> Result<String, ServeError> {
     let identity = Identity::open(&settings_of(config)?.keys).map_err(ClusterError::from)?;
     Ok(identity.renewal(NodeId(node)).map_err(ClusterError::from)?)
@@ -151,7 +151,7 @@ pub fn renew_certificate(config: &Config, node: u32) -> Result<String, ServeErro
 /// Returns the node's number. The next start of the node uses it.
 ///
 /// # Errors
-/// It is none for this node; this node has not the key of the cluster's authority.
+/// The file is not a certificate for this node, or this node does not have the key of the cluster's authority.
 pub fn take_certificate(config: &Config, renewal: Option<&Path>) -> Result<u32, ServeError> {
     let _owner = FolderOwner::of(&config.data);
     let identity = Identity::open(&settings_of(config)?.keys).map_err(ClusterError::from)?;
@@ -163,11 +163,11 @@ pub fn take_certificate(config: &Config, renewal: Option<&Path>) -> Result<u32, 
     Ok(identity.node().0)
 }
 
-/// Makes a new data directory the node that an invitation names, with a copy of the data of the node in `from`, which
-/// may be served meanwhile. Returns the node's number.
+/// Creates a data directory for the node of an invitation, with a copy of the data of the node in `from`, which may
+/// be served meanwhile. Returns the node's number.
 ///
 /// # Errors
-/// There is data already; the invitation or what is to be copied is none.
+/// There is data already, or the invitation or the data to copy is not valid.
 pub fn join_cluster(config: &Config, invitation: &Path, from: &Path) -> Result<u32, ServeError> {
     let _owner = FolderOwner::of(&config.data);
     let failed = |error| ServeError::Open { path: from.to_owned(), error };
@@ -175,15 +175,15 @@ pub fn join_cluster(config: &Config, invitation: &Path, from: &Path) -> Result<u
     Ok(accept(config, invitation)?.node().0)
 }
 
-/// Becomes the node that an invitation names.
+/// Stores the identity of an invitation.
 fn accept(config: &Config, invitation: &Path) -> Result<Identity, ServeError> {
     Ok(Identity::accept(&settings_of(config)?.keys, invitation).map_err(ClusterError::from)?)
 }
 
-/// As [`join_cluster`], with a copy that comes from the node `there` over the listener of the cluster at `address`.
+/// Like [`join_cluster`], with a copy from the node `there` over the listener of the cluster at `address`.
 ///
 /// # Errors
-/// As there; that node cannot be reached, or gives no copy. Nothing is there then.
+/// As [`join_cluster`]; or that node cannot be reached or sends no copy. Nothing is created then.
 pub fn join_from(config: &Config, invitation: &Path, address: &str, there: u32) -> Result<u32, ServeError> {
     let _owner = FolderOwner::of(&config.data);
     let settings = settings_of(config)?;
@@ -198,7 +198,7 @@ pub fn join_from(config: &Config, invitation: &Path, address: &str, there: u32) 
     let _ = std::fs::remove_dir_all(&incoming);
     let there = NodeId(there);
     let received = snapshot::receive(there, address, &client, &incoming);
-    // Its data may be under a key that came in force since the invitation.
+    // The data may be under a key that came in force after the invitation.
     let joined = match received.and_then(|_| keys::receive(there, address, &client)) {
         Ok(keys) => {
             let failed = |error| ServeError::Open { path: incoming.clone(), error };
@@ -214,11 +214,11 @@ pub fn join_from(config: &Config, invitation: &Path, address: &str, there: u32) 
     joined
 }
 
-/// Copies the data of a node, which may be served meanwhile, at one moment into the new data directory `to`: to be
-/// carried to another machine, for [`join_cluster`] there.
+/// Copies the data of a node, which may be served meanwhile, as of one moment into the new data directory `to`, which
+/// can be carried to another machine for [`join_cluster`] there.
 ///
 /// # Errors
-/// It is no node, or `to` has data.
+/// The directory is not a node, or `to` has data.
 pub fn copy_of_node(config: &Config, to: &Path) -> Result<(), ServeError> {
     let failed = |error| ServeError::Open { path: config.data.clone(), error };
     copy_node(&config.data, to, &store::Options::default()).map_err(failed)

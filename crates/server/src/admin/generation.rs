@@ -1,5 +1,5 @@
-//! Data that nodes of a cluster begin from again: a node takes that of another, or all take data that did not come
-//! about by changes, such as an import: a new generation.
+//! Replacement of the data of nodes: one node takes the data of another, or all take data that no changes produced,
+//! such as an import, in a new generation.
 
 use std::fs;
 use std::path::Path;
@@ -20,10 +20,11 @@ use crate::error::ServeError;
 use crate::open::Opened;
 use crate::stamp::Random;
 
-/// Replaces the data of a node that nobody serves by that of another node, or a copy of it. The node stays who it is.
+/// Replaces the data of a node that is not served by that of another node, or by a copy of it. The node keeps its
+/// identity.
 ///
 /// # Errors
-/// It is served, or the other is no node of this cluster.
+/// The node is served, or the other directory is not a node of this cluster.
 pub fn reseed_node(config: &Config, from: &Path) -> Result<u32, ServeError> {
     let _owner = FolderOwner::of(&config.data);
     let settings = settings_of(config)?;
@@ -35,14 +36,14 @@ pub fn reseed_node(config: &Config, from: &Path) -> Result<u32, ServeError> {
     Ok(identity.node().0)
 }
 
-/// As [`reseed_node`], with a copy that comes from the node `there` over the listener of the cluster at `address`.
+/// Like [`reseed_node`], with a copy from the node `there` over the listener of the cluster at `address`.
 ///
 /// # Errors
-/// As there; that node cannot be reached, or gives no copy. Then the node has what it had.
+/// As [`reseed_node`]; or that node cannot be reached or sends no copy. The node keeps its data then.
 pub fn reseed_from(config: &Config, address: &str, there: u32) -> Result<u32, ServeError> {
     let owner = FolderOwner::of(&config.data);
     let identity = Identity::open(&settings_of(config)?.keys).map_err(ClusterError::from)?;
-    // That nobody serves the node is known before another is asked for all of its data.
+    // Checks that the node is not served before it requests all data of another.
     drop(Opened::open_to(config.clone(), true)?);
     let client = identity.client_config().map_err(ClusterError::from)?;
     let incoming = config.data.join(INCOMING);
@@ -60,15 +61,15 @@ pub fn reseed_from(config: &Config, address: &str, there: u32) -> Result<u32, Se
     reseeded
 }
 
-/// Begins a new generation with the data of the directory `from`, which is no node and which nobody serves: it becomes
-/// that of the node, which nobody serves either, and every other node stops until it is given a copy. Returns the
-/// position that the generation begins at.
+/// Begins a new generation with the data of the directory `from`, which must not be a node and not be served. It
+/// becomes the data of this node, which must not be served either. Every other node stops until it receives a copy.
+/// Returns the position with which the generation begins.
 ///
-/// The message that begins it is kept with the data before the log is told, so that whoever is interrupted from then on
-/// can finish it: [`finish_generation`].
+/// The message that begins it is stored with the data before it is appended to the log, so that an interrupted
+/// command can be completed: [`finish_generation`].
 ///
 /// # Errors
-/// Another generation is in force, or one was begun here; a directory is served; the log cannot be reached.
+/// Another generation is in force, or one was begun here; a directory is served; or the log cannot be reached.
 pub fn begin_generation(config: &Config, from: &Path) -> Result<u64, ServeError> {
     let _owner = FolderOwner::of(&config.data);
     refuse_unfinished(&config.data)?;
@@ -77,7 +78,7 @@ pub fn begin_generation(config: &Config, from: &Path) -> Result<u64, ServeError>
     if stage.exists() {
         fs::remove_dir_all(&stage)?;
     }
-    // That nobody serves the node is known before anybody is told anything.
+    // Checks that the node is not served before it appends anything.
     drop(Opened::open_to(config.clone(), true)?);
     let failed = |error| ServeError::Open { path: from.to_owned(), error };
     copy_plain(from, &stage, &store::Options::default()).map_err(failed)?;
@@ -93,10 +94,10 @@ pub fn begin_generation(config: &Config, from: &Path) -> Result<u64, ServeError>
     finish_generation(config)
 }
 
-/// Finishes a generation that was begun here and interrupted. Returns the position that it begins at.
+/// Completes a generation that was begun here and interrupted. Returns the position with which it begins.
 ///
 /// # Errors
-/// As of [`begin_generation`]; none was begun.
+/// As [`begin_generation`]; or none was begun.
 pub fn finish_generation(config: &Config) -> Result<u64, ServeError> {
     let _owner = FolderOwner::of(&config.data);
     let stage = config.data.join(STAGE);
@@ -121,7 +122,7 @@ pub fn finish_generation(config: &Config) -> Result<u64, ServeError> {
 
 const OTHER: &str = "another generation is in force: `pando cluster reseed` takes its data";
 
-/// The generation that a message begins, which somebody of this cluster wrote.
+/// Returns the generation that a message begins. A node of this cluster must have written the message.
 fn begun(follower: &Follower, bytes: &[u8]) -> Result<([u8; 16], Generation), ServeError> {
     let key = follower.cursor().key;
     match Message::decode(bytes, follower.keys(), key).map(|message| (message.generation, message.body)) {
@@ -130,8 +131,8 @@ fn begun(follower: &Follower, bytes: &[u8]) -> Result<([u8; 16], Generation), Se
     }
 }
 
-/// Where the log has the message. Where it has none yet, or none that was read, it is told; a message that lands twice
-/// counts once.
+/// Returns the offset and the tag of the generation's message in the log. Appends it if the log has none; if the log
+/// has it twice, the first one is accepted.
 fn append_generation(client: &mut LogClient, id: [u8; 16], bytes: &[u8]) -> Result<(u64, Tag), ServeError> {
     let mut found = client.catch_up()?.generation;
     if found.is_none() {

@@ -1,5 +1,5 @@
-//! Who belongs to a cluster, and what of its log may go: commands that read the state of a node, served or not, and
-//! tell the log.
+//! Membership of a cluster and deletion of its log: commands that read the state of a node, served or not, and append
+//! announcements to the log.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use crate::config::Config;
 use crate::error::ServeError;
 use crate::open::Opened;
 
-/// How often somebody who waits for a key looks whether it is there.
+/// Interval at which a command checks whether the new key is there.
 const KEY_LOOK: Duration = Duration::from_millis(100);
 
-/// What a node's data says of its cluster, and how its log is reached.
+/// State of a node in its data, and access to the log.
 pub(super) struct LogClient {
     pub(super) identity: Identity,
     pub(super) follower: Follower,
@@ -40,8 +40,8 @@ impl LogClient {
         Ok(LogClient { identity, follower, log })
     }
 
-    /// Tells the log something of a node, and reads it back: what was on its way when the key changed counts for
-    /// nobody, and is told again.
+    /// Appends an announcement and reads it back. If the key changed meanwhile, the announcement has no effect and is
+    /// appended again.
     fn announce(&mut self, node: NodeId, announcement: Announcement) -> Result<u64, ServeError> {
         self.catch_up()?;
         loop {
@@ -52,7 +52,7 @@ impl LogClient {
         }
     }
 
-    /// Reads the log to its end, from where the data of the node stands.
+    /// Reads the log from the position of the node's data to the end.
     pub(super) fn catch_up(&mut self) -> Result<CaughtUp, ServeError> {
         let failed = |error: kafka_log::LogError| ServeError::from(ClusterError::from(error));
         let cursor = *self.follower.cursor();
@@ -94,7 +94,7 @@ impl LogClient {
         Ok(read)
     }
 
-    /// The process that serves the node may just be getting a key.
+    /// Waits for a key that the process that serves the node may be fetching.
     fn get_key(&mut self, number: u32) -> Result<(), ServeError> {
         let begun = Instant::now();
         loop {
@@ -110,27 +110,27 @@ impl LogClient {
     }
 }
 
-/// What reading the log came to.
+/// Result of reading the log.
 #[derive(Default)]
 pub(super) struct CaughtUp {
-    /// A new generation begins: which, where, and the tag of its message. Nothing is read behind that.
+    /// Generation that begins: its id, offset, and the tag of its message. Nothing after it is read.
     pub(super) generation: Option<([u8; 16], u64, Tag)>,
-    /// The last message was under another key than the one in force.
+    /// Whether the last message was under another key than the one in force.
     is_under_other_key: bool,
 }
 
-/// The state of the protocol in a data directory.
+/// Returns the state of the protocol in a data directory.
 pub(super) fn follower_in(data: &Path, identity: &Identity) -> Result<Follower, ServeError> {
     let rows = log_rows_in(data).map_err(|error| ServeError::Open { path: data.to_owned(), error })?;
     let keys = identity.keys().map_err(ClusterError::from)?;
     Follower::load(keys, rows).map_err(|error| refused(error.to_string()))
 }
 
-/// Takes a data directory that nobody serves out of its cluster: it is one like any other from then on, and the other
-/// nodes refuse its certificate. Where the log `is_announced` nothing of it, they do not.
+/// Ends the membership of a data directory that is not served: it becomes an ordinary one, and the other nodes refuse
+/// its certificate. Without `is_announced`, the log has no announcement, and they do not.
 ///
 /// # Errors
-/// It is in use, or no node; the log cannot be reached.
+/// The directory is in use or not a node, or the log cannot be reached.
 pub fn leave_cluster(config: Config, is_announced: bool) -> Result<(), ServeError> {
     let mut client = LogClient::of(&config)?;
     let mut opened = Opened::open_to(config, true)?;
@@ -151,11 +151,11 @@ pub fn leave_cluster(config: Config, is_announced: bool) -> Result<(), ServeErro
     Ok(())
 }
 
-/// Takes another node out of the cluster, for good: its certificate is refused by all, it keeps nothing of the log any
-/// longer, and its number is never used again. Returns the offset from which on.
+/// Removes another node from the cluster permanently: all nodes refuse its certificate, it keeps no messages of the
+/// log, and its number is never used again. Returns the offset of the announcement.
 ///
 /// # Errors
-/// It is this one, or gone already; the log cannot be reached.
+/// The node is this one, or has left already; or the log cannot be reached.
 pub fn unregister_node(config: &Config, node: u32) -> Result<u64, ServeError> {
     let (mut client, node) = (LogClient::of(config)?, NodeId(node));
     if node == client.identity.node() {
@@ -167,20 +167,21 @@ pub fn unregister_node(config: &Config, node: u32) -> Result<u64, ServeError> {
     client.announce(node, Announcement::Left)
 }
 
-/// What [`keep_snapshot`] came to.
+/// Result of [`keep_snapshot`].
 #[derive(Debug)]
 pub struct KeptSnapshot {
-    /// The offset of the log up to which the snapshot has everything.
+    /// Offset of the log up to which the snapshot reaches.
     pub offset: u64,
-    /// Its number of entries.
+    /// Number of entries.
     pub entries: u64,
 }
 
-/// Copies the data of a node, served or not, into the new data directory `to`, which stays on this machine; reads all
-/// of it back, and tells the log of it: what lies before the snapshots of two machines is not needed any longer.
+/// Copies the data of a node, served or not, into the new data directory `to`, which must stay on this machine. Reads
+/// all of it back, and announces it in the log: messages before the snapshots of two machines are not needed any
+/// longer.
 ///
 /// # Errors
-/// It is no node, `to` has data, the copy is not whole; the log cannot be reached.
+/// The directory is not a node, `to` has data, the copy is damaged, or the log cannot be reached.
 pub fn keep_snapshot(config: &Config, to: &Path) -> Result<KeptSnapshot, ServeError> {
     let mut client = LogClient::of(config)?;
     let failed = |error| ServeError::Open { path: config.data.clone(), error };
@@ -191,19 +192,19 @@ pub fn keep_snapshot(config: &Config, to: &Path) -> Result<KeptSnapshot, ServeEr
     Ok(KeptSnapshot { offset, entries: checked.entries })
 }
 
-/// What [`trim_log`] came to: the log begins at `start` now, and did at `before`.
+/// Result of [`trim_log`]: the first offset of the log before and after.
 #[derive(Debug)]
 pub struct Trimmed {
-    /// The offset of its first message before.
+    /// Offset of the first message before.
     pub before: u64,
-    /// The same now.
+    /// Offset of the first message now.
     pub start: u64,
 }
 
-/// Deletes from the log what no node and no snapshot needs any longer. With `is_rehearsal` only says what that is.
+/// Deletes messages that no node and no snapshot needs. With `is_rehearsal`, only returns what it would delete.
 ///
 /// # Errors
-/// Nothing may be deleted; the log cannot be reached or does not let this client.
+/// Nothing may be deleted, or the log cannot be reached or does not permit this client to delete.
 pub fn trim_log(config: &Config, is_rehearsal: bool) -> Result<Trimmed, ServeError> {
     let client = LogClient::of(config)?;
     let kept = |kept: replication::retention::Kept| refused(format!("nothing may be deleted: {kept}"));
@@ -213,7 +214,7 @@ pub fn trim_log(config: &Config, is_rehearsal: bool) -> Result<Trimmed, ServeErr
     let (message, start, end) = fetch(&client.log, cursor, PATIENCE).map_err(failed)?;
     let topic = client.follower.cursor().topic;
     let bytes = message.as_ref().map(|message| &*message.bytes);
-    // Another topic has other offsets.
+    // Offsets of another topic would have no meaning.
     client.follower.check_start(topic, start, end, bytes).map_err(|reseed| refused(reseed.to_string()))?;
     if offset <= start {
         return Ok(Trimmed { before: start, start });
@@ -222,11 +223,11 @@ pub fn trim_log(config: &Config, is_rehearsal: bool) -> Result<Trimmed, ServeErr
     Ok(Trimmed { before: start, start: now })
 }
 
-/// Has the process that serves this node make a new key for the cluster, which the other nodes get and which comes in
-/// force when most have it. Returns its number once this node has read that.
+/// Requests a new key of the cluster from the process that serves this node. The other nodes receive the key, and it
+/// comes in force when most have it. Returns its number once this node has read that.
 ///
 /// # Errors
-/// Nobody serves the node, too few nodes are there, or not all know the feature level.
+/// The node is not served, too few nodes are running, or not all support the feature level.
 pub fn rotate_key(config: &Config) -> Result<u32, ServeError> {
     let mut client = LogClient::of(config)?;
     let before = client.follower.cursor().key;
@@ -243,7 +244,7 @@ pub fn rotate_key(config: &Config) -> Result<u32, ServeError> {
         let waits = StillWaiting { identity: &client.identity, since: begun };
         client.follower = match follower_in(&config.data, &client.identity) {
             Ok(follower) => follower,
-            // It came in force a moment ago.
+            // The key came in force a moment ago.
             Err(error) if waits.is_over() => return Err(error),
             Err(_) => continue,
         };
@@ -286,11 +287,11 @@ impl StillWaiting<'_> {
     }
 }
 
-/// Takes the keys of the cluster from the node `there`, which is reached at `address`: for a node that cannot get them
-/// by itself. Returns how many there are.
+/// Fetches the keys of the cluster from the node `there`, reached at `address`, for a node that cannot fetch them by
+/// itself. Returns their number.
 ///
 /// # Errors
-/// That node cannot be reached, or gives none.
+/// That node cannot be reached, or sends none.
 pub fn fetch_keys(config: &Config, address: &str, there: u32) -> Result<usize, ServeError> {
     let identity = Identity::open(&settings_of(config)?.keys).map_err(ClusterError::from)?;
     let client = identity.client_config().map_err(ClusterError::from)?;

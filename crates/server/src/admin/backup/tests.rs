@@ -1,4 +1,4 @@
-//! What is written when, what comes back, and what is refused.
+//! Tests of the parts that a backup writes, of restored data, and of refusals.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::fs;
@@ -10,10 +10,10 @@ use crate::backup::make::WrittenPart;
 use crate::open::Opened;
 
 const DAY: u64 = 86_400;
-/// When the first backup is made, in seconds.
+/// Time of the first backup, in seconds.
 const BEGIN: u64 = 1_800_000_000;
 
-/// A folder that goes when the test ends.
+/// Folder that is removed at the end of the test.
 struct Place(PathBuf);
 
 impl Place {
@@ -39,7 +39,7 @@ impl Place {
         self.folder().join(&self.files()[number])
     }
 
-    /// Restores to a position, in a new place each.
+    /// Restores to a position, in a new folder each time.
     fn restored(&self, position: u64) -> Result<u64, ServeError> {
         let data = self.0.join(format!("restored-{position}"));
         let until = Until { position, ..Until::END };
@@ -61,7 +61,7 @@ impl Drop for Place {
 const RULES: BackupRules =
     BackupRules { is_full: false, full_after: Duration::from_secs(7 * DAY), keep: None };
 
-/// A change, whatever it is: its position.
+/// Makes some change. Returns its position.
 fn change(opened: &mut Opened) -> u64 {
     let (writer, random) = opened.writer();
     let stamp = new_stamp(random).unwrap();
@@ -100,7 +100,7 @@ fn changes_follow_rows_and_rows_come_again_in_time() {
     assert!(refused.contains(&format!("ends at position {position}")), "{refused}");
     let refused = place.restored(position - 3).unwrap_err().to_string();
     assert!(refused.contains("the oldest moment"), "{refused}");
-    // Rows are due, also without a change.
+    // Rows are due even without a change.
     assert_eq!(run_backup(&place, &opened, BEGIN + 7 * DAY - 1, &RULES).written, WrittenPart::Nothing);
     expect_rows(
         &run_backup(&place, &opened, BEGIN + 7 * DAY, &RULES),
@@ -111,7 +111,7 @@ fn changes_follow_rows_and_rows_come_again_in_time() {
         "asked",
     );
     assert_eq!(list_backup(&place.folder()).unwrap().len(), 3);
-    // What is kept reaches back to the day that is asked for, and no further than its rows.
+    // Kept files reach back to the requested day, and no further than its rows.
     let keep = |days| BackupRules { keep: Some(Duration::from_secs(days * DAY)), ..RULES };
     assert_eq!(
         run_backup(&place, &opened, BEGIN + 8 * DAY, &keep(2)).removed,
@@ -127,7 +127,7 @@ fn changes_follow_rows_and_rows_come_again_in_time() {
     assert_eq!((chains.len(), chains[0].files.len(), chains[0].last_position), (1, 1, position));
 }
 
-/// Files of another history, or behind one that is missing, are never put together; the next run begins anew.
+/// Files of different histories, or with one missing between them, are never combined; the next run starts with rows.
 #[test]
 fn starts_with_full_rows_if_changes_do_not_follow() {
     let place = Place::new("history");
@@ -149,7 +149,7 @@ fn starts_with_full_rows_if_changes_do_not_follow() {
     expect_rows(&run_backup(&place, &opened, BEGIN + 4, &RULES), "a file is missing");
     fs::write(&missing, &kept).unwrap();
     assert_eq!(place.restored(positions[2]).unwrap(), positions[2]);
-    // The last file is no file of a backup.
+    // The last file is not a file of a backup.
     let last = place.folder().join(place.files().last().unwrap());
     let whole = fs::read(&last).unwrap();
     fs::write(&last, b"nothing of the sort").unwrap();
@@ -157,7 +157,7 @@ fn starts_with_full_rows_if_changes_do_not_follow() {
     assert!(text.contains("no file of a backup") || text.contains("cannot read"), "{text}");
     expect_rows(&run_backup(&place, &opened, BEGIN + 5, &RULES), "the last file cannot be used");
     fs::write(&last, &whole).unwrap();
-    // Data that was restored is another, and goes on beside the old.
+    // Restored data has another history, which continues in addition to the old one.
     drop(opened);
     fs::remove_dir_all(place.0.join("data")).unwrap();
     let until = Until { position: positions[1], ..Until::END };
@@ -167,7 +167,7 @@ fn starts_with_full_rows_if_changes_do_not_follow() {
     let position = change(&mut opened);
     assert_eq!(run_backup(&place, &opened, BEGIN + 7, &RULES).written, WrittenPart::Changes(1));
     assert_eq!(place.restored(u64::MAX).unwrap(), position);
-    // The same data from before, as from a copy of its files: its log goes another way.
+    // An older copy of the same data, whose log continues differently.
     let copy = place.0.join("copy");
     fs::create_dir(&copy).unwrap();
     drop(opened);
@@ -208,7 +208,7 @@ fn a_log_that_does_not_reach_back_needs_rows() {
     assert_eq!(place.restored(u64::MAX).unwrap(), position);
 }
 
-/// Every octet of every file is looked at: what is damaged is refused, and nothing is left of it.
+/// Every octet of every file is verified: a damaged file is refused, and nothing of it remains.
 #[test]
 fn a_damaged_file_is_named_and_restores_nothing() {
     let place = Place::new("damage");
@@ -225,8 +225,8 @@ fn a_damaged_file_is_named_and_restores_nothing() {
         for place_of_bit in (0..whole.len()).step_by(whole.len() / 60 + 1) {
             let mut bytes = whole.clone();
             bytes[place_of_bit] ^= 0x10;
-            // Some bits of a frame mean nothing, or how much memory a reader needs: with the same content, which has a
-            // checksum, nothing is damaged.
+            // Some bits of a frame have no meaning, or only set the memory of a reader. If the content, which has a
+            // checksum, is the same, nothing is damaged.
             if zstd::decode_all(&bytes[..]).is_ok_and(|found| found == content) {
                 meaningless += 1;
                 continue;
@@ -269,7 +269,7 @@ fn one_writes_at_a_time_and_what_was_interrupted_goes() {
     assert!(place.folder().join("note.txt").exists());
     let refused = restore_backup(&place.data(), &place.folder(), Until::END).unwrap_err();
     assert!(refused.to_string().contains("has data already"), "{refused}");
-    // What a restore that was killed left behind is no data, and goes.
+    // The remains of a killed restore are not data, and are removed.
     let half = Config::new(place.0.join("half"));
     let work = half.data.join("restore-in-progress");
     fs::create_dir_all(&work).unwrap();
