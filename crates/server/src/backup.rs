@@ -1,4 +1,4 @@
-//! Backups: a folder of files from which a directory comes back as it was at any moment that they reach.
+//! Backups: a folder of files from which a directory can be restored as it was at any moment that they cover.
 //!
 //! ```text
 //! 00000001-20261125T140000Z-rows-1200.pando       all rows, as they were at position 1200 of the log
@@ -7,9 +7,9 @@
 //! 00000004-20261202T140000Z-rows-9001.pando       rows again, which nothing before is needed for
 //! ```
 //!
-//! A file is written under another name, synced, read back to its end, and renamed, so that what has its name is whole.
-//! One says which record it follows, by position and hash: files of different histories, or with one missing between
-//! them, are never put together.
+//! A file is written under another name, synced, read back to its end, and renamed, so that a file with its final
+//! name is complete. A file names the record that it follows, by position and hash: files of different histories, or
+//! with one missing between them, are never combined.
 
 pub(crate) mod folder;
 pub(crate) mod make;
@@ -28,34 +28,34 @@ pub enum BackupError {
     File {
         /// The operation that failed.
         action: &'static str,
-        /// The file or folder.
+        /// File or folder of the error.
         path: PathBuf,
         /// The system's error.
         error: io::Error,
     },
-    /// A file of the backup is damaged, or is none.
+    /// A file of the backup is damaged, or is not a file of a backup.
     #[error("{}: {what}", path.display())]
     Damaged {
-        /// The file.
+        /// Damaged file.
         path: PathBuf,
-        /// The defect.
+        /// Description of the defect.
         what: String,
     },
-    /// The data cannot be read, or made.
+    /// The data cannot be read or written.
     #[error(transparent)]
     Data(#[from] directory::backup::BackupError),
-    /// The backup does not have what is asked for, or somebody else is at it.
+    /// The backup does not contain the requested moment, or another process uses it.
     #[error("{0}")]
     Refused(String),
 }
 
-/// Turns the error of a file operation into ours.
+/// Converts the error of a file operation.
 pub(crate) fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> BackupError {
     let path = path.to_owned();
     move |error| BackupError::File { action, path, error }
 }
 
-/// A time in UTC for people to read, of microseconds since 1970. It is exact: as `--until` it means the same.
+/// Formats microseconds since 1970 as a time in UTC. The text is exact: as `--until` it means the same moment.
 pub fn time_text(micros: u64) -> String {
     let seconds = directory::csn::rfc3339(micros / 1_000_000);
     match micros % 1_000_000 {

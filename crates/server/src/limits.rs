@@ -1,4 +1,4 @@
-//! Every bound of the server in one place.
+//! All limits of the server.
 //!
 //! What a message may contain is bounded by [`ldap::DecodeLimits`], what an operation may cost by the directory; here
 //! stands what a connection may hold, how much work waits where, and how long anybody waits for anybody. Those that an

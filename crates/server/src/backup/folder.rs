@@ -1,4 +1,4 @@
-//! The files of a backup in their folder, and which of them one moment needs.
+//! Files of a backup in their folder, and the selection of the files for one moment.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -9,20 +9,20 @@ use rustix::fs::{FlockOperation, flock};
 use crate::backup::part::{Kind, Part, is_left_over};
 use crate::backup::{BackupError, failed, time_text};
 
-/// Locked by whoever writes to the folder.
+/// Lock file of processes that write to the folder.
 const LOCK: &str = "lock";
 
-/// The files of a folder, by their sequence.
+/// Files of a folder, by sequence.
 pub(crate) struct Folder {
     path: PathBuf,
     parts: Vec<Part>,
 }
 
-/// Rows, and the changes behind them.
+/// Rows, and the later changes.
 pub(crate) type Chain<'f> = &'f [Part];
 
 impl Folder {
-    /// Looks into a folder.
+    /// Lists a folder.
     pub(crate) fn read(path: &Path) -> Result<Folder, BackupError> {
         let mut parts = Vec::new();
         for entry in fs::read_dir(path).map_err(failed("read", path))? {
@@ -33,25 +33,25 @@ impl Folder {
         Ok(Folder { path: path.to_owned(), parts })
     }
 
-    /// The file of a part.
+    /// Returns the file of a part.
     pub(crate) fn file(&self, part: &Part) -> PathBuf {
         self.path.join(part.file_name())
     }
 
-    /// All files.
+    /// Returns all parts.
     pub(crate) fn parts(&self) -> &[Part] {
         &self.parts
     }
 
-    /// The files from each one with rows to the next, the oldest first. Changes before any rows are of no use, and are
-    /// left out.
+    /// Returns the chains, oldest first: the files from each one with rows to the next. Changes before the first rows
+    /// are of no use, and are left out.
     pub(crate) fn chains(&self) -> Vec<Chain<'_>> {
         let chains = self.parts.chunk_by(|_, next| next.kind == Kind::Changes);
         chains.filter(|chain| chain.first().is_some_and(|first| first.kind == Kind::Rows)).collect()
     }
 
-    /// The newest files that have a moment: their rows were read before the second `seconds` began, and are not of a
-    /// later position.
+    /// Returns the newest chain that contains a moment: its rows were read before the second `seconds` began, and are
+    /// not of a later position.
     pub(crate) fn chain_of(&self, seconds: u64, position: u64) -> Result<Chain<'_>, BackupError> {
         let chains = self.chains();
         let is_in_time = |rows: &&Part| rows.seconds < seconds && rows.position <= position;
@@ -68,11 +68,11 @@ impl Folder {
         })
     }
 
-    /// Removes files that no moment from `seconds` on needs, oldest first. Returns how many.
+    /// Removes files that no moment from `seconds` on needs, oldest first. Returns their number.
     pub(crate) fn prune(&self, seconds: u64) -> Result<usize, BackupError> {
         let chains = self.chains();
         let rows = chains.iter().filter_map(|chain| chain.first());
-        // As `chain_of` asks for them.
+        // The same condition as in `chain_of`.
         let Some(needed) = rows.rev().find(|rows| rows.seconds < seconds) else { return Ok(0) };
         let old = self.parts.iter().take_while(|part| part.sequence < needed.sequence);
         let mut removed = 0;
@@ -85,13 +85,13 @@ impl Folder {
     }
 }
 
-/// The right to write to a folder, until it is dropped.
+/// Exclusive right to write to a folder, until it is dropped.
 pub(crate) struct Claim {
     _lock: File,
 }
 
 impl Claim {
-    /// Makes the folder where it is missing, for its owner alone, and removes what somebody left who was interrupted.
+    /// Creates the folder, if it is missing, for its owner alone, and removes the remains of an interrupted process.
     pub(crate) fn take(path: &Path) -> Result<Claim, BackupError> {
         if !path.is_dir() {
             let mut builder = fs::DirBuilder::new();
@@ -136,7 +136,7 @@ mod tests {
             (110, Changes, 20),
             (200, Rows, 30),
             (210, Changes, 40),
-            // The data was restored: its history goes on from an earlier position.
+            // The data was restored: its history continues from an earlier position.
             (300, Rows, 15),
         ]);
         let first_of = |seconds, position| {

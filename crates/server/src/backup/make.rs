@@ -1,4 +1,4 @@
-//! Adding to a backup: the changes since the last time, or all rows where changes cannot follow.
+//! Adding to a backup: the changes since the last time, or all rows if changes cannot follow.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,42 +12,43 @@ use crate::backup::{BackupError, time_text};
 /// Rules for making a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackupRules {
-    /// All rows, whatever is there.
+    /// Whether to write all rows in any case.
     pub is_full: bool,
-    /// After this time rows are written again, so that a moment needs no longer a row of changes than this.
+    /// Time after which rows are written again, which limits the changes that a restore applies.
     pub full_after: Duration,
-    /// Files that only older moments need are removed; `None` keeps all.
+    /// Age above which files are removed that only older moments need; `None` keeps all.
     pub keep: Option<Duration>,
 }
 
 /// Result of adding to a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackedUp {
-    /// The moment that the backup reaches now.
+    /// Position that the backup reaches now.
     pub position: u64,
     /// The part that was written.
     pub written: WrittenPart,
-    /// The size of the new file in bytes.
+    /// Size of the new file in bytes.
     pub bytes: u64,
     /// Number of old files that were removed.
     pub removed: usize,
 }
 
-/// The new file of a backup.
+/// New file of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WrittenPart {
-    /// None: nothing has changed.
+    /// No file, because nothing has changed.
     Nothing,
-    /// All rows, and why.
+    /// All rows, with the reason.
     Rows(String),
-    /// So many changes.
+    /// A number of changes.
     Changes(u64),
 }
 
-/// Adds to the backup in `folder`, which is made where it is missing, what it does not have yet.
+/// Adds the missing changes to the backup in `folder`, and creates the folder if it is missing.
 ///
 /// # Errors
-/// The data cannot be read, the folder not be written, or a new file not be read back. The backup is as it was then.
+/// The data cannot be read, the folder cannot be written, or a new file cannot be read back. The backup is unchanged
+/// then.
 pub(crate) fn make(
     folder: &Path,
     now_micros: u64,
@@ -87,11 +88,11 @@ pub(crate) fn make(
 enum Next {
     Nothing,
     Rows(String),
-    /// Those behind this moment.
+    /// Changes after this moment.
     Changes(Moment),
 }
 
-/// The part to write.
+/// Returns the part to write.
 fn next(
     found: &Folder,
     seconds: u64,
@@ -118,7 +119,7 @@ fn next(
         Some(_) => return rows("the data has another history since the last time"),
         None => return rows("the log does not reach back to the last time"),
     }
-    // Files that somebody removed between the rows and the last one would be missed when they are needed.
+    // Files that were removed between the rows and the last file would be missed only when they are needed.
     let oldest = chain.first().map_or(0, |rows| rows.seconds);
     if let Some(gap) = gap(found, chain)? {
         return Ok(Next::Rows(gap));
@@ -130,7 +131,7 @@ fn next(
     Ok(if before.position == moment.position { Next::Nothing } else { Next::Changes(before) })
 }
 
-/// Where a file is missing among those that follow each other.
+/// Returns a description of the place where a file of the chain is missing.
 fn gap(found: &Folder, chain: &[Part]) -> Result<Option<String>, BackupError> {
     let mut sequences = chain.iter().zip(chain.iter().skip(1));
     let gap = sequences.find(|(one, next)| next.sequence != one.sequence.saturating_add(1));

@@ -1,7 +1,7 @@
-//! One file of a backup: its name, its heading, its content.
+//! File of a backup: its name, its heading, its content.
 //!
-//! A file is one Zstandard frame with a checksum. What is in it begins with lines of text, for people and for the rest
-//! of this module: `zstdcat FILE | head -8`. Behind an empty line comes a stream of rows or records
+//! A file is one Zstandard frame with a checksum. Its content begins with lines of text, for people and for the rest
+//! of this module: `zstdcat FILE | head -8`. After an empty line comes a stream of rows or records
 //! ([`directory::backup`]).
 
 use std::fs::{File, OpenOptions};
@@ -18,12 +18,12 @@ use crate::backup::{BackupError, failed};
 use crate::hex::{hex, unhex};
 use crate::unfinished::UnfinishedFile;
 
-/// The first line.
+/// First line of a file.
 const TITLE: &str = "pando backup 1";
 const ENDING: &str = ".pando";
-/// Of a file that is being written.
+/// Suffix of a file that is being written.
 const PARTIAL: &str = ".partial";
-/// More than the lines of a heading have.
+/// Most bytes of a heading; real ones have fewer.
 const HEADING_BYTES_MAX: usize = 4_096;
 /// Compression level: the default of Zstandard.
 const LEVEL: i32 = zstd::DEFAULT_COMPRESSION_LEVEL;
@@ -49,20 +49,20 @@ impl Kind {
     }
 }
 
-/// A file by its name, which says enough to list it.
+/// Part of a backup, described by the name of its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
-    /// Its place among the files of a folder.
+    /// Number among the files of a folder.
     pub(crate) sequence: u64,
-    /// When its data was looked at, in seconds since 1970.
+    /// Time at which its data was read, in seconds since 1970.
     pub(crate) seconds: u64,
     pub(crate) kind: Kind,
-    /// The last position that it has.
+    /// Last position in the file.
     pub(crate) position: u64,
 }
 
 impl Part {
-    /// The name of its file. Times have the form of ISO 8601 without marks.
+    /// Returns the name of its file. Times have the form of ISO 8601 without separators.
     pub(crate) fn file_name(&self) -> String {
         let Part { sequence, seconds, kind, position } = self;
         let mut time = directory::csn::generalized_time(*seconds);
@@ -70,7 +70,7 @@ impl Part {
         format!("{sequence:08}-{time}-{}-{position}{ENDING}", kind.name())
     }
 
-    /// The file of a name, if it has the name of one.
+    /// Parses the name of a file; returns `None` if it is not the name of a part.
     pub(crate) fn of_name(name: &str) -> Option<Part> {
         let mut words = name.strip_suffix(ENDING)?.split('-');
         let (sequence, time, kind, position) = (words.next()?, words.next()?, words.next()?, words.next()?);
@@ -82,25 +82,25 @@ impl Part {
             kind: Kind::named(kind)?,
             position: position.parse().ok()?,
         };
-        // One name for each: a copy that somebody named otherwise is not ours.
+        // Each part has exactly one name: a file with another spelling is not a part.
         (part.file_name() == name).then_some(part)
     }
 }
 
-/// Whether a file of this name was being written when somebody stopped.
+/// Returns true for the name of a file whose writing was interrupted.
 pub(crate) fn is_left_over(name: &str) -> bool {
     name.strip_suffix(PARTIAL).is_some_and(|name| Part::of_name(name).is_some())
 }
 
-/// What a file says of itself.
+/// Heading of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Heading {
     pub(crate) kind: Kind,
-    /// The moment of its last record.
+    /// Moment of its last record.
     pub(crate) moment: Moment,
-    /// Of changes: the hash of the record before the first.
+    /// For changes: hash of the record before the first.
     pub(crate) follows: Option<Fingerprint>,
-    /// Of changes: the position of the first record. Of rows: that of the moment.
+    /// For changes: position of the first record. For rows: position of the moment.
     pub(crate) first: u64,
 }
 
@@ -134,7 +134,7 @@ impl Heading {
         Some(Heading { kind, moment, follows, first })
     }
 
-    /// Whether what has this heading goes on where another ends.
+    /// Returns true if the file of this heading continues at the end of another.
     pub(crate) fn goes_on_from(&self, before: &Moment) -> bool {
         self.kind == Kind::Changes
             && self.moment.generation == before.generation
@@ -143,19 +143,19 @@ impl Heading {
     }
 }
 
-/// Sixteen octets of so many digits.
+/// Parses sixteen octets in hexadecimal.
 fn sixteen(text: &str) -> Option<[u8; 16]> {
     if text.len() == 32 { unhex(text)?.try_into().ok() } else { None }
 }
 
-/// A file that is read, behind its heading.
+/// Content of an open file, after its heading.
 pub(crate) struct Content {
     path: PathBuf,
     input: BufReader<zstd::Decoder<'static, BufReader<File>>>,
 }
 
 impl Content {
-    /// Opens a file.
+    /// Opens a file and reads its heading.
     pub(crate) fn open(path: &Path) -> Result<(Heading, Content), BackupError> {
         let file = File::open(path).map_err(failed("open", path))?;
         let decoder = zstd::Decoder::new(file).map_err(failed("read", path))?;
@@ -179,12 +179,12 @@ impl Content {
         heading.ok_or_else(|| self.damaged("it is no file of a backup, or one of a later version"))
     }
 
-    /// What is wrong with this file.
+    /// Returns an error for damage of this file.
     pub(crate) fn damaged(&self, what: &str) -> BackupError {
         BackupError::Damaged { path: self.path.clone(), what: what.to_owned() }
     }
 
-    /// An error of whoever read it.
+    /// Returns an error of a consumer of the content.
     pub(crate) fn failed(&self, error: backup::BackupError) -> BackupError {
         match error {
             backup::BackupError::Stream(directory::backup::StreamError::Bytes(error)) => {
@@ -197,7 +197,7 @@ impl Content {
         }
     }
 
-    /// Where its stream is read from.
+    /// Returns the reader of its stream.
     pub(crate) fn input(&mut self) -> &mut impl Read {
         &mut self.input
     }
@@ -243,8 +243,8 @@ fn write_partial(
     file.and_then(|file| file.sync_all()).map_err(failed)
 }
 
-/// Reads a file to its end, and looks whether it has what its heading says. Who backs up wants to hear now that the
-/// disk did not keep it.
+/// Reads a file to its end, and compares it with its heading, so that a backup reports at once that the disk did not
+/// store the file.
 pub(crate) fn check(path: &Path, pace: &Pace) -> Result<(), BackupError> {
     let (heading, mut content) = Content::open(path)?;
     let mut input = Stoppable { input: content.input(), is_stopping: pace.is_stopping.clone() };
@@ -257,12 +257,12 @@ pub(crate) fn check(path: &Path, pace: &Pace) -> Result<(), BackupError> {
     if is_whole { Ok(()) } else { Err(content.damaged("it has not what it says")) }
 }
 
-/// How fast a file is written, and whether for long. By itself as fast as it goes, to the end.
+/// Limits on writing a file: rate and cancellation. By default there are none.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pace {
-    /// Bytes a second, before they are compressed, at most.
+    /// Most bytes a second, before compression.
     pub(crate) bytes_per_second: Option<u64>,
-    /// Set by somebody who does not want the file any longer.
+    /// Set if the file is not wanted any longer.
     pub(crate) is_stopping: Option<Arc<AtomicBool>>,
 }
 
@@ -275,7 +275,7 @@ fn check_stop(is_stopping: Option<&Arc<AtomicBool>>) -> io::Result<()> {
     }
 }
 
-/// Reads until somebody does not want the rest.
+/// Reader that ends with an error once the file is not wanted any longer.
 struct Stoppable<R> {
     input: R,
     is_stopping: Option<Arc<AtomicBool>>,
@@ -288,7 +288,7 @@ impl<R: Read> Read for Stoppable<R> {
     }
 }
 
-/// Writes no faster than it may.
+/// Writer with a limited rate.
 struct Paced<W> {
     out: W,
     rate_limit: Option<RateLimit>,

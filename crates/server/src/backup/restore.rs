@@ -1,4 +1,4 @@
-//! A directory of a backup.
+//! Restoring a directory from a backup.
 
 use std::fs;
 use std::path::Path;
@@ -17,18 +17,19 @@ const RESTORING: &str = "restore-in-progress";
 /// Result of a restore.
 #[derive(Clone, Copy, Debug)]
 pub struct Restored {
-    /// The last change that is there.
+    /// Position of the last restored change.
     pub position: u64,
-    /// When it was made, in microseconds since 1970.
+    /// Time of that change, in microseconds since 1970.
     pub micros: u64,
-    /// Whether the backup has a change behind it, which was not wanted.
+    /// Whether the backup has later changes.
     pub has_later: bool,
 }
 
-/// Makes the new data directory `to` of the backup in `folder`, as it was at a moment. `generation` is its new one.
+/// Creates the new data directory `to` from the backup in `folder`, as it was at a moment. `generation` is its new
+/// generation.
 ///
 /// # Errors
-/// `to` has data, the backup does not have the moment, is damaged, or lacks a file. Nothing is there then.
+/// `to` has data; or the backup does not reach the moment, is damaged, or lacks a file. Nothing is created then.
 pub(crate) fn restore(
     folder: &Path,
     to: &Path,
@@ -53,7 +54,8 @@ pub(crate) fn restore(
     remove()?;
     store::make_data_directory(to).map_err(|error| data(error.into()))?;
     let restored = restore_in(folder, &work, until, generation, stamp).and_then(|(restored, is_changed)| {
-        // What was written to is copied as it is read: whole, also if it was not closed well, and without holes.
+        // Data that was changed is copied: the copy is complete even if the store was not closed properly, and has no
+        // unused pages.
         let is_placed = if is_changed {
             copy_plain(&work, to, &store::Options::default()).map(|()| true)
         } else {
@@ -71,7 +73,7 @@ pub(crate) fn restore(
     Ok(restored)
 }
 
-/// Makes it in a folder. Says whether it was written to behind the first file.
+/// Restores in a folder. Returns whether changes were applied after the first file.
 fn restore_in(
     folder: &Path,
     work: &Path,
@@ -135,7 +137,7 @@ fn restore_in(
     Ok((Restored { position: moment.position, micros: moment.micros, has_later }, is_changed))
 }
 
-/// Refuses changes that do not follow what is there.
+/// Refuses changes that do not continue the data.
 fn check_order(last: &Moment, heading: &Heading, content: &Content) -> Result<(), BackupError> {
     if heading.goes_on_from(last) {
         return Ok(());
