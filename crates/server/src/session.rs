@@ -74,41 +74,42 @@ pub(crate) struct Session {
     number: u64,
     /// The connection's slot in its event loop, for answers of other threads.
     slot: u32,
-    /// Whose rules hold.
+    /// Listener whose rules apply.
     listener: ListenerIndex,
     requester: Arc<Requester>,
-    /// Where there is an audit trail. Boxed: most connections are idle.
+    /// Facts about the connection for audit events; `None` without an audit trail. Boxed: most connections are idle.
     event_facts: Option<Box<ConnectionFacts>>,
     /// The password was reset: the user has to change it before anything else.
     must_change: bool,
     /// The exchange that a bind by SASL began. Boxed: most connections are idle, and have none.
     sasl: Option<Box<SaslExchange>>,
     source: Source,
-    /// The settings say that whoever is there does not guess.
+    /// Whether the settings trust clients of this address not to guess passwords.
     is_trusted: bool,
     /// The client sends nothing more.
     has_ended_input: bool,
     /// The identity that SASL EXTERNAL finds at the other end.
     external: ExternalIdentity,
-    /// How the last bind asked to be let in: that of the requester, unless that is nobody.
+    /// Method of the last bind. It is the requester's method unless the requester is anonymous.
     bind_method: BindMethod,
-    /// What protects the connection.
+    /// Protection of the connection: none, the kernel, or TLS.
     protection: Protection,
     /// Request memory of the connection.
     account: Account,
     outstanding: OutstandingRequests,
-    /// Changes that the writer does not have yet: one waits for the hash pool, and the others wait behind it.
+    /// Changes that are not submitted to the writer yet: the first waits for the hash pool, the others keep their order
+    /// after it.
     deferred: VecDeque<DeferredChange>,
     next_ticket: u64,
-    /// Limits of this client's own. Boxed: most have those of all.
+    /// Limits from tables `[[limit]]`. Boxed: most sessions have only the common limits.
     limits: Option<Box<OwnLimits>>,
     /// Index in `outstanding` from which the next search to run is looked for.
     next_slice: u32,
-    /// What the first request of the input waits for.
+    /// Position that the first request of the input waits for.
     position_wait: Option<Box<PositionWait>>,
 }
 
-/// Which connection a session is of.
+/// Identity of a session's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ConnectionPlace {
     /// Its number.
@@ -123,18 +124,18 @@ fn may_hold_passwords(request: &Request<'_>) -> bool {
     !matches!(request, Request::Search(_) | Request::Delete(_) | Request::Abandon(_) | Request::Unbind)
 }
 
-/// How far [`Session::receive`] got.
+/// Result of [`Session::receive`].
 #[derive(Debug, PartialEq)]
 pub(crate) struct Received {
     /// Bytes of the input that were handled.
     pub(crate) consumed: usize,
-    /// Whether there may have been passwords among them: they are to be wiped.
+    /// Whether those bytes may contain passwords, so that the caller must wipe them.
     pub(crate) is_secret: bool,
-    /// What has to happen before the session goes on.
+    /// Event that must occur before the session continues.
     pub(crate) next: Next,
 }
 
-/// What a session waits for before it handles more input.
+/// Event that a session waits for before it handles more input.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Next {
     /// More bytes.
@@ -203,12 +204,13 @@ impl Session {
         self.number
     }
 
-    /// Where it comes from.
+    /// Returns the source of the connection.
     pub(crate) fn source(&self) -> &Source {
         &self.source
     }
 
-    /// Whether the settings say that whoever is there does not guess, and may be silent for as long as they like.
+    /// Returns true if the settings trust clients of this address. They are not delayed for wrong passwords and have no
+    /// idle timeout.
     pub(crate) fn is_trusted(&self) -> bool {
         self.is_trusted
     }
@@ -218,7 +220,7 @@ impl Session {
         self.outstanding.is_empty()
     }
 
-    /// Operations without an answer.
+    /// Returns the number of operations without an answer.
     pub(crate) fn outstanding_count(&self) -> usize {
         self.outstanding.len()
     }
@@ -248,7 +250,8 @@ impl Session {
         self.outstanding.last().is_some_and(Outstanding::is_bind)
     }
 
-    /// Finds which requests in `input` have all their pages in memory. The missing pages of the others are prefetched.
+    /// Determines which requests in `input` have all their pages in memory. Requests prefetch of the missing pages of
+    /// the others.
     pub(crate) fn look_ahead(&self, context: &mut Context, input: &[u8]) -> Ahead {
         let (limits, address) = (self.decode_limits(context), self.address(context));
         let (snapshot, scratch, jobs) = (&context.snapshot, &mut context.look_scratch, &mut context.jobs);
@@ -303,8 +306,9 @@ impl Session {
         }
     }
 
-    /// Looks behind the first request that waits for one that need not wait: an Abandon of an outstanding operation,
-    /// which is carried out, or an Unbind with only reads before it. `waiting` begins with the first waiting request.
+    /// Searches the input after a waiting request for a request that must not wait: an Abandon of an outstanding
+    /// operation, which is carried out, or an Unbind that only reads precede. `waiting` begins with the first waiting
+    /// request.
     pub(crate) fn find_urgent(&mut self, context: &mut Context, waiting: &[u8]) -> Option<Urgent> {
         let limits = self.decode_limits(context);
         let mut start = 0;
@@ -336,7 +340,7 @@ impl Session {
         self.outstanding.iter().find(|other| other.has_id(id)).is_some_and(|other| !other.is_mid_message())
     }
 
-    /// What has to happen before the next request may be handled.
+    /// Returns the event that must occur before the next request is handled, if any.
     fn must_wait(&mut self, context: &Context, unsent: usize) -> Option<Next> {
         let is_full = self.outstanding.len() >= self.outstanding_max(context) || self.outstanding.is_full();
         if self.is_binding() || is_full {
@@ -350,7 +354,7 @@ impl Session {
         }
     }
 
-    /// Answers a request that could not be decoded, or disconnects. RFC 4511 section 4.1.1 demands to disconnect where
+    /// Answers a request that could not be decoded, or disconnects. RFC 4511 section 4.1.1 requires a disconnection if
     /// the envelope cannot be read, the operation is unknown, or the encoding is broken. A well encoded request that
     /// breaks a rule is answered protocolError.
     fn refuse_undecodable(
@@ -410,7 +414,7 @@ impl Session {
         self.account.admission(&context.shared.request_memory, key)
     }
 
-    /// Makes the session this requester's, and so the memory that it holds.
+    /// Changes the requester of the session and of its request memory.
     fn set_requester(&mut self, context: &mut Context, requester: Arc<Requester>) {
         context.released += self.account.close(&context.shared.request_memory);
         self.requester = requester;
@@ -442,7 +446,7 @@ impl Session {
         self.outstanding.push(Outstanding::new(ticket, head, work, bytes, claim));
     }
 
-    /// Takes an operation that another thread finished; `None` if it was abandoned or dropped.
+    /// Removes and returns an operation that another thread finished; `None` if it was abandoned or dropped.
     fn take(&mut self, ticket: u64) -> Option<(RequestHead, Work)> {
         let index = self.outstanding.iter().position(|other| other.ticket == ticket)?;
         let Outstanding { head, work, abandoned, .. } = self.outstanding.remove(index);
@@ -539,8 +543,8 @@ impl Session {
 pub(crate) const MEMORY_USED: &str = "requests hold all the memory that they may, and yours more than their share; \
                                       read your answers, or try again later";
 
-/// The first message in `bytes`; `None` while it is not complete. A message that is too large is refused as soon as its
-/// header is there.
+/// Returns the first message in `bytes`, or `None` while it is incomplete. Refuses a message that is too large as soon
+/// as its header is complete.
 fn next_frame(bytes: &[u8], size_max: usize) -> Result<Option<&[u8]>, String> {
     match ldap::frame_len(bytes) {
         Err(error) => Err(format!("this is no LDAP message: {error}")),

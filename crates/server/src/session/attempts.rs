@@ -1,11 +1,10 @@
-//! Attempts to prove a password under a policy: a bind, a compare that asks for one, or a change that names the old
-//! one.
+//! Attempts to prove a password under a policy: a bind, a compare of a password, or a change that names the old one.
 //!
-//! An account is looked at when the verification starts and again when it ends. So of many passwords that are tried at
-//! the same time no more are answered than the policy allows failures, and the right one among those behind is refused
-//! with the others. Many good binds at the same time are no failures.
+//! The account is read when the verification starts and again when it ends. So of many passwords tried at the same
+//! time, at most as many are answered as the policy allows failures. Once that number is reached, later ones are
+//! refused, including the right one. Many successful binds at the same time count no failures.
 //!
-//! The answer waits for the disk where something else depends on it: a lock, and the use of a grace login or of a
+//! The answer waits for the disk if security depends on the record: a lock, or the use of a grace login or of a
 //! time-based code.
 
 use std::time::Duration;
@@ -31,12 +30,12 @@ use crate::workers::writer::{ToWrite, UPDATE_BYTES, WriteRequest};
 /// Microseconds within which a later use of an application's password is not recorded again.
 const APP_USE_PRECISION: i64 = 3_600_000_000;
 
-/// An account with what is not recorded yet.
+/// An account combined with attempts that are not recorded yet.
 struct AttemptState {
     account: Box<Account>,
     /// The last success that is recorded.
     recorded_success: Option<i64>,
-    /// What is recorded of failures, where some attempts are not.
+    /// The recorded failures and lock, if they differ from those in `account`.
     recorded: Option<(Vec<i64>, Option<Lock>)>,
     /// Whether some failures are not recorded.
     has_unrecorded: bool,
@@ -64,12 +63,12 @@ impl AttemptState {
         AttemptState { account, recorded_success, recorded, has_unrecorded: !times.is_empty() }
     }
 
-    /// As it is now. What is recorded between the two looks is in both, and counted once; it never is in neither.
-    /// `known` is the account as it was after so many commits: it is read again if there were others, or may have
-    /// been. It stands for an account that has no policy any more: the old one decides.
+    /// Returns the present state. An attempt that is recorded while this runs is in both sources and counted once; it
+    /// is never in neither. `known` is the account as of `commits`; it is read again if other commits may have
+    /// followed. If the account has no policy any more, `known` and its policy decide.
     fn now(context: &mut Context, known: Box<Account>, commits: Option<u64>, now: i64) -> AttemptState {
         let unrecorded = context.shared.writes.attempts().unrecorded(known.id);
-        // What cannot be read is logged, and the older state decides.
+        // A read error is logged, and the older state decides.
         let _ = context.catch_up();
         let is_current = commits == Some(context.commits_seen());
         let current = if is_current {
@@ -80,7 +79,7 @@ impl AttemptState {
         AttemptState::of(context, current.map_or(known, Box::new), &unrecorded, now)
     }
 
-    /// The account as it is recorded.
+    /// Returns the account without attempts that are not recorded.
     fn into_recorded(mut self) -> Box<Account> {
         self.account.last_success = self.recorded_success;
         if let Some((failures, locked)) = self.recorded {
@@ -90,8 +89,8 @@ impl AttemptState {
     }
 }
 
-/// An attempt on an account, which is refused if that is locked, as far as is known without another look: the end of
-/// an attempt takes one.
+/// Makes an attempt on an account. It is refused if the account is locked as far as known now; the end of the attempt
+/// checks again.
 fn attempt(context: &Context, account: Box<Account>, second: SecondFactor) -> Box<Attempt> {
     let (unrecorded, now) = (context.shared.writes.attempts().unrecorded(account.id), password_time());
     let state = AttemptState::of(context, account, &unrecorded, now);
@@ -100,7 +99,8 @@ fn attempt(context: &Context, account: Box<Account>, second: SecondFactor) -> Bo
     Box::new(Attempt { account, commits, is_refused, second, app: None })
 }
 
-/// The password in what a client sends, and what the code behind it is worth, where one has to be there (RFC 6238).
+/// Splits what a client sent into the password and the worth of the time-based code that follows it (RFC 6238), if the
+/// account requires one.
 pub(super) fn without_code<'a>(account: Option<&Account>, sent: &'a [u8]) -> (&'a [u8], SecondFactor) {
     let Some(totp) = account.and_then(|account| account.totp.as_ref()) else {
         return (sent, SecondFactor::NotNeeded);
@@ -109,8 +109,8 @@ pub(super) fn without_code<'a>(account: Option<&Account>, sent: &'a [u8]) -> (&'
     (password, totp.step_of(code, password_time()).map_or(SecondFactor::Wrong, SecondFactor::Step))
 }
 
-/// Begins an attempt on an account that was just read. Where the account is locked, the verification becomes one of
-/// nothing, which costs the same.
+/// Begins an attempt on an account that was just read. If the account is locked, replaces the verification by a dummy
+/// of the same cost.
 pub(super) fn begin(
     context: &Context,
     account: Option<Box<Account>>,
@@ -129,7 +129,7 @@ pub(super) fn begin_change(context: &Context, account: Box<Account>) -> Box<Atte
     attempt(context, account, SecondFactor::NotNeeded)
 }
 
-/// An attempt that brings the password of an application, if it is one.
+/// Begins an attempt with an application password, if `sent` is one that is valid now.
 pub(super) fn begin_app(context: &Context, account: &Account, sent: &[u8]) -> Option<Box<Attempt>> {
     if account.apps.is_empty() {
         return None;
@@ -140,7 +140,7 @@ pub(super) fn begin_app(context: &Context, account: &Account, sent: &[u8]) -> Op
     Some(Box::new(Attempt { app, ..*attempt }))
 }
 
-/// Begins an attempt that brings a proof instead of a password: of the password alone, without a code.
+/// Begins an attempt with a SASL proof instead of a password. It covers the password only, without a code.
 pub(super) fn begin_proof(context: &Context, account: Box<Account>) -> Box<Attempt> {
     let second = if account.totp.is_some() { SecondFactor::Wrong } else { SecondFactor::NotNeeded };
     // It was read when the exchange began, maybe many commits ago.
@@ -148,9 +148,9 @@ pub(super) fn begin_proof(context: &Context, account: Box<Account>) -> Box<Attem
 }
 
 impl Session {
-    /// Looks whether a change may go on whose old passwords were verified. A wrong one is a failure, and of a locked
-    /// account none is good, as in a bind (draft-behera-ldap-password-policy section 8.1): then `Some` with what ends
-    /// the change.
+    /// Decides whether a change may continue after its old passwords were verified. A wrong password is a failure, and
+    /// a locked account accepts none, as in a bind (draft-behera-ldap-password-policy section 8.1). Returns `Some` with
+    /// what ends the change.
     pub(super) fn try_old_passwords(
         &self,
         context: &mut Context,
@@ -172,7 +172,7 @@ impl Session {
             return None;
         }
         if !is_refused {
-            // Each of several tells something. The last is noted when the attempt ends.
+            // Each wrong password counts as a failure. The last is noted when the attempt ends.
             (1..wrong).for_each(|_| self.note_failure(context, &state.account, now));
         }
         let (account, commits) = (state.into_recorded(), Some(context.commits_seen()));
@@ -208,7 +208,7 @@ impl Session {
         }
     }
 
-    /// Ends an attempt: what the answer is, or `None` where it waits for the disk.
+    /// Ends an attempt. Returns the answer, or `None` if it waits for the disk.
     pub(super) fn end_attempt(
         &mut self,
         context: &mut Context,
@@ -225,7 +225,7 @@ impl Session {
         let is_right = is_right && second != SecondFactor::Wrong;
         let judged = match (is_refused, is_right) {
             (true, _) => state.account.refused(),
-            // Neither age nor change of the user's own password is about it.
+            // The age of the user's own password, and the duty to change it, do not apply to an application password.
             (false, true) if app.is_some() => Judgement { succeeds: true, ..Judgement::default() },
             (false, true) => state.account.verified(now),
             (false, false) => Judgement::default(),
@@ -234,7 +234,7 @@ impl Session {
         let (mut locks, mut delay) = (false, 0);
         if fails {
             self.note_failure(context, &state.account, now);
-            // With those of others meanwhile.
+            // This includes commits of others in the meantime.
             let commits = Some(context.commits_seen());
             state = AttemptState::now(context, state.into_recorded(), commits, now);
             let failures = state.account.failure_count(now);
@@ -256,7 +256,7 @@ impl Session {
         };
         let unrecorded = judged.succeeds && state.has_unrecorded;
         let success = success && {
-            // With what is written anyway it is written now.
+            // The success is written at once only together with something else that is written anyway.
             let is_alone = !clears_failures && !unrecorded && rehashed.is_none() && keys.is_none();
             let login = Login { time: now, over: state.recorded_success };
             let precision = state.account.policy.last_success_precision;
@@ -340,7 +340,8 @@ impl Session {
         }
     }
 
-    /// Asks the writer to record an account and to answer the operation that is kept next. False: its queue is full.
+    /// Asks the writer to record an account and to answer the operation that is kept next. Returns false if the queue
+    /// is full.
     fn record(
         &mut self,
         context: &mut Context,
@@ -383,7 +384,7 @@ impl Session {
         self.conclude(context, head, DecidedAttempt { outcome, requester, ..decided }, out);
     }
 
-    /// Answers an attempt, or holds the answer back: for as long as the policy wants, or the failures of this source.
+    /// Answers an attempt, after a delay if the policy or the failures of this source require one.
     pub(super) fn conclude(
         &mut self,
         context: &mut Context,
@@ -419,7 +420,7 @@ impl Session {
         }
     }
 
-    /// Answers an attempt; after a bind the session is its requester's.
+    /// Answers an attempt. After a successful bind the session has the requester of the bind.
     fn answer_attempt(
         &mut self,
         context: &mut Context,
@@ -447,7 +448,7 @@ fn decide(judged: &Judgement, asked: PasswordUse) -> DecidedAttempt {
         }
         (PasswordUse::Compare, true) => (Outcome::code(ResultCode::COMPARE_TRUE), None),
         (PasswordUse::Compare, false) => (Outcome::code(ResultCode::COMPARE_FALSE), None),
-        // A change with the right one goes on without an answer.
+        // A change with the right old password continues without an answer.
         (PasswordUse::Change(refusal), _) => (refusal, None),
     };
     let outcome = Outcome { policy: judged.response.error, ..outcome };

@@ -1,8 +1,8 @@
-//! What a session tells of its operations: to the audit trail, and to the operation log, which is a view of the same.
+//! Events of a session's operations for the audit trail and for the operation log, which is a view of the same events.
 //!
-//! The fields of an event are made when its request arrives, and the event ends with the answer. A change that was made
-//! is told to the trail by its record instead, which is there after a crash too: see `workers/audit.rs`. So the record
-//! carries where the request came from.
+//! The fields of an event are made when its request arrives, and the event ends with the answer. A successful change
+//! has no such event: the trail derives it from the change's record, which survives a crash (see `workers/audit.rs`).
+//! So the record contains the origin of the request.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -23,30 +23,30 @@ use crate::telemetry::operation_event::{
     Disclosure, OperationEvent, TypeNamed, describe, kind_of, operation_line, session_tracking, target_of,
 };
 
-/// In place of a name that nobody has.
+/// Replaces a name that no entry has.
 const UNKNOWN_NAME: &str = "withheld, nobody has that name";
 
-/// How an operation ended.
+/// Result of an operation.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Ending<'a> {
     /// Entries that a search sent.
     pub(super) entries: Option<u64>,
-    /// The answer, where there is more to it than its code.
+    /// The answer, if it contains more than the code.
     pub(super) outcome: Option<&'a Outcome>,
     /// Position of the record that was made.
     pub(super) position: Option<u64>,
 }
 
-/// What events tell of a connection.
+/// Facts about a connection that its events contain.
 pub(super) struct ConnectionFacts {
     /// The client's address.
     network: String,
-    /// Whose the connection is while a request runs as somebody else.
+    /// Requester of the session while a request runs under another identity.
     acts_for: Option<Arc<Requester>>,
 }
 
 impl Session {
-    /// Notes whose the connection is, and tells the trail that it was opened.
+    /// Keeps the peer's address and audits that the connection was opened.
     pub(crate) fn now_open(&mut self, context: &Context, peer: &Peer) {
         if context.audit.is_on() {
             self.event_facts = Some(Box::new(ConnectionFacts { network: peer.to_string(), acts_for: None }));
@@ -54,21 +54,21 @@ impl Session {
         }
     }
 
-    /// Notes that requests run as somebody else than this one, whose the connection is, or no longer.
+    /// Sets the requester of the session while requests run under another identity; `None` ends that.
     pub(super) fn now_acts_for(&mut self, own: Option<&Arc<Requester>>) {
         if let Some(event_facts) = &mut self.event_facts {
             event_facts.acts_for = own.map(Arc::clone);
         }
     }
 
-    /// Whose the connection is; address and, if it acts as another, DN.
+    /// Returns the client's address and, if the request runs under another identity, the DN of the session's requester.
     fn whose(&self) -> (&str, Option<&str>) {
         let event_facts = self.event_facts.as_deref();
         let acts_for = event_facts.and_then(|event_facts| event_facts.acts_for.as_deref()).map(Requester::dn);
         (event_facts.map_or("", |event_facts| &event_facts.network), acts_for)
     }
 
-    /// The event of a request, if anybody wants it.
+    /// Returns the event of a request, if it is audited or logged.
     #[inline]
     pub(super) fn begin_event(
         &self,
@@ -155,7 +155,7 @@ impl Session {
         if event.kind == Kind::Bind && code == ResultCode::SUCCESS {
             writer.text_if_any(Field::Who, self.requester.dn());
         }
-        // A change that was made is told by its record.
+        // The trail derives a successful change from its record.
         if event.is_audited && position.is_none() {
             if let Some(outcome) = outcome {
                 match &event.reason {
@@ -176,7 +176,7 @@ impl Session {
         }
     }
 
-    /// The access rule by which a request was refused.
+    /// Returns the access rule that refused a request.
     fn refusing_rule(&self, context: &Context, event: &OperationEvent) -> Option<String> {
         let event_facts = Event::parse(&event.fields)?;
         let word = match event.kind {
@@ -195,8 +195,8 @@ impl Session {
         access_question::refusing_rule(context.snapshot.state(), &self.requester, refused, link)
     }
 
-    /// Names the user whose bind by SASL failed, where the name is one's: any other may be a password in the wrong
-    /// place.
+    /// Adds the user whose SASL bind failed to the event, if an entry has that name. Any other text may be a password
+    /// in the wrong place.
     pub(super) fn name_tried(context: &Context, head: &mut RequestHead, name: &str) {
         let Some(event) = &mut head.event else { return };
         let found = identify(&context.snapshot, name).ok().flatten();
@@ -204,7 +204,7 @@ impl Session {
         EventWriter::new(&mut event.fields).text(Field::Target, dn);
     }
 
-    /// Where a change comes from, for its record, if there is a trail.
+    /// Returns the origin of a change for its record, if there is an audit trail.
     pub(super) fn origin(&self, context: &Context, message: &Message<'_>) -> Option<Box<Origin>> {
         context.audit.is_on().then(|| {
             let (network, acts_for) = self.whose();
@@ -219,7 +219,7 @@ impl Session {
         })
     }
 
-    /// Tells the trail of a request that could not be read.
+    /// Audits a request that could not be decoded.
     pub(super) fn audit_undecodable(&self, context: &Context, id: MessageId, operation: Operation) {
         let (kind, (network, _)) = (kind_of(operation), self.whose());
         if !context.audit.keeps(&context.snapshot, kind, self.requester.dn(), "") {
@@ -238,7 +238,7 @@ impl Session {
         context.audit.push(&[&fields]);
     }
 
-    /// Tells the trail of the connection.
+    /// Audits an event of the connection.
     pub(crate) fn audit_event(&self, context: &Context, kind: Kind, method: &str) {
         if context.audit.is_on() {
             let whose = (self.number, self.whose().0, self.requester.dn());
@@ -247,8 +247,8 @@ impl Session {
     }
 }
 
-/// Why an operation failed, in words of the server alone. What a client sent may be a password in the wrong place, and
-/// diagnostic texts quote what clients send.
+/// Returns the reason for a failed operation, without text of the client. The client's text may be a password in the
+/// wrong place, and diagnostic messages quote it.
 fn reason(context: &Context, event: &OperationEvent, outcome: &Outcome) -> String {
     match (event.kind, outcome.code) {
         (_, ResultCode::SUCCESS | ResultCode::SASL_BIND_IN_PROGRESS) => String::new(),
@@ -259,7 +259,7 @@ fn reason(context: &Context, event: &OperationEvent, outcome: &Outcome) -> Strin
     }
 }
 
-/// Why a bind failed: what the client is never told.
+/// Returns the reason for a failed bind. The client never receives it.
 fn bind_reason(
     context: &Context,
     event: &OperationEvent,
@@ -277,7 +277,7 @@ fn bind_reason(
             let is_simple =
                 event.and_then(|event| event.text(Field::Method)).is_some_and(|method| method == "simple");
             match is_simple {
-                // Looked up for each that fails, so that the time tells nothing.
+                // Looked up for every failed bind, so that timing reveals nothing.
                 true => directory::bind::why_not(&context.snapshot, &name, now).text(),
                 false if name == UNKNOWN_NAME => "no such name",
                 false => "wrong proof or password, or an identity that is not given",

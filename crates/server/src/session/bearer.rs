@@ -1,8 +1,8 @@
 //! Binds with a token (OAUTHBEARER, RFC 7628).
 //!
-//! A token is taken over TLS alone (section 5). One that is no good is answered with its status, and the bind fails
-//! when the client has acknowledged that (section 3.2.3). The client does not hear why: the log does, without the
-//! token.
+//! A token is accepted over TLS only (section 5). An invalid token is answered with its status, and the bind fails
+//! after the client has acknowledged that (section 3.2.3). The reason is logged, without the token, and not sent to the
+//! client.
 
 use directory::identity::identify;
 use directory::{Outcome, Requester};
@@ -46,7 +46,7 @@ impl Session {
         }
     }
 
-    /// Whose the session becomes.
+    /// Returns the requester that the token identifies.
     fn bearer_of(&self, context: &Context, bearer: &Bearer<'_>) -> Result<Requester, String> {
         let rules = context.settings.token_rules.as_ref().ok_or("no issuer is named in [oauth]")?;
         if bearer.token.is_empty() {
@@ -55,7 +55,7 @@ impl Session {
         let now = password_time();
         let seconds = u64::try_from(now / 1_000_000).unwrap_or(0);
         let user = rules.user(bearer.token, seconds).map_err(|error| error.to_string())?;
-        // Always a name: a claim that says "dn:" is nobody's DN.
+        // Always a user name: a claim that begins with "dn:" is not taken as a DN.
         let identified = identify(&context.snapshot, &format!("u:{user}"));
         let identified = identified.map_err(|outcome| outcome.diagnostic)?;
         let shown = ldap::Excerpt(&user);

@@ -1,4 +1,4 @@
-//! The Cancel operation (RFC 3909): an Abandon that is answered, and the operation that it ends too.
+//! The Cancel operation (RFC 3909). It and the operation that it ends are both answered.
 
 use std::ops::ControlFlow;
 
@@ -11,7 +11,7 @@ use super::{Next, Session};
 use crate::session::context::Context;
 
 impl Session {
-    /// Ends an outstanding operation, if it is one that reads, or a change that the writer does not have yet.
+    /// Ends an outstanding operation, if it is a read, or a change that was not submitted to the writer yet.
     pub(super) fn cancel(
         &mut self,
         context: &mut Context,

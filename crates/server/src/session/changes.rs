@@ -1,4 +1,4 @@
-//! Changes of a session: to the writer in the order received, those with clear passwords by way of the hash pool.
+//! Changes of a session. They reach the writer in the order received; clear passwords pass through the hash pool first.
 
 use std::sync::Arc;
 
@@ -19,11 +19,11 @@ use crate::workers::guesses::account_number;
 use crate::workers::hash_pool::{HashClaim, HashWork, Submitter};
 use crate::workers::writer::{Reservation, ToWrite, WriteRequest};
 
-/// A change that waits for the hash pool, or behind one that does.
+/// A change that waits for the hash pool or for an earlier change that does.
 pub(super) struct DeferredChange {
     pub(super) request: WriteRequest,
     ready: bool,
-    /// The old passwords that are to be right.
+    /// The old passwords that must be verified before the change is made.
     old: Option<OldPasswords>,
 }
 
@@ -82,7 +82,8 @@ impl Session {
         }
     }
 
-    /// The clear passwords that the change adds or deletes. None for anonymous, whose change will be refused.
+    /// Returns the clear passwords that the change adds or deletes. Returns none for an anonymous requester, whose
+    /// change will be refused.
     fn changed_passwords(
         &self,
         context: &Context,
@@ -108,7 +109,8 @@ impl Session {
         Ok(passwords)
     }
 
-    /// The old passwords among those of a change: of whom they are, and whether that is a guess too many.
+    /// Returns the old passwords that a change names and begins their attempt. Refuses the change if there were too
+    /// many guesses.
     fn old_passwords(
         &self,
         context: &Context,
@@ -128,7 +130,7 @@ impl Session {
         Ok(Some(OldPasswords { attempt, guess, count: passwords.old.len() }))
     }
 
-    /// Passes the changes before the first one that still waits on to the writer.
+    /// Submits to the writer all changes before the first one that still waits.
     pub(super) fn submit_ready(&mut self, context: &mut Context) {
         while self.deferred.front().is_some_and(|change| change.ready) {
             context.outbox.extend(self.deferred.pop_front().map(|change| change.request));
@@ -163,7 +165,7 @@ impl Session {
         }
     }
 
-    /// Whether a change waits for the hash pool, or behind one that does.
+    /// Whether a change waits for the hash pool or for an earlier change that does.
     pub(super) fn is_deferred(&self, ticket: u64) -> bool {
         self.deferred.iter().any(|change| change.ticket() == ticket)
     }
@@ -183,7 +185,7 @@ impl Session {
     ) {
         match result {
             HashResult::Prepared(passwords) => self.prepared(context, ticket, passwords, out),
-            // It gave way to others.
+            // Other jobs evicted it from the full queue.
             HashResult::Busy => self.refuse_deferred(context, ticket, &hash_pool_busy(), out),
             HashResult::Failed(fault) => self.refuse_deferred(context, ticket, &not_hashed(fault), out),
             HashResult::Verified(..) | HashResult::Kerberos(_) | HashResult::Unreachable => {
@@ -214,8 +216,8 @@ impl Session {
         }
     }
 
-    /// The client has ended its input, as one that has gone does. Refuses the changes that wait for the hash pool, so
-    /// that what nobody may wait for costs nothing, and the client learns of it if it is still there.
+    /// Refuses the changes that wait for the hash pool, because the client has ended its input and has probably left.
+    /// This saves the cost of their hashes, and a client that still reads receives the refusal.
     pub(crate) fn give_up_hashing(&mut self, context: &mut Context, out: &mut Vec<u8>) {
         let waiting: Vec<u64> =
             self.deferred.iter().filter(|change| !change.ready).map(DeferredChange::ticket).collect();

@@ -1,4 +1,4 @@
-//! What the sessions of one event loop share.
+//! State that the sessions of one event loop share.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -32,16 +32,16 @@ use crate::workers::scan_pool::ScanPool;
 use crate::workers::trail_reader::TrailReader;
 use crate::workers::writer::{WriteQueue, WriteRequest};
 
-/// What all threads of a server share.
+/// State that all threads of a server share.
 pub(crate) struct Shared {
     pub(crate) directory: Arc<Directory>,
     pub(crate) writes: Arc<WriteQueue>,
     /// Last logins that are recorded later.
     pub(crate) logins: Arc<Logins>,
-    /// Bounds how old what is read here may be; `None` where nothing does.
+    /// Bounds the age of data that this node returns; `None` if the settings set no bound.
     pub(crate) read_age: Option<Arc<ReadAge>>,
     pub(crate) hash_pool: HashPool,
-    /// Passwords that another server verifies; `None` where the settings name none.
+    /// Passwords that another server verifies; `None` if the settings name no server.
     pub(crate) pass_through: Option<PassThrough>,
     /// Binds by Kerberos that are under way.
     pub(crate) kerberos: KerberosExchanges,
@@ -50,27 +50,27 @@ pub(crate) struct Shared {
     pub(crate) scan_pool: ScanPool,
     pub(crate) read_ahead: ReadAheadPool,
     pub(crate) request_memory: Arc<RequestMemory>,
-    /// Who has how many searches that listen for changes.
+    /// Counts of persistent searches by client.
     pub(crate) listening: Arc<ListeningPlaces>,
-    /// Who has how many connections.
+    /// Counts of connections by client.
     pub(crate) arrivals: Arrivals,
-    /// Connections that did not begin as a proxy's have to.
+    /// Counts of connections refused because a proxy header was missing or unexpected.
     pub(crate) proxies: RefusedProxies,
     /// Faults that the server met.
     pub(crate) health: Arc<Health>,
-    /// What TLS sessions begin with.
+    /// Certificates and settings for new TLS sessions.
     pub(crate) certificates: Arc<Certificates>,
     /// Bytes for the row cache of each event loop.
     pub(crate) row_cache_bytes: usize,
-    /// What reads the audit trail for clients, if there is one.
+    /// Thread that reads the audit trail for clients, if there is a trail.
     pub(crate) trail_reader: Option<TrailReader>,
-    /// What is told to the audit trail, if there is one.
+    /// Queue of events for the audit trail, if there is one.
     pub(crate) audit: Option<Arc<AuditFeed>>,
-    /// Which data positions are of.
+    /// Generation of the data that positions belong to.
     pub(crate) generation: [u8; 16],
 }
 
-/// What an event loop lends to the session that it runs.
+/// State that an event loop lends to the session that it runs.
 pub(crate) struct Context {
     /// Index of the event loop.
     pub(crate) event_loop: u16,
@@ -88,21 +88,21 @@ pub(crate) struct Context {
     pub(crate) random: Random,
     /// Bytes that connections released since memory was last given back to the system.
     pub(crate) released: usize,
-    /// See [`Shown::last_base`](crate::telemetry::operation_event::Shown).
+    /// See [`Disclosure::last_base`](crate::telemetry::operation_event::Disclosure).
     pub(crate) last_base: RefCell<String>,
     /// Events for the audit trail.
     pub(crate) audit: AuditBuffer,
     /// Changes of this pass, for the writer.
     pub(crate) outbox: Vec<WriteRequest>,
-    /// Requests of this pass to be read ahead.
+    /// Prefetch jobs of this pass.
     pub(crate) jobs: Vec<PrefetchJob>,
-    /// Tells searches of this loop of changes.
+    /// Notifies searches of this loop of changes.
     pub(crate) feed: Feed,
     /// Connections of this loop whose request waits for a position.
     pub(crate) position_waiters: usize,
-    /// Output of looks at requests, which is discarded.
+    /// Output buffer for dry runs of requests; its contents are discarded.
     pub(crate) look_scratch: Vec<u8>,
-    /// Whether this loop waits for the disk; `None` where nobody can do that for it.
+    /// Measures whether this loop waits for the disk; `None` if there is no prefetch pool.
     coldness: Option<Coldness>,
 }
 
@@ -160,7 +160,7 @@ impl Context {
         self.renew(self.shared.writes.commits())
     }
 
-    /// Whether requests are to be read ahead, because the data is not in memory.
+    /// Whether pages of requests must be prefetched, because the data is not in memory.
     pub(crate) fn is_cold(&self) -> bool {
         self.coldness.as_ref().is_some_and(Coldness::is_cold)
     }
@@ -178,7 +178,7 @@ impl Context {
         self.shared.writes.commits() != self.commits_seen
     }
 
-    /// How many commits the snapshot shows.
+    /// Returns the number of commits that the snapshot shows.
     pub(crate) fn commits_seen(&self) -> u64 {
         self.commits_seen
     }

@@ -1,7 +1,8 @@
 //! Binds with a ticket of Kerberos (GSSAPI, RFC 4752; GSS-SPNEGO, RFC 4178).
 //!
-//! The hash pool takes the client's messages, because the library may wait for the disk; between them the session keeps
-//! the exchange. A client that fails hears invalidCredentials and no more: the log and the audit trail say why.
+//! The hash pool handles the client's messages, because the library may wait for the disk. Between messages the session
+//! keeps the exchange. A client that fails receives only invalidCredentials; the log and the audit trail contain the
+//! reason.
 
 use directory::identity::{identify, identify_by};
 use directory::{Outcome, Requester, ServerFault};
@@ -25,13 +26,13 @@ use crate::workers::hash_pool::HashWork;
 const GSS_BINDING: &str = "ldap";
 
 impl Session {
-    /// How tickets are taken on this connection; `None` where none are.
+    /// Returns the Kerberos rules for this connection; `None` if it does not offer Kerberos.
     pub(super) fn kerberos_rules<'a>(&self, context: &'a Context) -> Option<&'a KerberosRules> {
         let listener = context.settings.listen.get(usize::from(self.listener.0));
         context.settings.kerberos.as_deref().filter(|rules| rules.are_for(listener))
     }
 
-    /// Takes a message of the client: it goes on with `pending`, or begins.
+    /// Handles a message of the client, which continues the exchange `pending` or begins one.
     pub(super) fn kerberos(
         &mut self,
         context: &mut Context,
@@ -62,7 +63,7 @@ impl Session {
         }
     }
 
-    /// The pool has taken the client's message.
+    /// Continues after the pool has handled the client's message.
     pub(super) fn kerberos_taken(
         &mut self,
         context: &mut Context,
@@ -98,7 +99,7 @@ impl Session {
         }
     }
 
-    /// Whose the session becomes.
+    /// Returns the requester that the ticket identifies.
     fn ticket_requester(
         &self,
         context: &Context,
@@ -108,7 +109,7 @@ impl Session {
         let rules = self.kerberos_rules(context).ok_or("Kerberos is not offered any more")?;
         let identified = match rules.mapped(&peers.client, &peers.service)? {
             Mapped::Attribute(attribute) => identify_by(&context.snapshot, attribute, &peers.client),
-            // Always a name: a principal that begins with "dn:" is nobody's DN.
+            // Always a user name: a principal that begins with "dn:" is not taken as a DN.
             Mapped::Name(name) => identify(&context.snapshot, &format!("u:{name}")),
         };
         let identified = identified.map_err(|outcome| outcome.diagnostic)?;
@@ -120,7 +121,7 @@ impl Session {
             .ok_or_else(|| "the user may not act as who is asked for".to_owned())
     }
 
-    /// Refuses the client, and tells the operator why.
+    /// Refuses the client, and logs the reason for the operator.
     fn kerberos_refused(
         &self,
         context: &mut Context,
@@ -129,7 +130,7 @@ impl Session {
         why: &str,
         out: &mut Vec<u8>,
     ) {
-        // Words of the library quote the client's token at times.
+        // Error texts of the library may quote the client's token.
         let why = why.chars().take(KERBEROS_REASON_MAX).collect::<String>();
         let principal = ldap::Excerpt(principal);
         tracing::info!(conn = self.number(), "a bind by Kerberos of {principal:?} is refused: {why:?}");

@@ -22,27 +22,28 @@ use crate::telemetry::operation_event::OperationEvent;
 use crate::workers::guesses::Delayed;
 use crate::workers::hash_pool::HashClaim;
 
-/// What the response to a request needs of it.
+/// Facts about a request that its response needs.
 pub(super) struct RequestHead {
     pub(super) id: MessageId,
     pub(super) operation: Operation,
-    /// The pass of the loop that took the request; `None` once it hears of changes, for as long as its client likes.
+    /// Start of the pass in which the request arrived; `None` for a search in its persistent phase, which has no time
+    /// limit.
     began: Option<Instant>,
-    /// What is told of it, to the audit trail and the operation log.
+    /// Event for the audit trail and the operation log.
     pub(super) event: Option<Box<OperationEvent>>,
-    /// Whether the client asks what a password policy says.
+    /// Whether the client asked for the password policy response control.
     wants_policy: bool,
-    /// Whether the client asks at which position the answer stands.
+    /// Whether the client asked for the position of the answer.
     pub(super) wants_position: bool,
-    /// That position, where it is another than that of the loop's snapshot.
+    /// That position, if it differs from that of the loop's snapshot.
     pub(super) shown: Option<u64>,
-    /// Whether the client asks whose the connection is after its bind (RFC 3829).
+    /// Whether the client asked for the authorization identity after its bind (RFC 3829).
     wants_identity: bool,
     /// The server's part of a SASL exchange, for a bind that does not fail.
     pub(super) sasl_credentials: Option<Vec<u8>>,
     /// The same for a bind that fails.
     pub(super) sasl_error: Option<&'static str>,
-    /// What a password policy warns of.
+    /// Warning of a password policy.
     pub(super) warning: Option<PolicyWarning>,
 }
 
@@ -69,17 +70,17 @@ impl RequestHead {
         }
     }
 
-    /// How long before this pass of the loop, which began at `now`, the request was taken.
+    /// Returns how long the request had been outstanding when this pass of the loop began, at `now`.
     pub(super) fn waited(&self, now: Instant) -> Duration {
         self.began.map_or(Duration::ZERO, |began| now.saturating_duration_since(began))
     }
 
-    /// How long it takes is up to its client.
+    /// Removes the time limit: the client decides how long the search runs.
     pub(super) fn is_not_timed(&mut self) {
         self.began = None;
     }
 
-    /// The controls of the answer; `requester` is whose the session is by then.
+    /// Returns the controls of the answer; `requester` is that of the session after the operation.
     pub(super) fn response_controls(&self, outcome: &Outcome, requester: &Requester) -> ControlsBuf {
         let mut controls = self.policy_controls(outcome.policy);
         // Only with a bind that succeeds (RFC 3829 section 4).
@@ -91,8 +92,8 @@ impl RequestHead {
         controls
     }
 
-    /// The controls that tell what a password policy says: to whoever asks that of
-    /// draft-behera-ldap-password-policy, to every bind those of draft-vchu-ldap-pwd-policy.
+    /// Returns the controls of password policies: those of draft-behera-ldap-password-policy if the client asked for
+    /// them, those of draft-vchu-ldap-pwd-policy for every bind.
     fn policy_controls(&self, error: Option<PolicyError>) -> ControlsBuf {
         let mut controls = ControlsBuf::new();
         let policy = PolicyResponse { warning: self.warning, error };
@@ -127,22 +128,22 @@ pub(super) struct Outstanding {
     /// The client abandoned it, so its response is dropped.
     pub(super) abandoned: bool,
     pub(super) work: Work,
-    /// On the hash pool's result. Dropped with the operation, which tells the pool to skip it.
+    /// Claim on the hash pool's result. Dropping it with the operation makes the pool skip the job.
     _claim: Option<HashClaim>,
     /// Bytes of memory that it holds.
     bytes: usize,
 }
 
-/// What an outstanding operation waits for.
+/// Event that an outstanding operation waits for.
 pub(super) enum Work {
-    /// Its next slice, or a piece from the scan threads that look at the rest of its candidates; one that `follows` is
-    /// to tell of changes, for the next commit.
+    /// Its next slice, or a piece from the scan threads that examine the rest of its candidates. A search that
+    /// `follows` waits for the next commit.
     Search {
         search: Box<Search>,
         deadline: Option<Instant>,
         rest: Option<SharedRest>,
         follows: bool,
-        /// Of a search that listens for changes.
+        /// Place of a persistent search, which counts against its client's limit.
         _place: Option<Box<ListeningPlace>>,
     },
     /// The writer, or the thread that reads the audit trail.
@@ -153,14 +154,14 @@ pub(super) enum Work {
     Verify(Proof),
     /// The hash pool, which takes a client's message of an exchange of Kerberos.
     Kerberos,
-    /// The writer, which records an attempt to prove a password that is decided.
+    /// The writer, which records a decided attempt.
     Decided(Box<DecidedAttempt>),
-    /// The time for an answer that is held back.
+    /// The end of the delay before the answer.
     Delayed { decided: Box<DecidedAttempt>, _held: Option<Delayed> },
 }
 
 impl Outstanding {
-    /// A request that holds `bytes` besides itself and its search.
+    /// Makes an outstanding request that holds `bytes` in addition to itself and its search.
     pub(super) fn new(
         ticket: u64,
         head: RequestHead,
@@ -204,7 +205,7 @@ impl Outstanding {
         !follows && (search.is_streaming() || rest.as_ref().is_none_or(SharedRest::is_ready))
     }
 
-    /// Whether it is a search that has sent what was there and goes on with changes.
+    /// Whether it is a persistent search in its second phase: it has sent the existing entries and now sends changes.
     pub(super) fn is_listening(&self) -> bool {
         matches!(&self.work, Work::Search { search, .. } if search.is_listening())
     }
@@ -251,7 +252,7 @@ impl OutstandingRequests {
         self.bytes
     }
 
-    /// Whether they hold so much that the session takes no further request.
+    /// Whether they hold so much memory that the session accepts no further request.
     pub(super) fn is_full(&self) -> bool {
         self.bytes >= HELD_BYTES_MAX || self.has_full_searches()
     }
@@ -281,7 +282,7 @@ impl OutstandingRequests {
         *self = OutstandingRequests::default();
     }
 
-    /// Counts again what the search at `index` holds, because its slices gather candidates.
+    /// Updates the memory count of the search at `index`, whose slices gather candidates.
     pub(super) fn recount(&mut self, index: usize) {
         let Some(search) = self.list.get_mut(index) else { return };
         let bytes = size_of::<Outstanding>() + search.search_bytes();

@@ -1,4 +1,4 @@
-//! Limits of a session's own, by the tables `[[limit]]`, and the place that the connection has in one of them.
+//! Limits of a session from the tables `[[limit]]`, and the connection's place in one of them.
 
 use std::time::Duration;
 
@@ -13,15 +13,15 @@ use crate::limits::{UNSENT_MAX, UNSENT_OWN_MAX};
 use crate::net::connection_places::ConnectionPlace;
 use crate::session::context::Context;
 
-/// What tables say of a session.
+/// Limits that tables set for a session.
 pub(super) struct OwnLimits {
     stated: StatedLimits,
-    /// Where it counts, if a table says how many connections there may be.
+    /// Place among the connections that a table limits, if one does.
     place: Option<ConnectionPlace>,
 }
 
 impl Session {
-    /// Finds the limits of whoever the session is of by now.
+    /// Sets the limits of the session's present requester.
     pub(crate) fn find_limits(&mut self, context: &Context) {
         let settings = &context.settings;
         let place = self.limits.take().and_then(|own| own.place);
@@ -40,11 +40,11 @@ impl Session {
         }
     }
 
-    /// Counts the connection where its limits say, and no longer where it counted before. The administrator's way in,
-    /// the socket in the data directory, counts nowhere.
+    /// Takes a place under the connection limit that applies now, and releases the previous place. Connections to the
+    /// socket in the data directory are not counted, so that the administrator can always connect.
     ///
     /// # Errors
-    /// There are too many already; it counts where it did before.
+    /// There are too many connections already. The previous place is kept.
     pub(crate) fn take_place(&mut self, context: &Context) -> Result<(), &'static str> {
         let Some(own) = self.limits.as_deref_mut() else { return Ok(()) };
         let limit = own.stated.connections.as_ref();
@@ -57,25 +57,25 @@ impl Session {
         Ok(())
     }
 
-    /// What the tables state for this session.
+    /// Returns the limits that the tables set for this session.
     #[inline]
     pub(super) fn stated_limits(&self) -> Option<&StatedLimits> {
         self.limits.as_deref().map(|own| &own.stated)
     }
 
-    /// Silence after which the connection is closed, where that is its own.
+    /// Returns the idle time after which the connection is closed, if a table sets one.
     pub(crate) fn idle_timeout(&self) -> Option<Duration> {
         self.stated_limits().and_then(|limits| limits.idle)
     }
 
-    /// Bytes of answers that may be unsent before its searches pause and nothing more is read.
+    /// Returns how many bytes of answers may be unsent before searches pause and reading stops.
     #[inline]
     pub(crate) fn unsent_max(&self) -> usize {
         let own = self.stated_limits().and_then(|limits| limits.slow_reader_bytes);
         own.map_or(UNSENT_MAX, |own| own.min(UNSENT_OWN_MAX))
     }
 
-    /// Bounds on the next message.
+    /// Returns the bounds on the next message.
     pub(super) fn decode_limits(&self, context: &Context) -> DecodeLimits {
         let mut usual = context.decode_limits(*self.requester != Requester::Anonymous);
         if let Some(own) = self.stated_limits().and_then(|limits| limits.message_size) {
@@ -84,7 +84,7 @@ impl Session {
         usual
     }
 
-    /// Most requests that have no answer yet.
+    /// Returns the maximum number of outstanding requests.
     pub(super) fn outstanding_max(&self, context: &Context) -> usize {
         let own = self.stated_limits().and_then(|limits| limits.outstanding);
         own.unwrap_or(context.settings.outstanding_max)

@@ -3,7 +3,7 @@
 use directory::Outcome;
 use ldap::{ResultCode, encode_generated_password};
 
-/// What the answer to a changed password tells.
+/// Content of the answer to a Password Modify request.
 #[derive(Debug)]
 pub(super) struct PasswordAnswer {
     /// The password that the server made.
@@ -17,7 +17,7 @@ impl PasswordAnswer {
         PasswordAnswer { generated, has_old }
     }
 
-    /// The answer where the writer came to `outcome`, and its value.
+    /// Returns the answer, and its value, for the writer's `outcome`.
     pub(super) fn finish(self, outcome: &Outcome) -> (Outcome, Option<Vec<u8>>) {
         let is_made = outcome.code == ResultCode::SUCCESS;
         if self.has_old && outcome.code == ResultCode::NO_SUCH_ATTRIBUTE {

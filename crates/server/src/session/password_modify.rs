@@ -1,7 +1,7 @@
 //! The Password Modify extended operation (RFC 3062): a Modify of userPassword that the server writes.
 //!
-//! So it is hashed, decided, logged and limited as a Modify is. With the old password only the value that it verifies
-//! is replaced, without it all are.
+//! So it is hashed, decided, logged and limited like a Modify. With the old password, only the value that it verifies
+//! is replaced; without it, all values are.
 
 use std::borrow::Cow;
 
@@ -19,21 +19,21 @@ use super::password_answer::PasswordAnswer;
 use crate::session::context::Context;
 use crate::stamp::{no_random_numbers, readable_password};
 
-/// What becomes of a request to modify a password.
+/// Modify operation made from a Password Modify request.
 pub(super) struct PasswordChange {
-    /// The message that the writer gets.
+    /// Message for the writer.
     pub(super) message: Vec<u8>,
-    /// What the answer tells when the change is made.
+    /// Content of the answer after the change is made.
     pub(super) answer: PasswordAnswer,
 }
 
-/// Whether a request is to modify a password.
+/// Whether a request is a Password Modify.
 pub(super) fn is_password_modify(request: &Request<'_>) -> bool {
     matches!(request, Request::Extended(request) if request.name == MODIFY_PASSWORD)
 }
 
 impl Session {
-    /// The change that a message asks for, if it asks for a password to be modified.
+    /// Returns the Modify for a message, if it is a Password Modify.
     pub(super) fn password_change(
         &self,
         context: &mut Context,
@@ -78,7 +78,8 @@ impl Session {
             None => changes.push(ChangeOperation::Replace, "userPassword", [new]),
         }
         let request = Request::Modify(ModifyRequest { object: &object, changes: changes.as_changes() });
-        // Controls that fit a Modify and not this operation are not meant for the Modify that the server writes.
+        // Controls that are valid for a Modify but not for this operation must not apply to the Modify that the server
+        // writes.
         RequestControls::read(&message.controls, ControlContext::Extended)?;
         let fitting = |control: &Control<'_>| controls::fits(control.oid, ControlContext::Extended);
         let fitting: ControlsBuf = message.controls.iter().filter(fitting).collect();
@@ -88,8 +89,8 @@ impl Session {
         Ok(PasswordChange { message: bytes, answer })
     }
 
-    /// The DN of the entry whose password is to change. The user identity is a DN, or an authorization identity as in
-    /// SASL (RFC 3062 section 2, RFC 4513 section 5.2.1.8).
+    /// Returns the DN of the entry whose password is to change. The user identity is a DN, or an authorization identity
+    /// as in SASL (RFC 3062 section 2, RFC 4513 section 5.2.1.8).
     fn user_to_change(&self, context: &Context, identity: Option<&[u8]>) -> Result<Cow<'_, str>, Outcome> {
         let refused = |code, text: &str| Err(Outcome::new(code, text));
         let Some(identity) = identity else {

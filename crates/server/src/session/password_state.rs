@@ -1,4 +1,4 @@
-//! The Password Policy State extended operation: questions are answered from the snapshot, changes go to the writer.
+//! The Password Policy State extended operation: queries are answered from the snapshot, changes go to the writer.
 
 use std::ops::ControlFlow;
 
@@ -10,14 +10,14 @@ use super::{Next, RequestHead, Session};
 use crate::session::context::Context;
 use crate::stamp::password_time;
 
-/// Whether a request is to change what is on record of a password.
+/// Whether a request changes the password policy state of an entry.
 pub(super) fn changes_password_state(request: &ExtendedRequest<'_>) -> bool {
     StateRequest::is_name(request.name)
         && StateRequest::decode(request.value).is_some_and(|asked| asked.changes())
 }
 
 impl Session {
-    /// Answers questions.
+    /// Answers queries of the password policy state.
     pub(super) fn password_state(
         &mut self,
         context: &mut Context,

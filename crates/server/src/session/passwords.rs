@@ -18,18 +18,18 @@ use crate::workers::guesses::{GuessKey, account_number};
 use crate::workers::hash_pool::{HashWork, Submitter, Wanted};
 use crate::workers::pass_through::PassedPassword;
 
-/// Whose password is asserted.
+/// Subject of a password assertion.
 pub(super) struct Whose<'a> {
-    /// Whose the session becomes if it is right; `None` for a compare.
+    /// Requester of the session if the password is right; `None` for a compare.
     pub(super) requester: Option<Requester>,
     /// As in [`Proof`].
     pub(super) acts_as: Option<Requester>,
-    /// What the client calls them.
+    /// Name that the client sent.
     pub(super) name: &'a str,
 }
 
 impl Whose<'_> {
-    /// Of a compare, after which the session is whose it was.
+    /// Returns the subject of a compare, which leaves the session's requester unchanged.
     fn nobodys() -> Whose<'static> {
         Whose { requester: None, acts_as: None, name: "" }
     }
@@ -88,7 +88,8 @@ impl Session {
         }
     }
 
-    /// Ends a bind. The session becomes this requester's, unless that one has as many connections as it may.
+    /// Ends a bind. The session takes this requester, unless that requester already has the maximum number of
+    /// connections.
     pub(super) fn bound(
         &mut self,
         context: &mut Context,
@@ -108,14 +109,14 @@ impl Session {
                 let outcome = Outcome::new(ResultCode::ADMIN_LIMIT_EXCEEDED, why);
                 self.answer(context, head, &outcome, out);
             }
-            // Who did not become anybody counts where it did before.
+            // A failed bind leaves the connection's place unchanged.
             Ok(()) | Err(_) => self.answer(context, head, outcome, out),
         }
     }
 
-    /// Verifies a password at once if that is quick, else on the hash pool; if that is full, the answer is busy. A
-    /// wrong password goes to the pool whatever is stored, so neither the time nor the answer busy tells whether a name
-    /// exists (RFC 4513 section 6.3).
+    /// Verifies a password at once if that is quick, otherwise on the hash pool; if that is full, answers busy. A wrong
+    /// password is always verified on the pool, whatever is stored. So neither the time nor the answer busy reveals
+    /// whether a name exists (RFC 4513 section 6.3).
     pub(super) fn verify(
         &mut self,
         context: &mut Context,
@@ -165,7 +166,7 @@ impl Session {
         }
         let arrival = (self.source, context.now);
         let mut known = None;
-        // A right password that is to be stored anew is needed once more.
+        // A right password that must be rehashed is needed once more.
         if let Some(lifetime) = context.settings.bind_cache.filter(|_| wanted.is_nothing()) {
             match context.shared.hash_pool.is_known(&verification, asserted, lifetime, arrival) {
                 Ok(()) => return self.verified(context, head, proof, true.into(), out),
@@ -219,13 +220,13 @@ impl Session {
         self.conclude(context, head, decided, out);
     }
 
-    /// Who has the hash pool do something for this account.
+    /// Returns the submitter of a job for the hash pool on this account.
     pub(super) fn submitter(&self, context: &Context, identity: u64) -> Submitter {
         let is_unshared = matches!(*self.requester, Requester::Administrator { .. });
         Submitter { source: self.source, identity, is_unshared, now: context.now }
     }
 
-    /// Whose password somebody may be guessing.
+    /// Returns the key that counts password guesses, unless the source is trusted.
     pub(super) fn guess_key(&self, requester: &Requester, name: &str) -> Option<GuessKey> {
         (!self.is_trusted).then(|| GuessKey::of(requester, name, self.source))
     }
@@ -258,7 +259,7 @@ impl Session {
         }
     }
 
-    /// Why a request is refused of a user who has to change the password first
+    /// Returns the reason to refuse a request of a user who must change the password first
     /// (draft-behera-ldap-password-policy sections 8.1.2.2 and 8.3).
     pub(super) fn refuse_until_changed(&self, context: &Context, request: &Request<'_>) -> Option<Outcome> {
         if !self.must_change {

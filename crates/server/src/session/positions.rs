@@ -1,9 +1,9 @@
-//! Positions of answers: a client that asks gets the position that an answer stands at, and takes it to any node of the
-//! cluster, where a request with it is answered from a state of at least that position.
+//! Positions of answers. A client can ask for the position of an answer and send it with a later request to any node of
+//! the cluster. That node answers from a state of at least that position.
 //!
-//! A node that is behind lets the request wait: it stays in the connection's input, and the requests behind it too, so
-//! that it holds nothing else. The event loop looks at it again when a commit shows the position, or when its time is
-//! over.
+//! On a node that has not reached the position, the request waits in the connection's input, and so do the requests
+//! after it; it occupies nothing else. The event loop checks it again when a commit reaches the position, or when its
+//! time is over.
 
 use std::time::{Duration, Instant};
 
@@ -15,32 +15,32 @@ use super::outstanding::RequestHead;
 use super::{Session, context::Context};
 use crate::limits::{POSITION_WAIT_MAX, POSITION_WAITERS_MAX};
 
-/// A request that waits until its position is shown.
+/// Wait of a request until its position is visible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PositionWait {
     pub(crate) position: u64,
-    /// When it is answered all the same.
+    /// Deadline after which the request is answered with busy.
     pub(crate) until: Instant,
 }
 
-/// What a request with a position has to do.
+/// Decision about a request with a position.
 pub(super) enum Reached {
-    /// To go on.
+    /// The position is visible: handle the request.
     Shown,
-    /// To wait.
+    /// The position is not visible yet: wait.
     Later,
-    /// Nothing more.
+    /// The request is refused with this outcome.
     Never(Outcome),
 }
 
 impl Session {
-    /// What the first request of the input waits for, if that is a position.
+    /// Returns the position that the first request of the input waits for, if any.
     pub(crate) fn position_wait(&self) -> Option<PositionWait> {
         self.position_wait.as_deref().copied()
     }
 
-    /// Why a read is not answered here now: what it would show may be older than the node's settings let it be. The
-    /// administrator looks after the node, and what a server says of itself is not old.
+    /// Returns the reason to refuse a read: the data may be older than the node's settings allow. The administrator is
+    /// exempt, and so are entries about the server itself, which are never old.
     pub(super) fn refuse_old(&self, context: &Context, request: &Request<'_>) -> Option<Outcome> {
         let age = context.shared.read_age.as_deref()?;
         let is_bounded = match request {
@@ -54,13 +54,13 @@ impl Session {
         age.too_old(context.now).map(|text| Outcome::new(ResultCode::UNAVAILABLE, text))
     }
 
-    /// Whether the position is shown from which on the request wants an answer.
+    /// Decides whether the position that the request requires is visible.
     pub(super) fn reach_position(&mut self, context: &Context, message: &Message<'_>) -> Reached {
         if matches!(message.request, Request::Unbind | Request::Abandon(_)) {
             return Reached::Shown;
         }
         let control = message.controls.iter().find(|control| control.oid == oids::AT_LEAST);
-        // What is no position is refused where all controls are read.
+        // An invalid position is refused when all controls are read.
         let Some(asked) = control.and_then(|control| AtLeast::decode(control.value?)) else {
             return Reached::Shown;
         };
@@ -102,14 +102,14 @@ fn is_about_server(base: &str) -> bool {
 }
 
 impl RequestHead {
-    /// The writer has answered: what it did is shown by now.
+    /// Keeps the newest position after the writer has answered: the change is visible by then.
     pub(super) fn note_newest_position(&mut self, context: &Context) {
         if self.wants_position {
             self.shown = context.shared.directory.newest_position().ok();
         }
     }
 
-    /// Adds the position of the answer, where the client wants to know.
+    /// Adds the position of the answer, if the client asked for it.
     pub(super) fn put_position(&self, context: &Context, controls: &mut ControlsBuf) {
         if self.wants_position
             && let Some(token) = self.shown.map(|shown| context.token_at(shown)).or_else(|| context.token())
@@ -120,7 +120,7 @@ impl RequestHead {
 }
 
 impl Context {
-    /// Where what is read now stands; `None` where the store does not say.
+    /// Returns the position of the snapshot; `None` if the store cannot provide it.
     pub(super) fn token(&self) -> Option<PositionToken> {
         self.snapshot.position().ok().map(|position| self.token_at(position))
     }

@@ -1,4 +1,4 @@
-//! What is kept of a password that is being verified, and of an attempt that is decided.
+//! State of a password verification, and of a decided attempt.
 
 use directory::password::StorageScheme;
 use directory::password::policy::Account;
@@ -7,25 +7,26 @@ use ldap::{PolicyWarning, ResultCode};
 
 use crate::workers::guesses::GuessKey;
 
-/// What a password is asserted for.
+/// Purpose of a password assertion.
 pub(super) struct Proof {
-    /// Whose the session becomes if the password is right; `None` for a compare.
+    /// Requester of the session if the password is right; `None` for a compare.
     pub(super) requester: Option<Requester>,
-    /// Whose it becomes instead, because who proves to be `requester` may act as others and asks for one.
+    /// Requester of the session instead, if the authenticated user asked for another authorization identity that it may
+    /// assume.
     pub(super) acts_as: Option<Requester>,
     /// The attempt under a policy.
     pub(super) attempt: Option<Box<Attempt>>,
-    /// Whose password it is, and who tries: for a bind of somebody who may be guessing.
+    /// Account and source for counting guesses; `None` if the bind is not counted.
     pub(super) guess: Option<GuessKey>,
 }
 
-/// What an answer to an attempt is of.
+/// Operation that asserts a password.
 pub(super) enum PasswordUse {
-    /// A bind: whose the session becomes.
+    /// A bind, with the requester of the session if it succeeds.
     Bind(Requester),
     /// A compare.
     Compare,
-    /// A change that names the old password: what the client is told if that is wrong.
+    /// A change that names the old password, with the outcome if that password is wrong.
     Change(Outcome),
 }
 
@@ -35,41 +36,41 @@ pub(super) struct OldPasswords {
     pub(super) attempt: Option<Box<Attempt>>,
     /// As in [`Proof`].
     pub(super) guess: Option<GuessKey>,
-    /// How many they are.
+    /// Number of old passwords.
     pub(super) count: usize,
 }
 
 /// An attempt whose password is being verified.
 pub(super) struct Attempt {
     pub(super) account: Box<Account>,
-    /// After how many commits the account was read, where that is known.
+    /// Number of commits when the account was read, if known.
     pub(super) commits: Option<u64>,
-    /// The account is locked: the verification is for its time alone.
+    /// Whether the account is locked. The verification then serves only to take the same time.
     pub(super) is_refused: bool,
-    /// What came besides the password.
+    /// Time-based code that followed the password.
     pub(super) second: SecondFactor,
-    /// The password is that of an application: what its attributes' options are, and when its use was last recorded.
+    /// For an application password: the options of its attributes, and the time of its last recorded use.
     pub(super) app: Option<(String, Option<i64>)>,
 }
 
-/// What a time-based code behind a password is worth.
+/// Result of checking a time-based code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SecondFactor {
-    /// None has to be there.
+    /// The account requires none.
     NotNeeded,
-    /// It is missing, wrong, or used.
+    /// It is missing, wrong, or already used.
     Wrong,
-    /// It is the one of this step.
+    /// It is the code of this time step.
     Step(i64),
 }
 
 impl Attempt {
-    /// The keys that are to be made of the password if it is right.
+    /// Returns the rules for SASL keys that are missing and must be derived if the password is right.
     pub(super) fn missing_keys(&self) -> SaslKeyRules {
         if self.is_refused { SaslKeyRules::default() } else { self.account.missing_keys.clone() }
     }
 
-    /// How the password is to be stored anew if it is right, where the policy wants it stronger.
+    /// Returns the scheme in which to rehash a right password, if the policy requires a stronger one.
     pub(super) fn rehash(&self) -> Option<StorageScheme> {
         self.account.policy.scheme.filter(|_| !self.is_refused)
     }
@@ -78,19 +79,19 @@ impl Attempt {
 /// An attempt that is decided, while its answer waits.
 pub(super) struct DecidedAttempt {
     pub(super) outcome: Outcome,
-    /// Whose the session becomes; `None` where it stays whose it is.
+    /// New requester of the session; `None` if it does not change.
     pub(super) requester: Option<Requester>,
     pub(super) must_change: bool,
-    /// What the user is to know.
+    /// Warning for the user.
     pub(super) warning: Option<PolicyWarning>,
     /// As in [`Proof`].
     pub(super) guess: Option<GuessKey>,
-    /// How long the policy holds the answer back, in seconds.
+    /// Delay of the answer by the policy, in seconds.
     pub(super) delay: u32,
 }
 
 impl DecidedAttempt {
-    /// Whether the password was wrong, or no password is good now.
+    /// Whether the attempt failed: the password was wrong, or the account accepts none now.
     pub(super) fn has_failed(&self) -> bool {
         use ResultCode as Code;
         [Code::INVALID_CREDENTIALS, Code::COMPARE_FALSE, Code::NO_SUCH_ATTRIBUTE].contains(&self.outcome.code)
@@ -98,7 +99,7 @@ impl DecidedAttempt {
 }
 
 impl Default for DecidedAttempt {
-    /// A success of nobody, to be said otherwise.
+    /// Returns a success without a requester; callers set the fields that differ.
     fn default() -> DecidedAttempt {
         DecidedAttempt {
             outcome: Outcome::success(),

@@ -1,4 +1,5 @@
-//! The audit trail, read over the network by the administrator and by whom a rule lets `use read-audit`.
+//! Reading the audit trail over the network, by the administrator and by requesters that a rule grants `use
+//! read-audit`.
 
 use std::ops::ControlFlow;
 
@@ -11,7 +12,7 @@ use crate::limits::TRAIL_ANSWER_BYTES;
 use crate::session::context::Context;
 
 impl Session {
-    /// Has a part of the trail read, if the requester may have it.
+    /// Submits a request to read a part of the trail, if the requester may read it.
     pub(super) fn read_audit(
         &mut self,
         context: &mut Context,

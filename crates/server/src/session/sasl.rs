@@ -1,10 +1,10 @@
-//! Binds by SASL (RFC 4422, RFC 4513 section 5.2): PLAIN, SCRAM with and without channel binding, ANONYMOUS, EXTERNAL;
-//! those with a token are in `bearer.rs`, those with a ticket in `kerberos.rs`, those of DIGEST-MD5 in `digest.rs`.
+//! Binds by SASL (RFC 4422, RFC 4513 section 5.2): PLAIN, SCRAM with and without channel binding, ANONYMOUS, EXTERNAL,
+//! CRAM-MD5. See `bearer.rs` for tokens, `kerberos.rs` for tickets, `digest.rs` for DIGEST-MD5.
 //!
-//! PLAIN is a simple bind with the DN of whoever the name is of: the same verification, the same time, the same
-//! answer. An exchange of SCRAM keeps its keys in the session, a few hundred bytes, until the client's next request:
-//! another mechanism, or anything but a bind, ends it (RFC 4513 section 5.2.1.2). A name that nobody has gets a salt
-//! of its own, the same every time, and fails at the end like a wrong password (RFC 5802 section 9).
+//! PLAIN is a simple bind with the DN of the user that has the name: same verification, time and answer. A SCRAM
+//! exchange keeps its keys in the session, a few hundred bytes, until the client's next request. Another mechanism, or
+//! any request but a bind, ends it (RFC 4513 section 5.2.1.2). An unknown name gets a salt of its own, always the same,
+//! and fails at the end like a wrong password (RFC 5802 section 9).
 
 use directory::Requester;
 use directory::bind::{
@@ -28,18 +28,18 @@ use crate::limits::SASL_TRACE_MAX;
 use crate::session::context::Context;
 use crate::stamp::{no_random_numbers, password_time, readable_password};
 
-/// What is kept between the messages of a client.
+/// State of an exchange between the client's messages.
 #[expect(clippy::large_enum_variant, reason = "it is boxed, and gone with the next message")]
 pub(super) enum SaslExchange {
     /// SCRAM, between its two messages.
     Scram(ScramBind),
-    /// CRAM-MD5, behind this challenge.
+    /// CRAM-MD5, after this challenge was sent.
     Cram(String),
-    /// DIGEST-MD5, behind its challenge.
+    /// DIGEST-MD5, after its challenge was sent.
     Digest(digest::Exchange),
-    /// A token that is no good: the client is going to hear the result (RFC 7628 section 3.2.3).
+    /// A token that was refused: the client's next message receives the result (RFC 7628 section 3.2.3).
     RefusedToken,
-    /// GSSAPI or GSS-SPNEGO, whose client is to go on.
+    /// GSSAPI or GSS-SPNEGO, waiting for the client's next message.
     Kerberos(KerberosExchange),
 }
 
@@ -47,17 +47,17 @@ pub(super) enum SaslExchange {
 pub(super) struct ScramBind {
     hash: Hash,
     has_binding: bool,
-    /// What the client binds its proof to: the data of the channel; empty where it binds it to none.
+    /// Channel binding data of the proof; empty without channel binding.
     channel: Vec<u8>,
     exchange: Exchange,
-    /// Whom the client names.
+    /// User name that the client sent.
     name: String,
-    /// Whoever it is if the proof is right.
+    /// User with that name, if there is one.
     identified: Option<Identified>,
 }
 
 impl Session {
-    /// How one binds on this connection.
+    /// Returns the bind methods that this connection offers.
     pub(super) fn offered(&self, context: &Context) -> Offered {
         Offered {
             external: self.external,
@@ -115,7 +115,7 @@ impl Session {
                 (Some(response), Some(SaslExchange::Digest(exchange))) => {
                     self.digest_response(context, head, exchange, response, out);
                 }
-                // Who wants to use a nonce again (RFC 2831 section 2.2) gets a new one.
+                // A client that wants to reuse a nonce (RFC 2831 section 2.2) gets a new one.
                 _ => self.digest_challenge(context, head, out),
             };
         }
@@ -125,7 +125,7 @@ impl Session {
                 _ => None,
             };
             let message = credentials.unwrap_or_default();
-            // Nothing at all is a message within an exchange, but begins none.
+            // An empty message may continue an exchange, but does not begin one.
             return match begun.is_none() && message.is_empty() {
                 true => self.nothing_to_say(context, head, out),
                 false => self.kerberos(context, head, (gss, begun), message, out),
@@ -159,7 +159,7 @@ impl Session {
         self.answer(context, &head, &outcome, out);
     }
 
-    /// Answers a client that wants the server to begin, which has nothing to say yet (RFC 4422 section 5).
+    /// Answers with an empty challenge to a client that sent no initial response (RFC 4422 section 5).
     fn nothing_to_say(&self, context: &mut Context, mut head: RequestHead, out: &mut Vec<u8>) {
         head.sasl_credentials = Some(Vec::new());
         self.answer(context, &head, &Outcome::code(ResultCode::SASL_BIND_IN_PROGRESS), out);
@@ -228,7 +228,7 @@ impl Session {
         }
     }
 
-    /// Takes the client's first message of SCRAM: the challenge.
+    /// Handles the client's first SCRAM message and sends the challenge.
     fn scram_first(
         &mut self,
         context: &mut Context,
@@ -242,13 +242,13 @@ impl Session {
         })?;
         let offered = self.offered(context).mechanisms(&context.snapshot.state().settings.general);
         let channel = match first.binding {
-            // Cyrus SASL leaves -PLUS out of the name, and binds all the same.
+            // Cyrus SASL omits -PLUS from the name although it uses channel binding.
             Binding::Type(kind) => {
                 let text = "the channel bindings here are tls-exporter and tls-server-end-point, over TLS";
                 let data = self.channel_bindings().and_then(|bindings| bindings.data(kind));
                 data.ok_or_else(|| refusal(SaslError::NotOffered(text)))?
             }
-            // Somebody in between has hidden that it is offered (RFC 5802 section 6).
+            // An attacker on the path has hidden that it is offered (RFC 5802 section 6).
             Binding::NotOffered if offered.contains(&hash.mechanism_plus()) => {
                 return Err(refusal(SaslError::NotOffered("channel binding is offered here")));
             }
@@ -256,13 +256,13 @@ impl Session {
             _ => return Err(refusal(SaslError::Malformed("its channel binding is not the mechanism's"))),
         };
         let identified = identify(&context.snapshot, &first.name)?;
-        // Whoever may act as others is the administrator, who has no keys.
+        // Only the administrator may assume other identities, and the administrator has no keys.
         let is_own = |own: &Requester| authorized(context, own, &first.authorization).as_ref() == Some(own);
         let identified = identified.filter(|of| is_own(&of.requester));
         let keys = identified.as_ref().and_then(|of| keys_of(of, hash));
         let is_known = keys.is_some();
         let secret = context.snapshot.directory().secret(b"SCRAM");
-        // As users' names compare: other spellings of a name that nobody has are that name.
+        // Uses the matching rule of user names: all spellings of an unknown name get the same salt.
         let nobody = || {
             let iterations = usual_scram_iterations(&context.snapshot);
             ScramKeys::of_unknown_user(hash, &secret, &first.name.to_lowercase(), iterations)
@@ -300,7 +300,7 @@ impl Session {
         self.proved(context, head, (&name, identified, None), is_right, out);
     }
 
-    /// Begins an exchange of CRAM-MD5, in which the server speaks first.
+    /// Begins an exchange of CRAM-MD5, in which the server sends the first message.
     fn cram_challenge(&mut self, context: &mut Context, mut head: RequestHead, out: &mut Vec<u8>) {
         let random = match context.random.bytes() {
             Ok(bytes) => readable_password(&bytes),
@@ -362,7 +362,7 @@ impl Session {
     }
 }
 
-/// What GSS-API has to do for a mechanism; `None` for the others.
+/// Returns the GSS-API mechanism of a SASL mechanism; `None` for the others.
 fn gss_mechanism(mechanism: &str) -> Option<GssMechanism> {
     match mechanism {
         GSSAPI => Some(GssMechanism::Kerberos),
@@ -371,20 +371,20 @@ fn gss_mechanism(mechanism: &str) -> Option<GssMechanism> {
     }
 }
 
-/// Whether nobody may be this user now, by whatever proof.
+/// Whether the account of this user is unavailable now, whatever the proof.
 fn is_unavailable(context: &Context, requester: &Requester) -> bool {
     let Requester::User { id, .. } = requester else { return false };
     let account = directory::bind::account(&context.snapshot, *id).ok().flatten();
     account.is_some_and(|account| account.is_unavailable(password_time()))
 }
 
-/// The keys that somebody has for a hash.
+/// Returns the user's SCRAM keys for a hash.
 fn keys_of(identified: &Identified, hash: Hash) -> Option<ScramKeys> {
     let keys = identified.sasl_keys.iter().filter_map(|text| ScramKeys::parse(text));
     keys.into_iter().find(|keys| keys.hash == hash)
 }
 
-/// Whom somebody acts as who asks for this authorization identity.
+/// Returns the requester for an authorization identity, if `requester` may assume it.
 pub(super) fn authorized(context: &Context, requester: &Requester, identity: &str) -> Option<Requester> {
     identity::authorized(&context.snapshot, requester, identity).ok().flatten()
 }

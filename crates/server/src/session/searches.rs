@@ -1,5 +1,5 @@
-//! Searches of a session. One that ends with its first slice is answered at once; the others stay outstanding and run
-//! slices in turn. Long ones leave the rest of their candidates to the scan threads and wait for pieces.
+//! Searches of a session. A search that ends with its first slice is answered at once. The others stay outstanding and
+//! run slices in turn; long ones hand the rest of their candidates to the scan threads and wait for pieces.
 
 use std::time::{Duration, Instant};
 
@@ -19,12 +19,12 @@ use crate::net::request_memory::Admission;
 use crate::session::context::Context;
 use crate::stamp::micros_since;
 
-/// Whether so many candidates are left that scan threads pay.
+/// Whether enough candidates are left to make scan threads worthwhile.
 fn is_long(search: &Search) -> bool {
     search.candidates_left().is_some_and(|left| left >= SCAN_CANDIDATES_MIN)
 }
 
-/// Leaves the rest of a search to the scan threads, if they take it.
+/// Hands the rest of a search to the scan threads, if they accept it.
 fn share(context: &Context, address: Address, search: &mut Search) -> Option<SharedRest> {
     if !is_long(search) {
         return None;
@@ -62,7 +62,7 @@ impl Session {
         if let Some(begun_at) = begun_at {
             search.measure(micros_since(begun_at), Box::new(move || micros_since(begun_at)));
         }
-        // Behind other searches it waits for its turn, so that a thousand scans sent at once take one slice.
+        // After other searches it waits for its turn, so that a thousand scans sent at once take one slice.
         let waits = self.wants_slice() || (self.has_search() && is_long(&search));
         let step = if waits { Step::More } else { search.run(&context.snapshot, out, &SLICE) };
         if step == Step::Done {
@@ -74,7 +74,7 @@ impl Session {
         }
         let deadline = match search.time_limit_seconds() {
             0 => None,
-            // The limit is for what is there at first (RFC 4533 section 3.5.4).
+            // The limit applies only to the first phase (RFC 4533 section 3.5.4).
             _ if follows => None,
             seconds => context.now.checked_add(Duration::from_secs(u64::from(seconds))),
         };
@@ -90,7 +90,7 @@ impl Session {
         }
     }
 
-    /// Takes the place of a search that is to listen for changes. Others need none.
+    /// Takes a place for a persistent search. Other searches need none.
     #[inline]
     fn take_listening_place(
         &self,
@@ -142,12 +142,13 @@ impl Session {
         self.outstanding.iter().any(Outstanding::is_listening)
     }
 
-    /// Whether a search has changes to tell.
+    /// Whether a persistent search has notifications to send.
     pub(crate) fn has_changes_to_send(&self) -> bool {
         self.outstanding.iter().any(|other| other.is_listening() && other.wants_slice())
     }
 
-    /// Wakes a search that waits for changes, with those that it may have to tell. False where it is there no more.
+    /// Wakes a search that waits for changes, with those that it may have to send. Returns false if the search has
+    /// ended.
     pub(crate) fn wake(&mut self, ticket: u64, woken: Woken) -> bool {
         let found = self.outstanding.iter_mut().find(|other| other.ticket == ticket);
         let Some(Work::Search { search, follows, .. }) = found.map(|other| &mut other.work) else {
@@ -174,8 +175,8 @@ impl Session {
         self.stop_search(context, index, code, out);
     }
 
-    /// Ends the searches that listen for changes: for a bind, which gives up what is outstanding for somebody else (RFC
-    /// 4511 section 4.2.1), or because the server stops. With a code they are answered.
+    /// Ends the searches that listen for changes: for a bind, which changes the identity of the session (RFC 4511
+    /// section 4.2.1), or because the server stops. With a code they are answered.
     pub(crate) fn end_following(
         &mut self,
         context: &mut Context,
@@ -193,8 +194,8 @@ impl Session {
         }
     }
 
-    /// Runs one slice of the next search, or takes pieces of it from the scan threads. False when it failed in the
-    /// middle of a message: then the connection cannot go on.
+    /// Runs one slice of the next search, or takes pieces of it from the scan threads. Returns false if it failed in
+    /// the middle of a message: then the connection cannot continue.
     pub(crate) fn run_slice(&mut self, context: &mut Context, out: &mut Vec<u8>) -> bool {
         let Some(index) = self.next_search_index() else { return true };
         self.next_slice = slice_index(index + 1);
@@ -245,7 +246,7 @@ impl Session {
         step != Step::Broken
     }
 
-    /// Index of the search that runs next: the one in the middle of a message, else the next that can run.
+    /// Returns the index of the search that runs next: the one in the middle of a message, else the next that can run.
     fn next_search_index(&self) -> Option<usize> {
         if let Some(index) = self.outstanding.iter().position(Outstanding::is_mid_message) {
             return Some(index);
@@ -311,7 +312,7 @@ impl Session {
     }
 }
 
-/// Half the size of an index, for a connection is small. Far more than one has outstanding.
+/// Converts an index to 32 bits to keep connections small; a session has far fewer outstanding requests.
 fn slice_index(index: usize) -> u32 {
     u32::try_from(index).unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! StartTLS (RFC 4511 section 4.14), and what needs TLS (RFC 4513 sections 3 and 6.3).
+//! StartTLS (RFC 4511 section 4.14), and the requests that require TLS (RFC 4513 sections 3 and 6.3).
 
 use std::net::IpAddr;
 use std::ops::ControlFlow;
@@ -20,12 +20,12 @@ use crate::net::tls::ChannelBindings;
 use crate::session::context::Context;
 use crate::stamp::now_micros;
 
-/// What protects a connection from those between the client and the server.
+/// Protection of a connection against attackers between the client and the server.
 #[derive(Debug)]
 pub(super) enum Protection {
     /// Nothing, unless the settings say that this address needs none.
     None(IpAddr),
-    /// The same behind a proxy. Boxed: most connections are idle, and most come by themselves.
+    /// The same, through a proxy. Boxed: most connections are idle, and most are direct.
     Proxied(Box<Hops>),
     /// The kernel: the client is a process of this machine.
     Kernel,
@@ -33,7 +33,7 @@ pub(super) enum Protection {
     Tls(Box<TlsFacts>),
 }
 
-/// What TLS brought.
+/// Facts from the TLS handshake.
 #[derive(Debug)]
 pub(super) struct TlsFacts {
     /// The subject of the client's certificate, if there is one.
@@ -52,7 +52,7 @@ impl Protection {
         }
     }
 
-    /// The client's address, behind proxies that are believed; `None` for a process of this machine.
+    /// Returns the client's address, which a trusted proxy may have sent; `None` for a process of this machine.
     fn address(&self) -> Option<IpAddr> {
         match self {
             Protection::None(address) => Some(*address),
@@ -63,13 +63,13 @@ impl Protection {
     }
 }
 
-/// Whether a request is for TLS.
+/// Whether a request is StartTLS.
 pub(super) fn is_start_tls(request: &Request<'_>) -> bool {
     matches!(request, Request::Extended(request) if request.name == START_TLS)
 }
 
 impl Session {
-    /// By what way requests come, where access rules ask for that.
+    /// Returns the link that requests arrive on, if access rules depend on it.
     pub(super) fn client_link(&self, context: &Context) -> Option<ClientLink> {
         context.snapshot.asks_link().then(|| {
             let is_protected = matches!(self.protection, Protection::Kernel | Protection::Tls(_));
@@ -94,9 +94,9 @@ impl Session {
         if let Protection::Tls(tls) = &self.protection { tls.subject.as_deref() } else { None }
     }
 
-    /// The handshake of TLS is done. Whoever the session was before is nobody now: it might have been made so by
-    /// somebody between the client and the server (RFC 4513 section 3.1.1 leaves that to the server). The client's own
-    /// certificate is what EXTERNAL goes by.
+    /// Ends the TLS handshake. The session becomes anonymous, because an attacker between the client and the server
+    /// might have bound it (RFC 4513 section 3.1.1 leaves that to the server). EXTERNAL uses the client's certificate
+    /// from now on.
     pub(crate) fn now_secured(
         &mut self,
         context: &mut Context,
@@ -115,7 +115,7 @@ impl Session {
         self.audit_event(context, ::audit::Kind::Tls, "");
     }
 
-    /// Answers a request for TLS. The connection begins TLS when the answer is sent.
+    /// Answers StartTLS. The connection begins TLS when the answer is sent.
     pub(super) fn start_tls(
         &mut self,
         context: &mut Context,
@@ -143,19 +143,19 @@ impl Session {
         ControlFlow::Break(Next::StartTls)
     }
 
-    /// What proofs can be bound to; `None` without TLS.
+    /// Returns the channel bindings for proofs; `None` without TLS.
     pub(super) fn channel_bindings(&self) -> Option<&ChannelBindings> {
         let Protection::Tls(tls) = &self.protection else { return None };
         tls.channel.is_there().then_some(&tls.channel)
     }
 
-    /// What the listener demands.
+    /// Returns the rules of the listener.
     #[inline]
     pub(super) fn rules<'a>(&self, context: &'a Context) -> &'a ListenerRules {
         context.settings.rules(self.listener)
     }
 
-    /// Whether passwords may come as they are.
+    /// Whether passwords may arrive in the clear.
     pub(super) fn allows_clear(&self, context: &Context) -> bool {
         let rules = self.rules(context);
         match &self.protection {
@@ -165,7 +165,8 @@ impl Session {
         }
     }
 
-    /// Why a request is refused on a connection that nothing protects, or that shows too little of who is there.
+    /// Returns the reason to refuse a request because the connection is unprotected, or because authentication is too
+    /// weak.
     pub(super) fn refuse_unprotected(&self, context: &Context, request: &Request<'_>) -> Option<Outcome> {
         self.refuse_without_tls(context, request).or_else(|| self.refuse_weak(context, request))
     }
@@ -185,7 +186,7 @@ impl Session {
         Some(Outcome::new(ResultCode::CONFIDENTIALITY_REQUIRED, text))
     }
 
-    /// Why a bind is too weak for the listener, or a request is that of nobody.
+    /// Returns the reason to refuse a bind that is too weak for the listener, or a request of an anonymous client.
     fn refuse_weak(&self, context: &Context, request: &Request<'_>) -> Option<Outcome> {
         let weakest = self.rules(context).weakest_bind;
         if weakest == BindStrength::Anonymous {
@@ -193,7 +194,7 @@ impl Session {
         }
         let strength = match request {
             Request::Bind(bind) => match bind.authentication {
-                // Without a name and with one: both are of nobody (RFC 4513 sections 5.1.1 and 5.1.2).
+                // With or without a name, the bind is anonymous (RFC 4513 sections 5.1.1 and 5.1.2).
                 Authentication::Simple([]) => BindStrength::Anonymous,
                 Authentication::Simple(_) => BindStrength::Password,
                 Authentication::Sasl { mechanism, .. } => BindStrength::of_mechanism(mechanism),
@@ -209,7 +210,7 @@ impl Session {
             return None;
         }
         let (code, text) = match (strength, weakest) {
-            // RFC 4511 appendix A: who bound anonymously is to provide some form of credentials.
+            // RFC 4511 appendix A: a client that bound anonymously must provide some form of credentials.
             (BindStrength::Anonymous, _) => (
                 ResultCode::INAPPROPRIATE_AUTHENTICATION,
                 "anonymous binds are not taken here: bind with a name and credentials",
@@ -227,7 +228,7 @@ impl Session {
     }
 }
 
-/// Whether a request is taken on every connection: what ends things, asks for TLS, or reads what can be done here.
+/// Whether a request is allowed on every connection: it ends something, starts TLS, or reads what the server offers.
 fn is_always_allowed(request: &Request<'_>) -> bool {
     match request {
         Request::Abandon(_) | Request::Unbind => true,

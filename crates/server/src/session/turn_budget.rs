@@ -1,4 +1,4 @@
-//! How long one connection may keep its event loop.
+//! Bound on the time for which one connection may occupy its event loop.
 
 use std::time::Instant;
 
@@ -8,13 +8,13 @@ use crate::limits::{TURN_LARGE_REQUEST_SIZE, TURN_REQUESTS_PER_LOOK, TURN_TIME_M
 /// connections of the loop have their turns.
 #[derive(Debug, Default)]
 pub(crate) struct TurnBudget {
-    /// When the clock was read first. The time counts from there.
+    /// Time of the first reading of the clock; the turn is measured from then.
     began: Option<Instant>,
     requests: usize,
 }
 
 impl TurnBudget {
-    /// Counts a request of this many octets, and says whether the turn ends here.
+    /// Counts a request of this many octets. Returns true if the turn ends here.
     ///
     /// The clock is read after each large request, whose filter may be large, and after every
     /// [`TURN_REQUESTS_PER_LOOK`]th request. Most turns are one small request, which costs no reading.
@@ -34,7 +34,7 @@ mod tests {
 
     use super::*;
 
-    /// How many of `count` requests one turn carries out, if each takes a quarter of its time.
+    /// Returns how many of `count` requests one turn carries out, if each takes a quarter of its time.
     fn carried_out(count: usize, size: usize) -> usize {
         let clock = Cell::new(Instant::now());
         let mut turn = TurnBudget::default();

@@ -1,8 +1,8 @@
-//! Controls and extended operations that access rules keep from who asks.
+//! Access rules on the use of controls and extended operations.
 //!
-//! A control that somebody may not use is one that the server is unwilling to perform: where it is critical the request
-//! is refused, and where it is not it is as if it had not come (RFC 4511 section 4.1.11). An extended operation is
-//! refused. The right is that of who sends the request, whoever it runs as. A bind asks nobody: nobody is anybody then.
+//! If the requester may not use a control, the request is refused if the control is critical; otherwise the control is
+//! ignored (RFC 4511 section 4.1.11). An extended operation is refused. The right is that of the client that sends the
+//! request, whatever identity the request runs under. A bind is not checked, because it has no requester yet.
 
 use std::ops::ControlFlow;
 
@@ -13,9 +13,9 @@ use super::dispatch::Arrival;
 use super::{Next, Session};
 use crate::session::context::Context;
 
-/// What becomes of a request.
+/// Decision about a request.
 enum Use {
-    /// It is carried out as it came.
+    /// It is carried out unchanged.
     Whole,
     /// It is carried out without some of its controls.
     Without(ControlsBuf),
@@ -23,7 +23,7 @@ enum Use {
 }
 
 impl Session {
-    /// Carries a request out, without what its sender may not use.
+    /// Carries out a request, without controls that its sender may not use.
     pub(super) fn dispatch(
         &mut self,
         context: &mut Context,
@@ -44,7 +44,7 @@ impl Session {
                 let mut bytes = Vec::new();
                 let (id, request) = (message.id, message.request);
                 Message { id, request, controls: controls.as_controls() }.encode(&mut bytes);
-                // What the server wrote itself can be read.
+                // The server encoded the message itself, so it can be decoded.
                 let limits = DecodeLimits { message_size_max: usize::MAX, ..DecodeLimits::AUTHENTICATED };
                 match Message::decode(&bytes, &limits) {
                     Ok(written) => {
