@@ -1,9 +1,8 @@
-//! Lists of passwords that attackers try first: words, and what was found in breaches elsewhere.
+//! Lists of passwords that attackers try first: words, and passwords from breaches.
 //!
-//! Nothing leaves the machine. Words are kept in memory, without regard to case. Breached passwords are a file of
-//! SHA-1 digests in ascending order, as haveibeenpwned.com gives it out ("ordered by hash"): a line each, with a colon
-//! and a count behind 40 hexadecimal digits. It has tens of gigabytes, so it is searched where it is, in some forty
-//! reads.
+//! Nothing leaves the machine. Words are kept in memory, without regard to case. Breached passwords are a file of SHA-1
+//! digests in ascending order, in the format of haveibeenpwned.com ("ordered by hash"): each line has 40 hexadecimal
+//! digits, a colon and a count. Such a file has tens of gigabytes, so it is searched on the disk, in about forty reads.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -30,15 +29,15 @@ pub(crate) struct BadPasswords {
 pub struct BadPasswordsError {
     /// The file.
     pub file: PathBuf,
-    /// What is wrong.
+    /// The cause.
     pub error: io::Error,
 }
 
 impl BadPasswords {
-    /// Reads the words, and looks whether the breached passwords can be searched.
+    /// Reads the words, and checks that the breached passwords can be searched.
     ///
     /// # Errors
-    /// A file cannot be read, or is none of these.
+    /// A file cannot be read, or has another format.
     pub(crate) fn open(
         words: Option<&Path>,
         breached: Option<&Path>,
@@ -65,8 +64,8 @@ impl BadPasswords {
         Ok(lists)
     }
 
-    /// Whether a password, as a client sent it, is on a list. A list that cannot be read any more lists nothing, and
-    /// the log says so.
+    /// Whether a password, as a client sent it, is on a list. If a list cannot be read any more, that is logged, and
+    /// the list counts as empty.
     pub(crate) fn have(&self, sent: &[u8]) -> bool {
         let clear = password::clear_of(sent);
         let word = String::from_utf8_lossy(clear).to_lowercase();
@@ -100,7 +99,7 @@ impl BadPasswords {
     }
 }
 
-/// The first line that begins at `offset` or behind: where, and its digest. `None` behind the last.
+/// Returns the first line that begins at or after `offset`: its offset and digest. `None` after the last.
 fn line_from(file: &File, offset: u64) -> io::Result<Option<(u64, String)>> {
     let malformed =
         || io::Error::new(io::ErrorKind::InvalidData, "a line is not 40 hexadecimal digits and a count");

@@ -1,7 +1,7 @@
-//! The clear passwords of a change: what is hashed of them, one hash at a time.
+//! The clear passwords of a change, hashed one at a time.
 //!
-//! A change may cost many hashes, because a new password is held against the history of old ones. So its preparation
-//! can pause after each hash, and others have their turns meanwhile.
+//! A change may cost many hashes, because a new password is compared with the history of old ones. So its preparation
+//! can pause after each hash, and other jobs have their turns meanwhile.
 
 use directory::password::{self, StorageScheme};
 use directory::{HistoryChecks, SaslKeyRules};
@@ -18,13 +18,13 @@ pub(crate) struct ChangedPasswords {
     pub(crate) scheme: StorageScheme,
     /// Passwords that the change adds, to be hashed.
     pub(crate) new: Vec<Vec<u8>>,
-    /// Passwords that the change deletes, each with the stored forms among which its own may be.
+    /// Passwords that the change deletes, each with the stored forms that may match it.
     pub(crate) old: Vec<(Vec<u8>, Vec<Vec<u8>>)>,
     /// Stored forms that no new password may match.
     pub(crate) former: Vec<Vec<u8>>,
-    /// Whether new ones may not be on the lists of bad ones.
+    /// Whether new passwords must not be on the lists of bad passwords.
     pub(crate) checks_lists: bool,
-    /// The keys for proofs that are made of new ones.
+    /// Rules for SASL keys that are derived from new passwords.
     pub(crate) keys: SaslKeyRules,
 }
 
@@ -33,12 +33,12 @@ impl ChangedPasswords {
         self.new.is_empty() && self.old.is_empty()
     }
 
-    /// Most hashes that a preparation computes, those of former passwords apart.
+    /// Returns the maximum number of hashes that a preparation computes, excluding those of former passwords.
     pub(crate) fn hash_count(&self) -> usize {
         self.new.len() + self.old.iter().map(|(_, stored)| stored.len()).sum::<usize>()
     }
 
-    /// Whether this belongs on the pool.
+    /// Whether the preparation is slow enough for the pool.
     pub(crate) fn is_slow(&self) -> bool {
         let old = self.old.iter().flat_map(|(_, stored)| stored);
         let former = self.former.iter().filter(|_| !self.new.is_empty());
@@ -47,7 +47,7 @@ impl ChangedPasswords {
         (!self.new.is_empty() && makes_slow) || stored.any(|stored| password::is_slow(stored))
     }
 
-    /// Prepares all at once.
+    /// Prepares all passwords at once.
     ///
     /// # Errors
     /// The system gave no random salt.
@@ -60,29 +60,29 @@ impl ChangedPasswords {
     }
 }
 
-/// One thing that a preparation does, with indexes into the lists of [`ChangedPasswords`].
+/// Step of a preparation, with indexes into the lists of [`ChangedPasswords`].
 #[derive(Clone, Copy, Debug)]
 enum Task {
-    /// Look for the new password `new` on the lists.
+    /// Search the lists for the new password `new`.
     Lists { new: usize },
-    /// Hold the former password `form` against the new password `new`.
+    /// Compare the former password `form` with the new password `new`.
     Former { form: usize, new: usize },
-    /// Make the keys of the new password `new`.
+    /// Derive the keys of the new password `new`.
     Keys { new: usize },
     /// Hash the new password `new`.
     Hash { new: usize },
-    /// Hold the stored form `stored` against the deleted password `old`.
+    /// Compare the stored form `stored` with the deleted password `old`.
     Old { old: usize, stored: usize },
 }
 
 /// Passwords that are being prepared.
 pub(crate) struct Preparation {
     passwords: ChangedPasswords,
-    /// What is left to do, the next at the end, each with its cost in hashes.
+    /// Remaining tasks, the next at the end, each with its cost in hashes.
     tasks: Vec<(Task, u32)>,
     cost_left: u32,
     is_begun: bool,
-    /// The last former password that was found to be used.
+    /// The last former password that a new password matched.
     used: Option<usize>,
     prepared: PreparedPasswords,
 }
@@ -111,11 +111,11 @@ impl Preparation {
         tasks.reverse();
         let cost = tasks.iter().fold(0_u32, |sum, (_, cost)| sum.saturating_add(*cost));
         let prepared = PreparedPasswords::default();
-        // What costs nothing is done with the next that costs something; at the end there may be no such.
+        // Free tasks run together with the next one that has a cost; after the last of those, free tasks may remain.
         Preparation { passwords, tasks, cost_left: cost.max(1), is_begun: false, used: None, prepared }
     }
 
-    /// Most hashes that are left to do; 0 when all is done.
+    /// Returns the maximum number of hashes left; 0 when all is done.
     pub(crate) fn cost_left(&self) -> u32 {
         self.cost_left
     }
@@ -180,7 +180,7 @@ impl Preparation {
             }
             Task::Old { old, stored } => {
                 let Some((clear, forms)) = passwords.old.get(old) else { return Ok(false) };
-                // Its form was found: the tasks of a deleted password follow each other.
+                // The matching form was found: the tasks of a deleted password follow each other.
                 if stored > 0 && prepared.matched.last().is_some_and(|(found, _)| found == clear) {
                     return Ok(false);
                 }
@@ -200,8 +200,8 @@ impl Preparation {
     }
 }
 
-/// Clear passwords with the text forms of their keys: for SCRAM, each with its own salt, for CRAM-MD5, and for
-/// DIGEST-MD5, one a name. What is no UTF-8 has none.
+/// Returns clear passwords with the text forms of their keys: for SCRAM, each with its own salt; for CRAM-MD5; and for
+/// DIGEST-MD5, one per name. A password that is not UTF-8 has no keys.
 ///
 /// # Errors
 /// The system gave no random salt.

@@ -1,4 +1,4 @@
-//! Answers that are sent later: a thread that tells event loops when.
+//! Delayed answers: a thread that notifies event loops when an answer is due.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use crate::net::mailbox::{Address, LoopMessage, Mailbox};
 
-/// The thread and what it waits for. Dropping it ends the thread; what waits is not told then.
+/// The thread and its queue. Dropping it ends the thread without notifications for waiting answers.
 pub(crate) struct Delays {
     queue: Arc<Queue>,
     thread: Option<JoinHandle<()>>,
@@ -59,7 +59,7 @@ impl Drop for Delays {
         self.queue.lock().closed = true;
         self.queue.changed.notify_one();
         if let Some(thread) = self.thread.take() {
-            // It has nothing to tell.
+            // The thread returns no result.
             let _ = thread.join();
         }
     }
@@ -91,7 +91,7 @@ impl Queue {
         }
     }
 
-    /// What waits is whole at every step, so a poisoned lock is fit for use.
+    /// The queue is consistent after every step, so a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,9 +1,9 @@
-//! Guesses of passwords, by account and source: the more of them fail, the longer the next answer takes.
+//! Password guesses, counted by account and source: the more of them fail, the longer the next answer takes.
 //!
-//! Nobody is locked out by strangers so: a right password is answered at once, and other sources have their own count.
-//! A source that serves many users (a web application) is slowed for the account alone whose password was wrong.
+//! So attackers cannot lock a user out: a right password is answered at once, and other sources have their own count. A
+//! source that serves many users (a web application) is slowed only for the account whose password was wrong.
 //!
-//! The table is bounded. When it is full, what is old is forgotten; what is new then is not slowed.
+//! The table is bounded. When it is full, old entries are dropped; if none is old, new guesses are not delayed.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -18,7 +18,7 @@ use crate::limits::{
 };
 use crate::net::request_memory::Source;
 
-/// An account, as far as a bind tells, and where somebody guesses.
+/// Account that a bind names, and source of the guess.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct GuessKey {
     account: u64,
@@ -26,14 +26,14 @@ pub(crate) struct GuessKey {
 }
 
 impl GuessKey {
-    /// The key of a bind of `name`, which would make the session `requester`'s. A name that nobody has counts as others
-    /// do, or the time would tell.
+    /// Returns the key of a bind of `name` that would give the session `requester`. An unknown name counts like a known
+    /// one, so that timing reveals nothing.
     pub(crate) fn of(requester: &Requester, name: &str, source: Source) -> GuessKey {
         GuessKey { account: account_number(requester, name), source }
     }
 }
 
-/// A number for an account: that of an entry, or of a name that has none.
+/// Returns a number for an account: that of its entry, or one derived from the name if there is no entry.
 pub(crate) fn account_number(requester: &Requester, name: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     match requester {
@@ -43,7 +43,7 @@ pub(crate) fn account_number(requester: &Requester, name: &str) -> u64 {
     hasher.finish()
 }
 
-/// All guesses that are not forgotten.
+/// All guesses that are remembered.
 #[derive(Default)]
 pub(crate) struct Guesses {
     table: Mutex<HashMap<GuessKey, Failures>>,
@@ -52,23 +52,23 @@ pub(crate) struct Guesses {
 struct Failures {
     count: u32,
     last: Instant,
-    /// Answers that wait.
+    /// Number of delayed answers.
     delayed: u32,
 }
 
-/// An answer that waits. While too many do, further guesses are not even looked at.
+/// A delayed answer. While there are too many, further guesses are refused without verification.
 pub(crate) struct Delayed {
     guesses: Arc<Guesses>,
     key: GuessKey,
 }
 
 impl Guesses {
-    /// Whether so many answers wait that no further guess is looked at.
+    /// Whether so many answers are delayed that further guesses are refused.
     pub(crate) fn are_too_many(&self, key: &GuessKey) -> bool {
         self.lock().get(key).is_some_and(|failures| failures.delayed >= GUESSES_DELAYED_MAX)
     }
 
-    /// Counts a failure: how long its answer takes, nothing while there are few.
+    /// Counts a failure. Returns the delay of its answer; `None` while there are few.
     pub(crate) fn failed(self: &Arc<Self>, key: GuessKey, now: Instant) -> Option<(Duration, Delayed)> {
         let mut table = self.lock();
         if table.len() >= GUESSES_MAX && !table.contains_key(&key) {
@@ -88,7 +88,7 @@ impl Guesses {
         Some((delay, Delayed { guesses: Arc::clone(self), key }))
     }
 
-    /// Forgets the failures before a success.
+    /// Clears the failures after a success.
     pub(crate) fn succeeded(&self, key: &GuessKey) {
         let mut table = self.lock();
         if table.get(key).is_some_and(|failures| failures.delayed == 0) {
@@ -96,7 +96,7 @@ impl Guesses {
         }
     }
 
-    /// Counts are whole at every step, so a poisoned lock is fit for use.
+    /// Counts are consistent after every step, so a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, HashMap<GuessKey, Failures>> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }

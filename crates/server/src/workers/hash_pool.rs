@@ -5,12 +5,12 @@
 //! right password that is stored as a fast salted digest never comes here. A wrong one does, so that every failure
 //! costs the same.
 //!
-//! Which job is next, `hash_queue` says: a flood makes those wait who cause it. The passwords of a change are prepared
-//! one hash at a time, and others have their turns between (`changed_passwords`). A password that was verified a moment
-//! ago needs no job: see `verified_binds`.
+//! `hash_queue` chooses the next job, so that the clients that cause a flood wait themselves. The passwords of a change
+//! are prepared one hash at a time, and other jobs have their turns in between (`changed_passwords`). A password that
+//! was verified a moment ago needs no job: see `verified_binds`.
 //!
 //! An operation holds a [`HashClaim`] while it waits for its job. A thread skips a job without its claim, also between
-//! two hashes, and a full queue drops such jobs. So nobody waits for the jobs of clients that disconnected.
+//! two hashes, and a full queue drops such jobs. So no client waits for the jobs of clients that disconnected.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,7 +38,7 @@ struct HashJob {
     /// The operation that gets the result.
     address: Address,
     work: HashWork,
-    /// Under what the password is known afterwards, and for how long, if it is right.
+    /// Key under which a right password is kept in the cache of verified binds, and for how long.
     known: Option<(VerifiedKey, Duration)>,
     /// Dead when the [`HashClaim`] is dropped.
     claim: Weak<()>,
@@ -47,8 +47,8 @@ struct HashJob {
 /// An operation's claim on the result of a job. Dropping it cancels the job.
 pub(crate) struct HashClaim {
     alive: Arc<()>,
-    /// Counts those that were dropped before their jobs were taken. A job that is looked at just then is found later,
-    /// at the latest when its turn comes.
+    /// Counts claims that were dropped before their jobs were taken. If a drop is missed, the job is discarded at its
+    /// turn at the latest.
     given_up: Arc<AtomicU64>,
 }
 
@@ -60,12 +60,12 @@ impl Drop for HashClaim {
     }
 }
 
-/// What the pool has done.
+/// Counts of the pool's work.
 #[derive(Debug, Default)]
 pub(crate) struct HashFigures {
     /// Jobs that were taken.
     pub(crate) submitted: AtomicU64,
-    /// Jobs that were refused, or gave way to others, because the queue was full.
+    /// Jobs that were refused or evicted because the queue was full.
     pub(crate) refused: AtomicU64,
     /// Passwords that were verified a moment before.
     pub(crate) known: AtomicU64,
@@ -77,27 +77,27 @@ pub(crate) struct HashFigures {
 
 /// The work of a job.
 pub(crate) enum HashWork {
-    /// Verify that `asserted` is the password, and make of it what the policy wants besides.
+    /// Verify that `asserted` is the password, and derive what the policy requires in addition.
     Verify { verification: Verification, asserted: Zeroizing<Vec<u8>>, wanted: Wanted },
     /// Prepare the passwords of a change.
     Prepare(Box<Preparation>),
-    /// Take a message of an exchange of Kerberos.
+    /// Handle a message of a Kerberos exchange.
     Kerberos(Box<KerberosJob>),
 }
 
-/// Who has a job done.
+/// Submitter of a job.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Submitter {
     pub(crate) source: Source,
-    /// Of a proof whose password it is, of a change who asks: the number of an entry, or of a name.
+    /// Number of an entry or name: for a proof, the account of the password; for a change, the requester.
     pub(crate) identity: u64,
-    /// Whether the identity has no share of its own, which is so of administrators.
+    /// Whether the identity has no share of its own, as for administrators.
     pub(crate) is_unshared: bool,
     pub(crate) now: Instant,
 }
 
 impl HashWork {
-    /// Most hashes that it takes.
+    /// Returns the maximum number of hashes.
     fn cost(&self) -> u32 {
         match self {
             HashWork::Verify { verification, wanted, .. } => {
@@ -117,23 +117,23 @@ impl HashWork {
         }
     }
 
-    /// Whether some of it was done.
+    /// Whether some of the work was done.
     fn is_begun(&self) -> bool {
         matches!(self, HashWork::Prepare(preparation) if preparation.is_begun())
     }
 }
 
-/// What is made of a password that is right.
+/// Values to derive from a right password.
 #[derive(Default)]
 pub(crate) struct Wanted {
-    /// A form of this scheme, where a weaker one is stored.
+    /// Scheme for rehashing, if the stored one is weaker.
     pub(crate) stronger: Option<StorageScheme>,
-    /// Keys for proofs.
+    /// SASL keys to derive.
     pub(crate) keys: SaslKeyRules,
 }
 
 impl Wanted {
-    /// Whether the password is enough.
+    /// Whether nothing must be derived.
     pub(crate) fn is_nothing(&self) -> bool {
         self.stronger.is_none() && self.keys.mechanisms.is_empty()
     }
@@ -143,7 +143,7 @@ impl Wanted {
 pub(crate) struct HashPool {
     queue: Arc<Queue>,
     threads: Vec<JoinHandle<()>>,
-    /// Hashes that may wait in each lane.
+    /// Maximum cost in hashes of each lane's waiting jobs.
     cost_max: u64,
     mailboxes: Arc<[Mailbox]>,
 }
@@ -153,7 +153,7 @@ struct Queue {
     work_arrived: Condvar,
     figures: Arc<HashFigures>,
     verified: VerifiedBinds,
-    /// Claims that were dropped since jobs without claims were last looked for, which goes through the whole queue.
+    /// Claims dropped since the last search for jobs without claims, which scans the whole queue.
     given_up: Arc<AtomicU64>,
 }
 
@@ -165,7 +165,7 @@ struct WaitingJobs {
 }
 
 impl HashPool {
-    /// Starts `threads` threads, at least one. Results go to the mailbox of the event loop that asked.
+    /// Starts `threads` threads, at least one. Results go to the mailbox of the submitting event loop.
     ///
     /// # Errors
     /// The system cannot start a thread, or has no random bytes.
@@ -201,8 +201,8 @@ impl HashPool {
         Ok(pool)
     }
 
-    /// Whether this password was verified a moment ago, by the same stored values, within `lifetime`. If not, a key
-    /// under which [`submit`](HashPool::submit) keeps that it was.
+    /// Whether this password was verified by the same stored values within `lifetime`. If not, returns a key under
+    /// which [`submit`](HashPool::submit) caches the verification.
     pub(crate) fn is_known(
         &self,
         verification: &Verification,
@@ -219,8 +219,8 @@ impl HashPool {
         Ok(())
     }
 
-    /// Queues a job. Its result goes to `address` while the claim is held; `known` as in [`HashPool::is_known`]. `None`
-    /// when its lane is full of jobs that go first, or its identity has used its share.
+    /// Queues a job. Its result goes to `address` while the claim is held; `known` as in [`HashPool::is_known`].
+    /// Returns `None` if its lane is full of jobs with precedence, or if its identity has used its share.
     pub(crate) fn submit(
         &self,
         address: Address,
@@ -235,7 +235,7 @@ impl HashPool {
         let is_full = |waiting: &WaitingJobs| waiting.has_no_room(place.lane, cost, self.cost_max);
         let share = match place.lane {
             Lane::Changes if !is_unshared => self.cost_max / HASH_IDENTITY_DIVISOR,
-            // The name in a bind proves nothing, so nobody's bind is refused because of others for the same name.
+            // The name in a bind proves nothing, so binds for the same name by others must not use up a share.
             Lane::Changes | Lane::Binds => u64::MAX,
         };
         let has_share = |waiting: &WaitingJobs| waiting.leaves_share(&place, cost, share);
@@ -245,7 +245,7 @@ impl HashPool {
         let mut gave_way = Vec::new();
         let mut is_taken = has_share(&waiting);
         while is_taken && is_full(&waiting) {
-            // What was begun would be in vain.
+            // Work already done for a job would be wasted.
             let may_go = |job: &HashJob| !job.work.is_begun();
             match waiting.jobs.evict(&place, cost, may_go) {
                 Some((other, job)) => {
@@ -284,14 +284,14 @@ impl Drop for HashPool {
         self.queue.lock().closed = true;
         self.queue.work_arrived.notify_all();
         for thread in self.threads.drain(..) {
-            // A thread ends early only by a panic outside of the guarded work, and nobody is left to be told.
+            // A thread ends early only by a panic outside of the guarded work, and no caller is left to report it to.
             let _ = thread.join();
         }
     }
 }
 
 impl Queue {
-    /// Jobs are pushed and popped whole, so a poisoned lock is fit for use.
+    /// Jobs are pushed and popped in one step, so a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, WaitingJobs> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -327,9 +327,9 @@ impl WaitingJobs {
         figures.dropped.fetch_add(dropped as u64, Ordering::Relaxed);
     }
 
-    /// A job has ended that cost so many hashes. `is_right` is what came of a proof.
+    /// Accounts for a job that cost so many hashes. `is_right` is the result of a proof.
     fn ended(&mut self, place: &Place, cost: u32, is_right: Option<bool>, now: Instant) {
-        // Those of changes were charged one by one.
+        // Hashes of changes were charged one by one.
         if place.lane == Lane::Binds {
             self.jobs.charge(place, cost.saturating_sub(1));
         }
@@ -338,7 +338,7 @@ impl WaitingJobs {
         }
     }
 
-    /// Whether a lane has no room for a job of so many hashes. One with nothing in it takes any.
+    /// Whether a lane has no room for a job of so many hashes. An empty lane accepts any job.
     fn has_no_room(&self, lane: Lane, cost: u32, cost_max: u64) -> bool {
         let waiting = self.jobs.cost(lane);
         waiting > 0 && waiting + u64::from(cost) > cost_max
@@ -396,17 +396,17 @@ fn post(mailboxes: &[Mailbox], address: Address, result: HashResult) {
     }
 }
 
-/// What came of a turn of a job.
+/// Result of a job's turn.
 enum Performed {
     Done(HashResult),
-    /// More is left to do than one hash, after one that cost so much.
+    /// The job needs further turns, after one of this cost.
     Part {
         left: Box<Preparation>,
         cost: u32,
     },
 }
 
-/// Does the work of a job, of a change up to the next hash.
+/// Does the work of a job; for a change, up to the next hash.
 fn perform(
     work: HashWork,
     random: &mut Random,
@@ -425,7 +425,7 @@ fn perform(
                 // Without random numbers the old form stays.
                 Some((old.to_vec(), password::hash(scheme, &asserted, &random.bytes().ok()?)))
             });
-            // Without random numbers there are none this time.
+            // Without random numbers no keys are derived this time.
             let made = match is_right && !wanted.keys.mechanisms.is_empty() {
                 true => {
                     make_keys(&[asserted.to_vec()], &wanted.keys, random).ok().and_then(|mut all| all.pop())
@@ -480,7 +480,7 @@ mod tests {
             self.pool.submit(address, work, None, submitter(source, from.into()))
         }
 
-        /// Waits for as many results.
+        /// Waits for `count` results.
         fn take(&mut self, count: usize) -> Vec<HashDone> {
             let mut done = Vec::new();
             while done.len() < count {
@@ -553,7 +553,7 @@ mod tests {
         }
     }
 
-    /// The story: 1,500 binds of disconnected clients were hashed before the bind of one that waited, for 4 s.
+    /// Regression: 1,500 binds of disconnected clients were hashed before the bind of a waiting client.
     #[test]
     fn skips_jobs_of_closed_connections() {
         let mut sample = Sample::start(1);
@@ -602,7 +602,7 @@ mod tests {
         assert!(sample.submit(1, verify(Vec::new(), b"x")).is_some());
     }
 
-    /// The story: a lane full of binds for one name refused the owner of the name as beyond a share.
+    /// Regression: a lane full of binds for one name refused the owner of the name as beyond a share.
     #[test]
     fn a_flood_for_a_name_keeps_its_owner_not_out() {
         let mut sample = Sample::start(1);
@@ -625,7 +625,7 @@ mod tests {
         let submitted = std::iter::repeat_with(|| sample.submit(7, verify(Vec::new(), b"x")));
         let claims: Vec<_> = submitted.map_while(|claim| claim).collect();
         let other = sample.submit_from(2, 8, verify(Vec::new(), b"x")).expect("one of the others gives way");
-        // Long before all of those that wait: at its source's first turn.
+        // Long before the other waiting jobs: at its source's first turn.
         let (mut is_busy, mut place) = (false, 0);
         loop {
             let done = sample.take(1).remove(0);
@@ -653,8 +653,8 @@ mod tests {
         HashWork::Prepare(Box::new(Preparation::new(passwords)))
     }
 
-    /// The story: one user's flood of changes of its own password, each of which costs up to 25 hashes, filled the
-    /// queue, none of them gave way, and everybody's first bind was busy, for 87 s after the flood had ended.
+    /// Regression: one user's flood of changes of its own password, each of which costs up to 25 hashes, filled the
+    /// queue. None of them was evicted, and the first bind of every other client was busy.
     #[test]
     fn changes_keep_no_bind_out() {
         let mut sample = Sample::start(1);
@@ -678,7 +678,7 @@ mod tests {
             }
         }
         drop((changes, _others));
-        // What nobody waits for is dropped in the middle, so this waits for a hash and not for a change.
+        // A job without a claim is dropped between two hashes, so this waits for a hash and not for a change.
         let _bind = sample.submit_from(99, 1_001, verify(Vec::new(), b"x")).unwrap();
         let before = sample.pool.figures().verified.load(Ordering::Relaxed);
         let done = sample.take(1).remove(0);

@@ -1,15 +1,15 @@
 //! The queue of the hash pool: fair between the sources and identities of its jobs, by what the jobs cost.
 //!
 //! Costs are in hashes (see [`directory::password::cost`]). Binds and changes of passwords have a lane each with room
-//! of its own, and binds have three of four turns while both wait. So no flood of changes keeps a bind out, or
-//! waiting for long.
+//! of its own, and binds have three of four turns while both wait. So a flood of changes neither refuses a bind nor
+//! delays it for long.
 //!
-//! In a lane sources take turns, and at a source the identities that ask from there. A turn is one hash. A job that
-//! costs more goes on at its source's next turn, and work that cannot be cut is paid with turns that its source leaves
-//! out. So a source that asks a thousand times, or for a thousand hashes, waits for itself. A flood from a thousand
-//! sources is met by what is known of them: those whose passwords were right lately are in the first class, those that
-//! are new in the second, those whose passwords are always wrong in the last. A class has most turns of those behind
-//! it, and none starves. When a lane is full, a job of a class behind gives way, or of the source that has most.
+//! In a lane, sources take turns, and within a source its identities do. A turn is one hash. A job that costs more
+//! continues at its source's next turn; for work that cannot be divided, the source skips later turns. So a source that
+//! submits a thousand jobs, or a job of a thousand hashes, delays only itself. Against a flood from a thousand sources,
+//! classes help. The first class has the sources with recent right passwords, the second new sources, the last those
+//! with only wrong passwords. A class has most turns of those after it, but none starves. When a lane is full, it
+//! evicts a job of a later class, or of the source with the highest cost.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
@@ -20,18 +20,18 @@ use crate::limits::{
 };
 use crate::net::request_memory::Source;
 
-/// What is known of a source, the best first.
+/// Reputation of a source, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Reputation {
     /// Passwords from there were right.
     Good,
-    /// Little.
+    /// Little is known.
     New,
     /// Passwords from there were wrong, and none right since.
     Bad,
 }
 
-/// What sources are known for. The table is bounded: what does not fit stays new.
+/// Reputations of sources. The table is bounded: a source that does not fit stays new.
 #[derive(Debug, Default)]
 pub(super) struct Reputations {
     sources: HashMap<Source, Record>,
@@ -41,9 +41,9 @@ pub(super) struct Reputations {
 struct Record {
     last: Instant,
     was_right: bool,
-    /// Wrong passwords since the last that was right.
+    /// Wrong passwords since the last right one.
     failures: u32,
-    /// Binds since then that were answered busy: whoever asks again at once, and again, is flooding.
+    /// Binds since then that were answered busy: a source that retries at once and repeatedly is flooding.
     refusals: u32,
 }
 
@@ -56,13 +56,13 @@ pub(super) enum Lane {
     Changes,
 }
 
-/// Where a job waits.
+/// Place of a job in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) lane: Lane,
     pub(super) reputation: Reputation,
     pub(super) source: Source,
-    /// Of binds whose password it is, of changes who asks.
+    /// Number of the account for binds, of the requester for changes.
     pub(super) identity: u64,
 }
 
@@ -86,7 +86,7 @@ struct LaneQueue<J> {
     identities: HashMap<u64, u64>,
 }
 
-/// The jobs of the sources of one standing.
+/// The jobs of the sources of one reputation.
 #[derive(Debug)]
 struct Class<J> {
     sources: HashMap<Source, SourceJobs<J>>,
@@ -101,7 +101,7 @@ struct SourceJobs<J> {
     /// As in [`Class`].
     turns: VecDeque<u64>,
     cost: u64,
-    /// Turns to leave out, for work that took more than one.
+    /// Turns to skip, for work that took more than one.
     debt: u64,
 }
 
@@ -111,7 +111,7 @@ struct Waiting<J> {
     job: J,
 }
 
-/// Of so many turns, a lane or class leaves one to those behind it.
+/// Number of turns of which a lane or class leaves one to those after it.
 const TURNS: u64 = 4;
 
 impl Reputations {
@@ -178,12 +178,12 @@ impl<J> Default for LaneQueue<J> {
 }
 
 impl<J> FairQueue<J> {
-    /// Hashes that the jobs of a lane cost.
+    /// Returns the cost of a lane's jobs in hashes.
     pub(super) fn cost(&self, lane: Lane) -> u64 {
         self.lane(lane).cost
     }
 
-    /// The same of one identity, from wherever it asks.
+    /// Returns the cost of one identity's jobs in a lane, from all sources.
     pub(super) fn cost_of(&self, lane: Lane, identity: u64) -> u64 {
         self.lane(lane).identities.get(&identity).copied().unwrap_or_default()
     }
@@ -236,8 +236,8 @@ impl<J> FairQueue<J> {
         order.into_iter().find_map(|(queue, lane)| queue.pop(lane))
     }
 
-    /// Has a source leave out turns for work of its that took longer than one. Sources without further jobs are not
-    /// known any more.
+    /// Makes a source skip turns for work that took longer than one. Sources without further jobs are not charged,
+    /// because they are not kept.
     pub(super) fn charge(&mut self, place: &Place, turns: u32) {
         let class = self.lane_mut(place.lane).class(place.reputation);
         if let Some(source) = class.sources.get_mut(&place.source) {
@@ -245,8 +245,8 @@ impl<J> FairQueue<J> {
         }
     }
 
-    /// Takes out the newest job, for which `may_go`, of a class behind that of `place`, or of a source of the same
-    /// class whose jobs cost more than its own would with one of `cost` hashes.
+    /// Removes the newest job that `may_go` permits, of a class after that of `place`, or of a source of the same class
+    /// whose jobs cost more than its own would with one of `cost` hashes.
     pub(super) fn evict(
         &mut self,
         place: &Place,
@@ -265,7 +265,7 @@ impl<J> FairQueue<J> {
         Some((source, waiting.job))
     }
 
-    /// Drops the jobs for which not `stays`. Returns how many.
+    /// Drops the jobs for which `stays` returns false. Returns their number.
     pub(super) fn retain(&mut self, stays: impl Fn(&J) -> bool) -> usize {
         self.lanes.iter_mut().map(|lane| lane.retain(&stays)).sum()
     }
@@ -309,7 +309,7 @@ impl<J> LaneQueue<J> {
         None
     }
 
-    /// Counts a job no longer.
+    /// Subtracts a job from the counts.
     fn forget(&mut self, identity: u64, cost: u32) {
         self.cost -= u64::from(cost);
         if let Some(own) = self.identities.get_mut(&identity) {
@@ -345,7 +345,7 @@ impl<J> LaneQueue<J> {
 
 impl<J> Class<J> {
     fn pop(&mut self) -> Option<(Source, u64, Waiting<J>)> {
-        // Where all have debts, the least is that of nobody: somebody has to be next.
+        // If all sources have debts, subtract the smallest, so that one can be next.
         let least = self.sources.values().map(|jobs| jobs.debt).min().unwrap_or_default();
         self.sources.values_mut().for_each(|jobs| jobs.debt -= least);
         loop {
@@ -366,7 +366,7 @@ impl<J> Class<J> {
         }
     }
 
-    /// The newest job of the source whose jobs cost most, if they cost more than `above`.
+    /// Removes the newest job of the source whose jobs cost most, if they cost more than `above`.
     fn take_newest(&mut self, above: u64, may_go: impl Fn(&J) -> bool) -> Option<(Source, u64, Waiting<J>)> {
         let most = self.sources.iter().max_by_key(|(_, jobs)| jobs.cost);
         let source = *most.filter(|(_, jobs)| jobs.cost > above)?.0;
@@ -396,7 +396,7 @@ impl<J> SourceJobs<J> {
         Some((identity, waiting))
     }
 
-    /// The newest job, for which `may_go`, of the identity whose jobs cost most.
+    /// Removes the newest job that `may_go` permits of the identity whose jobs cost most.
     fn take_newest(&mut self, may_go: impl Fn(&J) -> bool) -> Option<(u64, Waiting<J>)> {
         let cost =
             |jobs: &VecDeque<Waiting<J>>| jobs.iter().map(|waiting| u64::from(waiting.cost)).sum::<u64>();
@@ -427,12 +427,12 @@ mod tests {
         Source::Network(IpAddr::from([127, 0, 0, number]))
     }
 
-    /// Where binds of one identity wait.
+    /// Place of binds of one identity.
     fn bind(from: u8, reputation: Reputation) -> Place {
         Place { lane: Lane::Binds, reputation, source: source(from), identity: from.into() }
     }
 
-    /// Where changes of an identity wait, from a source whose passwords were right.
+    /// Place of changes of an identity, from a source whose passwords were right.
     fn change(from: u8, identity: u64) -> Place {
         Place { lane: Lane::Changes, reputation: Reputation::Good, source: source(from), identity }
     }
@@ -476,7 +476,7 @@ mod tests {
         assert_eq!(order.len(), 120);
     }
 
-    /// A job that costs many hashes is done one hash a turn, and gives others theirs between.
+    /// A job that costs many hashes runs one hash per turn, and other jobs have turns in between.
     #[test]
     fn a_long_job_keeps_others_waiting_for_one_hash() {
         let mut queue = FairQueue::default();
@@ -510,7 +510,7 @@ mod tests {
         assert_eq!(order.len(), 18, "debts of those who are alone are forgotten");
     }
 
-    /// However many change passwords, binds have three of four turns.
+    /// Binds have three of four turns, however many clients change passwords.
     #[test]
     fn changes_leave_binds_their_turns() {
         let mut queue = FairQueue::default();

@@ -1,9 +1,9 @@
-//! Passwords that others verify: another LDAP server, by a bind there as whoever the stored value names, or
+//! Passwords that another service verifies: an LDAP server, by a bind with the name in the stored value, or
 //! `saslauthd`, which asks PAM.
 //!
-//! Threads of its own wait for them, each for a bounded time, so that one which is down holds up nobody but
-//! those who need it. The connection to a server has TLS, whose certificate is checked. An empty password or name is
-//! never sent: that would be an anonymous bind, which succeeds (RFC 4513 section 6.3.1).
+//! Separate threads wait for the service, each for a bounded time, so that a service that is down delays only its own
+//! users. The connection to a server uses TLS, and its certificate is verified. An empty password or name is never
+//! sent: that would be an anonymous bind, which succeeds (RFC 4513 section 6.3.1).
 
 mod saslauthd;
 
@@ -23,30 +23,30 @@ use crate::limits::PASS_THROUGH_JOBS_PER_THREAD_MAX;
 use crate::net::mailbox::{Address, HashDone, HashResult, LoopMessage, Mailbox, VerifiedPassword};
 use crate::stamp::Random;
 
-/// Why passwords cannot be passed through.
+/// Error in the settings for pass-through verification.
 #[derive(Debug, thiserror::Error)]
 #[error("pass_through.authorities, {}: {what}", file.display())]
 pub struct PassThroughError {
     /// The file of certificates.
     file: PathBuf,
-    /// What is wrong with it.
+    /// The cause.
     what: String,
 }
 
-/// A password to be verified elsewhere. No `Debug`: it has the password.
+/// A password for another service to verify. No `Debug`: it contains the password.
 pub(crate) struct PassedPassword {
     /// The operation that waits.
     pub(crate) address: Address,
-    /// The stored value that sends it there.
+    /// The stored value that requests pass-through.
     pub(crate) stored: Vec<u8>,
-    /// Whom to bind as there.
+    /// Name to bind with at the service.
     pub(crate) name: String,
     pub(crate) asserted: Zeroizing<Vec<u8>>,
-    /// How it is stored here from then on, where the policy wants that.
+    /// Scheme in which to store a right password here, if the policy requires that.
     pub(crate) kept_as: Option<StorageScheme>,
 }
 
-/// The threads and what waits for them. Dropping it ends them, each after what it does.
+/// The threads and their queue. Dropping it ends them, each after its present job.
 pub(crate) struct PassThrough {
     queue: Arc<Queue>,
     threads: Vec<JoinHandle<()>>,
@@ -97,7 +97,7 @@ impl PassThrough {
         Ok(PassThrough { queue, threads })
     }
 
-    /// Queues a password; the result goes to the mailbox of its event loop. False: too many wait.
+    /// Queues a password; the result goes to the mailbox of its event loop. Returns false if too many wait.
     pub(crate) fn submit(&self, job: PassedPassword) -> bool {
         let mut waiting = self.queue.lock();
         if waiting.jobs.len() >= self.queue.settings.threads * PASS_THROUGH_JOBS_PER_THREAD_MAX {
@@ -110,7 +110,7 @@ impl PassThrough {
     }
 }
 
-/// Why the threads do not start.
+/// Error of starting the threads.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StartError {
     /// The certificates.
@@ -126,7 +126,7 @@ impl Drop for PassThrough {
         self.queue.lock().closed = true;
         self.queue.arrived.notify_all();
         for thread in self.threads.drain(..) {
-            // It has nothing to tell.
+            // The thread returns no result.
             let _ = thread.join();
         }
     }
@@ -139,7 +139,7 @@ impl Queue {
             let address = job.address;
             let result = match self.verify(&job) {
                 Ok(is_right) => {
-                    // Without random numbers the password stays elsewhere.
+                    // Without random numbers the password is not stored here.
                     let salt = job.kept_as.filter(|_| is_right).and_then(|_| random.bytes().ok());
                     let hashed = job.kept_as.zip(salt);
                     let rehashed = hashed.map(|(scheme, salt)| {
@@ -187,7 +187,7 @@ impl Queue {
         }
     }
 
-    /// Whether the other server takes the password.
+    /// Whether the other server accepts the password.
     fn verify_by_bind(
         &self,
         server: &ServerUrl,
@@ -205,7 +205,7 @@ impl Queue {
         }
     }
 
-    /// What waits is whole at every step, so a poisoned lock is fit for use.
+    /// The queue is consistent after every step, so a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,25 +1,25 @@
-//! How old what a node of a cluster shows may be. A node that cannot hear of the log does not know which changes it
-//! lacks: it knows when it had them all.
+//! Age of the data that a node of a cluster returns. A node that cannot read the log does not know which changes it
+//! lacks; it knows when it last had all of them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// When a node had all that was in the log, and for how long it may be read from then on.
+/// Last time at which a node had the whole log, and the age up to which it may serve reads.
 #[derive(Debug)]
 pub(crate) struct ReadAge {
     max: Duration,
     began: Instant,
-    /// Milliseconds from `began` to the last such time, and one; 0 while none is known.
+    /// Milliseconds from `began` to the last such time, plus one; 0 while none is known.
     complete: AtomicU64,
 }
 
 impl ReadAge {
-    /// Nothing is known yet.
+    /// Makes a record without a known time.
     pub(crate) fn new(max: Duration, now: Instant) -> ReadAge {
         ReadAge { max, began: now, complete: AtomicU64::new(0) }
     }
 
-    /// All that was in the log at that time is here.
+    /// Notes that this node has all that was in the log at that time.
     #[cfg(any(feature = "kafka", test))]
     pub(crate) fn is_complete_as_of(&self, at: Instant) {
         let millis =
@@ -27,7 +27,7 @@ impl ReadAge {
         self.complete.fetch_max(millis.saturating_add(1), Ordering::Relaxed);
     }
 
-    /// Why nothing is to be read now, where what is here may be too old.
+    /// Returns the reason to refuse reads now, if the data may be too old.
     pub(crate) fn too_old(&self, now: Instant) -> Option<String> {
         let Some(millis) = self.complete.load(Ordering::Relaxed).checked_sub(1) else {
             return Some(
@@ -59,7 +59,7 @@ mod tests {
         assert_eq!(age.too_old(after(5_000)), None);
         assert!(age.too_old(after(5_001)).unwrap().contains("changes of 5 seconds, and 5 are allowed"));
         age.is_complete_as_of(after(4_000));
-        // Answers may come in another order.
+        // Answers may arrive out of order.
         age.is_complete_as_of(after(1_000));
         assert_eq!(age.too_old(after(9_000)), None);
         assert!(age.too_old(after(9_001)).is_some());

@@ -38,23 +38,23 @@ use crate::telemetry::process::{bytes_read, lower_priority, time_used};
 /// Bytes of a page of memory.
 const PAGE_SIZE: u64 = 4096;
 
-/// What is read of a search: its first slice on the event loop.
+/// Budget for prefetching a search: its first slice on the event loop.
 const BUDGET: Budget = Budget { entries_examined_max: SLICE_ENTRIES_MAX, out_bytes_max: SLICE_BYTES_MAX };
 
-/// What an event loop looks at of a search to find out what is missing.
+/// Budget for an event loop's dry run of a search to find missing pages.
 const LOOK: Budget = Budget { entries_examined_max: READ_AHEAD_LOOK_ENTRIES, out_bytes_max: BUFFER_SIZE };
 
-/// Something that a thread here does for a loop. No `Debug`: there may be passwords in it.
+/// Job that a prefetch thread does for a loop. No `Debug`: it may contain passwords.
 pub(crate) struct PrefetchJob {
-    /// Whom to tell when it is done.
+    /// Address to notify when it is done.
     address: Address,
     work: Work,
 }
 
 enum Work {
-    /// Pages to bring in.
+    /// Pages to prefetch.
     Pages(Vec<PageNumber>),
-    /// Requests to go through, in a row: whole messages.
+    /// Requests to traverse in a dry run, one after another: whole messages.
     Requests { requester: Arc<Requester>, messages: Vec<u8> },
 }
 
@@ -81,25 +81,25 @@ struct JobQueue {
     closed: bool,
 }
 
-/// What the threads have done, for monitoring.
+/// Counts of the threads' work, for monitoring.
 #[derive(Debug, Default)]
 pub(crate) struct ReadAheadFigures {
     /// Threads that were started.
     pub(crate) threads: AtomicU64,
-    /// Requests gone through.
+    /// Requests traversed.
     pub(crate) requests: AtomicU64,
-    /// Pages brought in.
+    /// Pages prefetched.
     pub(crate) pages: AtomicU64,
 }
 
-/// What came of looking ahead.
+/// Result of looking ahead.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Ahead {
-    /// Octets at the front that can be looked at now.
+    /// Octets at the front that can be handled now.
     ready: usize,
-    /// Messages that will tell when what others lack is there.
+    /// Notifications to expect for the missing pages of the other requests.
     awaited: u32,
-    /// Whether all of the input can be looked at then, without looking ahead again.
+    /// Whether all of the input can be handled after those, without looking ahead again.
     is_all: bool,
 }
 
@@ -110,19 +110,20 @@ impl Ahead {
     }
 }
 
-/// How far a connection has what it received read ahead.
+/// Progress of prefetching for a connection's input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReadingAhead {
-    /// Messages that are still to come.
+    /// Notifications that are still expected.
     awaited: u32,
-    /// How often in a row the request at the front has waited.
+    /// Number of times in a row that the request at the front has waited.
     rounds: u8,
-    /// What has to come has come: all of the input can be looked at.
+    /// Whether all notifications have arrived: all of the input can be handled.
     is_done: bool,
 }
 
 impl ReadingAhead {
-    /// How much of `input` can be looked at, by `look` if that is not known; nothing while messages are awaited.
+    /// Returns how many octets of `input` can be handled, calling `look` if that is not known; 0 while notifications
+    /// are expected.
     pub(crate) fn ready(&mut self, input: &[u8], look: impl FnOnce(&[u8]) -> Ahead) -> usize {
         if self.awaited > 0 {
             return 0;
@@ -134,18 +135,18 @@ impl ReadingAhead {
         let Ahead { ready, awaited, is_all } = look(input);
         let rounds = if ready == 0 { self.rounds + 1 } else { 0 };
         *self = ReadingAhead { awaited, rounds, is_done: is_all && awaited > 0 };
-        // Nothing would tell when to look again.
+        // No notification would announce when to look again.
         if ready == 0 && awaited == 0 { input.len() } else { ready }
     }
 
-    /// A message has come.
+    /// Counts a notification.
     pub(crate) fn one_is_done(&mut self) {
         self.awaited = self.awaited.saturating_sub(1);
     }
 }
 
-/// Looks at the whole messages at the front of `input`, as far as their pages are in memory, and makes jobs for the
-/// pages that are not. Overwrites `scratch`.
+/// Makes dry runs of the whole messages at the front of `input`, as far as their pages are in memory, and makes jobs
+/// for the missing pages. Overwrites `scratch`.
 pub(crate) fn look_ahead(
     snapshot: &Snapshot,
     limits: &DecodeLimits,
@@ -159,7 +160,7 @@ pub(crate) fn look_ahead(
     for _ in 0..READ_AHEAD_LOOKS {
         let Some(frame) = first_frame(input.get(end..).unwrap_or_default(), limits.message_size_max) else {
             if awaited == 0 {
-                // What follows is for the session, which waits for the rest of it or reports what is wrong.
+                // The session handles the rest: it waits for more of it or reports the error.
                 return Ahead::all(input);
             }
             break;
@@ -173,7 +174,7 @@ pub(crate) fn look_ahead(
             jobs.extend(whole);
             return Ahead { ready: 0, awaited, is_all: true };
         } else if absent.is_walk {
-            // A thread traverses it when it is the first.
+            // A prefetch thread traverses it once it is the first.
             break;
         }
         end += frame.len();
@@ -189,14 +190,14 @@ pub(crate) fn look_ahead(
     Ahead { ready, awaited, is_all: false }
 }
 
-/// The message at the front, if it is there as a whole and may be looked at.
+/// Returns the message at the front, if it is complete and may be prefetched.
 fn first_frame(input: &[u8], message_size_max: usize) -> Option<&[u8]> {
     let size = ldap::frame_len(input).ok().flatten().filter(|size| *size <= message_size_max)?;
     input.get(..size)
 }
 
-/// Cuts the whole messages at the front of `input` into jobs, a few messages each, so that several threads can go
-/// through what one connection sent at once. None where there is no whole message, or none that may be looked at.
+/// Divides the whole messages at the front of `input` into jobs, a few messages each, so that several threads can
+/// traverse what one connection sent at once. Makes none if there is no whole message, or none that may be prefetched.
 #[expect(clippy::indexing_slicing, reason = "begin and end count whole messages of the input")]
 fn whole_requests(
     address: Address,
@@ -225,7 +226,7 @@ fn whole_requests(
 }
 
 impl ReadAheadPool {
-    /// A pool of at most so many threads, which are started with the first job; with none, nothing is read ahead.
+    /// Makes a pool of at most so many threads, which are started with the first job. With none, nothing is prefetched.
     pub(crate) fn new(
         threads_max: usize,
         directory: &Arc<Directory>,
@@ -240,7 +241,7 @@ impl ReadAheadPool {
         }
     }
 
-    /// Makes sure that there are threads. False where there cannot be any.
+    /// Starts the threads if necessary. Returns false if there cannot be any.
     pub(crate) fn start(&self) -> bool {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         let wanted = threads_for(system::available_memory_bytes()).min(self.threads_max);
@@ -266,7 +267,7 @@ impl ReadAheadPool {
         builder.spawn(move || work(&queue, snapshot, &mailboxes))
     }
 
-    /// Has jobs done. Each is told of in a message.
+    /// Queues jobs. A message announces the end of each.
     pub(crate) fn submit(&self, jobs: &mut Vec<PrefetchJob>) {
         if jobs.is_empty() {
             return;
@@ -292,14 +293,15 @@ impl Drop for ReadAheadPool {
         self.queue.lock().closed = true;
         self.queue.work_arrived.notify_all();
         for thread in self.threads.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
-            // A thread only ends early by a panic outside of the guarded work; there is nobody left to tell.
+            // A thread ends early only by a panic outside of the guarded work, and no caller is left to report it to.
             let _ = thread.join();
         }
     }
 }
 
 impl JobQueue {
-    /// Takes the job that waited longest, and with one of pages others of pages. False where there is none.
+    /// Takes the job that waited longest; if it is one of pages, takes others of pages with it. Returns false if there
+    /// is none.
     fn take(&mut self, into: &mut Vec<PrefetchJob>) -> bool {
         let pages = self.jobs.iter().take(READ_AHEAD_PAGES).take_while(|job| job.is_pages());
         let count = pages.count().max(1).min(self.jobs.len());
@@ -309,13 +311,13 @@ impl JobQueue {
 }
 
 impl Queue {
-    /// Jobs are pushed and popped whole, so a panic elsewhere leaves nothing half done.
+    /// Jobs are pushed and popped in one step, so a panic elsewhere leaves the queue consistent.
     fn lock(&self) -> MutexGuard<'_, JobQueue> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what there is to do, see [`JobQueue::take`]. False when the pool is closed. Before it waits, `snapshot`
-    /// lets go of its position.
+    /// Waits for jobs and takes them, see [`JobQueue::take`]. Returns false when the pool is closed. Parks `snapshot`
+    /// before it waits.
     fn next(&self, snapshot: &mut Snapshot, jobs: &mut Vec<PrefetchJob>) -> bool {
         let mut state = self.lock();
         loop {
@@ -333,8 +335,8 @@ impl Queue {
     }
 }
 
-/// Threads that there is memory for. Asked when they are wanted first: a process may be put under a limit after its
-/// start.
+/// Returns the number of threads that there is memory for. Called when the first is needed, because a process may be
+/// put under a limit after its start.
 fn threads_for(memory_bytes: Option<u64>) -> usize {
     let count = memory_bytes.map(|bytes| bytes / READ_AHEAD_MEMORY_PER_THREAD);
     count.map_or(usize::MAX, |count| usize::try_from(count).unwrap_or(usize::MAX).max(1))
@@ -344,7 +346,7 @@ fn work(queue: &Queue, mut snapshot: Snapshot, mailboxes: &[Mailbox]) {
     lower_priority(READ_AHEAD_NICENESS, "threads that read ahead have no lower priority");
     let (mut jobs, mut scratch) = (Vec::new(), Vec::new());
     while queue.next(&mut snapshot, &mut jobs) {
-        // What went wrong here goes wrong again on the event loop, where somebody is told.
+        // An error here occurs again on the event loop, which reports it.
         let _ = catch_unwind(AssertUnwindSafe(|| {
             run_jobs(&jobs, &mut snapshot, &mut scratch, &queue.figures);
         }));
@@ -361,7 +363,7 @@ fn work(queue: &Queue, mut snapshot: Snapshot, mailboxes: &[Mailbox]) {
     }
 }
 
-/// Does the jobs: brings in the pages of all of them together, and then goes through requests.
+/// Performs the jobs: prefetches the pages of all of them together, and then traverses requests.
 fn run_jobs(
     jobs: &[PrefetchJob],
     snapshot: &mut Snapshot,
@@ -382,7 +384,7 @@ fn run_jobs(
     }
 }
 
-/// Goes through requests, and says how many there were.
+/// Traverses requests. Returns their number.
 fn go_through(snapshot: &Snapshot, requester: &Requester, messages: &[u8], scratch: &mut Vec<u8>) -> u64 {
     let (mut rest, mut count) = (messages, 0);
     while let Some(frame) = first_frame(rest, usize::MAX) {
@@ -402,7 +404,7 @@ impl PrefetchJob {
         matches!(self.work, Work::Pages(_))
     }
 
-    /// Pages to bring in; none of requests.
+    /// Returns the pages to prefetch; none if this is a job of requests.
     fn pages(&self) -> &[PageNumber] {
         match &self.work {
             Work::Pages(pages) => pages,
@@ -411,31 +413,32 @@ impl PrefetchJob {
     }
 }
 
-/// Whether an event loop waits for the disk, as it finds out by counting.
+/// Detector of event loops that wait for the disk.
 ///
-/// The kernel counts what each thread had read from a disk because it was not in memory. A loop that waited for that
-/// for more than a small part of a tick is cold from then on, until what the whole process, the threads that read ahead
-/// included, had read would not have taken the loop as long, for a while. Being cold has a price: every request goes
-/// its way twice, and the kernel is asked for each page that was not met lately. So a page now and then is waited for.
-/// A tick costs two short reads from `/proc`; where the kernel keeps no such counts, a loop is never cold.
+/// The kernel counts the bytes that each thread had read from a disk because they were not in memory. A loop that
+/// waited for such reads for more than a small part of a tick becomes cold. It stays cold until reads of the whole
+/// process, prefetch threads included, have for a while been so few that they would not have delayed the loop as long.
+/// Being cold has a price: every request is traversed twice, and the kernel is asked about each page that was not met
+/// lately. So an occasional page fault is accepted. A tick costs two short reads from `/proc`; if the kernel has no
+/// such counts, a loop is never cold.
 ///
-/// Not by counting major faults: a page in memory that is being written, as checkpoints do, makes one too, when it has
-/// to be asked for twice.
+/// Major faults are not counted: a page in memory that is being written, as checkpoints do, causes one too if it has to
+/// be requested twice.
 pub(crate) struct Coldness {
     counts: Option<Counts>,
     tick_began: Instant,
-    /// Since when the loop waits for something to happen, if it does.
+    /// Start of the present wait for events, if the loop waits.
     idle_since: Option<Instant>,
-    /// How long it did in this tick.
+    /// Time spent waiting for events in this tick.
     idle: Duration,
-    /// What a page took whom it kept waiting, when the loop became cold.
+    /// Average wait for a page when the loop became cold.
     page_wait: Duration,
-    /// Ticks to stay cold for if nothing more happens; 0 is warm.
+    /// Ticks for which the loop stays cold without further page faults; 0 is warm.
     ticks_left: u32,
 }
 
 impl Coldness {
-    /// A warm loop, of the thread that will tick.
+    /// Makes the detector of a warm loop. The loop's own thread must call `tick`.
     pub(crate) fn new(now: Instant) -> Coldness {
         Coldness {
             counts: None,
@@ -451,12 +454,12 @@ impl Coldness {
         self.ticks_left > 0
     }
 
-    /// The loop waits for something to happen, until the next [tick](Coldness::tick).
+    /// Notes that the loop waits for events, until the next [tick](Coldness::tick).
     pub(crate) fn idle_from(&mut self, now: Instant) {
         self.idle_since = Some(now);
     }
 
-    /// Looks, when it is time to. True when the loop has just become cold.
+    /// Evaluates the counts if a tick has passed. Returns true if the loop has just become cold.
     pub(crate) fn tick(&mut self, now: Instant) -> bool {
         if let Some(since) = self.idle_since.take() {
             self.idle += now.saturating_duration_since(since);
@@ -468,7 +471,7 @@ impl Coldness {
         self.tick_began = now;
         let idle = std::mem::take(&mut self.idle);
         let Some(counts) = &mut self.counts else {
-            // Nothing to compare with yet.
+            // There is no earlier count to compare with yet.
             self.counts = Counts::open(self.is_cold());
             return false;
         };
@@ -477,32 +480,33 @@ impl Coldness {
         self.count(pages, used.map(|used| elapsed.saturating_sub(idle + used)))
     }
 
-    /// Takes the pages that were read in one tick, and how long a warm loop waited in it, if that is known. True when
-    /// it makes a warm loop cold.
+    /// Evaluates the pages that were read in one tick, and the time that a warm loop waited in it, if known. Returns
+    /// true if this makes a warm loop cold.
     fn count(&mut self, pages: u64, waited: Option<Duration>) -> bool {
         let was_cold = self.is_cold();
         let pages = u32::try_from(pages).unwrap_or(u32::MAX);
         if !was_cold && pages > 0 {
-            // Where nobody knows, the fewest pages that count take long enough.
+            // If the wait is unknown, assumes that the smallest number of pages that counts took the shortest time that
+            // counts.
             self.page_wait = waited.map_or(COLD_WAIT_MIN / COLD_PAGES_MIN, |waited| waited / pages);
         }
         let is_much = pages >= COLD_PAGES_MIN && self.page_wait.saturating_mul(pages) >= COLD_WAIT_MIN;
         self.ticks_left = if is_much { COLD_TICKS } else { self.ticks_left.saturating_sub(1) };
         if was_cold != self.is_cold() {
-            // What others count, and what happens until then, is not to be counted.
+            // Counts of other threads, and reads until the next tick, must not be included.
             self.counts = None;
         }
         !was_cold && self.is_cold()
     }
 }
 
-/// What the kernel counts.
+/// Counters of the kernel.
 struct Counts {
-    /// Whose reading counts: for a warm loop its own, for a cold one that of the whole process.
+    /// Threads whose reads count: a warm loop's own thread, or the whole process for a cold loop.
     whose: UsageWho,
-    /// Bytes that they had read from a disk when they were asked last.
+    /// Bytes read from a disk at the last look.
     read: u64,
-    /// Nanoseconds that a warm loop's thread had a processor or waited for one; `None` where they are not counted.
+    /// Nanoseconds for which a warm loop's thread had a processor or waited for one; `None` if they are not counted.
     used: Option<Count>,
 }
 
@@ -527,14 +531,14 @@ struct Count {
 }
 
 impl Count {
-    /// `None` where there is none.
+    /// Opens a counter; returns `None` if it does not exist.
     fn open(path: &str, find: fn(&str) -> Option<u64>) -> Option<Count> {
         let mut count = Count { file: File::open(path).ok()?, find, seen: 0 };
         count.seen = count.now()?;
         Some(count)
     }
 
-    /// How many came since it was asked last.
+    /// Returns the increase since the last call.
     fn since_last(&mut self) -> u64 {
         let all = self.now().unwrap_or(self.seen);
         all.saturating_sub(std::mem::replace(&mut self.seen, all))
@@ -553,7 +557,7 @@ mod tests {
 
     const ADDRESS: Address = Address { event_loop: 0, slot: 1, connection: 2, ticket: 0 };
 
-    /// A delete of "a" with this id.
+    /// Returns a delete of "a" with this id.
     fn delete(id: u8) -> Vec<u8> {
         vec![0x30, 6, 2, 1, id, 0x4a, 1, b'a']
     }
@@ -598,7 +602,7 @@ mod tests {
         assert_eq!(reading.ready(&input, never), 0);
         reading.one_is_done();
         assert_eq!(reading.ready(&input, pages(10, 0)), 10);
-        // Another thread goes through all of it: then nobody looks again.
+        // Another thread traverses all of it, so `look` is not called again.
         assert_eq!(reading.ready(&input, |_| Ahead { ready: 0, awaited: 1, is_all: true }), 0);
         reading.one_is_done();
         assert_eq!(reading.ready(&input, never), 30);
@@ -638,13 +642,14 @@ mod tests {
         assert!(!coldness.count(few, Some(COLD_TICK)) && !coldness.count(few, None), "few pages");
         assert!(!coldness.count(many, Some(COLD_WAIT_MIN / 2)) && !coldness.is_cold(), "a fast disk");
         assert!(coldness.count(many, Some(COLD_WAIT_MIN * 2)) && coldness.is_cold());
-        // By what a page took then: half as many would keep the loop waiting long enough, a quarter would not.
+        // According to the page wait of that time: half as many would keep the loop waiting long enough, a quarter
+        // would not.
         assert!(!coldness.count(many / 2 + 1, None));
         for _ in 1..COLD_TICKS {
             assert!(!coldness.count(many / 4, None) && coldness.is_cold());
         }
         assert!(!coldness.count(0, None) && !coldness.is_cold());
-        // Where the kernel does not say how long it took.
+        // The kernel does not report the wait.
         assert!(coldness.count(u64::from(COLD_PAGES_MIN), None) && coldness.is_cold());
     }
 

@@ -53,7 +53,7 @@ struct Progress {
 }
 
 enum Part {
-    /// To be claimed, up to this id.
+    /// Unclaimed, up to this id.
     Open(u64),
     Running,
     Done(Piece),
@@ -226,7 +226,7 @@ impl Progress {
         Some(piece)
     }
 
-    /// What the caller does next. Counts as done.
+    /// Returns what the caller must do next, and marks it as done.
     fn actions(&mut self) -> ScanActions {
         let can_leave = matches!(self.parts.first_key_value(), Some((_, Part::Done(_))));
         let enqueue = !self.queued && self.can_claim();

@@ -46,7 +46,7 @@ struct WaitingScans {
     closed: bool,
 }
 
-/// What the pool does, for monitoring.
+/// Counts of the pool's work, for monitoring.
 #[derive(Debug, Default)]
 pub(crate) struct ScanFigures {
     pub(crate) threads: AtomicUsize,
@@ -88,8 +88,8 @@ impl ScanPool {
         Ok(pool)
     }
 
-    /// Takes a search, which `split` splits into a scanner and the id to begin from. `None` if the pool has no threads
-    /// or [`SCANS_MAX`] searches already, since each holds memory, or if `split` gives none.
+    /// Accepts a search, which `split` divides into a scanner and the id to begin from. Returns `None` if the pool has
+    /// no threads, if it has [`SCANS_MAX`] searches already, since each holds memory, or if `split` returns `None`.
     pub(crate) fn begin(
         &self,
         address: Address,
@@ -120,7 +120,7 @@ impl Drop for ScanPool {
         self.queue.lock().closed = true;
         self.queue.work_arrived.notify_all();
         for thread in self.threads.drain(..) {
-            // A thread ends early only by a panic outside of the guarded work, and nobody is left to be told.
+            // A thread ends early only by a panic outside of the guarded work, and no caller is left to report it to.
             let _ = thread.join();
         }
     }

@@ -1,11 +1,10 @@
-//! Passwords that were verified a short while ago, so that an application that binds again and again costs one slow
-//! hash a minute.
+//! Cache of recently verified passwords, so that an application that binds repeatedly costs one slow hash a minute.
 //!
-//! Kept is a MAC, by a key that this process alone has, of the asserted password and of all stored values that it was
-//! verified by. So nothing has to be forgotten when a password changes: other stored values are another MAC. What a
-//! policy says of an account (a lock, an age, a forced change) is asked at every bind, with the cache as without; a
-//! lock takes the stored values away before this is asked. A wrong password is never here, and costs what it always
-//! did.
+//! The cache keeps a MAC, with a key that only this process has, of the asserted password and of all stored values that
+//! it was verified by. So a changed password needs no invalidation: other stored values give another MAC. The state of
+//! the account under its policy (a lock, an age, a forced change) is checked at every bind, with or without the cache;
+//! a locked account has no stored values to match. A wrong password is never cached and always costs the full
+//! verification.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,19 +17,19 @@ use zeroize::Zeroizing;
 
 use crate::limits::VERIFIED_BINDS_MAX;
 
-/// What was verified, as nobody else can compute it.
+/// MAC of a verification, which only this process can compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct VerifiedKey([u8; 32]);
 
-/// All that was verified lately.
+/// Recent verifications.
 pub(crate) struct VerifiedBinds {
     secret: Zeroizing<[u8; 32]>,
-    /// When each was verified.
+    /// Time of each verification.
     verified: Mutex<HashMap<VerifiedKey, Instant>>,
 }
 
 impl VerifiedBinds {
-    /// With a secret of its own.
+    /// Makes a cache with a new random secret.
     ///
     /// # Errors
     /// The system has no random bytes.
@@ -47,7 +46,7 @@ impl VerifiedBinds {
             mac.update(&stored.len().to_be_bytes());
             mac.update(stored);
         }
-        // No stored value is as long, so what follows is none.
+        // No stored value has this length, so it separates them from what follows.
         mac.update(&usize::MAX.to_be_bytes());
         mac.update(asserted);
         Some(VerifiedKey(mac.finalize().into_bytes().into()))
@@ -58,7 +57,7 @@ impl VerifiedBinds {
         self.lock().get(key).is_some_and(|verified| now.saturating_duration_since(*verified) < lifetime)
     }
 
-    /// Keeps that this was just verified. A full table keeps what is in it until that is old.
+    /// Adds a verification. A full table keeps its contents until they are old.
     pub(crate) fn keep(&self, key: VerifiedKey, lifetime: Duration, now: Instant) {
         let mut verified = self.lock();
         if verified.len() >= VERIFIED_BINDS_MAX {
@@ -70,7 +69,7 @@ impl VerifiedBinds {
         verified.insert(key, now);
     }
 
-    /// Keys are put in and taken out whole, so a poisoned lock is fit for use.
+    /// Keys are inserted and removed in one step, so a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, HashMap<VerifiedKey, Instant>> {
         self.verified.lock().unwrap_or_else(PoisonError::into_inner)
     }

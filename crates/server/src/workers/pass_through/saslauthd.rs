@@ -1,5 +1,5 @@
-//! The language of Cyrus SASL's `saslauthd`: a question of four strings, name, password, service and realm, each behind
-//! its length in two octets, and one such string as the answer, `OK` or `NO` and what it likes to add.
+//! The protocol of Cyrus SASL's `saslauthd`. A request has four strings: name, password, service and realm. Each is
+//! preceded by its length in two octets. The response is one such string: `OK` or `NO`, with an optional text.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -10,13 +10,13 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, connect, socket};
 use zeroize::Zeroizing;
 
-/// The most octets of one string: what `saslauthd` reads.
+/// Maximum octets of one string that `saslauthd` reads.
 const STRING_MAX: usize = 256;
 
-/// Whether the daemon behind `path` takes this password. `name` may end with `@REALM`, as Cyrus SASL reads it.
+/// Whether the daemon at the socket `path` accepts this password. `name` may end with `@REALM`, as Cyrus SASL reads it.
 ///
 /// # Errors
-/// It says neither yes nor no within `timeout`, which each step has.
+/// The daemon gave no answer; `timeout` applies to each step.
 pub(super) fn verify(
     path: &Path,
     service: &str,
@@ -26,7 +26,7 @@ pub(super) fn verify(
 ) -> Result<bool, String> {
     let (user, realm) = name.rsplit_once('@').unwrap_or((name, ""));
     let Some(question) = question([user.as_bytes(), password, service.as_bytes(), realm.as_bytes()]) else {
-        // The daemon would end the connection at a longer one: it knows nobody by that name, and no such password.
+        // The daemon would close the connection at a longer string, so no user has such a name or password.
         return Ok(false);
     };
     let told = |error: std::io::Error| error.to_string();
@@ -43,9 +43,9 @@ pub(super) fn verify(
     }
 }
 
-/// The question, or `None` where a string is too long for it.
+/// Returns the request, or `None` if a string is too long for it.
 fn question(strings: [&[u8]; 4]) -> Option<Zeroizing<Vec<u8>>> {
-    // No growing: what is freed on the way would not be wiped.
+    // Allocated once: growing would free memory that is not wiped.
     let mut question = Zeroizing::new(Vec::with_capacity(strings.len() * (2 + STRING_MAX)));
     for string in strings {
         let length = u16::try_from(string.len()).ok().filter(|_| string.len() <= STRING_MAX)?;
@@ -55,7 +55,7 @@ fn question(strings: [&[u8]; 4]) -> Option<Zeroizing<Vec<u8>>> {
     Some(question)
 }
 
-/// Connects. The timeout is set before, because a daemon whose queue is full keeps whoever connects waiting.
+/// Connects. The timeout is set before, because a daemon whose queue is full blocks connecting clients.
 fn open(path: &Path, timeout: Duration) -> std::io::Result<UnixStream> {
     let socket = socket(AddressFamily::UNIX, SocketType::STREAM, None)?;
     set_socket_timeout(&socket, Timeout::Send, Some(timeout))?;
