@@ -1,11 +1,11 @@
-//! What happened to passwords and is not in the directory yet: failures, last logins ([those that wait](super::logins)
-//! when their time has come), stronger hashes.
+//! Results of password attempts that are not recorded in the directory yet: failures, last logins ([the gathered
+//! ones](super::logins) when they are due), stronger hashes.
 //!
-//! Every attempt counts at once, for all event loops. What has to be recorded goes to the writer, one request for an
-//! account however many attempts come meanwhile, so a storm of them costs one record a commit. A kill loses at most
-//! what its last commit did not have yet; a stop writes it.
+//! Every attempt counts at once, for all event loops. The writer receives one request per account, however many
+//! attempts follow meanwhile, so a storm of attempts costs one record per commit. A kill loses at most what the last
+//! commit did not contain; a stop writes everything.
 //!
-//! Nothing is kept of an account once it is recorded, so the table is as large as the writer is behind.
+//! An account is removed once it is recorded, so the size of the table is bounded by the writer's delay.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,41 +15,42 @@ use directory::rows::EntryId;
 
 use crate::limits::{FAILURES_NOTED_MAX, UNWRITTEN_ACCOUNTS_MAX};
 
-/// Accounts with something that is not recorded yet.
+/// Accounts with unrecorded attempts.
 #[derive(Default)]
 pub(crate) struct Attempts {
     accounts: Mutex<HashMap<EntryId, Unrecorded>>,
 }
 
-/// What is not recorded yet of an account.
+/// Unrecorded attempts of an account.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct UnrecordedAttempts {
-    /// When they were.
+    /// Times of the failures.
     pub(crate) times: Vec<i64>,
-    /// Whether a success came behind those that are recorded.
+    /// Whether a success followed the recorded failures.
     pub(crate) ends_recorded: bool,
-    /// The last success, where that is to be recorded.
+    /// The last success, if it must be recorded.
     pub(crate) success: Option<i64>,
 }
 
 #[derive(Default)]
 struct Unrecorded {
-    /// What the writer does not have yet.
+    /// Update that the writer has not taken yet.
     waiting: AccountUpdate,
-    /// What is in its present batch.
+    /// Update in the writer's present batch.
     writing: Option<AccountUpdate>,
     /// Whether a request for it waits at the writer.
     is_queued: bool,
 }
 
 impl Attempts {
-    /// The account's attempts that are not recorded yet. Whoever counts them with those that are asks here first and
-    /// then looks at the entry on a snapshot that has every commit: then none is missed.
+    /// Returns the account's attempts that are not recorded yet. A caller that adds them to the recorded ones calls
+    /// this first and then reads the entry on a snapshot with every commit, so that none is missed.
     pub(crate) fn unrecorded(&self, id: EntryId) -> UnrecordedAttempts {
         self.lock().get(&id).map(Unrecorded::attempts).unwrap_or_default()
     }
 
-    /// Notes something. True where the writer is to be asked for it: no request for the account waits yet.
+    /// Notes something. Returns true if the caller must submit a request to the writer, because none waits for the
+    /// account.
     pub(crate) fn note(&self, id: EntryId, note: impl FnOnce(&mut AccountUpdate)) -> bool {
         let mut accounts = self.lock();
         if accounts.len() >= UNWRITTEN_ACCOUNTS_MAX && !accounts.contains_key(&id) {
@@ -60,9 +61,9 @@ impl Attempts {
         !std::mem::replace(&mut account.is_queued, true)
     }
 
-    /// Notes a failure, as [`note`](Attempts::note). `known` are the times of others, of which this one's differs: by
-    /// its time a failure is counted once. Where the writer is far behind, or cannot write, the first ones are enough
-    /// to lock.
+    /// Notes a failure, like [`note`](Attempts::note). `known` are the times of other failures; this one gets a
+    /// different time, because failures are identified by their time. If the writer is far behind or cannot write, only
+    /// as many failures are kept as are enough to lock.
     pub(crate) fn note_failure(&self, id: EntryId, now: i64, known: &[i64]) -> bool {
         let mut accounts = self.lock();
         let account = match accounts.len() >= UNWRITTEN_ACCOUNTS_MAX {
@@ -79,14 +80,14 @@ impl Attempts {
         !std::mem::replace(is_queued, true)
     }
 
-    /// The writer could not be asked: the next note asks again.
+    /// The writer's queue was full: the next note asks again.
     pub(crate) fn not_queued(&self, id: EntryId) {
         if let Some(account) = self.lock().get_mut(&id) {
             account.is_queued = false;
         }
     }
 
-    /// What is to be recorded of an account, for the writer.
+    /// Takes the update of an account, for the writer.
     pub(crate) fn take(&self, id: EntryId) -> AccountUpdate {
         let mut accounts = self.lock();
         let Some(account) = accounts.get_mut(&id) else { return AccountUpdate::default() };
@@ -100,7 +101,7 @@ impl Attempts {
         taken
     }
 
-    /// What [`take`](Attempts::take) gave is committed, or not.
+    /// Ends the update that [`take`](Attempts::take) returned: it was committed, or it was not.
     pub(crate) fn settle(&self, id: EntryId, is_committed: bool) {
         let mut accounts = self.lock();
         let Some(account) = accounts.get_mut(&id) else { return };
@@ -113,7 +114,7 @@ impl Attempts {
         }
     }
 
-    /// Every account of which something waits, for a stop.
+    /// Returns every account with a waiting update, for a stop.
     pub(crate) fn all(&self) -> Vec<EntryId> {
         self.lock().keys().copied().collect()
     }
@@ -124,7 +125,7 @@ impl Attempts {
     }
 }
 
-/// Both, the one after the other.
+/// Merges two updates in order.
 fn after(earlier: AccountUpdate, later: AccountUpdate) -> AccountUpdate {
     let mut app_uses = earlier.app_uses;
     app_uses.retain(|(name, _)| later.app_uses.iter().all(|(newer, _)| newer != name));

@@ -1,8 +1,8 @@
 //! The thread that writes the audit trail.
 //!
-//! It takes what event loops handed over, and reads the directory's log from where the trail has come to: changes are
-//! described by their records, which are there after a crash too. So no change is without its event, and none needs a
-//! sync for it. The log is kept until the trail has it, durably.
+//! It takes the events from the event loops, and reads the directory's log from the trail's position. Events of changes
+//! are made from their records, which survive a crash. So every change has its event, and no event needs a sync of its
+//! own. The log is kept until the trail contains it durably.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,10 +26,10 @@ use crate::workers::audit_feed::{AuditFeed, Choice, Chunk};
 /// The file of the node's key, in the data directory.
 const KEY_FILE: &str = "audit.key";
 
-/// How long the thread sleeps while an anchor is still to come.
+/// Longest sleep of the thread while an anchor is due.
 const ANCHOR_WAIT: Duration = Duration::from_secs(5);
 
-/// What the server keeps about every change anyway.
+/// Attributes that the server sets with every change. Events omit them.
 const STAMPS: [&str; 7] = [
     "modifyTimestamp",
     "modifiersName",
@@ -40,10 +40,10 @@ const STAMPS: [&str; 7] = [
     "structuralObjectClass",
 ];
 
-/// Opens the trail of the settings; `None` without one. From here on the log is kept for it.
+/// Opens the trail of the settings; returns `None` without one. From here on the log is kept for it.
 ///
 /// # Errors
-/// It cannot be written, or not gone on from.
+/// The trail cannot be written or continued.
 pub(crate) fn open(
     settings: &AuditSettings,
     data: &Path,
@@ -63,7 +63,7 @@ pub(crate) fn open(
     let (mut trail, opening) = Trail::open(options, position, now_micros())?;
     report(folder, &trail, opening);
     if trail.position() > position {
-        // A backup was restored. Positions come again, and what they stand for then is to be told too.
+        // A backup was restored. Positions repeat, and the changes at them must be audited again.
         tracing::warn!(
             "the audit trail has changes up to position {}, the data ends at {position}: it goes on from there",
             trail.position()
@@ -131,7 +131,7 @@ struct Scribe<'a> {
     snapshot: Snapshot,
     choice: Choice,
     unwritten: Vec<Chunk>,
-    /// Events whose loss is to be told.
+    /// Lost events that the trail must still report.
     lost: u64,
     synced: Instant,
     is_synced: bool,
@@ -160,7 +160,7 @@ impl Scribe<'_> {
         }
     }
 
-    /// How long there is nothing to do but for what arrives.
+    /// Returns how long the thread may wait if nothing arrives.
     fn patience(&self) -> Option<Duration> {
         if self.is_failing {
             Some(AUDIT_RETRY)
@@ -171,7 +171,7 @@ impl Scribe<'_> {
         }
     }
 
-    /// Writes all that there is.
+    /// Writes all waiting events and changes.
     fn write(&mut self) -> Result<(), ScribeError> {
         self.write_chunks()?;
         self.write_changes()?;
@@ -247,7 +247,7 @@ impl Scribe<'_> {
                 count += self.describe(change, &mut bytes);
             }
             match count {
-                // Nothing of them is kept: the position goes with the next block.
+                // These changes have no events: the position is written with the next block.
                 0 if last == self.snapshot.position().unwrap_or(last) && last - from < 64 => break,
                 _ => self.append(&bytes, count, last)?,
             }
@@ -276,7 +276,7 @@ impl Scribe<'_> {
         Ok(())
     }
 
-    /// Notes that the trail cannot be written: requests are held back or events are lost, as the settings say.
+    /// Notes that the trail cannot be written. Requests are held back or events are lost, as the settings say.
     fn failed(&mut self, error: &ScribeError, is_closed: bool) {
         if !std::mem::replace(&mut self.is_failing, true) {
             let what = match self.feed.settings.overload {
@@ -292,7 +292,7 @@ impl Scribe<'_> {
         let is_far_behind = behind > AUDIT_CHANGES_BEHIND_MAX;
         self.feed.set_lagging(is_far_behind);
         if is_far_behind && self.feed.settings.overload == Overload::Count {
-            // The log may go: what the trail cannot have any more it will tell as a gap.
+            // Releases the log: the trail will report the changes that it misses as a gap.
             self.directory.keep_log_from(position + 1 - AUDIT_CHANGES_BEHIND_MAX);
         }
         if self.feed.must_hold() && !std::mem::replace(&mut self.is_holding, true) {
@@ -320,7 +320,7 @@ impl Scribe<'_> {
         }
     }
 
-    /// Appends the event of a change; how many were appended.
+    /// Appends the events of a change. Returns their number.
     fn describe(&self, change: &LoggedChange, out: &mut Vec<u8>) -> u32 {
         let LoggedChange { position, record } = change;
         let (kind, target) = change_target(record);
@@ -426,7 +426,7 @@ impl Scribe<'_> {
         }
     }
 
-    /// Values of an attribute, unless they are secret.
+    /// Appends the values of an attribute, unless they are secret.
     fn put_values(&self, id: AttrId, fate: ValueFate, values: &[Value], event: &mut EventWriter<'_>) {
         let Some(known) = self.snapshot.logged_attribute(id).filter(|known| !known.is_secret) else { return };
         if STAMPS.contains(&known.name) {
@@ -448,12 +448,12 @@ fn fate_of(change: &ValueChange) -> (AttrId, ValueFate, &[Value]) {
     (change.attribute, fate, &change.values)
 }
 
-/// Whether the server changed an entry by itself: what it records of an account.
+/// Whether the change is the server's own, such as the update of an account's state.
 fn is_own(record: &Record) -> bool {
     record.requester.is_empty() && record.origin.connection.is_none()
 }
 
-/// The kind of a change, and the entry that it is of.
+/// Returns the kind of a change, and its entry.
 fn change_target(record: &Record) -> (Kind, &str) {
     match &record.change {
         Change::Add(add) => (Kind::Add, &add.dn),
@@ -467,7 +467,7 @@ fn change_target(record: &Record) -> (Kind, &str) {
     }
 }
 
-/// Why nothing was written.
+/// Error that kept events from being written.
 #[derive(Debug, thiserror::Error)]
 enum ScribeError {
     #[error(transparent)]

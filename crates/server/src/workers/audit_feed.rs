@@ -1,8 +1,8 @@
-//! Events on their way to the thread that writes the audit trail.
+//! Queue of events between the event loops and the thread that writes the audit trail.
 //!
-//! Each event loop gathers its events in a buffer of its own, and hands the buffer over when it is large, old, or the
-//! loop has nothing else to do. So an event costs its loop a copy. What waits is bounded in bytes. Beyond that either
-//! requests are held back, or events are lost and counted, as the settings say.
+//! Each event loop gathers its events in a buffer of its own. It hands the buffer over when it is large or old, or when
+//! the loop has nothing else to do, so an event costs its loop a copy. The queue is bounded in bytes. If it is full,
+//! either requests are held back or events are lost and counted, as the settings say.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -26,14 +26,14 @@ pub(crate) struct Chunk {
     pub(crate) count: u32,
 }
 
-/// What the event loops, the writer and the thread of the trail share.
+/// State that the event loops, the writer and the thread of the trail share.
 pub(crate) struct AuditFeed {
     pub(crate) settings: AuditSettings,
     waiting: Mutex<Waiting>,
     arrived: Condvar,
     /// Bytes of the chunks that are not written yet.
     waiting_bytes: AtomicUsize,
-    /// The trail is so far behind that requests wait.
+    /// Whether the trail lags so far that requests wait.
     holds: AtomicBool,
     pub(crate) figures: AuditFigures,
 }
@@ -53,23 +53,23 @@ pub(crate) struct AuditFigures {
     pub(crate) lost: AtomicU64,
     /// Whether the trail cannot be written now.
     pub(crate) is_failing: AtomicBool,
-    /// Requests that found themselves held back.
+    /// Requests that were held back.
     pub(crate) held: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct Waiting {
     chunks: Vec<Chunk>,
-    /// Bytes of these.
+    /// Bytes of the chunks.
     bytes: usize,
     /// The log has grown.
     has_changes: bool,
-    /// Events that were lost and are not told yet.
+    /// Lost events that the trail has not reported yet.
     lost: u64,
     is_closed: bool,
 }
 
-/// What there is to write.
+/// Events and changes to write.
 #[derive(Debug, Default)]
 pub(crate) struct Fetched {
     pub(crate) chunks: Vec<Chunk>,
@@ -96,7 +96,7 @@ impl AuditFeed {
         (is_full || self.holds.load(Ordering::Relaxed)) && self.settings.overload == Overload::Hold
     }
 
-    /// Says that the trail is too far behind the log, or no longer.
+    /// Sets whether the trail lags too far behind the log.
     pub(crate) fn set_lagging(&self, is_lagging: bool) {
         self.holds.store(is_lagging, Ordering::Relaxed);
     }
@@ -135,7 +135,7 @@ impl AuditFeed {
         }
     }
 
-    /// Lets the thread of the trail write what waits and end.
+    /// Makes the thread of the trail write all waiting events and end.
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;
         self.arrived.notify_one();
@@ -170,12 +170,12 @@ impl AuditFeed {
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        // What it guards changes in single steps, so a poisoned lock is fit for use.
+        // Every update under the lock is one step, so a poisoned lock is usable.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Which events are kept, with its names in normal form.
+/// Rules for the events to keep, with names in normal form.
 pub(crate) struct Choice {
     what: Kinds,
     except: Vec<Exception>,
@@ -243,7 +243,7 @@ struct Gathered {
     clock: (Instant, u64),
 }
 
-/// How long a reading of the system's clock is good for.
+/// Time for which a reading of the system's clock is used.
 const CLOCK_GOOD: Duration = Duration::from_secs(1);
 
 impl AuditBuffer {
@@ -300,7 +300,7 @@ impl AuditBuffer {
         micros.saturating_add(since(instant, at)).saturating_sub(since(at, instant))
     }
 
-    /// Takes an event of these fields.
+    /// Adds an event with these fields.
     pub(crate) fn push(&self, fields: &[&[u8]]) {
         let mut gathered = self.gathered.borrow_mut();
         if gathered.chunk.bytes.is_empty() {
@@ -314,7 +314,7 @@ impl AuditBuffer {
         }
     }
 
-    /// An event of a connection.
+    /// Adds an event of a connection.
     pub(crate) fn connection_event(
         &self,
         snapshot: &Snapshot,

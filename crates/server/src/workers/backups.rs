@@ -1,5 +1,5 @@
-//! The thread that backs up the data of a server: when it starts, every so often, and before the log forgets changes
-//! that no backup has.
+//! The thread that backs up the data of a server: at the start, at intervals, and before the log drops changes that no
+//! backup contains.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -17,17 +17,17 @@ use crate::limits::{BACKUP_LOOK, BACKUP_NICENESS, BACKUP_RECORDS_MIN, BACKUP_RET
 use crate::stamp::now_micros;
 use crate::telemetry::process::lower_priority;
 
-/// What is known of the backup, for `cn=monitor`.
+/// State of the backup, for `cn=monitor`.
 #[derive(Debug, Default)]
 pub(crate) struct BackupFigures(Mutex<BackupState>);
 
 /// See [`BackupFigures`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BackupState {
-    /// When it last had everything, in seconds since 1970, and up to which position. `None` before the first time
-    /// since the start.
+    /// Time of the last complete backup, in seconds since 1970, and its position. `None` before the first since the
+    /// start.
     pub(crate) last: Option<(u64, u64)>,
-    /// What went wrong since.
+    /// Error since then.
     pub(crate) error: Option<String>,
 }
 
@@ -94,8 +94,8 @@ fn back_up(
     make(&settings.folder, now_micros(), rules, &source, pace)
 }
 
-/// Whether half of the records that the log keeps are new since the last time: with the others gone too, all entries
-/// would have to be written. Not while it fails: that is tried again in its own time.
+/// Whether half of the records in the log are newer than the last backup: if the log dropped them, all entries would
+/// have to be written again. False while backups fail; those are retried at their own interval.
 fn forgets_soon(directory: &Directory, figures: &BackupFigures) -> bool {
     let BackupState { last: Some((_, position)), error: None } = figures.get() else { return false };
     let kept = directory.settings().general.log_records_kept.max(BACKUP_RECORDS_MIN);

@@ -1,7 +1,7 @@
-//! The thread that looks whether the files of certificates changed, and renews the server's own certificate.
+//! The thread that watches the files of certificates for changes, and renews the server's own certificate.
 //!
-//! It compares contents, not times: the renewal of a certificate moves files, links and whole folders in many ways. A
-//! reload of the settings looks at once.
+//! It compares contents, not times: renewing a certificate may move files, links or whole folders. A reload of the
+//! settings checks at once.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -10,7 +10,7 @@ use crate::limits::{CERTIFICATE_WARNING_INTERVAL, CERTIFICATE_WATCH};
 use crate::net::certificate::Certificates;
 use crate::stamp::now_seconds;
 
-/// Looks from time to time, until the other end of `stop` is dropped.
+/// Checks at intervals, until the other end of `stop` is dropped.
 pub(crate) fn run(certificates: &Arc<Certificates>, stop: &Receiver<()>) {
     let mut told = None;
     let mut since_warning = std::time::Duration::ZERO;
@@ -25,7 +25,7 @@ pub(crate) fn run(certificates: &Arc<Certificates>, stop: &Receiver<()>) {
                     tracing::info!("new certificate files are in force");
                 }
             }
-            // Said once: somebody may be in the middle of replacing them.
+            // Logged once: an operator may be in the middle of replacing them.
             Err(error) => {
                 let error = error.to_string();
                 if told.as_ref() != Some(&error) {

@@ -1,4 +1,4 @@
-//! Index rows made and removed by the writer between the changes of clients.
+//! Index rows that the writer adds and removes between the changes of clients.
 //!
 //! An index that is defined while the server runs is built in slices of a few milliseconds. Without waiting changes
 //! the slices follow one another. With waiting changes one slice follows every [`BATCHES_PER_INDEX_SLICE`] batches, so

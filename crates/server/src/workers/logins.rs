@@ -1,9 +1,9 @@
-//! Last logins that are gathered and written some minutes later, each user's once, in the order of the entries.
+//! Last logins that are gathered and written some minutes later, once per user, in the order of the entries.
 //!
-//! In the morning everybody binds for the first time in an hour. Written one by one these binds would cost what changes
-//! cost. What is recorded of a last login is true within the precision of the policy anyway, so a login may wait for a
-//! part of it ([`LOGIN_WAIT_DIVISOR`]): as long as logins were gathered they are then written, a few each second. Who
-//! is idle for too long is judged with those that wait. A stop writes them; a kill loses them.
+//! In the morning all users bind for the first time in an hour. If written one by one, these binds would cost as much
+//! as changes. A recorded last login is only accurate to the precision of the policy, so a login may wait for a part of
+//! it ([`LOGIN_WAIT_DIVISOR`]). Logins are gathered for that time and then written over the same time, a few each
+//! second. The check for idle accounts includes waiting logins. A stop writes them; a kill loses them.
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -23,25 +23,25 @@ use crate::workers::writer::{WriteQueue, WriteRequest};
 /// A login that is not recorded yet. Times are microseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Login {
-    /// When it was.
+    /// Time of the login.
     pub(crate) time: i64,
-    /// What was recorded then. Where something else is by now, somebody knows better.
+    /// The recorded value at that time. If another value is recorded by now, that one is newer and stays.
     pub(crate) over: Option<i64>,
 }
 
 /// Logins that wait.
 pub(crate) struct Logins {
     waiting: Mutex<Waiting>,
-    /// How many are gathered.
+    /// Maximum number of gathered logins.
     max: usize,
 }
 
 #[derive(Default)]
 struct Waiting {
     gathered: HashMap<EntryId, Login>,
-    /// When they are to be written, and how long that may take.
+    /// Time at which to write them, and the time over which to spread the writes.
     due: Option<(Instant, Duration)>,
-    /// Those that are being written.
+    /// Logins that are being written.
     leaving: HashMap<EntryId, Login>,
 }
 
@@ -50,7 +50,8 @@ impl Logins {
         Logins { waiting: Mutex::default(), max }
     }
 
-    /// Keeps a login for later under a policy with this precision in seconds. False where it is to be written at once.
+    /// Keeps a login for later under a policy with this precision in seconds. Returns false if it must be written at
+    /// once.
     pub(crate) fn keep(&self, id: EntryId, login: Login, precision: u32, now: Instant) -> bool {
         let wait = (Duration::from_secs(precision.into()) / LOGIN_WAIT_DIVISOR).min(LOGIN_WAIT_MAX);
         if wait < LOGIN_WAIT_MIN {
@@ -66,19 +67,20 @@ impl Logins {
         true
     }
 
-    /// When the user of an entry has logged in since what is recorded of it.
+    /// Returns the time of the user's last login since the recorded one.
     pub(crate) fn since(&self, id: EntryId, recorded: Option<i64>) -> Option<i64> {
         let waiting = self.lock();
         let known = waiting.gathered.get(&id).or_else(|| waiting.leaving.get(&id));
         known.filter(|login| login.over == recorded).map(|login| login.time)
     }
 
-    /// One that was being written is with the writer.
+    /// Removes a login that the writer has received.
     fn forget(&self, id: EntryId) {
         self.lock().leaving.remove(&id);
     }
 
-    /// Begins to write what was gathered, if it is time to: the entries, and how long it may take.
+    /// Begins to write the gathered logins, if they are due. Returns the entries, and the time over which to spread the
+    /// writes.
     fn turn(&self, now: Instant, is_end: bool) -> Option<(Vec<EntryId>, Duration)> {
         let mut waiting = self.lock();
         let (at, wait) = waiting.due?;
@@ -92,23 +94,23 @@ impl Logins {
         Some((ids, wait))
     }
 
-    /// Each step leaves it whole, so a poisoned lock is fit for use.
+    /// Each step leaves the state consistent, so a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What the thread has in hand.
+/// Logins that the thread is writing.
 #[derive(Default)]
 struct Round {
-    /// The entries that are left, those with the smallest numbers last.
+    /// The remaining entries, those with the smallest numbers last.
     ids: Vec<EntryId>,
-    /// How many of them at each tick.
+    /// Number of them to write at each tick.
     step: usize,
 }
 
 impl Round {
-    /// The entries whose turn it is.
+    /// Returns the entries to write now.
     fn next(&mut self, logins: &Logins, now: Instant, is_end: bool) -> Vec<EntryId> {
         if self.ids.is_empty()
             && let Some((mut ids, wait)) = logins.turn(now, is_end)
@@ -127,8 +129,8 @@ impl Round {
     }
 }
 
-/// Has what waits written, until the other end of `stop` is dropped; then all of it. Looks at the password policies
-/// from time to time, too.
+/// Writes waiting logins, until the other end of `stop` is dropped; then writes all of them. Also checks the password
+/// policies at intervals.
 pub(crate) fn run(logins: &Logins, queue: &Arc<WriteQueue>, directory: &Arc<Directory>, stop: &Receiver<()>) {
     let anonymous = Arc::new(Requester::Anonymous);
     let mut round = Round::default();
@@ -157,7 +159,7 @@ fn log_lost(logins: usize) {
     }
 }
 
-/// Gives logins to the writer. How many it took no more.
+/// Submits logins to the writer. Returns how many it did not accept.
 fn write(
     (logins, queue): (&Logins, &Arc<WriteQueue>),
     directory: &Arc<Directory>,
@@ -177,7 +179,7 @@ fn write(
     };
     let mut requests = Vec::with_capacity(ids.len());
     for (place, id) in ids.iter().enumerate() {
-        // What cannot be read is met, and logged, by whoever binds.
+        // A read error is met, and logged, by the next bind of the user.
         let recorded = directory::bind::account(&snapshot, *id).ok().flatten().map(|of| of.last_success);
         let known = logins.since(*id, recorded.flatten()).filter(|_| recorded.is_some());
         if let Some(time) = known
@@ -195,7 +197,8 @@ fn write(
     0
 }
 
-/// A request for the writer, as soon as its queue has room. `None`, and nothing left to submit: it has none for long.
+/// Returns a request for the writer as soon as its queue has room. Returns `None` if there is nothing left to submit,
+/// or if the queue stays full for long.
 fn wait_for_room(
     queue: &Arc<WriteQueue>,
     id: EntryId,
@@ -236,7 +239,7 @@ mod tests {
         assert!(round.next(&logins, now + wait - LOGIN_TICK, false).is_empty());
         assert_eq!(round.next(&logins, now + wait, false), [EntryId(0), EntryId(1)]);
         assert_eq!(logins.since(EntryId(449), None), Some(1), "until it is written");
-        // Others come meanwhile and wait for the next round.
+        // Logins that arrive meanwhile wait for the next round.
         assert!(logins.keep(EntryId(7), login(2), HOUR, now + wait));
         for step in 1..225 {
             assert_eq!(round.next(&logins, now + wait, false)[0], EntryId(2 * step));
@@ -254,7 +257,7 @@ mod tests {
         assert!(logins.keep(EntryId(2), login(1), HOUR, now));
         assert!(!logins.keep(EntryId(3), login(1), HOUR, now));
         assert!(logins.keep(EntryId(2), login(2), HOUR, now), "one that is there has room");
-        // So many leave before their time, and the shortest wait counts for all.
+        // A full table is written before its time, and the shortest wait counts for all.
         let mut round = Round::default();
         assert_eq!(round.next(&logins, now, false), [EntryId(1), EntryId(2)]);
     }

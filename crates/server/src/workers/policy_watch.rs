@@ -1,16 +1,15 @@
-//! Password policies that do not hold as they are written: the log says each once, when it begins and when it has
-//! ended.
+//! Password policies that do not work as written. Each is logged once when that begins and once when it ends.
 
 use directory::Directory;
 
-/// What the log has said.
+/// Notices that were logged and still apply.
 #[derive(Debug, Default)]
 pub(crate) struct PolicyWatch {
     logged: Vec<String>,
 }
 
 impl PolicyWatch {
-    /// Looks at the policies as they are now.
+    /// Logs what has changed in the notices about policies.
     pub(crate) fn look(&mut self, directory: &Directory) {
         for line in self.changed_notices(directory.policy_notices()) {
             tracing::warn!("{line}");

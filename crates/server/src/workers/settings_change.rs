@@ -6,7 +6,7 @@ use ldap::ResultCode;
 
 use crate::config::settings_text;
 
-/// How a line of the response begins that tells of no change.
+/// Prefix of a response line that reports something other than a change.
 pub(crate) const NOTE: &str = "note: ";
 
 /// Carries out the operation. Returns the outcome and the value of the response.

@@ -1,4 +1,4 @@
-//! The thread that reads the audit trail for clients that may: files are waited for here, and by no event loop.
+//! The thread that reads the audit trail for permitted clients, so that no event loop waits for its files.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use ldap::{ResultCode, TrailAnswer, TrailPiece, TrailPosition, TrailRequest};
 use crate::limits::{TRAIL_ANSWER_BYTES, TRAIL_READS_MAX};
 use crate::net::mailbox::{Address, LoopMessage, Mailbox, Written};
 
-/// The thread and what waits for it. Dropping it ends the thread, after what it does.
+/// The thread and its queue. Dropping it ends the thread after its present job.
 pub(crate) struct TrailReader {
     queue: Arc<Queue>,
     thread: Option<JoinHandle<()>>,
@@ -44,7 +44,7 @@ impl TrailReader {
         Ok(TrailReader { queue, thread: Some(thread) })
     }
 
-    /// Queues a request; the answer goes to the mailbox of its event loop. False: too many wait.
+    /// Queues a request; the answer goes to the mailbox of its event loop. Returns false if too many wait.
     pub(crate) fn submit(&self, address: Address, asked: TrailRequest) -> bool {
         let mut waiting = self.queue.lock();
         if waiting.jobs.len() >= TRAIL_READS_MAX {
@@ -62,7 +62,7 @@ impl Drop for TrailReader {
         self.queue.lock().closed = true;
         self.queue.arrived.notify_all();
         if let Some(thread) = self.thread.take() {
-            // It has nothing to tell.
+            // The thread returns no result.
             let _ = thread.join();
         }
     }
@@ -124,7 +124,7 @@ fn read(folder: &Path, asked: TrailRequest) -> Result<Vec<u8>, AuditError> {
                 break;
             }
             Some(Item::Torn(place)) => {
-                // Perhaps it is being written: the next request looks again.
+                // The block may be being written: the next request reads it again.
                 torn = Some(place.to_string());
                 next = TrailPosition { segment: place.segment, offset: place.offset };
                 is_end = true;

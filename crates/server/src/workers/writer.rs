@@ -45,25 +45,25 @@ pub(crate) struct WriteRequest {
     /// The operation that waits for the answer.
     pub(crate) address: Address,
     pub(crate) requester: Arc<Requester>,
-    /// Where it comes from, where access rules ask for that.
+    /// The client's link, if access rules depend on it.
     pub(crate) link: Option<ClientLink>,
     pub(crate) change: ToWrite,
     /// Its clear passwords with their stored forms.
     pub(crate) passwords: PreparedPasswords,
     pub(crate) reservation: Reservation,
-    /// Where it came from, where records are to say that.
+    /// Origin of the request, if records contain it.
     pub(crate) origin: Option<Box<Origin>>,
-    /// Whether its record keeps what it replaces.
+    /// Whether its record keeps the replaced values.
     pub(crate) keeps_old_values: bool,
 }
 
-/// What the writer is to do. No `Debug`: it may carry passwords.
+/// Work for the writer. No `Debug`: it may contain passwords.
 pub(crate) enum ToWrite {
-    /// The change of this message, which is here whole, as received. The writer decodes it again, which is quick. An
-    /// owned form of every request would be code without another use.
+    /// The change of this whole message, as received. The writer decodes it again, which is quick. An owned form of
+    /// every request would be code without another use.
     Message(Zeroizing<Vec<u8>>),
-    /// To record what [`Attempts`] has of an account, the use of a grace login at this time, and that of a time-based
-    /// code of this step.
+    /// Record the attempts on an account in [`Attempts`], the use of a grace login at this time, and that of a
+    /// time-based code of this step.
     Account { id: EntryId, grace: Option<i64>, totp_step: Option<i64> },
 }
 
@@ -76,8 +76,8 @@ impl ToWrite {
     }
 }
 
-/// Room in the queue for `count` changes, one until batches join them. Dropping it releases the room, however the
-/// change ends: made, refused, or with its session.
+/// Room in the queue for `count` changes: one, or more after batches join them. Dropping it releases the room, whether
+/// the change was made, was refused, or ended with its session.
 pub(crate) struct Reservation {
     queue: Arc<WriteQueue>,
     count: usize,
@@ -85,7 +85,7 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
-    /// The bytes that there is room for.
+    /// Returns the reserved bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -110,13 +110,12 @@ impl Drop for Reservation {
     }
 }
 
-/// The result of a change, with what the response has beside it: that to an extended operation a value, that to any
-/// other controls.
+/// The result of a change, with other parts of the response: a value for an extended operation, controls for others.
 #[derive(Clone)]
 pub(crate) struct Answer {
     pub(crate) outcome: Outcome,
     pub(crate) value: Option<Vec<u8>>,
-    /// Position of the record that was made, where somebody wants to know.
+    /// Position of the change's record, if the client or the audit trail needs it.
     pub(crate) position: Option<u64>,
 }
 
@@ -134,12 +133,12 @@ pub(crate) struct WriteQueue {
     /// Counts commits. An event loop with an older snapshot renews it before it handles requests, so that every later
     /// request, on any connection, sees the changes that were answered.
     commits: AtomicU64,
-    /// Event loops that want to be told of the next commit.
+    /// Event loops to notify of the next commit.
     wanted_by: Box<[AtomicBool]>,
     mailboxes: Arc<[Mailbox]>,
-    /// What happened to passwords and is not recorded yet.
+    /// Unrecorded password attempts.
     attempts: Attempts,
-    /// Told of each commit, if there is an audit trail.
+    /// Receives a notice of each commit, if there is an audit trail.
     audit: Option<Arc<AuditFeed>>,
 }
 
@@ -174,12 +173,12 @@ impl WriteQueue {
         }
     }
 
-    /// Tells `audit` of each commit.
+    /// Makes the queue notify `audit` of each commit.
     pub(crate) fn audited(self, audit: Option<Arc<AuditFeed>>) -> WriteQueue {
         WriteQueue { audit, ..self }
     }
 
-    /// There was a commit: event loops look at it before they handle more requests.
+    /// Announces a commit: event loops see it before they handle more requests.
     pub(crate) fn committed(&self) {
         self.commits.fetch_add(1, Ordering::SeqCst);
         for (wanted, mailbox) in self.wanted_by.iter().zip(self.mailboxes.iter()) {
@@ -192,16 +191,16 @@ impl WriteQueue {
         }
     }
 
-    /// Has an event loop told of the next commit, by [`LoopMessage::Committed`]. What [`commits`](WriteQueue::commits)
-    /// says afterwards it is not told of.
+    /// Requests [`LoopMessage::Committed`] for an event loop at the next commit. The loop must then compare
+    /// [`commits`](WriteQueue::commits), because it gets no message for earlier commits.
     pub(crate) fn request_commit_notice(&self, event_loop: u16) {
         if let Some(wanted) = self.wanted_by.get(usize::from(event_loop)) {
             wanted.store(true, Ordering::SeqCst);
         }
     }
 
-    /// Reserves room for a message of `bytes` bytes. `None` when the queue is full:
-    /// [`LoopMessage::WriterHasRoom`] then says when to try again.
+    /// Reserves room for a message of `bytes` bytes. Returns `None` if the queue is full:
+    /// [`LoopMessage::WriterHasRoom`] then announces when to try again.
     pub(crate) fn reserve(self: &Arc<Self>, bytes: usize) -> Option<Reservation> {
         let mut reserved = lock(&self.reserved);
         let fits = reserved.count < WRITES_QUEUED_MAX && reserved.bytes + bytes <= WRITES_QUEUED_BYTES_MAX;
@@ -243,13 +242,13 @@ impl WriteQueue {
         }
     }
 
-    /// What happened to passwords and is not recorded yet.
+    /// Unrecorded password attempts.
     pub(crate) fn attempts(&self) -> &Attempts {
         &self.attempts
     }
 
-    /// A request to record what [`attempts`](WriteQueue::attempts) has of an account, which nobody waits for. `None`
-    /// where the queue is full.
+    /// Returns a request to record the attempts on an account that [`attempts`](WriteQueue::attempts) has. No client
+    /// waits for it. Returns `None` if the queue is full.
     pub(crate) fn account_request(
         self: &Arc<Self>,
         id: EntryId,
@@ -267,17 +266,17 @@ impl WriteQueue {
         })
     }
 
-    /// Number of commits since the start.
+    /// Returns the number of commits since the start.
     pub(crate) fn commits(&self) -> u64 {
         self.commits.load(Ordering::SeqCst)
     }
 
-    /// Changes that hold room, for the monitor.
+    /// Returns the number of changes that hold room, for the monitor.
     pub(crate) fn reserved_count(&self) -> usize {
         lock(&self.reserved).count
     }
 
-    /// Lets the writer finish the queued changes and end.
+    /// Makes the writer finish the queued changes and end.
     pub(crate) fn close(&self) {
         lock(&self.waiting).closed = true;
         self.work_arrived.notify_one();
@@ -307,7 +306,7 @@ impl WriteQueue {
     }
 }
 
-/// What [`WriteQueue::fetch`] found.
+/// Result of [`WriteQueue::fetch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fetched {
     Changes,
@@ -317,7 +316,7 @@ enum Fetched {
     Closed,
 }
 
-/// What the locks guard changes in single steps, so a poisoned lock is fit for use.
+/// Every update under the locks is one step, so a poisoned lock is usable.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -369,7 +368,7 @@ pub(crate) fn run(mut writer: Writer, queue: &WriteQueue, health: &Health) {
     }
 }
 
-/// What was noted of passwords is recorded now and counts no more, or was not and still does.
+/// Removes the noted attempts that this batch has recorded, and keeps those that it has not.
 fn settle_attempts(batch: &[WriteRequest], outcomes: &[Answer], attempts: &Attempts) {
     for (request, answer) in batch.iter().zip(outcomes) {
         if let ToWrite::Account { id, .. } = request.change {
@@ -380,7 +379,7 @@ fn settle_attempts(batch: &[WriteRequest], outcomes: &[Answer], attempts: &Attem
     }
 }
 
-/// Records at a stop what nobody asked the writer for.
+/// Records, at a stop, the attempts that no request to the writer covers.
 fn write_attempts(writer: &mut Writer, attempts: &Attempts, random: &mut Random) {
     let ids = attempts.all();
     let Ok(mut batch) = writer.begin().inspect_err(|error| {
@@ -410,7 +409,7 @@ fn record_account(
     update_account(batch, id, &update, random)
 }
 
-/// Records what happened to the password of an entry.
+/// Records the attempts on an entry's password.
 pub(crate) fn update_account(
     batch: &mut directory::WriteBatch<'_>,
     id: EntryId,
@@ -426,7 +425,7 @@ pub(crate) fn update_account(
 
 const DEFECT: &str = "a defect was met while changing the directory";
 
-/// Runs a slice of index work. False if it met a defect.
+/// Runs a slice of index work. Returns false if it met a defect.
 fn keep_up(writer: &mut Writer, upkeep: &mut Upkeep, queue: &WriteQueue, health: &Health) -> bool {
     let is_sound = catch_unwind(AssertUnwindSafe(|| upkeep.run(writer))).is_ok();
     if !is_sound {
@@ -437,7 +436,7 @@ fn keep_up(writer: &mut Writer, upkeep: &mut Upkeep, queue: &WriteQueue, health:
     is_sound
 }
 
-/// How many of the waiting changes make the next batch.
+/// Returns how many of the waiting changes make the next batch.
 fn batch_len(backlog: &[WriteRequest]) -> usize {
     let mut bytes = 0;
     let fitting = backlog.iter().take(BATCH_WRITES_MAX).take_while(|request| {
@@ -456,7 +455,7 @@ fn release_room(batch: &mut [WriteRequest]) {
     }
 }
 
-/// Makes the changes of a batch durable together. One outcome for each, in order.
+/// Makes the changes of a batch durable together. Returns one outcome for each, in order.
 fn write(
     writer: &mut Writer,
     requests: &[WriteRequest],
@@ -488,7 +487,7 @@ fn write(
             vec![Outcome::from(OperationError::from(error)).into(); requests.len()]
         }
         Err(error) => {
-            // Exhaustion passes, and the answer is logged where it is sent.
+            // Exhaustion is temporary, and the answer is logged when it is sent.
             if !matches!(error, OperationError::Store(StoreError::Exhausted { .. })) {
                 tracing::error!(%error, changes = requests.len(), "a commit failed");
             }
@@ -534,7 +533,7 @@ fn execute(
     }
 }
 
-/// What goes with a change beside its message. No `Debug`: it may carry passwords.
+/// Facts that accompany the message of a change. No `Debug`: they may contain passwords.
 pub(crate) struct Given<'r> {
     pub(crate) passwords: PreparedPasswords,
     pub(crate) link: Option<ClientLink>,

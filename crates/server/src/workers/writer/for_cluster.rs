@@ -8,12 +8,12 @@ use super::{Answer, Fetched, WriteQueue, WriteRequest, all_failed};
 use crate::net::mailbox::{Address, LoopMessage, Written};
 
 impl WriteQueue {
-    /// Waits for changes and takes them all. False: the queue is closed, and empty.
+    /// Waits for changes and takes them all. Returns false if the queue is closed and empty.
     pub(crate) fn take_changes(&self, requests: &mut Vec<WriteRequest>) -> bool {
         self.fetch(requests, None) == Fetched::Changes
     }
 
-    /// Refuses changes until the queue is closed and empty: nobody makes them any longer.
+    /// Refuses changes until the queue is closed and empty, because no thread makes them any longer.
     pub(crate) fn refuse_all(&self) {
         let mut requests = Vec::new();
         while self.take_changes(&mut requests) {
@@ -32,7 +32,7 @@ impl WriteQueue {
         }
     }
 
-    /// What was noted of an account and is to be recorded now, with the use of a grace login and of a time-based code.
+    /// Takes the noted attempts on an account for recording, with the use of a grace login and of a time-based code.
     pub(crate) fn take_account_update(
         &self,
         id: EntryId,
@@ -41,12 +41,12 @@ impl WriteQueue {
         AccountUpdate { grace, totp_step, ..self.attempts.take(id) }
     }
 
-    /// What was taken of an account is recorded, or not.
+    /// Ends an update that was taken: it was recorded, or it was not.
     pub(crate) fn settle_account(&self, id: EntryId, is_recorded: bool) {
         self.attempts.settle(id, is_recorded);
     }
 
-    /// Accounts of which something is not recorded yet.
+    /// Returns the accounts with unrecorded attempts.
     pub(crate) fn unrecorded_accounts(&self) -> Vec<EntryId> {
         self.attempts.all()
     }
