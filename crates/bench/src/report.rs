@@ -5,8 +5,8 @@
 //! draw, [`documents`] puts the figures into the tables of the documents that workloads rerun, [`verdict`] says it in a
 //! sentence, and [`view`] gathers all of it as text for the page's template (`report/page.html`, `report/style.css`).
 //!
-//! The page is one file, without scripts, and refers to nothing outside. The numbers of the plots are in its tables, so
-//! that nothing is only to be seen.
+//! The page is one file, without scripts, and refers to nothing outside. Its tables contain the numbers of the plots,
+//! so that no figure is visible in a plot alone.
 
 mod axis;
 mod charts;
@@ -30,13 +30,13 @@ use minijinja::context;
 use minijinja::value::Serde;
 use std::io::{self, Write};
 
-/// Results to be shown together.
+/// Results to show together.
 pub struct Report {
     runs: Vec<RunResult>,
     reference: Option<String>,
 }
 
-/// Why there is no page.
+/// Reason why there is no page.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReportError {
@@ -49,15 +49,15 @@ pub enum ReportError {
 }
 
 impl Report {
-    /// Of these runs, in this order.
+    /// Creates a report of these runs, in this order.
     pub fn new(runs: Vec<RunResult>) -> Report {
         Report { runs, reference: None }
     }
 
-    /// Compares others with the server whose product begins so, instead of with the first.
+    /// Compares servers with the one whose product begins with `product`, instead of with the first.
     ///
     /// # Errors
-    /// The products that there are, when none begins so.
+    /// The products of the report, if none begins with `product`.
     pub fn compare_with(&mut self, product: &str) -> Result<(), Vec<String>> {
         let mut products: Vec<String> = Vec::new();
         for result in self.runs.iter().flat_map(|run| &run.workloads) {
@@ -72,10 +72,10 @@ impl Report {
         Err(products)
     }
 
-    /// The page.
+    /// Returns the page.
     ///
     /// # Errors
-    /// When it cannot be made; no result causes that.
+    /// The page's template or a plot is wrong; no result causes that.
     pub fn html(&self) -> Result<String, ReportError> {
         let groups = Groups::new(&self.runs, self.reference.as_deref());
         let page = view::Page::new(&self.runs, &groups)?;
@@ -92,41 +92,42 @@ impl Report {
             .render(context! { style, page => Serde(&page), headings => view::RESULT_HEADINGS })?)
     }
 
-    /// All workloads with the servers side by side, as tables in Markdown; nothing where there are too few for that.
+    /// Writes all workloads with the servers side by side, as tables in Markdown. Writes nothing if there are too few
+    /// of them to compare.
     ///
     /// # Errors
-    /// When the sink does.
+    /// The sink fails.
     pub fn write_markdown(&self, sink: impl Write) -> io::Result<()> {
         let groups = Groups::new(&self.runs, self.reference.as_deref());
         overview::overview(&groups).map_or(Ok(()), |overview| overview::write_markdown(&overview, sink))
     }
 
-    /// Whether nothing has to be warned of.
+    /// Returns true if the reader needs no warning.
     pub fn is_clean(&self) -> bool {
         let groups = Groups::new(&self.runs, self.reference.as_deref());
         problems::all(&self.runs, &groups, groups::anchor).is_empty()
     }
 
-    /// One row a result, as CSV with a head.
+    /// Writes one row for each result, as CSV with a heading.
     ///
     /// # Errors
-    /// When the sink does.
+    /// The sink fails.
     pub fn write_csv(&self, sink: impl Write) -> io::Result<()> {
         rows::write_results(&self.runs, sink)
     }
 
-    /// One row a second of every result, as CSV with a head.
+    /// Writes one row for each second of every result, as CSV with a heading.
     ///
     /// # Errors
-    /// When the sink does.
+    /// The sink fails.
     pub fn write_seconds_csv(&self, sink: impl Write) -> io::Result<()> {
         rows::write_seconds(&self.runs, sink)
     }
 
-    /// The conditions of each run, and one object a result.
+    /// Writes the conditions of each run, and one JSON object for each result.
     ///
     /// # Errors
-    /// When the sink does.
+    /// The sink fails.
     pub fn write_json(&self, sink: impl Write) -> io::Result<()> {
         rows::write_json(&self.runs, sink)
     }

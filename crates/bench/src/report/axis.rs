@@ -1,9 +1,9 @@
-//! Axes with ticks where people expect them, in units that people read.
+//! Axes with round ticks, in units that people read.
 
 use super::text;
 use std::ops::Range;
 
-/// What an axis counts, which decides its ticks and their text.
+/// Quantity of an axis, which decides its ticks and their text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Quantity {
     /// Operations, entries, connections.
@@ -25,16 +25,16 @@ pub(crate) enum Quantity {
 pub(crate) struct Axis {
     quantity: Quantity,
     is_log: bool,
-    /// In the axis's own coordinate: the logarithm for a logarithmic one.
+    /// In the axis's own coordinates: logarithms on a logarithmic axis.
     range: Range<f64>,
     ticks: Vec<f64>,
 }
 
-/// About how many ticks an axis has.
+/// Approximate number of ticks of an axis.
 const TICKS_WANTED: f64 = 5.0;
 
 impl Axis {
-    /// From 0, or the smallest value if that is wanted, to a round number above the largest.
+    /// Returns an axis from 0, or from the smallest value if that is wanted, to a round number above the largest.
     pub(crate) fn linear(quantity: Quantity, largest: f64) -> Axis {
         let largest = if largest > 0.0 && largest.is_finite() { largest } else { 1.0 };
         let step = step(quantity, largest / TICKS_WANTED);
@@ -43,7 +43,7 @@ impl Axis {
         Axis { quantity, is_log: false, range: 0.0..last, ticks }
     }
 
-    /// Time or percentiles: exactly from `range.start` to `range.end`, with ticks inside.
+    /// Returns an axis of time or percentiles: exactly from `range.start` to `range.end`, with ticks inside.
     pub(crate) fn exact(quantity: Quantity, range: Range<f64>) -> Axis {
         let range = if range.end > range.start { range } else { range.start..range.start + 1.0 };
         let step = match quantity {
@@ -56,7 +56,7 @@ impl Axis {
         Axis { quantity, is_log: false, ticks: ticks.collect(), range }
     }
 
-    /// Logarithmic, around these values; there is at least a factor of ten.
+    /// Returns a logarithmic axis around these values, which spans at least a factor of ten.
     pub(crate) fn log(quantity: Quantity, values: Range<f64>) -> Axis {
         let low = values.start.max(1e-3);
         let high = values.end.max(low);
@@ -68,7 +68,7 @@ impl Axis {
         if last - first < 1.0 {
             last = first + 1.0;
         }
-        // A decade of which nothing is used but its edge is cut to a half or a fifth.
+        // A decade whose inner part is empty is cut to a half or a fifth.
         for cut in [2.0_f64, 5.0] {
             if low >= cut * 10_f64.powf(first) && last - first > 1.0 {
                 first = first.floor() + cut.log10();
@@ -88,7 +88,7 @@ impl Axis {
         Axis { quantity, is_log: true, range: first..last, ticks }
     }
 
-    /// Logarithmic for octets, which people count in powers of two.
+    /// Returns a logarithmic axis for octets, with ticks at powers of two.
     fn powers_of_two(low: f64, high: f64) -> Axis {
         let first = low.log2().floor();
         let last = high.log2().ceil().max(first + 1.0);
@@ -99,29 +99,29 @@ impl Axis {
         Axis { quantity: Quantity::Bytes, is_log: true, range, ticks }
     }
 
-    /// The coordinate of a value.
+    /// Returns the coordinate of a value.
     pub(crate) fn place(&self, value: f64) -> f64 {
         let place = if self.is_log { value.max(1e-3).log10() } else { value };
         place.clamp(self.range.start, self.range.end)
     }
 
-    /// Whether a value is within the axis.
+    /// Returns true if a value is within the axis.
     pub(crate) fn has(&self, value: f64) -> bool {
         let place = if self.is_log { value.max(1e-3).log10() } else { value };
         self.range.start <= place && place <= self.range.end
     }
 
-    /// Coordinates of the ticks.
+    /// Returns the coordinates of the ticks.
     pub(crate) fn ticks(&self) -> &[f64] {
         &self.ticks
     }
 
-    /// The first and the last coordinate.
+    /// Returns the first and the last coordinate.
     pub(crate) fn ends(&self) -> (f64, f64) {
         (self.range.start, self.range.end)
     }
 
-    /// The text of a coordinate.
+    /// Returns the text of a coordinate.
     pub(crate) fn label(&self, place: f64) -> String {
         let value = if self.is_log { 10_f64.powf(place) } else { place };
         // Logarithms of round numbers come back almost round.
@@ -137,7 +137,7 @@ impl Axis {
     }
 }
 
-/// `1.00 ms` is `1 ms` on an axis.
+/// Shortens `1.00 ms` to `1 ms`.
 fn shorter(text: String) -> String {
     let Some((number, unit)) = text.split_once(' ') else { return text };
     let number =
@@ -145,7 +145,7 @@ fn shorter(text: String) -> String {
     if number == "0" { "0".to_owned() } else { format!("{number} {unit}") }
 }
 
-/// Seconds for short runs, minutes and hours for long ones.
+/// Formats seconds for short runs, minutes and hours for long ones.
 fn clock(seconds: f64, whole: f64) -> String {
     let whole_seconds = seconds.round() as i64;
     if whole < 300.0 {
@@ -157,7 +157,8 @@ fn clock(seconds: f64, whole: f64) -> String {
     }
 }
 
-/// The round step next to the wanted one: 1, 2, 2.5, 5 times a power of ten; powers of two for octets; clock times.
+/// Returns the round step next to the wanted one: 1, 2, 2.5, 5 times a power of ten; powers of two for octets; clock
+/// times.
 fn step(quantity: Quantity, wanted: f64) -> f64 {
     const TIMES: [f64; 14] =
         [1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0, 7200.0];

@@ -1,4 +1,4 @@
-//! Which plots a workload gets, and what is in them.
+//! The plots of a workload and their content.
 
 use super::axis::{Axis, Quantity};
 use super::groups::{Group, Row, Server};
@@ -12,15 +12,15 @@ use std::ops::Range;
 #[derive(Debug, Serialize)]
 pub(crate) struct Figure {
     pub(crate) title: String,
-    /// What is on the axes, and what there is to know.
+    /// Quantities on the axes, and notes for the reader.
     pub(crate) caption: String,
     pub(crate) svg: String,
 }
 
-/// The most points of a line: more cannot be told apart, and an hour would make a page of megabytes.
+/// Most points of a line. More cannot be distinguished, and an hour would make a page of megabytes.
 const POINTS_MAX: usize = 240;
 
-/// The plots of one workload, each with a line a server.
+/// Returns the plots of one workload, each with a line for each server.
 pub(crate) fn figures(group: &Group<'_>, servers: &[Server<'_>]) -> Result<Vec<Figure>, PlotError> {
     let rows: Vec<&Row<'_>> = group.rows.iter().filter(|row| row.unsupported().is_none()).collect();
     let context = Context { group, servers, rows };
@@ -36,7 +36,7 @@ pub(crate) fn figures(group: &Group<'_>, servers: &[Server<'_>]) -> Result<Vec<F
     drawn.into_iter().flatten().map(Draft::draw).collect()
 }
 
-/// A plot and the words around it, before it is drawn.
+/// A plot before it is drawn, with its texts.
 struct Draft {
     title: &'static str,
     caption: String,
@@ -52,12 +52,12 @@ impl Draft {
 struct Context<'a> {
     group: &'a Group<'a>,
     servers: &'a [Server<'a>],
-    /// Of those that could do the workload.
+    /// Servers that could run the workload.
     rows: Vec<&'a Row<'a>>,
 }
 
 impl Context<'_> {
-    /// One line a server from something in each second.
+    /// Returns one line for each server, from a figure of each second.
     fn lines(&self, value: impl Fn(&Second) -> Option<f64>, how: Reduce) -> Vec<Line> {
         let line = |row: &&Row<'_>| {
             let seconds = &row.median().seconds;
@@ -89,7 +89,8 @@ impl Context<'_> {
         let mut caption = "Operations answered a second.".to_owned();
         let mut top = largest;
         if let Some(floor) = self.group.floor {
-            // The floor is shown where it leaves room for the servers; otherwise it is said.
+            // The null responder's line is drawn if it leaves room for the servers; otherwise the caption states its
+            // rate.
             if floor.per_second <= largest * 2.5 {
                 top = top.max(floor.per_second);
                 lines.push(level(floor_label(), floor.per_second, &x));
@@ -191,7 +192,7 @@ impl Context<'_> {
         Some(self.draft("Errors", caption, self.time_axis(), Axis::linear(Quantity::Number, largest), lines))
     }
 
-    /// What is lost where a point stands for several seconds.
+    /// States what is lost if a point stands for several seconds.
     fn thinning(&self) -> String {
         let longest = self.rows.iter().map(|row| row.median().seconds.len()).max().unwrap_or_default();
         match longest.div_ceil(POINTS_MAX) {
@@ -203,14 +204,15 @@ impl Context<'_> {
     }
 }
 
-/// What one point says of several seconds.
+/// Reduction of the figures of several seconds to one point.
 #[derive(Clone, Copy)]
 enum Reduce {
     Mean,
     Max,
 }
 
-/// Lines of no more than [`POINTS_MAX`] points, and the lowest and highest where a point stands for several seconds.
+/// Reduces a line to at most [`POINTS_MAX`] points, with the lowest and highest figure where a point stands for several
+/// seconds.
 #[allow(clippy::type_complexity)]
 fn reduce(values: &[(f64, f64)], how: Reduce) -> (Vec<(f64, f64)>, Vec<(f64, f64, f64)>) {
     let each = values.len().div_ceil(POINTS_MAX);
@@ -228,7 +230,7 @@ fn reduce(values: &[(f64, f64)], how: Reduce) -> (Vec<(f64, f64)>, Vec<(f64, f64
     (pieces().map(point).collect(), band.collect())
 }
 
-/// Latencies by number of nines.
+/// Returns latencies by number of nines.
 fn distribution(latency: &Latency) -> Vec<(f64, f64)> {
     latency.distribution().into_iter().map(|(nines, micros)| (nines, micros as f64)).collect()
 }
@@ -242,12 +244,12 @@ fn level(label: String, value: f64, x: &Axis) -> Line {
     Line::new(label, Paint::Floor, vec![(first, value), (last, value)])
 }
 
-/// The product without its version, if something is written after it.
+/// Returns the product without its version, if anything follows it.
 fn short_name(label: &str) -> &str {
     label.split([' ', ',']).next().unwrap_or(label)
 }
 
-/// `None` when there are no lines.
+/// Returns the largest value, or `None` if there are no lines.
 fn largest(lines: &[Line]) -> Option<f64> {
     let highest = |line: &Line| {
         let band = line.band.iter().map(|(_, _, high)| *high);
@@ -256,13 +258,13 @@ fn largest(lines: &[Line]) -> Option<f64> {
     lines.iter().map(highest).reduce(f64::max)
 }
 
-/// `None` when there are no lines with anything above 0.
+/// Returns the range of positive values, or `None` if there are none.
 fn positive_range(lines: &[Line]) -> Option<Range<f64>> {
     let values = || lines.iter().flat_map(|line| &line.points).map(|(_, y)| *y).filter(|y| *y > 0.0);
     Some(values().reduce(f64::min)?..values().reduce(f64::max)?)
 }
 
-/// A curve of a sweep: one line a server and workload.
+/// Returns a curve of a sweep, with one line for each server and workload.
 pub(crate) fn sweep_figure(
     title: &'static str,
     caption: &str,

@@ -1,7 +1,7 @@
-//! The documents' tables, in their own layout, with what was measured here beside or below their figures.
+//! The tables of the published documents, in their own layout, with our figures next to or below theirs.
 //!
 //! The tables are data (`crates/bench/documents`). The figures of a document come from other hardware, which every
-//! table names; no ratio is made of them.
+//! table names; no ratio is computed from them.
 
 use super::groups::{Groups, Row};
 use super::text;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;
 use strum::Display;
 
-/// The documents, in the order shown.
+/// The documents, in the order of the page.
 const DOCUMENTS: [&str; 5] = [
     include_str!("../../documents/oid.toml"),
     include_str!("../../documents/salford.toml"),
@@ -33,19 +33,19 @@ struct Document {
 #[serde(deny_unknown_fields)]
 struct Table {
     title: String,
-    /// Of the document's cells.
+    /// Headings of the document's columns.
     columns: Vec<String>,
-    /// What our columns show, in a table where we stand beside.
+    /// Measures of our columns, in a table with our figures next to theirs.
     #[serde(default)]
     measures: Vec<Measure>,
     #[serde(default)]
     ours: Layout,
-    /// Users, where the table is of one size.
+    /// Number of users, if the table is of one size.
     entries: Option<u64>,
-    /// Template of the data, where loading it is what counts.
+    /// Template of the data, if the table measures how long it takes to load.
     template: Option<String>,
     rows: Vec<TableRow>,
-    /// What our rows show, in a table where we stand below.
+    /// Lookups of our columns, in a table with our figures below theirs.
     #[serde(default)]
     our_columns: Vec<Query>,
 }
@@ -64,14 +64,14 @@ struct TableRow {
     label: String,
     cells: Vec<String>,
     workload: Option<String>,
-    /// In place of the table's.
+    /// Measure of this row, instead of the table's.
     measure: Option<Measure>,
-    /// Kinds of operation whose rates are shown one by one.
+    /// Kinds of operation whose rates are shown separately.
     #[serde(default)]
     kinds: Vec<OperationKind>,
 }
 
-/// What to look up for one cell.
+/// Lookup of the figure of one cell.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Query {
@@ -79,11 +79,11 @@ struct Query {
     entries: Option<u64>,
     kind: Option<OperationKind>,
     measure: Option<Measure>,
-    /// Whether cn has to be indexed.
+    /// Whether cn must be indexed.
     indexed: Option<bool>,
 }
 
-/// By its heading in a table.
+/// Measure, by its heading in a table.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Display)]
 #[serde(rename_all = "snake_case")]
 enum Measure {
@@ -110,7 +110,7 @@ enum Measure {
 pub(crate) struct DocumentView {
     document: &'static Document,
     tables: Vec<TableView>,
-    /// Titles of tables of which nothing was rerun.
+    /// Titles of the tables that no run repeated.
     absent: Vec<&'static str>,
 }
 
@@ -119,11 +119,11 @@ struct TableView {
     table: &'static Table,
     /// Headings of our columns: a server at a size.
     our_columns: Vec<String>,
-    /// What a cell of ours says.
+    /// Measures of each of our cells.
     measures: String,
-    /// Our cells for each row of the table, where we stand beside.
+    /// Our cells for each row of the table, in a table with our figures next to theirs.
     ours: Vec<Vec<Cell>>,
-    /// Servers with their cells, where we stand below.
+    /// Servers with their cells, in a table with our figures below theirs.
     our_rows: Vec<(String, Vec<Cell>)>,
 }
 
@@ -131,11 +131,11 @@ struct TableView {
 #[derive(Clone, Debug, Default, Serialize)]
 struct Cell {
     text: String,
-    /// Beside it, smaller: clients and latency.
+    /// Clients and latency, in smaller type after the figure.
     detail: String,
-    /// Something is wrong with it, which the workload's section says.
+    /// True if the figure has a problem, which the workload's section explains.
     is_flagged: bool,
-    /// The server cannot do it.
+    /// Reason why the server cannot do it.
     unsupported: Option<String>,
 }
 
@@ -150,7 +150,7 @@ struct Variant {
 /// All documents.
 static PARSED: LazyLock<Vec<Document>> = LazyLock::new(|| DOCUMENTS.iter().map(|text| parse(text)).collect());
 
-/// The documents of which something was rerun.
+/// Returns the documents that a run repeated at least in part.
 pub(crate) fn views(groups: &Groups<'_>) -> Vec<DocumentView> {
     let views = PARSED.iter().map(|document| {
         let (mut tables, mut absent) = (Vec::new(), Vec::new());
@@ -170,7 +170,7 @@ fn parse(text: &str) -> Document {
 }
 
 impl Table {
-    /// `None` when nothing in it was rerun.
+    /// Returns `None` if no run repeated any of it.
     fn view(&'static self, groups: &Groups<'_>) -> Option<TableView> {
         match self.ours {
             Layout::Columns => self.beside(groups),
@@ -227,7 +227,7 @@ impl Table {
         })
     }
 
-    /// Which servers at which sizes have anything for this table.
+    /// Returns the servers, by size, that have a figure for this table.
     fn variants(&self, groups: &Groups<'_>) -> Vec<Variant> {
         let mut variants = Vec::new();
         let wanted = |workload: &str| self.rows.iter().any(|row| row.workload.as_deref() == Some(workload));
@@ -250,7 +250,7 @@ impl Table {
         variants
     }
 
-    /// Adds servers that loaded the table's data, which counts where loading is what it shows.
+    /// Adds servers that loaded the table's data, if the table measures loading.
     fn add_loads(&self, groups: &Groups<'_>, variants: &mut Vec<Variant>) {
         for (server, held) in groups.servers.iter().enumerate() {
             for loaded in held.results.iter().map(|result| &result.server) {
@@ -265,7 +265,7 @@ impl Table {
         }
     }
 
-    /// The first measure large, the others as details.
+    /// Returns the cell: the first measure is large, the others are details.
     fn cell(&self, row: &TableRow, variant: Variant, groups: &Groups<'_>) -> Cell {
         if let Some(measure) = row.measure {
             let query = Query { entries: variant.entries, ..Query::default() };
@@ -327,7 +327,7 @@ impl Cell {
     }
 }
 
-/// Sizes that a table of one size takes: a document's million users may be 1,000,011 entries here.
+/// Returns true if a size of ours counts as the document's: its million users may be 1,000,011 entries here.
 fn is_near(ours: u64, theirs: u64) -> bool {
     ours.abs_diff(theirs) <= theirs / 20
 }
@@ -346,7 +346,7 @@ fn descriptions<'a>(groups: &Groups<'a>, server: usize) -> Vec<&'a ServerDescrip
     groups.servers[server].results.iter().map(|result| &result.server).collect()
 }
 
-/// How long it took to load data of this template.
+/// Returns how long it took to load data of this template.
 fn load_cell(
     measure: Measure,
     template: Option<&str>,
@@ -392,7 +392,7 @@ fn kind_rate(result: &WorkloadResult, kind: Option<OperationKind>) -> Option<Str
     (result.measured_seconds > 0.0).then(|| text::rate(operations as f64 / result.measured_seconds))
 }
 
-/// The first second at 95% of the rate that the last third of the run has in its middle.
+/// Returns the first second at 95% of the median rate of the last third of the run.
 fn seconds_to_full_speed(seconds: &[Second]) -> Option<u64> {
     let mut last: Vec<u64> =
         seconds[seconds.len() - seconds.len() / 3..].iter().map(Second::operations_total).collect();
@@ -441,7 +441,7 @@ mod tests {
         }
         for name in crate::workload::shipped_names() {
             let workload = crate::workload::shipped(name).expect("one of the shipped");
-            // What is loaded, not asked, stands in the tables by its measure.
+            // Tables show loading by a measure, so only workloads with requests are named in them.
             if workload.document.is_some() && !workload.jobs.is_empty() {
                 assert!(named.iter().any(|(_, other)| other == name), "{name} stands in no table");
             }

@@ -1,14 +1,14 @@
-//! The conditions under which a run measured, and how to measure again.
+//! The conditions of a run, and the commands that repeat it.
 
 use super::groups::{Groups, Server};
 use super::text;
 use crate::result::{BulkLoad, Comparison, Environment, RunResult, Tool, WorkloadResult, setting};
 use serde::Serialize;
 
-/// All that is needed to judge and to rerun.
+/// Everything that is needed to judge a run and to repeat it.
 #[derive(Debug, Serialize)]
 pub(crate) struct EnvironmentView<'a> {
-    /// Each machine, with what it did.
+    /// Each machine, with its role.
     machines: Vec<(String, &'a Environment)>,
     servers: Vec<String>,
     /// Name, and the value for each server.
@@ -32,7 +32,7 @@ struct RunRow<'a> {
     tool: &'a Tool,
 }
 
-/// The machine and the day, for the head of the page.
+/// Returns the machine and the day, for the head of the page.
 pub(crate) fn subtitle(runs: &[RunResult]) -> String {
     let Some(run) = runs.first() else { return String::new() };
     let environment = &run.environment;
@@ -69,7 +69,7 @@ pub(crate) fn view<'a>(runs: &'a [RunResult], groups: &Groups<'a>) -> Environmen
     }
 }
 
-/// What every result should state first, then whatever else is stated, then data and identity.
+/// Returns the settings that every result should state first, then all other stated settings, then data and identity.
 fn settings(servers: &[Server<'_>]) -> Vec<(String, Vec<String>)> {
     let mut names: Vec<&str> = setting::ALL.to_vec();
     for server in servers {
@@ -110,7 +110,7 @@ fn settings(servers: &[Server<'_>]) -> Vec<(String, Vec<String>)> {
 }
 
 const NOT_STATED: &str = "not stated";
-/// Values of one setting that are shown: it may change with the workload.
+/// Most values of one setting that are shown; it may change with the workload.
 const VALUES_SHOWN_MAX: usize = 6;
 
 fn distinct(values: impl Iterator<Item = String>) -> String {

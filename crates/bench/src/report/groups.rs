@@ -1,12 +1,12 @@
-//! Results sorted for comparison: what ran the same workload under the same load belongs together, whichever file it is
-//! in.
+//! Results sorted for comparison: results of the same workload under the same load belong together, whatever file they
+//! are in.
 
 use super::text;
 use crate::result::{DocumentRow, Load, RunResult, SweepAxis, WorkloadResult, setting};
 
-/// All that was measured, ready for the report.
+/// All results, ready for the report.
 pub(crate) struct Groups<'a> {
-    /// The servers, the one that others are compared with first.
+    /// The servers; the one that others are compared with is the first.
     pub(crate) servers: Vec<Server<'a>>,
     pub(crate) groups: Vec<Group<'a>>,
     /// Steps of sweeps, in the order measured.
@@ -15,9 +15,9 @@ pub(crate) struct Groups<'a> {
 
 /// A server in one setting.
 pub(crate) struct Server<'a> {
-    /// Product, and what tells it from the same product set up otherwise.
+    /// Product, and what distinguishes it from the same product with other settings.
     pub(crate) label: String,
-    /// Everything that was measured of it.
+    /// All results of the server.
     pub(crate) results: Vec<&'a WorkloadResult>,
     identity: Identity<'a>,
 }
@@ -33,7 +33,7 @@ pub(crate) struct Group<'a> {
     pub(crate) floor: Option<&'a WorkloadResult>,
 }
 
-/// What one server did in one workload, in one or several rounds.
+/// Results of one server in one workload, of one or several rounds.
 pub(crate) struct Row<'a> {
     /// Index of the server.
     pub(crate) server: usize,
@@ -41,14 +41,14 @@ pub(crate) struct Row<'a> {
     pub(crate) rounds: Vec<&'a WorkloadResult>,
 }
 
-/// What makes a server another one in the same report.
+/// Properties by which a report distinguishes servers.
 #[derive(Clone, PartialEq, Eq)]
 struct Identity<'a> {
     product: &'a str,
     settings: Vec<Option<&'a str>>,
 }
 
-/// Settings that make a server another one. Indexes, passwords and who asks go with the workload.
+/// Settings by which servers differ. Indexes, passwords and the identity of clients belong to the workload.
 const TELLING_SETTINGS: [&str; 3] = [setting::DURABILITY, setting::TLS, setting::ACCESS_CONTROL];
 
 /// The load of a group.
@@ -74,8 +74,8 @@ impl<'a> Shape<'a> {
 }
 
 impl<'a> Groups<'a> {
-    /// Sorts the results of all runs. `reference` is the beginning of the name of the server that others are compared
-    /// with; without it that is the first.
+    /// Sorts the results of all runs. Others are compared with the server whose name begins with `reference`, or with
+    /// the first.
     pub(crate) fn new(runs: &'a [RunResult], reference: Option<&str>) -> Groups<'a> {
         let results = || runs.iter().flat_map(|run| &run.workloads);
         let mut servers: Vec<Server<'a>> = Vec::new();
@@ -95,7 +95,7 @@ impl<'a> Groups<'a> {
             servers.iter().position(|server| server.identity == identity).unwrap_or_default()
         };
         let mut groups: Vec<(Shape<'a>, Group<'a>)> = Vec::new();
-        // What was not measured has no load: it goes to the group of those who could.
+        // A result without figures has no load: it joins the group of servers that have some.
         let (idle, measured): (Vec<_>, Vec<_>) = results()
             .filter(|result| result.sweep.is_none() && !is_load_only(result))
             .partition(|result| not_begun(result).is_some());
@@ -122,7 +122,7 @@ impl<'a> Groups<'a> {
     }
 }
 
-/// Whether data was loaded and nothing else: that is shown with the loads.
+/// Returns true if data was loaded and nothing else; such results are shown with the loads.
 fn is_load_only(result: &WorkloadResult) -> bool {
     result.operations.is_empty()
         && result.unsupported.is_none()
@@ -130,15 +130,15 @@ fn is_load_only(result: &WorkloadResult) -> bool {
         && result.server.bulk_load.is_some()
 }
 
-/// Why a workload was never under load.
+/// Reason why a workload was never under load.
 pub(crate) enum NotBegun<'a> {
     /// The server cannot do it.
     Unsupported(&'a str),
-    /// Something failed before the first request, such as making the connections.
+    /// A step before the first request failed, such as opening the connections.
     Failed(&'a str),
 }
 
-/// Why nothing was asked, if that is so.
+/// Returns the reason why no request was sent, if so.
 fn not_begun(result: &WorkloadResult) -> Option<NotBegun<'_>> {
     if let Some(reason) = &result.unsupported {
         return Some(NotBegun::Unsupported(reason));
@@ -148,7 +148,7 @@ fn not_begun(result: &WorkloadResult) -> Option<NotBegun<'_>> {
 }
 
 impl Shape<'_> {
-    /// The same workload at the same size, under whatever load.
+    /// Returns true for the same workload at the same size, under any load.
     fn is_like(&self, other: &Shape<'_>) -> bool {
         self.workload == other.workload && (self.entries == other.entries || other.entries.is_none())
     }
@@ -163,7 +163,7 @@ impl<'a> Identity<'a> {
     }
 }
 
-/// Products are enough where each is there once; otherwise the settings that differ are added.
+/// Labels servers with their products, and with the settings that differ if a product occurs more than once.
 fn label(servers: &mut [Server<'_>]) {
     let identities: Vec<_> = servers.iter().map(|server| server.identity.clone()).collect();
     for server in servers {
@@ -182,7 +182,7 @@ fn label(servers: &mut [Server<'_>]) {
     }
 }
 
-/// The null responder's result under the same load; the same number of connections is not insisted on.
+/// Returns the null responder's result under the same load; the number of connections may differ.
 fn floor_of<'a>(runs: &'a [RunResult], result: &WorkloadResult) -> Option<&'a WorkloadResult> {
     let run = runs.iter().find(|run| run.workloads.iter().any(|other| std::ptr::eq(other, result)))?;
     let same = |limit: &&WorkloadResult| {
@@ -214,7 +214,7 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// The load that was measured, if anybody could do it.
+    /// Returns a result that shows the load, of a server that could run it if there is one.
     pub(crate) fn any(&self) -> &'a WorkloadResult {
         let measured = self.rows.iter().find(|row| row.not_begun().is_none());
         measured.unwrap_or(&self.rows[0]).rounds[0]
@@ -228,7 +228,7 @@ impl<'a> Group<'a> {
         self.rows.iter().flat_map(|row| &row.rounds).find_map(|result| result.document.as_ref())
     }
 
-    /// The load in a few words.
+    /// Describes the load in a few words.
     pub(crate) fn load_text(&self) -> String {
         let parameters = &self.any().parameters;
         let mut parts = Vec::new();
@@ -249,14 +249,14 @@ impl<'a> Group<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// The round whose rate is the median, the lower of two: its figures stand for the server.
+    /// Returns the round with the median rate (the lower of two), whose figures stand for the server.
     pub(crate) fn median(&self) -> &'a WorkloadResult {
         let mut rounds = self.rounds.clone();
         rounds.sort_by(|one, other| one.per_second.total_cmp(&other.per_second));
         rounds[(rounds.len() - 1) / 2]
     }
 
-    /// The slowest and the fastest round.
+    /// Returns the rates of the slowest and the fastest round.
     pub(crate) fn spread(&self) -> (f64, f64) {
         let rates = self.rounds.iter().map(|round| round.per_second);
         rates.fold((f64::INFINITY, 0.0), |(low, high), rate| (low.min(rate), high.max(rate)))
@@ -266,14 +266,14 @@ impl<'a> Row<'a> {
         self.rounds.iter().find_map(|round| round.unsupported.as_deref())
     }
 
-    /// Why there is no figure of any round.
+    /// Returns the reason why no round has a figure.
     pub(crate) fn not_begun(&self) -> Option<NotBegun<'a>> {
         let mut reasons: Vec<_> = self.rounds.iter().map(|round| not_begun(round)).collect();
         let all = reasons.iter().all(Option::is_some);
         reasons.swap_remove(0).filter(|_| all)
     }
 
-    /// Whether its figures can be compared: measured, to the end, every answer right.
+    /// Returns true if the figures can be compared: measured to the end, with every answer right.
     pub(crate) fn is_clean(&self) -> bool {
         self.unsupported().is_none() && self.rounds.iter().all(|round| round.is_clean())
     }

@@ -1,5 +1,4 @@
-//! All workloads in one table, servers side by side: what a reader of seventy workloads looks at first. On the page,
-//! and as Markdown.
+//! All workloads in one table, with the servers side by side, on the page and as Markdown.
 
 use std::io::{self, Write};
 
@@ -9,15 +8,15 @@ use super::text::{self, NOTHING};
 use super::verdict;
 use serde::Serialize;
 
-/// Workloads that are worth a table of their own before they are shown one by one.
+/// Fewest workloads that get a table before their sections.
 const WORKLOADS_MIN: usize = 4;
-/// Rates that are closer than this count as equal.
+/// Largest ratio of rates that count as equal.
 const EQUAL_WITHIN: f64 = 1.03;
 
 /// The table.
 #[derive(Debug, Serialize)]
 pub(crate) struct Overview {
-    /// The servers, the one that others are compared with first.
+    /// The servers; the one that others are compared with is the first.
     pub(crate) servers: Vec<String>,
     pub(crate) parts: Vec<Part>,
 }
@@ -38,25 +37,25 @@ pub(crate) struct Line {
     pub(crate) cells: Vec<Cell>,
 }
 
-/// What one server did in it.
+/// Figures of one server in one workload.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Cell {
     pub(crate) rate: Option<String>,
-    /// How many times as fast the first server is.
+    /// Rate of the first server divided by this one's.
     pub(crate) ratio: Option<String>,
-    /// Of that: "faster", "slower" or "equal".
+    /// Verdict on the ratio: "faster", "slower" or "equal".
     verdict: &'static str,
     cpu: Option<String>,
-    /// The first server's CPU time a request as a part of this one's.
+    /// The first server's CPU time for each request, divided by this one's.
     cpu_ratio: Option<String>,
     pub(crate) lack: Option<Lack>,
     is_flagged: bool,
 }
 
-/// Why there is no figure.
+/// Reason why there is no figure.
 #[derive(Debug, Serialize)]
 pub(crate) struct Lack {
-    /// In a word: "cannot" or "failed".
+    /// One word: "cannot" or "failed".
     pub(crate) word: &'static str,
     pub(crate) reason: String,
 }
@@ -70,7 +69,7 @@ impl Lack {
     }
 }
 
-/// The table, where there is enough to compare.
+/// Returns the table, if there is enough to compare.
 pub(crate) fn overview(groups: &Groups<'_>) -> Option<Overview> {
     if groups.groups.len() < WORKLOADS_MIN {
         return None;
@@ -95,14 +94,14 @@ pub(crate) fn overview(groups: &Groups<'_>) -> Option<Overview> {
 fn part_title(group: &Group<'_>) -> String {
     let document = group.document().map(|row| row.document.as_str()).unwrap_or_default();
     let name = if document.is_empty() { "Of our own" } else { document };
-    // The document's size, and not that of each data set, which differ by a few entries above the people.
+    // The document's size, not that of each data set, which has a few entries more than people.
     match group.entries {
         Some(entries) => format!("{name}, {} entries", text::count(round_size(entries))),
         None => name.to_owned(),
     }
 }
 
-/// To two digits: data sets of 100,000 people have 100,002 or 100,053 entries.
+/// Rounds to two digits: data sets of 100,000 people have 100,002 or 100,053 entries.
 fn round_size(entries: u64) -> u64 {
     let unit = 10_u64.pow(entries.max(1).ilog10().saturating_sub(1));
     (entries + unit / 2) / unit * unit
@@ -134,7 +133,7 @@ fn cell(group: &Group<'_>, server: usize) -> Cell {
     }
 }
 
-/// Two tables, of rates and of CPU time, for a README.
+/// Writes two tables for a README: of rates and of CPU time.
 pub(crate) fn write_markdown(overview: &Overview, sink: impl Write) -> io::Result<()> {
     let mut sink = io::BufWriter::new(sink);
     let first = overview.servers.first().map(String::as_str).unwrap_or_default();

@@ -1,5 +1,5 @@
 //! Line plots as SVG, for a page that is light or dark: colours are the page's CSS variables. `plot.svg` is the
-//! template; here is where everything stands.
+//! template; this module computes the coordinates.
 
 use std::fmt::Write as _;
 use std::sync::LazyLock;
@@ -10,23 +10,23 @@ use serde::Serialize;
 
 use super::axis::Axis;
 
-/// Size of a plot in CSS pixels, where there is room.
+/// Width of a plot in CSS pixels, if the page has room.
 const WIDTH: f64 = 520.0;
 const HEIGHT: f64 = 280.0;
-/// The edges of the plot itself; labels stand outside.
+/// Edges of the plotting area; labels are outside.
 const LEFT: f64 = 56.0;
 const RIGHT: f64 = WIDTH - 122.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = HEIGHT - 26.0;
 /// Distance between two labels of lines.
 const LABEL_DISTANCE: f64 = 15.0;
-/// Characters of a line's label that have room.
+/// Most characters of a line's label.
 const LABEL_CHARACTERS_MAX: usize = 19;
 
-/// Colours of servers; a page's style has as many.
+/// Number of server colours; the page's style defines as many.
 pub(crate) const SERIES_COLOURS: usize = 8;
 
-/// What a colour stands for.
+/// Subject of a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Paint {
     /// A server's.
@@ -36,7 +36,7 @@ pub(crate) enum Paint {
 }
 
 impl Paint {
-    /// As the page's style calls it.
+    /// Returns the name of the CSS variable.
     fn variable(self) -> String {
         match self {
             Paint::Series(index) => format!("var(--series-{})", index % SERIES_COLOURS),
@@ -48,15 +48,15 @@ impl Paint {
 /// One line of a plot.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
-    /// Written at its end.
+    /// Text at the end of the line.
     pub(crate) label: String,
     pub(crate) paint: Paint,
-    /// Thin lines stand back: a median beside a 99th percentile.
+    /// Whether the line is thin and less prominent, such as a median next to a 99th percentile.
     pub(crate) is_thin: bool,
-    /// With a dot at each point: few points, each measured by itself.
+    /// Whether each point has a dot: few points, each measured separately.
     pub(crate) has_dots: bool,
     pub(crate) points: Vec<(f64, f64)>,
-    /// Lowest and highest at some x, drawn as a band behind the line.
+    /// Lowest and highest value at some x, drawn as a band below the line.
     pub(crate) band: Vec<(f64, f64, f64)>,
 }
 
@@ -66,17 +66,17 @@ impl Line {
     }
 }
 
-/// A plot to be drawn.
+/// A plot.
 #[derive(Clone, Debug)]
 pub(crate) struct Plot {
-    /// What it shows, for those who cannot see it.
+    /// Description of the plot, for those who cannot see it.
     pub(crate) description: String,
     pub(crate) x: Axis,
     pub(crate) y: Axis,
     pub(crate) lines: Vec<Line>,
 }
 
-/// Why a plot could not be drawn.
+/// Reason why a plot could not be drawn.
 #[derive(Debug, thiserror::Error)]
 #[error("a plot cannot be drawn: {0}")]
 pub struct PlotError(String);
@@ -86,11 +86,11 @@ pub struct PlotError(String);
 struct Tick {
     at: f64,
     label: String,
-    /// Whether a line of the grid belongs to it.
+    /// Whether the tick has a grid line.
     has_line: bool,
 }
 
-/// A line, placed.
+/// A line with its coordinates.
 #[derive(Serialize)]
 struct PlacedLine {
     paint: String,
@@ -111,7 +111,7 @@ struct Label {
 static TEMPLATE: LazyLock<Result<Environment<'_>, minijinja::Error>> = LazyLock::new(|| {
     let mut environment = Environment::new();
     environment.set_undefined_behavior(minijinja::UndefinedBehavior::Strict);
-    // By the name's end values are escaped.
+    // The suffix of the name has the template escape values.
     environment.add_template("plot.xml", include_str!("plot.svg"))?;
     Ok(environment)
 });
@@ -144,12 +144,12 @@ impl Plot {
         svg.map_err(|error| PlotError(error.to_string()))
     }
 
-    /// Where a coordinate of the horizontal axis is, to a tenth of a pixel.
+    /// Returns the position of a horizontal coordinate, to a tenth of a pixel.
     fn x_at(&self, place: f64) -> f64 {
         rounded(LEFT + (RIGHT - LEFT) * share(place, self.x.ends()))
     }
 
-    /// Where a coordinate of the vertical axis is.
+    /// Returns the position of a vertical coordinate.
     fn y_at(&self, place: f64) -> f64 {
         rounded(BOTTOM - (BOTTOM - TOP) * share(place, self.y.ends()))
     }
@@ -171,7 +171,7 @@ impl Plot {
         }
     }
 
-    /// Names of lines, at their ends, moved apart where they would overlap.
+    /// Returns the names of lines, at their ends, moved apart if they would overlap.
     fn labels(&self) -> Vec<Label> {
         let ends = self.lines.iter().filter_map(|line| Some((line, line.points.last()?)));
         let mut labels: Vec<Label> = ends
@@ -189,7 +189,7 @@ impl Plot {
     }
 }
 
-/// Where a coordinate lies between the ends of its axis: 0 at the first, 1 at the last.
+/// Returns the share of a coordinate between the ends of its axis: 0 at the first, 1 at the last.
 fn share(place: f64, (first, last): (f64, f64)) -> f64 {
     (place - first) / (last - first)
 }
@@ -213,7 +213,7 @@ fn shortened(label: &str) -> String {
     format!("{}…", kept.trim_end())
 }
 
-/// Moves sorted places apart to at least `distance`, and into the room from `top` to `bottom`.
+/// Moves sorted positions apart to at least `distance`, within `top` to `bottom`.
 fn spread(places: &mut [f64], distance: f64, top: f64, bottom: f64) {
     let mut lowest = top;
     for place in places.iter_mut() {

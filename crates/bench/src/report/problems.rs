@@ -1,4 +1,4 @@
-//! What a reader must know before believing a figure. It stands at the top of the page, and again where the figure is.
+//! Problems that a reader must know before believing a figure: at the top of the page, and again with the figure.
 
 use super::groups::Groups;
 use super::text;
@@ -6,21 +6,21 @@ use crate::result::{RunResult, WorkloadResult};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// Something that is wrong with a run.
+/// A problem of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Problem {
-    /// What it is about: server and workload.
+    /// Server and workload.
     pub(crate) subject: String,
-    /// The section that has it.
+    /// Anchor of the section that shows it.
     pub(crate) anchor: Option<String>,
     pub(crate) text: String,
 }
 
-/// What is wrong with one result, in words; the worst first.
+/// Returns the problems of one result as text; the worst is the first.
 pub(crate) fn problems_of(result: &WorkloadResult) -> Vec<String> {
     let mut problems = Vec::new();
     if result.unsupported.is_some() && result.complete {
-        // That the server cannot do it is said in its place; what it answered when it tried is the reason there.
+        // An unsupported workload is reported as such, and the server's refusal is the reason there.
         return result.failures.clone();
     }
     let operations = result.operations_total();
@@ -82,7 +82,7 @@ fn unexpected_codes(result: &WorkloadResult) -> String {
     if names.is_empty() { String::new() } else { format!(", codes: {}", names.join(", ")) }
 }
 
-/// Everything that is wrong, over all runs.
+/// Returns the problems of all runs.
 pub(crate) fn all(
     runs: &[RunResult],
     groups: &Groups<'_>,
@@ -112,8 +112,7 @@ pub(crate) fn all(
     without_repetition(problems)
 }
 
-/// What is wrong several times in the same words, as with every data set that a server could not be given, is said
-/// once.
+/// Merges problems with the same text, such as those of every data set that a server could not load.
 fn without_repetition(problems: Vec<Problem>) -> Vec<Problem> {
     let mut kept: Vec<(Problem, usize)> = Vec::new();
     for problem in problems {

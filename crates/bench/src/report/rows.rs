@@ -1,11 +1,12 @@
-//! The report's figures for other programs: CSV and JSON, one row a result, and CSV with one row a second.
+//! The report's figures for other programs: CSV and JSON with one row for each result, and CSV with one row for each
+//! second.
 
 use crate::result::{Load, OperationKind, RunResult, WorkloadResult};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-/// One result. Units stand in the names.
+/// One result. Names end in their units.
 #[derive(Debug, Serialize)]
 struct ResultRow<'a> {
     run_started: &'a str,
@@ -94,7 +95,7 @@ impl<'a> ResultRow<'a> {
     }
 }
 
-/// Results in the order measured, the null responder's last.
+/// Returns the results in the order measured; those of the null responder are the last.
 fn results(runs: &[RunResult]) -> impl Iterator<Item = (&RunResult, &WorkloadResult, &str)> {
     runs.iter().flat_map(|run| {
         let servers = run.workloads.iter().map(move |result| (run, result, result.server.product.as_str()));
@@ -102,7 +103,7 @@ fn results(runs: &[RunResult]) -> impl Iterator<Item = (&RunResult, &WorkloadRes
     })
 }
 
-/// One row a result.
+/// Writes one row for each result.
 pub(crate) fn write_results(runs: &[RunResult], sink: impl Write) -> io::Result<()> {
     let mut writer = csv::Writer::from_writer(sink);
     for (run, result, product) in results(runs) {
@@ -111,7 +112,7 @@ pub(crate) fn write_results(runs: &[RunResult], sink: impl Write) -> io::Result<
     writer.flush()
 }
 
-/// The same rows as JSON, with the conditions of each run.
+/// Writes the same rows as JSON, with the conditions of each run.
 pub(crate) fn write_json(runs: &[RunResult], sink: impl Write) -> io::Result<()> {
     #[derive(Serialize)]
     struct Run<'a> {
@@ -145,7 +146,7 @@ pub(crate) fn write_json(runs: &[RunResult], sink: impl Write) -> io::Result<()>
     sink.flush()
 }
 
-/// One row a second; a column for each kind of operation that occurs.
+/// Writes one row for each second, with a column for each kind of operation that occurs.
 pub(crate) fn write_seconds(runs: &[RunResult], sink: impl Write) -> io::Result<()> {
     let kinds: BTreeSet<OperationKind> =
         results(runs).flat_map(|(_, result, _)| result.operations.keys().copied()).collect();

@@ -1,4 +1,4 @@
-//! Curves over what a sweep varied: entries, memory of the server, connections.
+//! Curves over the axis of a sweep: entries, memory of the server, or connections.
 
 use super::axis::Quantity;
 use super::charts::{self, Figure};

@@ -1,16 +1,16 @@
-//! Figures as people read them.
+//! Figures as text for people.
 
 use crate::result::Latency;
 
-/// Shown where there is nothing.
+/// Text of an absent figure.
 pub const NOTHING: &str = "–";
 
-/// With commas between thousands: `441,029`; below 100 with one decimal, as slow servers need.
+/// Formats a rate with commas between thousands: `441,029`; below 100 with one decimal, as slow servers need.
 pub fn rate(per_second: f64) -> String {
     if per_second < 99.95 { format!("{per_second:.1}") } else { count(per_second.round() as u64) }
 }
 
-/// With commas between thousands.
+/// Formats a count with commas between thousands.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -23,7 +23,7 @@ pub fn count(number: u64) -> String {
     text
 }
 
-/// Three digits with the unit that suits: `870 µs`, `1.48 ms`, `37.2 s`.
+/// Formats a time as three digits with a suitable unit: `870 µs`, `1.48 ms`, `37.2 s`.
 pub fn micros(micros: f64) -> String {
     match micros {
         micros if micros < 999.5 => format!("{} µs", three_digits(micros)),
@@ -32,12 +32,12 @@ pub fn micros(micros: f64) -> String {
     }
 }
 
-/// The latency that so many percent of the operations did not exceed, if there were any.
+/// Returns the latency that this percentage of the operations did not exceed, if there were any.
 pub(crate) fn percentile(latency: &Latency, percentile: f64) -> Option<String> {
     latency.percentile_micros(percentile).map(|latency| micros(latency as f64))
 }
 
-/// Three digits with a binary unit: `512 B`, `1.50 GiB`.
+/// Formats octets as three digits with a binary unit: `512 B`, `1.50 GiB`.
 pub fn bytes(bytes: f64) -> String {
     let mut value = bytes;
     for unit in ["B", "KiB", "MiB", "GiB"] {
@@ -49,7 +49,7 @@ pub fn bytes(bytes: f64) -> String {
     format!("{} TiB", three_digits(value))
 }
 
-/// For axes: `50 k`, `1.2 M`.
+/// Formats a number for an axis: `50 k`, `1.2 M`.
 pub fn short(number: f64) -> String {
     let scaled = |value: f64, unit: &str| {
         let text = format!("{value:.2}");
@@ -62,18 +62,18 @@ pub fn short(number: f64) -> String {
     }
 }
 
-/// A ratio: `1.84×`, `24×`.
+/// Formats a ratio: `1.84×`, `24×`.
 pub fn ratio(ratio: f64) -> String {
     format!("{}×", three_digits(ratio))
 }
 
-/// A duration in seconds as the documents write load times: `01:54:05`.
+/// Formats seconds as the documents write load times: `01:54:05`.
 pub fn clock(seconds: f64) -> String {
     let seconds = seconds.round() as u64;
     format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
-/// A duration: `45 s`, `12 min`, `8 h`.
+/// Formats a duration: `45 s`, `12 min`, `8 h`.
 pub fn duration(seconds: f64) -> String {
     match seconds {
         seconds if seconds >= 7200.0 => format!("{} h", short((seconds / 360.0).round() / 10.0)),
@@ -82,7 +82,7 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
-/// A percentile as HdrHistogram's plots label it, from the number of nines: 0 is 0%, 1 is 90%, 3 is 99.9%.
+/// Formats a percentile as HdrHistogram's plots label it, from the number of nines: 0 is 0%, 1 is 90%, 3 is 99.9%.
 pub fn nines(nines: f64) -> String {
     match nines.round() as usize {
         0 => "0%".to_owned(),

@@ -1,13 +1,13 @@
-//! The report in a sentence a server: how the first one compares with it.
+//! The report in one sentence for each server: its comparison with the first one.
 
 use super::groups::{Group, Groups, Row};
 use super::text;
 use serde::Serialize;
 
-/// Rates that are closer than this count as equal.
+/// Largest ratio of rates that count as equal.
 const EQUAL_WITHIN: f64 = 1.03;
 
-/// How the first server compares with another.
+/// Comparison of the first server with another.
 #[derive(Debug, PartialEq, Serialize)]
 pub(crate) struct Verdict {
     /// The first server.
@@ -16,31 +16,31 @@ pub(crate) struct Verdict {
     other: String,
     /// The other's colour.
     colour: usize,
-    /// The middle of all ratios of rates.
+    /// Median of all ratios of rates.
     median: Option<String>,
-    /// Of several ratios, not of one.
+    /// Whether the figure is a median of several ratios.
     is_median: bool,
-    /// In words.
+    /// The comparison of rates as a sentence.
     text: String,
-    /// CPU time a request, in words.
+    /// The comparison of CPU time for each request as a sentence.
     cpu: Option<String>,
 }
 
-/// How many times as fast `reference` is as `other`; `None` when that cannot be said: nothing measured, or under an
-/// open loop, which both follow.
+/// Returns the rate of `reference` divided by that of `other`. Returns `None` if there is no comparison: a rate is
+/// missing, or the load is an open loop, which both follow.
 pub(crate) fn ratio(group: &Group<'_>, reference: &Row<'_>, other: &Row<'_>) -> Option<f64> {
     let (mine, theirs) = (reference.median().per_second, other.median().per_second);
     (!group.is_open_loop() && mine > 0.0 && theirs > 0.0).then(|| mine / theirs)
 }
 
-/// The first server's CPU time a request, as a part of the other's.
+/// Returns the first server's CPU time for each request, divided by the other's.
 fn cpu_ratio(reference: &Row<'_>, other: &Row<'_>) -> Option<f64> {
     let cost = |row: &Row<'_>| row.median().cost.as_ref().map(|cost| cost.cpu_micros_per_operation);
     let (mine, theirs) = (cost(reference)?, cost(other)?);
     (mine > 0.0 && theirs > 0.0).then(|| mine / theirs)
 }
 
-/// One for each server but the first.
+/// Returns one verdict for each server but the first.
 pub(crate) fn verdicts(groups: &Groups<'_>) -> Vec<Verdict> {
     (1..groups.servers.len()).filter_map(|other| verdict(groups, other)).collect()
 }
@@ -127,7 +127,7 @@ fn costs_text(costs: &mut [f64]) -> Option<String> {
     Some(format!("{median} the CPU time a request, the median of {least} to {most}"))
 }
 
-/// Of sorted figures; of an even number the lower one in the middle.
+/// Returns the median of sorted figures; of an even number, the lower one.
 fn middle(sorted: &[f64]) -> Option<f64> {
     sorted.get(sorted.len().checked_sub(1)? / 2).copied()
 }

@@ -1,4 +1,4 @@
-//! What the page's template is given: everything as text, nothing left to compute.
+//! The values of the page's template, all as text, so that the template computes nothing.
 
 use super::charts::{self, Figure};
 use super::documents::{self, DocumentView};
@@ -20,7 +20,7 @@ pub(crate) struct Page<'a> {
     title: String,
     subtitle: String,
     problems: Vec<Problem>,
-    /// Said when there are no problems: what was checked.
+    /// Sentence on what was checked, if there are no problems.
     assurance: String,
     verdicts: Vec<Verdict>,
     overview: Option<Overview>,
@@ -32,7 +32,7 @@ pub(crate) struct Page<'a> {
     series_count: usize,
 }
 
-/// One workload at a glance.
+/// One workload in the summary.
 #[derive(Debug, Serialize)]
 struct GlanceGroup {
     anchor: String,
@@ -47,12 +47,12 @@ struct GlanceRow {
     server: String,
     colour: usize,
     unsupported: Option<String>,
-    /// Something is wrong.
+    /// Whether the figure has a problem.
     is_flagged: bool,
     rate: String,
     /// Length of the bar, in percent of the longest.
     share: String,
-    /// How the first server compares with this one.
+    /// Ratio of the first server's rate to this one's.
     ratio: Option<String>,
     p50: String,
     p99: String,
@@ -86,7 +86,7 @@ struct ResultRow {
     unsupported: Option<String>,
     is_flagged: bool,
     cells: Vec<String>,
-    /// The slowest and the fastest of several rounds.
+    /// Rates of the slowest and the fastest of several rounds.
     rounds: Option<String>,
     errors: String,
 }
@@ -295,7 +295,7 @@ fn result_cells(result: &WorkloadResult) -> Vec<String> {
     cells.into_iter().map(|cell| cell.unwrap_or(NOTHING.to_owned())).collect()
 }
 
-/// A mix, by kind of operation; nothing for workloads of one kind.
+/// Returns the rows of a mix, one for each kind of operation; none for workloads of one kind.
 fn kind_rows(group: &Group<'_>, groups: &Groups<'_>) -> Vec<KindRow> {
     let is_mix = group.rows.iter().any(|row| row.median().operations.len() > 1);
     let measured = group.rows.iter().filter(|row| is_mix && row.unsupported().is_none());

@@ -1,5 +1,5 @@
-//! Results that are invented, for tests of the page alone: the unit tests beside this file, and the test with a browser
-//! in `crates/bench/tests/report_page.rs`.
+//! Invented results for tests of the page: the unit tests of the report, and the browser test in
+//! `crates/bench/tests/report_page.rs`.
 
 use super::Seeded;
 use super::result::{
@@ -8,7 +8,7 @@ use super::result::{
 };
 use std::sync::OnceLock;
 
-/// A server in the making. The figures are invented, and only for tests of the page.
+/// Figures of an invented server.
 struct Sample {
     product: &'static str,
     /// Operations a second, and the median latency in microseconds.
@@ -136,7 +136,7 @@ pub(crate) fn run(workloads: Vec<WorkloadResult>) -> RunResult {
     run
 }
 
-/// What a comparison of four servers gives: several workloads, one that two cannot do.
+/// Returns a comparison of four servers: several workloads, one of which two servers do not support.
 pub(crate) fn comparison() -> RunResult {
     static MADE: OnceLock<RunResult> = OnceLock::new();
     MADE.get_or_init(make_comparison).clone()
@@ -179,7 +179,7 @@ fn make_comparison() -> RunResult {
     run
 }
 
-/// The same with everything wrong that can be.
+/// Returns the comparison with every possible problem.
 pub(crate) fn broken() -> RunResult {
     let mut run = comparison();
     let totals = run.workloads[0].operations.get_mut(&OperationKind::Search).unwrap();
@@ -197,7 +197,7 @@ pub(crate) fn broken() -> RunResult {
     run
 }
 
-/// A result for each step: the rate falls as entries grow.
+/// Returns a sweep whose rate falls as entries grow.
 pub(crate) fn sweep() -> RunResult {
     let mut results = Vec::new();
     for (number, sample) in [PANDO, SLAPD].iter().enumerate() {
