@@ -1,16 +1,16 @@
-//! Several load machines as one: an agent ([`serve`]) on each, and a coordinator ([`Machines`]) that lets them run a
-//! workload together and adds up what they measured.
+//! Several load machines as one: an agent ([`serve`]) on each, and a coordinator ([`Machines`]) that has them run a
+//! workload together and adds up their results.
 //!
-//! What goes over the wire is [`protocol`]: messages of JSON, each behind its length, in bounded sizes. Nobody gets
-//! further than the first message who does not prove that they have the token: the agent sends a nonce, the coordinator
-//! its HMAC. The token itself never travels; but what follows is neither encrypted nor signed, passwords for the server
-//! included, so agents listen on loopback unless told otherwise, and belong on a network of their own.
+//! The messages ([`protocol`]) are JSON with a length prefix, in bounded sizes. A peer that does not prove that it has
+//! the token gets no further than the first message: the agent sends a nonce, the coordinator its HMAC. The token
+//! itself is never sent. But later messages are neither encrypted nor signed, passwords for the server included. So
+//! agents listen on loopback by default, and belong on a network of their own.
 //!
-//! A run: the coordinator compares versions, estimates each agent's clock from the shortest of some round trips, and
-//! sends the workload with each one's share of clients, rate and keys. Agents prepare, connect, and say so; when all
-//! are ready they are told the moment to begin, each by its own clock. They send a word every second; one that is
-//! silent, or whose connection breaks, is taken for dead: the others run to the end, and the result says that it is
-//! incomplete.
+//! A run: the coordinator compares versions, estimates each agent's clock from the shortest of several round trips, and
+//! sends the workload with each agent's share of clients, rate and keys. Agents prepare, connect, and report that they
+//! are ready. The coordinator then sends them the moment to begin, by each agent's own clock. Agents send a message
+//! every second. An agent that is silent, or whose connection breaks, counts as dead: the others run to the end, and
+//! the result is marked incomplete.
 
 mod coordinate;
 mod protocol;
@@ -29,10 +29,10 @@ pub const TOKEN_BYTES_MIN: usize = 16;
 pub struct Token(Vec<u8>);
 
 impl Token {
-    /// Of the text of a file: what is around it is no part.
+    /// Reads a token from the text of a file, without surrounding white space.
     ///
     /// # Errors
-    /// What is wrong with it, when it is too short or too long.
+    /// The token is too short or too long.
     pub fn new(text: &str) -> Result<Token, String> {
         let text = text.trim();
         if !(TOKEN_BYTES_MIN..=TOKEN_BYTES_MAX).contains(&text.len()) {

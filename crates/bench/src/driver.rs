@@ -1,13 +1,14 @@
 //! The load driver: runs a [`Workload`] against any LDAP server and measures it.
 //!
-//! It must never be what is measured. Each thread is one event loop (`worker`) that sends the answers' successors
-//! before it waits again: requests are templates that are filled (`request`), answers are checked where they lie
-//! (`answers`), all that came in one read is answered in one write. A thread that is busy all the time says so in the
-//! result. Every answer is checked: its code, how many entries came, and that the entry asked for is among them.
+//! The driver must never be the bottleneck. Each thread is one event loop (`worker`), which sends the next requests
+//! before it waits again. Requests are templates to fill in (`request`). Answers are checked in the receive buffer
+//! (`answers`), and all answers of one read are followed by one write. A thread that is busy all the time is reported
+//! in the result. Every answer is checked: its code, its number of entries, and whether the expected entry is among
+//! them.
 //!
-//! Closed loop: a client asks again when it has its answer, which finds the most that a server can do. Open loop:
-//! requests have intended starts at a rate, whatever the server does, and latency counts from those; a request that
-//! starts late because nothing was free, or because the server had stopped, has waited as a user would have.
+//! Closed loop: a client sends its next request when it has its answer, which finds the highest rate of a server. Open
+//! loop: requests have intended starts at a fixed rate, and latency counts from those. A request that starts late
+//! because the client or the server was busy has waited as a user would have.
 //!
 //! # Places
 //!
@@ -50,7 +51,8 @@ use plan::{Plan, PlannedKeys};
 use tally::Tally;
 use worker::{Schedule, Shared, Worker};
 
-/// How to drive. What is `None` is as the workload says. Load machines are sent what is not about one machine.
+/// Options of a run. `None` stands for the workload's own value. Load machines receive the options that do not concern
+/// one machine only.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Options {
     /// Entries that the server holds, of the kind that are keys.
@@ -61,7 +63,7 @@ pub struct Options {
     pub outstanding: Option<usize>,
     /// Duration of the measurement.
     pub duration: Option<Duration>,
-    /// How long to run before; not at all where that would use the workload up.
+    /// Duration of the warm-up, which is skipped if it would use up the workload.
     pub warm_up: Option<Duration>,
     /// Idle time between the two.
     pub pause: Option<Duration>,
@@ -69,13 +71,13 @@ pub struct Options {
     pub rate: Option<f64>,
     /// Threads of the driver.
     pub threads: usize,
-    /// Where random keys and values begin.
+    /// Seed of random keys and values.
     pub seed: u64,
-    /// Seed that the data was generated from, where keys have names from the template.
+    /// Seed of the data, if keys take names from its template.
     pub data_seed: u64,
-    /// Name and password that connections are bound with; anonymous without.
+    /// Name and password for the binds of connections; anonymous if absent.
     pub bind: Option<(String, String)>,
-    /// Whom to trust where TLS is spoken; needed for `ldaps://` and StartTLS.
+    /// Trusted authorities for TLS; needed for `ldaps://` and StartTLS.
     #[serde(skip)]
     pub tls: Option<client::Tls>,
     /// Ask `ldap://` targets for TLS (StartTLS).
@@ -86,7 +88,7 @@ pub struct Options {
     /// Local addresses to connect from, in turn. Loopback targets get some if there are none.
     #[serde(skip)]
     pub sources: Vec<IpAddr>,
-    /// Which of how many load machines this is: keys in order are shared out.
+    /// Index of this load machine and number of all; they share keys in order.
     pub shard: (u64, u64),
     /// Answers are the null responder's: nothing is prepared, and its one entry is the right one.
     pub canned: bool,
@@ -101,13 +103,13 @@ pub struct Options {
     pub together: Option<Together>,
 }
 
-/// How several load machines keep step: asked when this one is ready, it waits for the others and gives the moment at
-/// which all go on, or nothing when they do not.
+/// Synchronization of several load machines. Called when this one is ready, it waits for the others and returns the
+/// moment at which all go on, or `None` if they do not.
 #[derive(Clone)]
 pub struct Together(Arc<dyn Fn() -> Option<Instant> + Send + Sync>);
 
 impl Together {
-    /// Of what waits.
+    /// Creates a synchronization from a function that waits.
     pub fn new(wait: impl Fn() -> Option<Instant> + Send + Sync + 'static) -> Together {
         Together(Arc::new(wait))
     }
@@ -158,10 +160,10 @@ pub struct Targets {
 }
 
 impl Targets {
-    /// Looks the names up.
+    /// Resolves the names.
     ///
     /// # Errors
-    /// When one is no `ldap://HOST:PORT` or `ldaps://HOST:PORT`, or names no host.
+    /// A target is not `ldap://HOST:PORT` or `ldaps://HOST:PORT`, or names no host.
     pub fn resolve<S: AsRef<str>>(uris: &[S]) -> Result<Targets, DriveError> {
         let (mut addresses, mut hosts) = (Vec::new(), Vec::new());
         for uri in uris {
@@ -282,15 +284,15 @@ pub enum Phase {
     Measure,
 }
 
-/// Runs a workload and measures.
+/// Runs a workload and measures it.
 ///
 /// # Errors
-/// When there is nothing to measure. What goes wrong while measuring is in the result.
+/// The measurement could not begin. Later failures are in the result.
 pub fn run(workload: &Workload, targets: &Targets, options: &Options) -> Result<WorkloadResult, DriveError> {
     run_watched(workload, targets, options, &mut |_| {})
 }
 
-/// The same, and says every second how it goes.
+/// Runs a workload, measures it, and reports progress every second.
 ///
 /// # Errors
 /// As [`run`].
@@ -316,7 +318,7 @@ pub fn run_watched(
     }
     let collected = drive(workload, &plan, targets, options, watch);
     if let Some(together) = options.together.as_ref().filter(|_| collected.is_ok()) {
-        // Without the others there is nobody left to disturb.
+        // If the other load machines do not come, there are none to disturb.
         let _ = (together.0)();
     }
     let added = collected.as_ref().map(|collected| collected.added.clone()).unwrap_or_default();
@@ -335,7 +337,7 @@ pub fn run_watched(
     Ok(result)
 }
 
-/// The workload with its keys.
+/// Returns the workload with its keys.
 fn ready(workload: &Workload, options: &Options) -> Result<Plan, DriveError> {
     let wrong =
         |(_, message): (usize, String)| DriveError::Workload { workload: workload.name.clone(), message };
@@ -361,7 +363,8 @@ fn ready(workload: &Workload, options: &Options) -> Result<Plan, DriveError> {
     plan::plan(workload, keys, options).map_err(wrong)
 }
 
-/// Addresses to connect from when nobody says: a pair of addresses has 28,000 ports, and loopback has addresses enough.
+/// Returns addresses to connect from if the options name none. A pair of addresses has 28,000 ports, and loopback has
+/// addresses enough.
 fn sources(targets: &Targets, options: &Options) -> Vec<IpAddr> {
     let are_loopback =
         targets.addresses.iter().all(|address| address.ip().is_loopback() && address.is_ipv4());
@@ -371,7 +374,7 @@ fn sources(targets: &Targets, options: &Options) -> Vec<IpAddr> {
     (2..=251).map(|last| IpAddr::V4(Ipv4Addr::new(127, 0, 0, last))).collect()
 }
 
-/// Starts the threads, watches them, and gathers what they counted.
+/// Starts the threads, watches them, and gathers their counts.
 fn drive(
     workload: &Workload,
     plan: &Plan,
@@ -421,7 +424,7 @@ fn drive(
             );
         }
         shared.connected.wait();
-        // When the others do not go on, there is nothing to do either, but threads have to end.
+        // If the other machines do not go on, there is nothing to do, but the threads have to end.
         let together = options.together.as_ref().map(|together| (together.0)());
         let schedule = match together {
             Some(None) => Schedule::nothing(shared.base.elapsed()),
@@ -452,7 +455,7 @@ fn drive(
     })
 }
 
-/// Numbers of own entries that deletes begin with, unless they are used otherwise.
+/// Returns the numbers of own entries that deletes begin with, if no other operation uses these entries.
 fn own_for_deletes(workload: &Workload, options: &Options) -> std::ops::Range<u64> {
     use crate::workload::KeySource;
     let uses = |keys: KeySource| {
@@ -465,7 +468,8 @@ fn own_for_deletes(workload: &Workload, options: &Options) -> std::ops::Range<u6
     }
 }
 
-/// The threads that have clients who delete: own entries are for them, and another would keep its share to itself.
+/// Returns the threads with clients that delete. They share the own entries; another thread would keep its share
+/// unused.
 fn threads_that_delete(plan: &Plan, threads: usize) -> Vec<usize> {
     let mut found = Vec::new();
     let clients = plan.jobs.iter().flat_map(|job| std::iter::repeat_n(job, job.clients));
@@ -505,8 +509,8 @@ fn follow(
     let mut told = 0;
     let now = || shared.base.elapsed().as_nanos() as u64;
     loop {
-        // The processes are looked at when measuring begins and ends, not somewhat later: cost and answers are of the
-        // same time.
+        // The processes are sampled exactly when measuring begins and ends, so that cost and answers cover the same
+        // time.
         let until_due = Duration::from_nanos(observer.next_due(schedule).saturating_sub(now()));
         match incoming.recv_timeout(until_due.min(Duration::from_millis(20))) {
             Ok(second) => seconds.add(second),

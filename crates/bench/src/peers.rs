@@ -1,13 +1,13 @@
 //! Directory servers to compare with each other: each configured, loaded, started and stopped the same way.
 //!
-//! A [`Peer`] is one product in a folder of its own. What all of them get alike is in a [`Setup`]: suffix,
-//! administrator, indexes, schema additions, cores; each peer's file says in its comments what else it sets and where
-//! its vendor recommends that (`docs/how-to/peers.md` has the same as a table). [`Data`] is generated once and given to
-//! every server's own bulk loader, whose cost is measured ([`process`]); [`answers`] asks all servers the same and
-//! tells what differs.
+//! A [`Peer`] is one product in a folder of its own. A [`Setup`] contains what all of them have in common: suffix,
+//! administrator, indexes, schema additions, cores. The comments of each peer's file list its other settings, with the
+//! vendor's recommendation if there is one (`docs/how-to/peers.md` has them as a table). [`Data`] is generated once and
+//! given to every server's own bulk loader, whose cost is measured ([`process`]). [`answers`] sends the same searches
+//! to all servers and reports differences.
 //!
-//! Everything runs on loopback, on ports that were free a moment before, as the user who asks; nothing is left behind
-//! but what the caller's folder keeps.
+//! Everything runs on loopback, on ports that were free a moment before, as the user who runs the comparison. Only the
+//! caller's folder keeps files afterwards.
 
 pub mod answers;
 mod blocks;
@@ -47,7 +47,7 @@ pub use pando::Pando;
 pub use process::{Cost, Server};
 pub use replicas::Replicas;
 
-/// What a filter asks of an attribute, that an index may answer; read by its word, or by OpenLDAP's.
+/// Kind of filter that an index may answer; parsed from its word or from OpenLDAP's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, EnumString, IntoStaticStr)]
 pub enum IndexKind {
     /// `(a=v)`
@@ -68,7 +68,7 @@ pub enum IndexKind {
 }
 
 impl IndexKind {
-    /// The word for it.
+    /// Returns its word.
     pub fn name(self) -> &'static str {
         self.into()
     }
@@ -79,11 +79,11 @@ impl IndexKind {
 pub struct Index {
     /// Its name.
     pub attribute: String,
-    /// What for; never empty.
+    /// Kinds of filters; never empty.
     pub kinds: Vec<IndexKind>,
 }
 
-/// As `cn:equality,substring` or `cn:eq,sub`; without kinds, equality.
+/// Parses `cn:equality,substring` or `cn:eq,sub`; without kinds, equality.
 impl FromStr for Index {
     type Err = String;
 
@@ -111,7 +111,7 @@ impl fmt::Display for Index {
     }
 }
 
-/// Both lists' indexes, each attribute once.
+/// Merges the indexes of both lists, with each attribute once.
 pub fn merge_indexes(mut all: Vec<Index>, more: &[Index]) -> Vec<Index> {
     for index in more {
         match all.iter_mut().find(|known| known.attribute.eq_ignore_ascii_case(&index.attribute)) {
@@ -126,14 +126,14 @@ pub fn merge_indexes(mut all: Vec<Index>, more: &[Index]) -> Vec<Index> {
     all
 }
 
-/// How passwords are stored in the data, the same on all servers. New ones are stored as {SSHA}, or in clear.
+/// Storage form of passwords in the data, the same on all servers. New ones are stored as {SSHA}, or in clear.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, IntoStaticStr)]
 pub enum Passwords {
     /// {SSHA}: one round of SHA-1, which costs a server next to nothing.
     #[default]
     #[strum(serialize = "{SSHA}")]
     Salted,
-    /// As they are, for mechanisms that compute with the password itself.
+    /// In clear, for mechanisms that compute with the password itself.
     #[strum(serialize = "clear")]
     Clear,
     /// {CRYPT} with SHA-512 and its default of 5,000 rounds: slow on purpose, and the one slow form that all of the
@@ -142,12 +142,12 @@ pub enum Passwords {
     Slow,
 }
 
-/// What all servers of a comparison get alike.
+/// Setup that all servers of a comparison have in common.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// The tree's root.
     pub suffix: String,
-    /// The administrator: whom the load binds as. Below the suffix, because slapd wants it there; no entry.
+    /// The administrator, as whom the load binds. It has no entry, and is below the suffix, as slapd requires.
     pub admin_dn: String,
     /// The administrator's password.
     pub admin_password: String,
@@ -155,24 +155,24 @@ pub struct Setup {
     pub indexes: Vec<Index>,
     /// Definitions that the data needs beyond standard schema, in OpenLDAP's form.
     pub schema: Option<String>,
-    /// How passwords are stored.
+    /// Storage form of passwords.
     pub passwords: Passwords,
-    /// A line is logged for every operation.
+    /// Whether a line is logged for every operation.
     pub operation_log: bool,
-    /// Every operation is in an audit trail, where a server has one that is not its operation log.
+    /// Whether every operation is in an audit trail, if the server has one other than its operation log.
     pub audit: bool,
-    /// Load comes over TLS: a server without a certificate gets one.
+    /// Whether load uses TLS: a server without a certificate gets one.
     pub tls: bool,
     /// The cores that a server runs on; every core if empty. Bulk loaders run on all.
     pub server_cores: Vec<usize>,
-    /// The size of the data as LDIF, from which memory and map sizes are derived where a server wants to be told.
+    /// The size of the data as LDIF, from which memory and map sizes are derived for servers that need them set.
     pub ldif_bytes: u64,
     /// The machine's memory.
     pub memory_bytes: u64,
 }
 
 impl Setup {
-    /// For a tree; `cn=admin` below it is the administrator.
+    /// Creates the setup of a tree, whose administrator is `cn=admin` below it.
     pub fn new(suffix: &str, indexes: Vec<Index>, ldif_bytes: u64) -> Setup {
         Setup {
             suffix: suffix.to_owned(),
@@ -201,14 +201,14 @@ impl Setup {
     }
 }
 
-/// What a bulk load cost.
+/// Cost of a bulk load.
 #[derive(Clone, Debug)]
 pub struct BulkLoad {
     /// The loader's command, without paths.
     pub command: String,
     /// Time, CPU, memory.
     pub cost: Cost,
-    /// What the data takes on disk then, indexes included.
+    /// Size of the loaded data on disk, indexes included.
     pub disk_bytes: u64,
 }
 
@@ -217,52 +217,52 @@ pub trait Peer {
     /// Product and version: `OpenLDAP 2.5.13`.
     fn product(&self) -> &str;
 
-    /// What is set on it, for the result.
+    /// Returns its settings, for the result.
     fn settings(&self) -> Vec<(String, String)>;
 
     /// Loads a file into the empty server by the server's own bulk loader, offline.
     ///
     /// # Errors
-    /// When the loader fails, or takes less than the whole file.
+    /// The loader fails, or takes less than the whole file.
     fn bulk_load(&mut self, data: &Data) -> Result<BulkLoad, PeerError>;
 
     /// Starts it, and waits until it answers.
     ///
     /// # Errors
-    /// When it ends instead, or does not answer for minutes.
+    /// It ends, or does not answer for minutes.
     fn start(&mut self) -> Result<Server, PeerError>;
 
-    /// Whether it has to be started again before this workload, which needs what is said at a start.
+    /// Returns true if it must be started again before this workload, which needs a setting of the start.
     fn wants_start(&mut self, _workload: &Workload) -> bool {
         false
     }
 
-    /// Sets the running server to what the workload needs.
+    /// Configures the running server for the workload.
     ///
     /// # Errors
-    /// When it refuses.
+    /// The server refuses.
     fn set_for(&mut self, _workload: &Workload, _server: &Server) -> Result<(), PeerError> {
         Ok(())
     }
 
-    /// Whether it is slow for the first seconds after each start, because it compiles what it runs.
+    /// Returns true if it is slow for the first seconds after each start, because it compiles its code.
     fn needs_warm_up(&self) -> bool {
         false
     }
 
-    /// Writes its data as LDIF by its own tool, offline, if it has one that we drive.
+    /// Writes its data as LDIF by its own tool, offline. Returns `None` if there is no tool that we can run.
     ///
     /// # Errors
-    /// When the tool fails.
+    /// The tool fails.
     fn export(&mut self, _ldif: &Path) -> Result<Option<Cost>, PeerError> {
         Ok(None)
     }
 
-    /// Where its data is, to be removed when the server is done with.
+    /// Returns the folder of its data, to be removed when the server is no longer needed.
     fn folder(&self) -> &Path;
 }
 
-/// Why a peer cannot be measured.
+/// Reason why a peer cannot be measured.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PeerError {
@@ -272,9 +272,9 @@ pub enum PeerError {
     /// A file or process cannot be handled.
     #[error("{what}: {error}")]
     Io {
-        /// What was tried.
+        /// Action that failed.
         what: String,
-        /// What the system said.
+        /// Error of the system.
         error: io::Error,
     },
     /// One of its tools failed.
@@ -282,7 +282,7 @@ pub enum PeerError {
     Failed {
         /// The tool.
         command: String,
-        /// How it ended.
+        /// Exit status.
         status: ExitStatus,
         /// Its last lines.
         said: String,
@@ -292,62 +292,62 @@ pub enum PeerError {
     TooSlow {
         /// The tool.
         command: String,
-        /// How long it was waited for.
+        /// Time until it was ended.
         seconds: u64,
         /// Its last lines.
         said: String,
     },
-    /// It ended instead of serving.
+    /// It ended and never served.
     #[error("{product} ended when it was started ({status}); the end of its output:\n{said}")]
     Ended {
-        /// Which.
+        /// Name and version.
         product: String,
-        /// How it ended.
+        /// Exit status.
         status: ExitStatus,
         /// Its last lines.
         said: String,
     },
-    /// It runs, and does not answer.
+    /// It runs, but does not answer.
     #[error("{product} does not answer after {seconds} s; the end of its output:\n{said}")]
     Silent {
-        /// Which.
+        /// Name and version.
         product: String,
-        /// How long it was asked.
+        /// Time that it was given to answer.
         seconds: u64,
         /// Its last lines.
         said: String,
     },
-    /// It answered what it should not.
+    /// Its answer is wrong.
     #[error("{0}")]
     Answer(String),
-    /// Its configuration is not of the form that we know.
+    /// Its configuration has an unknown form.
     #[error("{file}: {missing} is not there; another version than we know?")]
     Form {
         /// The file.
         file: PathBuf,
-        /// What was looked for.
+        /// Text that was not found.
         missing: String,
     },
 }
 
 impl PeerError {
-    /// For `map_err`.
+    /// Returns a conversion for `map_err`.
     pub(crate) fn io<'w>(what: &'w str, path: &'w Path) -> impl FnOnce(io::Error) -> PeerError + use<'w> {
         move |error| PeerError::Io { what: format!("{what} {}", path.display()), error }
     }
 }
 
-/// A loopback address on which no process listens at this moment.
+/// Returns a loopback address on which no process listens at this moment.
 ///
 /// # Errors
-/// When there is none.
+/// There is none.
 pub fn free_address() -> Result<SocketAddr, PeerError> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
     let address = listener.and_then(|listener| listener.local_addr());
     address.map_err(|error| PeerError::Io { what: "a free port".to_owned(), error })
 }
 
-/// `{SSHA}` of a password (RFC 2307 section 5.3, salted), which all of the servers here verify as it is.
+/// Returns `{SSHA}` of a password (RFC 2307 section 5.3, salted), which all of the servers here verify.
 pub(crate) fn ssha(password: &[u8], salt: [u8; 8]) -> String {
     use base64::Engine;
     use sha1::Digest;

@@ -1,9 +1,9 @@
-//! A suite: a file of what is measured in one go, and of the goals that the figures are held against.
+//! A suite: a file of measurements and of goals for their figures.
 //!
 //! Each step is a command of `pando bench` without its result file, such as `peers --peers openldap --workloads
-//! people-search`; whatever that command can measure, a suite can. A goal names one figure of one server in one
-//! workload of one step, or how many times another server's it is. Nothing is computed here that is not in the results,
-//! so that a suite can be judged again from its folder.
+//! people-search`; a suite can measure whatever that command can. A goal names one figure of one server in one workload
+//! of one step, or its ratio to another server's. All figures come from the results, so that a suite can be judged
+//! again from its folder.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -21,22 +21,22 @@ const NULL: &str = "null";
 /// The verbs of `pando bench` that a step may use: those that write one result file.
 const VERBS: [&str; 3] = ["peers", "run", "sweep"];
 
-/// A suite as its file has it.
+/// A suite, as its file has it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Suite {
     /// Its title in the page.
     pub title: String,
-    /// What a reader should know about it.
+    /// Information for the reader.
     #[serde(default)]
     pub about: String,
     /// Words that steps use as `{name}`, and that the command line may set.
     #[serde(default)]
     pub variables: BTreeMap<String, String>,
-    /// What is measured, in this order.
+    /// The measurements, in this order.
     #[serde(rename = "step")]
     pub steps: Vec<Step>,
-    /// What is wanted.
+    /// Goals of the figures.
     #[serde(default, rename = "goal")]
     pub goals: Vec<Goal>,
 }
@@ -51,27 +51,27 @@ pub struct Step {
     pub run: String,
 }
 
-/// What is wanted of a figure. Exactly one of `at_least` and `at_most` is there.
+/// Wanted limit of a figure: exactly one of `at_least` and `at_most` is set.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Goal {
-    /// What it is about, for the table; the one above where it is empty.
+    /// Subject, for the table; empty for that of the goal above.
     #[serde(default)]
     pub title: String,
-    /// Which figure.
+    /// The figure.
     pub figure: Figure,
     /// Of this kind of operation only; of all together without.
     #[serde(default)]
     pub kind: Option<OperationKind>,
-    /// Whose.
+    /// Server whose figure it is.
     pub of: Source,
-    /// Whose it is divided by: the best of them, where there are several.
+    /// Servers by whose figure it is divided: the best of them, if there are several.
     #[serde(default)]
     pub over: Vec<Source>,
-    /// The least that is wanted.
+    /// Lower limit.
     #[serde(default)]
     pub at_least: Option<f64>,
-    /// The most that is wanted.
+    /// Upper limit.
     #[serde(default)]
     pub at_most: Option<f64>,
 }
@@ -131,7 +131,7 @@ pub struct Source {
     value: Option<u64>,
 }
 
-/// What is wrong with a suite.
+/// Error of a suite.
 #[derive(Debug, thiserror::Error)]
 pub enum SuiteError {
     /// It is no TOML, or not of the form of a suite.
@@ -152,18 +152,18 @@ pub enum SuiteError {
     },
 }
 
-/// How a goal came out.
+/// Outcome of a goal.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// As wanted.
     Reached(f64),
     /// Measured, and not as wanted.
     Missed(f64),
-    /// Why there is no figure to believe.
+    /// Reason why there is no reliable figure.
     NotMeasured(String),
 }
 
-/// A goal and how it came out.
+/// A goal with its outcome.
 #[derive(Clone, Debug)]
 pub struct Verdict<'s> {
     /// What was wanted.
@@ -204,10 +204,10 @@ impl fmt::Display for Source {
 }
 
 impl Suite {
-    /// Reads a suite, with some of its variables set otherwise.
+    /// Reads a suite, and replaces the values of some of its variables.
     ///
     /// # Errors
-    /// When it is no suite, when a step or a goal names what is not there, or when `set` names no variable.
+    /// It is no suite, a step or a goal refers to something unknown, or `set` names no variable.
     pub fn parse(file: &str, text: &str, set: &[(String, String)]) -> Result<Suite, SuiteError> {
         let mut suite: Suite = toml::from_str(text)
             .map_err(|error| SuiteError::Form { file: file.to_owned(), error: Box::new(error) })?;
@@ -224,7 +224,7 @@ impl Suite {
         Ok(suite)
     }
 
-    /// Puts the variables' values into the steps.
+    /// Replaces variables in the steps by their values.
     fn expand(&mut self) -> Result<(), String> {
         for step in &mut self.steps {
             for (name, value) in &self.variables {
@@ -266,7 +266,7 @@ impl Suite {
         Ok(())
     }
 
-    /// Holds the goals against the results of the steps, by their names.
+    /// Compares the goals with the results of the steps, which are given by their names.
     pub fn verdicts(&self, results: &BTreeMap<String, RunResult>) -> Vec<Verdict<'_>> {
         self.goals.iter().map(|goal| goal.verdict(results)).collect()
     }
@@ -290,7 +290,7 @@ impl Goal {
         }
         let mut values = figures.iter().map(|(_, figure)| *figure);
         let own = values.next().unwrap_or_default();
-        // The best is the one that is hardest to reach.
+        // The best figure is the hardest to reach.
         let others = if self.at_least.is_some() { values.reduce(f64::max) } else { values.reduce(f64::min) };
         let value = others.map_or(own, |others| own / others);
         let is_reached = self.at_least.is_none_or(|wanted| value >= wanted)
@@ -303,7 +303,7 @@ impl Goal {
         Verdict { goal: self, outcome, figures }
     }
 
-    /// What is wanted, in words.
+    /// Describes the goal in words.
     pub fn wanted(&self) -> String {
         let mut text = self.figure.to_string();
         if let Some(kind) = self.kind {
@@ -322,7 +322,7 @@ impl Goal {
 }
 
 impl Figure {
-    /// The figure in one round's result; none where that has none.
+    /// Returns the figure in one round's result, if it has one.
     fn of(self, result: &WorkloadResult, kind: Option<OperationKind>) -> Option<f64> {
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         let percentile = |percent| {
@@ -354,7 +354,7 @@ impl Figure {
     }
 }
 
-/// Answers of each second.
+/// Returns the answers of each second.
 fn rates(result: &WorkloadResult, kind: Option<OperationKind>) -> Vec<f64> {
     let of = |second: &Second| match kind {
         Some(kind) => second.operations.get(&kind).copied().unwrap_or_default(),
@@ -372,7 +372,7 @@ fn steady_share(rates: &[f64]) -> Option<f64> {
     Some(near as f64 / rates.len() as f64)
 }
 
-/// The rise of the line of least squares, see [`Figure::RateTrend`].
+/// Returns the slope of the least squares line, see [`Figure::RateTrend`].
 fn trend(rates: &[f64]) -> Option<f64> {
     let last = rates.len().checked_sub(1).filter(|last| *last > 0)? as f64;
     let mean = rates.iter().sum::<f64>() / rates.len() as f64;
@@ -392,7 +392,7 @@ fn memory_growth(result: &WorkloadResult) -> Option<f64> {
 }
 
 impl Source {
-    /// The median of its rounds; why there is none to believe.
+    /// Returns the median of its rounds, or the reason why there is no reliable one.
     fn figure(&self, goal: &Goal, results: &BTreeMap<String, RunResult>) -> Result<f64, String> {
         let result = results.get(&self.step).ok_or("the step has no result")?;
         let rounds = self.rounds(result);
@@ -417,7 +417,7 @@ impl Source {
         median(figures).ok_or_else(|| format!("no {} was measured", goal.figure))
     }
 
-    /// The rounds of this source; of the null responder those under a load of the workload's shape.
+    /// Returns the rounds of this source; of the null responder, those under a load of the workload's shape.
     fn rounds<'r>(&'r self, result: &'r RunResult) -> Vec<&'r WorkloadResult> {
         let is_of_workload = |round: &&WorkloadResult| {
             round.workload == self.workload
@@ -437,7 +437,7 @@ impl Source {
     }
 }
 
-/// The verdicts as a table in Markdown.
+/// Returns the verdicts as a table in Markdown.
 pub fn table(verdicts: &[Verdict<'_>]) -> String {
     let mut text = String::from("| work | goal | measured | | figures |\n|---|---|---|---|---|\n");
     for Verdict { goal, outcome, figures } in verdicts {
@@ -458,7 +458,7 @@ pub fn table(verdicts: &[Verdict<'_>]) -> String {
     text
 }
 
-/// Three significant digits, or all of a large number's.
+/// Formats three significant digits, or all digits of a large number.
 fn shown(value: f64) -> String {
     let digits = match value.abs() {
         large if large >= 100.0 => 0,

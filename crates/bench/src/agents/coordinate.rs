@@ -1,4 +1,4 @@
-//! The coordinator: lets agents run a workload together and adds up what they measured.
+//! The coordinator: has agents run a workload together and adds up their results.
 
 use super::Token;
 use super::protocol::{
@@ -17,11 +17,11 @@ use std::time::{Duration, Instant};
 
 /// Round trips from which a clock is estimated.
 const CLOCK_ROUND_TRIPS: usize = 9;
-/// From telling the agents to begin until they do: longer than the way there takes.
+/// Time from the order to begin until agents begin: longer than a message takes.
 const LEAD: Duration = Duration::from_millis(300);
 /// Longest time to connect to one agent.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
-/// How often the server's processes are looked at.
+/// Interval between samples of the server's processes.
 const TICK: Duration = Duration::from_millis(20);
 
 /// Reason why load machines could not measure together.
@@ -61,7 +61,7 @@ struct Machine {
     clock: Clock,
 }
 
-/// An agent's clock less ours.
+/// Difference between an agent's clock and ours.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Clock {
     offset_micros: i64,
@@ -72,17 +72,17 @@ impl Machines {
     /// Connects to an agent at each address (`HOST:PORT`).
     ///
     /// # Errors
-    /// When one cannot be reached, has another token or version, or is busy.
+    /// An agent cannot be reached, has another token or version, or is busy.
     pub fn connect(addresses: &[String], token: &Token) -> Result<Machines, AgentError> {
         let connect = |address: &String| Machine::connect(address, token);
         Ok(Machines { machines: addresses.iter().map(connect).collect::<Result<_, _>>()? })
     }
 
-    /// Runs a workload on all of them at the same time. Clients, rate and keys are shared out; what
-    /// `options` says of the server's processes is about this machine. `watch` hears every second how it goes.
+    /// Runs a workload on all of them at the same time. Clients, rate and keys are shared out. The server's processes
+    /// in `options` are those of this machine. `watch` receives progress every second.
     ///
     /// # Errors
-    /// When one fails before measuring begins. One that fails later makes the result incomplete.
+    /// An agent fails before measuring begins. One that fails later makes the result incomplete.
     pub fn run(
         &mut self,
         workload: &Workload,
@@ -109,11 +109,11 @@ impl Machines {
         let run = Run::new(&self.machines, workload, options);
         let ended = run.follow(words, watch);
         if ended.is_err() {
-            // The others must not wait for a beginning that does not come.
+            // The others must not wait for a start that does not come.
             self.machines.iter().for_each(|machine| drop(machine.stream.shutdown(Shutdown::Both)));
         }
         ended.map(|mut result| {
-            // They served to merge.
+            // Histograms were needed to merge.
             if !options.keep_histograms {
                 result.drop_histograms_of_seconds();
             }
@@ -122,7 +122,8 @@ impl Machines {
     }
 }
 
-/// Each machine's share. Clients and rate are those of the first job; the driver keeps the others in proportion.
+/// Returns each machine's share. Clients and rate are those of the first job; the driver keeps the others in
+/// proportion.
 fn orders(
     workload: &Workload,
     targets: &[String],
@@ -141,7 +142,7 @@ fn orders(
         options: Options {
             clients: Some(clients / machines + usize::from(index < clients % machines)),
             rate: rate.map(|rate| rate / machines as f64),
-            // Random keys of the machines are not the same ones.
+            // Machines need different random keys.
             seed: options.seed.wrapping_add((index as u64) << 32),
             shard: (index as u64, machines as u64),
             check_data: options.check_data && index == 0,
@@ -185,7 +186,7 @@ impl Machine {
         AgentError::Agent { address: self.address.clone(), reason: reason(error) }
     }
 
-    /// The shortest round trip says most.
+    /// The shortest round trip gives the best estimate.
     fn read_clock(&mut self) -> Result<(), AgentError> {
         let mut trips = Vec::new();
         for _ in 0..CLOCK_ROUND_TRIPS {
@@ -202,7 +203,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Sends the order, and has the answers handed on.
+    /// Sends the order, and forwards the answers.
     fn begin(
         &mut self,
         index: usize,
@@ -230,7 +231,7 @@ impl Machine {
     }
 }
 
-/// What went wrong with a connection, as a person would say it.
+/// Describes the failure of a connection for a person.
 fn reason(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => format!("no word for {} s", SILENCE_MAX.as_secs()),
@@ -242,7 +243,7 @@ fn reason(error: &io::Error) -> String {
 }
 
 impl Clock {
-    /// From round trips: how long, when sent, and the agent's time.
+    /// Estimates the clock from round trips: duration, time of sending, and the agent's time.
     fn estimate(trips: &[(u64, u64, u64)]) -> Clock {
         let shortest = trips.iter().min_by_key(|(round_trip, ..)| *round_trip);
         let Some(&(round_trip, sent, theirs)) = shortest else {
@@ -278,7 +279,7 @@ struct Run<'a> {
     workload: &'a Workload,
     options: &'a Options,
     stages: Vec<Stage>,
-    /// What each agent has told of each second.
+    /// Seconds that each agent has reported.
     seconds: Vec<BTreeMap<u64, u64>>,
     shown: Second,
     observer: Observer,
@@ -322,7 +323,7 @@ impl<'a> Run<'a> {
         self.merged()
     }
 
-    /// Takes what an agent says. A result before the beginning is the end: the server cannot do it.
+    /// Handles an agent's message. A result before the start ends the run: the server does not support the workload.
     fn hear(
         &mut self,
         index: usize,
@@ -357,7 +358,7 @@ impl<'a> Run<'a> {
         Ok(None)
     }
 
-    /// Lets all go on who wait for each other.
+    /// Has all agents that wait for each other go on.
     fn go_on(&mut self) {
         if self.begun.is_none() && self.stages.iter().all(|stage| matches!(stage, Stage::Ready)) {
             let moment = now_micros() + LEAD.as_micros() as u64;
@@ -379,7 +380,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Shows what all have done in the last second that one of them tells.
+    /// Adds an agent's second to the sum, and reports the sum after the message of the last running agent.
     fn tell(
         &mut self,
         index: usize,
@@ -410,7 +411,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The sum, with the state of each machine.
+    /// Returns the sum, with the state of each machine.
     fn merged(self) -> Result<WorkloadResult, AgentError> {
         let mut sum: Option<WorkloadResult> = None;
         let mut agents = Vec::new();

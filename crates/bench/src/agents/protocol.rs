@@ -93,7 +93,7 @@ pub(crate) enum Word {
     Failed { reason: String },
 }
 
-/// Proof that the sender has the token.
+/// Computes the proof that the sender has the token.
 fn mac(token: &Token, nonce: &str) -> Hmac<Sha256> {
     // HMAC takes keys of any length.
     let mut mac = Hmac::<Sha256>::new_from_slice(&token.0).expect("a key of any length");
@@ -102,12 +102,12 @@ fn mac(token: &Token, nonce: &str) -> Hmac<Sha256> {
     mac
 }
 
-/// As hexadecimal text.
+/// Encodes as hexadecimal text.
 pub(crate) fn prove(token: &Token, nonce: &str) -> String {
     hex(&mac(token, nonce).finalize().into_bytes())
 }
 
-/// Whether the proof is right; takes the same time wherever it is wrong.
+/// Returns true if the proof is right. The time does not depend on the first wrong octet.
 pub(crate) fn is_proved(token: &Token, nonce: &str, proof: &str) -> bool {
     let Some(bytes) = from_hex(proof) else { return false };
     mac(token, nonce).verify_slice(&bytes).is_ok()
@@ -134,7 +134,8 @@ pub(crate) fn send(sink: &mut impl Write, message: &impl Serialize) -> io::Resul
     sink.flush()
 }
 
-/// Reads one message of no more than `bytes_max` octets. Memory is taken as octets come, not as they are announced.
+/// Reads one message of no more than `bytes_max` octets. Memory grows with the octets received, not with the announced
+/// length.
 pub(crate) fn receive<T: DeserializeOwned>(source: &mut impl Read, bytes_max: usize) -> io::Result<T> {
     let mut length = [0; 4];
     source.read_exact(&mut length)?;
@@ -151,7 +152,7 @@ pub(crate) fn receive<T: DeserializeOwned>(source: &mut impl Read, bytes_max: us
     serde_json::from_slice(&bytes).map_err(|error| invalid(format!("not a message of an agent: {error}")))
 }
 
-/// Microseconds since 1970.
+/// Returns the microseconds since 1970.
 pub(crate) fn now_micros() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     since.as_micros() as u64

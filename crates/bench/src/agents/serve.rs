@@ -1,4 +1,4 @@
-//! The agent: runs on a load machine and does what a coordinator says.
+//! The agent: runs on a load machine and carries out a coordinator's orders.
 
 use super::Token;
 use super::protocol::{
@@ -15,11 +15,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-/// Connections that are looked after at the same time: one that works, and those that still have to prove themselves.
+/// Most connections at the same time: one that works, and those that still have to prove themselves.
 const CONNECTIONS_MAX: usize = 16;
-/// How long a coordinator may take between two orders of one run: the slowest agent prepares that long.
+/// Longest time between two orders of one run: as long as the slowest agent prepares.
 const ORDERS_MAX: Duration = Duration::from_secs(3600);
-/// How far off a moment to begin may be.
+/// Most time that a start may be ahead.
 const AHEAD_MAX: Duration = Duration::from_secs(60);
 
 /// An agent that listens.
@@ -46,27 +46,27 @@ pub enum AgentEvent {
         /// Its name.
         workload: String,
     },
-    /// The same has ended.
+    /// The workload has ended.
     Ended {
         /// Its name.
         workload: String,
         /// Reason, if nothing was measured.
         failure: Option<String>,
     },
-    /// Somebody was turned away.
+    /// A connection was refused.
     Refused {
-        /// Who.
+        /// Address of the peer.
         peer: SocketAddr,
-        /// Why.
+        /// Reason.
         reason: String,
     },
 }
 
 impl Agent {
-    /// Listens. `report` hears what happens.
+    /// Listens. `report` receives events.
     ///
     /// # Errors
-    /// When the address cannot be listened on.
+    /// The address cannot be listened on.
     pub fn listen(
         address: SocketAddr,
         token: Token,
@@ -81,10 +81,10 @@ impl Agent {
         Ok(Agent { listener: TcpListener::bind(address)?, state: Arc::new(state) })
     }
 
-    /// Address on which it listens.
+    /// Returns the address on which it listens.
     ///
     /// # Errors
-    /// When the system does not say.
+    /// The system does not report it.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
@@ -92,7 +92,7 @@ impl Agent {
     /// Works for coordinators, one at a time, until the process ends.
     ///
     /// # Errors
-    /// When no more connections can be taken.
+    /// No more connections can be accepted.
     pub fn serve(&self) -> io::Result<()> {
         loop {
             let (stream, peer) = self.listener.accept()?;
@@ -112,7 +112,7 @@ impl Agent {
 }
 
 impl State {
-    /// One connection from greeting to end. What is wrong before the work is the error.
+    /// Serves one connection. Returns the error of a failure before the workload runs.
     fn converse(&self, mut stream: TcpStream, peer: SocketAddr) -> Result<(), String> {
         let said = |error: io::Error| error.to_string();
         stream.set_nodelay(true).map_err(said)?;
@@ -142,7 +142,7 @@ impl State {
         send(&mut stream, &Greeting::Welcome { environment: Box::new(Environment::detect()) })
             .map_err(said)?;
         stream.set_read_timeout(Some(ORDERS_MAX)).map_err(said)?;
-        // The coordinator may go whenever it is done.
+        // The coordinator may disconnect when it is done.
         let _ = self.obey(stream, peer);
         Ok(())
     }
@@ -169,7 +169,7 @@ impl State {
     }
 }
 
-/// Free again, whatever happens.
+/// Marks the agent as free when dropped.
 struct Working<'a>(&'a AtomicBool);
 
 impl Drop for Working<'_> {
@@ -178,7 +178,7 @@ impl Drop for Working<'_> {
     }
 }
 
-/// Runs the workload, and says a word every second meanwhile.
+/// Runs the workload, and sends a message every second meanwhile.
 fn work(order: &RunOrder, stream: &TcpStream) -> Result<WorkloadResult, String> {
     let workload =
         Workload::parse(&order.workload_name, &order.workload_text).map_err(|error| error.to_string())?;
@@ -190,7 +190,7 @@ fn work(order: &RunOrder, stream: &TcpStream) -> Result<WorkloadResult, String> 
     let (stop, stopped) = mpsc::channel::<()>();
     let alive = Arc::clone(&line);
     let ticker = std::thread::Builder::new().name("bench-alive".to_owned()).spawn(move || {
-        // Ends when the other end of the channel is gone.
+        // Ends when the other end of the channel is closed.
         while stopped.recv_timeout(WORD_EVERY) == Err(mpsc::RecvTimeoutError::Timeout) {
             if alive.say(&Word::Alive).is_err() {
                 return;
@@ -206,7 +206,7 @@ fn work(order: &RunOrder, stream: &TcpStream) -> Result<WorkloadResult, String> 
     };
     let mut watch = |progress: &Progress| {
         let second = progress.second.clone().map(|second| Box::new(Second { latency: None, ..second }));
-        // A coordinator that is gone shows when the result is sent.
+        // A coordinator that has disconnected is noticed when the result is sent.
         let _ = line.say(&Word::Second { phase: progress.phase, left: progress.left, second });
     };
     let result = driver::run_watched(&workload, &targets, &options, &mut watch);
@@ -215,7 +215,7 @@ fn work(order: &RunOrder, stream: &TcpStream) -> Result<WorkloadResult, String> 
     result.map_err(|error| error.to_string())
 }
 
-/// The connection, written to by two threads and read by one.
+/// The connection: two threads write to it, one reads.
 struct Line {
     stream: TcpStream,
     writing: Mutex<()>,
@@ -227,7 +227,7 @@ impl Line {
         send(&mut &self.stream, word)
     }
 
-    /// Says that this one is ready, and waits to be told when to go on.
+    /// Reports that this agent is ready, and waits for the order to go on.
     fn wait_for_go(&self) -> io::Result<Instant> {
         self.say(&Word::Ready)?;
         match receive(&mut &self.stream, MESSAGE_BYTES_MAX)? {

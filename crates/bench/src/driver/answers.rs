@@ -1,4 +1,4 @@
-//! Reading answers where they lie: no copy, no allocation, no more than is checked.
+//! Answers, read in the receive buffer: no copy, no allocation, and no more than is checked.
 
 use ber::{BerError, Reader, Tag};
 use ldap::response::response_tag;
@@ -12,15 +12,15 @@ pub(crate) struct Answer<'a> {
     pub(crate) id: i32,
     pub(crate) tag: u8,
     content: &'a [u8],
-    /// What is behind the operation: the controls, if there are any.
+    /// Octets after the operation: the controls, if any.
     behind: &'a [u8],
 }
 
 impl<'a> Answer<'a> {
-    /// The message at the beginning of the octets, and its length; `None` while it is not whole.
+    /// Returns the message at the beginning of the octets, and its length; `None` while it is incomplete.
     ///
     /// # Errors
-    /// When this is no LDAP message.
+    /// This is no LDAP message.
     #[inline]
     pub(crate) fn read(octets: &'a [u8]) -> Result<Option<(Answer<'a>, usize)>, BerError> {
         // Most answers are shorter than 128 octets.
@@ -46,19 +46,19 @@ impl<'a> Answer<'a> {
         self.tag == response_tag::SEARCH_ENTRY.0
     }
 
-    /// Neither entry nor reference nor intermediate: with this the operation ends.
+    /// Returns true if the operation ends with this answer: it is neither entry nor reference nor intermediate.
     pub(crate) fn is_final(&self) -> bool {
         !self.is_entry()
             && self.tag != response_tag::SEARCH_REFERENCE.0
             && self.tag != response_tag::INTERMEDIATE.0
     }
 
-    /// The DN of an entry.
+    /// Returns the DN of an entry.
     pub(crate) fn entry_dn(&self) -> Result<&'a [u8], BerError> {
         Reader::new(self.content).octet_string()
     }
 
-    /// Whether an entry has this attribute with this value, both in any case.
+    /// Returns true if an entry has this attribute with this value, ignoring the case of both.
     pub(crate) fn has_value(&self, name: &[u8], value: &[u8]) -> Result<bool, BerError> {
         let mut entry = Reader::new(self.content);
         entry.octet_string()?;
@@ -77,7 +77,7 @@ impl<'a> Answer<'a> {
         Ok(false)
     }
 
-    /// The result of a final answer: its code and what it says.
+    /// Returns the code and the diagnostic message of a final answer.
     pub(crate) fn result(&self) -> Result<(u32, &'a [u8]), BerError> {
         let mut result = Reader::new(self.content);
         let code = result.enumerated()?;
@@ -85,7 +85,8 @@ impl<'a> Answer<'a> {
         Ok((u32::try_from(code).unwrap_or(u32::MAX), result.octet_string()?))
     }
 
-    /// Where the next page of a search begins: empty on the last page, `None` where the answer is no page (RFC 2696).
+    /// Returns the cookie of the next page of a search: empty on the last page, `None` if the answer is no page (RFC
+    /// 2696).
     pub(crate) fn cookie(&self) -> Option<&'a [u8]> {
         let mut controls = Reader::new(self.behind).sequence(CONTROLS).ok()?;
         while let Ok(mut control) = controls.sequence(Tag::SEQUENCE) {
@@ -99,7 +100,7 @@ impl<'a> Answer<'a> {
         None
     }
 
-    /// The server's part of a SASL exchange, in the answer to a bind (RFC 4511 section 4.2.2).
+    /// Returns the server's part of a SASL exchange, in the answer to a bind (RFC 4511 section 4.2.2).
     pub(crate) fn sasl_credentials(&self) -> Option<&'a [u8]> {
         let mut result = Reader::new(self.content);
         (0..3).try_for_each(|_| result.any().map(drop)).ok()?;
@@ -112,8 +113,8 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// Whether two DNs are the same but for case and spaces around their separators. Not all that RFC 4514 calls equal, but
-/// what servers do with names that they were given.
+/// Returns true if two DNs are equal but for case and spaces around their separators. RFC 4514 allows more forms, but
+/// servers return names in the form that they were given.
 pub(crate) fn is_same_dn(left: &[u8], right: &[u8]) -> bool {
     if left.eq_ignore_ascii_case(right) {
         return true;

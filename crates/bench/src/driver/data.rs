@@ -1,5 +1,5 @@
-//! What the driver knows of the entries that it asks for: how many, how they are numbered, and, where their names do
-//! not follow from a number, the names and values themselves, taken from the template that made them.
+//! The driver's knowledge of its target entries: their count and numbers, and, if their names do not follow from a
+//! number, names and values from the template that generated them.
 
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
@@ -56,7 +56,7 @@ impl KeyData {
         Ok(KeyData { first: data.first, count, columns: collector.columns })
     }
 
-    /// The value of a column; empty where the data have none.
+    /// Returns the value of a column; empty if the data have none.
     pub(crate) fn value(&self, column: usize, position: u64) -> &[u8] {
         let Some(column) = self.columns.get(column) else { return &[] };
         let position = position as usize;
@@ -66,7 +66,7 @@ impl KeyData {
     }
 }
 
-/// Takes LDIF and keeps the columns of the entries that are keys.
+/// A writer of LDIF that keeps the columns of the entries that are keys.
 struct Collector<'a> {
     rdn: String,
     names: &'a ColumnNames,

@@ -1,4 +1,4 @@
-//! The most that a server can do: load is raised until more of it brings no more.
+//! Search for the highest rate of a server: the load is raised until the rate no longer grows.
 //!
 //! The rule: clients are doubled from [`CLIENTS_FIRST`] on, each step measured for a short time. A step is worth it
 //! when the rate grows by at least [`GAIN_MIN`]. The search ends at the second step in a row that is not, or at the
@@ -11,17 +11,17 @@ use super::{DriveError, Options, Progress, Targets, run_watched};
 use crate::result::WorkloadResult;
 use crate::workload::Workload;
 
-/// Where it begins.
+/// Clients of the first step.
 const CLIENTS_FIRST: usize = 1;
-/// Where it ends at the latest: what one process may have open here.
+/// Most clients: limited by the open files of one process.
 const CLIENTS_MAX: usize = 16_384;
 /// Growth of the rate that makes a step worth it.
 const GAIN_MIN: f64 = 0.03;
-/// How long a step is measured.
+/// Duration of a step.
 const STEP: Duration = Duration::from_secs(4);
 const STEP_WARM_UP: Duration = Duration::from_secs(1);
 
-/// What a step has shown.
+/// Figures of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Step {
     clients: usize,

@@ -1,5 +1,5 @@
-//! Which entry a request asks for: keys in order, at random, or each once in no order, shared out over threads so that
-//! no two clients get the same one where that is asked.
+//! Keys of requests: in order, at random, or each once in no order. Threads share them out, so that no two clients get
+//! the same key if the workload wants that.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -30,12 +30,12 @@ impl KeySequence {
         KeySequence { order, first: positions.start, count, seed, taken: AtomicU64::new(0) }
     }
 
-    /// How often every key was given; 0 while there are keys that were not, and always for random ones.
+    /// Returns how many times every key was given: 0 until each was given once, and always for random ones.
     pub(crate) fn rounds(&self) -> u64 {
         self.taken.load(Ordering::Relaxed) / self.count
     }
 
-    /// Number of keys.
+    /// Returns the number of keys.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
@@ -51,7 +51,7 @@ pub(crate) struct KeyStream {
 }
 
 impl KeyStream {
-    /// The stream of a thread; threads differ in their number.
+    /// Returns the stream of a thread; threads differ in their number.
     pub(crate) fn new(sequence: Arc<KeySequence>, thread: u64) -> KeyStream {
         // Streams of threads begin far apart: a seed of each from a generator of its own.
         let mut seeds = Seeded::new(sequence.seed ^ (thread + 1).wrapping_mul(0xd1b5_4a32_d192_ed03));
@@ -59,7 +59,7 @@ impl KeyStream {
         KeyStream { sequence, random, next: 0, end: 0 }
     }
 
-    /// The position of the next key.
+    /// Returns the position of the next key.
     pub(crate) fn next_position(&mut self) -> u64 {
         let KeySequence { first, count, .. } = *self.sequence;
         if self.sequence.order == KeyOrder::Random {
@@ -78,8 +78,8 @@ impl KeyStream {
     }
 }
 
-/// A permutation of `0..count` that needs no table: a Feistel network over the next even power of two, walked until the
-/// number is in range.
+/// Permutes `0..count` without a table: a Feistel network over the next even power of two, repeated until the number is
+/// in range.
 fn shuffled(position: u64, count: u64, seed: u64) -> u64 {
     let bits = (64 - (count.max(2) - 1).leading_zeros()).div_ceil(2);
     let mask = (1_u64 << bits) - 1;

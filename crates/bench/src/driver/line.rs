@@ -1,4 +1,4 @@
-//! One connection: its socket, TLS over it if that was asked for, what is half read and half written.
+//! One connection: its socket, its TLS session if any, and its incomplete input and output.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -52,10 +52,10 @@ pub(crate) struct Line {
     pub(crate) target: usize,
     /// The beginning of a message whose end has not come yet.
     partial: Vec<u8>,
-    /// What is to be written; up to `written` it is.
+    /// Octets to write; those up to `written` are written.
     output: Vec<u8>,
     written: usize,
-    /// How often in a row connecting failed, and when to try again.
+    /// Failed attempts to connect in a row, and the time of the next attempt.
     pub(crate) attempts: u32,
     pub(crate) retry_at: u64,
     /// Requests of slots that wait for their turn: a connection has one bind at a time.
@@ -123,7 +123,7 @@ impl Line {
         }
     }
 
-    /// Closes the socket and forgets what was on its way.
+    /// Closes the socket and discards pending input and output.
     pub(crate) fn close(&mut self) {
         self.stream = None;
         self.tls = None;
@@ -140,10 +140,10 @@ impl Line {
         self.state = State::Handshaking;
     }
 
-    /// Goes on with the handshake of TLS, as far as the socket lets it; whether it is done.
+    /// Continues the TLS handshake as far as the socket allows; returns true once it is complete.
     ///
     /// # Errors
-    /// Why it failed: a certificate that is not trusted is told so.
+    /// The reason why the handshake failed, such as a certificate that is not trusted.
     pub(crate) fn handshake(&mut self) -> io::Result<bool> {
         let (Some(stream), Some(tls)) = (&mut self.stream, &mut self.tls) else { return Ok(false) };
         loop {
@@ -166,7 +166,7 @@ impl Line {
                 Err(error) => return Err(error),
             }
             if let Err(error) = tls.process_new_packets() {
-                // The server should hear why, if it can.
+                // Send the alert with the reason to the server, if possible.
                 let _ = tls.write_tls(stream);
                 return Err(io::Error::new(ErrorKind::InvalidData, error));
             }
@@ -209,7 +209,7 @@ impl Line {
         Ok(())
     }
 
-    /// Reads once, behind what of a message was there already. `buffer` gets both; the number of octets is given.
+    /// Reads once, after the incomplete message that is kept. `buffer` gets both; returns the number of octets.
     pub(crate) fn read(&mut self, buffer: &mut Vec<u8>, size: usize) -> io::Result<(usize, ReadEnd)> {
         let kept = self.partial.len();
         if buffer.len() < kept + size {

@@ -1,5 +1,5 @@
-//! What the server costs meanwhile, each second: CPU time and memory of its processes, and the traffic of the disk that
-//! their files are on.
+//! Cost of the server, each second: CPU time and memory of its processes, and the traffic of the disk that holds their
+//! files.
 
 use std::fs;
 
@@ -24,7 +24,7 @@ struct Sample {
 #[derive(Debug, Default)]
 pub(crate) struct Observer {
     processes: Vec<u32>,
-    /// Absent where no disk can be told, or nothing can be told of it.
+    /// `None` if the disk is not known, or has no statistics.
     disk: Option<Disk>,
     first: Option<Sample>,
     last: Sample,
@@ -45,7 +45,7 @@ impl Observer {
         self.processes.is_empty() || self.is_over || self.failure.is_some()
     }
 
-    /// When something is due next.
+    /// Returns the time of the next sample.
     pub(crate) fn next_due(&self, schedule: &Schedule) -> u64 {
         if self.has_nothing_to_see() {
             return u64::MAX;
@@ -53,7 +53,7 @@ impl Observer {
         schedule.from.saturating_add(self.next_second * NANOS_PER_SECOND).min(schedule.to)
     }
 
-    /// Takes what is due.
+    /// Takes the samples that are due.
     pub(crate) fn observe(&mut self, now: u64, schedule: &Schedule) {
         let is_end = now >= schedule.to;
         if now >= self.next_due(schedule) {
@@ -61,7 +61,7 @@ impl Observer {
         }
     }
 
-    /// Takes what there is, of a run that is over, maybe before its time.
+    /// Takes the last sample of a run that has ended, perhaps early.
     pub(crate) fn observe_end(&mut self, now: u64, schedule: &Schedule) {
         self.take(now, schedule, true);
     }
@@ -99,7 +99,7 @@ impl Observer {
         self.is_over = is_end;
     }
 
-    /// Disk traffic between two samples.
+    /// Returns the disk traffic between two samples.
     fn traffic_since(&self, before: &Sample, after: &Sample) -> Option<Traffic> {
         self.disk.as_ref().map(|_| Traffic {
             read_bytes: after.disk.read_bytes.saturating_sub(before.disk.read_bytes),
@@ -122,7 +122,7 @@ impl Observer {
         Ok(sum)
     }
 
-    /// What the measured time cost, the seconds, and what went wrong.
+    /// Returns the cost of the measured time, the seconds, and the first failure.
     pub(crate) fn finish(self) -> (Option<ServerCost>, Vec<Second>, Option<String>) {
         let cost = self.first.as_ref().filter(|_| self.failure.is_none()).map(|first| ServerCost {
             cpu_micros: self.last.cpu_micros.saturating_sub(first.cpu_micros),
@@ -138,7 +138,7 @@ impl Observer {
     }
 }
 
-/// The first number of a line that begins with this name.
+/// Returns the first number of a line that begins with this name.
 fn field(text: &str, name: &str) -> u64 {
     let value = text.lines().find_map(|line| line.strip_prefix(name));
     value.and_then(|value| value.split_whitespace().next()?.parse().ok()).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! From what threads counted to a result.
+//! Results from the counts of threads.
 
 use std::collections::BTreeMap;
 
@@ -46,12 +46,12 @@ impl Seconds {
         }
     }
 
-    /// The last second that all threads have handed in.
+    /// Returns the last second that all threads have handed in.
     pub(crate) fn last_whole(&self) -> Option<&Second> {
         self.whole.and_then(|number| self.seconds.get(&number)).map(|(_, second)| second)
     }
 
-    /// All, without holes, with what was seen of the server.
+    /// Returns all seconds without gaps, with the samples of the server.
     fn finish(self, of_server: Vec<Second>) -> Vec<Second> {
         let last = self.seconds.keys().chain(of_server.iter().map(|second| &second.second)).max();
         let Some(last) = last.copied() else { return Vec::new() };
@@ -90,7 +90,7 @@ pub(crate) struct Collected {
     threads: u64,
     /// Wall-clock time at which measuring began.
     started: String,
-    /// What TLS agreed on, and what is said of it.
+    /// Protocol and cipher that TLS agreed on, and their description.
     pub(crate) agreed: Option<String>,
     pub(crate) tls: String,
 }
@@ -148,7 +148,7 @@ impl Collected {
     }
 }
 
-/// The result of a run.
+/// Returns the result of a run.
 pub(crate) fn result(
     workload: &Workload,
     plan: &Plan,
@@ -196,7 +196,7 @@ pub(crate) fn result(
     }
     result.drain_seconds = Some(collected.drain_nanos as f64 / 1e9);
     if let Some(missed) = missed(&result, collected.due, collected.unsent) {
-        // Told first: no other figure means what it seems to mean.
+        // The first failure, because it qualifies all other figures.
         result.failures.insert(0, missed);
     }
     result.notes.extend(rounds(plan));
@@ -207,10 +207,10 @@ pub(crate) fn result(
     result
 }
 
-/// How far the answers stayed behind the rate that was asked for, if they did.
+/// Describes how far the answers lagged behind the wanted rate, or returns `None` if they kept up.
 ///
-/// By Little's law there are, at any moment, as many requests under way as arrive in the mean time of an answer: so
-/// many may be left at the end, but no more than a quarter of all, and a hundredth of all beside them.
+/// By Little's law, the requests under way at any moment are those that arrive in the mean time of an answer. As many
+/// may be unanswered at the end, up to a quarter of all, plus a hundredth of all.
 fn missed(result: &WorkloadResult, due: u64, unsent: u64) -> Option<String> {
     let answered = result.operations_total() + result.errors_total() + result.wrong_answers_total();
     let left = due.saturating_sub(unsent).saturating_sub(answered);
@@ -226,7 +226,7 @@ fn missed(result: &WorkloadResult, due: u64, unsent: u64) -> Option<String> {
     ))
 }
 
-/// Says when keys that should come once came again.
+/// Reports keys that were to be used once and were used again.
 fn rounds(plan: &Plan) -> Option<String> {
     let of = |operation: &super::plan::PlannedOperation| match &operation.keys {
         PlannedKeys::Sequence { sequence, is_own: false } => Some((sequence.rounds(), sequence.count())),
@@ -239,7 +239,7 @@ fn rounds(plan: &Plan) -> Option<String> {
     })
 }
 
-/// Nothing was measured.
+/// Returns a result without figures, for a server that does not support the workload.
 pub(crate) fn unsupported(
     workload: &Workload,
     targets: &Targets,
@@ -249,7 +249,7 @@ pub(crate) fn unsupported(
     WorkloadResult { unsupported: Some(why), complete: true, ..frame(workload, targets, options) }
 }
 
-/// What is known before anything is measured.
+/// Returns a result with everything that is known before measuring.
 fn frame(workload: &Workload, targets: &Targets, options: &Options) -> WorkloadResult {
     let data = (!workload.data.template.is_empty()).then(|| DataSet {
         template: workload.data.template.clone(),
@@ -296,7 +296,7 @@ fn key_order(workload: &Workload) -> String {
     orders.join("; ")
 }
 
-/// What is asked, in words.
+/// Describes the requests in words.
 fn request(workload: &Workload) -> String {
     let mut parts = Vec::new();
     for job in &workload.jobs {

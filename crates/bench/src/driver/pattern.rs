@@ -16,7 +16,7 @@ const PLACES_MAX: usize = 6400;
 const ALPHANUMERIC: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 const BASE64: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// What stands in a place.
+/// Content of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PatternValue {
     /// The number of the key.
@@ -186,13 +186,13 @@ enum Piece {
     PatternValue(PatternValue),
 }
 
-/// What a key fills places with.
+/// Source of the content of places.
 pub(crate) trait Key {
-    /// The key's number.
+    /// Returns the key's number.
     fn number(&self) -> u64;
-    /// The number, from 1, of its part when all keys are shared out in order over so many.
+    /// Returns the number, from 1, of the key's part if all keys are shared out in order over `parts`.
     fn part(&self, parts: u64) -> u64;
-    /// The value in a column.
+    /// Returns the value in a column.
     fn column(&self, column: usize) -> &[u8];
 }
 
@@ -214,7 +214,7 @@ impl Pattern {
         }
     }
 
-    /// Whether it is another text every time, so that nothing can be compared with it.
+    /// Returns true if the text differs each time, so that nothing can be compared with it.
     pub(crate) fn is_random(&self) -> bool {
         self.pieces.iter().any(|piece| matches!(piece, Piece::PatternValue(PatternValue::Random { .. })))
     }

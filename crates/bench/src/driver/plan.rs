@@ -225,12 +225,12 @@ fn plan_job(
     })
 }
 
-/// Where a load machine's numbers of its own entries begin, so that no two machines make the same.
+/// Returns the first number of a load machine's own entries; the ranges of machines do not overlap.
 pub(crate) fn own_first((machine, _): (u64, u64)) -> u64 {
     (machine << 40) + 1
 }
 
-/// The keys of one of several load machines.
+/// Returns the keys of one of several load machines.
 fn part(all: &Range<u64>, (index, of): (u64, u64)) -> Range<u64> {
     let count = u128::from(all.end - all.start);
     let start = |index: u64| all.start + (count * u128::from(index) / u128::from(of.max(1))) as u64;
@@ -279,7 +279,7 @@ fn expected(code: ResultCode, operation: &Operation) -> Expected {
     }
 }
 
-/// The requests of an operation.
+/// Returns the requests of an operation.
 fn steps(operation: &Operation, columns: &mut ColumnNames) -> At<Vec<PlannedStep>> {
     let mut places = Places::new(columns);
     let places = &mut places;
@@ -350,7 +350,7 @@ fn search(operation: &Operation, places: &mut Places<'_>) -> At<PlannedStep> {
     Ok(PlannedStep { page: page(operation)?, ..step })
 }
 
-/// The size of a search's pages, for each of which the request has to be the same.
+/// Returns the size of a search's pages, all of which need the same request.
 fn page(operation: &Operation) -> At<Option<NonZeroU32>> {
     let wrong = |text: &str| Err((operation.kind.span().start, text.to_owned()));
     if operation.page.is_none() {
@@ -483,7 +483,7 @@ fn modifies(operation: &Operation, places: &mut Places<'_>) -> At<Vec<PlannedSte
     Ok(steps)
 }
 
-/// The request that adds an entry.
+/// Returns the request that adds an entry.
 pub(crate) fn add(operation: &Operation, places: &mut Places<'_>) -> At<PlannedStep> {
     let dn = place(places, needed(&operation.dn, operation, "dn")?)?;
     let text = needed(&operation.entry, operation, "entry")?;
@@ -511,17 +511,17 @@ fn delete(operation: &Operation, places: &mut Places<'_>) -> At<PlannedStep> {
     Ok(delete_step(&dn, places, expected(ResultCode::SUCCESS, operation)))
 }
 
-/// The request that removes an entry whose DN is marked.
+/// Returns the request that removes an entry whose DN is marked.
 fn delete_step(dn: &str, places: &Places<'_>, expected: Expected) -> PlannedStep {
     step(Request::Delete(DeleteRequest { entry: dn }), places, ldap::ResponseOp::Delete, expected)
 }
 
-/// The request that removes what an add operation adds.
+/// Returns the request that removes the entry of an add operation.
 pub(crate) fn removal(operation: &Operation, places: &mut Places<'_>) -> At<PlannedStep> {
     delete(operation, places)
 }
 
-/// There and back.
+/// Returns the requests that rename an entry and give it back its name.
 fn renames(operation: &Operation, places: &mut Places<'_>) -> At<Vec<PlannedStep>> {
     let text = needed(&operation.dn, operation, "dn")?;
     let own = place(places, text)?;
@@ -540,7 +540,7 @@ fn renames(operation: &Operation, places: &mut Places<'_>) -> At<Vec<PlannedStep
     Ok(made.into())
 }
 
-/// The comma after the first RDN.
+/// Returns the position of the comma after the first RDN.
 fn first_comma(dn: &str) -> Option<usize> {
     let mut is_escaped = false;
     dn.bytes().position(|octet| {
@@ -550,7 +550,7 @@ fn first_comma(dn: &str) -> Option<usize> {
     })
 }
 
-/// `NAME: VALUE`
+/// Splits `NAME: VALUE`.
 fn attribute_line(line: &str) -> Option<(&str, &str)> {
     let (name, value) = line.split_once(':')?;
     let name = name.trim();

@@ -1,4 +1,4 @@
-//! Before and after: what the server can do, whether the data is there, and the workload's own entries.
+//! Steps before and after a run: checks of the server's features and of the data, and the workload's own entries.
 
 use std::collections::VecDeque;
 
@@ -34,7 +34,7 @@ fn connect(targets: &Targets, options: &Options) -> Result<Connection, DriveErro
     Ok(connection)
 }
 
-/// What the server cannot do of what the workload needs, by what its root DSE says.
+/// Returns why the server does not support the workload: its root DSE does not list the SASL mechanism.
 pub(crate) fn unsupported(
     workload: &Workload,
     targets: &Targets,
@@ -57,13 +57,13 @@ pub(crate) fn unsupported(
     Ok(Some(format!("{mechanism} is not among the server's supportedSASLMechanisms ({list})")))
 }
 
-/// What the server calls itself in its root DSE (RFC 3045); nothing where it says nothing.
+/// Returns the server's name from its root DSE (RFC 3045), if it has one.
 pub(crate) fn product(targets: &Targets, options: &Options) -> Option<String> {
     let mut connection = connect(targets, options).ok()?;
     let wanted = ["objectClass", "vendorName", "vendorVersion"];
     let root = connection.search("", Scope::BaseObject, "(objectClass=*)", &wanted).ok()?;
     let entry = root.entries.first()?;
-    // slapd has no vendor's name, but a class of its own.
+    // slapd states no vendor name, but has an object class of its own.
     let is_slapd = entry.texts("objectClass").iter().any(|class| class == "OpenLDAProotDSE");
     let name = entry.text("vendorName").or(is_slapd.then(|| "OpenLDAP".to_owned()));
     match (name, entry.text("vendorVersion")) {
@@ -79,7 +79,7 @@ fn dn_pattern(workload: &Workload) -> Option<(Pattern, ColumnNames)> {
     Some((pattern, columns))
 }
 
-/// Looks for entries all over the data.
+/// Samples entries over the whole range of the data, and fails if some are missing.
 pub(crate) fn look_for_data(
     workload: &Workload,
     data: &KeyData,
@@ -153,7 +153,7 @@ pub(crate) fn own_numbers(workload: &Workload, options: &Options) -> std::ops::R
     first..first + workload.own_entries
 }
 
-/// Adds the workload's own entries. Those that are there from a run before are right as well.
+/// Adds the workload's own entries. Entries left by an earlier run are accepted.
 pub(crate) fn add_own(workload: &Workload, targets: &Targets, options: &Options) -> Result<(), DriveError> {
     let Some(operation) = workload.add_operation().filter(|_| workload.own_entries > 0) else {
         return Ok(());
@@ -171,7 +171,7 @@ pub(crate) fn add_own(workload: &Workload, targets: &Targets, options: &Options)
     )
 }
 
-/// Removes them, and those that the run has added.
+/// Removes the workload's own entries, and those that the run has added.
 pub(crate) fn remove_own(
     workload: &Workload,
     added: &[u64],

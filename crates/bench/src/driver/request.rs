@@ -1,7 +1,7 @@
-//! Requests as templates: encoded once with marks where a key goes, then written again and again with the marks filled.
+//! Requests as templates: encoded once with marks for the key, then written repeatedly with the marks replaced.
 //!
-//! BER puts lengths before contents, so a message is written from its end to its beginning: when a header is due, how
-//! long its content is has just been seen. What has no place in it is copied as one piece.
+//! BER puts lengths before contents, so a message is written from its end to its beginning: the length of a content is
+//! known when its header is written. Octets without a place are copied as one block.
 
 use ber::{Reader, Tag};
 use ldap::{Control, Controls, ControlsBuf, Message, MessageId, PagedResults, Request, oids};
@@ -128,16 +128,16 @@ fn compile(octets: &[u8], places: &Places<'_>, steps: &mut Vec<Step>) {
 #[derive(Debug, Default)]
 pub(crate) struct Backward {
     octets: Vec<u8>,
-    /// Where what was written begins.
+    /// Position of the first written octet.
     start: usize,
-    /// Positions, from the end of everything, where open elements end.
+    /// Ends of open elements, as positions from the end of the message.
     ends: Vec<usize>,
-    /// A value in the making.
+    /// Buffer for a value that is being filled.
     text: Vec<u8>,
 }
 
 impl Backward {
-    /// Number of octets written.
+    /// Returns the number of octets written.
     fn position(&self) -> usize {
         self.octets.len() - self.start
     }

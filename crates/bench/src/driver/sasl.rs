@@ -16,7 +16,7 @@ pub(crate) type SaltedPasswords = HashMap<(bool, Vec<u8>, Vec<u8>, u32), Vec<u8>
 type Hash = fn(&[u8]) -> Vec<u8>;
 type KeyedHash = fn(&[u8], &[u8]) -> Vec<u8>;
 
-/// More rounds than any server asks for: a server that announces more would have us compute for minutes.
+/// Most rounds that are computed: servers ask for fewer, and more would take minutes.
 const ITERATIONS_MAX: u32 = 10_000_000;
 
 /// One bind.
@@ -27,7 +27,7 @@ pub(crate) struct Exchange {
     password: Vec<u8>,
     nonce: String,
     client_first_bare: String,
-    /// What the server must prove itself with.
+    /// Signature that the server must send.
     server_signature: Option<Vec<u8>>,
 }
 
@@ -48,7 +48,7 @@ impl Exchange {
         self.mechanism.sasl_name().unwrap_or_default()
     }
 
-    /// What the first request carries.
+    /// Returns the credentials of the first request.
     pub(crate) fn first(&mut self) -> Option<Vec<u8>> {
         if self.mechanism == BindMechanism::CramMd5 {
             return None;
@@ -58,10 +58,10 @@ impl Exchange {
         Some(format!("n,,{}", self.client_first_bare).into_bytes())
     }
 
-    /// What to say to a challenge.
+    /// Returns the response to a challenge.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The challenge is malformed or unacceptable.
     pub(crate) fn answer(
         &mut self,
         challenge: &[u8],
@@ -119,7 +119,7 @@ impl Exchange {
         Ok(format!("{without_proof},p={}", BASE64_STANDARD.encode(proof)).into_bytes())
     }
 
-    /// Whether the server has proven what it must: only SCRAM asks for anything.
+    /// Returns true if the server has proven itself, as only SCRAM requires.
     pub(crate) fn is_proven(&self, last: Option<&[u8]>) -> bool {
         let Some(signature) = &self.server_signature else { return self.mechanism == BindMechanism::CramMd5 };
         let verifier = last.and_then(|last| last.strip_prefix(b"v="));

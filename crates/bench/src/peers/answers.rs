@@ -1,5 +1,5 @@
-//! Whether servers with the same data give the same answers: entries from all over the data are asked for by name, by
-//! every indexed attribute and by pieces of values, and the answers compared attribute by attribute.
+//! Comparison of the answers of servers with the same data: entries from all over the data are searched by name, by
+//! every indexed attribute and by parts of values, and the answers compared attribute by attribute.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use ldap::{Controls, Dn, FilterBuf, Request, ResultCode, Scope, SearchRequest, S
 use super::{Data, IndexKind, Passwords, PeerError, Setup};
 use crate::result::Comparison;
 
-/// Entries asked for at most; with more the result code alone is compared, for which of them come is the server's
-/// choice.
+/// Most entries of a search. If there are more, only the result code is compared, because each server chooses which
+/// entries it returns.
 const SIZE_LIMIT: u32 = 200;
 /// Differences described in a result.
 const EXAMPLES_MAX: usize = 20;
@@ -18,15 +18,15 @@ const EXAMPLES_MAX: usize = 20;
 /// One search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// Where.
+    /// Base DN.
     pub base: String,
-    /// How deep.
+    /// Scope.
     pub scope: Scope,
-    /// For what.
+    /// Filter.
     pub filter: String,
 }
 
-/// What a server answers: the result code, and entries in a form that does not depend on order and spelling of names.
+/// A server's answer: the result code, and entries in a form that does not depend on order and spelling of names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     code: ResultCode,
@@ -35,7 +35,7 @@ pub struct Answer {
 
 type Attributes = BTreeMap<String, Vec<Vec<u8>>>;
 
-/// What to ask about the data.
+/// Returns the searches for samples of the data.
 pub fn questions(setup: &Setup, data: &Data) -> Vec<Question> {
     let mut questions = Vec::new();
     let everywhere =
@@ -60,13 +60,13 @@ pub fn questions(setup: &Setup, data: &Data) -> Vec<Question> {
             }
         }
     }
-    // Samples share values; each is asked once.
+    // Samples share values; each is used once.
     let mut seen = std::collections::BTreeSet::new();
     questions.retain(|question| seen.insert((question.base.clone(), question.filter.clone())));
     questions
 }
 
-/// RFC 4515 section 3.
+/// Escapes a value (RFC 4515 section 3).
 fn escaped(value: &str) -> String {
     let mut text = String::new();
     for c in value.chars() {
@@ -78,10 +78,10 @@ fn escaped(value: &str) -> String {
     text
 }
 
-/// Asks one server everything; its data has passwords of this form.
+/// Sends all searches to one server, whose data has passwords of this form.
 ///
 /// # Errors
-/// When it does not answer; result codes are answers.
+/// The server does not answer. Result codes are answers.
 pub fn ask(
     connection: &mut Connection,
     questions: &[Question],
@@ -117,12 +117,11 @@ fn normal(entry: Entry, passwords: Passwords) -> (String, Attributes) {
     let mut attributes = Attributes::new();
     for attribute in entry.attributes {
         let name = attribute.description.to_ascii_lowercase();
-        // 389 DS keeps access control in the entries, and that is each server's own.
+        // 389 DS stores access control in entries, which is specific to each server.
         if name == "aci" {
             continue;
         }
-        // A password in clear is shown as each server stores it: OpenDJ puts {CLEAR} in front, and a hash is the same
-        // everywhere.
+        // Servers return a clear password as they store it: OpenDJ prefixes {CLEAR}. Hashes are the same on all.
         if name == "userpassword" && passwords == Passwords::Clear {
             continue;
         }
@@ -136,12 +135,12 @@ fn normal(entry: Entry, passwords: Passwords) -> (String, Attributes) {
     (normal_dn(&entry.dn), attributes)
 }
 
-/// A DN without regard to case and to how it is escaped.
+/// Returns a DN in lower case and with normal escapes.
 fn normal_dn(text: &str) -> String {
     Dn::parse(text).map_or_else(|_| text.to_lowercase(), |dn| dn.to_string().to_lowercase())
 }
 
-/// Compares answers to the same questions; the first server is whom the others are held against.
+/// Compares answers to the same searches; all servers are compared with the first.
 pub fn compare(name: &str, questions: &[Question], servers: &[(String, Vec<Answer>)]) -> Comparison {
     let mut comparison = Comparison {
         workload: name.to_owned(),
@@ -169,7 +168,7 @@ pub fn compare(name: &str, questions: &[Question], servers: &[(String, Vec<Answe
     comparison
 }
 
-/// What the second says otherwise than the first.
+/// Describes the difference between two answers.
 fn difference(one: &Answer, other: &Answer) -> Option<String> {
     if one == other {
         return None;
@@ -202,8 +201,8 @@ fn difference(one: &Answer, other: &Answer) -> Option<String> {
     None
 }
 
-/// 389 DS and OpenDJ add superclasses to objectClass, OpenLDAP and Pando return what was given; RFC 4512 section 3.3
-/// allows both.
+/// Compares values. 389 DS and OpenDJ add superclasses to objectClass, OpenLDAP and Pando return the given values; RFC
+/// 4512 section 3.3 allows both.
 fn are_same(name: &str, one: Option<&Vec<Vec<u8>>>, other: Option<&Vec<Vec<u8>>>) -> bool {
     match (one, other) {
         (Some(one), Some(other)) if name == "objectclass" => {

@@ -1,5 +1,5 @@
-//! Configuration files that are LDIF (389 DS's `dse.ldif`, OpenDJ's `config.ldif`), changed as text: what we do not
-//! touch stays as the vendor wrote it.
+//! Configuration files that are LDIF (389 DS's `dse.ldif`, OpenDJ's `config.ldif`), changed as text: lines that are not
+//! changed stay as the vendor wrote them.
 
 use super::PeerError;
 use std::path::Path;
@@ -10,7 +10,7 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// Comments go, folded lines are joined.
+    /// Parses a file: drops comments, joins folded lines.
     pub(super) fn parse(text: &str) -> Blocks {
         let mut blocks = vec![Vec::<String>::new()];
         for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -25,15 +25,15 @@ impl Blocks {
         Blocks { blocks }
     }
 
-    /// The file's text.
+    /// Returns the file's text.
     pub(super) fn text(&self) -> String {
         self.blocks.iter().map(|block| block.join("\n") + "\n\n").collect()
     }
 
-    /// Sets attributes of the entry of this name, each to one value in place of all it has.
+    /// Sets attributes of the entry of this name, each to one value that replaces all its values.
     ///
     /// # Errors
-    /// When there is no such entry; `file` is for the message.
+    /// There is no such entry; `file` is for the message.
     pub(super) fn set(&mut self, file: &Path, dn: &str, values: &[(&str, &str)]) -> Result<(), PeerError> {
         let found = self.blocks.iter_mut().find(|block| dn_of(block).eq_ignore_ascii_case(dn));
         let block = found.ok_or_else(|| PeerError::Form { file: file.to_owned(), missing: dn.to_owned() })?;
@@ -44,7 +44,7 @@ impl Blocks {
         Ok(())
     }
 
-    /// Takes out the entries for which `is_unwanted` says so, from name and lines.
+    /// Removes the entries for which `is_unwanted` returns true, given name and lines.
     pub(super) fn remove(&mut self, is_unwanted: impl Fn(&str, &[String]) -> bool) {
         self.blocks.retain(|block| !is_unwanted(dn_of(block), block));
     }

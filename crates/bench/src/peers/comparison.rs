@@ -1,4 +1,5 @@
-//! Comparison of servers in one run: loaded in turn, asked the same, and put under the same load in alternation.
+//! Comparison of servers in one run: each is loaded in turn, and all get the same searches and alternate under the same
+//! load.
 //!
 //! Only one server runs at any moment: the others are held (SIGSTOP), warm and with their memory, but without
 //! housekeeping that would cost the one that is measured. What the system takes back of their files meanwhile is read
@@ -19,30 +20,30 @@ use super::{Data, Peer, PeerError, Product, Programs, Room, Server, Setup, done,
 use crate::result::{Comparison, RunResult, ServerDescription, WorkloadResult, now_text};
 use crate::workload::Workload;
 
-/// How long a server may be at work after its clients have gone: long enough for a collection of garbage, or for a
+/// Longest time that a server may be busy after its clients have disconnected: enough for a garbage collection or a
 /// checkpoint.
 const SETTLE_MAX: Duration = Duration::from_secs(10);
 
 const LOAD_TITLE: &str = "Bulk load by the server's own loader";
 
-/// What to compare.
+/// Subject of a comparison.
 pub struct Plan<'p> {
-    /// The servers; answers of the others are held against the first one's.
+    /// The servers; the others are compared with the first.
     pub products: &'p [Product],
-    /// Where their programs are.
+    /// Paths of their programs.
     pub programs: &'p Programs,
     /// A folder for their data; each gets its own in it.
     pub folder: PathBuf,
-    /// What all of them get.
+    /// Setup that they have in common.
     pub setup: Setup,
-    /// Whether they are also to write their data as LDIF.
+    /// Whether they also write their data as LDIF.
     pub export: bool,
-    /// How often each workload runs on each server.
+    /// Number of runs of each workload on each server.
     pub rounds: u32,
-    /// How long servers that compile what they run are warmed up after each start.
+    /// Length of the warm-up of servers that compile their code, after each start.
     pub java_warm_up: Duration,
-    /// One server goes through all rounds before the next is loaded, even if there is room for all: data of millions of
-    /// entries then has all of the memory for itself.
+    /// Whether one server goes through all rounds before the next is loaded, even if there is room for all. Data of
+    /// millions of entries then has all of the memory.
     pub one_at_a_time: bool,
 }
 
@@ -62,7 +63,7 @@ struct Contestant {
 }
 
 impl Contestant {
-    /// Sets the server to what a workload needs.
+    /// Configures the server for a workload.
     fn set_for(&mut self, workload: &Workload) -> Result<(), PeerError> {
         let Some(server) = &self.server else { return Ok(()) };
         server.go_on();
@@ -70,12 +71,12 @@ impl Contestant {
     }
 }
 
-/// Compares, and appends to the result what comes out: a load for every server, its workloads, and the comparison of
-/// answers. A server that fails stays in the result with the reason, and the others go on. What stands in the result
-/// already is not measured again.
+/// Compares, and appends to the result: a load for every server, its workloads, and the comparison of answers. A server
+/// that fails stays in the result with the reason, and the others go on. Measurements that the result contains already
+/// are not repeated.
 ///
 /// # Errors
-/// When the disk is too small for any of them.
+/// The disk is too small for any of them.
 pub fn compare(
     plan: &Plan<'_>,
     data: &Data,
@@ -135,7 +136,7 @@ impl Run<'_> {
             for workload in 0..measure.workloads().len() {
                 self.round(measure, workload, round, &mut contestants);
                 (self.save)(self.result);
-                // Another one begins next time.
+                // The next round begins with another server.
                 let len = contestants.len().max(1);
                 contestants.rotate_left(1 % len);
             }
@@ -143,8 +144,8 @@ impl Run<'_> {
         contestants.into_iter().for_each(|contestant| self.end(contestant));
     }
 
-    /// A server that an earlier run is through with is not loaded again, and its answers are not compared with those of
-    /// this run.
+    /// Compares one server at a time. A server that an earlier run has finished is not loaded again, and its answers
+    /// are not compared with those of this run.
     fn one_after_another(&mut self, measure: &mut dyn Measure) {
         for product in self.plan.products {
             if done::is_product_done(self.result, measure.workloads(), *product, self.plan.rounds) {
@@ -164,8 +165,8 @@ impl Run<'_> {
         }
     }
 
-    /// A server with its data, that was asked the questions, is warm and held. One that fails is in the result with the
-    /// reason, for its load and for every workload.
+    /// Returns a server that is loaded, compared, warm and stopped by SIGSTOP. If it fails, the result has the reason
+    /// for its load and for every workload.
     fn prepare(&mut self, product: Product, measure: &mut dyn Measure) -> Option<Contestant> {
         match self.try_prepare(product, measure) {
             Ok(contestant) => Some(contestant),
@@ -235,7 +236,7 @@ impl Run<'_> {
             load.disk_bytes as f64 / 1e6
         ));
         description.bulk_load = Some(loaded);
-        // An earlier run that this one goes on with may have loaded the same.
+        // An earlier run that this one continues may have loaded the same data.
         if !self.result.workloads.iter().any(|load| done::is_load_of(load, &description)) {
             self.result.workloads.push(WorkloadResult {
                 workload: BULK_LOAD.to_owned(),
@@ -253,14 +254,14 @@ impl Run<'_> {
         Ok(description)
     }
 
-    /// A server has started for this contestant.
+    /// Takes over a server that has started for this contestant.
     fn take(&mut self, contestant: &mut Contestant, server: Server) {
         contestant.description.uris = vec![format!("ldap://{}", server.address())];
         self.result.environment.set_server_process(server.id());
         contestant.server = Some(server);
     }
 
-    /// Lets a server that compiles what it runs do so.
+    /// Warms up a server that compiles its code.
     fn warm_up(&mut self, contestant: &mut Contestant, measure: &mut dyn Measure) {
         let time = self.plan.java_warm_up;
         if !contestant.peer.needs_warm_up() || measure.workloads().is_empty() || time.is_zero() {
@@ -275,7 +276,7 @@ impl Run<'_> {
         measure.warm_up(time, &target);
     }
 
-    /// Stops the server if it runs, and starts it; cold for a workload that wants it so.
+    /// Stops the server if it runs, and starts it; with cold caches if the workload wants that.
     fn start_again(
         &mut self,
         contestant: &mut Contestant,
@@ -369,7 +370,7 @@ impl Run<'_> {
     }
 }
 
-/// One measurement for a person.
+/// Formats one measurement as a line of progress.
 fn line(measured: &WorkloadResult) -> String {
     let mut text = format!("round {}: {} {}: ", measured.round, measured.server.product, measured.workload);
     if let Some(reason) = &measured.unsupported {

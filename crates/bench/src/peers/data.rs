@@ -1,8 +1,8 @@
-//! The data of a comparison: generated once, as a file that every server's own loader reads, and on the disk before the
-//! first does.
+//! The data of a comparison: generated once, as a file that every server's own loader reads, and synced to the disk
+//! before the first load.
 //!
-//! Clear passwords of a template are hashed on the way into the file, so that no loader pays for hashing and every
-//! server verifies the same {SSHA} values. A few entries, evenly spread, are kept to ask for afterwards.
+//! Clear passwords of a template are hashed while the file is written, so that no loader spends time on hashing and
+//! every server verifies the same {SSHA} values. A few entries, evenly spread, are kept as samples for searches.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -20,9 +20,9 @@ use super::{Passwords, PeerError, ssha};
 use crate::Seeded;
 use crate::template::{Parameters, Template, TemplateError, shipped};
 
-/// Slow hashes that are made of a password.
+/// Number of slow hashes computed for a password.
 const SLOW_SALTS: usize = 16;
-/// How many entries are kept to ask for.
+/// Most entries that are kept as samples.
 const SAMPLES_MAX: u64 = 64;
 /// A sample larger than this, such as a group of millions, is not kept.
 const SAMPLE_BYTES_MAX: usize = 1 << 20;
@@ -46,11 +46,11 @@ pub struct Data {
     pub schema: Option<String>,
     /// Entries from all over it.
     pub samples: Vec<Entry>,
-    /// Somebody in it, with the password in clear.
+    /// A user of the data, with the password in clear.
     pub user: Option<(String, String)>,
 }
 
-/// Why there is no data.
+/// Reason why there is no data.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {
@@ -62,7 +62,7 @@ pub enum DataError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         error: io::Error,
     },
     /// There is nothing in it.
@@ -74,7 +74,7 @@ impl Data {
     /// Generates a shipped template, or one in a file, into `path`, with passwords hashed.
     ///
     /// # Errors
-    /// When the template is wrong or the file cannot be written.
+    /// The template is wrong or the file cannot be written.
     pub fn generate(
         template: &str,
         parameters: &Parameters,
@@ -84,7 +84,7 @@ impl Data {
         Data::generate_with(template, parameters, seed, path, Passwords::Salted)
     }
 
-    /// The same with passwords in a form.
+    /// Generates data with passwords in this form.
     ///
     /// # Errors
     /// As [`Data::generate`].
@@ -104,8 +104,7 @@ impl Data {
         let mut filter = Filter::new(out, seed, count.div_ceil(SAMPLES_MAX).max(1), passwords);
         parsed.generate(seed, threads, &mut filter).map_err(io)?;
         let filtered = filter.finish().map_err(io)?;
-        // Otherwise the system writes the file out while a loader is measured, and the more of it the longer that
-        // takes.
+        // Otherwise the system would write the file out while a loader is measured, and longer for slower loaders.
         file.sync_all().map_err(io)?;
         Ok(Data {
             path: path.to_owned(),
@@ -122,7 +121,7 @@ impl Data {
 }
 
 impl Data {
-    /// Whether a loader took all of it, by its own count.
+    /// Checks that a loader took all of it, by its own count.
     pub(super) fn must_be_loaded(&self, loaded: Option<u64>, by: &str, said: &str) -> Result<(), PeerError> {
         if loaded == Some(self.entries) {
             return Ok(());
@@ -132,26 +131,26 @@ impl Data {
     }
 }
 
-/// Takes LDIF in pieces of any size, and passes it on line by line with passwords hashed.
+/// A writer that takes LDIF in parts of any size, and passes it on line by line with passwords hashed.
 struct Filter<W> {
     out: W,
     salts: Seeded,
-    /// Every so many entries are kept.
+    /// Interval of the entries that are kept.
     stride: u64,
-    /// What clear passwords become.
+    /// Storage form that replaces clear passwords.
     passwords: Passwords,
-    /// Slow hashes that were made, by the password.
+    /// Slow hashes computed so far, by the password.
     slow: BTreeMap<Vec<u8>, Vec<String>>,
-    /// The name of the record that is being written, until somebody with a password was found.
+    /// Name of the current record, until a user with a password is found.
     dn: String,
-    /// The beginning of a line whose end has not come yet.
+    /// Beginning of an incomplete line.
     partial: Vec<u8>,
-    /// The record that is being written, if it is one to keep.
+    /// The current record, if it is a sample.
     record: Option<Vec<u8>>,
     filtered: Filtered,
 }
 
-/// What is known in the end.
+/// Properties of the whole file.
 #[derive(Default)]
 struct Filtered {
     entries: u64,
@@ -186,7 +185,7 @@ impl<W: Write> Filter<W> {
         Ok(self.filtered)
     }
 
-    /// One line with its end.
+    /// Takes one line with its end.
     fn line(&mut self, line: &[u8]) -> io::Result<()> {
         if line == b"\n" {
             self.end_of_record();
@@ -204,17 +203,17 @@ impl<W: Write> Filter<W> {
         self.pass(line)
     }
 
-    /// A password as it is stored, if that is otherwise.
+    /// Returns a password's storage form, if it differs.
     fn hashed(&mut self, clear: &[u8]) -> io::Result<Option<String>> {
         match self.passwords {
             Passwords::Salted => Ok(Some(ssha(clear, self.salts.bytes()))),
             Passwords::Clear => Ok(None),
             Passwords::Slow => {
-                // Milliseconds each: people with the same password share a few of them, which costs a server that
-                // verifies just as much.
+                // Slow hashes take milliseconds each, so users with the same password share a few of them. Verifying
+                // costs a server the same.
                 let made = self.slow.entry(clear.to_vec()).or_default();
                 if made.len() < SLOW_SALTS {
-                    // crypt(3) takes 16 characters of salt, which twelve octets become.
+                    // crypt(3) takes 16 characters of salt, the encoding of twelve octets.
                     let salt = self.salts.bytes::<12>();
                     let hashed = ShaCrypt::default().hash_password_with_salt(clear, &salt);
                     let hashed =
@@ -296,7 +295,7 @@ impl<W: Write> Write for Filter<W> {
     }
 }
 
-/// The password, if it is a line with a clear one. Templates write passwords on one line.
+/// Returns the password, if the line has one in clear. Templates write passwords on one line.
 fn clear_password(line: &[u8]) -> Option<Vec<u8>> {
     let rest = line.strip_prefix(b"userPassword:")?;
     let clear = match rest.strip_prefix(b":") {
@@ -347,7 +346,7 @@ mod tests {
         assert_eq!(hashes.len(), 40, "{text}");
         let different: std::collections::BTreeSet<_> = hashes.iter().collect();
         assert_eq!(different.len(), SLOW_SALTS);
-        // As crypt(3) limits it.
+        // Limit of crypt(3).
         assert!(hashes.iter().all(|hash| hash.split_once('$').unwrap().0.len() == 16), "{text}");
     }
 

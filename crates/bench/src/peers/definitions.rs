@@ -1,8 +1,8 @@
-//! Schema that a data set needs, from OpenLDAP's form into that of the servers that read it as values of a schema
+//! Conversion of the schema of a data set from OpenLDAP's form to that of servers that read it as values of a schema
 //! entry.
 
-/// `attributetype ( ... )` and `objectclass ( ... )` as lines `attributeTypes: ( ... )` and `objectClasses: ( ... )`,
-/// attribute types first; comments left out, each definition on one line.
+/// Converts `attributetype ( ... )` and `objectclass ( ... )` to lines `attributeTypes: ( ... )` and `objectClasses: (
+/// ... )`: attribute types first, without comments, each definition on one line.
 pub(super) fn as_values(schema: &str) -> Vec<(&'static str, String)> {
     let mut values: Vec<(&'static str, String)> = Vec::new();
     for line in schema.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
@@ -22,7 +22,7 @@ pub(super) fn as_values(schema: &str) -> Vec<(&'static str, String)> {
     values
 }
 
-/// An LDIF of a schema entry with them, as 389 DS and OpenDJ keep their schema files.
+/// Returns an LDIF of a schema entry with them, the form of 389 DS's and OpenDJ's schema files.
 pub(super) fn as_ldif(schema: &str) -> String {
     let mut text =
         "dn: cn=schema\nobjectClass: top\nobjectClass: ldapSubentry\nobjectClass: subschema\ncn: schema\n"

@@ -1,4 +1,4 @@
-//! What a result has already, so that a comparison that was interrupted goes on instead of beginning again.
+//! Measurements that a result contains already, so that an interrupted comparison continues.
 
 use super::Product;
 use super::measure::BULK_LOAD;
@@ -6,15 +6,15 @@ use super::under_load::Group;
 use crate::result::{RunResult, ServerDescription, WorkloadResult};
 use crate::workload::Workload;
 
-/// Takes out what is to be tried again: everything that did not come to its end. The null responder is measured at the
-/// end of a run.
+/// Removes measurements that are to be repeated: all that are incomplete, and those of the null responder, which is
+/// measured at the end of a run.
 pub fn forget_failed(result: &mut RunResult) {
     result.workloads.retain(|measured| measured.complete);
     result.limits.clear();
     result.ratios.clear();
 }
 
-/// Whether a workload was measured on a product in a round, or was found to be impossible.
+/// Returns true if a workload was measured on a product in a round, or is unsupported.
 pub(super) fn is_done(result: &RunResult, workload: &str, round: u32, product: &str) -> bool {
     result.workloads.iter().any(|measured| {
         measured.complete
@@ -24,13 +24,13 @@ pub(super) fn is_done(result: &RunResult, workload: &str, round: u32, product: &
     })
 }
 
-/// Whether there is nothing left to do of a group.
+/// Returns true if a group is complete.
 pub fn is_group_done(result: &RunResult, group: &Group, products: &[Product], rounds: u32) -> bool {
     products.iter().all(|product| is_product_done(result, &group.workloads, *product, rounds))
 }
 
-/// Whether there is nothing left to do of these workloads on a product. Without workloads there is: it is to be loaded
-/// and asked.
+/// Returns true if these workloads are complete on a product. Without workloads the product must be loaded and compared
+/// in any case.
 pub(super) fn is_product_done(
     result: &RunResult,
     workloads: &[Workload],
@@ -43,7 +43,7 @@ pub(super) fn is_product_done(
         && all.into_iter().all(|(workload, round)| is_done(result, &workload.name, round, &product))
 }
 
-/// A product as the result knows it, its load left out; its name alone where nothing was measured of it.
+/// Returns the description of a product in the result, without its load; only its name if it was not measured.
 pub fn known_server(result: &RunResult, product: Product) -> ServerDescription {
     let label = product.label();
     let is_it = |name: &str| name.strip_prefix(label).is_some_and(|rest| rest.starts_with(' '));
@@ -54,7 +54,7 @@ pub fn known_server(result: &RunResult, product: Product) -> ServerDescription {
     }
 }
 
-/// Whether a row is this server's load.
+/// Returns true if a row is this server's load.
 pub(super) fn is_load_of(row: &WorkloadResult, server: &ServerDescription) -> bool {
     row.workload == BULK_LOAD
         && row.complete

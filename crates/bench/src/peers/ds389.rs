@@ -29,7 +29,7 @@ use super::{
     make_folder, must_exist, process, read_file, ssha, write_file,
 };
 
-/// Where Debian puts them.
+/// Paths in Debian's packages.
 const PROGRAM: &str = "/usr/sbin/ns-slapd";
 const TEMPLATE: &str = "/usr/share/dirsrv/data/template-dse.ldif";
 const FILES: [&str; 2] = ["/etc/dirsrv/config/slapd-collations.conf", "/etc/dirsrv/config/certmap.conf"];
@@ -52,7 +52,7 @@ impl Ds389 {
     /// Writes its configuration.
     ///
     /// # Errors
-    /// When it is not installed, the template is of a form that we do not know, or the folder cannot be written.
+    /// It is not installed, the template has an unknown form, or the folder cannot be written.
     pub fn configure(folder: &Path, setup: &Setup) -> Result<Ds389, PeerError> {
         must_exist(Path::new(PROGRAM))?;
         for name in ["config/schema", "db", "home", "log", "run", "lock", "bak", "ldif", "tmp"] {
@@ -83,13 +83,13 @@ impl Ds389 {
         command
     }
 
-    /// Lets anonymous read, once.
+    /// Lets anonymous clients read; a second call changes nothing.
     fn open_for_reading(&self, server: &Server) -> Result<(), PeerError> {
         let mut connection = server.bound(&self.setup.admin_dn, &self.setup.admin_password)?;
         let done = connection.modify(&self.setup.suffix, &[(ChangeOperation::Add, "aci", &[READ_ACCESS])]);
         match done {
             Ok(outcome) if outcome.is_success() => Ok(()),
-            // There is no tree yet: a test that loads nothing, or loads over LDAP.
+            // There is no tree yet, in a test that loads nothing or loads over LDAP.
             Ok(outcome) if outcome.code == ldap::ResultCode::NO_SUCH_OBJECT => Ok(()),
             Ok(outcome) => Err(PeerError::Answer(format!(
                 "{}: access control: {} {}",
@@ -124,7 +124,7 @@ impl Peer for Ds389 {
         let mut command = self.command(Some("ldif2db"));
         command.args(["-n", "userRoot", "-i"]).arg(&data.path);
         let cost = process::run(&command, &self.log(), process::data_time_max(data.bytes))?;
-        // What it has to say is in its own log.
+        // It writes its messages to its own log.
         let said = process::end_of(&self.folder.join("log/errors"));
         data.must_be_loaded(imported_in(&said), &format!("{}: ldif2db", self.product), &said)?;
         let disk_bytes = process::disk_bytes(&self.folder.join("db"));
@@ -218,7 +218,7 @@ fn set_options(blocks: &mut Blocks, setup: &Setup) -> Result<(), PeerError> {
     blocks.set(file, "cn=config,cn=ldbm database,cn=plugins,cn=config", &[("nsslapd-db-locks", LOCKS)])
 }
 
-/// The backend of the tree, with its indexes.
+/// Adds the backend of the tree, with its indexes.
 fn add_backend(blocks: &mut Blocks, folder: &Path, setup: &Setup) {
     let top = ("objectclass", "top");
     let directory = folder.join("db/userRoot").display().to_string();
@@ -269,7 +269,7 @@ fn entry_cache_bytes(setup: &Setup) -> u64 {
 
 fn index_word(kind: IndexKind) -> Option<&'static str> {
     match kind {
-        // Ranges are answered by the equality index, for types whose rules order.
+        // The equality index also answers ranges, for types with an ordering rule.
         IndexKind::Equality | IndexKind::Ordering => Some("eq"),
         IndexKind::Presence => Some("pres"),
         IndexKind::Substring => Some("sub"),
@@ -277,12 +277,12 @@ fn index_word(kind: IndexKind) -> Option<&'static str> {
     }
 }
 
-/// `389 Project` and a line with `389-Directory/2.3.1 B2025...`
+/// Returns the version from `389 Project` and a line with `389-Directory/2.3.1 B2025...`.
 fn version_in(said: &str) -> Option<&str> {
     said.split_once("389-Directory/")?.1.split_whitespace().next()
 }
 
-/// `... Import complete.  Processed 2002 entries in 9 seconds. (222.44 entries/sec)`
+/// Returns the entries of `... Import complete.  Processed 2002 entries in 9 seconds. (222.44 entries/sec)`.
 fn imported_in(said: &str) -> Option<u64> {
     said.rsplit_once("Import complete.  Processed ")?.1.split(' ').next()?.parse().ok()
 }

@@ -1,6 +1,5 @@
-//! A workload made to fit what there is: the files that a process may open, the time of the run, and what a server can
-//! do. Whatever is changed stands in the notes of the result; what would be something else than the workload says is
-//! not measured.
+//! Adaptation of a workload to its environment: the open files of a process, the time of the run, and the features of a
+//! server. The notes of the result state each adaptation; a workload that would become a different one is not measured.
 
 use std::time::Duration;
 
@@ -9,31 +8,32 @@ use super::{Passwords, Product};
 use crate::driver::Options;
 use crate::workload::{BindConnection, Operation, OperationName, Workload};
 
-/// Open files that are left to a server besides connections: its data, its logs, a Java machine's archives, and what
-/// 389 DS keeps back.
+/// Open files of a server in addition to connections: its data, its logs, a Java machine's archives, and the reserve of
+/// 389 DS.
 const OTHER_FILES: u64 = 1_000;
-/// Own entries that are too many to be added before a short run.
+/// Number of own entries that are added even before a short run.
 const OWN_ENTRIES_MIN: u64 = 1_000;
-/// The shortest time to see a server come to speed.
+/// Shortest run that shows a server reach full speed.
 const FRESH_DURATION_MIN: Duration = Duration::from_secs(10);
-/// The result code of a compare with something else (RFC 4511 section 4.10).
+/// The result code of a compare with a different value (RFC 4511 section 4.10).
 const COMPARE_FALSE: u32 = 5;
 
 /// A workload as it is run.
 pub(super) struct Fitted {
     pub(super) workload: Workload,
     pub(super) options: Options,
-    /// What a reader must know of the difference.
+    /// Differences from the workload, for the reader.
     pub(super) notes: Vec<String>,
 }
 
-/// The most files that a process may have open: servers and the driver alike.
+/// Returns the most files that a process may have open: servers and the driver alike.
 pub(super) fn open_files_max() -> u64 {
     let limits = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     limits.maximum.unwrap_or(u64::MAX)
 }
 
-/// Fits a workload; the reason where it cannot be measured. `earlier` are the workloads of the same group before it.
+/// Adapts a workload, or returns the reason why it cannot be measured. `earlier` are the workloads of the same group
+/// before it.
 pub(super) fn fit(
     workload: &Workload,
     earlier: &[Workload],
@@ -53,7 +53,7 @@ pub(super) fn fit(
     Ok(fitted)
 }
 
-/// Connections that a client keeps or makes at a time.
+/// Returns the connections that a client keeps or opens at a time.
 fn connections_each(operations: &[Operation]) -> u64 {
     let kinds = |wanted: &dyn Fn(&Operation) -> bool| operations.iter().any(wanted);
     let binds = kinds(&|operation| match operation.kind.get_ref() {
@@ -98,7 +98,7 @@ fn fit_connections(fitted: &mut Fitted, earlier: &[Workload], files_max: u64) ->
     Ok(())
 }
 
-/// Whether two workloads differ in nothing but the number of their clients.
+/// Returns true if two workloads differ only in the number of clients.
 fn asks_the_same(one: &Workload, other: &Workload) -> bool {
     let text = |text: &Option<crate::workload::Text>| text.as_ref().map(|text| text.get_ref().clone());
     let asked = |workload: &Workload| {
@@ -117,8 +117,8 @@ fn asks_the_same(one: &Workload, other: &Workload) -> bool {
     asked(one) == asked(other)
 }
 
-/// Entries that are only there to be deleted: as many as a run of this length needs, in proportion to what the workload
-/// says.
+/// Reduces entries that exist only to be deleted to what a run of this length needs, in proportion to the workload's
+/// own.
 fn fit_own_entries(fitted: &mut Fitted) {
     let workload = &mut fitted.workload;
     let planned = workload.duration_seconds as f64;
@@ -131,9 +131,9 @@ fn fit_own_entries(fitted: &mut Fitted) {
     workload.own_entries = own;
 }
 
-/// slapd, 389 DS and OpenDJ compare userPassword octet by octet (octetStringMatch, RFC 4519 section 2.41), so that a
-/// hashed one equals nothing that anybody asserts; Pando, like the server of the document that asks for such compares,
-/// verifies the password.
+/// Refuses or changes compares of passwords. slapd, 389 DS and OpenDJ compare userPassword octet by octet
+/// (octetStringMatch, RFC 4519 section 2.41), so that a hashed one never matches. Pando verifies the password, like the
+/// server of the document with such compares.
 fn fit_password_compares(fitted: &mut Fitted, target: &Target<'_>) -> Result<(), String> {
     let is_hashed = target.setup.passwords != Passwords::Clear;
     let product = &target.description.product;
@@ -164,7 +164,7 @@ fn fit_password_compares(fitted: &mut Fitted, target: &Target<'_>) -> Result<(),
     Ok(())
 }
 
-/// One workload for every mix of operations that there is, those that take long to prepare left out.
+/// Returns one workload for every mix of operations, without those that take long to prepare.
 pub(super) fn one_of_each(workloads: &[Workload]) -> Vec<&Workload> {
     let mut seen = Vec::new();
     let mut found = Vec::new();

@@ -26,12 +26,12 @@ impl Product {
     /// All of them, Pando first.
     pub const ALL: [Product; 4] = [Product::Pando, Product::OpenLdap, Product::Ds389, Product::OpenDj];
 
-    /// What it is called on the command line.
+    /// Returns its name on the command line.
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// What it is called in tables, without its version.
+    /// Returns its name in tables, without its version.
     pub fn label(self) -> &'static str {
         match self {
             Product::Pando => "Pando",

@@ -5,7 +5,7 @@ use crate::workload::{self, shipped};
 use std::net::SocketAddr;
 use std::process::Command;
 
-/// With a target at this address, or at one where nobody is: then nothing may be asked of it.
+/// Runs `use_it` with a target at this address, or at one without a server, which must not be contacted.
 pub(in crate::peers) fn with_target<T>(
     product: &str,
     address: Option<SocketAddr>,
@@ -44,7 +44,7 @@ fn connections_are_as_many_as_files_may_be_open() {
     let reduced = fitted("oid-search-random-32000", "Pando 1", &options, 20_000).unwrap();
     assert_eq!(reduced.options.clients, Some(19_000));
     assert!(reduced.notes[0].contains("19000 connections instead of 32000"), "{:?}", reduced.notes);
-    // The next would be the same.
+    // The next workload would be the same.
     let same = fitted("oid-search-random-64000", "Pando 1", &options, 20_000).err().unwrap();
     assert!(same.contains("oid-search-random-32000 again"), "{same}");
     assert!(
@@ -54,7 +54,7 @@ fn connections_are_as_many_as_files_may_be_open() {
     // A client that searches and binds has two connections.
     let two = fitted("oid-authentication-random", "Pando 1", &options, 5_000).unwrap();
     assert_eq!(two.options.clients, Some(2_000));
-    // What the command line says comes first.
+    // The command line takes precedence.
     let few = Options { clients: Some(20), ..Options::default() };
     assert_eq!(
         fitted("oid-search-random-100000", "Pando 1", &few, 20_000).unwrap().options.clients,
@@ -103,7 +103,7 @@ fn who_compares_octets_verifies_no_password() {
             mixed.workload.jobs[0].operations.iter().map(|operation| operation.expect_code).collect();
         assert_eq!(codes, [None, None, Some(COMPARE_FALSE), None]);
         assert!(mixed.notes[0].contains(product), "{:?}", mixed.notes);
-        // Another attribute is as anybody compares it.
+        // All servers compare other attributes alike.
         assert!(fitted("people-compare", product, &options, 20_000).unwrap().notes.is_empty());
     }
     assert!(fitted("oid-compare-random", "Pando 1", &options, 20_000).unwrap().notes.is_empty());
