@@ -234,7 +234,8 @@ impl OperationReader {
         let names: Vec<_> =
             event.texts(Field::Attribute).filter(|name| !name.starts_with(WITHHELD)).collect();
         let names: Vec<&str> = names.iter().map(|name| &**name).collect();
-        // If the schema knows none of the requested attributes, none is returned; an empty request would return all.
+        // Names that the schema does not know are withheld. If a client requested only such, nothing was returned; an
+        // empty selection would return all attributes.
         let asks_nothing = names.is_empty() && event.bytes(Field::Attribute).is_some();
         let none = asks_nothing.then_some("1.1");
         let selection: SelectionBuf = names.iter().copied().chain(none).collect();

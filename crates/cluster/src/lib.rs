@@ -2,8 +2,8 @@
 //!
 //! The crate `replication` has the protocol: the rules for accepting messages of the log and for becoming the writer.
 //! This crate has the node. Its thread ([`Cluster::run`]) owns the directory's writer, follows the log, and decides
-//! changes while this node is the writer. Everything outside of the thread is behind traits: the server around it is
-//! a [`Host`]; time, log and other nodes are those of `environment`. Production has the system's clock, Kafka
+//! changes while this node is the writer. The thread reaches everything outside through traits: the server around it
+//! is a [`Host`]; time, log and other nodes are those of `environment`. Production has the system's clock, Kafka
 //! (`kafka`) and TLS (`transport`). The tests have a simulation that drives the same node under a seed, with real
 //! directories.
 //!

@@ -6,7 +6,7 @@ pub const MESSAGE_BYTES_MAX: usize = 64 << 20;
 /// Most records in a group.
 pub const GROUP_RECORDS_MAX: usize = 1 << 16;
 
-/// Most nodes with operation ids or claims in the state.
+/// Most nodes whose operation ids and claims are kept.
 pub const NODES_MAX: usize = 256;
 
 /// Most nodes that ever announced themselves, including those that left.

@@ -5,11 +5,11 @@
 //! |---|---|
 //! | `c` | the [`Cursor`] |
 //! | `n`, node | a node's last claim and the floor of its operation ids |
-//! | `l` | the feature level in force, where it was ever raised |
-//! | `m`, node | what is known of it as a member |
-//! | `k` | the key that is offered, and whether one is due |
-//! | `h`, node | a node that has it, and where it is reached |
-//! | `r` | how far the round of comparisons is |
+//! | `l` | the feature level in force, if it was ever raised |
+//! | `m`, node | its state as a member |
+//! | `k` | the offered key, and whether one is due |
+//! | `h`, node | the address of a node that has the offered key |
+//! | `r` | the progress of the round of comparisons |
 //! | `o`, node, incarnation, sequence | the position of an applied operation |
 
 use crate::codec::{Reader, put_operation};

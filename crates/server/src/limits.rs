@@ -291,7 +291,7 @@ pub const UNWRITTEN_ACCOUNTS_MAX: usize = 100_000;
 /// They take some 13 MB: a table of 2^19 places before it grows.
 pub const LOGINS_MAX: usize = 458_752;
 
-/// The same in a cluster, where a stopping node keeps all changes in memory that the log does not have yet.
+/// The same for nodes of a cluster: a stopping node keeps in memory all changes that the log does not have yet.
 pub const CLUSTER_LOGINS_MAX: usize = 57_344;
 
 /// Fraction of the precision of their policy for which last logins wait. Writing them takes the same time.

@@ -182,7 +182,8 @@ impl Follower {
         Some(holder.encode(&self.keys, self.cursor.key, &self.cursor.generation))
     }
 
-    /// Encodes the message with which the writer of the epoch puts the offered key in force.
+    /// Encodes the message with which the writer of the epoch puts the offered key in force. Returns `None` if the
+    /// writer or too many other nodes do not have the key.
     pub(crate) fn rotation_of(&self, epoch: u64) -> Option<Vec<u8>> {
         let number = self.offered_number().filter(|_| self.most_have_key() && !self.lacks_offered())?;
         let rotation = KeyRotation { epoch, number };

@@ -129,7 +129,7 @@ pub(super) struct Process {
     /// Whether the log may lose messages.
     pub(super) may_stop: bool,
     comparison: Comparison,
-    /// Whether the node waits for the digests of all nodes before it judges any.
+    /// Whether the node waits for the digests of all nodes, or of a majority, before it judges any.
     pub(super) waits_for_all: bool,
     late_rows: Vec<RowChange>,
     pub(super) counted: Counted,

@@ -5,7 +5,7 @@
 //! BIND RULE:  KEY = "TEXT", [not] (BIND RULE), BIND RULE and BIND RULE, BIND RULE or BIND RULE
 //! ```
 //!
-//! Quotes, brackets and semicolons have their meaning only where the grammar permits them. Ambiguous text is refused:
+//! Quotes, brackets and semicolons have their meaning only at the places that the grammar permits. Ambiguous text is refused:
 //! servers differ on a quote after a backslash, and on a mix of `and` and `or`.
 
 /// Most levels of nested bind rules.
