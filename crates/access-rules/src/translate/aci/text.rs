@@ -5,8 +5,8 @@
 //! BIND RULE:  KEY = "TEXT", [not] (BIND RULE), BIND RULE and BIND RULE, BIND RULE or BIND RULE
 //! ```
 //!
-//! Quotes, brackets and semicolons have their meaning only at the places that the grammar permits. Ambiguous text is refused:
-//! servers differ on a quote after a backslash, and on a mix of `and` and `or`.
+//! Quotes, brackets and semicolons have their meaning only at the places that the grammar permits. Ambiguous text is
+//! refused: servers differ on a quote after a backslash, and on a mix of `and` and `or`.
 
 /// Most levels of nested bind rules.
 const DEPTH_MAX: usize = 32;
