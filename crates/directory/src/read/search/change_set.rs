@@ -1,12 +1,12 @@
-//! What the records between two snapshots may have changed: gone through once, for all searches that listen.
+//! The changes between two snapshots, read once from the records for all listening searches.
 //!
-//! A record names the entries that it changes. Others change with them: those that name a renamed or deleted entry, and
-//! those below a renamed one. The change set has the ids of all of them, by the containers that they lie in before or
-//! after, so that a search finds those that may concern it by its base alone. What an entry was and is, and whether it
-//! is a result, each search finds out by itself, on both snapshots.
+//! A record names the entries that it changes. Other entries change with them: those that name a renamed or deleted
+//! entry, and those below a renamed one. The change set has the ids of all of them, by their containers before and
+//! after, so that a search finds relevant entries by its base alone. Each search itself evaluates the entries on both
+//! snapshots.
 //!
-//! A rename of more entries than may be told one by one has only its place in the change set: searches with that place
-//! in their scope end, others go on.
+//! A rename of too many entries to report one by one is in the change set only by its place. Searches whose scope
+//! contains that place end; others continue.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -34,43 +34,43 @@ use crate::tree::{TreeState, damaged_row, node};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// What may have changed between two snapshots.
+/// Entries that may differ between two snapshots.
 pub struct ChangeSet {
-    /// The directory before.
+    /// Snapshot before the changes.
     pub(crate) before: Arc<SharedSnapshot>,
-    /// The directory afterwards.
+    /// Snapshot after the changes.
     pub(crate) after: Arc<SharedSnapshot>,
-    /// Whether this is all that may have changed. Otherwise every search that listens ends.
+    /// Whether the set is complete. Otherwise every listening search ends.
     pub(crate) is_whole: bool,
-    /// Whether the settings let requesters read something else.
+    /// Whether the settings change what requesters may read.
     pub(crate) has_other_rules: bool,
-    /// Whether there may be an alias where there was none.
+    /// Whether a new alias may exist.
     pub(crate) has_aliases: bool,
-    /// What the standings of requesters come from and was touched; `None` where all may be others.
+    /// Changed sources of effective rights; `None` if all may have changed.
     touches: Option<std::collections::HashSet<Touch, RandomState>>,
-    /// Entries that are gone.
+    /// Deleted entries.
     gone: HashSet<u64>,
-    /// Entries with another name or place of their own.
+    /// Entries that were renamed or moved themselves.
     moved: HashSet<u64>,
-    /// Entries that may be others, in the order in which they are told: those below a moved entry after their superior.
+    /// Entries that may have changed, in the order of reporting: those below a moved entry after their superior.
     changed: Vec<u64>,
-    /// How far below a moved entry an entry lies; those that do not are not here.
+    /// Depth of an entry below a moved entry; only for such entries.
     depths: HashMap<u64, u32, RandomState>,
-    /// The places in `changed` of the entries below a container, before or afterwards. `None`: not made.
+    /// Indexes in `changed` of the entries below a container, before or after; `None` if not computed.
     below: Option<HashMap<u64, Vec<u32>, RandomState>>,
-    /// Moves of more entries than are told one by one.
+    /// Moves of too many entries to report one by one.
     wide: Vec<WideMove>,
 }
 
-/// A move of more entries than are told one by one.
+/// A move of too many entries to report one by one.
 struct WideMove {
     top: EntryId,
-    /// The superiors that it had, and those that it has.
+    /// Its former and its present superiors.
     superiors: [Vec<EntryId>; 2],
 }
 
 impl ChangeSet {
-    /// A change set of which nothing is known.
+    /// Returns a change set with unknown changes, which ends all searches.
     fn that_ends_all(before: Arc<SharedSnapshot>, after: Arc<SharedSnapshot>) -> ChangeSet {
         ChangeSet {
             before,
@@ -88,12 +88,12 @@ impl ChangeSet {
         }
     }
 
-    /// Whether the standing that came from these sources may be another one.
+    /// Returns true if the effective rights with these sources may have changed.
     pub(crate) fn touches(&self, sources: &Sources) -> bool {
         sources.are_touched_by(self.touches.as_ref())
     }
 
-    /// Whether an entry comes to be told after another one.
+    /// Returns true if an entry is reported after another one.
     pub(crate) fn is_later(&self, id: u64, other: u64) -> bool {
         self.order_of(id) > self.order_of(other)
     }
@@ -102,19 +102,20 @@ impl ChangeSet {
         (self.depths.get(&id).copied().unwrap_or(0), id)
     }
 
-    /// The containers of changed entries, and these entries: the bases of searches that it may concern.
+    /// Returns the containers of changed entries and the entries themselves: the bases of searches that the set may
+    /// affect.
     pub(crate) fn places(&self) -> impl Iterator<Item = u64> + '_ {
         let containers = self.below.iter().flat_map(|below| below.keys().copied());
         containers.chain(self.changed.iter().copied())
     }
 
-    /// Whether it may concern searches whose base is none of the [`places`](ChangeSet::places).
+    /// Returns true if the set may affect searches whose base is not one of the [`places`](ChangeSet::places).
     pub(crate) fn concerns_any_base(&self) -> bool {
         !self.is_whole || self.has_other_rules || !self.wide.is_empty()
     }
 
-    /// The changed entry with this place among those that a search of this scope may be told of, in the order of
-    /// telling but with its base first. `None` behind the last.
+    /// Returns the changed entry at index `place` among those that may be reported to a search of this scope, in the
+    /// order of reporting but with the base first; `None` after the last.
     pub(crate) fn changed_in(&self, scope: &SearchScope, place: usize) -> Option<u64> {
         let Some(below) = &self.below else { return self.changed.get(place).copied() };
         let base = scope.base.0;
@@ -130,7 +131,7 @@ impl ChangeSet {
         self.changed.get(*found as usize).copied()
     }
 
-    /// Whether the base of a search is gone, or has another name.
+    /// Returns true if the base of a search was deleted or renamed.
     pub(crate) fn loses(&self, base: EntryId, before: &Snapshot) -> Result<bool> {
         if base == EntryId::ROOT || (self.gone.is_empty() && self.moved.is_empty()) {
             return Ok(false);
@@ -142,11 +143,11 @@ impl ChangeSet {
         Ok(superiors(before, row.parent)?.iter().any(|above| self.moved.contains(&above.0)))
     }
 
-    /// Whether more has moved into, out of or within the scope than is told entry by entry.
+    /// Returns true if more entries have moved into, out of or within the scope than are reported one by one.
     pub(crate) fn is_too_wide(&self, scope: &SearchScope) -> bool {
         let is_touched = |wide: &WideMove| match scope.kind {
             Scope::BaseObject => false,
-            // The moved entry itself is told.
+            // The moved entry itself is reported.
             Scope::SingleLevel => wide.top == scope.base,
             Scope::WholeSubtree | Scope::Subordinate => {
                 wide.top == scope.base || wide.superiors.iter().any(|above| above.contains(&scope.base))
@@ -156,32 +157,32 @@ impl ChangeSet {
     }
 }
 
-/// Makes a change set, slice by slice.
+/// Builds a change set, slice by slice.
 pub(crate) struct ChangeSetBuilder {
     set: ChangeSet,
     next: Position,
-    /// What records come to and was not looked at yet.
+    /// Effects of records that were not examined yet.
     work: Vec<Work>,
     changed: HashSet<u64>,
-    /// Entries that moves went through to find who names them.
+    /// Number of entries traversed below moved ones, to find the entries that name them.
     walked: usize,
-    /// Whether the log was gone through.
+    /// Whether the log was read to the end.
     is_read: bool,
-    /// How many of the changed entries were put into their containers.
+    /// Number of changed entries that were assigned to their containers.
     placed: usize,
 }
 
 enum Work {
-    /// An entry is gone that had this DN.
+    /// An entry with this DN was deleted.
     Gone(EntryId, String),
-    /// An entry has come, or has another DN than this one.
+    /// An entry was added, or had this DN before a rename.
     Named(EntryId, String),
-    /// The entries below one have other DNs. With `is_told` each is told.
+    /// The entries below a container have new DNs. With `is_told` each is reported.
     Below { container: EntryId, depth: u32, is_told: bool },
 }
 
 impl ChangeSetBuilder {
-    /// Begins. Without `has_places` every search goes through all of the change set.
+    /// Begins a change set. Without `has_places` every search examines all of the set.
     pub(crate) fn begin(
         before: Arc<SharedSnapshot>,
         after: Arc<SharedSnapshot>,
@@ -193,7 +194,7 @@ impl ChangeSetBuilder {
             let schema = |snapshot: &Snapshot| snapshot.state().catalog.schema_version();
             let known = |snapshot: &Snapshot| snapshot.state().catalog.attributes().len();
             let is_whole = is_told_whole(next, after.state())? && schema(&before) == schema(&after);
-            // A rule may ask for an attribute that no entry had.
+            // A rule may name an attribute that no entry had.
             let is_known = known(&before) == known(&after);
             (is_whole, !after.has_reading_rules_of(&before), is_known, next)
         };
@@ -215,13 +216,14 @@ impl ChangeSetBuilder {
         })
     }
 
-    /// Bytes of memory that it holds.
+    /// Returns the bytes of memory that it holds.
     pub(crate) fn memory_bytes(&self) -> usize {
         size_of::<ChangeSetBuilder>()
             + (self.changed.capacity() + self.set.changed.capacity()) * 2 * size_of::<u64>()
     }
 
-    /// Goes on. True when the change set is complete. The snapshots are those that it began with.
+    /// Continues. Returns true when the change set is complete. The snapshots must be those of
+    /// [`begin`](ChangeSetBuilder::begin).
     pub(crate) fn step(&mut self, before: &Snapshot, after: &Snapshot, budget: &mut u32) -> Result<bool> {
         while !self.is_read {
             if *budget == 0 {
@@ -254,7 +256,7 @@ impl ChangeSetBuilder {
         Ok(true)
     }
 
-    /// The snapshots that it began with.
+    /// Returns the snapshots of [`begin`](ChangeSetBuilder::begin).
     pub(crate) fn snapshots(&self) -> (Arc<SharedSnapshot>, Arc<SharedSnapshot>) {
         (Arc::clone(&self.set.before), Arc::clone(&self.set.after))
     }
@@ -265,7 +267,7 @@ impl ChangeSetBuilder {
         std::mem::replace(&mut self.set, ChangeSet::that_ends_all(before, after))
     }
 
-    /// What changed cannot be found out, so the change set is one that ends all searches.
+    /// Makes the set one that ends all searches, because the changes cannot be determined.
     pub(crate) fn give_up(&mut self) {
         (self.set.is_whole, self.is_read) = (false, true);
     }
@@ -277,7 +279,7 @@ impl ChangeSetBuilder {
         self.set.changed = changed;
     }
 
-    /// Takes the next record of the log. False where there is none.
+    /// Reads the next record of the log. Returns false if there is none.
     fn read_record(&mut self, before: &Snapshot, after: &Snapshot) -> Result<bool> {
         let now = after.state();
         let Some(found) = now.read.log_records(self.next).next() else { return Ok(false) };
@@ -290,8 +292,8 @@ impl ChangeSetBuilder {
             (_, None) => {}
         }
         match record.change {
-            // What the settings change is seen by comparing those of both snapshots. A naming context is an entry,
-            // which has a record of its own.
+            // Changes of settings are found by comparing both snapshots. A naming context is an entry with a record of
+            // its own.
             Change::Settings(_) | Change::Suffix { .. } | Change::Administrator { .. } => {}
             Change::Modify(modify) => {
                 self.set.has_aliases |= modify.flags.is_alias();
@@ -315,8 +317,8 @@ impl ChangeSetBuilder {
         Ok(true)
     }
 
-    /// An entry has another name or place, and so have those below it. Those that were below it and are not have
-    /// records of their own.
+    /// Adds an entry with a new name or place, and the entries below it. Entries that were below it and no longer are
+    /// have records of their own.
     fn add_move(&mut self, top: EntryId, before: &Snapshot, after: &Snapshot) -> Result<()> {
         let now = after.state();
         let count = now.read.count(&subtree_counter(top))?;
@@ -346,8 +348,8 @@ impl ChangeSetBuilder {
                 self.changed.insert(id.0);
                 touch_text(told, &dn, &mut self.changed)
             }
-            // Names that entries had, which others may have in text: with the entry that becomes a link, and with its
-            // end another text or nothing.
+            // Former names of entries, which other entries may hold as text: the text becomes a link, or changes or
+            // ends with the entry.
             Work::Named(id, dn) => {
                 touch_sources(now, id, (&mut self.changed, FOLLOWED_ENTRIES_MAX))?;
                 self.changed.insert(id.0);
@@ -391,7 +393,7 @@ impl ChangeSetBuilder {
         Ok(())
     }
 
-    /// Puts the next changed entry into the containers that it was in, and is in.
+    /// Assigns the next changed entry to its former and present containers.
     fn place(&mut self, before: &Snapshot, after: &Snapshot) -> Result<()> {
         let (Some(id), Some(below)) = (self.set.changed.get(self.placed), &mut self.set.below) else {
             return Ok(());
@@ -411,7 +413,7 @@ impl ChangeSetBuilder {
     }
 }
 
-/// A container and its superiors, up to the root.
+/// Returns a container and its superiors, up to the root.
 fn superiors(snapshot: &Snapshot, container: EntryId) -> Result<Vec<EntryId>> {
     let (state, names) = (snapshot.state(), &mut *snapshot.names());
     let (mut found, mut at) = (Vec::new(), container);
@@ -425,24 +427,24 @@ fn superiors(snapshot: &Snapshot, container: EntryId) -> Result<Vec<EntryId>> {
     Err(OperationError::Damaged(format!("the parents of entry {} do not end", container.0)))
 }
 
-/// Whether the log has all changes from a position on, and not too many of them.
+/// Returns true if the log holds all changes since a position, and not too many of them.
 fn is_told_whole(next: Position, now: TreeState<'_>) -> Result<bool> {
     let last = now.read.position()?;
     let is_there = last < next || now.read.first_position()?.is_some_and(|first| first <= next);
     Ok(is_there && last.saturating_sub(next) < FOLLOWED_RECORDS_MAX)
 }
 
-/// Whether entries name others, as links or in text.
+/// Returns true if entries name others, as links or as text.
 fn has_names(state: TreeState<'_>) -> Result<bool> {
     Ok(state.read.row_count(LINKED)? > 0 || has_text(state)?)
 }
 
-/// Whether entries have names in text where an entry could be.
+/// Returns true if entries hold names as text that an entry could have.
 fn has_text(state: TreeState<'_>) -> Result<bool> {
     Ok(state.read.row_count(DANGLING)? > 0)
 }
 
-/// Adds the entries that have a name in text, where an entry could be.
+/// Adds the entries that hold a name as text that an entry could have.
 fn touch_text(state: TreeState<'_>, dn: &str, touched: &mut HashSet<u64>) -> Result<()> {
     if !has_text(state)? {
         return Ok(());
@@ -453,7 +455,7 @@ fn touch_text(state: TreeState<'_>, dn: &str, touched: &mut HashSet<u64>) -> Res
     })
 }
 
-/// A DN of the directory's own, in normal form.
+/// Parses a DN of the directory into its normal form.
 pub(crate) fn parsed(state: TreeState<'_>, dn: &str) -> Result<NormalName> {
     let damaged = |error: ldap::DnError| OperationError::Damaged(format!("DN {dn:?}: {error}"));
     Ok(NormalName::of(&Dn::parse(dn).map_err(damaged)?, &state.catalog.schema))

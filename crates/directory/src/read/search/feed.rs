@@ -1,10 +1,10 @@
-//! The feed of changes of an event loop: one pass over the log for all its searches that listen.
+//! The feed of changes of an event loop: one pass over the log for all its listening searches.
 //!
-//! Searches that listen have a seat each. While a search waits, it keeps nothing of the directory: the feed has the
-//! snapshot that all of them were told of. After commits the feed makes a [`ChangeSet`] of what came since, slice by
-//! slice, and hands it to those whose base or standing it may concern. The others are told of the newer snapshot
-//! without knowing. A search that has told what concerns it waits again; where the feed has moved on meanwhile, because
-//! the client reads slowly, it makes a change set of its own from where it is to where the feed is.
+//! Each listening search has a seat. While a search waits, it holds no snapshot: the feed holds the one that all
+//! waiting clients know. After commits the feed builds a [`ChangeSet`] of the later changes, slice by slice, and hands
+//! it to the searches whose base or effective rights it may affect. The others move to the newer snapshot without being
+//! woken. A search that has sent its changes waits again. If the feed has advanced meanwhile, because the client reads
+//! slowly, the search builds a change set of its own from its snapshot to that of the feed.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,27 +24,27 @@ use crate::snapshot::shared::SharedSnapshot;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// What the event loop calls a search: the slot of its connection, and its ticket there.
+/// Key of a search in the event loop: the slot of its connection, and its ticket there.
 pub type ListenerKey = (usize, u64);
 
-/// The searches of an event loop that listen for changes, and what they are told.
+/// Feed of the searches of an event loop that listen for changes.
 #[derive(Default)]
 pub struct Feed {
     shared: Arc<Shared>,
     builder: Option<Box<ChangeSetBuilder>>,
 }
 
-/// What the feed and its searches share. All of them are of one thread, so a lock never waits.
+/// State shared by the feed and its searches. All of them run on one thread, so a lock never waits.
 #[derive(Default)]
 struct Shared {
-    /// A search has begun to listen, or waits for the feed to catch up with it.
+    /// Whether a search has begun to listen, or waits for the feed to catch up with it.
     has_news: AtomicBool,
     seats: Mutex<Seats>,
 }
 
 #[derive(Default)]
 struct Seats {
-    /// What all that wait were told; `None` while there is no seat.
+    /// Snapshot that the clients of all waiting searches know; `None` while there is no seat.
     told: Option<Arc<SharedSnapshot>>,
     taken: HashMap<u64, Taken, RandomState>,
     by_base: HashMap<EntryId, HashSet<u64>, RandomState>,
@@ -53,7 +53,7 @@ struct Seats {
     last_number: u64,
 }
 
-/// A seat that is taken.
+/// An occupied seat.
 struct Taken {
     key: ListenerKey,
     base: EntryId,
@@ -61,45 +61,45 @@ struct Taken {
 }
 
 enum State {
-    /// It was told all up to a position, and is bound by these access rules, if by any.
+    /// Its client is up to date at this position. `standing` holds its effective rights, if access rules apply.
     Waits { told: u64, standing: Option<Arc<Standing>> },
-    /// It was told of a later state than the others.
+    /// Its client knows a later snapshot than the others.
     IsAhead,
-    /// It sends what was there at this position.
+    /// It sends the first results, of this position.
     Begins { since: u64 },
-    /// It has to tell what came after this position.
+    /// It has changes to send since this position.
     Tells { since: u64 },
 }
 
-/// The seat of a search. It is given up when this is dropped.
+/// Seat of a search, freed when dropped.
 pub(super) struct Seat {
     shared: Arc<Shared>,
     number: u64,
 }
 
-/// What a search that has told all does next.
+/// Next step of a search that has sent all changes.
 pub(super) enum NextStep {
-    /// It waits for a change set. It keeps no snapshot meanwhile.
+    /// It waits for a change set and holds no snapshot meanwhile.
     Wait,
-    /// It waits until the feed has caught up with it, and keeps its snapshot.
+    /// It waits until the feed has caught up with it, and holds its snapshot.
     WaitForFeed,
-    /// It tells what came until this snapshot.
+    /// It sends the changes up to this snapshot.
     CatchUp(Arc<SharedSnapshot>),
 }
 
-/// How far [`Feed::advance`] came.
+/// Result of [`Feed::advance`].
 pub enum Advance {
     /// There is nothing new.
     Nothing,
-    /// There is more to go through: call it again.
+    /// More records are left: call it again.
     More,
-    /// There is something to tell.
+    /// These searches have something to do.
     Done(Vec<(ListenerKey, Woken)>),
 }
 
-/// What a search that waits is woken with.
+/// Reason for waking a waiting search.
 pub enum Woken {
-    /// Changes that may concern it.
+    /// Changes that may affect it.
     Changes(Arc<ChangeSet>),
     /// The feed has caught up with it.
     CaughtUp,
@@ -107,25 +107,26 @@ pub enum Woken {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Seats> {
-        // A seat that is in one list alone is found to be none in the others.
+        // A seat that is in only one of the lists is treated as absent from the others.
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Feed {
-    /// Whether a search has begun to listen since the last call, so that the event loop is to be told of commits.
+    /// Returns true if a search has begun to listen since the last call, so that the event loop must be notified of
+    /// commits.
     #[inline]
     pub fn has_news(&self) -> bool {
         self.shared.has_news.load(Ordering::Relaxed)
     }
 
-    /// Whether any search listens. Takes note of the news.
+    /// Returns true if any search listens. Clears the flag that a search has begun to.
     pub fn has_listeners(&self) -> bool {
         self.shared.has_news.store(false, Ordering::Relaxed);
         !self.shared.lock().taken.is_empty()
     }
 
-    /// Takes a seat for a search that was told of `told`, or is being told.
+    /// Gives a seat to a search whose client knows `told`, or is receiving it.
     pub(super) fn take_seat(
         &self,
         key: ListenerKey,
@@ -149,7 +150,7 @@ impl Feed {
         Ok(Seat { shared: Arc::clone(&self.shared), number })
     }
 
-    /// Goes through what was committed since, as `current` shows it, in about `budget` steps.
+    /// Reads the records committed since the last call, up to `current`, in about `budget` steps.
     ///
     /// # Errors
     /// The store failed, or a record is damaged. The searches end at the next call.
@@ -182,7 +183,7 @@ impl Feed {
             }
             Ok(true) => Ok(Advance::Done(self.hand_out(Arc::new(builder.take_set())))),
             Err(error) => {
-                // What cannot be read would be read again for ever.
+                // An unreadable record would otherwise be read again forever.
                 builder.give_up();
                 self.builder = Some(builder);
                 Err(error)
@@ -190,7 +191,7 @@ impl Feed {
         }
     }
 
-    /// Seats whose change set this may be.
+    /// Returns the searches that the change set may affect, and moves the others on.
     fn hand_out(&mut self, set: Arc<ChangeSet>) -> Vec<(ListenerKey, Woken)> {
         let mut seats = self.shared.lock();
         let Seats { told, taken, by_base, alias_followers, .. } = &mut *seats;
@@ -232,10 +233,10 @@ impl Feed {
         woken
     }
 
-    /// The searches that are to end because their clients read too slowly: those that have not told what came more than
-    /// [`FOLLOWED_RECORDS_MAX`] records ago, and while more than [`SHARED_SNAPSHOTS_MAX`] snapshots are kept, the
-    /// slowest of these and of those that still send what was there. How long that takes alone ends none, for a poll
-    /// could not go on with it.
+    /// Returns the searches to end because their clients read too slowly: those with unsent changes older than
+    /// [`FOLLOWED_RECORDS_MAX`] records, and while more than [`SHARED_SNAPSHOTS_MAX`] snapshots are held, the slowest
+    /// of these and of those that still send their first results. A slow first stage alone ends no search, because a
+    /// poll could not resume it.
     pub fn laggards(&self, current: &Snapshot) -> Result<Vec<ListenerKey>> {
         let position = current.position()?;
         let is_crowded = current.directory().shared_snapshots() > SHARED_SNAPSHOTS_MAX;
@@ -257,7 +258,7 @@ impl Feed {
 }
 
 impl Seat {
-    /// The search was told all that `told` shows.
+    /// Returns the next step of a search that has sent everything up to `told`.
     ///
     /// # Errors
     /// The store failed.
