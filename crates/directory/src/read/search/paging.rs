@@ -1,7 +1,7 @@
-//! A search in pages (RFC 2696) of which the server remembers nothing.
+//! Paged searches (RFC 2696) without state on the server.
 //!
-//! Results come in ascending entry id where nobody wants them sorted, so a page is a search that begins at some id and
-//! ends after some entries, and goes straight there. What the next page needs to know is in the cookie:
+//! Results come in ascending entry id unless they are sorted. So a page is a search that begins at an id and ends after
+//! some entries. The cookie holds the state for the next page:
 //!
 //! ```text
 //! offset  size  content
@@ -11,7 +11,7 @@
 //!     17    16  the first octets of the HMAC-SHA-256 of the request, of who asks, and of the above
 //! ```
 //!
-//! and where results are sorted (RFC 2891 section 3):
+//! and for sorted results (RFC 2891 section 3):
 //!
 //! ```text
 //! offset  size  content
@@ -21,13 +21,13 @@
 //!  9 + n    16  the seal, as above
 //! ```
 //!
-//! Integers are big-endian. The key is the data directory's generation, so a cookie is good for any connection, for a
-//! second time, and after a restart. With another request or from somebody else it is refused, and so it is where the
-//! data directory was made anew, because ids name other entries then. A forged one would show nothing but what its
-//! sender may find anyway; the seal makes sure that a mistake is told, not answered with the wrong entries.
+//! Integers are big-endian. The key of the HMAC is the data directory's generation, so a cookie is valid on any
+//! connection, more than once, and after a restart. It is refused with another request, from another requester, and
+//! after the data directory was created anew, because ids then name other entries. A forged cookie would reveal only
+//! entries that its sender may find anyway; the seal turns a mistake into an error instead of wrong results.
 //!
-//! An entry that matches throughout is on exactly one page, whatever is added, changed and deleted between pages, and
-//! one that begins to match meanwhile is on one at most. Of sorted results that is so as long as an entry keeps its
+//! An entry that matches throughout is on exactly one page, whatever is added, changed and deleted between pages. An
+//! entry that begins to match meanwhile is on at most one. For sorted results this holds as long as an entry keeps its
 //! place among them.
 
 use hmac::{Hmac, Mac};
@@ -43,15 +43,15 @@ use crate::snapshot::page_key::PageKey;
 /// The first octet of a cookie: every page is planned by itself, or a scan is known to be best.
 const PLANNED: u8 = 1;
 const SCANNED: u8 = 2;
-/// Results are sorted.
+/// First octet of the cookie of sorted results.
 const SORTED: u8 = 3;
 
 /// Octets before the key in the cookie of sorted results.
 const SORTED_HEAD_SIZE: usize = 9;
 
 impl PageKey {
-    /// A seal that has taken in who asks for what; the page size may change from page to page, and so may the time
-    /// limit.
+    /// Returns the HMAC state over the requester and the request, except the page size and the time limit, which may
+    /// change from page to page.
     pub(super) fn seal(
         &self,
         requester: &Requester,
@@ -92,28 +92,28 @@ impl PageKey {
     }
 }
 
-/// Where the next page begins.
+/// Start of the next page.
 pub(super) enum NextPage<'a> {
-    /// At this id; whether it is to scan.
+    /// This id, and whether the page scans.
     From(u64, bool),
-    /// Behind the result that is sorted by this key.
+    /// After the result with this sort key.
     Behind(&'a [u8]),
 }
 
 /// The page that a search returns.
 pub(super) struct Paging {
     seal: Hmac<Sha256>,
-    /// Most entries of the page; 0 ends the sequence.
+    /// Maximum number of entries of the page; 0 ends the sequence.
     size: u32,
-    /// Most entries of all pages, as the request wants it; 0 is any number.
+    /// Size limit of the request for all pages together; 0 for none.
     size_limit: u32,
-    /// Where the page begins: 0 for the first one.
+    /// Start of the page: 0 for the first one.
     pub(super) from: u64,
-    /// The key behind which it begins, where results are sorted and it is not the first one.
+    /// The key after which it begins, if results are sorted and it is not the first page.
     pub(super) after: Option<Box<[u8]>>,
-    /// Entries on the pages before.
+    /// Number of entries on previous pages.
     returned_before: u64,
-    /// Whether it is known to scan, so that it needs no plan.
+    /// Whether it is known that the page scans, so that it needs no plan.
     pub(super) scans: bool,
 }
 
@@ -144,30 +144,30 @@ impl Paging {
         Ok(Paging { seal, size, size_limit, from, after, returned_before, scans })
     }
 
-    /// Whether the pages before were not sorted, so that this one is not, either.
+    /// Returns true if the previous pages were not sorted, so that this one is not, either.
     pub(super) fn goes_on_unsorted(&self) -> bool {
         self.from > 0
     }
 
-    /// Whether the client wants no more pages (RFC 2696 section 3). There is nothing to forget.
+    /// Returns true if the client ends the sequence (RFC 2696 section 3). There is no state to drop.
     pub(super) fn is_abandoned(&self) -> bool {
         self.size == 0
     }
 
-    /// Most entries that the page may have: as many as are asked for, and of the request's size limit what the pages
-    /// before have left.
+    /// Returns the maximum number of entries of the page: the requested number, within what previous pages left of the
+    /// request's size limit.
     pub(super) fn room(&self) -> u32 {
         if self.size_limit == 0 {
             return self.size;
         }
-        // A cookie is given only while something is left.
+        // A cookie is issued only while entries are left.
         let left = u64::from(self.size_limit).saturating_sub(self.returned_before).max(1);
         self.size.min(u32::try_from(left).unwrap_or(u32::MAX))
     }
 
-    /// How the page ends, and the value of the response control, where the search ends with `code` after `returned`
-    /// entries. sizeLimitExceeded means that there was no room for an entry: the one where the page `next` begins.
-    /// `estimate` says how many entries all pages may have.
+    /// Returns the result code of the page and the value of the response control, for a search that ends with `code`
+    /// after `returned` entries. sizeLimitExceeded means that the page was full; the page `next` begins with the entry
+    /// that did not fit. `estimate` is the estimated number of entries of all pages.
     pub(super) fn end(
         &self,
         code: ResultCode,
@@ -215,7 +215,7 @@ impl Paging {
     }
 }
 
-/// What a cookie says, if it is from here.
+/// Returns the content of a cookie; `None` if its seal is invalid.
 fn opened(seal: &Hmac<Sha256>, cookie: &CookieBytes) -> Option<(u8, u64, u64)> {
     let (position, tag) = cookie.split_at(POSITION_SIZE);
     seal.clone().chain_update(position).verify_truncated_left(tag).ok()?;
@@ -225,7 +225,7 @@ fn opened(seal: &Hmac<Sha256>, cookie: &CookieBytes) -> Option<(u8, u64, u64)> {
     matches!(*kind, PLANNED | SCANNED).then_some((*kind, number(next)?, number(returned)?))
 }
 
-/// What the cookie of sorted results says, if it is from here.
+/// Returns the content of a cookie of sorted results; `None` if its seal is invalid.
 fn opened_sorted<'c>(seal: &Hmac<Sha256>, cookie: &'c [u8]) -> Option<(u64, &'c [u8])> {
     let (position, tag) = cookie.split_at_checked(cookie.len().checked_sub(SEAL_SIZE)?)?;
     seal.clone().chain_update(position).verify_truncated_left(tag).ok()?;

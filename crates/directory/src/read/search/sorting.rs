@@ -1,11 +1,11 @@
-//! Results in an order that the client wants (RFC 2891).
+//! Sorted results (RFC 2891).
 //!
-//! What passes is not written at once. Its key is kept, in a set that never has more than may be returned: a page, or
-//! the size limit. When all candidates were looked at, the set is the answer: its entries are looked at again in their
-//! order, because they may have changed, and written. Nothing stays between pages: a page has the first results behind
-//! the last key of the page before, which is in the cookie.
+//! A match is not written at once. Its key is kept in a set that never exceeds the number of results to return: a page,
+//! or the size limit. When all candidates are examined, the entries of the set are examined again in their order,
+//! because they may have changed, and written. No state remains between pages: a page has the first results after the
+//! last key of the previous page, which is in the cookie.
 //!
-//! A key is octets that compare as results do. For each thing to sort by:
+//! A key is a string of octets that compare as the results do. For each sort key:
 //!
 //! ```text
 //! 1, the normal form of the least value, of which the first SORT_VALUE_MAX octets count, with 0xff behind each zero
@@ -13,7 +13,7 @@
 //! All of it complemented where the order is reversed.
 //! ```
 //!
-//! The entry's id (8 octets) comes last, so that no two keys are alike and the rest is in order of ids.
+//! The entry id (8 octets) comes last, so that all keys differ and equal results are in order of ids.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
@@ -40,27 +40,26 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Octets of an entry id.
 const ID_SIZE: usize = size_of::<u64>();
 
-/// What a kept key takes besides its octets, about.
+/// Approximate bytes of a kept key in addition to its octets.
 const KEPT_BYTES: usize = 48;
 
-/// Octets of values that are looked at for the work that one candidate of a search costs.
+/// Octets of values that cost as much as one candidate.
 const OCTETS_PER_ENTRY: usize = 512;
 
-/// Octets of a normal form by which values in rows of their own are in order, whatever comes behind them: the keys of
-/// rows are longer.
+/// Octets of a normal form by which values in rows of their own are certainly in order: the keys of rows are longer.
 const ORDERED_MAX: usize = NAME_KEY_MAX / 2;
 
-/// How many results are taken out of the set at a time.
+/// Number of results taken out of the set at a time.
 const TAKEN: usize = 256;
 
-/// Whether results can be sorted as asked; what the client is told.
+/// Result of the sort request, which the response control reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SortOutcome {
-    /// Success, or why not.
+    /// Success, or the reason for failure.
     pub(super) code: ResultCode,
-    /// The attribute that is to blame.
+    /// The attribute that caused the failure.
     pub(super) attribute: Option<String>,
-    /// What is wrong, in words.
+    /// Text of the failure.
     pub(super) text: String,
 }
 
@@ -89,7 +88,7 @@ impl SortOutcome {
         SortOutcome::not(ResultCode::ADMIN_LIMIT_EXCEEDED, &text)
     }
 
-    /// Where the pages before were too many, or too much.
+    /// Returns the outcome for a page that follows unsorted pages.
     pub(super) fn as_before() -> SortOutcome {
         SortOutcome::not(ResultCode::ADMIN_LIMIT_EXCEEDED, "the pages before are not sorted")
     }
@@ -99,14 +98,14 @@ impl SortOutcome {
         SortOutcome::not(ResultCode::ADMIN_LIMIT_EXCEEDED, &text)
     }
 
-    /// Why the search is refused to a client that has no use for other results (section 2, scenario 3).
+    /// Returns the error for a client that requires sorted results (section 2, scenario 3).
     pub(super) fn refusal(&self) -> OperationError {
         let text = format!("critical control server-side sorting: {}", self.text);
         OperationError::refused(ResultCode::UNAVAILABLE_CRITICAL_EXTENSION, text)
     }
 }
 
-/// One thing that results are sorted by.
+/// One sort key.
 struct SortBy {
     item: Item,
     description: AttributeDescription,
@@ -118,30 +117,30 @@ struct SortBy {
 pub(super) struct Sorting {
     by: Vec<SortBy>,
     pub(super) is_critical: bool,
-    /// Attributes of the catalogue that are taken into account.
+    /// Number of attributes of the catalog that are taken into account.
     attribute_count: usize,
-    /// The keys of the results that come first.
+    /// Keys of the first results.
     first: BTreeSet<Box<[u8]>>,
-    /// Bytes of memory that they hold.
+    /// Bytes of memory of these keys.
     bytes: usize,
-    /// Most of them.
+    /// Maximum number of keys.
     pub(super) room: usize,
-    /// The results come behind this key.
+    /// Results follow this key.
     pub(super) after: Option<Box<[u8]>>,
-    /// Whether there were more than there was room for.
+    /// Whether there were more results than room.
     pub(super) is_cut: bool,
-    /// Whether all candidates were looked at, so that the results can go out.
+    /// Whether all candidates were examined, so that the results can be sent.
     pub(super) is_complete: bool,
-    /// Why the results come as without it, after all.
+    /// Reason why the results are sent unsorted after all.
     pub(super) given_up: Option<SortOutcome>,
-    /// Results until now, and the most that are sorted for the asker: a page of ten may be one of millions.
+    /// Number of results so far, and the most that are sorted for the requester: a page of ten may be one of millions.
     result_count: u64,
     results_max: u64,
-    /// What part of the results goes out; `None` for all.
+    /// Part of the results to send; `None` for all.
     pub(super) window: Option<Box<Window>>,
-    /// Those that go out next.
+    /// Results to send next.
     coming: VecDeque<Box<[u8]>>,
-    /// The last one that went out, or was no result any longer.
+    /// Last result that was sent, or that no longer matched.
     pub(super) last: Option<Box<[u8]>>,
     buffers: Buffers,
 }
@@ -152,10 +151,10 @@ struct Buffers {
     normal: Vec<u8>,
     least: Vec<u8>,
     shown: Vec<u8>,
-    /// Values of the last entry that were looked at, and their octets.
+    /// Number of values of the last entry that were examined, and their octets.
     values: usize,
     octets: usize,
-    /// Whether there were more of them than are looked at.
+    /// Whether there were more values than are examined.
     is_cut: bool,
 }
 
@@ -166,7 +165,7 @@ impl SortBy {
             attribute: Some(asked.attribute.clone()),
             text: format!("{:?} {text}", ldap::Excerpt(&asked.attribute)),
         };
-        // What one may not ask for is as what the schema does not know.
+        // An attribute that the requester may not search is treated as unknown to the schema.
         let Some(description) = compiler.readable(&asked.attribute) else {
             return Err(wrong(ResultCode::NO_SUCH_ATTRIBUTE, "is no attribute type"));
         };
@@ -174,7 +173,7 @@ impl SortBy {
         let known = schema.type_by_id(description.type_id);
         let rule = match &asked.rule {
             Some(name) => MatchingRule::find(name).filter(|rule| schema.rule_applies(*rule, known)),
-            // Most types of RFC 4519 have no ordering rule of their own, and everybody sorts by them.
+            // Most types of RFC 4519 have no ordering rule, and clients sort by them all the same.
             None => known.ordering.or(known.equality),
         };
         let orders = |rule: &MatchingRule| {
@@ -189,7 +188,7 @@ impl SortBy {
         }
     }
 
-    /// Appends what this makes of an entry.
+    /// Appends the key of an entry.
     fn put_key<'s>(
         &self,
         state: TreeState<'s>,
@@ -203,7 +202,7 @@ impl SortBy {
         Ok(())
     }
 
-    /// Appends what this makes of a value in normal form, or of none.
+    /// Appends the key of a value in normal form, or of a missing value.
     fn put(&self, value: Option<&[u8]>, key: &mut Vec<u8>) {
         let start = key.len();
         if let Some(value) = value {
@@ -223,7 +222,8 @@ impl SortBy {
         }
     }
 
-    /// The key of a value, before which all entries stand that come before it; `None` where it is no value.
+    /// Returns the key of a value; the keys of all entries with lower values are less. Returns `None` if the value is
+    /// invalid.
     fn key_of(&self, schema: &Schema, value: &[u8]) -> Option<Key> {
         let (mut normal, mut key) = (Vec::new(), Vec::new());
         self.rule.normalize_assertion(schema, value, &mut normal).ok()?;
@@ -231,8 +231,7 @@ impl SortBy {
         Some(key.into())
     }
 
-    /// Puts the normal form of the least value that the asker may read into the buffer; false where there is
-    /// none.
+    /// Puts the normal form of the least readable value into the buffer. Returns false if there is none.
     fn find_least<'s>(
         &self,
         state: TreeState<'s>,
@@ -242,7 +241,7 @@ impl SortBy {
     ) -> Result<bool> {
         let schema = &state.catalog.schema;
         let (mut is_there, mut seen) = (false, 0);
-        // Whether the value comes behind the least one by its first octets.
+        // Compares the value with the least one by its first octets.
         let mut look = |value: &[u8]| {
             normal.clear();
             let is_value = self.rule.normalize(schema, value, normal).is_ok();
@@ -278,7 +277,7 @@ impl SortBy {
                     if by_value.is_none() && !may_read(type_id) {
                         continue;
                     }
-                    // Values in rows of their own come in the order of their keys.
+                    // Values in rows of their own are in the order of their keys.
                     let equality = state.catalog.attribute(row.id).equality;
                     let is_in_order = row.content == Content::Table
                         && equality.is_some_and(|equality| equality.shares_key_with(self.rule));
@@ -299,7 +298,7 @@ impl SortBy {
 }
 
 impl Sorting {
-    /// Finds out whether it can be done.
+    /// Checks whether the results can be sorted as requested.
     pub(super) fn of(
         asked: &SortAsked,
         catalog: &Catalog,
@@ -339,7 +338,7 @@ impl Sorting {
         })
     }
 
-    /// Bytes of memory that it holds besides itself.
+    /// Returns the bytes of memory that it holds, without itself.
     pub(super) fn heap_bytes(&self) -> usize {
         let Buffers { key, normal, least, shown, .. } = &self.buffers;
         let buffers = [key, normal, least, shown].map(Vec::capacity).iter().sum::<usize>();
@@ -347,7 +346,7 @@ impl Sorting {
         self.bytes + buffers + places + self.by.capacity() * size_of::<SortBy>()
     }
 
-    /// Takes over attributes that got their numbers since it began.
+    /// Adds attributes that received their numbers after the start.
     pub(super) fn catch_up(&mut self, catalog: &Catalog, access: Access) {
         if catalog.attributes().len() != self.attribute_count {
             self.attribute_count = catalog.attributes().len();
@@ -355,7 +354,7 @@ impl Sorting {
         }
     }
 
-    /// Keeps a result, if it is one of the first: for the work of how many other candidates. `None` when it gives up.
+    /// Keeps a result if it is among the first. Returns the cost in candidates; `None` if the sorting gives up.
     pub(super) fn keep<'s>(
         &mut self,
         state: TreeState<'s>,
@@ -403,7 +402,7 @@ impl Sorting {
         Ok(self.within_bounds(cost))
     }
 
-    /// What a result took, unless too much is kept by now.
+    /// Returns the cost of a result; `None` if too much memory is used.
     fn within_bounds(&mut self, cost: Option<u32>) -> Option<u32> {
         if self.bytes > SORT_BYTES_MAX {
             self.given_up = Some(SortOutcome::too_much());
@@ -411,7 +410,7 @@ impl Sorting {
         cost.filter(|_| self.given_up.is_none())
     }
 
-    /// Returns a part of the results alone.
+    /// Limits the results to a part of the list.
     ///
     /// # Errors
     /// There is no such part.
@@ -426,7 +425,7 @@ impl Sorting {
         Ok(())
     }
 
-    /// All candidates were looked at: the results can go out.
+    /// Marks all candidates as examined, so that the results can be sent.
     pub(super) fn complete(&mut self) {
         self.is_complete = true;
         if let Some(window) = &mut self.window {
@@ -436,12 +435,12 @@ impl Sorting {
         }
     }
 
-    /// Forgets what it has kept.
+    /// Drops all kept keys.
     pub(super) fn clear(&mut self) {
         (self.first, self.bytes) = (BTreeSet::new(), 0);
     }
 
-    /// The ids of the results that come next.
+    /// Returns the ids of the next results.
     pub(super) fn next_ids(&mut self) -> Vec<u64> {
         if self.coming.is_empty() {
             self.coming.extend(std::iter::from_fn(|| self.first.pop_first()).take(TAKEN));
@@ -449,7 +448,7 @@ impl Sorting {
         self.coming.iter().map(|key| id_of(key)).collect()
     }
 
-    /// So many of them went out, or are no results any longer.
+    /// Records that `count` of them were sent or no longer match.
     pub(super) fn done(&mut self, count: usize) {
         for key in self.coming.drain(..count.min(self.coming.len())) {
             self.bytes -= KEPT_BYTES + key.len();
@@ -458,12 +457,12 @@ impl Sorting {
     }
 }
 
-/// The octets of a normal form by which rows are in order.
+/// Returns the octets of a normal form by which rows are ordered.
 fn beginning(normal: &[u8]) -> &[u8] {
     normal.get(..ORDERED_MAX).unwrap_or(normal)
 }
 
-/// The id at the end of a key.
+/// Returns the id at the end of a key.
 fn id_of(key: &[u8]) -> u64 {
     key.last_chunk::<ID_SIZE>().map_or(0, |id| u64::from_be_bytes(*id))
 }

@@ -1,9 +1,9 @@
 //! A part of a sorted list: the virtual list view control (draft-ietf-ldapext-ldapv3-vlv-09).
 //!
-//! A search that sorts keeps the keys of its results, see [`super::sorting`]; this says which are worth keeping,
-//! and when all results are known, which of them go out. For the beginning and the end of a list, and for what somebody
-//! types, no more keys are kept than go out, however long the list is. For a place in the middle, whose number follows
-//! from the length of the list alone, all of them are.
+//! A sorted search keeps the keys of its results, see [`super::sorting`]. This module decides which are worth keeping
+//! and, when all results are known, which of them are sent. For the beginning and the end of a list, and for a typed
+//! prefix, no more keys are kept than are sent, however long the list is. For an offset in the middle, which depends on
+//! the length of the list, all keys are kept.
 
 use std::collections::BTreeSet;
 
@@ -12,38 +12,38 @@ use ldap::{ListViewResult, ResultCode};
 use crate::model::outcome::OperationError;
 use crate::read::controls::{WindowAsked, WindowTarget};
 
-/// Octets that compare as results do.
+/// Octets that compare as the results do.
 pub(super) type Key = Box<[u8]>;
 
-/// What part of a list is wanted, and what it came to.
+/// Requested part of a list, and its result.
 pub(super) struct Window {
     before: usize,
     after: usize,
     target: Target,
-    /// The keys before the target, as many as are wanted; and how many there are.
+    /// The last keys before the target, as many as requested, and the number of all keys before it.
     lower: BTreeSet<Key>,
     lower_count: u64,
-    /// The target's place and the length of the list, once they are known.
+    /// Position of the target and length of the list, once known.
     place: Option<(u64, u64)>,
 }
 
-/// Which entry the part is around.
+/// Target entry of the part.
 enum Target {
     First,
     Last,
-    /// The first one with this key or a later one.
+    /// The first entry with this key or a greater one.
     Behind(Key),
-    /// The one of this number.
+    /// The entry at this offset.
     At(u64),
-    /// The one that stands as this one stands among so many.
+    /// The entry at the same proportion as this offset in a list of this length.
     Share(u64, u64),
 }
 
-/// Why a part of a list is not returned: the code in the response control, and the reason in words.
+/// Reason why a part of a list is not returned: the code in the response control, and a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct WindowError(pub(super) ResultCode, pub(super) &'static str);
 
-/// Where too many results would have to be sorted.
+/// Too many results would have to be sorted.
 pub(super) const WINDOW_TOO_LARGE: WindowError = WindowError(
     ResultCode::ADMIN_LIMIT_EXCEEDED,
     "the list is too long to find this part of it: fewer entries, a place nearer to its beginning or end, or a \
@@ -51,7 +51,7 @@ pub(super) const WINDOW_TOO_LARGE: WindowError = WindowError(
 );
 
 impl WindowError {
-    /// What the search ends with.
+    /// Returns the error that ends the search.
     pub(super) fn refusal(self) -> OperationError {
         let text = format!("control virtual list view: {}", self.1);
         OperationError::refused(ResultCode::VIRTUAL_LIST_VIEW_ERROR, text)
@@ -59,10 +59,10 @@ impl WindowError {
 }
 
 impl Window {
-    /// `key_of` makes the key of a value that the list is sorted by.
+    /// Creates the window of a request. `key_of` returns the key of a value of the first sort key.
     ///
     /// # Errors
-    /// There is no such part of any list.
+    /// No list has such a part.
     pub(super) fn of(
         asked: &WindowAsked,
         key_of: impl FnOnce(&[u8]) -> Option<Key>,
@@ -100,7 +100,7 @@ impl Window {
         })
     }
 
-    /// How many of the keys that are not [`taken`](Window::takes) are worth keeping.
+    /// Returns the number of keys worth keeping of those that [`takes`](Window::takes) rejects.
     pub(super) fn room(&self) -> usize {
         match self.target {
             Target::First | Target::Behind(_) => self.after.saturating_add(1),
@@ -110,7 +110,7 @@ impl Window {
         }
     }
 
-    /// Whether a key stands before the target, so that it is kept here.
+    /// Returns true if a key precedes the target, so that it is kept here.
     pub(super) fn takes(&self, key: &[u8]) -> bool {
         match &self.target {
             Target::Last => true,
@@ -119,7 +119,7 @@ impl Window {
         }
     }
 
-    /// Keeps such a key, if it is one of the last: the lengths of what came and what went for it.
+    /// Keeps such a key if it is one of the last. Returns the length of the added key and of the one it displaced.
     pub(super) fn take(&mut self, key: &[u8]) -> (Option<usize>, Option<usize>) {
         self.lower_count += 1;
         let room = self.before + usize::from(matches!(self.target, Target::Last));
@@ -135,7 +135,7 @@ impl Window {
         (Some(key.len()), gone)
     }
 
-    /// All results are known, `count` of them: leaves those in `keys` that go out.
+    /// Reduces `keys` to those to send, when all `count` results are known.
     pub(super) fn settle(&mut self, keys: &mut BTreeSet<Key>, count: u64) {
         let position = match self.target {
             Target::First => count.min(1),
@@ -157,7 +157,7 @@ impl Window {
         }
     }
 
-    /// What the client is told, once all results are known.
+    /// Returns the response, once all results are known.
     pub(super) fn result(&self) -> Option<ListViewResult> {
         let (position, count) = self.place?;
         let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX).min(i32::MAX.unsigned_abs());
@@ -165,7 +165,7 @@ impl Window {
     }
 }
 
-/// The place among `count` that is as the place `number` among `of`, rounded (section 5).
+/// Returns the offset among `count` that is proportional to `number` among `of`, rounded (section 5).
 fn share(number: u64, of: u64, count: u64) -> u64 {
     let (number, of, all) = (u128::from(number), u128::from(of.max(1)), u128::from(count));
     let place = (all * number + of / 2) / of;
