@@ -1,5 +1,5 @@
-//! Finding the entry that an operation names: through aliases where they are to be followed (RFC 4511 section 4.5.1.3),
-//! or to the referral that knows more (RFC 3296 section 5).
+//! Lookup of the entry that an operation names: through aliases if they are followed (RFC 4511 section 4.5.1.3), or to
+//! a referral (RFC 3296 section 5).
 
 use std::ops::ControlFlow;
 
@@ -22,10 +22,10 @@ use crate::tree::{Found, TreeState, damaged_row};
 /// OID of `aliasedObjectName`.
 const ALIASED_OBJECT_NAME: &str = "2.5.4.1";
 
-/// How the entry of a name is to be found.
+/// Options of a lookup.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Finding<'f> {
-    /// Of whom access rules may hide aliases and what they lead to: these are as if they were not there.
+    /// Effective rights that may hide aliases and their targets: hidden ones are treated as absent.
     pub(crate) standing: Option<&'f Standing>,
     /// Whether aliases are followed.
     pub(crate) follows_aliases: bool,
@@ -35,27 +35,27 @@ pub(crate) struct Finding<'f> {
     pub(crate) scope: Option<Scope>,
 }
 
-/// Why an alias leads nowhere.
+/// Fault of an alias.
 enum AliasFault {
-    /// The aliased name has no entry, or the alias no aliased name.
+    /// No entry has the aliased name, or the alias has no aliased name.
     Nowhere,
-    /// It leads back to an alias already followed, or through too many.
+    /// The alias leads back to one already followed, or through too many.
     Loop,
 }
 
-/// Where a search begins.
+/// Base of a search.
 pub(super) enum Base<'s> {
-    /// At this entry, which the requester may read; at the root for the empty DN.
+    /// An entry that the requester may read; the root for the empty DN.
     Tree(EntryId),
-    /// Outside of the tree: the base and the entries below it.
+    /// Outside the tree: the base and the entries below it.
     Outside(Vec<Named<'s>>),
 }
 
-/// Finds the base of a search under access rules. One that the asker may not see is found too: whether it is there for
-/// the asker depends on whether the search finds anything below it.
+/// Finds the base of a search under access rules. A hidden base is found too: the search reports it as missing unless
+/// it finds an entry below it.
 ///
 /// # Errors
-/// As [`find_base`]; noSuchObject in the same words as for what the asker may not see.
+/// As [`find_base`]; noSuchObject in the same words for missing and for hidden entries.
 pub(super) fn find_permitted_base<'s>(
     snapshot: &'s Snapshot,
     (context, access, standing): (&RequestContext<'_>, Access, Option<&Standing>),
@@ -74,7 +74,7 @@ pub(super) fn find_permitted_base<'s>(
 /// Finds the base of a search.
 ///
 /// # Errors
-/// As [`find_entry`]; insufficientAccessRights, which does not tell whether the entry exists.
+/// As [`find_entry`]; insufficientAccessRights, which does not reveal whether the entry exists.
 fn find_base<'s>(
     snapshot: &'s Snapshot,
     (context, access, standing): (&RequestContext<'_>, Access, Option<&Standing>),
@@ -108,7 +108,7 @@ fn find_base<'s>(
     let has_aliases = state.catalog.class_set_flags().is_alias();
     if !(finding.follows_aliases && has_aliases) {
         snapshot.keep_entry(&dn, found.0)?;
-        // A base for one entry is rarely one for many.
+        // The base of a search for one entry is rarely used again.
         if request.scope != Scope::BaseObject {
             snapshot.names().keep_base(request.base_object, found);
         }
@@ -116,7 +116,7 @@ fn find_base<'s>(
     Ok(Base::Tree(found.0))
 }
 
-/// The base, where the snapshot remembers it and it is an ordinary entry to this request.
+/// Returns the base from the cache of the snapshot, if it is an ordinary entry for this request.
 fn remembered(
     snapshot: &Snapshot,
     request: &SearchRequest<'_>,
@@ -132,7 +132,7 @@ fn remembered(
 /// Finds the entry that `dn`, with the normal form `name`, names.
 ///
 /// # Errors
-/// noSuchObject, referral, aliasProblem, aliasDereferencingProblem; the matched DN says how far it went.
+/// noSuchObject, referral, aliasProblem, aliasDereferencingProblem; the matched DN names the last entry found.
 pub(crate) fn find_entry(
     state: TreeState<'_>,
     dn: &Dn<'_>,
@@ -146,7 +146,7 @@ pub(crate) fn find_entry(
 }
 
 impl Finding<'_> {
-    /// How the base of a search is to be found.
+    /// Returns the lookup options for the base of a search.
     fn of(request: &SearchRequest<'_>, controls: &RequestControls) -> Finding<'static> {
         Finding {
             standing: None,
@@ -159,7 +159,7 @@ impl Finding<'_> {
         }
     }
 
-    /// Whether the asker may see an alias, or what it leads to.
+    /// Returns true if the requester may see an alias or its target.
     fn sees(self, state: TreeState<'_>, id: EntryId) -> Result<bool, OperationError> {
         match self.standing {
             Some(standing) => Ok(standing.at_entry(state, id)?.may_browse()),
@@ -167,13 +167,13 @@ impl Finding<'_> {
         }
     }
 
-    /// Whether an entry with these flags is more than an entry: an alias to follow, a signpost elsewhere.
+    /// Returns true if these flags mark an alias to follow or a referral.
     pub(crate) fn is_special(self, flags: NodeFlags) -> bool {
         (flags.is_referral() && !self.manages) || (flags.is_alias() && self.follows_aliases)
     }
 }
 
-/// Goes on from where the plain look-up ended.
+/// Continues after the plain lookup.
 #[cold]
 fn find_on(
     state: TreeState<'_>,
@@ -188,7 +188,7 @@ fn find_on(
         Found::Missing { nearest: None } => return Err(missing(state, dn, name, None)?),
     };
     let below_count = dn.len() - depth;
-    // ManageDsaIT makes an entry of the referral itself; what is below it is elsewhere all the same.
+    // ManageDsaIT turns the referral itself into an entry; the entries below it are still on another server.
     if flags.is_referral() && (!finding.manages || below_count > 0) {
         return Err(crate::tree::referral::referral(
             state,
@@ -213,7 +213,7 @@ fn find_on(
     }
 }
 
-/// Follows an alias to the name it gives, with `below` in front of it, through further aliases.
+/// Follows an alias, and further aliases, to the aliased name extended by `below`.
 fn follow(
     state: TreeState<'_>,
     aliased: Option<String>,
@@ -254,24 +254,23 @@ fn follow(
     }
 }
 
-/// Where an alias met while searching leads.
+/// Target of an alias met by a search.
 pub(crate) enum AliasTarget {
     Entry(EntryId),
-    /// To another server: the URLs of the continuation reference (RFC 4511 section 4.5.3).
+    /// Another server: the URLs of the continuation reference (RFC 4511 section 4.5.3).
     Elsewhere(Vec<String>),
-    /// To no entry, in a circle, or to one that may not be seen. Such aliases are passed over: the search answers with
-    /// what there is.
+    /// No entry, a loop, or a hidden entry. The search skips such aliases.
     Nowhere,
 }
 
-/// Follows an alias met while searching with a scope.
+/// Follows an alias met by a search of this scope.
 pub(crate) fn dereference(
     state: TreeState<'_>,
     alias: EntryId,
     standing: Option<&Standing>,
     (scope, manages): (Scope, bool),
 ) -> Result<AliasTarget, OperationError> {
-    // One level below the base, what the alias leads to is all there is to ask for.
+    // One level below the base, only the alias's target itself is searched.
     let scope = if scope == Scope::SingleLevel { Scope::BaseObject } else { Scope::WholeSubtree };
     let finding = Finding { standing, follows_aliases: true, manages, scope: Some(scope) };
     if !finding.sees(state, alias)? {
@@ -286,7 +285,7 @@ pub(crate) fn dereference(
     }
 }
 
-/// The value of `aliasedObjectName`.
+/// Returns the value of `aliasedObjectName`.
 fn aliased_name(state: TreeState<'_>, alias: EntryId) -> Result<Option<String>, OperationError> {
     let Some(attribute_type) = state.catalog.schema.attribute_type(ALIASED_OBJECT_NAME) else {
         return Ok(None);
@@ -304,7 +303,7 @@ fn aliased_name(state: TreeState<'_>, alias: EntryId) -> Result<Option<String>, 
     Ok(name)
 }
 
-/// The text of the first `count` RDNs of a name.
+/// Returns the text of the first `count` RDNs of a name.
 fn leading_rdns(dn: &Dn<'_>, count: usize) -> String {
     let rdns: Vec<&str> = dn.rdns().take(count).map(|rdn| rdn.text).collect();
     rdns.join(",")

@@ -1,6 +1,6 @@
-//! The ids of candidates in ascending order, each once, from wherever the plan says.
+//! The ids of candidates in ascending order, each once, from the source that the plan chose.
 //!
-//! A stream lives for one slice of a search, on one snapshot. The next slice opens another one behind the last id.
+//! A stream lives for one slice of a search, on one snapshot. The next slice opens another stream after the last id.
 
 use std::ops::Bound;
 
@@ -22,19 +22,19 @@ const BLOCK: usize = 128;
 /// Entry rows that a scan fetches at a time.
 const ROWS_AHEAD: usize = 16;
 
-/// Bytes of an attribute's values that are fetched before they are tried.
+/// Bytes of an attribute's values that are prefetched before they are tested.
 const VALUES_BYTES: usize = 512;
 
-/// How a scan goes.
+/// Rows that a scan reads.
 #[derive(Clone, Copy)]
 pub(super) enum ScanKind<'s> {
-    /// Through node rows, which are much smaller than entry rows.
+    /// Node rows, which are much smaller than entry rows.
     Nodes,
-    /// Through entry rows, which are held against the guard at once if there is one.
+    /// Entry rows, which are tested by the guard at once if there is one.
     Rows(Option<Guard<'s>>),
 }
 
-/// Candidates from some id on.
+/// Candidates from a given id on.
 pub(crate) enum Candidates<'s> {
     Indexed(Merged<'s>),
     Nodes(Box<Scan<'s>>),
@@ -47,42 +47,42 @@ pub(crate) struct RowScan<'s> {
     guard: Option<Guard<'s>>,
     schema: &'s Schema,
     block: Vec<ScannedRow<'s>>,
-    /// Rows of the block that were taken.
+    /// Number of rows of the block that were returned.
     taken: usize,
-    /// The block behind it, where there is a guard.
+    /// The next block, if there is a guard.
     coming: Vec<ScannedRow<'s>>,
-    /// Where the attribute that the guard looks at stood in the row before.
+    /// Index of the guard's attribute in the previous row.
     place: usize,
-    /// A buffer for keys of values.
+    /// Buffer for keys of values.
     key: Vec<u8>,
 }
 
 struct ScannedRow<'s> {
     id: EntryId,
     bytes: &'s [u8],
-    /// What the guard looks at.
+    /// Attribute that the guard tests.
     looked: Option<Located<'s>>,
     is_refused: bool,
 }
 
-/// What is at hand of a candidate.
+/// Data of a candidate that was already read.
 pub(crate) enum AtHand<'s> {
     Nothing,
     /// Its node row.
     Node(NodeRow<'s>),
     /// The bytes of its entry row.
     Row(&'s [u8]),
-    /// Nothing more is needed: it is no result.
+    /// The candidate is known to be no result.
     Refusal,
 }
 
-/// Ids collected and ids of postings, merged.
+/// Merged ids of the plan and of postings.
 pub(crate) struct Merged<'s> {
     ids: &'s [u64],
     lanes: Vec<Lane<'s>>,
 }
 
-/// A posting with the ids read ahead.
+/// A posting with its ids that were read ahead.
 struct Lane<'s> {
     cursor: IdCursor<'s>,
     block: Vec<u64>,
@@ -90,7 +90,7 @@ struct Lane<'s> {
 }
 
 impl<'s> Candidates<'s> {
-    /// The candidates of `source` whose id is at least `from`.
+    /// Opens the candidates of `source` with ids from `from` on.
     #[inline]
     pub(super) fn open(
         state: TreeState<'s>,
@@ -126,7 +126,7 @@ impl<'s> Candidates<'s> {
         }
     }
 
-    /// The next candidate.
+    /// Returns the next candidate.
     #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<(EntryId, AtHand<'s>)>> {
         match self {
@@ -157,8 +157,8 @@ impl<'s> RowScan<'s> {
         Ok(Some((row.id, if row.is_refused { AtHand::Refusal } else { AtHand::Row(row.bytes) })))
     }
 
-    /// The next block. Reading row after row would be waiting for memory most of the time: so all of a block is asked
-    /// for before the first of it is read.
+    /// Fetches the next block. Reading row after row would mostly wait for memory, so all rows of a block are
+    /// prefetched before the first is read.
     fn fetch(&mut self) -> Result<()> {
         self.taken = 0;
         let Some(guard) = self.guard else {
@@ -181,9 +181,8 @@ impl<'s> RowScan<'s> {
         self.fetch_coming(guard)
     }
 
-    /// Has the values that the guard looks at of the block behind this one fetched, and holds the guard against this
-    /// one: a row of each in turn, so that memory and processor both have something to do all the time. What tells
-    /// where those values lie, the scan itself has had fetched.
+    /// Prefetches the guard's values of the next block and tests those of the present block, alternating row by row, so
+    /// that memory and processor are both busy. The scan itself has prefetched the headers that locate those values.
     #[inline(always)]
     #[expect(clippy::indexing_slicing, reason = "the range ends at the length at the most")]
     fn fetch_coming(&mut self, guard: Guard<'s>) -> Result<()> {

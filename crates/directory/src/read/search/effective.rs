@@ -1,9 +1,9 @@
-//! The Get Effective Rights control: with each result, what somebody may do with it, as 389 DS tells it
-//! (`entryLevelRights`, `attributeLevelRights`) or, where a search asks for `aclRights`, as OpenDJ does.
+//! The Get Effective Rights control: reports with each result the rights of a requester, in the format of 389 DS
+//! (`entryLevelRights`, `attributeLevelRights`) or, if a search requests `aclRights`, of OpenDJ.
 //!
-//! Everybody asks for their own rights; for those of others the administrator, and where a rule lets one `explain`. The
-//! attributes told of are those named and those that the classes of the entry have, never those that happen to be
-//! there: that would tell of values that may not be read.
+//! Any requester may ask for its own rights. The administrator, and requesters to whom a rule grants `explain`, may ask
+//! for those of others. Reported are the attributes that the control names and those of the entry's classes, never
+//! those that the entry happens to have: that would reveal values that may not be read.
 
 use std::sync::Arc;
 
@@ -28,18 +28,18 @@ use crate::tree::TreeState;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Whose rights are told with the results of a search, and of what.
+/// State of the control for one search.
 #[derive(Debug)]
 pub(super) struct EffectiveRights {
     subject: Requester,
     link: Option<ClientLink>,
-    /// `None` where the administrator's rights are asked for.
+    /// Rights to report; `None` for those of the administrator.
     subject_standing: Option<Arc<Standing>>,
-    /// Whoever asks; `None` where that one may ask everywhere.
+    /// Effective rights of the requester; `None` if it may ask at all entries.
     asker: Option<Arc<Standing>>,
-    /// Types that were named.
+    /// Types that the control names.
     named: Vec<TypeId>,
-    /// Whether the attributes of the entry's classes are told of.
+    /// Whether the attributes of the entry's classes are reported.
     by_class: bool,
     form: Form,
 }
@@ -51,11 +51,11 @@ enum Form {
 }
 
 impl EffectiveRights {
-    /// What a search with the control asks for.
+    /// Creates the state for a search with the control.
     ///
     /// # Errors
-    /// insufficientAccessRights for who may not ask for the rights of that one anywhere; noSuchObject for the rights of
-    /// nobody.
+    /// insufficientAccessRights if the requester may not ask for these rights at any entry; noSuchObject for an
+    /// identity that does not exist.
     pub(super) fn of(
         snapshot: &Snapshot,
         context: &RequestContext<'_>,
@@ -100,7 +100,7 @@ impl EffectiveRights {
         Ok(EffectiveRights { subject, link, subject_standing, asker, named, by_class, form })
     }
 
-    /// Another one for another thread.
+    /// Returns a copy for another thread.
     pub(super) fn copy(&self) -> EffectiveRights {
         EffectiveRights {
             subject: self.subject.clone(),
@@ -111,7 +111,7 @@ impl EffectiveRights {
         }
     }
 
-    /// The attributes that tell of an entry, with their values encoded.
+    /// Returns the attributes that report the rights at an entry, with their values encoded.
     ///
     /// # Errors
     /// The store failed.
@@ -147,7 +147,7 @@ impl EffectiveRights {
         }
     }
 
-    /// The types that are told of, once each, those named first.
+    /// Returns the types to report, once each, those named first.
     fn types(&self, state: TreeState<'_>, candidate: &Candidate<'_>) -> Vec<TypeId> {
         let mut types = Vec::new();
         let mut add = |type_id: TypeId| {
@@ -166,7 +166,7 @@ impl EffectiveRights {
         types
     }
 
-    /// `aclRightsInfo`: which rule decides each right.
+    /// Adds `aclRightsInfo`: the rule that decides each right.
     fn add_info(
         &self,
         state: TreeState<'_>,
@@ -202,7 +202,7 @@ impl EffectiveRights {
     }
 }
 
-/// Whether an identity is the requester's own, as far as its text tells.
+/// Returns true if an identity is the requester's own, judged by its text.
 fn is_own(requester: &Requester, identity: &str) -> bool {
     requester.authorization_id().eq_ignore_ascii_case(identity)
         || (*requester == Requester::Anonymous && identity == "dn:")
@@ -215,7 +215,7 @@ fn same(one: &Requester, other: &Requester) -> bool {
     }
 }
 
-/// As 389 DS tells it.
+/// Formats the rights as 389 DS does.
 fn letters(state: TreeState<'_>, shown: Shown<'_>, types: &[TypeId]) -> Vec<(String, Vec<u8>)> {
     let may = |may: fn(&EntryRights) -> bool| shown.rights.is_none_or(may);
     let entry: String = [
@@ -253,7 +253,7 @@ fn letters(state: TreeState<'_>, shown: Shown<'_>, types: &[TypeId]) -> Vec<(Str
     all
 }
 
-/// As OpenDJ tells it.
+/// Formats the rights as OpenDJ does.
 fn acl_rights(state: TreeState<'_>, shown: Shown<'_>, types: &[TypeId]) -> Vec<(String, Vec<u8>)> {
     let may = |may: fn(&EntryRights) -> bool| u8::from(shown.rights.is_none_or(may));
     let entry = format!(
@@ -279,18 +279,18 @@ fn acl_rights(state: TreeState<'_>, shown: Shown<'_>, types: &[TypeId]) -> Vec<(
     all
 }
 
-/// The rights that are told of.
+/// Rights to report.
 #[derive(Clone, Copy)]
 struct Shown<'r> {
-    /// `None` where everything is allowed.
+    /// `None` if everything is allowed.
     rights: Option<&'r EntryRights>,
-    /// Whether the entry is that of whose rights they are.
+    /// Whether the entry is that of the requester whose rights are reported.
     is_own: bool,
 }
 
 impl Shown<'_> {
-    /// Whether values of a type may be searched, read, compared, written. To write passwords of others is to reset
-    /// them.
+    /// Returns whether values of a type may be searched, read, compared and written. For passwords of other entries,
+    /// write means reset.
     fn of_type(self, state: TreeState<'_>, type_id: TypeId) -> [bool; 4] {
         let Some(rights) = self.rights else { return [true; 4] };
         let is_reset = !self.is_own && is_user_password(&state.catalog.schema, type_id);
@@ -302,7 +302,7 @@ impl Shown<'_> {
         ]
     }
 
-    /// Whether the own name may be added to and deleted from values of a type.
+    /// Returns whether the requester may add its own name to, and delete it from, the values of a type.
     fn of_own(self, type_id: TypeId) -> [bool; 2] {
         self.rights.map_or([true; 2], |rights| [rights.may_join(type_id), rights.may_leave(type_id)])
     }

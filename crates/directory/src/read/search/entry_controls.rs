@@ -1,6 +1,5 @@
-//! Controls that come with each result: whether one can bind with its password, and what the entries that it names are
-//! like. They are put behind a message that is written already. A result that is too large to be put together in memory
-//! comes as a stream, with the same controls.
+//! Response controls of each result: account usability, and dereferenced entries. They are appended to a message that
+//! is already written. A result too large for memory is sent as a stream, with the same controls.
 
 use std::sync::Arc;
 
@@ -23,25 +22,25 @@ use crate::tree::TreeState;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// What is told with each result.
+/// Response controls of each result.
 #[derive(Debug)]
 pub(super) struct EntryControls {
-    /// The time at which one would bind, in microseconds since 1970.
+    /// Time of the hypothetical bind, in microseconds since 1970; set if the client asks for account usability.
     usability_at: Option<i64>,
     pub(super) dereferencing: Option<Dereferencing>,
-    /// What values pass that come back: no control of its own, but it makes results otherwise, too.
+    /// Filters for returned values: no response control, but they change how results are written.
     pub(super) matched: Option<MatchedValues>,
-    /// What the client is told of a content.
+    /// Synchronization state.
     pub(super) sync: Option<Sync>,
-    /// What it is told of changes.
+    /// Persistent search state.
     pub(super) persistent: Option<Persistent>,
 }
 
 impl EntryControls {
-    /// Those that a request asks for; `None` where it asks for none, as most.
+    /// Creates the controls that a request asks for; `None` if there are none, as for most.
     ///
     /// # Errors
-    /// One cannot be as it is asked for.
+    /// A control is not possible as requested.
     pub(super) fn of(
         snapshot: &Snapshot,
         (context, access, standing): (&RequestContext<'_>, Access, Option<&Arc<Standing>>),
@@ -63,16 +62,16 @@ impl EntryControls {
         Ok((!is_none).then(|| Box::new(controls)))
     }
 
-    /// Others that tell the same, with buffers of their own.
+    /// Returns a copy with buffers of its own.
     pub(super) fn copy(&self) -> EntryControls {
         let dereferencing = self.dereferencing.as_ref().map(Dereferencing::copy);
         let matched = self.matched.clone();
         let persistent = self.persistent.clone();
-        // A poll is not shared out.
+        // Polls are not scanned in parts.
         EntryControls { usability_at: self.usability_at, dereferencing, matched, sync: None, persistent }
     }
 
-    /// Bytes of memory that they hold, themselves included.
+    /// Returns the bytes of memory that they hold, themselves included.
     pub(super) fn memory_bytes(&self) -> usize {
         let dereferencing = self.dereferencing.as_ref().map_or(0, Dereferencing::heap_bytes);
         size_of::<EntryControls>()
@@ -81,20 +80,20 @@ impl EntryControls {
             + self.sync.as_ref().map_or(0, Sync::heap_bytes)
     }
 
-    /// Brings what was found out on an earlier snapshot up to date.
+    /// Updates state of an earlier snapshot.
     pub(super) fn catch_up(&mut self, state: TreeState<'_>) -> Result<()> {
         self.matched.as_mut().map_or(Ok(()), |matched| matched.catch_up(state))
     }
 
-    /// The asker has this standing by now.
+    /// Sets the present effective rights of the requester.
     pub(super) fn permit(&mut self, standing: &Arc<Standing>) {
         if let Some(dereferencing) = &mut self.dereferencing {
             dereferencing.permit(standing);
         }
     }
 
-    /// Those of a result but for what the entries are like that it names. `selection` has the rights of the asker at
-    /// the entry.
+    /// Builds the controls of a result, without the dereference control. `selection` has the requester's rights at the
+    /// entry.
     pub(super) fn of_result<'s>(
         &self,
         state: TreeState<'s>,
@@ -111,7 +110,7 @@ impl EntryControls {
         Ok(controls)
     }
 
-    /// Those that say what became of an entry: also of one of which no more than the name is sent.
+    /// Builds the controls that report the change of an entry, even one that is sent with only its name.
     pub(super) fn of_name<'s>(&self, state: TreeState<'s>, candidate: &Candidate<'s>) -> Result<ControlsBuf> {
         let mut controls = ControlsBuf::new();
         self.push_changes(state, candidate, &mut controls)?;
@@ -135,15 +134,15 @@ impl EntryControls {
         Ok(())
     }
 
-    /// Goes on finding out what they have to tell, where that takes long; true when that is done.
+    /// Continues long preparations. Returns true when they are complete.
     #[cold]
     #[inline(never)]
     pub(super) fn is_ready(&mut self, state: TreeState<'_>, records_max: u32) -> Result<bool> {
         self.sync.as_mut().map_or(Ok(true), |sync| sync.read_changes(state, records_max))
     }
 
-    /// As [`ResultWriter::put_entry`], with those values alone that pass, and with controls: what that takes, in
-    /// candidates; `None`, and nothing appended, for too much.
+    /// As [`ResultWriter::put_entry`], but only with the values that match, and with controls. Returns the cost in
+    /// candidates; `None`, with nothing appended, if the result is too large.
     #[cold]
     #[inline(never)]
     pub(super) fn put_entry<'s>(
@@ -172,8 +171,8 @@ impl EntryControls {
         Ok(Some(cost.saturating_add(looked_up)))
     }
 
-    /// Adds controls to the message of a result, which begins at `start` and ends `out`. Returns how many entries were
-    /// looked up for them; `None`, and nothing added, if that is too much for one go.
+    /// Adds controls to the message of a result, which begins at `start` and ends `out`. Returns the number of entries
+    /// looked up for them; `None`, with nothing added, if that is too much for one slice.
     fn put<'s>(
         &mut self,
         (out, start): (&mut Vec<u8>, usize),

@@ -1,9 +1,8 @@
-//! A search under access rules: which candidates the asker may see, and what of them.
+//! A search under access rules: decides which candidates, and which of their attributes, the requester may see.
 //!
-//! What the filter says of an attribute that the asker may not search is Undefined (RFC 4511 section 4.5.1.7). That
-//! never makes a result of an entry that is none otherwise, because what is less certain is at most as true; so
-//! candidates are found by the whole filter, and each that passes is asked once more by what is left of the filter
-//! under the rights at that entry.
+//! A filter item on an attribute that the requester may not search is Undefined (RFC 4511 section 4.5.1.7). An
+//! Undefined item never turns a non-match into a match. So candidates are found by the whole filter, and each match is
+//! evaluated again by the part of the filter that the rights at that entry permit.
 
 use std::sync::Arc;
 
@@ -23,7 +22,7 @@ use crate::tree::TreeState;
 pub(super) struct Permitted {
     pub(super) standing: Arc<Standing>,
     walk: Walk,
-    /// What is left of the filter under rights that were met; `None` where that is all of it.
+    /// Permitted part of the filter under rights already met; `None` if that is the whole filter.
     filters: Vec<(Arc<EntryRights>, Option<Term>)>,
 }
 
@@ -32,14 +31,14 @@ impl Permitted {
         Permitted { standing, walk: Walk::default(), filters: Vec::new() }
     }
 
-    /// Forgets what was found out on another snapshot.
+    /// Drops state of another snapshot.
     pub(super) fn forget(&mut self) {
         self.walk = Walk::default();
         self.filters.clear();
     }
 
-    /// Whether an entry that passes the filter is a result for the asker. Then the writer writes what of it may be
-    /// read.
+    /// Returns true if an entry that matches the filter is a result for this requester, and prepares the writer for its
+    /// readable attributes.
     pub(super) fn admits<'s>(
         &mut self,
         state: TreeState<'s>,
@@ -69,7 +68,8 @@ impl Permitted {
         Ok(true)
     }
 
-    /// Whether the asker may see an entry, which need not be a result. Then the writer writes what of it may be read.
+    /// Returns true if the requester may see the entry, even if it does not match the filter, and prepares the writer
+    /// for its readable attributes.
     pub(super) fn shows(
         &mut self,
         state: TreeState<'_>,
@@ -82,7 +82,7 @@ impl Permitted {
         Ok(is_shown)
     }
 
-    /// The rights at an entry that the asker may see.
+    /// Returns the rights at an entry; `None` if the requester may not see it.
     #[inline]
     fn rights(
         &mut self,
@@ -94,10 +94,10 @@ impl Permitted {
     }
 }
 
-/// Filters that are kept ready.
+/// Maximum number of prepared filters.
 const FILTERS_MAX: usize = 16;
 
-/// The type that an item is about, if it is one.
+/// Returns the type that an item tests, if it is only one.
 fn type_of(item: &Item, schema: &Schema) -> Option<TypeId> {
     match &item.subject {
         Subject::Attribute(description) => Some(description.type_id),
@@ -111,7 +111,7 @@ fn type_of(item: &Item, schema: &Schema) -> Option<TypeId> {
     }
 }
 
-/// What may be done with values, by a right over them: searched, or compared.
+/// Values that a right covers: search or compare.
 #[derive(Clone, Copy)]
 pub(crate) struct ValuesAllowed<'r> {
     pub(crate) rights: &'r EntryRights,
@@ -123,7 +123,7 @@ impl ValuesAllowed<'_> {
         self.rights.has(self.right, Some(type_id))
     }
 
-    /// Whether values of a type, and of all its subtypes, may be asked for.
+    /// Returns true if all values of a type and of its subtypes may be tested.
     pub(crate) fn has_whole(self, type_id: TypeId, schema: &Schema) -> bool {
         schema.subtypes(type_id).iter().all(|subtype| self.has(*subtype))
     }
@@ -134,8 +134,8 @@ impl ValuesAllowed<'_> {
             || (matches!(item.subject, Subject::Any) && self.may_ask_any(item, catalog))
     }
 
-    /// Whether all types may be asked for that a rule applies to: not just those that some entry has, which would tell
-    /// what hidden entries have. Secrets that rules give nobody are not asked for at all.
+    /// Returns true if all types to which a matching rule applies may be tested: not only those that some entry has,
+    /// which would reveal attributes of hidden entries. Secrets that no rule grants are left out.
     fn may_ask_any(self, item: &Item, catalog: &Catalog) -> bool {
         let (Some(rule), schema) = (item.test.rule(), &*catalog.schema) else { return false };
         let asked = |id: TypeId| Shown::AsRulesSay.includes(&catalog.secrets, id);
@@ -145,10 +145,10 @@ impl ValuesAllowed<'_> {
             .all(|known| !schema.rule_applies(rule, known) || !asked(known.id) || self.has(known.id))
     }
 
-    /// Whether all that a filter asks for may be asked for.
+    /// Returns true if all tests of a filter are permitted.
     fn may_ask(self, term: &Term, catalog: &Catalog) -> bool {
         match term {
-            // objectClass goes with the entry, and what it tells is what structuralObjectClass does.
+            // objectClass is visible with the entry, and reveals as much as structuralObjectClass.
             Term::Constant(_) | Term::Class(_) | Term::StructuralClass(_) => true,
             Term::And(terms) | Term::Or(terms) => terms.iter().all(|term| self.may_ask(term, catalog)),
             Term::Not(term) => self.may_ask(term, catalog),
@@ -156,8 +156,8 @@ impl ValuesAllowed<'_> {
         }
     }
 
-    /// What is left of a filter: what may not be asked for is Undefined. Of a type of which only some subtypes or
-    /// values may be, these are left.
+    /// Returns the permitted part of a filter: forbidden tests become Undefined. If only some subtypes or values of a
+    /// type may be tested, the test is restricted to these.
     pub(crate) fn left_of(self, term: &Term, catalog: &Catalog) -> Term {
         let all = |terms: &[Term]| terms.iter().map(|term| self.left_of(term, catalog)).collect();
         match term {
@@ -181,11 +181,11 @@ impl ValuesAllowed<'_> {
                     let shown =
                         VisibleTest { test: item.test.clone(), view: Arc::clone(view), right: self.right };
                     let test = Test::Visible(Box::new(shown));
-                    // The values of the entry's name are for the item before, if for any.
+                    // The first item tests the values of the entry's name, if they may be tested.
                     let dn_attributes = false;
                     left.push(Term::Item(Item { attributes, test, dn_attributes, ..item.clone() }));
                 }
-                // Whether what may not be asked for would match is not known: behind a `not` this matters.
+                // The result of a forbidden test is unknown, which matters below a `not`.
                 left.push(Term::Constant(Truth::Undefined));
                 Term::Or(left)
             }
@@ -193,21 +193,21 @@ impl ValuesAllowed<'_> {
     }
 }
 
-/// Whether an item is about groups, of which some may not show: what the index says of it may be more.
+/// Returns true if an item tests membership of groups, some of which may be hidden: the index may list more.
 fn is_membership(item: &Item) -> bool {
     matches!(item.subject, Subject::Virtual(attribute) if attribute.is_membership())
 }
 
-/// What a filter asks for.
+/// Attributes that a filter tests.
 #[derive(Debug, Default)]
 pub(super) struct TypesAsked {
-    /// The types, subtypes among them.
+    /// The types, including subtypes.
     pub(super) types: Vec<TypeId>,
-    /// Whether it asks for groups of entries.
+    /// Whether it tests membership of groups.
     pub(super) membership: bool,
 }
 
-/// The types that a filter asks for.
+/// Returns the types that a filter tests.
 pub(super) fn types_asked(filter: &Term, catalog: &Catalog) -> TypesAsked {
     let mut asked = TypesAsked::default();
     add_types_asked(filter, catalog, &mut asked);
@@ -238,7 +238,7 @@ fn add_types_asked(filter: &Term, catalog: &Catalog, asked: &mut TypesAsked) {
     }
 }
 
-/// Whether an entry that passes the filter and may be browsed is a result under these rights.
+/// Returns true if an entry that matches the filter and may be browsed is a result under these rights.
 pub(super) fn is_found<'s>(
     state: TreeState<'s>,
     filter: &Term,
