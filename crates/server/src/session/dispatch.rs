@@ -178,6 +178,7 @@ impl Session {
     }
 
     /// Defers StartTLS until all answers are sent: its answer must be the last in the clear.
+    #[expect(clippy::ptr_arg, reason = "the type of all deferrals")]
     fn defer_start_tls(&mut self, _: &mut Context, request: &Request<'_>, out: &mut Vec<u8>) -> Option<Next> {
         (is_start_tls(request) && !out.is_empty()).then_some(Next::Send)
     }
